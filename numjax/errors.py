@@ -1,0 +1,27 @@
+"""Errors that a user can act on. `main` turns each into one line and an exit code."""
+
+from __future__ import annotations
+
+
+class UsageError(ValueError):
+    """Bad flags, config or request: exit 2. The message is one line that says what to do."""
+
+    exit_code = 2
+
+
+class DataError(ValueError):
+    """A record or file that cannot be used: skipped and named, or under --strict exit 3."""
+
+    exit_code = 3
+
+
+class Diverged(RuntimeError):
+    """The loss is NaN or infinite: exit 4; the last good checkpoint stays."""
+
+    exit_code = 4
+
+
+class Preempted(RuntimeError):
+    """SIGTERM or SIGINT: the state is saved; exit 143, so that schedulers requeue."""
+
+    exit_code = 143

@@ -1,0 +1,377 @@
+"""The types that everything shares. NamedTuples only: pytrees without importing jax.
+
+Shape legend: B rows of a batch, T positions, N numerals of a row, K digits kept, D model width,
+V vocabulary (padded), S grammar states, C grammar classes, L tree levels.
+
+What the five systems put into a `Batch` (absent parts are `None` or an empty dict):
+
+| system  | inputs                                  | source            | targets            | labels              |
+|---------|-----------------------------------------|-------------------|--------------------|---------------------|
+| GPT     | ids positions segment_ids               | –                 | ids mask, shifted  | label (classifying) |
+| NumGPT  | + numeral_index numerals                | –                 | + numeral_index    | label               |
+| DICE    | + numeral_index on every sub-word of a  | –                 | –                  | start end (spans)   |
+|         |   number, pooled by the regulariser     |                   |                    |                     |
+| digits  | decoder: ids positions segment_ids      | types mark [AGG], | ids mask, shifted, | answer (a Numeral)  |
+|         |   numeral_index (digits of the answer)  | numeral_index     | numeral_index      |                     |
+| LUNA    | numeral_index at [NUM], types (segment, | –                 | ids mask, masked   | label, tags[B,T],   |
+|         |   row, column), features (characters)   |                   | positions, numbers | operator, scale     |
+| MathGPT | + types tree_positions; grammar_state   | –                 | ids mask, shifted  | –                   |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    import jax
+    import numpy as np
+
+    Array = jax.Array | np.ndarray
+
+# ---------------------------------------------------------------------------------------------------
+# Host: text, numbers and formulas with their surface.
+
+
+class Span(NamedTuple):
+    """A numeral found in a text: `text == source[start:end]`, `value` exact."""
+
+    start: int
+    end: int
+    text: str
+    value: Decimal
+
+
+class Text(NamedTuple):
+    """Running text between numbers and formulas."""
+
+    text: str
+
+
+class Number(NamedTuple):
+    """A numeral as written and what it is worth, exactly ("50%" is worth 0.50)."""
+
+    surface: str
+    value: Decimal
+
+
+class Formula(NamedTuple):
+    """A formula as written and its operator tree: (type, symbol, children or None)."""
+
+    surface: str
+    tree: tuple[str, str, tuple | None]
+
+
+class Mark(NamedTuple):
+    """A reserved token such as [CLS], [SEP], [EOS] or [MASK]: never spelled by text."""
+
+    name: str
+
+
+Segment = Text | Number | Formula | Mark
+Document = tuple[Segment, ...]
+
+
+class Example(NamedTuple):
+    """What a task makes of one record.
+
+    Attributes:
+      id: names the record in `skipped.jsonl` and in predictions.
+      document: what the decoder (or the only stack) reads.
+      source: what an encoder reads, if there is one.
+      loss_from: index of the first segment of `document` that is scored; earlier ones are prompt.
+      labels: arrays or numbers that heads other than the language model's predict.
+      reference: whatever the task's metric compares a prediction with; stays on the host.
+    """
+
+    id: str
+    document: Document
+    source: Document | None = None
+    loss_from: int = 0
+    labels: Mapping[str, Any] = {}
+    reference: Any = None
+
+
+# ---------------------------------------------------------------------------------------------------
+# Both halves: arrays.
+
+
+class Numeral(NamedTuple):
+    """Decimal numbers as arrays: value = sign · d0.d1d2… · 10^exponent.
+
+    Digits are canonical (most significant first, no leading and no trailing zeros; zero has none) and
+    padded with zeros to K. On the host every digit is kept; here a number of more than K digits is
+    rounded half-even and flagged by `n_digits > K`. The exponent is that of the first digit and is found
+    from the digits: a float32 log10 is wrong at many powers of ten.
+
+    Attributes:
+      sign: int8[...], −1 or +1 (−0 keeps its −1).
+      digits: int8[..., K]. A predicted number fed back raw holds its whole mantissa, unrounded, in a
+        float digit 0 (see `heads/mixture.py`).
+      n_digits: int32[...], significant digits of the exact number.
+      exponent: int32[...].
+      valid: bool[...], False in padding.
+    """
+
+    sign: Array
+    digits: Array
+    n_digits: Array
+    exponent: Array
+    valid: Array
+
+    @property
+    def mantissa(self) -> Array:
+        """f ∈ (−10, 10) with value = f · 10^exponent, float32[...] (NumGPT eq. 1)."""
+        xp = self.digits.__array_namespace__()
+        places = xp.asarray([10.0**-i for i in range(self.digits.shape[-1])], dtype=xp.float32)
+        return self.sign.astype(xp.float32) * (self.digits.astype(xp.float32) * places).sum(axis=-1)
+
+    @property
+    def value(self) -> Array:
+        """The number in float32[...]; ±inf and 0 beyond its range."""
+        xp = self.digits.__array_namespace__()
+        return self.mantissa * xp.power(xp.asarray(10.0, dtype=xp.float32), self.exponent.astype(xp.float32))
+
+    @property
+    def log10(self) -> Array:
+        """log10 |value|, float32[...]; −inf for zero. Exact in the exponent at any size."""
+        xp = self.digits.__array_namespace__()
+        return xp.log10(xp.abs(self.mantissa)) + self.exponent.astype(xp.float32)
+
+
+class Tokens(NamedTuple):
+    """One stream of positions: a row of a batch, or a batch of rows.
+
+    Attributes:
+      ids: int32[B, T].
+      positions: int32[B, T], counted anew in each segment.
+      segment_ids: int32[B, T]; 0 is padding, 1, 2, … the examples packed into a row.
+      types: int32[B, T] or [B, T, n], token types (segment, column, node type, …).
+      tree_positions: int32[B, T, L], child index at each level, −1 below the node.
+      numeral_index: int32[B, T], which numeral of the row the position belongs to, −1 for none.
+      numerals: Numeral[B, N].
+      features: what an embedding's `host_features` computed, each [B, N, …].
+    """
+
+    ids: Array
+    positions: Array
+    segment_ids: Array
+    types: Array | None = None
+    tree_positions: Array | None = None
+    numeral_index: Array | None = None
+    numerals: Numeral | None = None
+    features: Mapping[str, Array] = {}
+
+
+class Targets(NamedTuple):
+    """What is to be predicted: shifted by one for language models, in place for masked ones.
+
+    Attributes:
+      ids: int32[B, T].
+      mask: bool[B, T], True where scored.
+      numeral_index: int32[B, T] into the numerals of `inputs`, −1 for none.
+      numerals: Numeral[B, T]; gathered on device from `numeral_index`, never shipped.
+    """
+
+    ids: Array
+    mask: Array
+    numeral_index: Array | None = None
+    numerals: Numeral | None = None
+
+
+class Batch(NamedTuple):
+    """What a step reads. `grammar_state[b, t]` is the automaton's state before target t.
+
+    Attributes:
+      inputs: what the decoder (or the only stack) reads.
+      targets: None for tasks that only classify.
+      source: what the encoder reads.
+      grammar_state: int32[B, T].
+      labels: name → array[B, …].
+      example_id: int32[B]: index into the task's examples (−1 in padding and in packed rows).
+      valid: bool[B], False for rows that only fill the batch.
+    """
+
+    inputs: Tokens
+    targets: Targets | None = None
+    source: Tokens | None = None
+    grammar_state: Array | None = None
+    labels: Mapping[str, Any] = {}
+    example_id: Array | None = None
+    valid: Array | None = None
+
+
+class Features(NamedTuple):
+    """A document as a scheme encodes it: one unpadded row on the host.
+
+    Attributes:
+      ids: int32[T].
+      numeral_index: int32[T] into `numbers`, −1 for none.
+      numbers: the numerals with their surfaces, in order.
+      starts: first position of each segment of the document, and at the end T.
+      grammar_state: int32[T + 1], the automaton's state before each id, and at the end the state after
+        the last one.
+      types, tree_positions: as in `Tokens`, or None.
+    """
+
+    ids: np.ndarray
+    numeral_index: np.ndarray
+    numbers: tuple[Number, ...]
+    starts: tuple[int, ...]
+    grammar_state: np.ndarray
+    types: np.ndarray | None = None
+    tree_positions: np.ndarray | None = None
+
+
+class Grammar(NamedTuple):
+    """A pushdown automaton over token classes, as tables. One automaton, four masters: it masks
+    training, masks decoding, yields tree positions and validates.
+
+    A token v of class c = class_of[v] is legal in state s when next_state[s, c] ≥ 0. Reading it then
+    does stack_op[s, c]: NONE moves to next_state; PUSH opens a node: the state to return to,
+    return_state[s, c], and the child count 0 go on the stack; NEXT counts one more child of the open
+    node; POP closes it, counts it as a child of its parent, and goes to the state that was pushed.
+
+    Attributes:
+      class_of: int32[V]. Class 0 is never legal (padding, unknown, reserved).
+      next_state: int32[S, C], −1 where forbidden. Ignored for POP (the stack decides) except for its sign.
+      stack_op: int32[S, C], one of NONE, PUSH, POP, NEXT.
+      return_state: int32[S, C], the state that a PUSH stores.
+      arity: int32[V], children that the node opened by v must have; −1 for any number.
+      min_close: int32[V], least number of tokens that close the node opened by v.
+      state_close: int32[S], least number of tokens from the state to an accepting one at an empty stack
+        (the open nodes not counted).
+      start: state before the first token.
+      accept: bool[S]: a text may end here, with an empty stack.
+      max_depth, max_width: limits on open nodes and on the children of one.
+    """
+
+    class_of: Array
+    next_state: Array
+    stack_op: Array
+    return_state: Array
+    arity: Array
+    min_close: Array
+    state_close: Array
+    start: int
+    accept: Array
+    max_depth: int
+    max_width: int
+
+
+NONE, PUSH, POP, NEXT = 0, 1, 2, 3
+
+
+class Allowed(NamedTuple):
+    """Which tokens may be predicted: classes[..., class_of[v]]. Gathered class by class, so no [B, T, V]
+    mask exists outside a chunk of the loss."""
+
+    classes: Array  # bool[B, T, C] or, in the decoder, bool[B, C]
+    class_of: Array  # int32[V]
+
+
+class HeadOut(NamedTuple):
+    """A head before its softmax: what it reads and the weights to read it with, so that a loss can go in
+    chunks."""
+
+    hidden: Array
+    weights: Mapping[str, Array]
+
+
+class Loss(NamedTuple):
+    """A sum and a count: divided once, last, so that any sharding or accumulation is exact. `parts` are
+    further (total, count) pairs to report."""
+
+    total: Array
+    count: Array
+    parts: Mapping[str, tuple[Array, Array]] = {}
+
+
+class TrainState(NamedTuple):
+    """All that training carries from step to step; keys come from fold_in(fold_in(seed, step), microbatch)."""
+
+    step: Array
+    params: Any
+    opt_state: Any
+    ema: Any = None
+
+
+# ---------------------------------------------------------------------------------------------------
+# Protocols. The file name is the registration: `build.py` finds numjax/<kind>/<name>.py and calls what
+# it defines under the name in brackets.
+
+
+class Vocabulary(Protocol):
+    """Text ↔ ids, with reserved tokens behind the last id of the text (`text/vocab.py`)."""
+
+    size: int  # with reserved tokens, without padding
+
+    def encode(self, text: str) -> list[int]: ...
+    def decode(self, ids: Sequence[int]) -> str: ...
+    def mark(self, name: str) -> int: ...
+    def save(self, folder: str) -> None: ...
+
+
+class Scheme(Protocol):
+    """[Scheme] text/NAME.py. Document ↔ positions; decode(encode(doc)) == doc."""
+
+    vocab: Vocabulary
+    vocab_size: int  # padded
+
+    def parse(self, text: str) -> Document: ...
+    def encode(self, document: Document) -> Features: ...
+    def decode(self, ids: Sequence[int], numbers: Sequence[Number] = ()) -> Document: ...
+    def grammar(self) -> Grammar: ...
+
+
+class Embed(Protocol):
+    """[Embed] embed/NAME.py, a Linen shell over a pure function. `kind` says what it reads:
+
+    numeral: (Numeral[...], features) → x[..., dim]; token and tree: (Tokens[B, T]) → x[B, T, D].
+    A numeral embedding may define `host_features(numerals, surfaces) → {name: [N, …]}` in NumPy, which the
+    pipeline calls; without features (in the decoder) it works from the numerals alone.
+    """
+
+    kind: str
+
+
+class Backbone(Protocol):
+    """[Backbone] backbone/NAME.py: (x[B, T, D], tokens, …) → (h[B, T, D], acts)."""
+
+    width: int
+
+
+class Head(Protocol):
+    """[Head] heads/NAME.py: (h[B, T, D], tokens, table[V, D] or None) → HeadOut, and pure readers of it.
+
+    `log_prob` gives named parts, each [B, T] (or [B]), zero where a part does not apply; their sum is the
+    log-likelihood. `step_scores` gives log masses [B, V] and the numeral that [NUM] would stand for.
+    """
+
+    def log_prob(self, out: HeadOut, targets: Any, allowed: Allowed | None) -> Mapping[str, Array]: ...
+
+
+class Objective(Protocol):
+    """[Objective] objectives/NAME.py: sums over a batch. `heads` are the model's, by name."""
+
+    def __call__(
+        self, heads: Mapping[str, Head], outs: Mapping[str, HeadOut], acts: Mapping[str, Any], batch: Batch
+    ) -> Loss: ...
+
+
+class Task(Protocol):
+    """[Task] tasks/NAME.py: record → Example; predictions → metrics.
+
+    Attributes:
+      dataset: name of the builder in data/, with its options.
+      kind: what the pipeline makes of it: "language_model" (shifted targets), "classify" (labels only).
+      metric: name of the validation metric that selects the best checkpoint, "-" before it if less is better.
+    """
+
+    dataset: Mapping[str, Any]
+    kind: str
+    metric: str
+
+    def example(self, record: Mapping[str, Any], parse: Callable[[str], Document]) -> Example: ...
+    def score(self, predictions: Sequence[Any], references: Sequence[Any]) -> Mapping[str, float]: ...

@@ -1,0 +1,36 @@
+"""Shared by all tests: CPU, a compilation cache for the run, and the folder of real data where there is one."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", os.path.join(tempfile.gettempdir(), "numjax-test-jit-cache"))
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
+
+import pytest
+from absl import flags
+
+# grain's worker processes read absl flags, which nothing parses under pytest.
+if not flags.FLAGS.is_parsed():
+    flags.FLAGS.mark_as_parsed()
+
+
+@pytest.fixture(scope="session")
+def real_data():
+    """Path of a folder of real data by name; the test is skipped where it is absent."""
+    base = pathlib.Path(os.environ.get("NUMJAX_DATA", ROOT.parent / "shared" / "data"))
+
+    def find(name: str) -> pathlib.Path:
+        if not (base / name).exists():
+            pytest.skip(f"{name} is not under NUMJAX_DATA ({base})")
+        return base / name
+
+    return find
