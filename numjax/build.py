@@ -1,0 +1,64 @@
+"""Name → module: the only factory. The file name is the registration."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Mapping
+from typing import Any
+
+from numjax.errors import UsageError
+
+CLASS_OF_KIND = {
+    "text": "Scheme",
+    "embed": "Embed",
+    "backbone": "Backbone",
+    "heads": "Head",
+    "objectives": "Objective",
+    "tasks": "Task",
+}
+
+
+def find(kind: str, name: str) -> type:
+    """The class that numjax/<kind>/<name>.py (or, if `name` has a dot, the module `name`) defines.
+
+    Raises:
+      UsageError: there is no such module; the nearest names are given.
+    """
+    path = name if "." in name else f"numjax.{kind}.{name}"
+    try:
+        return getattr(importlib.import_module(path), CLASS_OF_KIND[kind])
+    except ModuleNotFoundError as error:
+        if error.name != path and not path.startswith(f"{error.name}."):
+            raise
+        known = names(kind)
+        near = difflib.get_close_matches(name, known, n=3, cutoff=0.4) or known
+        raise UsageError(f"no {kind} is called {name!r}: did you mean {', '.join(near)}?") from None
+
+
+def names(kind: str) -> list[str]:
+    """Every module of numjax/<kind>/ that defines the kind's class."""
+    package = importlib.import_module(f"numjax.{kind}")
+    found = sorted(module.name for module in pkgutil.iter_modules(package.__path__))
+    return [n for n in found if hasattr(importlib.import_module(f"numjax.{kind}.{n}"), CLASS_OF_KIND[kind])]
+
+
+def build(kind: str, block: Mapping[str, Any], **extra: Any) -> Any:
+    """An instance from a config block dict(name=…, **kwargs). `extra` holds what the caller knows; the
+    class takes of it what it has a parameter for.
+
+    Raises:
+      UsageError: an unknown name or option; the nearest ones are given.
+    """
+    options = {key: value for key, value in dict(block).items() if key != "name"}
+    cls = find(kind, block["name"])
+    known = [p for p in inspect.signature(cls).parameters if p not in ("parent",)]
+    for key in options:
+        if key not in known:
+            near = difflib.get_close_matches(key, known, n=3, cutoff=0.4) or known
+            raise UsageError(
+                f"{kind} {block['name']!r} has no option {key!r}: did you mean {', '.join(near)}?"
+            )
+    return cls(**{k: v for k, v in extra.items() if k in known} | options)

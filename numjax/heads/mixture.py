@@ -1,0 +1,170 @@
+"""A token or a numeral: NumGPT's mixture of a selector, a vocabulary, an exponent and a mantissa."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from numjax.errors import UsageError
+from numjax.nn import cross_entropy
+from numjax.nn.numerals import exponent_id, exponent_of_id, from_raw, from_rounded
+from numjax.types import Allowed, HeadOut, Numeral, Targets, Tokens
+
+DENSITIES = ("printed", "scaled", "learned")
+
+
+def mantissa_log_density(x: jax.Array, mean: jax.Array, log_variance: jax.Array | float) -> jax.Array:
+    """log N(x; mean, variance). Eq. 11 as printed is variance ½: −(x − μ)² − ½ ln π."""
+    log_variance = jnp.asarray(log_variance, jnp.float32)
+    return -0.5 * (jnp.square(x - mean) * jnp.exp(-log_variance) + log_variance + np.log(2 * np.pi))
+
+
+class Head(nn.Module):
+    """log p(x_t) = log p(z_t) + [text] log p(token) + [numeral] (log p(exponent) + log p(mantissa)).
+
+    NumGPT eq. 7–11. The selector, token and exponent parts are log masses; the mantissa part is a log
+    density: their sum is not comparable with a plain model's log-likelihood.
+
+    Attributes:
+      width: D; vocab_size: V, padded; size: ids in use; num_id: the id of [NUM], which the token part
+        never predicts.
+      low, high: exponents with a class of their own; 0 and 1 are the classes below and above.
+      density: "printed" (variance ½), "scaled" (the residual is divided by `scale`) or "learned" (a second
+        output gives the log-variance).
+      feedback: what a predicted number becomes when it is read back: "raw" (mantissa unrounded, as in the
+        paper's code) or "rounded" (renormalised to 1 ≤ |f| < 10 and rounded to `keep` digits).
+      digits: K of the numerals made here.
+      tied: W is the token embedding's table (the paper's code: it is not).
+    """
+
+    width: int
+    vocab_size: int
+    size: int
+    num_id: int
+    tied: bool = False
+    low: int = -8
+    high: int = 12
+    density: str = "printed"
+    scale: float = 2.5
+    feedback: str = "rounded"
+    keep: int = 5
+    digits: int = 20
+    chunk_rows: int | None = None
+    init_std: float = 0.02
+
+    @nn.compact
+    def __call__(self, h_BTD: jax.Array, tokens: Tokens, table_VD: jax.Array | None = None) -> HeadOut:
+        del tokens
+        if self.density not in DENSITIES:
+            raise UsageError(f"mixture: density must be one of {', '.join(DENSITIES)}, not {self.density!r}")
+        if self.feedback not in ("raw", "rounded"):
+            raise UsageError(f"mixture: feedback must be raw or rounded, not {self.feedback!r}")
+        init = nn.initializers.normal(self.init_std)
+        shapes = {"selector": 2, "exponent": self.high - self.low + 3, "mantissa": 1}
+        if self.density == "learned":
+            shapes["log_variance"] = 1
+        weights = {name: self.param(name, init, (self.width, n), jnp.float32) for name, n in shapes.items()}
+        if not self.tied:
+            table_VD = self.param("kernel", init, (self.vocab_size, self.width), jnp.float32)
+        if table_VD is None:
+            raise ValueError("a tied head needs a token embedding in the model")
+        return HeadOut(h_BTD, weights | {"kernel": table_VD})
+
+    def log_prob(
+        self, out: HeadOut, targets: Targets, allowed: Allowed | None = None
+    ) -> Mapping[str, jax.Array]:
+        """Log masses "selector", "token", "exponent" and the log density "mantissa", each [B, T], zero
+        where it does not apply."""
+        is_numeral = _is_numeral(targets)
+        token = cross_entropy.log_prob(
+            out.hidden, out.weights["kernel"], targets.ids, **self._options(allowed)
+        )
+        return self._numeral_parts(out, targets, allowed) | {"token": jnp.where(is_numeral, 0.0, token)}
+
+    def total_log_prob(
+        self, out: HeadOut, targets: Targets, weights_BT: jax.Array, allowed: Allowed | None = None
+    ) -> Mapping[str, jax.Array]:
+        """The parts of `log_prob`, each summed with `weights_BT`; the form that a loss should use."""
+        parts = {k: (v * weights_BT).sum() for k, v in self._numeral_parts(out, targets, allowed).items()}
+        of_text = jnp.where(_is_numeral(targets), 0.0, weights_BT)
+        kernel, options = out.weights["kernel"], self._options(allowed)
+        return parts | {
+            "token": cross_entropy.total_log_prob(out.hidden, kernel, targets.ids, of_text, **options)
+        }
+
+    def step_scores(
+        self, out: HeadOut, allowed_BV: jax.Array | None = None, key: jax.Array | None = None
+    ) -> tuple[jax.Array, Numeral]:
+        """(log mass[B, V], the numeral that [NUM] stands for) of hidden states [B, D].
+
+        The mass of [NUM] is the selector's. The exponent is the likeliest, or sampled when a key is given;
+        the mantissa is its mean, never sampled.
+        """
+        text = jnp.arange(self.vocab_size) != self.num_id
+        logits = cross_entropy.vocabulary_logits(
+            out.hidden, out.weights["kernel"], self.size, banned=self.num_id
+        )
+        selector = self._project(out, "selector")
+        if allowed_BV is not None:
+            logits = jnp.where(allowed_BV, logits, cross_entropy.FORBIDDEN)
+            open_ = jnp.stack([(allowed_BV & text).any(-1), allowed_BV[:, self.num_id]], axis=-1)
+            selector = jnp.where(open_, selector, cross_entropy.FORBIDDEN)
+        log_selector = jax.nn.log_softmax(selector, axis=-1)
+        mass = jax.nn.log_softmax(logits, axis=-1) + log_selector[:, :1]
+        mass = mass.at[:, self.num_id].set(log_selector[:, 1])
+        exponents = self._project(out, "exponent")
+        chosen = exponents.argmax(-1) if key is None else jax.random.categorical(key, exponents)
+        exponent = exponent_of_id(chosen, self.low, self.high)
+        mantissa = self._project(out, "mantissa")[..., 0]
+        # −INF stands for zero, as in the paper's code.
+        mantissa = jnp.where(chosen == 0, 0.0, mantissa)
+        if self.feedback == "raw":
+            return mass, from_raw(mantissa, exponent, self.digits)
+        return mass, from_rounded(mantissa, exponent, self.digits, self.keep)
+
+    def _options(self, allowed):
+        return dict(size=self.size, allowed=allowed, banned=self.num_id, chunk_rows=self.chunk_rows)
+
+    def _project(self, out: HeadOut, name: str) -> jax.Array:
+        # Numeral maths stays float32 whatever the compute type.
+        return out.hidden.astype(jnp.float32) @ out.weights[name].astype(jnp.float32)
+
+    def _numeral_parts(self, out: HeadOut, targets: Targets, allowed: Allowed | None):
+        is_numeral = _is_numeral(targets)
+        selector = self._project(out, "selector")
+        if allowed is not None:
+            num_class = allowed.class_of[self.num_id]
+            text = jnp.arange(allowed.class_of.shape[0]) != self.num_id
+            classes = jnp.arange(allowed.classes.shape[-1])
+            holds_text = jnp.any((allowed.class_of[:, None] == classes) & text[:, None], axis=0)
+            open_text = (allowed.classes & holds_text).any(-1)
+            open_ = jnp.stack([open_text, allowed.classes[..., num_class]], axis=-1)
+            selector = jnp.where(open_, selector, cross_entropy.FORBIDDEN)
+        log_selector = jax.nn.log_softmax(selector, axis=-1)
+        parts = {"selector": jnp.where(is_numeral, log_selector[..., 1], log_selector[..., 0])}
+        if targets.numerals is None:
+            return parts
+        index = exponent_id(targets.numerals.exponent, self.low, self.high)
+        log_exponent = jax.nn.log_softmax(self._project(out, "exponent"), axis=-1)
+        exponent = jnp.take_along_axis(log_exponent, index[..., None], axis=-1)[..., 0]
+        if self.density == "learned":
+            # Kept within e^±10, so that one confident mistake cannot overflow.
+            log_variance = 10 * jnp.tanh(self._project(out, "log_variance")[..., 0] / 10)
+        else:
+            log_variance = np.log(0.5) + (2 * np.log(self.scale) if self.density == "scaled" else 0.0)
+        mean = self._project(out, "mantissa")[..., 0]
+        mantissa = mantissa_log_density(targets.numerals.mantissa, mean, log_variance)
+        return parts | {
+            "exponent": jnp.where(is_numeral, exponent, 0.0),
+            "mantissa": jnp.where(is_numeral, mantissa, 0.0),
+        }
+
+
+def _is_numeral(targets: Targets) -> jax.Array:
+    if targets.numeral_index is None:
+        return jnp.zeros(targets.ids.shape, bool)
+    return targets.numeral_index >= 0

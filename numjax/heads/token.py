@@ -1,0 +1,64 @@
+"""The next token as a softmax over the vocabulary."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+
+from numjax.nn import cross_entropy
+from numjax.types import Allowed, HeadOut, Numeral, Targets, Tokens
+
+
+class Head(nn.Module):
+    """p(x_t) = softmax(h W) (NumGPT eq. 9).
+
+    Attributes:
+      width: D; vocab_size: V, padded; size: ids in use.
+      tied: W is the token embedding's table.
+      chunk_rows: rows of logits at a time; None chooses by vocabulary and backend.
+    """
+
+    width: int
+    vocab_size: int
+    size: int
+    tied: bool = True
+    chunk_rows: int | None = None
+    init_std: float = 0.02
+
+    @nn.compact
+    def __call__(self, h_BTD: jax.Array, tokens: Tokens, table_VD: jax.Array | None = None) -> HeadOut:
+        del tokens
+        if not self.tied:
+            init = nn.initializers.normal(self.init_std)
+            table_VD = self.param("kernel", init, (self.vocab_size, self.width), jnp.float32)
+        if table_VD is None:
+            raise ValueError("a tied head needs a token embedding in the model")
+        return HeadOut(h_BTD, {"kernel": table_VD})
+
+    def log_prob(
+        self, out: HeadOut, targets: Targets, allowed: Allowed | None = None
+    ) -> Mapping[str, jax.Array]:
+        """{"token": log p(target)[B, T]}."""
+        options = dict(size=self.size, allowed=allowed, chunk_rows=self.chunk_rows)
+        return {"token": cross_entropy.log_prob(out.hidden, out.weights["kernel"], targets.ids, **options)}
+
+    def total_log_prob(
+        self, out: HeadOut, targets: Targets, weights_BT: jax.Array, allowed: Allowed | None = None
+    ) -> Mapping[str, jax.Array]:
+        """The parts of `log_prob`, each summed with `weights_BT`; the form that a loss should use."""
+        options = dict(size=self.size, allowed=allowed, chunk_rows=self.chunk_rows)
+        kernel = out.weights["kernel"]
+        return {"token": cross_entropy.total_log_prob(out.hidden, kernel, targets.ids, weights_BT, **options)}
+
+    def step_scores(
+        self, out: HeadOut, allowed_BV: jax.Array | None = None, key: jax.Array | None = None
+    ) -> tuple[jax.Array, Numeral | None]:
+        """(log mass[B, V], no numeral) of hidden states [B, D]; `allowed_BV` masks before the softmax."""
+        del key
+        logits = cross_entropy.vocabulary_logits(out.hidden, out.weights["kernel"], self.size)
+        if allowed_BV is not None:
+            logits = jnp.where(allowed_BV, logits, cross_entropy.FORBIDDEN)
+        return jax.nn.log_softmax(logits, axis=-1), None

@@ -1,0 +1,121 @@
+"""The one model: embeddings fused, a backbone, heads. Every system is a choice of parts.
+
+Legend: B rows, T positions, N numerals of a row, D width, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+
+from numjax.errors import UsageError
+from numjax.nn.numerals import gather_rows
+from numjax.types import Batch, HeadOut, Numeral, Tokens
+
+FUSIONS = ("concat+linear", "add", "replace")
+
+
+class Fusion(nn.Module):
+    """Joins a numeral embedding to the token embedding; the only place that asks what is a numeral.
+
+    Attributes:
+      how: "concat+linear": E = [TE, NE] W_b (NumGPT eq. 6) with one learned NE for all text and one learned
+        TE for all numerals; "add": TE + NE P at numerals; "replace": NE P at numerals, TE elsewhere. P is
+        the identity when the widths agree.
+      width: D.
+    """
+
+    how: str
+    width: int
+    init_std: float = 0.02
+
+    @nn.compact
+    def __call__(self, x_BTD: jax.Array, ne_BND: jax.Array, index_BT: jax.Array) -> jax.Array:
+        is_numeral = (index_BT >= 0)[..., None]
+        normal = nn.initializers.normal(self.init_std)
+        dim = ne_BND.shape[-1]
+        if self.how == "concat+linear":
+            # [TE, NE] W_b as two products, so that a numeral is projected once a row, not once a position,
+            # and the shared vectors once a step.
+            kernel = self.param("kernel", normal, (self.width + dim, self.width), jnp.float32)
+            shared_te = self.param("numeral_token", normal, (self.width,), jnp.float32)
+            shared_ne = self.param("text_numeral", normal, (dim,), jnp.float32)
+            of_token, of_numeral = kernel[: self.width], kernel[self.width :]
+            text = x_BTD @ of_token + shared_ne @ of_numeral
+            numeral = gather_rows(ne_BND @ of_numeral, index_BT) + shared_te @ of_token
+            return jnp.where(is_numeral, numeral, text)
+        if dim != self.width:
+            kernel = self.param("kernel", normal, (dim, self.width), jnp.float32)
+            ne_BND = ne_BND @ kernel
+        ne_BTD = gather_rows(ne_BND, index_BT)
+        return jnp.where(is_numeral, x_BTD + ne_BTD if self.how == "add" else ne_BTD, x_BTD)
+
+
+class Model(nn.Module):
+    """Embeddings → backbone → heads.
+
+    Attributes:
+      embeds: name → module; exactly one of kind "token".
+      fusions: name of a numeral embedding → how it joins (see `Fusion`).
+      backbone: the stack.
+      heads: name → module.
+    """
+
+    embeds: Mapping[str, nn.Module]
+    fusions: Mapping[str, str]
+    backbone: nn.Module
+    heads: Mapping[str, nn.Module]
+
+    def setup(self):
+        for name, how in self.fusions.items():
+            if how not in FUSIONS:
+                raise UsageError(f"embed {name!r}: fusion must be one of {', '.join(FUSIONS)}, not {how!r}")
+        # Adopting the parts as attributes names their parameters embeds_NAME/…, heads_NAME/….
+        self.fuse = {n: Fusion(how, self.backbone.width) for n, how in self.fusions.items()}
+
+    def __call__(
+        self, batch: Batch, *, deterministic: bool = True
+    ) -> tuple[dict[str, HeadOut], dict[str, Any]]:
+        """(every head's output, every intermediate by name)."""
+        x = self.embed(batch.inputs)
+        h, acts, _ = self.backbone(x, batch.inputs, deterministic=deterministic)
+        return self._read(h, batch.inputs), {"tokens": x} | acts
+
+    def embed(self, tokens: Tokens) -> jax.Array:
+        """x[B, T, D] before positions: token embeddings with every numeral embedding fused in."""
+        x = None
+        for name in self._of_kind("token"):
+            x = self.embeds[name](tokens)
+        if x is None:
+            raise UsageError("the model needs one embedding of kind token")
+        for name in self._of_kind("numeral"):
+            if tokens.numerals is None or tokens.numeral_index is None:
+                raise UsageError(
+                    f"embed {name!r} reads numerals, but the scheme marks none: use scheme replace"
+                )
+            features = {k.split("/", 1)[1]: v for k, v in tokens.features.items() if k.startswith(f"{name}/")}
+            ne_BND = self.embeds[name](tokens.numerals, features)
+            # Padding slots hold zeros; masking them keeps whatever an embedding makes of them out.
+            ne_BND = jnp.where(tokens.numerals.valid[..., None], ne_BND, 0)
+            x = self.fuse[name](x, ne_BND, tokens.numeral_index)
+        return x
+
+    def embed_numerals(self, numerals: Numeral, features: Mapping[str, jax.Array], name: str) -> jax.Array:
+        """NE[B, N, d] of one numeral embedding, before fusion: what geometry and notebooks look at."""
+        return self.embeds[name](numerals, features)
+
+    def step(self, tokens: Tokens, cache: Any) -> tuple[dict[str, HeadOut], Any]:
+        """Reads more positions against a cache: (every head's output, the cache moved on)."""
+        h, _, cache = self.backbone(self.embed(tokens), tokens, cache=cache)
+        return self._read(h, tokens), cache
+
+    def _read(self, h, tokens):
+        table = next((self.embeds[name].table for name in self._of_kind("token")), None)
+        return {name: head(h, tokens, table) for name, head in self.heads.items()}
+
+    def _of_kind(self, kind: str) -> list[str]:
+        return [name for name, embed in self.embeds.items() if embed.kind == kind]

@@ -1,0 +1,197 @@
+"""Log-probabilities over a large vocabulary without a [B, T, V] array.
+
+Legend: B rows, T positions, P positions of a chunk, D width, V vocabulary (padded), C grammar classes.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from numjax.types import Allowed
+
+# Logits of one chunk: enough rows for full-speed matrix products, few enough to stay in cache on CPU.
+CHUNK_LOGITS = 256 * 50_304
+
+# exp underflows to zero from here, yet a row of nothing but forbidden tokens stays finite.
+FORBIDDEN = -1e30
+
+
+class _Rows(NamedTuple):
+    """What one chunk of positions reads besides the weights; each [B, P, …]."""
+
+    hidden: jax.Array
+    targets: jax.Array
+    weights: jax.Array
+    classes: jax.Array | None
+
+
+def vocabulary_logits(
+    hidden: jax.Array,
+    kernel_VD: jax.Array,
+    size: int,
+    allowed: Allowed | None = None,
+    banned: int | None = None,
+) -> jax.Array:
+    """Masked float32 logits[..., V] of hidden[..., D].
+
+    Ids from `size` on only pad the vocabulary and `banned` is one more id that is never legal.
+    """
+    logits = jnp.einsum(
+        "...d,vd->...v", hidden, kernel_VD.astype(hidden.dtype), preferred_element_type=jnp.float32
+    )
+    ids = jnp.arange(kernel_VD.shape[0])
+    if size < kernel_VD.shape[0]:
+        logits = jnp.where(ids < size, logits, FORBIDDEN)
+    if banned is not None:
+        logits = jnp.where(ids == banned, FORBIDDEN, logits)
+    if allowed is not None:
+        logits = jnp.where(jnp.take(allowed.classes, allowed.class_of, axis=-1), logits, FORBIDDEN)
+    return logits
+
+
+def default_chunk_rows(vocabulary: int) -> int:
+    """Rows a chunk: a fixed number of logits on CPU, sixteen times as many where memory is wide."""
+    wide = 1 if jax.default_backend() == "cpu" else 16
+    return max(1, wide * CHUNK_LOGITS // vocabulary)
+
+
+def log_prob(
+    hidden_BTD: jax.Array,
+    kernel_VD: jax.Array,
+    targets_BT: jax.Array,
+    *,
+    size: int,
+    allowed: Allowed | None = None,
+    banned: int | None = None,
+    chunk_rows: int | None = None,
+) -> jax.Array:
+    """log p(target)[B, T] in float32, in chunks of rows; differentiable by recomputation.
+
+    For a loss use `total_log_prob`, which needs one matrix product less.
+    """
+
+    @jax.checkpoint
+    def chunk(rows: _Rows) -> jax.Array:
+        logits = _chunk_logits(rows, kernel_VD, size, allowed, banned)
+        return _pick(logits, rows.targets) - jax.nn.logsumexp(logits, axis=-1)
+
+    chunk_rows = chunk_rows or default_chunk_rows(kernel_VD.shape[0])
+    rows, length = _chunks(
+        hidden_BTD, targets_BT, jnp.ones(targets_BT.shape, jnp.float32), allowed, chunk_rows
+    )
+    out = jax.lax.map(chunk, rows)
+    return jnp.moveaxis(out, 0, 1).reshape(targets_BT.shape[0], -1)[:, :length]
+
+
+def total_log_prob(
+    hidden_BTD: jax.Array,
+    kernel_VD: jax.Array,
+    targets_BT: jax.Array,
+    weights_BT: jax.Array,
+    *,
+    size: int,
+    allowed: Allowed | None = None,
+    banned: int | None = None,
+    chunk_rows: int | None = None,
+) -> jax.Array:
+    """Σ weights · log p(target), a float32 scalar, with gradients to `hidden_BTD` and `kernel_VD`.
+
+    The weights are known going forward, so each chunk's logits give loss and gradient at once: three matrix
+    products instead of four, and nothing of size [B, T, V] for the backward pass. Chunks cut T, not B, so
+    that a batch sharded over devices stays where it is.
+    """
+    classes = None if allowed is None else allowed.classes
+    class_of = None if allowed is None else allowed.class_of
+    chunk_rows = chunk_rows or default_chunk_rows(kernel_VD.shape[0])
+    static = (size, banned, chunk_rows)
+    return _total(
+        static, hidden_BTD, kernel_VD, targets_BT, weights_BT.astype(jnp.float32), classes, class_of
+    )
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(0,))
+def _total(static, hidden, kernel, targets, weights, classes, class_of):
+    size, banned, chunk_rows = static
+    allowed = None if classes is None else Allowed(classes, class_of)
+
+    def chunk(total, rows: _Rows):
+        logits = _chunk_logits(rows, kernel, size, allowed, banned)
+        gain = _pick(logits, rows.targets) - jax.nn.logsumexp(logits, axis=-1)
+        return total + _weighted(gain, rows.weights).sum(), None
+
+    rows, _ = _chunks(hidden, targets, weights, allowed, chunk_rows)
+    return jax.lax.scan(chunk, jnp.float32(0), rows)[0]
+
+
+def _forward(static, hidden, kernel, targets, weights, classes, class_of):
+    size, banned, chunk_rows = static
+    allowed = None if classes is None else Allowed(classes, class_of)
+    kernel_low = kernel.astype(hidden.dtype)
+
+    def chunk(carry, rows: _Rows):
+        total, d_kernel = carry
+        logits = _chunk_logits(rows, kernel_low, size, allowed, banned)
+        normaliser = jax.nn.logsumexp(logits, axis=-1)
+        total += _weighted(_pick(logits, rows.targets) - normaliser, rows.weights).sum()
+        # d/dlogits of Σ w log p = w (onehot − softmax); one fused pass over the chunk.
+        ids = jnp.arange(kernel.shape[0])
+        one_hot = rows.targets[..., None] == ids
+        d_logits = rows.weights[..., None] * (one_hot - jnp.exp(logits - normaliser[..., None]))
+        d_logits = d_logits.astype(hidden.dtype)
+        d_hidden = jnp.einsum("bpv,vd->bpd", d_logits, kernel_low, preferred_element_type=jnp.float32)
+        d_kernel += jnp.einsum("bpv,bpd->vd", d_logits, rows.hidden, preferred_element_type=jnp.float32)
+        return (total, d_kernel), d_hidden.astype(hidden.dtype)
+
+    rows, length = _chunks(hidden, targets, weights, allowed, chunk_rows)
+    zero = jnp.zeros(kernel.shape, jnp.float32)
+    (total, d_kernel), d_hidden = jax.lax.scan(chunk, (jnp.float32(0), zero), rows)
+    d_hidden = jnp.moveaxis(d_hidden, 0, 1).reshape(hidden.shape[0], -1, hidden.shape[-1])[:, :length]
+    return total, (d_hidden, d_kernel.astype(kernel.dtype))
+
+
+def _backward(static, saved, cotangent):
+    d_hidden, d_kernel = saved
+    return (
+        (d_hidden.astype(jnp.float32) * cotangent).astype(d_hidden.dtype),
+        d_kernel * cotangent.astype(d_kernel.dtype),
+        None,
+        None,
+        None,
+        None,
+    )
+
+
+_total.defvjp(_forward, _backward)
+
+
+def _chunk_logits(rows: _Rows, kernel, size, allowed, banned):
+    if allowed is not None:
+        allowed = Allowed(rows.classes, allowed.class_of)
+    return vocabulary_logits(rows.hidden, kernel, size, allowed, banned)
+
+
+def _pick(logits, targets):
+    return jnp.take_along_axis(logits, targets[..., None], axis=-1)[..., 0]
+
+
+def _weighted(gain, weights):
+    # A target that the mask forbids has no finite gain; where it is not scored it must not turn into 0 · ∞.
+    return jnp.where(weights == 0, 0.0, gain) * weights
+
+
+def _chunks(hidden, targets, weights, allowed, chunk_rows):
+    """Cuts T into chunks: each leaf [chunks, B, P, …], padded with weight 0; and T."""
+    batch, length = targets.shape
+    count = max(1, -(-length * batch // chunk_rows))
+    positions = -(-length // min(count, length))
+    rows = _Rows(hidden, targets, weights, None if allowed is None else allowed.classes)
+
+    def cut(x):
+        x = jnp.pad(x, [(0, 0), (0, -length % positions)] + [(0, 0)] * (x.ndim - 2))
+        return jnp.moveaxis(x.reshape(batch, -1, positions, *x.shape[2:]), 1, 0)
+
+    return jax.tree.map(cut, rows), length

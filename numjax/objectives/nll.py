@@ -1,0 +1,79 @@
+"""Negative log-likelihood of a head's targets."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from numjax.nn.numerals import gather
+from numjax.types import Allowed, Batch, Grammar, HeadOut, Loss
+
+# The parts of a mixture that are densities; the rest are masses.
+DENSITY_PARTS = ("mantissa",)
+
+
+@dataclasses.dataclass(frozen=True)
+class Objective:
+    """−Σ log p over scored positions (NumGPT eq. 12), or over the labels of a classifier.
+
+    Reported parts: each part's own mean ("selector", "token", …) over the positions where it applies is left
+    to the reader; here every part is a (−Σ, scored positions) pair, so that they add up to the loss. Where
+    a density takes part, "mass" is the sum without it: only that one may be turned into a perplexity.
+
+    Attributes:
+      head: which head.
+      label: name of the label a classifier predicts; None for targets in the sequence.
+      average: "scored" divides by the scored positions; "all" by B·T, padding included, as NumGPT's
+        code does.
+      constrain: mask with the grammar's tables, which the caller must then give.
+    """
+
+    head: str
+    label: str | None = None
+    average: str = "scored"
+    constrain: bool = False
+    grammar: Grammar | None = None
+
+    def __call__(
+        self, heads: Mapping[str, Any], outs: Mapping[str, HeadOut], acts: Mapping[str, Any], batch: Batch
+    ) -> Loss:
+        del acts
+        head, out = heads[self.head], outs[self.head]
+        if self.label is not None:
+            return self._labels(head, out, batch)
+        if batch.targets is None:
+            raise ValueError("nll without a label needs targets in the batch")
+        targets = batch.targets
+        if targets.numeral_index is not None and batch.inputs.numerals is not None:
+            targets = targets._replace(numerals=gather(batch.inputs.numerals, targets.numeral_index))
+        weights = targets.mask.astype(jnp.float32)
+        parts = head.total_log_prob(out, targets, weights, self._allowed(batch))
+        scored = weights.sum()
+        count = scored if self.average == "scored" else jnp.float32(weights.size)
+        report = {name: (-part, count) for name, part in parts.items()}
+        if any(name in DENSITY_PARTS for name in parts):
+            masses = [-part for name, part in parts.items() if name not in DENSITY_PARTS]
+            report["mass"] = (sum(masses), count)
+        return Loss(-sum(parts.values()), count, report)
+
+    def _labels(self, head, out, batch: Batch) -> Loss:
+        labels = batch.labels[self.label]
+        valid = (
+            jnp.ones(labels.shape, jnp.float32) if batch.valid is None else batch.valid.astype(jnp.float32)
+        )
+        log_prob = head.log_prob(out, labels)["label"]
+        right = (head.log_probs(out).argmax(-1) == labels) * valid
+        count = valid.sum()
+        return Loss(-(log_prob * valid).sum(), count, {"accuracy": (right.sum(), count)})
+
+    def _allowed(self, batch: Batch) -> Allowed | None:
+        if not self.constrain:
+            return None
+        if self.grammar is None or batch.grammar_state is None:
+            raise ValueError("constrain needs a grammar and its states in the batch")
+        legal: jax.Array = jnp.asarray(self.grammar.next_state) >= 0
+        return Allowed(legal[batch.grammar_state], jnp.asarray(self.grammar.class_of))
