@@ -58,7 +58,5 @@ def build(kind: str, block: Mapping[str, Any], **extra: Any) -> Any:
     for key in options:
         if key not in known:
             near = difflib.get_close_matches(key, known, n=3, cutoff=0.4) or known
-            raise UsageError(
-                f"{kind} {block['name']!r} has no option {key!r}: did you mean {', '.join(near)}?"
-            )
+            raise UsageError(f"{kind} {block['name']!r} has no option {key!r}: did you mean {', '.join(near)}?")
     return cls(**{k: v for k, v in extra.items() if k in known} | options)

@@ -77,9 +77,7 @@ class Model(nn.Module):
         # Adopting the parts as attributes names their parameters embeds_NAME/…, heads_NAME/….
         self.fuse = {n: Fusion(how, self.backbone.width) for n, how in self.fusions.items()}
 
-    def __call__(
-        self, batch: Batch, *, deterministic: bool = True
-    ) -> tuple[dict[str, HeadOut], dict[str, Any]]:
+    def __call__(self, batch: Batch, *, deterministic: bool = True) -> tuple[dict[str, HeadOut], dict[str, Any]]:
         """(every head's output, every intermediate by name)."""
         x = self.embed(batch.inputs)
         h, acts, _ = self.backbone(x, batch.inputs, deterministic=deterministic)
@@ -94,9 +92,7 @@ class Model(nn.Module):
             raise UsageError("the model needs one embedding of kind token")
         for name in self._of_kind("numeral"):
             if tokens.numerals is None or tokens.numeral_index is None:
-                raise UsageError(
-                    f"embed {name!r} reads numerals, but the scheme marks none: use scheme replace"
-                )
+                raise UsageError(f"embed {name!r} reads numerals, but the scheme marks none: use scheme replace")
             features = {k.split("/", 1)[1]: v for k, v in tokens.features.items() if k.startswith(f"{name}/")}
             ne_BND = self.embeds[name](tokens.numerals, features)
             # Padding slots hold zeros; masking them keeps whatever an embedding makes of them out.

@@ -1,0 +1,1 @@
+"""Experiment configs: one file a system, composed from `configs.common`."""

@@ -1,0 +1,146 @@
+"""What all configs share: the base, the tasks and the order in which an argument composes.
+
+`--config=configs/numgpt.py:laptop,task=mwpas,embed=dice` composes base → task → scale → as_published →
+whole-block swaps; flags (`--config.optim.batch_size=64`) come last.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping
+
+from ml_collections import ConfigDict
+
+Change = Callable[[ConfigDict], None]
+
+
+def base() -> ConfigDict:
+    """Everything a run knows; a system's file fills in its blocks."""
+    return ConfigDict(
+        dict(
+            seed=0,
+            num_seeds=1,
+            init_from="",
+            log_every=50,
+            profile_steps="",
+            compile_cache="~/.cache/numjax/jit",
+            task=dict(name="statement", dataset="mme"),
+            scheme=dict(name="subword", rules="default", vocab=dict(name="sentencepiece", size=2000)),
+            embeds=dict(token=dict(name="token")),
+            backbone=dict(
+                name="decoder",
+                width=128,
+                layers=2,
+                heads=4,
+                mlp_ratio=4,
+                max_length=128,
+                dropout=0.1,
+                scan=False,
+                remat="none",
+                packed=False,
+                attention="auto",
+                dtype="auto",
+            ),
+            heads=dict(),
+            objectives=dict(),
+            optim=dict(
+                learning_rate=3e-4,
+                schedule="constant",
+                warmup=0,
+                floor=0.0,
+                weight_decay=0.1,
+                betas=(0.9, 0.95),
+                clip=1.0,
+                batch_size=32,
+                accumulate=1,
+                epochs=20,
+                steps=0,
+            ),
+            mesh=dict(data=-1, fsdp=1, tensor=1, rules=()),
+            data=dict(
+                dir="",
+                digits=20,
+                length=128,
+                overflow="skip",
+                pack=False,
+                threads=2,
+                prefetch=8,
+                workers=0,
+                strict=False,
+                train_size=0,
+            ),
+            eval=dict(every=0, batch_size=128, examples=0, test=True, length=32, best=True),
+            decode=dict(temperature=0.0, top_k=0, top_p=1.0, max_tokens=32, batch_size=32),
+            checkpoint=dict(every=0, keep=2, asynchronous=True),
+        )
+    )
+
+
+def compose(
+    argument: str | None,
+    config: ConfigDict,
+    *,
+    tasks: Mapping[str, Change],
+    scales: Mapping[str, Change],
+    swaps: Mapping[str, Mapping[str, Change]],
+    as_published: Change,
+    default_task: str,
+    default_scale: str = "laptop",
+) -> ConfigDict:
+    """Applies an argument such as "laptop,task=mwpas,embed=dice,as_published" to a base.
+
+    Args:
+      argument: comma-separated; a bare word is a scale or `as_published`, key=word a task or a swap.
+      config: the base.
+      tasks, scales, swaps: name → change in place; swaps by key.
+      as_published: turns every documented departure from the paper's code back.
+
+    Raises:
+      ValueError: an unknown word; the nearest ones are named.
+    """
+    task, scale, published = default_task, default_scale, False
+    chosen: list[Change] = []
+    for word in filter(None, (part.strip() for part in (argument or "").split(","))):
+        key, _, value = word.partition("=")
+        if not value and key in scales:
+            scale = key
+        elif word == "as_published":
+            published = True
+        elif key == "task":
+            known(value, tasks, "task")
+            task = value
+        elif value and key in swaps:
+            known(value, swaps[key], key)
+            chosen.append(swaps[key][value])
+        else:
+            words = [*scales, "as_published", "task", *swaps]
+            known(key, dict.fromkeys(words), "config argument")
+    for change in (tasks[task], scales[scale], *([as_published] if published else []), *chosen):
+        change(config)
+    return config.lock()
+
+
+def known(word: str, words: Mapping[str, object], what: str) -> None:
+    """Raises ValueError, naming the nearest words, unless `word` is one of `words`."""
+    if word not in words:
+        near = difflib.get_close_matches(word, list(words), n=3, cutoff=0.4) or sorted(words)
+        raise ValueError(f"no {what} is called {word!r}: did you mean {', '.join(near)}?")
+
+
+def block(**kwargs) -> ConfigDict:
+    """A named block."""
+    return ConfigDict(kwargs)
+
+
+def set_classifier(config: ConfigDict, num_classes: int) -> None:
+    """One label a text, its cross-entropy the loss."""
+    config.heads = block(label=dict(name="classify", num_classes=num_classes, pool="end"))
+    config.objectives = block(label=dict(name="nll", head="label", label="label", average="scored", weight=1.0))
+
+
+def set_language_model(config: ConfigDict, head: str, **options) -> None:
+    """The next position, from `head` ("token" or "mixture")."""
+    config.heads = block(next=dict(name=head) | options)
+    config.objectives = block(
+        next=dict(name="nll", head="next", label=None, average="scored", constrain=False, weight=1.0)
+    )

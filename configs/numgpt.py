@@ -1,0 +1,180 @@
+"""NumGPT (Jin et al. 2021): prototype mantissas, learned exponents, a numeral-aware loss.
+
+    python -m numjax.main --config=configs/numgpt.py --workdir=runs/mme              # MME, 2 cores, 2 min, ~96%
+    python -m numjax.main --config=configs/numgpt.py:task=mwpas --workdir=runs/mwpas
+    python -m numjax.main --config=configs/numgpt.py:task=generation --workdir=runs/gen
+    python -m numjax.main --config=configs/numgpt.py:paper,task=mme --workdir=…      # the paper's sizes, one GPU
+
+Arguments: smoke | laptop | paper; task=mme|gnc|mwpas|mwpas_hard|generation|magnitude|text;
+system=numgpt|gpt|digits|dice (the columns of Table 1); embed=prototype|dice|dice_d;
+density=printed|scaled|learned; as_published.
+"""
+
+from __future__ import annotations
+
+from ml_collections import ConfigDict
+
+from configs import common
+
+MIXTURE = dict(density="printed", scale=2.5, feedback="rounded", keep=5, tied=False)
+
+
+def get_config(argument: str | None = None) -> ConfigDict:
+    """The config for an argument such as "laptop,task=mwpas,embed=dice"."""
+    config = common.base()
+    numgpt(config)
+    return common.compose(
+        argument,
+        config,
+        tasks=TASKS,
+        scales=SCALES,
+        swaps={"system": SYSTEMS, "embed": EMBEDS, "density": DENSITIES},
+        as_published=as_published,
+        default_task="mme",
+    )
+
+
+def numgpt(config: ConfigDict) -> None:
+    """One position a numeral, its prototype embedding fused in, a mixture head where text is predicted."""
+    config.scheme = common.block(
+        name="replace", rules="default", vocab=dict(name="sentencepiece", size=2000, split_digits=True)
+    )
+    config.embeds = common.block(
+        token=dict(name="token"),
+        numeral=dict(name="prototype", dim=64, sigma=0.5, low=-8, high=12, fusion="concat+linear"),
+    )
+    if "next" in config.heads:
+        common.set_language_model(config, "mixture", **MIXTURE)
+
+
+def plain(scheme: str):
+    """A GPT that reads numbers as text: subwords or digits."""
+
+    def change(config: ConfigDict) -> None:
+        config.scheme = common.block(
+            name=scheme, rules="default", vocab=dict(name="sentencepiece", size=2000, split_digits=False)
+        )
+        config.embeds = common.block(token=dict(name="token"))
+        if "next" in config.heads:
+            common.set_language_model(config, "token", tied=False)
+
+    return change
+
+
+def dice(form: str):
+    """DICE in the place of the prototype embedding; about 2% of the numbers lie outside its range."""
+
+    def change(config: ConfigDict) -> None:
+        numgpt(config)
+        config.embeds.numeral = common.block(
+            name="dice",
+            dim=64,
+            form=form,
+            low=0.0,
+            high=100_000.0,
+            out_of_range="random",
+            as_printed=False,
+            fusion="concat+linear",
+        )
+
+    return change
+
+
+def density(name: str):
+    """How the mantissa's density is scaled."""
+
+    def change(config: ConfigDict) -> None:
+        if "density" not in config.heads.get("next", {}):
+            raise ValueError("density= belongs to a mixture head: use it with task=generation or task=text")
+        config.heads.next.density = name
+
+    return change
+
+
+def statement(dataset: str, **options):
+    """True or false, from a question with an answer or a sentence."""
+
+    def change(config: ConfigDict) -> None:
+        config.task = common.block(name="statement", dataset=dataset, **options)
+        common.set_classifier(config, 2)
+
+    return change
+
+
+def generation(config: ConfigDict) -> None:
+    """Writes the answer of a word problem."""
+    config.task = common.block(name="generation")
+    common.set_language_model(config, "mixture", **MIXTURE)
+
+
+def magnitude(config: ConfigDict) -> None:
+    """The number of digits of a masked numeral (Numeracy-600K, or its stand-in)."""
+    config.task = common.block(name="magnitude", variant="titles", path="", size=20_000, num_classes=8)
+    common.set_classifier(config, 8)
+    config.optim.epochs = 5
+
+
+def text(config: ConfigDict) -> None:
+    """Pre-training on a folder of text."""
+    config.task = common.block(name="language_model", path="")
+    common.set_language_model(config, "mixture", **MIXTURE)
+    config.data.pack = True
+    config.data.overflow = "split"
+    config.backbone.packed = True
+    config.optim.epochs = 1
+
+
+def smoke(config: ConfigDict) -> None:
+    """Seconds: for tests."""
+    config.backbone.update(width=32, layers=2, heads=2, max_length=64)
+    config.data.update(length=64, train_size=64)
+    config.scheme.vocab.size = 400
+    config.optim.update(batch_size=16, epochs=1, learning_rate=1e-3)
+    config.eval.update(batch_size=32, examples=64)
+
+
+def laptop(config: ConfigDict) -> None:
+    """Minutes on two cores: 2 layers × 128, 8,000 training examples."""
+    config.backbone.update(width=128, layers=2, heads=4)
+    config.data.train_size = 8000
+    config.optim.update(batch_size=32, learning_rate=3e-4)
+    if config.task.name == "statement":
+        config.optim.epochs = 20
+
+
+def paper(config: ConfigDict) -> None:
+    """12 layers × 768, batch 96, 6.25e-5, 50 epochs (5 for magnitudes, 1 for text); one GPU."""
+    config.backbone.update(width=768, layers=12, heads=12, max_length=512, dtype="bfloat16")
+    config.data.length = 512 if config.task.name == "language_model" else 128
+    config.data.train_size = 0
+    config.optim.update(batch_size=96, learning_rate=6.25e-5)
+    if config.task.name in ("statement", "generation"):
+        config.optim.epochs = 50
+    config.scheme.vocab.size = 8000
+
+
+def as_published(config: ConfigDict) -> None:
+    """The authors' code: its numeral rules, raw feedback, losses averaged over padding, pooling of the last
+    padded position."""
+    config.scheme.rules = "numgpt"
+    if "label" in config.heads:
+        config.heads.label.pool = "last_padded"
+    if "next" in config.heads:
+        config.objectives.next.average = "all"
+        if "feedback" in config.heads.next:
+            config.heads.next.update(feedback="raw", density="printed", tied=False)
+
+
+TASKS = {
+    "mme": statement("mme"),
+    "gnc": statement("gnc"),
+    "mwpas": statement("mwpas", negatives="plain"),
+    "mwpas_hard": statement("mwpas", negatives="hard"),
+    "generation": generation,
+    "magnitude": magnitude,
+    "text": text,
+}
+SCALES = {"smoke": smoke, "laptop": laptop, "paper": paper}
+EMBEDS = {"prototype": numgpt, "dice": dice("2"), "dice_d": dice("d")}
+SYSTEMS = {"numgpt": numgpt, "gpt": plain("subword"), "digits": plain("digits"), "dice": dice("2")}
+DENSITIES = {name: density(name) for name in ("printed", "scaled", "learned")}

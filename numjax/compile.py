@@ -1,0 +1,89 @@
+"""The jitted functions of a run, made once and shared by its seeds, and the layouts that they keep."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+from jax.sharding import Mesh
+
+from numjax import optim, shard
+from numjax.step import eval_step, init_state, train_step
+from numjax.system import System
+from numjax.types import Batch, TrainState
+
+
+class Compiled(NamedTuple):
+    """Functions over global arrays on one mesh.
+
+    Attributes:
+      mesh: the devices.
+      abstract_state: shapes, types and layouts of the state.
+      init: seed → TrainState.
+      step: (seed, TrainState, Batch) → (TrainState, metrics); the state is donated.
+      evaluate: (params, Batch) → (metrics, what classifiers say), both replicated; donates nothing.
+    """
+
+    mesh: Mesh
+    abstract_state: TrainState
+    init: Callable[[Any], TrainState]
+    step: Callable[[Any, TrainState, Batch], tuple[TrainState, Any]]
+    evaluate: Callable[[Any, Batch], tuple[Any, Any]]
+
+
+def make_compiled(system: System, mesh: Mesh, batch: Batch, steps: int) -> Compiled:
+    """Lays out the state and jits the steps; nothing is compiled before the first call.
+
+    Args:
+      system: the parts.
+      mesh: where.
+      batch: a batch (or its shapes) like those to come.
+      steps: of the whole run, for schedules.
+    """
+    config = system.config
+    options = {k: config.optim[k] for k in ("warmup", "floor", "weight_decay", "betas", "clip")}
+    optimizer, rate = optim.adamw(config.optim.learning_rate, steps, schedule_name=config.optim.schedule, **options)
+
+    def init(seed, batch):
+        return init_state(system.model, optimizer, batch, seed)
+
+    shapes = jax.eval_shape(init, jax.ShapeDtypeStruct((), "int32"), batch)
+    layout = shard.shardings(shapes, mesh, config.mesh.rules)
+    abstract = jax.tree.map(lambda s, at: jax.ShapeDtypeStruct(s.shape, s.dtype, sharding=at), shapes, layout)
+    rows, everywhere = shard.batch_sharding(mesh), shard.replicated(mesh)
+    body = partial(
+        train_step, system.model, system.objectives, system.weights, optimizer, rate, config.optim.accumulate
+    )
+    score = partial(eval_step, system.model, system.objectives, system.weights)
+    # Only shapes of the batch matter for parameters: a constant keeps it out of the call.
+    blank = jax.tree.map(lambda x: jax.numpy.zeros(x.shape, x.dtype), batch)
+    return Compiled(
+        mesh=mesh,
+        abstract_state=abstract,
+        init=jax.jit(lambda seed: init(seed, blank), out_shardings=layout),
+        step=jax.jit(
+            body,
+            in_shardings=(everywhere, layout, rows),
+            out_shardings=(layout, everywhere),
+            donate_argnums=(1,),
+        ),
+        evaluate=jax.jit(score, in_shardings=(layout.params, rows), out_shardings=(everywhere, everywhere)),
+    )
+
+
+def parameter_count(abstract_state: TrainState) -> int:
+    """Parameters of the model."""
+    return sum(x.size for x in jax.tree.leaves(abstract_state.params))
+
+
+def flops_per_token(abstract_state: TrainState, width: int, layers: int, length: int) -> float:
+    """Model FLOPs of a training step a token: 6 · parameters that multiply + 12 · layers · D · T.
+
+    Embedding tables only look up and do not count; attention counts as if it were not causal (the usual
+    convention).
+    """
+    leaves = jax.tree_util.tree_leaves_with_path(abstract_state.params)
+    kernels = sum(x.size for path, x in leaves if shard.path_name(path).endswith("kernel"))
+    return 6.0 * kernels + 12.0 * layers * width * length

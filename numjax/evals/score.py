@@ -1,0 +1,71 @@
+"""Losses and labels over a split, each example counted once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import jax
+import numpy as np
+
+from numjax import metrics as sums
+from numjax import shard
+from numjax.compile import Compiled
+from numjax.objectives.nll import DENSITY_PARTS
+from numjax.system import System
+from numjax.types import Batch
+
+
+def evaluate(
+    system: System, compiled: Compiled, params: Any, batches: Iterable[Batch]
+) -> tuple[dict[str, float], dict[int, Any]]:
+    """(metrics by name, predicted label by example id) over batches that hold each example once.
+
+    Labels come from the head that the task predicts with; a task without one has no predictions here.
+    """
+    found: dict[str, tuple[Any, Any]] = {}
+    predictions: dict[int, Any] = {}
+    pending = None
+    for batch in batches:
+        done = compiled.evaluate(params, shard.put(batch, compiled.mesh))
+        if pending is not None:
+            found = _read(system, *pending, found, predictions)
+        pending = (done, batch)
+    if pending is not None:
+        found = _read(system, *pending, found, predictions)
+    if jax.process_count() > 1:
+        predictions = _from_all_processes(predictions)
+    means = sums.divide(found)
+    for name, objective in system.objectives.items():
+        if getattr(objective, "label", None) is None:
+            density = any(f"{name}/{part}" in means for part in DENSITY_PARTS)
+            means |= sums.perplexity(means, name, density)
+    return means, predictions
+
+
+def _read(system, done, batch, found, predictions):
+    metrics, said = jax.device_get(done)
+    if said and batch.example_id is not None:
+        (log_probs,) = said.values()
+        # Every process gets all rows; its own are enough, the rest are gathered once at the end.
+        start = jax.process_index() * len(batch.example_id)
+        for row, (example, valid) in enumerate(zip(batch.example_id, batch.valid, strict=True)):
+            if valid:
+                predictions[int(example)] = np.asarray(log_probs[start + row])
+    return sums.add(found, metrics)
+
+
+def _from_all_processes(predictions):
+    from jax.experimental import multihost_utils
+
+    ids = np.asarray(sorted(predictions), np.int64)
+    rows = np.stack([predictions[i] for i in ids]) if len(ids) else np.zeros((0, 1), np.float32)
+    longest = int(multihost_utils.process_allgather(np.asarray(len(ids))).max())
+    width = int(multihost_utils.process_allgather(np.asarray(rows.shape[1])).max())
+    padded_ids = np.full(longest, -1, np.int64)
+    padded_ids[: len(ids)] = ids
+    padded = np.zeros((longest, width), np.float32)
+    padded[: len(ids), : rows.shape[1]] = rows
+    all_ids = multihost_utils.process_allgather(padded_ids).reshape(-1)
+    all_rows = multihost_utils.process_allgather(padded).reshape(-1, width)
+    return {int(i): row for i, row in zip(all_ids, all_rows, strict=True) if i >= 0}

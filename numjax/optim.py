@@ -1,0 +1,53 @@
+"""Optimisers and learning-rate schedules, from optax."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import optax
+
+from numjax.errors import UsageError
+from numjax.shard import path_name
+
+SCHEDULES = ("constant", "cosine", "linear")
+
+
+def schedule(name: str, peak: float, steps: int, warmup: int = 0, floor: float = 0.0) -> Callable[[Any], Any]:
+    """Linear warm-up to `peak` over `warmup` steps, then constant, or cosine or linear decay to floor·peak."""
+    rest = max(1, steps - warmup)
+    if name == "constant":
+        main = optax.constant_schedule(peak)
+    elif name == "cosine":
+        main = optax.cosine_decay_schedule(peak, rest, alpha=floor)
+    elif name == "linear":
+        main = optax.linear_schedule(peak, floor * peak, rest)
+    else:
+        raise UsageError(f"optim.schedule must be one of {', '.join(SCHEDULES)}, not {name!r}")
+    if warmup == 0:
+        return main
+    return optax.join_schedules([optax.linear_schedule(0.0, peak, warmup), main], [warmup])
+
+
+def decays(params: Any) -> Any:
+    """True for kernels: weight decay leaves tables, biases, norms and shared vectors alone."""
+    return jax.tree_util.tree_map_with_path(lambda path, _: path_name(path).endswith("kernel"), params)
+
+
+def adamw(
+    learning_rate: float,
+    steps: int,
+    *,
+    schedule_name: str = "constant",
+    warmup: int = 0,
+    floor: float = 0.0,
+    weight_decay: float = 0.1,
+    betas: tuple[float, float] = (0.9, 0.95),
+    epsilon: float = 1e-8,
+    clip: float = 1.0,
+) -> tuple[optax.GradientTransformation, Callable[[Any], Any]]:
+    """(AdamW behind clipping by global norm, its schedule). `clip` 0 turns clipping off."""
+    rate = schedule(schedule_name, learning_rate, steps, warmup, floor)
+    inner = optax.adamw(rate, b1=betas[0], b2=betas[1], eps=epsilon, weight_decay=weight_decay, mask=decays)
+    return (optax.chain(optax.clip_by_global_norm(clip), inner) if clip else inner), rate

@@ -1,0 +1,120 @@
+"""The pure train and evaluation steps, and the state that they move."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from numjax.model import Model
+from numjax.types import Batch, Loss, TrainState
+
+Metrics = dict[str, tuple[jax.Array, jax.Array]]
+
+
+def init_params(model: Model, batch: Batch, seed: jax.Array | int) -> Any:
+    """Parameters for batches like `batch`, as nested dicts."""
+    # Step keys are fold_in(seed, step ≥ 0); the largest index keeps initialisation apart from them.
+    key = jax.random.fold_in(jax.random.key(seed), 2**31 - 1)
+    return model.init({"params": key}, batch)["params"]
+
+
+def init_state(
+    model: Model, optimizer: optax.GradientTransformation, batch: Batch, seed: jax.Array | int
+) -> TrainState:
+    """A fresh state at step 0."""
+    params = init_params(model, batch, seed)
+    return TrainState(jnp.int32(0), params, optimizer.init(params))
+
+
+def losses(
+    model: Model, objectives: Mapping[str, Any], params: Any, batch: Batch, key: jax.Array | None
+) -> dict[str, Loss]:
+    """Every objective's sums on a batch. Dropout is on when a key is given."""
+    rngs = {} if key is None else {"dropout": key}
+    outs, acts = model.apply({"params": params}, batch, deterministic=key is None, rngs=rngs)
+    return {name: objective(model.heads, outs, acts, batch) for name, objective in objectives.items()}
+
+
+def train_step(
+    model: Model,
+    objectives: Mapping[str, Any],
+    weights: Mapping[str, float],
+    optimizer: optax.GradientTransformation,
+    rate: Callable[[Any], Any],
+    accumulate: int,
+    seed: jax.Array | int,
+    state: TrainState,
+    batch: Batch,
+) -> tuple[TrainState, Metrics]:
+    """One optimiser step on `batch`, cut into `accumulate` microbatches of rows.
+
+    The loss is Σ weight · (total / count) with totals and counts over the whole batch: the same gradient for
+    any number of microbatches and any sharding. Counts depend on the data alone, so with several
+    microbatches a first pass, whose forward computation the compiler drops as dead code, finds them.
+    """
+    key = jax.random.fold_in(jax.random.key(seed), state.step)
+
+    def weighted(params, batch, key, counts=None):
+        found = losses(model, objectives, params, batch, key)
+        counts = counts or {name: loss.count for name, loss in found.items()}
+        total = sum(weights[n] * loss.total / jnp.maximum(counts[n], 1) for n, loss in found.items())
+        return total, found
+
+    value_and_grad = jax.value_and_grad(weighted, has_aux=True)
+    if accumulate == 1:
+        (_, found), grads = value_and_grad(state.params, batch, jax.random.fold_in(key, 0))
+    else:
+        # Every accumulate-th row, so that each microbatch spans all devices of a sharded batch.
+        micro = jax.tree.map(lambda x: jnp.moveaxis(x.reshape(-1, accumulate, *x.shape[1:]), 1, 0), batch)
+        keys = jax.vmap(lambda i: jax.random.fold_in(key, i))(jnp.arange(accumulate))
+
+        def count(inputs):
+            found = losses(model, objectives, state.params, *inputs)
+            return {name: loss.count for name, loss in found.items()}
+
+        counts = jax.tree.map(lambda c: c.sum(0), jax.lax.map(count, (micro, keys)))
+
+        def add(carry, inputs):
+            (_, found), grads = value_and_grad(state.params, *inputs, counts)
+            return jax.tree.map(jnp.add, carry, (grads, found)), None
+
+        first = jax.tree.map(lambda x: x[0], (micro, keys))
+        (_, found), grads = jax.eval_shape(value_and_grad, state.params, *first, counts)
+        zeros = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), (grads, found))
+        (grads, found), _ = jax.lax.scan(add, zeros, (micro, keys))
+
+    updates, opt_state = optimizer.update(grads, state.opt_state, state.params)
+    params = optax.apply_updates(state.params, updates)
+    one = jnp.float32(1)
+    metrics = sums(found, weights) | {
+        "grad_norm": (optax.global_norm(grads), one),
+        "learning_rate": (jnp.asarray(rate(state.step), jnp.float32), one),
+    }
+    return TrainState(state.step + 1, params, opt_state, state.ema), metrics
+
+
+def eval_step(model: Model, objectives: Mapping[str, Any], weights: Mapping[str, float], params: Any, batch: Batch):
+    """(metric sums, what each classifier says) on a batch, without dropout."""
+    outs, acts = model.apply({"params": params}, batch)
+    found = {name: objective(model.heads, outs, acts, batch) for name, objective in objectives.items()}
+    said = {name: head.log_probs(outs[name]) for name, head in model.heads.items() if hasattr(head, "log_probs")}
+    return sums(found, weights), said
+
+
+def sums(found: Mapping[str, Loss], weights: Mapping[str, float]) -> Metrics:
+    """Objectives' sums by name: "loss" (weighted), "NAME" where there are several, and "NAME/PART"."""
+    one = jnp.float32(1)
+    total = sum(weights[n] * loss.total / jnp.maximum(loss.count, 1) for n, loss in found.items())
+    out: Metrics = {"loss": (jnp.asarray(total, jnp.float32), one)}
+    if len(found) == 1:
+        (only,) = found.values()
+        out["loss"] = (only.total * next(iter(weights.values())), only.count)
+    for name, loss in found.items():
+        if len(found) > 1:
+            out[name] = (loss.total, loss.count)
+        out |= {f"{name}/{part}": pair for part, pair in loss.parts.items()}
+    return out

@@ -1,0 +1,158 @@
+"""From a config to the parts of a run: where the host half and the device half meet."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jax.experimental import multihost_utils
+
+from numjax.build import build, find
+from numjax.errors import UsageError
+from numjax.model import Model
+from numjax.pipeline import source
+from numjax.text import vocab as vocabularies
+from numjax.types import Batch, Grammar, Numeral, Scheme, Task
+
+VOCABULARY = "vocabulary"
+
+
+class System(NamedTuple):
+    """The parts of a run, built from its config.
+
+    Attributes:
+      config: as given.
+      task, scheme: the host half.
+      model, objectives, weights: the device half; objectives and their weights by name.
+      host_features: what the embeddings compute on the host, for the pipeline; None when none does.
+    """
+
+    config: Any
+    task: Task
+    scheme: Scheme
+    model: Model
+    objectives: Mapping[str, Any]
+    weights: Mapping[str, float]
+    host_features: Callable[[Numeral, Any], dict[str, np.ndarray]] | None
+
+
+def assemble(config: Any, workdir: pathlib.Path, records: Callable[[], Any] | None = None) -> System:
+    """Builds every part that the config names.
+
+    Args:
+      config: see `configs/common.py`.
+      workdir: holds the vocabulary; trained at first use on the train split, by process 0.
+      records: the task's training records, when they are loaded already.
+
+    Raises:
+      UsageError: parts that do not go together.
+    """
+    task = build("tasks", config.task)
+    scheme = make_scheme(config, workdir, task, records)
+    model = make_model(config, scheme)
+    objectives, weights = make_objectives(config, model, scheme.grammar())
+    for kind in ("heads", "objectives"):
+        lacking = [name for name in getattr(task, "needs", {}).get(kind, ()) if name not in _named(config[kind])]
+        if lacking:
+            raise UsageError(f"task {config.task.name} needs {kind} {', '.join(lacking)} in the config")
+    return System(config, task, scheme, model, objectives, weights, _host_features(model))
+
+
+def make_scheme(config: Any, workdir: pathlib.Path, task: Task, records: Callable[[], Any] | None) -> Scheme:
+    """The scheme around the workdir's vocabulary, which is inherited (`init_from`), loaded or trained."""
+    cls: Any = find("text", config.scheme.name)
+    folder = workdir / VOCABULARY
+    block = config.scheme.vocab.to_dict()
+    if jax.process_index() == 0 and not (folder / vocabularies.FILE).exists():
+        inherited = pathlib.Path(config.init_from) / VOCABULARY
+        if config.init_from and (inherited / vocabularies.FILE).exists():
+            vocabulary = vocabularies.load(str(inherited)).with_marks(cls.marks)
+        else:
+            texts = None
+            if block["name"] == "sentencepiece" and not block.get("path"):
+                load = records or (lambda: source.load(task.dataset, "train", config.data.dir))
+                texts = task.texts(load())  # type: ignore[attr-defined]
+            vocabulary = vocabularies.build(block, texts, cls.marks)
+        vocabulary.save(str(folder))
+    if jax.process_count() > 1:
+        multihost_utils.sync_global_devices("vocabulary")
+    vocabulary = vocabularies.load(str(folder))
+    multiple = 128 * max(1, config.mesh.tensor)
+    return build(
+        "text", {k: v for k, v in config.scheme.items() if k != "vocab"}, vocab=vocabulary, pad_multiple=multiple
+    )
+
+
+def make_model(config: Any, scheme: Scheme) -> Model:
+    """The model that the config's blocks make over the scheme's vocabulary."""
+    dtype = config.backbone.get("dtype", "float32")
+    if dtype == "auto":
+        dtype = "float32" if jax.default_backend() == "cpu" else "bfloat16"
+    backbone = build("backbone", dict(config.backbone) | {"dtype": dtype})
+    known = {
+        "vocab_size": scheme.vocab_size,
+        "size": scheme.vocab.size,
+        "num_id": scheme.vocab.mark("[NUM]"),
+        "digits": config.data.digits,
+        "width": backbone.width,
+    }
+    embeds, fusions = {}, {}
+    for name, block in sorted(config.embeds.items()):
+        options = {k: v for k, v in block.items() if k != "fusion"}
+        kind = find("embed", block.name).kind
+        embeds[name] = build("embed", options, **known, **({"dim": backbone.width} if kind == "token" else {}))
+        if kind == "numeral":
+            fusions[name] = block.get("fusion", "concat+linear")
+    heads = {name: build("heads", block, **known) for name, block in sorted(config.heads.items())}
+    if not heads:
+        raise UsageError("the config names no heads: set task=… or config.heads")
+    return Model(embeds, fusions, backbone, heads)
+
+
+def make_objectives(config: Any, model: Model, grammar: Grammar) -> tuple[dict[str, Any], dict[str, float]]:
+    """(objectives, their weights) by name."""
+    objectives, weights = {}, {}
+    for name, block in sorted(config.objectives.items()):
+        head = block.get("head")
+        if head is not None and head not in model.heads:
+            raise UsageError(f"objective {name!r} reads head {head!r}; the config has {', '.join(model.heads)}")
+        options = {k: v for k, v in block.items() if k != "weight"}
+        objectives[name] = build("objectives", options, grammar=grammar)
+        weights[name] = float(block.get("weight", 1.0))
+    if not objectives:
+        raise UsageError("the config names no objectives")
+    return objectives, weights
+
+
+def example_batch(system: System, rows: int, length: int) -> Batch:
+    """An all-padding batch for shapes: what initialisation and `--mode=check` trace with."""
+    from numjax.pipeline.batch import empty_batch
+
+    return empty_batch(system.task.kind, rows, length, config_digits(system.config), system.host_features)
+
+
+def config_digits(config: Any) -> int:
+    """K, the digits that arrays keep of a numeral."""
+    return int(config.data.digits)
+
+
+def _named(blocks) -> set[str]:
+    return {block["name"] for block in blocks.values()} | set(blocks)
+
+
+def _host_features(model: Model):
+    wanted = {name: embed for name, embed in model.embeds.items() if hasattr(embed, "host_features")}
+    if not wanted:
+        return None
+
+    def features(numerals: Numeral, surfaces) -> dict[str, np.ndarray]:
+        return {
+            f"{name}/{key}": value
+            for name, embed in wanted.items()
+            for key, value in embed.host_features(numerals, surfaces).items()  # type: ignore[attr-defined]
+        }
+
+    return features

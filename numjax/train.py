@@ -1,0 +1,313 @@
+"""The loop. Its order is a law:
+
+    evaluate → save → fetch the next batch → step
+
+The data position moves only after the save, so what a checkpoint names is exactly what has been learned.
+Metrics of step n − 1 are read after step n is dispatched, so the device never waits for the host; on CPU with
+several devices or processes one step is in flight at most, since collectives deadlock otherwise. Nothing else
+moves between device and host inside the loop.
+
+Restart order: the workdir's newest good checkpoint, else `init_from`, else fresh parameters.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import pathlib
+import signal
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import jax
+from jax.experimental import multihost_utils
+
+from numjax import log, profiling, shard
+from numjax import metrics as sums
+from numjax.checkpoint import Checkpoints
+from numjax.compile import Compiled, flops_per_token, make_compiled, parameter_count
+from numjax.errors import Diverged, Preempted, UsageError
+from numjax.evals import report
+from numjax.inherit import load_pretrained
+from numjax.pipeline.loader import Loader
+from numjax.system import System
+from numjax.types import TrainState
+
+CONFIG_FILE = "config.json"
+# Blocks that may differ between a workdir's run and its resumption: they change no parameter.
+FREE_BLOCKS = ("log_every", "profile_steps", "compile_cache", "checkpoint", "decode", "mesh", "num_seeds")
+
+
+class Position(NamedTuple):
+    """Where a run stands: optimiser steps done, global examples read, the best validation so far."""
+
+    step: int
+    examples: int
+    best: float | None
+    best_step: int
+
+
+class Data(NamedTuple):
+    """The encoded splits of a task: train, validation, and test where there is one."""
+
+    train: Any
+    validation: Any
+    test: Any
+
+
+def steps_of(config: Any, data: Data) -> int:
+    """Optimiser steps of a run: `optim.steps`, else epochs of the training set."""
+    if config.optim.steps > 0:
+        return int(config.optim.steps)
+    return max(1, int(config.optim.epochs * data.train.batches_per_epoch(config.optim.batch_size)))
+
+
+def train(system: System, data: Data, workdir: pathlib.Path, seed: int, compiled: Compiled | None = None):
+    """Trains one seed to its end, resuming what the workdir holds; then scores the test split.
+
+    Returns:
+      ({split: metrics}, the functions it compiled, for the next seed).
+
+    Raises:
+      Diverged: the loss is NaN or infinite; the last good checkpoint stays.
+      Preempted: SIGTERM or SIGINT; the state is saved.
+    """
+    config = system.config
+    workdir.mkdir(parents=True, exist_ok=True)
+    steps = steps_of(config, data)
+    loader = Loader(data.train, config, seed=seed, host_features=system.host_features)
+    if compiled is None:
+        compiled = make_compiled(system, shard.make_mesh(**_axes(config)), loader.example_batch(), steps)
+    checkpoints = Checkpoints(workdir / "checkpoints", config.checkpoint.keep, config.checkpoint.asynchronous)
+    best = Checkpoints(workdir / "best", 1, config.checkpoint.asynchronous)
+    state, position = _start(system, compiled, checkpoints, seed)
+    writer = log.Writer(workdir, position.step)
+    try:
+        with _Signals() as signals:
+            run = _Run(system, data, compiled, checkpoints, best, writer, loader, steps, seed, signals)
+            state, position = run.loop(state, position)
+        results = run.finish(state, position, workdir)
+    finally:
+        writer.close()
+        checkpoints.close()
+        best.close()
+    return results, compiled
+
+
+class _Run:
+    """The loop's fixed surroundings; `loop` is the page to read."""
+
+    def __init__(self, system, data, compiled, checkpoints, best, writer, loader, steps, seed, signals):
+        self.system, self.data, self.compiled = system, data, compiled
+        self.checkpoints, self.best, self.writer = checkpoints, best, writer
+        self.loader, self.steps, self.seed, self.signals = loader, steps, seed, signals
+        config = self.config = system.config
+        per_epoch = data.train.batches_per_epoch(config.optim.batch_size)
+        self.eval_every = config.eval.every or min(steps, per_epoch)
+        self.save_every = config.checkpoint.every or self.eval_every
+        self.blocking = jax.default_backend() == "cpu" and (jax.device_count() > 1 or jax.process_count() > 1)
+
+    def loop(self, state: TrainState, position: Position) -> tuple[TrainState, Position]:
+        """Steps until the end; returns the final state, evaluated and saved."""
+        config, batch_size = self.config, self.config.optim.batch_size
+        backbone = self.system.model.backbone
+        flops = flops_per_token(
+            self.compiled.abstract_state, backbone.width, getattr(backbone, "layers", 1), config.data.length
+        )
+        progress = log.Progress(self.steps, position.step, flops, log.peak_flops())
+        profiler = profiling.Profiler(config.profile_steps, self.checkpoints.folder.parent / "profile")
+        batches: Iterator = self.loader.iterate(position.examples)
+        recent: dict[str, Any] = {}
+        pending, first = None, position.step
+        for step in range(position.step, self.steps + 1):
+            last = step == self.steps
+            if step > first and (step % self.eval_every == 0 or last):
+                recent, pending = self._read(recent, pending, step)
+                position = self._evaluate(state, position)
+            if step > first and (step % self.save_every == 0 or last):
+                recent, pending = self._read(recent, pending, step)
+                self._save(state, position)
+            if last:
+                break
+            if self.signals.stop_at(step):
+                recent, pending = self._read(recent, pending, step)
+                self._save(state, position)
+                self.checkpoints.wait()
+                raise Preempted(f"stopped at step {step}, which is saved: run the same command to go on")
+            batch, examples, tokens = next(batches)
+            profiler.before(step, state)
+            state, metrics = self.compiled.step(self.seed, state, shard.put(batch, self.compiled.mesh))
+            if self.blocking:
+                jax.block_until_ready(metrics)
+            recent, _ = self._read(recent, pending, step)
+            pending = metrics
+            progress.count(examples, tokens)
+            position = position._replace(step=step + 1, examples=position.examples + batch_size)
+            if (step + 1) % config.log_every == 0 or step + 1 == self.steps:
+                recent, pending = self._read(recent, pending, step + 1)
+                means = sums.divide(recent) | progress.rates(step + 1)
+                progress.line(step + 1, means)
+                self.writer.write(step + 1, "train", means)
+                recent = {}
+        profiler.close(state)
+        self.checkpoints.wait()
+        self.best.wait()
+        return state, position
+
+    def finish(self, state: TrainState, position: Position, workdir: pathlib.Path) -> dict[str, dict[str, float]]:
+        """Scores the best checkpoint (else the last state) on validation and test, and writes predictions."""
+        params, step = state.params, position.step
+        found = self.best.restore(self._params_only(self.compiled.abstract_state)) if self.config.eval.best else None
+        if found is not None:
+            step, kept, _ = found
+            params = kept.params
+        results = {}
+        for split in ("validation", "test"):
+            encoded = getattr(self.data, split)
+            if encoded is None or (split == "test" and not self.config.eval.test):
+                continue
+            metrics = report.score_split(self.system, self.compiled, params, encoded, split, workdir)
+            self.writer.write(position.step, f"{split}_best" if split == "validation" else split, metrics)
+            results[split] = metrics
+            log.say(f"{split} (step {step}): " + _shown(metrics))
+        return results
+
+    def _read(self, recent, pending, step):
+        """Adds a finished step's metrics to the interval's; a loss that is not finite ends the run."""
+        if pending is None:
+            return recent, None
+        metrics = jax.device_get(pending)
+        total, count = metrics["loss"]
+        if not math.isfinite(float(total)):
+            good = self.checkpoints.steps()
+            kept = f"checkpoint {good[-1]} is good" if good else "no checkpoint was saved yet"
+            raise Diverged(
+                f"the loss is {float(total) / max(float(count), 1)} at step {step - 1}: {kept}; "
+                "lower config.optim.learning_rate, or look at the batch with --mode=check"
+            )
+        return sums.add(recent, metrics), None
+
+    def _evaluate(self, state: TrainState, position: Position) -> Position:
+        if self.data.validation is None:
+            return position
+        metrics = report.score_split(
+            self.system,
+            self.compiled,
+            state.params,
+            self.data.validation,
+            "validation",
+            None,
+            limit=self.config.eval.examples,
+        )
+        self.writer.write(position.step, "validation", metrics)
+        log.say(f"validation at step {position.step}: " + _shown(metrics))
+        name = self.system.task.metric
+        value = metrics[name.lstrip("-")] * (-1 if name.startswith("-") else 1)
+        if self.config.eval.best and (position.best is None or value > position.best):
+            position = position._replace(best=value, best_step=position.step)
+            self.best.save(position.step, self._params_only(state), {"metrics": _finite(metrics)})
+        return position
+
+    def _params_only(self, state: TrainState) -> TrainState:
+        return state._replace(opt_state=())
+
+    def _save(self, state: TrainState, position: Position) -> None:
+        if position.step in self.checkpoints.steps():
+            return
+        self.checkpoints.save(position.step, state, {"position": position._asdict(), "seed": self.seed})
+
+
+def _start(system: System, compiled: Compiled, checkpoints: Checkpoints, seed: int) -> tuple[TrainState, Position]:
+    found = checkpoints.restore(compiled.abstract_state)
+    if found is not None:
+        step, state, meta = found
+        log.say(f"resumed {checkpoints.folder} at step {step}")
+        return state, Position(**meta["position"])
+    state = compiled.init(seed)
+    log.say(f"{parameter_count(compiled.abstract_state):,} parameters on {jax.device_count()} device(s)")
+    if system.config.init_from:
+        state = load_pretrained(system, compiled, state, pathlib.Path(system.config.init_from))
+    return state, Position(0, 0, None, 0)
+
+
+class _Signals:
+    """SIGTERM and SIGINT ask for a stop; with several processes all agree on the step."""
+
+    def __init__(self):
+        self._asked = False
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self):
+        if jax.process_count() == 1:
+            for number in (signal.SIGTERM, signal.SIGINT):
+                self._before[number] = signal.signal(number, self._ask)
+        return self
+
+    def __exit__(self, *_):
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _ask(self, number, frame):
+        del number, frame
+        self._asked = True
+
+    def stop_at(self, step: int) -> bool:
+        """Whether to stop before `step`."""
+        if jax.process_count() > 1:
+            return multihost_utils.reached_preemption_sync_point(step)
+        return self._asked
+
+
+def claim(workdir: pathlib.Path, config: Any) -> None:
+    """Writes the config into the workdir, or checks that it is the one that made it.
+
+    Raises:
+      UsageError: another config made it, naming the first difference; or it cannot be written.
+    """
+    path = workdir / CONFIG_FILE
+    mine = json.loads(json.dumps(config.to_dict()))
+    if path.exists():
+        try:
+            theirs = json.loads(path.read_text())
+        except json.JSONDecodeError:
+            raise UsageError(f"{path} is damaged: restore it or use another --workdir") from None
+        different = sorted(
+            key
+            for key in _flat(mine).keys() | _flat(theirs).keys()
+            if _flat(mine).get(key) != _flat(theirs).get(key) and key.split(".")[0] not in FREE_BLOCKS
+        )
+        if different:
+            key = different[0]
+            raise UsageError(
+                f"{workdir} was made by another config ({key} was {_flat(theirs).get(key)!r}, now "
+                f"{_flat(mine).get(key)!r}): use another --workdir, or the config that made it"
+            )
+    if jax.process_index() == 0:
+        try:
+            workdir.mkdir(parents=True, exist_ok=True)
+            fresh = path.with_suffix(".tmp")
+            fresh.write_text(json.dumps(mine, indent=1) + "\n")
+            fresh.replace(path)
+        except OSError as error:
+            raise UsageError(f"cannot write to {workdir} ({error.strerror}): choose another --workdir") from error
+
+
+def _flat(tree: Any, prefix: str = "") -> dict[str, Any]:
+    if not isinstance(tree, dict):
+        return {prefix: tree}
+    out: dict[str, Any] = {}
+    for key, value in tree.items():
+        out |= _flat(value, f"{prefix}.{key}" if prefix else key)
+    return out
+
+
+def _axes(config) -> dict[str, int]:
+    return {name: config.mesh[name] for name in shard.AXES}
+
+
+def _finite(metrics):
+    return {k: v for k, v in metrics.items() if math.isfinite(v)}
+
+
+def _shown(metrics) -> str:
+    return " · ".join(f"{name} {value:.4f}" for name, value in metrics.items())
