@@ -140,6 +140,19 @@ class Checkpoints:
             return candidate, *found
         return None
 
+    def restore_params(self) -> tuple[Any, int] | None:
+        """(parameters as they lie on disk, on this process's first device; step) of the newest good step."""
+        at = jax.sharding.SingleDeviceSharding(jax.local_devices()[0])
+        for step in reversed(self.steps()):
+            try:
+                shapes = self._manager.item_metadata(step)["state"].tree  # type: ignore[index]
+                target = jax.tree.map(lambda m: jax.ShapeDtypeStruct(m.shape, m.dtype, sharding=at), shapes)
+                args = ocp.args.Composite(state=ocp.args.StandardRestore(target))
+                return self._manager.restore(step, args=args)["state"]["params"], step
+            except Exception as error:
+                self._unreadable(step, error)
+        return None
+
     def _read(self, step, abstract_state):
         stacked = is_stacked(abstract_state.params) if hasattr(abstract_state, "params") else False
         args = ocp.args.Composite(

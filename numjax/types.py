@@ -226,38 +226,59 @@ class Features(NamedTuple):
 
 class Grammar(NamedTuple):
     """A pushdown automaton over token classes, as tables. One automaton, four masters: it masks
-    training, masks decoding, yields tree positions and validates.
+    training, masks decoding, yields tree positions and validates. `text/tables.py` makes the tables,
+    `text/grammar.py` runs them on the host, `decode/grammar.py` on device.
 
-    A token v of class c = class_of[v] is legal in state s when next_state[s, c] ≥ 0. Reading it then
+    A token v of class c = class_of[v] can be read in state s when next_state[s, c] ≥ 0. Reading it then
     does stack_op[s, c]: NONE moves to next_state; PUSH opens a node: the state to return to,
     return_state[s, c], and the child count 0 go on the stack; NEXT counts one more child of the open
     node; POP closes it, counts it as a child of its parent, and goes to the state that was pushed.
+    The stack adds: NEXT and POP need an open node, PUSH a free level, NEXT and PUSH room for one more
+    child in the open node, POP that the open node has its least number of children.
+
+    Arity is a property of the class (tokens of different arity are in different classes), so every mask is
+    a gather by class. `close_cost` is exact: it knows arity, width and depth, so a decoder that keeps
+    cost ≤ remaining length can always end the text, and never sees a state without a legal token.
 
     Attributes:
-      class_of: int32[V]. Class 0 is never legal (padding, unknown, reserved).
+      class_of: int32[V]. Class 0 can never be read (padding, unknown, reserved).
       next_state: int32[S, C], −1 where forbidden. Ignored for POP (the stack decides) except for its sign.
       stack_op: int32[S, C], one of NONE, PUSH, POP, NEXT.
       return_state: int32[S, C], the state that a PUSH stores.
-      arity: int32[V], children that the node opened by v must have; −1 for any number.
-      min_close: int32[V], least number of tokens that close the node opened by v.
-      state_close: int32[S], least number of tokens from the state to an accepting one at an empty stack
-        (the open nodes not counted).
+      token_type: int32[S, C], type of a token by where it stands (the same piece may be text or symbol).
+      placed: bool[S], the token read in this state stands in a tree and has a tree position.
+      given: bool[C], may stand in a text but is never to be generated ([CLS], [SEP], …).
+      least_children, most_children: int32[C], children of the node that a PUSH of this class opens.
+      close_cost: int32[S, N, W + 1, D + 1], least number of tokens that close the open node, its POP
+        included, from a state, with n children still lacking, room for w more and d free levels.
+      end_cost: int32[S], least number of tokens to an accepting state at an empty stack.
       start: state before the first token.
       accept: bool[S]: a text may end here, with an empty stack.
-      max_depth, max_width: limits on open nodes and on the children of one.
     """
 
     class_of: Array
     next_state: Array
     stack_op: Array
     return_state: Array
-    arity: Array
-    min_close: Array
-    state_close: Array
-    start: int
+    token_type: Array
+    placed: Array
+    given: Array
+    least_children: Array
+    most_children: Array
+    close_cost: Array
+    end_cost: Array
+    start: Array | int
     accept: Array
-    max_depth: int
-    max_width: int
+
+    @property
+    def max_depth(self) -> int:
+        """D, the limit on open nodes; a tree position has D + 1 levels, the root's first."""
+        return self.close_cost.shape[3] - 1
+
+    @property
+    def max_width(self) -> int:
+        """W, the limit on the children of one node."""
+        return self.close_cost.shape[2] - 1
 
 
 NONE, PUSH, POP, NEXT = 0, 1, 2, 3

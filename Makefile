@@ -1,0 +1,50 @@
+# Two commands do everything on a fresh machine with make and Python 3.11 or later: make quickstart, make test.
+PYTHON ?= python3
+VENV ?= .venv
+RUN = $(VENV)/bin/python
+STAMP = $(VENV)/.installed
+
+.PHONY: env quickstart test lint check bench compare constraints clean
+
+env: $(STAMP)
+
+$(STAMP): pyproject.toml constraints/base.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "numjax needs Python 3.11 or later: make PYTHON=python3.11"; exit 2; }
+	@test -x $(RUN) || $(PYTHON) -m venv $(VENV) || { echo "python3-venv is missing: apt-get install python3-venv"; exit 2; }
+	@echo "installing into $(VENV) (a minute or two)"
+	@$(RUN) -m pip install --quiet --disable-pip-version-check --constraint constraints/base.txt --editable '.[dev,notebooks]'
+	@touch $@
+
+# NumGPT and GPT on measurement estimation, a table, and the confidence curve of Fig. 1.
+quickstart: env
+	@$(RUN) -m experiments.numgpt.quickstart --out=runs/quickstart
+
+test: env
+	$(RUN) -m pytest -n 2 --dist=loadfile
+
+lint: env
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/pyright
+
+check: lint test
+
+# Short forms of every benchmark; peers that are not installed are named and left out.
+bench: env
+	$(RUN) -m experiments.benchmarks
+
+# The environment of the comparisons: torch and transformers, apart from everything else.
+compare: .venv-compare/.installed
+
+.venv-compare/.installed: constraints/compare.txt
+	$(PYTHON) -m venv .venv-compare
+	.venv-compare/bin/python -m pip install --quiet --disable-pip-version-check --requirement constraints/compare.txt
+	@touch $@
+
+# Refreshes the pins from pyproject.toml (no addresses, no hashes).
+constraints: env
+	$(RUN) -m pip install --quiet uv
+	$(VENV)/bin/uv pip compile --quiet pyproject.toml --extra dev --extra notebooks --extra metrics --no-annotate --no-header -o constraints/base.txt
+
+clean:
+	rm -rf $(VENV) .venv-compare .pytest_cache .ruff_cache .hypothesis

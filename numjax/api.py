@@ -1,0 +1,176 @@
+"""What notebooks use: `model = numjax.load(workdir)`, then embed, score, generate, predict."""
+
+from __future__ import annotations
+
+import functools
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from ml_collections import ConfigDict
+
+from numjax import checkpoint, inherit, roots, shard
+from numjax.compile import Compiled, make_compiled
+from numjax.errors import DataError, UsageError
+from numjax.evals.score import evaluate
+from numjax.pipeline import batch as batches
+from numjax.pipeline import features
+from numjax.pipeline.loader import Encoded, Loader
+from numjax.system import System, assemble
+
+
+def load(workdir: str | pathlib.Path, config: Any = None) -> Loaded:
+    """The model of a finished (or running) workdir: its best checkpoint, else its newest.
+
+    Args:
+      workdir: what `python -m numjax.main --workdir=…` wrote; with several seeds, one of its seed_N.
+      config: the config, where it is known already.
+
+    Raises:
+      UsageError: no run there.
+    """
+    roots.put_on_path()
+    folder = pathlib.Path(workdir).expanduser()
+    home = folder if (folder / "config.json").exists() else folder.parent
+    config = ConfigDict(inherit.config_of(home)) if config is None else config
+    params, step = inherit.read_params(folder)
+    if config.backbone.get("scan", False):
+        # Decoding walks layer by layer, and one device has no use for a stack.
+        config = ConfigDict(config.to_dict())
+        config.backbone.scan = False
+    return Loaded(assemble(config, home), params, step)
+
+
+class Loaded:
+    """A model with its parameters.
+
+    Attributes:
+      system: its parts. params: nested dicts, an entry a layer. step: of the checkpoint.
+    """
+
+    def __init__(self, system: System, params: Any, step: int):
+        self.system, self.step = system, step
+        self.params = checkpoint.split_layers(params)
+
+    def embed(self, numbers: str | Sequence[str], name: str | None = None) -> np.ndarray:
+        """The vector with which a number enters the stack, before positions: float32[D], or [n, D] for a list.
+
+        A number of several positions (sub-words, digits) gets their mean. With `name`, the vectors of that
+        numeral embedding before fusion.
+
+        Raises:
+          DataError: an entry is not one number.
+        """
+        texts = [numbers] if isinstance(numbers, str) else list(numbers)
+        found = []
+        for text in texts:
+            row = self.system.scheme.encode(self.system.scheme.parse(text))
+            if len(row.numbers) != 1 or row.numbers[0].surface != text.strip():
+                raise DataError(f"{text!r} is not one number: write it alone, such as 3.14 or -1,200")
+            found.append(row)
+        batch = batches.from_features(found, self.system.config.data.digits, self.system.host_features)
+        tokens = batch.inputs
+        if name is not None:
+            vectors = self._apply("embed_numerals", tokens.numerals, _of(tokens.features, name), name)[:, 0]
+        else:
+            x_BTD = self._apply("embed", tokens)
+            mine = (np.asarray(tokens.numeral_index) == 0)[..., None]
+            vectors = np.where(mine, x_BTD, 0).sum(1) / mine.sum(1)
+        vectors = np.asarray(vectors, np.float32)
+        return vectors[0] if isinstance(numbers, str) else vectors
+
+    def score(self, records: Mapping[str, Any] | str | Sequence[Mapping[str, Any] | str]) -> Any:
+        """Probabilities of a classifier's labels, float32[classes], or a language model's log-likelihood.
+
+        Args:
+          records: what the task reads, such as {"question": "How many grams are 2 eggs?", "answer": "80"}; a
+            text stands for {"text": …}. One, or a list of them.
+
+        Returns:
+          For one record, its value; for a list, an array or a list.
+        """
+        alone = isinstance(records, str | Mapping)
+        many = [records] if alone else list(records)  # type: ignore[list-item]
+        encoded = self._encode([{"text": r} if isinstance(r, str) else dict(r) for r in many])
+        if self.system.task.kind == "classify":
+            _, log_probs = self._evaluate(encoded)
+            out = np.exp(np.stack([log_probs[i] for i in range(len(many))]))
+        else:
+            out = np.asarray([-self._evaluate(_one(encoded, i))[0]["sum"] for i in range(len(many))])
+        return out[0] if alone else out
+
+    def generate(self, prompts: str | Sequence[str], **options: Any) -> Any:
+        """Continuations of one prompt or several; see `evals.generate.generate` for options and results."""
+        from numjax.evals.generate import generate
+
+        settings = self.system.config.decode.to_dict() | options
+        results = generate(self.system, self.params, [prompts] if isinstance(prompts, str) else prompts, **settings)
+        return results[0] if isinstance(prompts, str) else results
+
+    def predict(
+        self, records: Sequence[Mapping[str, Any]], strict: bool = False, skipped: list | None = None
+    ) -> list[dict[str, Any]]:
+        """What the task makes of records: {"id", "prediction", …} each, in order; bad ones go to `skipped`."""
+        encoded = self._encode(records, strict, skipped)
+        if getattr(self.system.task, "generates", False):
+            from numjax.evals.generate import predict
+
+            found, extra = predict(self.system, self.params, encoded)
+        else:
+            _, log_probs = self._evaluate(encoded)
+            found = {i: int(np.argmax(row)) for i, row in log_probs.items()}
+            extra = {i: {"confidence": float(np.exp(np.max(row)))} for i, row in log_probs.items()}
+        return [{"id": encoded.example(i).id, "prediction": found[i]} | extra.get(i, {}) for i in sorted(found)]
+
+    def compiled(self, encoded: Encoded) -> Compiled:
+        """The jitted evaluation functions for batches of `encoded`."""
+        config = self.system.config
+        loader = Loader(encoded, config, seed=0, host_features=self.system.host_features)
+        return make_compiled(self.system, shard.make_mesh(), loader.example_batch(), steps=1)
+
+    def _encode(self, records, strict=False, skipped=None) -> Encoded:
+        kept: list = []
+        for i, record in enumerate(records):
+            kept.append({"id": f"record-{i}"} | dict(record))
+        encoded = features.encode(
+            self.system.task, self.system.scheme, kept, self.system.config.data, "input", strict or skipped is None
+        )
+        if skipped is not None:
+            skipped += encoded.skipped
+        return encoded
+
+    def _evaluate(self, encoded: Encoded):
+        loader = Loader(encoded, self.system.config, seed=0, host_features=self.system.host_features)
+        size = min(len(encoded), self.system.config.eval.batch_size)
+        return evaluate(self.system, self.compiled(encoded), self.params, loader.epoch(size))
+
+    def _apply(self, method: str, *args: Any) -> np.ndarray:
+        return np.asarray(_applied(self.system.model, method, self.params, *_device(args)))
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _jitted(model, method, params, *args):
+    return model.apply({"params": params}, *args, method=method)
+
+
+def _applied(model, method, params, *args):
+    if isinstance(args[-1], str):
+        return model.apply({"params": params}, *args, method=method)
+    return _jitted(model, method, params, *args)
+
+
+def _device(args):
+    return tuple(a if isinstance(a, str) else jax.tree.map(jnp.asarray, a) for a in args)
+
+
+def _of(found: Mapping[str, Any], name: str) -> dict[str, Any]:
+    return {k.split("/", 1)[1]: v for k, v in found.items() if k.startswith(f"{name}/")}
+
+
+def _one(encoded: Encoded, i: int) -> Encoded:
+    if i >= len(encoded):
+        raise UsageError(f"there is no record {i}")
+    return encoded.subset([i])

@@ -1,0 +1,62 @@
+"""A split scored as its task asks: losses, the task's own metrics, and predictions on disk."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from typing import Any
+
+import jax
+import numpy as np
+
+from numjax.compile import Compiled
+from numjax.errors import UsageError
+from numjax.evals.score import evaluate
+from numjax.pipeline.loader import Encoded, Loader
+from numjax.system import System
+
+
+def score_split(
+    system: System,
+    compiled: Compiled,
+    params: Any,
+    encoded: Encoded,
+    split: str,
+    workdir: pathlib.Path | None,
+    limit: int = 0,
+) -> dict[str, float]:
+    """Metrics of a split by name; predictions go to `workdir`/predictions/<task>.jsonl when it is given.
+
+    Args:
+      limit: score only the first so many examples (0: all), for validation during training.
+    """
+    config = system.config
+    loader = Loader(encoded, config, seed=0, host_features=system.host_features)
+    metrics, log_probs = evaluate(system, compiled, params, loader.epoch(config.eval.batch_size, limit))
+    predictions: dict[int, Any] = {i: int(np.argmax(row)) for i, row in log_probs.items()}
+    extra = {i: {"confidence": float(np.exp(np.max(row)))} for i, row in log_probs.items()}
+    if getattr(system.task, "generates", False):
+        from numjax.evals.generate import predict
+
+        predictions, extra = predict(system, params, encoded, limit)
+    if predictions:
+        order = sorted(predictions)
+        references = [encoded.example(i).reference for i in order]
+        metrics |= system.task.score([predictions[i] for i in order], references)
+        if workdir is not None and jax.process_index() == 0:
+            _write(system, encoded, split, workdir, predictions, extra)
+    return metrics
+
+
+def _write(system, encoded, split, workdir, predictions, extra):
+    name = system.config.task.get("dataset", system.config.task.name)
+    path = workdir / "predictions" / (f"{name}.jsonl" if split == "test" else f"{name}.{split}.jsonl")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("w", encoding="utf-8") as file:
+            for i in sorted(predictions):
+                example = encoded.example(i)
+                row = {"id": example.id, "prediction": predictions[i], "reference": example.reference}
+                file.write(json.dumps(row | extra.get(i, {}), default=str, ensure_ascii=False) + "\n")
+    except OSError as error:
+        raise UsageError(f"cannot write {path} ({error.strerror}): make room and run --mode=eval again") from error

@@ -1,0 +1,116 @@
+"""Starting from another run's parameters (`init_from`): by path, with new rows at the mean row."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from absl import logging
+
+from numjax import log, shard
+from numjax.checkpoint import Checkpoints, is_stacked, split_layers, stack_layers
+from numjax.compile import Compiled
+from numjax.errors import UsageError
+from numjax.system import VOCABULARY, System
+from numjax.text import vocab as vocabularies
+from numjax.types import TrainState
+
+
+def load_pretrained(system: System, compiled: Compiled, state: TrainState, source: pathlib.Path) -> TrainState:
+    """The state with every parameter that `source` (a numjax workdir) holds under the same path.
+
+    Vocabulary rows go by token: the base ids keep their rows, marks are matched by name, and rows that the
+    source lacks start at the mean row. Shorter position tables fill the first rows. What was loaded, left
+    fresh and skipped is logged.
+
+    Raises:
+      UsageError: there is no readable checkpoint, or its shapes do not fit.
+    """
+    theirs, step = read_params(source)
+    mine = split_layers(state.params) if is_stacked(state.params) else state.params
+    rows = _vocabulary_rows(system, source)
+    flat = {shard.path_name(path): leaf for path, leaf in jax.tree_util.tree_leaves_with_path(theirs)}
+    loaded, fresh = [], []
+
+    def take(path, leaf):
+        name = shard.path_name(path)
+        found = flat.pop(name, None)
+        if found is None:
+            fresh.append(name)
+            return leaf
+        loaded.append(name)
+        return _fit(name, jnp.asarray(found), leaf, rows)
+
+    params = jax.tree_util.tree_map_with_path(take, mine)
+    for what, paths in (("loaded", loaded), ("fresh", fresh), ("skipped", sorted(flat))):
+        logging.info("init_from %s: %s %d: %s", source, what, len(paths), ", ".join(paths))
+    if not loaded:
+        raise UsageError(f"init_from {source}: not one parameter has the same path as in this config")
+    log.say(f"init_from {source} (step {step}): {len(loaded)} loaded, {len(fresh)} fresh, {len(flat)} skipped")
+    if is_stacked(state.params):
+        params = stack_layers(params)
+    layout = jax.tree.map(lambda s: s.sharding, compiled.abstract_state.params)
+    params = jax.device_put(params, layout)
+    ema = jax.tree.map(jnp.copy, params) if state.ema is not None else None
+    return state._replace(params=params, ema=ema)
+
+
+def read_params(workdir: pathlib.Path) -> tuple[Any, int]:
+    """(parameters as they lie on disk, step) of a workdir's best checkpoint, else of its newest.
+
+    Raises:
+      UsageError: no checkpoint there can be read.
+    """
+    for name in ("best", "checkpoints"):
+        if (workdir / name).is_dir():
+            checkpoints = Checkpoints(workdir / name)
+            try:
+                found = checkpoints.restore_params()
+            finally:
+                checkpoints.close()
+            if found is not None:
+                return found
+    raise UsageError(f"{workdir} holds no checkpoint that can be read: give the --workdir of a finished run")
+
+
+def _vocabulary_rows(system: System, source: pathlib.Path) -> list[int] | None:
+    """For each id of ours the row of theirs (−1: none); None when theirs cannot be read."""
+    folder = source / VOCABULARY
+    if not (folder / vocabularies.FILE).exists():
+        return None
+    theirs, mine = vocabularies.load(str(folder)), system.scheme.vocab
+    if theirs.pieces != mine.pieces:  # type: ignore[attr-defined]
+        raise UsageError(f"init_from {source}: its vocabulary differs from the workdir's: start with a new --workdir")
+    rows = list(range(theirs.base))
+    rows += [theirs.mark(m) if m in theirs.marks else -1 for m in mine.marks]  # type: ignore[attr-defined]
+    return rows + [-1] * (system.scheme.vocab_size - len(rows))
+
+
+def _fit(name: str, found: jax.Array, leaf: jax.Array, rows: list[int] | None) -> jax.Array:
+    if name.endswith(("table", "heads_next/kernel")) and rows is not None:
+        index = jnp.asarray(rows)
+        mean = found[: sum(r >= 0 for r in rows)].mean(axis=0)
+        return jnp.where((index >= 0)[:, None], found[jnp.maximum(index, 0)], mean).astype(leaf.dtype)
+    if name.endswith("positions") and found.shape[1:] == leaf.shape[1:]:
+        short = min(found.shape[0], leaf.shape[0])
+        return leaf.at[:short].set(found[:short])
+    if found.shape != leaf.shape:
+        raise UsageError(
+            f"init_from: {name} is {found.shape} there and {leaf.shape} here: use the same sizes of config.backbone"
+        )
+    return found.astype(leaf.dtype)
+
+
+def config_of(workdir: pathlib.Path) -> dict[str, Any]:
+    """The config that made a workdir.
+
+    Raises:
+      UsageError: it has none.
+    """
+    try:
+        return json.loads((workdir / "config.json").read_text())
+    except (OSError, json.JSONDecodeError):
+        raise UsageError(f"{workdir} holds no readable config.json: give the --workdir of a run") from None

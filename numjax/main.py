@@ -1,0 +1,71 @@
+"""python -m numjax.main --config=FILE|NAME[:ARG] --workdir=DIR [--mode=train|eval|predict|generate|check].
+
+Only flags, processes and exit codes are here, so that everything else can be called from a notebook.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from absl import app, flags
+from ml_collections import config_flags
+
+from numjax import roots
+from numjax.errors import DataError, Diverged, Preempted, UsageError
+
+MODES = ("train", "eval", "predict", "generate", "check")
+
+_CONFIG = config_flags.DEFINE_config_file("config", None, "FILE or NAME[:ARGUMENT] of the config.", lock_config=True)
+_WORKDIR = flags.DEFINE_string("workdir", None, "Folder of the run.")
+_MODE = flags.DEFINE_enum("mode", "train", MODES, "What to do.")
+_INPUT = flags.DEFINE_string("input", None, "predict, generate: a file of records or prompts a line, - for stdin.")
+_PROMPT = flags.DEFINE_multi_string("prompt", [], "generate: a prompt; may be repeated.")
+_STRICT = flags.DEFINE_bool("strict", False, "Stop at the first bad record instead of skipping it.")
+_DISTRIBUTED = flags.DEFINE_bool("distributed", False, "Join the cluster's jax.distributed service.")
+
+
+def main(argv: list[str]) -> None:
+    """Sets processes and caches up and hands over to `runs`."""
+    if len(argv) > 1:
+        raise UsageError(f"unexpected argument {argv[1]!r}: flags look like --workdir=DIR")
+    if not _CONFIG.value or not _WORKDIR.value:
+        raise UsageError(
+            "--config and --workdir are needed: python -m numjax.main --config=numgpt --workdir=runs/mme"
+        )
+    from numjax import runs  # imports jax: not before the flags are known to be good
+
+    runs.set_up(_CONFIG.value, distributed=_DISTRIBUTED.value)
+    options = dict(strict=_STRICT.value, input=_INPUT.value, prompts=_PROMPT.value)
+    runs.run(_CONFIG.value, _WORKDIR.value, _MODE.value, **options)
+
+
+def _parse(argv: list[str]) -> list[str]:
+    try:
+        return flags.FLAGS([roots.resolve_config(word) for word in argv])
+    except (flags.Error, ValueError, KeyError, AttributeError, TypeError, OSError) as error:
+        _leave(UsageError(str(error).strip().splitlines()[0].strip("\"'")))
+
+
+def _run(argv: list[str]) -> None:
+    try:
+        main(argv)
+    except (UsageError, DataError, Diverged, Preempted) as error:
+        _leave(error)
+
+
+def _leave(error) -> None:
+    print(f"numjax: {' '.join(str(error).split())}", file=sys.stderr, flush=True)
+    # Background threads (checkpoints, prefetch) have nothing left to do: the error says what is kept.
+    sys.stdout.flush()
+    os._exit(error.exit_code)
+
+
+def entry() -> None:
+    """The console script."""
+    roots.put_on_path()
+    app.run(_run, flags_parser=_parse)
+
+
+if __name__ == "__main__":
+    entry()

@@ -1,0 +1,1 @@
+"""From records to batches: encode, plan, assemble, load. NumPy only; grain is imported when reading starts."""

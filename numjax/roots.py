@@ -1,0 +1,44 @@
+"""Where configs/, data/ and experiments/ are: beside the package in a checkout, inside it in a wheel."""
+
+from __future__ import annotations
+
+import difflib
+import pathlib
+import sys
+
+from numjax.errors import UsageError
+
+PACKAGE = pathlib.Path(__file__).resolve().parent
+
+
+def root() -> pathlib.Path:
+    """The folder that holds configs/, data/ and experiments/."""
+    checkout = PACKAGE.parent
+    return checkout if (checkout / "configs" / "common.py").exists() else PACKAGE / "bundled"
+
+
+def put_on_path() -> pathlib.Path:
+    """Puts `root()` first on the path, so that `configs`, `data` and `experiments` import; returns it."""
+    found = str(root())
+    if found not in sys.path:
+        sys.path.insert(0, found)
+    return root()
+
+
+def resolve_config(word: str) -> str:
+    """`--config=numgpt:laptop` → `--config=ROOT/configs/numgpt.py:laptop`; other words as they are.
+
+    Raises:
+      UsageError: neither a file nor the name of a config.
+    """
+    for flag in ("--config=", "-config="):
+        if not word.startswith(flag):
+            continue
+        name, colon, argument = word[len(flag) :].partition(":")
+        for candidate in (pathlib.Path(name), root() / name, root() / "configs" / f"{name}.py"):
+            if candidate.suffix == ".py" and candidate.is_file():
+                return f"{flag}{candidate}{colon}{argument}"
+        known = sorted(p.stem for p in (root() / "configs").glob("*.py") if p.stem not in ("__init__", "common"))
+        near = difflib.get_close_matches(pathlib.Path(name).stem, known, n=3, cutoff=0.4) or known
+        raise UsageError(f"no config {name!r}: give the path of a file, or a name such as {', '.join(near)}")
+    return word

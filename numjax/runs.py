@@ -1,0 +1,222 @@
+"""The modes of `numjax.main`: from a config and a workdir to a finished run."""
+
+from __future__ import annotations
+
+import copy
+import json
+import pathlib
+import statistics
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from absl import logging
+
+from numjax import log, shard
+from numjax.compile import make_compiled, parameter_count
+from numjax.errors import DataError, Diverged, UsageError
+from numjax.evals import report
+from numjax.pipeline import features, source
+from numjax.pipeline.loader import Loader
+from numjax.system import System, assemble
+from numjax.train import Data, claim, steps_of, train
+
+
+def set_up(config: Any, distributed: bool = False) -> None:
+    """Compilation cache, logging, and with `distributed` the other processes. Call before any JAX work."""
+    logging.set_verbosity(logging.INFO)
+    logging.get_absl_handler().setFormatter(None)
+    for noisy in ("orbax", "jax", "grain"):
+        logging.logging.getLogger(noisy).setLevel(logging.WARNING)
+    logging.set_verbosity(logging.WARNING)
+    if config.compile_cache:
+        folder = pathlib.Path(config.compile_cache).expanduser()
+        jax.config.update("jax_compilation_cache_dir", str(folder))
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
+        jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+    jax.config.update("jax_threefry_partitionable", True)
+    if distributed:
+        jax.distributed.initialize()
+
+
+def run(
+    config: Any,
+    workdir: str,
+    mode: str,
+    *,
+    strict: bool = False,
+    input: str | None = None,
+    prompts: Sequence[str] = (),
+) -> dict[str, Any]:
+    """Runs one mode; returns what it found (metrics by split, or predictions)."""
+    folder = pathlib.Path(workdir).expanduser()
+    if mode in ("eval", "predict", "generate") and not (folder / "config.json").exists():
+        raise UsageError(f"{folder} holds no run: train first, with --mode=train --workdir={folder}")
+    claim(folder, config)
+    if mode == "train":
+        return train_seeds(config, folder, strict)
+    if mode == "check":
+        return check(config, folder, strict)
+    if mode == "eval":
+        return evaluate(config, folder, strict)
+    from numjax import api
+
+    model = api.load(folder, config=config)
+    lines = list(prompts) + (_lines(input) if input else [])
+    if not lines:
+        raise UsageError(
+            f"--mode={mode} needs --input=FILE (or - for stdin)" + " or --prompt=TEXT" * (mode == "generate")
+        )
+    if mode == "generate":
+        for result in model.generate(lines):
+            print(json.dumps(result._asdict(), ensure_ascii=False, default=str), flush=True)
+        return {}
+    return predict(model, lines, folder, strict)
+
+
+def load_data(system: System, folder: pathlib.Path, strict: bool, splits=("train", "validation", "test")) -> Data:
+    """The task's splits, encoded; records left out go to skipped.jsonl.
+
+    Raises:
+      DataError: nothing is left of the training split, or under `strict` the first bad record.
+    """
+    config = system.config
+    found: dict[str, Any] = dict.fromkeys(("train", "validation", "test"))
+    skipped: list[dict[str, str]] = []
+    for split in splits:
+        records = source.load(system.task.dataset, split, config.data.dir or None, strict=strict)
+        if records is None:
+            continue
+        size = config.data.train_size if split == "train" else 0
+        found[split] = features.encode(system.task, system.scheme, records, config.data, split, strict, limit=size)
+        skipped += found[split].skipped
+    skipped = source.skipped(system.task.dataset, config.data.dir or None) + skipped
+    if skipped and jax.process_index() == 0:
+        path = folder / "skipped.jsonl"
+        path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in skipped), encoding="utf-8")
+        first = skipped[0]
+        log.say(f"{len(skipped)} records left out, the first is {first['id']} ({first['reason']}): see {path}")
+    if "train" in splits and (found["train"] is None or len(found["train"]) == 0):
+        raise DataError(f"no usable record in the training split of {dict(system.task.dataset)}")
+    return Data(**found)
+
+
+def train_seeds(config: Any, folder: pathlib.Path, strict: bool) -> dict[str, Any]:
+    """Trains config.num_seeds seeds one after the other with the same compiled step; a diverged seed is
+    reported and the others go on. With one seed the run lies in `folder`, else in folder/seed_0, …."""
+    system = assemble(config, folder)
+    data = load_data(system, folder, strict)
+    if config.num_seeds == 1:
+        results, _ = train(system, data, folder, config.seed, None)
+        return results
+    compiled, outcomes, diverged = None, {}, {}
+    for i in range(config.num_seeds):
+        seed = config.seed + i
+        log.say(f"seed {seed} ({i + 1} of {config.num_seeds})")
+        try:
+            outcomes[seed], compiled = train(system, data, folder / f"seed_{seed}", seed, compiled)
+        except Diverged as error:
+            diverged[seed] = str(error)
+            log.say(f"seed {seed} diverged: {error}")
+    summary = summarise(outcomes)
+    written = {"seeds": outcomes, "diverged": diverged, "summary": summary}
+    (folder / "seeds.json").write_text(json.dumps(written, indent=1) + "\n")
+    for split, metrics in summary.items():
+        shown = " · ".join(f"{k} {v['mean']:.4f} ± {v['std']:.4f}" for k, v in metrics.items())
+        log.say(f"{split} over {len(outcomes)} seeds: {shown}")
+    if diverged and not outcomes:
+        raise Diverged(f"all {config.num_seeds} seeds diverged: lower config.optim.learning_rate")
+    return written
+
+
+def summarise(outcomes: dict[int, dict[str, dict[str, float]]]) -> dict[str, dict[str, dict[str, float]]]:
+    """Mean and sample standard deviation over seeds of every metric, by split."""
+    out: dict[str, dict[str, dict[str, float]]] = {}
+    for split in {split for found in outcomes.values() for split in found}:
+        names = {name for found in outcomes.values() for name in found.get(split, {})}
+        for name in sorted(names):
+            values = [found[split][name] for found in outcomes.values() if name in found.get(split, {})]
+            spread = statistics.stdev(values) if len(values) > 1 else 0.0
+            out.setdefault(split, {})[name] = {"mean": statistics.fmean(values), "std": spread, "n": len(values)}
+    return out
+
+
+def evaluate(config: Any, folder: pathlib.Path, strict: bool) -> dict[str, Any]:
+    """Scores the workdir's best checkpoint on validation and test."""
+    from numjax import api
+
+    model = api.load(folder, config=config)
+    data = load_data(model.system, folder, strict, splits=("validation", "test"))
+    compiled = model.compiled(next(d for d in (data.validation, data.test) if d is not None))
+    results = {}
+    for split in ("validation", "test"):
+        if (encoded := getattr(data, split)) is not None:
+            results[split] = report.score_split(model.system, compiled, model.params, encoded, split, folder)
+            log.say(f"{split}: " + " · ".join(f"{k} {v:.4f}" for k, v in results[split].items()))
+    print(json.dumps(results), flush=True)
+    return results
+
+
+def check(config: Any, folder: pathlib.Path, strict: bool) -> dict[str, Any]:
+    """Everything before the first step: config, data, shapes, and the memory that the step will take."""
+    system = assemble(config, folder)
+    data = load_data(system, folder, strict)
+    loader = Loader(data.train, config, seed=config.seed, host_features=system.host_features)
+    mesh = shard.make_mesh(**{axis: config.mesh[axis] for axis in shard.AXES})
+    batch = loader.example_batch()
+    compiled = make_compiled(system, mesh, batch, steps_of(config, data))
+    rows = shard.batch_sharding(mesh)
+    shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=rows), batch)
+    seed = jax.ShapeDtypeStruct((), np.int32, sharding=shard.replicated(mesh))
+    memory = compiled.step.lower(seed, compiled.abstract_state, shapes).compile().memory_analysis()
+    found = {
+        "parameters": parameter_count(compiled.abstract_state),
+        "train_examples": len(data.train),
+        "validation_examples": len(data.validation) if data.validation is not None else 0,
+        "test_examples": len(data.test) if data.test is not None else 0,
+        "skipped": sum(len(d.skipped) for d in data if d is not None),
+        "steps": steps_of(config, data),
+        "batch_shapes": [list(shape) for shape in loader.shapes()],
+        "vocabulary": system.scheme.vocab.size,
+        "state_mib": round(memory.argument_size_in_bytes / 2**20, 1) if memory else None,
+        "temporary_mib": round(memory.temp_size_in_bytes / 2**20, 1) if memory else None,
+    }
+    print(json.dumps(found), flush=True)
+    return found
+
+
+def predict(model: Any, lines: Sequence[str], folder: pathlib.Path, strict: bool) -> dict[str, Any]:
+    """Predictions for records of one's own, a JSON object a line; printed and kept in predictions/input.jsonl."""
+    records, skipped = [], []
+    for number, line in enumerate(lines, 1):
+        try:
+            record = json.loads(line)
+            records.append({"id": f"input-{number}"} | record)
+        except (json.JSONDecodeError, TypeError) as error:
+            if strict:
+                raise DataError(f"line {number} is not a JSON object: {error}") from None
+            skipped.append({"id": f"input-{number}", "split": "input", "reason": f"not a JSON object: {error}"})
+    rows = model.predict(records, strict=strict, skipped=skipped)
+    path = folder / "predictions" / "input.jsonl"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", encoding="utf-8") as file:
+        for row in rows:
+            text = json.dumps(row, ensure_ascii=False, default=str)
+            print(text, flush=True)
+            file.write(text + "\n")
+    for row in skipped:
+        log.say(f"left out {row['id']}: {row['reason']}")
+    return {"predictions": rows, "skipped": copy.copy(skipped)}
+
+
+def _lines(path: str) -> list[str]:
+    if path == "-":
+        data = sys.stdin.buffer.read()
+    else:
+        try:
+            data = pathlib.Path(path).read_bytes()
+        except OSError as error:
+            raise UsageError(f"cannot read --input={path}: {error.strerror}") from None
+    return [line for line in data.decode("utf-8", errors="replace").splitlines() if line.strip()]

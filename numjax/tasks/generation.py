@@ -1,0 +1,91 @@
+"""Writing the answer of a word problem (NumGPT, Generation Evaluation): "Q: … A:" → a number."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from numjax.errors import DataError
+from numjax.tasks import records
+from numjax.types import Document, Example, Mark, Number, Text
+
+
+class Task:
+    """Only the answer and [EOS] are scored; the prompt is read.
+
+    A prediction is the first number that follows the prompt, as a `Decimal` (or a string of one), or None
+    when none does.
+    """
+
+    kind = "language_model"
+    generates = True
+    metric = "-loss"
+    needs = {"objectives": ("nll",)}
+
+    def __init__(self, *, size: int | None = None, data_seed: int = 0, least: int | None = None):
+        """
+        Args:
+          size: of the word-problem set that the positives are taken from; the paper's by default.
+          data_seed: of the generator.
+          least: only answers above this (the paper: 10,000).
+        """
+        self.dataset: dict[str, Any] = {"name": "mwpas_generation", "seed": data_seed}
+        self.dataset |= {k: v for k, v in {"size": size, "least": least}.items() if v is not None}
+
+    def texts(self, rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+        """What a vocabulary is trained on."""
+        for row in rows:
+            yield f"{row['prompt']} {row['answer']}"
+
+    def example(self, record: Mapping[str, Any], parse: Callable[[str], Document]) -> Example:
+        """[CLS] prompt, then a blank, the answer and [EOS]."""
+        prompt = self.prompt(record, parse)
+        answer = parse(records.text(record, "answer"))
+        if len(answer) != 1 or not isinstance(answer[0], Number):
+            raise DataError(f"the answer {record['answer']!r} is not one number")
+        document = (*prompt, Text(" "), *answer, Mark("[EOS]"))
+        # The blank belongs to what is written: a subword model may spell " 42" as one token.
+        return Example(str(record["id"]), document, loss_from=len(prompt), reference={"answer": str(answer[0].value)})
+
+    def prompt(self, record: Mapping[str, Any], parse: Callable[[str], Document]) -> Document:
+        """What the model reads before it writes."""
+        text = record.get("prompt") or f"Q: {records.text(record, 'question')} A:"
+        return (Mark("[CLS]"), *parse(text))
+
+    def score(
+        self, predictions: Sequence[Decimal | str | None], references: Sequence[Mapping[str, Any]]
+    ) -> dict[str, float]:
+        """NGR, and LMAE and E_Acc over valid predictions (eq. 13 and 14, logarithms to base 10).
+
+        ŷ ≤ 0 has no logarithm: it counts as a number but is not valid. "LMAE_penalised" charges every
+        prediction that is missing or not valid with the error of answering 1. "exact" is equality.
+        """
+        found = [_decimal(p) for p in predictions]
+        gold = [Decimal(r["answer"]) for r in references]
+        pairs = [(p, y) for p, y in zip(found, gold, strict=True) if p is not None and p > 0]
+        errors = [abs(_log10(y) - _log10(p)) for p, y in pairs]
+        lost = [abs(_log10(y)) for p, y in zip(found, gold, strict=True) if p is None or p <= 0]
+        count = len(gold)
+        out = {
+            "NGR": sum(p is not None for p in found) / count,
+            "n_valid": float(len(pairs)),
+            "LMAE_penalised": (sum(errors) + sum(lost)) / count,
+            "exact": sum(p == y for p, y in zip(found, gold, strict=True)) / count,
+        }
+        if pairs:
+            out["LMAE"] = sum(errors) / len(pairs)
+            # The exponent comes from the digits: a floating-point log10 is wrong at powers of ten.
+            out["E_Acc"] = sum(p.adjusted() == y.adjusted() for p, y in pairs) / len(pairs)
+        return out
+
+
+def _decimal(prediction: Decimal | str | None) -> Decimal | None:
+    try:
+        return None if prediction is None else Decimal(prediction)
+    except InvalidOperation:
+        return None
+
+
+def _log10(value: Decimal) -> float:
+    return float(value.log10())

@@ -1,0 +1,93 @@
+"""The magnitude of a masked numeral in a headline or a market comment (Numeracy-600K, Chen et al. 2019)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from numjax.errors import DataError, UsageError
+from numjax.tasks import records
+from numjax.types import Document, Example, Mark
+
+
+class Task:
+    """[CLS] text with [MASK] in the place of the numeral [EOS] → the digits of its integer part (0 below 1).
+
+    Attributes:
+      num_classes: 8 (magnitudes 0 … 7, the authors' update of 2019) or 7 (7 counts as 6, as in DICE).
+    """
+
+    kind = "classify"
+    metric = "macro_f1"
+    needs = {"heads": ("classify",), "objectives": ("nll",)}
+
+    def __init__(
+        self,
+        *,
+        variant: str = "titles",
+        path: str = "",
+        size: int = 0,
+        num_classes: int = 8,
+        data_seed: int = 0,
+    ):
+        """
+        Args:
+          variant: "titles" or "comments".
+          path: folder of the dataset's JSON files; empty for the generated stand-in.
+          size: records of the stand-in.
+          num_classes: 8 or 7.
+          data_seed: of the split and of the stand-in.
+        """
+        if num_classes not in (7, 8):
+            raise UsageError(f"magnitude: num_classes must be 8 or 7, not {num_classes}")
+        self.num_classes = num_classes
+        options: dict[str, Any] = {"variant": variant, "num_classes": num_classes, "seed": data_seed}
+        options |= {"path": path} if path else {"size": size} if size else {}
+        self.dataset: dict[str, Any] = {"name": "numeracy600k"} | options
+
+    def texts(self, rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+        """What a vocabulary is trained on: the texts without their masked numerals."""
+        for row in rows:
+            offset = row["offset"]
+            yield row["text"][:offset]
+            yield row["text"][offset + row["length"] :]
+
+    def example(self, record: Mapping[str, Any], parse: Callable[[str], Document]) -> Example:
+        """The masked text.
+
+        Raises:
+          DataError: text[offset:offset+length] is not the number that the record names.
+        """
+        text, offset, length = records.text(record, "text"), record.get("offset"), record.get("length")
+        if not isinstance(offset, int) or not isinstance(length, int):
+            raise DataError("fields 'offset' and 'length' must be integers")
+        number = record.get("number")
+        if offset < 0 or length < 1 or text[offset : offset + length] != number:
+            found = text[max(0, offset) : max(0, offset) + max(0, length)]
+            raise DataError(f"offset {offset} holds {found!r}, not the number {number!r}")
+        document = (
+            Mark("[CLS]"),
+            *parse(text[:offset]),
+            Mark("[MASK]"),
+            *parse(text[offset + length :]),
+            Mark("[EOS]"),
+        )
+        label = records.label(record, "label", self.num_classes)
+        return Example(str(record["id"]), document, labels={"label": label}, reference={"label": label})
+
+    def score(self, predictions: Sequence[int], references: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+        """Micro- and macro-F1 over all `num_classes` classes; a class that is neither predicted nor present
+        counts as 0 in "macro_f1" and is left out of "macro_f1_present"."""
+        from sklearn.metrics import f1_score
+
+        gold, said = [r["label"] for r in references], list(predictions)
+        every, present = list(range(self.num_classes)), sorted({*gold, *said})
+
+        def f1(labels: list[int], average: str) -> float:
+            return float(f1_score(gold, said, labels=labels, average=average, zero_division=0))  # type: ignore[arg-type]
+
+        return {
+            "micro_f1": f1(every, "micro"),
+            "macro_f1": f1(every, "macro"),
+            "macro_f1_present": f1(present, "macro"),
+        }

@@ -1,0 +1,65 @@
+"""True or false: a question with an answer (MME, MWPAS) or a sentence (GNC) (NumGPT, Synthetic Tasks)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from numjax.tasks import records
+from numjax.types import Document, Example, Mark
+
+
+class Task:
+    """[CLS] question [SEP] answer [EOS], or [CLS] sentence [EOS] where a record has no answer.
+
+    Attributes:
+      dataset: mme, gnc or mwpas, with the builder's options.
+    """
+
+    kind = "classify"
+    metric = "accuracy"
+    needs = {"heads": ("classify",), "objectives": ("nll",)}
+
+    def __init__(
+        self, dataset: str = "mme", *, negatives: str | None = None, size: int | None = None, data_seed: int = 0
+    ):
+        """
+        Args:
+          dataset: name of the builder.
+          negatives: "plain" or "hard", for mwpas.
+          size: examples to generate, the paper's number by default.
+          data_seed: of the generator.
+        """
+        self.dataset: dict[str, Any] = {"name": dataset, "seed": data_seed}
+        if negatives is not None:
+            self.dataset["negatives"] = negatives
+        if size is not None:
+            self.dataset["size"] = size
+
+    def texts(self, rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+        """What a vocabulary is trained on."""
+        for row in rows:
+            yield row["question"]
+            if row.get("answer"):
+                yield row["answer"]
+
+    def example(self, record: Mapping[str, Any], parse: Callable[[str], Document]) -> Example:
+        """The statement and its label; the reference keeps the label and, for mwpas, the kind of negative."""
+        document = (Mark("[CLS]"), *parse(records.text(record, "question")))
+        if "answer" in record:
+            document += (Mark("[SEP]"), *parse(records.text(record, "answer")))
+        label = records.label(record, "label", 2)
+        reference = {"label": label, "kind": record.get("kind", "")}
+        return Example(str(record["id"]), (*document, Mark("[EOS]")), labels={"label": label}, reference=reference)
+
+    def score(self, predictions: Sequence[int], references: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+        """Accuracy, that of always saying the more frequent label ("majority"), and accuracy by kind."""
+        right = [int(p == r["label"]) for p, r in zip(predictions, references, strict=True)]
+        common = Counter(r["label"] for r in references).most_common(1)[0][1]
+        out = {"accuracy": sum(right) / len(right), "majority": common / len(right)}
+        kinds = sorted({r["kind"] for r in references} - {""})
+        for kind in kinds:
+            mine = [ok for ok, r in zip(right, references, strict=True) if r["kind"] == kind]
+            out[f"accuracy_{kind}"] = sum(mine) / len(mine)
+        return out
