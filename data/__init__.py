@@ -1,0 +1,132 @@
+"""Datasets, one folder each: built on first use, read as random-access sequences of dicts.
+
+    records = data.load("mme", "train", size=8000)
+    records[0]["question"], records[0]["label"]
+
+Nothing heavy is imported before the first `load`; TensorFlow never is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import fcntl
+import importlib
+import os
+import pathlib
+import shutil
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from numjax.errors import DataError, UsageError
+
+if TYPE_CHECKING:
+    from .builder import ArrayRecordBuilder
+    from .records import Records
+
+__all__ = ["load", "names", "prepare", "skipped"]
+
+
+def names() -> list[str]:
+    """The datasets that there are: the folders beside this file."""
+    return sorted(path.parent.name for path in pathlib.Path(__file__).parent.glob("*/builder.py"))
+
+
+def load(
+    name: str,
+    split: str = "train",
+    data_dir: str | os.PathLike | None = None,
+    *,
+    strict: bool = False,
+    **options: Any,
+) -> Records:
+    """One split of a dataset, built first if it is not there. Several processes may call this at once.
+
+    Args:
+      name: see `names()`.
+      split: "train", "validation" or "test", or what tensorflow-datasets understands ("train+validation",
+        "train[:10%]").
+      data_dir: root of the built datasets; else TFDS_DATA_DIR, else ~/tensorflow_datasets.
+      strict: bad records are an error instead of being left out.
+      **options: the builder's; see the dataset's README.
+
+    Returns:
+      Dicts of str and int, each with an `id`, in random access.
+
+    Raises:
+      UsageError: unknown name, option or split, or a `data_dir` that cannot be written.
+      DataError: bad source files, an empty split, or under `strict` a bad record.
+    """
+    from .records import Records
+
+    builder = prepare(name, data_dir, strict=strict, **options)
+    folder = pathlib.Path(builder.data_dir)
+    present = builder.info.splits
+    for part in split.split("+"):
+        base = part.split("[")[0].strip()
+        if base in ("train", "validation", "test") and base not in present:
+            raise DataError(f"{name}: the {base} split is empty: there are too few records for it ({folder})")
+    try:
+        instructions = present[split].file_instructions
+    except (KeyError, ValueError):
+        raise UsageError(f"{name}: no split {split!r}; it has {', '.join(present)}") from None
+    return Records(instructions, builder.FIELDS, folder)
+
+
+def skipped(name: str, data_dir: str | os.PathLike | None = None, **options: Any) -> list[dict[str, str]]:
+    """The records that were left out when the dataset was built, `{"id", "reason"}` each."""
+    from .records import read_skipped
+
+    return read_skipped(pathlib.Path(prepare(name, data_dir, **options).data_dir))
+
+
+def prepare(
+    name: str, data_dir: str | os.PathLike | None = None, *, strict: bool = False, **options: Any
+) -> ArrayRecordBuilder:
+    """A dataset's builder with its data on disk. Arguments and errors as in `load`."""
+    make = _builder(name)
+    root = pathlib.Path(data_dir or os.environ.get("TFDS_DATA_DIR") or "~/tensorflow_datasets").expanduser()
+    builder = make(data_dir=root, strict=strict, **options)
+    if not builder.is_prepared():
+        try:
+            with _locked(root / ".locks" / f"{name}-{builder.chosen_config.name}.lock"):
+                # Another process may have built it while this one waited for the lock.
+                builder = make(data_dir=root, strict=strict, **options)
+                if not builder.is_prepared():
+                    _build(builder)
+        except OSError as error:
+            reason = error.strerror or error
+            raise UsageError(f"{name}: cannot build it under {root}: {reason}; choose another data_dir") from error
+    if strict:
+        from .records import read_skipped
+
+        left_out = read_skipped(pathlib.Path(builder.data_dir))
+        if left_out:
+            raise DataError(f"{left_out[0]['id']}: {left_out[0]['reason']}")
+    return builder
+
+
+def _builder(name: str) -> type[ArrayRecordBuilder]:
+    if name not in names():
+        near = difflib.get_close_matches(name, names(), 1)
+        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(names())}"
+        raise UsageError(f"no dataset {name!r}; {hint}")
+    return importlib.import_module(f".{name}", __package__).Builder
+
+
+def _build(builder: ArrayRecordBuilder) -> None:
+    # Under the lock, an unfinished folder of this configuration can only be what a killed process left.
+    target = pathlib.Path(builder.data_dir)
+    for stale in target.parent.glob(f"incomplete.*_{target.name}"):
+        shutil.rmtree(stale, ignore_errors=True)
+    with open(os.devnull, "w") as silence, contextlib.redirect_stdout(silence):
+        builder.download_and_prepare()
+
+
+@contextlib.contextmanager
+def _locked(path: pathlib.Path) -> Iterator[None]:
+    """Holds a lock between processes; the system frees it when its holder dies."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield

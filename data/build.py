@@ -1,0 +1,75 @@
+"""Builds a dataset and says what is in it.
+
+    python -m data.build mme --data_dir=/tmp/data --size=8000 --seed=1
+    python -m data.build numeracy600k --path=/data/numeracy600k --variant=comments --strict
+    python -m data.build gnc --report        counts, balance, different keys, overlap between the splits
+    python -m data.build gnc --sample=2      the first records of each split as JSON lines
+
+The `tfds` command of tensorflow-datasets needs TensorFlow; this one does not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import pathlib
+import sys
+from collections.abc import Sequence
+
+from numjax.errors import DataError, UsageError
+
+from . import names, prepare
+from .records import Records, read_skipped
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command line; returns its exit code: 0, 2 (bad usage) or 3 (bad data)."""
+    parser = argparse.ArgumentParser(prog="python -m data.build", description="Build a dataset, say what is in it.")
+    parser.add_argument("name", help=", ".join(names()))
+    parser.add_argument("--data_dir", help="root of built datasets (else TFDS_DATA_DIR, else ~/tensorflow_datasets)")
+    parser.add_argument("--strict", action="store_true", help="stop at a bad record instead of leaving it out")
+    parser.add_argument("--report", action="store_true", help="read everything: balance, different keys, overlap")
+    parser.add_argument("--sample", type=int, metavar="N", help="print the first N records of each split, no more")
+    known, rest = parser.parse_known_args(argv)
+    try:
+        _run(known, _options(rest))
+    except (UsageError, DataError) as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+    return 0
+
+
+def _options(arguments: Sequence[str]) -> dict[str, str]:
+    options = {}
+    for argument in arguments:
+        name, equals, value = argument.removeprefix("--").partition("=")
+        if not argument.startswith("--") or not equals:
+            raise UsageError(f"unknown argument {argument}; a dataset's options are written --option=value")
+        options[name] = value
+    return options
+
+
+def _run(known: argparse.Namespace, options: dict[str, str]) -> None:
+    builder = prepare(known.name, known.data_dir, strict=known.strict, **options)
+    folder = pathlib.Path(builder.data_dir)
+    splits = {
+        name: Records(info.file_instructions, builder.FIELDS, folder) for name, info in builder.info.splits.items()
+    }
+    if known.sample is not None:
+        for records in splits.values():
+            for record in records[: known.sample]:
+                print(json.dumps(record, ensure_ascii=False))
+        return
+    left_out = read_skipped(folder)
+    print(f"{folder}: " + ", ".join(f"{len(records):,} {name}" for name, records in splits.items()))
+    if left_out:
+        first = left_out[0]
+        print(f"{len(left_out):,} left out ({folder / 'skipped.jsonl'}); first {first['id']}: {first['reason']}")
+    if known.report:
+        from .report import lines
+
+        print("\n".join(lines(builder, splits, len(left_out))))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,229 @@
+"""The base of all builders: a tensorflow-datasets builder that needs no TensorFlow and streams to disk."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import difflib
+import hashlib
+import json
+import os
+import pathlib
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+import tensorflow_datasets as tfds
+
+from numjax.errors import DataError, UsageError
+
+from .records import SplitWriter, encode
+from .sampling import SPLITS
+
+_PROGRESS_SECONDS = 10.0
+
+
+@dataclasses.dataclass(eq=False)
+class OptionsConfig(tfds.core.BuilderConfig):
+    """A builder's options; the name spells them, so that two differing ones never share a folder."""
+
+    options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    strict: bool = False
+
+
+class _LocalInfo(tfds.core.DatasetInfo):
+    def initialize_from_bucket(self) -> None:
+        """Nothing: no public bucket knows these datasets, and the inherited one leaves a temporary folder."""
+
+
+class ArrayRecordBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True):
+    """A dataset of flat records. A subclass states its fields and options and yields (split, record).
+
+    All splits come from one pass over `_generate_examples`, in its order, at constant memory. Records left
+    out are named in `skipped.jsonl` beside the data.
+
+    Attributes:
+      FIELDS: name → str or int (stored as int64). Every record has a string `id`.
+      OPTIONS: name → default. An option called `path` stands for the files under it: its part of the
+        configuration's name changes when a file's name, size or time of change does.
+      KEYS: what a report counts the different values of, and their overlap between splits.
+    """
+
+    VERSION = tfds.core.Version("1.0.0")
+    FIELDS: ClassVar[dict[str, type]]
+    OPTIONS: ClassVar[dict[str, Any]]
+    KEYS: ClassVar[dict[str, tuple[str, ...]]] = {}
+
+    # Nothing is downloaded; the inherited one asks for a package that is not always there.
+    url_infos: ClassVar[dict[str, Any]] = {}
+
+    def __init__(
+        self,
+        *,
+        data_dir: str | os.PathLike | None = None,
+        config: OptionsConfig | None = None,
+        version: Any = None,
+        file_format: Any = "array_record",
+        strict: bool = False,
+        **options: Any,
+    ):
+        """Args:
+          data_dir: root of the built datasets.
+          config: only for unpickling; give options by keyword instead.
+          version: as in tensorflow-datasets.
+          file_format: only `array_record` can be read without TensorFlow.
+          strict: stop at the first bad record instead of leaving it out.
+          **options: see `OPTIONS`.
+
+        Raises:
+          UsageError: unknown option or bad value.
+          DataError: the files that `path` names cannot be found.
+        """
+        if config is None:
+            chosen = self.chosen(options)
+            config = OptionsConfig(name=self.config_name(chosen), options=chosen, strict=strict)
+        elif not isinstance(config, OptionsConfig) or options:
+            raise UsageError(f"{self.name}: give options by keyword ({', '.join(self.OPTIONS)}), not as a config")
+        super().__init__(data_dir=data_dir, config=config, version=version, file_format=file_format)
+
+    @classmethod
+    def chosen(cls, options: Mapping[str, Any]) -> dict[str, Any]:
+        """All options with their values: the given ones over the defaults, each of its default's type."""
+        for name in options:
+            if name not in cls.OPTIONS:
+                near = difflib.get_close_matches(name, cls.OPTIONS, 1)
+                hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(cls.OPTIONS)}"
+                raise UsageError(f"{cls.name}: no option {name}; {hint}")
+        chosen = {**cls.OPTIONS, **options}
+        for name, default in cls.OPTIONS.items():
+            kind = type(default)
+            try:
+                value = kind(os.fspath(chosen[name]) if kind is str else chosen[name])
+            except (TypeError, ValueError):
+                value = None
+            if value is None or (kind is int and value != float(chosen[name])):
+                raise UsageError(f"{cls.name}: {name}={chosen[name]!r} is not of type {kind.__name__}")
+            chosen[name] = value
+        cls.check(chosen)
+        return chosen
+
+    @classmethod
+    def check(cls, options: Mapping[str, Any]) -> None:
+        """Raises UsageError when options do not go together. Subclasses add to it."""
+        if not 0 <= options.get("seed", 0) < 2**63:
+            raise UsageError(f"{cls.name}: seed={options['seed']} must be from 0 to 2^63 - 1")
+
+    @classmethod
+    def files(cls, options: Mapping[str, Any]) -> list[pathlib.Path]:
+        """The files that the option `path` stands for, sorted."""
+        return []
+
+    @classmethod
+    def config_name(cls, options: Mapping[str, Any]) -> str:
+        """A folder's name that spells every option."""
+        parts = []
+        for name, value in options.items():
+            if name == "path":
+                seen = [(str(path.resolve()), path.stat()) for path in cls.files(options)]
+                state = repr([(path, stat.st_size, stat.st_mtime_ns) for path, stat in seen])
+                value = hashlib.sha256(state.encode()).hexdigest()[:16] if seen else "none"
+            parts.append(f"{name}_{value}")
+        return "-".join(parts)
+
+    @property
+    def chosen_config(self) -> OptionsConfig:
+        """The configuration, with its name, options and strictness."""
+        config = self.builder_config
+        assert isinstance(config, OptionsConfig)
+        return config
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """All options with their values."""
+        return self.chosen_config.options
+
+    def is_prepared(self) -> bool:
+        """Whether the data are on disk, complete."""
+        return (self.data_path / "dataset_info.json").exists()
+
+    def skip(self, record_id: str, reason: str) -> None:
+        """Leaves a record out and writes down why.
+
+        Raises:
+          DataError: the builder is strict.
+        """
+        if self.chosen_config.strict:
+            raise DataError(f"{record_id}: {reason}")
+        with open(self.data_path / "skipped.jsonl", "a", encoding="utf-8") as file:
+            file.write(json.dumps({"id": record_id, "reason": reason}, ensure_ascii=False) + "\n")
+
+    def _info(self) -> tfds.core.DatasetInfo:
+        features = {
+            name: tfds.features.Text() if kind is str else tfds.features.Scalar(np.int64)
+            for name, kind in self.FIELDS.items()
+        }
+        metadata = self.get_metadata()
+        return _LocalInfo(
+            builder=self,
+            features=tfds.features.FeaturesDict(features),
+            description=metadata.description,
+            citation=metadata.citation,
+            disable_shuffling=True,
+        )
+
+    def _create_builder_config(self, builder_config: Any, version: Any) -> Any:
+        # The inherited check against predefined configurations warns about every other one.
+        return builder_config
+
+    def _generate_examples(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Yields (split, record) for every record of every split."""
+        raise NotImplementedError
+
+    def _split_generators(self, dl_manager: Any) -> dict[str, Any]:
+        # tensorflow-datasets asks for a generator a split; here one pass serves all (_generate_splits).
+        return {}
+
+    def _generate_splits(self, dl_manager: Any, download_config: Any) -> list[tfds.core.SplitInfo]:
+        writers = {split: SplitWriter(str(self.data_path / f"{split}.part")) for split in SPLITS}
+        try:
+            self._write_records(writers)
+            infos = [self._finish(split, writer) for split, writer in writers.items() if writer.shard_lengths]
+        finally:
+            for writer in writers.values():
+                with contextlib.suppress(OSError):
+                    writer.close()
+        if not infos:
+            raise DataError(f"{self.name}: no usable record{self._first_skip()}")
+        return infos
+
+    def _write_records(self, writers: Mapping[str, SplitWriter]) -> None:
+        next_line = time.monotonic() + _PROGRESS_SECONDS
+        for count, (split, record) in enumerate(self._generate_examples()):
+            try:
+                data = encode(record, self.FIELDS)
+            except UnicodeEncodeError:
+                self.skip(record["id"], "holds half of a surrogate pair, which is no character")
+                continue
+            writers[split].write(data)
+            if time.monotonic() > next_line:
+                print(f"{self.name}: {count + 1:,} records built", file=sys.stderr, flush=True)
+                next_line += _PROGRESS_SECONDS
+
+    def _finish(self, split: str, writer: SplitWriter) -> tfds.core.SplitInfo:
+        template = self._get_filename_template(split_name=split)
+        count = len(writer.shard_lengths)
+        paths = [template.sharded_filepath(shard_index=i, num_shards=count) for i in range(count)]
+        writer.close([os.fspath(path) for path in paths])
+        return tfds.core.SplitInfo(
+            name=split, shard_lengths=writer.shard_lengths, num_bytes=writer.num_bytes, filename_template=template
+        )
+
+    def _first_skip(self) -> str:
+        path = self.data_path / "skipped.jsonl"
+        if not path.exists():
+            return ""
+        lines = path.read_text(encoding="utf-8").splitlines()
+        first = json.loads(lines[0])
+        return f": {len(lines)} left out, the first is {first['id']}: {first['reason']}"

@@ -1,0 +1,129 @@
+"""Questions about measures of several things, with a right and a wrong answer each (NumGPT, MME task)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from numjax.errors import UsageError
+
+from ..sampling import log_uniform, per_group, split_sizes, unique_rows
+
+NAME = "mme"
+MULTIPLIERS = (2, 200)
+BEYOND = 100  # a wrong answer is off by at most this factor
+
+TEMPLATES = (
+    "How many {unit} are {k} {thing}?",
+    "What do {k} {thing} come to in {unit}?",
+    "Put {k} {thing} together: how many {unit} is that?",
+    "About how many {unit} would you count for {k} {thing}?",
+)
+
+
+class Thing(NamedTuple):
+    """What one such thing measures, at least and at most, in its unit."""
+
+    name: str
+    unit: str
+    low: int
+    high: int
+
+
+THINGS = (
+    Thing("eggs", "grams", 35, 70),
+    Thing("bananas", "grams", 90, 180),
+    Thing("tennis balls", "grams", 56, 60),
+    Thing("house bricks", "grams", 1800, 3500),
+    Thing("laptops", "grams", 900, 2800),
+    Thing("house cats", "grams", 2500, 6500),
+    Thing("dairy cows", "kilograms", 450, 900),
+    Thing("small cars", "kilograms", 800, 1300),
+    Thing("pianos", "kilograms", 180, 480),
+    Thing("grown elephants", "kilograms", 2700, 6500),
+    Thing("new pencils", "centimetres", 15, 20),
+    Thing("single beds", "centimetres", 185, 215),
+    Thing("guitars", "centimetres", 90, 110),
+    Thing("articulated buses", "metres", 16, 20),
+    Thing("teacups", "millilitres", 120, 250),
+    Thing("soup plates", "millilitres", 200, 400),
+    Thing("bathtubs", "litres", 120, 300),
+    Thing("pop songs", "minutes", 2, 5),
+    Thing("football matches", "minutes", 90, 125),
+    Thing("feature films", "minutes", 75, 180),
+)
+
+
+def _wrong_answers(rng: np.random.Generator, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Log-uniform in [0.01·low, low) or, with the same chance, in (high, 100·high]; int64[n]."""
+    below = log_uniform(rng, np.maximum(1, -(-low // BEYOND)), low - 1, len(low))
+    above = log_uniform(rng, high + 1, BEYOND * high, len(high))
+    return np.where(rng.random(len(low)) < 0.5, below, above)
+
+
+def _pairs(rng: np.random.Generator, index: int, count: int) -> np.ndarray:
+    """Samples of one thing, int64[2·count, 4]: template, multiplier, answer, label.
+
+    The wrong answers go to the same questions as the right ones, so that a question alone, or a small
+    multiplier, of which there are only so many right answers, says nothing about the label.
+    """
+    thing = THINGS[index]
+
+    def draw(size: int) -> np.ndarray:
+        k = log_uniform(rng, *MULTIPLIERS, size)
+        answer = log_uniform(rng, k * thing.low, k * thing.high, size)
+        return np.stack([np.zeros_like(k), k, answer], axis=1)
+
+    k, right = unique_rows(draw, {0: count}, f"{NAME} ({thing.name})")[0].T
+    wrong = _wrong_answers(rng, k * thing.low, k * thing.high)
+    for _ in range(1000):
+        first = np.unique(np.stack([k, wrong], axis=1), axis=0, return_index=True)[1]
+        again = np.setdiff1d(np.arange(count), first)
+        if not len(again):
+            break
+        wrong[again] = _wrong_answers(rng, k[again] * thing.low, k[again] * thing.high)
+    else:
+        raise UsageError(f"{NAME} ({thing.name}): too few different wrong answers; choose a smaller size")
+    template = rng.integers(len(TEMPLATES), size=count)
+    ones = np.ones_like(k)
+    return np.concatenate(
+        [np.stack([template, k, right, ones], axis=1), np.stack([template, k, wrong, 0 * ones], axis=1)]
+    )
+
+
+def records(size: int, seed: int) -> Iterator[tuple[str, dict[str, Any]]]:
+    """All samples as (split, record), shuffled: train, then validation, then test.
+
+    Args:
+      size: samples in all, a multiple of 40 (20 things, right and wrong).
+      seed: of everything random.
+
+    Raises:
+      UsageError: the size is no such multiple, or the ranges do not hold that many different samples.
+    """
+    count = per_group(NAME, size, len(THINGS))
+    rng = np.random.default_rng(seed)
+    rows = np.concatenate([np.insert(_pairs(rng, i, count), 0, i, axis=1) for i in range(len(THINGS))])
+    rows = rows[rng.permutation(size)].tolist()
+    place = 0
+    for split, length in split_sizes(size).items():
+        for index, template, k, answer, label in rows[place : place + length]:
+            thing = THINGS[index]
+            yield (
+                split,
+                dict(
+                    id=f"{NAME}-{place:06d}",
+                    question=TEMPLATES[template].format(k=k, thing=thing.name, unit=thing.unit),
+                    answer=str(answer),
+                    label=label,
+                    template=template,
+                    object=thing.name,
+                    unit=thing.unit,
+                    multiplier=k,
+                    answer_min=k * thing.low,
+                    answer_max=k * thing.high,
+                ),
+            )
+            place += 1

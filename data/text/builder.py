@@ -1,0 +1,59 @@
+"""Running text of any origin, for pre-training."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from numjax.errors import DataError, UsageError
+
+from ..builder import ArrayRecordBuilder
+from ..sampling import hashed_split
+from .read import SUFFIXES, label, list_files, read_file
+
+
+class Text(ArrayRecordBuilder):
+    """Options: `path` of a folder (or file); `validation` and `test`, the shares of documents held out;
+    `seed` of the split."""
+
+    FIELDS = {"id": str, "text": str}
+    OPTIONS = {"path": "", "validation": 0.05, "test": 0.05, "seed": 0}
+    KEYS = {"text": ("text",)}
+
+    @classmethod
+    def check(cls, options: Mapping[str, Any]) -> None:
+        super().check(options)
+        if not options["path"]:
+            raise UsageError(f"{cls.name}: say where the text is: path=FOLDER")
+        validation, test = options["validation"], options["test"]
+        if not (0 <= validation and 0 <= test and validation + test < 1):
+            raise UsageError(f"{cls.name}: validation={validation} and test={test} must be shares below 1 together")
+
+    @classmethod
+    def files(cls, options: Mapping[str, Any]) -> list[pathlib.Path]:
+        root = pathlib.Path(options["path"]).expanduser()
+        if not root.exists():
+            raise DataError(f"{root}: no such file or folder; set path to a folder of text")
+        files = list_files(root)
+        if not files:
+            raise DataError(f"{root}: no {', '.join(SUFFIXES)} file there; set path to a folder of text")
+        return files
+
+    def _generate_examples(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        root = pathlib.Path(self.options["path"]).expanduser()
+        shares = self.options["seed"], self.options["validation"], self.options["test"]
+        for path in self.files(self.options):
+            name, empty = label(path, root), True
+            for line, text, reason in read_file(path):
+                empty = False
+                record_id = f"{name}:{line}" if line else name
+                if text is None:
+                    self.skip(record_id, reason)
+                else:
+                    yield hashed_split(text, *shares), {"id": record_id, "text": text}
+            if empty:
+                self.skip(name, "holds no document")
+
+
+Builder = Text

@@ -1,0 +1,639 @@
+"""The datasets: what their texts say, against arithmetic done anew; files good and bad; processes that race."""
+
+from __future__ import annotations
+
+import collections
+import gzip
+import hashlib
+import json
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import data
+from data import build
+from data.mme.generate import THINGS
+from data.mwpas.generate import records as mwpas_records
+from data.numeracy600k.generate import SHARES
+from data.numeracy600k.generate import records as stand_in
+from data.sampling import hashed_split, log_uniform, unique_rows
+from numjax.errors import DataError, UsageError
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+SPLITS = ("train", "validation", "test")
+NUMBER = re.compile(r"\d+")
+# What makes a statement of GNC true, and a problem of MWPAS a subtraction, read off their wording.
+LESS = re.compile(r"younger|shorter|lower|lighter|fewer|cheaper|nearer|slower|sooner|holds less")
+MORE = re.compile(r"older|longer|higher|heavier|more inhabitants|dearer|farther|faster|holds more")
+MINUS = re.compile(r"are left|survived|How many more|stayed|remain|in the second|still need|lack|after that\?$|grow")
+
+
+@pytest.fixture(scope="module")
+def data_dir(tmp_path_factory) -> pathlib.Path:
+    return tmp_path_factory.mktemp("datasets")
+
+
+@pytest.fixture(scope="module")
+def everything(data_dir):
+    """All records of a dataset by split, built once a configuration."""
+
+    def read(name: str, **options) -> dict[str, list[dict]]:
+        return {split: list(data.load(name, split, data_dir, **options)) for split in SPLITS}
+
+    return read
+
+
+def join(splits: dict[str, list[dict]]) -> list[dict]:
+    return [record for records in splits.values() for record in records]
+
+
+def digest(records: list[dict]) -> str:
+    return hashlib.sha256(json.dumps(records, sort_keys=True).encode()).hexdigest()
+
+
+# ---------------------------------------------------------------------------------------------------
+# Sampling.
+
+
+def test_log_uniform_logarithm_is_uniform():
+    low, high, size = 3, 5000, 200_000
+    drawn = log_uniform(np.random.default_rng(0), low, high, size)
+    assert drawn.min() == low and drawn.max() == high
+    bins = np.array([3, 4, 5, 8, 20, 100, 700, 5001])
+    expected = np.diff(np.log(bins)) / np.log((high + 1) / low)
+    observed = np.histogram(drawn, bins)[0] / size
+    # Five standard errors of a share.
+    assert np.all(np.abs(observed - expected) < 5 * np.sqrt(expected / size))
+
+
+def test_log_uniform_hits_each_value_of_a_narrow_range():
+    for value in (1, 7, 10**12):
+        assert set(log_uniform(np.random.default_rng(1), value, value, 100).tolist()) == {value}
+    assert set(log_uniform(np.random.default_rng(1), 9, 11, 500).tolist()) == {9, 10, 11}
+
+
+def test_unique_rows_gives_each_row_once_and_refuses_what_does_not_fit():
+    rng = np.random.default_rng(2)
+
+    def draw(size: int) -> np.ndarray:
+        value = rng.integers(10, size=size)
+        return np.stack([value % 2, value], axis=1)
+
+    found = unique_rows(draw, {0: 5, 1: 5}, "digits")
+    assert sorted(found[0][:, 0]) == [0, 2, 4, 6, 8] and sorted(found[1][:, 0]) == [1, 3, 5, 7, 9]
+    with pytest.raises(UsageError, match="digits"):
+        unique_rows(draw, {0: 6}, "digits")
+
+
+def test_hashed_split_has_its_shares_and_depends_on_the_seed():
+    texts = [f"text {i}" for i in range(20_000)]
+    counts = collections.Counter(hashed_split(text, 0, 0.08, 0.2) for text in texts)
+    assert abs(counts["test"] / 20_000 - 0.2) < 0.015 and abs(counts["validation"] / 20_000 - 0.08) < 0.01
+    assert any(hashed_split(text, 0, 0.08, 0.2) != hashed_split(text, 1, 0.08, 0.2) for text in texts[:100])
+
+
+# ---------------------------------------------------------------------------------------------------
+# The synthetic tasks.
+
+
+def test_mme_of_the_papers_size(everything):
+    splits = everything("mme")
+    assert {name: len(records) for name, records in splits.items()} == dict(
+        train=14_400, validation=1_600, test=4_000
+    )
+    records = join(splits)
+    ranges = {thing.name: thing for thing in THINGS}
+    assert len(ranges) == 20 and (ranges["eggs"].low, ranges["eggs"].high) == (35, 70)
+    per_object = collections.Counter()
+    triples, questions = set(), {0: collections.Counter(), 1: collections.Counter()}
+    for record in records:
+        k = int(NUMBER.search(record["question"]).group())
+        thing = next(thing for name, thing in ranges.items() if name in record["question"])
+        assert thing.unit in record["question"]
+        low, high, answer = k * thing.low, k * thing.high, int(record["answer"])
+        assert record["label"] == (low <= answer <= high)
+        if not record["label"]:
+            assert 0.01 * low <= answer < low or high < answer <= 100 * high
+        assert (record["answer_min"], record["answer_max"]) == (low, high)
+        per_object[thing.name, record["label"]] += 1
+        triples.add((k, thing.name, answer))
+        questions[record["label"]][record["question"]] += 1
+    assert set(per_object.values()) == {500}
+    assert len(triples) == 20_000
+    # Every question is asked as often with a right as with a wrong answer: it gives nothing away.
+    assert questions[0] == questions[1]
+    eggs = [r for r in records if r["question"].startswith("How many grams are 2 eggs?")]
+    assert eggs and all((r["answer_min"], r["answer_max"]) == (70, 140) for r in eggs)
+    assert len({r["template"] for r in records}) == 4
+
+
+def test_gnc_labels_are_true_and_pairs_are_unique(everything):
+    splits = everything("gnc", size=4000)
+    records = join(splits)
+    assert [len(splits[name]) for name in SPLITS] == [2880, 320, 800]
+    per_template, pairs = collections.Counter(), set()
+    for record in records:
+        a, b = map(int, NUMBER.findall(record["question"]))
+        less, more = bool(LESS.search(record["question"])), bool(MORE.search(record["question"]))
+        assert less != more, record["question"]
+        assert record["label"] == (a < b if less else a > b)
+        if "aged" in record["question"]:
+            assert 15 <= a <= 104 and 15 <= b <= 104
+        per_template[record["template"], record["label"]] += 1
+        pairs.add((record["template"], a, b))
+    assert len(per_template) == 40 and set(per_template.values()) == {100}
+    assert len(pairs) == 4000
+    assert {r["label"] for r in splits["test"]} == {0, 1}
+
+
+def truth(question: str) -> int:
+    a, b = map(int, NUMBER.findall(question))
+    return a - b if MINUS.search(question) and "own after that" not in question else a + b
+
+
+@pytest.mark.parametrize("negatives", ["plain", "hard"])
+def test_mwpas_labels_are_true_and_kinds_are_what_they_say(everything, negatives):
+    records = join(everything("mwpas", size=4000, negatives=negatives))
+    kinds, pairs = collections.Counter(), set()
+    for record in records:
+        right, answer = truth(record["question"]), int(record["answer"])
+        a, b = map(int, NUMBER.findall(record["question"]))
+        assert 1 <= a <= 100_000 and 1 <= b <= 100_000 and right >= 1 and answer >= 1
+        assert record["label"] == (answer == right)
+        kind = record["kind"]
+        if kind == "positive":
+            assert record["label"]
+        elif kind == "wrong_operation":
+            assert answer == (a + b if right == a - b else abs(a - b))
+        elif kind == "near_miss":
+            assert 1 <= abs(answer - right) <= 10
+        elif kind == "digit_edit":
+            assert len(str(answer)) == len(str(right))
+            assert sum(x != y for x, y in zip(str(answer), str(right), strict=True)) == 1
+        kinds[kind] += 1
+        pairs.add((record["template"], a, b))
+    assert len(pairs) == 4000
+    others = {"plain": {"wrong_operation": 1000, "random": 1000}}.get(
+        negatives, dict.fromkeys(("wrong_operation", "random", "near_miss", "digit_edit"), 500)
+    )
+    assert kinds == {"positive": 2000, **others}
+    assert len({r["template"] for r in records}) == 20
+
+
+def test_mwpas_mixes_differ_in_nothing_but_the_wrong_answers():
+    plain, hard = (list(mwpas_records(800, 3, negatives)) for negatives in ("plain", "hard"))
+    for (split, one), (other_split, other) in zip(plain, hard, strict=True):
+        assert split == other_split and one["question"] == other["question"] and one["label"] == other["label"]
+        assert not one["label"] or one == other
+
+
+def test_mwpas_random_answers_are_distributed_as_true_ones():
+    records = [record for _, record in mwpas_records(40_000, 0, "plain") if record["operation"] == "addition"]
+    logs = {
+        kind: np.sort([np.log(int(r["answer"])) for r in records if r["kind"] == kind])
+        for kind in ("positive", "random")
+    }
+    quantiles = np.linspace(0.05, 0.95, 19)
+    gap = np.quantile(logs["positive"], quantiles) - np.quantile(logs["random"], quantiles)
+    assert np.abs(gap).max() < 0.15
+
+
+def test_generation_is_the_large_positives_of_mwpas_in_their_splits(everything):
+    generation, mwpas = everything("mwpas_generation", size=4000), everything("mwpas", size=4000, negatives="hard")
+    for split in SPLITS:
+        large = {r["id"]: r for r in mwpas[split] if r["label"] and int(r["answer"]) > 10_000}
+        assert {r["id"] for r in generation[split]} == set(large)
+        for record in generation[split]:
+            assert record["prompt"] == f"Q: {large[record['id']]['question']} A:"
+            assert int(record["answer"]) == truth(record["question"]) > 10_000
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("mme", {}), ("gnc", {}), ("mwpas", {"negatives": "hard"}), ("mwpas_generation", {}), ("numeracy600k", {})],
+)
+def test_a_seed_fixes_all_and_splits_do_not_meet(name, options, everything, tmp_path):
+    first = everything(name, size=800, seed=5, **options)
+    again = {split: list(data.load(name, split, tmp_path, size=800, seed=5, **options)) for split in SPLITS}
+    assert first == again
+    assert join(first) != join(everything(name, size=800, seed=6, **options))
+    ids = [record["id"] for record in join(first)]
+    assert len(set(ids)) == len(ids)
+    contents = [{json.dumps({**r, "id": ""}, sort_keys=True) for r in first[split]} for split in SPLITS]
+    for one in range(3):
+        for other in range(one):
+            assert not contents[one] & contents[other]
+
+
+# When one of these changes, data that were built before are another set: raise the builder's VERSION.
+PINNED = {
+    "mme": "dd2f8caa58529678",
+    "gnc": "f1d3e601e9d31fd6",
+    "mwpas": "2496a959cfa76ac1",
+    "numeracy600k": "f7ff321d537f59ab",
+}
+
+
+@pytest.mark.parametrize("name", PINNED)
+def test_version_1_0_0_is_what_it_was(name, everything):
+    assert digest(join(everything(name, size=400, seed=7)))[:16] == PINNED[name]
+
+
+@pytest.mark.parametrize("name", ["mme", "gnc", "mwpas", "mwpas_generation", "numeracy600k"])
+def test_sample_files_come_from_the_builder(name, capsys, data_dir):
+    assert build.main([name, f"--data_dir={data_dir}", "--sample=2"]) == 0
+    assert capsys.readouterr().out == (ROOT / "data" / name / "sample.jsonl").read_text()
+
+
+# ---------------------------------------------------------------------------------------------------
+# Reading and building.
+
+
+def test_records_are_a_sequence_of_plain_values(data_dir):
+    import pickle
+
+    records = data.load("mme", "train", data_dir, size=400)
+    rows = list(records)
+    assert len(records) == len(rows) == 288
+    assert records[0] == rows[0] and records[-1] == rows[-1] and records[np.int64(5)] == rows[5]
+    assert records[10:20] == rows[10:20] and records.__getitems__([7, 3]) == [rows[7], rows[3]]
+    assert {type(value) for value in rows[0].values()} == {str, int}
+    assert pickle.loads(pickle.dumps(records))[17] == rows[17]
+    with pytest.raises(IndexError):
+        records[288]
+
+
+def test_tensorflow_datasets_reads_the_same_records(data_dir):
+    import tensorflow_datasets as tfds
+
+    records = data.load("mwpas", "test", data_dir, size=400)
+    source = tfds.builder_from_directory(str(records.folder)).as_data_source("test")
+    assert len(source) == len(records)
+    for theirs, ours in zip(source, records, strict=True):
+        values = {k: v.decode() if isinstance(v, bytes) else int(v) for k, v in theirs.items()}
+        assert values == ours
+    joined = data.load("mwpas", "train+validation", data_dir, size=400)
+    assert [r["id"] for r in joined] == [f"mwpas-{i:06d}" for i in range(320)]
+    assert len(data.load("mwpas", "train[:50%]", data_dir, size=400)) == 144
+
+
+def test_long_splits_go_into_several_shards(tmp_path, monkeypatch):
+    monkeypatch.setattr("data.records._SHARD_BYTES", 20_000)
+    records = data.load("gnc", "train", tmp_path, size=800)
+    shards = list(records.folder.glob("gnc-train.array_record-*"))
+    assert len(shards) > 2 and {p.name.split("-of-")[1] for p in shards} == {f"{len(shards):05d}"}
+    assert [r["id"] for r in records] == [f"gnc-{i:06d}" for i in range(576)]
+
+
+def test_import_is_light_and_nothing_needs_tensorflow(tmp_path):
+    program = (
+        "import sys, data; assert 'tensorflow_datasets' not in sys.modules and 'numpy' not in sys.modules;"
+        f"data.load('mme', 'test', {str(tmp_path)!r}, size=40);"
+        "assert not {'tensorflow', 'jax', 'flax'} & set(sys.modules), sorted(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True, timeout=120)
+
+
+def test_two_processes_build_once(tmp_path):
+    program = (
+        f"import data, os; r = data.load('gnc', 'train', {str(tmp_path)!r}, size=8000);"
+        "print(os.stat(r.folder).st_ino, os.stat(r.folder / 'dataset_info.json').st_mtime_ns, r[-1]['question'])"
+    )
+    runs = [
+        subprocess.Popen([sys.executable, "-c", program], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    outputs = [run.communicate(timeout=120)[0] for run in runs]
+    assert [run.returncode for run in runs] == [0, 0]
+    assert outputs[0] == outputs[1] and outputs[0].strip()
+    assert [path.name for path in (tmp_path / "gnc").glob("*/*")] == ["1.0.0"]
+
+
+def test_what_a_killed_build_left_is_built_anew(tmp_path):
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "good.txt").write_text("one\n\ntwo\n")
+    program = (
+        "import data.text.read as read, data, time; real = read.read_file\n"
+        "def slow(path):\n yield from real(path); time.sleep(600)\n"
+        "import data.text.builder as b; b.read_file = slow\n"
+        f"data.load('text', 'train', {str(tmp_path / 'built')!r}, path={str(source)!r}, validation=0, test=0)"
+    )
+    run = subprocess.Popen([sys.executable, "-c", program], cwd=ROOT)
+    deadline = time.monotonic() + 60
+    while not list(tmp_path.glob("built/text/*/incomplete*")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    run.send_signal(signal.SIGKILL)
+    run.wait()
+    assert list(tmp_path.glob("built/text/*/incomplete*"))
+    records = data.load("text", "train", tmp_path / "built", path=str(source), validation=0, test=0)
+    assert [r["text"] for r in records] == ["one", "two"]
+    assert not list(tmp_path.glob("built/text/*/incomplete*"))
+
+
+def test_a_full_disk_is_one_line_and_leaves_nothing(tmp_path):
+    program = (
+        "import data, resource, signal, tensorflow_datasets\n"
+        "from numjax.errors import UsageError\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))\n"
+        f"try: data.load('mme', data_dir={str(tmp_path)!r}, size=8000)\n"
+        "except UsageError as error: print(error)"
+    )
+    run = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert "cannot build it" in run.stdout and "another data_dir" in run.stdout and run.stdout.count("\n") == 1
+    assert not list((tmp_path / "mme").glob("*/*"))
+
+
+def test_a_folder_that_cannot_be_written_is_one_line(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match=r"mme: cannot build it under .*; choose another data_dir"):
+        data.load("mme", data_dir=tmp_path / "file", size=40)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("mmo", {}, "did you mean mme"),
+        ("mme", {"sise": 40}, "did you mean size"),
+        ("mme", {"size": 50}, "try size=40"),
+        ("mme", {"size": 40.5}, "not of type int"),
+        ("mme", {"seed": -1}, "seed=-1"),
+        ("mwpas", {"negatives": "harder"}, "plain, hard"),
+        ("numeracy600k", {"num_classes": 9}, "7 nor 8"),
+        ("numeracy600k", {"variant": "tweets"}, "titles, comments"),
+        ("text", {}, "path=FOLDER"),
+        ("gnc", {"size": 400_000}, "choose a smaller size"),
+    ],
+)
+def test_bad_requests_say_what_to_do(name, options, message, tmp_path):
+    with pytest.raises(UsageError, match=message) as caught:
+        data.load(name, data_dir=tmp_path, **options)
+    assert "\n" not in str(caught.value)
+
+
+def test_differing_options_never_share_a_folder(data_dir):
+    folders = {
+        data.load(name, "train", data_dir, **options).folder
+        for name, options in [
+            ("mwpas", dict(size=400)),
+            ("mwpas", dict(size=400, negatives="hard")),
+            ("mwpas", dict(size=400, seed=1)),
+            ("mwpas", dict(size=800)),
+            ("numeracy600k", dict(size=400)),
+            ("numeracy600k", dict(size=400, num_classes=7)),
+            ("numeracy600k", dict(size=400, variant="comments")),
+        ]
+    }
+    assert len(folders) == 7
+
+
+def test_command_line(tmp_path, capsys):
+    assert build.main(["mwpas", f"--data_dir={tmp_path}", "--size=400", "--negatives=hard", "--report"]) == 0
+    out = capsys.readouterr().out
+    assert "288 train, 32 validation, 80 test" in out
+    assert "(template, a, b): 400 different of 400; shared by train and validation 0, train and test 0" in out
+    assert build.main(["mwpas", f"--data_dir={tmp_path}", "--sizes=400"]) == 2
+    assert capsys.readouterr().err == "mwpas: no option sizes; did you mean size?\n"
+    assert build.main(["text", f"--data_dir={tmp_path}", f"--path={tmp_path / 'nowhere'}"]) == 3
+
+
+# ---------------------------------------------------------------------------------------------------
+# Numeracy-600K.
+
+NAMES = {"titles": "Numeracy_600K_article_title.json", "comments": "Numeracy_600K_market_comment.json.gz"}
+
+
+def write_array(folder: pathlib.Path, variant: str, records: list) -> pathlib.Path:
+    folder.mkdir(exist_ok=True)
+    path = folder / NAMES[variant]
+    text = json.dumps(records, ensure_ascii=False).encode()
+    path.write_bytes(gzip.compress(text) if path.suffix == ".gz" else text)
+    return path
+
+
+@pytest.mark.parametrize("variant", ["titles", "comments"])
+def test_numeracy600k_files_give_what_the_generator_made(variant, tmp_path):
+    raw = list(stand_in(variant, 500, 4))
+    write_array(tmp_path / "files", variant, raw)
+    options = dict(variant=variant, path=str(tmp_path / "files"), seed=4)
+    read = join({s: list(data.load("numeracy600k", s, tmp_path, **options)) for s in SPLITS})
+    made = join({s: list(data.load("numeracy600k", s, tmp_path, variant=variant, size=500, seed=4)) for s in SPLITS})
+    assert read == made and len(read) == 500
+    for record in read:
+        start, number = record["offset"], record["number"]
+        assert record["text"][start : start + record["length"]] == number
+        whole = number.replace(",", "").split(".")[0]
+        assert record["label"] == (0 if whole == "0" else len(whole))
+
+
+@pytest.mark.parametrize("variant", ["titles", "comments"])
+def test_stand_in_has_the_published_class_shares(variant):
+    counts = collections.Counter(record["magnitude"] for record in stand_in(variant, 20_000, 0))
+    for magnitude, share in enumerate(SHARES[variant]):
+        assert abs(counts[magnitude] / 200 - share) < 5 * np.sqrt(share * 100 / 20_000) + 0.02
+
+
+def test_numeracy600k_keeps_equal_texts_together(everything):
+    splits = everything("numeracy600k", size=3000)
+    texts = [{record["text"] for record in splits[name]} for name in SPLITS]
+    assert not (texts[0] & texts[1] or texts[0] & texts[2] or texts[1] & texts[2])
+    assert len(set().union(*texts)) < 3000
+
+
+def test_numeracy600k_folds_seven_into_six(tmp_path):
+    raw = [r for r in stand_in("comments", 60_000, 0) if r["magnitude"] >= 6][:60]
+    assert {r["magnitude"] for r in raw} == {6, 7}
+    write_array(tmp_path, "comments", raw)
+    for classes, labels in ((8, {6, 7}), (7, {6})):
+        options = dict(variant="comments", path=str(tmp_path), num_classes=classes)
+        records = [r for s in ("train", "test") for r in data.load("numeracy600k", s, tmp_path / "built", **options)]
+        assert {r["label"] for r in records} == labels and {r["magnitude"] for r in records} == {6, 7}
+
+
+BAD_RECORDS = {
+    "'99', but the number is '7'": dict(title="up 99 today", number="7", offset=3, length=2, magnitude=2),
+    "outside a text of 5 characters": dict(title="up 99", number="99", offset=3, length=9, magnitude=2),
+    "not a number": dict(title="up and away", number="up", offset=0, length=2, magnitude=2),
+    "no whole number 'offset'": dict(title="up 99", number="99", offset=None, length=2, magnitude=2),
+    "magnitude 8": dict(title="up 99", number="99", offset=3, length=2, magnitude=8),
+    "has no 'title'": dict(number="99", offset=3, length=2, magnitude=2),
+    "not a JSON object": ["99"],
+    "surrogate": dict(title="\ud800 99", number="99", offset=2, length=2, magnitude=2),
+}
+
+
+@pytest.mark.parametrize("reason", BAD_RECORDS)
+def test_numeracy600k_leaves_out_and_names_a_bad_record(reason, tmp_path):
+    raw: list = list(stand_in("titles", 100, 0))
+    raw[40:40] = [BAD_RECORDS[reason]]
+    path = tmp_path / "files" / NAMES["titles"]
+    path.parent.mkdir()
+    path.write_text(json.dumps(raw))
+    options = dict(path=str(path), seed=0)
+    records = data.load("numeracy600k", "train+validation+test", tmp_path, **options)
+    assert len(records) == 100
+    (left_out,) = records.skipped
+    assert left_out["id"].startswith("titles-000040") and reason in left_out["reason"]
+    assert data.skipped("numeracy600k", tmp_path, **options) == [left_out]
+    # Strict: over the data that were built already, and while building.
+    for place in (tmp_path, tmp_path / "anew"):
+        with pytest.raises(DataError, match="titles-000040"):
+            data.load("numeracy600k", "train", place, strict=True, **options)
+    assert not list((tmp_path / "anew" / "numeracy600k").glob("*/*"))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "empty"),
+        (b'{"id": 1}', "not a JSON array"),
+        (b'[{"id": 1}, {"id": ', "breaks off"),
+        (b'[{"id": 1} {"id": 2}]', "breaks off or is wrong at character 11"),
+        (b'[{"title": "\xff"}]', "not UTF-8 at byte 12"),
+        (b"[]", "no usable record"),
+        (b'[{"id": 1, "offset": 3, "length": 1, "magnitude": 1}]', "no usable record: 1 left out.*without the text"),
+    ],
+)
+def test_numeracy600k_bad_files_are_one_line(content, message, tmp_path):
+    for name, stored in (("market_comment.json", content), ("market_comment.json.gz", gzip.compress(content))):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / name).write_bytes(stored)
+        with pytest.raises(DataError, match=message) as caught:
+            data.load("numeracy600k", "train", tmp_path / "built", path=str(folder), variant="comments")
+        assert "\n" not in str(caught.value)
+
+
+def test_numeracy600k_truncated_or_absent_or_ambiguous(tmp_path):
+    path = write_array(tmp_path / "files", "comments", list(stand_in("comments", 200, 0)))
+    path.write_bytes(path.read_bytes()[:-500])
+    options = dict(path=str(path.parent), data_dir=tmp_path)
+    with pytest.raises(DataError, match="damaged or cut short"):
+        data.load("numeracy600k", variant="comments", **options)
+    with pytest.raises(DataError, match=r"no \*article_title\*.json"):
+        data.load("numeracy600k", variant="titles", **options)
+    (path.parent / "market_comment.json").write_text("[]")
+    with pytest.raises(UsageError, match="several files"):
+        data.load("numeracy600k", variant="comments", **options)
+
+
+def test_a_changed_file_is_read_anew(tmp_path):
+    write_array(tmp_path / "files", "titles", list(stand_in("titles", 100, 0)))
+    options = dict(path=str(tmp_path / "files"))
+    before = data.load("numeracy600k", "train+test", tmp_path, **options)
+    write_array(tmp_path / "files", "titles", list(stand_in("titles", 300, 0)))
+    assert len(data.load("numeracy600k", "train+test", tmp_path, **options)) > 2 * len(before)
+
+
+@pytest.mark.parametrize(("variant", "count"), [("titles", 729), ("comments", 4377)])
+def test_numeracy600k_reads_real_sentences(variant, count, real_data, tmp_path):
+    path = str(real_data("numeracy600k_format"))
+    records = data.load("numeracy600k", "train+validation+test", tmp_path, path=path, variant=variant)
+    assert len(records) == count and not records.skipped
+
+
+# ---------------------------------------------------------------------------------------------------
+# Text.
+
+
+@pytest.fixture
+def corpus(tmp_path) -> pathlib.Path:
+    folder = tmp_path / "corpus"
+    (folder / "deep").mkdir(parents=True)
+    (folder / "a.txt").write_bytes(b"\xef\xbb\xbffirst line\nsecond line\r\n\n  \nnext 1,234\n")
+    (folder / "deep" / "b.txt.gz").write_bytes(gzip.compress(b"zipped\n\nagain\n"))
+    (folder / "c.jsonl").write_text('{"text": "from json\\n\\nwith a gap"}\n\n{"text": "x", "more": 1}\n')
+    (folder / "d.jsonl.gz").write_bytes(gzip.compress('{"text": "ŷ"}'.encode()))
+    (folder / ".hidden.txt").write_text("hidden")
+    (folder / "notes.md").write_text("not read")
+    return folder
+
+
+WHOLE = {"validation": 0, "test": 0}
+GOOD = {
+    "a.txt:1": "first line\nsecond line",
+    "a.txt:5": "next 1,234",
+    "c.jsonl:1": "from json\n\nwith a gap",
+    "c.jsonl:3": "x",
+    "d.jsonl.gz:1": "ŷ",
+    "deep/b.txt.gz:1": "zipped",
+    "deep/b.txt.gz:3": "again",
+}
+
+
+def test_text_documents(corpus, tmp_path):
+    records = data.load("text", "train", tmp_path, path=str(corpus), **WHOLE)
+    assert {record["id"]: record["text"] for record in records} == GOOD
+    assert records.skipped == []
+
+
+def test_text_sample_is_what_its_readme_says(tmp_path):
+    lines = (ROOT / "data" / "text" / "sample.jsonl").read_text().splitlines()
+    first, second, third = (json.loads(line) for line in lines)
+    (tmp_path / "bridge.txt").write_text(f"{first['text']}\n\n{second['text']}\n")
+    (tmp_path / "prices.jsonl").write_text(json.dumps({"text": third["text"]}))
+    assert list(data.load("text", "train", tmp_path, path=str(tmp_path), **WHOLE)) == [first, second, third]
+
+
+def test_text_bad_files_and_lines_are_named_and_nothing_else_is_lost(corpus, tmp_path):
+    (corpus / "bad.txt").write_bytes(b"fine\n\nline\nnot \xff utf\n\nfine too\n")
+    (corpus / "bad.jsonl").write_bytes(b'{"text": 3}\nno json\n"\xff"\n{"text": "kept"}\n' + b"[" * 100_000)
+    (corpus / "empty.txt").write_bytes(b"")
+    whole = gzip.compress(b"".join(b"document %d\n\n" % i for i in range(50_000)))
+    (corpus / "cut.txt.gz").write_bytes(whole[: len(whole) // 2])
+    (corpus / "not_gzip.txt.gz").write_bytes(b"plain")
+    records = data.load("text", "train", tmp_path, path=str(corpus), **WHOLE)
+    texts = {record["id"]: record["text"] for record in records}
+    kept = {name: text for name, text in texts.items() if not name.startswith("cut")}
+    assert kept == {**GOOD, "bad.txt:1": "fine", "bad.txt:6": "fine too", "bad.jsonl:4": "kept"}
+    before_the_cut = [text for name, text in texts.items() if name.startswith("cut")]
+    assert before_the_cut == [f"document {i}" for i in range(len(before_the_cut))] and len(before_the_cut) > 1000
+    reasons = {line["id"]: line["reason"] for line in records.skipped}
+    assert set(reasons) == {
+        *(f"bad.jsonl:{n}" for n in (1, 2, 3, 5)),
+        "bad.txt:3",
+        "empty.txt",
+        "cut.txt.gz",
+        "not_gzip.txt.gz",
+    }
+    assert reasons["bad.txt:3"] == "not UTF-8 on line 4" and "cut short" in reasons["cut.txt.gz"]
+    with pytest.raises(DataError, match=r"^bad.jsonl:1: "):
+        data.load("text", "train", tmp_path / "strict", path=str(corpus), strict=True, **WHOLE)
+
+
+def test_text_without_documents(tmp_path):
+    (tmp_path / "empty").mkdir()
+    for path, message in (("nowhere", "no such file"), ("empty", r"no \.txt, .* file there")):
+        with pytest.raises(DataError, match=message):
+            data.load("text", "train", tmp_path, path=str(tmp_path / path))
+    (tmp_path / "empty" / "blank.txt").write_text("\n\n")
+    with pytest.raises(DataError, match=r"no usable record: 1 left out, the first is blank\.txt: holds no document"):
+        data.load("text", "train", tmp_path, path=str(tmp_path / "empty"))
+    (tmp_path / "empty" / "one.txt").write_text("only one")
+    with pytest.raises(DataError, match="the test split is empty"):
+        data.load("text", "test", tmp_path, path=str(tmp_path / "empty"))
+
+
+def test_text_overlong_lines_and_documents(tmp_path, monkeypatch):
+    monkeypatch.setattr("data.text.read.MAX_LINE", 100)
+    monkeypatch.setattr("data.text.read.LONG_DOCUMENT", 50)
+    (tmp_path / "long.txt").write_text("x" * 1000 + "\nrest\n\n" + "line of twenty chars\n" * 5)
+    records = data.load("text", "train", tmp_path, path=str(tmp_path / "long.txt"), **WHOLE)
+    assert [r["text"].count("line") for r in records] == [3, 2]
+    assert [line["id"] for line in records.skipped] == ["long.txt:1"]
+
+
+def test_text_splits_keep_equal_documents_together(tmp_path):
+    (tmp_path / "many.txt").write_text("\n\n".join(f"document {i % 500}" for i in range(1000)))
+    options = dict(path=str(tmp_path / "many.txt"), validation=0.2, test=0.2)
+    texts = [{r["text"] for r in data.load("text", split, tmp_path, **options)} for split in SPLITS]
+    assert sum(map(len, texts)) == 500 and all(len(part) > 50 for part in texts)
+    other = {r["text"] for r in data.load("text", "test", tmp_path, **options, seed=1)}
+    assert other != texts[2]
