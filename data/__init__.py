@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .builder import ArrayRecordBuilder
     from .records import Records
 
-__all__ = ["load", "names", "prepare", "skipped"]
+__all__ = ["home", "load", "names", "prepare", "skipped"]
 
 
 def names() -> list[str]:
@@ -46,7 +46,7 @@ def load(
       name: see `names()`.
       split: "train", "validation" or "test", or what tensorflow-datasets understands ("train+validation",
         "train[:10%]").
-      data_dir: root of the built datasets; else TFDS_DATA_DIR, else ~/tensorflow_datasets.
+      data_dir: see `home`.
       strict: bad records are an error instead of being left out.
       **options: the builder's; see the dataset's README.
 
@@ -85,7 +85,7 @@ def prepare(
 ) -> ArrayRecordBuilder:
     """A dataset's builder with its data on disk. Arguments and errors as in `load`."""
     make = _builder(name)
-    root = pathlib.Path(data_dir or os.environ.get("TFDS_DATA_DIR") or "~/tensorflow_datasets").expanduser()
+    root = home(data_dir)
     builder = make(data_dir=root, strict=strict, **options)
     if not builder.is_prepared():
         try:
@@ -104,6 +104,12 @@ def prepare(
         if left_out:
             raise DataError(f"{left_out[0]['id']}: {left_out[0]['reason']}")
     return builder
+
+
+def home(data_dir: str | os.PathLike | None = None) -> pathlib.Path:
+    """Root of the built datasets: as given, else $NUMJAX_CACHE, else $TFDS_DATA_DIR, else ~/.cache/numjax."""
+    known = os.environ.get("NUMJAX_CACHE") or os.environ.get("TFDS_DATA_DIR") or "~/.cache/numjax"
+    return pathlib.Path(data_dir or known).expanduser()
 
 
 def _builder(name: str) -> type[ArrayRecordBuilder]:

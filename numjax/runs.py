@@ -66,9 +66,8 @@ def run(
     model = api.load(folder, config=config)
     lines = list(prompts) + (_lines(input) if input else [])
     if not lines:
-        raise UsageError(
-            f"--mode={mode} needs --input=FILE (or - for stdin)" + " or --prompt=TEXT" * (mode == "generate")
-        )
+        wanted = "--input=FILE (or - for stdin)" + (" or --prompt=TEXT" if mode == "generate" else "")
+        raise UsageError(f"--mode={mode} needs {wanted}")
     if mode == "generate":
         for result in model.generate(lines):
             print(json.dumps(result._asdict(), ensure_ascii=False, default=str), flush=True)
@@ -166,7 +165,7 @@ def check(config: Any, folder: pathlib.Path, strict: bool) -> dict[str, Any]:
     loader = Loader(data.train, config, seed=config.seed, host_features=system.host_features)
     mesh = shard.make_mesh(**{axis: config.mesh[axis] for axis in shard.AXES})
     batch = loader.example_batch()
-    compiled = make_compiled(system, mesh, batch, steps_of(config, data))
+    compiled = make_compiled(system, mesh, batch, steps_of(config, loader))
     rows = shard.batch_sharding(mesh)
     shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=rows), batch)
     seed = jax.ShapeDtypeStruct((), np.int32, sharding=shard.replicated(mesh))
@@ -177,7 +176,7 @@ def check(config: Any, folder: pathlib.Path, strict: bool) -> dict[str, Any]:
         "validation_examples": len(data.validation) if data.validation is not None else 0,
         "test_examples": len(data.test) if data.test is not None else 0,
         "skipped": sum(len(d.skipped) for d in data if d is not None),
-        "steps": steps_of(config, data),
+        "steps": steps_of(config, loader),
         "batch_shapes": [list(shape) for shape in loader.shapes()],
         "vocabulary": system.scheme.vocab.size,
         "state_mib": round(memory.argument_size_in_bytes / 2**20, 1) if memory else None,

@@ -55,11 +55,13 @@ class Data(NamedTuple):
     test: Any
 
 
-def steps_of(config: Any, data: Data) -> int:
-    """Optimiser steps of a run: `optim.steps`, else epochs of the training set."""
+def steps_of(config: Any, loader: Loader) -> int:
+    """Optimiser steps of a run: `optim.steps`, else `optim.epochs` of the training set."""
     if config.optim.steps > 0:
         return int(config.optim.steps)
-    return max(1, int(config.optim.epochs * data.train.batches_per_epoch(config.optim.batch_size)))
+    whole = int(config.optim.epochs)
+    steps = sum(loader.batches_of_epoch(epoch) for epoch in range(whole))
+    return max(1, steps + round((config.optim.epochs - whole) * loader.batches_of_epoch(whole)))
 
 
 def train(system: System, data: Data, workdir: pathlib.Path, seed: int, compiled: Compiled | None = None):
@@ -74,8 +76,8 @@ def train(system: System, data: Data, workdir: pathlib.Path, seed: int, compiled
     """
     config = system.config
     workdir.mkdir(parents=True, exist_ok=True)
-    steps = steps_of(config, data)
     loader = Loader(data.train, config, seed=seed, host_features=system.host_features)
+    steps = steps_of(config, loader)
     if compiled is None:
         compiled = make_compiled(system, shard.make_mesh(**_axes(config)), loader.example_batch(), steps)
     checkpoints = Checkpoints(workdir / "checkpoints", config.checkpoint.keep, config.checkpoint.asynchronous)
@@ -102,8 +104,7 @@ class _Run:
         self.checkpoints, self.best, self.writer = checkpoints, best, writer
         self.loader, self.steps, self.seed, self.signals = loader, steps, seed, signals
         config = self.config = system.config
-        per_epoch = data.train.batches_per_epoch(config.optim.batch_size)
-        self.eval_every = config.eval.every or min(steps, per_epoch)
+        self.eval_every = config.eval.every or min(steps, loader.batches_of_epoch(0))
         self.save_every = config.checkpoint.every or self.eval_every
         self.blocking = jax.default_backend() == "cpu" and (jax.device_count() > 1 or jax.process_count() > 1)
 

@@ -103,9 +103,7 @@ class Backbone(nn.Module):
         self, x_BTD: jax.Array, tokens: Tokens, *, cache: Cache | None = None, deterministic: bool = True
     ) -> tuple[jax.Array, dict[str, Any], Cache | None]:
         """(final hidden states after the last layer norm, every layer's output by name, the cache moved on)."""
-        positions = self.param(
-            "positions", nn.initializers.normal(self.init_std), (self.max_length, self.width)
-        )
+        positions = self.param("positions", nn.initializers.normal(self.init_std), (self.max_length, self.width))
         x = (x_BTD + jnp.take(positions, tokens.positions, axis=0)).astype(self.dtype)
         if not deterministic:
             x = dropout(x, self.dropout, self.make_rng("dropout"))
@@ -166,6 +164,4 @@ class Backbone(nn.Module):
 
     def init_cache(self, batch: int, slots: int) -> Cache:
         """An empty key-value cache for `slots` positions."""
-        return empty_cache(
-            self.layers, batch, slots, self.heads, self.width // self.heads, jnp.dtype(self.dtype)
-        )
+        return empty_cache(self.layers, batch, slots, self.heads, self.width // self.heads, jnp.dtype(self.dtype))

@@ -55,9 +55,7 @@ def seeded_angle(numerals: Numeral, seed: int):
     def word(x):
         return x.astype(xp.int32).astype(xp.uint32)
 
-    mixed = (
-        (word(numerals.exponent) * np.uint32(0x9E3779B1)) ^ word(numerals.sign) ^ np.uint32(seed & 0xFFFFFFFF)
-    )
+    mixed = (word(numerals.exponent) * np.uint32(0x9E3779B1)) ^ word(numerals.sign) ^ np.uint32(seed & 0xFFFFFFFF)
     for place in range(numerals.digits.shape[-1]):
         mixed = (mixed ^ word(numerals.digits[..., place])) * np.uint32(0x01000193)
         mixed = mixed ^ (mixed >> np.uint32(15))
@@ -139,9 +137,7 @@ class Embed(nn.Module):
             )
         if not self.low < self.high:
             raise UsageError(f"dice: low must be below high, not {self.low:g} and {self.high:g}")
-        return dice(
-            numerals, self.dim, self.form, self.low, self.high, self.out_of_range, self.as_printed, self.seed
-        )
+        return dice(numerals, self.dim, self.form, self.low, self.high, self.out_of_range, self.as_printed, self.seed)
 
     def host_features(self, numerals: Numeral, surfaces=None) -> dict[str, np.ndarray]:
         """The vectors themselves, computed in float64 and rounded once: {"vector": float32[N, dim]}."""

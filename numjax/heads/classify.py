@@ -48,9 +48,7 @@ class Head(nn.Module):
         logits = out.hidden.astype(jnp.float32) @ out.weights["kernel"] + out.weights["bias"]
         return jax.nn.log_softmax(logits, axis=-1)
 
-    def log_prob(
-        self, out: HeadOut, targets: jax.Array, allowed: Allowed | None = None
-    ) -> Mapping[str, jax.Array]:
+    def log_prob(self, out: HeadOut, targets: jax.Array, allowed: Allowed | None = None) -> Mapping[str, jax.Array]:
         """{"label": log p(targets)[B]} for int[B] labels."""
         del allowed
         return {"label": jnp.take_along_axis(self.log_probs(out), targets[:, None], axis=1)[:, 0]}

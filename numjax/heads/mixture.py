@@ -74,15 +74,11 @@ class Head(nn.Module):
             raise ValueError("a tied head needs a token embedding in the model")
         return HeadOut(h_BTD, weights | {"kernel": table_VD})
 
-    def log_prob(
-        self, out: HeadOut, targets: Targets, allowed: Allowed | None = None
-    ) -> Mapping[str, jax.Array]:
+    def log_prob(self, out: HeadOut, targets: Targets, allowed: Allowed | None = None) -> Mapping[str, jax.Array]:
         """Log masses "selector", "token", "exponent" and the log density "mantissa", each [B, T], zero
         where it does not apply."""
         is_numeral = _is_numeral(targets)
-        token = cross_entropy.log_prob(
-            out.hidden, out.weights["kernel"], targets.ids, **self._options(allowed)
-        )
+        token = cross_entropy.log_prob(out.hidden, out.weights["kernel"], targets.ids, **self._options(allowed))
         return self._numeral_parts(out, targets, allowed) | {"token": jnp.where(is_numeral, 0.0, token)}
 
     def total_log_prob(
@@ -92,9 +88,7 @@ class Head(nn.Module):
         parts = {k: (v * weights_BT).sum() for k, v in self._numeral_parts(out, targets, allowed).items()}
         of_text = jnp.where(_is_numeral(targets), 0.0, weights_BT)
         kernel, options = out.weights["kernel"], self._options(allowed)
-        return parts | {
-            "token": cross_entropy.total_log_prob(out.hidden, kernel, targets.ids, of_text, **options)
-        }
+        return parts | {"token": cross_entropy.total_log_prob(out.hidden, kernel, targets.ids, of_text, **options)}
 
     def step_scores(
         self, out: HeadOut, allowed_BV: jax.Array | None = None, key: jax.Array | None = None
@@ -105,9 +99,7 @@ class Head(nn.Module):
         the mantissa is its mean, never sampled.
         """
         text = jnp.arange(self.vocab_size) != self.num_id
-        logits = cross_entropy.vocabulary_logits(
-            out.hidden, out.weights["kernel"], self.size, banned=self.num_id
-        )
+        logits = cross_entropy.vocabulary_logits(out.hidden, out.weights["kernel"], self.size, banned=self.num_id)
         selector = self._project(out, "selector")
         if allowed_BV is not None:
             logits = jnp.where(allowed_BV, logits, cross_entropy.FORBIDDEN)

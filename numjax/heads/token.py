@@ -38,9 +38,7 @@ class Head(nn.Module):
             raise ValueError("a tied head needs a token embedding in the model")
         return HeadOut(h_BTD, {"kernel": table_VD})
 
-    def log_prob(
-        self, out: HeadOut, targets: Targets, allowed: Allowed | None = None
-    ) -> Mapping[str, jax.Array]:
+    def log_prob(self, out: HeadOut, targets: Targets, allowed: Allowed | None = None) -> Mapping[str, jax.Array]:
         """{"token": log p(target)[B, T]}."""
         options = dict(size=self.size, allowed=allowed, chunk_rows=self.chunk_rows)
         return {"token": cross_entropy.log_prob(out.hidden, out.weights["kernel"], targets.ids, **options)}

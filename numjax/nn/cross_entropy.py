@@ -40,9 +40,7 @@ def vocabulary_logits(
 
     Ids from `size` on only pad the vocabulary and `banned` is one more id that is never legal.
     """
-    logits = jnp.einsum(
-        "...d,vd->...v", hidden, kernel_VD.astype(hidden.dtype), preferred_element_type=jnp.float32
-    )
+    logits = jnp.einsum("...d,vd->...v", hidden, kernel_VD.astype(hidden.dtype), preferred_element_type=jnp.float32)
     ids = jnp.arange(kernel_VD.shape[0])
     if size < kernel_VD.shape[0]:
         logits = jnp.where(ids < size, logits, FORBIDDEN)
@@ -80,9 +78,7 @@ def log_prob(
         return _pick(logits, rows.targets) - jax.nn.logsumexp(logits, axis=-1)
 
     chunk_rows = chunk_rows or default_chunk_rows(kernel_VD.shape[0])
-    rows, length = _chunks(
-        hidden_BTD, targets_BT, jnp.ones(targets_BT.shape, jnp.float32), allowed, chunk_rows
-    )
+    rows, length = _chunks(hidden_BTD, targets_BT, jnp.ones(targets_BT.shape, jnp.float32), allowed, chunk_rows)
     out = jax.lax.map(chunk, rows)
     return jnp.moveaxis(out, 0, 1).reshape(targets_BT.shape[0], -1)[:, :length]
 
@@ -108,9 +104,7 @@ def total_log_prob(
     class_of = None if allowed is None else allowed.class_of
     chunk_rows = chunk_rows or default_chunk_rows(kernel_VD.shape[0])
     static = (size, banned, chunk_rows)
-    return _total(
-        static, hidden_BTD, kernel_VD, targets_BT, weights_BT.astype(jnp.float32), classes, class_of
-    )
+    return _total(static, hidden_BTD, kernel_VD, targets_BT, weights_BT.astype(jnp.float32), classes, class_of)
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(0,))

@@ -62,9 +62,7 @@ class Objective:
 
     def _labels(self, head, out, batch: Batch) -> Loss:
         labels = batch.labels[self.label]
-        valid = (
-            jnp.ones(labels.shape, jnp.float32) if batch.valid is None else batch.valid.astype(jnp.float32)
-        )
+        valid = jnp.ones(labels.shape, jnp.float32) if batch.valid is None else batch.valid.astype(jnp.float32)
         log_prob = head.log_prob(out, labels)["label"]
         right = (head.log_probs(out).argmax(-1) == labels) * valid
         count = valid.sum()

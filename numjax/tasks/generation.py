@@ -23,15 +23,15 @@ class Task:
     metric = "-loss"
     needs = {"objectives": ("nll",)}
 
-    def __init__(self, *, size: int | None = None, data_seed: int = 0, least: int | None = None):
+    def __init__(self, *, size: int | None = None, data_seed: int = 0):
         """
         Args:
           size: of the word-problem set that the positives are taken from; the paper's by default.
           data_seed: of the generator.
-          least: only answers above this (the paper: 10,000).
         """
         self.dataset: dict[str, Any] = {"name": "mwpas_generation", "seed": data_seed}
-        self.dataset |= {k: v for k, v in {"size": size, "least": least}.items() if v is not None}
+        if size is not None:
+            self.dataset["size"] = size
 
     def texts(self, rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         """What a vocabulary is trained on."""

@@ -34,7 +34,7 @@ class Task:
         Args:
           variant: "titles" or "comments".
           path: folder of the dataset's JSON files; empty for the generated stand-in.
-          size: records of the stand-in.
+          size: records to take, of the files or of the stand-in; 0 for all.
           num_classes: 8 or 7.
           data_seed: of the split and of the stand-in.
         """
@@ -42,7 +42,7 @@ class Task:
             raise UsageError(f"magnitude: num_classes must be 8 or 7, not {num_classes}")
         self.num_classes = num_classes
         options: dict[str, Any] = {"variant": variant, "num_classes": num_classes, "seed": data_seed}
-        options |= {"path": path} if path else {"size": size} if size else {}
+        options |= {k: v for k, v in {"path": path, "size": size}.items() if v}
         self.dataset: dict[str, Any] = {"name": "numeracy600k"} | options
 
     def texts(self, rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:

@@ -1,0 +1,1 @@
+"""Generation: jitted decoders, and the grammar that masks them. Device half."""

@@ -1,0 +1,1 @@
+"""Text ↔ positions: vocabularies, and one file a scheme. Host half."""

@@ -1,0 +1,57 @@
+"""Text → document and back. A document is canonical when no Text is empty and no two stand side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from numjax import numeral
+from numjax.types import Document, Mark, Number, Segment, Text
+
+
+def parse(text: str, rules: str = "default") -> Document:
+    """Splits a text into Text and Number segments; `surface(parse(text)) == text`.
+
+    Args:
+      rules: name of the numeral rules in numjax/numeral/.
+
+    Raises:
+      UsageError: there are no such rules.
+    """
+    segments: list[Segment] = []
+    end = 0
+    for span in numeral.find(text, rules):
+        if span.start > end:
+            segments.append(Text(text[end : span.start]))
+        segments.append(Number(span.text, span.value))
+        end = span.end
+    if end < len(text):
+        segments.append(Text(text[end:]))
+    return tuple(segments)
+
+
+def surface(document: Iterable[Segment]) -> str:
+    """The document as one writes it; a mark is written as its name."""
+    return "".join(surface_of(segment) for segment in document)
+
+
+def surface_of(segment: Segment) -> str:
+    """One segment as one writes it."""
+    if isinstance(segment, Text):
+        return segment.text
+    if isinstance(segment, Mark):
+        return segment.name
+    return segment.surface
+
+
+def merge(document: Iterable[Segment]) -> Document:
+    """Makes a document canonical: neighbouring Texts are joined and empty ones dropped."""
+    merged: list[Segment] = []
+    for segment in document:
+        if isinstance(segment, Text):
+            if not segment.text:
+                continue
+            if merged and isinstance(merged[-1], Text):
+                merged[-1] = Text(merged[-1].text + segment.text)
+                continue
+        merged.append(segment)
+    return tuple(merged)

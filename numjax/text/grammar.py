@@ -1,0 +1,215 @@
+"""The automaton of `types.Grammar` on the host: steps, runs over gold sequences, validates.
+
+`text/tables.py` makes the tables, `decode/grammar.py` is the same automaton on device.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from numjax.text.tables import NEVER
+from numjax.types import NEXT, NONE, POP, Grammar
+
+
+class Open(NamedTuple):
+    """An open node: where to go when it is closed, its children so far, how many it lacks and has room for,
+    and the least number of tokens that end the text once it is closed."""
+
+    back: int
+    count: int
+    lacking: int
+    room: int
+    pending: int
+
+
+class Place(NamedTuple):
+    """Where the automaton stands. Immutable: a beam may keep several."""
+
+    state: int
+    stack: tuple[Open, ...] = ()
+
+
+class Trace(NamedTuple):
+    """A sequence as the automaton reads it.
+
+    Attributes:
+      states: int32[T + 1], the state before each token and after the last; −1 after an error.
+      types: int32[T], or None when the grammar has only type 0.
+      tree_positions: int32[T, D + 1], or None when the grammar has no trees; −1 below a node and in text.
+      error: what the automaton cannot read and where, or None.
+      place: where it stands after the last token it could read.
+    """
+
+    states: np.ndarray
+    types: np.ndarray | None
+    tree_positions: np.ndarray | None
+    error: str | None
+    place: Place
+
+
+class Illegal(ValueError):
+    """A token that cannot be read where it stands."""
+
+
+class Automaton:
+    """Steps over a grammar's tables with an explicit stack."""
+
+    def __init__(self, grammar: Grammar):
+        self.grammar = grammar
+        self._class_of = grammar.class_of
+        self._next = grammar.next_state.tolist()
+        self._op = grammar.stack_op.tolist()
+        self._back = grammar.return_state.tolist()
+        self._least = grammar.least_children.tolist()
+        self._most = grammar.most_children.tolist()
+        self._given = grammar.given.tolist()
+
+    def start(self) -> Place:
+        """Before the first token."""
+        return Place(int(self.grammar.start))
+
+    def step(self, place: Place, token: int) -> Place:
+        """Reads a token.
+
+        Raises:
+          Illegal: it cannot be read there.
+        """
+        legal = 0 <= token < len(self._class_of)
+        return self._read(place, int(self._class_of[token]) if legal else 0)
+
+    def accepts(self, place: Place) -> bool:
+        """Whether a text may end here."""
+        return not place.stack and bool(self.grammar.accept[place.state])
+
+    def cost(self, place: Place) -> int:
+        """Least number of tokens after which a text may end; at least NEVER when none does."""
+        return self._cost(place.state, place.stack)
+
+    def classes(self, place: Place, remaining: int | None = None) -> np.ndarray:
+        """Classes that may be generated, bool[C].
+
+        Args:
+          remaining: tokens that still fit, this one included: what cannot be ended within them is
+            forbidden. None for no limit.
+        """
+        limit = NEVER - 1 if remaining is None else remaining - 1
+        allowed = np.zeros(len(self._given), bool)
+        for c, given in enumerate(self._given):
+            if given or self._next[place.state][c] < 0:
+                continue
+            try:
+                allowed[c] = self.cost(self._read(place, c)) <= limit
+            except Illegal:
+                continue
+        return allowed
+
+    def allowed(self, place: Place, remaining: int | None = None) -> np.ndarray:
+        """Tokens that may be generated, bool[V]."""
+        return self.classes(place, remaining)[self._class_of]
+
+    def tree_position(self, place: Place) -> tuple[int, ...]:
+        """Child index at each level of the token read next, the root's first; empty in text."""
+        return (0, *(node.count for node in place.stack)) if self.grammar.placed[place.state] else ()
+
+    def _read(self, place: Place, c: int) -> Place:
+        state, stack = place
+        to, op = self._next[state][c], self._op[state][c]
+        if to < 0:
+            raise Illegal(f"no token of its kind may stand in state {state}")
+        if op == NONE:
+            return Place(to, stack)
+        if op == NEXT:
+            return Place(to, self._counted(stack))
+        if op == POP:
+            if not stack:
+                raise Illegal("no node is open")
+            if stack[-1].lacking:
+                raise Illegal(f"the open node lacks {stack[-1].lacking} children")
+            parents = stack[:-1]
+            return Place(stack[-1].back, self._counted(parents) if parents else ())
+        if len(stack) == self.grammar.max_depth:
+            raise Illegal(f"nodes are {len(stack)} deep already")
+        back = self._back[state][c]
+        # The parent counts the node when it is closed; what comes after is settled now.
+        pending = self._cost(back, self._counted(stack) if stack else ())
+        return Place(to, (*stack, Open(back, 0, self._least[c], self._most[c], pending)))
+
+    def _counted(self, stack: tuple[Open, ...]) -> tuple[Open, ...]:
+        if not stack:
+            raise Illegal("no node is open")
+        top = stack[-1]
+        if not top.room:
+            raise Illegal(f"the open node has {top.count} children already")
+        top = top._replace(count=top.count + 1, lacking=max(top.lacking - 1, 0), room=top.room - 1)
+        return (*stack[:-1], top)
+
+    def _cost(self, state: int, stack: tuple[Open, ...]) -> int:
+        if not stack:
+            return int(self.grammar.end_cost[state])
+        top, free = stack[-1], self.grammar.max_depth - len(stack)
+        return min(int(self.grammar.close_cost[state, top.lacking, top.room, free]) + top.pending, NEVER)
+
+
+def run(grammar: Grammar, ids: Sequence[int]) -> Trace:
+    """Reads a sequence from the start; after the first token that cannot be read the states are −1.
+
+    The error, if there is one, also says when the text may not end where the sequence does.
+    """
+    ids_T = np.asarray(ids, np.int64)
+    known = (ids_T >= 0) & (ids_T < len(grammar.class_of))
+    classes = np.where(known, grammar.class_of[np.where(known, ids_T, 0)], 0)
+    states = np.full(len(ids) + 1, -1, np.int32)
+    states[0] = grammar.start
+    positions = np.full((len(ids), grammar.max_depth + 1), -1, np.int32) if grammar.placed.any() else None
+    automaton, error = Automaton(grammar), None
+    if grammar.max_depth == 0 and positions is None:
+        place, error = _run_flat(grammar, classes.tolist(), states)
+    else:
+        place = automaton.start()
+        for t, c in enumerate(classes.tolist()):
+            if positions is not None and (at := automaton.tree_position(place)):
+                positions[t, : len(at)] = at
+            try:
+                place = automaton._read(place, c)
+            except Illegal as illegal:
+                error = f"token {t} (id {ids[t]}): {illegal}"
+                break
+            states[t + 1] = place.state
+    types = None
+    if grammar.token_type.any():
+        types = np.where(states[1:] >= 0, grammar.token_type[states[:-1], classes], 0).astype(np.int32)
+    if error is None and not automaton.accepts(place):
+        error = f"the text may not end after its {len(ids)} tokens: it takes {automaton.cost(place)} more at least"
+    return Trace(states, types, positions, error, place)
+
+
+def validate(grammar: Grammar, ids: Sequence[int]) -> str | None:
+    """None for a complete text of the grammar, else one line on what is wrong and where."""
+    return run(grammar, ids).error
+
+
+def digest(grammar: Grammar) -> str:
+    """A short hash of the tables, for checkpoints: other tables give another one."""
+    total = hashlib.sha256()
+    for name, field in zip(Grammar._fields, grammar, strict=True):
+        array = np.asarray(field)
+        total.update(f"{name} {array.dtype.kind} {array.shape}".encode() + array.astype(np.int64).tobytes())
+    return total.hexdigest()[:16]
+
+
+def _run_flat(grammar: Grammar, classes: list[int], states: np.ndarray) -> tuple[Place, str | None]:
+    """Without a stack a run is a walk through one table, some 50 ns a token."""
+    table, state = grammar.next_state.tolist(), int(grammar.start)
+    walk = []
+    for t, c in enumerate(classes):
+        to = table[state][c]
+        if to < 0:
+            states[1 : t + 1] = walk
+            return Place(state), f"token {t}: no token of its kind may stand in state {state}"
+        walk.append(state := to)
+    states[1:] = walk
+    return Place(state), None

@@ -1,0 +1,47 @@
+"""A number is one position, [NUM], with its value beside it (NumGPT, section 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from numjax.errors import DataError
+from numjax.text import document as documents
+from numjax.text import tables
+from numjax.text.base import NUM, BaseScheme, Row
+from numjax.types import Document, Features, Grammar, Mark, Number, Segment, Text
+
+
+class Scheme(BaseScheme):
+    """Each number is [NUM]; its digits travel in `Features.numbers`, and `decode` puts them back."""
+
+    def encode(self, document: Document) -> Features:
+        """One unpadded row.
+
+        Raises:
+          DataError: a bare [NUM], which stands for a number that is not known, comes before a number:
+            `decode` could not tell which of them the number belongs to.
+        """
+        bare = False
+        for segment in document:
+            bare |= segment == Mark(NUM)
+            if bare and isinstance(segment, Number):
+                raise DataError(f"the mark {NUM} comes before the number {segment.surface!r}: use [MASK]")
+        return super().encode(document)
+
+    def decode(self, ids: Sequence[int], numbers: Sequence[Number] = ()) -> Document:
+        """Each [NUM] takes the next of `numbers`; when none is left it stays a mark."""
+        left = iter(numbers)
+        segments: list[Segment] = []
+        for run in self._runs(ids):
+            if isinstance(run, list):
+                segments.append(Text(self.vocab.decode(run)))
+            else:
+                segments.append(next(left, Mark(NUM)) if run == NUM else Mark(run))
+        return documents.merge(segments)
+
+    def _make_grammar(self) -> Grammar:
+        edges, given = self._text_edges([self.vocab.mark(NUM)])
+        return tables.build(self.vocab_size, edges, "text", ("text", "end"), given=given)
+
+    def _write_number(self, number: Number, row: Row) -> None:
+        row.add([self.vocab.mark(NUM)], len(row.numbers) - 1)
