@@ -44,9 +44,15 @@ class Span(NamedTuple):
 
 
 class Text(NamedTuple):
-    """Running text between numbers and formulas."""
+    """Running text between numbers and formulas. Unlike bare tuples, it never equals a Mark of that name."""
 
     text: str
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is Text and self.text == other.text
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
 
 
 class Number(NamedTuple):
@@ -64,9 +70,15 @@ class Formula(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """A reserved token such as [CLS], [SEP], [EOS] or [MASK]: never spelled by text."""
+    """A reserved token such as [CLS], [SEP], [EOS] or [MASK]: never spelled by text, never equal to one."""
 
     name: str
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is Mark and self.name == other.name
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
 
 
 Segment = Text | Number | Formula | Mark

@@ -99,7 +99,7 @@ def build(
         most_children=np.maximum(kinds_CX[:, -1], 0).astype(np.int32),
         close_cost=np.zeros((len(names), 1, max_width + 1, max_depth + 1), np.int32),
         end_cost=np.zeros(len(names), np.int32),
-        start=np.int32(number[start]),
+        start=np.asarray(number[start], np.int32),
         accept=np.asarray([name in accept for name in names]),
     )
     grammar = grammar._replace(close_cost=_close_cost(grammar))

@@ -11,6 +11,7 @@ too, which the `subword` scheme uses to find the positions of a number.
 
 from __future__ import annotations
 
+import copy
 import difflib
 import io
 import json
@@ -47,6 +48,9 @@ class BaseVocabulary:
     def __init__(self, pieces: Sequence[bytes], marks: Iterable[str]):
         self.pieces = tuple(pieces)
         self.base = len(self.pieces)
+        self._set_marks(marks)
+
+    def _set_marks(self, marks: Iterable[str]) -> None:
         self.marks = tuple(dict.fromkeys((*MARKS, *marks)))
         self.size = self.base + len(self.marks)
         self._mark_id = {name: self.base + i for i, name in enumerate(self.marks)}
@@ -59,7 +63,9 @@ class BaseVocabulary:
 
     def with_marks(self, names: Iterable[str]) -> BaseVocabulary:
         """The same vocabulary with further marks behind its own."""
-        raise NotImplementedError
+        other = copy.copy(self)
+        other._set_marks((*self.marks, *names))
+        return other
 
     def encode(self, text: str) -> list[int]:
         """Base ids whose bytes are the text's UTF-8. A lone surrogate, which has none, becomes U+FFFD."""
@@ -137,9 +143,6 @@ class SentencePiece(BaseVocabulary):
     def _files(self) -> Mapping[str, bytes]:
         return {"sentencepiece.model": self.model}
 
-    def with_marks(self, names: Iterable[str]) -> SentencePiece:
-        return SentencePiece(self.model, (*self.marks, *names))
-
 
 class ByteBPE(BaseVocabulary):
     """Byte-level byte-pair encoding from GPT-2's files (also RoBERTa's and BART's)."""
@@ -171,9 +174,6 @@ class ByteBPE(BaseVocabulary):
 
     def _files(self) -> Mapping[str, bytes]:
         return {"vocab.json": self.vocab_file, "merges.txt": self.merges_file}
-
-    def with_marks(self, names: Iterable[str]) -> ByteBPE:
-        return ByteBPE(self.vocab_file, self.merges_file, (*self.marks, *names))
 
 
 def build(block: Mapping[str, Any], texts: Iterable[str] | None = None, marks: Iterable[str] = ()) -> BaseVocabulary:

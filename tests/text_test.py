@@ -1,0 +1,444 @@
+"""Vocabularies and schemes: text and documents survive the way to ids and back, whatever they hold."""
+
+from __future__ import annotations
+
+import copy
+import json
+import pickle
+import random
+import subprocess
+import sys
+from decimal import Decimal
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from numjax.errors import DataError, UsageError
+from numjax.text import digits, document, grammar, replace, subword, vocab
+from numjax.types import Formula, Mark, Number, Text
+
+CORPUS = [
+    "How many grams are 2 eggs? About 1,200 to 1.5e3 grams, not 50%.",
+    "The cat sat on the mat; the mat cost $12.50 in 2019.\nIt lost (1,746) dollars, or -3.2%.",
+    "  indented  text\twith tabs — and dashes, naïve café, 東京 2020",
+] * 3
+NASTY = [
+    "\u2581",
+    "\u2585",
+    "\0",
+    "<0x41>",
+    "<unk>",
+    "[NUM]",
+    "[CLS]",
+    "<|endoftext|>",
+    "[F]1[/F]",
+    "  ",
+    "\n\n",
+    "\r",
+]
+NUMERALS = [
+    *("0", "-0", "007", "1,234.5", "50%", "-3.2%", "1e300", "1E-300", "+5", "\u22125", "10-20", "$-5", "-$5"),
+    *("(1,746)", "(2019)", "($1,746)", "1,234.", ".5", "2.", "3.14.15", "10:30", "nan", "inf", "H2O", "1/2"),
+    *("1 234", "€5", "12,34", "1e", "e5", "--5", "2.5e+3%", "9" * 400, "5 %", "1.2e3.4", "+-10", "5e-"),
+]
+
+
+def sentencepiece(**options):
+    return vocab.build({"name": "sentencepiece", "size": 400, **options}, CORPUS)
+
+
+@pytest.fixture(scope="module")
+def gpt2_folder(real_data):
+    return real_data("tokenizers") / "gpt2"
+
+
+@pytest.fixture(scope="module", params=["unigram", "bpe", "gpt2"])
+def vocabulary(request):
+    if request.param == "gpt2":
+        return vocab.build({"name": "gpt2", "path": str(request.getfixturevalue("gpt2_folder"))})
+    return sentencepiece(model=request.param)
+
+
+texts = st.lists(
+    st.one_of(st.text(max_size=8), st.sampled_from(NASTY), st.sampled_from(NUMERALS), st.sampled_from([" ", "a "])),
+    max_size=8,
+).map("".join)
+surrogates = st.text(st.characters(categories=["Cs", "Lu"]), max_size=4)
+soft = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@soft
+@given(texts)
+def test_vocabulary_round_trips_any_text(vocabulary, text):
+    ids = vocabulary.encode(text)
+    assert vocabulary.decode(ids) == text
+    assert b"".join(map(vocabulary.bytes_of, ids)) == text.encode()
+    assert all(0 <= i < vocabulary.base for i in ids)
+
+
+@soft
+@given(surrogates)
+def test_lone_surrogates_become_replacement_characters(vocabulary, text):
+    read = vocabulary.decode(vocabulary.encode(text))
+    assert read == text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def test_bytes_that_are_no_utf8_are_replaced(vocabulary):
+    first, *_ = vocabulary.encode("\U0001f9ff")
+    assert vocabulary.decode([first]) == "\ufffd"
+    assert vocabulary.decode([*vocabulary.encode("a"), first, *vocabulary.encode("b")]) == "a\ufffdb"
+
+
+def test_numbers_characters_are_pieces_in_every_vocabulary(vocabulary):
+    for character in "0123456789+-.,%eE$()":
+        assert len(vocabulary.encode(character)) == 1
+    assert len(vocabulary.encode("\n")) == 1
+
+
+def test_marks_lie_behind_the_base(vocabulary):
+    assert [vocabulary.mark(name) for name in vocab.MARKS] == list(range(vocabulary.base, vocabulary.base + 6))
+    more = vocabulary.with_marks(["[F]", "[/F]", "[CLS]"])
+    assert more.mark("[/F]") == vocabulary.size + 1 and more.size == vocabulary.size + 2
+    assert more.mark_name(more.mark("[F]")) == "[F]" and more.mark_name(5) is None
+    with pytest.raises(UsageError, match=r"\[F\]"):
+        vocabulary.mark("[F]")
+
+
+def test_gpt2_keeps_its_ids(gpt2_folder):
+    v = vocab.build({"name": "gpt2", "path": str(gpt2_folder)})
+    table = json.loads((gpt2_folder / "encoder.json").read_text())
+    assert v.base == 50257
+    assert v.encode("Hello world, 12") == [table[p] for p in ("Hello", "Ġworld", ",", "Ġ12")]
+    assert v.encode("<|endoftext|>") != [50256] and v.bytes_of(50256) == b""
+
+
+def test_gpt2_files_go_by_either_name(gpt2_folder, tmp_path):
+    (tmp_path / "vocab.json").write_bytes((gpt2_folder / "encoder.json").read_bytes())
+    (tmp_path / "merges.txt").write_bytes((gpt2_folder / "vocab.bpe").read_bytes())
+    one, other = (vocab.build({"name": "gpt2", "path": str(f)}) for f in (gpt2_folder, tmp_path))
+    assert one.pieces == other.pieces and one.encode(CORPUS[1]) == other.encode(CORPUS[1])
+
+
+def test_saved_pickled_and_loaded_is_the_same(vocabulary, tmp_path):
+    ours = vocabulary.with_marks(["[AGG]"])
+    ours.save(str(tmp_path / "v"))
+    for other in (vocab.load(str(tmp_path / "v")), pickle.loads(pickle.dumps(ours)), copy.copy(ours)):
+        assert type(other) is type(ours) and other.marks == ours.marks and other.pieces == ours.pieces
+        assert [other.encode(t) for t in CORPUS] == [ours.encode(t) for t in CORPUS]
+
+
+def test_training_is_deterministic_and_follows_the_options():
+    assert sentencepiece().model == sentencepiece().model
+    whole, apart = (
+        vocab.build({"name": "sentencepiece", "size": 330, "model": "bpe", "split_digits": split}, ["the 2019"] * 9)
+        for split in (False, True)
+    )
+    assert len(whole.encode("2019")) < 4 == len(apart.encode("2019"))
+
+
+@pytest.mark.parametrize("model", ["unigram", "bpe"])
+@pytest.mark.parametrize("texts", [[], [""], ["\n"], ["0"], ["a"], ["\0"], ["\u2585"], ["x" * 20000], iter(["ab"])])
+def test_small_corpora_lower_the_size_with_one_line(texts, model, caplog):
+    with caplog.at_level("WARNING"):
+        v = vocab.build({"name": "sentencepiece", "size": 5000, "model": model}, texts)
+    assert v.base < 5000
+    assert len(caplog.records) == 1 and "lowered from 5000" in caplog.text
+    assert v.decode(v.encode("a  0\n")) == "a  0\n" and len(v.encode("7")) == 1
+
+
+def test_long_texts_are_cut_where_asked(caplog):
+    caplog.set_level("INFO")
+    block = {"name": "sentencepiece", "size": 290, "model": "bpe", "max_characters": 10}
+    v = vocab.build(block, ["a" * 9, "zzzz"])
+    assert "first 10 characters" in caplog.text
+    assert len(v.encode("aaaa")) < 4 == len(v.encode("zzzz"))
+
+
+@pytest.mark.parametrize(
+    ("block", "says"),
+    [
+        ({"name": "wordpiece"}, "choose one of"),
+        ({}, "choose one of"),
+        ({"name": "sentencepiece", "sizes": 3}, "did you mean size"),
+        ({"name": "sentencepiece", "size": 100}, "give at least"),
+        ({"name": "sentencepiece", "model": "word"}, "unigram or bpe"),
+        ({"name": "sentencepiece", "coverage": 0.5}, "coverage"),
+        ({"name": "sentencepiece", "path": "/nowhere/x.model"}, "cannot read"),
+        ({"name": "gpt2"}, "needs path"),
+        ({"name": "gpt2", "path": "/nowhere"}, "does not exist"),
+    ],
+)
+def test_bad_blocks_are_one_line(block, says):
+    with pytest.raises(UsageError, match=says) as error:
+        vocab.build(block, CORPUS)
+    assert "\n" not in str(error.value)
+
+
+def test_bad_files_are_one_line(tmp_path):
+    with pytest.raises(UsageError, match="needs texts"):
+        vocab.build({"name": "sentencepiece"})
+    with pytest.raises(UsageError, match=r"neither encoder\.json nor vocab\.json"):
+        vocab.build({"name": "gpt2", "path": str(tmp_path)})
+    for content in ("{", "[]", '{"a": 1}', '{"a": 0}'):
+        (tmp_path / "vocab.json").write_text(content)
+        (tmp_path / "merges.txt").write_text("#version: 0.2\na b\n")
+        with pytest.raises(UsageError, match="not GPT-2 vocabulary files"):
+            vocab.build({"name": "gpt2", "path": str(tmp_path)})
+    (tmp_path / "x.model").write_bytes(b"garbage")
+    with pytest.raises(UsageError, match="not a sentencepiece model"):
+        vocab.build({"name": "sentencepiece", "path": str(tmp_path / "x.model")})
+    with pytest.raises(UsageError, match="no vocabulary in"):
+        vocab.load(str(tmp_path / "absent"))
+    (tmp_path / vocab.FILE).write_text("{}")
+    with pytest.raises(UsageError, match="cannot be read"):
+        vocab.load(str(tmp_path))
+
+
+# ---------------------------------------------------------------------------------------------------
+# Documents and schemes.
+
+SCHEMES = {
+    "subword": subword.Scheme,
+    "apart": lambda v, **kw: subword.Scheme(v, apart=True, **kw),
+    "digits": digits.Scheme,
+    "fenced": lambda v, **kw: digits.Scheme(v, marks=True, **kw),
+    "replace": replace.Scheme,
+}
+
+
+@pytest.fixture(scope="module", params=SCHEMES)
+def scheme(request, vocabulary):
+    return SCHEMES[request.param](vocabulary)
+
+
+@st.composite
+def documents(draw):
+    """Parsed texts with marks between them, and perhaps [EOS] at the end."""
+    segments = []
+    for text in draw(st.lists(texts, max_size=4)):
+        segments += [*document.parse(text), Mark(draw(st.sampled_from(["[CLS]", "[SEP]", "[MASK]"])))]
+    return (*segments, *document.parse(draw(texts)), *draw(st.sampled_from([(), (Mark("[EOS]"),)])))
+
+
+@soft
+@given(texts)
+def test_parse_loses_nothing(text):
+    parsed = document.parse(text)
+    assert document.surface(parsed) == text
+    assert document.merge(parsed) == parsed
+
+
+def test_a_text_never_equals_a_mark():
+    assert Text("[CLS]") != Mark("[CLS]") and Mark("[CLS]") != Text("[CLS]")
+    assert len({Text("[CLS]"), Mark("[CLS]"), Mark("[CLS]")}) == 2 and Text("a") == Text("a")
+    assert (Text("[CLS]"),) != (Mark("[CLS]"),)
+
+
+def test_merge_makes_canonical():
+    number = Number("5", Decimal(5))
+    split = (Text(""), Text("a"), Text("b"), number, Text(""), number, Mark("[SEP]"), Text("c"), Text(""), Text("d"))
+    assert document.merge(split) == (Text("ab"), number, number, Mark("[SEP]"), Text("cd"))
+
+
+@settings(soft, max_examples=120)
+@given(documents())
+@example((*document.parse("".join(NASTY)), Mark("[SEP]"), *document.parse(" and ".join(NUMERALS))))
+def test_document_survives_and_its_row_is_legal(scheme, doc):
+    row = scheme.encode(doc)
+    assert scheme.decode(row.ids, row.numbers) == doc
+    assert row.numbers == tuple(s for s in doc if isinstance(s, Number))
+
+    assert grammar.validate(scheme.grammar(), row.ids.tolist()) is None
+    assert row.grammar_state.shape == (len(row.ids) + 1,)
+    classes = scheme.grammar().class_of[row.ids]
+    assert (scheme.grammar().next_state[row.grammar_state[:-1], classes] >= 0).all()
+
+    assert len(row.starts) == len(doc) + 1 and row.starts[-1] == len(row.ids)
+    assert list(row.starts) == sorted(row.starts)
+    for n in range(len(row.numbers)):
+        at = np.flatnonzero(row.numeral_index == n)
+        assert len(at) and (np.diff(at) == 1).all()
+    assert set(row.numeral_index.tolist()) <= {-1, *range(len(row.numbers))}
+
+
+def test_positions_of_numbers_spell_them(scheme):
+    doc = scheme.parse("pay 1,234.5 or 50% of -7 now")
+    row = scheme.encode(doc)
+    for n, number in enumerate(row.numbers):
+        ids = row.ids[row.numeral_index == n].tolist()
+        if isinstance(scheme, replace.Scheme):
+            assert ids == [scheme.vocab.mark("[NUM]")]
+        elif isinstance(scheme, digits.Scheme):
+            assert scheme.vocab.decode(ids) == number.surface and len(ids) == len(number.surface)
+        else:
+            assert number.surface in scheme.vocab.decode(ids)
+            assert scheme.vocab.decode(ids).strip() == number.surface
+
+
+def test_starts_are_where_the_segments_begin(scheme):
+    doc = (Mark("[CLS]"), *scheme.parse("a b 12 c"), Mark("[SEP]"), Mark("[EOS]"))
+    row = scheme.encode(doc)
+    for segment, start in zip(doc, row.starts, strict=False):
+        if isinstance(segment, Mark):
+            assert row.ids[start] == scheme.vocab.mark(segment.name)
+        elif isinstance(segment, Number):
+            fenced = isinstance(scheme, digits.Scheme) and scheme.fenced
+            assert row.numeral_index[start + fenced] == 0
+            assert row.numeral_index[start - 1] == -1
+
+
+def test_subword_baseline_reads_what_a_plain_tokenizer_reads(vocabulary):
+    text = "He paid 1,200 to 3.5 for 50% of 10-20 eggs."
+    scheme = subword.Scheme(vocabulary)
+    assert scheme.encode(scheme.parse(text)).ids.tolist() == vocabulary.encode(text)
+    apart = subword.Scheme(vocabulary, apart=True)
+    spelled = [i for s in apart.parse(text) for i in vocabulary.encode(document.surface_of(s))]
+    assert apart.encode(apart.parse(text)).ids.tolist() == spelled
+
+
+def test_subword_splits_a_piece_that_holds_two_numbers():
+    v = vocab.build({"name": "sentencepiece", "size": 400, "model": "bpe"}, ["10;20"] * 50)
+    assert len(v.encode("10;20")) == 1
+    row = (scheme := subword.Scheme(v)).encode(scheme.parse("10;20"))
+    assert set(row.numeral_index.tolist()) >= {0, 1} and scheme.decode(row.ids) == scheme.parse("10;20")
+
+
+def test_literal_marks_stay_text(scheme):
+    doc = scheme.parse("[CLS] a [NUM] b [F] [/F] [EOS]")
+    row = scheme.encode(doc)
+    assert (row.ids < scheme.vocab.base).all()
+    assert scheme.decode(row.ids, row.numbers) == (Text("[CLS] a [NUM] b [F] [/F] [EOS]"),)
+
+
+@soft
+@given(st.data())
+def test_decode_takes_any_ids(scheme, data):
+    ids = data.draw(st.lists(st.integers(0, scheme.vocab_size - 1) | st.integers(scheme.vocab.base), max_size=12))
+    doc = scheme.decode(ids)
+    document.surface(doc).encode()
+    assert document.merge(doc) == doc
+
+
+def test_padding_is_left_out_and_never_legal(scheme):
+    v = scheme.vocab
+    assert scheme.vocab_size % 128 == 0 and 0 <= scheme.vocab_size - v.size < 128
+    doc = scheme.parse("a 5")
+    row = scheme.encode(doc)
+    assert scheme.decode([*row.ids, v.mark("[PAD]"), v.mark("[PAD]")], row.numbers) == doc
+    legal = grammar.Automaton(scheme.grammar()).allowed(grammar.Automaton(scheme.grammar()).start())
+    assert legal.shape == (scheme.vocab_size,)
+    assert not legal[v.size :].any() and not legal[v.mark("[PAD]")] and not legal[v.mark("[CLS]")]
+    assert legal[v.mark("[EOS]")] and legal[v.encode("a")[0]]
+    assert legal[v.mark("[NUM]")] == isinstance(scheme, replace.Scheme)
+    with pytest.raises(DataError):
+        scheme.encode((Mark("[PAD]"),))
+    with pytest.raises(DataError, match="token 1"):
+        scheme.encode((Mark("[EOS]"), Text("a")))
+
+
+def test_vocabulary_is_padded_to_the_multiple(vocabulary):
+    scheme = replace.Scheme(vocabulary, pad_multiple=1000)
+    assert scheme.vocab_size % 1000 == 0 and scheme.grammar().class_of.shape == (scheme.vocab_size,)
+
+
+def test_formulas_are_written_as_their_surface(scheme):
+    formula = Formula("x^2 + 1", ("O", "SUP", None))
+    row = scheme.encode((Text("let "), formula))
+    assert document.surface(scheme.decode(row.ids, row.numbers)) == "let x^2 + 1"
+    assert len(row.starts) == 3
+
+
+def test_replace_without_numbers_left_keeps_the_mark(vocabulary):
+    scheme = replace.Scheme(vocabulary)
+    doc = scheme.parse("2 and 3")
+    row = scheme.encode(doc)
+    assert len(row.ids) == 2 + len(vocabulary.encode(" and "))
+    assert scheme.decode(row.ids, row.numbers[:1]) == (doc[0], Text(" and "), Mark("[NUM]"))
+    bare = (*doc, Text(" = "), Mark("[NUM]"))
+    row = scheme.encode(bare)
+    assert scheme.decode(row.ids, row.numbers) == bare
+    with pytest.raises(DataError, match=r"\[NUM\]"):
+        scheme.encode((Mark("[NUM]"), Text(" "), Number("3", Decimal(3))))
+
+
+def fenced_ids(scheme, *parts):
+    v = scheme.vocab
+    return [i for p in parts for i in ([v.mark(p)] if p in ("[F]", "[/F]", "[EOS]") else v.encode(p))]
+
+
+def test_fenced_decode_of_what_a_model_may_write(vocabulary):
+    scheme = digits.Scheme(vocabulary, marks=True)
+    ids = fenced_ids(scheme, "a", "[F]", "1", "2", "[/F]", "[/F]", "[F]", "b")
+    twelve = Number("12", Decimal(12))
+    assert scheme.decode(ids) == (Text("a"), twelve, Mark("[/F]"), Mark("[F]"), Text("b"))
+    assert scheme.decode(fenced_ids(scheme, "[F]", "x", "[/F]", "y")) == (Text("xy"),)
+    assert scheme.decode(fenced_ids(scheme, "[F]", "[/F]")) == (Mark("[F]"), Mark("[/F]"))
+    given = Number("12", Decimal("12.0"))
+    assert scheme.decode(ids, [given])[1].value == Decimal("12.0")
+    assert scheme.decode(ids, [Number("13", Decimal(13))])[1] == twelve
+
+
+@pytest.mark.parametrize("surface", "1 -1 007 1,234.5 50% 1e-300 (1,746) 2. .5 -$5 $-5 2,5,000".split())
+def test_number_grammar_takes_numbers(vocabulary, surface):
+    scheme = digits.Scheme(vocabulary, marks=True)
+    assert grammar.validate(scheme.grammar(), fenced_ids(scheme, "[F]", *surface, "[/F]")) is None
+
+
+@pytest.mark.parametrize("surface", ["", "-", "1.2.3", "--1", "1-2", ".", "1e", "abc", "1a", "%", "1,,2", "1,"])
+def test_number_grammar_refuses_what_is_none(vocabulary, surface):
+    scheme = digits.Scheme(vocabulary, marks=True)
+    assert grammar.validate(scheme.grammar(), fenced_ids(scheme, "[F]", *surface, "[/F]")) is not None
+
+
+def test_masked_walks_of_the_fenced_scheme_write_numbers_within_the_budget(vocabulary):
+    scheme, rng = digits.Scheme(vocabulary, marks=True), random.Random(0)
+    automaton = grammar.Automaton(scheme.grammar())
+    fence, spelled = scheme.vocab.mark("[F]"), 0
+    for budget in (3, 4, 7, 12) * 5:
+        place, ids = automaton.step(automaton.start(), fence), [fence]
+        for t in range(1, budget):
+            legal = np.flatnonzero(automaton.allowed(place, budget - t))
+            if not len(legal):
+                break
+            ids.append(int(rng.choice(legal)))
+            place = automaton.step(place, ids[-1])
+        assert grammar.validate(scheme.grammar(), ids) is None
+        end = ids.index(scheme.vocab.mark("[/F]"))
+        surface = scheme.vocab.decode(ids[1:end])
+        assert any(c.isdigit() for c in surface) and surface.count(".") <= 1
+        spelled += 1
+    assert spelled == 20
+
+
+def test_a_number_word_can_be_fenced_when_the_rules_have_words(vocabulary):
+    scheme = digits.Scheme(vocabulary, rules="words", marks=True)
+    doc = (Text("about "), Number("twenty-three", Decimal(23)), Text(" or "), Number("2", Decimal(2)))
+    row = scheme.encode(doc)
+    assert scheme.decode(row.ids, row.numbers) == doc
+    with pytest.raises(DataError):
+        digits.Scheme(vocabulary, marks=True).encode(doc)
+
+
+def test_scheme_marks_are_refused_in_documents_and_unknown_marks_named(vocabulary):
+    with pytest.raises(DataError, match=r"\[F\]"):
+        digits.Scheme(vocabulary, marks=True).encode((Mark("[F]"),))
+    with pytest.raises(UsageError, match=r"\[FOO\]"):
+        subword.Scheme(vocabulary).encode((Mark("[FOO]"),))
+
+
+def test_invalid_text_never_crashes_a_long_number(vocabulary):
+    text = "x " + "7" * 10_000 + "."
+    for kind in SCHEMES.values():
+        scheme = kind(vocabulary)
+        row = scheme.encode(scheme.parse(text))
+        assert document.surface(scheme.decode(row.ids, row.numbers)) == text
+
+
+def test_text_half_does_not_import_jax():
+    code = (
+        "import sys; import numjax.text.subword, numjax.text.digits, numjax.text.replace, numjax.text.grammar;"
+        "assert not {'jax', 'flax'} & set(sys.modules), 'jax was imported'"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
