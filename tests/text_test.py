@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import json
 import pickle
 import random
@@ -41,7 +42,24 @@ NASTY = [
 NUMERALS = [
     *("0", "-0", "007", "1,234.5", "50%", "-3.2%", "1e300", "1E-300", "+5", "\u22125", "10-20", "$-5", "-$5"),
     *("(1,746)", "(2019)", "($1,746)", "1,234.", ".5", "2.", "3.14.15", "10:30", "nan", "inf", "H2O", "1/2"),
-    *("1 234", "€5", "12,34", "1e", "e5", "--5", "2.5e+3%", "9" * 400, "5 %", "1.2e3.4", "+-10", "5e-"),
+    *(
+        "1 234",
+        "€5",
+        "12,34",
+        "1e",
+        "e5",
+        "--5",
+        "2.5e+3%",
+        "(₩1,746)",
+        "-₽5",
+        "\u2212¢5",
+        "1e\u22125",
+        "9" * 400,
+        "5 %",
+        "1.2e3.4",
+        "+-10",
+        "5e-",
+    ),
 ]
 
 
@@ -208,6 +226,11 @@ SCHEMES = {
 }
 
 
+@functools.cache
+def made(name, vocabulary, rules):
+    return SCHEMES[name](vocabulary, rules=rules)
+
+
 @pytest.fixture(scope="module", params=SCHEMES)
 def scheme(request, vocabulary):
     return SCHEMES[request.param](vocabulary)
@@ -261,6 +284,20 @@ def test_document_survives_and_its_row_is_legal(scheme, doc):
         at = np.flatnonzero(row.numeral_index == n)
         assert len(at) and (np.diff(at) == 1).all()
     assert set(row.numeral_index.tolist()) <= {-1, *range(len(row.numbers))}
+
+
+@pytest.mark.parametrize("rules", ["numgpt", "words"])
+@settings(soft, max_examples=60)
+@given(
+    text=texts
+    | st.lists(st.sampled_from(["twenty-three", "one hundred and five", "million", " ", "2"])).map(" ".join)
+)
+def test_document_survives_under_other_rules(vocabulary, rules, text):
+    for name in SCHEMES:
+        scheme = made(name, vocabulary, rules)
+        doc = scheme.parse(text)
+        row = scheme.encode(doc)
+        assert scheme.decode(row.ids, row.numbers) == doc
 
 
 def test_positions_of_numbers_spell_them(scheme):

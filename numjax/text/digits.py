@@ -23,7 +23,7 @@ KINDS = {
     "point": ".",
     "group": ", '\u00a0\u2009\u202f\u2019_",
     "exponent": "eE",
-    "before": "($€£¥₹",
+    "before": "($€£¥₹₩₽¢",
     "after": ")%‰",
 }
 
