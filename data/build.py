@@ -26,7 +26,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line; returns its exit code: 0, 2 (bad usage) or 3 (bad data)."""
     parser = argparse.ArgumentParser(prog="python -m data.build", description="Build a dataset, say what is in it.")
     parser.add_argument("name", help=", ".join(names()))
-    parser.add_argument("--data_dir", help="root of built datasets (else TFDS_DATA_DIR, else ~/tensorflow_datasets)")
+    parser.add_argument("--data_dir", help="root of built datasets (see data.home)")
     parser.add_argument("--strict", action="store_true", help="stop at a bad record instead of leaving it out")
     parser.add_argument("--report", action="store_true", help="read everything: balance, different keys, overlap")
     parser.add_argument("--sample", type=int, metavar="N", help="print the first N records of each split, no more")

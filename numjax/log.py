@@ -13,15 +13,19 @@ from typing import Any
 import jax
 from tensorboardX import SummaryWriter
 
+# Written once, when a run is over: a resumed run writes them again.
+FINAL_SPLITS = ("test", "validation_best")
+
 
 def cut_back(path: pathlib.Path, step: int) -> int:
-    """Drops the lines of a JSONL file written after `step` (or cut short); returns how many went."""
+    """Drops the lines of metrics.jsonl written after `step`, at the run's end, or cut short; returns how many."""
     if not path.exists():
         return 0
     kept, dropped = [], 0
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
         try:
-            keep = json.loads(line).get("step", 0) <= step
+            row = json.loads(line)
+            keep = row.get("step", 0) <= step and row.get("split") not in FINAL_SPLITS
         except (json.JSONDecodeError, AttributeError):
             keep = False
         kept.append(line) if keep else None

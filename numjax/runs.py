@@ -26,10 +26,7 @@ from numjax.train import Data, claim, steps_of, train
 
 def set_up(config: Any, distributed: bool = False) -> None:
     """Compilation cache, logging, and with `distributed` the other processes. Call before any JAX work."""
-    logging.set_verbosity(logging.INFO)
-    logging.get_absl_handler().setFormatter(None)
-    for noisy in ("orbax", "jax", "grain"):
-        logging.logging.getLogger(noisy).setLevel(logging.WARNING)
+    # Orbax and JAX tell much; what a user must know is said on progress lines and as warnings.
     logging.set_verbosity(logging.WARNING)
     if config.compile_cache:
         folder = pathlib.Path(config.compile_cache).expanduser()

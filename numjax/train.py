@@ -144,8 +144,7 @@ class _Run:
             pending = metrics
             progress.count(examples, tokens)
             position = position._replace(step=step + 1, examples=position.examples + batch_size)
-            if (step + 1) % config.log_every == 0 or step + 1 == self.steps:
-                recent, pending = self._read(recent, pending, step + 1)
+            if (step + 1) % config.log_every == 0 and recent:
                 means = sums.divide(recent) | progress.rates(step + 1)
                 progress.line(step + 1, means)
                 self.writer.write(step + 1, "train", means)

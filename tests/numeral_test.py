@@ -1,0 +1,268 @@
+"""Numerals: rules against a golden table and by property, exact arrays against decimal and fractions, formats."""
+
+from __future__ import annotations
+
+import decimal
+import json
+import re
+import subprocess
+import sys
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from numjax import numeral
+from numjax.errors import UsageError
+from numjax.numeral.exact import parse_value, plain, shift, to_decimals, to_numeral
+from numjax.numeral.format import PLAIN, Style, format, style_of
+
+GOLDEN = {
+    "-5 +5 \u22125": [("-5", "-5"), ("+5", "5"), ("\u22125", "-5")],
+    "10-20 and 10\u201320": [("10", "10"), ("20", "20"), ("10", "10"), ("20", "20")],
+    "5%-6%": [("5%", "0.05"), ("6%", "0.06")],
+    "COVID-19, x-5": [("19", "19"), ("5", "5")],
+    "--5 +-5 - 5": [("5", "5")] * 3,
+    "(-5) =-5 [-5]": [("-5", "-5")] * 3,
+    "1,234,567 1234,5678 1,234,5678": [
+        ("1,234,567", "1234567"), ("1234", "1234"), ("5678", "5678"), ("1,234", "1234"), ("5678", "5678"),
+    ],
+    "It was 1,234. Then": [("1,234", "1234")],
+    ".5 007 2.50 -.5": [(".5", "0.5"), ("007", "7"), ("2.50", "2.50"), ("-.5", "-0.5")],
+    "50% 50 % 5%%": [("50%", "0.50"), ("50", "50"), ("5%", "0.05")],
+    "1.5e-9 2E5 1e+3": [("1.5e-9", "1.5E-9"), ("2E5", "2E+5"), ("1e+3", "1E+3")],
+    "0x12BF H2O a1e5 1e5f": [("0", "0"), ("12", "12"), ("2", "2"), ("1", "1"), ("5", "5"), ("1", "1"), ("5", "5")],
+    "$-5 -$5 \u20ac5 $1,234.50": [("-5", "-5"), ("-$5", "-5"), ("5", "5"), ("1,234.50", "1234.50")],
+    "(1,746) ($5) $(1,746)": [("(1,746)", "-1746"), ("($5)", "-5"), ("(1,746)", "-1746")],
+    "(2019) f(1,746) (5.2%) (1,746": [("2019", "2019"), ("1,746", "1746"), ("5.2%", "0.052"), ("1,746", "1746")],
+    "2019/05/31 05-31-2019 10:30": [(x, x.lstrip("0")) for x in "2019 05 31 05 31 2019 10 30".split()],
+    "v1.2.3 10.0.0.1 1.23.4": [(x, x) for x in "1 2 3 10 0 0 1 1 23 4".split()],
+    "nan inf -inf Infinity \u0663 \uff13 \u00bd \u00b2": [],
+    "": [],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", GOLDEN)
+def test_golden_table(text):
+    assert [(s.text, str(s.value)) for s in numeral.find(text)] == GOLDEN[text]
+
+
+def test_numgpt_rules_know_the_three_kinds():
+    found = numeral.find("2300 2,300 23% -5 H2O 1.2.3 nan 10-20 7.", "numgpt")
+    assert [(s.text, str(s.value)) for s in found] == [
+        ("2300", "2300"), ("2,300", "2300"), ("23%", "0.23"), ("-5", "-5"), ("10", "10"), ("-20", "-20"), ("7", "7"),
+    ][:4] + [("10", "10"), ("20", "20"), ("7", "7")]  # fmt: skip
+
+
+def test_number_words():
+    text = "Twenty-five of two hundred and five, 7 more; the second came in three point five hours"
+    found = numeral.find(text, "words")
+    assert [(s.text, str(s.value)) for s in found] == [
+        ("Twenty-five", "25"), ("two hundred and five", "205"), ("7", "7"), ("three point five", "3.5"),
+    ]  # fmt: skip
+    assert all(text[s.start : s.end] == s.text for s in found)
+
+
+def test_unknown_rules_are_named():
+    with pytest.raises(UsageError, match="choose one of"):
+        numeral.find("1", "romn")
+
+
+@settings(deadline=None, max_examples=300)
+@given(
+    st.text(alphabet=st.sampled_from("0123456789+-\u2212.,%eE$\u20ac() ax\n\u0663")), st.sampled_from(numeral.names())
+)
+@example("9" * 10_000, "default")
+@example("(" * 5000 + "1,234" + ")" * 5000, "default")
+def test_spans_are_ordered_disjoint_and_exact(text, rules):
+    end = 0
+    for span in numeral.find(text, rules):
+        assert end <= span.start < span.end <= len(text)
+        assert text[span.start : span.end] == span.text
+        assert span.value.is_finite()
+        end = span.end
+
+
+@given(st.text(max_size=40))
+def test_any_text_has_every_ascii_digit_in_some_span(text):
+    spans = numeral.find(text)
+    covered = {i for s in spans for i in range(s.start, s.end)}
+    assert {m.start() for m in re.finditer("[0-9]", text)} <= covered
+
+
+def _surfaces():
+    digits = st.text("0123456789", min_size=1, max_size=12)
+    grouped = st.integers(1000, 10**12).map(lambda n: f"{n:,}")
+    whole = st.one_of(digits, grouped)
+    fraction = st.one_of(st.just(""), digits.map(lambda d: "." + d))
+    sign = st.sampled_from(["", "-", "+", "\u2212"])
+    body = st.tuples(sign, whole, fraction, st.sampled_from(["", "%"])).map("".join)
+    exponent = st.tuples(sign, digits, fraction, st.sampled_from("eE"), sign, st.integers(0, 400).map(str)).map(
+        "".join
+    )
+    money = st.tuples(st.sampled_from(["-$", "\u2212\u20ac", "+$"]), whole, fraction).map("".join)
+    accounting = st.tuples(st.just("($"), whole, fraction, st.just(")")).map("".join)
+    return st.one_of(
+        body, exponent, money, accounting, grouped.map(lambda g: f"({g})"), digits.map(lambda d: "." + d)
+    )
+
+
+SPECIAL = [
+    "0",
+    "-0",
+    "1e300",
+    "1e-300",
+    "-1E+300",
+    "007",
+    "1,234.5",
+    "50%",
+    "9" * 10_000,
+    "-0.00",
+    ".5",
+    "0e7",
+    "00.0e-3",
+]
+
+
+@settings(deadline=None)
+@given(_surfaces())
+def test_a_surface_between_words_is_found_with_its_value(surface):
+    (span,) = numeral.find(f"is {surface} of")
+    assert span.text == surface
+    assert span.value == parse_value(surface)
+    sign, magnitude = _independent(surface)
+    if abs(magnitude.numerator) < 10**450 and magnitude.denominator < 10**450:
+        assert Fraction(span.value) == sign * magnitude
+    assert span.value.is_signed() == (sign < 0)
+
+
+def _independent(surface: str) -> tuple[int, Fraction]:
+    """Sign and size, by fractions."""
+    sign = -1 if surface[0] in "(-\u2212" else 1
+    body = surface.strip("()+-\u2212$\u20ac").replace(",", "").replace("\u2212", "-")
+    percent = body.endswith("%")
+    mantissa, _, exponent = body.rstrip("%").lower().partition("e")
+    whole, _, fraction = mantissa.partition(".")
+    size = Fraction(int(whole or 0)) + Fraction(int(fraction or 0), 10 ** len(fraction))
+    return sign, size * Fraction(10) ** int(exponent or 0) / (100 if percent else 1)
+
+
+@settings(deadline=None)
+@given(_surfaces())
+def test_the_style_of_a_surface_writes_it_again(surface):
+    assert format(parse_value(surface), style_of(surface)) == surface
+
+
+@pytest.mark.parametrize("surface", SPECIAL)
+def test_special_surfaces_write_themselves_again(surface):
+    assert format(parse_value(surface), style_of(surface)) == surface
+
+
+_styles = st.builds(
+    Style,
+    minus=st.sampled_from("-\u2212"),
+    plus=st.booleans(),
+    accounting=st.booleans(),
+    currency=st.sampled_from(["", "$"]),
+    grouped=st.booleans(),
+    whole=st.integers(0, 5),
+    fraction=st.integers(0, 4),
+    percent=st.booleans(),
+    exponent=st.sampled_from(["", "e", "E"]),
+    esign=st.sampled_from(["", "+"]),
+    ewidth=st.integers(1, 3),
+)
+_values = st.decimals(allow_nan=False, allow_infinity=False, places=None)
+
+
+@settings(deadline=None)
+@given(_values, _styles)
+@example(Decimal("-0"), PLAIN)
+@example(Decimal("1e300"), PLAIN)
+def test_every_style_keeps_the_value(value, style):
+    written = format(value, style)
+    back = parse_value(written)
+    assert back.as_tuple().sign == value.as_tuple().sign
+    assert back == value
+
+
+def test_formats_refuse_what_is_no_number():
+    for bad in (Decimal("nan"), Decimal("inf")):
+        with pytest.raises(ValueError, match="finite"):
+            format(bad, PLAIN)
+    for bad in ("", "-", "abc", "1.2.3", "nan", "inf", "()", "1e", "--5"):
+        with pytest.raises(ValueError, match="not a numeral"):
+            parse_value(bad)
+
+
+@settings(deadline=None)
+@given(st.integers(0, 1), st.text("0123456789", min_size=1, max_size=60), st.integers(-400, 400), st.integers(1, 25))
+def test_arrays_against_decimal(sign, digits, exponent, keep):
+    value = Decimal((sign, tuple(map(int, digits)), exponent))
+    numerals = to_numeral([value, None], keep)
+    assert numerals.valid.tolist() == [True, False]
+    assert numerals.sign[0] == (-1 if sign else 1)
+    significant = digits.lstrip("0").rstrip("0")
+    assert numerals.n_digits[0] == len(significant)
+    (back, nothing) = to_decimals(numerals)
+    assert nothing is None
+    with decimal.localcontext(prec=keep, rounding=decimal.ROUND_HALF_EVEN) as context:
+        expected = context.plus(value)
+    assert back == expected
+    if expected:
+        assert numerals.exponent[0] == expected.adjusted()
+        assert 1 <= numerals.digits[0, 0] <= 9
+        assert float(numerals.log10[0]) == pytest.approx(float(abs(expected).log10()), abs=1e-4)
+    else:
+        assert numerals.exponent[0] == 0 and not numerals.digits.any()
+
+
+def test_arrays_at_the_edges():
+    values = [
+        Decimal("-0"),
+        Decimal("1" * 10_000),
+        Decimal("1e999999999"),
+        Decimal("1e-999999999"),
+        Decimal("9.9999"),
+    ]
+    numerals = to_numeral(values, 4)
+    assert numerals.sign[0] == -1 and numerals.n_digits[0] == 0
+    assert numerals.n_digits[1] == 10_000 and numerals.exponent[1] == 9_999
+    assert numerals.exponent[2] == 2**24 == -numerals.exponent[3]
+    assert numerals.digits[4].tolist() == [1, 0, 0, 0] and numerals.exponent[4] == 1
+    for power in range(-30, 31):
+        one = to_numeral([Decimal(1).scaleb(power)])
+        assert one.exponent[0] == power and float(one.mantissa[0]) == 1.0
+    assert to_numeral([]).digits.shape == (0, 20)
+    assert np.isinf(numerals.value[2]) and numerals.value[3] == 0
+
+
+def test_shift_and_plain_keep_all_digits():
+    long = Decimal("1." + "7" * 200)
+    assert shift(long, 3) == Decimal("1777." + "7" * 197)
+    assert plain(Decimal("12.50")) == "12.50" and "E" in plain(Decimal(10) ** 41) and Decimal(plain(long)) == long
+
+
+def _tool(data: bytes, *words: str) -> subprocess.CompletedProcess:
+    return subprocess.run([sys.executable, "-m", "numjax.tools.numerals", *words], input=data, capture_output=True)
+
+
+def test_the_tool_answers_every_line():
+    done = _tool(b"Up 12.5% to $(1,746)\n\n\xff\xfe 7\n" + b"9" * 10_000 + b"\nno number")
+    assert done.returncode == 0, done.stderr
+    rows = [json.loads(line) for line in done.stdout.decode().splitlines()]
+    assert [[(s["text"], s["value"]) for s in row] for row in rows[:3]] == [
+        [("12.5%", "0.125"), ("(1,746)", "-1746")], [], [("7", "7")],
+    ]  # fmt: skip
+    assert len(rows) == 5 and rows[4] == []
+    assert rows[3][0]["value"].startswith("9.99") and Decimal(rows[3][0]["value"]) == Decimal("9" * 10_000)
+
+
+def test_the_tool_needs_known_rules_and_no_jax():
+    done = _tool(b"", "--rules=nmgpt")
+    assert done.returncode == 2 and done.stderr.decode().count("\n") == 1
+    code = "import sys, numjax.tools.numerals; sys.exit('jax' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0

@@ -1,0 +1,305 @@
+"""Whole runs: resume = straight, seeds, NaN stop, signals, and what bad input says."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+
+import jax
+import numpy as np
+import pytest
+
+from numjax import inherit, runs
+from numjax.errors import DataError, Diverged, UsageError
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+TINY = {
+    "task.size": 400,
+    "eval.examples": 32,
+    "optim.batch_size": 8,
+    "optim.steps": 40,
+    "eval.every": 20,
+    "checkpoint.every": 5,
+    "log_every": 1,
+    "eval.test": False,
+}
+
+
+def tiny(argument: str = "smoke", **changes):
+    """A config of seconds; keys with dots as in flags."""
+    from configs import numgpt
+
+    config = numgpt.get_config(argument)
+    with config.unlocked():
+        for key, value in (TINY | changes).items():
+            *path, last = key.split(".")
+            block = config
+            for part in path:
+                block = block[part]
+            block[last] = value
+    return config
+
+
+@pytest.fixture(scope="session", autouse=True)
+def cache(tmp_path_factory):
+    """Datasets built once for the whole session."""
+    shared = pathlib.Path(os.environ.get("PYTEST_XDIST_TESTRUNUID", str(os.getpid())))
+    folder = tmp_path_factory.getbasetemp().parent / f"numjax-data-{shared.name}"
+    os.environ["NUMJAX_CACHE"] = str(folder)
+    return folder
+
+
+def lines(workdir: pathlib.Path, split: str = "train") -> list[dict]:
+    rows = [json.loads(line) for line in (workdir / "metrics.jsonl").read_text().splitlines()]
+    return [row for row in rows if row["split"] == split]
+
+
+def learned(workdir: pathlib.Path) -> dict[str, np.ndarray]:
+    from numjax.checkpoint import Checkpoints
+    from numjax.shard import path_name
+
+    params, step = Checkpoints(workdir / "checkpoints").restore_params()
+    assert step == 40
+    return {path_name(p): np.asarray(x) for p, x in jax.tree_util.tree_leaves_with_path(params)}
+
+
+def command(workdir: pathlib.Path, *words: str, config: str = "numgpt:smoke") -> list[str]:
+    flags = [f"--config.{k}={v}" for k, v in TINY.items() if k != "task.size"]
+    return [
+        sys.executable, "-m", "numjax.main", f"--config={config}", f"--workdir={workdir}", *flags, *words,
+    ]  # fmt: skip
+
+
+def start(*args, **kwargs) -> subprocess.Popen:
+    return subprocess.Popen(
+        command(*args, **kwargs), cwd=ROOT, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+
+
+def finish(process: subprocess.Popen) -> tuple[int, str]:
+    out, err = process.communicate(timeout=240)
+    return process.returncode, out + err
+
+
+def wait_for_step(process: subprocess.Popen, step: int) -> None:
+    for line in process.stderr:
+        found = re.match(r"step (\d+)/", line)
+        if found and int(found[1]) >= step:
+            return
+    raise AssertionError("the run ended before the step")
+
+
+def test_resume_after_kill_is_bit_equal(tmp_path):
+    code, said = finish(start(tmp_path / "straight"))
+    assert code == 0, said
+    killed = start(tmp_path / "killed")
+    wait_for_step(killed, 15)
+    killed.kill()
+    killed.communicate()
+    code, said = finish(start(tmp_path / "killed"))
+    assert code == 0, said
+    assert "resumed" in said
+    straight, resumed = learned(tmp_path / "straight"), learned(tmp_path / "killed")
+    assert straight.keys() == resumed.keys()
+    for name, value in straight.items():
+        np.testing.assert_array_equal(value, resumed[name], err_msg=name)
+
+    def losses(folder):
+        return {row["step"]: row["loss"] for row in lines(folder)}
+
+    mine, theirs = losses(tmp_path / "straight"), losses(tmp_path / "killed")
+    # The step that a resumption begins with has no earlier metrics to show; all others are there, equal.
+    assert len(mine) - len(theirs) <= 1
+    assert all(mine[step] == loss for step, loss in theirs.items())
+    validation = [row["loss"] for row in lines(tmp_path / "killed", "validation")]
+    assert validation == [row["loss"] for row in lines(tmp_path / "straight", "validation")]
+
+
+def test_sigterm_saves_says_how_to_resume_and_exits_143(tmp_path):
+    process = start(tmp_path, "--config.optim.steps=4000")
+    wait_for_step(process, 8)
+    process.send_signal(signal.SIGTERM)
+    code, said = finish(process)
+    assert code == 143
+    found = re.search(r"stopped at step (\d+), which is saved: run the same command to go on", said)
+    assert found, said
+    assert (tmp_path / "checkpoints" / found[1]).is_dir()
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("trained")
+    results = runs.run(tiny(), str(folder), "train")
+    return folder, results
+
+
+def test_a_finished_run_has_what_the_contract_names(trained):
+    folder, results = trained
+    assert json.loads((folder / "config.json").read_text())["optim"]["steps"] == 40
+    assert {row["split"] for row in map(json.loads, (folder / "metrics.jsonl").open())} == {
+        "train", "validation", "validation_best",
+    }  # fmt: skip
+    assert list(folder.glob("events.*")) and (folder / "checkpoints" / "40").is_dir()
+    predictions = [json.loads(line) for line in (folder / "predictions" / "mme.validation.jsonl").open()]
+    right = np.mean([row["prediction"] == row["reference"]["label"] for row in predictions])
+    assert results["validation"]["accuracy"] == pytest.approx(right)
+
+
+def test_another_config_in_the_workdir_is_refused(trained):
+    with pytest.raises(UsageError, match=r"made by another config \(backbone.layers was 2, now 1\)"):
+        runs.run(tiny(**{"backbone.layers": 1}), str(trained[0]), "train")
+
+
+def test_a_damaged_checkpoint_falls_back_to_the_one_before(tmp_path):
+    runs.run(tiny(), str(tmp_path), "train")
+    newest = tmp_path / "checkpoints" / "40"
+    for file in newest.rglob("*"):
+        if file.is_file() and "state" in str(file.relative_to(newest)):
+            file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+    _, step = inherit.Checkpoints(tmp_path / "checkpoints").restore_params()
+    assert step == 35
+    for name in ("35",):
+        for file in (tmp_path / "checkpoints" / name).rglob("*"):
+            if file.is_file():
+                file.write_bytes(b"")
+    with pytest.raises(UsageError, match="move it away to start afresh"):
+        runs.run(tiny(), str(tmp_path), "train")
+
+
+def test_a_loss_that_is_not_finite_stops_and_keeps_the_last_good_checkpoint(tmp_path):
+    runs.run(tiny(**{"optim.steps": 20}), str(tmp_path), "train")
+    bad = tiny(**{"optim.steps": 20, "optim.learning_rate": 1e30, "optim.clip": 0.0})
+    with pytest.raises(Diverged, match=r"the loss is (nan|inf|-inf) at step \d+"):
+        runs.run(bad, str(tmp_path / "diverging"), "train")
+    with pytest.raises(Diverged, match="all 2 seeds diverged"):
+        with bad.unlocked():
+            bad.num_seeds = 2
+        runs.run(bad, str(tmp_path / "seeds"), "train")
+    told = json.loads((tmp_path / "seeds" / "seeds.json").read_text())
+    assert set(told["diverged"]) == {"0", "1"}
+
+
+def test_seeds_differ_in_initialisation_and_data_order(tmp_path):
+    results = runs.run(tiny(num_seeds=2, **{"optim.steps": 10, "eval.every": 10}), str(tmp_path), "train")
+    assert set(results["seeds"]) == {0, 1}
+    losses = [[row["loss"] for row in lines(tmp_path / f"seed_{seed}")] for seed in (0, 1)]
+    assert all(a != b for a, b in zip(*losses, strict=True))
+    assert results["summary"]["validation"]["accuracy"]["n"] == 2
+    # The second seed alone is the same run: nothing of the first leaks into it.
+    alone = tiny(seed=1, **{"optim.steps": 10, "eval.every": 10})
+    runs.run(alone, str(tmp_path / "alone"), "train")
+    assert [row["loss"] for row in lines(tmp_path / "alone")] == losses[1]
+
+
+def test_check_mode_compiles_and_trains_nothing(tmp_path, capsys):
+    found = runs.run(tiny(), str(tmp_path), "check")
+    assert found["parameters"] > 10_000 and found["state_mib"] > 0 and found["steps"] == 40
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["train_examples"] == found["train_examples"]
+    assert not (tmp_path / "metrics.jsonl").exists()
+
+
+def test_predict_reads_records_and_names_bad_ones(trained, tmp_path, capsys):
+    rows = ['{"question": "How many grams are 2 eggs?", "answer": "80"}', "not json", '{"answer": "80"}']
+    source = tmp_path / "rows.jsonl"
+    source.write_text("\n".join(rows) + "\n")
+    found = runs.run(tiny(), str(trained[0]), "predict", input=str(source))
+    said = json.loads(capsys.readouterr().out.splitlines()[0])
+    assert said["prediction"] in (0, 1) and 0.5 <= said["confidence"] <= 1
+    assert len(found["predictions"]) == 1
+    assert [row["id"] for row in found["skipped"]] == ["input-2", "input-3"]
+    with pytest.raises(DataError, match="line 2 is not a JSON object"):
+        runs.run(tiny(), str(trained[0]), "predict", input=str(source), strict=True)
+
+
+def test_modes_that_need_a_run_say_so(tmp_path):
+    with pytest.raises(UsageError, match="train first"):
+        runs.run(tiny(), str(tmp_path / "nothing"), "eval")
+    with pytest.raises(UsageError, match="cannot read --input"):
+        runs._lines(str(tmp_path / "absent"))
+
+
+def test_fine_tuning_starts_from_another_run(trained, tmp_path):
+    config = tiny(init_from=str(trained[0]), **{"optim.steps": 1, "optim.learning_rate": 0.0, "eval.every": 1})
+    runs.run(config, str(tmp_path), "train")
+    before, _ = inherit.read_params(trained[0])
+    after, _ = inherit.read_params(tmp_path)
+    jax.tree.map(np.testing.assert_array_equal, before, after)
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (["--config=numgp", "--workdir=x"], 2, "no config 'numgp'"),
+        (["--config=numgpt:task=mmx", "--workdir=x"], 2, "did you mean mme"),
+        (["--config=numgpt:smoke", "--workdir=x", "--config.optim.learnin_rate=1"], 2, "learnin_rate"),
+        (["--config=numgpt:smoke", "--workdir=x", "--config.embeds.numeral.name=protoype"], 2, "prototype"),
+        (["--config=numgpt:smoke"], 2, "--workdir"),
+        (["--config=numgpt:smoke,task=text", "--workdir=x"], 2, "--config.task.path=FOLDER"),
+    ],
+)
+def test_bad_usage_is_one_line_and_exit_2(tmp_path, words, code, message):
+    words = [word.replace("--workdir=x", f"--workdir={tmp_path}") for word in words]
+    done = subprocess.run([sys.executable, "-m", "numjax.main", *words], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == code, done.stderr
+    last = done.stderr.strip().splitlines()[-1]
+    assert last.startswith("numjax: ") and message in last
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root writes everywhere")
+def test_no_write_permission_is_said(tmp_path):
+    tmp_path.chmod(0o500)
+    with pytest.raises(UsageError, match="choose another --workdir"):
+        runs.run(tiny(), str(tmp_path / "run"), "train")
+
+
+def test_a_workdir_that_cannot_be_made_is_said(tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(UsageError, match="choose another --workdir"):
+        runs.run(tiny(), str(tmp_path / "file" / "run"), "train")
+
+
+def test_a_full_disk_keeps_the_earlier_checkpoints(tmp_path, monkeypatch):
+    from numjax import checkpoint
+
+    config = tiny(**{"optim.steps": 10, "eval.every": 10, "checkpoint.asynchronous": False})
+    real = checkpoint.ocp.CheckpointManager.save
+
+    def full(self, step, *args, **kwargs):
+        if step >= 10:
+            raise OSError(28, "No space left on device")
+        return real(self, step, *args, **kwargs)
+
+    monkeypatch.setattr(checkpoint.ocp.CheckpointManager, "save", full)
+    with pytest.raises(UsageError, match="No space left on device.*make room"):
+        runs.run(config, str(tmp_path), "train")
+    monkeypatch.undo()
+    runs.run(config, str(tmp_path), "train")
+    assert lines(tmp_path)[-1]["step"] == 10
+
+
+def test_nothing_moves_between_host_and_device_inside_a_step(tmp_path):
+    """The compiled step takes no transfer: it runs under a guard that forbids implicit ones."""
+    from numjax import shard
+    from numjax.compile import make_compiled
+    from numjax.pipeline.loader import Loader
+    from numjax.system import assemble
+
+    config = tiny()
+    system = assemble(config, tmp_path)
+    data = runs.load_data(system, tmp_path, False)
+    loader = Loader(data.train, config, seed=0, host_features=system.host_features)
+    compiled = make_compiled(system, shard.make_mesh(), loader.example_batch(), 40)
+    state, seed = compiled.init(0), jax.device_put(np.int32(0))
+    batches = [shard.put(loader.batch(i)[0], compiled.mesh) for i in range(3)]
+    state, _ = compiled.step(seed, state, batches[0])
+    with jax.transfer_guard("disallow"):
+        for batch in batches:
+            state, metrics = compiled.step(seed, state, batch)
+    assert np.isfinite(float(metrics["loss"][0]))
+    assert compiled.step._cache_size() == 1
