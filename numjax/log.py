@@ -7,7 +7,7 @@ import math
 import pathlib
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -70,7 +70,15 @@ class Writer:
 class Progress:
     """One line an interval: step, loss, examples/s, tokens/s, MFU where the peak is known, time left."""
 
-    def __init__(self, steps: int, start: int, flops_per_token: float, peak_flops: float | None):
+    def __init__(
+        self,
+        steps: int,
+        start: int,
+        flops_per_token: float,
+        peak_flops: float | None,
+        note: Callable[[float], str] | None = None,
+    ):
+        self._note = note
         self._steps, self._flops, self._peak = steps, flops_per_token, peak_flops
         self._time, self._step = time.perf_counter(), start
         self._tokens = self._examples = 0
@@ -95,7 +103,7 @@ class Progress:
         self._tokens = self._examples = 0
         return out
 
-    def line(self, step: int, metrics: Mapping[str, float], note: str = "") -> None:
+    def line(self, step: int, metrics: Mapping[str, float]) -> None:
         """Prints the line (process 0)."""
         if jax.process_index() != 0:
             return
@@ -106,7 +114,7 @@ class Progress:
         if "mfu" in metrics:
             shown.append(f"MFU {100 * metrics['mfu']:.1f}%")
         shown.append(f"left {duration(left)}")
-        say(" · ".join(shown) + note)
+        say(" · ".join(shown + ([self._note(left)] if self._note else [])))
 
 
 def duration(seconds: float) -> str:

@@ -16,7 +16,7 @@ import json
 import math
 import pathlib
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import jax
@@ -64,8 +64,19 @@ def steps_of(config: Any, loader: Loader) -> int:
     return max(1, steps + round((config.optim.epochs - whole) * loader.batches_of_epoch(whole)))
 
 
-def train(system: System, data: Data, workdir: pathlib.Path, seed: int, compiled: Compiled | None = None):
+def train(
+    system: System,
+    data: Data,
+    workdir: pathlib.Path,
+    seed: int,
+    compiled: Compiled | None = None,
+    note: Callable[[float], str] | None = None,
+):
     """Trains one seed to its end, resuming what the workdir holds; then scores the test split.
+
+    Args:
+      compiled: what an earlier seed of the same system has compiled.
+      note: seconds left of this run → what to add to a progress line, where it is one of many.
 
     Returns:
       ({split: metrics}, the functions it compiled, for the next seed).
@@ -86,7 +97,7 @@ def train(system: System, data: Data, workdir: pathlib.Path, seed: int, compiled
     writer = log.Writer(workdir, position.step)
     try:
         with _Signals() as signals:
-            run = _Run(system, data, compiled, checkpoints, best, writer, loader, steps, seed, signals)
+            run = _Run(system, data, compiled, checkpoints, best, writer, loader, steps, seed, signals, note)
             state, position = run.loop(state, position)
         results = run.finish(state, position, workdir)
     finally:
@@ -99,10 +110,10 @@ def train(system: System, data: Data, workdir: pathlib.Path, seed: int, compiled
 class _Run:
     """The loop's fixed surroundings; `loop` is the page to read."""
 
-    def __init__(self, system, data, compiled, checkpoints, best, writer, loader, steps, seed, signals):
+    def __init__(self, system, data, compiled, checkpoints, best, writer, loader, steps, seed, signals, note):
         self.system, self.data, self.compiled = system, data, compiled
         self.checkpoints, self.best, self.writer = checkpoints, best, writer
-        self.loader, self.steps, self.seed, self.signals = loader, steps, seed, signals
+        self.loader, self.steps, self.seed, self.signals, self.note = loader, steps, seed, signals, note
         config = self.config = system.config
         self.eval_every = config.eval.every or min(steps, loader.batches_of_epoch(0))
         self.save_every = config.checkpoint.every or self.eval_every
@@ -115,7 +126,7 @@ class _Run:
         flops = flops_per_token(
             self.compiled.abstract_state, backbone.width, getattr(backbone, "layers", 1), config.data.length
         )
-        progress = log.Progress(self.steps, position.step, flops, log.peak_flops())
+        progress = log.Progress(self.steps, position.step, flops, log.peak_flops(), self.note)
         profiler = profiling.Profiler(config.profile_steps, self.checkpoints.folder.parent / "profile")
         batches: Iterator = self.loader.iterate(position.examples)
         recent: dict[str, Any] = {}
