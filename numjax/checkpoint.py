@@ -102,7 +102,9 @@ class Checkpoints:
             cleanup_tmp_directories=True,
         )
         try:
-            self._manager = ocp.CheckpointManager(self.folder.absolute(), options=options)
+            # Named handlers let a manager that has saved nothing yet read what lies there.
+            handlers = {"state": ocp.StandardCheckpointHandler(), "meta": ocp.JsonCheckpointHandler()}
+            self._manager = ocp.CheckpointManager(self.folder.absolute(), options=options, item_handlers=handlers)
         except OSError as error:
             raise UsageError(f"cannot write to {self.folder}: {error.strerror}; choose another --workdir") from error
 
@@ -132,20 +134,24 @@ class Checkpoints:
             try:
                 found = self._read(candidate, abstract_state)
             except Exception as error:  # Orbax and TensorStore raise many kinds for damaged files.
-                reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-                logging.error(
-                    "checkpoint %d in %s cannot be read (%s): trying the one before", candidate, self.folder, reason
-                )
+                self._unreadable(candidate, error)
                 continue
             return candidate, *found
+        if self.steps():
+            raise UsageError(f"no checkpoint in {self.folder} can be read: move it away to start afresh")
         return None
+
+    def _unreadable(self, step, error):
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        logging.error("checkpoint %d in %s cannot be read (%s): trying the one before", step, self.folder, reason)
 
     def restore_params(self) -> tuple[Any, int] | None:
         """(parameters as they lie on disk, on this process's first device; step) of the newest good step."""
         at = jax.sharding.SingleDeviceSharding(jax.local_devices()[0])
         for step in reversed(self.steps()):
             try:
-                shapes = self._manager.item_metadata(step)["state"].tree  # type: ignore[index]
+                shapes = self._manager.item_metadata(step)["state"]  # type: ignore[index]
+                shapes = getattr(shapes, "tree", shapes)
                 target = jax.tree.map(lambda m: jax.ShapeDtypeStruct(m.shape, m.dtype, sharding=at), shapes)
                 args = ocp.args.Composite(state=ocp.args.StandardRestore(target))
                 return self._manager.restore(step, args=args)["state"]["params"], step

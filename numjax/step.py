@@ -91,7 +91,7 @@ def train_step(
     params = optax.apply_updates(state.params, updates)
     one = jnp.float32(1)
     metrics = sums(found, weights) | {
-        "grad_norm": (optax.global_norm(grads), one),
+        "grad_norm": (optax.tree.norm(grads), one),
         "learning_rate": (jnp.asarray(rate(state.step), jnp.float32), one),
     }
     return TrainState(state.step + 1, params, opt_state, state.ema), metrics
