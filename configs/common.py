@@ -1,13 +1,13 @@
 """What all configs share: the base, the tasks and the order in which an argument composes.
 
-`--config=configs/numgpt.py:laptop,task=mwpas,embed=dice` composes base → task → scale → as_published →
-whole-block swaps; flags (`--config.optim.batch_size=64`) come last.
+`--config=configs/numgpt.py:laptop,task=mwpas,embed=dice` composes base → task → what replaces whole blocks
+(system, embed) → scale → as_published → what changes a block; flags (`--config.optim.batch_size=64`) come last.
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from ml_collections import ConfigDict
 
@@ -86,6 +86,7 @@ def compose(
     as_published: Change,
     default_task: str,
     default_scale: str = "laptop",
+    replacing: Collection[str] = (),
 ) -> ConfigDict:
     """Applies an argument such as "laptop,task=mwpas,embed=dice,as_published" to a base.
 
@@ -94,12 +95,15 @@ def compose(
       config: the base.
       tasks, scales, swaps: name → change in place; swaps by key.
       as_published: turns every documented departure from the paper's code back.
+      replacing: keys of `swaps` that put whole new blocks in place: they come before scale and as_published,
+        which would otherwise lose what they set in those blocks.
 
     Raises:
       ValueError: an unknown word; the nearest ones are named.
     """
     task, scale, published = default_task, default_scale, False
-    chosen: list[Change] = []
+    early: list[Change] = []
+    late: list[Change] = []
     for word in filter(None, (part.strip() for part in (argument or "").split(","))):
         key, _, value = word.partition("=")
         if not value and key in scales:
@@ -111,11 +115,11 @@ def compose(
             task = value
         elif value and key in swaps:
             known(value, swaps[key], key)
-            chosen.append(swaps[key][value])
+            (early if key in replacing else late).append(swaps[key][value])
         else:
             words = [*scales, "as_published", "task", *swaps]
             known(key, dict.fromkeys(words), "config argument")
-    for change in (tasks[task], scales[scale], *([as_published] if published else []), *chosen):
+    for change in (tasks[task], *early, scales[scale], *([as_published] if published else []), *late):
         change(config)
     return config.lock()
 

@@ -31,6 +31,7 @@ def get_config(argument: str | None = None) -> ConfigDict:
         swaps={"system": SYSTEMS, "embed": EMBEDS, "density": DENSITIES},
         as_published=as_published,
         default_task="mme",
+        replacing=("system", "embed"),
     )
 
 
@@ -126,8 +127,9 @@ def text(config: ConfigDict) -> None:
 
 def smoke(config: ConfigDict) -> None:
     """Seconds: for tests."""
-    config.backbone.update(width=32, layers=2, heads=2, max_length=64)
-    config.data.update(length=64, train_size=64)
+    config.backbone.update(width=32, layers=2, heads=2, max_length=128)
+    config.data.update(length=112, train_size=64)
+    config.decode.max_tokens = 16
     config.scheme.vocab.size = 400
     config.optim.update(batch_size=16, epochs=1, learning_rate=1e-3)
     config.eval.update(batch_size=32, examples=64)
@@ -135,7 +137,7 @@ def smoke(config: ConfigDict) -> None:
 
 def laptop(config: ConfigDict) -> None:
     """Minutes on two cores: 2 layers × 128, 8,000 training examples."""
-    config.backbone.update(width=128, layers=2, heads=4)
+    config.backbone.update(width=128, layers=2, heads=4, max_length=160)
     config.data.train_size = 8000
     config.optim.update(batch_size=32, learning_rate=3e-4)
     if config.task.name == "statement":
@@ -145,7 +147,7 @@ def laptop(config: ConfigDict) -> None:
 def paper(config: ConfigDict) -> None:
     """12 layers × 768, batch 96, 6.25e-5, 50 epochs (5 for magnitudes, 1 for text); one GPU."""
     config.backbone.update(width=768, layers=12, heads=12, max_length=512, dtype="bfloat16")
-    config.data.length = 512 if config.task.name == "language_model" else 128
+    config.data.length = 480 if config.task.name == "language_model" else 128
     config.data.train_size = 0
     config.optim.update(batch_size=96, learning_rate=6.25e-5)
     if config.task.name in ("statement", "generation"):

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from flax.core import FrozenDict
 from jax.experimental import multihost_utils
 
 from numjax.build import build, find
@@ -109,7 +110,8 @@ def make_model(config: Any, scheme: Scheme) -> Model:
     heads = {name: build("heads", block, **known) for name, block in sorted(config.heads.items())}
     if not heads:
         raise UsageError("the config names no heads: set task=… or config.heads")
-    return Model(embeds, fusions, backbone, heads)
+    # Frozen, so that the model can be a static argument of jitted functions.
+    return Model(FrozenDict(embeds), FrozenDict(fusions), backbone, FrozenDict(heads))
 
 
 def make_objectives(config: Any, model: Model, grammar: Grammar) -> tuple[dict[str, Any], dict[str, float]]:

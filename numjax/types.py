@@ -379,7 +379,8 @@ class Head(Protocol):
     """[Head] heads/NAME.py: (h[B, T, D], tokens, table[V, D] or None) → HeadOut, and pure readers of it.
 
     `log_prob` gives named parts, each [B, T] (or [B]), zero where a part does not apply; their sum is the
-    log-likelihood. `step_scores` gives log masses [B, V] and the numeral that [NUM] would stand for.
+    log-likelihood. `step_scores` gives log masses [B, V] and the numeral that [NUM] would stand for, raw (or
+    None); a head that predicts numerals says in `fed_back` what is read back of one.
     """
 
     def log_prob(self, out: HeadOut, targets: Any, allowed: Allowed | None) -> Mapping[str, Array]: ...

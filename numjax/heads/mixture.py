@@ -93,10 +93,10 @@ class Head(nn.Module):
     def step_scores(
         self, out: HeadOut, allowed_BV: jax.Array | None = None, key: jax.Array | None = None
     ) -> tuple[jax.Array, Numeral]:
-        """(log mass[B, V], the numeral that [NUM] stands for) of hidden states [B, D].
+        """(log mass[B, V], the numeral that [NUM] stands for, raw) of hidden states [B, D].
 
         The mass of [NUM] is the selector's. The exponent is the likeliest, or sampled when a key is given;
-        the mantissa is its mean, never sampled.
+        the mantissa is its mean, never sampled. `fed_back` says what is read back of it.
         """
         text = jnp.arange(self.vocab_size) != self.num_id
         logits = cross_entropy.vocabulary_logits(out.hidden, out.weights["kernel"], self.size, banned=self.num_id)
@@ -114,9 +114,13 @@ class Head(nn.Module):
         mantissa = self._project(out, "mantissa")[..., 0]
         # −INF stands for zero, as in the paper's code.
         mantissa = jnp.where(chosen == 0, 0.0, mantissa)
+        return mass, from_raw(mantissa, exponent, self.digits)
+
+    def fed_back(self, raw: Numeral) -> Numeral:
+        """What the decoder reads of a numeral it has just predicted; see `feedback`."""
         if self.feedback == "raw":
-            return mass, from_raw(mantissa, exponent, self.digits)
-        return mass, from_rounded(mantissa, exponent, self.digits, self.keep)
+            return raw
+        return from_rounded(raw.mantissa, raw.exponent, self.digits, self.keep)
 
     def _options(self, allowed):
         return dict(size=self.size, allowed=allowed, banned=self.num_id, chunk_rows=self.chunk_rows)

@@ -1,6 +1,7 @@
-"""Exact decimal numbers: surface → Decimal → arrays of digits, and back. Nothing here rounds but `to_numeral`.
+"""Exact decimal numbers as arrays of digits, and back. Nothing here rounds but `to_numeral`.
 
 Decimals are made from strings and tuples alone: arithmetic on them would round to the context's 28 digits.
+What needs no arrays is in `surface.py` and can be had here too.
 """
 
 from __future__ import annotations
@@ -10,48 +11,14 @@ from decimal import Decimal
 
 import numpy as np
 
+from numjax.errors import UsageError
+from numjax.numeral.surface import parse_value, plain, shift
 from numjax.types import Numeral
+
+__all__ = ["MOST_EXPONENT", "parse_value", "plain", "shift", "to_decimals", "to_numeral"]
 
 # Exponents beyond this are clipped in arrays: far outside every float, and safe in int32 sums.
 MOST_EXPONENT = 2**24
-
-MINUS = "-\u2212"
-_DROP = str.maketrans("", "", ",$€£¥₹₩₽¢+() \u00a0")
-
-
-def parse_value(surface: str) -> Decimal:
-    """The exact value of a numeral as the rules write it: signs, commas, currency, accounting parentheses,
-    percent ("50%" is 0.50) and scientific notation.
-
-    Raises:
-      ValueError: not a numeral.
-    """
-    body = surface.replace("\u2212", "-")
-    negative = body.startswith("(")
-    percent = body.endswith(("%", "%)"))
-    body = body.translate(_DROP).rstrip("%")
-    if not body or body.strip("-0123456789.eE") or body in "-.":
-        raise ValueError(f"{surface[:40]!r} is not a numeral")
-    try:
-        value = Decimal(body)
-    except ArithmeticError:
-        raise ValueError(f"{surface[:40]!r} is not a numeral") from None
-    if percent:
-        value = shift(value, -2)
-    return value.copy_negate() if negative else value
-
-
-def shift(value: Decimal, places: int) -> Decimal:
-    """value · 10^places, exactly, with all digits kept."""
-    sign, digits, exponent = value.as_tuple()
-    return Decimal((sign, digits, int(exponent) + places))
-
-
-def plain(value: Decimal, most: int = 40) -> str:
-    """A decimal string; scientific when it would be longer than `most` digits. Every digit is kept."""
-    sign, digits, exponent = value.as_tuple()
-    length = max(len(digits) + max(int(exponent), 0), len(digits), 1 - int(exponent))
-    return f"{value:f}" if length <= most else f"{value:E}"
 
 
 def to_numeral(values: Sequence[Decimal | None], digits: int = 20) -> Numeral:
@@ -59,7 +26,12 @@ def to_numeral(values: Sequence[Decimal | None], digits: int = 20) -> Numeral:
 
     Digits are canonical; a number of more significant digits is rounded half-even and keeps its true count in
     `n_digits`. Zero has no digits and exponent 0. Exponents are clipped to ±2^24.
+
+    Raises:
+      UsageError: a value is not finite, or `digits` is less than 1.
     """
+    if digits < 1:
+        raise UsageError(f"a numeral keeps at least one digit, not {digits}")
     count = len(values)
     out = Numeral(
         sign=np.ones(count, np.int8),
@@ -73,13 +45,11 @@ def to_numeral(values: Sequence[Decimal | None], digits: int = 20) -> Numeral:
             continue
         negative, found, places = value.as_tuple()
         if not isinstance(places, int):
-            raise ValueError(f"{value} is not a finite number")
+            raise UsageError(f"{value} has no digits: only a finite number can be a numeral")
         out.valid[i] = True
         if negative:
             out.sign[i] = -1
-        # found = leading zeros, significant digits, trailing zeros.
-        text = "".join(map(str, found)) if len(found) > 1 else str(found[0])
-        body = text.lstrip("0")
+        body = "".join(map(str, found)).lstrip("0")
         exponent = len(body) - 1 + places
         body = body.rstrip("0")
         if not body:
@@ -94,21 +64,35 @@ def to_numeral(values: Sequence[Decimal | None], digits: int = 20) -> Numeral:
 
 
 def to_decimals(numerals: Numeral) -> list[Decimal | None]:
-    """The numbers of a one-dimensional `Numeral`; exact inverse of `to_numeral` where n_digits ≤ K."""
-    out: list[Decimal | None] = []
-    for sign, row, exponent, valid in zip(
-        numerals.sign.tolist(),
-        np.asarray(numerals.digits).astype(int).tolist(),
-        numerals.exponent.tolist(),
-        numerals.valid.tolist(),
+    """The numbers of a `Numeral` of any shape, in row-major order; exact inverse of `to_numeral` where
+    n_digits ≤ K, None where not valid.
+
+    A number that a head predicted and nothing rounded holds its whole mantissa in a float digit 0: it is read
+    as the shortest decimal that names that float32, and is None where it is NaN or infinite.
+    """
+    digits_NK = np.asarray(numerals.digits)
+    digits_NK = digits_NK.reshape(-1, digits_NK.shape[-1])
+    rows = zip(
+        np.asarray(numerals.sign).reshape(-1).tolist(),
+        digits_NK,
+        np.asarray(numerals.exponent).reshape(-1).tolist(),
+        np.asarray(numerals.valid).reshape(-1).tolist(),
         strict=True,
-    ):
-        if not valid:
-            out.append(None)
-            continue
-        text = "".join(map(str, row)).rstrip("0") or "0"
-        out.append(Decimal((int(sign < 0), tuple(map(int, text)), exponent - len(text) + 1)))
-    return out
+    )
+    return [_decimal(sign, row, exponent) if valid else None for sign, row, exponent, valid in rows]
+
+
+def _decimal(sign: int, digits_K: np.ndarray, exponent: int) -> Decimal | None:
+    minus = "-" if sign < 0 else ""
+    first = digits_K[0]
+    if not (first == np.floor(first) and 0 <= first <= 9):
+        if not np.isfinite(first):
+            return None
+        # str of a NumPy float is the shortest decimal that reads back as the same float.
+        mantissa, _, power = str(np.float32(first)).partition("e")
+        return Decimal(f"{minus}{mantissa}e{int(power or 0) + exponent}")
+    text = "".join(map(str, digits_K.astype(np.int8).tolist())).rstrip("0") or "0"
+    return Decimal(f"{minus}{text}e{exponent - len(text) + 1}")
 
 
 def _rounded(body: str, keep: int) -> tuple[str, int]:

@@ -1,18 +1,19 @@
-"""Decimal → text, in the style of a surface or plain; `parse_value` reads every result back exactly."""
+"""Decimal → text: `format(parse_value(s), style_of(s)) == s`, and `parse_value(format(v, style)) == v`.
+
+A style never rounds: it says how signs, groups, zeros, exponents and percent are written, and a number that
+has more digits than the style's numeral keeps them. What a style cannot say of a number is left out: in the
+style of "(1,746)", −5 is "-5", because "(5)" would be read as 5.
+"""
 
 from __future__ import annotations
 
-import re
 from decimal import Decimal
 from typing import NamedTuple
 
-from numjax.numeral.exact import parse_value, plain, shift
+from numjax.errors import UsageError
+from numjax.numeral.surface import MINUS, parse_value, plain, take_apart
 
-_FORM = re.compile(
-    r"(?P<open>\()?(?P<sign>[+\-\u2212])?(?P<currency>[$€£¥₹₩₽¢])?(?P<inner>-)?"
-    r"(?P<whole>[0-9][0-9,]*)?(?:\.(?P<fraction>[0-9]+))?"
-    r"(?:(?P<e>[eE])(?P<esign>[+\-\u2212])?(?P<exponent>[0-9]+))?(?P<percent>%)?(?P<close>\))?"
-)
+__all__ = ["PLAIN", "Style", "format", "parse_value", "style_of"]
 
 
 class Style(NamedTuple):
@@ -20,11 +21,12 @@ class Style(NamedTuple):
 
     Attributes:
       minus: the sign of negative numbers, "-" or "−". plus: positive ones carry "+".
-      accounting: negative ones stand in parentheses. currency: the sign before the digits, or "".
+      accounting: negative amounts stand in parentheses. currency: the sign before the digits, or "".
       grouped: commas between thousands. whole: least digits before the point (0: ".5"). fraction: least
         digits after it. percent: hundredths, with "%".
-      exponent: "e" or "E" for scientific notation, else "". esign: a positive exponent's sign. ewidth: least
-        digits of the exponent.
+      exponent: as written ("e-09"), or "". point: power of ten of the mantissa's first significant digit.
+      digits: longest number without an exponent; PLAIN is scientific beyond 40 digits.
+      words: English words, for the number that they spell; others are PLAIN.
     """
 
     minus: str = "-"
@@ -36,114 +38,102 @@ class Style(NamedTuple):
     fraction: int = 0
     percent: bool = False
     exponent: str = ""
-    esign: str = ""
-    ewidth: int = 1
+    point: int = 0
+    digits: int = 40
+    words: str = ""
 
 
 PLAIN = Style()
 
 
 def style_of(surface: str) -> Style:
-    """The style of a numeral: `format(parse_value(surface), style_of(surface)) == surface`.
+    """The style of one numeral.
 
     Raises:
-      ValueError: not a numeral.
+      UsageError: not a numeral.
     """
-    found = _FORM.fullmatch(surface)
-    if found is None or not (found["whole"] or found["fraction"]):
-        raise ValueError(f"{surface[:40]!r} is not a numeral")
-    whole = found["whole"] or ""
+    parts = take_apart(surface)
+    if parts is None:
+        parse_value(surface)
+        return Style(words=surface)
+    whole, fraction = parts.whole.replace(",", ""), parts.fraction
+    significant = (whole + fraction).lstrip("0")
     return Style(
-        minus="\u2212" if found["sign"] == "\u2212" else "-",
-        plus=found["sign"] == "+",
-        accounting=bool(found["open"]),
-        currency=found["currency"] or "",
-        grouped="," in whole,
-        whole=len(whole.replace(",", "")),
-        fraction=len(found["fraction"] or ""),
-        percent=bool(found["percent"]),
-        exponent=found["e"] or "",
-        esign=found["esign"] or "",
-        ewidth=len(found["exponent"] or "1"),
+        minus="\u2212" if parts.head[:1] == "\u2212" else "-",
+        plus=parts.head[:1] == "+",
+        accounting=parts.head[:1] == "(",
+        currency=parts.head.lstrip("(+" + MINUS),
+        grouped="," in parts.whole,
+        whole=len(whole) if whole[:1] == "0" else min(len(whole), 1),
+        fraction=len(fraction),
+        percent=bool(parts.percent),
+        exponent=parts.exponent,
+        point=len(significant) - 1 - len(fraction),
+        digits=max(PLAIN.digits, len(whole) + len(fraction)),
     )
 
 
 def format(value: Decimal, style: Style = PLAIN) -> str:
-    """A finite number in a style, with every digit it has: more than the style's where it needs them.
-
-    PLAIN writes no exponent up to 40 digits and is scientific beyond. What a style cannot say (accounting
-    parentheses without commas or currency mean nothing) is written with a sign.
+    """A finite number in a style, with every digit it has.
 
     Raises:
-      ValueError: not a finite number.
+      UsageError: not a finite number.
     """
     if not value.is_finite():
-        raise ValueError(f"{value} is not a finite number")
+        raise UsageError(f"{value} cannot be written: it is not a finite number")
+    if style.words:
+        spelled = parse_value(style.words)
+        style = style if spelled == value and spelled.is_signed() == value.is_signed() else PLAIN
+    if style.words:
+        return style.words
     if style == PLAIN:
         return plain(value)
-    negative = value.is_signed()
-    size = abs_exact(value)
+    negative, found, power = value.as_tuple()
+    digits = "".join(map(str, found)).lstrip("0")
+    power = int(power) + 2 * style.percent
     if style.exponent:
-        return _sign(negative, style) + style.currency + _scientific(size, style)
-    if style.percent:
-        size = shift(size, 2)
-    if (size.adjusted() if size else 0) > 40 + style.whole or int(size.as_tuple().exponent) < -(60 + style.fraction):
-        return plain(value)
-    whole, fraction = _split(size)
-    fraction = fraction.rstrip("0").ljust(style.fraction, "0")
-    whole = whole.lstrip("0").rjust(style.whole, "0")
+        body = _scientific(digits, power, style)
+    else:
+        # The places that the value has beyond the style's are kept only where they are not zeros.
+        while digits and digits[-1] == "0" and power < -style.fraction:
+            digits, power = digits[:-1], power + 1
+        if max(len(digits) + power, 0) + max(-power, 0) > style.digits and digits:
+            return plain(value)
+        body = _positional(digits, power, style)
+    body += "%" * style.percent
+    if negative and style.accounting and (style.currency or "," in body):
+        return f"({style.currency}{body})"
+    return (style.minus if negative else "+" * style.plus) + style.currency + body
+
+
+def _positional(digits: str, power: int, style: Style) -> str:
+    """digits · 10^power (zero: no digits) without an exponent, with the style's zeros and commas."""
+    if not digits:
+        power = 0
+    if power >= 0:
+        whole, fraction = digits + "0" * power, ""
+    else:
+        whole, fraction = digits[:power], digits[power:].rjust(-power, "0")
+    whole = whole.rjust(style.whole, "0")
+    fraction = fraction.ljust(style.fraction, "0")
     if not whole and not fraction:
         whole = "0"
-    body = _grouped(whole) if style.grouped and len(whole) > 3 else whole
-    body += f".{fraction}" if fraction else ""
-    body += "%" if style.percent else ""
-    if style.accounting and negative and (style.currency or "," in body):
-        return f"({style.currency}{body})"
-    return _sign(negative, style) + style.currency + body
+    if style.grouped:
+        first = len(whole) % 3 or 3
+        whole = ",".join([whole[:first], *(whole[i : i + 3] for i in range(first, len(whole), 3))])
+    return f"{whole}.{fraction}" if fraction else whole
 
 
-def abs_exact(value: Decimal) -> Decimal:
-    """|value| with all its digits; the built-in abs rounds."""
-    return value.copy_abs()
-
-
-def _sign(negative: bool, style: Style) -> str:
-    return style.minus if negative else "+" if style.plus else ""
-
-
-def _split(size: Decimal) -> tuple[str, str]:
-    whole, _, fraction = f"{size:f}".partition(".")
-    return whole, fraction
-
-
-def _scientific(size: Decimal, style: Style) -> str:
-    """Digits with the style's places before the point, the exponent whatever that makes of it."""
-    _, digits, places = size.as_tuple()
-    text = "".join(map(str, digits)).lstrip("0")
-    if not text:
-        # A zero may carry any exponent: the surface's own is what remains of it.
-        head, tail, exponent = "0" * style.whole, "0" * style.fraction, int(places) + style.fraction
-    else:
-        exponent = int(places) + style.fraction
-        text = text.rjust(style.whole + style.fraction, "0")
-        cut = len(text) - style.fraction
-        head, tail = text[:cut], text[cut:]
-        extra = len(head.lstrip("0")) - max(style.whole, 1)
-        if len(head) > style.whole and extra > 0:
-            head, tail, exponent = head[:-extra], head[-extra:] + tail, exponent + extra
-            tail = tail.rstrip("0").ljust(style.fraction, "0")
-    sign = "-" if exponent < 0 else style.esign.replace("\u2212", "").replace("-", "")
-    if exponent < 0 and style.esign == "\u2212":
-        sign = "\u2212"
-    if exponent == 0 and style.esign in ("-", "\u2212"):
-        sign = style.esign
-    point = f".{tail}" if tail else ""
-    return f"{head}{point}{style.exponent}{sign}{abs(exponent):0{style.ewidth}d}"
-
-
-def _grouped(whole: str) -> str:
-    first = len(whole) % 3 or 3
-    return ",".join([whole[:first], *(whole[i : i + 3] for i in range(first, len(whole), 3))])
-
-
-__all__ = ["PLAIN", "Style", "format", "parse_value", "style_of"]
+def _scientific(digits: str, power: int, style: Style) -> str:
+    """Mantissa and exponent, the point as far from the first significant digit as the style says."""
+    letter, literal = style.exponent[0], style.exponent[1:]
+    width = literal.lstrip("+" + MINUS)
+    written = int(literal.replace("\u2212", "-"))
+    # A zero may carry any exponent: the style's own is kept.
+    shown = len(digits) - 1 + power - style.point if digits else written
+    mantissa = _positional(digits, power - shown, style)
+    if shown == written:
+        return mantissa + style.exponent
+    minus = "\u2212" if literal[0] == "\u2212" else "-"
+    sign = minus if shown < 0 else "+" if literal[0] == "+" else ""
+    return mantissa + letter + sign + str(abs(shown)).rjust(len(width) if width[0] == "0" else 1, "0")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from numjax.numeral.exact import parse_value
+from numjax.numeral.surface import parse_value
 from numjax.types import Span
 
 # The sign counts at the start of a word only; digits that follow a letter, a point or a digit are text.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal, InvalidOperation, localcontext
 from typing import Any
 
 from numjax.errors import DataError
@@ -59,7 +59,8 @@ class Task:
         """NGR, and LMAE and E_Acc over valid predictions (eq. 13 and 14, logarithms to base 10).
 
         ŷ ≤ 0 has no logarithm: it counts as a number but is not valid. "LMAE_penalised" charges every
-        prediction that is missing or not valid with the error of answering 1. "exact" is equality.
+        prediction that is missing or not valid with the error of answering 1. "exact" is equality once the
+        prediction is rounded to the answer's decimals (a mixture head predicts a real number).
         """
         found = [_decimal(p) for p in predictions]
         gold = [Decimal(r["answer"]) for r in references]
@@ -71,7 +72,7 @@ class Task:
             "NGR": sum(p is not None for p in found) / count,
             "n_valid": float(len(pairs)),
             "LMAE_penalised": (sum(errors) + sum(lost)) / count,
-            "exact": sum(p == y for p, y in zip(found, gold, strict=True)) / count,
+            "exact": sum(p is not None and _rounds_to(p, y) for p, y in zip(found, gold, strict=True)) / count,
         }
         if pairs:
             out["LMAE"] = sum(errors) / len(pairs)
@@ -85,6 +86,13 @@ def _decimal(prediction: Decimal | str | None) -> Decimal | None:
         return None if prediction is None else Decimal(prediction)
     except InvalidOperation:
         return None
+
+
+def _rounds_to(prediction: Decimal, answer: Decimal) -> bool:
+    with localcontext(prec=len(prediction.as_tuple().digits) + len(answer.as_tuple().digits) + 50):
+        # Numbers of other sizes are different, and quantising them could need any number of digits.
+        near = abs(prediction.adjusted() - answer.adjusted()) <= 1
+        return prediction == answer or (near and prediction.quantize(answer) == answer)
 
 
 def _log10(value: Decimal) -> float:

@@ -1,0 +1,198 @@
+"""Greedy and sampled generation: one jitted program for prompt, cache, grammar and numerals.
+
+Legend: B rows, P positions of the prompts (padded on the left), M tokens to write at most, V vocabulary,
+K digits.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from numjax.decode import grammar as automaton
+from numjax.model import Model
+from numjax.nn.cross_entropy import FORBIDDEN
+from numjax.types import Grammar, HeadOut, Numeral, Tokens
+
+
+class Request(NamedTuple):
+    """What to continue, and how.
+
+    Attributes:
+      prompt: Tokens[B, P], padded on the left (segment id 0), every row with at least one position.
+      budget: int32[B], tokens that a row may write, at most M.
+      key: for sampling.
+      temperature: 0 and below is greedy. top_k: 0 keeps all; top_p: 1 keeps all.
+    """
+
+    prompt: Tokens
+    budget: jax.Array
+    key: jax.Array
+    temperature: jax.Array
+    top_k: jax.Array
+    top_p: jax.Array
+
+
+class Generated(NamedTuple):
+    """What was written.
+
+    Attributes:
+      ids: int32[B, M], `end_id` included, 0 behind it.
+      length: int32[B].
+      log_prob: float32[B, M], the model's log mass of each token under the grammar (not tempered).
+      numerals: Numeral[B, M], raw as predicted, valid at [NUM]; None for models that spell numbers out.
+      ended: bool[B], False when the budget ran out first.
+    """
+
+    ids: jax.Array
+    length: jax.Array
+    log_prob: jax.Array
+    numerals: Numeral | None
+    ended: jax.Array
+
+
+class _Loop(NamedTuple):
+    """The loop's state: `step` tokens are written; `last` and `fed` is what the next step reads."""
+
+    step: jax.Array
+    written: Generated
+    cache: Any
+    place: automaton.GrammarState
+    last: jax.Array
+    fed: Numeral | None
+
+
+@functools.partial(jax.jit, static_argnames=("model", "head", "most", "num_id", "end_id", "greedy"))
+def generate(
+    model: Model,
+    params: Any,
+    tables: Grammar,
+    request: Request,
+    *,
+    head: str,
+    most: int,
+    num_id: int,
+    end_id: int,
+    greedy: bool,
+) -> Generated:
+    """Continues every row of a batch; one compilation a (B, P, most) and a grammar's shape.
+
+    Args:
+      model: with unscanned layers. params: its parameters.
+      tables: the scheme's grammar: masks every token, and with the budget keeps every text closable.
+      request: see there.
+      head: name of the head to write with.
+      most: M.
+      num_id, end_id: ids of [NUM] and of the end.
+      greedy: static, so that greedy programs hold no sorting.
+    """
+    prompt, rows = request.prompt, request.prompt.ids.shape[0]
+    lengths = (prompt.segment_ids > 0).sum(axis=1)
+    cache = model.backbone.init_cache(rows, prompt.ids.shape[1] + most)
+    outs, cache = model.apply({"params": params}, prompt, cache, method="step")
+    place = automaton.read(tables, automaton.init(tables, rows), prompt.ids, prompt.segment_ids > 0)
+
+    def choose(out: HeadOut, place: automaton.GrammarState, step: jax.Array, written: Generated):
+        """The next token of every row, from the last position's hidden state."""
+        out = out._replace(hidden=out.hidden[:, -1])
+        may = automaton.token_mask(automaton.allowed(tables, place, request.budget - step))
+        live = ~written.ended & (step < request.budget)
+        stuck = live & ~may.any(axis=-1)  # the text has ended for good
+        open_ = live & ~stuck
+        # A finished row needs some legal token for a finite softmax; what it picks is not kept.
+        may = may | ~open_[:, None]
+        key = jax.random.fold_in(request.key, step)
+        token_key, number_key = jax.random.split(key)
+        mass, numeral = model.heads[head].step_scores(out, may, None if greedy else number_key)
+        if greedy:
+            token = mass.argmax(axis=-1).astype(jnp.int32)
+        else:
+            warm = filtered(mass / jnp.maximum(request.temperature, 1e-6), request.top_k, request.top_p)
+            token = jax.random.categorical(token_key, warm, axis=-1).astype(jnp.int32)
+        token = jnp.where(open_, token, 0)
+        log_prob = jnp.where(open_, jnp.take_along_axis(mass, token[:, None], axis=1)[:, 0], 0.0)
+        numerals = written.numerals
+        if numeral is not None:
+            numeral = numeral._replace(valid=open_ & (token == num_id))
+            numerals = jax.tree.map(
+                lambda whole, new: jax.lax.dynamic_update_index_in_dim(whole, new.astype(whole.dtype), step, 1),
+                numerals,
+                numeral,
+            )
+        written = Generated(
+            ids=jax.lax.dynamic_update_index_in_dim(written.ids, token, step, 1),
+            length=written.length + open_,
+            log_prob=jax.lax.dynamic_update_index_in_dim(written.log_prob, log_prob, step, 1),
+            numerals=numerals,
+            ended=written.ended | stuck | (open_ & (token == end_id)),
+        )
+        after = automaton.step(tables, place, token)
+        place = jax.tree.map(lambda new, old: _where(open_, new, old), after, place)
+        return written, place, token, numeral
+
+    def feed(token: jax.Array, numeral: Numeral | None, step: jax.Array) -> Tokens:
+        """The token just written, as one more position."""
+        index = None
+        if numeral is not None:
+            numeral = model.heads[head].fed_back(numeral)._replace(valid=numeral.valid)
+            index = jnp.where(token == num_id, 0, -1)[:, None]
+            numeral = jax.tree.map(lambda x: x[:, None], numeral)
+        return Tokens(
+            ids=token[:, None],
+            positions=(lengths + step)[:, None],
+            segment_ids=jnp.ones((rows, 1), jnp.int32),
+            numeral_index=index,
+            numerals=numeral,
+        )
+
+    def body(loop: _Loop) -> _Loop:
+        tokens = feed(loop.last, loop.fed, loop.step - 1)
+        outs, cache = model.apply({"params": params}, tokens, loop.cache, method="step")
+        written, place, token, numeral = choose(outs[head], loop.place, loop.step, loop.written)
+        return _Loop(loop.step + 1, written, cache, place, token, numeral)
+
+    def going(loop: _Loop) -> jax.Array:
+        return (loop.step < most) & (~loop.written.ended & (loop.step < request.budget)).any()
+
+    written, place, token, numeral = choose(outs[head], place, jnp.int32(0), _blank(model.heads[head], rows, most))
+    return jax.lax.while_loop(going, body, _Loop(jnp.int32(1), written, cache, place, token, numeral)).written
+
+
+def filtered(logits_BV: jax.Array, top_k: jax.Array, top_p: jax.Array) -> jax.Array:
+    """Logits with all but the `top_k` likeliest (0: all), and of those all but the smallest set that holds
+    `top_p` of the mass, forbidden. The likeliest always stays; ties at the border stay together."""
+    descending = jnp.sort(logits_BV, axis=-1)[:, ::-1]
+    ranks = jnp.arange(logits_BV.shape[-1])
+    kept = jnp.where(top_k > 0, ranks < top_k, True)[None]
+    mass = jax.nn.softmax(jnp.where(kept, descending, FORBIDDEN), axis=-1)
+    before = jnp.cumsum(mass, axis=-1) - mass
+    kept = kept & ((before < top_p) | (ranks == 0))
+    least = jnp.min(jnp.where(kept, descending, jnp.inf), axis=-1, keepdims=True)
+    return jnp.where(logits_BV >= least, logits_BV, FORBIDDEN)
+
+
+def _blank(head: Any, rows: int, most: int) -> Generated:
+    numerals = None
+    if hasattr(head, "fed_back"):
+        size = (rows, most)
+        numerals = Numeral(
+            sign=jnp.ones(size, jnp.int8),
+            digits=jnp.zeros((*size, head.digits), jnp.float32),
+            n_digits=jnp.zeros(size, jnp.int32),
+            exponent=jnp.zeros(size, jnp.int32),
+            valid=jnp.zeros(size, bool),
+        )
+    return Generated(
+        ids=jnp.zeros((rows, most), jnp.int32),
+        length=jnp.zeros(rows, jnp.int32),
+        log_prob=jnp.zeros((rows, most), jnp.float32),
+        numerals=numerals,
+        ended=jnp.zeros(rows, bool),
+    )
+
+
+def _where(keep: jax.Array, new: jax.Array, old: jax.Array) -> jax.Array:
+    return jnp.where(keep.reshape((-1,) + (1,) * (new.ndim - 1)), new, old)

@@ -1,0 +1,257 @@
+"""What a model writes: prompts in, text and numbers out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from numjax.decode import sample
+from numjax.errors import DataError, UsageError
+from numjax.numeral import format as formats
+from numjax.numeral.exact import parse_value, shift
+from numjax.pipeline import features
+from numjax.pipeline.batch import assemble
+from numjax.pipeline.features import Encoded, Row
+from numjax.system import System
+from numjax.types import Document, Mark, Number, Tokens
+
+DIGITS = 5  # significant digits of a number in text, unless the head says otherwise
+
+
+class Result(NamedTuple):
+    """One continuation.
+
+    Attributes:
+      prompt, text: as read and as written; numbers in the text are renormalised and rounded.
+      numbers: each number written: {"value": as in the text, "raw": unrounded, as the head gave it}.
+      log_prob: sum of the tokens' log masses. ended: whether [EOS] was written within the budget.
+    """
+
+    prompt: str
+    text: str
+    numbers: list[dict[str, str]]
+    log_prob: float
+    ended: bool
+
+
+def generate(
+    system: System,
+    params: Any,
+    prompts: Sequence[str],
+    *,
+    max_tokens: int = 32,
+    temperature: float = 0.0,
+    top_k: int = 0,
+    top_p: float = 1.0,
+    batch_size: int = 32,
+    seed: int = 0,
+) -> list[Result]:
+    """Continues prompts, in order.
+
+    Args:
+      params: an entry a layer.
+      max_tokens: budget of each. temperature, top_k, top_p: see `decode.sample.Request`.
+      batch_size: rows at a time; the last batch is filled up, so that it compiles once.
+      seed: of the sampling.
+
+    Raises:
+      UsageError: the model only classifies, an option is out of range, or a prompt is longer than the
+        context leaves room for.
+    """
+    _check(max_tokens, temperature, top_k, top_p)
+    scheme, digits = system.scheme, system.config.data.digits
+    rows = []
+    for prompt in prompts:
+        try:
+            found = scheme.encode((Mark("[CLS]"), *scheme.parse(prompt)))
+        except DataError as error:
+            raise UsageError(f"the prompt {prompt[:40]!r} cannot be read: {error}") from error
+        rows.append(features.from_features(found, digits))
+    settings = dict(max_tokens=max_tokens, temperature=temperature, top_k=top_k, top_p=top_p, seed=seed)
+    out = []
+    for prompt, row, (ids, numbers, log_prob, ended) in zip(
+        prompts, rows, _continue(system, params, rows, batch_size, **settings), strict=True
+    ):
+        del row
+        document = scheme.decode(ids, [Number(written, value) for written, value, _ in numbers])
+        out.append(Result(prompt, text_of(document), _told(document, numbers), log_prob, ended))
+    return out
+
+
+def predict(system: System, params: Any, encoded: Encoded, limit: int = 0) -> tuple[dict[int, Any], dict[int, Any]]:
+    """(first number written for each example, raw; what was written) by row: what generation tasks score."""
+    settings, scheme = system.config.decode, system.scheme
+    count = min(limit or len(encoded), len(encoded))
+    rows = [_prompt_of(encoded.rows[i]) for i in range(count)]
+    from numjax import checkpoint
+
+    params = checkpoint.split_layers(params)
+    found = _continue(
+        system,
+        params,
+        rows,
+        settings.batch_size,
+        max_tokens=settings.max_tokens,
+        temperature=settings.temperature,
+        top_k=settings.top_k,
+        top_p=settings.top_p,
+        seed=0,
+    )
+    predictions, extra = {}, {}
+    for i, (ids, numbers, log_prob, _) in enumerate(found):
+        document = scheme.decode(ids, [Number(written, value) for written, value, _ in numbers])
+        text = text_of(document)
+        first = next((segment for segment in document if isinstance(segment, Number)), None)
+        if numbers:
+            predictions[i] = str(numbers[0][2])
+        else:
+            predictions[i] = None if first is None else str(first.value)
+        extra[i] = {"text": text, "log_prob": log_prob}
+    return predictions, extra
+
+
+def text_of(document: Document) -> str:
+    """A document as text, up to its first mark."""
+    out = []
+    for segment in document:
+        if isinstance(segment, Mark):
+            break
+        out.append(segment.surface if isinstance(segment, Number) else getattr(segment, "text", ""))
+    return "".join(out)
+
+
+def _continue(system: System, params, rows: Sequence[Row], batch_size: int, **settings):
+    """(ids, [(surface, value, raw value)], log mass, ended) of each row, in order."""
+    model, grammar = _writer(system)
+    (head,) = [name for name, h in model.heads.items() if hasattr(h, "step_scores")][:1]
+    context, most = model.backbone.max_length, settings["max_tokens"]
+    longest = max((len(row.ids) for row in rows), default=0)
+    if longest + most > context:
+        raise UsageError(
+            f"a prompt of {longest} positions and max_tokens={most} do not fit the context of {context}: "
+            "shorten the prompt or set --config.decode.max_tokens"
+        )
+    order = sorted(range(len(rows)), key=lambda i: len(rows[i].ids))
+    found: dict[int, Any] = {}
+    batch_size = min(batch_size, max(1, len(rows)))
+    for start in range(0, len(order), batch_size):
+        at = order[start : start + batch_size]
+        # Lengths go up in steps of 16 and the last batch is filled up: few shapes, few compilations.
+        room = min(-(-len(rows[at[-1]].ids) // 16) * 16, context - most)
+        padded = [rows[i] for i in at] + [rows[at[-1]]] * (batch_size - len(at))
+        request = sample.Request(
+            prompt=prompt_tokens(padded, room, system.config.data.digits, system.host_features),
+            budget=jnp.full(batch_size, most, jnp.int32),
+            key=jax.random.fold_in(jax.random.key(settings["seed"]), start),
+            temperature=jnp.float32(settings["temperature"]),
+            top_k=jnp.int32(settings["top_k"]),
+            top_p=jnp.float32(settings["top_p"]),
+        )
+        done = sample.generate(
+            model,
+            params,
+            grammar,
+            request,
+            head=head,
+            most=most,
+            num_id=system.scheme.vocab.mark("[NUM]"),
+            end_id=system.scheme.vocab.mark("[EOS]"),
+            greedy=settings["temperature"] <= 0,
+        )
+        done = jax.device_get(done)
+        keep = getattr(model.heads[head], "keep", DIGITS)
+        for b, i in enumerate(at):
+            found[i] = _read(done, b, keep)
+    return [found[i] for i in range(len(rows))]
+
+
+def _read(done: sample.Generated, b: int, keep: int):
+    length = int(done.length[b])
+    numbers = []
+    if done.numerals is not None:
+        for t in np.flatnonzero(done.numerals.valid[b, :length]):
+            raw = raw_value(done.numerals, b, int(t))
+            value = rounded(raw, keep)
+            numbers.append((formats.format(value), value, raw))
+    return done.ids[b, :length].tolist(), numbers, float(done.log_prob[b, :length].sum()), bool(done.ended[b])
+
+
+def raw_value(numerals: Any, b: int, t: int) -> Decimal:
+    """mantissa · 10^exponent of a raw numeral, with the shortest digits that give the float32 mantissa."""
+    mantissa = np.float32(numerals.digits[b, t, 0]) * np.float32(numerals.sign[b, t])
+    return shift(Decimal(str(mantissa)), int(numerals.exponent[b, t]))
+
+
+def rounded(value: Decimal, keep: int) -> Decimal:
+    """`value` to `keep` significant digits, half-even, without trailing zeros behind the point."""
+    if not value:
+        return Decimal(0)
+    from decimal import ROUND_HALF_EVEN, localcontext
+
+    with localcontext(prec=keep, rounding=ROUND_HALF_EVEN) as context:
+        value = context.plus(value).normalize(context)
+    return parse_value(f"{value:f}") if abs(value.adjusted()) < 60 else value
+
+
+def prompt_tokens(rows: Sequence[Row], room: int, digits: int, host_features: Any = None) -> Tokens:
+    """Rows as one batch of Tokens[B, room], padded on the left."""
+    most = max(4, -(-max((len(row.surfaces) for row in rows), default=0) // 4) * 4)
+    batch = assemble(
+        [[row] for row in rows],
+        [[i] for i in range(len(rows))],
+        kind="classify",
+        length=room,
+        numerals=most,
+        digits=digits,
+        host_features=host_features,
+    )
+    shifts = [room - len(row.ids) for row in rows]
+
+    def roll(x):
+        return np.stack([np.roll(row, by, axis=0) for row, by in zip(x, shifts, strict=True)])
+
+    moved = {n: roll(getattr(batch.inputs, n)) for n in ("ids", "positions", "segment_ids", "numeral_index")}
+    return batch.inputs._replace(**moved)
+
+
+def _prompt_of(row: Row) -> Row:
+    cut = row.loss_from
+    if cut < 1:
+        raise UsageError("a task that generates must leave a prompt unscored (Example.loss_from)")
+    used = int(row.numeral_index[:cut].max(initial=-1)) + 1
+    return row._replace(
+        ids=row.ids[:cut],
+        numeral_index=row.numeral_index[:cut],
+        grammar_state=row.grammar_state[:cut],
+        numerals=type(row.numerals)(*(x[:used] for x in row.numerals)),
+        surfaces=row.surfaces[:used],
+    )
+
+
+def _writer(system: System):
+    """(the model with unscanned layers, the grammar on the device)."""
+    model = system.model
+    if getattr(model.backbone, "scan", False):
+        model = model.clone(backbone=model.backbone.clone(scan=False))
+    if not any(hasattr(head, "step_scores") for head in model.heads.values()):
+        raise UsageError("this model only classifies: generate with a run of task=generation or task=text")
+    return model, jax.tree.map(jnp.asarray, system.scheme.grammar())
+
+
+def _told(document: Document, numbers) -> list[dict[str, str]]:
+    if numbers:
+        return [{"value": written, "raw": str(raw)} for written, _, raw in numbers]
+    found = [segment for segment in document if isinstance(segment, Number)]
+    return [{"value": formats.format(n.value), "raw": str(n.value)} for n in found]
+
+
+def _check(max_tokens: int, temperature: float, top_k: int, top_p: float) -> None:
+    if max_tokens < 1:
+        raise UsageError(f"max_tokens must be at least 1, not {max_tokens}")
+    if temperature < 0 or top_k < 0 or not 0 < top_p <= 1:
+        raise UsageError("temperature and top_k must not be negative, and top_p lies in (0, 1]")
