@@ -18,7 +18,7 @@
 | `0x12BF` `H2O` | 0, 12; 2 | digits inside words are found, one run at a time |
 | `$-5` `-$5` `€5` | −5, −5, 5 | the span reaches over a currency sign only between a sign and its number |
 | `US$-5` `-US$5` `$ -5` | −5, 5, −5 | letters are a word, and only a sign touching its number counts |
-| `(1,746)` `($5)` `($.05)` | −1746, −5, −0.05 | accounting parentheses: around a grouped or a currency amount, not after a word |
+| `(1,746)` `($5)` `($.05)` | −1746, −5, −0.05 | accounting: around a grouped or a currency amount, not after a word |
 | `(2019)` `f(1,746)` | 2019; 1746 | anything else in parentheses is what it is |
 | `2019/05/31` `05-31-2019` `10:30` | their parts | without invented signs |
 | `1.2.3` `10.0.0.1` | their parts | two points make no decimal |
@@ -32,18 +32,18 @@ from __future__ import annotations
 import re
 from decimal import Decimal
 
-from numjax.numeral.surface import CURRENCY, MINUS, parse_value
+from numjax.numeral.surface import CURRENCY, MINUS, value_of
 from numjax.types import Span
 
 _GROUPED = r"[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])"
 _INTEGER = rf"(?:{_GROUPED}|[0-9]+)"
 _POINT = r"\.[0-9]+(?![0-9]|\.[0-9])"
 # After "5€", "10°", "5'" or a closing quote a hyphen is a range too.
-_SIGN = rf"(?<![\w.)\]}}%+{MINUS}°’”])(?<![0-9][{CURRENCY}'\"′″])[+{MINUS}]"
+_SIGN = rf"(?<![{MINUS}\w.)\]}}%+°’”])(?<![0-9][{CURRENCY}'\"′″])[{MINUS}+]"
 _PATTERN = re.compile(
     rf"(?<!\w)\((?:[{CURRENCY}](?:{_INTEGER}(?:{_POINT})?|{_POINT})|{_GROUPED}(?:{_POINT})?%?)\)"
     rf"|(?:{_SIGN}[{CURRENCY}]?)?"
-    rf"(?:(?<![\w.])(?:(?:{_INTEGER}(?:\.[0-9]+)?|\.[0-9]+)[eE][+{MINUS}]?[0-9]{{1,17}}(?!\w|\.[0-9]))"
+    rf"(?:(?<![\w.])(?:(?:{_INTEGER}(?:\.[0-9]+)?|\.[0-9]+)[eE][{MINUS}+]?[0-9]{{1,17}}(?!\w|\.[0-9]))"
     rf"|(?<![0-9]\.){_INTEGER}{_POINT}%?"
     rf"|(?<![\w.]){_POINT}%?"
     rf"|{_INTEGER}%?)"
@@ -67,6 +67,6 @@ def find(text: str) -> list[Span]:
         while not (found := match(text, start)):
             start += 1  # at the digit itself the pattern always matches
         surface, end = found[0], found.end()
-        value = Decimal(surface) if surface.isdigit() else parse_value(surface)
+        value = Decimal(surface) if surface.isdigit() else value_of(surface)
         out.append(Span(found.start(), end, surface, value))
     return out

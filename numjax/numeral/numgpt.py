@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from numjax.numeral.surface import parse_value
+from numjax.numeral.surface import value_of
 from numjax.types import Span
 
 # The sign counts at the start of a word only; digits that follow a letter, a point or a digit are text.
@@ -17,4 +17,4 @@ _PATTERN = re.compile(
 
 def find(text: str) -> list[Span]:
     """The numerals of a text: "2300", "2,300", "23%" (0.23); a whole word each, with an optional sign."""
-    return [Span(m.start(), m.end(), m[0], parse_value(m[0])) for m in _PATTERN.finditer(text)]
+    return [Span(m.start(), m.end(), m[0], value_of(m[0])) for m in _PATTERN.finditer(text)]

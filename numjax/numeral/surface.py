@@ -15,14 +15,14 @@ from typing import NamedTuple
 
 from numjax.errors import UsageError
 
-MINUS = "-\u2212"
+MINUS = "-\u2212"  # first in a character class, where its hyphen is no range
 CURRENCY = "$€£¥₹₩₽¢"
 
 _SURFACE = re.compile(
-    rf"(?P<head>[+{MINUS}]?[{CURRENCY}]?|\([{CURRENCY}]?)"
+    rf"(?P<head>[{MINUS}+]?[{CURRENCY}]?|\([{CURRENCY}]?)"
     r"(?P<whole>[0-9]{1,3}(?:,[0-9]{3})+|[0-9]*)"
     r"(?:\.(?P<fraction>[0-9]+))?"
-    rf"(?P<exponent>(?:[eE][+{MINUS}]?[0-9]{{1,18}})?)"
+    rf"(?P<exponent>(?:[eE][{MINUS}+]?[0-9]{{1,18}})?)"
     r"(?P<percent>%?)"
     r"(?P<tail>\)?)"
 )
@@ -60,12 +60,12 @@ def take_apart(surface: str) -> Surface | None:
     return parts
 
 
-def parse_value(surface: str) -> Decimal:
-    """The exact value of one numeral as the rules write it: in digits with signs, commas, currency, accounting
-    parentheses, percent ("50%" is 0.50) or an exponent, or in English words.
+def value_of(surface: str) -> Decimal:
+    """The exact value of one numeral in digits, with signs, commas, currency, accounting parentheses, percent
+    ("50%" is 0.50) or an exponent.
 
     Raises:
-      UsageError: the text is anything else, or more than one numeral.
+      UsageError: the text is anything else.
     """
     parts = take_apart(surface)
     try:
@@ -73,13 +73,23 @@ def parse_value(surface: str) -> Decimal:
             return parts.value
     except ArithmeticError:
         raise UsageError(f"{_shown(surface)} is out of range: an exponent has at most 17 digits") from None
-    # Only here, so that who reads digits does not load the library of number words.
-    from numjax.numeral import words
-
-    spans = words.find(surface)
-    if len(spans) == 1 and spans[0].text == surface:
-        return spans[0].value
     raise UsageError(f"{_shown(surface)} is not a numeral: one number, in digits or in words, and nothing around it")
+
+
+def parse_value(surface: str) -> Decimal:
+    """The exact value of one numeral as any of the rules write it: as `value_of`, or in English words.
+
+    Raises:
+      UsageError: the text is anything else, or more than one numeral.
+    """
+    if surface.isascii() and surface[-1:].isalpha():
+        # Only here, so that who reads digits does not load the library of number words.
+        from numjax.numeral import words
+
+        spans = words.find(surface)
+        if len(spans) == 1 and spans[0].text == surface:
+            return spans[0].value
+    return value_of(surface)
 
 
 def _shown(surface: str) -> str:
