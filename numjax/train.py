@@ -139,13 +139,13 @@ class _Run:
             if step > first and (step % self.save_every == 0 or last):
                 recent, pending = self._read(recent, pending, step)
                 self._save(state, position)
-            if last:
-                break
             if self.signals.stop_at(step):
                 recent, pending = self._read(recent, pending, step)
                 self._save(state, position)
                 self.checkpoints.wait()
                 raise Preempted(f"stopped at step {step}, which is saved: run the same command to go on")
+            if last:
+                break
             batch, examples, tokens = next(batches)
             profiler.before(step, state)
             state, metrics = self.compiled.step(self.seed, state, shard.put(batch, self.compiled.mesh))

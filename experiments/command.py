@@ -1,0 +1,94 @@
+"""The command line that all experiments share."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import os
+import pathlib
+import signal
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NoReturn
+
+from numjax.errors import DataError, Diverged, Preempted, UsageError
+
+SCALES = ("smoke", "laptop", "paper")
+SEEDS = {"smoke": 2, "laptop": 3, "paper": 5}
+
+
+class Parser(argparse.ArgumentParser):
+    """Bad flags are a `UsageError`: one line, exit 2."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message}; --help names the options")
+
+
+def parser(description: str, out: str) -> Parser:
+    """--scale, --seeds, --out and --as_published.
+
+    Args:
+      out: the default folder; "{scale}" in it stands for the scale.
+    """
+    made = Parser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument("--scale", choices=SCALES, default="laptop", help="sizes; laptop by default")
+    made.add_argument("--seeds", type=int, default=0, help="how many; by default 3, at paper 5, at smoke 2")
+    made.add_argument("--out", default="", help=f"folder of runs and results; by default {out}")
+    made.add_argument("--as_published", action="store_true", help="with the defects of the paper's code")
+    made.set_defaults(default_out=out)
+    return made
+
+
+def parse(made: Parser, words: Sequence[str] | None) -> argparse.Namespace:
+    """The options; `seeds` becomes the list of them, `out` a path.
+
+    Raises:
+      UsageError: a bad option.
+    """
+    found = made.parse_args(words)
+    if found.seeds < 0:
+        raise UsageError(f"--seeds={found.seeds}: give how many seeds to run, 1 or more")
+    found.seeds = list(range(found.seeds or SEEDS[found.scale]))
+    found.out = pathlib.Path(found.out or found.default_out.format(scale=found.scale)).expanduser()
+    return found
+
+
+def only(words: str, tasks: Iterable[str], systems: Iterable[str]) -> Callable[[str, str], bool]:
+    """Whether --only names a (task, system): comma-separated tasks, systems, or task/system; empty is all.
+
+    Raises:
+      UsageError: an unknown name; the nearest ones are given.
+    """
+    tasks, systems = list(tasks), list(systems)
+    chosen: list[tuple[str | None, str | None]] = []
+    for word in filter(None, (part.strip() for part in words.split(","))):
+        task, slash, system = word.partition("/")
+        if not slash and task in systems:
+            task, system = "", task
+        for name, known in ((task, tasks), (system, systems)):
+            if name and name not in known:
+                near = difflib.get_close_matches(name, [*tasks, *systems], 3, 0.4) or [*tasks, *systems]
+                raise UsageError(f"--only={word}: {name!r} is unknown: did you mean {', '.join(near)}?")
+        chosen.append((task or None, system or None))
+    return lambda task, system: (
+        not chosen or any(t in (None, task) and s in (None, system) for t, s in chosen)
+    )  # fmt: skip
+
+
+def entry(main: Callable[[], Any]) -> None:
+    """Calls `main`; an error that a user can act on is one line and its exit code. SIGTERM exits 143."""
+
+    def stop(number: int, frame: Any) -> NoReturn:
+        del number, frame
+        raise Preempted("stopped; what is done is kept: run the same command to go on")
+
+    # While a run trains, the loop has its own handlers, which save first.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)
+    try:
+        main()
+    except (UsageError, DataError, Diverged, Preempted) as error:
+        print(f"numjax: {' '.join(str(error).split())}", file=sys.stderr, flush=True)
+        sys.stdout.flush()
+        # Background threads (checkpoints, prefetch) have nothing left to do: the error says what is kept.
+        os._exit(error.exit_code)

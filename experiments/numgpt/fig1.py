@@ -1,0 +1,138 @@
+"""Fig. 1: confidence in an answer to "How many grams are 2 eggs?", over answers from 1 to 14,000.
+
+    python -m experiments.numgpt.fig1
+
+A model that knows what numbers are is confident inside the right range, not outside, and smooth between. Takes
+the MME runs of Table 1 from the same folder, and trains them where they are missing. Beside the picture: the
+share of answers that each system judges rightly, and the total variation of its curve (2 for a curve that rises
+once from 0 to 1 and falls once; more is oscillation).
+"""
+
+from __future__ import annotations
+
+import math
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import numjax
+from experiments import command, plots, runs, tables
+from experiments.numgpt import settings
+from experiments.runs import Cell, Results
+
+QUESTION = "How many grams are 2 eggs?"
+# Two eggs of 35 to 70 g; wrong answers in training reach from a hundredth of the least to a hundred times the most.
+RIGHT = (70, 140)
+REACH = (1, 14_000)
+POINTS = 240
+
+
+class Curve(NamedTuple):
+    """A model's P(right) over the answers, its share of answers judged rightly, and its total variation."""
+
+    confidence: list[float]
+    accuracy: float
+    variation: float
+
+
+def answers(points: int = POINTS) -> list[int]:
+    """Different whole numbers, evenly spaced in their logarithm as far as whole numbers can be."""
+    low, high = map(math.log, REACH)
+    return sorted({round(math.exp(low + (high - low) * i / (points - 1))) for i in range(points)})
+
+
+def curve(folder: pathlib.Path, numbers: Sequence[int]) -> Curve:
+    """What the model of a workdir says of each answer."""
+    model = numjax.load(folder)
+    said = model.score([{"question": QUESTION, "answer": str(number)} for number in numbers])
+    confidence = np.asarray(said, np.float64)[:, 1]
+    truth = np.asarray([RIGHT[0] <= number <= RIGHT[1] for number in numbers])
+    variation = float(np.abs(np.diff(confidence)).sum())
+    return Curve(confidence.tolist(), float(np.mean((confidence > 0.5) == truth)), variation)
+
+
+def curves(
+    cells: Sequence[Cell], results: Results, out: pathlib.Path, numbers: Sequence[int]
+) -> dict[str, dict[int, Curve]]:
+    """System → seed → its curve, of the seeds that did not diverge."""
+    found: dict[str, dict[int, Curve]] = {}
+    for cell in cells:
+        done = results[cell.task, cell.system]
+        found[cell.system] = {
+            seed: curve(runs.workdir(cell, seed, out), numbers)
+            for seed, result in done.items()
+            if not result.diverged
+        }
+    return found
+
+
+def draw(path: pathlib.Path, numbers: Sequence[int], found: Mapping[str, Mapping[int, Curve]]) -> None:
+    """A line a system (its first seed; other seeds pale), the right range shaded."""
+    with plots.figure(path) as axes:
+        axes.axvspan(*RIGHT, color="#009E73", alpha=0.15, linewidth=0, label=f"right: {RIGHT[0]} to {RIGHT[1]}")
+        for i, (system, by_seed) in enumerate(found.items()):
+            for j, one in enumerate(by_seed.values()):
+                axes.plot(
+                    numbers, one.confidence, color=plots.COLOURS[i], linestyle=plots.STYLES[i],
+                    linewidth=1.6 if j == 0 else 0.8, alpha=1.0 if j == 0 else 0.3,
+                    label=settings.SYSTEMS[system] if j == 0 else None,
+                )  # fmt: skip
+        axes.set_xscale("log")
+        axes.set_xlabel(f"answer to “{QUESTION}”")
+        axes.set_ylabel("confidence that it is right")
+        axes.set_ylim(-0.02, 1.02)
+        axes.legend(fontsize="small", ncols=3, loc="lower center", bbox_to_anchor=(0.5, 1.0), frameon=False)
+
+
+def table(found: Mapping[str, Mapping[int, Curve]]) -> str:
+    """Markdown: how rightly and how smoothly each system judges."""
+    lines = ["| system | answers judged rightly (%) | total variation |", "| --- | ---: | ---: |"]
+    for system, by_seed in found.items():
+        numbers = [
+            _spread([100 * c.accuracy for c in by_seed.values()], 1),
+            _spread([c.variation for c in by_seed.values()], 2),
+        ]
+        lines.append(f"| {settings.SYSTEMS[system]} | {' | '.join(numbers)} |")
+    return "\n".join(lines) + "\n"
+
+
+def write(options, found: Mapping[str, Mapping[int, Curve]], numbers: Sequence[int], hardware: str) -> str:
+    """Writes fig1.{md,json,png}; returns the Markdown."""
+    draw(options.out / "fig1.png", numbers, found)
+    text = (
+        f"# Fig. 1: confidence in answers to “{QUESTION}”\n\n"
+        f"Scale `{options.scale}`, seeds {', '.join(map(str, options.seeds))}; {hardware}. {len(numbers)} answers "
+        f"from {numbers[0]:,} to {numbers[-1]:,}; {RIGHT[0]} to {RIGHT[1]} is right. A curve that rises once "
+        "and falls once has total variation 2.\n\n![confidence against the answer](fig1.png)\n\n" + table(found)
+    )
+    tables.write(options.out / "fig1.md", text)
+    written: dict[str, Any] = {"question": QUESTION, "right": RIGHT, "answers": list(numbers), "scale": options.scale}
+    written["curves"] = {s: {str(k): c._asdict() for k, c in by_seed.items()} for s, by_seed in found.items()}
+    runs.write_json(options.out / "fig1.json", written)
+    return text
+
+
+def _spread(values: Sequence[float], digits: int) -> str:
+    found = tables.spread(values)
+    if found is None:
+        return "diverged"
+    return f"{found[0]:.{digits}f}" + ("" if found[1] is None else f" ± {found[1]:.{digits}f}")
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """Runs what is missing, then writes fig1.{md,json,png}."""
+    parser = command.parser(__doc__ or "", settings.OUT)
+    parser.add_argument("--only", default="", help="systems, separated by commas")
+    options = command.parse(parser, words)
+    wanted = command.only(options.only, ["mme"], settings.SYSTEMS)
+    cells = [settings.cell(options, "mme", system) for system in settings.SYSTEMS if wanted("mme", system)]
+    results = runs.run(cells, options.seeds, options.out)
+    numbers = answers()
+    text = write(options, curves(cells, results, options.out, numbers), numbers, tables.machines(results))
+    settings.say_where(text, options, "fig1.md", "fig1.json", "fig1.png")
+
+
+if __name__ == "__main__":
+    command.entry(main)

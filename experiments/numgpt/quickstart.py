@@ -1,0 +1,49 @@
+"""NumGPT and a plain GPT on measurement estimation, in minutes on a CPU: a table and the picture of Fig. 1.
+
+    python -m experiments.numgpt.quickstart --out=runs/quickstart
+
+One seed, at the laptop scale of Table 1. Stop it and start it again: it goes on.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from experiments import command, runs, tables
+from experiments.numgpt import fig1, settings, table1
+from experiments.tables import Row
+from numjax import log
+
+SYSTEMS = ("gpt", "numgpt")
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """Trains, evaluates, draws, and says where everything is."""
+    parser = command.parser(__doc__ or "", "runs/quickstart")
+    parser.set_defaults(seeds=1)
+    options = command.parse(parser, words)
+    began = time.monotonic()
+    cells = [settings.cell(options, "mme", system) for system in SYSTEMS]
+    log.say("NumGPT against a plain GPT: does an answer fit a question such as “How many grams are 2 eggs?”")
+    results = runs.run(cells, options.seeds, options.out)
+    columns = [column for column in table1.COLUMNS if column.task == "mme"]
+    constant = {columns[0].title: table1.majority(cells[0])}
+    rows = [Row("MAJ", "majority", table1.published("majority"), constant)]
+    rows += [Row(settings.SYSTEMS[system], system, table1.published(system)) for system in SYSTEMS]
+    entries = tables.compare(results, rows, columns, settings.REFERENCE)
+    remarks = ["Accuracy in percent on test; the paper's models are 12 layers × 768 on 16,000 samples."]
+    title = "Measurement estimation: NumGPT and GPT"
+    text = settings.publish("table", title, remarks, {"": (entries, columns)}, results, options)
+    log.say("drawing Fig. 1")
+    numbers = fig1.answers()
+    found = fig1.curves(cells, results, options.out, numbers)
+    fig1.write(options, found, numbers, tables.machines(results))
+    settings.say_where(
+        text + "\n" + fig1.table(found), options, "table.md", "table.json", "fig1.png", "fig1.md", "fig1.json"
+    )
+    log.say(f"done in {log.duration(time.monotonic() - began)}")
+
+
+if __name__ == "__main__":
+    command.entry(main)

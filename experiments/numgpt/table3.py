@@ -1,0 +1,97 @@
+"""Table 3: writing the large answers of word problems: share of numbers, error of the logarithm, exponent.
+
+    python -m experiments.numgpt.table3
+
+NGR: share of outputs that are a number. LMAE: mean |log10 y − log10 ŷ| (eq. 13), E_Acc: share of right
+exponents (eq. 14), both over positive numbers; "LMAE, all" charges every other output with the error of
+answering 1, and "exact" is the share of answers that are equal, which the paper does not state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from experiments import command, plots, runs, tables
+from experiments.numgpt import settings
+from experiments.tables import Column, Published, Row
+
+TASK = "generation"
+PAPER_COLUMNS = (
+    Column("NGR", TASK, "NGR", 1.0, 3),
+    Column("LMAE", TASK, "LMAE", 1.0, 4),
+    Column("E_Acc", TASK, "E_Acc", 1.0, 4),
+)
+COLUMNS = (
+    *PAPER_COLUMNS,
+    Column("LMAE, all", TASK, "LMAE_penalised", 1.0, 4),
+    Column("exact", TASK, "exact", 1.0, 3),
+)
+SYSTEMS = ("gpt", "digits", "numgpt")
+PRETRAINED = ("gpt", "numgpt")
+PAPER = {
+    "gpt": ((1.0, 0.0), (0.0957, 0.0045), (0.9221, 0.0030)),
+    "numgpt": ((1.0, 0.0), (0.0312, 0.0044), (0.9749, 0.0188)),
+    "gpt-pretrained": ((1.0, 0.0), (0.0923, 0.0084), (0.9202, 0.0117)),
+    "numgpt-pretrained": ((1.0, 0.0), (0.0371, 0.0099), (0.9430, 0.0728)),
+}
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """Runs what is missing, then writes table3.{md,json,png}."""
+    parser = command.parser(__doc__ or "", settings.OUT)
+    parser.add_argument("--only", default="", help="systems, separated by commas")
+    parser.add_argument("--text", default="", help="folder of text: pre-train on it, then fine-tune, too")
+    options = command.parse(parser, words)
+    wanted = command.only(options.only, [TASK], SYSTEMS)
+
+    systems = [system for system in SYSTEMS if wanted(TASK, system)]
+    cells = [settings.cell(options, TASK, system) for system in systems]
+    if options.text:
+        for system in (s for s in PRETRAINED if s in systems):
+            cells.append(settings.cell(options, TASK, system, settings.pretraining(options, system, options.text)))
+    results = runs.run(cells, options.seeds, options.out)
+
+    rows = [Row(settings.SYSTEMS[s], s, published(s)) for s in SYSTEMS]
+    rows += [
+        Row(f"{settings.SYSTEMS[s]}, pre-trained", f"{s}-pretrained", published(f"{s}-pretrained"))
+        for s in PRETRAINED
+    ]
+    columns = list(COLUMNS)
+    entries = tables.compare(results, rows, columns, settings.REFERENCE)
+    remarks = ["Greedy decoding on test, at the epoch with the least validation loss; mean ± standard deviation."]
+    if not options.text:
+        remarks.append(
+            "Pre-trained then fine-tuned: not run (it needs --text=FOLDER); the paper's numbers stand alone."
+        )
+    title = "Table 3: writing the answers of word problems"
+    text = settings.publish("table3", title, remarks, {"": (entries, columns)}, results, options)
+    draw(options.out / "table3.png", entries)
+    settings.say_where(text, options, "table3.md", "table3.json", "table3.png")
+
+
+def published(system: str) -> dict[str, Published]:
+    """The paper's numbers of a system by column."""
+    return {c.title: Published(*pair) for c, pair in zip(PAPER_COLUMNS, PAPER.get(system, ()), strict=False)}
+
+
+def draw(path, entries) -> None:
+    """Points of LMAE by system on a logarithmic axis, the paper's beside them."""
+    mine = [e for e in entries if e["column"] == "LMAE" and (e["here"] or e["paper"])]
+    with plots.figure(path, width=6.5, height=3.5) as axes:
+        for name, which, shift in (("here", "here", -0.08), ("paper", "paper", 0.08)):
+            there = [(i, e[which]) for i, e in enumerate(mine) if e[which]]
+            style = 0 if which == "here" else 1
+            axes.errorbar(
+                [i + shift for i, _ in there],
+                [number["mean"] for _, number in there],
+                yerr=[number["std"] or 0.0 for _, number in there],
+                fmt=plots.MARKS[style], color=plots.COLOURS[style], capsize=3, label=name,
+            )  # fmt: skip
+        axes.set_yscale("log")
+        axes.set_xticks(range(len(mine)), [e["row"].replace(", pre", ",\npre") for e in mine])
+        axes.set_ylabel("LMAE on test (lower is better)")
+        axes.legend(frameon=False)
+
+
+if __name__ == "__main__":
+    command.entry(main)

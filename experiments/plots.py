@@ -1,0 +1,79 @@
+"""Figures without a screen: colours that colour-blind readers tell apart (Okabe and Ito), marks that differ too."""
+
+from __future__ import annotations
+
+import contextlib
+import pathlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+
+from numjax.errors import UsageError
+
+COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#000000")
+MARKS = ("o", "s", "^", "D", "v", "P", "X")
+STYLES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))
+
+
+@contextlib.contextmanager
+def figure(path: pathlib.Path, width: float = 8.0, height: float = 4.5) -> Iterator[Any]:
+    """The axes of a figure that is saved to `path` (PNG) at the end.
+
+    Raises:
+      UsageError: it cannot be written.
+    """
+    fig, axes = plt.subplots(figsize=(width, height), layout="constrained")
+    axes.spines[["top", "right"]].set_visible(False)
+    try:
+        yield axes
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # No creation date and no version: the same numbers make the same file.
+        fig.savefig(path, dpi=150, metadata={"Software": None})
+    except OSError as error:
+        raise UsageError(f"cannot write {path} ({error.strerror}): choose another --out") from error
+    finally:
+        plt.close(fig)
+
+
+def bars(
+    axes: Any,
+    groups: Sequence[str],
+    series: Mapping[str, Sequence[tuple[float, float | None] | None]],
+    published: Mapping[str, Sequence[float | None]],
+    label: str,
+) -> None:
+    """Bars with error bars, a group a task and a colour a system; the paper's numbers as short black lines.
+
+    Args:
+      series: system → (mean, standard deviation) by group, None where there is none.
+      published: system → the paper's mean by group.
+      label: of the y axis.
+    """
+    wide = 0.8 / max(1, len(series))
+    shown_paper = False
+    for i, (name, numbers) in enumerate(series.items()):
+        at = [g + (i - (len(series) - 1) / 2) * wide for g in range(len(groups))]
+        there = [(x, n) for x, n in zip(at, numbers, strict=True) if n is not None]
+        axes.bar(
+            [x for x, _ in there],
+            [mean for _, (mean, _) in there],
+            0.92 * wide,
+            yerr=[std or 0.0 for _, (_, std) in there],
+            capsize=2,
+            color=COLOURS[i % len(COLOURS)],
+            label=name,
+        )
+        for x, paper in zip(at, published.get(name, [None] * len(groups)), strict=True):
+            if paper is not None:
+                axes.plot(
+                    [x - wide / 2, x + wide / 2], [paper] * 2, color="black", linewidth=1.5,
+                    label=None if shown_paper else "paper",
+                )  # fmt: skip
+                shown_paper = True
+    axes.set_xticks(range(len(groups)), groups)
+    axes.set_ylabel(label)
+    axes.legend(fontsize="small", ncols=3, loc="lower center", bbox_to_anchor=(0.5, 1.0), frameon=False)

@@ -1,0 +1,306 @@
+"""Experiments: keyed and resumable runs, tables against the predictions on disk, statistics against scipy."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import math
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from experiments import command, runs, tables
+from experiments.numgpt import fig1, fig3, settings, table1, table2, table3
+from experiments.runs import Cell, Result
+from numjax.errors import Diverged, Preempted, UsageError
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+OPTIONS = SimpleNamespace(scale="smoke", as_published=False)
+TWO = ["--scale=smoke", "--only=mme/gpt,mme/numgpt", "--seeds=2"]
+
+
+def smoke(task: str = "mme", system: str = "numgpt", **changes) -> Cell:
+    return settings.cell(OPTIONS, task, system, changes=changes)
+
+
+def result(task: str, system: str, seed: int, diverged: str | None = None, **metrics: float) -> Result:
+    found = {"test": metrics} if metrics else {}
+    made_on = {"device": "cpu", "devices": 1, "cores": 2, "jax": "0"}
+    return Result(task, system, seed, "key", found, diverged, 1.0, made_on, "")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cache(tmp_path_factory):
+    """Datasets are built once for all tests here, in no one's own cache."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("NUMJAX_CACHE", str(tmp_path_factory.mktemp("data")))
+        yield
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("table1")
+    table1.main([*TWO, f"--out={folder}"])
+    return folder
+
+
+def test_table1_says_what_the_predictions_on_disk_say(out):
+    written = json.loads((out / "table1.json").read_text())
+    entries = {(e["row"], e["column"]): e for e in written["tables"]["table1"]}
+    for system in ("gpt", "numgpt"):
+        scores = []
+        for seed in (0, 1):
+            rows = runs.workdir(smoke(system=system), seed, out) / "predictions" / "mme.jsonl"
+            said = [json.loads(line) for line in rows.open()]
+            assert len(said) == settings.SMOKE_SIZE / 5
+            scores.append(100 * np.mean([row["prediction"] == row["reference"]["label"] for row in said]))
+        here = entries[settings.SYSTEMS[system], "MME"]["here"]
+        assert here["mean"] == pytest.approx(np.mean(scores)) and here["std"] == pytest.approx(np.std(scores, ddof=1))
+        labels = [row["reference"]["label"] for row in said]
+    majority = 100 * max(np.mean(labels), 1 - np.mean(labels))
+    assert entries["MAJ", "MME"]["here"]["mean"] == pytest.approx(majority)
+    assert entries["NumGPT", "MME"]["paper"] == {"mean": 97.16, "std": 0.55}
+    assert len(written["runs"]) == 4 and all(run["machine"]["jax"] for run in written["runs"])
+
+
+def test_table1_is_readable_and_drawn(out):
+    text = (out / "table1.md").read_text()
+    assert "| NumGPT | 97.16 ± 0.55 | " in text and "| system | MME paper | MME here | MME p |" in text
+    assert "not run" in text
+    assert (out / "table1.png").read_bytes().startswith(b"\x89PNG") and (out / "table1.png").stat().st_size > 10_000
+
+
+def test_what_is_done_is_not_done_again(out, monkeypatch):
+    before = json.loads((out / "table1.json").read_text())
+
+    def never(*args, **kwargs):
+        raise AssertionError("trained again")
+
+    monkeypatch.setattr(runs, "train", never)
+    monkeypatch.setattr(runs, "load_data", never)
+    table1.main([*TWO, f"--out={out}"])
+    assert json.loads((out / "table1.json").read_text()) == before
+
+
+@pytest.fixture
+def pretended(monkeypatch):
+    """Training that only notes what it is asked for; `outcome` may raise."""
+    asked: list[tuple[str, int]] = []
+    outcome: dict[int, Exception] = {}
+
+    def train(system, data, folder, seed, compiled=None, note=None):
+        asked.append((folder.parent.name.split("-")[0], seed))
+        assert "run " in note(10.0) and "all in " in note(10.0)
+        if seed in outcome:
+            raise outcome[seed]
+        return {"test": {"accuracy": 0.5 + seed / 10}}, "compiled"
+
+    monkeypatch.setattr(runs, "train", train)
+    monkeypatch.setattr(runs, "assemble", lambda config, place: None)
+    monkeypatch.setattr(runs, "load_data", lambda *args, **kwargs: None)
+    return SimpleNamespace(asked=asked, outcome=outcome)
+
+
+def test_only_what_is_missing_is_run_and_a_stop_keeps_the_rest(tmp_path, pretended):
+    cell = smoke()
+    pretended.outcome[1] = Preempted("stopped")
+    with pytest.raises(Preempted):
+        runs.run([cell], [0, 1, 2], tmp_path)
+    pretended.outcome.clear()
+    found = runs.run([cell], [0, 1, 2, 3], tmp_path)
+    assert pretended.asked == [("numgpt", 0), ("numgpt", 1), ("numgpt", 1), ("numgpt", 2), ("numgpt", 3)]
+    assert {seed: r.metrics["test"]["accuracy"] for seed, r in found["mme", "numgpt"].items()} == {
+        seed: 0.5 + seed / 10 for seed in range(4)
+    }
+
+
+def test_a_diverged_seed_is_reported_and_stops_nothing(tmp_path, pretended):
+    pretended.outcome[0] = Diverged("the loss is nan at step 3")
+    cell = smoke()
+    found = runs.run([cell], [0, 1], tmp_path)
+    assert found["mme", "numgpt"][0].diverged == "the loss is nan at step 3"
+    runs.run([cell], [0, 1], tmp_path)
+    assert pretended.asked == [("numgpt", 0), ("numgpt", 1)]
+    rows, columns = [tables.Row("NumGPT", "numgpt")], [table1.COLUMNS[0]]
+    text = tables.markdown(tables.compare(found, rows, columns, "numgpt"), columns, "NumGPT")
+    assert "| NumGPT | 60.00 (1 diverged: seed 0) |" in text
+
+
+def test_fine_tuning_runs_its_pretraining_first_and_once(tmp_path, pretended):
+    start = settings.pretraining(OPTIONS, "numgpt", str(tmp_path))
+    (runs.home(start, tmp_path) / "vocabulary").mkdir(parents=True)
+    cells = [settings.cell(OPTIONS, task, "numgpt", start) for task in ("mme", "gnc")]
+    runs.run(cells, [0, 1], tmp_path)
+    asked = [name for name, _ in pretended.asked]
+    assert len(asked) == 5 and pretended.asked[0] == ("numgpt", 0)
+    for cell in cells:
+        config = json.loads((runs.home(cell, tmp_path) / "config.json").read_text())
+        assert config["init_from"] == str(runs.workdir(start, 0, tmp_path))
+    pretended.outcome[0] = Diverged("the loss is nan")
+    (runs.workdir(start, 0, tmp_path) / runs.RESULT).unlink()
+    with pytest.raises(Diverged, match="pre-training numgpt diverged"):
+        runs.run(cells, [0, 1], tmp_path)
+
+
+def test_the_key_is_of_what_changes_results_and_of_nothing_else(tmp_path):
+    plain = runs.key(smoke())
+    assert re.fullmatch(r"[0-9a-f]{12}", plain)
+    different = [
+        smoke(embeds={"numeral": {"sigma": 5.0}}),
+        smoke(optim={"epochs": 2}),
+        smoke(task={"data_seed": 1}),
+        smoke(eval={"every": 2}),
+        smoke(system="gpt"),
+        smoke(task={"negatives": "hard"}),
+        smoke()._replace(start=settings.pretraining(OPTIONS, "numgpt", str(tmp_path))),
+        settings.cell(SimpleNamespace(scale="smoke", as_published=True), "mme", "numgpt"),
+    ]
+    assert len({plain, *map(runs.key, different)}) == len(different) + 1
+    for same in ({"log_every": 7}, {"data": {"threads": 9}}, {"checkpoint": {"keep": 5}}, {"decode": {"top_k": 3}}):
+        assert runs.key(smoke(**same)) == plain
+    writing = runs.key(smoke("generation"))
+    assert runs.key(smoke("generation", decode={"max_tokens": 5})) != writing
+
+
+def test_fig3_takes_the_default_width_from_table1():
+    assert runs.key(fig3.cell(OPTIONS, 0.5)) == runs.key(smoke())
+    cells = [fig3.cell(OPTIONS, sigma) for sigma in fig3.SIGMAS]
+    assert len({runs.key(cell) for cell in cells}) == len({cell.system for cell in cells}) == len(fig3.SIGMAS)
+
+
+def test_another_process_on_the_same_run_is_refused(tmp_path, pretended):
+    place = runs.home(smoke(), tmp_path)
+    place.mkdir(parents=True)
+    with open(place / ".lock", "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        with pytest.raises(UsageError, match="another process runs"):
+            runs.run([smoke()], [0], tmp_path)
+    assert not pretended.asked
+
+
+def test_sigterm_exits_143_and_the_next_call_goes_on(tmp_path, monkeypatch):
+    words = ["--scale=smoke", "--only=mme/numgpt", f"--out={tmp_path}"]
+    line = [sys.executable, "-m", "experiments.numgpt.table1", *words, "--seeds=500"]
+    process = subprocess.Popen(line, cwd=ROOT, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+    said = []
+    for text in process.stderr:
+        said.append(text)
+        if text.startswith("mme/numgpt seed 1: test "):
+            break
+    process.send_signal(signal.SIGTERM)
+    said += process.communicate(timeout=120)[1].splitlines()
+    assert process.returncode == 143, said
+    assert "run the same command to go on" in said[-1] and "Traceback" not in "".join(said)
+    done = sorted(int(path.parent.name[5:]) for path in tmp_path.glob("runs/mme/*/seed_*/result.json"))
+    assert done[:2] == [0, 1] and len(done) < 500
+    seeds = []
+    real = runs.train
+
+    def noted(system, data, folder, seed, *args, **kwargs):
+        seeds.append(seed)
+        return real(system, data, folder, seed, *args, **kwargs)
+
+    monkeypatch.setattr(runs, "train", noted)
+    table1.main([*words, f"--seeds={len(done) + 1}"])
+    assert seeds == [len(done)]
+
+
+@pytest.mark.parametrize(
+    ("table", "words", "message"),
+    [
+        (table1, ["--only=mma"], "did you mean mme"),
+        (table1, ["--only=mme/numgp"], "did you mean numgpt"),
+        (table1, ["--seeds=-1"], "1 or more"),
+        (table2, ["--sca=x"], "invalid choice"),
+        (fig3, ["--sigmas=0.5,x"], "numbers separated by commas"),
+        (fig3, ["--sigmas=0"], "above 0"),
+    ],
+)
+def test_bad_options_are_named(table, words, message):
+    with pytest.raises(UsageError, match=message):
+        table.main(["--scale=smoke", *words] if "--sca=x" not in words else words)
+
+
+def test_only_chooses_tasks_systems_and_pairs():
+    wanted = command.only("gnc,mme/gpt", ["mme", "gnc"], ["gpt", "numgpt"])
+    assert {(t, s) for t in ("mme", "gnc") for s in ("gpt", "numgpt") if wanted(t, s)} == {
+        ("gnc", "gpt"), ("gnc", "numgpt"), ("mme", "gpt"),
+    }  # fmt: skip
+    assert command.only("", ["mme"], ["gpt"])("mme", "gpt")
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_paired_t_test_is_that_of_scipy(seed):
+    rng = np.random.default_rng(seed)
+    count = int(rng.integers(2, 12))
+    mine = dict(enumerate(rng.normal(90, 3, count)))
+    theirs = dict(enumerate(rng.normal(80, 5, count)))
+    found = tables.paired(mine | {99: 1.0}, theirs | {77: 2.0})
+    wanted = stats.ttest_rel(list(theirs.values()), list(mine.values()))
+    assert found.n == count
+    assert found.t == pytest.approx(wanted.statistic) and found.p == pytest.approx(wanted.pvalue)
+
+
+def test_the_t_test_of_two_seeds_is_a_cauchy_tail():
+    # One degree of freedom: differences 1 and 3 give t = 2 and p = 1 − 2·atan(2)/π.
+    found = tables.paired({0: 0.0, 1: 0.0}, {0: 1.0, 1: 3.0})
+    assert found.t == pytest.approx(2.0) and found.p == pytest.approx(1 - 2 * math.atan(2) / math.pi)
+    assert tables.paired({0: 1.0}, {0: 2.0}) is None
+    assert tables.paired({0: 1.0, 1: 2.0}, {0: 1.0, 1: 2.0}).p == 1.0
+    always_less = tables.paired({0: 1.0, 1: 2.0}, {0: 0.5, 1: 1.5})
+    assert always_less.p == 0.0 and always_less.t == -math.inf
+
+
+def test_spread_is_the_sample_deviation():
+    assert tables.spread([1.0, 2.0, 4.0]) == pytest.approx((7 / 3, np.std([1, 2, 4], ddof=1)))
+    assert tables.spread([3.0]) == (3.0, None) and tables.spread([]) is None
+
+
+def test_accuracy_by_kind_and_significance_are_shown(tmp_path):
+    found = {
+        ("mwpas", system): {
+            seed: result("mwpas", system, seed, accuracy=base + seed / 100) for seed in range(3)
+        }
+        for system, base in (("numgpt", 0.8), ("gpt", 0.5))
+    }  # fmt: skip
+    found["mwpas", "gpt"][2] = result("mwpas", "gpt", 2, accuracy=0.53)
+    rows = [tables.Row(label, system, table1.published(system)) for system, label in settings.SYSTEMS.items()]
+    columns = [table1.COLUMNS[2]]
+    entries = tables.compare(found, rows, columns, "numgpt")
+    gpt = next(entry for entry in entries if entry["system"] == "gpt")
+    assert gpt["t_test"]["n"] == 3 and gpt["t_test"]["p"] < 0.01
+    text = tables.markdown(entries, columns, "NumGPT")
+    assert "| GPT, subwords | 49.85 ± 0.63 | 51.33 ± 1.53 | < 0.001 * |" in text
+    assert "| GPT + DICE | 49.17 ± 1.04 | – | – |" in text
+
+
+def test_fig1_answers_are_spread_evenly_in_logarithm():
+    numbers = fig1.answers()
+    assert numbers[0] == 1 and numbers[-1] == 14_000 and numbers == sorted(set(numbers))
+    steps = np.diff(np.log([n for n in numbers if n > 200]))
+    assert steps.max() < 2 * steps.min()
+    assert sum(fig1.RIGHT[0] <= n <= fig1.RIGHT[1] for n in numbers) > 10
+
+
+def test_the_paper_is_quoted_as_it_is():
+    assert table1.published("gpt-pretrained")["GNC"] == (93.84, 1.29)
+    assert "MWPAS hard" not in table1.published("numgpt")
+    assert table3.published("numgpt")["LMAE"] == (0.0312, 0.0044)
+    assert table2.PAPER["numgpt-pretrained"][1] == (56.47, 0.08)
+
+
+def test_an_unwritable_folder_is_said(tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(UsageError, match="choose another"):
+        tables.write(tmp_path / "file" / "table.md", "text")
+    with pytest.raises(UsageError, match="choose another"):
+        runs.write_json(tmp_path / "file" / "table.json", {})
+    assert not os.path.exists(tmp_path / "file" / "table.md")

@@ -1,0 +1,58 @@
+"""The quickstart, small: what `make quickstart` leaves, and that a second call trains nothing."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from experiments import runs
+from experiments.numgpt import fig1, quickstart
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("quickstart")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("NUMJAX_CACHE", str(folder / "data"))
+        quickstart.main(["--scale=smoke", f"--out={folder}"])
+        yield folder
+
+
+def test_it_leaves_a_table_and_a_picture(out):
+    entries = json.loads((out / "table.json").read_text())["tables"]["table"]
+    assert [entry["row"] for entry in entries] == ["MAJ", "GPT, subwords", "NumGPT"]
+    assert all(0 <= entry["here"]["mean"] <= 100 and entry["here"]["n"] == 1 for entry in entries)
+    assert (out / "table.md").read_text().count("\n| ") == 5
+    assert (out / "fig1.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_curves_are_probabilities_of_the_models_on_disk(out):
+    written = json.loads((out / "fig1.json").read_text())
+    assert set(written["curves"]) == {"gpt", "numgpt"} and written["answers"] == fig1.answers()
+    for by_seed in written["curves"].values():
+        (one,) = by_seed.values()
+        assert len(one["confidence"]) == len(written["answers"])
+        assert all(0 <= p <= 1 for p in one["confidence"])
+    folder = next((out / "runs" / "mme").glob("numgpt-*")) / "seed_0"
+    again = fig1.curve(folder, [80, 5000])
+    place = [written["answers"].index(n) for n in (min(written["answers"], key=lambda n: abs(n - 80)),)]
+    nearest = fig1.curve(folder, [written["answers"][place[0]]])
+    assert nearest.confidence[0] == pytest.approx(written["curves"]["numgpt"]["0"]["confidence"][place[0]], abs=1e-5)
+    assert len(again.confidence) == 2
+
+
+def test_a_second_call_only_writes_down(out, monkeypatch, capsys):
+    def never(*args, **kwargs):
+        raise AssertionError("trained again")
+
+    monkeypatch.setattr(runs, "train", never)
+    quickstart.main(["--scale=smoke", f"--out={out}"])
+    said = capsys.readouterr()
+    assert str(out) in said.out and "fig1.png" in said.out and "| NumGPT |" in said.out
+    assert "2 runs, 2 of them done" in said.err
+
+
+def test_finished_runs_keep_their_best_parameters_only(out):
+    for folder in (out / "runs" / "mme").glob("*/seed_0"):
+        assert any((folder / "best").iterdir()) and not (folder / "checkpoints").exists()
