@@ -169,7 +169,8 @@ def filtered(logits_BV: jax.Array, top_k: jax.Array, top_p: jax.Array) -> jax.Ar
     kept = jnp.where(top_k > 0, ranks < top_k, True)[None]
     mass = jax.nn.softmax(jnp.where(kept, descending, FORBIDDEN), axis=-1)
     before = jnp.cumsum(mass, axis=-1) - mass
-    kept = kept & ((before < top_p) | (ranks == 0))
+    # Rounding may bring the mass before the tail to 1: top_p = 1 still keeps all.
+    kept = kept & ((before < top_p) | (ranks == 0) | (top_p >= 1))
     least = jnp.min(jnp.where(kept, descending, jnp.inf), axis=-1, keepdims=True)
     return jnp.where(logits_BV >= least, logits_BV, FORBIDDEN)
 
