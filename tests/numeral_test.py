@@ -70,13 +70,64 @@ def test_numgpt_rules_know_the_three_kinds():
     ]  # fmt: skip
 
 
-def test_number_words():
-    text = "Twenty-five of two hundred and five, 7 more; the second came in three point five hours"
-    found = numeral.find(text, "words")
-    assert [(s.text, str(s.value)) for s in found] == [
+WORDS = {
+    "Twenty-five of two hundred and five, 7 more; the second came in three point five hours": [
         ("Twenty-five", "25"), ("two hundred and five", "205"), ("7", "7"), ("three point five", "3.5"),
-    ]  # fmt: skip
+    ],
+    "twenty\nfive, twenty\n\nfive": [("twenty\nfive", "25"), ("twenty", "20"), ("five", "5")],
+    "zero zero seven": [("zero zero seven", "7")],
+    "3 million -$1.5 billion two trillion 20-thousand": [
+        ("3 million", "3000000"), ("-$1.5 billion", "-1500000000"), ("two trillion", "2000000000000"),
+        ("20-thousand", "20000"),
+    ],
+    "2 million five hundred; nine point zero five million": [
+        ("2 million", "2000000"), ("five hundred", "500"), ("nine point zero five million", "9050000"),
+    ],
+    "five-ten six, seven nineteen eighty-four": [
+        ("five", "5"), ("ten", "10"), ("six", "6"), ("seven", "7"), ("nineteen", "19"), ("eighty-four", "84"),
+    ],
+    "5% million, (1,746) thousand": [
+        ("5%", "0.05"), ("million", "1000000"), ("(1,746)", "-1746"), ("thousand", "1000"),
+    ],
+    "someone, twenty-first, second, hundreds, half a dozen, \u017feven": [],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", WORDS)
+def test_number_words(text):
+    found = numeral.find(text, "words")
+    assert [(s.text, plain(s.value)) for s in found] == WORDS[text]
     assert all(text[s.start : s.end] == s.text for s in found)
+    for span in found:
+        assert parse_value(span.text) == span.value
+        assert format(span.value, style_of(span.text)) == span.text
+
+
+UNITS = "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen".split()
+UNITS += "sixteen seventeen eighteen nineteen".split()
+TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
+
+
+def _in_words(n: int) -> str:
+    for size, name in (
+        (10**12, "trillion"),
+        (10**9, "billion"),
+        (10**6, "million"),
+        (1000, "thousand"),
+        (100, "hundred"),
+    ):
+        if n >= size:
+            return f"{_in_words(n // size)} {name}" + (f" {_in_words(n % size)}" if n % size else "")
+    return UNITS[n] if n < 20 else TENS[n // 10 - 2] + (f"-{UNITS[n % 10]}" if n % 10 else "")
+
+
+@settings(deadline=None)
+@given(st.integers(0, 10**12 - 1), st.integers(1, 999))
+def test_a_number_in_words_is_found_with_its_value(n, trillions):
+    for number in (n, trillions * 10**12):
+        words = _in_words(number)
+        (span,) = numeral.find(f"see {words} of them", "words")
+        assert span.text == words and span.value == number
 
 
 def test_unknown_rules_are_named():

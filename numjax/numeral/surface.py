@@ -82,7 +82,7 @@ def parse_value(surface: str) -> Decimal:
     Raises:
       UsageError: the text is anything else, or more than one numeral.
     """
-    if surface.isascii() and surface[-1:].isalpha():
+    if surface[-1:].isalpha():
         # Only here, so that who reads digits does not load the library of number words.
         from numjax.numeral import words
 

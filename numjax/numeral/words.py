@@ -1,48 +1,122 @@
-"""The default rules and English number words ("twenty-five", "two hundred and five"), read by text2num."""
+"""The default rules and English cardinal numbers in words, read by text2num.
+
+| text | numerals | why |
+|---|---|---|
+| `twenty-five` `Two hundred and five` | 25, 205 | hyphens, blanks and "and" join, commas and points do not |
+| `twenty` and `five` over a line's end; over an empty line | 25; 20, 5 | text may be wrapped; paragraphs are apart |
+| `three point one four` `zero zero seven` | 3.14, 7 | places are kept |
+| `3 million` `-$1.5 billion` `two trillion` | 3000000, … | scale words multiply the number before them |
+| `2 million five hundred` | 2000000, 500 | a number in digits takes scale words only |
+| `five-ten` `six, seven` `nineteen eighty-four` | 5, 10; 6, 7; 19, 84 | several numbers |
+| `a hundred` `million` | 100, 1000000 | a scale word alone is once itself; "a" is not part of it |
+| `minus five` `five percent` | 5 | only marks (`-`, `%`) change a value, words do not |
+| `second` `twenty-first` `hundreds` `half` `dozen` | none | ordinals, plurals, fractions and sets are words |
+| `one` | 1 | the pronoun too: words alone do not tell them apart |
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
+from typing import NamedTuple
 
 import text_to_num
 
 from numjax.numeral import default
+from numjax.numeral.surface import shift
 from numjax.types import Span
 
-_TOKEN = re.compile(r"[A-Za-z]+(?:[-'][A-Za-z]+)*|\s+|.", re.DOTALL)
+# Powers of ten. The library stops at a billion, and multiplies neither decimals nor numbers in digits.
+SCALES = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12, "quadrillion": 15}
+_UNKNOWN = ("trillion", "quadrillion")
+
+_UNITS = (
+    "zero nought one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen"
+)
+_TENS = "seventeen eighteen nineteen twenty thirty forty fourty fifty sixty seventy eighty ninety"
+# Ordinals are read to be left out: "twenty-first" holds no 20.
+_ORDINALS = (
+    "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth fourteenth "
+    "fifteenth sixteenth seventeenth eighteenth nineteenth twentieth thirtieth fortieth fiftieth sixtieth "
+    "seventieth eightieth ninetieth hundredth thousandth millionth billionth"
+)
+_WORD = "|".join(f"{_UNITS} {_TENS} {' '.join(SCALES)} {_ORDINALS}".split())
+_BETWEEN = r"(?:[ \t\u00a0]*\n[ \t\u00a0]*|[ \t\u00a0]+|[ \t\u00a0]?-[ \t\u00a0]?)"
+_INITIAL = "".join(sorted({word[0] for word in _WORD.split("|")}))
+# A run is bounded, so that a text of nothing but number words stays linear.
+_RUN = re.compile(
+    rf"\b(?=[{_INITIAL}{_INITIAL.upper()}])(?i:(?:{_WORD})\b(?:{_BETWEEN}(?:{_WORD}|and|point)\b){{0,60}})"
+)
+_TOKEN = re.compile(r"[^\s-]+|-")
 
 
-class _Word:
-    """A token as text2num wants it."""
+class _Token(NamedTuple):
+    """A word or a hyphen, as text2num wants it."""
 
-    __slots__ = ("_text",)
-
-    def __init__(self, text: str):
-        self._text = text
+    start: int
+    end: int
+    word: str
 
     def text(self) -> str:
-        return self._text
+        return self.word
 
     def nt_separated(self, previous: object) -> bool:
         return False
 
     def not_a_number_part(self) -> bool:
-        # Digits are the default rules' business, alone.
-        return not (self._text.isspace() or self._text[0].isalpha() or self._text in ".,")
+        return False
 
 
 def find(text: str) -> list[Span]:
-    """Numerals in digits and cardinal numbers in words, in order; ordinals ("second") stay text."""
-    found = list(_TOKEN.finditer(text))
-    tokens = [_Word(m[0]) for m in found]
-    written = default.find(text)
-    taken = [(span.start, span.end) for span in written]
-    for occurrence in text_to_num.find_numbers(tokens, "en", 0.0):
-        start, end = found[occurrence.start].start(), found[occurrence.end - 1].end()
-        surface = text[start:end]
-        if occurrence.is_ordinal or not surface[0].isalpha() or any(s < end and start < e for s, e in taken):
-            continue
-        # The library spells the value with digits: a float would not be exact.
-        written.append(Span(start, end, surface, Decimal(occurrence.text)))
-    return sorted(written)
+    """Numerals in digits and cardinal numbers in words, in order; see the table above."""
+    spans = default.find(text)
+    in_digits = {span.end: i for i, span in enumerate(spans)}
+    for run in _RUN.finditer(text):
+        start = run.start()
+        tokens = [_Token(start + m.start(), start + m.end(), m[0]) for m in _TOKEN.finditer(run[0].lower())]
+        # "3 million": the run goes on with a number in digits, one blank or hyphen before it.
+        before = in_digits.get(start - 1)
+        if before is not None and tokens[0].word in SCALES and text[start - 1] in " \t\u00a0-":
+            written = spans[before]
+            if written.text[-1].isdigit():
+                at, value = _scaled(tokens, 0, written.value)
+                spans[before] = _span(text, written.start, tokens[at - 1].end, value)
+                tokens = tokens[at:]
+        spans += [_span(text, first, last, value) for first, last, value in _numbers(tokens)]
+    return sorted(spans)
+
+
+def _span(text: str, start: int, end: int, value: Decimal) -> Span:
+    return Span(start, end, text[start:end], value)
+
+
+def _numbers(tokens: Sequence[_Token]) -> Iterator[tuple[int, int, Decimal]]:
+    """(start, end, value) of the cardinal numbers of a run."""
+    at = 0
+    while at < len(tokens):
+        found = text_to_num.find_numbers(tokens[at:], "en", 0.0)
+        begin = at + found[0].start if found else len(tokens)
+        alone = next((i for i in range(at, begin) if tokens[i].word in _UNKNOWN), None)
+        if alone is not None:
+            begin, at, value = alone, alone, Decimal(1)
+        elif found:
+            at += found[0].end
+            if found[0].is_ordinal:
+                continue
+            # The library spells the value with digits: its float would not be exact.
+            value = Decimal(found[0].text)
+        else:
+            return
+        at, value = _scaled(tokens, at, value)
+        yield tokens[begin].start, tokens[at - 1].end, value
+
+
+def _scaled(tokens: Sequence[_Token], at: int, value: Decimal) -> tuple[int, Decimal]:
+    """The value times the scale words from `at` on, and where they end."""
+    while at < len(tokens):
+        word = at + (tokens[at].word == "-")
+        if word >= len(tokens) or tokens[word].word not in SCALES:
+            break
+        at, value = word + 1, shift(value, SCALES[tokens[word].word])
+    return at, value
