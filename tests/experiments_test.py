@@ -27,7 +27,7 @@ OPTIONS = SimpleNamespace(scale="smoke", as_published=False)
 TWO = ["--scale=smoke", "--only=mme/gpt,mme/numgpt", "--seeds=2"]
 
 
-def smoke(task: str = "mme", system: str = "numgpt", **changes) -> Cell:
+def smoke(changes=None, task: str = "mme", system: str = "numgpt") -> Cell:
     return settings.cell(OPTIONS, task, system, changes=changes)
 
 
@@ -154,20 +154,20 @@ def test_the_key_is_of_what_changes_results_and_of_nothing_else(tmp_path):
     plain = runs.key(smoke())
     assert re.fullmatch(r"[0-9a-f]{12}", plain)
     different = [
-        smoke(embeds={"numeral": {"sigma": 5.0}}),
-        smoke(optim={"epochs": 2}),
-        smoke(task={"data_seed": 1}),
-        smoke(eval={"every": 2}),
+        smoke({"embeds": {"numeral": {"sigma": 5.0}}}),
+        smoke({"optim": {"epochs": 2}}),
+        smoke({"task": {"data_seed": 1}}),
+        smoke({"eval": {"every": 2}}),
         smoke(system="gpt"),
-        smoke(task={"negatives": "hard"}),
+        smoke({"task": {"negatives": "hard"}}),
         smoke()._replace(start=settings.pretraining(OPTIONS, "numgpt", str(tmp_path))),
         settings.cell(SimpleNamespace(scale="smoke", as_published=True), "mme", "numgpt"),
     ]
     assert len({plain, *map(runs.key, different)}) == len(different) + 1
     for same in ({"log_every": 7}, {"data": {"threads": 9}}, {"checkpoint": {"keep": 5}}, {"decode": {"top_k": 3}}):
-        assert runs.key(smoke(**same)) == plain
-    writing = runs.key(smoke("generation"))
-    assert runs.key(smoke("generation", decode={"max_tokens": 5})) != writing
+        assert runs.key(smoke(same)) == plain
+    writing = runs.key(smoke(task="generation"))
+    assert runs.key(smoke({"decode": {"max_tokens": 5}}, "generation")) != writing
 
 
 def test_fig3_takes_the_default_width_from_table1():
