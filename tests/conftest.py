@@ -6,6 +6,7 @@ import os
 import pathlib
 import sys
 import tempfile
+import zlib
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
@@ -15,6 +16,7 @@ os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", os.path.join(tempfile.gettemp
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 
+import numpy as np
 import pytest
 from absl import flags
 
@@ -34,3 +36,11 @@ def real_data():
         return base / name
 
     return find
+
+
+@pytest.fixture
+def rng(request) -> np.random.Generator:
+    """Random numbers of a test's own; NUMJAX_TEST_SEED draws others than the ones of every day."""
+    return np.random.default_rng(
+        [int(os.environ.get("NUMJAX_TEST_SEED", "0")), zlib.crc32(request.node.name.encode())]
+    )

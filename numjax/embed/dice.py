@@ -55,12 +55,16 @@ def seeded_angle(numerals: Numeral, seed: int):
     def word(x):
         return x.astype(xp.int32).astype(xp.uint32)
 
-    mixed = (word(numerals.exponent) * np.uint32(0x9E3779B1)) ^ word(numerals.sign) ^ np.uint32(seed & 0xFFFFFFFF)
+    # The sign has a bit of its own: a negated exponent must not look like a negated number.
+    mixed = (word(numerals.exponent) * np.uint32(0x9E3779B1)) ^ np.uint32(seed & 0xFFFFFFFF)
+    mixed = mixed ^ (word(numerals.sign < 0) * np.uint32(0x7FEB352D))
     for place in range(numerals.digits.shape[-1]):
         mixed = (mixed ^ word(numerals.digits[..., place])) * np.uint32(0x01000193)
         mixed = mixed ^ (mixed >> np.uint32(15))
-    mixed = (mixed * np.uint32(0x85EBCA6B)) ^ (mixed >> np.uint32(13))
-    return np.pi * (mixed.astype(xp.float32) / 2.0**31 - 1.0)
+    mixed = (mixed ^ (mixed >> np.uint32(16))) * np.uint32(0x85EBCA6B)
+    mixed = (mixed ^ (mixed >> np.uint32(13))) * np.uint32(0xC2B2AE35)
+    # The upper 24 bits, which float32 holds exactly: the angle stays below π.
+    return np.pi * ((mixed >> np.uint32(8)).astype(xp.float32) / 2.0**23 - 1.0)
 
 
 def rotation(dim: int, columns: int, seed: int) -> np.ndarray:

@@ -52,13 +52,13 @@ def from_rounded(mantissa: jax.Array, exponent: jax.Array, digits: int, keep: in
     """The number mantissa · 10^exponent, rounded half-even to `keep` ≤ 9 significant digits, canonical.
 
     A mantissa of 10 or more carries into the exponent and one below 1 borrows from it, so that digit 0 is
-    never zero. Digits are integers held as float32, as in `from_raw`, so both fill one carry of a loop.
+    never zero; one below 1e-9 is zero. Digits are integers held as float32, as in `from_raw`, so both fill one carry of a loop.
     """
     if not 1 <= keep <= min(digits, 9):
         raise ValueError(f"keep must be between 1 and {min(digits, 9)}, not {keep}")
     size = jnp.abs(mantissa.astype(jnp.float32))
     # Shift by comparing with powers of ten, which are exact enough here, never by log10.
-    powers = jnp.asarray([10.0**k for k in range(-9, 10)], jnp.float32)
+    powers = jnp.asarray([10.0**k for k in range(-9, 39)], jnp.float32)
     shift = jnp.sum(size[..., None] >= powers, axis=-1).astype(jnp.int32) - 10
     is_zero = shift < -9
     shift = jnp.where(is_zero, 0, shift)
