@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import decimal
-import json
 import re
-import subprocess
-import sys
 from decimal import Decimal
 from fractions import Fraction
 
@@ -322,25 +319,3 @@ def test_shift_and_plain_keep_all_digits():
     long = Decimal("1." + "7" * 200)
     assert shift(long, 3) == Decimal("1777." + "7" * 197)
     assert plain(Decimal("12.50")) == "12.50" and "E" in plain(Decimal(10) ** 41) and Decimal(plain(long)) == long
-
-
-def _tool(data: bytes, *words: str) -> subprocess.CompletedProcess:
-    return subprocess.run([sys.executable, "-m", "numjax.tools.numerals", *words], input=data, capture_output=True)
-
-
-def test_the_tool_answers_every_line():
-    done = _tool(b"Up 12.5% to $(1,746)\n\n\xff\xfe 7\n" + b"9" * 10_000 + b"\nno number")
-    assert done.returncode == 0, done.stderr
-    rows = [json.loads(line) for line in done.stdout.decode().splitlines()]
-    assert [[(s["text"], s["value"]) for s in row] for row in rows[:3]] == [
-        [("12.5%", "0.125"), ("(1,746)", "-1746")], [], [("7", "7")],
-    ]  # fmt: skip
-    assert len(rows) == 5 and rows[4] == []
-    assert rows[3][0]["value"].startswith("9.99") and Decimal(rows[3][0]["value"]) == Decimal("9" * 10_000)
-
-
-def test_the_tool_needs_known_rules_and_no_jax():
-    done = _tool(b"", "--rules=nmgpt")
-    assert done.returncode == 2 and done.stderr.decode().count("\n") == 1
-    code = "import sys, numjax.tools.numerals; sys.exit('jax' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code]).returncode == 0

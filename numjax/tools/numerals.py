@@ -1,7 +1,8 @@
 """python -m numjax.tools.numerals [--rules=default|numgpt|words]: the numerals of each line of standard input.
 
-Text lines in, a JSON list of {"start", "end", "text", "value"} a line out. Positions count characters; `value`
-is a decimal string, scientific beyond 40 digits. Bytes that are not UTF-8 are read as U+FFFD.
+Text lines in, a JSON list of {"start", "end", "text", "value"} a line out. Positions count characters of the
+line; `value` is a decimal string, scientific beyond 40 digits. Lines end at "\\n" or "\\r\\n"; bytes that are not
+UTF-8 are read as U+FFFD. What has arrived is answered at once, so the tool also serves as a co-process.
 """
 
 from __future__ import annotations
@@ -10,12 +11,15 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import BinaryIO, NoReturn
 
 from numjax import numeral
 from numjax.errors import UsageError
-from numjax.numeral.exact import plain
+from numjax.numeral.surface import plain
 from numjax.types import Span
+
+BLOCK = 1 << 18  # bytes read at once
 
 
 def line_of(spans: Iterable[Span]) -> str:
@@ -25,46 +29,59 @@ def line_of(spans: Iterable[Span]) -> str:
 
 def _span(span: Span) -> str:
     start, end, text, value = span
-    if text.isascii() and text.isdigit() and len(text) <= 40:
+    if text.isdigit() and text.isascii() and len(text) <= 40:
         # Digits need no escaping, and their value no arithmetic.
         return f'{{"start": {start}, "end": {end}, "text": "{text}", "value": "{text.lstrip("0") or "0"}"}}'
     return json.dumps({"start": start, "end": end, "text": text, "value": plain(value)}, ensure_ascii=False)
 
 
-def lines(source: Iterable[bytes], rules: str) -> Iterator[str]:
-    """Output lines for input lines."""
-    find = numeral.finder(rules)
-    for raw in source:
-        text = raw.decode("utf-8", errors="replace").rstrip("\r\n")
-        yield line_of(find(text))
+def answer(block: bytes, find: Callable[[str], list[Span]]) -> bytes:
+    """Output for whole lines of input, each with or without its end."""
+    text = block.decode("utf-8", errors="replace")
+    lines = text.removesuffix("\n").split("\n")
+    out = [line_of(find(line.removesuffix("\r"))) for line in lines]
+    return ("\n".join(out) + "\n").encode()
+
+
+def blocks(source: BinaryIO) -> Iterator[bytes]:
+    """The input in blocks of whole lines, as soon as they are there."""
+    rest: list[bytes] = []
+    # read1 exists on every buffered reader: it waits for some bytes, not for all.
+    while read := source.read1(BLOCK):  # type: ignore[attr-defined]
+        cut = read.rfind(b"\n") + 1
+        if cut:
+            yield b"".join(rest) + read[:cut]
+            rest = []
+        if cut < len(read):
+            rest.append(read[cut:])
+    if rest:
+        yield b"".join(rest)
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(message)
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Reads standard input to its end; 0, or 2 for bad usage."""
-    parser = argparse.ArgumentParser(prog="numjax.tools.numerals", description=__doc__.splitlines()[0])
-    parser.add_argument("--rules", default="default", help=f"one of {', '.join(numeral.names())}")
-    rules = parser.parse_args(argv).rules
+    """Reads standard input to its end; 0, or 2 for bad usage, or 130 when interrupted."""
+    parser = _Parser(prog="python -m numjax.tools.numerals", description=(__doc__ or "").partition(": ")[2])
+    parser.add_argument("--rules", default="default", help=f"one of {', '.join(numeral.names())} (default: default)")
     try:
-        numeral.finder(rules)
+        find = numeral.finder(parser.parse_args(argv).rules)
     except UsageError as error:
         print(f"numerals: {error}", file=sys.stderr)
         return 2
+    out = sys.stdout.buffer
     try:
-        write = sys.stdout.buffer.write
-        waiting, size = [], 0
-        for line in lines(sys.stdin.buffer, rules):
-            waiting.append(line)
-            size += len(line)
-            # A terminal or a pipe in use wants its answers now; bulk input wants few writes.
-            if size > 1 << 16 or sys.stdin.isatty():
-                write(("\n".join(waiting) + "\n").encode("utf-8", errors="replace"))
-                waiting, size = [], 0
-        if waiting:
-            write(("\n".join(waiting) + "\n").encode("utf-8", errors="replace"))
-        sys.stdout.flush()
+        for block in blocks(sys.stdin.buffer):
+            out.write(answer(block, find))
+            out.flush()
     except BrokenPipeError:
         # The reader has what it wanted; keep Python from complaining when it closes stdout.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except KeyboardInterrupt:
+        return 130
     return 0
 
 
