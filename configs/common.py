@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Collection, Mapping
+from typing import Any
 
 from ml_collections import ConfigDict
 
-Change = Callable[[ConfigDict], None]
+Change = Callable[[Any], None]  # ConfigDict's attributes are not known to type checkers
 
 
 def base() -> ConfigDict:
@@ -78,7 +79,7 @@ def base() -> ConfigDict:
 
 def compose(
     argument: str | None,
-    config: ConfigDict,
+    config: Any,
     *,
     tasks: Mapping[str, Change],
     scales: Mapping[str, Change],
@@ -136,13 +137,13 @@ def block(**kwargs) -> ConfigDict:
     return ConfigDict(kwargs)
 
 
-def set_classifier(config: ConfigDict, num_classes: int) -> None:
+def set_classifier(config: Any, num_classes: int) -> None:
     """One label a text, its cross-entropy the loss."""
     config.heads = block(label=dict(name="classify", num_classes=num_classes, pool="end"))
     config.objectives = block(label=dict(name="nll", head="label", label="label", average="scored", weight=1.0))
 
 
-def set_language_model(config: ConfigDict, head: str, **options) -> None:
+def set_language_model(config: Any, head: str, **options) -> None:
     """The next position, from `head` ("token" or "mixture")."""
     config.heads = block(next=dict(name=head) | options)
     config.objectives = block(

@@ -12,6 +12,8 @@ density=printed|scaled|learned; as_published.
 
 from __future__ import annotations
 
+from typing import Any
+
 from ml_collections import ConfigDict
 
 from configs import common
@@ -35,7 +37,7 @@ def get_config(argument: str | None = None) -> ConfigDict:
     )
 
 
-def numgpt(config: ConfigDict) -> None:
+def numgpt(config: Any) -> None:
     """One position a numeral, its prototype embedding fused in, a mixture head where text is predicted."""
     config.scheme = common.block(
         name="replace", rules="default", vocab=dict(name="sentencepiece", size=2000, split_digits=True)
@@ -51,7 +53,7 @@ def numgpt(config: ConfigDict) -> None:
 def plain(scheme: str):
     """A GPT that reads numbers as text: subwords or digits."""
 
-    def change(config: ConfigDict) -> None:
+    def change(config: Any) -> None:
         config.scheme = common.block(
             name=scheme, rules="default", vocab=dict(name="sentencepiece", size=2000, split_digits=False)
         )
@@ -65,7 +67,7 @@ def plain(scheme: str):
 def dice(form: str):
     """DICE in the place of the prototype embedding; about 2% of the numbers lie outside its range."""
 
-    def change(config: ConfigDict) -> None:
+    def change(config: Any) -> None:
         numgpt(config)
         config.embeds.numeral = common.block(
             name="dice",
@@ -84,7 +86,7 @@ def dice(form: str):
 def density(name: str):
     """How the mantissa's density is scaled."""
 
-    def change(config: ConfigDict) -> None:
+    def change(config: Any) -> None:
         if "density" not in config.heads.get("next", {}):
             raise ValueError("density= belongs to a mixture head: use it with task=generation or task=text")
         config.heads.next.density = name
@@ -95,27 +97,27 @@ def density(name: str):
 def statement(dataset: str, **options):
     """True or false, from a question with an answer or a sentence."""
 
-    def change(config: ConfigDict) -> None:
+    def change(config: Any) -> None:
         config.task = common.block(name="statement", dataset=dataset, **options)
         common.set_classifier(config, 2)
 
     return change
 
 
-def generation(config: ConfigDict) -> None:
+def generation(config: Any) -> None:
     """Writes the answer of a word problem."""
     config.task = common.block(name="generation")
     common.set_language_model(config, "mixture", **MIXTURE)
 
 
-def magnitude(config: ConfigDict) -> None:
+def magnitude(config: Any) -> None:
     """The number of digits of a masked numeral (Numeracy-600K, or its stand-in)."""
     config.task = common.block(name="magnitude", variant="titles", path="", size=20_000, num_classes=8)
     common.set_classifier(config, 8)
     config.optim.epochs = 5
 
 
-def text(config: ConfigDict) -> None:
+def text(config: Any) -> None:
     """Pre-training on a folder of text."""
     config.task = common.block(name="language_model", path="")
     common.set_language_model(config, "mixture", **MIXTURE)
@@ -125,7 +127,7 @@ def text(config: ConfigDict) -> None:
     config.optim.epochs = 1
 
 
-def smoke(config: ConfigDict) -> None:
+def smoke(config: Any) -> None:
     """Seconds: for tests."""
     config.backbone.update(width=32, layers=2, heads=2, max_length=128)
     config.data.update(length=112, train_size=64)
@@ -135,7 +137,7 @@ def smoke(config: ConfigDict) -> None:
     config.eval.update(batch_size=32, examples=64)
 
 
-def laptop(config: ConfigDict) -> None:
+def laptop(config: Any) -> None:
     """Minutes on two cores: 2 layers × 128, 8,000 training examples."""
     config.backbone.update(width=128, layers=2, heads=4, max_length=160)
     config.data.train_size = 8000
@@ -144,7 +146,7 @@ def laptop(config: ConfigDict) -> None:
         config.optim.epochs = 20
 
 
-def paper(config: ConfigDict) -> None:
+def paper(config: Any) -> None:
     """12 layers × 768, batch 96, 6.25e-5, 50 epochs (5 for magnitudes, 1 for text); one GPU."""
     config.backbone.update(width=768, layers=12, heads=12, max_length=512, dtype="bfloat16")
     config.data.length = 480 if config.task.name == "language_model" else 128
@@ -155,7 +157,7 @@ def paper(config: ConfigDict) -> None:
     config.scheme.vocab.size = 8000
 
 
-def as_published(config: ConfigDict) -> None:
+def as_published(config: Any) -> None:
     """The authors' code: its numeral rules, raw feedback, losses averaged over padding, pooling of the last
     padded position."""
     config.scheme.rules = "numgpt"

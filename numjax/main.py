@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import NoReturn
 
 from absl import app, flags
 from ml_collections import config_flags
@@ -36,8 +37,8 @@ def main(argv: list[str]) -> None:
     from numjax import runs  # imports jax: not before the flags are known to be good
 
     runs.set_up(_CONFIG.value, distributed=_DISTRIBUTED.value)
-    options = dict(strict=_STRICT.value, input=_INPUT.value, prompts=_PROMPT.value)
-    runs.run(_CONFIG.value, _WORKDIR.value, _MODE.value, **options)
+    more = {"strict": bool(_STRICT.value), "input": _INPUT.value, "prompts": _PROMPT.value or ()}
+    runs.run(_CONFIG.value, _WORKDIR.value, str(_MODE.value), **more)
 
 
 def _parse(argv: list[str]) -> list[str]:
@@ -54,7 +55,7 @@ def _run(argv: list[str]) -> None:
         _leave(error)
 
 
-def _leave(error) -> None:
+def _leave(error) -> NoReturn:
     print(f"numjax: {' '.join(str(error).split())}", file=sys.stderr, flush=True)
     # Background threads (checkpoints, prefetch) have nothing left to do: the error says what is kept.
     sys.stdout.flush()

@@ -51,6 +51,11 @@ def make_mesh(data: int = -1, fsdp: int = 1, tensor: int = 1, devices: Sequence[
     return jax.make_mesh(tuple(sizes.values()), AXES, axis_types=(AxisType.Auto,) * len(AXES), devices=devices)
 
 
+def mesh_of(config: Any) -> Mesh:
+    """The mesh of a config's `mesh` block."""
+    return make_mesh(config.mesh.data, config.mesh.fsdp, config.mesh.tensor)
+
+
 def batch_sharding(mesh: Mesh) -> NamedSharding:
     """Rows over the data and fsdp axes."""
     return NamedSharding(mesh, PartitionSpec(("data", "fsdp")))

@@ -16,7 +16,7 @@ from numjax.errors import UsageError
 from numjax.model import Model
 from numjax.pipeline import source
 from numjax.text import vocab as vocabularies
-from numjax.types import Batch, Grammar, Numeral, Scheme, Task
+from numjax.types import Grammar, Numeral, Scheme, Task
 
 VOCABULARY = "vocabulary"
 
@@ -127,18 +127,6 @@ def make_objectives(config: Any, model: Model, grammar: Grammar) -> tuple[dict[s
     if not objectives:
         raise UsageError("the config names no objectives")
     return objectives, weights
-
-
-def example_batch(system: System, rows: int, length: int) -> Batch:
-    """An all-padding batch for shapes: what initialisation and `--mode=check` trace with."""
-    from numjax.pipeline.batch import empty_batch
-
-    return empty_batch(system.task.kind, rows, length, config_digits(system.config), system.host_features)
-
-
-def config_digits(config: Any) -> int:
-    """K, the digits that arrays keep of a numeral."""
-    return int(config.data.digits)
 
 
 def _named(blocks) -> set[str]:

@@ -90,7 +90,7 @@ def train(
     loader = Loader(data.train, config, seed=seed, host_features=system.host_features)
     steps = steps_of(config, loader)
     if compiled is None:
-        compiled = make_compiled(system, shard.make_mesh(**_axes(config)), loader.example_batch(), steps)
+        compiled = make_compiled(system, shard.mesh_of(config), loader.example_batch(), steps)
     checkpoints = Checkpoints(workdir / "checkpoints", config.checkpoint.keep, config.checkpoint.asynchronous)
     best = Checkpoints(workdir / "best", 1, config.checkpoint.asynchronous)
     state, position = _start(system, compiled, checkpoints, seed)
@@ -310,10 +310,6 @@ def _flat(tree: Any, prefix: str = "") -> dict[str, Any]:
     for key, value in tree.items():
         out |= _flat(value, f"{prefix}.{key}" if prefix else key)
     return out
-
-
-def _axes(config) -> dict[str, int]:
-    return {name: config.mesh[name] for name in shard.AXES}
 
 
 def _finite(metrics):

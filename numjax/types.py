@@ -25,10 +25,9 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    import jax
     import numpy as np
 
-    Array = jax.Array | np.ndarray
+    Array = Any  # jax.Array on the device, np.ndarray on the host: the same types serve both
 
 # ---------------------------------------------------------------------------------------------------
 # Host: text, numbers and formulas with their surface.

@@ -282,7 +282,7 @@ def test_a_full_disk_keeps_the_earlier_checkpoints(tmp_path, monkeypatch):
         return real(self, step, *args, **kwargs)
 
     monkeypatch.setattr(checkpoint.ocp.CheckpointManager, "save", full)
-    with pytest.raises(UsageError, match="No space left on device.*make room"):
+    with pytest.raises(UsageError, match=r"No space left on device.*make room"):
         runs.run(config, str(tmp_path), "train")
     monkeypatch.undo()
     runs.run(config, str(tmp_path), "train")

@@ -157,7 +157,7 @@ class Backbone(nn.Module):
             layer,
             variable_axes={"params": 0},
             split_rngs={"params": True, "dropout": True},
-            in_axes=nn.broadcast,
+            in_axes=nn.broadcast,  # type: ignore[arg-type]
             length=self.layers,
         )
         return stack(self._block(name="layers"), x, mask)

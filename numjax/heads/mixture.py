@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import flax.linen as nn
 import jax
@@ -122,7 +123,7 @@ class Head(nn.Module):
             return raw
         return from_rounded(raw.mantissa, raw.exponent, self.digits, self.keep)
 
-    def _options(self, allowed):
+    def _options(self, allowed) -> dict[str, Any]:
         return dict(size=self.size, allowed=allowed, banned=self.num_id, chunk_rows=self.chunk_rows)
 
     def _project(self, out: HeadOut, name: str) -> jax.Array:

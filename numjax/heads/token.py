@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import flax.linen as nn
 import jax
@@ -40,14 +41,14 @@ class Head(nn.Module):
 
     def log_prob(self, out: HeadOut, targets: Targets, allowed: Allowed | None = None) -> Mapping[str, jax.Array]:
         """{"token": log p(target)[B, T]}."""
-        options = dict(size=self.size, allowed=allowed, chunk_rows=self.chunk_rows)
+        options: dict[str, Any] = dict(size=self.size, allowed=allowed, chunk_rows=self.chunk_rows)
         return {"token": cross_entropy.log_prob(out.hidden, out.weights["kernel"], targets.ids, **options)}
 
     def total_log_prob(
         self, out: HeadOut, targets: Targets, weights_BT: jax.Array, allowed: Allowed | None = None
     ) -> Mapping[str, jax.Array]:
         """The parts of `log_prob`, each summed with `weights_BT`; the form that a loss should use."""
-        options = dict(size=self.size, allowed=allowed, chunk_rows=self.chunk_rows)
+        options: dict[str, Any] = dict(size=self.size, allowed=allowed, chunk_rows=self.chunk_rows)
         kernel = out.weights["kernel"]
         return {"token": cross_entropy.total_log_prob(out.hidden, kernel, targets.ids, weights_BT, **options)}
 

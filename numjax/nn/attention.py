@@ -63,8 +63,13 @@ def attend(
     if implementation == "auto":
         implementation = "plain" if jax.default_backend() == "cpu" else "xla"
     if implementation != "plain":
-        return jax.nn.dot_product_attention(
-            q_BTHE, k_BSHE, v_BSHE, mask=mask, is_causal=causal, implementation=implementation
+        return jax.nn.dot_product_attention(  # type: ignore[call-overload]
+            q_BTHE,
+            k_BSHE,
+            v_BSHE,
+            mask=mask,
+            is_causal=causal,
+            implementation=implementation,  # type: ignore[call-overload]
         )
     if causal and mask is None:
         steps_T, steps_S = jnp.arange(q_BTHE.shape[1]), jnp.arange(k_BSHE.shape[1])

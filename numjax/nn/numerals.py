@@ -52,7 +52,8 @@ def from_rounded(mantissa: jax.Array, exponent: jax.Array, digits: int, keep: in
     """The number mantissa · 10^exponent, rounded half-even to `keep` ≤ 9 significant digits, canonical.
 
     A mantissa of 10 or more carries into the exponent and one below 1 borrows from it, so that digit 0 is
-    never zero; one below 1e-9 is zero. Digits are integers held as float32, as in `from_raw`, so both fill one carry of a loop.
+    never zero; one below 1e-9 is zero. Digits are integers held as float32, as in `from_raw`, so both fill one
+    carry of a loop.
     """
     if not 1 <= keep <= min(digits, 9):
         raise ValueError(f"keep must be between 1 and {min(digits, 9)}, not {keep}")

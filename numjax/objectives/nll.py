@@ -61,7 +61,7 @@ class Objective:
         return Loss(-sum(parts.values()), count, report)
 
     def _labels(self, head, out, batch: Batch) -> Loss:
-        labels = batch.labels[self.label]
+        labels = batch.labels[str(self.label)]
         valid = jnp.ones(labels.shape, jnp.float32) if batch.valid is None else batch.valid.astype(jnp.float32)
         log_prob = head.log_prob(out, labels)["label"]
         right = (head.log_probs(out).argmax(-1) == labels) * valid
