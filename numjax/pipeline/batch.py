@@ -1,20 +1,110 @@
-"""Rows → `types.Batch` of NumPy arrays.
+"""Rows → `types.Batch` of NumPy arrays, a whole batch at a time: no loop over rows or positions.
 
 Legend: B rows, T positions, N numerals of a row, K digits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from numjax.pipeline import columns as stores
 from numjax.pipeline import features as encoded
-from numjax.pipeline.features import Row
+from numjax.pipeline.columns import Columns, Row, ranges
 from numjax.types import Batch, Features, Numeral, Targets, Tokens
 
 HostFeatures = Callable[[Numeral, Sequence[str] | None], dict[str, np.ndarray]]
+
+
+def gather(
+    columns: Columns,
+    members: np.ndarray,
+    counts: np.ndarray,
+    *,
+    kind: str,
+    length: int,
+    numerals: int,
+    grammar: bool = False,
+    pad_id: int = 0,
+    start_state: int = 0,
+    host_features: HostFeatures | None = None,
+    features: Mapping[str, np.ndarray] | None = None,
+) -> Batch:
+    """A batch of B = len(counts) rows, each of several examples (packed), of one, or of none (padding).
+
+    Args:
+      members: int[sum of counts], examples row after row. counts: int[B].
+      kind: "language_model" (targets shifted by one inside each example) or "classify" (labels only).
+      length: T. numerals: N.
+      grammar: also ship the automaton's states.
+      pad_id, start_state: what fills ids and states up.
+      host_features: what embeddings compute on the host, per numeral; or `features`, the same for every entry
+        of `columns.numerals`.
+
+    Returns:
+      `labels` are those of rows with one example, zeros elsewhere; `example_id` is −1 elsewhere.
+    """
+    shifted, rows = kind == "language_model", len(counts)
+    row = np.repeat(np.arange(rows), counts)
+    # Index of each row's first member; a member's rank in its row is its distance from it.
+    first = np.cumsum(counts) - counts
+    sizes = np.diff(columns.starts)[members] - shifted
+    many = np.diff(columns.number_starts)[members]
+    begin, used = _within(sizes, first, row), _within(many, first, row)
+
+    source = ranges(columns.starts[members], sizes)
+    target = ranges(row * length + begin, sizes)
+
+    def lay(values: np.ndarray, fill: int | bool) -> np.ndarray:
+        out = np.full((rows * length, *values.shape[1:]), fill, values.dtype)
+        out[target] = values
+        return out.reshape(rows, length, *values.shape[1:])
+
+    def index_at(at: np.ndarray) -> np.ndarray:
+        index = columns.numeral_index[at]
+        return lay(np.where(index < 0, -1, index + np.repeat(used, sizes)).astype(np.int32), -1)
+
+    numbers_BN = np.full(rows * numerals, -1, np.int64)
+    numbers_BN[ranges(row * numerals + used, many)] = columns.numbers[ranges(columns.number_starts[members], many)]
+    numbers_BN = numbers_BN.reshape(rows, numerals)
+    table = Numeral(*(x[numbers_BN] for x in columns.numerals))
+    if features is not None:
+        found = {name: values[numbers_BN] for name, values in features.items()}
+    else:
+        found = _features(host_features, table, [columns.surfaces[i] for i in numbers_BN.ravel()])
+
+    place = ranges(np.zeros(len(members), np.int64), sizes)
+    inputs = Tokens(
+        ids=lay(columns.ids[source], pad_id),
+        positions=lay(place.astype(np.int32), 0),
+        segment_ids=lay(np.repeat(np.arange(len(members)) - first[row] + 1, sizes).astype(np.int32), 0),
+        types=None if columns.types is None else lay(columns.types[source], 0),
+        tree_positions=None if columns.tree_positions is None else lay(columns.tree_positions[source], -1),
+        numeral_index=index_at(source),
+        numerals=table,
+        features=found,
+    )
+    targets = states = None
+    if shifted:
+        scored = place + 1 >= np.repeat(columns.loss_from[members], sizes)
+        targets = Targets(lay(columns.ids[source + 1], pad_id), lay(scored, False), index_at(source + 1))
+    if grammar:
+        states = lay(columns.grammar_state[source + shifted], start_state)
+    alone = counts == 1
+    only = np.where(alone, np.append(members, -1)[np.minimum(first, len(members))], -1)
+    labels = {}
+    for name, column in columns.labels.items():
+        labels[name] = np.zeros((rows, *column.shape[1:]), column.dtype)
+        labels[name][alone] = column[only[alone]]
+    return Batch(
+        inputs=inputs,
+        targets=targets,
+        grammar_state=states,
+        labels=labels,
+        example_id=only.astype(np.int32),
+        valid=counts > 0,
+    )
 
 
 def assemble(
@@ -27,116 +117,61 @@ def assemble(
     digits: int,
     host_features: HostFeatures | None = None,
     grammar: bool = False,
-    label_shapes: dict[str, Any] | None = None,
+    pad_id: int = 0,
 ) -> Batch:
-    """A batch of B = len(rows) rows, each of several examples (packed), of one, or of none (padding).
-
-    Args:
-      ids: index of each example, as `rows`.
-      kind: "language_model" (targets shifted by one inside each example) or "classify" (labels only).
-      length: T. numerals: N. digits: K.
-      host_features: what embeddings compute on the host, per numeral.
-      grammar: also ship the automaton's states.
-      label_shapes: a row's labels, for batches that hold none.
-    """
-    shifted = kind == "language_model"
-    size, blank = (len(rows), length), (len(rows), length)
-    token_ids, positions, segments = (np.zeros(size, np.int32) for _ in range(3))
-    index = np.full(size, -1, np.int32)
-    target_ids, mask, target_index = np.zeros(blank, np.int32), np.zeros(blank, bool), np.full(blank, -1, np.int32)
-    states = np.zeros(size, np.int32) if grammar else None
-    table = blank_numerals((len(rows), numerals), digits)
-    surfaces: list[list[str]] = [[] for _ in rows]
-    first = next((row for several in rows for row in several), None)
-    types = _extra(first, "types", size)
-    trees = _extra(first, "tree_positions", size)
-    for b, several in enumerate(rows):
-        start = used = 0
-        for segment, row in enumerate(several, 1):
-            count = len(row.ids) - shifted
-            at = slice(start, start + count)
-            token_ids[b, at] = row.ids[:count]
-            positions[b, at] = np.arange(count)
-            segments[b, at] = segment
-            numeral_index = np.where(row.numeral_index >= 0, row.numeral_index + used, -1)
-            index[b, at] = numeral_index[:count]
-            if shifted:
-                target_ids[b, at] = row.ids[1:]
-                target_index[b, at] = numeral_index[1:]
-                mask[b, at] = np.arange(1, count + 1) >= row.loss_from
-            if states is not None:
-                states[b, at] = row.grammar_state[shifted:]
-            if types is not None and row.types is not None:
-                types[b, at] = row.types[:count]
-            if trees is not None and row.tree_positions is not None:
-                trees[b, at] = row.tree_positions[:count]
-            many = len(row.surfaces)
-            for column, values in zip(table, row.numerals, strict=True):
-                column[b, used : used + many] = values
-            surfaces[b] += row.surfaces
-            start, used = start + count, used + many
-    features = {}
-    if host_features is not None:
-        features = _features(host_features, table, surfaces)
-    return Batch(
-        inputs=Tokens(token_ids, positions, segments, types, trees, index, table, features),
-        targets=Targets(target_ids, mask, target_index) if shifted else None,
-        grammar_state=states,
-        labels=_labels(rows, first.labels if first is not None else label_shapes or {}),
-        example_id=np.asarray([i[0] if len(i) == 1 else -1 for i in ids], np.int32),
-        valid=np.asarray([len(several) > 0 for several in rows]),
+    """A batch of rows at hand, as `gather`. `ids`: index of each example, as `rows`; K = `digits`."""
+    found = gather(
+        stores.from_rows([row for several in rows for row in several], digits),
+        np.arange(sum(map(len, rows))),
+        np.asarray([len(several) for several in rows], np.int64),
+        kind=kind,
+        length=length,
+        numerals=numerals,
+        grammar=grammar,
+        pad_id=pad_id,
+        host_features=host_features,
     )
+    return found._replace(example_id=np.asarray([i[0] if len(i) == 1 else -1 for i in ids], np.int32))
 
 
 def from_features(found: Sequence[Features], digits: int, host_features: HostFeatures | None = None) -> Batch:
     """A batch of whole encoded documents, for looking at embeddings; lengths rounded up to 8."""
     rows = [encoded.from_features(f, digits) for f in found]
-    length = max(8, -(-max(len(row.ids) for row in rows) // 8) * 8)
-    numerals = max(1, *(len(row.surfaces) for row in rows)) if rows else 1
     return assemble(
         [[row] for row in rows],
         [[i] for i in range(len(rows))],
         kind="classify",
-        length=length,
-        numerals=numerals,
+        length=max([8, *(-(-len(row.ids) // 8) * 8 for row in rows)]),
+        numerals=max([1, *(len(row.surfaces) for row in rows)]),
         digits=digits,
         host_features=host_features,
     )
 
 
-def blank_numerals(shape: tuple[int, ...], digits: int) -> Numeral:
-    """A table of invalid zeros."""
-    return Numeral(
-        sign=np.ones(shape, np.int8),
-        digits=np.zeros((*shape, digits), np.int8),
-        n_digits=np.zeros(shape, np.int32),
-        exponent=np.zeros(shape, np.int32),
-        valid=np.zeros(shape, bool),
-    )
+def feature_table(columns: Columns, host_features: HostFeatures, memory: int) -> dict[str, np.ndarray] | None:
+    """What `host_features` gives for every entry of `columns.numerals`, each computed once, or None where it
+    would take more than `memory` MiB."""
+    numerals, surfaces = columns.numerals, columns.surfaces
+    count, step = len(surfaces), 4096
+
+    def some(start: int, stop: int) -> dict[str, np.ndarray]:
+        return host_features(Numeral(*(x[start:stop] for x in numerals)), surfaces[start:stop])
+
+    if sum(values.nbytes for values in some(count - 1, count).values()) * count > memory << 20:
+        return None
+    parts = [some(start, min(start + step, count)) for start in range(0, count, step)]
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
-def _features(host_features: HostFeatures, table: Numeral, surfaces: list[list[str]]) -> dict[str, np.ndarray]:
+def _within(sizes: np.ndarray, first: np.ndarray, row: np.ndarray) -> np.ndarray:
+    """Where each member begins in its row, from the members' sizes."""
+    before = np.cumsum(sizes) - sizes
+    return before - before[first[row]]
+
+
+def _features(host_features: HostFeatures | None, table: Numeral, surfaces: list[str]) -> dict[str, np.ndarray]:
+    if host_features is None:
+        return {}
     rows, most = table.valid.shape
     flat = Numeral(*(np.reshape(x, (rows * most, *x.shape[2:])) for x in table))
-    written = [text for row in surfaces for text in row + [""] * (most - len(row))]
-    return {k: v.reshape(rows, most, *v.shape[1:]) for k, v in host_features(flat, written).items()}
-
-
-def _labels(rows: Sequence[Sequence[Row]], like: Any) -> dict[str, np.ndarray]:
-    out = {}
-    for name, value in like.items():
-        example = np.asarray(value)
-        kind = np.int32 if np.issubdtype(example.dtype, np.integer) else np.float32
-        column = np.zeros((len(rows), *example.shape), kind)
-        for b, several in enumerate(rows):
-            if several:
-                column[b] = several[0].labels[name]
-        out[name] = column
-    return out
-
-
-def _extra(first: Row | None, name: str, size: tuple[int, int]) -> np.ndarray | None:
-    example = getattr(first, name) if first is not None else None
-    if example is None:
-        return None
-    return np.full((*size, *np.shape(example)[1:]), -1 if name == "tree_positions" else 0, np.int32)
+    return {k: v.reshape(rows, most, *v.shape[1:]) for k, v in host_features(flat, surfaces).items()}

@@ -1,88 +1,89 @@
-"""Records, encoded once: what a task reads and a scheme makes of it, in compact arrays.
+"""Records, encoded once: what a task reads and a scheme makes of it.
 
 A record that cannot be used is left out, counted and named; nothing else stops.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from numjax.errors import DataError, UsageError
 from numjax.numeral.exact import to_numeral
-from numjax.types import Example, Features, Mark, Number, Numeral, Scheme, Task
+from numjax.pipeline.columns import MEMORY, Columns, Row, Rows, Writer
+from numjax.types import Example, Features, Scheme, Task
+
+__all__ = ["OVERFLOWS", "Encoded", "Row", "cut", "encode", "from_features"]
 
 OVERFLOWS = ("skip", "truncate", "split")
 
 
-class Row(NamedTuple):
-    """One encoded example, or one window of it.
-
-    Attributes:
-      ids, numeral_index, grammar_state: int32[T], as in `types.Features` (the state before each id).
-      numerals: Numeral[N], arrays of the row's numbers.
-      surfaces: how they were written.
-      loss_from: first id that is scored.
-      labels: name → number or array.
-      types, tree_positions: int32[T], [T, L], or None.
-    """
-
-    ids: np.ndarray
-    numeral_index: np.ndarray
-    grammar_state: np.ndarray
-    numerals: Numeral
-    surfaces: tuple[str, ...]
-    loss_from: int
-    labels: Mapping[str, Any]
-    types: np.ndarray | None = None
-    tree_positions: np.ndarray | None = None
-
-
-class Reference(NamedTuple):
-    """What is kept of an example for scoring: its id and what predictions are compared with."""
-
-    id: str
-    reference: Any
-
-
 class Encoded:
-    """A split as rows in memory.
+    """A split as encoded rows: one an example, or one a window of a text that was split.
 
     Attributes:
       kind: the task's kind.
-      rows: encoded rows; lengths, numbers: int32, ids and numbers of each.
+      rows: a sequence of `Row`s. columns: the same, flat.
+      lengths, numbers: int32[E], positions and numerals of each row in a batch.
+      packed: whether several rows may share one row of a batch.
       skipped: {"id", "reason", "split"} of each record left out.
+      pad_id: the id that fills rows up. start_state: the grammar's, for the same positions.
     """
 
     def __init__(
-        self, kind: str, rows: Sequence[Row], references: Sequence[Reference], skipped: list[dict], packed: bool
+        self,
+        kind: str,
+        columns: Columns,
+        look_up: Callable[[int], Example] | None,
+        skipped: Sequence[dict[str, str]] = (),
+        packed: bool = False,
+        pad_id: int = 0,
+        start_state: int = 0,
     ):
-        self.kind, self.rows, self.skipped, self.packed = kind, list(rows), skipped, packed
-        self._references = list(references)
-        shifted = kind == "language_model"
-        self.lengths = np.asarray([len(row.ids) - shifted for row in self.rows], np.int32)
-        self.numbers = np.asarray([len(row.surfaces) for row in self.rows], np.int32)
+        self.kind, self.columns, self.skipped, self.packed = kind, columns, list(skipped), packed
+        self.pad_id, self.start_state = pad_id, start_state
+        self.rows = Rows(columns)
+        # A row of a language model reads all ids but the last.
+        self.lengths = (np.diff(columns.starts) - (kind == "language_model")).astype(np.int32)
+        self.numbers = np.diff(columns.number_starts).astype(np.int32)
+        self._look_up = look_up
 
     def __len__(self) -> int:
         return len(self.rows)
 
-    def example(self, i: int) -> Reference:
-        """Id and reference of row i."""
-        return self._references[i]
+    def example(self, i: int) -> Example:
+        """What the task made of the record that row i comes from: its id, document and reference.
+
+        It is read again from the record, so that references take no memory.
+        """
+        if self._look_up is None:
+            raise UsageError("these rows were encoded elsewhere: their records are not at hand")
+        return self._look_up(i)
 
     def subset(self, indices: Iterable[int]) -> Encoded:
         """Only these rows, in this order."""
         at = list(indices)
-        rows, references = [self.rows[i] for i in at], [self._references[i] for i in at]
-        return Encoded(self.kind, rows, references, [], self.packed)
+        look_up = self._look_up
+        return Encoded(
+            self.kind,
+            self.columns.take(at),
+            None if look_up is None else lambda i: look_up(at[i]),
+            packed=self.packed,
+            pad_id=self.pad_id,
+            start_state=self.start_state,
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Reader processes need the arrays, not the records, the task and the scheme behind them.
+        return self.__dict__ | {"_look_up": None}
 
 
 def encode(
     task: Task,
     scheme: Scheme,
-    records: Iterable[Mapping[str, Any]],
+    records: Sequence[Mapping[str, Any]],
     options: Any,
     split: str,
     strict: bool = False,
@@ -92,41 +93,56 @@ def encode(
 
     Args:
       options: the config's data block: `length` (positions), `overflow` ("skip", "truncate" or "split" what is
-        longer), `digits` (K), `pack`.
+        longer), `digits` (K), `pack`, and optionally `memory` (MiB before positions go to a temporary file).
       split: its name, for `skipped`.
       strict: raise at the first record that cannot be used.
       limit: read only the first so many records (0: all).
 
     Raises:
       DataError: under `strict`, a record that cannot be used.
+      UsageError: options that do not go together.
     """
     if options.overflow not in OVERFLOWS:
         raise UsageError(f"data.overflow must be one of {', '.join(OVERFLOWS)}, not {options.overflow!r}")
     shifted = task.kind == "language_model"
-    rows, references, skipped = [], [], []
+    if options.overflow == "split" and not shifted:
+        raise UsageError("only language models can split a text: set data.overflow to skip or truncate")
+    writer = Writer(options.digits, options.get("memory", MEMORY))
+    origin, skipped = [], []
     for number, record in enumerate(records):
         if limit and number >= limit:
             break
-        name = str(record.get("id", f"{split}-{number}"))
+        record = _named(record, number, split)
+        name = record["id"]
         try:
             example = task.example(record, scheme.parse)
-            name = example.id
-            made = list(_windows(example, _row(example, scheme, options.digits), options, shifted))
-        except (DataError, ValueError, KeyError) as error:
+            made = list(_windows(*_scored(example, scheme), options.length, options.overflow, shifted))
+            for found, loss_from in made:
+                writer.add(found, loss_from, example.labels)
+        except UsageError:
+            raise
+        except ValueError as error:
             reason = " ".join(str(error).split()) or type(error).__name__
             if strict:
                 raise DataError(f"record {name} of {split}: {reason}") from error
             skipped.append({"id": name, "split": split, "reason": reason})
             continue
-        rows += made
-        references += [Reference(example.id, example.reference)] * len(made)
-    return Encoded(task.kind, rows, references, skipped, bool(options.pack) and shifted)
+        origin += [number] * len(made)
+    origin = np.asarray(origin, np.int64)
 
+    def look_up(i: int) -> Example:
+        number = int(origin[i])
+        return task.example(_named(records[number], number, split), scheme.parse)
 
-def _row(example: Example, scheme: Scheme, digits: int) -> Row:
-    found = scheme.encode(example.document)
-    scored = found.starts[example.loss_from] if example.loss_from < len(found.starts) else len(found.ids)
-    return from_features(found, digits, scored, dict(example.labels))
+    return Encoded(
+        task.kind,
+        writer.finish(),
+        look_up,
+        skipped,
+        packed=bool(options.pack) and shifted,
+        pad_id=scheme.vocab.mark("[PAD]"),
+        start_state=int(scheme.grammar().start),
+    )
 
 
 def from_features(found: Features, digits: int, loss_from: int = 0, labels: Mapping[str, Any] | None = None) -> Row:
@@ -144,43 +160,53 @@ def from_features(found: Features, digits: int, loss_from: int = 0, labels: Mapp
     )
 
 
-def _windows(example: Example, row: Row, options: Any, shifted: bool):
-    """The row, or what is made of one that is too long."""
-    room = options.length + shifted  # a shifted row reads one id less than it has
-    count = len(row.ids)
-    if count < 1 + shifted:
-        raise DataError("the text is empty")
-    if count <= room:
-        yield row
-    elif options.overflow == "skip":
-        raise DataError(f"{count} positions are more than data.length={options.length}")
-    elif options.overflow == "truncate":
-        yield _cut(row, 0, room)
-    elif not shifted:
-        raise DataError("only language models can split a text: set data.overflow to skip or truncate")
-    else:
-        # Neighbouring windows share one id: the last target of one is the first input of the next.
-        for start in range(0, count - 1, options.length):
-            yield _cut(row, start, min(start + room, count))
-
-
-def _cut(row: Row, start: int, stop: int) -> Row:
-    index = row.numeral_index[start:stop]
+def cut(found: Features, keep: slice | np.ndarray) -> Features:
+    """Only these positions of a row, and the numbers that they belong to. `starts` are lost."""
+    index = found.numeral_index[keep]
     used = np.unique(index[index >= 0])
-    renumber = np.full(len(row.surfaces) + 1, -1, np.int32)
+    renumber = np.full(len(found.numbers) + 1, -1, np.int32)
     renumber[used] = np.arange(len(used))
-    return row._replace(
-        ids=row.ids[start:stop],
+    return Features(
+        ids=found.ids[keep],
         numeral_index=renumber[index],  # −1 reads the last entry, which stays −1
-        grammar_state=row.grammar_state[start:stop],
-        numerals=Numeral(*(x[used] for x in row.numerals)),
-        surfaces=tuple(row.surfaces[i] for i in used),
-        loss_from=max(0, row.loss_from - start),
-        types=None if row.types is None else row.types[start:stop],
-        tree_positions=None if row.tree_positions is None else row.tree_positions[start:stop],
+        numbers=tuple(found.numbers[i] for i in used),
+        starts=(),
+        grammar_state=found.grammar_state[: len(found.ids)][keep],
+        types=None if found.types is None else found.types[keep],
+        tree_positions=None if found.tree_positions is None else found.tree_positions[keep],
     )
 
 
-def text_of(document: Iterable[Any]) -> str:
-    """A document's plain text, marks left out: what a vocabulary is trained on."""
-    return "".join(s.surface if isinstance(s, Number) else s.text for s in document if not isinstance(s, Mark))
+def _named(record: Mapping[str, Any], number: int, split: str) -> dict[str, Any]:
+    return {**record, "id": str(record.get("id", f"{split}-{number}"))}
+
+
+def _scored(example: Example, scheme: Scheme) -> tuple[Features, int]:
+    """The encoded document and the first of its ids that is scored."""
+    if example.source is not None:
+        raise UsageError("the pipeline has no stream for an encoder: a task must leave Example.source empty")
+    found = scheme.encode(example.document)
+    return found, found.starts[min(example.loss_from, len(found.starts) - 1)]
+
+
+def _windows(
+    found: Features, loss_from: int, length: int, overflow: str, shifted: bool
+) -> Iterator[tuple[Features, int]]:
+    """The row, or what is made of one that is too long."""
+    room = length + shifted  # a shifted row reads one id less than it has
+    count = len(found.ids)
+    if count < 1 + shifted:
+        raise DataError("the text is empty")
+    if count <= room:
+        yield found, loss_from
+    elif overflow == "skip":
+        raise DataError(f"{count} positions are more than data.length={length}")
+    elif overflow == "split":
+        # Neighbouring windows share one id: the last target of one is the first input of the next.
+        for start in range(0, count - 1, length):
+            yield cut(found, slice(start, min(start + room, count))), max(0, loss_from - start)
+    elif shifted:
+        yield cut(found, slice(room)), loss_from
+    else:
+        # A classifier reads its label off the last position.
+        yield cut(found, np.r_[: room - 1, count - 1]), loss_from

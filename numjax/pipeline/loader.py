@@ -1,11 +1,14 @@
 """Batches as a function of the step: a plan an epoch, read through grain.
 
-A position is one global example count (rows read so far), so a run resumes on any number of processes: each
-takes its own slice of every global batch.
+A position is one global example count: rows of batches read so far, those that only fill a batch among them,
+so that it is the step times the batch size. A run resumes from it on any number of processes: each takes its
+own slice of every global batch.
 """
 
 from __future__ import annotations
 
+import functools
+import sys
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -14,7 +17,8 @@ import numpy as np
 
 from numjax.errors import UsageError
 from numjax.pipeline import packing
-from numjax.pipeline.batch import HostFeatures, assemble
+from numjax.pipeline.batch import HostFeatures, feature_table, gather
+from numjax.pipeline.columns import MEMORY
 from numjax.pipeline.features import Encoded
 from numjax.types import Batch
 
@@ -26,8 +30,8 @@ class Loader:
 
     Attributes:
       encoded: the rows.
-      options: the config's data block.
       batch_size: rows of a global batch.
+      numerals: N, one for all batches.
     """
 
     def __init__(
@@ -43,63 +47,63 @@ class Loader:
         Args:
           config: reads its blocks data, optim.batch_size and objectives.
           seed: of the data order.
-          process: (index, count); by default jax's.
+          host_features: what embeddings compute on the host; once a number where that fits into memory.
+          process: (index, count); by default those of the running JAX program, else (0, 1).
 
         Raises:
-          UsageError: the batch does not divide over processes.
+          UsageError: the batch does not divide over processes, or options do not go together.
         """
-        self.encoded, self.options, self.batch_size = encoded, config.data, int(config.optim.batch_size)
-        self._seed, self._host_features = seed, host_features
+        data = config.data
+        self.encoded, self.batch_size = encoded, int(config.optim.batch_size)
+        self._seed, self._length = seed, int(data.length)
+        self._threads, self._prefetch, self._workers = data.threads, data.prefetch, data.workers
         self._grammar = any(block.get("constrain", False) for block in config.objectives.values())
-        if process is None:
-            import jax
-
-            process = (jax.process_index(), jax.process_count())
-        self._process, self._processes = process
+        self._process, self._processes = _this_process() if process is None else process
         if self.batch_size % self._processes:
             raise UsageError(f"optim.batch_size={self.batch_size} does not divide over {self._processes} processes")
-        self._sizes = packing.buckets(encoded.lengths) if len(encoded) else [16]
+        self._sizes = packing.buckets(encoded.lengths, data.get("buckets", 4), longest=self._length)
         most = int(encoded.numbers.max(initial=1))
         if encoded.packed:
             # Room for twice the numerals that a full row holds on average; rows richer in numbers pack fewer texts.
             share = encoded.numbers.sum() / max(1, encoded.lengths.sum())
-            most = max(most, int(np.ceil(2 * share * self.options.length)))
-        self._numerals = max(4, -(-most // 4) * 4)
+            most = max(most, int(np.ceil(2 * share * self._length)))
+        self.numerals = max(4, -(-most // 4) * 4)
+        self._host_features, self._features = host_features, None
+        if host_features is not None:
+            self._features = feature_table(encoded.columns, host_features, data.get("memory", MEMORY))
         self._plans: dict[int, packing.Plan] = {}
-        self._first = [0]
         self._lock = threading.Lock()
 
-    def batches_of_epoch(self, epoch: int) -> int:
-        """Batches of an epoch (packed plans differ a little from epoch to epoch)."""
-        return len(self._plan(epoch).batches)
+    def batches_of_epoch(self, epoch: int = 0) -> int:
+        """Batches of an epoch; all have the same number."""
+        del epoch
+        rows = len(self._filling.row_starts) - 1 if self.encoded.packed else len(self.encoded)
+        return -(-rows // self.batch_size)
 
     def locate(self, batch: int) -> tuple[int, int]:
-        """(epoch, batch within it) of a global batch index."""
-        epoch = 0
-        while True:
-            with self._lock:
-                known = len(self._first)
-            if epoch + 1 >= known:
-                count = self.batches_of_epoch(epoch)
-                with self._lock:
-                    if len(self._first) == epoch + 1:
-                        self._first.append(self._first[epoch] + count)
-            if batch < self._first[epoch + 1]:
-                return epoch, batch - self._first[epoch]
-            epoch += 1
+        """(epoch, batch within it) of a global batch index.
+
+        Raises:
+          UsageError: there is nothing to read.
+        """
+        if not len(self.encoded):
+            raise UsageError("there is no example to read: see skipped.jsonl for what was left out")
+        return divmod(batch, self.batches_of_epoch())
 
     def batch(self, index: int) -> tuple[Batch, int, int]:
-        """(this process's rows of a global batch, valid rows and real tokens of the whole batch)."""
+        """(this process's rows of a global batch, examples and real tokens of the whole batch)."""
         epoch, within = self.locate(index)
         plan = self._plan(epoch)
-        return self._make(plan.batches[within], plan.lengths[within])
+        members, _ = plan.rows(within)
+        return self._make(plan, within), len(members), int(self.encoded.lengths[members].sum())
 
     def iterate(self, examples: int = 0) -> Iterator[tuple[Batch, int, int]]:
-        """Training batches without end, from a position on.
+        """Training batches without end, from a position on, as `batch` gives them.
 
         Raises:
           UsageError: the position is no multiple of the batch size.
         """
+        # grain imports jax, which the host half does without until it reads.
         import grain
 
         if examples % self.batch_size:
@@ -107,73 +111,81 @@ class Loader:
                 f"cannot resume at example {examples} with optim.batch_size={self.batch_size}: "
                 "keep the batch size of the run"
             )
-        start = examples // self.batch_size
-        reading = grain.ReadOptions(num_threads=self.options.threads, prefetch_buffer_size=self.options.prefetch)
-        dataset = grain.MapDataset.source(_Source(self, start)).to_iter_dataset(reading)
-        if self.options.workers:
-            dataset = dataset.mp_prefetch(grain.MultiprocessingOptions(num_workers=self.options.workers))
+        self.locate(0)
+        reading = grain.ReadOptions(num_threads=self._threads, prefetch_buffer_size=self._prefetch)
+        source = _Source(self, examples // self.batch_size)
+        dataset = grain.MapDataset.source(source).to_iter_dataset(reading)
+        if self._workers:
+            if self.encoded.columns.spilled:
+                raise UsageError(
+                    "data.workers copy the data, which exceed data.memory: set data.workers=0, or raise data.memory"
+                )
+            _parse_flags()
+            dataset = dataset.mp_prefetch(grain.MultiprocessingOptions(num_workers=self._workers))
         return iter(dataset)
 
     def epoch(self, batch_size: int, limit: int = 0) -> Iterator[Batch]:
-        """Each example once, this process's rows; batches are filled up with invalid rows."""
+        """Each of the first `limit` rows (0: all) once, unpacked and unshuffled; this process's part of each
+        batch. The last batch is filled up with rows that are not valid."""
         batch_size = max(self._processes, batch_size // self._processes * self._processes)
         lengths = self.encoded.lengths[:limit] if limit else self.encoded.lengths
         plan = packing.sequential(lengths, self._sizes, batch_size)
-        for rows, length in zip(plan.batches, plan.lengths, strict=True):
-            yield self._make(rows, length)[0]
+        for within in range(len(plan.lengths)):
+            yield self._make(plan, within)
 
     def example_batch(self) -> Batch:
         """A global batch of the largest shape, all padding: for shapes."""
-        length = self.options.length if self.encoded.packed else self._sizes[-1]
-        return self._assemble([[]] * self.batch_size, length)
+        return self._gather(np.zeros(0, np.int64), np.zeros(self.batch_size, np.int64), self.shapes()[-1][1])
 
     def shapes(self) -> list[tuple[int, int]]:
-        """The distinct (rows, positions) of training batches."""
-        lengths = [self.options.length] if self.encoded.packed else self._sizes
+        """The distinct (rows, positions) of training batches, ascending."""
+        lengths = [self._length] if self.encoded.packed else self._sizes
         return [(self.batch_size, length) for length in lengths]
 
     def _plan(self, epoch: int) -> packing.Plan:
         with self._lock:
-            found = self._plans.get(epoch)
-        if found is None:
-            encoded = self.encoded
-            if encoded.packed:
-                found = packing.packed(
-                    encoded.lengths,
-                    encoded.numbers,
-                    self.options.length,
-                    self._numerals,
-                    self.batch_size,
-                    self._seed,
-                    epoch,
-                )
-            else:
-                found = packing.bucketed(encoded.lengths, self._sizes, self.batch_size, self._seed, epoch)
-            with self._lock:
-                self._plans[epoch] = found
-                for old in [e for e in self._plans if e < epoch - 1]:
-                    del self._plans[old]
-        return found
+            found = self._plans.pop(epoch, None) or self._make_plan(epoch)
+            # Reader threads work on two neighbouring epochs at most: keep the last two asked for.
+            self._plans = dict([*self._plans.items(), (epoch, found)][-2:])
+            return found
 
-    def _make(self, rows: list[np.ndarray], length: int) -> tuple[Batch, int, int]:
-        share = len(rows) // self._processes
-        mine = rows[self._process * share : (self._process + 1) * share]
-        tokens = int(sum(self.encoded.lengths[row].sum() for row in rows))
-        return self._assemble(mine, length), sum(len(row) > 0 for row in rows), tokens
+    def _make_plan(self, epoch: int) -> packing.Plan:
+        if self.encoded.packed:
+            return packing.packed(self._filling, self.batch_size, self._seed, epoch)
+        return packing.bucketed(self.encoded.lengths, self._sizes, self.batch_size, self._seed, epoch)
 
-    def _assemble(self, rows, length: int) -> Batch:
-        like = self.encoded.rows[0].labels if len(self.encoded) else {}
-        return assemble(
-            [[self.encoded.rows[i] for i in row] for row in rows],
-            [list(row) for row in rows],
-            kind=self.encoded.kind,
+    @functools.cached_property
+    def _filling(self) -> packing.Filling:
+        # Of no use to evaluation, and a second's work for a hundred thousand texts.
+        return packing.fill(self.encoded.lengths, self.encoded.numbers, self._length, self.numerals)
+
+    def _make(self, plan: packing.Plan, within: int) -> Batch:
+        return self._gather(*plan.rows(within, self._process, self._processes), int(plan.lengths[within]))
+
+    def _gather(self, members: np.ndarray, counts: np.ndarray, length: int) -> Batch:
+        encoded = self.encoded
+        return gather(
+            encoded.columns,
+            members,
+            counts,
+            kind=encoded.kind,
             length=length,
-            numerals=self._numerals,
-            digits=self.options.digits,
-            host_features=self._host_features,
+            numerals=self.numerals,
             grammar=self._grammar,
-            label_shapes=dict(like),
+            pad_id=encoded.pad_id,
+            start_state=encoded.start_state,
+            host_features=self._host_features,
+            features=self._features,
         )
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = self.__dict__ | {"_lock": None, "_plans": {}}
+        if self._features is not None:
+            state["_host_features"] = None
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state | {"_lock": threading.Lock()})
 
 
 class _Source:
@@ -187,3 +199,17 @@ class _Source:
 
     def __getitem__(self, index: int) -> tuple[Batch, int, int]:
         return self._loader.batch(self._start + int(index))
+
+
+def _this_process() -> tuple[int, int]:
+    # Only a program that runs JAX can be one of several processes, so there is no need to import it.
+    jax: Any = sys.modules.get("jax")
+    return (jax.process_index(), jax.process_count()) if jax is not None else (0, 1)
+
+
+def _parse_flags() -> None:
+    # grain's worker processes read absl flags, which a notebook never parses.
+    from absl import flags
+
+    if not flags.FLAGS.is_parsed():
+        flags.FLAGS.mark_as_parsed()
