@@ -6,6 +6,7 @@ Only flags, processes and exit codes are here, so that everything else can be ca
 from __future__ import annotations
 
 import os
+import re
 import sys
 from typing import NoReturn
 
@@ -45,7 +46,12 @@ def _parse(argv: list[str]) -> list[str]:
     try:
         return flags.FLAGS([roots.resolve_config(word) for word in argv])
     except (flags.Error, ValueError, KeyError, AttributeError, TypeError, OSError) as error:
-        _leave(UsageError(str(error).strip().splitlines()[0].strip("\"'")))
+        # absl wraps a config file's own complaint in a traceback: its last line is the complaint.
+        # A KeyError prints itself quoted and escaped.
+        text = str(error).replace("\\n", "\n").replace("\\'", "'")
+        told = [line for line in text.strip().splitlines() if line.strip()]
+        line = told[-1] if "parsing config file" in told[0] else " ".join(told[:2])
+        _leave(UsageError(re.sub(r"^\w+Error: ", "", line.strip("\"' "))))
 
 
 def _run(argv: list[str]) -> None:
