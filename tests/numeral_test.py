@@ -16,6 +16,7 @@ from numjax import numeral
 from numjax.errors import UsageError
 from numjax.numeral.exact import parse_value, plain, shift, to_decimals, to_numeral
 from numjax.numeral.format import PLAIN, format, style_of
+from numjax.types import Numeral
 
 GOLDEN = {
     "-5 +5 \u22125": [("-5", "-5"), ("+5", "5"), ("\u22125", "-5")],
@@ -315,7 +316,33 @@ def test_arrays_at_the_edges():
     assert np.isinf(numerals.value[2]) and numerals.value[3] == 0
 
 
+def test_a_raw_mantissa_is_read_to_its_last_digit():
+    mantissas = np.asarray([[3.7, 12.5, 0.1], [7.0, np.nan, np.inf]], np.float32)
+    raw = Numeral(
+        sign=np.asarray([[1, -1, 1], [-1, 1, 1]], np.int8),
+        digits=np.stack([mantissas, np.zeros_like(mantissas)], axis=-1),
+        n_digits=np.ones((2, 3), np.int32),
+        exponent=np.asarray([[0, 2, -3], [1, 0, 0]], np.int32),
+        valid=np.ones((2, 3), bool),
+    )
+    assert to_decimals(raw) == [Decimal("3.7"), Decimal(-1250), Decimal("0.0001"), Decimal(-70), None, None]
+    assert to_decimals(raw._replace(valid=np.zeros((2, 3), bool))) == [None] * 6
+
+
+def test_arrays_refuse_what_has_no_digits():
+    for bad in (Decimal("nan"), Decimal("-inf")):
+        with pytest.raises(UsageError, match="finite"):
+            to_numeral([bad])
+    with pytest.raises(UsageError, match="at least one digit"):
+        to_numeral([Decimal(1)], 0)
+
+
 def test_shift_and_plain_keep_all_digits():
     long = Decimal("1." + "7" * 200)
     assert shift(long, 3) == Decimal("1777." + "7" * 197)
     assert plain(Decimal("12.50")) == "12.50" and "E" in plain(Decimal(10) ** 41) and Decimal(plain(long)) == long
+    assert (
+        plain(Decimal("-0E+99")) == "-0"
+        and plain(Decimal("1." + "0" * 99)) == "1"
+        and plain(Decimal("5E+2")) == "500"
+    )

@@ -67,6 +67,6 @@ def find(text: str) -> list[Span]:
         while not (found := match(text, start)):
             start += 1  # at the digit itself the pattern always matches
         surface, end = found[0], found.end()
-        value = Decimal(surface) if surface.isdigit() else value_of(surface)
+        value = value_of(surface) if surface.strip("0123456789.") else Decimal(surface)
         out.append(Span(found.start(), end, surface, value))
     return out

@@ -106,6 +106,9 @@ def plain(value: Decimal, most: int = 40) -> str:
     """A decimal string with every digit of the number, and with its places ("0.50") while it has no more than
     `most` digits; a longer one loses the zeros at its end and is scientific if that is not enough.
     """
+    text = str(value)
+    if len(text) <= most and "E" not in text:
+        return text
     if _length(value) <= most:
         return f"{value:f}"
     sign, digits, exponent = value.as_tuple()

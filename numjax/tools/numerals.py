@@ -20,6 +20,7 @@ from numjax.numeral.surface import plain
 from numjax.types import Span
 
 BLOCK = 1 << 18  # bytes read at once
+_ESCAPED = {'"', "\\"}
 
 
 def line_of(spans: Iterable[Span]) -> str:
@@ -29,10 +30,9 @@ def line_of(spans: Iterable[Span]) -> str:
 
 def _span(span: Span) -> str:
     start, end, text, value = span
-    if text.isdigit() and text.isascii() and len(text) <= 40:
-        # Digits need no escaping, and their value no arithmetic.
-        return f'{{"start": {start}, "end": {end}, "text": "{text}", "value": "{text.lstrip("0") or "0"}"}}'
-    return json.dumps({"start": start, "end": end, "text": text, "value": plain(value)}, ensure_ascii=False)
+    # The value is ASCII; only a text of words, with its blanks and hyphens, might hold what must be escaped.
+    quoted = f'"{text}"' if text.isprintable() and not _ESCAPED & set(text) else json.dumps(text, ensure_ascii=False)
+    return f'{{"start": {start}, "end": {end}, "text": {quoted}, "value": "{plain(value)}"}}'
 
 
 def answer(block: bytes, find: Callable[[str], list[Span]]) -> bytes:
