@@ -83,7 +83,7 @@ def compose(
     *,
     tasks: Mapping[str, Change],
     scales: Mapping[str, Change],
-    swaps: Mapping[str, Mapping[str, Change]],
+    swaps: Mapping[str, Mapping[str, Any]],
     as_published: Change,
     default_task: str,
     default_scale: str = "laptop",
@@ -94,7 +94,7 @@ def compose(
     Args:
       argument: comma-separated; a bare word is a scale or `as_published`, key=word a task or a swap.
       config: the base.
-      tasks, scales, swaps: name → change in place; swaps by key.
+      tasks, scales, swaps: name → change in place; swaps by key, where "*" makes a change of any other name.
       as_published: turns every documented departure from the paper's code back.
       replacing: keys of `swaps` that put whole new blocks in place: they come before scale and as_published,
         which would otherwise lose what they set in those blocks.
@@ -115,8 +115,12 @@ def compose(
             known(value, tasks, "task")
             task = value
         elif value and key in swaps:
-            known(value, swaps[key], key)
-            (early if key in replacing else late).append(swaps[key][value])
+            if value not in swaps[key] and "*" in swaps[key]:
+                change = swaps[key]["*"](value)
+            else:
+                known(value, swaps[key], key)
+                change = swaps[key][value]
+            (early if key in replacing else late).append(change)
         else:
             words = [*scales, "as_published", "task", *swaps]
             known(key, dict.fromkeys(words), "config argument")

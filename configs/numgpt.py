@@ -6,7 +6,7 @@
     python -m numjax.main --config=configs/numgpt.py:paper,task=mme --workdir=…      # the paper's sizes, one GPU
 
 Arguments: smoke | laptop | paper; task=mme|gnc|mwpas|mwpas_hard|generation|magnitude|text;
-system=numgpt|gpt|digits|dice (the columns of Table 1); embed=prototype|dice|dice_d;
+system=numgpt|gpt|digits|dice (the columns of Table 1); embed=prototype|dice|dice_d|MODULE;
 density=printed|scaled|learned; as_published.
 """
 
@@ -79,6 +79,16 @@ def dice(form: str):
             as_printed=False,
             fusion="concat+linear",
         )
+
+    return change
+
+
+def other(name: str):
+    """Any other numeral embedding, by the name of its file in numjax/embed/ or of your own module."""
+
+    def change(config: Any) -> None:
+        numgpt(config)
+        config.embeds.numeral = common.block(name=name, dim=64, fusion="concat+linear")
 
     return change
 
@@ -179,6 +189,6 @@ TASKS = {
     "text": text,
 }
 SCALES = {"smoke": smoke, "laptop": laptop, "paper": paper}
-EMBEDS = {"prototype": numgpt, "dice": dice("2"), "dice_d": dice("d")}
+EMBEDS = {"prototype": numgpt, "dice": dice("2"), "dice_d": dice("d"), "*": other}
 SYSTEMS = {"numgpt": numgpt, "gpt": plain("subword"), "digits": plain("digits"), "dice": dice("2")}
 DENSITIES = {name: density(name) for name in ("printed", "scaled", "learned")}

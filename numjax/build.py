@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import importlib.util
 import inspect
 import pkgutil
 from collections.abc import Mapping
@@ -22,12 +23,14 @@ CLASS_OF_KIND = {
 
 
 def find(kind: str, name: str) -> type:
-    """The class that numjax/<kind>/<name>.py (or, if `name` has a dot, the module `name`) defines.
+    """The class that numjax/<kind>/<name>.py defines; else the one of your own module `name`.
 
     Raises:
       UsageError: there is no such module; the nearest names are given.
     """
-    path = name if "." in name else f"numjax.{kind}.{name}"
+    path = f"numjax.{kind}.{name}"
+    if "." in name or (importlib.util.find_spec(path) is None and _is_module(name)):
+        path = name
     try:
         return getattr(importlib.import_module(path), CLASS_OF_KIND[kind])
     except ModuleNotFoundError as error:
@@ -36,6 +39,13 @@ def find(kind: str, name: str) -> type:
         known = names(kind)
         near = difflib.get_close_matches(name, known, n=3, cutoff=0.4) or known
         raise UsageError(f"no {kind} is called {name!r}: did you mean {', '.join(near)}?") from None
+
+
+def _is_module(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ValueError:  # a name that is no identifier, or a module without a spec
+        return False
 
 
 def names(kind: str) -> list[str]:

@@ -48,7 +48,7 @@ def _parse(argv: list[str]) -> list[str]:
     except (flags.Error, ValueError, KeyError, AttributeError, TypeError, OSError) as error:
         # absl wraps a config file's own complaint in a traceback: its last line is the complaint.
         # A KeyError prints itself quoted and escaped.
-        text = str(error).replace("\\n", "\n").replace("\\'", "'")
+        text = str(error).replace("\\n", "\n").replace("\\'", "")
         told = [line for line in text.strip().splitlines() if line.strip()]
         line = told[-1] if "parsing config file" in told[0] else " ".join(told[:2])
         _leave(UsageError(re.sub(r"^\w+Error: ", "", line.strip("\"' "))))
