@@ -120,8 +120,7 @@ class Numeral(NamedTuple):
       sign: int8[...], −1 or +1 (−0 keeps its −1).
       digits: int8[..., K]. A predicted number fed back raw holds its whole mantissa, unrounded, in a
         float digit 0 (see `heads/mixture.py`).
-      n_digits: int32[...], significant digits of the exact number.
-      exponent: int32[...].
+      n_digits: int32[...], significant digits of the exact number. exponent: int32[...].
       valid: bool[...], False in padding.
     """
 
@@ -155,14 +154,12 @@ class Tokens(NamedTuple):
     """One stream of positions: a row of a batch, or a batch of rows.
 
     Attributes:
-      ids: int32[B, T].
-      positions: int32[B, T], counted anew in each segment.
+      ids: int32[B, T]. positions: int32[B, T], counted anew in each segment.
       segment_ids: int32[B, T]; 0 is padding, 1, 2, … the examples packed into a row.
       types: int32[B, T] or [B, T, n], token types (segment, column, node type, …).
       tree_positions: int32[B, T, L], child index at each level, −1 below the node.
       numeral_index: int32[B, T], which numeral of the row the position belongs to, −1 for none.
-      numerals: Numeral[B, N].
-      features: what an embedding's `host_features` computed, each [B, N, …].
+      numerals: Numeral[B, N]. features: what an embedding's `host_features` computed, each [B, N, …].
     """
 
     ids: Array
@@ -179,8 +176,7 @@ class Targets(NamedTuple):
     """What is to be predicted: shifted by one for language models, in place for masked ones.
 
     Attributes:
-      ids: int32[B, T].
-      mask: bool[B, T], True where scored.
+      ids: int32[B, T]. mask: bool[B, T], True where scored.
       numeral_index: int32[B, T] into the numerals of `inputs`, −1 for none.
       numerals: Numeral[B, T]; gathered on device from `numeral_index`, never shipped.
     """
@@ -196,10 +192,8 @@ class Batch(NamedTuple):
 
     Attributes:
       inputs: what the decoder (or the only stack) reads.
-      targets: None for tasks that only classify.
-      source: what the encoder reads.
-      grammar_state: int32[B, T].
-      labels: name → array[B, …].
+      targets: None for tasks that only classify. source: what the encoder reads.
+      grammar_state: int32[B, T]. labels: name → array[B, …].
       example_id: int32[B]: index into the task's examples (−1 in padding and in packed rows).
       valid: bool[B], False for rows that only fill the batch.
     """
@@ -217,8 +211,7 @@ class Features(NamedTuple):
     """A document as a scheme encodes it: one unpadded row on the host.
 
     Attributes:
-      ids: int32[T].
-      numeral_index: int32[T] into `numbers`, −1 for none.
+      ids: int32[T]. numeral_index: int32[T] into `numbers`, −1 for none.
       numbers: the numerals with their surfaces, in order.
       starts: first position of each segment of the document, and at the end T.
       grammar_state: int32[T + 1], the automaton's state before each id, and at the end the state after
@@ -254,8 +247,7 @@ class Grammar(NamedTuple):
     Attributes:
       class_of: int32[V]. Class 0 can never be read (padding, unknown, reserved).
       next_state: int32[S, C], −1 where forbidden. Ignored for POP (the stack decides) except for its sign.
-      stack_op: int32[S, C], one of NONE, PUSH, POP, NEXT.
-      return_state: int32[S, C], the state that a PUSH stores.
+      stack_op: int32[S, C], one of NONE, PUSH, POP, NEXT. return_state: int32[S, C], what a PUSH stores.
       token_type: int32[S, C], type of a token by where it stands (the same piece may be text or symbol).
       placed: bool[S], the token read in this state stands in a tree and has a tree position.
       given: bool[C], may stand in a text but is never to be generated ([CLS], [SEP], …).
@@ -263,8 +255,7 @@ class Grammar(NamedTuple):
       close_cost: int32[S, N, W + 1, D + 1], least number of tokens that close the open node, its POP
         included, from a state, with n children still lacking, room for w more and d free levels.
       end_cost: int32[S], least number of tokens to an accepting state at an empty stack.
-      start: state before the first token.
-      accept: bool[S]: a text may end here, with an empty stack.
+      start: state before the first token. accept: bool[S], a text may end here, with an empty stack.
     """
 
     class_of: Array
@@ -312,8 +303,7 @@ class HeadOut(NamedTuple):
 
 
 class Loss(NamedTuple):
-    """A sum and a count: divided once, last, so that any sharding or accumulation is exact. `parts` are
-    further (total, count) pairs to report."""
+    """A sum and a count: divided once, last, so that any sharding or accumulation is exact. `parts`: more pairs."""
 
     total: Array
     count: Array

@@ -1,4 +1,5 @@
-"""Random inputs that several tests share: numbers, batches with packed segments and numerals, small models.
+"""Random inputs that several tests share: numbers, batches with packed segments and numerals,
+small models and their parameters.
 
 Every number is drawn as a Decimal, so that a reference can be computed from it without going through the
 arrays under test.
@@ -6,6 +7,7 @@ arrays under test.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
@@ -43,7 +45,7 @@ def tokens(
 ) -> tuple[Tokens, list[list[Decimal | None]]]:
     """Rows with two packed segments and padding, or with segments of the given `lengths`; and their numbers.
 
-    Each row's last slot is empty; about a third of its positions are numerals.
+    Each row's last slot is empty; about a third of its positions are numerals, some always.
     """
     lengths = lengths or [[length // 2, length // 2 - 1 - b % 3] for b in range(rows)]
     rows = len(lengths)
@@ -58,6 +60,7 @@ def tokens(
             segments[b, at : at + count] = segment
             at += count
     index = np.where(rng.random((rows, length)) < 0.35, rng.integers(0, slots - 1, (rows, length)), -1)
+    index[:, 1:slots:2] = np.arange(1, slots, 2) - 1  # a few at least
     index = np.where(segments > 0, index, -1).astype(np.int32)
     ids = np.where(segments == 0, 0, np.where(index >= 0, NUM, ids)).astype(np.int32)
     return Tokens(ids, positions, segments, numeral_index=index, numerals=numeral_table(values)), values
@@ -110,7 +113,12 @@ def model(
     return Model(embeds, fusions, build("backbone", DECODER | backbone), heads)
 
 
-def stretch(params: Any, rng: np.random.Generator, scale: float = 0.3) -> Any:
-    """The parameters with noise on each: initial biases of 0 and scales of 1 would hide mistakes."""
-    leaves, tree = jax.tree.flatten(params)
-    return tree.unflatten([np.asarray(x + scale * rng.standard_normal(x.shape), np.float32) for x in leaves])
+def draw(module: Any, rng: np.random.Generator, *args: Any, scale: float = 0.3, **more: Any) -> Any:
+    """Parameters of a module at random, norms' scales around 1: zero biases and unit scales hide mistakes."""
+    shapes = jax.eval_shape(functools.partial(module.init, **more), jax.random.key(0), *args).get("params", {})
+
+    def one(path, leaf):
+        centre = 1.0 if path[-1].key.endswith("scale") else 0.0
+        return np.asarray(centre + scale * rng.standard_normal(leaf.shape), np.float32)
+
+    return jax.tree_util.tree_map_with_path(one, shapes)

@@ -1,0 +1,310 @@
+"""Heads against their equations in float64; what each target's gradient reaches; masses that sum to one."""
+
+from __future__ import annotations
+
+import functools
+import math
+from decimal import Decimal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from drawn import DIGITS, KNOWN, NUM, SIZE, VOCAB, batch, draw, numeral_table, with_numerals
+
+from numjax.build import build
+from numjax.errors import UsageError
+from numjax.heads.mixture import mantissa_log_density
+from numjax.numeral.exact import to_decimals
+from numjax.types import Allowed, HeadOut, Targets, Tokens
+
+WIDTH = KNOWN["width"]
+DENSITIES = ("printed", "scaled", "learned")
+
+
+def log_softmax(x):
+    top = x.max(-1, keepdims=True)
+    return x - top - np.log(np.exp(x - top).sum(-1, keepdims=True))
+
+
+def make(name: str, rng, **options):
+    """(head, its parameters, a batch, hidden states)."""
+    head = build("heads", {"name": name} | options, **KNOWN)
+    found = batch(rng)
+    hidden = rng.standard_normal((*found.inputs.ids.shape, WIDTH)).astype(np.float32)
+    table = rng.standard_normal((VOCAB, WIDTH)).astype(np.float32)
+    return head, draw(head, rng, hidden, found.inputs, table), found, hidden, table
+
+
+def decimals_of(targets: Targets) -> np.ndarray:
+    """The number of each position as an object array of Decimals, None where there is none."""
+    assert targets.numerals is not None
+    rows = [to_decimals(jax.tree.map(lambda x, b=b: np.asarray(x)[b], targets.numerals)) for b in range(3)]
+    out = np.empty((len(rows), len(rows[0])), object)
+    for b, row in enumerate(rows):
+        out[b] = row
+    return out
+
+
+def mixture_reference(params, hidden, table, targets: Targets, head) -> dict[str, np.ndarray]:
+    """Eq. 7–11, position by position, in float64."""
+    weight = {name: np.asarray(value, np.float64) for name, value in params.items()}
+    kernel = weight.get("kernel", np.asarray(table, np.float64))
+    values = decimals_of(targets)
+    out = {name: np.zeros(targets.ids.shape) for name in ("selector", "token", "exponent", "mantissa")}
+    for at in np.ndindex(*targets.ids.shape):
+        h, value = hidden[at].astype(np.float64), values[at]
+        out["selector"][at] = log_softmax(h @ weight["selector"])[0 if value is None else 1]
+        if value is None:
+            logits = kernel @ h
+            logits[[NUM, *range(SIZE, VOCAB)]] = -np.inf
+            out["token"][at] = log_softmax(logits)[targets.ids[at]]
+            continue
+        exponent = value.adjusted() if value else 0
+        row = 0 if exponent < -8 else 1 if exponent > 12 else exponent + 10
+        out["exponent"][at] = log_softmax(h @ weight["exponent"])[row]
+        x, mean = float(value.scaleb(-exponent)), float((h @ weight["mantissa"])[0])
+        if head.density == "printed":
+            out["mantissa"][at] = -((x - mean) ** 2) - 0.5 * math.log(math.pi)
+        elif head.density == "scaled":
+            out["mantissa"][at] = -(((x - mean) / head.scale) ** 2) - 0.5 * math.log(math.pi) - math.log(head.scale)
+        else:
+            s = 10 * math.tanh(float((h @ weight["log_variance"])[0]) / 10)
+            out["mantissa"][at] = -0.5 * ((x - mean) ** 2 / math.exp(s) + s + math.log(2 * math.pi))
+    return out
+
+
+@pytest.mark.parametrize(("density", "tied"), [("printed", True), ("scaled", False), ("learned", False)])
+def test_mixture_is_its_equations(rng, density, tied):
+    head, params, found, hidden, table = make("mixture", rng, density=density, tied=tied, chunk_rows=7)
+    targets = with_numerals(found)
+    assert (targets.numeral_index >= 0).sum() > 3
+
+    @jax.jit
+    def run(params, hidden, weights):
+        out = head.apply({"params": params}, hidden, found.inputs, table)
+        return head.log_prob(out, targets), head.total_log_prob(out, targets, weights)
+
+    # Only scored positions have a legal target.
+    weights = np.where(found.targets.mask, rng.random(found.targets.mask.shape), 0).astype(np.float32)
+    parts, totals = run(params, hidden, weights)
+    expected = mixture_reference(params, hidden, table, targets, head)
+    assert set(parts) == set(totals) == set(expected)
+    for name, want in expected.items():
+        mine = np.where(found.targets.mask, parts[name], 0)
+        np.testing.assert_allclose(mine, np.where(found.targets.mask, want, 0), rtol=2e-4, atol=2e-4, err_msg=name)
+        np.testing.assert_allclose(totals[name], (weights * want).sum(), rtol=2e-4, atol=2e-4, err_msg=name)
+
+
+@pytest.mark.parametrize("density", DENSITIES)
+def test_densities_integrate_to_one(rng, density):
+    head, params, found, hidden, table = make("mixture", rng, density=density, scale=1.7)
+    out = head.apply({"params": params}, hidden[:1, :1], found.inputs, table)
+    # The mantissa as a real number: a float digit 0 may hold any.
+    grid = np.linspace(-60, 60, 40_001, dtype=np.float32)
+    from numjax.nn.numerals import from_raw
+
+    count = len(grid)
+    spread = HeadOut(jnp.broadcast_to(out.hidden[:, :1], (1, count, WIDTH)), out.weights)
+    numerals = jax.tree.map(lambda x: x[None], from_raw(jnp.asarray(grid), jnp.zeros(count, jnp.int32), DIGITS))
+    zeros = jnp.zeros((1, count), jnp.int32)
+    density_of = jax.jit(lambda out: head.log_prob(out, Targets(zeros, zeros > -1, zeros, numerals))["mantissa"])
+    density_values = np.exp(np.asarray(density_of(spread), np.float64))[0]
+    assert np.trapezoid(density_values, grid) == pytest.approx(1, abs=2e-3)
+    spread_of = np.trapezoid(density_values * grid**2, grid) - np.trapezoid(density_values * grid, grid) ** 2
+    if density != "learned":
+        assert spread_of == pytest.approx({"printed": 0.5, "scaled": 0.5 * 1.7**2}[density], rel=0.01)
+
+
+def test_printed_density_is_variance_one_half():
+    assert float(mantissa_log_density(3.0, 1.0, math.log(0.5))) == pytest.approx(
+        -4 - 0.5 * math.log(math.pi), abs=1e-6
+    )
+
+
+def gradients(head, params, hidden, table, found, keep):
+    """d(Σ log p over the positions of `keep`) by hidden states, parameters and table."""
+    targets = with_numerals(found)
+
+    @jax.jit
+    def of(params, hidden, table, weights):
+        def total(params, hidden, table):
+            out = head.apply({"params": params}, hidden, found.inputs, table)
+            return sum(head.total_log_prob(out, targets, weights).values())
+
+        return jax.grad(total, (0, 1, 2))(params, hidden, table)
+
+    return jax.tree.map(np.asarray, of(params, hidden, table, keep.astype(np.float32)))
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_gradient_reaches_what_it_should_and_nothing_else(rng, tied):
+    head, params, found, hidden, table = make("mixture", rng, density="learned", tied=tied)
+    numeral = (found.targets.numeral_index >= 0) & found.targets.mask
+    text = found.targets.mask & ~numeral
+    for keep, reached in (
+        (text, {"selector", "token"}),
+        (numeral, {"selector", "exponent", "mantissa", "log_variance"}),
+    ):
+        weights, at, table_grad = gradients(head, params, hidden, table, found, keep)
+        kernel = table_grad if tied else weights["kernel"]
+        moved = {"token"} if np.any(kernel) else set()
+        moved |= {name for name, value in weights.items() if name != "kernel" and np.any(value)}
+        assert moved == reached
+        # A position that is not scored, whatever its target, receives nothing; a scored one something.
+        np.testing.assert_array_equal((at != 0).any(-1), keep)
+        if "token" in reached:
+            np.testing.assert_array_equal(kernel[[NUM, *range(SIZE, VOCAB)]], 0)
+            assert (np.abs(np.delete(kernel, [NUM, *range(SIZE, VOCAB)], axis=0)).max(-1) > 0).all()
+        if not tied:
+            np.testing.assert_array_equal(table_grad, 0)
+
+
+def step(head, params, hidden, table, found, allowed=None, key=None):
+    out = head.apply({"params": params}, hidden[:, -1:], found.inputs, table)
+    out = HeadOut(out.hidden[:, 0], out.weights)
+    return jax.jit(lambda out, allowed, key: head.step_scores(out, allowed, key))(out, allowed, key), out
+
+
+@pytest.mark.parametrize("name", ["token", "mixture"])
+def test_step_scores_are_masses_that_sum_to_one(rng, name):
+    head, params, found, hidden, table = make(name, rng, tied=False)
+    (mass, _), _ = step(head, params, hidden, table, found)
+    np.testing.assert_allclose(np.exp(mass).sum(-1), 1, atol=1e-5)
+    np.testing.assert_array_equal(np.exp(mass)[:, SIZE:], 0)
+    legal = [i for i in range(SIZE) if i != NUM]
+    rows = np.zeros((3, VOCAB), bool)
+    rows[0, [1, 2, NUM]] = True  # both kinds
+    rows[1, legal[:4]] = True  # text alone: the selector may not take from it
+    rows[2, NUM] = True  # a number alone, for certain
+    (masked, _), _ = step(head, params, hidden, table, found, allowed=rows)
+    np.testing.assert_allclose(np.exp(masked).sum(-1), 1, atol=1e-5)
+    np.testing.assert_array_equal(np.exp(masked)[~rows], 0)
+    assert masked[2, NUM] == pytest.approx(0, abs=1e-6)
+    kept = np.asarray(mass)[1, legal[:4]]
+    np.testing.assert_allclose(masked[1, legal[:4]], log_softmax(kept.astype(np.float64)), atol=1e-5)
+
+
+def test_step_scores_are_what_training_scores(rng):
+    head, params, found, hidden, table = make("mixture", rng)
+    targets = with_numerals(found)
+    out = head.apply({"params": params}, hidden, found.inputs, table)
+    parts = jax.jit(lambda out: head.log_prob(out, targets))(out)
+    score = jax.vmap(lambda h: head.step_scores(HeadOut(h, out.weights))[0], out_axes=1, in_axes=1)
+    mass = jax.jit(score)(out.hidden)
+    numeral = targets.numeral_index >= 0
+    at = np.where(numeral, NUM, targets.ids)
+    chosen = np.take_along_axis(np.asarray(mass), at[..., None], -1)[..., 0]
+    expected = parts["selector"] + parts["token"]
+    np.testing.assert_allclose(chosen[targets.mask], expected[targets.mask], atol=1e-4)
+
+
+def test_masked_training_renormalises_over_what_is_open(rng):
+    head, params, found, hidden, table = make("mixture", rng)
+    targets = with_numerals(found)
+    class_of = np.where(np.arange(VOCAB) == NUM, 1, np.where(np.arange(VOCAB) % 2 == 0, 2, 3)).astype(np.int32)
+    classes = rng.random((*targets.ids.shape, 4)) < 0.5
+    np.put_along_axis(classes, class_of[targets.ids][..., None], True, -1)
+    out = head.apply({"params": params}, hidden, found.inputs, table)
+    parts = jax.jit(lambda out: head.log_prob(out, targets, Allowed(classes, class_of)))(out)
+    score = jax.vmap(lambda h, a: head.step_scores(HeadOut(h, out.weights), a)[0], in_axes=1, out_axes=1)
+    mass = jax.jit(score)(out.hidden, classes[..., class_of])
+    chosen = np.take_along_axis(np.asarray(mass), targets.ids[..., None], -1)[..., 0]
+    expected = parts["selector"] + parts["token"]
+    np.testing.assert_allclose(chosen[targets.mask], expected[targets.mask], atol=1e-4)
+
+
+@pytest.mark.parametrize("feedback", ["raw", "rounded"])
+def test_predicted_numeral(rng, feedback):
+    head, params, found, hidden, table = make("mixture", rng, feedback=feedback, keep=4)
+    (_, numeral), out = step(head, params, hidden, table, found)
+    h = np.asarray(out.hidden, np.float64)
+    mean = (h @ np.asarray(params["mantissa"], np.float64))[:, 0]
+    row = (h @ np.asarray(params["exponent"], np.float64)).argmax(-1)
+    exponent = np.where(row == 0, -9, np.where(row == 1, 13, row - 10))
+    mean = np.where(row == 0, 0, mean)  # below every exponent stands for zero
+    np.testing.assert_allclose(numeral.mantissa, mean, atol=1e-5)  # raw, whatever is fed back
+    np.testing.assert_array_equal(numeral.exponent, exponent)
+    fed = jax.jit(head.fed_back)(numeral)
+    if feedback == "raw":
+        np.testing.assert_array_equal(fed.mantissa, numeral.mantissa)
+        return
+    for value, m, e in zip(to_decimals(fed), mean, exponent, strict=True):
+        expected = Decimal(f"{float(m):.3e}").scaleb(int(e))
+        assert abs(value - expected) <= Decimal("1e-3") * abs(expected)
+        assert len(value.normalize().as_tuple().digits) <= 4
+        assert value == 0 or 1 <= abs(value.scaleb(-value.adjusted())) < 10
+
+
+def test_sampled_exponents_follow_their_distribution(rng):
+    head, params, found, hidden, table = make("mixture", rng)
+    params = params | {"exponent": params["exponent"] * 0.3}
+    out = head.apply({"params": params}, hidden[:1, -1:], found.inputs, table)
+    out = HeadOut(out.hidden[:, 0], out.weights)
+    draw = jax.jit(jax.vmap(lambda key: head.step_scores(out, None, key)[1].exponent[0]))
+    drawn = np.asarray(draw(jax.random.split(jax.random.key(3), 4000)))
+    logits = np.asarray(out.hidden[0], np.float64) @ np.asarray(params["exponent"], np.float64)
+    p = np.exp(log_softmax(logits))
+    expected = np.concatenate([p[:1], p[2:], p[1:2]])  # −INF, −8 … 12, +INF
+    seen = np.bincount(drawn + 9, minlength=23) / 4000
+    assert np.abs(seen - expected).max() < 5 * math.sqrt(0.25 / 4000)
+
+
+def test_token_head_is_log_softmax(rng):
+    for tied in (True, False):
+        head, params, found, hidden, table = make("token", rng, tied=tied)
+        kernel = np.asarray(table if tied else params["kernel"], np.float64)
+        out = head.apply({"params": params}, hidden, found.inputs, table)
+        found_parts = jax.jit(lambda out, head=head, found=found: head.log_prob(out, found.targets))(out)
+        expected = log_softmax((hidden.astype(np.float64) @ kernel.T)[..., :SIZE])
+        want = np.take_along_axis(expected, found.targets.ids[..., None], -1)[..., 0]
+        np.testing.assert_allclose(found_parts["token"], want, atol=1e-4)
+    bare = build("heads", {"name": "token"}, **KNOWN)
+    with pytest.raises(ValueError, match="tied head needs a token embedding"):
+        bare.init(jax.random.key(0), hidden, found.inputs, None)
+
+
+@pytest.mark.parametrize("pool", ["end", "first", "last_padded"])
+def test_classifier_pools_where_it_says(rng, pool):
+    head, params, found, hidden, _ = make("classify", rng, pool=pool)
+    lengths = (found.inputs.segment_ids > 0).sum(1)
+    at = {"end": lengths - 1, "first": 0 * lengths, "last_padded": 0 * lengths + 11}[pool]
+    weight, bias = (np.asarray(params[k], np.float64) for k in ("kernel", "bias"))
+    expected = log_softmax(hidden[np.arange(3), at].astype(np.float64) @ weight + bias)
+    labels = found.labels["label"]
+
+    def pooled(hidden):
+        out = head.apply({"params": params}, hidden, found.inputs)
+        label = head.log_prob(out, labels)["label"]
+        return label.sum(), (head.log_probs(out), label)
+
+    gradient, (log_probs, label) = jax.jit(jax.grad(pooled, has_aux=True))(hidden)
+    np.testing.assert_allclose(log_probs, expected, atol=1e-5)
+    np.testing.assert_allclose(label, expected[np.arange(3), labels], atol=1e-5)
+    reached = (np.asarray(gradient) != 0).any(-1)
+    np.testing.assert_array_equal(reached, np.arange(12)[None] == at[:, None])
+
+
+@pytest.mark.parametrize(
+    ("block", "says"),
+    [
+        (dict(name="mixture", density="wide"), "density must be one of"),
+        (dict(name="mixture", feedback="none"), "feedback must be raw or rounded"),
+        (dict(name="classify", pool="middle"), "pool must be"),
+    ],
+)
+def test_bad_options_are_named(block, says):
+    row = jnp.zeros((1, 2), jnp.int32)
+    with pytest.raises(UsageError, match=says):
+        build("heads", block, **KNOWN).init(jax.random.key(0), jnp.zeros((1, 2, WIDTH)), Tokens(row, row, row))
+
+
+def test_numbers_beyond_every_class_have_a_likelihood(rng):
+
+    head, params, found, hidden, table = make("mixture", rng)
+    far = [[Decimal("1e30"), Decimal("-1e-30"), Decimal(0), None]] * 3
+    inputs = found.inputs._replace(numerals=numeral_table(far))
+    targets = with_numerals(found._replace(inputs=inputs))
+    out = head.apply({"params": params}, hidden, inputs, table)
+    parts = jax.jit(lambda out: functools.reduce(jnp.add, head.log_prob(out, targets).values()))(out)
+    assert np.isfinite(np.asarray(parts)[found.targets.mask]).all()

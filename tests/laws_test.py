@@ -1,0 +1,181 @@
+"""The laws of the two halves, read from the syntax trees, and what importing the host half brings in."""
+
+from __future__ import annotations
+
+import ast
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+
+HOST = {"numeral", "expr", "text", "pipeline", "tasks"}
+DEVICE = {"nn", "embed", "backbone", "heads", "objectives", "decode", "model", "metrics"}
+GROUND = {"types", "errors"}  # everyone may import these
+MEETING = {"train", "step", "evals", "main", "api", "experiments", "system", "compile", "runs", "inherit", "shard"}
+ARRAYS = {"jax", "jaxlib", "flax", "optax", "orbax", "chex"}
+LONGEST = 400
+
+
+def modules(*folders: str) -> list[pathlib.Path]:
+    """Every Python file of the folders, checked out or not yet committed."""
+    return sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py"))
+
+
+def name_of(path: pathlib.Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imports(tree: ast.AST, module: str = "", type_checking: bool = False) -> set[str]:
+    """Dotted names that a module imports anywhere, also inside functions; `from a import b` gives a.b.
+
+    Imports under `if TYPE_CHECKING:` never run and are left out, unless asked for.
+    """
+    found: set[str] = set()
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test) and not type_checking:
+            for other in node.orelse:
+                found |= imports(ast.Module([other], []), module)
+            continue
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                base = ".".join([*module.split(".")[: -node.level], *filter(None, [base])])
+            found |= {f"{base}.{alias.name}" for alias in node.names}
+        found |= imports(node, module, type_checking)
+    return found
+
+
+def part(name: str) -> str:
+    """numjax.text.vocab → text; jax.numpy → "" (not ours)."""
+    pieces = name.split(".")
+    return pieces[1] if pieces[0] == "numjax" and len(pieces) > 1 else ""
+
+
+def of(path: pathlib.Path) -> set[str]:
+    return imports(ast.parse(path.read_text(encoding="utf-8")), name_of(path))
+
+
+def belonging(parts: set[str]) -> list[pathlib.Path]:
+    return [path for path in modules("numjax") if part(name_of(path)) in parts]
+
+
+def shown(broken: dict[str, set[str]]) -> str:
+    return "; ".join(f"{name} imports {', '.join(sorted(found))}" for name, found in sorted(broken.items()))
+
+
+def test_the_host_half_knows_no_arrays_of_the_device():
+    broken = {}
+    for path in [*belonging(HOST | GROUND), *modules("data")]:
+        found = of(path)
+        wrong = {n for n in found if n.split(".")[0] in ARRAYS or part(n) in DEVICE | MEETING}
+        if wrong:
+            broken[name_of(path)] = wrong
+    assert not broken, shown(broken)
+    assert len(belonging(HOST)) > 15  # the walk finds the files
+
+
+def test_the_device_half_knows_no_text_no_files_and_no_configs():
+    never = {
+        "ml_collections",
+        "absl",
+        "tokenizers",
+        "sentencepiece",
+        "grain",
+        "tensorflow_datasets",
+        "configs",
+        "data",
+    }
+    broken = {}
+    for path in belonging(DEVICE):
+        found = of(path)
+        wrong = {n for n in found if n.split(".")[0] in never or part(n) in HOST | MEETING}
+        if wrong:
+            broken[name_of(path)] = wrong
+    assert not broken, shown(broken)
+    assert len(belonging(DEVICE)) > 10
+
+
+def test_types_import_only_the_standard_library():
+    foreign = {n for n in of(ROOT / "numjax/types.py") if n.split(".")[0] not in sys.stdlib_module_names}
+    assert not foreign, foreign
+
+
+def test_configs_import_only_ml_collections_and_configs():
+    broken = {}
+    for path in modules("configs"):
+        roots = {n.split(".")[0] for n in of(path)}
+        wrong = {n for n in roots if n not in {"ml_collections", "configs"} | sys.stdlib_module_names}
+        if wrong:
+            broken[name_of(path)] = wrong
+    assert not broken, shown(broken)
+
+
+def test_nothing_imports_what_lies_to_its_right():
+    """embed → backbone → heads → objectives; layers are pure functions that know none of them."""
+    order = ["nn", "embed", "backbone", "heads", "objectives"]
+    broken = {}
+    for i, name in enumerate(order):
+        for path in belonging({name}):
+            later = {*order[i + 1 :], "model", "decode", "metrics"} | ({*order[:i]} - {"nn"})
+            wrong = {n for n in of(path) if part(n) in later}
+            if wrong:
+                broken[name_of(path)] = wrong
+    assert not broken, shown(broken)
+    layers = {n for path in belonging({"nn"}) for n in of(path) if n.split(".")[0] == "flax"}
+    assert not layers, "nn/ holds pure functions: no modules"
+
+
+@pytest.mark.parametrize("folder", ["numjax", "configs", "data", "experiments"])
+def test_files_are_short_and_have_names_that_say_something(folder):
+    for path in modules(folder):
+        lines = path.read_text(encoding="utf-8").count("\n")
+        assert lines <= LONGEST, f"{path.relative_to(ROOT)} has {lines} lines, more than {LONGEST}"
+        vague = {"util", "utils", "helper", "helpers", "manager", "misc", "common_utils"}
+        assert not vague & {path.stem, *path.relative_to(ROOT).parts}, path
+    if folder == "numjax":
+        assert (ROOT / "numjax/main.py").read_text().count("\n") <= 80
+        assert (ROOT / "numjax/shard.py").read_text().count("\n") <= 120
+
+
+def test_the_walk_sees_imports_wherever_they_hide():
+    source = """
+import os
+from typing import TYPE_CHECKING
+if TYPE_CHECKING:
+    import jax
+else:
+    import flax.linen as nn
+def late():
+    from numjax.nn import attention
+    try:
+        from ..embed import dice
+    except ImportError:
+        import optax
+"""
+    found = imports(ast.parse(source), "numjax.text.made_up")
+    assert found == {
+        *("os", "typing.TYPE_CHECKING", "flax.linen", "optax"),
+        *("numjax.nn.attention", "numjax.embed.dice"),
+    }
+    assert "jax" in imports(ast.parse(source), "numjax.text.made_up", type_checking=True)
+
+
+def test_importing_the_host_half_brings_no_jax():
+    names = [name_of(path) for path in [*belonging(HOST | GROUND), *modules("data", "configs")]]
+    script = (
+        "import importlib, sys\n"
+        f"for name in {names!r}:\n"
+        "    importlib.import_module(name)\n"
+        "    bad = sorted(m for m in ('jax', 'jaxlib', 'flax', 'optax', 'orbax', 'tensorflow') if m in sys.modules)\n"
+        "    assert not bad, f'{name} brings in {bad}'\n"
+        f"print(len({names!r}))\n"
+    )
+    found = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert found.returncode == 0, found.stderr
+    assert int(found.stdout) == len(names) > 20
