@@ -9,13 +9,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from drawn import DIGITS, KNOWN, decimals, numeral_table
 
 from numjax.build import build
 from numjax.embed import dice, prototype, token
 from numjax.errors import DataError, UsageError
 from numjax.numeral.exact import to_numeral
 from numjax.types import Tokens
+from tests.drawn import DIGITS, KNOWN, decimals, numeral_table
 
 
 def split(value: Decimal) -> tuple[float, int]:

@@ -10,13 +10,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from drawn import DIGITS, KNOWN, NUM, SIZE, VOCAB, batch, draw, numeral_table, with_numerals
 
 from numjax.build import build
 from numjax.errors import UsageError
 from numjax.heads.mixture import mantissa_log_density
 from numjax.numeral.exact import to_decimals
 from numjax.types import Allowed, HeadOut, Targets, Tokens
+from tests.drawn import DIGITS, KNOWN, NUM, SIZE, VOCAB, batch, draw, numeral_table, with_numerals
 
 WIDTH = KNOWN["width"]
 DENSITIES = ("printed", "scaled", "learned")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 
-import drawn
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -16,6 +15,7 @@ from numjax.build import build
 from numjax.errors import UsageError
 from numjax.model import Fusion
 from numjax.types import Batch, Tokens
+from tests import drawn
 
 PROTOTYPE = {"name": "prototype", "exponent_dim": 4}
 T = 12

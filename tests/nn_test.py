@@ -10,11 +10,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from drawn import numeral_table
 
 from numjax.nn import attention, cross_entropy, dropout, norm, numerals
 from numjax.numeral.exact import to_decimals
 from numjax.types import Allowed
+from tests.drawn import numeral_table
 
 B, T, D, V, SIZE, BANNED, CLASSES = 3, 11, 6, 40, 35, 4, 5
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 
-import drawn
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -16,6 +15,7 @@ from numjax.build import build
 from numjax.model import Model
 from numjax.step import eval_step, init_params, init_state, losses, train_step
 from numjax.types import Batch, TrainState
+from tests import drawn
 
 ROWS = 8
 NLL = build("objectives", {"name": "nll", "head": "next"})
