@@ -14,8 +14,8 @@ from ml_collections import ConfigDict
 
 from numjax import checkpoint, inherit, roots, shard
 from numjax.compile import Compiled, make_compiled
-from numjax.errors import DataError, UsageError
-from numjax.evals.score import evaluate
+from numjax.errors import DataError
+from numjax.evals.score import evaluate, row_log_prob
 from numjax.pipeline import batch as batches
 from numjax.pipeline import features
 from numjax.pipeline.loader import Encoded, Loader
@@ -74,7 +74,7 @@ class Loaded:
         batch = batches.from_features(found, self.system.config.data.digits, self.system.host_features)
         tokens = batch.inputs
         if name is not None:
-            vectors = self._apply("embed_numerals", tokens.numerals, _of(tokens.features, name), name)[:, 0]
+            vectors = self._apply("embed_numerals", tokens.numerals, _of(tokens.features, name), name=name)[:, 0]
         else:
             x_BTD = self._apply("embed", tokens)
             mine = (np.asarray(tokens.numeral_index) == 0)[..., None]
@@ -99,7 +99,7 @@ class Loaded:
             _, log_probs = self._evaluate(encoded)
             out = np.exp(np.stack([log_probs[i] for i in range(len(many))]))
         else:
-            out = np.asarray([-self._evaluate(_one(encoded, i))[0]["sum"] for i in range(len(many))])
+            out = self._log_likelihoods(encoded)
         return out[0] if alone else out
 
     def generate(self, prompts: str | Sequence[str], **options: Any) -> Any:
@@ -127,9 +127,7 @@ class Loaded:
 
     def compiled(self, encoded: Encoded) -> Compiled:
         """The jitted evaluation functions for batches of `encoded`."""
-        config = self.system.config
-        loader = Loader(encoded, config, seed=0, host_features=self.system.host_features)
-        return make_compiled(self.system, shard.make_mesh(), loader.example_batch(), steps=1)
+        return make_compiled(self.system, shard.make_mesh(), self._loader(encoded).example_batch(), steps=1)
 
     def _encode(self, records, strict=False, skipped=None) -> Encoded:
         kept: list = []
@@ -142,35 +140,35 @@ class Loaded:
             skipped += encoded.skipped
         return encoded
 
+    def _log_likelihoods(self, encoded: Encoded) -> np.ndarray:
+        (head,) = [name for name, head in self.system.model.heads.items() if hasattr(head, "step_scores")]
+        out = np.zeros(len(encoded), np.float32)
+        batch: Any
+        for batch in self._loader(encoded).epoch(min(len(encoded), self.system.config.eval.batch_size)):
+            rows = row_log_prob(self.system.model, head, self.params, _device(batch))
+            out[batch.example_id[batch.valid]] = np.asarray(rows)[batch.valid]
+        return out
+
+    def _loader(self, encoded: Encoded) -> Loader:
+        return Loader(encoded, self.system.config, seed=0, host_features=self.system.host_features)
+
     def _evaluate(self, encoded: Encoded):
-        loader = Loader(encoded, self.system.config, seed=0, host_features=self.system.host_features)
+        loader = self._loader(encoded)
         size = min(len(encoded), self.system.config.eval.batch_size)
         return evaluate(self.system, self.compiled(encoded), self.params, loader.epoch(size))
 
-    def _apply(self, method: str, *args: Any) -> np.ndarray:
-        return np.asarray(_applied(self.system.model, method, self.params, *_device(args)))
+    def _apply(self, method: str, *args: Any, name: str | None = None) -> np.ndarray:
+        return np.asarray(_jitted(self.system.model, method, self.params, *args, name=name))
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1))
-def _jitted(model, method, params, *args):
-    return model.apply({"params": params}, *args, method=method)
+@functools.partial(jax.jit, static_argnames=("model", "method", "name"))
+def _jitted(model, method, params, *args, name=None):
+    return model.apply({"params": params}, *args, *([] if name is None else [name]), method=method)
 
 
-def _applied(model, method, params, *args):
-    if isinstance(args[-1], str):
-        return model.apply({"params": params}, *args, method=method)
-    return _jitted(model, method, params, *args)
-
-
-def _device(args):
-    return tuple(a if isinstance(a, str) else jax.tree.map(jnp.asarray, a) for a in args)
+def _device(tree):
+    return jax.tree.map(jnp.asarray, tree)
 
 
 def _of(found: Mapping[str, Any], name: str) -> dict[str, Any]:
     return {k.split("/", 1)[1]: v for k, v in found.items() if k.startswith(f"{name}/")}
-
-
-def _one(encoded: Encoded, i: int) -> Encoded:
-    if i >= len(encoded):
-        raise UsageError(f"there is no record {i}")
-    return encoded.subset([i])

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from numjax import metrics as sums
 from numjax import shard
 from numjax.compile import Compiled
+from numjax.model import Model
+from numjax.nn.numerals import gather
 from numjax.objectives.nll import DENSITY_PARTS
 from numjax.system import System
 from numjax.types import Batch
@@ -41,6 +45,20 @@ def evaluate(
             density = any(f"{name}/{part}" in means for part in DENSITY_PARTS)
             means |= sums.perplexity(means, name, density)
     return means, predictions
+
+
+@functools.partial(jax.jit, static_argnames=("model", "head"))
+def row_log_prob(model: Model, head: str, params: Any, batch: Batch) -> jax.Array:
+    """Log-likelihood of each row's scored positions under a language model's head, float32[B].
+
+    Where the head mixes densities with masses, so does the sum.
+    """
+    outs, _ = model.apply({"params": params}, batch)
+    targets: Any = batch.targets
+    if targets.numeral_index is not None and batch.inputs.numerals is not None:
+        targets = targets._replace(numerals=gather(batch.inputs.numerals, targets.numeral_index))
+    parts = model.heads[head].log_prob(outs[head], targets)
+    return jnp.where(targets.mask, sum(parts.values()), 0.0).sum(axis=1)
 
 
 def _read(system, done, batch, found, predictions):

@@ -1,0 +1,96 @@
+"""What notebooks call: embed, score, generate, predict on finished runs; and a profile on request."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import numjax
+from numjax import runs
+from numjax.errors import DataError, UsageError
+from tests.runs_test import cache, tiny  # noqa: F401  (the fixture builds datasets once)
+
+
+@pytest.fixture(scope="module")
+def classifier(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("classifier")
+    runs.run(tiny(**{"optim.steps": 10, "eval.every": 10, "profile_steps": "3:5"}), str(folder), "train")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def writer(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("writer")
+    config = tiny("smoke,task=generation", **{"optim.steps": 10, "eval.every": 10, "optim.accumulate": 2})
+    results = runs.run(config, str(folder), "train")
+    return folder, results
+
+
+def test_a_profile_is_written_on_request(classifier):
+    assert list((classifier / "profile").rglob("*.xplane.pb"))
+    with pytest.raises(UsageError, match="10:15"):
+        runs.run(tiny(profile_steps="5"), str(classifier.parent / "bad"), "train")
+
+
+def test_embed_gives_one_vector_a_number(classifier):
+    model = numjax.load(classifier)
+    one, many = model.embed("3.14"), model.embed(["3.14", "-1,200", "0"])
+    assert one.shape == (32,) and many.shape == (3, 32)
+    np.testing.assert_allclose(one, many[0], rtol=1e-6)
+    # The exponent and the prototypes are all that a number brings: the same value gives the same vector.
+    np.testing.assert_allclose(model.embed("1200"), model.embed("1,200"), rtol=1e-6)
+    raw = model.embed("3.14", name="numeral")
+    prototypes = np.exp(-(((3.14 - np.linspace(-10, 10, 48)) / 0.5) ** 2))
+    np.testing.assert_allclose(raw[16:], prototypes, atol=1e-5)
+    with pytest.raises(DataError, match="not one number"):
+        model.embed("pi")
+
+
+def test_score_gives_probabilities_in_order(classifier):
+    model = numjax.load(classifier)
+    record = {"question": "How many grams are 2 eggs?", "answer": "80"}
+    other = {"question": "How many grams are 2 eggs?", "answer": "8000"}
+    both = model.score([record, other])
+    assert both.shape == (2, 2)
+    np.testing.assert_allclose(both.sum(axis=1), 1, rtol=1e-5)
+    np.testing.assert_allclose(model.score(other), both[1], rtol=1e-5)
+    with pytest.raises(DataError, match="question"):
+        model.score({"answer": "80"})
+
+
+def test_a_classifier_does_not_write(classifier):
+    with pytest.raises(UsageError, match="only classifies"):
+        numjax.load(classifier).generate("How many?")
+
+
+def test_generate_answers_one_prompt_or_several(writer):
+    model = numjax.load(writer[0])
+    prompt = "Q: A shelf holds 52 books and 17 are taken. How many are left? A:"
+    one = model.generate(prompt, max_tokens=4)
+    two = model.generate([prompt, "Q: 3 A:"], max_tokens=4)
+    assert one.prompt == prompt and two[0].text == one.text
+    assert isinstance(one.numbers, list) and np.isfinite(one.log_prob)
+
+
+def test_generation_metrics_come_with_the_run(writer):
+    folder, results = writer
+    metrics = results["validation"]
+    assert 0 <= metrics["NGR"] <= 1 and metrics["n_valid"] >= 0
+    assert metrics["loss"] == pytest.approx(metrics["next/mass"] + metrics["next/mantissa"], rel=1e-4)
+    assert "perplexity" not in metrics and metrics["mass_perplexity"] >= 1
+    assert (folder / "predictions" / "generation.validation.jsonl").exists()
+
+
+def test_score_of_a_language_model_is_the_log_likelihood_of_one_record(writer):
+    model = numjax.load(writer[0])
+    records = [
+        {"question": "How many are 3 and 4?", "answer": "7"},
+        {"question": "How many are 5?", "answer": "5000"},
+    ]
+    both = model.score(records)
+    np.testing.assert_allclose(both[1], model.score(records[1]), rtol=1e-4)
+
+
+def test_a_folder_without_a_run_is_named(tmp_path):
+    with pytest.raises(UsageError, match="holds no readable config"):
+        numjax.load(tmp_path / "none")
