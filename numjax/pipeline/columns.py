@@ -137,7 +137,7 @@ class Writer:
           digits: K.
           memory: MiB of positions to hold before they go to a temporary file.
         """
-        self._digits, self._limit = digits, (memory << 20) // 3
+        self._digits, self._limit = digits, max(1, (memory << 20) // 3)
         self._flat: dict[str, _Column] = {}
         self._index: dict[tuple[str, Any, bool], int] = {}
         self._sizes, self._many, self._loss_from = [], [], []
@@ -151,7 +151,7 @@ class Writer:
           DataError: its labels differ in names or shape from those before.
           UsageError: a temporary file cannot be written.
         """
-        self._add_labels({name: _label(value) for name, value in (labels or {}).items()})
+        self._add_labels({name: _label(name, value) for name, value in (labels or {}).items()})
         columns = {
             "ids": found.ids,
             "numeral_index": found.numeral_index,
@@ -211,6 +211,7 @@ class Writer:
 def from_rows(rows: Sequence[Row], digits: int) -> Columns:
     """Columns of rows at hand; their numerals stay as they are, each occurrence by itself."""
     many = [len(row.surfaces) for row in rows]
+    names = rows[0].labels if rows else ()
     blank = to_numeral([None], digits)
     empty = np.zeros(0, np.int32)
 
@@ -230,7 +231,7 @@ def from_rows(rows: Sequence[Row], digits: int) -> Columns:
         numerals=Numeral(*(np.concatenate(parts) for parts in zip(*(r.numerals for r in rows), blank, strict=True))),
         surfaces=(*(surface for row in rows for surface in row.surfaces), ""),
         loss_from=np.asarray([row.loss_from for row in rows], np.int32),
-        labels={name: np.stack([_label(r.labels[name]) for r in rows]) for name in (rows[0].labels if rows else ())},
+        labels={name: np.stack([_label(name, row.labels[name]) for row in rows]) for name in names},
     )
 
 
@@ -272,10 +273,10 @@ class _Column:
         return np.frombuffer(buffer, np.int32).reshape(-1, *self._shape)
 
 
-def _label(value: Any) -> np.ndarray:
+def _label(name: str, value: Any) -> np.ndarray:
     array = np.asarray(value)
     if array.dtype.kind not in "biuf":
-        raise DataError(f"a label must be a number or an array of numbers, not {value!r}")
+        raise DataError(f"label {name!r} must be a number or an array of numbers, not {repr(value)[:60]}")
     return array.astype({"b": np.bool_, "f": np.float32}.get(array.dtype.kind, np.int32))
 
 

@@ -17,6 +17,7 @@ from numjax.types import Example, Features, Scheme, Task
 
 __all__ = ["OVERFLOWS", "Encoded", "Row", "cut", "encode", "from_features"]
 
+INPUT = "input"  # the split of records that come without answers
 OVERFLOWS = ("skip", "truncate", "split")
 
 
@@ -94,7 +95,7 @@ def encode(
     Args:
       options: the config's data block: `length` (positions), `overflow` ("skip", "truncate" or "split" what is
         longer), `digits` (K), `pack`, and optionally `memory` (MiB before positions go to a temporary file).
-      split: its name, for `skipped`.
+      split: its name, for `skipped`; under "input" records may lack the task's `unanswered` fields.
       strict: raise at the first record that cannot be used.
       limit: read only the first so many records (0: all).
 
@@ -107,12 +108,14 @@ def encode(
     shifted = task.kind == "language_model"
     if options.overflow == "split" and not shifted:
         raise UsageError("only language models can split a text: set data.overflow to skip or truncate")
+    # Records to predict may lack what is to be predicted.
+    known = getattr(task, "unanswered", {}) if split == INPUT else {}
     writer = Writer(options.digits, options.get("memory", MEMORY))
     origin, skipped = [], []
     for number, record in enumerate(records):
         if limit and number >= limit:
             break
-        record = _named(record, number, split)
+        record = known | _named(record, number, split)
         name = record["id"]
         try:
             example = task.example(record, scheme.parse)
@@ -121,8 +124,9 @@ def encode(
                 writer.add(found, loss_from, example.labels)
         except UsageError:
             raise
-        except ValueError as error:
-            reason = " ".join(str(error).split()) or type(error).__name__
+        except (ValueError, KeyError) as error:
+            reason = f"there is no field {error}" if isinstance(error, KeyError) else " ".join(str(error).split())
+            reason = reason or type(error).__name__
             if strict:
                 raise DataError(f"record {name} of {split}: {reason}") from error
             skipped.append({"id": name, "split": split, "reason": reason})
@@ -132,7 +136,7 @@ def encode(
 
     def look_up(i: int) -> Example:
         number = int(origin[i])
-        return task.example(_named(records[number], number, split), scheme.parse)
+        return task.example(known | _named(records[number], number, split), scheme.parse)
 
     return Encoded(
         task.kind,

@@ -103,23 +103,23 @@ class Loader:
         Raises:
           UsageError: the position is no multiple of the batch size.
         """
-        # grain imports jax, which the host half does without until it reads.
-        import grain
-
         if examples % self.batch_size:
             raise UsageError(
                 f"cannot resume at example {examples} with optim.batch_size={self.batch_size}: "
                 "keep the batch size of the run"
             )
+        if self._workers and self.encoded.columns.spilled:
+            raise UsageError(
+                "data.workers copy the data, which exceed data.memory: set data.workers=0, or raise data.memory"
+            )
         self.locate(0)
+        # grain imports jax, which the host half does without until it reads.
+        import grain
+
         reading = grain.ReadOptions(num_threads=self._threads, prefetch_buffer_size=self._prefetch)
         source = _Source(self, examples // self.batch_size)
         dataset = grain.MapDataset.source(source).to_iter_dataset(reading)
         if self._workers:
-            if self.encoded.columns.spilled:
-                raise UsageError(
-                    "data.workers copy the data, which exceed data.memory: set data.workers=0, or raise data.memory"
-                )
             _parse_flags()
             dataset = dataset.mp_prefetch(grain.MultiprocessingOptions(num_workers=self._workers))
         return iter(dataset)

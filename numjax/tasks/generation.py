@@ -20,6 +20,7 @@ class Task:
 
     kind = "language_model"
     generates = True
+    unanswered = {"answer": "1"}
     metric = "-loss"
     needs = {"objectives": ("nll",)}
 
@@ -36,7 +37,7 @@ class Task:
     def texts(self, rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         """What a vocabulary is trained on."""
         for row in rows:
-            yield f"{row['prompt']} {row['answer']}"
+            yield f"{self._text(row)} {records.text(row, 'answer')}"
 
     def example(self, record: Mapping[str, Any], parse: Callable[[str], Document]) -> Example:
         """[CLS] prompt, then a blank, the answer and [EOS]."""
@@ -44,14 +45,15 @@ class Task:
         answer = parse(records.text(record, "answer"))
         if len(answer) != 1 or not isinstance(answer[0], Number):
             raise DataError(f"the answer {record['answer']!r} is not one number")
+        if answer[0].value <= 0:
+            raise DataError(f"the answer {record['answer']!r} has no logarithm: it must be above 0")
         document = (*prompt, Text(" "), *answer, Mark("[EOS]"))
         # The blank belongs to what is written: a subword model may spell " 42" as one token.
         return Example(str(record["id"]), document, loss_from=len(prompt), reference={"answer": str(answer[0].value)})
 
     def prompt(self, record: Mapping[str, Any], parse: Callable[[str], Document]) -> Document:
         """What the model reads before it writes."""
-        text = record.get("prompt") or f"Q: {records.text(record, 'question')} A:"
-        return (Mark("[CLS]"), *parse(text))
+        return (Mark("[CLS]"), *parse(self._text(record)))
 
     def score(
         self, predictions: Sequence[Decimal | str | None], references: Sequence[Mapping[str, Any]]
@@ -59,33 +61,42 @@ class Task:
         """NGR, and LMAE and E_Acc over valid predictions (eq. 13 and 14, logarithms to base 10).
 
         ŷ ≤ 0 has no logarithm: it counts as a number but is not valid. "LMAE_penalised" charges every
-        prediction that is missing or not valid with the error of answering 1. "exact" is equality once the
-        prediction is rounded to the answer's decimals (a mixture head predicts a real number).
+        prediction that is missing or not valid with the error of answering 1, "E_Acc_penalised" counts it as
+        wrong. "exact" is equality once the prediction is rounded to the answer's decimals (a mixture head
+        predicts a real number).
         """
         found = [_decimal(p) for p in predictions]
         gold = [Decimal(r["answer"]) for r in references]
         pairs = [(p, y) for p, y in zip(found, gold, strict=True) if p is not None and p > 0]
         errors = [abs(_log10(y) - _log10(p)) for p, y in pairs]
         lost = [abs(_log10(y)) for p, y in zip(found, gold, strict=True) if p is None or p <= 0]
+        # The exponent comes from the digits: a floating-point log10 is wrong at powers of ten.
+        same = sum(p.adjusted() == y.adjusted() for p, y in pairs)
         count = len(gold)
         out = {
             "NGR": sum(p is not None for p in found) / count,
             "n_valid": float(len(pairs)),
             "LMAE_penalised": (sum(errors) + sum(lost)) / count,
+            "E_Acc_penalised": same / count,
             "exact": sum(p is not None and _rounds_to(p, y) for p, y in zip(found, gold, strict=True)) / count,
         }
         if pairs:
             out["LMAE"] = sum(errors) / len(pairs)
-            # The exponent comes from the digits: a floating-point log10 is wrong at powers of ten.
-            out["E_Acc"] = sum(p.adjusted() == y.adjusted() for p, y in pairs) / len(pairs)
+            out["E_Acc"] = same / len(pairs)
         return out
+
+    def _text(self, record: Mapping[str, Any]) -> str:
+        if "prompt" in record:
+            return records.text(record, "prompt")
+        return f"Q: {records.text(record, 'question')} A:"
 
 
 def _decimal(prediction: Decimal | str | None) -> Decimal | None:
     try:
-        return None if prediction is None else Decimal(prediction)
+        value = None if prediction is None else Decimal(prediction)
     except InvalidOperation:
         return None
+    return value if value is not None and value.is_finite() else None
 
 
 def _rounds_to(prediction: Decimal, answer: Decimal) -> bool:

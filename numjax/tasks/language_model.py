@@ -36,13 +36,12 @@ class Task:
     def texts(self, rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         """What a vocabulary is trained on."""
         for row in rows:
-            yield row["text"]
+            yield records.text(row, "text", empty=True)
 
     def example(self, record: Mapping[str, Any], parse: Callable[[str], Document]) -> Example:
-        """The document between [CLS] and [EOS]."""
-        return Example(
-            str(record["id"]), (Mark("[CLS]"), *parse(records.text(record, "text")), Mark("[EOS]")), loss_from=1
-        )
+        """The document, which may be empty, between [CLS] and [EOS]."""
+        text = parse(records.text(record, "text", empty=True))
+        return Example(str(record["id"]), (Mark("[CLS]"), *text, Mark("[EOS]")), loss_from=1)
 
     def score(self, predictions: Sequence[Any], references: Sequence[Any]) -> dict[str, float]:
         """Nothing beyond the loss."""

@@ -18,6 +18,7 @@ class Task:
     """
 
     kind = "classify"
+    unanswered = {"label": 0}
     metric = "macro_f1"
     needs = {"heads": ("classify",), "objectives": ("nll",)}
 
@@ -48,9 +49,9 @@ class Task:
     def texts(self, rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         """What a vocabulary is trained on: the texts without their masked numerals."""
         for row in rows:
-            offset = row["offset"]
-            yield row["text"][:offset]
-            yield row["text"][offset + row["length"] :]
+            text, offset = records.text(row, "text"), records.integer(row, "offset")
+            yield text[:offset]
+            yield text[offset + records.integer(row, "length") :]
 
     def example(self, record: Mapping[str, Any], parse: Callable[[str], Document]) -> Example:
         """The masked text.
@@ -58,10 +59,8 @@ class Task:
         Raises:
           DataError: text[offset:offset+length] is not the number that the record names.
         """
-        text, offset, length = records.text(record, "text"), record.get("offset"), record.get("length")
-        if not isinstance(offset, int) or not isinstance(length, int):
-            raise DataError("fields 'offset' and 'length' must be integers")
-        number = record.get("number")
+        text, number = records.text(record, "text"), records.text(record, "number")
+        offset, length = records.integer(record, "offset"), records.integer(record, "length")
         if offset < 0 or length < 1 or text[offset : offset + length] != number:
             found = text[max(0, offset) : max(0, offset) + max(0, length)]
             raise DataError(f"offset {offset} holds {found!r}, not the number {number!r}")
@@ -76,8 +75,11 @@ class Task:
         return Example(str(record["id"]), document, labels={"label": label}, reference={"label": label})
 
     def score(self, predictions: Sequence[int], references: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-        """Micro- and macro-F1 over all `num_classes` classes; a class that is neither predicted nor present
-        counts as 0 in "macro_f1" and is left out of "macro_f1_present"."""
+        """Micro- and macro-F1 over the classes 0 … num_classes − 1.
+
+        A class that is never predicted right has F1 = 0. One that is neither predicted nor present (0/0) also
+        counts as 0 in "macro_f1"; it is left out of "macro_f1_present", the mean over the other classes.
+        """
         from sklearn.metrics import f1_score
 
         gold, said = [r["label"] for r in references], list(predictions)

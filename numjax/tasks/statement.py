@@ -18,6 +18,7 @@ class Task:
     """
 
     kind = "classify"
+    unanswered = {"label": 0}
     metric = "accuracy"
     needs = {"heads": ("classify",), "objectives": ("nll",)}
 
@@ -40,9 +41,9 @@ class Task:
     def texts(self, rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         """What a vocabulary is trained on."""
         for row in rows:
-            yield row["question"]
-            if row.get("answer"):
-                yield row["answer"]
+            yield records.text(row, "question")
+            if "answer" in row:
+                yield records.text(row, "answer")
 
     def example(self, record: Mapping[str, Any], parse: Callable[[str], Document]) -> Example:
         """The statement and its label; the reference keeps the label and, for mwpas, the kind of negative."""

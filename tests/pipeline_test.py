@@ -1,0 +1,736 @@
+"""The pipeline: encoding, plans, batches and the loader, against references written one position at a time."""
+
+from __future__ import annotations
+
+import collections
+import functools
+import itertools
+import pathlib
+import pickle
+import subprocess
+import sys
+import tempfile
+from decimal import Decimal
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from ml_collections import ConfigDict
+
+from numjax.build import build
+from numjax.errors import DataError, UsageError
+from numjax.numeral.exact import to_decimals, to_numeral
+from numjax.pipeline import batch as batches
+from numjax.pipeline import columns as stores
+from numjax.pipeline import features, packing
+from numjax.pipeline.loader import Loader
+from numjax.tasks import language_model
+from numjax.text import vocab
+from numjax.types import Batch, Example, Features, Mark, Number, Numeral, Tokens
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+DIGITS = 6
+SCHEMES = ("subword", "digits", "replace")
+WORDS = "the a sum of eggs weighs grams and costs in about years left more than under".split()
+NUMBERS = ("7", "1,234.5", "-3.25", "50%", "0", "007", "1e-30", "98765", "12")
+
+
+class Labelled:
+    """Texts with a label, a vector and an id that tells them apart."""
+
+    kind = "classify"
+    unanswered = {"label": 0}
+
+    def example(self, record, parse):
+        if "text" not in record:
+            raise DataError("there is no field 'text'")
+        document = (Mark("[CLS]"), *parse(record["text"]), Mark("[EOS]"))
+        labels = {"label": record["label"], "vector": np.asarray([record["label"], 0.5])}
+        return Example(str(record["id"]), document, labels=labels, reference=record["label"])
+
+
+@functools.cache
+def make_scheme(name: str):
+    texts = [" ".join(WORDS), "  ".join(NUMBERS), "\n".join(WORDS)] * 3
+    return build("text", {"name": name}, vocab=vocab.build({"name": "sentencepiece", "size": 320}, texts))
+
+
+def make_config(**changes) -> ConfigDict:
+    data = dict(length=48, digits=DIGITS, overflow="skip", pack=False, threads=0, prefetch=0, workers=0)
+    data |= {key: value for key, value in changes.items() if key != "batch_size"}
+    return ConfigDict(dict(data=data, optim=dict(batch_size=changes.get("batch_size", 4)), objectives={}))
+
+
+def make_records(rng: np.random.Generator, count: int, longest: int = 9) -> list[dict]:
+    out = []
+    for i in range(count):
+        words = rng.choice([*WORDS, *NUMBERS, *NUMBERS], int(rng.integers(0, longest)))
+        out.append({"id": f"r{i}", "text": " ".join(words), "label": int(rng.integers(2))})
+    return out
+
+
+def encode(task, scheme, records, config, **more):
+    return features.encode(task, scheme, records, config.data, more.pop("split", "train"), **more)
+
+
+def make_text_task() -> language_model.Task:
+    return language_model.Task(path="unused")
+
+
+def make_loader(rng, *, kind="language_model", scheme="replace", count=23, **changes) -> Loader:
+    config = make_config(**changes)
+    task = make_text_task() if kind == "language_model" else Labelled()
+    encoded = encode(task, make_scheme(scheme), make_records(rng, count), config)
+    return Loader(encoded, config, seed=0, process=(0, 1))
+
+
+def leaves(batch: Batch) -> list[np.ndarray]:
+    """Arrays of a batch in a fixed order."""
+
+    def walk(part):
+        if isinstance(part, np.ndarray):
+            yield part
+        elif isinstance(part, dict):
+            for name in sorted(part):
+                yield from walk(part[name])
+        elif isinstance(part, tuple):
+            for each in part:
+                yield from walk(each)
+        else:
+            assert part is None
+
+    return list(walk(batch))
+
+
+def same(a: Batch, b: Batch) -> bool:
+    pairs = list(zip(leaves(a), leaves(b), strict=True))
+    return all(x.dtype == y.dtype and x.shape == y.shape and np.array_equal(x, y) for x, y in pairs)
+
+
+def joined(parts: list[Batch]) -> list[np.ndarray]:
+    return [np.concatenate(arrays) for arrays in zip(*map(leaves, parts), strict=True)]
+
+
+def segments_of(batch: Batch) -> list[tuple]:
+    """(ids with the last target, values of the numbers in place, states) of every example in a batch."""
+    out = []
+    tokens, targets = batch.inputs, batch.targets
+    for b in range(len(tokens.ids)):
+        values = to_decimals(Numeral(*(x[b] for x in tokens.numerals)))
+        for segment in range(1, int(tokens.segment_ids[b].max()) + 1):
+            at = np.flatnonzero(tokens.segment_ids[b] == segment)
+            ids, index = tokens.ids[b, at].tolist(), tokens.numeral_index[b, at].tolist()
+            if targets is not None:
+                ids.append(int(targets.ids[b, at[-1]]))
+                index.append(int(targets.numeral_index[b, at[-1]]))
+            out.append((tuple(ids), tuple(None if i < 0 else values[i] for i in index)))
+    return out
+
+
+def expected_segments(encoded) -> list[tuple]:
+    out = []
+    for row in encoded.rows:
+        values = to_decimals(row.numerals)
+        out.append((tuple(row.ids.tolist()), tuple(None if i < 0 else values[i] for i in row.numeral_index)))
+    return out
+
+
+# ---------------------------------------------------------------------------------------------------
+# Batches against a reference that goes position by position.
+
+
+def reference_batch(rows: list[list[tuple[Features, int]]], kind: str, length: int, pad: int, start: int) -> dict:
+    """Lists of lists of what a batch must hold; a numeral as its value, None for no numeral."""
+    out = collections.defaultdict(list)
+    for several in rows:
+        row = collections.defaultdict(list)
+        for segment, (found, loss_from) in enumerate(several, 1):
+            values = [None if i < 0 else found.numbers[i].value for i in found.numeral_index]
+            for t in range(len(found.ids) - (kind == "language_model")):
+                row["ids"].append(int(found.ids[t]))
+                row["positions"].append(t)
+                row["segment_ids"].append(segment)
+                row["values"].append(values[t])
+                if kind == "language_model":
+                    row["target_ids"].append(int(found.ids[t + 1]))
+                    row["target_values"].append(values[t + 1])
+                    row["mask"].append(t + 1 >= loss_from)
+                    row["states"].append(int(found.grammar_state[t + 1]))
+                else:
+                    row["states"].append(int(found.grammar_state[t]))
+        fills = dict(ids=pad, positions=0, segment_ids=0, values=None, states=start)
+        if kind == "language_model":
+            fills |= dict(target_ids=pad, target_values=None, mask=False)
+        for name, fill in fills.items():
+            out[name].append(row[name] + [fill] * (length - len(row[name])))
+    return out
+
+
+@pytest.mark.parametrize("kind", ["language_model", "classify"])
+@pytest.mark.parametrize("name", SCHEMES)
+def test_a_batch_is_what_a_loop_over_positions_gives(name, kind, rng):
+    scheme, pad, start = make_scheme(name), 5, 3
+    found = []
+    for record in make_records(rng, 12):
+        row = scheme.encode((Mark("[CLS]"), *scheme.parse(record["text"]), Mark("[EOS]")))
+        found.append((row, int(rng.integers(0, len(row.ids) + 1))))
+    writer = stores.Writer(DIGITS)
+    for row, loss_from in found:
+        writer.add(row, loss_from)
+    counts = np.asarray([3, 1, 0, 4, 0, 2])
+    members = rng.permutation(12)[: counts.sum()]
+    grouped = [list(members[end - n : end]) for n, end in zip(counts, np.cumsum(counts), strict=True)]
+    length = max(sum(len(found[i][0].ids) for i in row) for row in grouped)
+    numerals = max(sum(len(found[i][0].numbers) for i in row) for row in grouped)
+    got = batches.gather(
+        writer.finish(),
+        members,
+        counts,
+        kind=kind,
+        length=length,
+        numerals=numerals,
+        grammar=True,
+        pad_id=pad,
+        start_state=start,
+    )
+    want = reference_batch([[found[i] for i in row] for row in grouped], kind, length, pad, start)
+    for key in ("ids", "positions", "segment_ids"):
+        assert getattr(got.inputs, key).tolist() == want[key], key
+        assert getattr(got.inputs, key).dtype == np.int32
+    assert got.grammar_state.tolist() == want["states"]
+    tables = [to_decimals(Numeral(*(x[b] for x in got.inputs.numerals))) for b in range(len(counts))]
+
+    def values(index_BT):
+        return [[None if i < 0 else tables[b][i] for i in row] for b, row in enumerate(index_BT)]
+
+    assert values(got.inputs.numeral_index) == want["values"]
+    assert any(value is not None for row in want["values"] for value in row)
+    if kind == "language_model":
+        assert got.targets.ids.tolist() == want["target_ids"]
+        assert got.targets.mask.tolist() == want["mask"]
+        assert values(got.targets.numeral_index) == want["target_values"]
+    else:
+        assert got.targets is None
+    assert got.valid.tolist() == [n > 0 for n in counts]
+    assert got.example_id.tolist() == [row[0] if len(row) == 1 else -1 for row in grouped]
+
+
+def test_columns_of_types_and_tree_positions_are_laid_out_too(rng):
+    sizes, levels = [3, 1, 5], 4
+    rows = []
+    for size in sizes:
+        rows.append(
+            stores.Row(
+                ids=np.arange(size, dtype=np.int32),
+                numeral_index=np.full(size, -1, np.int32),
+                grammar_state=np.zeros(size, np.int32),
+                numerals=to_numeral([], DIGITS),
+                surfaces=(),
+                loss_from=0,
+                labels={},
+                types=rng.integers(1, 9, size).astype(np.int32),
+                tree_positions=rng.integers(0, 9, (size, levels)).astype(np.int32),
+            )
+        )
+    got = batches.assemble(
+        [[rows[0], rows[1]], [], [rows[2]]],
+        [[7, 8], [], [9]],
+        kind="classify",
+        length=6,
+        numerals=2,
+        digits=DIGITS,
+    )
+    first = np.concatenate([rows[0].types, rows[1].types])
+    assert got.inputs.types.tolist() == [[*first, 0, 0], [0] * 6, [*rows[2].types, 0]]
+    assert got.inputs.tree_positions.shape == (3, 6, levels)
+    assert np.array_equal(got.inputs.tree_positions[2, :5], rows[2].tree_positions)
+    assert (got.inputs.tree_positions[1] == -1).all()
+    assert got.example_id.tolist() == [-1, -1, 9]
+
+
+@pytest.mark.parametrize("threshold", [0, 64])
+def test_host_features_are_computed_once_a_number_or_once_a_batch_with_one_result(threshold, rng):
+    seen: collections.Counter = collections.Counter()
+
+    def host_features(numerals: Numeral, surfaces):
+        seen.update(s for s in surfaces if s)
+        value = np.where(numerals.valid, numerals.exponent * 10.0 + numerals.digits[:, 0], -1)
+        return {"value": value.astype(np.float32), "size": np.asarray([[len(s)] * 3 for s in surfaces], np.int32)}
+
+    config = make_config(memory=threshold)
+    encoded = encode(make_text_task(), make_scheme("replace"), make_records(rng, 20), config)
+    loader = Loader(encoded, config, seed=0, host_features=host_features, process=(0, 1))
+    for batch in loader.epoch(4):
+        table, found = batch.inputs.numerals, batch.inputs.features
+        want = np.where(table.valid, table.exponent * 10.0 + table.digits[..., 0], -1)
+        assert np.array_equal(found["value"], want) and found["value"].dtype == np.float32
+        assert found["size"].shape == (*table.valid.shape, 3)
+        for b, i in enumerate(batch.example_id):
+            if i >= 0:
+                lengths = [len(s) for s in encoded.rows[i].surfaces]
+                assert found["size"][b, : len(lengths), 0].tolist() == lengths
+    assert set(seen) == {s for row in encoded.rows for s in row.surfaces}
+    if threshold:
+        assert set(seen.values()) == {1}
+
+
+# ---------------------------------------------------------------------------------------------------
+# Encoding: what is kept, cut, left out and named.
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_rows_come_back_as_the_scheme_wrote_them(name, rng):
+    scheme, config = make_scheme(name), make_config()
+    records = make_records(rng, 15)
+    encoded = encode(make_text_task(), scheme, records, config)
+    assert len(encoded) == len(records) and not encoded.skipped
+    for record, row in zip(records, encoded.rows, strict=True):
+        want = scheme.encode((Mark("[CLS]"), *scheme.parse(record["text"]), Mark("[EOS]")))
+        assert row.ids.tolist() == want.ids.tolist()
+        assert row.numeral_index.tolist() == want.numeral_index.tolist()
+        assert row.grammar_state.tolist() == want.grammar_state[:-1].tolist()
+        assert row.surfaces == tuple(n.surface for n in want.numbers)
+        assert to_decimals(row.numerals) == [n.value for n in want.numbers]
+        assert row.loss_from == 1
+    assert encoded.lengths.tolist() == [len(row.ids) - 1 for row in encoded.rows]
+    assert [encoded.example(i).id for i in range(len(encoded))] == [r["id"] for r in records]
+
+
+def test_bad_records_are_left_out_named_and_counted_or_stop_a_strict_run(rng):
+    records = make_records(rng, 6)
+    del records[1]["text"]
+    records[3]["text"] = "eggs " * 200
+    del records[4]["id"]
+    records[5]["label"] = "yes"
+    config = make_config()
+    encoded = encode(Labelled(), make_scheme("replace"), records, config, split="validation")
+    assert [encoded.example(i).id for i in range(len(encoded))] == ["r0", "r2", "validation-4"]
+    assert [(row["id"], row["split"]) for row in encoded.skipped] == [(f"r{i}", "validation") for i in (1, 3, 5)]
+    reasons = [row["reason"] for row in encoded.skipped]
+    assert "'text'" in reasons[0] and "more than data.length=48" in reasons[1] and "'label'" in reasons[2]
+    assert all("\n" not in reason for reason in reasons)
+    with pytest.raises(DataError, match=r"record r1 of validation: .*'text'"):
+        encode(Labelled(), make_scheme("replace"), records, config, split="validation", strict=True)
+
+
+def test_a_missing_key_is_named_even_where_a_task_does_not_look():
+    class Careless(Labelled):
+        def example(self, record, parse):
+            return Example(record["id"], parse(record["body"]))
+
+    encoded = encode(Careless(), make_scheme("replace"), [{"id": "x", "text": "a"}], make_config())
+    assert encoded.skipped == [{"id": "x", "split": "train", "reason": "there is no field 'body'"}]
+
+
+def test_a_wrong_set_up_is_no_bad_record():
+    class Marked(Labelled):
+        def example(self, record, parse):
+            return Example(record["id"], (Mark("[NO SUCH MARK]"),))
+
+    with pytest.raises(UsageError, match="NO SUCH MARK"):
+        encode(Marked(), make_scheme("replace"), [{"id": "x"}], make_config())
+
+
+def test_records_to_predict_need_no_answer_and_others_do():
+    records = [{"id": "x", "text": "a sum"}]
+    assert len(encode(Labelled(), make_scheme("replace"), records, make_config(), split="input")) == 1
+    encoded = encode(Labelled(), make_scheme("replace"), records, make_config(), split="test")
+    assert len(encoded) == 0 and "'label'" in encoded.skipped[0]["reason"]
+
+
+@pytest.mark.parametrize("kind", ["language_model", "classify"])
+def test_texts_without_numbers_empty_texts_and_endless_numbers_are_fine(kind):
+    texts = ["", "no numbers at all", "7" * 10_000, "0." + "0" * 5000 + "1"]
+    records = [{"id": str(i), "text": text, "label": 1} for i, text in enumerate(texts)]
+    task = make_text_task() if kind == "language_model" else Labelled()
+    encoded = encode(task, make_scheme("replace"), records, make_config(length=24))
+    assert not encoded.skipped
+    (batch,) = Loader(encoded, make_config(length=24), seed=0, process=(0, 1)).epoch(4)
+    order = np.argsort(batch.example_id)
+    assert batch.inputs.numerals.valid[order].sum(axis=1).tolist() == [0, 0, 1, 1]
+    assert batch.inputs.numerals.exponent[order, 0].tolist() == [0, 0, 9999, -5001]
+    assert batch.inputs.numerals.n_digits[order, 0].tolist() == [0, 0, 10_000, 1]
+
+
+def test_a_split_without_one_number_still_has_a_table():
+    encoded = encode(make_text_task(), make_scheme("replace"), [{"id": "a", "text": "eggs"}], make_config())
+    batch, *_ = Loader(encoded, make_config(), seed=0, process=(0, 1)).epoch(1)
+    assert batch.inputs.numerals.valid.shape == (1, 4) and not batch.inputs.numerals.valid.any()
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_windows_of_a_long_text_hold_every_target_once_with_its_number(name, rng):
+    scheme = make_scheme(name)
+    record = {"id": "long", "text": " ".join(rng.choice([*WORDS, *NUMBERS], 60))}
+    whole = scheme.encode((Mark("[CLS]"), *scheme.parse(record["text"]), Mark("[EOS]")))
+    encoded = encode(make_text_task(), scheme, [record], make_config(length=16, overflow="split"))
+    assert len(encoded) > 3 and encoded.lengths.max() == 16 and encoded.lengths.sum() == len(whole.ids) - 1
+    ids, values, states = [int(whole.ids[0])], [], []
+    for row in encoded.rows:
+        assert ids[-1] == row.ids[0]
+        ids += row.ids[1:].tolist()
+        decimals = to_decimals(row.numerals)
+        assert len(decimals) == len(set(row.numeral_index.tolist()) - {-1})
+        values += [None if i < 0 else decimals[i] for i in row.numeral_index[1:]]
+        states += row.grammar_state[1:].tolist()
+    assert ids == whole.ids.tolist() and states == whole.grammar_state[1:-1].tolist()
+    assert values == [None if i < 0 else whole.numbers[i].value for i in whole.numeral_index[1:]]
+    assert {encoded.example(i).id for i in range(len(encoded))} == {"long"}
+
+
+def test_windows_score_what_the_whole_text_scores(rng):
+    class Prompted(language_model.Task):
+        def example(self, record, parse):
+            return super().example(record, parse)._replace(loss_from=self.scored)
+
+    task = Prompted(path="unused")
+    task.scored = 4
+    scheme = make_scheme("replace")
+    record = {"id": "x", "text": " ".join(["eggs 7 grams 12 sum 98765"] * 5)}
+    whole = scheme.encode(task.example(record, scheme.parse).document)
+    config = make_config(length=4, overflow="split")
+    encoded = encode(task, scheme, [record], config)
+    mask = []
+    for batch in Loader(encoded, config, seed=0, process=(0, 1)).epoch(1):
+        mask += batch.targets.mask[batch.inputs.segment_ids > 0].tolist()
+    # Short last windows come first in an epoch; the number of scored targets tells.
+    assert sum(mask) == len(whole.ids) - whole.starts[4] and 0 < sum(mask) < len(mask)
+
+
+def test_truncation_keeps_the_head_and_what_a_classifier_reads(rng):
+    scheme = make_scheme("digits")
+    record = {"id": "x", "text": " ".join(["98765 eggs"] * 9), "label": 1}
+    whole = scheme.encode((Mark("[CLS]"), *scheme.parse(record["text"]), Mark("[EOS]"))).ids.tolist()
+    config = make_config(length=12, overflow="truncate")
+    (labelled,) = encode(Labelled(), scheme, [record], config).rows
+    assert labelled.ids.tolist() == [*whole[:11], scheme.vocab.mark("[EOS]")]
+    assert len(labelled.surfaces) == len(set(labelled.numeral_index.tolist()) - {-1})
+    (plain,) = encode(make_text_task(), scheme, [record], config).rows
+    assert plain.ids.tolist() == whole[:13]
+
+
+def test_options_that_do_not_go_together_are_refused():
+    records = [{"id": "x", "text": "a", "label": 0}]
+    with pytest.raises(UsageError, match="only language models can split"):
+        encode(Labelled(), make_scheme("replace"), records, make_config(overflow="split"))
+    with pytest.raises(UsageError, match="overflow must be one of"):
+        encode(Labelled(), make_scheme("replace"), records, make_config(overflow="wrap"))
+
+
+def test_columns_beyond_memory_go_to_a_file_and_hold_the_same(rng, monkeypatch):
+    task, scheme, records = make_text_task(), make_scheme("digits"), make_records(rng, 30)
+    here = encode(task, scheme, records, make_config())
+    there = encode(task, scheme, records, make_config(memory=0))
+    assert there.columns.spilled and not here.columns.spilled
+    for a, b in zip(here.columns, there.columns, strict=True):
+        if isinstance(a, np.ndarray):
+            assert a.dtype == b.dtype and np.array_equal(a, b)
+    with pytest.raises(UsageError, match=r"data\.workers"):
+        Loader(there, make_config(workers=1, memory=0), seed=0, process=(0, 1)).iterate()
+    monkeypatch.setattr(tempfile, "tempdir", "/nonexistent")
+    with pytest.raises(UsageError, match="make room, set TMPDIR, or raise"):
+        encode(task, scheme, records, make_config(memory=0))
+
+
+def test_a_subset_holds_the_rows_asked_for_and_their_examples(rng):
+    encoded = encode(Labelled(), make_scheme("digits"), make_records(rng, 9), make_config())
+    part = encoded.subset([7, 2, 2])
+    assert [part.example(i).id for i in range(3)] == ["r7", "r2", "r2"]
+    for i, j in enumerate([7, 2, 2]):
+        for a, b in zip(part.rows[i], encoded.rows[j], strict=True):
+            if isinstance(a, np.ndarray):
+                assert np.array_equal(a, b)
+        assert part.rows[i].labels["label"] == encoded.rows[j].labels["label"]
+    assert part.rows[-1].ids.tolist() == encoded.rows[2].ids.tolist()
+    with pytest.raises(IndexError):
+        part.rows[3]
+
+
+def test_labels_follow_their_rows(rng):
+    loader = make_loader(rng, kind="classify")
+    for batch in loader.epoch(5):
+        assert batch.labels["label"].dtype == np.int32 and batch.labels["vector"].dtype == np.float32
+        for b, i in enumerate(batch.example_id):
+            want = loader.encoded.example(i).reference if batch.valid[b] else 0
+            assert batch.labels["label"][b] == want
+            assert batch.labels["vector"][b].tolist() == ([want, 0.5] if batch.valid[b] else [0, 0])
+
+
+# ---------------------------------------------------------------------------------------------------
+# Plans.
+
+sizes = st.lists(st.integers(1, 60), min_size=0, max_size=60).map(np.asarray)
+
+
+@settings(max_examples=60, deadline=None)
+@given(sizes, st.integers(1, 7), st.integers(0, 3))
+def test_bucketed_plans_hold_every_example_once(lengths, batch, epoch):
+    lengths = lengths.astype(np.int64)
+    buckets = packing.buckets(lengths, 3, 8)
+    plan = packing.bucketed(lengths, buckets, batch, 1, epoch)
+    assert sorted(plan.members.tolist()) == list(range(len(lengths)))
+    assert len(plan.lengths) == -(-len(lengths) // batch)
+    counts = np.diff(plan.row_starts)
+    assert len(counts) == len(plan.lengths) * batch and set(counts.tolist()) <= {0, 1}
+    for b, length in enumerate(plan.lengths):
+        members, held = plan.rows(b)
+        assert length in buckets and (lengths[members] <= length).all() and held.sum() == len(members) > 0
+    assert sum(counts.reshape(-1, batch).sum(axis=1) < batch) <= 1
+    again = packing.bucketed(lengths, buckets, batch, 1, epoch)
+    assert all(np.array_equal(a, b) for a, b in zip(plan[:3], again[:3], strict=True))
+
+
+@settings(max_examples=60, deadline=None)
+@given(sizes, st.integers(1, 7))
+def test_sequential_plans_hold_every_example_once_and_in_order(lengths, batch):
+    lengths = lengths.astype(np.int64)
+    buckets = packing.buckets(lengths, 3, 8)
+    plan = packing.sequential(lengths, buckets, batch)
+    assert sorted(plan.members.tolist()) == list(range(len(lengths)))
+    full = np.diff(plan.row_starts).reshape(-1, batch).sum(axis=1)
+    assert (full[:-1] == batch).all()
+    for b, length in enumerate(plan.lengths):
+        members, _ = plan.rows(b)
+        assert (lengths[members] <= length).all()
+        for size in buckets:
+            mine = [i for i in members if np.searchsorted(buckets, lengths[i]) == buckets.index(size)]
+            assert mine == sorted(mine)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.integers(1, 40), st.integers(0, 9)), max_size=80), st.integers(1, 6), st.integers(0, 4))
+def test_packed_rows_hold_every_example_once_within_room_and_numerals(examples, batch, epoch):
+    lengths = np.asarray([length for length, _ in examples], np.int64)
+    numbers = np.asarray([many for _, many in examples], np.int64)
+    filling = packing.fill(lengths, numbers, 40, 9)
+    plan = packing.packed(filling, batch, 5, epoch)
+    assert sorted(plan.members.tolist()) == list(range(len(examples)))
+    rows = np.split(plan.members, plan.row_starts[1:-1])
+    assert all(lengths[row].sum() <= 40 and numbers[row].sum() <= 9 for row in rows)
+    assert len(plan.lengths) == -(-(len(filling.row_starts) - 1) // batch)
+    empty = [not len(row) for row in rows][: len(plan.row_starts) - 1]
+    assert sum(empty) < batch and not any(empty[: len(filling.row_starts) - 1])
+    again = packing.packed(filling, batch, 5, epoch)
+    assert all(np.array_equal(a, b) for a, b in zip(plan[:3], again[:3], strict=True))
+
+
+def test_packing_wastes_little_where_either_limit_binds(rng):
+    lengths = rng.integers(3, 200, 5000)
+    for room, numerals in ((512, 64), (512, 10)):
+        numbers = rng.integers(0, 6, 5000)
+        rows = len(packing.fill(lengths, numbers, room, numerals).row_starts) - 1
+        least = max(lengths.sum() / room, numbers.sum() / numerals)
+        assert rows < 1.03 * least
+
+
+def test_epochs_and_seeds_differ_in_order_and_in_what_is_packed_together(rng):
+    lengths, numbers = rng.integers(1, 12, 200), rng.integers(0, 3, 200)
+    filling = packing.fill(lengths, numbers, 48, 16)
+
+    def together(seed, epoch):
+        plan = packing.packed(filling, 4, seed, epoch)
+        return [frozenset(row.tolist()) for row in np.split(plan.members, plan.row_starts[1:-1])]
+
+    base, later, other = together(0, 0), together(0, 1), together(1, 0)
+    assert len(base) == len(later) == len(other)
+    assert len(set(base) & set(later)) < len(base) / 4 and len(set(base) & set(other)) < len(base) / 4
+    plans = [packing.bucketed(lengths, [16], 4, seed, epoch).members.tolist() for seed in (0, 1) for epoch in (0, 1)]
+    assert len({tuple(plan) for plan in plans}) == 4
+
+
+def test_an_example_larger_than_a_row_is_refused():
+    with pytest.raises(UsageError, match="does not fit a packed row"):
+        packing.fill(np.asarray([9]), np.asarray([0]), 8, 4)
+    with pytest.raises(UsageError, match="does not fit a packed row"):
+        packing.fill(np.asarray([1]), np.asarray([5]), 8, 4)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.integers(1, 60), min_size=1, max_size=30).map(np.asarray), st.integers(1, 4))
+def test_buckets_pad_least_of_all_choices_of_as_many(lengths, most):
+    found = packing.buckets(lengths, most, 8)
+    values = sorted({-(-int(length) // 8) * 8 for length in lengths})
+
+    def padded(chosen):
+        return sum(min(size for size in chosen if size >= length) for length in lengths)
+
+    assert found == sorted(set(found)) and len(found) <= most and set(found) <= set(values)
+    others = [c for c in itertools.combinations(values, len(found)) if c[-1] == values[-1]]
+    assert padded(found) == min(map(padded, others))
+
+
+def test_buckets_stay_below_the_context_and_few_where_more_save_nothing():
+    assert packing.buckets(np.asarray([3, 30, 50]), 4, 16, longest=50) == [16, 32, 50]
+    assert packing.buckets(np.asarray([100] * 99 + [90])) == [112]
+    assert packing.buckets(np.zeros(0, np.int64)) == [16]
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 5)), max_size=12))
+def test_ranges_are_aranges_joined(pairs):
+    starts, counts = np.asarray([s for s, _ in pairs], int), np.asarray([n for _, n in pairs], int)
+    assert stores.ranges(starts, counts).tolist() == [s + i for s, n in pairs for i in range(n)]
+
+
+# ---------------------------------------------------------------------------------------------------
+# The loader.
+
+
+@pytest.mark.parametrize("pack", [False, True])
+@pytest.mark.parametrize("name", SCHEMES)
+def test_every_epoch_reads_every_document_once(name, pack, rng):
+    loader = make_loader(rng, scheme=name, pack=pack, overflow="split", count=31)
+    want = collections.Counter(expected_segments(loader.encoded))
+    count = loader.batches_of_epoch(0)
+    for epoch in range(3):
+        found, examples, tokens = collections.Counter(), 0, 0
+        for i in range(epoch * count, (epoch + 1) * count):
+            batch, read, real = loader.batch(i)
+            found.update(segments_of(batch))
+            examples, tokens = examples + read, tokens + real
+            assert batch.inputs.ids.shape in loader.shapes()
+            assert batch.inputs.numerals.valid.shape == (4, loader.numerals)
+            assert real == (batch.inputs.segment_ids > 0).sum()
+        assert found == want and examples == len(loader.encoded) and tokens == loader.encoded.lengths.sum()
+
+
+@pytest.mark.parametrize("limit", [0, 10])
+@pytest.mark.parametrize("kind", ["language_model", "classify"])
+def test_evaluation_reads_each_row_once_and_marks_what_fills_up(kind, limit, rng):
+    loader = make_loader(rng, kind=kind, pack=True)
+    seen, shapes = [], set()
+    for batch in loader.epoch(6, limit):
+        assert ((batch.example_id >= 0) == batch.valid).all()
+        assert (batch.inputs.segment_ids.max(axis=1) == batch.valid).all()
+        if batch.targets is not None:
+            assert not batch.targets.mask[~batch.valid].any()
+        for b in np.flatnonzero(batch.valid):
+            row = loader.encoded.rows[int(batch.example_id[b])]
+            length = len(row.ids) - (kind == "language_model")
+            assert batch.inputs.ids[b, :length].tolist() == row.ids[:length].tolist()
+        seen += batch.example_id[batch.valid].tolist()
+        shapes.add(batch.inputs.ids.shape)
+    assert sorted(seen) == list(range(limit or len(loader.encoded)))
+    assert len(shapes) <= 4
+
+
+@pytest.mark.parametrize("threads", [0, 2])
+@pytest.mark.parametrize("pack", [False, True])
+def test_reading_on_from_a_position_is_the_tail_of_reading_from_the_start(pack, threads, rng):
+    options = dict(pack=pack, threads=threads, prefetch=3)
+    loader = make_loader(rng, **options)
+    steps = 2 * loader.batches_of_epoch(0) + 2
+    straight = [batch for batch, *_ in itertools.islice(loader.iterate(), steps)]
+    assert not same(straight[0], straight[loader.batches_of_epoch(0)])
+    for step in (1, steps // 2, steps - 1):
+        # A process that starts afresh knows nothing but the position.
+        fresh = Loader(loader.encoded, make_config(**options), seed=0, process=(0, 1))
+        tail = [batch for batch, *_ in itertools.islice(fresh.iterate(step * 4), steps - step)]
+        assert all(same(a, b) for a, b in zip(straight[step:], tail, strict=True))
+
+
+@pytest.mark.parametrize("processes", [2, 4])
+@pytest.mark.parametrize("pack", [False, True])
+def test_slices_of_all_processes_are_the_whole_batch(pack, processes, rng):
+    whole, config = make_loader(rng, pack=pack, count=90), make_config(pack=pack)
+    parts = [Loader(whole.encoded, config, seed=0, process=(index, processes)) for index in range(processes)]
+    start = whole.batches_of_epoch(0) - 2  # over the epoch's end, where rows only fill up
+    resumed = [itertools.islice(part.iterate(start * 4), 5) for part in parts]
+    for (want, *counts), *got in zip(itertools.islice(whole.iterate(start * 4), 5), *resumed, strict=True):
+        assert all(rest == counts for _, *rest in got)
+        assert all(np.array_equal(a, b) for a, b in zip(leaves(want), joined([b for b, *_ in got]), strict=True))
+    evaluated = [list(part.epoch(8)) for part in parts]
+    for want, *got in zip(whole.epoch(8), *evaluated, strict=True):
+        assert all(np.array_equal(a, b) for a, b in zip(leaves(want), joined(got), strict=True))
+
+
+def test_reader_processes_give_what_threads_give(rng):
+    loader = make_loader(rng, kind="classify")
+    worker = Loader(loader.encoded, make_config(workers=1), seed=0, process=(0, 1))
+    for (want, *_), (got, *_) in zip(itertools.islice(loader.iterate(8), 4), worker.iterate(8), strict=False):
+        assert same(want, got)
+
+
+def test_a_loader_survives_pickling_without_its_records(rng):
+    loader = make_loader(rng)
+    copy = pickle.loads(pickle.dumps(loader))
+    assert same(loader.batch(3)[0], copy.batch(3)[0])
+    with pytest.raises(UsageError, match="encoded elsewhere"):
+        copy.encoded.example(0)
+
+
+def test_positions_and_batches_that_do_not_divide_are_refused(rng):
+    loader = make_loader(rng)
+    with pytest.raises(UsageError, match="keep the batch size"):
+        loader.iterate(6)
+    with pytest.raises(UsageError, match="does not divide over 3 processes"):
+        Loader(loader.encoded, make_config(), seed=0, process=(0, 3))
+    empty = Loader(loader.encoded.subset([]), make_config(), seed=0, process=(0, 1))
+    with pytest.raises(UsageError, match="no example to read"):
+        empty.iterate()
+    assert list(empty.epoch(4)) == []
+
+
+@pytest.mark.parametrize("kind", ["language_model", "classify"])
+def test_the_example_batch_has_the_largest_shape_and_nothing_in_it(kind, rng):
+    loader = make_loader(rng, kind=kind, pack=True)
+    blank = loader.example_batch()
+    assert blank.inputs.ids.shape == loader.shapes()[-1] == max(loader.shapes())
+    assert not blank.valid.any() and not blank.inputs.segment_ids.any() and (blank.example_id == -1).all()
+    real = next(loader.iterate())[0]
+    assert [(a.dtype, a.ndim) for a in leaves(blank)] == [(a.dtype, a.ndim) for a in leaves(real)]
+
+
+def test_padding_holds_the_mark_and_a_state_that_allows_something(rng):
+    config = make_config()
+    config.objectives = dict(next=dict(constrain=True))
+    scheme = make_scheme("digits")
+    encoded = encode(make_text_task(), scheme, make_records(rng, 5), config)
+    (batch,) = Loader(encoded, config, seed=0, process=(0, 1)).epoch(5)
+    blank = batch.inputs.segment_ids == 0
+    assert (batch.inputs.ids[blank] == scheme.vocab.mark("[PAD]")).all()
+    grammar = scheme.grammar()
+    assert (grammar.next_state[batch.grammar_state] >= 0).any(axis=-1).all()
+    legal = grammar.next_state[batch.grammar_state, grammar.class_of[batch.targets.ids]] >= 0
+    assert legal[batch.targets.mask].all()
+
+
+def test_documents_for_a_look_at_embeddings_are_not_shifted():
+    scheme = make_scheme("replace")
+    found = [scheme.encode(scheme.parse(text)) for text in ("3.14", "1,200 eggs")]
+    batch = batches.from_features(found, DIGITS)
+    assert batch.inputs.ids.shape[1] % 8 == 0 and isinstance(batch.inputs, Tokens)
+    for b, row in enumerate(found):
+        assert batch.inputs.ids[b, : len(row.ids)].tolist() == row.ids.tolist()
+        assert (batch.inputs.segment_ids[b] > 0).sum() == len(row.ids)
+    assert to_decimals(Numeral(*(x[:, 0] for x in batch.inputs.numerals))) == [Decimal("3.14"), Decimal(1200)]
+
+
+def test_numbers_that_are_written_alike_but_differ_stay_apart():
+    index = np.asarray([0, 1, 2], np.int32)
+    numbers = (Number("0", Decimal("0")), Number("-0", Decimal("-0")), Number("0", Decimal("-0")))
+    writer = stores.Writer(DIGITS)
+    writer.add(Features(np.zeros(3, np.int32), index, numbers, (0, 1, 2, 3), np.zeros(4, np.int32)))
+    columns = writer.finish()
+    assert columns.row(0).numerals.sign.tolist() == [1, -1, -1] and columns.row(0).surfaces == ("0", "-0", "0")
+
+
+def test_the_host_half_imports_no_jax():
+    script = """
+import importlib, pathlib, pkgutil, sys
+import numjax
+from numjax import roots
+roots.put_on_path()
+names = []
+for package in ("numjax.numeral", "numjax.text", "numjax.pipeline", "numjax.tasks", "data"):
+    found = importlib.import_module(package)
+    names += [m.name for m in pkgutil.walk_packages(found.__path__, package + ".")]
+for name in names:
+    importlib.import_module(name)
+assert len(names) > 25, names
+loaded = sorted({m.partition(".")[0] for m in sys.modules} & {"jax", "jaxlib", "flax", "tensorflow", "grain"})
+assert not loaded, loaded
+"""
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,379 @@
+"""Tasks: what they read of a record, what they refuse, and their metrics against formulas of their own."""
+
+from __future__ import annotations
+
+import collections
+import functools
+import gzip
+import json
+import math
+import random
+from decimal import Decimal
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from numjax import build
+from numjax.errors import DataError, UsageError
+from numjax.pipeline import features, source
+from numjax.tasks import generation, language_model, magnitude, statement
+from numjax.text import document as documents
+from numjax.text import vocab
+from numjax.types import Mark, Number
+
+parse = functools.partial(documents.parse, rules="default")
+MAGNITUDE = {
+    "id": "m",
+    "text": "Shares fell 1,200 points",
+    "number": "1,200",
+    "offset": 12,
+    "length": 5,
+    "magnitude": 4,
+    "label": 4,
+}
+RECORDS = {
+    "statement": {"id": "s", "question": "How many grams are 2 eggs?", "answer": "80", "label": 1},
+    "generation": {"id": "g", "prompt": "Q: 7 eggs and 8 eggs? A:", "answer": "15"},
+    "magnitude": MAGNITUDE,
+    "language_model": {"id": "t", "text": "In 2019 it was 3.5%."},
+}
+OPTIONS = {"language_model": {"path": "unused"}}
+
+
+def make(name: str):
+    return build.build("tasks", {"name": name} | OPTIONS.get(name, {}))
+
+
+def surface(document) -> str:
+    """A document with its marks, joined by bars."""
+    return "|".join(s.name if isinstance(s, Mark) else documents.surface_of(s) for s in document)
+
+
+# ---------------------------------------------------------------------------------------------------
+# What all tasks keep.
+
+
+@pytest.fixture(params=build.names("tasks"))
+def name(request):
+    return request.param
+
+
+def test_every_task_says_what_it_is(name):
+    task = make(name)
+    assert task.kind in ("language_model", "classify") and task.metric.lstrip("-")
+    assert task.dataset["name"] in source._open(task.dataset)[0].names()
+    for kind, wanted in task.needs.items():
+        assert set(wanted) <= set(build.names(kind))
+
+
+def test_every_task_has_an_example_of_each_record(name):
+    task, record = make(name), RECORDS[name]
+    example = task.example(record, parse)
+    assert example.id == record["id"]
+    assert example.document[0] == Mark("[CLS]") and example.document[-1] == Mark("[EOS]")
+    assert 0 <= example.loss_from < len(example.document)
+    json.dumps(example.reference)
+    again = task.example(dict(record), parse)
+    assert again == example
+
+
+def test_every_missing_field_is_named(name):
+    task, needed = make(name), set()
+    for field in RECORDS[name]:
+        record = {k: v for k, v in RECORDS[name].items() if k != field}
+        try:
+            task.example(record, parse)
+        except DataError as error:
+            assert repr(field) in str(error) or "prompt" in field
+            assert "\n" not in str(error)
+            needed.add(field)
+        except KeyError:
+            assert field == "id"
+    assert needed >= {"statement": {"question", "label"}, "generation": {"prompt", "answer"}}.get(name, {"text"})
+
+
+def test_fields_of_the_wrong_kind_are_named(name):
+    task = make(name)
+    for field, value in RECORDS[name].items():
+        if field in ("id", "magnitude"):
+            continue
+        for bad in (None, [1], 3.5, b"80") if isinstance(value, str) else (None, "4", 99, -1, 0.5):
+            with pytest.raises(DataError):
+                task.example(RECORDS[name] | {field: bad}, parse)
+
+
+def test_records_to_predict_may_lack_the_answer_alone(name):
+    task = make(name)
+    unanswered = getattr(task, "unanswered", {})
+    record = {k: v for k, v in RECORDS[name].items() if k not in unanswered}
+    task.example(unanswered | record, parse)
+    for field in unanswered:
+        with pytest.raises(DataError, match=field):
+            task.example(record, parse)
+
+
+def test_vocabulary_texts_hold_what_the_model_will_read(name):
+    task, record = make(name), RECORDS[name]
+    told = " ".join(task.texts([record]))
+    for segment in task.example(record, parse).document:
+        if not isinstance(segment, Mark):
+            assert documents.surface_of(segment).strip() in told
+
+
+# ---------------------------------------------------------------------------------------------------
+# Statements.
+
+
+def test_statements_are_pairs_or_sentences():
+    task = statement.Task("mme")
+    assert surface(task.example(RECORDS["statement"], parse).document) == (
+        "[CLS]|How many grams are |2| eggs?|[SEP]|80|[EOS]"
+    )
+    sentence = {"id": 1, "question": "A 7 year old is younger than 9.", "label": False}
+    example = statement.Task("gnc").example(sentence, parse)
+    assert surface(example.document) == "[CLS]|A |7| year old is younger than |9|.|[EOS]"
+    assert example.labels == {"label": 0} and example.id == "1"
+    with pytest.raises(DataError, match="'answer'"):
+        task.example(RECORDS["statement"] | {"answer": " "}, parse)
+
+
+def test_accuracy_its_kinds_and_the_majority(rng):
+    task = statement.Task("mwpas")
+    gold, said = rng.integers(0, 2, 57), rng.integers(0, 2, 57)
+    kinds = rng.choice(["positive", "near", "digit"], 57)
+    found = task.score(said.tolist(), [{"label": int(g), "kind": str(k)} for g, k in zip(gold, kinds, strict=True)])
+    assert found["accuracy"] == pytest.approx(np.mean(gold == said))
+    assert found["majority"] == pytest.approx(max(np.mean(gold), 1 - np.mean(gold)))
+    for kind in ("positive", "near", "digit"):
+        assert found[f"accuracy_{kind}"] == pytest.approx(np.mean((gold == said)[kinds == kind]))
+    plain = task.score([1, 0], [{"label": 1, "kind": ""}, {"label": 1, "kind": ""}])
+    assert plain == {"accuracy": 0.5, "majority": 1.0}
+
+
+# ---------------------------------------------------------------------------------------------------
+# Generation.
+
+
+def test_only_the_answer_and_the_end_are_scored():
+    task = generation.Task()
+    example = task.example(RECORDS["generation"], parse)
+    assert surface(example.document) == "[CLS]|Q: |7| eggs and |8| eggs? A:| |15|[EOS]"
+    assert surface(example.document[example.loss_from :]) == " |15|[EOS]"
+    assert task.prompt(RECORDS["generation"], parse) == example.document[: example.loss_from]
+    asked = {"id": "x", "question": "7 eggs and 8 eggs?", "answer": "15"}
+    assert task.example(asked, parse).document == example.document
+    for bad in ("twelve", "12 eggs", "0", "-3", ""):
+        with pytest.raises(DataError):
+            task.example(RECORDS["generation"] | {"answer": bad}, parse)
+
+
+def oracle(predictions, answers):
+    """The metrics from whole numbers and math.log10 of their strings' digits, without Decimal."""
+
+    def log10(text):
+        digits = text.replace(".", "").lstrip("0")
+        lead = float(f"{digits[0]}.{digits[1:]}")
+        return exponent(text) + math.log10(lead)
+
+    def exponent(text):
+        whole, _, rest = text.partition(".")
+        if whole.strip("0"):
+            return len(whole.lstrip("0")) - 1
+        return -(len(rest) - len(rest.lstrip("0"))) - 1
+
+    numbers = [p for p in predictions if p is not None]
+    valid = [
+        (p, y)
+        for p, y in zip(predictions, answers, strict=True)
+        if p is not None and not p.startswith("-") and p.strip("0.")
+    ]
+    errors = [abs(log10(p) - log10(y)) for p, y in valid]
+    hits = [exponent(p) == exponent(y) for p, y in valid]
+    others = collections.Counter(answers) - collections.Counter(y for _, y in valid)
+    return {
+        "NGR": len(numbers) / len(answers),
+        "n_valid": len(valid),
+        "LMAE": np.mean(errors),
+        "E_Acc": np.mean(hits),
+        "LMAE_penalised": (sum(errors) + sum(log10(y) for y in others.elements())) / len(answers),
+        "E_Acc_penalised": sum(hits) / len(answers),
+    }
+
+
+plain = st.decimals(min_value=Decimal("0.0001"), max_value=10**7, places=4).map(lambda d: f"{d:f}")
+written = st.one_of(st.none(), plain, st.sampled_from(["0", "-3", "0.000", "999.9999", "1000", "0.1", "10000"]))
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.tuples(written, st.integers(1, 10**7).map(str)), min_size=1, max_size=12))
+def test_generation_metrics_agree_with_a_computation_on_digits(pairs):
+    predictions, answers = [p for p, _ in pairs], [y for _, y in pairs]
+    found = generation.Task().score(predictions, [{"answer": y} for y in answers])
+    want = oracle([*predictions, "1"], [*answers, "1"])  # so that there is a mean to compare
+    more = generation.Task().score([*predictions, "1"], [{"answer": y} for y in [*answers, "1"]])
+    assert {k: more[k] for k in want} == pytest.approx(want, abs=1e-9)
+    assert ("LMAE" in found) == ("E_Acc" in found) == (found["n_valid"] > 0)
+
+
+def test_exponents_are_right_where_floats_are_not():
+    """log10 of float32(10^k) falls short of k for many k; digits never do."""
+    task = generation.Task()
+    for k in range(-30, 31):
+        answer = {"answer": f"1E{k}"}
+        assert task.score([f"1E{k}"], [answer])["E_Acc"] == 1
+        assert task.score([Decimal(f"9.99999999999999999999E{k - 1}")], [answer])["E_Acc"] == 0
+    # A double cannot tell these two apart.
+    assert task.score(["0." + "9" * 40], [{"answer": "1"}])["E_Acc"] == 0
+    huge = task.score(["1E400"], [{"answer": "1E397"}])
+    assert huge["LMAE"] == pytest.approx(3) and huge["E_Acc"] == 0
+
+
+def test_what_is_no_number_counts_as_none():
+    found = generation.Task().score([None, "eggs", "nan", "-Infinity", "-5", "0", "100"], [{"answer": "100"}] * 7)
+    assert found["NGR"] == 3 / 7 and found["n_valid"] == 1 and found["LMAE"] == 0 and found["E_Acc"] == 1
+    assert found["E_Acc_penalised"] == 1 / 7 and found["LMAE_penalised"] == pytest.approx(6 * 2 / 7)
+    assert found["exact"] == 1 / 7
+
+
+def test_exact_is_equality_after_rounding_to_the_answers_decimals():
+    task = generation.Task()
+    hits = {
+        "12345": 1,
+        "12345.4": 1,
+        "12345.6": 0,
+        "12345.0000": 1,
+        "1.2345E4": 1,
+        "123450": 0,
+        "1E99999": 0,
+        "-12345": 0,
+    }
+    for said, right in hits.items():
+        assert task.score([said], [{"answer": "12345"}])["exact"] == right, said
+
+
+# ---------------------------------------------------------------------------------------------------
+# Magnitudes.
+
+
+def test_the_number_is_masked_by_its_offset():
+    record = MAGNITUDE | {"text": "5 of 5 fell 5 points", "number": "5", "offset": 5, "length": 1, "label": 1}
+    example = magnitude.Task().example(record, parse)
+    assert surface(example.document) == "[CLS]|5| of |[MASK]| fell |5| points|[EOS]"
+    assert list(magnitude.Task().texts([record])) == ["5 of ", " fell 5 points"]
+    whole = magnitude.Task().example(MAGNITUDE, parse).document
+    assert not any(isinstance(s, Number) for s in whole) and whole.count(Mark("[MASK]")) == 1
+
+
+@pytest.mark.parametrize(
+    "change", [{"offset": 11}, {"offset": -3}, {"length": 4}, {"offset": 99}, {"length": 0}, {"number": "1,201"}]
+)
+def test_an_offset_that_does_not_hold_the_number_is_named(change):
+    with pytest.raises(DataError, match="not the number") as caught:
+        magnitude.Task().example(MAGNITUDE | change, parse)
+    assert "\n" not in str(caught.value)
+
+
+def test_seven_classes_have_no_eighth():
+    magnitude.Task(num_classes=8).example(MAGNITUDE | {"label": 7}, parse)
+    with pytest.raises(DataError, match="from 0 to 6"):
+        magnitude.Task(num_classes=7).example(MAGNITUDE | {"label": 7}, parse)
+    with pytest.raises(UsageError, match="8 or 7"):
+        magnitude.Task(num_classes=6)
+
+
+def f1_by_hand(gold, said, label):
+    true = sum(g == s == label for g, s in zip(gold, said, strict=True))
+    either = sum((g == label) + (s == label) for g, s in zip(gold, said, strict=True))
+    return None if not either else 2 * true / either
+
+
+@pytest.mark.parametrize("classes", [7, 8])
+def test_f1_is_the_mean_over_the_stated_classes(classes, rng):
+    for count in (1, 5, 60):
+        # The largest classes are rare or absent, as in the data.
+        gold = np.minimum(rng.geometric(0.4, count) - 1, classes - 1).tolist()
+        said = np.minimum(rng.geometric(0.4, count) - 1, classes - 1).tolist()
+        found = magnitude.Task(num_classes=classes).score(said, [{"label": g} for g in gold])
+        by_class = [f1_by_hand(gold, said, label) for label in range(classes)]
+        there = [f for f in by_class if f is not None]
+        assert found["micro_f1"] == pytest.approx(np.mean(np.equal(gold, said)))
+        assert found["macro_f1"] == pytest.approx(sum(there) / classes)
+        assert found["macro_f1_present"] == pytest.approx(sum(there) / len(there))
+
+
+# ---------------------------------------------------------------------------------------------------
+# Text, and every task on the real builders.
+
+
+def test_an_empty_text_is_read_and_a_missing_path_is_not():
+    example = language_model.Task(path="x").example({"id": "e", "text": ""}, parse)
+    assert example.document == (Mark("[CLS]"), Mark("[EOS]"))
+    with pytest.raises(UsageError, match="needs a folder"):
+        language_model.Task()
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("corpus")
+    drawn = random.Random(0)
+    words = "the price of eggs rose by 3.5% to $1,200 in 2019 and fell again".split()
+    (folder / "a.txt").write_text("\n\n".join(" ".join(drawn.choices(words, k=40)) for _ in range(30)))
+    with gzip.open(folder / "b.jsonl.gz", "wt") as file:
+        for _ in range(60):
+            file.write(json.dumps({"text": " ".join(drawn.choices(words, k=15))}) + "\n")
+    return folder
+
+
+TASKS = {
+    "mme": lambda _: statement.Task("mme", size=400),
+    "gnc": lambda _: statement.Task("gnc", size=400),
+    "mwpas": lambda _: statement.Task("mwpas", negatives="hard", size=400),
+    "mwpas_generation": lambda _: generation.Task(size=400),
+    "numeracy600k": lambda _: magnitude.Task(size=300),
+    "text": lambda folder: language_model.Task(path=str(folder)),
+}
+
+
+@pytest.mark.parametrize("dataset", TASKS)
+def test_every_record_of_the_builders_becomes_an_example(dataset, corpus, tmp_path):
+    task = TASKS[dataset](corpus)
+    assert task.dataset["name"] == dataset
+    records = source.load(task.dataset, "train", tmp_path)
+    vocabulary = vocab.build({"name": "sentencepiece", "size": 380}, task.texts(records))
+    options = type("Options", (dict,), {"__getattr__": dict.__getitem__})(
+        length=512, overflow="split" if dataset == "text" else "skip", digits=20, pack=False
+    )
+    for scheme_name in ("replace", "digits"):
+        scheme = build.build("text", {"name": scheme_name}, vocab=vocabulary)
+        encoded = features.encode(task, scheme, records, options, "train", strict=True)
+        assert len(encoded) >= len(records) and not encoded.skipped
+        assert encoded.numbers.max() > 0
+    references = [encoded.example(i).reference for i in range(len(encoded))]
+    if dataset != "text":
+        right = [r["label"] if "label" in r else r["answer"] for r in references]
+        found = task.score(right, references)
+        best = {"classify": task.metric, "language_model": "exact"}[task.kind]
+        assert found[best] == (1 if best != "macro_f1" else len(set(right)) / task.num_classes)
+    assert source.load(task.dataset, "validation", tmp_path) is not None
+
+
+def test_the_published_form_of_numeracy600k_is_read_whole(real_data, tmp_path):
+    folder = real_data("numeracy600k_format")
+    task = magnitude.Task(variant="titles", path=str(folder))
+    records = source.load(task.dataset, "train", tmp_path)
+    counts = collections.Counter()
+    for record in records:
+        example = task.example(record, parse)
+        counts[example.labels["label"]] += 1
+        before = example.document.index(Mark("[MASK]"))
+        text = "".join(documents.surface_of(s) for s in example.document[1:before])
+        assert record["text"].startswith(text + record["number"])
+    assert len(counts) >= 6 and sum(counts.values()) == len(records)
+
+
+def test_a_split_that_is_not_there_is_none(corpus, tmp_path):
+    empty = {"name": "text", "path": str(corpus), "test": 0.0}
+    assert source.load(empty, "test", tmp_path) is None
+    assert len(source.load(empty, "train", tmp_path)) > 0
