@@ -34,7 +34,11 @@ GOLDEN = {
     "1.5e-9 2E5 1e+3": [("1.5e-9", "1.5E-9"), ("2E5", "2E+5"), ("1e+3", "1E+3")],
     "0x12BF H2O a1e5 1e5f": [("0", "0"), ("12", "12"), ("2", "2"), ("1", "1"), ("5", "5"), ("1", "1"), ("5", "5")],
     "$-5 -$5 \u20ac5 $1,234.50": [("-5", "-5"), ("-$5", "-5"), ("5", "5"), ("1,234.50", "1234.50")],
-    "(1,746) ($5) $(1,746)": [("(1,746)", "-1746"), ("($5)", "-5"), ("(1,746)", "-1746")],
+    "(1,746) ($5) $(1,746)": [("(1,746)", "-1746"), ("($5)", "-5"), ("$(1,746)", "-1746")],
+    "US$(0.02) \u20ac(5) -$(.5) $(5": [
+        ("$(0.02)", "-0.02"), ("\u20ac(5)", "-5"), ("$(.5)", "-0.5"), ("5", "5"),
+    ],
+    "$(2)$ $(2)^3$ $(1,0)$ $(5%)": [(x, x) for x in "2 2 3 1 0".split()] + [("5%", "0.05")],
     "(2019) f(1,746) (5.2%) (1,746": [("2019", "2019"), ("1,746", "1746"), ("5.2%", "0.052"), ("1,746", "1746")],
     "5\u20ac-6\u20ac 10\u00b0-20\u00b0 \u201c5\u201d-6": [(x, x) for x in "5 6 10 20 5 6".split()],
     "1990 -1995 (3,-4) \u201c-5\u201d": [
@@ -62,9 +66,10 @@ def test_golden_table(text):
 
 
 def test_numgpt_rules_know_the_three_kinds():
-    found = numeral.find("2300 2,300 23% -5 H2O 1.2.3 nan 10-20 7.", "numgpt")
+    found = numeral.find("2300 2,300 23% -5 H2O 1.2.3 nan 10-20 7. 5%-6%", "numgpt")
     assert [(s.text, str(s.value)) for s in found] == [
         ("2300", "2300"), ("2,300", "2300"), ("23%", "0.23"), ("-5", "-5"), ("10", "10"), ("20", "20"), ("7", "7"),
+        ("5%", "0.05"), ("6%", "0.06"),
     ]  # fmt: skip
 
 
@@ -84,9 +89,11 @@ WORDS = {
     "five-ten six, seven nineteen eighty-four": [
         ("five", "5"), ("ten", "10"), ("six", "6"), ("seven", "7"), ("nineteen", "19"), ("eighty-four", "84"),
     ],
-    "5% million, (1,746) thousand": [
-        ("5%", "0.05"), ("million", "1000000"), ("(1,746)", "-1746"), ("thousand", "1000"),
+    "5% million, (1,746) thousand, $(9.8) million two": [
+        ("5%", "0.05"), ("million", "1000000"), ("(1,746) thousand", "-1746000"), ("$(9.8) million", "-9800000"),
+        ("two", "2"),
     ],
+    "\u0130\u0130 TWO \u0130 3 Million": [("TWO", "2"), ("3 Million", "3000000")],
     "someone, twenty-first, second, hundreds, half a dozen, \u017feven": [],
 }  # fmt: skip
 
@@ -166,7 +173,7 @@ def _surfaces():
         "".join
     )
     money = st.tuples(st.sampled_from(["-$", "\u2212\u20ac", "+$"]), whole, fraction).map("".join)
-    accounting = st.tuples(st.just("($"), whole, fraction, st.just(")")).map("".join)
+    accounting = st.tuples(st.sampled_from(["($", "$("]), whole, fraction, st.just(")")).map("".join)
     return st.one_of(
         body, exponent, money, accounting, grouped.map(lambda g: f"({g})"), digits.map(lambda d: "." + d)
     )
@@ -203,7 +210,7 @@ def test_a_surface_between_words_is_found_with_its_value(surface):
 
 def _independent(surface: str) -> tuple[int, Fraction]:
     """Sign and size, by fractions."""
-    sign = -1 if surface[0] in "(-\u2212" else 1
+    sign = -1 if surface[0] in "-\u2212" or "(" in surface else 1
     body = surface.strip("()+-\u2212$\u20ac").replace(",", "").replace("\u2212", "-")
     percent = body.endswith("%")
     mantissa, _, exponent = body.rstrip("%").lower().partition("e")
@@ -250,6 +257,8 @@ def test_every_style_keeps_the_value(value, surface):
         ("-5", "(1,746)", "-5"),
         ("-5000", "(1,746)", "(5,000)"),
         ("5", "($2.50)", "$5.00"),
+        ("-5", "$(2.5)", "$(5.0)"),
+        ("5", "$(2.5)", "$5.0"),
         ("0.071", "50%", "7.1%"),
         ("-3", "\u22127", "\u22123"),
         ("123.4", "5e-07", "1.234e02"),
@@ -309,6 +318,9 @@ def test_arrays_at_the_edges():
     assert numerals.n_digits[1] == 10_000 and numerals.exponent[1] == 9_999
     assert numerals.exponent[2] == 2**24 == -numerals.exponent[3]
     assert numerals.digits[4].tolist() == [1, 0, 0, 0] and numerals.exponent[4] == 1
+    # Longer than int() takes, and rounded up through a run of nines.
+    wide = to_numeral([Decimal("1" * 5_000 + "9" * 4_000)], 6_000)
+    assert wide.digits.sum() == 5_001 and wide.digits[0, 4_999] == 2
     for power in range(-30, 31):
         one = to_numeral([Decimal(1).scaleb(power)])
         assert one.exponent[0] == power and float(one.mantissa[0]) == 1.0

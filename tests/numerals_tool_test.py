@@ -30,7 +30,7 @@ def test_every_line_is_answered():
     assert rows[:4] == [
         [
             {"start": 3, "end": 8, "text": "12.5%", "value": "0.125"},
-            {"start": 13, "end": 20, "text": "(1,746)", "value": "-1746"},
+            {"start": 12, "end": 20, "text": "$(1,746)", "value": "-1746"},
         ],
         [],
         [{"start": 6, "end": 8, "text": "−3", "value": "-3"}],

@@ -19,6 +19,8 @@
 | `$-5` `-$5` `€5` | −5, −5, 5 | the span reaches over a currency sign only between a sign and its number |
 | `US$-5` `-US$5` `$ -5` | −5, 5, −5 | letters are a word, and only a sign touching its number counts |
 | `(1,746)` `($5)` `($.05)` | −1746, −5, −0.05 | accounting: around a grouped or a currency amount, not after a word |
+| `$(9.8)` `US$(0.02)` | −9.8, −0.02 | the same, from the currency sign on |
+| `$(2)$` `$(2)^3$` | 2; 2, 3 | a formula |
 | `(2019)` `f(1,746)` | 2019; 1746 | anything else in parentheses is what it is |
 | `2019/05/31` `05-31-2019` `10:30` | their parts | without invented signs |
 | `1.2.3` `10.0.0.1` | their parts | two points make no decimal |
@@ -41,7 +43,8 @@ _POINT = r"\.[0-9]+(?![0-9]|\.[0-9])"
 # After "5€", "10°", "5'" or a closing quote a hyphen is a range too.
 _SIGN = rf"(?<![{MINUS}\w.)\]}}%+°’”])(?<![0-9][{CURRENCY}'\"′″])[{MINUS}+]"
 _PATTERN = re.compile(
-    rf"(?<!\w)\((?:[{CURRENCY}](?:{_INTEGER}(?:{_POINT})?|{_POINT})|{_GROUPED}(?:{_POINT})?%?)\)"
+    rf"[{CURRENCY}]\((?:{_INTEGER}(?:{_POINT})?|{_POINT})\)(?![\w$^])"
+    rf"|(?<!\w)\((?:[{CURRENCY}](?:{_INTEGER}(?:{_POINT})?|{_POINT})|{_GROUPED}(?:{_POINT})?%?)\)"
     rf"|(?:{_SIGN}[{CURRENCY}]?)?"
     rf"(?:(?<![\w.])(?:(?:{_INTEGER}(?:\.[0-9]+)?|\.[0-9]+)[eE][{MINUS}+]?[0-9]{{1,17}}(?!\w|\.[0-9]))"
     rf"|(?<![0-9]\.){_INTEGER}{_POINT}%?"

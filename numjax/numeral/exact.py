@@ -32,35 +32,25 @@ def to_numeral(values: Sequence[Decimal | None], digits: int = 20) -> Numeral:
     """
     if digits < 1:
         raise UsageError(f"a numeral keeps at least one digit, not {digits}")
-    count = len(values)
-    out = Numeral(
-        sign=np.ones(count, np.int8),
-        digits=np.zeros((count, digits), np.int8),
-        n_digits=np.zeros(count, np.int32),
-        exponent=np.zeros(count, np.int32),
-        valid=np.zeros(count, bool),
-    )
-    for i, value in enumerate(values):
-        if value is None:
-            continue
-        negative, found, places = value.as_tuple()
-        if not isinstance(places, int):
-            raise UsageError(f"{value} has no digits: only a finite number can be a numeral")
-        out.valid[i] = True
-        if negative:
-            out.sign[i] = -1
-        body = "".join(map(str, found)).lstrip("0")
-        exponent = len(body) - 1 + places
-        body = body.rstrip("0")
-        if not body:
-            continue
-        out.n_digits[i] = len(body)
+    # Rows are short and many: lists and one buffer of digits cost a third of filling arrays number by number.
+    signs, n_digits, exponents = [], [], []
+    kept = bytearray()
+    for value in values:
+        negative, body, exponent = (0, b"", 0) if value is None else _canonical(value)
+        signs.append(-1 if negative else 1)
+        n_digits.append(len(body))
         if len(body) > digits:
             body, carry = _rounded(body, digits)
             exponent += carry
-        out.digits[i, : len(body)] = np.frombuffer(body.encode(), np.uint8) - 48
-        out.exponent[i] = min(max(exponent, -MOST_EXPONENT), MOST_EXPONENT)
-    return out
+        kept += body.ljust(digits, b"\0")
+        exponents.append(min(max(exponent, -MOST_EXPONENT), MOST_EXPONENT))
+    return Numeral(
+        sign=np.array(signs, np.int8),
+        digits=np.frombuffer(kept, np.int8).reshape(len(values), digits),
+        n_digits=np.array(n_digits, np.int32),
+        exponent=np.array(exponents, np.int32),
+        valid=np.array([value is not None for value in values], bool),
+    )
 
 
 def to_decimals(numerals: Numeral) -> list[Decimal | None]:
@@ -95,11 +85,21 @@ def _decimal(sign: int, digits_K: np.ndarray, exponent: int) -> Decimal | None:
     return Decimal(f"{minus}{text}e{exponent - len(text) + 1}")
 
 
-def _rounded(body: str, keep: int) -> tuple[str, int]:
+def _canonical(value: Decimal) -> tuple[int, bytes, int]:
+    """(1 if negative, the digits between the first and the last that are not zeros, a byte each, exponent)."""
+    negative, found, places = value.as_tuple()
+    if not isinstance(places, int):
+        raise UsageError(f"{value} has no digits: only a finite number can be a numeral")
+    body = bytes(found).lstrip(b"\0")
+    return negative, body.rstrip(b"\0"), len(body) - 1 + places if body else 0
+
+
+def _rounded(body: bytes, keep: int) -> tuple[bytes, int]:
     """(the first `keep` digits rounded half-even, 1 if the rounding carried into a new digit)."""
     head, rest = body[:keep], body[keep:]
-    up = rest > "5" or (rest == "5" and int(head[-1]) % 2 == 1)
-    if up:
-        head = str(int(head) + 1).rjust(keep, "0")
-    carry = len(head) - keep
-    return head.rstrip("0"), carry
+    if rest > b"\5" or (rest == b"\5" and head[-1] % 2):
+        head = head.rstrip(b"\x09")
+        if not head:
+            return b"\1", 1
+        return head[:-1] + bytes([head[-1] + 1]), 0
+    return head.rstrip(b"\0"), 0

@@ -22,6 +22,7 @@ class Style(NamedTuple):
     Attributes:
       minus: the sign of negative numbers, "-" or "−". plus: positive ones carry "+".
       accounting: negative amounts stand in parentheses. currency: the sign before the digits, or "".
+      outside: it stands before the parentheses: "$(5)".
       grouped: commas between thousands. whole: least digits before the point (0: ".5"). fraction: least
         digits after it. percent: hundredths, with "%".
       exponent: as written ("e-09"), or "". point: power of ten of the mantissa's first significant digit.
@@ -33,6 +34,7 @@ class Style(NamedTuple):
     plus: bool = False
     accounting: bool = False
     currency: str = ""
+    outside: bool = False
     grouped: bool = False
     whole: int = 1
     fraction: int = 0
@@ -61,8 +63,9 @@ def style_of(surface: str) -> Style:
     return Style(
         minus="\u2212" if parts.head[:1] == "\u2212" else "-",
         plus=parts.head[:1] == "+",
-        accounting=parts.head[:1] == "(",
-        currency=parts.head.lstrip("(+" + MINUS),
+        accounting="(" in parts.head,
+        currency=parts.head.strip("(+" + MINUS),
+        outside=parts.head[1:] == "(",
         grouped="," in parts.whole,
         whole=len(whole) if whole[:1] == "0" else min(len(whole), 1),
         fraction=len(fraction),
@@ -102,7 +105,7 @@ def format(value: Decimal, style: Style = PLAIN) -> str:
         body = _positional(digits, power, style)
     body += "%" * style.percent
     if negative and style.accounting and (style.currency or "," in body):
-        return f"({style.currency}{body})"
+        return f"{style.currency}({body})" if style.outside else f"({style.currency}{body})"
     return (style.minus if negative else "+" * style.plus) + style.currency + body
 
 

@@ -7,9 +7,10 @@ import re
 from numjax.numeral.surface import value_of
 from numjax.types import Span
 
-# The sign counts at the start of a word only; digits that follow a letter, a point or a digit are text.
+# The sign counts at the start of a word only, not in a range ("5%-6%"); digits that follow a letter, a point
+# or a digit are text.
 _PATTERN = re.compile(
-    r"(?<![\w.])(?:(?<![+-])[+-])?"
+    r"(?<![\w.])(?:(?<![+\-%)\]}])[+-])?"
     r"(?:[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])(?:\.[0-9]+)?|[0-9]+(?:\.[0-9]+)?|\.[0-9]+)"
     r"(?:[eE][+-]?[0-9]{1,17})?(?![\w]|\.[0-9])%?"
 )

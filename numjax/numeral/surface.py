@@ -1,6 +1,7 @@
 """The surface of a numeral, taken apart: "-$1,234.50", "50%", "(1,746)", "1.5e-9".
 
-    surface = [sign] [currency] body  |  "(" [currency] body ")"        the latter with a currency or commas
+    surface = [sign] [currency] body  |  "(" [currency] body ")"  |  currency "(" body ")"
+              the second with a currency or commas
     body    = [whole] ["." fraction] [("e" | "E") [sign] power] ["%"]   with a whole or a fraction
 
 A value is made from its digits as a string, never by arithmetic: Decimal's operators round to the context's
@@ -19,7 +20,7 @@ MINUS = "-\u2212"  # first in a character class, where its hyphen is no range
 CURRENCY = "$€£¥₹₩₽¢"
 
 _SURFACE = re.compile(
-    rf"(?P<head>[{MINUS}+]?[{CURRENCY}]?|\([{CURRENCY}]?)"
+    rf"(?P<head>[{MINUS}+]?[{CURRENCY}]?|\([{CURRENCY}]?|[{CURRENCY}]\()"
     r"(?P<whole>[0-9]{1,3}(?:,[0-9]{3})+|[0-9]*)"
     r"(?:\.(?P<fraction>[0-9]+))?"
     rf"(?P<exponent>(?:[eE][{MINUS}+]?[0-9]{{1,18}})?)"
@@ -41,7 +42,7 @@ class Surface(NamedTuple):
     @property
     def value(self) -> Decimal:
         """Exact, with the places as written: "50%" is 0.50, "1,234.50" is 1234.50, "-0" keeps its sign."""
-        sign = "-" if self.head[:1] in ("(", *MINUS) else ""
+        sign = "-" if any(mark in self.head for mark in "(" + MINUS) else ""
         power = int(self.exponent[1:].replace("\u2212", "-") or 0) - 2 * len(self.percent)
         return Decimal(f"{sign}{self.whole.replace(',', '')}.{self.fraction}e{power}")
 
@@ -52,10 +53,10 @@ def take_apart(surface: str) -> Surface | None:
     if found is None or not (found["whole"] or found["fraction"]):
         return None
     parts = Surface(*found.groups(""))
-    if parts.tail or parts.head[:1] == "(":
+    if parts.tail or "(" in parts.head:
         # Parentheses around anything but an amount mean nothing: "(2019)" is 2019, not −2019.
         amount = len(parts.head) > 1 or "," in parts.whole
-        if not (parts.tail and parts.head[:1] == "(" and amount):
+        if not (parts.tail and "(" in parts.head and amount):
             return None
     return parts
 
