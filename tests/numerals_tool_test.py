@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import pathlib
 import subprocess
 import sys
 from decimal import Decimal
@@ -110,6 +111,13 @@ def test_a_closed_pipe_is_no_error():
         with contextlib.suppress(BrokenPipeError):
             process.stdin.close()
         assert process.wait(60) == 0 and process.stderr.read() == b""
+
+
+@pytest.mark.skipif(not pathlib.Path("/dev/full").exists(), reason="needs /dev/full, a disk without room")
+def test_a_full_disk_is_one_line():
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(COMMAND, input=b"1 2 3\n", stdout=full, stderr=subprocess.PIPE, timeout=60)
+    assert done.returncode == 1 and done.stderr.count(b"\n") == 1 and b"incomplete" in done.stderr
 
 
 @pytest.mark.parametrize("words", [["--rules=nmgpt"], ["--rulez"]])

@@ -64,7 +64,8 @@ class _Parser(argparse.ArgumentParser):
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Reads standard input to its end; 0, or 2 for bad usage, or 130 when interrupted."""
+    """Reads standard input to its end; 0, 2 for bad usage, 130 when interrupted, 1 when reading or writing
+    fails (a full disk)."""
     parser = _Parser(prog="python -m numjax.tools.numerals", description=(__doc__ or "").partition(": ")[2])
     parser.add_argument("--rules", default="default", help=f"one of {', '.join(numeral.names())} (default: default)")
     try:
@@ -82,6 +83,11 @@ def main(argv: list[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except KeyboardInterrupt:
         return 130
+    except OSError as error:
+        print(f"numerals: stopped, the output is incomplete: {error.strerror}", file=sys.stderr)
+        # What is left in the buffer would fail again when Python closes stdout.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     return 0
 
 
