@@ -114,7 +114,7 @@ def draw(path, entries, columns: Sequence[Column], rows: Sequence[Row]) -> None:
     paper = {label: [e["mean"] if e else None for e in means(label, "paper")] for label in ours}
     with plots.figure(path) as axes:
         plots.bars(axes, titles, series, paper, "test accuracy (%)")
-        axes.set_ylim(40, 101)
+        axes.set_ylim(0, 101)
 
 
 if __name__ == "__main__":
