@@ -64,6 +64,8 @@ def base() -> ConfigDict:
                 length=128,
                 overflow="skip",
                 pack=False,
+                buckets=4,
+                memory=512,
                 threads=2,
                 prefetch=8,
                 workers=0,

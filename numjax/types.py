@@ -390,6 +390,10 @@ class Task(Protocol):
       dataset: name of the builder in data/, with its options.
       kind: what the pipeline makes of it: "language_model" (shifted targets), "classify" (labels only).
       metric: name of the validation metric that selects the best checkpoint, "-" before it if less is better.
+
+    A task may also have `needs` (kind of block → names that the config must have), `unanswered` (defaults of the
+    fields that records to be predicted may lack), `generates` (predictions are what the model writes), `prompt`
+    (record → what it reads before it writes) and `texts` (records → plain text to train a vocabulary on).
     """
 
     dataset: Mapping[str, Any]
