@@ -41,6 +41,7 @@ def base() -> ConfigDict:
                 packed=False,
                 attention="auto",
                 dtype="auto",
+                init_std=0.02,
             ),
             heads=dict(),
             objectives=dict(),

@@ -75,7 +75,10 @@ class Model(nn.Module):
             if how not in FUSIONS:
                 raise UsageError(f"embed {name!r}: fusion must be one of {', '.join(FUSIONS)}, not {how!r}")
         # Adopting the parts as attributes names their parameters embeds_NAME/…, heads_NAME/….
-        self.fuse = {n: Fusion(how, self.backbone.width) for n, how in self.fusions.items()}
+        self.fuse = {
+            n: Fusion(how, self.backbone.width, getattr(self.backbone, "init_std", 0.02))
+            for n, how in self.fusions.items()
+        }
 
     def __call__(self, batch: Batch, *, deterministic: bool = True) -> tuple[dict[str, HeadOut], dict[str, Any]]:
         """(every head's output, every intermediate by name)."""

@@ -33,7 +33,9 @@ def test_no_generic_name_reaches_site_packages(installed):
 def test_it_trains_from_another_folder(installed, tmp_path):
     environment = os.environ | {"PYTHONPATH": str(installed), "NUMJAX_CACHE": str(tmp_path / "cache")}
     code = "import numjax, pathlib; print(pathlib.Path(numjax.__file__).parent)"
-    where = subprocess.run([sys.executable, "-c", code], env=environment, cwd=tmp_path, capture_output=True, text=True)
+    where = subprocess.run(
+        [sys.executable, "-c", code], env=environment, cwd=tmp_path, capture_output=True, text=True
+    )
     assert where.stdout.strip() == str(installed / "numjax")
     run = [sys.executable, "-m", "numjax.main", "--config=numgpt:smoke", f"--workdir={tmp_path / 'run'}"]
     run += ["--config.task.sise=400", "--config.eval.test=False"]

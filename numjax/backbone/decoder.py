@@ -103,7 +103,8 @@ class Backbone(nn.Module):
         self, x_BTD: jax.Array, tokens: Tokens, *, cache: Cache | None = None, deterministic: bool = True
     ) -> tuple[jax.Array, dict[str, Any], Cache | None]:
         """(final hidden states after the last layer norm, every layer's output by name, the cache moved on)."""
-        positions = self.param("positions", nn.initializers.normal(self.init_std), (self.max_length, self.width))
+        # As small as token vectors start out, whatever the kernels' scale: neither may drown the other.
+        positions = self.param("positions", nn.initializers.normal(0.02), (self.max_length, self.width))
         x = (x_BTD + jnp.take(positions, tokens.positions, axis=0)).astype(self.dtype)
         if not deterministic:
             x = dropout(x, self.dropout, self.make_rng("dropout"))
