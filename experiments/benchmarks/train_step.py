@@ -1,0 +1,279 @@
+"""How fast a training step is, and how much memory it takes, beside PyTorch and beside a plain GPT.
+
+    python -m experiments.benchmarks.train_step [--contenders=gpt,numgpt,torch] [--rounds=7] [--steps=1]
+        [--layers=6 --width=384 --heads=6 --length=256 --rows=8 --vocab=50257] [--peer=PYTHON] [--out=FILE]
+
+Contenders take turns (see `pairs.py`):
+
+    gpt             numjax: decoder, tied token head, clipping at norm 1, AdamW
+    numgpt          the same with every numeral part: prototype embedding, concat+linear, mixture head (tied); a
+                    tenth of the positions are numbers
+    torch           PyTorch, eager, AdamW not fused, as its users run it on CPU (`torch_gpt.py`)
+    torch-lean      the same, but drops the logits before the backward pass
+    torch-tuned     with fused AdamW and an allocator that keeps its memory
+    torch-bfloat16  tuned, and autocast to bfloat16
+
+All train the same parameters on the same batch, in float32 save the last; the first losses of gpt and torch are
+compared, so that nobody is fast by doing something else.
+"""
+
+from __future__ import annotations
+
+import functools
+import pathlib
+import sys
+import tempfile
+from typing import Any
+
+import numpy as np
+
+from experiments import command
+from experiments.benchmarks import pairs
+from numjax.errors import UsageError
+
+SHAPE = dict(layers=6, width=384, heads=6, length=256, rows=8, vocab=50_257)
+NUMERALS = 0.1  # share of positions that are numbers in numgpt's batch
+SLOTS = 48
+OURS = ("gpt", "numgpt")
+# glibc gives big buffers back at each step otherwise, and gets them anew page by page.
+KEEP = dict.fromkeys(("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "MALLOC_TOP_PAD_"), "4294967296")
+PEERS = {
+    "torch": ([], {}),
+    "torch-lean": (["--lean"], {}),
+    "torch-tuned": (["--fused"], KEEP),
+    "torch-bfloat16": (["--fused", "--bfloat16"], KEEP),
+}
+CONTENDERS = (*OURS, *PEERS)
+
+
+def main(words: list[str] | None = None) -> dict[str, Any]:
+    """Prints a line a round, a table, and the results as JSON on the last line."""
+    made = command.Parser(
+        prog="python -m experiments.benchmarks.train_step", description=(__doc__ or "").splitlines()[0]
+    )
+    made.add_argument("--peer", default=str(pairs.PEER), help="a Python that has torch")
+    made.add_argument("--contenders", default="gpt,numgpt,torch", help=f"comma-separated, of {', '.join(CONTENDERS)}")
+    made.add_argument("--rounds", type=int, default=7)
+    made.add_argument("--steps", type=int, default=1, help="steps a turn")
+    made.add_argument("--out", help="a JSON file to write")
+    made.add_argument("--worker", choices=OURS, help="used by the benchmark itself")
+    made.add_argument("--files", help="used by the benchmark itself")
+    for name, value in SHAPE.items():
+        made.add_argument(f"--{name}", type=int, default=value)
+    options = made.parse_args(words)
+    shape = {name: getattr(options, name) for name in SHAPE}
+    if options.worker:
+        work(options.worker, shape, pathlib.Path(options.files))
+        return {}
+    names = options.contenders.split(",")
+    if unknown := [name for name in names if name not in CONTENDERS]:
+        raise UsageError(f"--contenders={unknown[0]}: they are of {', '.join(CONTENDERS)}")
+    if any(name in PEERS for name in names) and (why := pairs.lacking(options.peer, ["torch", "numpy"])):
+        print(f"torch is left out: {why}", file=sys.stderr)
+        names = [name for name in names if name in OURS]
+    result = measure(names, shape, options.rounds, options.steps, options.peer)
+    print(pairs.table(rows(result)))
+    pairs.write(result, options.out)
+    return result
+
+
+def short(peer: str) -> tuple[list[pairs.Row], list[str]]:
+    """The short form for `make bench`: (rows of the table, what was left out and why)."""
+    why = pairs.lacking(peer, ["torch", "numpy"])
+    names = OURS if why else (*OURS, "torch")
+    return rows(measure(names, SHAPE, rounds=3, steps=1, peer=peer)), [f"torch: {why}"] if why else []
+
+
+def measure(names, shape: dict[str, int], rounds: int, steps: int, peer: str) -> dict[str, Any]:
+    """What `pairs.drive` finds, with the shape and what each pair comes to."""
+    sizes = [f"--{key}={value}" for key, value in shape.items() if key != "rows"]
+    with tempfile.TemporaryDirectory() as folder:
+        save(pathlib.Path(folder), shape)
+        contenders = []
+        for name in names:
+            if name in OURS:
+                words = [f"--worker={name}", f"--files={folder}", *sizes]
+                contenders.append(
+                    pairs.Contender(name, pairs.command("train_step", *words), {"JAX_PLATFORMS": "cpu"})
+                )
+            else:
+                tuned, environment = PEERS[name]
+                words = pairs.command("torch_gpt", f"--files={folder}", *sizes, *tuned, python=peer)
+                contenders.append(pairs.Contender(name, words, environment))
+        found = pairs.drive(contenders, rounds, steps)
+    tokens = shape["rows"] * shape["length"]
+    for one in found["contenders"].values():
+        one["tokens_per_second"] = tokens / one["median"]
+    found = {"benchmark": "train_step", "shape": shape, **found, "pairs": {}}
+    for mine, other in PAIRS:
+        if mine in names and other in names:
+            found["pairs"][f"{mine} / {other}"] = {
+                "speed": pairs.ratio(found, other, mine),
+                "speed_by_processor_time": pairs.ratio(found, other, mine, "cpu_seconds"),
+                "memory": pairs.memory(found, mine, other),
+            }
+    if "gpt" in names and "torch" in names:
+        losses = [found["contenders"][name]["first_loss"] for name in ("gpt", "torch")]
+        found["first_losses_differ_by"] = abs(losses[0] - losses[1])
+    return found
+
+
+PAIRS = [(mine, other) for mine in OURS for other in PEERS] + [("numgpt", "gpt")]
+# Asked for on CPU, at the default shape.
+ASKED: dict[str, dict[str, Any]] = {
+    "gpt / torch": dict(floor=1.6, goal=1.9),
+    "gpt / torch memory": dict(floor=0.7, goal=0.6),
+    "numgpt / gpt time": dict(floor=1.05),
+}
+
+
+def rows(found: dict[str, Any]) -> list[pairs.Row]:
+    """The table: tokens/s and memory beside torch, step time beside a plain GPT."""
+    asked = ASKED if found["shape"] == SHAPE else {}
+    made = []
+    for name, one in found["contenders"].items():
+        made.append(pairs.Row(f"train {name}", one["tokens_per_second"], unit="tokens/s"))
+        made.append(pairs.Row(f"train {name} peak memory", one["peak_mib"], unit="MiB"))
+    for name, one in found["pairs"].items():
+        if name.endswith(" / gpt"):
+            time = {key: 1 / one["speed"][turned] for key, turned in TURNED.items()}
+            made.append(_row(f"train {name} step time", time, lower=True, **asked.get(f"{name} time", {})))
+            continue
+        made.append(_row(f"train {name} tokens/s", one["speed"], **asked.get(name, {})))
+        bounds = asked.get(f"{name} memory", {})
+        made.append(pairs.Row(f"train {name} peak memory", one["memory"], lower=True, **bounds))
+    return made
+
+
+TURNED = {"median": "median", "least": "most", "most": "least"}
+
+
+def _row(what: str, spread: dict[str, float], **more: Any) -> pairs.Row:
+    return pairs.Row(what, spread["median"], spread["least"], spread["most"], **more)
+
+
+# ---------------------------------------------------------------------------------------------------
+# numjax's side of the bench.
+
+
+def save(folder: pathlib.Path, shape: dict[str, int]) -> None:
+    """Parameters and a batch that all contenders share."""
+    rng = np.random.default_rng(0)
+    width, heads, layers = shape["width"], shape["heads"], shape["layers"]
+    found = {
+        "embeds_token/table": (padded(shape["vocab"]), width),
+        "backbone/positions": (shape["length"], width),
+        "backbone/ln_f_scale": (width,),
+        "backbone/ln_f_bias": (width,),
+    }
+    for i in range(layers):
+        sizes = dict(ln_1_scale=(width,), ln_1_bias=(width,), ln_2_scale=(width,), ln_2_bias=(width,))
+        sizes |= dict(qkv_kernel=(width, 3, heads, width // heads), qkv_bias=(3, heads, width // heads))
+        sizes |= dict(out_kernel=(heads, width // heads, width), out_bias=(width,))
+        sizes |= dict(up_kernel=(width, 4 * width), up_bias=(4 * width,))
+        sizes |= dict(down_kernel=(4 * width, width), down_bias=(width,))
+        found |= {f"backbone/layer_{i}/{name}": size for name, size in sizes.items()}
+
+    def draw(name, size):
+        if name.endswith("scale"):
+            return np.ones(size, np.float32)
+        return np.zeros(size, np.float32) if name.endswith("bias") else _normal(rng, size)
+
+    np.savez(folder / "parameters.npz", **{name: draw(name, size) for name, size in found.items()})  # type: ignore
+    ids = rng.integers(0, shape["vocab"] - 1, (shape["rows"], shape["length"] + 1)).astype(np.int32)
+    np.savez(folder / "batch.npz", ids=ids[:, :-1], targets=ids[:, 1:])
+
+
+def _normal(rng, size):
+    return 0.02 * rng.standard_normal(size, dtype=np.float32)
+
+
+def padded(vocab: int) -> int:
+    """The vocabulary as numjax lays it out."""
+    return -(-vocab // 128) * 128
+
+
+def make_batch(shape: dict[str, int], folder: pathlib.Path, numerals: bool):
+    """The shared batch; with `numerals`, a tenth of its positions are numbers."""
+    from numjax.types import Batch, Numeral, Targets, Tokens
+
+    saved = np.load(folder / "batch.npz")
+    ids, targets = saved["ids"], saved["targets"]
+    rows, length = ids.shape
+    positions = np.broadcast_to(np.arange(length, dtype=np.int32), ids.shape)
+    inputs, wanted = Tokens(ids, positions, np.ones_like(ids)), Targets(targets, np.ones(ids.shape, bool))
+    if numerals:
+        rng = np.random.default_rng(1)
+        size = (rows, SLOTS)
+        table = Numeral(
+            sign=np.where(rng.random(size) < 0.5, -1, 1).astype(np.int8),
+            digits=rng.integers(1, 10, (*size, 20)).astype(np.int8),
+            n_digits=np.full(size, 20, np.int32),
+            exponent=rng.integers(-8, 13, size).astype(np.int32),
+            valid=np.ones(size, bool),
+        )
+        index = np.where(rng.random((rows, length + 1)) < NUMERALS, rng.integers(0, SLOTS, (rows, length + 1)), -1)
+        index = index.astype(np.int32)
+        inputs = inputs._replace(numeral_index=index[:, :-1], numerals=table)
+        wanted = wanted._replace(numeral_index=index[:, 1:])
+    return Batch(inputs, wanted, valid=np.ones(rows, bool))
+
+
+def make_model(shape: dict[str, int], numerals: bool):
+    """A plain GPT, or the same with every numeral part; both with a tied output."""
+    from numjax.build import build
+    from numjax.model import Model
+
+    width, vocab = shape["width"], shape["vocab"]
+    known = dict(vocab_size=padded(vocab), size=vocab, num_id=vocab - 1, width=width, digits=20)
+    embeds = {"token": build("embed", {"name": "token"}, dim=width, **known)}
+    if numerals:
+        embeds["numeral"] = build("embed", {"name": "prototype"}, **known)
+    head = build("heads", {"name": "mixture" if numerals else "token", "tied": True}, **known)
+    stack = {"name": "decoder", "width": width, "layers": shape["layers"], "heads": shape["heads"], "packed": False}
+    backbone = build("backbone", stack | {"max_length": shape["length"]})
+    return Model(embeds, {"numeral": "concat+linear"} if numerals else {}, backbone, {"next": head})
+
+
+def work(name: str, shape: dict[str, int], folder: pathlib.Path) -> None:
+    """A contender of numjax: answers how long N training steps took."""
+    import jax
+
+    from numjax import optim
+    from numjax.build import build
+    from numjax.shard import path_name
+    from numjax.step import init_params, train_step
+    from numjax.types import TrainState
+
+    numerals = name == "numgpt"
+    model, batch = make_model(shape, numerals), make_batch(shape, folder, numerals)
+    optimizer, rate = optim.adamw(1e-4, 1000)
+    objectives = {"next": build("objectives", {"name": "nll", "head": "next"})}
+    body = functools.partial(train_step, model, objectives, {"next": 1.0}, optimizer, rate, 1)
+    step = jax.jit(body, donate_argnums=(1,))
+    saved = np.load(folder / "parameters.npz")
+    shapes = jax.eval_shape(lambda: init_params(model, batch, 0))
+    rng = np.random.default_rng(2)
+
+    def load(path, leaf):
+        return saved[path_name(path)] if path_name(path) in saved else _normal(rng, leaf.shape)
+
+    params = jax.device_put(jax.tree_util.tree_map_with_path(load, shapes))
+    state, batch = TrainState(jax.numpy.int32(0), params, jax.jit(optimizer.init)(params)), jax.device_put(batch)
+    del params
+
+    def step_once() -> float:
+        nonlocal state
+        state, metrics = step(0, state, batch)
+        total, count = metrics["loss"]
+        return float(total) / float(count)
+
+    def turn(steps: int) -> dict[str, float]:
+        return {"loss": [step_once() for _ in range(steps)][-1]}
+
+    first = step_once()
+    pairs.serve(turn, version=f"jax {jax.__version__}", first_loss=first)
+
+
+if __name__ == "__main__":
+    command.entry(main)
