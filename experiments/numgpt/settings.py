@@ -19,6 +19,8 @@ SYSTEMS = {
 }
 REFERENCE = "numgpt"
 OUT = "runs/numgpt-{scale}"
+# A pilot read the test split that data seed 0 makes; the tables have one that nobody has looked at.
+DATA_SEED = 1
 # Enough for statistics, few enough for seconds; a multiple of 40.
 SMOKE_SIZE = 400
 
@@ -39,6 +41,8 @@ def config(
     made: Any = numgpt.get_config(",".join(words))
     with made.unlocked():
         made.log_every = 50 if scale == "smoke" else 250
+        if task != "text":
+            made.task.data_seed = DATA_SEED
         if scale == "smoke" and task != "text":
             made.task.size = SMOKE_SIZE
         made.update(changes or {})
