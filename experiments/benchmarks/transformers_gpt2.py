@@ -1,0 +1,79 @@
+"""Hugging Face's GPT-2 writing text: the peer of `generate.py`, run by the Python of the comparisons."""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+import numpy as np
+
+from experiments.benchmarks import pairs
+
+# Everything is made here; nothing is looked up.
+os.environ["HF_HUB_OFFLINE"] = "1"
+
+import torch  # type: ignore[import-not-found]
+import transformers  # type: ignore[import-not-found]
+
+
+def load(model, path: str) -> None:
+    """Gives the model the parameters that numjax saved, so that both write the same text."""
+    saved, config = np.load(path), model.config
+    own = {
+        "transformer.wte.weight": saved["embeds_token/table"][: config.vocab_size],
+        "transformer.wpe.weight": saved["backbone/positions"],
+        "transformer.ln_f.weight": saved["backbone/ln_f_scale"],
+        "transformer.ln_f.bias": saved["backbone/ln_f_bias"],
+    }
+    # Both keep kernels as (in, out); heads are one axis here and two there.
+    names = {"attn.c_attn": "qkv", "attn.c_proj": "out", "mlp.c_fc": "up", "mlp.c_proj": "down"}
+    for layer in range(config.n_layer):
+        theirs, ours = f"transformer.h.{layer}.", f"backbone/layer_{layer}/"
+        for name in ("ln_1", "ln_2"):
+            own[f"{theirs}{name}.weight"] = saved[f"{ours}{name}_scale"]
+            own[f"{theirs}{name}.bias"] = saved[f"{ours}{name}_bias"]
+        for name, mine in names.items():
+            bias = saved[f"{ours}{mine}_bias"].reshape(-1)
+            own[f"{theirs}{name}.bias"] = bias
+            own[f"{theirs}{name}.weight"] = saved[f"{ours}{mine}_kernel"].reshape(-1, len(bias))
+    tensors = {name: torch.from_numpy(np.ascontiguousarray(x)) for name, x in own.items()}
+    lacking, unknown = model.load_state_dict(tensors, strict=False)
+    assert not unknown and set(lacking) <= {"lm_head.weight"}, (lacking, unknown)
+    model.tie_weights()
+
+
+def main() -> None:
+    """A turn writes all of the batch, greedily, with a key-value cache."""
+    parser = argparse.ArgumentParser()
+    for name in ("vocab", "width", "layers", "heads", "length", "new"):
+        parser.add_argument(f"--{name}", type=int, required=True)
+    parser.add_argument("--parameters", required=True, help="an .npz that numjax saved")
+    parser.add_argument("--prompts", required=True, help="an .npy of ids")
+    options = parser.parse_args()
+    config = transformers.GPT2Config(
+        vocab_size=options.vocab,
+        n_positions=options.length,
+        n_embd=options.width,
+        n_layer=options.layers,
+        n_head=options.heads,
+        bos_token_id=None,
+        eos_token_id=None,
+    )
+    model = transformers.GPT2LMHeadModel(config).eval()
+    load(model, options.parameters)
+    prompts = torch.from_numpy(np.load(options.prompts).astype(np.int64))
+    settings = transformers.GenerationConfig(
+        max_new_tokens=options.new, do_sample=False, use_cache=True, eos_token_id=None, pad_token_id=0
+    )
+
+    def turn(times: int):
+        for _ in range(times):
+            written = model.generate(prompts, attention_mask=torch.ones_like(prompts), generation_config=settings)
+        return {"written": written[:, prompts.shape[1] :].tolist()}
+
+    turn(1)
+    pairs.serve(turn, version=f"transformers {transformers.__version__}, torch {torch.__version__}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,100 @@
+"""The benchmarks' harness: turns, ratios, verdicts, and what happens when a contender fails. Nothing is timed."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+import pytest
+
+from experiments.benchmarks import __main__ as bench
+from experiments.benchmarks import pairs, train_step
+from numjax.errors import UsageError
+
+TINY = dict(layers=1, width=16, heads=2, length=8, rows=2, vocab=100)
+
+
+def contender(name: str, code: str) -> pairs.Contender:
+    return pairs.Contender(name, [sys.executable, "-c", "from experiments.benchmarks import pairs\n" + code])
+
+
+def made(**seconds: list[float]) -> dict:
+    return {"contenders": {name: {"seconds": values, "peak_mib": sum(values)} for name, values in seconds.items()}}
+
+
+def test_contenders_take_turns(tmp_path):
+    log = tmp_path / "log"
+    code = "pairs.serve(lambda n: open({0!r}, 'a').write('{1}' * n) and {{'last': n}}, version='v{1}')"
+    both = [contender(name, code.format(str(log), name)) for name in "ab"]
+    found = pairs.drive(both, rounds=3, units=2, say=lambda _: None)
+    assert log.read_text() == "aabb" * 4  # one round warms up
+    for name in "ab":
+        one = found["contenders"][name]
+        assert (one["version"], one["last"]) == (f"v{name}", 2)
+        assert len(one["seconds"]) == len(one["cpu_seconds"]) == 3 and one["peak_mib"] > 1
+    json.dumps(found)
+
+
+def test_what_a_contender_prints_is_no_answer():
+    found = pairs.drive([contender("a", "pairs.serve(lambda n: print('noise'))")], 1, say=lambda _: None)
+    assert found["rounds"] == 1
+
+
+def test_memory_is_that_of_the_process_itself():
+    ballast = bytearray(os.urandom(1)) * (200 << 20)
+    alone = pairs.drive([contender("a", "pairs.serve(lambda n: None)")], 1, say=lambda _: None)
+    big = "x = bytearray(b'x') * (100 << 20)\npairs.serve(lambda n: None)"
+    loaded = pairs.drive([contender("a", big)], 1, say=lambda _: None)
+    grown = loaded["contenders"]["a"]["peak_mib"] - alone["contenders"]["a"]["peak_mib"]
+    assert 95 < grown < 120
+    assert alone["contenders"]["a"]["peak_mib"] < 150 < len(ballast) >> 20
+
+
+@pytest.mark.parametrize("code", ["raise SystemExit(1)", "pairs.serve(lambda n: 1 / 0)"])
+def test_a_contender_that_ends_is_named(code, capfd):
+    with pytest.raises(UsageError, match="contender broken ended early"):
+        pairs.drive([contender("broken", code)], 1, say=lambda _: None)
+
+
+def test_ratios_are_taken_round_by_round():
+    # The machine is ten times slower in the second round; a ratio of medians would say 1.0.
+    found = made(slow=[2.0, 20.0, 3.0], fast=[1.0, 10.0, 3.0])
+    assert pairs.ratio(found, "slow", "fast") == {"median": 2.0, "least": 1.0, "most": 2.0}
+    assert pairs.memory(found, "fast", "slow") == pytest.approx(14 / 25)
+
+
+@pytest.mark.parametrize(
+    ("measured", "lower", "verdict"),
+    [(1.5, False, "below"), (1.6, False, "floor"), (1.9, False, "goal"), (0.71, True, "below")],
+)
+def test_verdicts(measured, lower, verdict):
+    floor, goal = (0.7, 0.6) if lower else (1.6, 1.9)
+    row = pairs.Row("x", measured, floor=floor, goal=goal, lower=lower)
+    assert row.verdict == verdict and pairs.table([row]).endswith(verdict)
+    assert not row._replace(floor=None, goal=None).verdict
+
+
+def test_missing_peers_are_named(tmp_path):
+    assert "make compare" in pairs.lacking(tmp_path / "python", ["torch"])
+    assert "no_such_package" in pairs.lacking(sys.executable, ["json", "no_such_package"])
+    assert pairs.lacking(sys.executable, ["json"]) == ""
+
+
+def test_every_benchmark_is_found_and_unknown_ones_are_refused():
+    assert {"train_step", "generate", "numerals"} <= set(bench.benchmarks())
+    with pytest.raises(UsageError, match="train_step"):
+        bench.main(["--only=nothing"])
+
+
+def test_train_step_reports_pairs_and_leaves_out_absent_peers(tmp_path, capsys):
+    words = [f"--{name}={value}" for name, value in TINY.items()]
+    found = train_step.main([*words, "--rounds=1", f"--peer={tmp_path / 'python'}", f"--out={tmp_path / 'x.json'}"])
+    assert "torch is left out" in capsys.readouterr().err
+    assert set(found["contenders"]) == {"gpt", "numgpt"} and set(found["pairs"]) == {"numgpt / gpt"}
+    assert all(row.floor is None for row in train_step.rows(found))  # asked of the usual shape only
+    assert json.loads((tmp_path / "x.json").read_text())["shape"] == TINY
+    # Uniform guesses at the start; NumGPT's loss also counts its selector and numbers.
+    assert found["contenders"]["gpt"]["first_loss"] == pytest.approx(4.6, abs=0.1)
+    with pytest.raises(UsageError, match="contenders"):
+        train_step.main(["--contenders=gpt,keras"])
