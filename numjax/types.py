@@ -29,8 +29,7 @@ if TYPE_CHECKING:
 
     Array = Any  # jax.Array on the device, np.ndarray on the host: the same types serve both
 
-# ---------------------------------------------------------------------------------------------------
-# Host: text, numbers and formulas with their surface.
+# --- Host: text, numbers and formulas with their surface.
 
 
 class Span(NamedTuple):
@@ -104,8 +103,7 @@ class Example(NamedTuple):
     reference: Any = None
 
 
-# ---------------------------------------------------------------------------------------------------
-# Both halves: arrays.
+# --- Both halves: arrays.
 
 
 class Numeral(NamedTuple):
@@ -319,8 +317,7 @@ class TrainState(NamedTuple):
     ema: Any = None
 
 
-# ---------------------------------------------------------------------------------------------------
-# Protocols. The file name is the registration: `build.py` finds numjax/<kind>/<name>.py and calls what
+# --- Protocols. The file name is the registration: `build.py` finds numjax/<kind>/<name>.py and calls what
 # it defines under the name in brackets.
 
 
@@ -391,9 +388,8 @@ class Task(Protocol):
       kind: what the pipeline makes of it: "language_model" (shifted targets), "classify" (labels only).
       metric: name of the validation metric that selects the best checkpoint, "-" before it if less is better.
 
-    A task may also have `needs` (kind of block → names that the config must have), `unanswered` (defaults of the
-    fields that records to be predicted may lack), `generates` (predictions are what the model writes), `prompt`
-    (record → what it reads before it writes) and `texts` (records → plain text to train a vocabulary on).
+    Options: `needs` (kind of block → names that the config must have), `unanswered` (defaults of fields that records
+    to be predicted may lack), `generates`, `prompt` (record → Document), `texts` (records → vocabulary's text).
     """
 
     dataset: Mapping[str, Any]

@@ -130,7 +130,9 @@ def test_cached_ragged_batch_equals_reading_everything_anew(kind, feedback):
     for b, prompt in enumerate(PROMPTS):
         ids, masses = slow(kind, prompt, feedback=feedback)
         assert done.ids[b, : done.length[b]].tolist() == ids
-        np.testing.assert_allclose(done.log_prob[b, : done.length[b]], masses, rtol=1e-3, atol=1e-4)
+        # A mantissa next to a half rounds either way: what follows then differs by a unit in its last digit.
+        near = 1e-2 if feedback == "rounded" else 1e-4
+        np.testing.assert_allclose(done.log_prob[b, : done.length[b]], masses, rtol=1e-3, atol=near)
         assert not done.ids[b, done.length[b] :].any()
     if kind == "replace":
         assert done.numerals.valid.any(), "the test wants numerals that are fed back"
