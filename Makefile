@@ -12,7 +12,7 @@ $(STAMP): pyproject.toml constraints/base.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "numjax needs Python 3.11 or later: make PYTHON=python3.11"; exit 2; }
 	@test -x $(RUN) || $(PYTHON) -m venv $(VENV) || { echo "python3-venv is missing: apt-get install python3-venv"; exit 2; }
 	@echo "installing into $(VENV) (a minute or two)"
-	@$(RUN) -m pip install --quiet --disable-pip-version-check --constraint constraints/base.txt --editable '.[dev,notebooks]'
+	@$(RUN) -m pip install --quiet --disable-pip-version-check --constraint constraints/base.txt --editable '.[dev]'
 	@touch $@
 
 # NumGPT and GPT on measurement estimation, a table, and the confidence curve of Fig. 1.
