@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import functools
+import os
+import subprocess
+import sys
 
 import jax
 import jax.numpy as jnp
@@ -10,12 +13,15 @@ import numpy as np
 import optax
 import pytest
 
-from numjax import optim
+from numjax import optim, shard
 from numjax.build import build
+from numjax.errors import UsageError
 from numjax.model import Model
 from numjax.step import eval_step, init_params, init_state, losses, train_step
 from numjax.types import Batch, TrainState
 from tests import drawn
+from tests.conftest import ROOT
+from tests.sharded import MESHES
 
 ROWS = 8
 NLL = build("objectives", {"name": "nll", "head": "next"})
@@ -222,3 +228,84 @@ def test_nothing_moves_between_host_and_device_inside_a_step(everything, accumul
         return jax.lax.map(lambda y: jax.pure_callback(lambda z: z, y, y), x)
 
     assert len(host_primitives(jax.make_jaxpr(talks)(jnp.ones(3)).jaxpr)) == 2  # the probe finds them
+
+
+@pytest.fixture(scope="module")
+def on_meshes(tmp_path_factory):
+    """What two steps and an evaluation leave on every mesh of `sharded.py`: {mesh: {name: array}}."""
+    path = tmp_path_factory.mktemp("sharded") / "found.npz"
+    command = [sys.executable, "-m", "tests.sharded", str(path)]
+    done = subprocess.run(command, cwd=ROOT, env=os.environ, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    found: dict[str, dict[str, np.ndarray]] = {name: {} for name in MESHES}
+    with np.load(path) as arrays:
+        for key in arrays.files:
+            mesh, name = key.split(":", 1)
+            found[mesh][name] = arrays[key]
+    return found
+
+
+@pytest.mark.parametrize("mesh", ["data", "fsdp", "all"])
+def test_sharded_is_single_device(on_meshes, mesh):
+    """Losses, accuracies, dropout, gradients through two clipped steps with momentum, and what evaluation says."""
+    alone, found = on_meshes["alone"], on_meshes[mesh]
+    assert set(found) == set(alone)
+    moved = 0.0
+    for name, want in alone.items():
+        if name.startswith("share/"):
+            continue
+        if name.startswith("params/"):
+            moved = max(moved, np.abs(want - alone[name.replace("params/", "init/")]).max())
+        # Sums over a batch are large; parameters, momentum and log-probabilities are not.
+        np.testing.assert_allclose(found[name], want, rtol=1e-5, atol=1e-5, err_msg=name)
+    assert moved > 0.1, "equal because nothing was learned"
+    counts = {name: value for name, value in found.items() if name.startswith("metrics/") and name.endswith("/1")}
+    for name, value in counts.items():
+        assert value == alone[name], "counts are exact"
+
+
+def test_a_mesh_holds_each_array_in_the_shares_that_its_rules_say(on_meshes):
+    def share(mesh, name):
+        return float(on_meshes[mesh][f"share/{name}"])
+
+    assert all(v == 1 for k, v in on_meshes["alone"].items() if k.startswith("share/"))
+    layer = "params/backbone/layer_0"
+    for name, by_mesh in {
+        "params/embeds_token/table": (1, 1 / 8, 1 / 4),
+        f"{layer}/qkv_kernel": (1, 1 / 8, 1 / 4),
+        f"{layer}/qkv_bias": (1, 1, 1 / 2),
+        f"{layer}/out_kernel": (1, 1 / 8, 1 / 4),
+        f"{layer}/up_kernel": (1, 1 / 8, 1 / 4),
+        f"{layer}/down_kernel": (1, 1 / 8, 1 / 4),
+        f"{layer}/ln_1_scale": (1, 1, 1),
+        "params/heads_next/kernel": (1, 1 / 8, 1 / 4),
+        "params/fuse_numeral/kernel": (1, 1 / 8, 1 / 2),
+        "batch/inputs/ids": (1 / 8, 1 / 8, 1 / 4),
+        "batch/inputs/numerals/digits": (1 / 8, 1 / 8, 1 / 4),
+        "batch/labels/label": (1 / 8, 1 / 8, 1 / 4),
+    }.items():
+        assert tuple(share(mesh, name) for mesh in ("data", "fsdp", "all")) == by_mesh, name
+    momenta = [key for key in on_meshes["all"] if key.startswith("share/momentum/") and "up_kernel" in key]
+    assert momenta and all(on_meshes["all"][key] == 1 / 4 for key in momenta), "the optimiser's state goes along"
+
+
+def test_a_stack_of_layers_is_sharded_as_one_layer_is():
+    sizes = {"qkv_kernel": (16, 3, 2, 8), "out_kernel": (2, 8, 16), "up_bias": (64,), "ln_1_scale": (16,)}
+    mesh = jax.sharding.AbstractMesh((2, 2, 2), shard.AXES)
+    one = {name: jax.ShapeDtypeStruct(shape, "float32") for name, shape in sizes.items()}
+    many = {name: jax.ShapeDtypeStruct((3, *shape), "float32") for name, shape in sizes.items()}
+    single, stacked = shard.shardings(one, mesh), shard.shardings(many, mesh)
+    for name in sizes:
+        assert tuple(stacked[name].spec) == (None, *single[name].spec), name
+
+
+def test_axes_that_do_not_divide_are_replicated_when_small_and_refused_when_large():
+    mesh = jax.sharding.AbstractMesh((1, 2, 4), shard.AXES)
+    small = shard.shardings({"table": jax.ShapeDtypeStruct((21, 16), "float32")}, mesh)["table"]
+    assert tuple(small.spec) == (None, "fsdp")
+    with pytest.raises(UsageError, match=r"table: axis 0 of 50257 does not divide over tensor=4"):
+        shard.shardings({"table": jax.ShapeDtypeStruct((50257, 16), "float32")}, mesh)
+    own = shard.shardings({"table": jax.ShapeDtypeStruct((8, 6), "float32")}, mesh, rules=[("tab", ("tensor", None))])
+    assert tuple(own["table"].spec) == ("tensor", None)  # a config's own rules come first
+    with pytest.raises(UsageError, match="does not fit 1 devices"):
+        shard.make_mesh(2, 1, 1, devices=jax.devices()[:1])
