@@ -26,19 +26,24 @@ def find(kind: str, name: str) -> type:
     """The class that numjax/<kind>/<name>.py defines; else the one of your own module `name`.
 
     Raises:
-      UsageError: there is no such module; the nearest names are given.
+      UsageError: there is no such module, and the nearest names are given; or it defines no such class.
     """
     path = f"numjax.{kind}.{name}"
+    if name.startswith("."):
+        raise UsageError(f"{kind} {name!r}: give the whole dotted name of your own module")
     if "." in name or (importlib.util.find_spec(path) is None and _is_module(name)):
         path = name
     try:
-        return getattr(importlib.import_module(path), CLASS_OF_KIND[kind])
+        module = importlib.import_module(path)
     except ModuleNotFoundError as error:
         if error.name != path and not path.startswith(f"{error.name}."):
             raise
         known = names(kind)
         near = difflib.get_close_matches(name, known, n=3, cutoff=0.4) or known
         raise UsageError(f"no {kind} is called {name!r}: did you mean {', '.join(near)}?") from None
+    if not hasattr(module, CLASS_OF_KIND[kind]):
+        raise UsageError(f"{kind} {name!r}: {path} defines no class called {CLASS_OF_KIND[kind]}")
+    return getattr(module, CLASS_OF_KIND[kind])
 
 
 def _is_module(name: str) -> bool:

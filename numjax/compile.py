@@ -10,7 +10,7 @@ import jax
 from jax.sharding import Mesh
 
 from numjax import optim, shard
-from numjax.step import eval_step, init_state, train_step
+from numjax.step import compiler_options, eval_step, init_state, train_step
 from numjax.system import System
 from numjax.types import Batch, TrainState
 
@@ -68,6 +68,7 @@ def make_compiled(system: System, mesh: Mesh, batch: Batch, steps: int) -> Compi
             in_shardings=(everywhere, layout, rows),
             out_shardings=(layout, everywhere),
             donate_argnums=(1,),
+            compiler_options=compiler_options(),
         ),
         evaluate=jax.jit(score, in_shardings=(layout.params, rows), out_shardings=(everywhere, everywhere)),
     )

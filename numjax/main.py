@@ -46,12 +46,14 @@ def _parse(argv: list[str]) -> list[str]:
     try:
         return flags.FLAGS([roots.resolve_config(word) for word in argv])
     except (flags.Error, ValueError, KeyError, AttributeError, TypeError, OSError) as error:
-        # absl wraps a config file's own complaint in a traceback: its last line is the complaint.
-        # A KeyError prints itself quoted and escaped.
+        # absl wraps a config file's own complaint in a traceback, whose last line it is; a KeyError quotes it.
         text = str(error).replace("\\n", "\n").replace("\\'", "")
         told = [line for line in text.strip().splitlines() if line.strip()]
         line = told[-1] if "parsing config file" in told[0] else " ".join(told[:2])
-        _leave(UsageError(re.sub(r"^\w+Error: ", "", line.strip("\"' "))))
+        line = re.sub(r"^\w+Error: ", "", line.strip("\"' "))
+        if re.fullmatch(r"\w+", line):  # all that ml_collections says where no key is near
+            line = f"the config has no key {line!r} there: its file and configs/common.py list them all"
+        _leave(UsageError(line))
 
 
 def _run(argv: list[str]) -> None:

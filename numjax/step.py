@@ -15,6 +15,14 @@ from numjax.types import Batch, Loss, TrainState
 Metrics = dict[str, tuple[jax.Array, jax.Array]]
 
 
+def compiler_options() -> dict[str, str] | None:
+    """What to compile a training step with. XLA's CPU compiler orders for concurrency otherwise: that gains
+    nothing here, takes more memory, and runs what `remat` would put off so early that it saves none."""
+    if jax.default_backend() != "cpu":
+        return None
+    return {"xla_cpu_scheduler_type": "CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED"}
+
+
 def init_params(model: Model, batch: Batch, seed: jax.Array | int) -> Any:
     """Parameters for batches like `batch`, as nested dicts."""
     # Step keys are fold_in(seed, step ≥ 0); the largest index keeps initialisation apart from them.

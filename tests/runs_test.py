@@ -243,6 +243,7 @@ def test_fine_tuning_starts_from_another_run(trained, tmp_path):
         (["--config=numgp", "--workdir=x"], 2, "no config 'numgp'"),
         (["--config=numgpt:task=mmx", "--workdir=x"], 2, "did you mean mme"),
         (["--config=numgpt:smoke", "--workdir=x", "--config.optim.learnin_rate=1"], 2, "learnin_rate"),
+        (["--config=numgpt:smoke", "--workdir=x", "--config.optim.xyz=1"], 2, "the config has no key 'xyz' there"),
         (["--config=numgpt:smoke", "--workdir=x", "--config.embeds.numeral.name=protoype"], 2, "prototype"),
         (["--config=numgpt:smoke"], 2, "--workdir"),
         (["--config=numgpt:smoke,task=text", "--workdir=x"], 2, "--config.task.path=FOLDER"),

@@ -17,7 +17,7 @@ from numjax import optim, shard
 from numjax.build import build
 from numjax.errors import UsageError
 from numjax.model import Model
-from numjax.step import eval_step, init_params, init_state, losses, train_step
+from numjax.step import compiler_options, eval_step, init_params, init_state, losses, train_step
 from numjax.types import Batch, TrainState
 from tests import drawn
 from tests.conftest import ROOT
@@ -309,3 +309,20 @@ def test_axes_that_do_not_divide_are_replicated_when_small_and_refused_when_larg
     assert tuple(own["table"].spec) == ("tensor", None)  # a config's own rules come first
     with pytest.raises(UsageError, match="does not fit 1 devices"):
         shard.make_mesh(2, 1, 1, devices=jax.devices()[:1])
+
+
+def test_the_steps_options_let_remat_save_memory():
+    """By its own choice XLA's CPU compiler recomputes so early that nothing is saved."""
+    length = 128
+    model = drawn.model(layers=6, mlp_ratio=8, max_length=length)
+    found = drawn.batch(np.random.default_rng(7), lengths=[[length]] * 16, length=length)
+
+    def temporary(remat):
+        remade = model.clone(backbone=model.backbone.clone(remat=remat))
+        optimizer = optax.sgd(1.0)
+        body = functools.partial(train_step, remade, {"next": NLL}, {"next": 1.0}, optimizer, lambda step: 1.0, 1)
+        state = jax.eval_shape(functools.partial(init_state, remade, optimizer), found, 0)
+        step = jax.jit(body, donate_argnums=(1,), compiler_options=compiler_options())
+        return step.lower(0, state, found).compile().memory_analysis().temp_size_in_bytes
+
+    assert temporary("full") < 0.9 * temporary("none")

@@ -242,7 +242,7 @@ def work(name: str, shape: dict[str, int], folder: pathlib.Path) -> None:
     from numjax import optim
     from numjax.build import build
     from numjax.shard import path_name
-    from numjax.step import init_params, train_step
+    from numjax.step import compiler_options, init_params, train_step
     from numjax.types import TrainState
 
     numerals = name == "numgpt"
@@ -250,7 +250,7 @@ def work(name: str, shape: dict[str, int], folder: pathlib.Path) -> None:
     optimizer, rate = optim.adamw(1e-4, 1000)
     objectives = {"next": build("objectives", {"name": "nll", "head": "next"})}
     body = functools.partial(train_step, model, objectives, {"next": 1.0}, optimizer, rate, 1)
-    step = jax.jit(body, donate_argnums=(1,))
+    step = jax.jit(body, donate_argnums=(1,), compiler_options=compiler_options())
     saved = np.load(folder / "parameters.npz")
     shapes = jax.eval_shape(lambda: init_params(model, batch, 0))
     rng = np.random.default_rng(2)

@@ -58,7 +58,7 @@ class Filling(NamedTuple):
     room: int
 
 
-def buckets(lengths: np.ndarray, most: int = 4, multiple: int = 16, longest: int | None = None) -> list[int]:
+def buckets(lengths: np.ndarray, most: int = 4, multiple: int = 8, longest: int | None = None) -> list[int]:
     """At most `most` lengths that hold every row with the least padding; multiples of `multiple`, but none
     above `longest`. Fewer where another one would save less than 5% of all positions."""
     rounded = -(-np.maximum(lengths, 1) // multiple) * multiple
