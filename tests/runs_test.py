@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 
 import jax
 import numpy as np
@@ -258,11 +259,24 @@ def test_bad_usage_is_one_line_and_exit_2(tmp_path, words, code, message):
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root writes everywhere")
-def test_no_write_permission_is_said(tmp_path):
-    tmp_path.chmod(0o500)
-    with pytest.raises(UsageError, match="choose another --workdir"):
-        runs.run(tiny(), str(tmp_path / "run"), "train")
+@pytest.fixture
+def sealed():
+    """A folder that may be read and not written. Root writes everywhere: for this test it is nobody."""
+    folder = pathlib.Path(tempfile.mkdtemp())
+    folder.chmod(0o555)
+    was_root, nobody = os.geteuid() == 0, 65534
+    if was_root:
+        os.seteuid(nobody)
+    yield folder
+    if was_root:
+        os.seteuid(0)
+    folder.rmdir()
+
+
+def test_no_write_permission_is_said(sealed):
+    with pytest.raises(UsageError, match=r"Permission denied.*choose another --workdir"):
+        runs.run(tiny(), str(sealed / "run"), "train")
+    assert not list(sealed.iterdir())
 
 
 def test_a_workdir_that_cannot_be_made_is_said(tmp_path):

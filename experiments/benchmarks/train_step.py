@@ -43,7 +43,9 @@ PEERS = {
     "torch-tuned": (["--fused"], KEEP),
     "torch-bfloat16": (["--fused", "--bfloat16"], KEEP),
 }
-CONTENDERS = (*OURS, *PEERS)
+MATMUL = "matmul"  # what the processor can do at best: the same rounds, nothing but products
+MATMUL_SIZE = 2048
+CONTENDERS = (*OURS, MATMUL, *PEERS)
 
 
 def main(words: list[str] | None = None) -> dict[str, Any]:
@@ -52,11 +54,13 @@ def main(words: list[str] | None = None) -> dict[str, Any]:
         prog="python -m experiments.benchmarks.train_step", description=(__doc__ or "").splitlines()[0]
     )
     made.add_argument("--peer", default=str(pairs.PEER), help="a Python that has torch")
-    made.add_argument("--contenders", default="gpt,numgpt,torch", help=f"comma-separated, of {', '.join(CONTENDERS)}")
+    made.add_argument(
+        "--contenders", default="gpt,numgpt,matmul,torch", help=f"comma-separated, of {', '.join(CONTENDERS)}"
+    )
     made.add_argument("--rounds", type=int, default=7)
     made.add_argument("--steps", type=int, default=1, help="steps a turn")
     made.add_argument("--out", help="a JSON file to write")
-    made.add_argument("--worker", choices=OURS, help="used by the benchmark itself")
+    made.add_argument("--worker", choices=(*OURS, MATMUL), help="used by the benchmark itself")
     made.add_argument("--files", help="used by the benchmark itself")
     for name, value in SHAPE.items():
         made.add_argument(f"--{name}", type=int, default=value)
@@ -70,7 +74,7 @@ def main(words: list[str] | None = None) -> dict[str, Any]:
         raise UsageError(f"--contenders={unknown[0]}: they are of {', '.join(CONTENDERS)}")
     if any(name in PEERS for name in names) and (why := pairs.lacking(options.peer, ["torch", "numpy"])):
         print(f"torch is left out: {why}", file=sys.stderr)
-        names = [name for name in names if name in OURS]
+        names = [name for name in names if name not in PEERS]
     result = measure(names, shape, options.rounds, options.steps, options.peer)
     print(pairs.table(rows(result)))
     pairs.write(result, options.out)
@@ -80,7 +84,7 @@ def main(words: list[str] | None = None) -> dict[str, Any]:
 def short(peer: str) -> tuple[list[pairs.Row], list[str]]:
     """The short form for `make bench`: (rows of the table, what was left out and why)."""
     why = pairs.lacking(peer, ["torch", "numpy"])
-    names = OURS if why else (*OURS, "torch")
+    names = (*OURS, MATMUL) if why else (*OURS, MATMUL, "torch")
     return rows(measure(names, SHAPE, rounds=3, steps=1, peer=peer)), [f"torch: {why}"] if why else []
 
 
@@ -91,7 +95,7 @@ def measure(names, shape: dict[str, int], rounds: int, steps: int, peer: str) ->
         save(pathlib.Path(folder), shape)
         contenders = []
         for name in names:
-            if name in OURS:
+            if name not in PEERS:
                 words = [f"--worker={name}", f"--files={folder}", *sizes]
                 contenders.append(
                     pairs.Contender(name, pairs.command("train_step", *words), {"JAX_PLATFORMS": "cpu"})
@@ -102,8 +106,14 @@ def measure(names, shape: dict[str, int], rounds: int, steps: int, peer: str) ->
                 contenders.append(pairs.Contender(name, words, environment))
         found = pairs.drive(contenders, rounds, steps)
     tokens = shape["rows"] * shape["length"]
+    if best := found["contenders"].pop(MATMUL, None):
+        found["matmul_gflops"] = best["flops"] / best["median"] / 1e9
+    flops = next((one["flops"] for one in found["contenders"].values() if "flops" in one), None)
     for one in found["contenders"].values():
         one["tokens_per_second"] = tokens / one["median"]
+        if best and flops:
+            # The shapes are the same, so is the work; numgpt's own parts are left out of its share.
+            one["share_of_matmul"] = flops / one["median"] / (best["flops"] / best["median"])
     found = {"benchmark": "train_step", "shape": shape, **found, "pairs": {}}
     for mine, other in PAIRS:
         if mine in names and other in names:
@@ -134,6 +144,8 @@ def rows(found: dict[str, Any]) -> list[pairs.Row]:
     for name, one in found["contenders"].items():
         made.append(pairs.Row(f"train {name}", one["tokens_per_second"], unit="tokens/s"))
         made.append(pairs.Row(f"train {name} peak memory", one["peak_mib"], unit="MiB"))
+        if "share_of_matmul" in one:
+            made.append(pairs.Row(f"train {name} share of matmul", one["share_of_matmul"]))
     for name, one in found["pairs"].items():
         if name.endswith(" / gpt"):
             time = {key: 1 / one["speed"][turned] for key, turned in TURNED.items()}
@@ -236,8 +248,19 @@ def make_model(shape: dict[str, int], numerals: bool):
 
 
 def work(name: str, shape: dict[str, int], folder: pathlib.Path) -> None:
-    """A contender of numjax: answers how long N training steps took."""
+    """A contender of numjax: answers how long N training steps took, or N products of large matrices."""
     import jax
+
+    if name == MATMUL:
+        size = MATMUL_SIZE
+        a, product = jax.numpy.ones((size, size)), jax.jit(jax.numpy.dot)
+
+        def multiply(times: int) -> None:
+            for _ in range(times):
+                product(a, a).block_until_ready()
+
+        pairs.serve(multiply, flops=2 * size**3)
+        return
 
     from numjax import optim
     from numjax.build import build
@@ -261,6 +284,7 @@ def work(name: str, shape: dict[str, int], folder: pathlib.Path) -> None:
     params = jax.device_put(jax.tree_util.tree_map_with_path(load, shapes))
     state, batch = TrainState(jax.numpy.int32(0), params, jax.jit(optimizer.init)(params)), jax.device_put(batch)
     del params
+    step = step.lower(0, state, batch).compile()
 
     def step_once() -> float:
         nonlocal state
@@ -272,7 +296,8 @@ def work(name: str, shape: dict[str, int], folder: pathlib.Path) -> None:
         return {"loss": [step_once() for _ in range(steps)][-1]}
 
     first = step_once()
-    pairs.serve(turn, version=f"jax {jax.__version__}", first_loss=first)
+    flops = (step.cost_analysis() or {}).get("flops", 0.0)
+    pairs.serve(turn, version=f"jax {jax.__version__}", first_loss=first, flops=flops)
 
 
 if __name__ == "__main__":

@@ -285,7 +285,7 @@ def _build_sentencepiece(
         raise UsageError(f"sentencepiece could not be trained: {str(error).splitlines()[0]}") from error
     vocabulary = SentencePiece(out.getvalue(), marks)
     if vocabulary.base < size:
-        logging.warning("the texts support %d pieces: vocabulary lowered from %d", vocabulary.base, size)
+        logging.info("the texts support %d pieces: vocabulary lowered from %d", vocabulary.base, size)
     return vocabulary
 
 
