@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh
 from ml_collections import ConfigDict
 
-from numjax import checkpoint, inherit, roots, shard
+from numjax import checkpoint, inherit, processes, roots, shard
 from numjax.compile import Compiled, make_compiled
-from numjax.errors import DataError
+from numjax.errors import DataError, UsageError
 from numjax.evals.score import evaluate, row_log_prob
 from numjax.pipeline import batch as batches
 from numjax.pipeline import features
@@ -36,23 +36,24 @@ def load(workdir: str | pathlib.Path, config: Any = None) -> Loaded:
     folder = pathlib.Path(workdir).expanduser()
     home = folder if (folder / "config.json").exists() else folder.parent
     config = ConfigDict(inherit.config_of(home)) if config is None else config
-    params, step = inherit.read_params(folder)
+    mesh = _mesh(config)
+    params, step = inherit.read_params(folder, lambda shapes: shard.shardings(shapes, mesh, config.mesh.rules))
     if config.backbone.get("scan", False):
         # Decoding walks layer by layer, and one device has no use for a stack.
         config = ConfigDict(config.to_dict())
         config.backbone.scan = False
-    return Loaded(assemble(config, home), params, step)
+    return Loaded(assemble(config, home), params, step, mesh)
 
 
 class Loaded:
     """A model with its parameters.
 
     Attributes:
-      system: its parts. params: nested dicts, an entry a layer. step: of the checkpoint.
+      system: its parts. params: nested dicts, an entry a layer. step: of the checkpoint. mesh: where it lies.
     """
 
-    def __init__(self, system: System, params: Any, step: int):
-        self.system, self.step = system, step
+    def __init__(self, system: System, params: Any, step: int, mesh: Mesh):
+        self.system, self.step, self.mesh = system, step, mesh
         self.params = checkpoint.split_layers(params)
 
     def embed(self, numbers: str | Sequence[str], name: str | None = None) -> np.ndarray:
@@ -127,7 +128,7 @@ class Loaded:
 
     def compiled(self, encoded: Encoded) -> Compiled:
         """The jitted evaluation functions for batches of `encoded`."""
-        return make_compiled(self.system, shard.make_mesh(), self._loader(encoded).example_batch(), steps=1)
+        return make_compiled(self.system, self.mesh, self._loader(encoded).example_batch(), steps=1)
 
     def _encode(self, records, strict=False, skipped=None) -> Encoded:
         kept: list = []
@@ -145,8 +146,10 @@ class Loaded:
         out = np.zeros(len(encoded), np.float32)
         batch: Any
         for batch in self._loader(encoded).epoch(min(len(encoded), self.system.config.eval.batch_size)):
-            rows = row_log_prob(self.system.model, head, self.params, _device(batch))
-            out[batch.example_id[batch.valid]] = np.asarray(rows)[batch.valid]
+            placed = shard.put(batch, self.mesh)
+            rows = processes.fetch(row_log_prob(self.system.model, head, self.params, placed))
+            ids, valid = (processes.fetch(x) for x in (placed.example_id, placed.valid))
+            out[ids[valid]] = rows[valid]
         return out
 
     def _loader(self, encoded: Encoded) -> Loader:
@@ -158,7 +161,8 @@ class Loaded:
         return evaluate(self.system, self.compiled(encoded), self.params, loader.epoch(size))
 
     def _apply(self, method: str, *args: Any, name: str | None = None) -> np.ndarray:
-        return np.asarray(_jitted(self.system.model, method, self.params, *args, name=name))
+        placed = shard.place(args, shard.replicated(self.mesh))
+        return processes.fetch(_jitted(self.system.model, method, self.params, *placed, name=name))
 
 
 @functools.partial(jax.jit, static_argnames=("model", "method", "name"))
@@ -166,8 +170,12 @@ def _jitted(model, method, params, *args, name=None):
     return model.apply({"params": params}, *args, *([] if name is None else [name]), method=method)
 
 
-def _device(tree):
-    return jax.tree.map(jnp.asarray, tree)
+def _mesh(config: Any) -> Mesh:
+    """The config's mesh where these devices make it up, else all of them side by side."""
+    try:
+        return shard.mesh_of(config)
+    except UsageError:
+        return shard.make_mesh()
 
 
 def _of(found: Mapping[str, Any], name: str) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -145,14 +145,21 @@ class Checkpoints:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         logging.error("checkpoint %d in %s cannot be read (%s): trying the one before", step, self.folder, reason)
 
-    def restore_params(self) -> tuple[Any, int] | None:
-        """(parameters as they lie on disk, on this process's first device; step) of the newest good step."""
-        at = jax.sharding.SingleDeviceSharding(jax.local_devices()[0])
+    def restore_params(self, layout: Callable[[Any], Any] | None = None) -> tuple[Any, int] | None:
+        """(parameters as they lie on disk, step) of the newest good step.
+
+        Args:
+          layout: shapes → a sharding for each; by default all is put on this process's first device.
+        """
         for step in reversed(self.steps()):
             try:
                 shapes = self._manager.item_metadata(step)["state"]  # type: ignore[index]
                 shapes = getattr(shapes, "tree", shapes)
-                target = jax.tree.map(lambda m: jax.ShapeDtypeStruct(m.shape, m.dtype, sharding=at), shapes)
+                shapes = jax.tree.map(lambda m: jax.ShapeDtypeStruct(m.shape, m.dtype), shapes)
+                at = layout(shapes) if layout is not None else jax.tree.map(lambda _: _first_device(), shapes)
+                target = jax.tree.map(
+                    lambda m, place: jax.ShapeDtypeStruct(m.shape, m.dtype, sharding=place), shapes, at
+                )
                 args = ocp.args.Composite(state=ocp.args.StandardRestore(target))
                 return self._manager.restore(step, args=args)["state"]["params"], step
             except Exception as error:
@@ -188,6 +195,10 @@ class Checkpoints:
         """Waits and lets go of the folder."""
         self._guard(self._manager.wait_until_finished)
         self._manager.close()
+
+
+def _first_device():
+    return jax.sharding.SingleDeviceSharding(jax.local_devices()[0])
 
 
 def _write_error(folder, reason):

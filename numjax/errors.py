@@ -25,3 +25,9 @@ class Preempted(RuntimeError):
     """SIGTERM or SIGINT: the state is saved; exit 143, so that schedulers requeue."""
 
     exit_code = 143
+
+
+class Lost(RuntimeError):
+    """Another process of the run is gone: exit 5; the last checkpoint stays."""
+
+    exit_code = 5

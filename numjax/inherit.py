@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import pathlib
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -29,7 +31,8 @@ def load_pretrained(system: System, compiled: Compiled, state: TrainState, sourc
     Raises:
       UsageError: there is no readable checkpoint, or its shapes do not fit.
     """
-    theirs, step = read_params(source)
+    everywhere = shard.replicated(compiled.mesh)
+    theirs, step = read_params(source, lambda shapes: jax.tree.map(lambda _: everywhere, shapes))
     mine = split_layers(state.params) if is_stacked(state.params) else state.params
     rows = _vocabulary_rows(system, source)
     flat = {shard.path_name(path): leaf for path, leaf in jax.tree_util.tree_leaves_with_path(theirs)}
@@ -42,7 +45,7 @@ def load_pretrained(system: System, compiled: Compiled, state: TrainState, sourc
             fresh.append(name)
             return leaf
         loaded.append(name)
-        return _fit(name, jnp.asarray(found), leaf, rows)
+        return jax.jit(functools.partial(_fit, name, rows=rows))(found, leaf)
 
     params = jax.tree_util.tree_map_with_path(take, mine)
     for what, paths in (("loaded", loaded), ("fresh", fresh), ("skipped", sorted(flat))):
@@ -58,8 +61,11 @@ def load_pretrained(system: System, compiled: Compiled, state: TrainState, sourc
     return state._replace(params=params, ema=ema)
 
 
-def read_params(workdir: pathlib.Path) -> tuple[Any, int]:
+def read_params(workdir: pathlib.Path, layout: Callable[[Any], Any] | None = None) -> tuple[Any, int]:
     """(parameters as they lie on disk, step) of a workdir's best checkpoint, else of its newest.
+
+    Args:
+      layout: shapes → a sharding for each; by default all is put on this process's first device.
 
     Raises:
       UsageError: no checkpoint there can be read.
@@ -68,7 +74,7 @@ def read_params(workdir: pathlib.Path) -> tuple[Any, int]:
         if (workdir / name).is_dir():
             checkpoints = Checkpoints(workdir / name)
             try:
-                found = checkpoints.restore_params()
+                found = checkpoints.restore_params(layout)
             finally:
                 checkpoints.close()
             if found is not None:
@@ -89,7 +95,7 @@ def _vocabulary_rows(system: System, source: pathlib.Path) -> list[int] | None:
     return rows + [-1] * (system.scheme.vocab_size - len(rows))
 
 
-def _fit(name: str, found: jax.Array, leaf: jax.Array, rows: list[int] | None) -> jax.Array:
+def _fit(name: str, found: jax.Array, leaf: jax.Array, *, rows: list[int] | None) -> jax.Array:
     if name.endswith(("table", "heads_next/kernel")) and rows is not None:
         index = jnp.asarray(rows)
         mean = found[: sum(r >= 0 for r in rows)].mean(axis=0)

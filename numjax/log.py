@@ -130,6 +130,12 @@ def say(text: str) -> None:
         print(text, file=sys.stderr, flush=True)
 
 
+def out(found: Any) -> None:
+    """One JSON line of results (process 0), at once."""
+    if jax.process_index() == 0:
+        print(json.dumps(found, ensure_ascii=False, default=str), flush=True)
+
+
 # Peak dense bfloat16 FLOP/s of a device, from the vendors' data sheets.
 PEAK_FLOPS = {
     "NVIDIA H200": 989e12,

@@ -14,7 +14,7 @@ from absl import app, flags
 from ml_collections import config_flags
 
 from numjax import roots
-from numjax.errors import DataError, Diverged, Preempted, UsageError
+from numjax.errors import DataError, Diverged, Lost, Preempted, UsageError
 
 MODES = ("train", "eval", "predict", "generate", "check")
 
@@ -59,7 +59,7 @@ def _parse(argv: list[str]) -> list[str]:
 def _run(argv: list[str]) -> None:
     try:
         main(argv)
-    except (UsageError, DataError, Diverged, Preempted) as error:
+    except (UsageError, DataError, Diverged, Preempted, Lost) as error:
         _leave(error)
 
 

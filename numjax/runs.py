@@ -14,7 +14,7 @@ import jax
 import numpy as np
 from absl import logging
 
-from numjax import log, shard
+from numjax import log, processes, shard
 from numjax.compile import make_compiled, parameter_count
 from numjax.errors import DataError, Diverged, UsageError
 from numjax.evals import report
@@ -35,7 +35,7 @@ def set_up(config: Any, distributed: bool = False) -> None:
         jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
     jax.config.update("jax_threefry_partitionable", True)
     if distributed:
-        jax.distributed.initialize()
+        processes.join()
 
 
 def run(
@@ -48,7 +48,11 @@ def run(
     prompts: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Runs one mode; returns what it found (metrics by split, or predictions)."""
-    folder = pathlib.Path(workdir).expanduser()
+    with processes.together():
+        return _run(config, pathlib.Path(workdir).expanduser(), mode, strict, input, prompts)
+
+
+def _run(config, folder: pathlib.Path, mode: str, strict: bool, input: str | None, prompts: Sequence[str]):
     if mode in ("eval", "predict", "generate") and not (folder / "config.json").exists():
         raise UsageError(f"{folder} holds no run: train first, with --mode=train --workdir={folder}")
     claim(folder, config)
@@ -67,7 +71,7 @@ def run(
         raise UsageError(f"--mode={mode} needs {wanted}")
     if mode == "generate":
         for result in model.generate(lines):
-            print(json.dumps(result._asdict(), ensure_ascii=False, default=str), flush=True)
+            log.out(result._asdict())
         return {}
     return predict(model, lines, folder, strict)
 
@@ -118,7 +122,8 @@ def train_seeds(config: Any, folder: pathlib.Path, strict: bool) -> dict[str, An
             log.say(f"seed {seed} diverged: {error}")
     summary = summarise(outcomes)
     written = {"seeds": outcomes, "diverged": diverged, "summary": summary}
-    (folder / "seeds.json").write_text(json.dumps(written, indent=1) + "\n")
+    if jax.process_index() == 0:
+        (folder / "seeds.json").write_text(json.dumps(written, indent=1) + "\n")
     for split, metrics in summary.items():
         shown = " · ".join(f"{k} {v['mean']:.4f} ± {v['std']:.4f}" for k, v in metrics.items())
         log.say(f"{split} over {len(outcomes)} seeds: {shown}")
@@ -151,7 +156,7 @@ def evaluate(config: Any, folder: pathlib.Path, strict: bool) -> dict[str, Any]:
         if (encoded := getattr(data, split)) is not None:
             results[split] = report.score_split(model.system, compiled, model.params, encoded, split, folder)
             log.say(f"{split}: " + " · ".join(f"{k} {v:.4f}" for k, v in results[split].items()))
-    print(json.dumps(results), flush=True)
+    log.out(results)
     return results
 
 
@@ -179,7 +184,7 @@ def check(config: Any, folder: pathlib.Path, strict: bool) -> dict[str, Any]:
         "state_mib": round(memory.argument_size_in_bytes / 2**20, 1) if memory else None,
         "temporary_mib": round(memory.temp_size_in_bytes / 2**20, 1) if memory else None,
     }
-    print(json.dumps(found), flush=True)
+    log.out(found)
     return found
 
 
@@ -195,13 +200,13 @@ def predict(model: Any, lines: Sequence[str], folder: pathlib.Path, strict: bool
                 raise DataError(f"line {number} is not a JSON object: {error}") from None
             skipped.append({"id": f"input-{number}", "split": "input", "reason": f"not a JSON object: {error}"})
     rows = model.predict(records, strict=strict, skipped=skipped)
-    path = folder / "predictions" / "input.jsonl"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w", encoding="utf-8") as file:
-        for row in rows:
-            text = json.dumps(row, ensure_ascii=False, default=str)
-            print(text, flush=True)
-            file.write(text + "\n")
+    for row in rows:
+        log.out(row)
+    if jax.process_index() == 0:
+        path = folder / "predictions" / "input.jsonl"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("w", encoding="utf-8") as file:
+            file.writelines(json.dumps(row, ensure_ascii=False, default=str) + "\n" for row in rows)
     for row in skipped:
         log.say(f"left out {row['id']}: {row['reason']}")
     return {"predictions": rows, "skipped": copy.copy(skipped)}

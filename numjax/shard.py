@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -109,11 +109,11 @@ def put(batch: Any, mesh: Mesh) -> Any:
     return jax.tree.map(lambda x: jax.make_array_from_process_local_data(sharding, np.asarray(x)), batch)
 
 
-def constrain(x: jax.Array, mesh: Mesh, *spec: str | tuple[str, ...] | None) -> jax.Array:
-    """Pins an intermediate array's layout."""
-    return jax.lax.with_sharding_constraint(x, NamedSharding(mesh, PartitionSpec(*spec)))
+def place(tree: Any, layout: NamedSharding) -> Any:
+    """Arrays that every process holds whole, as global arrays laid out in one way."""
 
+    def one(x):
+        x = np.asarray(x)
+        return jax.make_array_from_callback(x.shape, layout, lambda index: x[index])
 
-def describe(mesh: Mesh) -> Mapping[str, int]:
-    """Axis sizes by name."""
-    return dict(mesh.shape)
+    return jax.tree.map(one, tree)

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 from flax.core import FrozenDict
-from jax.experimental import multihost_utils
 
+from numjax import processes
 from numjax.build import build, find
 from numjax.errors import UsageError
 from numjax.model import Model
@@ -78,8 +78,7 @@ def make_scheme(config: Any, workdir: pathlib.Path, task: Task, records: Callabl
                 texts = task.texts(load())  # type: ignore[attr-defined]
             vocabulary = vocabularies.build(block, texts, cls.marks)
         vocabulary.save(str(folder))
-    if jax.process_count() > 1:
-        multihost_utils.sync_global_devices("vocabulary")
+    processes.barrier("vocabulary")
     vocabulary = vocabularies.load(str(folder))
     multiple = 128 * max(1, config.mesh.tensor)
     return build(

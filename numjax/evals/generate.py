@@ -9,7 +9,9 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh, NamedSharding
 
+from numjax import processes, shard
 from numjax.decode import sample
 from numjax.errors import DataError, UsageError
 from numjax.numeral import format as formats
@@ -155,19 +157,35 @@ def _continue(system: System, params, rows: Sequence[Row], batch_size: int, **se
         done = sample.generate(
             model,
             params,
-            grammar,
-            request,
+            *_placed(params, grammar, request),
             head=head,
             most=most,
             num_id=system.scheme.vocab.mark("[NUM]"),
             end_id=system.scheme.vocab.mark("[EOS]"),
             greedy=settings["temperature"] <= 0,
         )
-        done = jax.device_get(done)
+        done = processes.fetch(done)
         keep = getattr(model.heads[head], "keep", DIGITS)
         for b, i in enumerate(at):
             found[i] = _read(done, b, keep)
     return [found[i] for i in range(len(rows))]
+
+
+def _placed(params, grammar, request: sample.Request):
+    """The grammar everywhere and the request's rows spread, where the parameters lie on several devices."""
+    at = jax.tree.leaves(params)[0].sharding
+    if not isinstance(at, NamedSharding) or not isinstance(at.mesh, Mesh) or at.mesh.size == 1:
+        return grammar, request
+    everywhere, rows = shard.replicated(at.mesh), shard.batch_sharding(at.mesh)
+    if len(request.budget) % (at.mesh.shape["data"] * at.mesh.shape["fsdp"]):
+        rows = everywhere
+    key = shard.place(jax.random.key_data(request.key), everywhere)
+    return shard.place(grammar, everywhere), sample.Request(
+        prompt=shard.place(request.prompt, rows),
+        budget=shard.place(request.budget, rows),
+        key=jax.random.wrap_key_data(key),
+        **{name: shard.place(getattr(request, name), everywhere) for name in ("temperature", "top_k", "top_p")},
+    )
 
 
 def _read(done: sample.Generated, b: int, keep: int):

@@ -1,0 +1,84 @@
+"""Several processes as one program, through JAX's own distributed runtime.
+
+One process needs none of this. A cluster that JAX knows (SLURM, GKE and other TPU pods, Open MPI, Kubernetes) is
+found by JAX; elsewhere three variables say who is who, and `numjax.tools.launch` sets them on one machine.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import numpy as np
+from jax.experimental import multihost_utils
+
+from numjax.errors import Diverged, Lost, Preempted, UsageError
+
+COORDINATOR, COUNT, INDEX = "NUMJAX_COORDINATOR", "NUMJAX_PROCESSES", "NUMJAX_PROCESS"
+# A process that says nothing for so long is taken for dead, and all others stop.
+HEARTBEAT = 30
+
+
+def join() -> None:
+    """Joins the other processes; call before anything else touches JAX's devices.
+
+    Raises:
+      UsageError: no cluster is found, or its variables are incomplete.
+    """
+    found: dict[str, Any] = {}
+    if COORDINATOR in os.environ:
+        try:
+            found = dict(num_processes=int(os.environ[COUNT]), process_id=int(os.environ[INDEX]))
+        except (KeyError, ValueError):
+            raise UsageError(f"{COORDINATOR} is set: set {COUNT} and {INDEX} to whole numbers too") from None
+        found["coordinator_address"] = os.environ[COORDINATOR]
+    # The libraries that connect processes print there what belongs on the error stream.
+    results = os.dup(1)
+    os.dup2(2, 1)
+    sys.stdout = os.fdopen(results, "w", buffering=1, encoding="utf-8")
+    try:
+        jax.distributed.initialize(**found, heartbeat_timeout_seconds=HEARTBEAT)
+    except (ValueError, RuntimeError) as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise UsageError(
+            f"--distributed: cannot join the other processes ({reason}): start them with python -m "
+            f"numjax.tools.launch, or set {COORDINATOR}=HOST:PORT, {COUNT} and {INDEX}"
+        ) from error
+
+
+@contextlib.contextmanager
+def together() -> Iterator[None]:
+    """Ends that all processes share are reached by all; the loss of one is said in a line.
+
+    Raises:
+      Lost: another process is gone.
+    """
+    try:
+        yield
+    except (Diverged, Preempted):
+        # All know of it; who left at once would be taken for dead by the others.
+        if jax.process_count() > 1:
+            jax.distributed.shutdown()
+        raise
+    except jax.errors.JaxRuntimeError as error:
+        if jax.process_count() == 1:
+            raise
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise Lost(f"another process is gone or out of reach ({reason}): run the same command to go on") from error
+
+
+def barrier(name: str) -> None:
+    """Returns when all processes are here."""
+    if jax.process_count() > 1:
+        multihost_utils.sync_global_devices(name)
+
+
+def fetch(tree: Any) -> Any:
+    """Global arrays as whole NumPy arrays, on every process."""
+    if jax.process_count() == 1:
+        return jax.device_get(tree)
+    return jax.tree.map(np.asarray, multihost_utils.process_allgather(tree, tiled=True))

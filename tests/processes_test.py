@@ -1,0 +1,158 @@
+"""One run in several processes: the same losses as in one, resumed on other numbers of them, nobody left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from numjax.errors import UsageError
+from numjax.tools import launch
+from tests.runs_test import ROOT, TINY, lines
+
+LIMIT = 240  # seconds; a hung process is killed, never left
+FLAGS = [f"--config.{key}={value}" for key, value in TINY.items() if key != "task.size"]
+
+
+def start(count: int, workdir: pathlib.Path, *flags: str, argument: str = "smoke", devices: int = 1):
+    """A launcher at work; its processes die with it."""
+    words = [f"--processes={count}", f"--devices={devices}", f"--config=numgpt:{argument}", f"--workdir={workdir}"]
+    command = [sys.executable, "-m", "numjax.tools.launch", *words, *FLAGS, *flags]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen(command, cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT)}, **pipes)  # type: ignore
+
+
+def finish(process: subprocess.Popen) -> tuple[int, str, str]:
+    try:
+        out, err = process.communicate(timeout=LIMIT)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        out, err = process.communicate()
+        pytest.fail(f"hung:\n{err[-3000:]}")
+    return process.returncode, out, err
+
+
+def done(*args, **more) -> tuple[str, str]:
+    code, out, err = finish(start(*args, **more))
+    assert code == 0, err[-3000:]
+    return out, err
+
+
+def reach(process: subprocess.Popen, workdir: pathlib.Path, step: int) -> None:
+    """Waits until the run has written a step."""
+    end = time.monotonic() + LIMIT
+    while not (workdir / "metrics.jsonl").exists() or not lines(workdir) or lines(workdir)[-1]["step"] < step:
+        if process.poll() is not None or time.monotonic() > end:
+            process.kill()
+            pytest.fail(f"did not reach step {step}:\n{process.communicate()[1][-3000:]}")
+        time.sleep(0.05)
+
+
+def losses(workdir: pathlib.Path) -> dict[int, float]:
+    return {row["step"]: row["loss"] for row in lines(workdir)}
+
+
+def same(mine: dict[int, float], theirs: dict[int, float]) -> None:
+    """Losses are equal; a line is written a step later, so that of the last step before a stop may be missing."""
+    assert set(mine) <= set(theirs) and len(theirs) - len(mine) <= 1 and max(mine) == max(theirs)
+    np.testing.assert_allclose(list(mine.values()), [theirs[step] for step in mine], rtol=1e-5)
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory):
+    """The same run in one process."""
+    workdir = tmp_path_factory.mktemp("alone")
+    done(1, workdir)
+    return workdir
+
+
+def test_two_processes_train_and_evaluate_as_one(alone, tmp_path):
+    done(2, tmp_path, "--config.mesh.fsdp=2", "--config.mesh.data=1")
+    mine, theirs = losses(tmp_path), losses(alone)
+    assert list(mine) == list(theirs) and max(mine) == 40
+    np.testing.assert_allclose(list(mine.values()), list(theirs.values()), rtol=1e-5)
+    validated = [[row["loss"] for row in lines(folder, "validation")] for folder in (tmp_path, alone)]
+    np.testing.assert_allclose(*validated, rtol=1e-5)
+    assert (tmp_path / "predictions").exists()
+    said = [
+        [json.loads(line) for line in (folder / "predictions" / "mme.validation.jsonl").read_text().splitlines()]
+        for folder in (tmp_path, alone)
+    ]
+    # Each example once, whichever process had it.
+    assert [row["id"] for row in said[0]] == [row["id"] for row in said[1]]
+    np.testing.assert_allclose(*[[row["confidence"] for row in rows] for rows in said], rtol=1e-4)
+
+
+def test_a_stop_reaches_all_and_other_numbers_of_processes_go_on(alone, tmp_path):
+    process = start(4, tmp_path)
+    reach(process, tmp_path, 6)
+    process.send_signal(signal.SIGTERM)
+    code, _, err = finish(process)
+    assert code == 143, err[-3000:]
+    assert "run the same command to go on" in err
+    stopped = max(losses(tmp_path))
+    _, err = done(2, tmp_path, devices=2)
+    assert f"resumed {tmp_path}" in err and stopped < 40
+    same(losses(tmp_path), losses(alone))
+
+
+def test_the_death_of_one_stops_all_and_a_restart_loses_nothing(alone, tmp_path):
+    process = start(2, tmp_path)
+    reach(process, tmp_path, 12)
+    mine = [int(word) for word in _children(process.pid)]
+    os.kill(mine[-1], signal.SIGKILL)
+    began = time.monotonic()
+    code, _, err = finish(process)
+    assert code == 137 and time.monotonic() - began < 60, err[-3000:]
+    assert "process 1 of 2 was killed by SIGKILL" in err.splitlines()[-1]
+    assert not any(pathlib.Path(f"/proc/{pid}").exists() for pid in mine)
+    done(2, tmp_path)
+    same(losses(tmp_path), losses(alone))
+
+
+def _children(pid: int) -> list[str]:
+    return pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+
+
+def test_no_process_survives_the_launcher(tmp_path):
+    process = start(2, tmp_path)
+    end = time.monotonic() + LIMIT
+    while len(mine := _children(process.pid)) < 2 and time.monotonic() < end:
+        time.sleep(0.05)
+    process.kill()
+    process.communicate()
+    while any(pathlib.Path(f"/proc/{pid}").exists() for pid in mine) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert not any(pathlib.Path(f"/proc/{pid}").exists() for pid in mine)
+
+
+def test_several_processes_write_as_one(tmp_path):
+    done(1, tmp_path, "--config.optim.steps=2", argument="smoke,task=generation")
+    prompts = ["--mode=generate", "--prompt=Tom has 12 marbles and gets 30 more.", "--prompt=What is 5 and 7?"]
+    more = ["--config.optim.steps=2", *prompts]
+    one, _ = done(1, tmp_path, *more, argument="smoke,task=generation")
+    two, _ = done(2, tmp_path, *more, argument="smoke,task=generation")
+    split, _ = done(
+        2, tmp_path, *more, "--config.mesh.tensor=2", "--config.mesh.data=1", argument="smoke,task=generation"
+    )
+    written = [[json.loads(line) for line in text.splitlines()] for text in (one, two, split)]
+    assert [row["prompt"] for row in written[0]] == ["Tom has 12 marbles and gets 30 more.", "What is 5 and 7?"]
+    for other in written[1:]:
+        assert [row["text"] for row in other] == [row["text"] for row in written[0]]
+        np.testing.assert_allclose(
+            [row["log_prob"] for row in other], [row["log_prob"] for row in written[0]], rtol=1e-4
+        )
+
+
+def test_bad_flags_are_said(tmp_path):
+    with pytest.raises(UsageError, match="at least 1"):
+        launch.main(["--processes=0", "--config=numgpt"])
+    code, _, err = finish(start(2, tmp_path, "--config.optim.batch_size=7"))
+    assert code == 2 and "does not divide over 2 processes" in err
