@@ -1,0 +1,71 @@
+"""Trains a config of configs/ on meshes of 8 forced CPU devices; `meshes_test.py` compares.
+
+A process of its own, since the number of devices is fixed when jax starts:
+python -m tests.meshes NAME:ARGUMENT FOLDER prints a JSON object a line: the mesh, its losses, what it wrote.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import pathlib
+import sys
+
+import jax
+
+from numjax import checkpoint, runs, shard
+from numjax.compile import make_compiled
+from numjax.evals import generate
+from numjax.pipeline.loader import Loader
+from numjax.system import assemble
+
+DEVICES, STEPS = 8, 20
+MESHES = {"1×1×1": (1, 1, 1), "8×1×1": (8, 1, 1), "1×8×1": (1, 8, 1), "2×2×2": (2, 2, 2), "1×2×4": (1, 2, 4)}
+PROMPTS = ["Q: Ann has 12 apples and buys 30 more. A:", "Q: 5 and 7 are how many? A:", "Seven", "In 1999"] * 2
+
+
+def small(name: str, argument: str):
+    """The config at smoke size, with axes that eight devices divide."""
+    config = importlib.import_module(f"configs.{name}").get_config(argument)
+    with config.unlocked():
+        if config.task.name != "language_model":
+            config.task.size = 400
+        config.optim.update(batch_size=16, steps=STEPS)
+        config.backbone.update(heads=4)
+        config.data.buckets = 1  # one shape, one compilation a mesh
+    return config
+
+
+def main(word: str, folder: str) -> None:
+    """Every mesh after the other, over the same data."""
+    jax.config.update("jax_num_cpu_devices", DEVICES)
+    config = small(*word.split(":"))
+    runs.set_up(config)
+    assert len(jax.devices()) == DEVICES
+    for shown, sizes in MESHES.items():
+        config.mesh.update(dict(zip(shard.AXES, sizes, strict=True)))
+        system = assemble(config, pathlib.Path(folder) / f"tensor_{sizes[2]}")
+        data = runs.load_data(system, pathlib.Path(folder), strict=True, splits=("train",))
+        mesh = shard.make_mesh(*sizes, devices=jax.devices()[: sizes[0] * sizes[1] * sizes[2]])
+        loader = Loader(data.train, config, seed=0, host_features=system.host_features)
+        compiled = make_compiled(system, mesh, loader.example_batch(), STEPS)
+        state, losses = compiled.init(0), []
+        for index in range(STEPS):
+            batch = shard.put(loader.batch(index)[0], mesh)
+            # One step in flight: collectives of several CPU devices in one process can wait for each other.
+            state, metrics = jax.block_until_ready(compiled.step(0, state, batch))
+            total, count = metrics["loss"]
+            losses.append(float(total) / float(count))
+        found = {"mesh": shown, "losses": losses, "written": []}
+        leaves = jax.tree_util.tree_leaves_with_path(state.params)
+        split = [shard.path_name(path) for path, x in leaves if x.addressable_shards[0].data.size < x.size]
+        found["split"] = split
+        if any(hasattr(head, "step_scores") for head in system.model.heads.values()):
+            params = checkpoint.split_layers(state.params)
+            results = generate.generate(system, params, PROMPTS, max_tokens=6)
+            found["written"] = [result._asdict() for result in results]
+        print(json.dumps(found), flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
