@@ -159,8 +159,8 @@ def test_training_is_deterministic_and_follows_the_options():
 @pytest.mark.parametrize("model", ["unigram", "bpe"])
 @pytest.mark.parametrize("texts", [[], [""], ["\n"], ["0"], ["a"], ["\0"], ["\u2585"], ["x" * 20000], iter(["ab"])])
 def test_small_corpora_lower_the_size_with_one_line(texts, model, caplog):
-    with caplog.at_level("WARNING"):
-        v = vocab.build({"name": "sentencepiece", "size": 5000, "model": model}, texts)
+    caplog.set_level("INFO")
+    v = vocab.build({"name": "sentencepiece", "size": 5000, "model": model}, texts)
     assert v.base < 5000
     assert len(caplog.records) == 1 and "lowered from 5000" in caplog.text
     assert v.decode(v.encode("a  0\n")) == "a  0\n" and len(v.encode("7")) == 1
