@@ -1,6 +1,6 @@
 """Builds a dataset and says what is in it.
 
-    python -m data.build mme --data_dir=/tmp/data --size=8000 --seed=1
+    python -m data.build mme --data_dir=built --size=8000 --seed=1
     python -m data.build numeracy600k --path=/data/numeracy600k --variant=comments --strict
     python -m data.build gnc --report        counts, balance, different keys, overlap between the splits
     python -m data.build gnc --sample=2      the first records of each split as JSON lines

@@ -12,16 +12,10 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn
 
 from numjax.errors import DataError, Diverged, Preempted, UsageError
+from numjax.tools.command import Parser
 
 SCALES = ("smoke", "laptop", "paper")
 SEEDS = {"smoke": 2, "laptop": 3, "paper": 5}
-
-
-class Parser(argparse.ArgumentParser):
-    """Bad flags are a `UsageError`: one line, exit 2."""
-
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message}; --help names the options")
 
 
 def parser(description: str, out: str) -> Parser:

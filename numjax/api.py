@@ -145,7 +145,7 @@ class Loaded:
         (head,) = [name for name, head in self.system.model.heads.items() if hasattr(head, "step_scores")]
         out = np.zeros(len(encoded), np.float32)
         batch: Any
-        for batch in self._loader(encoded).epoch(min(len(encoded), self.system.config.eval.batch_size)):
+        for batch in self._loader(encoded).epoch(self._rows(encoded)):
             placed = shard.put(batch, self.mesh)
             rows = processes.fetch(row_log_prob(self.system.model, head, self.params, placed))
             ids, valid = (processes.fetch(x) for x in (placed.example_id, placed.valid))
@@ -156,9 +156,13 @@ class Loaded:
         return Loader(encoded, self.system.config, seed=0, host_features=self.system.host_features)
 
     def _evaluate(self, encoded: Encoded):
-        loader = self._loader(encoded)
-        size = min(len(encoded), self.system.config.eval.batch_size)
-        return evaluate(self.system, self.compiled(encoded), self.params, loader.epoch(size))
+        batches_ = self._loader(encoded).epoch(self._rows(encoded))
+        return evaluate(self.system, self.compiled(encoded), self.params, batches_)
+
+    def _rows(self, encoded: Encoded) -> int:
+        """Rows of a batch: no more than there are, but as many as the mesh splits evenly."""
+        parts = self.mesh.shape["data"] * self.mesh.shape["fsdp"]
+        return -(-min(len(encoded), self.system.config.eval.batch_size) // parts) * parts
 
     def _apply(self, method: str, *args: Any, name: str | None = None) -> np.ndarray:
         placed = shard.place(args, shard.replicated(self.mesh))

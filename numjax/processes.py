@@ -82,3 +82,14 @@ def fetch(tree: Any) -> Any:
     if jax.process_count() == 1:
         return jax.device_get(tree)
     return jax.tree.map(np.asarray, multihost_utils.process_allgather(tree, tiled=True))
+
+
+def from_first(data: bytes) -> bytes:
+    """What process 0 holds, on every process."""
+    if jax.process_count() == 1:
+        return data
+    size = int(multihost_utils.broadcast_one_to_all(np.int32(len(data))))
+    block = np.zeros(size, np.uint8)
+    if jax.process_index() == 0:
+        block[:] = np.frombuffer(data, np.uint8)
+    return np.asarray(multihost_utils.broadcast_one_to_all(block), np.uint8).tobytes()

@@ -214,7 +214,8 @@ def predict(model: Any, lines: Sequence[str], folder: pathlib.Path, strict: bool
 
 def _lines(path: str) -> list[str]:
     if path == "-":
-        data = sys.stdin.buffer.read()
+        # Only the first process has somebody who writes to it.
+        data = processes.from_first(sys.stdin.buffer.read() if jax.process_index() == 0 else b"")
     else:
         try:
             data = pathlib.Path(path).read_bytes()

@@ -12,10 +12,11 @@ import pathlib
 import sys
 
 import jax
+import numpy as np
 
-from numjax import checkpoint, runs, shard
+from numjax import api, runs, shard
 from numjax.compile import make_compiled
-from numjax.evals import generate
+from numjax.pipeline import source
 from numjax.pipeline.loader import Loader
 from numjax.system import assemble
 
@@ -60,10 +61,12 @@ def main(word: str, folder: str) -> None:
         leaves = jax.tree_util.tree_leaves_with_path(state.params)
         split = [shard.path_name(path) for path, x in leaves if x.addressable_shards[0].data.size < x.size]
         found["split"] = split
+        model = api.Loaded(system, state.params, STEPS, mesh)
+        # Three rows, which no mesh but the first splits evenly.
+        records = [record | {"id": f"r{i}"} for i, record in enumerate(source.load(system.task.dataset, "test")[:3])]
+        found["scores"] = np.asarray(model.score(records)).tolist()
         if any(hasattr(head, "step_scores") for head in system.model.heads.values()):
-            params = checkpoint.split_layers(state.params)
-            results = generate.generate(system, params, PROMPTS, max_tokens=6)
-            found["written"] = [result._asdict() for result in results]
+            found["written"] = [result._asdict() for result in model.generate(PROMPTS, max_tokens=6)]
         print(json.dumps(found), flush=True)
 
 

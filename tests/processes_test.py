@@ -21,17 +21,17 @@ LIMIT = 240  # seconds; a hung process is killed, never left
 FLAGS = [f"--config.{key}={value}" for key, value in TINY.items() if key != "task.size"]
 
 
-def start(count: int, workdir: pathlib.Path, *flags: str, argument: str = "smoke", devices: int = 1):
+def start(count: int, workdir: pathlib.Path, *flags: str, argument: str = "smoke", devices: int = 1, stdin=None):
     """A launcher at work; its processes die with it."""
     words = [f"--processes={count}", f"--devices={devices}", f"--config=numgpt:{argument}", f"--workdir={workdir}"]
     command = [sys.executable, "-m", "numjax.tools.launch", *words, *FLAGS, *flags]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    pipes = {"stdin": stdin, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     return subprocess.Popen(command, cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT)}, **pipes)  # type: ignore
 
 
-def finish(process: subprocess.Popen) -> tuple[int, str, str]:
+def finish(process: subprocess.Popen, text: str | None = None) -> tuple[int, str, str]:
     try:
-        out, err = process.communicate(timeout=LIMIT)
+        out, err = process.communicate(text, timeout=LIMIT)
     except subprocess.TimeoutExpired:
         process.kill()
         out, err = process.communicate()
@@ -149,6 +149,14 @@ def test_several_processes_write_as_one(tmp_path):
         np.testing.assert_allclose(
             [row["log_prob"] for row in other], [row["log_prob"] for row in written[0]], rtol=1e-4
         )
+
+
+def test_what_is_piped_in_reaches_all_processes(alone):
+    process = start(2, alone, "--mode=predict", "--input=-", stdin=subprocess.PIPE)
+    code, out, err = finish(process, '{"question": "How many grams are 2 eggs?", "answer": "80"}\nnot a record\n')
+    assert code == 0, err[-3000:]
+    (row,) = [json.loads(line) for line in out.splitlines()]
+    assert row["id"] == "input-1" and row["prediction"] in (0, 1) and "left out input-2" in err
 
 
 def test_bad_flags_are_said(tmp_path):

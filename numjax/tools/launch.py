@@ -7,7 +7,6 @@ reach all of them, and all save the same step. Run the same command to go on.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import ctypes
 import os
@@ -18,17 +17,13 @@ import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, BinaryIO, NoReturn
+from typing import Any, BinaryIO
 
 from numjax.errors import Preempted, UsageError
+from numjax.tools.command import Parser
 
 GRACE = 45.0  # seconds for the others to find out by themselves that one is gone
 PATIENCE = 600.0  # seconds for a save after SIGTERM
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message}; --help names the options")
 
 
 def environment(index: int, count: int, port: int, devices: int) -> dict[str, str]:
@@ -49,7 +44,7 @@ def main(words: Sequence[str] | None = None) -> int:
     Raises:
       UsageError: bad flags.
     """
-    made = _Parser(
+    made = Parser(
         prog="python -m numjax.tools.launch", description=(__doc__ or "").partition(": ")[2], allow_abbrev=False
     )
     made.add_argument("--processes", type=int, default=2)

@@ -7,16 +7,16 @@ UTF-8 are read as U+FFFD. What has arrived is answered at once, so the tool also
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from typing import BinaryIO, NoReturn
+from typing import BinaryIO
 
 from numjax import numeral
 from numjax.errors import UsageError
 from numjax.numeral.surface import plain
+from numjax.tools.command import Parser
 from numjax.types import Span
 
 BLOCK = 1 << 18  # bytes read at once
@@ -58,15 +58,10 @@ def blocks(source: BinaryIO) -> Iterator[bytes]:
         yield b"".join(rest)
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(message)
-
-
 def main(argv: list[str] | None = None) -> int:
     """Reads standard input to its end; 0, 2 for bad usage, 130 when interrupted, 1 when reading or writing
     fails (a full disk)."""
-    parser = _Parser(prog="python -m numjax.tools.numerals", description=(__doc__ or "").partition(": ")[2])
+    parser = Parser(prog="python -m numjax.tools.numerals", description=(__doc__ or "").partition(": ")[2])
     parser.add_argument("--rules", default="default", help=f"one of {', '.join(numeral.names())} (default: default)")
     try:
         find = numeral.finder(parser.parse_args(argv).rules)
