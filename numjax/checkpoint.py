@@ -100,6 +100,8 @@ class Checkpoints:
             enable_async_checkpointing=self.asynchronous,
             create=True,
             cleanup_tmp_directories=True,
+            # Two managers that save the same step at once must not meet at the same barrier.
+            multiprocessing_options=ocp.options.MultiprocessingOptions(barrier_sync_key_prefix=self.folder.name),
         )
         try:
             # Named handlers let a manager that has saved nothing yet read what lies there.

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import traceback
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,7 +17,7 @@ import jax
 import numpy as np
 from jax.experimental import multihost_utils
 
-from numjax.errors import Diverged, Lost, Preempted, UsageError
+from numjax.errors import DataError, Diverged, Lost, Preempted, UsageError
 
 COORDINATOR, COUNT, INDEX = "NUMJAX_COORDINATOR", "NUMJAX_PROCESSES", "NUMJAX_PROCESS"
 # A process that says nothing for so long is taken for dead, and all others stop.
@@ -69,6 +70,15 @@ def together() -> Iterator[None]:
             raise
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise Lost(f"another process is gone or out of reach ({reason}): run the same command to go on") from error
+    except (UsageError, DataError):
+        raise
+    except Exception:
+        if jax.process_count() == 1:
+            raise
+        # An orderly end would wait for the others, who wait for this process in a collective.
+        traceback.print_exc()
+        sys.stderr.flush()
+        os._exit(1)
 
 
 def barrier(name: str) -> None:

@@ -26,7 +26,9 @@ def start(count: int, workdir: pathlib.Path, *flags: str, argument: str = "smoke
     words = [f"--processes={count}", f"--devices={devices}", f"--config=numgpt:{argument}", f"--workdir={workdir}"]
     command = [sys.executable, "-m", "numjax.tools.launch", *words, *FLAGS, *flags]
     pipes = {"stdin": stdin, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    return subprocess.Popen(command, cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT)}, **pipes)  # type: ignore
+    return subprocess.Popen(
+        command, cwd=ROOT, env=os.environ | {"PYTHONPATH": f"{ROOT}:{os.environ.get('PYTHONPATH', '')}"}, **pipes
+    )  # type: ignore
 
 
 def finish(process: subprocess.Popen, text: str | None = None) -> tuple[int, str, str]:
@@ -157,6 +159,27 @@ def test_what_is_piped_in_reaches_all_processes(alone):
     assert code == 0, err[-3000:]
     (row,) = [json.loads(line) for line in out.splitlines()]
     assert row["id"] == "input-1" and row["prediction"] in (0, 1) and "left out input-2" in err
+
+
+FAILING = """
+import os
+from numjax.embed.prototype import *
+from numjax.embed import prototype
+
+class Embed(prototype.Embed):
+    def host_features(self, numerals, surfaces):
+        if os.environ["NUMJAX_PROCESS"] == "1":
+            raise RuntimeError("boom")
+        return {}
+"""
+
+
+def test_an_error_in_one_process_stops_all(tmp_path, monkeypatch):
+    (tmp_path / "failing.py").write_text(FAILING)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    code, _, err = finish(start(2, tmp_path / "run", argument="smoke,embed=failing"))
+    assert code == 1 and "boom" in err, err[-3000:]
+    assert "process 1 of 2 ended with exit code 1" in err.splitlines()[-1]
 
 
 def test_bad_flags_are_said(tmp_path):
