@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV ?= .venv
 RUN = $(VENV)/bin/python
 STAMP = $(VENV)/.installed
+# The TPU compiler, for the tests that plan pods: beside the environment, since inside it every run on CPU looks for TPUs.
+TPU = $(VENV)/tpu
 
 .PHONY: env quickstart test lint check bench compare constraints clean
 
@@ -19,7 +21,12 @@ $(STAMP): pyproject.toml constraints/base.txt
 quickstart: env
 	@$(RUN) -m experiments.numgpt.quickstart --out=runs/quickstart
 
-test: env
+$(TPU)/.installed: $(STAMP) constraints/tpu.txt
+	@echo "installing the TPU compiler into $(TPU) (a minute; only plans need it)"
+	@$(RUN) -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target $(TPU) --requirement constraints/tpu.txt
+	@touch $@
+
+test: env $(TPU)/.installed
 	$(RUN) -m pytest -n 2 --dist=loadfile
 
 lint: env

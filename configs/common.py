@@ -24,6 +24,7 @@ def base() -> ConfigDict:
             init_from="",
             log_every=50,
             profile_steps="",
+            topology="",
             compile_cache="~/.cache/numjax/jit",
             task=dict(name="statement", dataset="mme"),
             scheme=dict(name="subword", rules="default", vocab=dict(name="sentencepiece", size=2000)),

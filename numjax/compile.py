@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 from jax.sharding import Mesh
 
 from numjax import optim, shard
+from numjax.model import Model
+from numjax.nn import parallel
 from numjax.step import compiler_options, eval_step, init_state, train_step
 from numjax.system import System
 from numjax.types import Batch, TrainState
@@ -53,10 +54,11 @@ def make_compiled(system: System, mesh: Mesh, batch: Batch, steps: int) -> Compi
     layout = shard.shardings(shapes, mesh, config.mesh.rules)
     abstract = jax.tree.map(lambda s, at: jax.ShapeDtypeStruct(s.shape, s.dtype, sharding=at), shapes, layout)
     rows, everywhere = shard.batch_sharding(mesh), shard.replicated(mesh)
-    body = partial(
-        train_step, system.model, system.objectives, system.weights, optimizer, rate, config.optim.accumulate
+    platform = under(mesh, parallel.platform)()
+    body = under(
+        mesh, train_step, system.model, system.objectives, system.weights, optimizer, rate, config.optim.accumulate
     )
-    score = partial(eval_step, system.model, system.objectives, system.weights)
+    score = under(mesh, eval_step, system.model, system.objectives, system.weights)
     # Only shapes of the batch matter for parameters: a constant keeps it out of the call.
     blank = jax.tree.map(lambda x: jax.numpy.zeros(x.shape, x.dtype), batch)
     return Compiled(
@@ -68,10 +70,20 @@ def make_compiled(system: System, mesh: Mesh, batch: Batch, steps: int) -> Compi
             in_shardings=(everywhere, layout, rows),
             out_shardings=(layout, everywhere),
             donate_argnums=(1,),
-            compiler_options=compiler_options(),
+            compiler_options=compiler_options(platform),
         ),
         evaluate=jax.jit(score, in_shardings=(layout.params, rows), out_shardings=(everywhere, everywhere)),
     )
+
+
+def under(mesh: Mesh, function: Callable, *first: Any) -> Callable:
+    """`function` with its first arguments given, traced under the mesh: see `nn.parallel`."""
+
+    def traced(*rest):
+        with jax.sharding.use_abstract_mesh(mesh.abstract_mesh):
+            return function(*first, *rest)
+
+    return traced
 
 
 def parameter_count(abstract_state: TrainState) -> int:
@@ -79,12 +91,13 @@ def parameter_count(abstract_state: TrainState) -> int:
     return sum(x.size for x in jax.tree.leaves(abstract_state.params))
 
 
-def flops_per_token(abstract_state: TrainState, width: int, layers: int, length: int) -> float:
+def flops_per_token(model: Model, abstract_state: TrainState, length: int) -> float:
     """Model FLOPs of a training step a token: 6 · parameters that multiply + 12 · layers · D · T.
 
-    Embedding tables only look up and do not count; attention counts as if it were not causal (the usual
-    convention).
+    Embedding tables that only look up do not count, one that a head is tied to does; attention counts as if it
+    were not causal (the usual convention).
     """
+    multiply = ("kernel", "table") if any(getattr(head, "tied", False) for head in model.heads.values()) else "kernel"
     leaves = jax.tree_util.tree_leaves_with_path(abstract_state.params)
-    kernels = sum(x.size for path, x in leaves if shard.path_name(path).endswith("kernel"))
-    return 6.0 * kernels + 12.0 * layers * width * length
+    kernels = sum(x.size for path, x in leaves if shard.path_name(path).endswith(multiply))
+    return 6.0 * kernels + 12.0 * getattr(model.backbone, "layers", 1) * model.backbone.width * length

@@ -13,6 +13,8 @@ from typing import Any
 import jax
 from tensorboardX import SummaryWriter
 
+from numjax import chips
+
 # Written once, when a run is over: a resumed run writes them again.
 FINAL_SPLITS = ("test", "validation_best")
 
@@ -136,22 +138,7 @@ def out(found: Any) -> None:
         print(json.dumps(found, ensure_ascii=False, default=str), flush=True)
 
 
-# Peak dense bfloat16 FLOP/s of a device, from the vendors' data sheets.
-PEAK_FLOPS = {
-    "NVIDIA H200": 989e12,
-    "NVIDIA H100": 989e12,
-    "NVIDIA A100": 312e12,
-    "TPU v4": 275e12,
-    "TPU v5 lite": 197e12,
-    "TPU v5e": 197e12,
-    "TPU v5": 459e12,
-    "TPU v5p": 459e12,
-    "TPU v6 lite": 918e12,
-}
-
-
 def peak_flops() -> float | None:
-    """Peak of one local device, None where it is not known."""
-    kind = jax.local_devices()[0].device_kind
-    found: Any = max((k for k in PEAK_FLOPS if kind.startswith(k)), key=len, default=None)
-    return PEAK_FLOPS[found] if found else None
+    """Peak of one local device in bfloat16, None where it is not known."""
+    chip = chips.find(jax.local_devices()[0].device_kind)
+    return chip.flops if chip else None

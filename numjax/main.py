@@ -1,4 +1,4 @@
-"""python -m numjax.main --config=FILE|NAME[:ARG] --workdir=DIR [--mode=train|eval|predict|generate|check].
+"""python -m numjax.main --config=FILE|NAME[:ARG] --workdir=DIR [--mode=train|eval|predict|generate|compile|check].
 
 Only flags, processes and exit codes are here, so that everything else can be called from a notebook.
 """
@@ -16,7 +16,7 @@ from ml_collections import config_flags
 from numjax import roots
 from numjax.errors import DataError, Diverged, Lost, Preempted, UsageError
 
-MODES = ("train", "eval", "predict", "generate", "check")
+MODES = ("train", "eval", "predict", "generate", "compile", "check")
 
 _CONFIG = config_flags.DEFINE_config_file("config", None, "FILE or NAME[:ARGUMENT] of the config.", lock_config=True)
 _WORKDIR = flags.DEFINE_string("workdir", None, "Folder of the run.")
@@ -37,7 +37,7 @@ def main(argv: list[str]) -> None:
         )
     from numjax import runs  # imports jax: not before the flags are known to be good
 
-    runs.set_up(_CONFIG.value, distributed=_DISTRIBUTED.value)
+    runs.set_up(_CONFIG.value, distributed=_DISTRIBUTED.value, planning=_MODE.value == "compile")
     more = {"strict": bool(_STRICT.value), "input": _INPUT.value, "prompts": _PROMPT.value or ()}
     runs.run(_CONFIG.value, _WORKDIR.value, str(_MODE.value), **more)
 

@@ -24,8 +24,9 @@ from numjax.system import System, assemble
 from numjax.train import Data, claim, steps_of, train
 
 
-def set_up(config: Any, distributed: bool = False) -> None:
-    """Compilation cache, logging, and with `distributed` the other processes. Call before any JAX work."""
+def set_up(config: Any, distributed: bool = False, planning: bool = False) -> None:
+    """Compilation cache, logging, with `distributed` the other processes; for `planning` this machine's own devices
+    are left alone. Call before any JAX work."""
     # Orbax and JAX tell much; what a user must know is said on progress lines and as warnings.
     logging.set_verbosity(logging.WARNING)
     if config.compile_cache:
@@ -34,6 +35,10 @@ def set_up(config: Any, distributed: bool = False) -> None:
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
         jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
     jax.config.update("jax_threefry_partitionable", True)
+    if planning:
+        from numjax.plan import topology
+
+        topology.set_up()
     if distributed:
         processes.join()
 
@@ -55,6 +60,11 @@ def run(
 def _run(config, folder: pathlib.Path, mode: str, strict: bool, input: str | None, prompts: Sequence[str]):
     if mode in ("eval", "predict", "generate") and not (folder / "config.json").exists():
         raise UsageError(f"{folder} holds no run: train first, with --mode=train --workdir={folder}")
+    if mode == "compile":
+        from numjax.plan.plan import plan
+
+        # Planning claims no workdir: the next plan there may be of another batch or mesh.
+        return plan(config, folder)
     claim(folder, config)
     if mode == "train":
         return train_seeds(config, folder, strict)

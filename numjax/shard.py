@@ -15,16 +15,15 @@ from numjax.errors import UsageError
 
 AXES = ("data", "fsdp", "tensor")
 
-# First match wins. A spec names a mesh axis (or None) for each array axis, counted from the last, so that a
-# stack of scanned layers shards as one layer does.
+# First match wins. A spec names mesh axes (one, several or None) for each array axis, counted from the last: a stack
+# of layers shards as one. fsdp splits no last axis: there TPUs sum gradients whole instead of scattering the sums.
 DEFAULT_RULES = (
-    (r"(table|heads_[^/]*/kernel)$", ("tensor", "fsdp")),
+    (r"(table|heads_[^/]*/kernel)$", (("tensor", "fsdp"), None)),
     (r"qkv_kernel$", ("fsdp", None, "tensor", None)),
     (r"qkv_bias$", (None, "tensor", None)),
-    (r"out_kernel$", ("tensor", None, "fsdp")),
+    (r"(out|down)_kernel$", (("tensor", "fsdp"), None)),
     (r"up_kernel$", ("fsdp", "tensor")),
     (r"up_bias$", ("tensor",)),
-    (r"down_kernel$", ("tensor", "fsdp")),
     (r"fuse_[^/]*/kernel$", (None, "fsdp")),
     (r".*", ()),
 )
@@ -33,22 +32,23 @@ DEFAULT_RULES = (
 SMALL = 4096
 
 
-def make_mesh(data: int = -1, fsdp: int = 1, tensor: int = 1, devices: Sequence[Any] | None = None) -> Mesh:
-    """A mesh over all devices; −1 (once) takes what the other axes leave.
+def axis_sizes(count: int, data: int = -1, fsdp: int = 1, tensor: int = 1) -> tuple[int, ...]:
+    """Sizes of the axes over `count` devices; −1 (once) takes what others leave. UsageError if they do not fit."""
+    sizes = [data, fsdp, tensor]
+    fixed = int(np.prod([size for size in sizes if size != -1]))
+    if sizes.count(-1) == 1 and fixed and count % fixed == 0:
+        sizes[sizes.index(-1)] = count // fixed
+    if int(np.prod(sizes)) != count or min(sizes) < 1:
+        shape = " × ".join(f"{name}={size}" for name, size in zip(AXES, sizes, strict=True))
+        raise UsageError(f"mesh {shape} does not fit {count} devices: set one axis of config.mesh to -1")
+    return tuple(sizes)
 
-    Raises:
-      UsageError: the axes do not multiply to the number of devices.
-    """
+
+def make_mesh(data: int = -1, fsdp: int = 1, tensor: int = 1, devices: Sequence[Any] | None = None) -> Mesh:
+    """A mesh over all devices (or these), see `axis_sizes`."""
     devices = jax.devices() if devices is None else devices
-    sizes = {"data": data, "fsdp": fsdp, "tensor": tensor}
-    free = [name for name, size in sizes.items() if size == -1]
-    fixed = int(np.prod([size for size in sizes.values() if size != -1]))
-    if len(free) == 1 and len(devices) % fixed == 0:
-        sizes[free[0]] = len(devices) // fixed
-    if int(np.prod(list(sizes.values()))) != len(devices) or min(sizes.values()) < 1:
-        shape = " × ".join(f"{name}={size}" for name, size in sizes.items())
-        raise UsageError(f"mesh {shape} does not fit {len(devices)} devices: set one axis of config.mesh to -1")
-    return jax.make_mesh(tuple(sizes.values()), AXES, axis_types=(AxisType.Auto,) * len(AXES), devices=devices)
+    sizes = axis_sizes(len(devices), data, fsdp, tensor)
+    return jax.make_mesh(sizes, AXES, axis_types=(AxisType.Auto,) * len(AXES), devices=devices)
 
 
 def mesh_of(config: Any) -> Mesh:
@@ -84,13 +84,13 @@ def shardings(tree: Any, mesh: Mesh, rules: Sequence[tuple[str, Sequence[str | N
         spec = spec[-leaf.ndim :] if len(spec) > leaf.ndim else spec
         axes = [None] * (leaf.ndim - len(spec)) + list(spec)
         for i, axis in enumerate(axes):
-            if axis is None or leaf.shape[i] % mesh.shape[axis] == 0:
+            over = (axis,) if isinstance(axis, str) else axis or ()
+            parts = int(np.prod([mesh.shape[part] for part in over]))
+            if leaf.shape[i] % parts == 0:
                 continue
             if leaf.shape[i] > SMALL:
-                raise UsageError(
-                    f"{name}: axis {i} of {leaf.shape[i]} does not divide over {axis}={mesh.shape[axis]}: "
-                    "change config.mesh or pad the axis"
-                )
+                told = f"{name}: axis {i} of {leaf.shape[i]} does not divide over {' × '.join(over)}={parts}"
+                raise UsageError(f"{told}: change config.mesh or pad the axis")
             logging.info("%s: axis %d of %d is replicated, not split over %s", name, i, leaf.shape[i], axis)
             axes[i] = None
         return NamedSharding(mesh, PartitionSpec(*axes))

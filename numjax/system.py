@@ -40,20 +40,29 @@ class System(NamedTuple):
     host_features: Callable[[Numeral, Any], dict[str, np.ndarray]] | None
 
 
-def assemble(config: Any, workdir: pathlib.Path, records: Callable[[], Any] | None = None) -> System:
+def assemble(
+    config: Any,
+    workdir: pathlib.Path,
+    records: Callable[[], Any] | None = None,
+    *,
+    vocabulary: Any = None,
+    platform: str | None = None,
+) -> System:
     """Builds every part that the config names.
 
     Args:
       config: see `configs/common.py`.
       workdir: holds the vocabulary; trained at first use on the train split, by process 0.
       records: the task's training records, when they are loaded already.
+      vocabulary: one to use instead.
+      platform: what the steps will be compiled for, by default what runs here.
 
     Raises:
       UsageError: parts that do not go together.
     """
     task = build("tasks", config.task)
-    scheme = make_scheme(config, workdir, task, records)
-    model = make_model(config, scheme)
+    scheme = make_scheme(config, workdir, task, records, vocabulary)
+    model = make_model(config, scheme, platform or jax.default_backend())
     objectives, weights = make_objectives(config, model, scheme.grammar())
     for kind in ("heads", "objectives"):
         lacking = [name for name in getattr(task, "needs", {}).get(kind, ()) if name not in _named(config[kind])]
@@ -62,8 +71,19 @@ def assemble(config: Any, workdir: pathlib.Path, records: Callable[[], Any] | No
     return System(config, task, scheme, model, objectives, weights, _host_features(model))
 
 
-def make_scheme(config: Any, workdir: pathlib.Path, task: Task, records: Callable[[], Any] | None) -> Scheme:
+def make_scheme(
+    config: Any, workdir: pathlib.Path, task: Task, records: Callable[[], Any] | None, vocabulary: Any = None
+) -> Scheme:
     """The scheme around the workdir's vocabulary, which is inherited (`init_from`), loaded or trained."""
+    if vocabulary is None:
+        vocabulary = _vocabulary(config, workdir, task, records)
+    # Whole lanes for every part of the vocabulary, and as many rows as fsdp has devices.
+    multiple = 128 * max(1, config.mesh.tensor) * max(1, -(-config.mesh.fsdp // 128))
+    block = {k: v for k, v in config.scheme.items() if k != "vocab"}
+    return build("text", block, vocab=vocabulary, pad_multiple=multiple)
+
+
+def _vocabulary(config, workdir, task, records):
     cls: Any = find("text", config.scheme.name)
     folder = workdir / VOCABULARY
     block = config.scheme.vocab.to_dict()
@@ -79,18 +99,14 @@ def make_scheme(config: Any, workdir: pathlib.Path, task: Task, records: Callabl
             vocabulary = vocabularies.build(block, texts, cls.marks)
         vocabulary.save(str(folder))
     processes.barrier("vocabulary")
-    vocabulary = vocabularies.load(str(folder))
-    multiple = 128 * max(1, config.mesh.tensor)
-    return build(
-        "text", {k: v for k, v in config.scheme.items() if k != "vocab"}, vocab=vocabulary, pad_multiple=multiple
-    )
+    return vocabularies.load(str(folder))
 
 
-def make_model(config: Any, scheme: Scheme) -> Model:
+def make_model(config: Any, scheme: Scheme, platform: str) -> Model:
     """The model that the config's blocks make over the scheme's vocabulary."""
     dtype = config.backbone.get("dtype", "float32")
     if dtype == "auto":
-        dtype = "float32" if jax.default_backend() == "cpu" else "bfloat16"
+        dtype = "float32" if platform == "cpu" else "bfloat16"
     backbone = build("backbone", dict(config.backbone) | {"dtype": dtype})
     known = {
         "vocab_size": scheme.vocab_size,
@@ -98,6 +114,7 @@ def make_model(config: Any, scheme: Scheme) -> Model:
         "num_id": scheme.vocab.mark("[NUM]"),
         "digits": config.data.digits,
         "width": backbone.width,
+        "dtype": dtype,
     }
     embeds, fusions = {}, {}
     for name, block in sorted(config.embeds.items()):

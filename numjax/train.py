@@ -35,7 +35,7 @@ from numjax.types import TrainState
 
 CONFIG_FILE = "config.json"
 # Blocks that may differ between a workdir's run and its resumption: they change no parameter.
-FREE_BLOCKS = ("log_every", "profile_steps", "compile_cache", "checkpoint", "decode", "mesh", "num_seeds")
+FREE_BLOCKS = ("log_every", "profile_steps", "topology", "compile_cache", "checkpoint", "decode", "mesh", "num_seeds")
 
 
 class Position(NamedTuple):
@@ -122,10 +122,7 @@ class _Run:
     def loop(self, state: TrainState, position: Position) -> tuple[TrainState, Position]:
         """Steps until the end; returns the final state, evaluated and saved."""
         config, batch_size = self.config, self.config.optim.batch_size
-        backbone = self.system.model.backbone
-        flops = flops_per_token(
-            self.compiled.abstract_state, backbone.width, getattr(backbone, "layers", 1), config.data.length
-        )
+        flops = flops_per_token(self.system.model, self.compiled.abstract_state, config.data.length)
         progress = log.Progress(self.steps, position.step, flops, log.peak_flops(), self.note)
         profiler = profiling.Profiler(config.profile_steps, self.checkpoints.folder.parent / "profile")
         batches: Iterator = self.loader.iterate(position.examples)

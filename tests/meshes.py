@@ -15,9 +15,12 @@ import jax
 import numpy as np
 
 from numjax import api, runs, shard
+from numjax import compile as compiling
 from numjax.compile import make_compiled
+from numjax.nn.attention import attend
 from numjax.pipeline import source
 from numjax.pipeline.loader import Loader
+from numjax.plan.hlo import Program
 from numjax.system import assemble
 
 DEVICES, STEPS = 8, 20
@@ -35,6 +38,30 @@ def small(name: str, argument: str):
         config.backbone.update(heads=4)
         config.data.buckets = 1  # one shape, one compilation a mesh
     return config
+
+
+def moved(compiled, batch) -> list[list]:
+    """[kind, arrays' sizes] of every collective of the compiled step."""
+    at = shard.batch_sharding(compiled.mesh)
+    shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=at), batch)
+    seed = jax.ShapeDtypeStruct((), np.int32, sharding=shard.replicated(compiled.mesh))
+    program = Program(compiled.step.lower(seed, compiled.abstract_state, shapes).compile().as_text())
+    return [[one.kind, [list(shape.dims) for shape in one.results]] for one in program.collectives()]
+
+
+def splash_differs() -> float:
+    """The largest difference that splitting rows and heads makes to the splash kernel and its gradients."""
+    q, k, v = np.random.default_rng(0).standard_normal((3, 8, 128, 4, 8)).astype(np.float32)
+    segments = np.sort(np.random.default_rng(1).integers(1, 4, (8, 128)), axis=1)
+
+    def total(q, k, v, segments):
+        return jax.numpy.sin(attend(q, k, v, segments, causal=True, implementation="splash")).sum()
+
+    mesh = shard.make_mesh(2, 2, 2)
+    read = jax.grad(total, (0, 1, 2))
+    split = jax.jit(lambda *args: compiling.under(mesh, read)(*args), in_shardings=shard.batch_sharding(mesh))
+    pairs = zip(split(q, k, v, segments), jax.jit(read)(q, k, v, segments), strict=True)
+    return max(float(np.abs(np.asarray(a) - np.asarray(b)).max()) for a, b in pairs)
 
 
 def main(word: str, folder: str) -> None:
@@ -61,6 +88,9 @@ def main(word: str, folder: str) -> None:
         leaves = jax.tree_util.tree_leaves_with_path(state.params)
         split = [shard.path_name(path) for path, x in leaves if x.addressable_shards[0].data.size < x.size]
         found["split"] = split
+        found["moved"] = moved(compiled, loader.example_batch()) if mesh.shape["tensor"] > 1 else []
+        found["vocabulary"] = system.scheme.vocab_size
+        found["splash"] = splash_differs() if shown == "2×2×2" and word == "gpt:smoke" else 0.0
         model = api.Loaded(system, state.params, STEPS, mesh)
         # Three rows, which no mesh but the first splits evenly.
         records = [record | {"id": f"r{i}"} for i, record in enumerate(source.load(system.task.dataset, "test")[:3])]

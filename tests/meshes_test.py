@@ -42,6 +42,10 @@ def test_a_config_trains_on_every_mesh_as_on_one_device(word, tmp_path):
     for other in others:
         np.testing.assert_allclose(other["losses"], alone["losses"], rtol=1e-5, err_msg=other["mesh"])
         np.testing.assert_allclose(other["scores"], alone["scores"], rtol=1e-3, err_msg=other["mesh"])
+        assert other["splash"] < 1e-5
+        # Neither the logits nor the gradient of an embedding is ever whole where the vocabulary is split.
+        assert all(other["vocabulary"] not in dims for _, arrays in other["moved"] for dims in arrays), other["moved"]
+        assert bool(other["moved"]) == other["mesh"].endswith(("2", "4"))
         assert bool(other["split"]) == (other["mesh"] != "8×1×1")
         for mine, theirs in zip(other["written"], alone["written"], strict=True):
             # A mantissa is a float, whose last digits sums in another order move.

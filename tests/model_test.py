@@ -51,7 +51,7 @@ def gpt2(params, x, tokens: Tokens, heads: int = 2) -> np.ndarray:
             for head in range(heads):
                 q, k, v = (h @ w["qkv_kernel"][:, i, head] + w["qkv_bias"][i, head] for i in range(3))
                 weights = softmax(np.where(mask, q @ k.T / math.sqrt(size), -np.inf))
-                mixed += weights @ v @ w["out_kernel"][head]
+                mixed += weights @ v @ w["out_kernel"][head * size : (head + 1) * size]
             x[b] += mixed + w["out_bias"]
             h = norm(x[b], w["ln_2_scale"], w["ln_2_bias"])
             x[b] += gelu(h @ w["up_kernel"] + w["up_bias"]) @ w["down_kernel"] + w["down_bias"]

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from numjax.errors import UsageError
 from numjax.nn import attention, cross_entropy, dropout, norm, numerals
 from numjax.numeral.exact import to_decimals
 from numjax.types import Allowed
@@ -176,7 +177,7 @@ def attention_reference(q, k, v, mask):
 
 
 def qkv(rng, length=9):
-    return (rng.standard_normal((2, length, 3, 4)).astype(np.float32) for _ in range(3))
+    return tuple(rng.standard_normal((2, length, 3, 4)).astype(np.float32) for _ in range(3))
 
 
 @pytest.mark.parametrize("implementation", ["plain", "xla"])
@@ -186,13 +187,40 @@ def test_attention_sees_what_its_mask_says(rng, implementation):
     expected = np.array([[[row[t] == row[s] and s <= t for s in range(9)] for t in range(9)] for row in segments])
     mask = attention.segment_mask(jnp.asarray(segments), causal=True)
     np.testing.assert_array_equal(mask[:, 0], expected)
-    out = attention.attend(q, k, v, mask, implementation=implementation)
+    out = attention.attend(q, k, v, jnp.asarray(segments), causal=True, implementation=implementation)
     np.testing.assert_allclose(out, attention_reference(q, k, v, expected), atol=1e-5)
     bare = attention.attend(q, k, v, None, causal=True, implementation=implementation)
     triangle = np.broadcast_to(np.tri(9, dtype=bool), (2, 9, 9))
     np.testing.assert_allclose(bare, attention_reference(q, k, v, triangle), atol=1e-5)
-    open_ = attention.attend(q, k, v, attention.segment_mask(jnp.ones((2, 9), int), causal=False))
-    np.testing.assert_allclose(open_, attention_reference(q, k, v, np.ones((2, 9, 9), bool)), atol=1e-5)
+    alone = segments[:, :, None] == segments[:, None, :]
+    both = attention.attend(q, k, v, jnp.asarray(segments), implementation=implementation)
+    np.testing.assert_allclose(both, attention_reference(q, k, v, alone), atol=1e-5)
+
+
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("packed", [True, False])
+def test_splash_attention_is_plain_attention(rng, causal, packed):
+    q, k, v = qkv(rng, 256)
+    segments = jnp.asarray(np.sort(rng.integers(1, 4, (2, 256)), axis=1)) if packed else None
+
+    def read(implementation):
+        def total(q, k, v):
+            return (jnp.sin(attention.attend(q, k, v, segments, causal=causal, implementation=implementation))).sum()
+
+        return jax.value_and_grad(total, (0, 1, 2))(q, k, v)
+
+    mine, theirs = read("splash"), read("plain")
+    np.testing.assert_allclose(mine[0], theirs[0], rtol=1e-4)
+    for a, b in zip(mine[1], theirs[1], strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-4)
+
+
+def test_attention_that_cannot_be_is_said(rng):
+    q, k, v = qkv(rng)
+    with pytest.raises(UsageError, match="a multiple of 128: use auto or xla"):
+        attention.attend(q, k, v, implementation="splash")
+    with pytest.raises(UsageError, match="must be one of auto, plain"):
+        attention.attend(q, k, v, implementation="flash")
 
 
 def test_cached_attention_is_attention_in_pieces(rng):
@@ -219,7 +247,7 @@ def test_cached_attention_is_attention_in_pieces(rng):
 def test_bfloat16_attention_takes_its_softmax_in_float32(rng):
     q, k, v = (jnp.asarray(x, jnp.bfloat16) for x in qkv(rng))
     for implementation in ("plain", "xla"):
-        attend = functools.partial(attention.attend, mask=None, causal=True, implementation=implementation)
+        attend = functools.partial(attention.attend, causal=True, implementation=implementation)
         text = str(jax.make_jaxpr(attend)(q, k, v))
         exponentials = re.findall(r"(\w+)\[[\d,]*\] = exp ", text)
         assert exponentials and set(exponentials) == {"f32"}

@@ -187,7 +187,7 @@ def save(folder: pathlib.Path, shape: dict[str, int]) -> None:
     for i in range(layers):
         sizes = dict(ln_1_scale=(width,), ln_1_bias=(width,), ln_2_scale=(width,), ln_2_bias=(width,))
         sizes |= dict(qkv_kernel=(width, 3, heads, width // heads), qkv_bias=(3, heads, width // heads))
-        sizes |= dict(out_kernel=(heads, width // heads, width), out_bias=(width,))
+        sizes |= dict(out_kernel=(width, width), out_bias=(width,))
         sizes |= dict(up_kernel=(width, 4 * width), up_bias=(4 * width,))
         sizes |= dict(down_kernel=(4 * width, width), down_bias=(width,))
         found |= {f"backbone/layer_{i}/{name}": size for name, size in sizes.items()}
@@ -279,7 +279,7 @@ def work(name: str, shape: dict[str, int], folder: pathlib.Path) -> None:
     optimizer, rate = optim.adamw(1e-4, 1000)
     objectives = {"next": build("objectives", {"name": "nll", "head": "next"})}
     body = functools.partial(train_step, model, objectives, {"next": 1.0}, optimizer, rate, 1)
-    step = jax.jit(body, donate_argnums=(1,), compiler_options=compiler_options())
+    step = jax.jit(body, donate_argnums=(1,), compiler_options=compiler_options(jax.default_backend()))
     saved = np.load(folder / "parameters.npz")
     shapes = jax.eval_shape(lambda: init_params(model, batch, 0))
     rng = np.random.default_rng(2)

@@ -11,9 +11,10 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from numjax.nn.attention import Cache, attend, attend_cached, empty_cache, segment_mask
+from numjax.nn.attention import Cache, attend, attend_cached, empty_cache
 from numjax.nn.dropout import dropout
 from numjax.nn.norm import layer_norm
+from numjax.nn.parallel import ROWS, constrain
 from numjax.types import Tokens
 
 REMAT = {
@@ -42,7 +43,7 @@ class Block(nn.Module):
     layer: int = 0
 
     @nn.compact
-    def __call__(self, x_BTD: jax.Array, mask: jax.Array | None, cache: Cache | None, deterministic: bool):
+    def __call__(self, x_BTD: jax.Array, segments: jax.Array | None, cache: Cache | None, deterministic: bool):
         heads, size, width, low = self.heads, self.width // self.heads, self.width, x_BTD.dtype
         normal, small = nn.initializers.normal(self.init_std), nn.initializers.normal(self.residual_std)
         ones, zeros = nn.initializers.ones, nn.initializers.zeros
@@ -60,11 +61,10 @@ class Block(nn.Module):
         q, k, v = jnp.moveaxis(jnp.einsum("btd,dkhe->btkhe", normed, qkv_kernel) + qkv_bias, 2, 0)
         if cache is None:
             kept = None
-            # A mask already holds causality; flash kernels want to be told when there is no mask.
-            seen = attend(q, k, v, mask, causal=mask is None, implementation=self.attention)
+            seen = attend(q, k, v, segments, causal=True, implementation=self.attention)
         else:
             seen, *kept = attend_cached(q, k, v, cache, self.layer)
-        out = jnp.einsum("bthe,hed->btd", seen, weight("out_kernel", small, heads, size, width).astype(low))
+        out = seen.reshape(x_BTD.shape) @ weight("out_kernel", small, width, width).astype(low)
         x_BTD = x_BTD + drop(out + weight("out_bias", zeros, width).astype(low))
 
         normed = layer_norm(x_BTD, weight("ln_2_scale", ones, width), weight("ln_2_bias", zeros, width))
@@ -72,7 +72,7 @@ class Block(nn.Module):
         up = up + weight("up_bias", zeros, self.mlp_width).astype(low)
         down = _gelu_project(up, weight("down_kernel", small, self.mlp_width, width).astype(low))
         x_BTD = x_BTD + drop(down + weight("down_bias", zeros, width).astype(low))
-        return x_BTD, kept
+        return constrain(x_BTD, ROWS), kept
 
 
 class Backbone(nn.Module):
@@ -114,20 +114,19 @@ class Backbone(nn.Module):
         x = (x_BTD + jnp.take(positions, tokens.positions, axis=0)).astype(self.dtype)
         if not deterministic:
             x = dropout(x, self.dropout, self.make_rng("dropout"))
-        mask = None
-        if cache is None and self.packed:
-            mask = segment_mask(tokens.segment_ids, causal=True)
+        x = constrain(x, ROWS)
+        segments = tokens.segment_ids if cache is None and self.packed else None
         if cache is not None:
             valid = jax.lax.dynamic_update_slice(cache.valid, tokens.segment_ids > 0, (0, cache.length))
             cache = cache._replace(valid=valid)
         acts: dict[str, Any] = {"embedded": x}
         if self.scan and cache is None:
-            x, acts["layers"] = self._scanned(x, mask, deterministic)
+            x, acts["layers"] = self._scanned(x, segments, deterministic)
         else:
             kept = []
             for layer in range(self.layers):
                 block = self._block(name=f"layer_{layer}", layer=layer)
-                x, new = block(x, mask, cache, deterministic)
+                x, new = block(x, segments, cache, deterministic)
                 acts[f"layer_{layer}"] = x
                 kept.append(new)
             if cache is not None:
@@ -155,9 +154,9 @@ class Backbone(nn.Module):
             **more,
         )
 
-    def _scanned(self, x, mask, deterministic):
-        def layer(block, x, mask):
-            x, _ = block(x, mask, None, deterministic)
+    def _scanned(self, x, segments, deterministic):
+        def layer(block, x, segments):
+            x, _ = block(x, segments, None, deterministic)
             return x, x
 
         stack = nn.scan(
@@ -167,7 +166,7 @@ class Backbone(nn.Module):
             in_axes=nn.broadcast,  # type: ignore[arg-type]
             length=self.layers,
         )
-        return stack(self._block(name="layers"), x, mask)
+        return stack(self._block(name="layers"), x, segments)
 
     def init_cache(self, batch: int, slots: int) -> Cache:
         """An empty key-value cache for `slots` positions."""

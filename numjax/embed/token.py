@@ -2,16 +2,73 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
+from jax.sharding import PartitionSpec
 
+from numjax.nn import parallel
+from numjax.nn.parallel import ROWS, TENSOR, VOCABULARY
 from numjax.types import Tokens
 
 
-def lookup(table_VD: jax.Array, ids_BT: jax.Array) -> jax.Array:
-    """table[ids], [B, T, D]."""
-    return jnp.take(table_VD, ids_BT, axis=0)
+def lookup(table_VD: jax.Array, ids_BT: jax.Array, dtype: str = "float32") -> jax.Array:
+    """table[ids], [B, T, D], rounded to `dtype`.
+
+    Over a mesh each device gathers its part of the table once and sums the gradient once; what XLA makes of a
+    plain gather moves the whole float32 table twice.
+    """
+    if parallel.mesh() is None or not parallel.divides(ids_BT.shape[0], ROWS):
+        return jnp.take(table_VD, ids_BT, axis=0).astype(dtype).astype(table_VD.dtype)
+    static = (parallel.divides(table_VD.shape[0], VOCABULARY), dtype, *table_VD.shape, table_VD.dtype.name)
+    return _spread_lookup(static, table_VD, ids_BT)
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(0,))
+def _spread_lookup(static, table_VD, ids_BT):
+    split, dtype, *_ = static
+
+    def part(table, ids):
+        table = table.astype(dtype)
+        table = jax.lax.all_gather(table, "fsdp", axis=0, tiled=True) if split else table
+        at, mine = _local(ids, table.shape[0])
+        return jax.lax.psum(jnp.where(mine[..., None], jnp.take(table, at, axis=0), 0), TENSOR)
+
+    rows = PartitionSpec(ROWS)
+    return parallel.spread(part, (_table_spec(split), rows), rows)(table_VD, ids_BT).astype(table_VD.dtype)
+
+
+def _lookup_forward(static, table_VD, ids_BT):
+    return _spread_lookup(static, table_VD, ids_BT), ids_BT
+
+
+def _lookup_backward(static, ids_BT, d_BTD):
+    split, low, vocabulary, width, dtype = static
+
+    def part(ids, d):
+        size = vocabulary // jax.lax.axis_size(TENSOR)
+        at, mine = _local(ids, size)
+        d_table = jnp.zeros((size, width), dtype).at[at].add(jnp.where(mine[..., None], d, 0).astype(dtype))
+        return parallel.sum_rows(d_table, split, low).astype(dtype)
+
+    rows = PartitionSpec(ROWS)
+    return parallel.spread(part, (rows, rows), _table_spec(split))(ids_BT, d_BTD), None
+
+
+_spread_lookup.defvjp(_lookup_forward, _lookup_backward)
+
+
+def _local(ids, size):
+    """(index into this device's part of the table, whether it is there)."""
+    at = ids - jax.lax.axis_index(TENSOR) * size
+    mine = (at >= 0) & (at < size)
+    return jnp.where(mine, at, 0), mine
+
+
+def _table_spec(split):
+    return PartitionSpec(VOCABULARY if split else TENSOR)
 
 
 class Embed(nn.Module):
@@ -21,11 +78,13 @@ class Embed(nn.Module):
       dim: width D.
       vocab_size: V, padded.
       init_std: standard deviation of the initial vectors.
+      dtype: compute type; vectors are read in it.
     """
 
     dim: int
     vocab_size: int
     init_std: float = 0.02
+    dtype: str = "float32"
     kind = "token"
 
     def setup(self):
@@ -33,4 +92,4 @@ class Embed(nn.Module):
         self.table = self.param("table", nn.initializers.normal(self.init_std), shape, jnp.float32)
 
     def __call__(self, tokens: Tokens) -> jax.Array:
-        return lookup(self.table, tokens.ids)
+        return lookup(self.table, tokens.ids, self.dtype)

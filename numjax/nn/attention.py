@@ -5,10 +5,18 @@ Legend: B rows, T queries, S keys (or cache slots), H heads, E width of a head.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax.sharding import PartitionSpec
+
+from numjax.errors import UsageError
+from numjax.nn import parallel
+from numjax.nn.parallel import ROWS, TENSOR
+
+IMPLEMENTATIONS = ("auto", "plain", "xla", "cudnn", "splash")
+LANES = 128  # of a TPU's vector unit: tiles are multiples of it
 
 
 class Cache(NamedTuple):
@@ -46,7 +54,7 @@ def attend(
     q_BTHE: jax.Array,
     k_BSHE: jax.Array,
     v_BSHE: jax.Array,
-    mask: jax.Array | None,
+    segment_ids_BT: jax.Array | None = None,
     *,
     causal: bool = False,
     implementation: str = "auto",
@@ -55,20 +63,30 @@ def attend(
 
     Args:
       q_BTHE, k_BSHE, v_BSHE: queries, keys and values.
-      mask: bool, broadcastable to [B, H, T, S], or None for no mask but `causal`.
-      causal: also hide later keys (implied by a causal mask; flash kernels want it said).
-      implementation: "xla" or "cudnn" (both `jax.nn.dot_product_attention`), "plain" (two einsums: faster
-        than "xla" on CPU), or "auto": plain on CPU, xla elsewhere.
+      segment_ids_BT: a position sees only those of its own segment (S = T); None for no segments.
+      causal: hide later keys.
+      implementation: "plain" (two einsums), "xla" or "cudnn" (`jax.nn.dot_product_attention`), "splash" (the
+        Pallas kernel of TPUs, elsewhere interpreted and slow), or "auto": plain on CPU, where it is fastest; splash
+        on TPU where its tiles fit; cudnn on GPU for 16-bit types without segments; else xla.
+
+    Raises:
+      UsageError: no such implementation, or "splash" for lengths that its tiles do not fit.
     """
+    if implementation not in IMPLEMENTATIONS:
+        raise UsageError(f"attention must be one of {', '.join(IMPLEMENTATIONS)}, not {implementation!r}")
     if implementation == "auto":
-        implementation = "plain" if jax.default_backend() == "cpu" else "xla"
+        implementation = _best(q_BTHE, k_BSHE, segment_ids_BT)
+    if implementation == "splash":
+        return _splash(q_BTHE, k_BSHE, v_BSHE, segment_ids_BT, causal)
+    mask = None if segment_ids_BT is None else segment_mask(segment_ids_BT, causal)
     if implementation != "plain":
         return jax.nn.dot_product_attention(  # type: ignore[call-overload]
             q_BTHE,
             k_BSHE,
             v_BSHE,
             mask=mask,
-            is_causal=causal,
+            # A mask already holds causality; flash kernels want to be told when there is no mask.
+            is_causal=causal and mask is None,
             implementation=implementation,  # type: ignore[call-overload]
         )
     if causal and mask is None:
@@ -76,6 +94,18 @@ def attend(
         mask = (steps_T[:, None] >= steps_S[None, :])[None, None]
     q, k, v = (jnp.swapaxes(x, 1, 2) for x in (q_BTHE, k_BSHE, v_BSHE))
     return jnp.swapaxes(_plain(q, k, v, mask), 1, 2)
+
+
+def _best(q, k, segments) -> str:
+    platform = parallel.platform()
+    if platform == "cpu":
+        return "plain"
+    if platform == "tpu" and q.shape[1] == k.shape[1] and q.shape[1] % LANES == 0:
+        return "splash"
+    sixteen_bits = q.dtype in (jnp.bfloat16, jnp.float16)
+    if platform == "gpu" and sixteen_bits and segments is None and q.shape[-1] % 8 == 0 and q.shape[-1] <= 128:
+        return "cudnn"
+    return "xla"
 
 
 def attend_cached(
@@ -95,6 +125,39 @@ def attend_cached(
     steps = cache.length + jnp.arange(q.shape[2])
     mask = (slots[None, :] <= steps[:, None])[None, None] & cache.valid[:, None, None, :]
     return jnp.swapaxes(_plain(q, keys, values, mask), 1, 2), keys, values
+
+
+def _splash(q_BTHE, k_BSHE, v_BSHE, segment_ids_BT, causal):
+    # Pallas takes a second to import and only TPUs need it.
+    from jax.experimental.pallas.ops.tpu import splash_attention
+
+    length = q_BTHE.shape[1]
+    if length % LANES or k_BSHE.shape[1] != length:
+        raise UsageError(f"attention=splash needs as many keys as queries, a multiple of {LANES}: use auto or xla")
+    q_BTHE = q_BTHE * q_BTHE.shape[-1] ** -0.5
+    block = next(size for size in (1024, 512, 256, LANES) if length % size == 0)
+    sizes: Any = {f"block_{name}": block for name in ("q", "kv", "kv_compute", "q_dkv", "kv_dkv", "kv_dkv_compute")}
+
+    def part(q, k, v, *segments):
+        one = splash_attention.CausalMask((length, length)) if causal else splash_attention.FullMask((length, length))
+        kernel = splash_attention.make_splash_mha_single_device(
+            splash_attention.MultiHeadMask([one] * q.shape[2]),
+            block_sizes=splash_attention.BlockSizes(use_fused_bwd_kernel=True, **sizes),
+            interpret=parallel.platform() != "tpu",
+        )
+        ids = None if not segments else splash_attention.SegmentIds(segments[0], segments[0])
+        q, k, v = (jnp.swapaxes(x, 1, 2) for x in (q, k, v))
+        out: Any = jax.vmap(kernel)(q, k, v, ids)
+        return jnp.swapaxes(out, 1, 2)
+
+    segments = () if segment_ids_BT is None else (segment_ids_BT,)
+    if parallel.mesh() is None or not parallel.divides(q_BTHE.shape[0], ROWS):
+        return part(q_BTHE, k_BSHE, v_BSHE, *segments)
+    # The compiler cannot split a kernel: each device runs it on its own rows and heads.
+    heads = TENSOR if parallel.divides(q_BTHE.shape[2], TENSOR) else None
+    wide, narrow = PartitionSpec(ROWS, None, heads), PartitionSpec(ROWS)
+    body = parallel.spread(part, (wide, wide, wide, *([narrow] * len(segments))), wide)
+    return body(q_BTHE, k_BSHE, v_BSHE, *segments)
 
 
 def _plain(q_BHTE, k_BHSE, v_BHSE, mask):

@@ -10,7 +10,10 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax.sharding import PartitionSpec
 
+from numjax.nn import parallel
+from numjax.nn.parallel import ROWS, TENSOR, VOCABULARY
 from numjax.types import Allowed
 
 # Logits of one chunk: enough rows for full-speed matrix products, few enough to stay in cache on CPU.
@@ -35,14 +38,16 @@ def vocabulary_logits(
     size: int,
     allowed: Allowed | None = None,
     banned: int | None = None,
+    first: jax.Array | int = 0,
 ) -> jax.Array:
     """Masked float32 logits[..., V] of hidden[..., D].
 
-    Ids from `size` on only pad the vocabulary and `banned` is one more id that is never legal.
+    Ids from `size` on only pad the vocabulary and `banned` is one more id that is never legal. `first` is the id
+    of the kernel's first row, where that is a part of a vocabulary.
     """
     logits = jnp.einsum("...d,vd->...v", hidden, kernel_VD.astype(hidden.dtype), preferred_element_type=jnp.float32)
-    ids = jnp.arange(kernel_VD.shape[0])
-    if size < kernel_VD.shape[0]:
+    ids = first + jnp.arange(kernel_VD.shape[0])
+    if not isinstance(first, int) or size < kernel_VD.shape[0]:
         logits = jnp.where(ids < size, logits, FORBIDDEN)
     if banned is not None:
         logits = jnp.where(ids == banned, FORBIDDEN, logits)
@@ -53,7 +58,7 @@ def vocabulary_logits(
 
 def default_chunk_rows(vocabulary: int) -> int:
     """Rows a chunk: a fixed number of logits on CPU, sixteen times as many where memory is wide."""
-    wide = 1 if jax.default_backend() == "cpu" else 16
+    wide = 1 if parallel.platform() == "cpu" else 16
     return max(1, wide * CHUNK_LOGITS // vocabulary)
 
 
@@ -97,54 +102,88 @@ def total_log_prob(
     """Σ weights · log p(target), a float32 scalar, with gradients to `hidden_BTD` and `kernel_VD`.
 
     The weights are known going forward, so each chunk's logits give loss and gradient at once: three matrix
-    products instead of four, and nothing of size [B, T, V] for the backward pass. Chunks cut T, not B, so
-    that a batch sharded over devices stays where it is.
+    products instead of four, and nothing of size [B, T, V] for the backward pass. Over a mesh each device
+    gathers its part of the kernel once, runs through its own rows and its own part of the vocabulary, and the
+    kernel's gradient is summed once at the end: no collective of a chunk is larger than a number a row.
     """
     classes = None if allowed is None else allowed.classes
     class_of = None if allowed is None else allowed.class_of
-    chunk_rows = chunk_rows or default_chunk_rows(kernel_VD.shape[0])
     static = (size, banned, chunk_rows)
     return _total(static, hidden_BTD, kernel_VD, targets_BT, weights_BT.astype(jnp.float32), classes, class_of)
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(0,))
 def _total(static, hidden, kernel, targets, weights, classes, class_of):
-    size, banned, chunk_rows = static
-    allowed = None if classes is None else Allowed(classes, class_of)
-
-    def chunk(total, rows: _Rows):
-        logits = _chunk_logits(rows, kernel, size, allowed, banned)
-        gain = _pick(logits, rows.targets) - jax.nn.logsumexp(logits, axis=-1)
-        return total + _weighted(gain, rows.weights).sum(), None
-
-    rows, _ = _chunks(hidden, targets, weights, allowed, chunk_rows)
-    return jax.lax.scan(chunk, jnp.float32(0), rows)[0]
+    return _run(static, False, hidden, kernel, targets, weights, classes, class_of)[0]
 
 
 def _forward(static, hidden, kernel, targets, weights, classes, class_of):
+    total, *gradients = _run(static, True, hidden, kernel, targets, weights, classes, class_of)
+    return total, tuple(gradients)
+
+
+def _run(static, gradients, hidden, kernel, *others):
+    """(total,) or (total, d hidden, d kernel), on each device's own rows and part of the vocabulary."""
+    if parallel.mesh() is None or not parallel.divides(hidden.shape[0], ROWS):
+        return _sum(static, gradients, None, hidden, kernel, *others)
+    split = parallel.divides(kernel.shape[0], VOCABULARY)
+    rows, part = PartitionSpec(ROWS), PartitionSpec(VOCABULARY if split else TENSOR)
+    classes = None if others[2] is None else rows
+    class_of = None if others[3] is None else PartitionSpec(TENSOR)
+    results = (PartitionSpec(), rows, part) if gradients else (PartitionSpec(),)
+    body = parallel.spread(
+        partial(_sum, static, gradients, split), (rows, part, rows, rows, classes, class_of), results
+    )
+    return body(hidden, kernel, *others)
+
+
+def _sum(static, gradients, split, hidden, kernel, targets, weights, classes, class_of):
+    """As `_run`; `split` is None outside a mesh, else whether fsdp splits the vocabulary too."""
     size, banned, chunk_rows = static
+    spread, first = split is not None, 0
+    # Before it is gathered: half the bytes.
+    low = kernel.astype(hidden.dtype)
+    if spread:
+        low = jax.lax.all_gather(low, "fsdp", axis=0, tiled=True) if split else low
+        first = jax.lax.axis_index(TENSOR) * low.shape[0]
     allowed = None if classes is None else Allowed(classes, class_of)
-    kernel_low = kernel.astype(hidden.dtype)
+    rows, length = _chunks(hidden, targets, weights, allowed, chunk_rows or default_chunk_rows(low.shape[0]))
+
+    def whole(x):
+        return jax.lax.psum(x, TENSOR) if spread else x
+
+    def normalise(logits):
+        if not spread:
+            return jax.nn.logsumexp(logits, axis=-1)
+        most = jax.lax.pmax(logits.max(-1), TENSOR)
+        return most + jnp.log(whole(jnp.exp(logits - most[..., None]).sum(-1)))
 
     def chunk(carry, rows: _Rows):
-        total, d_kernel = carry
-        logits = _chunk_logits(rows, kernel_low, size, allowed, banned)
-        normaliser = jax.nn.logsumexp(logits, axis=-1)
-        total += _weighted(_pick(logits, rows.targets) - normaliser, rows.weights).sum()
+        logits = _chunk_logits(rows, low, size, allowed, banned, first)
+        normaliser = normalise(logits)
+        ids = first + jnp.arange(low.shape[0])
+        is_target = rows.targets[..., None] == ids
+        # At most one id of a row is its target, so that this picks rather than sums.
+        target = whole(jnp.where(is_target, logits, 0.0).sum(-1)) if spread else _pick(logits, rows.targets)
+        total = carry[0] + _weighted(target - normaliser, rows.weights).sum()
+        if not gradients:
+            return (total,), None
         # d/dlogits of Σ w log p = w (onehot − softmax); one fused pass over the chunk.
-        ids = jnp.arange(kernel.shape[0])
-        one_hot = rows.targets[..., None] == ids
-        d_logits = rows.weights[..., None] * (one_hot - jnp.exp(logits - normaliser[..., None]))
+        d_logits = rows.weights[..., None] * (is_target - jnp.exp(logits - normaliser[..., None]))
         d_logits = d_logits.astype(hidden.dtype)
-        d_hidden = jnp.einsum("bpv,vd->bpd", d_logits, kernel_low, preferred_element_type=jnp.float32)
-        d_kernel += jnp.einsum("bpv,bpd->vd", d_logits, rows.hidden, preferred_element_type=jnp.float32)
+        d_hidden = jnp.einsum("bpv,vd->bpd", d_logits, low, preferred_element_type=jnp.float32)
+        d_kernel = carry[1] + jnp.einsum("bpv,bpd->vd", d_logits, rows.hidden, preferred_element_type=jnp.float32)
         return (total, d_kernel), d_hidden.astype(hidden.dtype)
 
-    rows, length = _chunks(hidden, targets, weights, allowed, chunk_rows)
-    zero = jnp.zeros(kernel.shape, jnp.float32)
-    (total, d_kernel), d_hidden = jax.lax.scan(chunk, (jnp.float32(0), zero), rows)
+    zeros = (jnp.float32(0), jnp.zeros(low.shape, jnp.float32))
+    (total, *d_kernel), d_hidden = jax.lax.scan(chunk, zeros if gradients else zeros[:1], rows)
+    if spread:
+        total = jax.lax.psum(total, ROWS)
+    if not gradients:
+        return (total,)
+    assert d_hidden is not None
     d_hidden = jnp.moveaxis(d_hidden, 0, 1).reshape(hidden.shape[0], -1, hidden.shape[-1])[:, :length]
-    return total, (d_hidden, d_kernel.astype(kernel.dtype))
+    return total, whole(d_hidden), parallel.sum_rows(d_kernel[0], split, hidden.dtype).astype(kernel.dtype)
 
 
 def _backward(static, saved, cotangent):
@@ -162,10 +201,10 @@ def _backward(static, saved, cotangent):
 _total.defvjp(_forward, _backward)
 
 
-def _chunk_logits(rows: _Rows, kernel, size, allowed, banned):
+def _chunk_logits(rows: _Rows, kernel, size, allowed, banned, first=0):
     if allowed is not None:
         allowed = Allowed(rows.classes, allowed.class_of)
-    return vocabulary_logits(rows.hidden, kernel, size, allowed, banned)
+    return vocabulary_logits(rows.hidden, kernel, size, allowed, banned, first)
 
 
 def _pick(logits, targets):

@@ -1,0 +1,1 @@
+"""Decoders of known sizes for accelerators: planned, benchmarked, trained."""

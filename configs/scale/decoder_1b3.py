@@ -1,0 +1,18 @@
+"""A GPT-2-shaped decoder of 1.3B parameters: 24 layers × 2048, 16 heads, 2048 positions.
+
+    python -m numjax.main --config=configs/scale/decoder_1b3.py --config.task.path=FOLDER --workdir=DIR
+    … --mode=compile --config.topology=v5e:16x16        plans it for chips that are not there
+
+Plans of it are in experiments/scale/README.md. Argument: numerals (numbers as numbers; off by default).
+"""
+
+from __future__ import annotations
+
+from ml_collections import ConfigDict
+
+from configs.scale import sizes
+
+
+def get_config(argument: str | None = None) -> ConfigDict:
+    """1024 sequences a step."""
+    return sizes.decoder(argument, width=2048, layers=24, heads=16, length=2048, rows=1024, fsdp=16, remat="full")

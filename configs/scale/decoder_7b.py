@@ -1,0 +1,18 @@
+"""A GPT-2-shaped decoder of 6.7B parameters: 32 layers × 4096, 32 heads, 2048 positions.
+
+    python -m numjax.main --config=configs/scale/decoder_7b.py --config.task.path=FOLDER --workdir=DIR
+    … --mode=compile --config.topology=v5p:8x8x4        plans it for chips that are not there
+
+Plans of it are in experiments/scale/README.md. Argument: numerals (numbers as numbers; off by default).
+"""
+
+from __future__ import annotations
+
+from ml_collections import ConfigDict
+
+from configs.scale import sizes
+
+
+def get_config(argument: str | None = None) -> ConfigDict:
+    """1024 sequences a step."""
+    return sizes.decoder(argument, width=4096, layers=32, heads=32, length=2048, rows=1024, fsdp=64, remat="full")

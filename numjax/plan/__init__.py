@@ -1,0 +1,1 @@
+"""Training steps planned for devices that are not there: `--mode=compile`."""

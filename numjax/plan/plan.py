@@ -1,0 +1,265 @@
+"""--mode=compile: what a training step would take on devices that are not there.
+
+The real step is compiled for the topology, by the compiler that would run there, on any machine. Memory is what that
+compiler allots; FLOPs are counted in what is traced, collectives and memory traffic in what is compiled; seconds are
+these over the chip's data sheet. For GPUs, whose compiler needs one, all is arithmetic.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import pathlib
+import re
+import tempfile
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import AbstractDevice, AbstractMesh, AxisType
+
+from numjax import log, shard
+from numjax.compile import Compiled, flops_per_token, make_compiled, parameter_count
+from numjax.errors import UsageError
+from numjax.pipeline import features, source
+from numjax.pipeline.loader import Loader
+from numjax.plan import arithmetic, flops, stand_in, topology
+from numjax.plan.arithmetic import Times
+from numjax.plan.hlo import Program
+from numjax.system import VOCABULARY, System, assemble
+from numjax.train import steps_of
+
+FILE = "plan.json"
+PROGRAM = "plan_hlo.txt"  # what was compiled, for those who want to see why
+GIB = 2.0**30
+RECORDS = 2000  # of a dataset: batches have the same shapes with more
+VOCABULARY_SIZE = 50_257  # where a config names files that are not here
+
+
+def plan(config: Any, folder: pathlib.Path) -> dict[str, Any]:
+    """Plans config's step for config.topology; prints it and writes plan.json.
+
+    Raises:
+      UsageError: no or an unknown topology, a mesh that does not fit it, or a step that does not fit the chips.
+    """
+    if not config.topology:
+        raise UsageError(f"--mode=compile needs --config.topology, such as {topology.EXAMPLES}")
+    target = topology.find(config.topology)
+    platform = "gpu" if target.devices is None else "tpu"
+    mesh = _mesh(config, target)
+    with tempfile.TemporaryDirectory() as scratch:
+        system, loader = _prepare(config, folder, pathlib.Path(scratch), platform)
+        batch = loader.example_batch()
+        compiled = make_compiled(system, mesh, batch, steps_of(config, loader))
+    found = _Plan(folder, target, system, compiled, batch)
+    found.check_state()
+    if target.devices is None:
+        found.estimate()
+    else:
+        found.compile()
+    return found.finish()
+
+
+def _mesh(config: Any, target: topology.Topology) -> Any:
+    if target.devices is not None:
+        return shard.make_mesh(config.mesh.data, config.mesh.fsdp, config.mesh.tensor, target.devices)
+    sizes = shard.axis_sizes(target.count, config.mesh.data, config.mesh.fsdp, config.mesh.tensor)
+    device = AbstractDevice(device_kind=target.chip.name, num_cores=None, platform="gpu")
+    return AbstractMesh(sizes, shard.AXES, axis_types=(AxisType.Auto,) * len(sizes), abstract_device=device)
+
+
+def _prepare(config: Any, folder: pathlib.Path, scratch: pathlib.Path, platform: str) -> tuple[System, Loader]:
+    """The system and batches of the right shapes; a vocabulary and a text that are not here are stood in for."""
+    block = config.scheme.vocab
+    vocabulary = None
+    if not (folder / VOCABULARY).exists() and not block.get("path"):
+        vocabulary = stand_in.Vocabulary(block.get("size", VOCABULARY_SIZE))
+    if "path" in config.task and not config.task.path and config.task.name == "language_model":
+        stand_in.write_text(scratch)
+        config = config.copy_and_resolve_references()
+        with config.unlocked():
+            config.task.path = str(scratch)
+            config.data.dir = str(scratch / "built")
+    system = assemble(config, folder, vocabulary=vocabulary, platform=platform)
+    records = source.load(system.task.dataset, "train", config.data.dir or None)
+    encoded = features.encode(system.task, system.scheme, records or [], config.data, "train", limit=RECORDS)
+    return system, Loader(encoded, config, seed=0, host_features=system.host_features, process=(0, 1))
+
+
+class _Plan:
+    """A plan in the making; `found` is what plan.json will hold."""
+
+    def __init__(
+        self, folder: pathlib.Path, target: topology.Topology, system: System, compiled: Compiled, batch: Any
+    ):
+        self.folder, self.target, self.system, self.compiled, self.batch = folder, target, system, compiled, batch
+        self.sizes = {name: int(compiled.mesh.shape[name]) for name in shard.AXES}
+        state = compiled.abstract_state
+        self.bytes: dict[str, float] = {
+            "parameters": _local_bytes(state.params),
+            "optimizer": _local_bytes((state.opt_state, state.ema)),
+        }
+        rows, length = batch.inputs.ids.shape
+        self.model_flops = flops_per_token(system.model, state, length) * rows * length / target.count
+        self.parameters = parameter_count(state)
+        chip = target.chip
+        self.assumptions = [
+            f"{chip.name}: {chip.flops / 1e12:.0f} TFLOP/s bfloat16, {chip.memory / GIB:.0f} GiB at "
+            f"{chip.bandwidth / 1e9:.0f} GB/s, {chip.network / 1e9:.0f} GB/s to other chips",
+            "matrix products run at the data sheet's peak; reaching 80% of it is usual",
+            "step_seconds is the longest of computing, memory and collectives, all overlapped; "
+            "mfu_no_overlap adds the collectives",
+            "model FLOPs: 6 a multiplying parameter and token and 12 · layers · width · length for attention, "
+            "masked or not",
+        ]
+
+    def check_state(self) -> None:
+        """Raises UsageError, and leaves plan.json, when parameters and optimiser alone do not fit."""
+        state = sum(self.bytes.values())
+        if state > self.target.chip.memory:
+            larger = arithmetic.next_size(self.sizes["fsdp"], state / self.target.chip.memory, self.target.count)
+            axis = "config.mesh.fsdp" if larger > self.sizes["fsdp"] else "the topology"
+            to = f" to {larger}" if larger > self.sizes["fsdp"] else ""
+            self._refuse(f"parameters and optimiser take {state / GIB:.1f} GiB a chip", f"enlarge {axis}{to}")
+
+    def compile(self) -> None:
+        """Fills in what the compiler says."""
+        place = shard.batch_sharding(self.compiled.mesh)
+        shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=place), self.batch)
+        seed = jax.ShapeDtypeStruct((), np.int32, sharding=shard.replicated(self.compiled.mesh))
+        traced = self.compiled.step.trace(seed, self.compiled.abstract_state, shapes)  # type: ignore[attr-defined]
+        self.flops = flops.count(traced.jaxpr) / self.target.count
+        log.say(f"compiling for {self.target.count} × {self.target.chip.name}: this takes minutes")
+        try:
+            done = traced.lower().compile()
+        except jax.errors.JaxRuntimeError as error:
+            if "RESOURCE_EXHAUSTED" not in str(error):
+                raise
+            used = re.search(r"[Uu]sed ([\d.]+\w)", str(error))
+            self._refuse(f"the step takes {used[1] if used else 'more'} bytes a chip", self._remedy())
+        memory = done.memory_analysis()
+        self.bytes["batch"] = float(_local_bytes(shapes))
+        self.bytes["temporary"] = float(memory.temp_size_in_bytes + memory.generated_code_size_in_bytes)
+        text = done.as_text()
+        self.folder.mkdir(parents=True, exist_ok=True)
+        (self.folder / PROGRAM).write_text(text, encoding="utf-8")
+        program = Program(text)
+        self.collectives, self.traffic = program.collectives(), program.traffic()
+        self.assumptions += [
+            "FLOPs: every matrix product of the step, what is recomputed and what a causal mask would skip included",
+            "memory traffic: operands and results of every compiled operation, an upper bound",
+            f"a collective uses one of the {self.target.chip.dimensions} dimensions of the torus",
+        ]
+
+    def estimate(self) -> None:
+        """Fills in what arithmetic says."""
+        rows, length = self.batch.inputs.ids.shape
+        guess = arithmetic.estimate(self.system.model.backbone, self.parameters, rows, length, self.sizes)
+        self.flops = self.model_flops * guess["passes"] / 3
+        self.bytes["batch"] = _local_bytes(self.batch) / (self.sizes["data"] * self.sizes["fsdp"])
+        self.bytes["temporary"], self.traffic, self.collectives = (
+            guess[k] for k in ("temporary", "traffic", "collectives")
+        )
+        self.assumptions += [
+            "arithmetic, not a compiled program: bfloat16 activations, fused attention, AdamW, each collective whole",
+            f"{self.target.chip.group} chips share {self.target.chip.network / 1e9:.0f} GB/s each; "
+            f"beyond them {self.target.chip.between / 1e9:.0f} GB/s a chip",
+        ]
+
+    def finish(self) -> dict[str, Any]:
+        """Prints, writes and returns the plan.
+
+        Raises:
+          UsageError: it does not fit; plan.json is written before.
+        """
+        total = sum(self.bytes.values())
+        if total > self.target.chip.memory:
+            self._refuse(f"the step takes {total / GIB:.1f} GiB a chip", self._remedy())
+        times = arithmetic.times(self.target.chip, self.flops, self.traffic, self.collectives)
+        found = self._json(True, times)
+        self._write(found)
+        _tell(found, times, self.target)
+        log.out(found)
+        return found
+
+    def _remedy(self) -> str:
+        backbone = self.system.model.backbone
+        softer = "" if getattr(backbone, "remat", "full") == "full" else ", or set config.backbone.remat=full"
+        state = self.bytes["parameters"] + self.bytes["optimizer"]
+        if 2 * state > self.target.chip.memory and self.sizes["data"] > 1:
+            axis = "fsdp"
+        else:
+            # Fewer rows a chip, or where each has a row of its own, less of each.
+            axis = "data" if self.sizes["data"] * self.sizes["fsdp"] < self.target.count else "tensor"
+        return f"enlarge config.mesh.{axis}, lower config.optim.batch_size{softer}"
+
+    def _refuse(self, what: str, remedy: str) -> None:
+        found = self._json(False, None)
+        self._write(found)
+        have = f"{self.target.chip.memory / GIB:.0f} GiB of {self.target.name}"
+        shape = " × ".join(f"{name}={size}" for name, size in self.sizes.items())
+        raise UsageError(f"it does not fit: {what}, more than the {have} with {shape}: {remedy}")
+
+    def _write(self, found: dict[str, Any]) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        (self.folder / FILE).write_text(json.dumps(found, indent=1) + "\n")
+
+    def _json(self, fits: bool, times: Times | None) -> dict[str, Any]:
+        rows, length = self.batch.inputs.ids.shape
+        moved: dict[str, float] = {}
+        if times is not None:
+            for one in self.collectives:
+                moved[one.kind] = moved.get(one.kind, 0.0) + one.bytes * one.times
+        rate = self.model_flops / self.target.chip.flops
+
+        def utilisation(seconds: float) -> float:
+            return round(rate / seconds, 4)
+
+        return {
+            "topology": self.target.name,
+            "chips": self.target.count,
+            "mesh": self.sizes,
+            "parameters": self.parameters,
+            "rows": rows,
+            "length": length,
+            "fits": fits,
+            "per_chip_bytes": {k: round(v) for k, v in self.bytes.items()}
+            | {"total": round(sum(self.bytes.values())), "available": round(self.target.chip.memory)},
+            "flops": None if times is None else {"model": self.model_flops, "executed": self.flops},
+            "memory_traffic_bytes": None if times is None else self.traffic,
+            "collective_bytes": None if times is None else moved,
+            "fsdp_floor_bytes": arithmetic.fsdp_floor(self.parameters, self.sizes),
+            "seconds": None if times is None else times._asdict(),
+            "step_seconds": None if times is None else times.overlapped,
+            "mfu": None if times is None else utilisation(times.overlapped),
+            "mfu_no_overlap": None if times is None else utilisation(times.apart),
+            "assumptions": self.assumptions,
+        }
+
+
+def _local_bytes(tree: Any) -> float:
+    """Bytes of one device's part of arrays that have shardings; of the whole arrays where they have none."""
+
+    def one(x):
+        shape = x.shape
+        at = getattr(x, "sharding", None)
+        if at is not None and math.prod(shape):
+            shape = at.shard_shape(shape)
+        return math.prod(shape) * np.dtype(x.dtype).itemsize
+
+    return float(sum(one(x) for x in jax.tree.leaves(tree)))
+
+
+def _tell(found: dict[str, Any], times: Times, target: topology.Topology) -> None:
+    parts = found["per_chip_bytes"]
+    shown = " · ".join(f"{name} {parts[name] / GIB:.2f}" for name in parts if name not in ("total", "available"))
+    log.say(f"GiB a chip: {shown} · total {parts['total'] / GIB:.2f} of {parts['available'] / GIB:.0f}")
+    moved = " · ".join(f"{kind} {size / 1e9:.2f}" for kind, size in sorted(found["collective_bytes"].items()))
+    log.say(f"GB sent a chip and step: {moved or 'none'} (FSDP cannot do with less than "
+            f"{found['fsdp_floor_bytes'] / 1e9:.2f})")  # fmt: skip
+    limits = " · ".join(f"{name} {1e3 * seconds:.0f}" for name, seconds in times._asdict().items())
+    log.say(f"ms a step at the data sheet's rates: {limits}")
+    log.say(
+        f"at best {found['step_seconds']:.3f} s a step, MFU {100 * found['mfu']:.0f}%; without overlap of the "
+        f"collectives {100 * found['mfu_no_overlap']:.0f}%: see {FILE} for what this assumes"
+    )

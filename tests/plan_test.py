@@ -1,0 +1,243 @@
+"""Plans: FLOPs and bytes as counted by hand, what does not fit, and the scale configs on TPUs that are not here."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import json
+import math
+import os
+import pathlib
+import resource
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from numjax import chips, runs
+from numjax.errors import UsageError
+from numjax.plan import arithmetic, flops
+from numjax.plan.hlo import Program
+from numjax.plan.plan import FILE, PROGRAM
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+COMPILER = pathlib.Path(sys.prefix) / "tpu"  # where `make test` puts libtpu, out of the way of CPU runs
+
+# A loop of three over an async gather in pieces, a reduce-scatter as TPUs say it, an update in place; then a sum.
+TEXT = """HloModule jit_step, is_scheduled=true
+
+%gather_start (param_0.1: bf16[1,128,64]) -> bf16[1,2048,64] {
+  %param_0.1 = bf16[1,128,64]{2,1,0:T(8,128)(2,1)} parameter(0)
+  ROOT %all-gather.1 = bf16[1,2048,64]{2,1,0:T(8,128)(2,1)S(1)} all-gather(%param_0.1), channel_id=4, \
+replica_groups=mesh['axis_0'=16,'axis_1'=1], device_ids=([16,16]T(1,0)) {'axis_0'}, frontend_attributes={chain_id="5"}
+}
+
+%gather_on (param_0.2: bf16[1,128,64]) -> bf16[1,2048,64] {
+  %param_0.2 = bf16[1,128,64]{2,1,0:T(8,128)(2,1)} parameter(0)
+  ROOT %all-gather.2 = bf16[1,2048,64]{2,1,0:T(8,128)(2,1)} all-gather(%param_0.2), channel_id=4, \
+replica_groups=mesh['axis_0'=16,'axis_1'=1], device_ids=([16,16]T(1,0)) {'axis_0'}, frontend_attributes={chain_id="5"}
+}
+
+%all-reduce-scatter.3 (input: bf16[256,64]) -> bf16[64,64] {
+  %input = bf16[256,64]{1,0:T(8,128)(2,1)} parameter(0)
+  %all-reduce.9 = bf16[256,64]{1,0:T(8,128)(2,1)} all-reduce(%input), channel_id=7, \
+replica_groups={{0,1,2,3},{4,5,6,7}}, to_apply=%add
+  %zero = s32[] constant(0)
+  ROOT %dynamic-slice.1 = bf16[64,64]{1,0:T(8,128)(2,1)} dynamic-slice(%all-reduce.9, %zero, %zero), \
+dynamic_slice_sizes={64,64}
+}
+
+%keep (stack: f32[3,8,64], new: f32[1,8,64], i: s32[]) -> f32[3,8,64] {
+  %stack = f32[3,8,64]{2,1,0} parameter(0)
+  %new = f32[1,8,64]{2,1,0} parameter(1)
+  %i = s32[] parameter(2)
+  %nought = s32[] constant(0)
+  ROOT %dynamic-update-slice.1 = f32[3,8,64]{2,1,0} dynamic-update-slice(%stack, %new, %i, %nought, %nought)
+}
+
+%body (loop: (s32[], bf16[1,128,64], bf16[256,64], f32[3,8,64], f32[1,8,64])) -> (s32[], bf16[1,128,64]) {
+  %loop = (s32[], bf16[1,128,64]{2,1,0}, bf16[256,64]{1,0}, f32[3,8,64]{2,1,0}, f32[1,8,64]{2,1,0}) parameter(0)
+  %i.1 = s32[] get-tuple-element(%loop), index=0
+  %part = bf16[1,128,64]{2,1,0} get-tuple-element(%loop), index=1
+  %sum = bf16[256,64]{1,0} get-tuple-element(%loop), index=2
+  %stack.1 = f32[3,8,64]{2,1,0} get-tuple-element(%loop), index=3
+  %new.1 = f32[1,8,64]{2,1,0} get-tuple-element(%loop), index=4
+  %start = bf16[1,2048,64]{2,1,0:S(1)} fusion(%part), kind=kCustom, calls=%gather_start
+  %on = bf16[1,2048,64]{2,1,0:S(1)} fusion(%part), kind=kCustom, calls=%gather_on
+  %scattered = bf16[64,64]{1,0:S(1)} fusion(%sum), kind=kCustom, calls=%all-reduce-scatter.3
+  %kept = f32[3,8,64]{2,1,0} fusion(%stack.1, %new.1, %i.1), kind=kLoop, calls=%keep
+  ROOT %next = (s32[], bf16[1,128,64]{2,1,0}) tuple(%i.1, %part)
+}
+
+%condition (loop.1: (s32[], bf16[1,128,64])) -> pred[] {
+  %three = s32[]{:T(128)} constant(3)
+  %loop.1 = (s32[], bf16[1,128,64]{2,1,0}) parameter(0)
+  %i.2 = s32[] get-tuple-element(%loop.1), index=0
+  ROOT %less = pred[] compare(%i.2, %three), direction=LT
+}
+
+ENTRY %main (x: (s32[], bf16[1,128,64])) -> f32[10] {
+  %x = (s32[], bf16[1,128,64]{2,1,0}) parameter(0)
+  %while.1 = (s32[], bf16[1,128,64]{2,1,0}) while(%x), condition=%condition, body=%body
+  %y = f32[10]{0} constant({...})
+  ROOT %all-reduce.2 = f32[10]{0} all-reduce(%y), channel_id=9, replica_groups=[2,4]<=[8], to_apply=%add
+}
+"""
+
+
+def test_what_a_program_moves_is_counted_as_by_hand():
+    program = Program(TEXT)
+    found = {(one.kind, one.devices): one.bytes * one.times for one in program.collectives()}
+    gathered, scattered = 3 * 2048 * 64 * 2 * 15 / 16, 3 * 256 * 64 * 2 * 3 / 4
+    assert found == {("all-gather", 16): gathered, ("reduce-scatter", 4): scattered, ("all-reduce", 4): 10 * 4 * 1.5}
+    # In HBM: what is gathered and scattered is read; the update of the stack is read and written, the stack not.
+    assert program.traffic() == 3 * (2 * 128 * 64 * 2 + 256 * 64 * 2 + 2 * 8 * 64 * 4 + 4)
+
+
+def test_a_compiled_program_is_read_whole():
+    def step(x, w):
+        return jax.lax.scan(lambda x, w: (jnp.tanh(x @ w), None), x, w)[0].sum()
+
+    shapes = jax.ShapeDtypeStruct((8, 16), "float32"), jax.ShapeDtypeStruct((5, 16, 16), "float32")
+    program = Program(jax.jit(jax.grad(step)).lower(*shapes).compile().as_text())
+    assert sorted(times for times in program.times.values() if times > 1) == [5, 5]  # forward and backward
+    assert not program.collectives() and program.traffic() > 5 * 2 * 16 * 16 * 4
+
+
+def test_flops_of_loops_gradients_and_kernels():
+    x, w = jax.ShapeDtypeStruct((8, 16), "float32"), jax.ShapeDtypeStruct((5, 16, 16), "float32")
+
+    def step(x, w, remat=False):
+        layer = lambda x, w: (jnp.tanh(x @ w), None)  # noqa: E731
+        return jax.lax.scan(jax.checkpoint(layer) if remat else layer, x, w)[0].sum()
+
+    one = 5 * 2 * 8 * 16 * 16
+    assert flops.count(jax.make_jaxpr(step)(x, w)) == one
+    assert flops.count(jax.make_jaxpr(jax.grad(step, (0, 1)))(x, w)) == 3 * one
+    assert flops.count(jax.make_jaxpr(jax.grad(lambda *a: step(*a, remat=True), (0, 1)))(x, w)) == 4 * one
+    from numjax.nn.attention import attend
+
+    q = jax.ShapeDtypeStruct((2, 256, 3, 64), "float32")
+    kernel = jax.make_jaxpr(lambda q: attend(q, q, q, implementation="splash"))(q)
+    assert flops.count(kernel) == 2 * 2 * 2 * 3 * 256 * 256 * 64  # two products, rows, heads
+
+
+def test_flops_are_those_of_all_devices():
+    mesh = jax.sharding.AbstractMesh((2, 2, 1), ("data", "fsdp", "tensor"))
+    rows = jax.sharding.PartitionSpec(("data", "fsdp"))
+    spread = jax.shard_map(jnp.dot, mesh=mesh, in_specs=(rows, None), out_specs=rows)
+    x, w = jax.ShapeDtypeStruct((8, 16), "float32"), jax.ShapeDtypeStruct((16, 16), "float32")
+    assert flops.count(jax.make_jaxpr(spread)(x, w)) == flops.count(jax.make_jaxpr(jnp.dot)(x, w)) == 2 * 8 * 16 * 16
+
+
+def test_a_chip_is_found_by_the_longest_name():
+    assert chips.find("TPU v5 lite").name == "TPU v5e" and chips.find("TPU v5").name == "TPU v5p"
+    assert chips.find("NVIDIA H200 SXM").memory > chips.find("NVIDIA H100 80GB HBM3").memory
+    assert chips.find("cpu") is None
+
+
+def planned(config: str, topology: str, workdir, **changes):
+    module = importlib.import_module(f"configs.scale.{config}")
+    made = module.get_config()
+    with made.unlocked():
+        made.topology = topology
+        for key, value in changes.items():
+            block, _, name = key.partition("_")
+            made[block][name] = value
+    return runs.run(made, str(workdir), "compile")
+
+
+def test_a_plan_by_arithmetic_fits_and_its_sums_are_right(tmp_path):
+    found = planned("decoder_1b3", "h100:64", tmp_path, mesh_fsdp=16, optim_batch_size=512)
+    assert json.loads((tmp_path / FILE).read_text()) == found
+    assert found["fits"] and found["mesh"] == {"data": 4, "fsdp": 16, "tensor": 1}
+    parts = dict(found["per_chip_bytes"])
+    assert parts.pop("available") == 80e9 and parts.pop("total") == pytest.approx(sum(parts.values()), abs=5)
+    # Parameters: twelve squares of the width a layer, the vocabulary, positions; split over fsdp but for vectors.
+    count = 24 * 12 * 2048**2 + 50304 * 2048 + 2048 * 2048
+    assert found["parameters"] == pytest.approx(count, rel=1e-3)
+    assert parts["parameters"] == pytest.approx(4 * count / 16, rel=0.06)
+    assert parts["optimizer"] == pytest.approx(2 * parts["parameters"], rel=1e-3)
+    assert found["fsdp_floor_bytes"] == 6 * found["parameters"] * 15 / 16
+    assert found["flops"]["executed"] == pytest.approx(found["flops"]["model"] * 4 / 3)
+    tokens = 512 * 2048 / 64
+    per_token = 6 * (count - 2048 * 2048) + 12 * 24 * 2048 * 2048
+    assert found["flops"]["model"] == pytest.approx(per_token * tokens, rel=1e-3)
+    assert found["step_seconds"] == max(found["seconds"].values())
+    assert found["mfu"] == pytest.approx(found["flops"]["model"] / 989e12 / found["step_seconds"], abs=1e-4)
+    assert found["mfu_no_overlap"] < found["mfu"] < 1 and "arithmetic" in " ".join(found["assumptions"])
+
+
+def test_what_does_not_fit_is_refused_and_names_the_axis(tmp_path):
+    with pytest.raises(UsageError, match=r"parameters and optimiser take 92.4 GiB .* enlarge config.mesh.fsdp to 2"):
+        planned("decoder_7b", "h100:8", tmp_path, mesh_fsdp=1, optim_batch_size=64, backbone_layers=40)
+    refused = json.loads((tmp_path / FILE).read_text())
+    assert refused["fits"] is False and refused["step_seconds"] is None and refused["mfu"] is None
+    with pytest.raises(UsageError, match=r"the step takes .* enlarge config.mesh.fsdp, lower .*remat=full"):
+        planned("decoder_7b", "h100:8", tmp_path, mesh_fsdp=1, optim_batch_size=1024, backbone_remat="none")
+    with pytest.raises(UsageError, match=r"the step takes .* enlarge config.mesh.data"):
+        planned("decoder_7b", "h100:8", tmp_path, mesh_fsdp=4, mesh_data=1, mesh_tensor=2, optim_batch_size=4096)
+    for name in ("v9:2", "h100:many", "v5e"):
+        with pytest.raises(UsageError, match=r"give (one such as v5e:16x16|a number of GPUs)"):
+            planned("decoder_124m", name, tmp_path)
+    with pytest.raises(UsageError, match=r"needs --config.topology"):
+        planned("decoder_124m", "", tmp_path)
+
+
+def test_larger_axes_are_powers_of_two_and_no_larger_than_there_are_chips():
+    assert arithmetic.next_size(4, 1.2, 16) == 8
+    assert arithmetic.next_size(4, 3.9, 64) == 16
+    assert arithmetic.next_size(4, 40, 16) == 16
+
+
+tpu = pytest.mark.skipif(
+    not (COMPILER / "libtpu").exists() and importlib.util.find_spec("libtpu") is None,
+    reason="the TPU compiler is not installed: make test puts it in place",
+)
+
+
+def compiled(config: str, topology: str, workdir) -> tuple[dict, Program]:
+    """The plan and the program, made in a process of its own as a user would."""
+    words = [f"--config=scale/{config}", f"--config.topology={topology}", f"--workdir={workdir}", "--mode=compile"]
+    done = subprocess.run(
+        [sys.executable, "-m", "numjax.main", *words],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": f"{ROOT}:{COMPILER}"},
+        capture_output=True,
+        text=True,
+        timeout=1200,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert found == json.loads((workdir / FILE).read_text()) and found["fits"]
+    assert "MFU" in done.stderr and "GiB a chip" in done.stderr
+    return found, Program((workdir / PROGRAM).read_text())
+
+
+def squares(program: Program, length: int, rows: int, heads: int) -> list:
+    """Arrays that hold a score for every pair of positions."""
+    return [
+        shape
+        for shape in program.shapes()
+        if shape.dims[-2:] == (length, length) and math.prod(shape.dims[:-2]) in (rows, heads, rows * heads)
+        and length * length * math.prod(shape.dims[:-2]) > length * length
+    ]  # fmt: skip
+
+
+@tpu
+def test_124m_on_a_small_slice(tmp_path):
+    found, program = compiled("decoder_124m", "v5e:4x4", tmp_path)
+    assert found["chips"] == 16 and found["mfu"] >= 0.40
+    assert not squares(program, 1024, 8, 12)
+
+
+@tpu
+def test_1b3_on_a_pod_slice(tmp_path):
+    found, program = compiled("decoder_1b3", "v5e:16x16", tmp_path)
+    assert found["chips"] == 256 and found["rows"] == 4 * 256 and found["length"] == 2048
+    assert found["mfu_no_overlap"] >= 0.50
+    assert sum(found["collective_bytes"].values()) <= 1.25 * found["fsdp_floor_bytes"]
+    assert not squares(program, 2048, 4, 16)
+    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss < 4 * 2**20  # KiB
