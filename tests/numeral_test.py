@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from numjax import numeral
 from numjax.errors import UsageError
-from numjax.numeral.exact import parse_value, plain, shift, to_decimals, to_numeral
-from numjax.numeral.format import PLAIN, format, style_of
+from numjax.numeral.exact import plain, shift, to_decimals, to_numeral
+from numjax.numeral.format import PLAIN, format, parse_value, style_of
 from numjax.types import Numeral
 
 GOLDEN = {

@@ -15,7 +15,7 @@ from numjax import processes, shard
 from numjax.decode import sample
 from numjax.errors import DataError, UsageError
 from numjax.numeral import format as formats
-from numjax.numeral.exact import parse_value, shift
+from numjax.numeral.exact import shift
 from numjax.pipeline import features
 from numjax.pipeline.batch import assemble
 from numjax.pipeline.features import Encoded, Row
@@ -213,7 +213,7 @@ def rounded(value: Decimal, keep: int) -> Decimal:
 
     with localcontext(prec=keep, rounding=ROUND_HALF_EVEN) as context:
         value = context.plus(value).normalize(context)
-    return parse_value(f"{value:f}") if abs(value.adjusted()) < 60 else value
+    return Decimal(f"{value:f}") if abs(value.adjusted()) < 60 else value
 
 
 def prompt_tokens(rows: Sequence[Row], room: int, digits: int, host_features: Any = None) -> Tokens:

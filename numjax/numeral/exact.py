@@ -12,10 +12,10 @@ from decimal import Decimal
 import numpy as np
 
 from numjax.errors import UsageError
-from numjax.numeral.surface import parse_value, plain, shift
+from numjax.numeral.surface import plain, shift
 from numjax.types import Numeral
 
-__all__ = ["MOST_EXPONENT", "parse_value", "plain", "shift", "to_decimals", "to_numeral"]
+__all__ = ["MOST_EXPONENT", "plain", "shift", "to_decimals", "to_numeral"]
 
 # Exponents beyond this are clipped in arrays: far outside every float, and safe in int32 sums.
 MOST_EXPONENT = 2**24

@@ -11,9 +11,7 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from numjax.errors import UsageError
-from numjax.numeral.surface import MINUS, parse_value, plain, take_apart
-
-__all__ = ["PLAIN", "Style", "format", "parse_value", "style_of"]
+from numjax.numeral.surface import MINUS, plain, take_apart, value_of
 
 
 class Style(NamedTuple):
@@ -46,6 +44,22 @@ class Style(NamedTuple):
 
 
 PLAIN = Style()
+
+
+def parse_value(surface: str) -> Decimal:
+    """The exact value of one numeral as any of the rules write it: as `surface.value_of`, or in English words.
+
+    Raises:
+      UsageError: the text is anything else, or more than one numeral.
+    """
+    if surface[-1:].isalpha():
+        # Only here, so that who reads digits does not load the library of number words.
+        from numjax.numeral import words
+
+        spans = words.find(surface)
+        if len(spans) == 1 and spans[0].text == surface:
+            return spans[0].value
+    return value_of(surface)
 
 
 def style_of(surface: str) -> Style:

@@ -77,22 +77,6 @@ def value_of(surface: str) -> Decimal:
     raise UsageError(f"{_shown(surface)} is not a numeral: one number, in digits or in words, and nothing around it")
 
 
-def parse_value(surface: str) -> Decimal:
-    """The exact value of one numeral as any of the rules write it: as `value_of`, or in English words.
-
-    Raises:
-      UsageError: the text is anything else, or more than one numeral.
-    """
-    if surface[-1:].isalpha():
-        # Only here, so that who reads digits does not load the library of number words.
-        from numjax.numeral import words
-
-        spans = words.find(surface)
-        if len(spans) == 1 and spans[0].text == surface:
-            return spans[0].value
-    return value_of(surface)
-
-
 def _shown(surface: str) -> str:
     return repr(surface if len(surface) <= 40 else surface[:39] + "…")
 
