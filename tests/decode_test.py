@@ -243,7 +243,10 @@ def test_numbers_come_out_as_numbers_and_as_text():
             raw, value = float(number["raw"]), float(number["value"])
             assert abs(raw - value) <= 0.5e-4 * abs(raw) * 1.01
     again = evals.generate(system, params, PROMPTS[:1], max_tokens=8)
-    assert again[0].text == found[0].text
+    # The same but for a last digit: products of one row and of two are not summed in the same order.
+    values = [[float(number["value"]) for number in result.numbers] for result in (again[0], found[0])]
+    np.testing.assert_allclose(*values, rtol=2e-4)
+    assert again[0].log_prob == pytest.approx(found[0].log_prob, rel=1e-4)
 
 
 def test_requests_that_cannot_be_met_say_so():
