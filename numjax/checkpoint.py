@@ -198,7 +198,7 @@ class Checkpoints:
             found = self._manager.restore(step, args=args)
             state, (meta, saved) = found["state"], _opened(found["meta"])
         except Exception as error:  # Orbax and TensorStore raise many kinds for damaged files.
-            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+            reason = (str(error).strip() or type(error).__name__).splitlines()[0][:120]
         if processes.any_of(bool(reason)):
             reason = reason or "another process cannot read it"
         elif saved is not None:

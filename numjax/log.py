@@ -8,11 +8,15 @@ import pathlib
 import socket
 import struct
 import sys
+import threading
 import time
+import traceback
 from collections.abc import Callable, Mapping
+from logging import ERROR
 from typing import Any
 
 import jax
+from absl import logging
 from tensorboardX.proto import event_pb2
 from tensorboardX.proto.summary_pb2 import Summary
 from tensorboardX.record_writer import masked_crc32c
@@ -162,6 +166,27 @@ def say(text: str) -> None:
     """One line to the person watching (process 0), at once."""
     if jax.process_index() == 0:
         print(text, file=sys.stderr, flush=True)
+
+
+def quieten() -> None:
+    """Leaves a save that fails to the one line that the run ends with.
+
+    Each of Orbax's threads logs and prints the whole chain of its calls, and after the first failure TensorStore
+    calls back into loops that are closed.
+    """
+    logging.get_absl_logger().addFilter(lambda record: "orbax" not in record.pathname or record.levelno < ERROR)
+    of_thread, of_main = threading.excepthook, sys.excepthook
+
+    def in_thread(found: Any) -> None:
+        frames = traceback.extract_tb(found.exc_traceback)
+        if not any("orbax" in frame.filename for frame in frames):
+            of_thread(found)
+
+    def elsewhere(kind: type[BaseException], error: BaseException, trace: Any) -> None:
+        if not (kind is RuntimeError and str(error) == "Event loop is closed"):
+            of_main(kind, error, trace)
+
+    threading.excepthook, sys.excepthook = in_thread, elsewhere
 
 
 def out(found: Any) -> None:

@@ -8,7 +8,6 @@ import pathlib
 import statistics
 import sys
 from collections.abc import Sequence
-from logging import ERROR, LogRecord
 from typing import Any
 
 import jax
@@ -29,8 +28,7 @@ def set_up(config: Any, distributed: bool = False) -> None:
     """Compilation cache, logging, and with `distributed` the other processes. Call before any JAX work."""
     # Orbax and JAX tell much; what a user must know is said on progress lines and as warnings.
     logging.set_verbosity(logging.WARNING)
-    # When a save fails, each of Orbax's threads logs the whole chain of calls; what they raise is said in a line.
-    logging.get_absl_logger().addFilter(_not_of_orbax)
+    log.quieten()
     if config.compile_cache:
         folder = pathlib.Path(config.compile_cache).expanduser()
         jax.config.update("jax_compilation_cache_dir", str(folder))
@@ -39,10 +37,6 @@ def set_up(config: Any, distributed: bool = False) -> None:
     jax.config.update("jax_threefry_partitionable", True)
     if distributed:
         processes.join()
-
-
-def _not_of_orbax(record: LogRecord) -> bool:
-    return "orbax" not in record.pathname or record.levelno < ERROR
 
 
 def run(

@@ -20,9 +20,11 @@ import time
 import jax
 import jax.numpy as jnp
 import numpy as np
+import orbax.checkpoint as ocp
 import pytest
 
 import data as datasets
+from experiments.faults import verdict
 from numjax import digests, files, inherit, log, runs, shard
 from numjax.checkpoint import Checkpoints
 from numjax.compile import make_compiled
@@ -31,7 +33,7 @@ from numjax.pipeline.loader import Loader
 from numjax.system import assemble
 from numjax.text import vocab
 from numjax.train import train
-from tests.runs_test import ROOT, cache, command, finish, lines, start, tiny  # noqa: F401
+from tests.runs_test import ROOT, cache, command, lines, start, tiny  # noqa: F401
 
 # Orbax leaves coroutines behind when a file cannot be read.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -95,7 +97,7 @@ def kill_when(process: subprocess.Popen, reached) -> None:
     process.communicate()
 
 
-def test_killed_while_compiling_saving_and_evaluating_it_goes_on_bit_for_bit(straight, tmp_path):
+def test_killed_while_compiling_saving_and_evaluating_it_goes_on_bit_for_bit(straight, tmp_path, capsys):
     run, saved = tmp_path / "run", tmp_path / "run" / "checkpoints"
 
     def last_step():
@@ -113,8 +115,8 @@ def test_killed_while_compiling_saving_and_evaluating_it_goes_on_bit_for_bit(str
     # The better parameters are saved, and the position that says so is not.
     kill_when(start(run), lambda: (run / "best" / "20").exists())
     assert not (saved / "20").exists()
-    code, said = finish(start(run))
-    assert code == 0 and "resumed" in said, said[-3000:]
+    runs.run(config(), str(run), "train")
+    assert "resumed" in capsys.readouterr().err
     same(run, straight)
 
 
@@ -227,6 +229,42 @@ def test_steps_of_a_life_that_was_lost_give_way(tmp_path):
         checkpoints.wait()
         step, state, _ = checkpoints.restore(shapes)
         assert step == 20 and not state["x"].any()
+
+
+def test_checkpoints_of_before_there_were_digests_are_read(tmp_path):
+    state = {"params": {"x": jnp.arange(3.0)}}
+    with contextlib.closing(Checkpoints(tmp_path)) as checkpoints:
+        parts = {"state": ocp.args.StandardSave(state), "meta": ocp.args.JsonSave({"seed": 1})}
+        checkpoints._manager.save(7, args=ocp.args.Composite(**parts))
+        checkpoints.wait()
+        shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding), state)
+        step, found, meta = checkpoints.restore(shapes)
+    assert step == 7 and meta == {"seed": 1} and found["params"]["x"].tolist() == [0, 1, 2]
+
+
+def test_the_kill_runs_verdict_sees_what_is_lost_and_what_is_read_twice(tmp_path):
+    def write(name, *rows, cut=""):
+        (tmp_path / name).write_text("".join(json.dumps(row) + "\n" for row in rows) + cut)
+        return verdict.lineage(tmp_path / name)
+
+    begin, steps = {"from": 0}, [{"step": i, "ids": [2 * i % 4, 2 * i % 4 + 1]} for i in range(4)]
+    whole = write("whole", begin, *steps)
+    none = {"records": 4, "records_lost": 0, "records_read_twice": 0, "records_twice_in_an_epoch": 0}
+
+    def of(found):
+        return {name: value for name, value in verdict.records(found, whole).items() if name in none}
+
+    # Killed in step 2, gone on from 1: what was taken in vain is forgotten.
+    assert of(write("resumed", begin, *steps[:3], {"from": 1}, *steps[1:], cut='{"step": 4, "i')) == none
+    assert of(write("jumped", begin, *steps[:2], {"from": 3}, *steps[3:])) == none | {"records_lost": 2}
+    twice = [steps[0], {"step": 1, "ids": [0, 1]}, *steps[2:]]
+    assert of(write("repeated", begin, *twice)) == none | {
+        "records_lost": 2, "records_read_twice": 2, "records_twice_in_an_epoch": 2,
+    }  # fmt: skip
+    # Two processes have a half of each step.
+    for i in range(2):
+        write(f"shared.{i}", begin, *({"step": row["step"], "ids": row["ids"][i : i + 1]} for row in steps))
+    assert of(verdict.lineage(tmp_path / "shared")) == none
 
 
 def test_digests_change_with_every_element_and_not_with_the_layout(rng):
@@ -360,7 +398,7 @@ def test_events_are_what_tensorboard_reads(tmp_path):
 NAMESPACE = ["unshare", "--user", "--map-root-user", "--mount"]
 
 
-def test_a_full_disk_is_one_line_and_with_room_the_run_goes_on(straight, tmp_path):
+def test_a_full_disk_is_one_line_and_with_room_the_run_goes_on(straight, tmp_path, capsys):
     """A real file system of two megabytes, in a mount namespace of its own, which needs no root."""
     disk, kept = tmp_path / "disk", tmp_path / "kept"
     disk.mkdir()
@@ -368,14 +406,14 @@ def test_a_full_disk_is_one_line_and_with_room_the_run_goes_on(straight, tmp_pat
     if shutil.which("unshare") is None or subprocess.run([*NAMESPACE, "sh", "-c", mount], check=False).returncode:
         pytest.skip("no user namespaces here to mount a small disk in")
     run = " ".join(command(disk / "run"))
-    script = f"{mount}; {run} 2>{tmp_path}/said; echo $?; mount -o remount,size=99m {disk}; {run}; echo $?"
     done = subprocess.run(
-        [*NAMESPACE, "sh", "-c", f"{script}; cp -r {disk}/run {kept}"],
+        [*NAMESPACE, "sh", "-c", f"{mount}; {run}; echo $?; cp -r {disk}/run {kept}"],
         cwd=ROOT, capture_output=True, text=True, timeout=LIMIT, check=True,
     )  # fmt: skip
-    assert done.stdout.split() == ["2", "0"], done.stderr[-3000:]
-    *before, last = (tmp_path / "said").read_text().splitlines()
-    assert re.fullmatch(r"numjax: cannot write .*No space left.*make room.*are kept", last)
-    assert all(re.match(r"(step|validation|\d+|[\d,]+ parameters)", line) for line in before)
-    assert "resumed" in done.stderr
+    # TensorStore's threads may complain of closed event loops; of ours there is one line and no traceback.
+    (said,) = [line for line in done.stderr.splitlines() if line.startswith("numjax: ")]
+    assert done.stdout == "2\n" and re.fullmatch(r"numjax: cannot write .*No space left.*make room.*are kept", said)
+    assert "numjax/" not in done.stderr.replace(str(ROOT), "").replace(said, ""), done.stderr[-3000:]
+    runs.run(config(), str(kept), "train")  # on a disk with room
+    assert "resumed" in capsys.readouterr().err
     same(kept, straight)

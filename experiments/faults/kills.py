@@ -32,7 +32,7 @@ from numjax.tools.command import Parser
 
 PHASES = ("start", "compile", "step", "save", "evaluation")
 EVERY, SAVE = 20, 10  # steps between evaluations and between checkpoints
-STEPS = 20  # of the whole run, a kill: it must not end before the last one
+STEPS = 12  # of the whole run, a kill: it must not end before the last one
 STALL = 600.0  # seconds without the moment that a kill waits for
 
 
