@@ -83,10 +83,13 @@ def skipped(name: str, data_dir: str | os.PathLike | None = None, **options: Any
 def prepare(
     name: str, data_dir: str | os.PathLike | None = None, *, strict: bool = False, **options: Any
 ) -> ArrayRecordBuilder:
-    """A dataset's builder with its data on disk. Arguments and errors as in `load`."""
+    """A dataset's builder with its data on disk, complete. Arguments and errors as in `load`."""
+    from .records import check, read_skipped, whole
+
     make = _builder(name)
     root = home(data_dir)
-    builder = make(data_dir=root, strict=strict, **options)
+    with whole(root / name / make.config_name(make.chosen(options)) / str(make.VERSION)):
+        builder = make(data_dir=root, strict=strict, **options)
     if not builder.is_prepared():
         try:
             with _locked(root / ".locks" / f"{name}-{builder.chosen_config.name}.lock"):
@@ -97,10 +100,13 @@ def prepare(
         except OSError as error:
             reason = error.strerror or error
             raise UsageError(f"{name}: cannot build it under {root}: {reason}; choose another data_dir") from error
+    folder = pathlib.Path(builder.data_dir)
+    with whole(folder):
+        splits = builder.info.splits.values()
+        listed = [pair for info in splits for pair in zip(info.filepaths, info.shard_lengths, strict=True)]
+    check(folder, {pathlib.Path(path).name: count for path, count in listed})
     if strict:
-        from .records import read_skipped
-
-        left_out = read_skipped(pathlib.Path(builder.data_dir))
+        left_out = read_skipped(folder)
         if left_out:
             raise DataError(f"{left_out[0]['id']}: {left_out[0]['reason']}")
     return builder

@@ -14,8 +14,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, SupportsIndex
 
 from array_record.python.array_record_data_source import ArrayRecordDataSource
-from array_record.python.array_record_module import ArrayRecordWriter
+from array_record.python.array_record_module import ArrayRecordReader, ArrayRecordWriter
+from google.protobuf.json_format import ParseError
+from google.protobuf.message import DecodeError
 from tensorflow_datasets.proto import tf_example_pb2
+
+from numjax.errors import DataError, UsageError
 
 Record = dict[str, Any]
 
@@ -42,6 +46,45 @@ def decode(data: bytes, fields: Mapping[str, type]) -> Record:
         name: feature[name].bytes_list.value[0].decode() if kind is str else feature[name].int64_list.value[0]
         for name, kind in fields.items()
     }
+
+
+@contextlib.contextmanager
+def whole(folder: pathlib.Path) -> Iterator[None]:
+    """What array_record, protobuf and JSON say of damaged files of a built dataset, as one error.
+
+    Raises:
+      DataError: the folder is to be deleted, and is built anew.
+    """
+    try:
+        yield
+    # array_record raises RuntimeError for a missing file and for a checksum that is wrong; ValueErrors are many.
+    except (RuntimeError, ValueError, LookupError, DecodeError, ParseError) as error:
+        if isinstance(error, UsageError | DataError):
+            raise
+        reason = " ".join((str(error) or type(error).__name__).split())[:200]
+        raise DataError(
+            f"{folder} is damaged ({reason}): delete it and run again, so that it is built anew"
+        ) from error
+
+
+def check(folder: pathlib.Path, shards: Mapping[str, int]) -> None:
+    """Whether a built folder holds the files {name: records} that its list says, each to its end, and no others.
+
+    What is in them is checked as it is read: each record has a checksum.
+
+    Raises:
+      DataError: it does not.
+    """
+    there = {path.name for path in folder.glob("*.array_record-*")}
+    with whole(folder):
+        for name in sorted(there | shards.keys()):
+            if name not in shards or name not in there:
+                raise ValueError(f"{name} is {'not in dataset_info.json' if name in there else 'missing'}")
+            reader = ArrayRecordReader(str(folder / name))
+            count = reader.num_records()
+            reader.close()
+            if count != shards[name]:
+                raise ValueError(f"{name} has {count} records, not {shards[name]}")
 
 
 @contextlib.contextmanager
@@ -115,7 +158,8 @@ class Records(Sequence[Record]):
         """
         self.fields = dict(fields)
         self.folder = folder
-        self._source = ArrayRecordDataSource(list(instructions))
+        with whole(folder):
+            self._source = ArrayRecordDataSource(list(instructions))
 
     @property
     def skipped(self) -> list[dict[str, str]]:
@@ -131,12 +175,14 @@ class Records(Sequence[Record]):
         place = index.__index__()
         if not -len(self) <= place < len(self):
             raise IndexError(f"record {place} of {len(self)}")
-        return decode(self._source[place % len(self)], self.fields)
+        with whole(self.folder):
+            return decode(self._source[place % len(self)], self.fields)
 
     def __getitems__(self, indices: Sequence[SupportsIndex]) -> list[Record]:
         """Many records at once, several times faster than one by one; grain calls it too."""
         places = [index.__index__() for index in indices]
-        return [decode(data, self.fields) for data in self._source.__getitems__(places)] if places else []
+        with whole(self.folder):
+            return [decode(data, self.fields) for data in self._source.__getitems__(places)] if places else []
 
     def __iter__(self) -> Iterator[Record]:
         for start in range(0, len(self), _CHUNK):
@@ -151,4 +197,5 @@ def read_skipped(folder: pathlib.Path) -> list[dict[str, str]]:
     path = folder / "skipped.jsonl"
     if not path.exists():
         return []
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    with whole(folder):
+        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]

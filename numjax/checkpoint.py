@@ -1,12 +1,14 @@
 """Checkpoints: Orbax behind one module.
 
 On disk a layer is an entry, `layer_0`, `layer_1`, …; models that scan over layers hold them stacked in memory
-only. Beside the state each step keeps a JSON with the data position, the config and the metrics.
+only. Beside the state each step keeps a JSON: what the caller gives (`meta`), a digest of every array, and one of
+that JSON. A step that does not come back as it was saved is said to be damaged, and the one before it is used.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import json
 import pathlib
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -14,8 +16,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import orbax.checkpoint as ocp
-from absl import logging
 
+from numjax import digests, files, log, processes
 from numjax.errors import UsageError
 
 STACKED = "layers"
@@ -109,10 +111,11 @@ class Checkpoints:
             self._manager = ocp.CheckpointManager(self.folder.absolute(), options=options, item_handlers=handlers)
         except OSError as error:
             raise UsageError(f"cannot write to {self.folder}: {error.strerror}; choose another --workdir") from error
+        self._damaged: set[int] = set()
 
     def steps(self) -> list[int]:
-        """Finished steps, oldest first; what a killed run left half-written does not count."""
-        return sorted(self._manager.all_steps())
+        """Finished steps, oldest first; what a killed run left half-written and what is damaged does not count."""
+        return sorted(set(self._manager.all_steps()) - self._damaged)
 
     def save(self, step: int, state: Any, meta: Mapping[str, Any]) -> None:
         """Saves; returns before the files are complete when asynchronous.
@@ -120,8 +123,12 @@ class Checkpoints:
         Raises:
           UsageError: the disk is full or may not be written; the earlier checkpoints stay.
         """
+        # A good one was restored instead, so those that are damaged only take room, and maybe this step's name.
+        self._drop(self._damaged)
+        state = split_layers(state)
+        about = {"meta": json.loads(json.dumps(meta)), "digests": digests.of(state)}
         args = ocp.args.Composite(
-            state=ocp.args.StandardSave(split_layers(state)), meta=ocp.args.JsonSave(dict(meta))
+            state=ocp.args.StandardSave(state), meta=ocp.args.JsonSave(about | {"check": _check(about)})
         )
         self._guard(lambda: self._manager.save(step, args=args, force=True))
 
@@ -129,23 +136,38 @@ class Checkpoints:
         """Returns when everything saved is on disk."""
         self._guard(self._manager.wait_until_finished)
 
-    def restore(self, abstract_state: Any, step: int | None = None) -> tuple[int, Any, dict[str, Any]] | None:
-        """(step, state, meta) of the newest step that can be read, or None; `abstract_state` gives shapes and
-        shardings. A damaged step is named and the one before it is used."""
-        for candidate in [step] if step is not None else reversed(self.steps()):
-            try:
-                found = self._read(candidate, abstract_state)
-            except Exception as error:  # Orbax and TensorStore raise many kinds for damaged files.
-                self._unreadable(candidate, error)
+    def drop_after(self, step: int) -> None:
+        """Removes later steps, which a run that was stopped has left and that goes on from `step`."""
+        self._drop({later for later in self._manager.all_steps() if later > step})
+
+    def _drop(self, steps):
+        for step in sorted(set(steps) & set(self._manager.all_steps())):
+            self._manager.delete(step)
+        self._damaged -= set(steps)
+
+    def restore(self, abstract_state: Any, newest: int | None = None) -> tuple[int, Any, dict[str, Any]] | None:
+        """(step, state, meta) of the newest good step, or None; a damaged one is named and the one before is used.
+
+        Args:
+          abstract_state: shapes, types and shardings.
+          newest: look at no later step.
+
+        Raises:
+          UsageError: there are steps, and none is good.
+        """
+        target = split_layers(abstract_state)
+        for candidate in self._candidates(newest):
+            found = self._read(candidate, lambda step: target)
+            if found is None:
                 continue
-            return candidate, *found
-        if self.steps():
+            state, meta = found
+            if is_stacked(getattr(abstract_state, "params", {})):
+                place = jax.tree.map(lambda s: s.sharding, abstract_state)
+                state = jax.jit(stack_layers, out_shardings=place)(state)
+            return candidate, state, meta
+        if self._damaged:
             raise UsageError(f"no checkpoint in {self.folder} can be read: move it away to start afresh")
         return None
-
-    def _unreadable(self, step, error):
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        logging.error("checkpoint %d in %s cannot be read (%s): trying the one before", step, self.folder, reason)
 
     def restore_params(self, layout: Callable[[Any], Any] | None = None) -> tuple[Any, int] | None:
         """(parameters as they lie on disk, step) of the newest good step.
@@ -153,32 +175,44 @@ class Checkpoints:
         Args:
           layout: shapes → a sharding for each; by default all is put on this process's first device.
         """
-        for step in reversed(self.steps()):
-            try:
-                shapes = self._manager.item_metadata(step)["state"]  # type: ignore[index]
-                shapes = getattr(shapes, "tree", shapes)
-                shapes = jax.tree.map(lambda m: jax.ShapeDtypeStruct(m.shape, m.dtype), shapes)
-                at = layout(shapes) if layout is not None else jax.tree.map(lambda _: _first_device(), shapes)
-                target = jax.tree.map(
-                    lambda m, place: jax.ShapeDtypeStruct(m.shape, m.dtype, sharding=place), shapes, at
-                )
-                args = ocp.args.Composite(state=ocp.args.StandardRestore(target))
-                return self._manager.restore(step, args=args)["state"]["params"], step
-            except Exception as error:
-                self._unreadable(step, error)
+
+        def target(step):
+            shapes: Any = self._manager.item_metadata(step)["state"]  # type: ignore[index]
+            shapes = getattr(shapes, "tree", shapes)
+            shapes = jax.tree.map(lambda m: jax.ShapeDtypeStruct(m.shape, m.dtype), shapes)
+            at = layout(shapes) if layout is not None else jax.tree.map(lambda _: _first_device(), shapes)
+            return jax.tree.map(lambda m, place: jax.ShapeDtypeStruct(m.shape, m.dtype, sharding=place), shapes, at)
+
+        for step in self._candidates():
+            found: Any = self._read(step, target)
+            if found is not None:
+                return found[0]["params"], step
         return None
 
-    def _read(self, step, abstract_state):
-        stacked = is_stacked(abstract_state.params) if hasattr(abstract_state, "params") else False
-        args = ocp.args.Composite(
-            state=ocp.args.StandardRestore(split_layers(abstract_state)), meta=ocp.args.JsonRestore()
-        )
-        found = self._manager.restore(step, args=args)
-        state = found["state"]
-        if stacked:
-            place = jax.tree.map(lambda s: s.sharding, abstract_state)
-            state = jax.jit(stack_layers, out_shardings=place)(state)
-        return state, dict(found["meta"])
+    def _candidates(self, newest=None):
+        return [step for step in reversed(self.steps()) if newest is None or step <= newest]
+
+    def _read(self, step, target):
+        """(state as it lies on disk, meta), or None when the step is damaged, on which all processes agree."""
+        reason, state, meta, saved = "", None, {}, None
+        try:
+            args = ocp.args.Composite(state=ocp.args.StandardRestore(target(step)), meta=ocp.args.JsonRestore())
+            found = self._manager.restore(step, args=args)
+            state, (meta, saved) = found["state"], _opened(found["meta"])
+        except Exception as error:  # Orbax and TensorStore raise many kinds for damaged files.
+            reason = (str(error).strip() or type(error).__name__).splitlines()[0][:120]
+        if processes.any_of(bool(reason)):
+            reason = reason or "another process cannot read it"
+        elif saved is not None:
+            read = digests.of(state)
+            differing = sorted(name for name in saved.keys() | read.keys() if saved.get(name) != read.get(name))
+            if differing:
+                reason = f"{len(differing)} of {len(read)} arrays are not what was saved, such as {differing[0]}"
+        if not reason:
+            return state, meta
+        self._damaged.add(step)
+        log.say(f"checkpoint {step} in {self.folder} is damaged ({reason}): trying the one before")
+        return None
 
     def _guard(self, call):
         try:
@@ -188,7 +222,7 @@ class Checkpoints:
         except Exception as error:
             # TensorStore reports a full disk as ValueError or RuntimeError with the system's words inside.
             text = str(error)
-            for words in ("No space left", "Disk quota", "Permission denied", "Read-only file system"):
+            for words in ("No space left", "Disk quota", "File too large", "Permission denied", "Read-only file"):
                 if words in text:
                     raise UsageError(_write_error(self.folder, words)) from error
             raise
@@ -197,6 +231,19 @@ class Checkpoints:
         """Waits and lets go of the folder."""
         self._guard(self._manager.wait_until_finished)
         self._manager.close()
+
+
+def _check(about):
+    return files.digest(json.dumps({k: about[k] for k in ("meta", "digests")}, sort_keys=True).encode())
+
+
+def _opened(found):
+    """(meta, digests) of a step's JSON; one of before there were digests has None."""
+    if not {"check", "digests"} & found.keys():
+        return dict(found), None
+    if found.get("check") != _check(found):
+        raise ValueError("its JSON is not what was saved")
+    return found["meta"], found["digests"]
 
 
 def _first_device():

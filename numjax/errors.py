@@ -21,8 +21,11 @@ class Diverged(RuntimeError):
     exit_code = 4
 
 
-class Preempted(RuntimeError):
-    """SIGTERM or SIGINT: the state is saved; exit 143, so that schedulers requeue."""
+class Preempted(BaseException):
+    """SIGTERM or SIGINT: the state is saved; exit 143, so that schedulers requeue.
+
+    No Exception: a signal's handler may raise it anywhere, and code that deals with errors must not take it for one.
+    """
 
     exit_code = 143
 

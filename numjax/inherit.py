@@ -12,13 +12,16 @@ import jax
 import jax.numpy as jnp
 from absl import logging
 
-from numjax import log, shard
+from numjax import files, log, shard
 from numjax.checkpoint import Checkpoints, is_stacked, split_layers, stack_layers
 from numjax.compile import Compiled
 from numjax.errors import UsageError
 from numjax.system import VOCABULARY, System
 from numjax.text import vocab as vocabularies
 from numjax.types import TrainState
+
+CONFIG_FILE = "config.json"
+DIGEST = "digest"
 
 
 def load_pretrained(system: System, compiled: Compiled, state: TrainState, source: pathlib.Path) -> TrainState:
@@ -114,9 +117,26 @@ def config_of(workdir: pathlib.Path) -> dict[str, Any]:
     """The config that made a workdir.
 
     Raises:
-      UsageError: it has none.
+      UsageError: it has none, or a damaged one.
     """
+    path = workdir / CONFIG_FILE
     try:
-        return json.loads((workdir / "config.json").read_text())
-    except (OSError, json.JSONDecodeError):
-        raise UsageError(f"{workdir} holds no readable config.json: give the --workdir of a run") from None
+        config = json.loads(path.read_text())
+        saved = config.pop(DIGEST, None)
+    except (OSError, ValueError, AttributeError):
+        raise UsageError(f"{workdir} holds no readable {CONFIG_FILE}: give the --workdir of a run") from None
+    if saved not in (None, _digest(config)):
+        raise UsageError(
+            f'{path} is damaged or was edited: bring it back, or take its "{DIGEST}" out if it is what it should be'
+        )
+    return config
+
+
+def keep_config(workdir: pathlib.Path, config: dict[str, Any]) -> None:
+    """Writes what `config_of` reads."""
+    text = json.dumps(config | {DIGEST: _digest(config)}, indent=1)
+    files.write(workdir / CONFIG_FILE, text + "\n")
+
+
+def _digest(config):
+    return files.digest(json.dumps(config, sort_keys=True).encode())

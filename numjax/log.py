@@ -5,13 +5,23 @@ from __future__ import annotations
 import json
 import math
 import pathlib
+import socket
+import struct
 import sys
+import threading
 import time
+import traceback
 from collections.abc import Callable, Mapping
+from logging import ERROR
 from typing import Any
 
 import jax
-from tensorboardX import SummaryWriter
+from absl import logging
+from tensorboardX.proto import event_pb2
+from tensorboardX.proto.summary_pb2 import Summary
+from tensorboardX.record_writer import masked_crc32c
+
+from numjax import files
 
 from numjax import chips
 
@@ -33,15 +43,17 @@ def cut_back(path: pathlib.Path, step: int) -> int:
         kept.append(line) if keep else None
         dropped += not keep
     if dropped:
-        fresh = path.with_suffix(".tmp")
-        fresh.write_text("".join(line + "\n" for line in kept), encoding="utf-8")
-        fresh.replace(path)
+        files.write(path, (line + "\n" for line in kept))
     return dropped
 
 
 class Writer:
     """Writes metrics of process 0 to metrics.jsonl (one object a line: step, split, names → numbers) and to
-    TensorBoard events. On resume, lines after the restored step are cut."""
+    TensorBoard events. On resume, lines after the restored step are cut.
+
+    Raises:
+      OSError: at once when a line cannot be written.
+    """
 
     def __init__(self, workdir: pathlib.Path, resume_step: int):
         self._active = jax.process_index() == 0
@@ -49,24 +61,50 @@ class Writer:
             return
         path = workdir / "metrics.jsonl"
         cut_back(path, resume_step)
-        self._file = path.open("a", encoding="utf-8")
-        self._events = SummaryWriter(str(workdir), purge_step=resume_step or None)
+        self._file = files.Appended(path)
+        self._events = _Events(workdir, resume_step)
 
     def write(self, step: int, split: str, metrics: Mapping[str, float]) -> None:
         """Appends one line, and one scalar event a number."""
         if not self._active:
             return
         numbers = {k: (v if math.isfinite(v) else None) for k, v in metrics.items()}
-        self._file.write(json.dumps({"step": step, "split": split} | numbers) + "\n")
-        self._file.flush()
-        for name, value in metrics.items():
-            self._events.add_scalar(f"{split}/{name}", value, step)
+        self._file.add((json.dumps({"step": step, "split": split} | numbers) + "\n").encode())
+        self._events.write(step, {f"{split}/{name}": value for name, value in metrics.items()})
 
     def close(self) -> None:
-        """Flushes and closes both files."""
+        """Closes both files."""
         if self._active:
             self._file.close()
             self._events.close()
+
+
+class _Events:
+    """A TensorBoard event file. The library's own writer has a thread and a queue, and when the disk is full the
+    thread dies and the queue blocks for ever."""
+
+    def __init__(self, workdir: pathlib.Path, resume_step: int):
+        name = f"events.out.tfevents.{int(time.time())}.{socket.gethostname()}"
+        self._file = files.Appended(workdir / name)
+        self._add(event_pb2.Event(file_version="brain.Event:2"))
+        if resume_step:
+            # TensorBoard drops what older files of the folder say of later steps.
+            start = event_pb2.SessionLog(status=event_pb2.SessionLog.START)
+            self._add(event_pb2.Event(step=resume_step, session_log=start))
+
+    def write(self, step: int, metrics: Mapping[str, float]) -> None:
+        values = [Summary.Value(tag=name, simple_value=value) for name, value in metrics.items()]
+        self._add(event_pb2.Event(step=step, summary=Summary(value=values)))
+
+    def close(self) -> None:
+        self._file.close()
+
+    def _add(self, event) -> None:
+        event.wall_time = time.time()
+        data = event.SerializeToString()
+        size = struct.pack("<Q", len(data))
+        parts = (size, struct.pack("<I", masked_crc32c(size)), data, struct.pack("<I", masked_crc32c(data)))
+        self._file.add(b"".join(parts))
 
 
 class Progress:
@@ -130,6 +168,27 @@ def say(text: str) -> None:
     """One line to the person watching (process 0), at once."""
     if jax.process_index() == 0:
         print(text, file=sys.stderr, flush=True)
+
+
+def quieten() -> None:
+    """Leaves a save that fails to the one line that the run ends with.
+
+    Each of Orbax's threads logs and prints the whole chain of its calls, and after the first failure TensorStore
+    calls back into loops that are closed.
+    """
+    logging.get_absl_logger().addFilter(lambda record: "orbax" not in record.pathname or record.levelno < ERROR)
+    of_thread, of_main = threading.excepthook, sys.excepthook
+
+    def in_thread(found: Any) -> None:
+        frames = traceback.extract_tb(found.exc_traceback)
+        if not any("orbax" in frame.filename for frame in frames):
+            of_thread(found)
+
+    def elsewhere(kind: type[BaseException], error: BaseException, trace: Any) -> None:
+        if not (kind is RuntimeError and str(error) == "Event loop is closed"):
+            of_main(kind, error, trace)
+
+    threading.excepthook, sys.excepthook = in_thread, elsewhere
 
 
 def out(found: Any) -> None:

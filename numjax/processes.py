@@ -87,6 +87,13 @@ def barrier(name: str) -> None:
         multihost_utils.sync_global_devices(name)
 
 
+def any_of(flag: bool) -> bool:
+    """Whether the flag is set on any process, known to all of them."""
+    if jax.process_count() == 1:
+        return flag
+    return bool(np.any(multihost_utils.process_allgather(np.asarray(flag))))
+
+
 def fetch(tree: Any) -> Any:
     """Global arrays as whole NumPy arrays, on every process."""
     if jax.process_count() == 1:

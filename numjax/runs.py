@@ -14,7 +14,7 @@ import jax
 import numpy as np
 from absl import logging
 
-from numjax import log, processes, shard
+from numjax import files, log, processes, shard, signals
 from numjax.compile import make_compiled, parameter_count
 from numjax.errors import DataError, Diverged, UsageError
 from numjax.evals import report
@@ -29,6 +29,7 @@ def set_up(config: Any, distributed: bool = False, planning: bool = False) -> No
     are left alone. Call before any JAX work."""
     # Orbax and JAX tell much; what a user must know is said on progress lines and as warnings.
     logging.set_verbosity(logging.WARNING)
+    log.quieten()
     if config.compile_cache:
         folder = pathlib.Path(config.compile_cache).expanduser()
         jax.config.update("jax_compilation_cache_dir", str(folder))
@@ -53,8 +54,9 @@ def run(
     prompts: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Runs one mode; returns what it found (metrics by split, or predictions)."""
-    with processes.together():
-        return _run(config, pathlib.Path(workdir).expanduser(), mode, strict, input, prompts)
+    folder = pathlib.Path(workdir).expanduser()
+    with processes.together(), files.room(folder), signals.at_once():
+        return _run(config, folder, mode, strict, input, prompts)
 
 
 def _run(config, folder: pathlib.Path, mode: str, strict: bool, input: str | None, prompts: Sequence[str]):
@@ -105,7 +107,7 @@ def load_data(system: System, folder: pathlib.Path, strict: bool, splits=("train
     skipped = source.skipped(system.task.dataset, config.data.dir or None) + skipped
     if skipped and jax.process_index() == 0:
         path = folder / "skipped.jsonl"
-        path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in skipped), encoding="utf-8")
+        files.write(path, (json.dumps(row, ensure_ascii=False) + "\n" for row in skipped))
         first = skipped[0]
         log.say(f"{len(skipped)} records left out, the first is {first['id']} ({first['reason']}): see {path}")
     if "train" in splits and (found["train"] is None or len(found["train"]) == 0):
@@ -133,7 +135,7 @@ def train_seeds(config: Any, folder: pathlib.Path, strict: bool) -> dict[str, An
     summary = summarise(outcomes)
     written = {"seeds": outcomes, "diverged": diverged, "summary": summary}
     if jax.process_index() == 0:
-        (folder / "seeds.json").write_text(json.dumps(written, indent=1) + "\n")
+        files.write(folder / "seeds.json", json.dumps(written, indent=1) + "\n")
     for split, metrics in summary.items():
         shown = " · ".join(f"{k} {v['mean']:.4f} ± {v['std']:.4f}" for k, v in metrics.items())
         log.say(f"{split} over {len(outcomes)} seeds: {shown}")
@@ -213,10 +215,8 @@ def predict(model: Any, lines: Sequence[str], folder: pathlib.Path, strict: bool
     for row in rows:
         log.out(row)
     if jax.process_index() == 0:
-        path = folder / "predictions" / "input.jsonl"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("w", encoding="utf-8") as file:
-            file.writelines(json.dumps(row, ensure_ascii=False, default=str) + "\n" for row in rows)
+        text = (json.dumps(row, ensure_ascii=False, default=str) + "\n" for row in rows)
+        files.write(folder / "predictions" / "input.jsonl", text)
     for row in skipped:
         log.say(f"left out {row['id']}: {row['reason']}")
     return {"predictions": rows, "skipped": copy.copy(skipped)}

@@ -12,15 +12,15 @@ Restart order: the workdir's newest good checkpoint, else `init_from`, else fres
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import pathlib
-import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import jax
-from jax.experimental import multihost_utils
+import numpy as np
 
 from numjax import log, profiling, shard
 from numjax import metrics as sums
@@ -28,14 +28,17 @@ from numjax.checkpoint import Checkpoints
 from numjax.compile import Compiled, flops_per_token, make_compiled, parameter_count
 from numjax.errors import Diverged, Preempted, UsageError
 from numjax.evals import report
-from numjax.inherit import load_pretrained
+from numjax.inherit import CONFIG_FILE, config_of, keep_config, load_pretrained
 from numjax.pipeline.loader import Loader
+from numjax.signals import Signals
 from numjax.system import System
 from numjax.types import TrainState
 
-CONFIG_FILE = "config.json"
 # Blocks that may differ between a workdir's run and its resumption: they change no parameter.
 FREE_BLOCKS = ("log_every", "profile_steps", "topology", "compile_cache", "checkpoint", "decode", "mesh", "num_seeds")
+
+
+Sums = Mapping[str, tuple[Any, Any]]
 
 
 class Position(NamedTuple):
@@ -91,19 +94,21 @@ def train(
     steps = steps_of(config, loader)
     if compiled is None:
         compiled = make_compiled(system, shard.mesh_of(config), loader.example_batch(), steps)
-    checkpoints = Checkpoints(workdir / "checkpoints", config.checkpoint.keep, config.checkpoint.asynchronous)
-    best = Checkpoints(workdir / "best", 1, config.checkpoint.asynchronous)
-    state, position = _start(system, compiled, checkpoints, seed)
-    writer = log.Writer(workdir, position.step)
-    try:
-        with _Signals() as signals:
+    with contextlib.ExitStack() as stack:
+        asynchronous = config.checkpoint.asynchronous
+        checkpoints = Checkpoints(workdir / "checkpoints", config.checkpoint.keep, asynchronous)
+        stack.callback(checkpoints.close)
+        # Two, since a run that is killed after a better one goes on from before it.
+        best = Checkpoints(workdir / "best", 2, asynchronous)
+        stack.callback(best.close)
+        state, position, recent = _start(system, compiled, checkpoints, seed, data)
+        best.drop_after(position.best_step)
+        writer = log.Writer(workdir, position.step)
+        stack.callback(writer.close)
+        with Signals() as signals:
             run = _Run(system, data, compiled, checkpoints, best, writer, loader, steps, seed, signals, note)
-            state, position = run.loop(state, position)
+            state, position = run.loop(state, position, recent)
         results = run.finish(state, position, workdir)
-    finally:
-        writer.close()
-        checkpoints.close()
-        best.close()
     return results, compiled
 
 
@@ -119,14 +124,17 @@ class _Run:
         self.save_every = config.checkpoint.every or self.eval_every
         self.blocking = jax.default_backend() == "cpu" and (jax.device_count() > 1 or jax.process_count() > 1)
 
-    def loop(self, state: TrainState, position: Position) -> tuple[TrainState, Position]:
-        """Steps until the end; returns the final state, evaluated and saved."""
+    def loop(self, state: TrainState, position: Position, recent: Sums) -> tuple[TrainState, Position]:
+        """Steps until the end; returns the final state, evaluated and saved.
+
+        Args:
+          recent: metrics that were read and not yet written when the state was saved.
+        """
         config, batch_size = self.config, self.config.optim.batch_size
         flops = flops_per_token(self.system.model, self.compiled.abstract_state, config.data.length)
         progress = log.Progress(self.steps, position.step, flops, log.peak_flops(), self.note)
         profiler = profiling.Profiler(config.profile_steps, self.checkpoints.folder.parent / "profile")
         batches: Iterator = self.loader.iterate(position.examples)
-        recent: dict[str, Any] = {}
         pending, first = None, position.step
         for step in range(position.step, self.steps + 1):
             last = step == self.steps
@@ -135,10 +143,10 @@ class _Run:
                 position = self._evaluate(state, position)
             if step > first and (step % self.save_every == 0 or last):
                 recent, pending = self._read(recent, pending, step)
-                self._save(state, position)
+                self._save(state, position, recent)
             if self.signals.stop_at(step):
                 recent, pending = self._read(recent, pending, step)
-                self._save(state, position)
+                self._save(state, position, recent)
                 self.checkpoints.wait()
                 raise Preempted(f"stopped at step {step}, which is saved: run the same command to go on")
             if last:
@@ -165,7 +173,9 @@ class _Run:
     def finish(self, state: TrainState, position: Position, workdir: pathlib.Path) -> dict[str, dict[str, float]]:
         """Scores the best checkpoint (else the last state) on validation and test, and writes predictions."""
         params, step = state.params, position.step
-        found = self.best.restore(self._params_only(self.compiled.abstract_state)) if self.config.eval.best else None
+        found = None
+        if self.config.eval.best:
+            found = self.best.restore(self._params_only(self.compiled.abstract_state), position.best_step)
         if found is not None:
             step, kept, _ = found
             params = kept.params
@@ -181,16 +191,19 @@ class _Run:
         return results
 
     def _read(self, recent, pending, step):
-        """Adds a finished step's metrics to the interval's; a loss that is not finite ends the run."""
+        """Adds a finished step's metrics to the interval's; a loss or gradient that is not finite ends the run."""
         if pending is None:
             return recent, None
         metrics = jax.device_get(pending)
-        total, count = metrics["loss"]
-        if not math.isfinite(float(total)):
+        # A gradient may be NaN where the loss is not yet, and the parameters that it makes must not be saved.
+        for name, what in (("loss", "the loss"), ("grad_norm", "the gradient's norm")):
+            total, count = metrics[name]
+            if math.isfinite(float(total)):
+                continue
             good = self.checkpoints.steps()
             kept = f"checkpoint {good[-1]} is good" if good else "no checkpoint was saved yet"
             raise Diverged(
-                f"the loss is {float(total) / max(float(count), 1)} at step {step - 1}: {kept}; "
+                f"{what} is {float(total) / max(float(count), 1)} at step {step - 1}: {kept}; "
                 "lower config.optim.learning_rate, or look at the batch with --mode=check"
             )
         return sums.add(recent, metrics), None
@@ -219,51 +232,39 @@ class _Run:
     def _params_only(self, state: TrainState) -> TrainState:
         return state._replace(opt_state=())
 
-    def _save(self, state: TrainState, position: Position) -> None:
+    def _save(self, state: TrainState, position: Position, recent: Sums) -> None:
         if position.step in self.checkpoints.steps():
             return
-        self.checkpoints.save(position.step, state, {"position": position._asdict(), "seed": self.seed})
+        # The position names the best step: it must be there before what says so.
+        self.best.wait()
+        meta = {
+            "position": position._asdict(),
+            "seed": self.seed,
+            "data": self.data.train.fingerprint,
+            "recent": {name: [float(x) for x in pair] for name, pair in recent.items()},
+        }
+        self.checkpoints.save(position.step, state, meta)
 
 
-def _start(system: System, compiled: Compiled, checkpoints: Checkpoints, seed: int) -> tuple[TrainState, Position]:
+def _start(
+    system: System, compiled: Compiled, checkpoints: Checkpoints, seed: int, data: Data
+) -> tuple[TrainState, Position, Sums]:
     found = checkpoints.restore(compiled.abstract_state)
     if found is not None:
         step, state, meta = found
+        if meta.get("data", data.train.fingerprint) != data.train.fingerprint:
+            raise UsageError(
+                f"the training data are not those of checkpoint {step} in {checkpoints.folder}: bring the dataset "
+                "and the vocabulary back, or use another --workdir"
+            )
         log.say(f"resumed {checkpoints.folder} at step {step}")
-        return state, Position(**meta["position"])
+        recent = {name: (np.float32(t), np.float32(c)) for name, (t, c) in meta.get("recent", {}).items()}
+        return state, Position(**meta["position"]), recent
     state = compiled.init(seed)
     log.say(f"{parameter_count(compiled.abstract_state):,} parameters on {jax.device_count()} device(s)")
     if system.config.init_from:
         state = load_pretrained(system, compiled, state, pathlib.Path(system.config.init_from))
-    return state, Position(0, 0, None, 0)
-
-
-class _Signals:
-    """SIGTERM and SIGINT ask for a stop; with several processes all agree on the step."""
-
-    def __init__(self):
-        self._asked = False
-        self._before: dict[int, Any] = {}
-
-    def __enter__(self):
-        if jax.process_count() == 1:
-            for number in (signal.SIGTERM, signal.SIGINT):
-                self._before[number] = signal.signal(number, self._ask)
-        return self
-
-    def __exit__(self, *_):
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-
-    def _ask(self, number, frame):
-        del number, frame
-        self._asked = True
-
-    def stop_at(self, step: int) -> bool:
-        """Whether to stop before `step`."""
-        if jax.process_count() > 1:
-            return multihost_utils.reached_preemption_sync_point(step)
-        return self._asked
+    return state, Position(0, 0, None, 0), {}
 
 
 def claim(workdir: pathlib.Path, config: Any) -> None:
@@ -275,10 +276,7 @@ def claim(workdir: pathlib.Path, config: Any) -> None:
     path = workdir / CONFIG_FILE
     mine = json.loads(json.dumps(config.to_dict()))
     if path.exists():
-        try:
-            theirs = json.loads(path.read_text())
-        except json.JSONDecodeError:
-            raise UsageError(f"{path} is damaged: restore it or use another --workdir") from None
+        theirs = config_of(workdir)
         different = sorted(
             key
             for key in _flat(mine).keys() | _flat(theirs).keys()
@@ -292,10 +290,7 @@ def claim(workdir: pathlib.Path, config: Any) -> None:
             )
     if jax.process_index() == 0:
         try:
-            workdir.mkdir(parents=True, exist_ok=True)
-            fresh = path.with_suffix(".tmp")
-            fresh.write_text(json.dumps(mine, indent=1) + "\n")
-            fresh.replace(path)
+            keep_config(workdir, mine)
         except OSError as error:
             raise UsageError(f"cannot write to {workdir} ({error.strerror}): choose another --workdir") from error
 

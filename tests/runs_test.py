@@ -1,4 +1,4 @@
-"""Whole runs: resume = straight, seeds, NaN stop, signals, and what bad input says."""
+"""Whole runs: seeds, NaN stop, signals, and what bad input says. What faults do is in faults_test.py."""
 
 from __future__ import annotations
 
@@ -60,15 +60,6 @@ def lines(workdir: pathlib.Path, split: str = "train") -> list[dict]:
     return [row for row in rows if row["split"] == split]
 
 
-def learned(workdir: pathlib.Path) -> dict[str, np.ndarray]:
-    from numjax.checkpoint import Checkpoints
-    from numjax.shard import path_name
-
-    params, step = Checkpoints(workdir / "checkpoints").restore_params()
-    assert step == 40
-    return {path_name(p): np.asarray(x) for p, x in jax.tree_util.tree_leaves_with_path(params)}
-
-
 def command(workdir: pathlib.Path, *words: str, config: str = "numgpt:smoke") -> list[str]:
     flags = [f"--config.{k}={v}" for k, v in TINY.items() if k != "task.size"]
     return [
@@ -93,32 +84,6 @@ def wait_for_step(process: subprocess.Popen, step: int) -> None:
         if found and int(found[1]) >= step:
             return
     raise AssertionError("the run ended before the step")
-
-
-def test_resume_after_kill_is_bit_equal(tmp_path):
-    code, said = finish(start(tmp_path / "straight"))
-    assert code == 0, said
-    killed = start(tmp_path / "killed")
-    wait_for_step(killed, 15)
-    killed.kill()
-    killed.communicate()
-    code, said = finish(start(tmp_path / "killed"))
-    assert code == 0, said
-    assert "resumed" in said
-    straight, resumed = learned(tmp_path / "straight"), learned(tmp_path / "killed")
-    assert straight.keys() == resumed.keys()
-    for name, value in straight.items():
-        np.testing.assert_array_equal(value, resumed[name], err_msg=name)
-
-    def losses(folder):
-        return {row["step"]: row["loss"] for row in lines(folder)}
-
-    mine, theirs = losses(tmp_path / "straight"), losses(tmp_path / "killed")
-    # The step that a resumption begins with has no earlier metrics to show; all others are there, equal.
-    assert len(mine) - len(theirs) <= 1
-    assert all(mine[step] == loss for step, loss in theirs.items())
-    validation = [row["loss"] for row in lines(tmp_path / "killed", "validation")]
-    assert validation == [row["loss"] for row in lines(tmp_path / "straight", "validation")]
 
 
 def test_sigterm_saves_says_how_to_resume_and_exits_143(tmp_path):
@@ -154,22 +119,6 @@ def test_a_finished_run_has_what_the_contract_names(trained):
 def test_another_config_in_the_workdir_is_refused(trained):
     with pytest.raises(UsageError, match=r"made by another config \(backbone.layers was 2, now 1\)"):
         runs.run(tiny(**{"backbone.layers": 1}), str(trained[0]), "train")
-
-
-def test_a_damaged_checkpoint_falls_back_to_the_one_before(tmp_path):
-    runs.run(tiny(), str(tmp_path), "train")
-    newest = tmp_path / "checkpoints" / "40"
-    for file in newest.rglob("*"):
-        if file.is_file() and "state" in str(file.relative_to(newest)):
-            file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
-    _, step = inherit.Checkpoints(tmp_path / "checkpoints").restore_params()
-    assert step == 35
-    for name in ("35",):
-        for file in (tmp_path / "checkpoints" / name).rglob("*"):
-            if file.is_file():
-                file.write_bytes(b"")
-    with pytest.raises(UsageError, match="move it away to start afresh"):
-        runs.run(tiny(), str(tmp_path), "train")
 
 
 def test_a_loss_that_is_not_finite_stops_and_keeps_the_last_good_checkpoint(tmp_path):
@@ -283,25 +232,6 @@ def test_a_workdir_that_cannot_be_made_is_said(tmp_path):
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(UsageError, match="choose another --workdir"):
         runs.run(tiny(), str(tmp_path / "file" / "run"), "train")
-
-
-def test_a_full_disk_keeps_the_earlier_checkpoints(tmp_path, monkeypatch):
-    from numjax import checkpoint
-
-    config = tiny(**{"optim.steps": 10, "eval.every": 10, "checkpoint.asynchronous": False})
-    real = checkpoint.ocp.CheckpointManager.save
-
-    def full(self, step, *args, **kwargs):
-        if step >= 10:
-            raise OSError(28, "No space left on device")
-        return real(self, step, *args, **kwargs)
-
-    monkeypatch.setattr(checkpoint.ocp.CheckpointManager, "save", full)
-    with pytest.raises(UsageError, match=r"No space left on device.*make room"):
-        runs.run(config, str(tmp_path), "train")
-    monkeypatch.undo()
-    runs.run(config, str(tmp_path), "train")
-    assert lines(tmp_path)[-1]["step"] == 10
 
 
 def test_nothing_moves_between_host_and_device_inside_a_step(tmp_path):

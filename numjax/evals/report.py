@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from numjax import files
 from numjax.compile import Compiled
 from numjax.errors import UsageError
 from numjax.evals.score import evaluate
@@ -51,12 +52,14 @@ def score_split(
 def _write(system, encoded, split, workdir, predictions, extra):
     name = system.config.task.get("dataset", system.config.task.name)
     path = workdir / "predictions" / (f"{name}.jsonl" if split == "test" else f"{name}.{split}.jsonl")
+
+    def lines():
+        for i in sorted(predictions):
+            example = encoded.example(i)
+            row = {"id": example.id, "prediction": predictions[i], "reference": example.reference}
+            yield json.dumps(row | extra.get(i, {}), default=str, ensure_ascii=False) + "\n"
+
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("w", encoding="utf-8") as file:
-            for i in sorted(predictions):
-                example = encoded.example(i)
-                row = {"id": example.id, "prediction": predictions[i], "reference": example.reference}
-                file.write(json.dumps(row | extra.get(i, {}), default=str, ensure_ascii=False) + "\n")
+        files.write(path, lines())
     except OSError as error:
         raise UsageError(f"cannot write {path} ({error.strerror}): make room and run --mode=eval again") from error

@@ -5,6 +5,8 @@ A record that cannot be used is left out, counted and named; nothing else stops.
 
 from __future__ import annotations
 
+import functools
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -53,6 +55,18 @@ class Encoded:
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        """Eight hexadecimal digits that change when an id, a numeral, a label or the order of the rows does."""
+        columns = self.columns
+        parts = [columns.starts, columns.ids, columns.numeral_index, columns.numbers, columns.loss_from]
+        parts += [*columns.numerals, *(columns.labels[name] for name in sorted(columns.labels))]
+        seen = 0
+        for part in parts:
+            flat: Any = np.ascontiguousarray(part).reshape(-1).view(np.uint8)
+            seen = zlib.crc32(flat, seen)
+        return f"{seen:08x}"
 
     def example(self, i: int) -> Example:
         """What the task made of the record that row i comes from: its id, document and reference.

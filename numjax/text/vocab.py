@@ -24,10 +24,12 @@ import sentencepiece
 import tokenizers
 from absl import logging
 
+from numjax import files
 from numjax.errors import UsageError
 
 MARKS = ("[PAD]", "[CLS]", "[SEP]", "[EOS]", "[MASK]", "[NUM]")
 FILE = "vocabulary.json"
+_KEYS = {"kind", "marks", "files", "base"}
 
 # Characters that numbers are written with: each is a piece of its own in every trained vocabulary, in the
 # corpus or not. sentencepiece writes a space as U+2581.
@@ -97,12 +99,12 @@ class BaseVocabulary:
     def save(self, folder: str) -> None:
         """Writes the vocabulary's files and, last, the json that names its kind; `load` reads them."""
         root = pathlib.Path(folder)
-        root.mkdir(parents=True, exist_ok=True)
-        files = self._files()
-        for name, content in files.items():
-            (root / name).write_bytes(content)
-        about = {"kind": self.kind, "marks": self.marks, "files": list(files), "base": self.base}
-        (root / FILE).write_text(json.dumps(about, indent=1) + "\n")
+        contents = self._files()
+        for name, content in contents.items():
+            files.write(root / name, content)
+        about = {"kind": self.kind, "marks": list(self.marks), "files": list(contents), "base": self.base}
+        about["digest"] = _digest(about, list(contents.values()))
+        files.write(root / FILE, json.dumps(about, indent=1) + "\n")
 
 
 class SentencePiece(BaseVocabulary):
@@ -218,11 +220,22 @@ def load(folder: str) -> BaseVocabulary:
         raise UsageError(f"no vocabulary in {folder}: {error.filename} is missing") from None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UsageError(f"{root / FILE} cannot be read: {error}") from None
+    saved = about.pop("digest", None)
+    # One saved before there were digests has none, and nothing else either.
+    if saved != _digest(about, contents) and (saved is not None or about.keys() - _KEYS):
+        raise UsageError(
+            f"the vocabulary in {folder} is damaged: bring it back, or delete the folder, and the same config makes "
+            "the same one again"
+        )
     if kind == SentencePiece.kind and len(contents) == 1:
         return SentencePiece(contents[0], marks)
     if kind == ByteBPE.kind and len(contents) == 2:
         return ByteBPE(contents[0], contents[1], marks)
     raise UsageError(f"{root / FILE} names the kind {kind!r} with {len(contents)} files: not one of numjax's")
+
+
+def _digest(about: Mapping[str, Any], contents: Sequence[bytes]) -> str:
+    return files.digest(b"".join([json.dumps(about, sort_keys=True).encode(), *contents]))
 
 
 def scalar(text: str) -> str:

@@ -49,13 +49,14 @@ def main(words: Sequence[str] | None = None) -> int:
     )
     made.add_argument("--processes", type=int, default=2)
     made.add_argument("--devices", type=int, default=1, help="of each process (default: 1)")
+    made.add_argument("--module", default="numjax.main", help="what to start instead, with the same flags")
     options, rest = made.parse_known_args(words)
     if options.processes < 1 or options.devices < 1:
         raise UsageError("--processes and --devices must be at least 1")
     with socket.socket() as free:
         free.bind(("localhost", 0))
         port = free.getsockname()[1]
-    command = [sys.executable, "-m", "numjax.main", "--distributed", *rest]
+    command = [sys.executable, "-m", options.module, "--distributed", *rest]
     environments = [environment(i, options.processes, port, options.devices) for i in range(options.processes)]
     with _Processes(command, environments) as processes:
         return processes.wait()
