@@ -27,7 +27,9 @@ def base() -> ConfigDict:
             topology="",
             compile_cache="~/.cache/numjax/jit",
             task=dict(name="statement", dataset="mme"),
-            scheme=dict(name="subword", rules="default", vocab=dict(name="sentencepiece", size=2000)),
+            scheme=dict(
+                name="subword", rules="default", pad_multiple=128, vocab=dict(name="sentencepiece", size=2000)
+            ),
             embeds=dict(token=dict(name="token")),
             backbone=dict(
                 name="decoder",

@@ -44,7 +44,10 @@ def numgpt(config: Any) -> None:
     tell 3 from 3,000 for the first hundreds of steps.
     """
     config.scheme = common.block(
-        name="replace", rules="default", vocab=dict(name="sentencepiece", model="bpe", size=2000, split_digits=True)
+        name="replace",
+        rules="default",
+        pad_multiple=128,
+        vocab=dict(name="sentencepiece", model="bpe", size=2000, split_digits=True),
     )
     config.embeds = common.block(
         token=dict(name="token"),
@@ -59,7 +62,10 @@ def plain(scheme: str):
 
     def change(config: Any) -> None:
         config.scheme = common.block(
-            name=scheme, rules="default", vocab=dict(name="sentencepiece", model="bpe", size=2000, split_digits=False)
+            name=scheme,
+            rules="default",
+            pad_multiple=128,
+            vocab=dict(name="sentencepiece", model="bpe", size=2000, split_digits=False),
         )
         config.embeds = common.block(token=dict(name="token"))
         if "next" in config.heads:

@@ -21,9 +21,7 @@ from tensorboardX.proto import event_pb2
 from tensorboardX.proto.summary_pb2 import Summary
 from tensorboardX.record_writer import masked_crc32c
 
-from numjax import files
-
-from numjax import chips
+from numjax import chips, files
 
 # Written once, when a run is over: a resumed run writes them again.
 FINAL_SPLITS = ("test", "validation_best")

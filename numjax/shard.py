@@ -90,7 +90,7 @@ def shardings(tree: Any, mesh: Mesh, rules: Sequence[tuple[str, Sequence[str | N
                 continue
             if leaf.shape[i] > SMALL:
                 told = f"{name}: axis {i} of {leaf.shape[i]} does not divide over {' × '.join(over)}={parts}"
-                raise UsageError(f"{told}: change config.mesh or pad the axis")
+                raise UsageError(f"{told}: change config.mesh, or config.scheme.pad_multiple")
             logging.info("%s: axis %d of %d is replicated, not split over %s", name, i, leaf.shape[i], axis)
             axes[i] = None
         return NamedSharding(mesh, PartitionSpec(*axes))

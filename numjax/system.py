@@ -77,10 +77,7 @@ def make_scheme(
     """The scheme around the workdir's vocabulary, which is inherited (`init_from`), loaded or trained."""
     if vocabulary is None:
         vocabulary = _vocabulary(config, workdir, task, records)
-    # Whole lanes for every part of the vocabulary, and as many rows as fsdp has devices.
-    multiple = 128 * max(1, config.mesh.tensor) * max(1, -(-config.mesh.fsdp // 128))
-    block = {k: v for k, v in config.scheme.items() if k != "vocab"}
-    return build("text", block, vocab=vocabulary, pad_multiple=multiple)
+    return build("text", {k: v for k, v in config.scheme.items() if k != "vocab"}, vocab=vocabulary)
 
 
 def _vocabulary(config, workdir, task, records):

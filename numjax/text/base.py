@@ -40,7 +40,8 @@ class BaseScheme(abc.ABC):
     Attributes:
       marks: reserved tokens that the scheme needs beyond those of every vocabulary.
       vocab: the vocabulary given, with these marks.
-      vocab_size: its size rounded up to a multiple of `pad_multiple`; padded ids are never legal.
+      vocab_size: its size rounded up to a multiple of `pad_multiple`; padded ids are never legal. The same on every
+        mesh, so that a run goes on on another: 128 divides over tensor · fsdp up to 128 devices.
     """
 
     marks: tuple[str, ...] = ()
