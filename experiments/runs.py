@@ -175,6 +175,10 @@ def _train(cell: Cell, seeds: Sequence[int], out: pathlib.Path, schedule: Schedu
         data = load_data(system, place, strict=False)
         compiled = None
         for seed in seeds:
+            if (done := read(cell, seed, out)) is not None:  # by another process, since this one looked
+                schedule.end(done)
+                yield done
+                continue
             folder = workdir(cell, seed, out)
             began = time.monotonic()
             metrics: dict[str, dict[str, float]] = {}
