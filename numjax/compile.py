@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
+import numpy as np
 from jax.sharding import Mesh
 
 from numjax import optim, shard
@@ -47,10 +48,14 @@ def make_compiled(system: System, mesh: Mesh, batch: Batch, steps: int) -> Compi
     options = {k: config.optim[k] for k in ("warmup", "floor", "weight_decay", "betas", "clip")}
     optimizer, rate = optim.adamw(config.optim.learning_rate, steps, schedule_name=config.optim.schedule, **options)
 
-    def init(seed, batch):
-        return init_state(system.model, optimizer, batch, seed)
+    # Only shapes of the batch matter for parameters: a constant keeps it out of the call.
+    blank = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), batch)
 
-    shapes = jax.eval_shape(init, jax.ShapeDtypeStruct((), "int32"), batch)
+    def init(seed):
+        return init_state(system.model, optimizer, blank, seed)
+
+    # Jitted with a Python number, as it will be called: the model is then traced once for shapes and parameters.
+    shapes = jax.eval_shape(jax.jit(init), 0)
     layout = shard.shardings(shapes, mesh, config.mesh.rules)
     abstract = jax.tree.map(lambda s, at: jax.ShapeDtypeStruct(s.shape, s.dtype, sharding=at), shapes, layout)
     rows, everywhere = shard.batch_sharding(mesh), shard.replicated(mesh)
@@ -59,12 +64,10 @@ def make_compiled(system: System, mesh: Mesh, batch: Batch, steps: int) -> Compi
         mesh, train_step, system.model, system.objectives, system.weights, optimizer, rate, config.optim.accumulate
     )
     score = under(mesh, eval_step, system.model, system.objectives, system.weights)
-    # Only shapes of the batch matter for parameters: a constant keeps it out of the call.
-    blank = jax.tree.map(lambda x: jax.numpy.zeros(x.shape, x.dtype), batch)
     return Compiled(
         mesh=mesh,
         abstract_state=abstract,
-        init=jax.jit(lambda seed: init(seed, blank), out_shardings=layout),
+        init=jax.jit(init, out_shardings=layout),
         step=jax.jit(
             body,
             in_shardings=(everywhere, layout, rows),

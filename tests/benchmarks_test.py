@@ -6,10 +6,11 @@ import json
 import os
 import sys
 
+import numpy as np
 import pytest
 
 from experiments.benchmarks import __main__ as bench
-from experiments.benchmarks import pairs, train_step
+from experiments.benchmarks import corpus, input_pipeline, pairs, startup, train_step
 from numjax.errors import UsageError
 
 TINY = dict(layers=1, width=16, heads=2, length=8, rows=2, vocab=100)
@@ -82,7 +83,7 @@ def test_missing_peers_are_named(tmp_path):
 
 
 def test_every_benchmark_is_found_and_unknown_ones_are_refused():
-    assert {"train_step", "generate", "numerals"} <= set(bench.benchmarks())
+    assert {"train_step", "generate", "numerals", "input_pipeline", "startup"} <= set(bench.benchmarks())
     with pytest.raises(UsageError, match="train_step"):
         bench.main(["--only=nothing"])
 
@@ -98,3 +99,68 @@ def test_train_step_reports_pairs_and_leaves_out_absent_peers(tmp_path, capsys):
     assert found["contenders"]["gpt"]["first_loss"] == pytest.approx(4.6, abs=0.1)
     with pytest.raises(UsageError, match="contenders"):
         train_step.main(["--contenders=gpt,keras"])
+
+
+def test_what_is_asked_depends_on_the_shape():
+    spread = {"speed": {"median": 1.7, "least": 1.0, "most": 2.0}, "memory": 0.65}
+    pair = {"contenders": {}, "pairs": {"gpt / torch": spread, "gpt / torch-tuned": spread}}
+    usual = {row.what: row for row in train_step.rows({"shape": train_step.SHAPE, **pair})}
+    assert usual["train gpt / torch tokens/s"].verdict == usual["train gpt / torch peak memory"].verdict == "floor"
+    assert usual["train gpt / torch-tuned tokens/s"].verdict == "goal"
+    wide = {row.what: row for row in train_step.rows({"shape": train_step.WIDE, **pair})}
+    assert wide["train 12/768 gpt / torch tokens/s"].goal == 1.8
+    assert not wide["train 12/768 gpt / torch peak memory"].verdict
+
+
+RUN = dict(layers=1, width=16, heads=2, length=32, rows=2)
+
+
+def test_batches_are_counted_and_absent_peers_left_out(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("NUMJAX_DATA", str(tmp_path))  # nothing is there: the text is made up
+    words = [f"--{name}={value}" for name, value in RUN.items()]
+    words += ["--rounds=1", "--batches=3", "--steps=2", "--megabytes=0.05", f"--peer={tmp_path / 'python'}"]
+    found = input_pipeline.main(words)
+    assert "torch is left out" in capsys.readouterr().err
+    assert set(found["contenders"]) == {"gpt", "numgpt"} and found["text"] == "made up" and not found["pairs"]
+    for one in found["contenders"].values():
+        assert 0.8 * 2 * 32 < one["positions"] <= 2 * 32  # packed: next to no padding
+    assert 0 <= found["waited_percent"] <= 100
+    assert all(row.floor is None for row in input_pipeline.rows(found))
+    with pytest.raises(UsageError, match="contenders"):
+        input_pipeline.main(["--contenders=keras"])
+
+
+def test_the_peers_rows_are_the_loaders(tmp_path, monkeypatch):
+    monkeypatch.setenv("NUMJAX_DATA", str(tmp_path))
+    corpus.write(tmp_path / "text", 0.05)
+    assert input_pipeline.work_with_steps(RUN, tmp_path, 0) == {}
+    packed = np.load(tmp_path / "packed.npy")
+    _, loader = input_pipeline.make("gpt", RUN, tmp_path)
+    batch, *_ = loader.batch(0)
+    np.testing.assert_array_equal(packed[:2, :-1], batch.inputs.ids)
+    assert len(packed) == 2 * loader.batches_of_epoch()
+
+
+def test_a_start_is_marked_up_to_its_first_step(tmp_path, monkeypatch):
+    monkeypatch.setenv("NUMJAX_DATA", str(tmp_path))
+    corpus.write(tmp_path / "text", 0.05)
+    marks = startup.started(corpus.flags(tmp_path, RUN), tmp_path / "run", tmp_path / "cache")
+    order = ["imported", "assemble", "load_data", "make_compiled", "start", "first_batch", "dispatched", "total"]
+    for suffix in ("", "_cpu"):
+        values = [marks[name + suffix] for name in order]
+        assert values == sorted(values) and values[0] > 0
+    assert list(tmp_path.glob("cache/*"))
+    with pytest.raises(UsageError, match="ended before its first step"):
+        startup.started(["--config=nothing"], tmp_path / "other", tmp_path / "cache")
+
+
+def test_starts_are_compared_round_by_round():
+    start = {"imported": 1.0, "dispatched": 2.5, "total": 4.0, "imported_cpu": 1.0, "dispatched_cpu": 2.0}
+    seconds = {"cold": [start | {"total": 8.0}] * 2, "warm": [start] * 2}
+    seconds |= {name: [{"total": 2.0 if "numjax" in name else 1.0}] * 2 for name in startup.IMPORTS}
+    rows = {row.what: row for row in startup.rows({"shape": startup.SHAPE, "seconds": seconds})}
+    assert rows["start warm, imports to first step"].measured == 1.5
+    assert rows["start warm, imports to first step"].verdict == "floor"
+    assert (
+        rows["start warm / cold"].measured == 0.5 and rows["import numjax over import jax, flax, optax"].measured == 2
+    )

@@ -2,7 +2,7 @@
 
 Beside the harness it imports torch and NumPy alone. As widely used trainers do on CPU:
 F.scaled_dot_product_attention, float32, logits alive through the backward pass, gradients clipped at norm 1, AdamW
-that is not fused, weight decay on matrices only. `--lean`, `--fused` and `--bfloat16` are better tuned.
+that is not fused, weight decay on matrices only. `--lean`, `--fused`, `--compile` and `--bfloat16` are better tuned.
 """
 
 from __future__ import annotations
@@ -91,6 +91,7 @@ def main() -> None:
     parser.add_argument("--files", required=True, help="folder of parameters.npz and batch.npz")
     parser.add_argument("--lean", action="store_true", help="drop the logits before the backward pass")
     parser.add_argument("--fused", action="store_true")
+    parser.add_argument("--compile", action="store_true", help="torch.compile; needs a C++ compiler")
     parser.add_argument("--bfloat16", action="store_true")
     options = parser.parse_args()
     model = GPT(options.vocab, options.width, options.layers, options.heads, options.length)
@@ -102,9 +103,11 @@ def main() -> None:
     groups = [{"params": matrices, "weight_decay": 0.1}, {"params": vectors, "weight_decay": 0.0}]
     optimizer = torch.optim.AdamW(groups, lr=1e-4, betas=(0.9, 0.95), fused=options.fused or None)
 
+    run = torch.compile(model) if options.compile else model
+
     def step() -> float:
         with torch.autocast("cpu", torch.bfloat16, enabled=options.bfloat16):
-            logits, loss = model(ids, targets)
+            logits, loss = run(ids, targets)
         if options.lean:
             del logits
         loss.backward()

@@ -68,7 +68,16 @@ def allowed(tables: Grammar, g: GrammarState, remaining: jax.Array | None = None
 
 def token_mask(allowed: Allowed) -> jax.Array:
     """bool[..., V] of classes bool[..., C]."""
-    return jnp.take(allowed.classes, allowed.class_of, axis=-1)
+    # A word's bits are 32 classes: shifts run in vectors and fuse with what reads the mask; a gather does neither.
+    classes = allowed.classes.shape[-1]
+    bits = jnp.pad(allowed.classes, [(0, 0)] * (allowed.classes.ndim - 1) + [(0, -classes % 32)])
+    bits = bits.reshape(*bits.shape[:-1], -1, 32).astype(jnp.uint32) << jnp.arange(32, dtype=jnp.uint32)
+    word_of, bit_of = allowed.class_of // 32, (allowed.class_of % 32).astype(jnp.uint32)
+    mask = jnp.zeros((), bool)
+    for i in range(bits.shape[-2]):
+        word = bits[..., i, :].sum(-1, dtype=jnp.uint32)[..., None]
+        mask |= (word_of == i) & ((word >> bit_of) & 1).astype(bool)
+    return mask
 
 
 def step(tables: Grammar, g: GrammarState, token: jax.Array) -> GrammarState:

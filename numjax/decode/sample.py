@@ -14,6 +14,7 @@ import jax.numpy as jnp
 
 from numjax.decode import grammar as automaton
 from numjax.model import Model
+from numjax.nn import cross_entropy
 from numjax.nn.cross_entropy import FORBIDDEN
 from numjax.types import Grammar, HeadOut, Numeral, Tokens
 
@@ -95,9 +96,13 @@ def generate(
     outs, cache = model.apply({"params": params}, prompt, cache, method="step")
     place = automaton.read(tables, automaton.init(tables, rows), prompt.ids, prompt.segment_ids > 0)
 
+    weights = {}
+    if (kernel := outs[head].weights.get("kernel")) is not None:
+        weights["turned"] = cross_entropy.turned(kernel.astype(outs[head].hidden.dtype), rows, most)
+
     def choose(out: HeadOut, place: automaton.GrammarState, step: jax.Array, written: Generated):
         """The next token of every row, from the last position's hidden state."""
-        out = out._replace(hidden=out.hidden[:, -1])
+        out = out._replace(hidden=out.hidden[:, -1], weights={**out.weights, **weights})
         may = automaton.token_mask(automaton.allowed(tables, place, request.budget - step))
         live = ~written.ended & (step < request.budget)
         stuck = live & ~may.any(axis=-1)  # the text has ended for good
@@ -108,7 +113,7 @@ def generate(
         token_key, number_key = jax.random.split(key)
         mass, numeral = model.heads[head].step_scores(out, may, None if greedy else number_key)
         if greedy:
-            token = mass.argmax(axis=-1).astype(jnp.int32)
+            token = likeliest(mass)
         else:
             warm = filtered(mass / jnp.maximum(request.temperature, 1e-6), request.top_k, request.top_p)
             token = jax.random.categorical(token_key, warm, axis=-1).astype(jnp.int32)
@@ -159,6 +164,13 @@ def generate(
 
     written, place, token, numeral = choose(outs[head], place, jnp.int32(0), _blank(model.heads[head], rows, most))
     return jax.lax.while_loop(going, body, _Loop(jnp.int32(1), written, cache, place, token, numeral)).written
+
+
+def likeliest(mass_BV: jax.Array) -> jax.Array:
+    """`argmax` over the vocabulary as two reductions that run in vectors, as one of pairs does not."""
+    ids = jnp.arange(mass_BV.shape[-1], dtype=jnp.int32)
+    first = jnp.where(mass_BV == mass_BV.max(axis=-1, keepdims=True), ids, ids[-1])
+    return first.min(axis=-1)
 
 
 def filtered(logits_BV: jax.Array, top_k: jax.Array, top_p: jax.Array) -> jax.Array:

@@ -100,7 +100,7 @@ class Head(nn.Module):
         the mantissa is its mean, never sampled. `fed_back` says what is read back of it.
         """
         text = jnp.arange(self.vocab_size) != self.num_id
-        logits = cross_entropy.vocabulary_logits(out.hidden, out.weights["kernel"], self.size, banned=self.num_id)
+        logits = cross_entropy.step_logits(out.hidden, out.weights, self.size, banned=self.num_id)
         selector = self._project(out, "selector")
         if allowed_BV is not None:
             logits = jnp.where(allowed_BV, logits, cross_entropy.FORBIDDEN)

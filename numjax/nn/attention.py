@@ -24,7 +24,7 @@ class Cache(NamedTuple):
     the same slot: one in-place update a layer and step.
 
     Attributes:
-      keys, values: a tuple of [B, H, S, E], an entry a layer.
+      keys, values: a tuple of [B, H, S, E], an entry a layer; [H, S, E] for a single row.
       valid: bool[B, S], False in padding.
       length: int32, slots filled.
     """
@@ -37,7 +37,9 @@ class Cache(NamedTuple):
 
 def empty_cache(layers: int, batch: int, slots: int, heads: int, size: int, dtype) -> Cache:
     """A cache of `slots` positions in which nothing is filled."""
-    blank = jnp.zeros((batch, heads, slots, size), dtype)
+    # An axis of size 1 is dropped for the products by a reshape, and XLA then updates a copy of the cache for it.
+    rows = (batch,) if batch > 1 else ()
+    blank = jnp.zeros((*rows, heads, slots, size), dtype)
     return Cache((blank,) * layers, (blank,) * layers, jnp.zeros((batch, slots), bool), jnp.int32(0))
 
 
@@ -117,14 +119,18 @@ def attend_cached(
       out[B, T, H, E] and the layer's keys and values with the new positions written from slot
       `cache.length` on.
     """
-    start = (0, 0, cache.length, 0)
     q, k_new, v_new = (jnp.swapaxes(x, 1, 2) for x in (q_BTHE, k_BTHE, v_BTHE))
+    single = cache.keys[layer].ndim == 3
+    if single:
+        q, k_new, v_new = (x[0] for x in (q, k_new, v_new))
+    start = (*(0,) * (q.ndim - 2), cache.length, 0)
     keys = jax.lax.dynamic_update_slice(cache.keys[layer], k_new.astype(cache.keys[layer].dtype), start)
     values = jax.lax.dynamic_update_slice(cache.values[layer], v_new.astype(cache.values[layer].dtype), start)
-    slots = jnp.arange(keys.shape[2])
-    steps = cache.length + jnp.arange(q.shape[2])
+    slots = jnp.arange(keys.shape[-2])
+    steps = cache.length + jnp.arange(q.shape[-2])
     mask = (slots[None, :] <= steps[:, None])[None, None] & cache.valid[:, None, None, :]
-    return jnp.swapaxes(_plain(q, keys, values, mask), 1, 2), keys, values
+    seen = _plain(q, keys, values, mask[0] if single else mask)
+    return jnp.swapaxes(seen[None] if single else seen, 1, 2), keys, values
 
 
 def _splash(q_BTHE, k_BSHE, v_BSHE, segment_ids_BT, causal):
@@ -161,9 +167,9 @@ def _splash(q_BTHE, k_BSHE, v_BSHE, segment_ids_BT, causal):
 
 
 def _plain(q_BHTE, k_BHSE, v_BHSE, mask):
-    scores = jnp.einsum("bhte,bhse->bhts", q_BHTE, k_BHSE, preferred_element_type=jnp.float32)
+    scores = jnp.einsum("...te,...se->...ts", q_BHTE, k_BHSE, preferred_element_type=jnp.float32)
     scores *= q_BHTE.shape[-1] ** -0.5
     if mask is not None:
         scores = jnp.where(mask, scores, jnp.finfo(jnp.float32).min)
     weights = jax.nn.softmax(scores, axis=-1).astype(v_BHSE.dtype)
-    return jnp.einsum("bhts,bhse->bhte", weights, v_BHSE)
+    return jnp.einsum("...ts,...se->...te", weights, v_BHSE)

@@ -5,6 +5,7 @@ Legend: B rows, T positions, P positions of a chunk, D width, V vocabulary (padd
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import NamedTuple
 
@@ -54,6 +55,35 @@ def vocabulary_logits(
     if allowed is not None:
         logits = jnp.where(jnp.take(allowed.classes, allowed.class_of, axis=-1), logits, FORBIDDEN)
     return logits
+
+
+def step_logits(
+    hidden_BD: jax.Array, weights: Mapping[str, jax.Array], size: int, banned: int | None = None
+) -> jax.Array:
+    """`vocabulary_logits` of a decoder's few rows, from weights "kernel"[V, D] and, where it is, "turned"[D, V]."""
+    kernel_VD, turned_DV = weights["kernel"].astype(hidden_BD.dtype), weights.get("turned")
+    wide = dict(preferred_element_type=jnp.float32)
+    if turned_DV is not None:
+        logits = jnp.matmul(hidden_BD, turned_DV, **wide)
+    elif parallel.platform() == "cpu":
+        # [V, D] · [D, B] reads the kernel as it lies: 1.4 times as fast as [B, D] · [D, V], which the compiler would
+        # turn it back into but for the barrier.
+        logits = jax.lax.optimization_barrier(jnp.matmul(kernel_VD, hidden_BD.T, **wide)).T
+    else:
+        return vocabulary_logits(hidden_BD, kernel_VD, size, banned=banned)
+    ids = jnp.arange(kernel_VD.shape[0])
+    legal = ids < size if banned is None else (ids < size) & (ids != banned)
+    return jnp.where(legal, logits, FORBIDDEN)
+
+
+def turned(kernel_VD: jax.Array, rows: int, steps: int) -> jax.Array | None:
+    """The kernel as [D, V] for `step_logits`, where making it once pays over `steps` steps; None where it does not.
+
+    On CPU one row times [D, V] takes half the time that it takes with [V, D]; the copy takes that of forty steps.
+    """
+    if parallel.platform() != "cpu" or rows > 1 or steps < 64:
+        return None
+    return jax.lax.optimization_barrier(kernel_VD.T)
 
 
 def default_chunk_rows(vocabulary: int) -> int:
