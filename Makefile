@@ -6,7 +6,7 @@ STAMP = $(VENV)/.installed
 # The TPU compiler, for the tests that plan pods: beside the environment, since inside it every run on CPU looks for TPUs.
 TPU = $(VENV)/tpu
 
-.PHONY: env quickstart test lint check bench compare constraints clean
+.PHONY: env tpu quickstart test lint check bench compare constraints clean
 
 env: $(STAMP)
 
@@ -25,6 +25,8 @@ $(TPU)/.installed: $(STAMP) constraints/tpu.txt
 	@echo "installing the TPU compiler into $(TPU) (a minute; only plans need it)"
 	@$(RUN) -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target $(TPU) --requirement constraints/tpu.txt
 	@touch $@
+
+tpu: $(TPU)/.installed
 
 test: env $(TPU)/.installed
 	$(RUN) -m pytest -n 2 --dist=loadfile

@@ -147,7 +147,9 @@ class Loaded:
         batch: Any
         for batch in self._loader(encoded).epoch(self._rows(encoded)):
             placed = shard.put(batch, self.mesh)
-            rows = processes.fetch(row_log_prob(self.system.model, head, self.params, placed))
+            with jax.sharding.use_abstract_mesh(self.mesh.abstract_mesh):
+                rows = row_log_prob(self.system.model, head, self.params, placed)
+            rows = processes.fetch(rows)
             ids, valid = (processes.fetch(x) for x in (placed.example_id, placed.valid))
             out[ids[valid]] = rows[valid]
         return out

@@ -38,7 +38,7 @@ CHIPS = {
     "TPU v5e": V5E,
     "TPU v5": V5P,
     "TPU v5p": V5P,
-    "TPU v6 lite": Chip("TPU v6e", 918e12, 32 * GIB, 1640e9, 448e9, 2),
+    "TPU v6 lite": Chip("TPU v6e", 918e12, 32 * GIB, 1600e9, 400e9, 2),
     "NVIDIA A100": Chip("NVIDIA A100", 312e12, 80e9, 2039e9, 300e9, 0, group=8, between=25e9),
     "NVIDIA H100": H100,
     "NVIDIA H200": H100._replace(name="NVIDIA H200", memory=141e9, bandwidth=4800e9),

@@ -84,15 +84,15 @@ def shardings(tree: Any, mesh: Mesh, rules: Sequence[tuple[str, Sequence[str | N
         spec = spec[-leaf.ndim :] if len(spec) > leaf.ndim else spec
         axes = [None] * (leaf.ndim - len(spec)) + list(spec)
         for i, axis in enumerate(axes):
-            over = (axis,) if isinstance(axis, str) else axis or ()
+            over = (axis,) if isinstance(axis, str) else tuple(axis or ())
             parts = int(np.prod([mesh.shape[part] for part in over]))
             if leaf.shape[i] % parts == 0:
                 continue
+            told = f"{name}: axis {i} of {leaf.shape[i]} does not divide over {' × '.join(over)}={parts}"
             if leaf.shape[i] > SMALL:
-                told = f"{name}: axis {i} of {leaf.shape[i]} does not divide over {' × '.join(over)}={parts}"
                 raise UsageError(f"{told}: change config.mesh, or config.scheme.pad_multiple")
-            logging.info("%s: axis %d of %d is replicated, not split over %s", name, i, leaf.shape[i], axis)
-            axes[i] = None
+            axes[i] = over[0] if len(over) > 1 and leaf.shape[i] % mesh.shape[over[0]] == 0 else None
+            logging.info("%s: split over %s only", told, axes[i])
         return NamedSharding(mesh, PartitionSpec(*axes))
 
     return jax.tree_util.tree_map_with_path(place, tree)

@@ -1,6 +1,6 @@
 """The table of plans: every decoder of configs/scale on slices and clusters that are not here.
 
-    python -m experiments.scale.plans --out=runs/scale              # half an hour; needs the extra tpu
+    python -m experiments.scale.plans --out=runs/scale              # half an hour; needs make tpu
     python -m experiments.scale.plans --only=decoder_124m,h100:64
 
 A plan is a process of its own (`--mode=compile`); one that is done is not done again: remove --out to do all anew.
@@ -70,6 +70,7 @@ def run(plan: Plan, folder: pathlib.Path) -> dict[str, Any]:
         return json.loads(done.read_text())
     words = [f"--config=scale/{plan.config}", f"--config.topology={plan.topology}", *plan.flags]
     print(f"{plan.config} on {plan.topology}", file=sys.stderr, flush=True)
+    (made / FILE).unlink(missing_ok=True)
     start = time.monotonic()
     process = subprocess.run(
         [sys.executable, "-m", "numjax.main", "--mode=compile", f"--workdir={made}", *words],

@@ -11,6 +11,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
+from numjax.errors import UsageError
 from numjax.nn.attention import Cache, attend, attend_cached, empty_cache
 from numjax.nn.dropout import dropout
 from numjax.nn.norm import layer_norm
@@ -109,6 +110,10 @@ class Backbone(nn.Module):
         self, x_BTD: jax.Array, tokens: Tokens, *, cache: Cache | None = None, deterministic: bool = True
     ) -> tuple[jax.Array, dict[str, Any], Cache | None]:
         """(final hidden states after the last layer norm, every layer's output by name, the cache moved on)."""
+        if self.width % self.heads:
+            raise UsageError(f"backbone.width={self.width} does not divide over backbone.heads={self.heads}")
+        if self.remat not in REMAT:
+            raise UsageError(f"backbone.remat must be one of {', '.join(REMAT)}, not {self.remat!r}")
         # As small as token vectors start out, whatever the kernels' scale: neither may drown the other.
         positions = self.param("positions", nn.initializers.normal(0.02), (self.max_length, self.width))
         x = (x_BTD + jnp.take(positions, tokens.positions, axis=0)).astype(self.dtype)

@@ -20,7 +20,7 @@ def lookup(table_VD: jax.Array, ids_BT: jax.Array, dtype: str = "float32") -> ja
     Over a mesh each device gathers its part of the table once and sums the gradient once; what XLA makes of a
     plain gather moves the whole float32 table twice.
     """
-    if parallel.mesh() is None or not parallel.divides(ids_BT.shape[0], ROWS):
+    if not parallel.spreads(ids_BT.shape[0], table_VD.shape[0]):
         return jnp.take(table_VD, ids_BT, axis=0).astype(dtype).astype(table_VD.dtype)
     static = (parallel.divides(table_VD.shape[0], VOCABULARY), dtype, *table_VD.shape, table_VD.dtype.name)
     return _spread_lookup(static, table_VD, ids_BT)

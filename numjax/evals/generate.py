@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any, NamedTuple
@@ -154,21 +155,30 @@ def _continue(system: System, params, rows: Sequence[Row], batch_size: int, **se
             top_k=jnp.int32(settings["top_k"]),
             top_p=jnp.float32(settings["top_p"]),
         )
-        done = sample.generate(
-            model,
-            params,
-            *_placed(params, grammar, request),
-            head=head,
-            most=most,
-            num_id=system.scheme.vocab.mark("[NUM]"),
-            end_id=system.scheme.vocab.mark("[EOS]"),
-            greedy=settings["temperature"] <= 0,
-        )
+        with _under(params):
+            done = sample.generate(
+                model,
+                params,
+                *_placed(params, grammar, request),
+                head=head,
+                most=most,
+                num_id=system.scheme.vocab.mark("[NUM]"),
+                end_id=system.scheme.vocab.mark("[EOS]"),
+                greedy=settings["temperature"] <= 0,
+            )
         done = processes.fetch(done)
         keep = getattr(model.heads[head], "keep", DIGITS)
         for b, i in enumerate(at):
             found[i] = _read(done, b, keep)
     return [found[i] for i in range(len(rows))]
+
+
+def _under(params):
+    """Traces what follows for the devices that the parameters lie on."""
+    at = jax.tree.leaves(params)[0].sharding
+    if not isinstance(at, NamedSharding) or not isinstance(at.mesh, Mesh):
+        return contextlib.nullcontext()
+    return jax.sharding.use_abstract_mesh(at.mesh.abstract_mesh)
 
 
 def _placed(params, grammar, request: sample.Request):

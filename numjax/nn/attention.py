@@ -72,7 +72,7 @@ def attend(
         on TPU where its tiles fit; cudnn on GPU for 16-bit types without segments; else xla.
 
     Raises:
-      UsageError: no such implementation, or "splash" for lengths that its tiles do not fit.
+      UsageError: no such implementation, or "splash" for lengths or rows that do not fit it.
     """
     if implementation not in IMPLEMENTATIONS:
         raise UsageError(f"attention must be one of {', '.join(IMPLEMENTATIONS)}, not {implementation!r}")
@@ -102,7 +102,8 @@ def _best(q, k, segments) -> str:
     platform = parallel.platform()
     if platform == "cpu":
         return "plain"
-    if platform == "tpu" and q.shape[1] == k.shape[1] and q.shape[1] % LANES == 0:
+    fits = q.shape[1] == k.shape[1] and q.shape[1] % LANES == 0
+    if platform == "tpu" and fits and (parallel.alone() or parallel.spreads(q.shape[0])):
         return "splash"
     sixteen_bits = q.dtype in (jnp.bfloat16, jnp.float16)
     if platform == "gpu" and sixteen_bits and segments is None and q.shape[-1] % 8 == 0 and q.shape[-1] <= 128:
@@ -126,6 +127,8 @@ def attend_cached(
     start = (*(0,) * (q.ndim - 2), cache.length, 0)
     keys = jax.lax.dynamic_update_slice(cache.keys[layer], k_new.astype(cache.keys[layer].dtype), start)
     values = jax.lax.dynamic_update_slice(cache.values[layer], v_new.astype(cache.values[layer].dtype), start)
+    rows = () if single else (ROWS,)
+    keys, values = (parallel.constrain(x, *rows, TENSOR) for x in (keys, values))
     slots = jnp.arange(keys.shape[-2])
     steps = cache.length + jnp.arange(q.shape[-2])
     mask = (slots[None, :] <= steps[:, None])[None, None] & cache.valid[:, None, None, :]
@@ -157,8 +160,10 @@ def _splash(q_BTHE, k_BSHE, v_BSHE, segment_ids_BT, causal):
         return jnp.swapaxes(out, 1, 2)
 
     segments = () if segment_ids_BT is None else (segment_ids_BT,)
-    if parallel.mesh() is None or not parallel.divides(q_BTHE.shape[0], ROWS):
+    if parallel.mesh() is None:
         return part(q_BTHE, k_BSHE, v_BSHE, *segments)
+    if not parallel.spreads(q_BTHE.shape[0]):
+        raise UsageError(f"attention=splash: {q_BTHE.shape[0]} rows do not divide over data × fsdp: use auto or xla")
     # The compiler cannot split a kernel: each device runs it on its own rows and heads.
     heads = TENSOR if parallel.divides(q_BTHE.shape[2], TENSOR) else None
     wide, narrow = PartitionSpec(ROWS, None, heads), PartitionSpec(ROWS)

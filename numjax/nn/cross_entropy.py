@@ -154,7 +154,7 @@ def _forward(static, hidden, kernel, targets, weights, classes, class_of):
 
 def _run(static, gradients, hidden, kernel, *others):
     """(total,) or (total, d hidden, d kernel), on each device's own rows and part of the vocabulary."""
-    if parallel.mesh() is None or not parallel.divides(hidden.shape[0], ROWS):
+    if not parallel.spreads(hidden.shape[0], kernel.shape[0]):
         return _sum(static, gradients, None, hidden, kernel, *others)
     split = parallel.divides(kernel.shape[0], VOCABULARY)
     rows, part = PartitionSpec(ROWS), PartitionSpec(VOCABULARY if split else TENSOR)

@@ -27,9 +27,20 @@ def platform() -> str:
 
 
 def mesh() -> AbstractMesh | None:
-    """The mesh, where it has several devices."""
+    """The mesh of data, fsdp and tensor, where it has several devices."""
     found = jax.sharding.get_abstract_mesh()
-    return None if found.empty or found.size == 1 else found
+    return None if found.empty or found.size == 1 or not {*ROWS, TENSOR} <= set(found.axis_names) else found
+
+
+def alone() -> bool:
+    """Whether what is traced will run on one device."""
+    found = jax.sharding.get_abstract_mesh()
+    return jax.device_count() == 1 if found.empty else found.size == 1
+
+
+def spreads(rows: int, vocabulary: int | None = None) -> bool:
+    """Whether `spread` can be used on so many rows, and a table of so many: there is a mesh, and it splits them."""
+    return mesh() is not None and divides(rows, ROWS) and (vocabulary is None or divides(vocabulary, TENSOR))
 
 
 def divides(size: int, axes: Any) -> bool:
@@ -44,11 +55,10 @@ def divides(size: int, axes: Any) -> bool:
 
 
 def constrain(x: jax.Array, *axes: Any) -> jax.Array:
-    """Lays x's leading axes over mesh axes; one that does not divide is left whole."""
-    if mesh() is None:
+    """Lays x's leading axes over mesh axes; where one does not divide, x is left to the compiler."""
+    if mesh() is None or not all(divides(size, axis) for axis, size in zip(axes, x.shape, strict=False)):
         return x
-    fitting = [axis if divides(size, axis) else None for axis, size in zip(axes, x.shape, strict=False)]
-    return jax.lax.with_sharding_constraint(x, PartitionSpec(*fitting))
+    return jax.lax.with_sharding_constraint(x, PartitionSpec(*axes))
 
 
 def sum_rows(gradient: jax.Array | None, split: bool | None, dtype: Any) -> jax.Array:

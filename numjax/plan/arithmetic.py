@@ -32,16 +32,16 @@ class Times(NamedTuple):
 
 def times(chip: Chip, flops: float, traffic: float, collectives: Sequence[Collective]) -> Times:
     """Of one chip; `flops` and `traffic` are its own."""
-    network = sum(one.bytes * one.times / _rate(chip, one.devices) for one in collectives)
+    network = sum(one.bytes * one.times / _rate(chip, one.span or one.devices) for one in collectives)
     return Times(flops / chip.flops, traffic / chip.bandwidth, network)
 
 
-def _rate(chip: Chip, devices: int) -> float:
-    """Bytes a second that a collective over so many chips gets."""
+def _rate(chip: Chip, span: int) -> float:
+    """Bytes a second that a collective gets whose chips lie within so many in a row."""
     if chip.dimensions:
         # A ring lies along one dimension of the torus and leaves the links of the others alone.
         return chip.network / chip.dimensions
-    return chip.network if devices <= chip.group else chip.between
+    return chip.network if span <= chip.group else chip.between
 
 
 def fsdp_floor(parameters: float, mesh: Mapping[str, int]) -> float:
@@ -50,7 +50,9 @@ def fsdp_floor(parameters: float, mesh: Mapping[str, int]) -> float:
     return 3 * LOW * parameters / mesh["tensor"] * (fsdp - 1) / fsdp
 
 
-def estimate(backbone: Any, parameters: float, rows: int, length: int, mesh: Mapping[str, int]) -> dict[str, Any]:
+def estimate(
+    backbone: Any, parameters: float, rows: int, length: int, mesh: Mapping[str, int], accumulate: int = 1
+) -> dict[str, Any]:
     """Temporary bytes, memory traffic and collectives of a step of a decoder that cannot be compiled here.
 
     Counts bfloat16 activations of a pre-LN block with fused attention: twelve of the layer's width between its
@@ -62,21 +64,32 @@ def estimate(backbone: Any, parameters: float, rows: int, length: int, mesh: Map
     one = float(LOW * tokens * width)
     kept = {"none": 16.0, "dots": 9.0, "full": 1.0}[backbone.remat]
     layer = parameters / max(1, layers)
-    temporary = one * (layers * kept / (tensor if kept > 1 else 1) + 20 / tensor)
+    # What is kept is of one microbatch; what is read, of all of them.
+    temporary = one / accumulate * (layers * kept / (tensor if kept > 1 else 1) + 20 / tensor)
     # Two layers' gathered weights and their gradients, and the gradients of this chip's own parameters.
     temporary += 4 * LOW * layer / tensor + 4 * parameters / (tensor * fsdp)
     passes = 3 if backbone.remat == "none" else 4
-    traffic = passes * 14 * one * layers / tensor + passes * LOW * parameters / tensor
+    traffic = passes * 14 * one * layers / tensor + accumulate * passes * LOW * parameters / tensor
     traffic += 28 * parameters / (tensor * fsdp)  # AdamW reads 16 bytes a parameter and writes 12
     found: list[Collective] = []
     if fsdp > 1:
         part = LOW * parameters / tensor * (fsdp - 1) / fsdp
-        found += [Collective("all-gather", part, fsdp, 2, ()), Collective("reduce-scatter", part, fsdp, 1, ())]
+        span = fsdp * tensor
+        found.append(Collective("all-gather", part, fsdp, 2.0 * accumulate, span=span))
+        found.append(Collective("reduce-scatter", part, fsdp, float(accumulate), span=span))
     if mesh["data"] > 1:
         share = (mesh["data"] - 1) / mesh["data"]
-        found.append(Collective("all-reduce", 2 * LOW * share * parameters / (tensor * fsdp), mesh["data"], 1, ()))
+        found.append(
+            Collective(
+                "all-reduce",
+                2 * LOW * share * parameters / (tensor * fsdp),
+                mesh["data"],
+                1,
+                span=mesh["data"] * fsdp * tensor,
+            )
+        )
     if tensor > 1:
-        found.append(Collective("all-reduce", 2 * one * (tensor - 1) / tensor, tensor, 4.0 * layers, ()))
+        found.append(Collective("all-reduce", 2 * one * (tensor - 1) / tensor, tensor, 4.0 * layers))
     return {"temporary": temporary, "traffic": traffic, "collectives": found, "passes": passes}
 
 

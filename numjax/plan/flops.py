@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from jax.interpreters import partial_eval as pe
+
 
 def count(jaxpr: Any) -> float:
     """Multiplications and additions of all matrix products of a jaxpr, over all devices.
@@ -33,6 +35,12 @@ def count(jaxpr: Any) -> float:
         for inner in _inner(options):
             total += times * count(inner)
     return total
+
+
+def live(jaxpr: Any) -> Any:
+    """Without what no result needs, as the compiler will leave it out."""
+    jaxpr = getattr(jaxpr, "jaxpr", jaxpr)
+    return pe.dce_jaxpr(jaxpr, [True] * len(jaxpr.outvars))[0]
 
 
 def _inner(options):

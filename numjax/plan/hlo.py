@@ -19,14 +19,16 @@ COLLECTIVES = ("all-gather", "all-reduce", "reduce-scatter", "collective-permute
 FREE = {
     "parameter", "constant", "tuple", "get-tuple-element", "bitcast", "after-all", "opt-barrier", "while", "call",
     "conditional", "partition-id", "replica-id", "iota", "async-done", "copy-done", "slice-done", "all-gather-done",
-    "all-reduce-done", "collective-permute-done", "add-dependency", "domain",
+    "all-reduce-done", "collective-permute-done", "add-dependency", "domain", "async-start", "async-update",
 }  # fmt: skip
 
 _NAME = r"%?([\w.\-]+)"
 _HEAD = re.compile(rf"^(ENTRY )?{_NAME} \(.*\{{\s*$")
 _LINE = re.compile(rf"^\s+(ROOT )?{_NAME} = (.*)$")
 _SHAPE = re.compile(r"\b(pred|bf16|f8\w+|[sufc]\d+)\[([\d,]*)\](?:\{([^}]*)\})?")
-_CALLED = re.compile(r"(?:calls|to_apply|body|condition|branch_computations)=\{?(%[\w.\-]+(?:, ?%[\w.\-]+)*)")
+_CALLED = re.compile(
+    r"(?:calls|to_apply|body|condition|(?:branch|true|false)_computations?)=\{?(%[\w.\-]+(?:, ?%[\w.\-]+)*)"
+)
 
 
 class Shape(NamedTuple):
@@ -59,13 +61,14 @@ class Op(NamedTuple):
 
 class Collective(NamedTuple):
     """A collective of one device: its kind, bytes that the device sends a run, devices that take part, runs a
-    step, and the arrays that it results in."""
+    step, the arrays that it results in, and over how many devices in a row those that take part are strewn."""
 
     kind: str
     bytes: float
     devices: int
     times: float
-    results: tuple[Shape, ...]
+    results: tuple[Shape, ...] = ()
+    span: int = 0
 
 
 class Program:
@@ -97,9 +100,13 @@ class Program:
                 condition = re.search(r"condition=%([\w.\-]+)", op.line)
                 if body and condition:
                     self._visit(body[1], times * self._trips(op, condition[1]))
-            elif op.opcode in ("call", "conditional", "async-start"):
+            elif op.opcode in ("call", "async-start"):
                 for called in op.called:
                     self._visit(called, times)
+            elif op.opcode == "conditional":
+                # One branch runs: each counts as if all were as likely.
+                for called in op.called:
+                    self._visit(called, times / len(op.called))
 
     def _trips(self, op: Op, condition: str) -> int:
         """Runs of a loop that counts from zero to a constant, which is what scans become."""
@@ -165,7 +172,9 @@ class Program:
                 continue
             reads = [names[name] for name in op.operands if name in names]
             inner = self.computations.get(op.called[0], []) if op.opcode == "fusion" and op.called else None
-            total += times * (_written(op, inner) + sum(_read(op, i, other, inner) for i, other in enumerate(reads)))
+            total += times * (
+                _written(op, inner, names) + sum(_read(op, i, other, inner) for i, other in enumerate(reads))
+            )
         return total
 
 
@@ -193,10 +202,10 @@ def _read(op: Op, index: int, operand: Op, inner: Sequence[Op] | None) -> float:
     return whole
 
 
-def _written(op: Op, inner: Sequence[Op] | None) -> float:
-    """Bytes that are written: of an update in place only the update."""
-    whole = _far(op.results)
-    by_name = {o.name: o for o in inner or ()}
+def _written(op: Op, inner: Sequence[Op] | None, names: Mapping[str, Op]) -> float:
+    """Bytes that are written: of an update in place only the update, of a copy that is started not its source."""
+    whole = _far(op.results[:1] if op.opcode == "copy-start" else op.results)
+    by_name = names if inner is None else {o.name: o for o in inner}
     updates = [o for o in inner or (op,) if o.opcode == "dynamic-update-slice" and len(o.operands) > 1]
     for update in updates:
         changed = by_name.get(update.operands[1])

@@ -47,6 +47,11 @@ def plan(config: Any, folder: pathlib.Path) -> dict[str, Any]:
     target = topology.find(config.topology)
     platform = "gpu" if target.devices is None else "tpu"
     mesh = _mesh(config, target)
+    parts = int(mesh.shape["data"] * mesh.shape["fsdp"]) * config.optim.accumulate
+    if config.optim.batch_size % parts:
+        raise UsageError(
+            f"config.optim.batch_size={config.optim.batch_size} does not divide over data × fsdp × accumulate={parts}"
+        )
     with tempfile.TemporaryDirectory() as scratch:
         system, loader = _prepare(config, folder, pathlib.Path(scratch), platform)
         batch = loader.example_batch()
@@ -100,6 +105,7 @@ class _Plan:
             "optimizer": _local_bytes((state.opt_state, state.ema)),
         }
         rows, length = batch.inputs.ids.shape
+        self.accumulate = int(system.config.optim.accumulate)
         self.model_flops = flops_per_token(system.model, state, length) * rows * length / target.count
         self.parameters = parameter_count(state)
         chip = target.chip
@@ -117,7 +123,9 @@ class _Plan:
         """Raises UsageError, and leaves plan.json, when parameters and optimiser alone do not fit."""
         state = sum(self.bytes.values())
         if state > self.target.chip.memory:
-            larger = arithmetic.next_size(self.sizes["fsdp"], state / self.target.chip.memory, self.target.count)
+            larger = arithmetic.next_size(
+                self.sizes["fsdp"], state / self.target.chip.memory, self.target.count // self.sizes["tensor"]
+            )
             axis = "config.mesh.fsdp" if larger > self.sizes["fsdp"] else "the topology"
             to = f" to {larger}" if larger > self.sizes["fsdp"] else ""
             self._refuse(f"parameters and optimiser take {state / GIB:.1f} GiB a chip", f"enlarge {axis}{to}")
@@ -128,7 +136,7 @@ class _Plan:
         shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=place), self.batch)
         seed = jax.ShapeDtypeStruct((), np.int32, sharding=shard.replicated(self.compiled.mesh))
         traced = self.compiled.step.trace(seed, self.compiled.abstract_state, shapes)  # type: ignore[attr-defined]
-        self.flops = flops.count(traced.jaxpr) / self.target.count
+        self.flops = flops.count(flops.live(traced.jaxpr)) / self.target.count
         log.say(f"compiling for {self.target.count} × {self.target.chip.name}: this takes minutes")
         try:
             done = traced.lower().compile()
@@ -154,7 +162,9 @@ class _Plan:
     def estimate(self) -> None:
         """Fills in what arithmetic says."""
         rows, length = self.batch.inputs.ids.shape
-        guess = arithmetic.estimate(self.system.model.backbone, self.parameters, rows, length, self.sizes)
+        guess = arithmetic.estimate(
+            self.system.model.backbone, self.parameters, rows, length, self.sizes, self.accumulate
+        )
         self.flops = self.model_flops * guess["passes"] / 3
         self.bytes["batch"] = _local_bytes(self.batch) / (self.sizes["data"] * self.sizes["fsdp"])
         self.bytes["temporary"], self.traffic, self.collectives = (
@@ -191,7 +201,7 @@ class _Plan:
         else:
             # Fewer rows a chip, or where each has a row of its own, less of each.
             axis = "data" if self.sizes["data"] * self.sizes["fsdp"] < self.target.count else "tensor"
-        return f"enlarge config.mesh.{axis}, lower config.optim.batch_size{softer}"
+        return f"enlarge config.mesh.{axis}, lower config.optim.batch_size or raise optim.accumulate{softer}"
 
     def _refuse(self, what: str, remedy: str) -> None:
         found = self._json(False, None)

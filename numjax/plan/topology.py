@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib
 import os
+import pathlib
 import re
+import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -31,6 +33,9 @@ class Topology(NamedTuple):
     devices: Sequence[Any] | None
 
 
+# Where `make tpu` puts the compiler: inside the environment every run on CPU would look for TPUs, and say so.
+BESIDE = pathlib.Path(sys.prefix) / "tpu"
+
 # The TPU compiler otherwise asks the network what machine this is, and tells at length that it got no answer.
 ENVIRONMENT = {
     "TPU_SKIP_MDS_QUERY": "1",
@@ -45,6 +50,8 @@ def set_up() -> None:
     for variable, value in ENVIRONMENT.items():
         os.environ.setdefault(variable, value)
     jax.config.update("jax_platforms", "cpu")
+    if (BESIDE / "libtpu").exists():
+        sys.path.append(str(BESIDE))
 
 
 def find(name: str) -> Topology:
@@ -65,7 +72,9 @@ def find(name: str) -> Topology:
     try:
         importlib.import_module("libtpu")
     except ImportError:
-        raise UsageError("--mode=compile for TPUs needs their compiler: pip install 'numjax[tpu]'") from None
+        raise UsageError(
+            "--mode=compile for TPUs needs their compiler: make tpu, or pip install 'numjax[tpu]'"
+        ) from None
     from jax.experimental import topologies
 
     try:
