@@ -1,0 +1,1 @@
+"""Formulas as operator trees: readers, the printer, values and distances. Host half: no jax."""

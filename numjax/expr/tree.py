@@ -1,0 +1,108 @@
+"""Operator trees, with the node types of MathGPT's trees (Tangent-CFT's tags).
+
+| type | stands for                                             | children                        |
+|------|--------------------------------------------------------|---------------------------------|
+| U    | operator whose order does not matter: eq, plus, times  | operands                        |
+| O    | operator whose order matters: divide, SUP, SUB, int    | operands; none: the bare sign   |
+| F    | function: sin, log, abs, an accent                     | arguments; none: the bare name  |
+| M    | group: list, set, vector, matrix and its rows          | members                         |
+| +    | compound operator: a hint of what it is                | the operator itself, operands   |
+| E    | error ("cerror"), or without children matrix padding   | what could not be read          |
+| V    | variable                                               | none                            |
+| N    | number as written                                      | none                            |
+| C    | constant: infinity, emptyset                           | none                            |
+| T    | text                                                   | none                            |
+| W    | something missing                                      | none                            |
+| -    | symbol of unknown meaning                              | none                            |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+TYPES = ("U", "O", "F", "M", "+", "E", "V", "N", "C", "T", "W", "-")
+
+
+class Tree:
+    """A node and what lies below it: immutable, hashed once when made, so that equal trees are found in O(1).
+
+    Attributes:
+      type: one of TYPES. symbol: its name ("divide"), or for V, N and T what is written.
+      children: trees, or None for a leaf; an empty sequence becomes None.
+      depth: levels, 1 for a leaf. size: nodes.
+    """
+
+    __slots__ = ("_hash", "children", "depth", "size", "symbol", "type")
+
+    type: str
+    symbol: str
+    children: tuple[Tree, ...] | None
+    depth: int
+    size: int
+
+    def __init__(self, type: str, symbol: str, children: Sequence[Tree] | None = None):
+        made = tuple(children) if children else None
+        put = object.__setattr__
+        put(self, "type", type)
+        put(self, "symbol", symbol)
+        put(self, "children", made)
+        put(self, "depth", 1 + max((child.depth for child in made), default=0) if made else 1)
+        put(self, "size", 1 + sum(child.size for child in made) if made else 1)
+        put(self, "_hash", hash((type, symbol, made)))
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"trees do not change: make another one instead of setting {name}")
+
+    __delattr__ = __setattr__  # type: ignore[assignment]
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if type(other) is not Tree or self._hash != other._hash:
+            return False
+        return (self.type, self.symbol, self.children) == (other.type, other.symbol, other.children)
+
+    def __repr__(self) -> str:
+        below = "" if self.children is None else f", {list(self.children)!r}"
+        return f"Tree({self.type!r}, {self.symbol!r}{below})"
+
+    def __reduce__(self):
+        return Tree, (self.type, self.symbol, self.children)
+
+    def walk(self) -> Iterator[Tree]:
+        """All nodes, parents first, without recursion."""
+        stack: list[Tree] = [self]
+        while stack:
+            node = stack.pop()
+            yield node
+            if node.children:
+                stack.extend(reversed(node.children))
+
+    def to_json(self) -> list[Any]:
+        """[type, symbol, [children] or None], the form of the original's articles."""
+        below = None if self.children is None else [child.to_json() for child in self.children]
+        return [self.type, self.symbol, below]
+
+
+def from_json(value: Any) -> Tree:
+    """The tree of [type, symbol, [children] or None].
+
+    Raises:
+      ValueError: it is not of that form, or a type is unknown.
+    """
+    if not isinstance(value, (list, tuple)) or len(value) != 3:
+        raise ValueError(f"a tree is [type, symbol, children], not {str(value)[:60]!r}")
+    kind, symbol, below = value
+    if kind not in TYPES or not isinstance(symbol, str):
+        raise ValueError(
+            f"a tree has a type of {' '.join(TYPES)} and a symbol, not {kind!r} and {str(symbol)[:60]!r}"
+        )
+    if below is None:
+        return Tree(kind, symbol)
+    if not isinstance(below, (list, tuple)):
+        raise ValueError(f"children are a list or null, not {str(below)[:60]!r}")
+    return Tree(kind, symbol, [from_json(child) for child in below])
