@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 from absl import logging
+from jax.experimental import mesh_utils
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from numjax.errors import UsageError
@@ -46,9 +47,11 @@ def axis_sizes(count: int, data: int = -1, fsdp: int = 1, tensor: int = 1) -> tu
 
 def make_mesh(data: int = -1, fsdp: int = 1, tensor: int = 1, devices: Sequence[Any] | None = None) -> Mesh:
     """A mesh over all devices (or these), see `axis_sizes`."""
-    devices = jax.devices() if devices is None else devices
+    devices = devices or jax.devices()
     sizes = axis_sizes(len(devices), data, fsdp, tensor)
-    return jax.make_mesh(sizes, AXES, axis_types=(AxisType.Auto,) * len(AXES), devices=devices)
+    # `jax.make_mesh` splits no dimension of a torus: a 4×4×4 would have no axis of 8.
+    laid_out = mesh_utils.create_device_mesh(sizes, list(devices), allow_split_physical_axes=True)
+    return Mesh(laid_out, AXES, axis_types=(AxisType.Auto,) * len(AXES))
 
 
 def mesh_of(config: Any) -> Mesh:

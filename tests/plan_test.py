@@ -252,6 +252,19 @@ def squares(program: Program, length: int, rows: int, heads: int) -> list:
 
 
 @tpu
+def test_meshes_split_the_dimensions_of_a_torus():
+    code = """
+from numjax import shard
+from numjax.plan import topology
+topology.set_up()
+mesh = shard.make_mesh(data=8, fsdp=8, devices=topology.find("v5p:4x4x4").devices)
+print(mesh.devices.shape, len({tuple(device.coords) for device in mesh.devices.flat}))
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert done.stdout.split("\n")[0] == "(8, 8, 1) 64", done.stderr[-2000:]
+
+
+@tpu
 def test_124m_on_a_small_slice(tmp_path):
     found, program = compiled("decoder_124m", "v5e:4x4", tmp_path)
     assert found["chips"] == 16 and found["mfu"] >= 0.40
