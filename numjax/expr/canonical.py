@@ -16,11 +16,11 @@ from __future__ import annotations
 
 import re
 
-from numjax.expr.symbols import LEAVES, arity
+from numjax.expr.symbols import arity
 from numjax.expr.tree import TYPES, Tree
 
-# The deepest tree the readers make and the printer takes; the model itself stops at 32.
-DEEPEST = 200
+# The deepest canonical tree: the model itself stops at 32.
+DEEPEST = 48
 
 NUMBER = re.compile(r"-?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _SURROGATE = re.compile("[\ud800-\udfff]")

@@ -100,7 +100,7 @@ INTEGRALS: dict[str, Tree] = {
         ("double-integral", r"\iint ∬"),
         ("triple-integral", r"\iiint ∭"),
         ("quadruple-integral", r"\iiiint"),
-        ("contour-integral", r"\oint ∮"),
+        ("contour-integral", r"\oint ∮ \oiint \oiiint \varointclockwise"),
     )
     for sign in signs.split()
 }
@@ -166,6 +166,9 @@ ALIASES = {
     r"\lparen": "(",
     r"\rparen": ")",
     r"\newline": r"\\",
+    "°": r"\degree",
+    r"\textdegree": r"\degree",
+    r"\angln": r"\angl",
     r"\cr": r"\\",
     r"\tabularnewline": r"\\",
     r"\brace": r"\atop",
@@ -253,18 +256,20 @@ def styled(font: str, character: str) -> str:
 # Commands without meaning for the tree; those of the second table have that many braced arguments that go with them.
 SKIPPED = frozenset(
     r"""\, \; \: \! \> \/ \thinspace \medspace \thickspace \negthinspace \negmedspace \negthickspace \enspace \space
-    \displaystyle \textstyle \scriptstyle \scriptscriptstyle \limits \nolimits \displaylimits \nonumber \notag \left.
+    \displaystyle \textstyle \scriptstyle \scriptscriptstyle \limits \nolimits \displaylimits \nonumber \notag
     \tiny \scriptsize \footnotesize \small \normalsize \large \Large \LARGE \huge \Huge \big \Big \bigg \Bigg \bigl
     \Bigl \biggl \Biggl \bigr \Bigr \biggr \Biggr \bigm \Bigm \biggm \Biggm \allowbreak \nobreak \hfill \hfil \hss
     \mathstrut \strut \protect \relax \noindent \centering \smallskip \medskip \bigskip \break \null
     \hline \hdashline \mathord \mathbin \mathrel \mathopen \mathclose \mathpunct \mathinner \mathop \em \ensuremath
     \lefteqn \smash \mathsmaller \vcenter \hbox \endgraf \par \unboldmath \noalign \thicklines \goodbreak \qedhere \llap
     \rlap \mathllap \mathrlap \mathclap \clap \boxed \fbox \framebox \makebox \centerline \cancel \bcancel \xcancel \emph \overbracket \hskip
-    \joinrel \leavevmode \mathchoice \restriction@ \underbracket \leqno \eqno \nointerlineskip \sout
-    """.split()
+    \joinrel \leavevmode \mathchoice \restriction@ \underbracket \leqno \eqno \nointerlineskip \sout $ \blue \red \green
+        """.split()
 )
 DROPPED = {
     r"\hspace": 1,
+    r"\hspace*": 1,
+    r"\tag*": 1,
     r"\vspace": 1,
     r"\hphantom": 1,
     r"\vphantom": 1,

@@ -32,7 +32,6 @@ from numjax.expr.reader import (
     Action,
     Reader,
     Stop,
-    bare,
     hint,
     leaf,
 )
@@ -57,8 +56,8 @@ class Formula(Reader):
             return _text
         if token.startswith(r"\not"):
             return _negated
-        if token == r"\\":
-            return None
+        if token.startswith("\\verb"):
+            return _verbatim
         if token in DROPPED:
             return _dropped
         return None
@@ -96,14 +95,19 @@ def _applied(reader: Reader, head: Tree) -> Tree:
         given = _arguments(reader, token)
         if tokens[reader.i] in SCRIPTS and len(given) == 1:
             given = [reader.scripts(given[0])]
-    elif token not in _ENDS and token not in INFIX or token in BARS and reader.bar != token and reader.opens(reader.i):
+    elif (
+        (token not in _ENDS and token not in INFIX) or (token in BARS and reader.bar != token and reader.opens(reader.i))
+    ):
         reader.enter()
         factors = []
-        while token not in _ENDS and token not in INFIX or not factors:
+        while (token not in _ENDS and token not in INFIX) or not factors:
             if factors and (token in _OPENERS or token in _PREFIXES):
                 break
             alone = token in _OPENERS or token in _PREFIXES
-            integrand, reader.integrand = reader.integrand, reader.integrand and reader.rules.differentials == "everywhere"
+            integrand, reader.integrand = (
+                reader.integrand,
+                reader.integrand and reader.rules.differentials == "everywhere",
+            )
             at = reader.i
             factor = reader.operand()
             reader.integrand = integrand
@@ -360,6 +364,22 @@ def _text(reader: Reader, token: str) -> Tree | None:
     return leaf("T", content) if reader.rules.text else MISSING
 
 
+def _verbatim(reader: Reader, token: str) -> Tree:
+    reader.i += 1
+    content = token.removeprefix("\\verb").lstrip("*").strip()[1:-1].strip()
+    return leaf("T", content) if reader.rules.text and content else MISSING
+
+
+def _general_fraction(reader: Reader, token: str) -> Tree:
+    """\\genfrac{(}{)}{0pt}{style}{a}{b}."""
+    reader.i += 1
+    opener, _, rule, _ = (_raw(reader) for _ in range(4))
+    first = reader.argument()
+    second = reader.argument()
+    symbol = "binomial" if opener == ["("] and "".join(rule).startswith("0") else "divide"
+    return Tree("O", symbol, [first or MISSING, second or MISSING])
+
+
 def _bare_text(reader: Reader, token: str) -> Tree | None:
     """\\text a, or with braces that the lexer could not take as one token."""
     reader.i += 1
@@ -438,7 +458,6 @@ def _negations() -> None:
             INFIX[r"\not" + sign] = Infix(op.power, kind, symbol, False, (kind, symbol))
     for sign in ("|", r"\mid"):
         INFIX[r"\not" + sign] = INFIX[r"\nmid"]
-    INFIX[":="] = INFIX[r"\assign"]
 
 
 _negations()
@@ -624,7 +643,7 @@ def _angle_closes(tokens: list[str], i: int) -> bool:
 def _bar(reader: Reader, token: str) -> Tree:
     """|x|, or |x> of physics."""
     at = reader.i
-    if token == r"\mid" and not (at in reader.kets):
+    if token == r"\mid" and at not in reader.kets:
         reader.i += 1
         return leaf("V", "∣")
     if token == "|" and at not in reader.kets and reader.bars.get(at, 0) == 0:
@@ -854,6 +873,7 @@ def _table() -> dict[str, Action]:
     put((r"\binom", r"\dbinom", r"\tbinom"), _pair("binomial"))
     put((r"\sqrt",), _root)
     put((r"\root",), _plain_root)
+    put((r"\genfrac",), _general_fraction)
     put((r"\stackrel", r"\overset", r"\underset", r"\buildrel"), _stacked)
     put((r"\operatorname", r"\operatorname*"), _operatorname)
     put((r"\text", r"\mbox", r"\textrm", r"\textbf", r"\textit", r"\hbox", r"\textsf", r"\textnormal"), _bare_text)
@@ -871,4 +891,3 @@ def _table() -> dict[str, Action]:
 
 ALL: dict[str, Tree | Action] = {**ATOMS, **_table()}
 PREFIXES = _PREFIXES
-_ = bare

@@ -10,12 +10,13 @@ cannot be read is an `Unreadable` with its column. The ambiguities of written ma
 
 from __future__ import annotations
 
-from numjax.expr.canonical import DEEPEST
 from numjax.expr.constructs import ALL, PREFIXES, Formula, read
 from numjax.expr.lexer import LexError, column, tokens_of
 from numjax.expr.reader import LARGEST, Stop
 from numjax.expr.rules import DEFAULT, Rules, Unreadable
 from numjax.expr.tree import Tree
+
+DEEPEST = 200  # levels of a tree: a - b + c - d … makes one a sign
 
 
 def parse(text: str, rules: Rules = DEFAULT) -> Tree | Unreadable:

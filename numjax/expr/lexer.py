@@ -17,6 +17,8 @@ _TEXT = "|".join(TEXTS)
 _TOKEN = rf"""
       (?: \\(?:{_TEXT})\*? \s* \{{ (?: [^{{}}\\] | \\. | \{{ (?: [^{{}}\\] | \\. )*+ \}} )*+ \}} )  # text with its braces
     | \\tree \s* \[ [^\[\]\s]{{1,2}} \] \s* \{{ [^{{}}\\]*+ \}}  # a node in the printer's general notation
+    VERBATIM
+    | \\(?:left|right) \s* \.
     | \\not \s* (?: \\[A-Za-z]++ | [=<>|] )
     | \\(?:hspace|operatorname|tag|hphantom)\*
     | \\(?:hskip|vskip|kern|mkern|mskip|hfil) \s* -? (?: [0-9.\s]*+ (?:em|ex|pt|cm|mm|in|mu|truecm|sp|pc|bp|dd|cc)\b )?
@@ -33,18 +35,30 @@ _TOKEN = rf"""
     """
 # 1{,}000 and 1,\!000 can only be one number; 1,000 without spaces is one under the rule "plain".
 _PROTECTED = r"(?: \s*+ (?: \{\s*,\s*\} | ,\s*\\! | \\, ) \s*+ [0-9]\s*+[0-9]\s*+[0-9] )"
-TOKEN = {
-    rule: re.compile(_TOKEN.replace("GROUPED", grouped), re.VERBOSE | re.DOTALL)
-    for rule, grouped in (
-        ("plain", rf"(?: (?: , [0-9]{{3}} )++ | {_PROTECTED}++ )"),
-        ("protected", rf"{_PROTECTED}++"),
-        ("none", r"(?!)"),
-    )
+_GROUPED = {
+    "plain": rf"(?: (?: , [0-9]{{3}} )++ | {_PROTECTED}++ )",
+    "protected": rf"{_PROTECTED}++",
+    "none": r"(?!)",
 }
+
+
+def _compiled(verbatim: str) -> dict[str, re.Pattern[str]]:
+    source = _TOKEN.replace("VERBATIM", verbatim)
+    return {
+        rule: re.compile(source.replace("GROUPED", grouped), re.VERBOSE | re.DOTALL)
+        for rule, grouped in _GROUPED.items()
+    }
+
+
+# \verb|…| needs a group, without which `findall` is fastest.
+_PLAIN = _compiled("")
+TOKEN = _compiled(r"| \\verb\*? \s* ([^A-Za-z0-9\s*]) [^\n]{0,300}? \1")
 _DEFINES = re.compile(r"\\(?:newcommand|renewcommand|providecommand|def|DeclareMathOperator|let)\b")
 _SPACERS = frozenset({"~", "\\ ", "\\quad", "\\qquad"})
 _NUMERIC = frozenset("0123456789.")
-_BRACED = frozenset([",", "=", "<", ">", "\\in", "\\to", "\\sim", "\\leq", "\\geq", "\\le", "\\ge", "\\equiv", "\\approx"])
+_BRACED = frozenset(
+    [",", "=", "<", ">", "\\in", "\\to", "\\sim", "\\leq", "\\geq", "\\le", "\\ge", "\\equiv", "\\approx"]
+)
 _STACKS = frozenset(["\\stackrel", "\\overset", "\\underset", "\\tree"])
 _LENGTH = re.compile(r"\\(?:hskip|vskip|kern|mkern|mskip|hfil)")
 
@@ -66,7 +80,11 @@ def tokens_of(text: str, thousands: str = "plain") -> list[str]:
     """
     if len(text) > LONGEST:
         raise LexError(f"longer than {LONGEST} characters", LONGEST)
-    found = TOKEN[thousands].findall(text)
+    found = (
+        [match[0] for match in TOKEN[thousands].finditer(text)]
+        if "\\verb" in text
+        else _PLAIN[thousands].findall(text)
+    )
     if "\\" in text and _DEFINES.search(text):
         found = [token for token, _ in _expanded([(token, 0) for token in found])]
     return _cleaned(found)
@@ -107,7 +125,12 @@ def _cleaned(found: list[str], at: list[int] | None = None, starts: list[int] | 
         first = token[0]
         if first == "\\":
             if len(token) > 3:
-                if _LENGTH.match(token):
+                if token[-1] == "." and token[:5] in ("\\left", "\\righ"):
+                    put("\\left" if token[1] == "l" else "\\right")
+                    if starts is not None and at is not None:
+                        starts.append(at[index])
+                    token = "."
+                elif _LENGTH.match(token):
                     continue
                 if token.startswith("\\not") and len(token) > 4 and not token[4].isalpha():
                     token = "\\not" + token[4:].strip()
@@ -115,7 +138,11 @@ def _cleaned(found: list[str], at: list[int] | None = None, starts: list[int] | 
                 continue
         elif first in "0123456789.:":
             if len(token) > 1:
-                token = "".join(token.split()) if first in ".:" or token.isascii() and token.replace(".", "").isdigit() else "".join(filter(_NUMERIC.__contains__, token))
+                token = (
+                    "".join(token.split())
+                    if first in ".:" or (token.isascii() and token.replace(".", "").isdigit())
+                    else "".join(filter(_NUMERIC.__contains__, token))
+                )
         elif first == "%":
             if len(token) > 1:
                 continue

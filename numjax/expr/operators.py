@@ -77,12 +77,11 @@ _ROWS: list[tuple[int, str, str]] = [
         perpendicular-to \perp ⟂
         parallel-to \parallel \shortparallel ∥
         not-parallel-to \nparallel \nshortparallel
-        divides \divides
         not-divides \nmid \nshortmid
         maps-to \mapsto ↦
         implies \implies
         iff \iff
-        assign \assign
+        assign := \assign
         proves \vdash ⊢
         does-not-prove \nvdash
         models \models ⊨

@@ -24,7 +24,7 @@ FRACTIONS = frozenset([r"\over", r"\atop", r"\choose", r"\above"])
 SEPARATORS = frozenset([",", ";", ".", WIDE, r"\\"])
 STOPS = CLOSERS | SEPARATORS | FRACTIONS
 BARS = frozenset(["|", r"\|", r"\mid"])
-SCRIPTS = frozenset(["^", "_", "'", "!", "%", r"\%"])
+SCRIPTS = frozenset(["^", "_", "'", "!", "%", r"\%", r"\degree"])
 # What has no operator between it and its neighbour but is no factor either.
 ANNOTATIONS = frozenset([r"\pmod", r"\mod", r"\pod"])
 DIGITS = frozenset("0123456789")
@@ -38,6 +38,8 @@ class Stop(Exception):
         self.message = message
         self.index = index
 
+
+_POSTFIX = {"!": "factorial", r"\degree": "degree"}
 
 Action = Callable[["Reader", str], "Tree | None"]
 
@@ -180,9 +182,7 @@ class Reader:
         trees = []
         for chain in merged:
             # Operand, operator, operand, … and then what was listed after the last.
-            last = next(
-                (index for index in range(len(chain) - 1, -1, -1) if type(chain[index]) is tuple), 0
-            )
+            last = next((index for index in range(len(chain) - 1, -1, -1) if type(chain[index]) is tuple), 0)
             if last + 2 < len(chain):
                 chain[last + 1 :] = [self.listed(chain[last + 1 :])]
             trees.append(self.relation(chain))
@@ -576,6 +576,9 @@ class Reader:
             elif token == r"\%" or token == "%":
                 self.i += 1
                 base = Tree("O", "percent", [base])
+            elif token == r"\degree":
+                self.i += 1
+                base = Tree("O", "degree", [base])
             else:
                 return base
 
@@ -592,7 +595,8 @@ class Reader:
             elif token == "'":
                 before.append(("SUP", leaf("V", "′")))
             else:
-                raise Stop(f"{token} has nothing before it", self.i - 1)
+                # !n: a subfactorial, %, a degree sign.
+                before.append((token, MISSING))
             while tokens[self.i : self.i + 2] == ["{", "}"]:
                 self.i += 2
         following = tokens[self.i]
@@ -602,6 +606,9 @@ class Reader:
             base = self.operand()
             self.level -= 1
         for symbol, script in before:
+            if script is MISSING:
+                base = Tree("O", _POSTFIX.get(symbol, "percent"), [MISSING if base is None else base])
+                continue
             base = Tree("O", symbol, [MISSING if base is None else base, script])
         return base
 
@@ -740,8 +747,11 @@ class Reader:
 
     def divides(self, token: str) -> bool:
         """Whether the bar here is a relation: nothing around us that it closes, nothing that it opens."""
-        return not self.in_set and self.bar != token and self.bar != "any" and (
-            token == r"\mid" or not self.opens(self.i)
+        return (
+            not self.in_set
+            and self.bar != token
+            and self.bar != "any"
+            and (token == r"\mid" or not self.opens(self.i))
         )
 
     def at_bar(
@@ -780,7 +790,8 @@ def hint(head: Tree) -> str:
 
 def closing(reader: Reader, token: str) -> Tree | None:
     """What ends an operand, where one should begin."""
-    if token in ("^", "_", "'"):
+    if token in SCRIPTS:
+        # Scripts of nothing: they belong to what follows.
         return None
     if token == r"\mid":
         reader.i += 1
