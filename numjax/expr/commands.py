@@ -1,4 +1,4 @@
-"""What LaTeX's commands mean: letters and signs, functions, big operators, accents, fences, fonts, what is skipped."""
+"""What LaTeX's commands mean: letters, functions, big operators, accents, fences, fonts, what is skipped."""
 
 from __future__ import annotations
 
@@ -50,8 +50,7 @@ FUNCTIONS: dict[str, Tree] = {
     **{
         "\\" + name: Tree("F", name)
         for name in (
-            "sin cos tan cot sec csc sinh cosh tanh coth sech csch arcsin arccos arctan arccot arcsec arccsc arsinh arcosh "
-            "artanh log ln lg lb exp det gcd lcm arg min max Pr sgn tr Tr rank diag"
+            "sin cos tan cot sec csc sinh cosh tanh coth arcsin arccos arctan log ln lg exp det gcd arg min max Pr"
         ).split()
     },
     r"\hom": Tree("F", "Hom"),
@@ -63,9 +62,6 @@ FUNCTIONS: dict[str, Tree] = {
     r"\nabla": Tree("F", "∇"),
     "∇": Tree("F", "∇"),
 }
-for _name in "sgn tr Tr rank diag lcm lb arsinh arcosh artanh sech csch arccot arcsec arccsc".split():
-    # amsmath has none of these: they are \operatorname's.
-    del FUNCTIONS["\\" + _name]
 
 # Operators before everything up to the next sum: sums, integrals, limits.
 BIG: dict[str, Tree] = {
@@ -117,9 +113,9 @@ QUANTIFIERS: dict[str, Tree] = {
 
 # Command -> symbol of the function that the accent becomes.
 ACCENTS = _pairs(r"""
-\bar ¯ \overline ¯ \hat ^ \widehat ^ \tilde ~ \widetilde ~ \vec → \overrightarrow → \dot ˙ \ddot ¨ \check ˇ \widecheck ˇ
-\breve ˘ \acute ´ \grave ` \mathring ˚ \overleftarrow ← \overleftrightarrow ↔ \Overrightarrow ⇒ \overbrace ⏞
-\underbrace ⏟ \dddot ⃛ \ddddot ⃜ \overparen ⏜ \underparen ⏝ \overgroup ⏠ \undergroup ⏡ \overlinesegment ⎴
+\bar ¯ \overline ¯ \hat ^ \widehat ^ \tilde ~ \widetilde ~ \vec → \overrightarrow → \dot ˙ \ddot ¨ \check ˇ
+\widecheck ˇ \breve ˘ \acute ´ \grave ` \mathring ˚ \overleftarrow ← \overleftrightarrow ↔ \Overrightarrow ⇒
+\overbrace ⏞ \underbrace ⏟ \dddot ⃛ \ddddot ⃜ \overparen ⏜ \underparen ⏝ \overgroup ⏠ \undergroup ⏡ \overlinesegment ⎴
 \underlinesegment ⎵ \underline _ \underbar _ \underleftarrow ←_ \underrightarrow →_ \underleftrightarrow ↔_ \utilde ~_
 \overleftharpoon ↼ \overrightharpoon ⇀ \phase ⦟ \angl ⦞
 """)
@@ -231,7 +227,7 @@ APART = frozenset({"DOUBLE-STRUCK", "SCRIPT", "FRAKTUR", "math"})
 
 @functools.lru_cache(maxsize=1 << 12)
 def styled(font: str, character: str) -> str:
-    """The letter of a mathematical alphabet: styled("DOUBLE-STRUCK", "R") is ℝ; itself where the alphabet has none."""
+    """The letter of a mathematical alphabet: styled("DOUBLE-STRUCK", "R") is ℝ; itself where there is none."""
     if font in ("", "math", "italic"):
         return character
     try:
@@ -261,9 +257,11 @@ SKIPPED = frozenset(
     \Bigl \biggl \Biggl \bigr \Bigr \biggr \Biggr \bigm \Bigm \biggm \Biggm \allowbreak \nobreak \hfill \hfil \hss
     \mathstrut \strut \protect \relax \noindent \centering \smallskip \medskip \bigskip \break \null
     \hline \hdashline \mathord \mathbin \mathrel \mathopen \mathclose \mathpunct \mathinner \mathop \em \ensuremath
-    \lefteqn \smash \mathsmaller \vcenter \hbox \endgraf \par \unboldmath \noalign \thicklines \goodbreak \qedhere \llap
-    \rlap \mathllap \mathrlap \mathclap \clap \boxed \fbox \framebox \makebox \centerline \cancel \bcancel \xcancel \emph \overbracket \hskip
-    \joinrel \leavevmode \mathchoice \restriction@ \underbracket \leqno \eqno \nointerlineskip \sout $ \blue \red \green
+    \lefteqn \smash \mathsmaller \vcenter \hbox \endgraf \par \unboldmath \noalign \thicklines \goodbreak \qedhere
+    \llap     \rlap \mathllap \mathrlap \mathclap \clap \boxed \fbox \framebox \makebox \centerline
+    \cancel \bcancel \xcancel \emph \overbracket
+    \hskip     \joinrel \leavevmode \mathchoice \restriction@ \underbracket \leqno \eqno \nointerlineskip
+    \sout $ \blue \red \green
         """.split()
 )
 DROPPED = {

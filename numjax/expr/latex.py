@@ -10,10 +10,10 @@ cannot be read is an `Unreadable` with its column. The ambiguities of written ma
 
 from __future__ import annotations
 
-from numjax.expr.constructs import ALL, PREFIXES, Formula, read
+from numjax.expr.constructs import ALL, Formula, read
 from numjax.expr.lexer import LexError, column, tokens_of
-from numjax.expr.reader import LARGEST, Stop
 from numjax.expr.rules import DEFAULT, Rules, Unreadable
+from numjax.expr.state import LARGEST, Stop
 from numjax.expr.tree import Tree
 
 DEEPEST = 200  # levels of a tree: a - b + c - d … makes one a sign
@@ -30,13 +30,13 @@ def parse(text: str, rules: Rules = DEFAULT) -> Tree | Unreadable:
             text = stripped
             break
     try:
-        tokens = tokens_of(text, rules.thousands)
+        tokens = tokens_of(text, rules)
     except LexError as error:
         return Unreadable(error.message, start + error.at)
     try:
-        tree = read(Formula(tokens, rules, ALL, PREFIXES))
+        tree = read(Formula(tokens, rules, ALL))
     except Stop as stop:
-        return Unreadable(stop.message, start + column(text, stop.index, rules.thousands))
+        return Unreadable(stop.message, start + column(text, stop.index, rules))
     except RecursionError:
         return Unreadable("nested too deep for the stack that is left", start)
     if tree.depth > DEEPEST:

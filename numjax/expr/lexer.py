@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from numjax.expr.commands import ALIASES, SKIPPED, TEXTS
+from numjax.expr.rules import DEFAULT, Rules
 
 LONGEST = 100_000  # characters of a formula
 MOST_TOKENS = 50_000  # after the expansion of macros
@@ -15,19 +16,21 @@ WIDE = "\\quad"  # space that separates formulas
 
 _TEXT = "|".join(TEXTS)
 _TOKEN = rf"""
-      (?: \\(?:{_TEXT})\*? \s* \{{ (?: [^{{}}\\] | \\. | \{{ (?: [^{{}}\\] | \\. )*+ \}} )*+ \}} )  # text with its braces
+      (?: \\(?:{_TEXT})\*? \s* \{{ (?: [^{{}}\\] | \\. | \{{ (?: [^{{}}\\] | \\. )*+ \}} )*+ \}} )
     | \\tree \s* \[ [^\[\]\s]{{1,2}} \] \s* \{{ [^{{}}\\]*+ \}}  # a node in the printer's general notation
     VERBATIM
     | \\(?:left|right) \s* \.
     | \\not \s* (?: \\[A-Za-z]++ | [=<>|] )
     | \\(?:hspace|operatorname|tag|hphantom)\*
-    | \\(?:hskip|vskip|kern|mkern|mskip|hfil) \s* -? (?: [0-9.\s]*+ (?:em|ex|pt|cm|mm|in|mu|truecm|sp|pc|bp|dd|cc)\b )?
+    | \\(?:hskip|vskip|kern|mkern|mskip|hfil)
+          \s* -? (?: [0-9.\s]*+ (?:em|ex|pt|cm|mm|in|mu|truecm|sp|pc|bp|dd|cc)\b )?
     | \\[A-Za-z]++
     | \\ \s (?=\s) | \\.
     | (?<![_^0-9.]) [0-9]{{1,3}} GROUPED (?![0-9]) (?: \. [0-9]++ )?
-    | [0-9](?:\s*+[0-9])*+ (?: \s*+ \. (?:\s*+[0-9])++ )?  # a number, digits apart or not; a point belongs to it before a digit
+    | [0-9](?:\s*+[0-9])*+ (?: \s*+ \. (?:\s*+[0-9])++ )?  # digits may stand apart
     | \. \s* \. \s* \.
     | \. (?:\s*+[0-9])++
+    | NAME
     | : \s* =
     | % [^\n]* \n
     | [\uD800-\uDFFF]
@@ -43,11 +46,14 @@ _GROUPED = {
 }
 
 
-def _compiled(verbatim: str) -> dict[str, re.Pattern[str]]:
+def _compiled(verbatim: str) -> dict[tuple[str, str], re.Pattern[str]]:
     source = _TOKEN.replace("VERBATIM", verbatim)
     return {
-        rule: re.compile(source.replace("GROUPED", grouped), re.VERBOSE | re.DOTALL)
-        for rule, grouped in _GROUPED.items()
+        (thousands, words): re.compile(
+            source.replace("GROUPED", grouped).replace("NAME", name), re.VERBOSE | re.DOTALL
+        )
+        for thousands, grouped in _GROUPED.items()
+        for words, name in (("letters", "(?!)"), ("words", "[A-Za-z]{2,}+"))
     }
 
 
@@ -73,7 +79,7 @@ class LexError(Exception):
         self.at = at
 
 
-def tokens_of(text: str, thousands: str = "plain") -> list[str]:
+def tokens_of(text: str, rules: Rules = DEFAULT) -> list[str]:
     """The tokens, macros expanded, spaces and what has no meaning left out; the last is END.
 
     Raises:
@@ -81,19 +87,19 @@ def tokens_of(text: str, thousands: str = "plain") -> list[str]:
     """
     if len(text) > LONGEST:
         raise LexError(f"longer than {LONGEST} characters", LONGEST)
-    found = (
-        [match[0] for match in TOKEN[thousands].finditer(text)]
-        if "\\verb" in text
-        else _PLAIN[thousands].findall(text)
-    )
+    which = rules.thousands, rules.words
+    if "\\verb" in text:
+        found = [match[0] for match in TOKEN[which].finditer(text)]
+    else:
+        found = _PLAIN[which].findall(text)
     if "\\" in text and _DEFINES.search(text):
         found = [token for token, _ in _expanded([(token, 0) for token in found])]
     return _cleaned(found)
 
 
-def column(text: str, index: int, thousands: str = "plain") -> int:
-    """Where token `index` of `tokens_of` begins: characters before it (where macros are used, where one was called)."""
-    pairs = [(match[0], match.start()) for match in TOKEN[thousands].finditer(text)]
+def column(text: str, index: int, rules: Rules = DEFAULT) -> int:
+    """Where token `index` of `tokens_of` begins: characters before it (of a macro, where it was called)."""
+    pairs = [(match[0], match.start()) for match in TOKEN[rules.thousands, rules.words].finditer(text)]
     if "\\" in text and _DEFINES.search(text):
         try:
             pairs = _expanded(pairs)
@@ -165,7 +171,7 @@ def _cleaned(found: list[str], at: list[int] | None = None, starts: list[int] | 
 
 
 def _expanded(pairs: list[tuple[str, int]]) -> list[tuple[str, int]]:
-    """Definitions taken out, their macros replaced wherever they are used; a replacement keeps its caller's column."""
+    """Definitions taken out, their macros replaced wherever they are used; what replaces one has its column."""
     macros: dict[str, tuple[int, list[tuple[str, int]]]] = {}
     out: list[tuple[str, int]] = []
     # Read from the end of a stack: what a macro becomes is pushed back, so that macros in it are found too.

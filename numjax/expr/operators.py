@@ -1,8 +1,9 @@
 """THE precedence table: every operator that stands between operands, loosest first.
 
-A row is (power, type, the signs of each symbol). Juxtaposition is as strong as a product and, like it, reads from left
-to right: a / b c is (a / b) c, as LaTeXML and most programming languages have it. Below SEQUENCE there are only
-separators (commas, semicolons, wide space), above PRODUCT prefixes (functions and signs), scripts and fences.
+A row is (power, type, the signs of each symbol). Juxtaposition is as strong as a product and, like it, reads from
+left to right: a / b c is (a / b) c, as LaTeXML and most programming languages have it. Looser than META are only
+separators (commas, semicolons, wide space), tighter than PRODUCT functions, scripts and fences; a sign in front
+(-a b) takes the product that follows.
 """
 
 from __future__ import annotations

@@ -10,21 +10,22 @@ ordinary notation, or whose ordinary notation would read back as something else,
 a node of type O with its symbol (characters other than letters, digits, hyphen and parentheses as *hex.) and its
 children. To set it in TeX: \\newcommand{\\tree}[3][]{\\operatorname{#2}(#3)}.
 
-Every part is printed once, with its power (`numjax.expr.operators`): how strongly it holds together. A power below what
-the place asks for is what parentheses are for, so the printer takes linear time and needs no reparsing.
+Every part is printed once, with its power (`numjax.expr.operators`): how strongly it holds together. A power below
+what the place asks for is what parentheses are for, so the printer takes linear time and needs no reparsing.
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 
 from numjax.expr.commands import ACCENT_OF, BIG, FUNCTIONS, INTEGRALS, LEAVES, QUANTIFIERS
 from numjax.expr.constructs import ALL
 from numjax.expr.lexer import END, tokens_of
 from numjax.expr.operators import INFIX, META, PRODUCT, RELATION, SIGN, SUM
-from numjax.expr.reader import BARS, SCRIPTS, STOPS, hint
 from numjax.expr.rules import DEFAULT
+from numjax.expr.state import BARS, SCRIPTS, STOPS, hint
 from numjax.expr.tree import Tree
 
 ANNOTATED = 30  # x \\pmod n: an operand of relations
@@ -42,15 +43,15 @@ _PRIMES = re.compile("′+")
 _KEPT = re.compile(r"[^A-Za-z0-9()-]")
 
 _COMMAND = {}
-for _sign, _leaf in LEAVES.items():
+for _sign, _made in LEAVES.items():
     if _sign.startswith("\\") and _sign != r"\O/":
-        _COMMAND.setdefault(_leaf, _sign)
+        _COMMAND.setdefault(_made, _sign)
 _COMMAND[Tree("V", "…")] = r"\ldots"
 _COMMAND[Tree("V", "⋯")] = r"\cdots"
 _PREFIX = {}
 for _table in (BIG, INTEGRALS, QUANTIFIERS):
-    for _sign, _leaf in _table.items():
-        _PREFIX.setdefault(_leaf, _sign)
+    for _sign, _made in _table.items():
+        _PREFIX.setdefault(_made, _sign)
 _FUNCTION = {leaf: sign for sign, leaf in FUNCTIONS.items() if sign.startswith("\\") and leaf.symbol != "∇"}
 _GRADIENT = Tree("V", "∇")
 _PARTIAL = Tree("O", "partialdiff")
@@ -127,7 +128,7 @@ def _single(symbol: str) -> bool:
     made = ALL.get(symbol)
     if made is not None and made != Tree("V", symbol):
         return False
-    return tokens_of(symbol, DEFAULT.thousands) == [symbol, END]
+    return tokens_of(symbol) == [symbol, END]
 
 
 # -- groups and functions --------------------------------------------------------------------------------------------
@@ -180,22 +181,29 @@ def _applied(sign: str, given: tuple[Tree, ...]) -> Printed:
     return f"{sign}({_row(given)})", APPLIED
 
 
+def _enclosed(symbol: str, only: Tree) -> Printed | None:
+    """Functions of one argument that are written around it."""
+    if symbol == "abs":
+        return rf"\left| {_at(only, RELATION)} \right|", ATOM
+    if symbol == "floor":
+        return rf"\lfloor {_at(only, RELATION)} \rfloor", ATOM
+    if symbol == "ceiling":
+        return rf"\lceil {_at(only, RELATION)} \rceil", ATOM
+    if symbol == "∇":
+        return rf"\nabla {_bracketed(only)}", APPLIED
+    if symbol in ACCENT_OF:
+        return f"{ACCENT_OF[symbol]}{{{_printed(only)[0]}}}", ATOM
+    return None
+
+
 def _function(tree: Tree, children: tuple[Tree, ...]) -> Printed | None:
     symbol = tree.symbol
     if len(children) == 1:
-        only = children[0]
-        if symbol == "abs":
-            return rf"\left| {_at(only, RELATION)} \right|", ATOM
-        if symbol == "floor":
-            return rf"\lfloor {_at(only, RELATION)} \rfloor", ATOM
-        if symbol == "ceiling":
-            return rf"\lceil {_at(only, RELATION)} \rceil", ATOM
-        if symbol == "∇":
-            return rf"\nabla {_bracketed(only)}", APPLIED
-        if symbol in ACCENT_OF:
-            return f"{ACCENT_OF[symbol]}{{{_printed(only)[0]}}}", ATOM
+        made = _enclosed(symbol, children[0])
+        if made is not None:
+            return made
     if len(symbol) == 1 and symbol in DEFAULT.calls:
-        inner = _row(children) if len(children) > 1 else _printed(children[0])[0]
+        inner = _printed(children[0])[0] if len(children) == 1 else _row(children)
         return f"{symbol}({inner})", ATOM
     if tree.type == "F":
         head = Tree("F", symbol)
@@ -302,7 +310,7 @@ def _product(children: tuple[Tree, ...]) -> str:
     first = children[0]
     same = first.type == "U" and first.symbol == "times"
     out = [_at(first, PRODUCT + 1 if same else PRODUCT)]
-    for left, right in zip(children, children[1:], strict=False):
+    for left, right in itertools.pairwise(children):
         out.append(" " if _ends_plain(left) and _begins_plain(right) else r" \times ")
         out.append(_at(right, PRODUCT + 1))
     return "".join(out)
@@ -420,9 +428,9 @@ def _annotated(tree: Tree, children: tuple[Tree, ...]) -> Printed | None:
     if len(children) != 2:
         return None
     of, note = children
-    if note.type != "F" or note.symbol not in ("pmod", "pod") or len(note.children or ()) != 1:
+    if note.type != "F" or note.symbol not in ("pmod", "pod") or not note.children or len(note.children) != 1:
         return None
-    return f"{_at(of, ANNOTATED)} \\{note.symbol}{{{_printed(note.children[0])[0]}}}", ANNOTATED  # type: ignore[index]
+    return f"{_at(of, ANNOTATED)} \\{note.symbol}{{{_printed(note.children[0])[0]}}}", ANNOTATED
 
 
 def _evaluated(tree: Tree, children: tuple[Tree, ...]) -> Printed | None:

@@ -17,7 +17,9 @@ for _table in (LEAVES, BIG, INTEGRALS, QUANTIFIERS, FUNCTIONS):
         _SIGNS.setdefault(_leaf.symbol, _sign)
 for (_, _symbol), _sign in SIGN.items():
     _SIGNS[_symbol] = _sign
-_SIGNS.update({"compose": r"\circ", "partialdiff": r"\partial", "infinity": r"\infty", "percent": r"\%", "divide": "/"})
+_SIGNS.update(
+    {"compose": r"\circ", "partialdiff": r"\partial", "infinity": r"\infty", "percent": r"\%", "divide": "/"}
+)
 
 _AROUND = {
     "abs": ("|", "|"),

@@ -10,7 +10,8 @@ class Rules(NamedTuple):
     LaTeXML and Tangent-CFT make of the same formula, the trees of MathGPT's data.
 
     Attributes:
-      calls: letters that are functions when a parenthesis follows: f(x) is F!f of x, but a(x) a product. Published: "".
+      calls: letters that are functions when a parenthesis follows: f(x) is F!f of x, but a(x) a product. Published:
+        none.
       thousands: "plain" reads 1,000 and 1{,}000 and 1,\\!000 as the number 1000, "protected" only the last two,
         "none" reads lists of numbers (published).
       words: "letters" reads abc as a product of three, as TeX sets it; "words" reads letters that touch as one name.

@@ -1,10 +1,10 @@
 """python -m numjax.tools.trees [--from=latex] [--as_published] [--jobs=N]: the operator tree of each formula.
 
 A formula a line in, a JSON object a line out, in the same order: {"tree": [type, symbol, [children] | null],
-"latex": "…"}, the LaTeX that reads back as the tree (under --as_published the published one, without parentheses), or
-{"error": "…", "at": column}, columns counted from 0. Never crashes, never skips a line; an empty line is an error like
-any other. Lines end at "\\n" or "\\r\\n"; bytes that are not UTF-8 are read as U+FFFD. With one job, what has arrived is
-answered at once, so the tool also serves as a co-process.
+"latex": "…"}, the LaTeX that reads back as the tree (under --as_published the published one, without parentheses),
+or {"error": "…", "at": column}, columns counted from 0. Never crashes, never skips a line; an empty line is an error
+like any other. Lines end at "\\n" or "\\r\\n"; bytes that are not UTF-8 are read as U+FFFD. With one job, what has
+arrived is answered at once, so the tool also serves as a co-process.
 
 --from=latex (default), mathml (content MathML, or presentation MathML with its TeX annotation), article (a JSON tree
 [type, symbol, children], or a formula {"opt": …} of the original's articles). --backend=native (default) or latexml,
