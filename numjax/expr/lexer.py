@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from numjax.expr.commands import ALIASES, SKIPPED, TEXTS
+from numjax.expr.operators import INFIX
 from numjax.expr.rules import DEFAULT, Rules
 
 LONGEST = 100_000  # characters of a formula
@@ -12,6 +13,8 @@ MOST_TOKENS = 50_000  # after the expansion of macros
 MOST_EXPANSIONS = 2_000
 
 END = ""  # the token after the last
+NOTHING = "\\null"  # a token without meaning
+LABEL = 200
 WIDE = "\\quad"  # space that separates formulas
 
 _TEXT = "|".join(TEXTS)
@@ -67,6 +70,20 @@ _BRACED = frozenset(
     [",", "=", "<", ">", "\\in", "\\to", "\\sim", "\\leq", "\\geq", "\\le", "\\ge", "\\equiv", "\\approx"]
 )
 _STACKS = frozenset(["\\stackrel", "\\overset", "\\underset", "\\tree"])
+_MARKS = {"\\stackrel": "^", "\\overset": "^", "\\underset": "_"}
+_ARROWS = {
+    "\\x" + name: "\\" + name
+    for name in (
+        "rightarrow",
+        "leftarrow",
+        "Rightarrow",
+        "Leftarrow",
+        "leftrightarrow",
+        "mapsto",
+        "hookrightarrow",
+        "rightleftharpoons",
+    )
+}
 _LENGTH = re.compile(r"\\(?:hskip|vskip|kern|mkern|mskip|hfil)")
 
 
@@ -137,6 +154,11 @@ def _cleaned(found: list[str], at: list[int] | None = None, starts: list[int] | 
                     if starts is not None and at is not None:
                         starts.append(at[index])
                     token = "."
+                elif token in _ARROWS and index + 1 < len(found) and found[index + 1] == "{":
+                    put(_ARROWS[token])
+                    if starts is not None and at is not None:
+                        starts.append(at[index])
+                    token = "^"
                 elif _LENGTH.match(token):
                     continue
                 if token.startswith("\\not") and len(token) > 4 and not token[4].isalpha():
@@ -166,8 +188,40 @@ def _cleaned(found: list[str], at: list[int] | None = None, starts: list[int] | 
         put(token)
         if starts is not None and at is not None:
             starts.append(at[index])
+    if not simple:
+        _unstack(out, starts)
     put(END)
     return out
+
+
+def _unstack(tokens: list[str], starts: list[int] | None) -> None:
+    """\\overset{a}{=} becomes =^{a}, an operator with a script, in as many tokens.
+
+    From the last one on, so that what is inside is done first; a label of more than LABEL tokens is left alone.
+    """
+    for i in range(len(tokens) - 1, -1, -1):
+        if tokens[i] not in _MARKS or i + 1 >= len(tokens):
+            continue
+        end = i + 2
+        if tokens[i + 1] == "{":
+            depth = 1
+            while depth and end < min(len(tokens), i + LABEL):
+                depth += (tokens[end] == "{") - (tokens[end] == "}")
+                end += 1
+            if depth:
+                continue
+        sign = tokens[end : end + 3] if tokens[end : end + 1] == ["{"] else tokens[end : end + 1]
+        if len(sign) == 3 and (sign[0], sign[2]) != ("{", "}"):
+            continue
+        op = sign[len(sign) // 2] if sign else ""
+        if op not in INFIX:
+            continue
+        after = end + len(sign)
+        made = [op, _MARKS[tokens[i]], *tokens[i + 1 : end]]
+        made += [NOTHING] * (after - i - len(made))
+        if starts is not None:
+            starts[i:after] = [starts[i]] * len(made)
+        tokens[i:after] = made
 
 
 def _expanded(pairs: list[tuple[str, int]]) -> list[tuple[str, int]]:
