@@ -5,7 +5,7 @@ from __future__ import annotations
 from numjax.expr.applied import raw
 from numjax.expr.commands import CASES, MATRICES, ROWS
 from numjax.expr.reader import Reader
-from numjax.expr.state import PADDING, Stop
+from numjax.expr.state import LARGEST, PADDING, Stop
 from numjax.expr.tree import Tree
 
 
@@ -37,7 +37,7 @@ def begin(reader: Reader, token: str) -> Tree | None:
         return trees[0] if len(trees) == 1 else Tree("O", "form-seq", trees)
     if name in CASES:
         return Tree("O", "cases", [cell for row in rows for cell in row]) if rows else None
-    return _matrix(rows, name)
+    return _matrix(reader, rows, name)
 
 
 def _blank(reader: Reader) -> None:
@@ -79,10 +79,12 @@ def _rows(reader: Reader, at: int) -> list[list[Tree]]:
             reader.skip_bracket()
 
 
-def _matrix(rows: list[list[Tree]], name: str) -> Tree | None:
+def _matrix(reader: Reader, rows: list[list[Tree]], name: str) -> Tree | None:
     if not rows:
         return Tree("M", "L-0")
     width = max(len(row) for row in rows)
+    if width * len(rows) > LARGEST:
+        raise Stop(f"more than {LARGEST} nodes", reader.i)
     padded = [Tree("M", "R!", [*row, *[PADDING] * (width - len(row))]) for row in rows]
     made = Tree("M", f"M-{len(rows)}x{width}", padded)
     if name == "vmatrix":
@@ -126,4 +128,4 @@ def old_matrix(reader: Reader, token: str) -> Tree | None:
     if token == r"\substack":
         trees = [row[0] for row in rows]
         return reader.listed(trees) if len(trees) > 1 else trees[0] if trees else None
-    return _matrix(rows, token[1:])
+    return _matrix(reader, rows, token[1:])

@@ -93,7 +93,9 @@ def _set(reader: Reader, at: int, closer: str) -> Tree:
     parts = reader.formulas()
     token = tokens[reader.i]
     if token in BARS or token in (":", r"\colon") or (token == r"\middle" and closer == r"\right"):
-        reader.i += 2 if token == r"\middle" else 1
+        reader.i += 1
+        if token == r"\middle":
+            _delimiter(reader, at)
         reader.in_set = False
         condition = reader.statement()
         _outside(reader, saved)
@@ -122,7 +124,8 @@ def _angle(reader: Reader, at: int, closer: str = r"\rangle") -> Tree:
         if token in BARS and token != r"\|" and len(segments) < 3:
             reader.i += 1
         elif token == r"\middle":
-            reader.i += 2
+            reader.i += 1
+            _delimiter(reader, at)
         else:
             break
         if len(segments) == 1 and closer == r"\rangle" and not _angle_closes(tokens, reader.i):
@@ -198,7 +201,8 @@ def left(reader: Reader, token: str) -> Tree:
     saved = _inside(reader)
     segments = [reader.formulas()]
     while tokens[reader.i] == r"\middle":
-        reader.i += 2
+        reader.i += 1
+        _delimiter(reader, at)
         segments.append(reader.formulas())
     _outside(reader, saved)
     if tokens[reader.i] != r"\right":
@@ -228,6 +232,6 @@ def left(reader: Reader, token: str) -> Tree:
 def _delimiter(reader: Reader, at: int) -> str:
     found = reader.tokens[reader.i]
     if found == END or found == "}":
-        raise Stop(r"\right without a delimiter", reader.i)
+        raise Stop("a delimiter is missing", reader.i)
     reader.i += 1
     return _PLAIN.get(found) or found

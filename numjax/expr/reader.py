@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from numjax.expr.operators import INFIX, JUXTAPOSED, PRODUCT, RELATION, SUM, Infix
 from numjax.expr.sequences import Sequences
-from numjax.expr.state import ANNOTATIONS, BARS, MISSING, STOPS, bare, hint
+from numjax.expr.state import ANNOTATIONS, BARS, MISSING, STOPS, Stop, bare, hint
 from numjax.expr.tree import Tree
 
 
@@ -50,8 +50,11 @@ class Reader(Sequences):
                         break
                     if done is None:
                         continue
+                at = self.i
                 right = self.operand()
                 if right is None:
+                    if self.i == at:
+                        raise Stop(f"{token} is not expected here", at)
                     continue
                 op = JUXTAPOSED
             else:

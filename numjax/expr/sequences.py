@@ -57,6 +57,7 @@ class Sequences(Operands):
         semicolon = False
         tokens = self.tokens
         while True:
+            at = self.i
             chain = self.chain()
             if chain:
                 chains.append(chain)
@@ -79,9 +80,9 @@ class Sequences(Operands):
                 break
             if token in CLOSERS or token in FRACTIONS or token == r"\\":
                 break
-            if not wide and not comma and tokens[self.i - 1] != ".":
-                if self.in_set and token in (":", r"\colon"):
-                    break
+            if self.in_set and token in (":", r"\colon"):
+                break
+            if self.i == at or (not wide and not comma and tokens[self.i - 1] != "."):
                 raise Stop(f"{token} is not expected here", self.i)
         return Parts(chains, wides, semicolon)
 
