@@ -118,6 +118,7 @@ def test_what_is_read(formula, tree):
         ("1{,}000.5", {"thousands": "none"}, "N!1000.5", "M!L-2(N!1, N!000.5)"),
         ("abc", {"words": "words"}, "U!times(V!a, V!b, V!c)", "V!abc"),
         ("\\foo + 1", {"unknown": "symbol"}, "unknown macro \\foo @ 0", "U!plus(V!\\foo, N!1)"),
+        ("68\\frac57", {"mixed": False}, "U!plus(N!68, O!divide(N!5, N!7))", "U!times(N!68, O!divide(N!5, N!7))"),
         ("a - b - c", {"nary": True}, "O!minus(O!minus(V!a, V!b), V!c)", "O!minus(V!a, V!b, V!c)"),
         ("a \\times b c", {"products": False}, "U!times(V!a, V!b, V!c)", "U!times(U!times(V!a, V!b), V!c)"),
         ("a \\cdot b", {"products": False}, "U!times(V!a, V!b)", "F!⋅(V!a, V!b)"),
@@ -191,6 +192,10 @@ def test_what_cannot_be_read_has_a_column(formula, at):
         "x" * 200_000,
         "1,000" + ",000" * 20_000 + "0",
         "\\text{" * 10_000,
+        "\\begin{matrix}" + "x&" * 9_000 + "\\\\x" * 9_000 + "\\end{matrix}",
+        "\\{ : " * 20,
+        "\\langle x \\middle",
+        "\\frac \\stackrel{x}{",
         "1" + " " * 90_000 + "2",
     ],
 )

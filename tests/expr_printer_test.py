@@ -20,18 +20,20 @@ from tests.expr_latex_test import show
 X, Y = Tree("V", "x"), Tree("V", "y")
 
 # Symbols with an ordinary notation, and some without.
-OPERATORS: list[tuple[str, str]] = sorted({*SIGN, ("O", "SUP"), ("O", "SUB"), ("O", "root"), ("O", "factorial"), ("O", "norm"), ("O", "int"),
-                    ("O", "sum"), ("O", "limit"), ("O", "partialdiff"), ("O", "differential-d"), ("O", "forall"),
-                    ("O", "interval(O-O)"), ("O", "interval(C-O)"), ("O", "conditional-set"), ("O", "conditional"),
-                    ("O", "evaluated-at"), ("O", "cases"), ("O", "form-seq"), ("O", "binomial"), ("O", "degree"),
-                    ("O", "percent"), ("O", "annotated"), ("O", "ket"), ("O", "inner-product"), ("O", "limit-from"),
-                    ("O", "supremum"), ("O", "dimension"), ("O", "no such operator"), ("U", "%&{}\\"), ("F", "sin"),
-                    ("F", "f"), ("F", "abs"), ("F", "floor"), ("F", "¯"), ("F", "→"), ("F", "∇"), ("F", "gcd"),
-                    ("F", "Res"), ("F", "dim"), ("F", "pmod"), ("F", "x^2"), ("F", "\U0001d53c"), ("+", "O!SUB"),
-                    ("+", ""), ("E", "ambiguous"), ("M", "D-lsqb;&rsqb;"), ("M", "D-⟩"), ("M", "R!"), ("M", "L"),
-                    })  # fmt: skip
-HEADS: list[tuple[str, str]] = [("O", "sum"), ("O", "int"), ("F", "sin"), ("F", "log"), ("O", "limit"), ("O", "partialdiff"), ("V", "∇"),
-         ("U", "plus"), ("U", "eq"), ("O", "tensor-product"), ("U", "union"), ("V", "→"), ("V", "f")]  # fmt: skip
+_ORDINARY = {
+    "O": "SUP SUB root factorial norm int sum limit partialdiff differential-d forall interval(O-O) interval(C-O) "
+    "degree conditional-set conditional evaluated-at cases form-seq binomial percent annotated ket inner-product "
+    "limit-from supremum dimension no-such-operator",
+    "U": "%&{}\\ U",
+    "F": "sin f abs floor ¯ → ∇ gcd Res dim pmod x^2 \U0001d53c",
+    "+": "O!SUB",
+    "E": "ambiguous",
+    "M": "D-lsqb;&rsqb; D-⟩ R! L",
+}
+OPERATORS = sorted({*SIGN, *((kind, symbol) for kind, row in _ORDINARY.items() for symbol in row.split()), ("+", "")})
+HEADS = [Tree("O", symbol) for symbol in "sum int limit partialdiff tensor-product".split()]
+HEADS += [Tree("F", "sin"), Tree("F", "log"), Tree("U", "plus"), Tree("U", "eq"), Tree("U", "union")]
+HEADS += [Tree("V", symbol) for symbol in "∇→f"]
 
 _numbers = st.from_regex(NUMBER, fullmatch=True).filter(str.isascii) | st.sampled_from(
     ["1", "12", "3.5", "0", "1000"]
@@ -43,7 +45,7 @@ leaves = st.one_of(
     st.sampled_from("xyzabdfgh").map(lambda symbol: Tree("V", symbol)),
     _numbers.map(lambda symbol: Tree("N", symbol)),
     st.builds(Tree, st.sampled_from("VCT-"), _names),
-    st.sampled_from([node for node in OPERATORS if node[0] in "UOF"]).map(lambda node: Tree(*node)),
+    st.sampled_from([node for node in OPERATORS if node[0] in "UOF"]).map(lambda node: Tree(node[0], node[1])),
     st.sampled_from([Tree("W", ""), Tree("E", ""), Tree("M", "L-0"), Tree("M", "S-0"), Tree("C", "infinity")]),
 )
 
@@ -59,18 +61,18 @@ def _above(draw, below: st.SearchStrategy[Tree]) -> Tree:
         made = [Tree("M", "R!", [draw(below) for _ in range(columns)]) for _ in range(rows)]
         return Tree("M", f"M-{rows}x{columns}", made)
     if kind == 2:
-        head = Tree(*draw(st.sampled_from(HEADS)))
+        head = draw(st.sampled_from(HEADS))
         for mark in draw(st.lists(st.sampled_from(["SUP", "SUB"]), min_size=1, max_size=3)):
             head = Tree("O", mark, [head, draw(below)])
         return Tree("+", hint(head), [head, *draw(st.lists(below, max_size=3))])
     if kind == 3:
         sides = [draw(below) for _ in range(3)]
-        signs = [draw(st.sampled_from([("U", "eq"), ("O", "lt"), ("F", "→")])) for _ in range(2)]
-        return Tree("U", "and", [Tree(*sign, sides[at : at + 2]) for at, sign in enumerate(signs)])
-    node = draw(st.sampled_from(OPERATORS))
-    least, most = arity(*node)
+        signs = [draw(st.sampled_from(["U eq", "O lt", "F →"])).split() for _ in range(2)]
+        return Tree("U", "and", [Tree(kind, sign, sides[at : at + 2]) for at, (kind, sign) in enumerate(signs)])
+    type, symbol = draw(st.sampled_from(OPERATORS))
+    least, most = arity(type, symbol)
     count = draw(st.integers(least, min(most, least + 2)))
-    return Tree(*node, [draw(below) for _ in range(count)])
+    return Tree(type, symbol, [draw(below) for _ in range(count)])
 
 
 canonical_trees = st.recursive(leaves, _above, max_leaves=20).filter(lambda tree: problem(tree) is None)

@@ -53,7 +53,7 @@ def applied(reader: Reader, head: Tree) -> Tree:
             if alone:
                 break
             token = tokens[reader.i]
-            if reader.integrand and token == "d":
+            if token == "d" and reader.integrand and reader.rules.differentials == "everywhere":
                 break
         reader.level -= 1
         if factors:
@@ -143,8 +143,13 @@ def big(reader: Reader, token: str) -> Tree:
 
 def integral(reader: Reader, token: str) -> Tree:
     reader.i += 1
+    return integrated(reader, INTEGRALS[token])
+
+
+def integrated(reader: Reader, head: Tree) -> Tree:
+    """An integral sign with its integrand, where d x is a differential."""
     keep, reader.integrand = reader.integrand, True
-    made = big_of(reader, INTEGRALS[token])
+    made = big_of(reader, head)
     reader.integrand = keep
     if made.symbol == "int" and made.children and not reader.rules.bounds:
         return Tree("O", "int", [*made.children, MISSING, MISSING])
@@ -160,8 +165,10 @@ _PARTIAL = Tree("O", "partialdiff")
 
 
 def partial(reader: Reader, token: str) -> Tree:
-    """A derivative takes one factor."""
+    """A derivative takes one factor; for LaTeXML all that follow, as a sum does."""
     reader.i += 1
+    if reader.published:
+        return big_of(reader, _PARTIAL)
     tokens = reader.tokens
     op = reader.scripts(_PARTIAL) if tokens[reader.i] in ("^", "_", "'") else _PARTIAL
     token = tokens[reader.i]

@@ -24,7 +24,7 @@ CHARACTERS = _pairs(r"""
 \ell ℓ \imath ı \jmath ȷ \aleph ℵ \beth ℶ \gimel ℷ \daleth ℸ \eth ð \mho ℧ \Finv Ⅎ \Game ⅁
 \prime ′ \backprime ‵ \angle ∠ \measuredangle ∡ \sphericalangle ∢ \triangle △ \vartriangle △ \triangledown ▽ \Box □
 \square □ \blacksquare ■ \Diamond ◇ \lozenge ◊ \blacklozenge ⧫ \diamondsuit ♢ \heartsuit ♡ \clubsuit ♣ \spadesuit ♠
-\sharp ♯ \flat ♭ \natural ♮ \surd √ \checkmark ✓ \bigstar ★ \maltese ✠ \blacktriangle ▲ \blacktriangledown ▼
+\sharp ♯ \flat ♭ \natural ♮ \checkmark ✓ \bigstar ★ \maltese ✠ \blacktriangle ▲ \blacktriangledown ▼
 \S § \P ¶ \copyright © \pounds £ \yen ¥ \circledR ® \circledS Ⓢ \complement ∁ \Bbbk 𝕜 \hslash ℏ
 \AA Å \aa å \AE Æ \ae æ \OE Œ \oe œ \O Ø \o ø \L Ł \l ł \ss ß \i ı \j ȷ \# # \_ _ \& & \lq ‘ \rq ’
 \ldots … \dots … \dotsc … \dotsb ⋯ \dotsm ⋯ \dotsi ⋯ \dotso … \cdots ⋯ \vdots ⋮ \ddots ⋱ \iddots ⋰ \textellipsis …

@@ -10,6 +10,7 @@ from numjax.expr.applied import (
     big_of,
     function,
     integral,
+    integrated,
     operatorname,
     partial,
     quantifier,
@@ -97,6 +98,15 @@ def _root(reader: Reader, token: str) -> Tree:
         reader.i += 1
     of = reader.argument()
     return Tree("O", "root", [of or MISSING, degree or MISSING])
+
+
+def _surd(reader: Reader, token: str) -> Tree:
+    """\\surd x: the root of the next factor."""
+    reader.i += 1
+    reader.enter()
+    of = None if reader.tokens[reader.i] in STOPS else reader.operand()
+    reader.level -= 1
+    return leaf("V", "√") if of is None else Tree("O", "root", [of, leaf("N", "2")])
 
 
 def _plain_root(reader: Reader, token: str) -> Tree:
@@ -231,7 +241,7 @@ def _group(reader: Reader, token: str) -> Tree | None:
     made = reader.group()
     if made is not None and made.children is None and made in _BIG_SIGNS:
         # {\displaystyle\int} x: braces do not keep an operator from what comes after it.
-        return big_of(reader, made)
+        return integrated(reader, made) if made in INTEGRALS.values() else big_of(reader, made)
     return made
 
 
@@ -339,6 +349,7 @@ def _table() -> dict[str, Action]:
     put((r"\binom", r"\dbinom", r"\tbinom"), _pair("binomial"))
     put((r"\sqrt",), _root)
     put((r"\root",), _plain_root)
+    put((r"\surd",), _surd)
     put((r"\genfrac",), _general_fraction)
     put((r"\stackrel", r"\overset", r"\underset", r"\buildrel"), _stacked)
     put((r"\operatorname", r"\operatorname*"), operatorname)

@@ -97,7 +97,7 @@ class LexError(Exception):
 
 
 def tokens_of(text: str, rules: Rules = DEFAULT) -> list[str]:
-    """The tokens, macros expanded, spaces and what has no meaning left out; the last is END.
+    """The tokens, macros expanded, spaces and what has no meaning left out; END marks the end.
 
     Raises:
       LexError: too long, or macros that do not end.
@@ -190,7 +190,8 @@ def _cleaned(found: list[str], at: list[int] | None = None, starts: list[int] | 
             starts.append(at[index])
     if not simple:
         _unstack(out, starts)
-    put(END)
+    # Three, so that the reader may look two tokens ahead anywhere.
+    out += [END] * 3
     return out
 
 

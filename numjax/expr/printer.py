@@ -128,7 +128,7 @@ def _single(symbol: str) -> bool:
     made = ALL.get(symbol)
     if made is not None and made != Tree("V", symbol):
         return False
-    return tokens_of(symbol) == [symbol, END]
+    return tokens_of(symbol)[:2] == [symbol, END]
 
 
 # -- groups and functions --------------------------------------------------------------------------------------------

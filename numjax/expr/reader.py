@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from numjax.expr.operators import INFIX, JUXTAPOSED, PRODUCT, RELATION, SUM, Infix
 from numjax.expr.sequences import Sequences
-from numjax.expr.state import ANNOTATIONS, BARS, MISSING, STOPS, Stop, bare, hint
+from numjax.expr.state import ANNOTATIONS, BARS, DIGITS, MISSING, STOPS, Stop, bare, hint
 from numjax.expr.tree import Tree
+
+_FRACTIONS = frozenset([r"\frac", r"\dfrac", r"\tfrac"])
 
 
 class Reader(Sequences):
@@ -56,6 +58,20 @@ class Reader(Sequences):
                     if self.i == at:
                         raise Stop(f"{token} is not expected here", at)
                     continue
+                if token in _FRACTIONS and tokens[at - 1][-1:] in DIGITS and self.rules.mixed:
+                    number = parts[-1] if parts else left
+                    if (
+                        number.type == "N"
+                        and "." not in number.symbol
+                        and all(c.type == "N" for c in right.children or ())
+                    ):
+                        # 68 5/7: a whole number and a fraction are a sum.
+                        mixed = Tree("U", "plus", [number, right])
+                        if parts:
+                            parts[-1] = mixed
+                        else:
+                            left = mixed
+                        continue
                 op = JUXTAPOSED
             else:
                 if op.power < minimum:
@@ -110,7 +126,7 @@ class Reader(Sequences):
             return sign
         if head is not None:
             return Tree("+", hint(head), [head, right])
-        if not self.published and op.power == PRODUCT:
+        if op.power == PRODUCT:
             # × x: something is missing before it.
             return Tree(op.type, op.symbol, [MISSING, right])
         kind, symbol = op.published if self.published else (op.type, op.symbol)

@@ -24,6 +24,7 @@ class Rules(NamedTuple):
       bounds: an integral without bounds has one child. Published: two missing bounds beside it.
       differentials: "everywhere" below an integral sign d x is a differential and \\mathrm{d} x anywhere; "integrand"
         (published) only in the integrand itself, not inside its fractions and brackets.
+      mixed: a whole number before a fraction of two numbers is added to it, as in 68 5/7; else multiplied.
       divides: a | b is as loose as a relation. Published: it takes the last factor before it and all terms after it.
     """
 
@@ -37,6 +38,7 @@ class Rules(NamedTuple):
     degrees: bool = True
     bounds: bool = True
     differentials: str = "everywhere"
+    mixed: bool = True
     divides: bool = True
 
     @classmethod
