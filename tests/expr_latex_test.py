@@ -268,3 +268,25 @@ def test_real_formulas_are_read_and_come_back(real_data):
             assert parse(latex(tree)) == tree, formula
             assert problem(tree) is None or tree.depth > 48 or any(len(n.children or ()) > 62 for n in tree.walk())
     assert read / len(formulas) >= 0.985
+
+
+# What KaTeX's screenshots hold that is no mathematics (boxes, pictures, HTML, brackets that do not match, macros
+# given apart from the formula), and is refused.
+NO_MATHEMATICS = {
+    "BinCancellation", "DeepFontSizing", "DelimiterSizing", "GroupMacros", "HTML", "Includegraphics",
+    "NullDelimiterInteraction", "Rule", "UnsupportedCmds", "Verb",
+}  # fmt: skip
+
+
+def test_the_constructs_of_katex(real_data):
+    yaml = pytest.importorskip("yaml")
+    cases = yaml.safe_load((real_data("katex") / "ss_data.yaml").read_text())
+    refused = set()
+    for name, case in cases.items():
+        formula = case if isinstance(case, str) else case["tex"]
+        tree = parse(formula)
+        if isinstance(tree, Unreadable):
+            refused.add(name)
+        else:
+            assert parse(latex(tree)) == tree, name
+    assert refused <= NO_MATHEMATICS and len(cases) > 100

@@ -184,10 +184,10 @@ def _cpu_seconds() -> float:
 
 
 _PIECES = r"""
-\left \right { } ^ _ | \| ( ) [ ] \{ \} \frac \sqrt \sum \int & \\ \begin{matrix} \end{matrix} \over \langle \rangle , ;
-. = + - \times : \mid 1 2.5 ,000 x d f \quad ' ! \% \text{a} \text{ \mathrm \bf \not \operatorname \tree[O]{a}{ \pmod
-\stackrel \middle \partial \sin \forall \newcommand{\a}{ \a \def\b#1{#1#1} \b \left. \hskip3 \circ \verb| \begin{cases}
-\end{cases} \prime ~ \substack \xrightarrow
+\left \right { } ^ _ | \| ( ) [ ] \{ \} \frac \sqrt \sum \int & \\ \begin{matrix} \end{matrix} \over \langle \rangle ,
+; . = + - \times : \mid 1 2.5 ,000 x d f \quad ' ! \% \text{a} \text{ \mathrm \bf \not \operatorname \tree[O]{a}{
+\pmod \stackrel \middle \partial \sin \forall \newcommand{\a}{ \a \def\b#1{#1#1} \b \left. \hskip3 \circ \verb|
+\begin{cases} \end{cases} \prime ~ \substack \xrightarrow
 """.split()
 
 

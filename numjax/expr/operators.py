@@ -216,7 +216,7 @@ _ROWS: list[tuple[int, str, str]] = [
         "F",
         r"""
         ⊎ \uplus
-        ⊖ \ominus
+        ⊖ \ominus \minuso
         ⊞ \boxplus
         ⨿ \amalg
         ⊻ \veebar

@@ -14,6 +14,7 @@ which needs LaTeXML installed. --unknown=symbol reads unknown macros as symbols 
 from __future__ import annotations
 
 import functools
+import importlib
 import json
 import multiprocessing
 import os
@@ -57,19 +58,17 @@ def _json(line: str) -> Tree | Unreadable:
         return Unreadable(str(error) or "nested too deep", 0)
 
 
-def _mathml(lines: list[str], rules: Rules) -> list[Tree | Unreadable]:
-    from numjax.expr import mathml  # type: ignore[attr-defined]
-
-    return [mathml.parse(line, rules) for line in lines]
-
-
-def _latexml(lines: list[str], rules: Rules) -> list[Tree | Unreadable]:
-    from numjax.expr import latexml  # type: ignore[attr-defined]
-
-    return list(latexml.read(lines))
+def _mathml(lines: list[str], as_published: bool) -> list[Tree | Unreadable]:
+    mathml = importlib.import_module("numjax.expr.mathml")
+    return [mathml.parse(line, as_published=as_published) for line in lines]
 
 
-def reader(source: str, backend: str, rules: Rules) -> Reader:
+def _latexml(lines: list[str], as_published: bool) -> list[Tree | Unreadable]:
+    latexml = importlib.import_module("numjax.expr.latexml")
+    return list(latexml.parse(lines, as_published=as_published))
+
+
+def reader(source: str, backend: str, rules: Rules, as_published: bool = False) -> Reader:
     """What reads lines of that kind.
 
     Raises:
@@ -85,16 +84,15 @@ def reader(source: str, backend: str, rules: Rules) -> Reader:
         return _article
     if source == "latex" and backend == "native":
         return functools.partial(_latex, rules=rules)
+    # Imported only when asked for: neither is needed for LaTeX, and each is large.
+    name = "latexml" if backend == "latexml" else "mathml"
     try:
-        if backend == "latexml":
-            from numjax.expr import latexml  # noqa: F401  # type: ignore[attr-defined]
-
-            return functools.partial(_latexml, rules=rules)
-        from numjax.expr import mathml  # noqa: F401  # type: ignore[attr-defined]
-
-        return functools.partial(_mathml, rules=rules)
+        module = importlib.import_module(f"numjax.expr.{name}")
     except ImportError as error:
         raise UsageError(f"--from={source} --backend={backend} is not available: {error}") from None
+    if name == "latexml" and not module.installed():
+        raise UsageError("latexml and latexmlpost are not on the path: install LaTeXML, or use --backend=native")
+    return functools.partial(_latexml if name == "latexml" else _mathml, as_published=as_published)
 
 
 def line_of(made: Tree | Unreadable, as_published: bool) -> str:
@@ -152,7 +150,7 @@ def main(argv: list[str] | None = None) -> int:
         rules = Rules.as_published() if flags.as_published else DEFAULT
         if flags.unknown:
             rules = rules._replace(unknown=flags.unknown)
-        read = reader(flags.source, flags.backend, rules)
+        read = reader(flags.source, flags.backend, rules, flags.as_published)
     except UsageError as error:
         print(f"trees: {error}", file=sys.stderr)
         return 2
