@@ -16,7 +16,7 @@ RELATIONS = frozenset(
 
 _EXACT = {
     **dict.fromkeys(
-        "divide SUP SUB root binomial rem setdiff conditional annotated evaluated-at limit-from continued-fraction "
+        "divide SUP SUB root binomial rem setdiff conditional annotated limit-from continued-fraction "
         "interval(O-O) interval(C-C) interval(O-C) interval(C-O)".split(),
         (2, 2),
     ),
@@ -24,11 +24,12 @@ _EXACT = {
     **dict.fromkeys(
         "factorial double-factorial percent degree norm ket bra differential-d not forall exists".split(), (1, 1)
     ),
+    "evaluated-at": (2, 3),  # at a point, or between two
     **dict.fromkeys("times compose conditional-set".split(), (2, WIDEST)),
 }
 
-# What LaTeXML's way of reading makes wider: a - b - c as one node, an evaluation between two bounds.
-_PUBLISHED = {"divide": (2, WIDEST), "minus": (1, WIDEST), "evaluated-at": (2, 3)}
+# What LaTeXML's way of reading makes wider: a - b - c as one node.
+_PUBLISHED = {"divide": (2, WIDEST), "minus": (1, WIDEST)}
 
 
 @functools.lru_cache(maxsize=1 << 14)
