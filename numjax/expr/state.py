@@ -1,0 +1,164 @@
+"""What a reader knows at any point of a formula: where it is, what surrounds it, what its bars belong to."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import NamedTuple
+
+from numjax.expr.lexer import END, WIDE
+from numjax.expr.operators import Infix
+from numjax.expr.rules import Rules
+from numjax.expr.tree import Tree
+
+# Groups in groups: each costs a few frames of Python's stack, which holds 1,000.
+NESTED = 100
+LARGEST = 200_000  # nodes: a chain a = b = c holds b twice, and chains in chains twice twice
+
+MISSING = Tree("W", "")
+PADDING = Tree("E", "")
+
+CLOSERS = frozenset(
+    [END, ")", "]", "}", r"\}", r"\rangle", r"\rfloor", r"\rceil", r"\rvert", r"\rVert", r"\right", "&", r"\end"]
+) | {r"\middle"}
+FRACTIONS = frozenset([r"\over", r"\atop", r"\choose", r"\above"])
+SEPARATORS = frozenset([",", ";", ".", WIDE, r"\\"])
+STOPS = CLOSERS | SEPARATORS | FRACTIONS
+BARS = frozenset(["|", r"\|", r"\mid"])
+SCRIPTS = frozenset(["^", "_", "'", "!", "%", r"\%", r"\degree"])
+# What has no operator between it and its neighbour but is no factor either.
+ANNOTATIONS = frozenset([r"\pmod", r"\mod", r"\pod"])
+DIGITS = frozenset("0123456789")
+
+
+class Parts(NamedTuple):
+    """Formulas in a row.
+
+    Attributes:
+      chains: of each, its operands with relations between them: [operand, (type, symbol, head), operand, …].
+      wides: whether wide space and no comma follows it. semicolon: whether there is one among the separators.
+    """
+
+    chains: list[list]
+    wides: list[bool]
+    semicolon: bool
+
+
+class Stop(Exception):
+    """The formula cannot be read on: message and the index of the token."""
+
+    def __init__(self, message: str, index: int):
+        super().__init__(message)
+        self.message = message
+        self.index = index
+
+
+Action = Callable[..., "Tree | None"]
+
+
+@functools.lru_cache(maxsize=1 << 13)
+def leaf(kind: str, symbol: str) -> Tree:
+    """A leaf, the same object for the same symbol."""
+    return Tree(kind, symbol)
+
+
+def bare(op: Infix, published: bool) -> Tree:
+    """An operator's sign on its own: r_+ has the bare plus as its index."""
+    kind, symbol = op.published if published else (op.type, op.symbol)
+    return leaf("V" if kind == "F" else kind, symbol)
+
+
+def hint(head: Tree) -> str:
+    """The symbol of a compound operator: what its operator is of, "O!sum" for a sum with a lower bound."""
+    first = head.children[0] if head.children else head
+    return f"{first.type}!{first.symbol}"
+
+
+class State:
+    """One formula being read: its tokens, where we are, and what surrounds us."""
+
+    __slots__ = (
+        "atoms", "bar", "bars", "comma_list", "environments", "font", "i", "in_set", "integrand", "kets", "level",
+        "published", "rules", "tokens",
+    )  # fmt: skip
+
+    def __init__(self, tokens: list[str], rules: Rules, atoms: dict[str, Tree | Action]):
+        self.tokens = tokens
+        self.rules = rules
+        self.atoms = atoms
+        self.i = 0
+        self.level = 0
+        self.font: str | None = None
+        self.bar = ""  # the bar that closes the group we are in
+        self.in_set = False
+        self.integrand = False
+        self.environments = 0
+        self.comma_list = False  # whether the parenthesis just read holds the arguments of a function
+        self.published = not rules.products
+        self.bars: dict[int, int] = {}
+        self.kets: set[int] = set()
+        if "|" in tokens or r"\|" in tokens:
+            self._match_bars()
+
+    def enter(self) -> None:
+        self.level += 1
+        if self.level > NESTED:
+            raise Stop(f"nested more than {NESTED} deep", self.i)
+
+    def unclosed(self, what: str, at: int) -> None:
+        found = self.tokens[self.i]
+        if found == END or found in ("}", "&", r"\\"):
+            raise Stop(f"{what} is not closed", at)
+        raise Stop(f"{found} where {what} should be closed", self.i)
+
+    def skip_bracket(self) -> None:
+        """[2em] behind \\\\: skipped."""
+        i = self.i + 1
+        while self.tokens[i] not in ("]", END, "{", "}"):
+            i += 1
+        if self.tokens[i] == "]":
+            self.i = i + 1
+
+    def _match_bars(self) -> None:
+        """For every bar, how many follow it in the same group, and whether \\rangle comes before the next one."""
+        counts: list[dict[str, int]] = [{}]
+        nearest: list[str] = [""]
+        tokens = self.tokens
+        for i in range(len(tokens) - 1, -1, -1):
+            token = tokens[i]
+            if token in BARS:
+                if i and tokens[i - 1] in (r"\left", r"\right", r"\middle"):
+                    continue
+                if nearest[-1] == r"\rangle" and token != r"\|":
+                    self.kets.add(i)
+                    nearest[-1] = token
+                    continue
+                nearest[-1] = token
+                if token == r"\mid":
+                    continue
+                seen = counts[-1].get(token, 0)
+                self.bars[i] = seen
+                counts[-1][token] = seen + 1
+            elif token in (r"\rangle", r"\langle"):
+                nearest[-1] = token
+            elif token in ("}", ")", "]", r"\}", r"\right", r"\end"):
+                counts.append({})
+                nearest.append("")
+            elif token in ("{", "(", "[", r"\{", r"\left", r"\begin") and len(counts) > 1:
+                counts.pop()
+                nearest.pop()
+            elif token in (",", ";", WIDE, "&", r"\\"):
+                nearest[-1] = ""
+
+    def opens(self, i: int) -> bool:
+        """Whether the bar at i, between two operands, opens a group: then an odd number follows."""
+        return i in self.kets or self.bars.get(i, 0) % 2 == 1
+
+    def divides(self, token: str) -> bool:
+        """Whether the bar here is a relation: nothing around us that it closes, nothing that it opens."""
+        return (
+            not self.in_set
+            and self.bar != token
+            and self.bar != "any"
+            and (token == r"\mid" or not self.opens(self.i))
+        )

@@ -1,0 +1,187 @@
+"""Operator tree → LaTeX: parentheses, the general notation, and parse(latex(t)) == t for every canonical tree."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from numjax.expr import published
+from numjax.expr.canonical import DEEPEST, NUMBER, problem
+from numjax.expr.latex import parse
+from numjax.expr.operators import SIGN
+from numjax.expr.printer import latex
+from numjax.expr.rules import Rules
+from numjax.expr.state import hint
+from numjax.expr.symbols import WIDEST, arity
+from numjax.expr.tree import Tree
+from tests.expr_latex_test import show
+
+X, Y = Tree("V", "x"), Tree("V", "y")
+
+# Symbols with an ordinary notation, and some without.
+_ORDINARY = {
+    "O": "SUP SUB root factorial norm int sum limit partialdiff differential-d forall interval(O-O) interval(C-O) "
+    "degree conditional-set conditional evaluated-at cases form-seq binomial percent annotated ket inner-product "
+    "limit-from supremum dimension no-such-operator",
+    "U": "%&{}\\ U",
+    "F": "sin f abs floor ¯ → ∇ gcd Res dim pmod x^2 \U0001d53c",
+    "+": "O!SUB",
+    "E": "ambiguous",
+    "M": "D-lsqb;&rsqb; D-⟩ R! L",
+}
+OPERATORS = sorted({*SIGN, *((kind, symbol) for kind, row in _ORDINARY.items() for symbol in row.split()), ("+", "")})
+HEADS = [Tree("O", symbol) for symbol in "sum int limit partialdiff tensor-product".split()]
+HEADS += [Tree("F", "sin"), Tree("F", "log"), Tree("U", "plus"), Tree("U", "eq"), Tree("U", "union")]
+HEADS += [Tree("V", symbol) for symbol in "∇→f"]
+
+_numbers = st.from_regex(NUMBER, fullmatch=True).filter(str.isascii) | st.sampled_from(
+    ["1", "12", "3.5", "0", "1000"]
+)
+_names = st.sampled_from([*"xyzabdfghnABαβℝ𝐱∞′%{}\\_^~&#| ,;()", "′′", "Res", "a b", "\\foo", "dx", "?"]) | st.text(
+    st.characters(exclude_categories=["Cs"]), min_size=1, max_size=4
+)
+leaves = st.one_of(
+    st.sampled_from("xyzabdfgh").map(lambda symbol: Tree("V", symbol)),
+    _numbers.map(lambda symbol: Tree("N", symbol)),
+    st.builds(Tree, st.sampled_from("VCT-"), _names),
+    st.sampled_from([node for node in OPERATORS if node[0] in "UOF"]).map(lambda node: Tree(node[0], node[1])),
+    st.sampled_from([Tree("W", ""), Tree("E", ""), Tree("M", "L-0"), Tree("M", "S-0"), Tree("C", "infinity")]),
+)
+
+
+@st.composite
+def _above(draw, below: st.SearchStrategy[Tree]) -> Tree:
+    kind = draw(st.integers(0, 9))
+    if kind == 0:
+        count = draw(st.integers(0, 4))
+        return Tree("M", f"{draw(st.sampled_from('LSV'))}-{count}", [draw(below) for _ in range(count)])
+    if kind == 1:
+        rows, columns = draw(st.integers(1, 3)), draw(st.integers(1, 3))
+        made = [Tree("M", "R!", [draw(below) for _ in range(columns)]) for _ in range(rows)]
+        return Tree("M", f"M-{rows}x{columns}", made)
+    if kind == 2:
+        head = draw(st.sampled_from(HEADS))
+        for mark in draw(st.lists(st.sampled_from(["SUP", "SUB"]), min_size=1, max_size=3)):
+            head = Tree("O", mark, [head, draw(below)])
+        return Tree("+", hint(head), [head, *draw(st.lists(below, max_size=3))])
+    if kind == 3:
+        sides = [draw(below) for _ in range(3)]
+        signs = [draw(st.sampled_from(["U eq", "O lt", "F →"])).split() for _ in range(2)]
+        return Tree("U", "and", [Tree(kind, sign, sides[at : at + 2]) for at, (kind, sign) in enumerate(signs)])
+    type, symbol = draw(st.sampled_from(OPERATORS))
+    least, most = arity(type, symbol)
+    count = draw(st.integers(least, min(most, least + 2)))
+    return Tree(type, symbol, [draw(below) for _ in range(count)])
+
+
+canonical_trees = st.recursive(leaves, _above, max_leaves=20).filter(lambda tree: problem(tree) is None)
+
+
+@settings(max_examples=200, deadline=None)
+@given(canonical_trees)
+@example(Tree("U", "times", [Tree("N", "2"), Tree("N", "3")]))
+@example(Tree("O", "int", [Tree("U", "times", [Tree("V", "d"), X])]))
+@example(Tree("O", "minus", [Tree("O", "minus", [X]), Tree("O", "minus", [X, Y])]))
+@example(Tree("M", "M-1x1", [Tree("M", "R!", [Tree("O", "interval(C-C)", [X, Y])])]))
+def test_what_is_printed_reads_back(tree):
+    assert parse(latex(tree)) == tree
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda tree: Tree("O", "divide", [tree, X]),
+        lambda tree: Tree("U", "times", [Tree("U", "plus", [X, tree]), X]),
+        lambda tree: Tree("O", "SUP", [Tree("O", "minus", [tree]), X]),
+        lambda tree: Tree("O", "no such operator", [tree]),
+        lambda tree: Tree("O", "SUB", [X, tree]),
+        lambda tree: Tree("F", "sin", [Tree("O", "minus", [tree])]),
+        lambda tree: Tree("M", "M-1x1", [Tree("M", "R!", [tree])]),
+    ],
+)  # fmt: skip
+def test_the_deepest_and_the_widest_read_back(wrap):
+    tree = X
+    while (more := wrap(tree)).depth <= DEEPEST:
+        tree = more
+    assert problem(tree) is None and problem(wrap(tree)) is not None
+    assert parse(latex(tree)) == tree
+    for node in (("U", "plus"), ("O", "no such operator"), ("M", f"L-{WIDEST}"), ("F", "f")):
+        wide = Tree(*node, [Tree("N", str(i)) for i in range(WIDEST)])
+        assert problem(wide) is None and parse(latex(wide)) == wide
+
+
+@pytest.mark.parametrize(
+    ("formula", "printed"),
+    [
+        ("(a + b) c", "(a + b) \\times c"),
+        ("a + b c", "a + b c"),
+        ("a - (b - c)", "a - (b - c)"),
+        ("(a - b) - c", "a - b - c"),
+        ("(-1)^n", "(- 1)^{n}"),
+        ("(x^a)^b", "(x^{a})^{b}"),
+        ("x_i^2", "x_{i}^{2}"),
+        ("\\sum_i (a + b)", "\\sum_{i} (a + b)"),
+        ("2(3)", "2 \\times 3"),
+        ("a = b \\le c", "a = b \\leq c"),
+        ("\\sin(x + 1)", "\\sin(x + 1)"),
+        ("f(x, y)", "f(x, y)"),
+        ("n = 1, 2", "n = {1, 2}"),
+        ("\\left[ \\frac{a}{b} \\right]", "[\\frac{a}{b}]"),
+    ],
+)
+def test_parentheses_are_where_precedence_asks_for_them(formula, printed):
+    tree = parse(formula)
+    assert isinstance(tree, Tree)
+    assert latex(tree) == printed
+
+
+def test_the_published_printer_has_no_parentheses():
+    rules = Rules.as_published()
+    for formula, printed in (
+        ("(1 + 2) \\times 3", "1 + 2 \\times 3"),
+        ("a = b = c", "a = b , b = c"),
+        ("\\frac{a}{b}", "a / b"),
+        ("x^{2}", "x ^ { 2 }"),
+        ("\\sqrt{x}", "\\sqrt [ 2 ] { x }"),
+        ("\\sum_i x", "\\sum _ { i } { x }"),
+        ("\\{1, 2\\}", "\\{ 1 , 2 \\}"),
+    ):
+        tree = parse(formula, rules)
+        assert isinstance(tree, Tree)
+        assert published.latex(tree) == printed, show(tree)
+
+
+@pytest.mark.parametrize(
+    ("tree", "why"),
+    [
+        (Tree("V", "x", [X]), "leaf"),
+        (Tree("O", "divide", [X]), "children"),
+        (Tree("O", "divide", [X, Y, X]), "children"),
+        (Tree("N", "."), "number"),
+        (Tree("N", "1.2.3"), "number"),
+        (Tree("N", "1,000"), "number"),
+        (Tree("V", ""), "without a symbol"),
+        (Tree("V", "\ud800"), "surrogate"),
+        (Tree("?", "x"), "type"),
+        (Tree("+", "O!sum"), "without an operator"),
+        (Tree("M", "L-3", [X]), "members"),
+        (Tree("M", "M-2x1", [Tree("M", "R!", [X])]), "rows"),
+        (Tree("M", "M-1x2", [Tree("M", "R!", [X])]), "entries"),
+        (Tree("U", "plus", [X] * (WIDEST + 1)), "children"),
+    ],
+)
+def test_what_is_not_canonical(tree, why):
+    assert why in (problem(tree) or "")
+    assert why in (problem(Tree("U", "plus", [X, tree])) or "")
+
+
+def test_published_trees_may_be_flat():
+    flat = Tree("O", "minus", [X, Y, X])
+    assert problem(flat) and problem(flat, as_published=True) is None
+
+
+@pytest.mark.parametrize("number", ["1", "12", "3.5", ".5", "1.", "-2", "1e5", "1.5E-10"])
+def test_numbers_are_kept_as_written(number):
+    tree = Tree("O", "SUP", [Tree("N", number), Tree("N", number)])
+    assert problem(tree) is None and parse(latex(tree)) == tree
