@@ -255,18 +255,23 @@ def test_nesting_without_end_is_refused():
 def test_presentation_is_read_through_its_tex(monkeypatch):
     told = []
 
-    def parse(source, *, as_published=False):
-        told.append((source, as_published))
+    def parse(source, rules):
+        told.append((source, rules))
         return Tree("V", "x") if source != "bad" else Unreadable("no", 2)
 
-    fake = types.ModuleType("numjax.expr.latex")
-    fake.parse = parse  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "numjax.expr.latex", fake)
-    monkeypatch.setattr("numjax.expr.latex", fake, raising=False)
+    class Rules:
+        @staticmethod
+        def as_published():
+            return "published"
+
+    for name, members in {"latex": {"parse": parse}, "rules": {"Rules": Rules, "DEFAULT": "default"}}.items():
+        fake = types.ModuleType(f"numjax.expr.{name}")
+        fake.__dict__.update(members)
+        monkeypatch.setitem(sys.modules, fake.__name__, fake)
     annotation = '<annotation encoding="application/x-tex">{}</annotation>'
     tex = f'<math alttext="y"><semantics><mi>x</mi>{annotation.format("x&lt;1")}</semantics></math>'
     assert read(tex) == "V!x" == read('<math alttext="y"><mi>y</mi></math>', as_published=True)
-    assert told == [("x<1", False), ("y", True)]
+    assert told == [("x<1", "default"), ("y", "published")]
     assert read(f"<math><mrow><mi>x</mi></mrow>{annotation.format('bad')}</math>") == "at 29: in its TeX: no"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 from collections.abc import Callable, Iterator
 
@@ -144,7 +145,6 @@ def _from_tex(root: Node, as_published: bool) -> Tree | Unreadable:
 
 def _latex(source: str, at: int, as_published: bool) -> Tree | Unreadable:
     # Only presentation MathML needs the reader of LaTeX.
-    from numjax.expr import latex
-
-    found = latex.parse(source, as_published=as_published)
+    latex, rules = (importlib.import_module(f"numjax.expr.{name}") for name in ("latex", "rules"))
+    found = latex.parse(source, rules.Rules.as_published() if as_published else rules.DEFAULT)
     return found if isinstance(found, Tree) else Unreadable(f"in its TeX: {found.error}", at)
