@@ -1,0 +1,259 @@
+"""LaTeX into tokens: one regular expression, then user macros, aliases and spaces. Linear in the formula's length."""
+
+from __future__ import annotations
+
+import re
+
+from numjax.expr.commands import ALIASES, SKIPPED, TEXTS
+
+LONGEST = 100_000  # characters of a formula
+MOST_TOKENS = 50_000  # after the expansion of macros
+MOST_EXPANSIONS = 2_000
+
+END = ""  # the token after the last
+WIDE = "\\quad"  # space that separates formulas
+
+_TEXT = "|".join(TEXTS)
+_TOKEN = rf"""
+      (?: \\(?:{_TEXT})\*? \s* \{{ (?: [^{{}}\\] | \\. | \{{ (?: [^{{}}\\] | \\. )*+ \}} )*+ \}} )  # text with its braces
+    | \\tree \s* \[ [^\[\]\s]{{1,2}} \] \s* \{{ [^{{}}\\]*+ \}}  # a node in the printer's general notation
+    VERBATIM
+    | \\(?:left|right) \s* \.
+    | \\not \s* (?: \\[A-Za-z]++ | [=<>|] )
+    | \\(?:hspace|operatorname|tag|hphantom)\*
+    | \\(?:hskip|vskip|kern|mkern|mskip|hfil) \s* -? (?: [0-9.\s]*+ (?:em|ex|pt|cm|mm|in|mu|truecm|sp|pc|bp|dd|cc)\b )?
+    | \\[A-Za-z]++
+    | \\ \s (?=\s) | \\.
+    | (?<![_^0-9.]) [0-9]{{1,3}} GROUPED (?![0-9]) (?: \. [0-9]++ )?
+    | [0-9](?:\s*+[0-9])*+ (?: \s*+ \. (?:\s*+[0-9])++ )?  # a number, digits apart or not; a point belongs to it before a digit
+    | \. \s* \. \s* \.
+    | \. (?:\s*+[0-9])++
+    | : \s* =
+    | % [^\n]* \n
+    | [\uD800-\uDFFF]
+    | \S
+    """
+# 1{,}000 and 1,\!000 can only be one number; 1,000 without spaces is one under the rule "plain".
+_PROTECTED = r"(?: \s*+ (?: \{\s*,\s*\} | ,\s*\\! | \\, ) \s*+ [0-9]\s*+[0-9]\s*+[0-9] )"
+_GROUPED = {
+    "plain": rf"(?: (?: , [0-9]{{3}} )++ | {_PROTECTED}++ )",
+    "protected": rf"{_PROTECTED}++",
+    "none": r"(?!)",
+}
+
+
+def _compiled(verbatim: str) -> dict[str, re.Pattern[str]]:
+    source = _TOKEN.replace("VERBATIM", verbatim)
+    return {
+        rule: re.compile(source.replace("GROUPED", grouped), re.VERBOSE | re.DOTALL)
+        for rule, grouped in _GROUPED.items()
+    }
+
+
+# \verb|…| needs a group, without which `findall` is fastest.
+_PLAIN = _compiled("")
+TOKEN = _compiled(r"| \\verb\*? \s* ([^A-Za-z0-9\s*]) [^\n]{0,300}? \1")
+_DEFINES = re.compile(r"\\(?:newcommand|renewcommand|providecommand|def|DeclareMathOperator|let)\b")
+_SPACERS = frozenset({"~", "\\ ", "\\quad", "\\qquad"})
+_NUMERIC = frozenset("0123456789.")
+_BRACED = frozenset(
+    [",", "=", "<", ">", "\\in", "\\to", "\\sim", "\\leq", "\\geq", "\\le", "\\ge", "\\equiv", "\\approx"]
+)
+_STACKS = frozenset(["\\stackrel", "\\overset", "\\underset", "\\tree"])
+_LENGTH = re.compile(r"\\(?:hskip|vskip|kern|mkern|mskip|hfil)")
+
+
+class LexError(Exception):
+    """What cannot be divided into tokens: message and column."""
+
+    def __init__(self, message: str, at: int):
+        super().__init__(message)
+        self.message = message
+        self.at = at
+
+
+def tokens_of(text: str, thousands: str = "plain") -> list[str]:
+    """The tokens, macros expanded, spaces and what has no meaning left out; the last is END.
+
+    Raises:
+      LexError: too long, or macros that do not end.
+    """
+    if len(text) > LONGEST:
+        raise LexError(f"longer than {LONGEST} characters", LONGEST)
+    found = (
+        [match[0] for match in TOKEN[thousands].finditer(text)]
+        if "\\verb" in text
+        else _PLAIN[thousands].findall(text)
+    )
+    if "\\" in text and _DEFINES.search(text):
+        found = [token for token, _ in _expanded([(token, 0) for token in found])]
+    return _cleaned(found)
+
+
+def column(text: str, index: int, thousands: str = "plain") -> int:
+    """Where token `index` of `tokens_of` begins: characters before it (where macros are used, where one was called)."""
+    pairs = [(match[0], match.start()) for match in TOKEN[thousands].finditer(text)]
+    if "\\" in text and _DEFINES.search(text):
+        try:
+            pairs = _expanded(pairs)
+        except LexError as error:
+            return error.at
+    starts: list[int] = []
+    _cleaned([token for token, _ in pairs], [at for _, at in pairs], starts)
+    return starts[index] if index < len(starts) else len(text)
+
+
+def _cleaned(found: list[str], at: list[int] | None = None, starts: list[int] | None = None) -> list[str]:
+    """Without what is skipped, with aliases resolved and wide space as one token."""
+    out: list[str] = []
+    put = out.append
+    alias = ALIASES.get
+    plain = _SPACERS.isdisjoint(found)
+    simple = _STACKS.isdisjoint(found)
+    width = 0
+    for index, token in enumerate(found):
+        if token in SKIPPED:
+            continue
+        if not plain:
+            if token in _SPACERS:
+                width += 1 if token in ("~", "\\ ") else 3
+                if width < 2 or (out and out[-1] is WIDE):
+                    continue
+                token = WIDE
+            else:
+                width = 0
+        first = token[0]
+        if first == "\\":
+            if len(token) > 3:
+                if token[-1] == "." and token[:5] in ("\\left", "\\righ"):
+                    put("\\left" if token[1] == "l" else "\\right")
+                    if starts is not None and at is not None:
+                        starts.append(at[index])
+                    token = "."
+                elif _LENGTH.match(token):
+                    continue
+                if token.startswith("\\not") and len(token) > 4 and not token[4].isalpha():
+                    token = "\\not" + token[4:].strip()
+            elif len(token) == 2 and token[1] in " \t\n\r~":
+                continue
+        elif first in "0123456789.:":
+            if len(token) > 1:
+                token = (
+                    "".join(token.split())
+                    if first in ".:" or (token.isascii() and token.replace(".", "").isdigit())
+                    else "".join(filter(_NUMERIC.__contains__, token))
+                )
+        elif first == "%":
+            if len(token) > 1:
+                continue
+        elif first == "~":
+            continue
+        token = alias(token, token)
+        if token == "}" and len(out) > 1 and out[-2] == "{" and out[-1] in _BRACED and (out[-1] == "," or simple):
+            # {=} and {,}: braces that only change the spacing.
+            if len(out) < 3 or out[-3] not in ("^", "_"):
+                del out[-2]
+                if starts is not None:
+                    del starts[-2]
+                continue
+        put(token)
+        if starts is not None and at is not None:
+            starts.append(at[index])
+    put(END)
+    return out
+
+
+def _expanded(pairs: list[tuple[str, int]]) -> list[tuple[str, int]]:
+    """Definitions taken out, their macros replaced wherever they are used; a replacement keeps its caller's column."""
+    macros: dict[str, tuple[int, list[tuple[str, int]]]] = {}
+    out: list[tuple[str, int]] = []
+    # Read from the end of a stack: what a macro becomes is pushed back, so that macros in it are found too.
+    stack = pairs[::-1]
+    expansions = 0
+
+    def argument() -> list[tuple[str, int]]:
+        if not stack:
+            return []
+        token, at = stack.pop()
+        if token != "{":
+            return [(token, at)]
+        depth, taken = 1, []
+        while stack:
+            pair = stack.pop()
+            if pair[0] == "{":
+                depth += 1
+            elif pair[0] == "}":
+                depth -= 1
+                if not depth:
+                    return taken
+            taken.append(pair)
+        raise LexError("a brace that is not closed", at)
+
+    while stack:
+        token, at = stack.pop()
+        if token in ("\\newcommand", "\\renewcommand", "\\providecommand", "\\DeclareMathOperator"):
+            if stack and stack[-1][0] == "*":
+                stack.pop()
+            name = argument()
+            count = 0
+            if stack and stack[-1][0] == "[":
+                stack.pop()
+                if stack and stack[-1][0].isdigit():
+                    count = min(int(stack.pop()[0][:2]), 9)
+                if stack and stack[-1][0] == "]":
+                    stack.pop()
+            body = argument()
+            if len(name) != 1:
+                raise LexError(f"{token} without a name", at)
+            if token == "\\DeclareMathOperator":
+                body = [("\\operatorname", at), ("{", at), *body, ("}", at)]
+            macros[name[0][0]] = (count, body)
+        elif token in ("\\def", "\\let"):
+            if not stack:
+                raise LexError(f"{token} without a name", at)
+            name, _ = stack.pop()
+            count = 0
+            if token == "\\let":
+                if stack and stack[-1][0] == "=":
+                    stack.pop()
+                macros[name] = (0, [stack.pop()] if stack else [])
+                continue
+            while stack and stack[-1][0] != "{":
+                count += stack.pop()[0] == "#"
+            macros[name] = (min(count, 9), argument())
+        elif token in macros:
+            expansions += 1
+            count, body = macros[token]
+            if expansions > MOST_EXPANSIONS or len(stack) + len(out) + len(body) > MOST_TOKENS:
+                raise LexError("macros that expand too far", at)
+            given = [argument() for _ in range(count)]
+            stack.extend((text, at) for text, _ in _filled(body, given, len(stack) + len(out), at)[::-1])
+        else:
+            out.append((token, at))
+    return out
+
+
+def _filled(
+    body: list[tuple[str, int]], given: list[list[tuple[str, int]]], held: int, at: int
+) -> list[tuple[str, int]]:
+    """A macro's body with its arguments in place of #1, #2 …"""
+    if not given:
+        return body
+    out: list[tuple[str, int]] = []
+    index = 0
+    while index < len(body):
+        token = body[index]
+        if token[0] == "#" and index + 1 < len(body) and body[index + 1][0][:1].isdigit():
+            digits = body[index + 1][0]
+            which = int(digits[0]) if digits[0].isascii() else 0
+            if 1 <= which <= len(given):
+                out.extend(given[which - 1])
+            if digits[1:]:
+                out.append((digits[1:], at))
+            index += 2
+        else:
+            out.append(token)
+            index += 1
+        if held + len(out) > MOST_TOKENS:
+            raise LexError("macros that expand too far", at)
+    return out
