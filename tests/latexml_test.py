@@ -13,7 +13,7 @@ import pytest
 
 from numjax.errors import UsageError
 from numjax.expr import latexml
-from numjax.expr.markup import Unreadable
+from numjax.expr.rules import Unreadable
 from numjax.expr.tree import Tree, from_json
 
 real = pytest.mark.skipif(not latexml.installed(), reason="LaTeXML is not installed")

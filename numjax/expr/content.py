@@ -21,7 +21,8 @@ from numjax.expr.elements import (
     QUALIFIERS,
     RENAMED,
 )
-from numjax.expr.markup import Node, Unreadable
+from numjax.expr.markup import Node
+from numjax.expr.rules import Unreadable
 from numjax.expr.tree import Tree
 
 DEEPEST = 200  # levels of a tree

@@ -22,7 +22,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 from numjax.errors import UsageError
 from numjax.expr import markup, mathml
-from numjax.expr.markup import Node, Unreadable
+from numjax.expr.markup import Node
+from numjax.expr.rules import Unreadable
 from numjax.expr.tree import Tree
 
 BATCH = 64

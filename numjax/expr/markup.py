@@ -11,27 +11,18 @@ import html.entities
 import re
 import xml.etree.ElementTree as etree
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import defusedxml
 from defusedxml import ElementTree as defused
+
+from numjax.expr.rules import Unreadable
 
 LARGEST = 1 << 24  # characters of a source
 
 # XML's own, which must stay escaped.
 _KEPT = frozenset(("lt", "gt", "amp", "quot", "apos"))
 _NAMED = re.compile(r"&([A-Za-z][A-Za-z0-9]{1,40});")
-
-
-class Unreadable(NamedTuple):
-    """What could not be read, and where.
-
-    Attributes:
-      error: one line. at: characters before it in the source.
-    """
-
-    error: str
-    at: int
 
 
 class Node:

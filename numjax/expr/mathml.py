@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 import re
 from collections.abc import Callable, Iterator
 
-from numjax.expr import content, markup
-from numjax.expr.markup import Node, Unreadable
+from numjax.expr import content, latex, markup
+from numjax.expr.markup import Node
+from numjax.expr.rules import DEFAULT, Rules, Unreadable
 from numjax.expr.tree import Tree
 
 CONTENT = frozenset(("MathML-Content", "application/mathml-content+xml"))
@@ -144,7 +144,5 @@ def _from_tex(root: Node, as_published: bool) -> Tree | Unreadable:
 
 
 def _latex(source: str, at: int, as_published: bool) -> Tree | Unreadable:
-    # Only presentation MathML needs the reader of LaTeX.
-    latex, rules = (importlib.import_module(f"numjax.expr.{name}") for name in ("latex", "rules"))
-    found = latex.parse(source, rules.Rules.as_published() if as_published else rules.DEFAULT)
+    found = latex.parse(source, Rules.as_published() if as_published else DEFAULT)
     return found if isinstance(found, Tree) else Unreadable(f"in its TeX: {found.error}", at)
