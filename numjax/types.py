@@ -27,6 +27,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 if TYPE_CHECKING:
     import numpy as np
 
+    from numjax.expr.tree import Tree
+
     Array = Any  # jax.Array on the device, np.ndarray on the host: the same types serve both
 
 # --- Host: text, numbers and formulas with their surface.
@@ -61,10 +63,21 @@ class Number(NamedTuple):
 
 
 class Formula(NamedTuple):
-    """A formula as written and its operator tree: (type, symbol, children or None)."""
+    """A formula as written, and its operator tree (None where it was not read).
+
+    Formulas are equal when their trees are: what is written is one way to print the tree.
+    """
 
     surface: str
-    tree: tuple[str, str, tuple | None]
+    tree: Tree | None
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not Formula or self.tree != other.tree:
+            return False
+        return self.tree is not None or self.surface == other.surface
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
 
 
 class Mark(NamedTuple):
@@ -212,8 +225,8 @@ class Features(NamedTuple):
       ids: int32[T]. numeral_index: int32[T] into `numbers`, −1 for none.
       numbers: the numerals with their surfaces, in order.
       starts: first position of each segment of the document, and at the end T.
-      grammar_state: int32[T + 1], the automaton's state before each id, and at the end the state after
-        the last one.
+      grammar_state: int32[T + 1], where the automaton stands before each id, and at the end after the last one:
+        its state + S · what the stack forbids there (see `NO_PUSH`).
       types, tree_positions: as in `Tokens`, or None.
     """
 
@@ -248,12 +261,14 @@ class Grammar(NamedTuple):
       stack_op: int32[S, C], one of NONE, PUSH, POP, NEXT. return_state: int32[S, C], what a PUSH stores.
       token_type: int32[S, C], type of a token by where it stands (the same piece may be text or symbol).
       placed: bool[S], the token read in this state stands in a tree and has a tree position.
-      given: bool[C], may stand in a text but is never to be generated ([CLS], [SEP], …).
+      given: bool[S, C], may stand there but is never to be generated ([CLS], [SEP], …).
       least_children, most_children: int32[C], children of the node that a PUSH of this class opens.
       close_cost: int32[S, N, W + 1, D + 1], least number of tokens that close the open node, its POP
         included, from a state, with n children still lacking, room for w more and d free levels.
       end_cost: int32[S], least number of tokens to an accepting state at an empty stack.
       start: state before the first token. accept: bool[S], a text may end here, with an empty stack.
+      counted: bool[D + 1], whether a node that is closed counts as a child of its parent, by the depth of what is
+        read next. True but for the automaton of MathGPT's own generator, which forgets it at even depths.
     """
 
     class_of: Array
@@ -269,6 +284,7 @@ class Grammar(NamedTuple):
     end_cost: Array
     start: Array | int
     accept: Array
+    counted: Array
 
     @property
     def max_depth(self) -> int:
@@ -282,6 +298,9 @@ class Grammar(NamedTuple):
 
 
 NONE, PUSH, POP, NEXT = 0, 1, 2, 3
+
+# What a stack forbids, as bits of a code: a training mask is one gather by state + S · code.
+NO_PUSH, NO_NEXT, NO_POP = 1, 2, 4
 
 
 class Allowed(NamedTuple):

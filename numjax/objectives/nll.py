@@ -6,9 +6,9 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 
+from numjax.nn import grammar as masks
 from numjax.nn.numerals import gather
 from numjax.types import Allowed, Batch, Grammar, HeadOut, Loss
 
@@ -73,5 +73,4 @@ class Objective:
             return None
         if self.grammar is None or batch.grammar_state is None:
             raise ValueError("constrain needs a grammar and its states in the batch")
-        legal: jax.Array = jnp.asarray(self.grammar.next_state) >= 0
-        return Allowed(legal[batch.grammar_state], jnp.asarray(self.grammar.class_of))
+        return masks.allowed(self.grammar, batch.grammar_state)
