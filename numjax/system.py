@@ -15,8 +15,9 @@ from numjax.build import build, find
 from numjax.errors import UsageError
 from numjax.model import Model
 from numjax.pipeline import source
+from numjax.protocols import Scheme, Task
 from numjax.text import vocab as vocabularies
-from numjax.types import Grammar, Numeral, Scheme, Task
+from numjax.types import Grammar, Numeral
 
 VOCABULARY = "vocabulary"
 
