@@ -30,12 +30,14 @@ class Objective:
       average: "scored" divides by the scored positions; "all" by B·T, padding included, as NumGPT's
         code does.
       constrain: mask with the grammar's tables, which the caller must then give.
+      given: the mask leaves also what is read but never generated, so that no loss is infinite.
     """
 
     head: str
     label: str | None = None
     average: str = "scored"
     constrain: bool = False
+    given: bool = True
     grammar: Grammar | None = None
 
     def __call__(
@@ -73,4 +75,4 @@ class Objective:
             return None
         if self.grammar is None or batch.grammar_state is None:
             raise ValueError("constrain needs a grammar and its states in the batch")
-        return masks.allowed(self.grammar, batch.grammar_state)
+        return masks.allowed(self.grammar, batch.grammar_state, self.given)

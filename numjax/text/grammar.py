@@ -169,7 +169,7 @@ class Automaton:
         return min(int(self.grammar.close_cost[state, top.lacking, top.room, free]) + top.pending, NEVER)
 
 
-def run(grammar: Grammar, ids: Sequence[int]) -> Trace:
+def run(grammar: Grammar, ids: Sequence[int] | np.ndarray) -> Trace:
     """Reads a sequence from the start; after the first token that cannot be read the states are −1.
 
     The error, if there is one, also says when the text may not end where the sequence does.
@@ -203,7 +203,7 @@ def run(grammar: Grammar, ids: Sequence[int]) -> Trace:
     return Trace(states, types, positions, error, place)
 
 
-def validate(grammar: Grammar, ids: Sequence[int]) -> str | None:
+def validate(grammar: Grammar, ids: Sequence[int] | np.ndarray) -> str | None:
     """None for a complete text of the grammar, else one line on what is wrong and where."""
     return run(grammar, ids).error
 
