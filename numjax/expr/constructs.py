@@ -328,7 +328,9 @@ def _arrow(sign: str) -> Action:
         head = leaf("V", sign)
         if reader.tokens[reader.i] == "[":
             reader.i += 1
+            reader.enter()
             under = reader.statement()
+            reader.level -= 1
             if reader.tokens[reader.i] != "]":
                 raise Stop("[ is not closed", reader.i)
             reader.i += 1
@@ -677,8 +679,6 @@ def _left(reader: Reader, token: str) -> Tree:
     reader.i += 2
     if opener == r"\{":
         made = _set(reader, at, r"\right")
-        if reader.published is False and tokens[reader.i] not in (r"\}", "."):
-            made = made if made.symbol != "S-1" or not made.children else made
         _delimiter(reader, at)
         return made
     if opener == r"\langle":

@@ -33,11 +33,12 @@ _TOKEN = rf"""
     | [\uD800-\uDFFF]
     | \S
     """
+# At most 30 groups, so that what does not end well costs no more than that to find out.
 # 1{,}000 and 1,\!000 can only be one number; 1,000 without spaces is one under the rule "plain".
 _PROTECTED = r"(?: \s*+ (?: \{\s*,\s*\} | ,\s*\\! | \\, ) \s*+ [0-9]\s*+[0-9]\s*+[0-9] )"
 _GROUPED = {
-    "plain": rf"(?: (?: , [0-9]{{3}} )++ | {_PROTECTED}++ )",
-    "protected": rf"{_PROTECTED}++",
+    "plain": rf"(?: (?: , [0-9]{{3}} ){{1,30}}+ | {_PROTECTED}{{1,30}}+ )",
+    "protected": rf"{_PROTECTED}{{1,30}}+",
     "none": r"(?!)",
 }
 

@@ -641,6 +641,8 @@ class Reader:
         if token in STOPS or token in SCRIPTS or token in BARS:
             if token in (END, "}", "&", r"\\", r"\right", r"\end"):
                 return None
+            if token in ("^", "_"):
+                raise Stop(f"{token} where an argument should be", i)
             self.i = i + 1
             return leaf("V", token)
         entry = self.atoms.get(token)

@@ -1,0 +1,95 @@
+"""The published printer of operator trees: no parentheses, so that what it prints need not read back.
+
+The text on which MathGPT's headline scores are computed: symbols by a small table, lists joined by commas, operators
+between their operands or before a single one, whatever the precedence: times(plus(1, 2), 3) prints 1 + 2 \\times 3.
+Source: the authors' code as described in `experiments/mathgpt/README.md`.
+"""
+
+from __future__ import annotations
+
+from numjax.expr.commands import ACCENT_OF, BIG, FUNCTIONS, INTEGRALS, LEAVES, QUANTIFIERS
+from numjax.expr.operators import SIGN
+from numjax.expr.tree import Tree
+
+_SIGNS: dict[str, str] = {}
+for _table in (LEAVES, BIG, INTEGRALS, QUANTIFIERS, FUNCTIONS):
+    for _sign, _leaf in _table.items():
+        _SIGNS.setdefault(_leaf.symbol, _sign)
+for (_, _symbol), _sign in SIGN.items():
+    _SIGNS[_symbol] = _sign
+_SIGNS.update({"compose": r"\circ", "partialdiff": r"\partial", "infinity": r"\infty", "percent": r"\%", "divide": "/"})
+
+_AROUND = {
+    "abs": ("|", "|"),
+    "norm": (r"\|", r"\|"),
+    "floor": (r"\lfloor", r"\rfloor"),
+    "ceiling": (r"\lceil", r"\rceil"),
+    "ket": ("|", r"\rangle"),
+    "bra": (r"\langle", "|"),
+}
+_AFTER = {"factorial": "!", "double-factorial": "!!", "percent": r"\%", "degree": r"\degree"}
+
+
+def latex(tree: Tree) -> str:
+    """The published text of a tree."""
+    kind, symbol, children = tree.type, tree.symbol, tree.children
+    if children is None:
+        return _SIGNS.get(symbol, symbol) if kind != "N" else symbol
+    parts = [latex(child) for child in children]
+    if kind == "E":
+        return " ".join(parts)
+    if kind == "+":
+        return f"{parts[0]} {{ {' '.join(parts[1:])} }}"
+    if kind == "M":
+        return _group(symbol, parts, children)
+    if symbol in ("and", "form-seq"):
+        return " , ".join(parts)
+    if symbol in ("SUB", "SUP") and len(parts) == 2:
+        return f"{parts[0]} {'_' if symbol == 'SUB' else '^'} {{ {parts[1]} }}"
+    if symbol == "root" and len(parts) == 2:
+        return rf"\sqrt [ {parts[1]} ] {{ {parts[0]} }}"
+    if symbol in ("binomial", "continued-fraction") and len(parts) == 2:
+        return rf"\{'binom' if symbol == 'binomial' else 'cfrac'} {{ {parts[0]} }} {{ {parts[1]} }}"
+    if symbol in _AROUND and len(parts) == 1:
+        before, after = _AROUND[symbol]
+        return f"{before} {parts[0]} {after}"
+    if symbol in _AFTER and len(parts) == 1:
+        return f"{parts[0]} {_AFTER[symbol]}"
+    return _operator(kind, symbol, parts)
+
+
+def _operator(kind: str, symbol: str, parts: list[str]) -> str:
+    if symbol.startswith("interval(") and len(parts) == 2:
+        before, after = ("[" if symbol[9] == "C" else "("), ("]" if symbol[11] == "C" else ")")
+        return f"{before} {parts[0]} , {parts[1]} {after}"
+    if symbol == "conditional-set":
+        return rf"\{{ {' | '.join(parts)} \}}"
+    if symbol in ("inner-product", "quantum-operator-product"):
+        return rf"\langle {' | '.join(parts)} \rangle"
+    if symbol == "evaluated-at":
+        return parts[0] + " |" + "".join(f" {mark} {{ {part} }}" for mark, part in zip("_^", parts[1:], strict=False))
+    if symbol == "cases":
+        rows = [" & ".join(parts[at : at + 2]) for at in range(0, len(parts), 2)]
+        return rf"\begin{{cases}} {(chr(92) * 2).join(f' {row} ' for row in rows)} \end{{cases}}"
+    if symbol == "differential-d":
+        return f"d {' '.join(parts)}"
+    if kind == "F" and symbol in ACCENT_OF and len(parts) == 1:
+        return f"{ACCENT_OF[symbol]} {{ {parts[0]} }}"
+    sign = _SIGNS.get(symbol, symbol)
+    return f"{sign} {parts[0]}" if len(parts) == 1 else f" {sign} ".join(parts)
+
+
+def _group(symbol: str, parts: list[str], children: tuple[Tree, ...]) -> str:
+    if symbol.startswith("M-"):
+        rows = (" & ".join(map(latex, row.children or ())) for row in children)
+        return rf"\begin{{matrix}} {(' ' + chr(92) * 2 + ' ').join(rows)} \end{{matrix}}"
+    if symbol == "R!":
+        return " & ".join(parts)
+    inner = " , ".join(parts)
+    if symbol.startswith("D"):
+        return f"[ {inner} ]"
+    if symbol.startswith("S"):
+        return rf"\{{ {inner} \}}"
+    if symbol.startswith("V"):
+        return f"( {inner} )"
+    return inner
