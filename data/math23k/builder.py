@@ -57,7 +57,8 @@ class Math23k(ArrayRecordBuilder):
             except ValueError as error:
                 self.skip(f"math23k-{record_id}", str(error))
         if len(kept) < self.options["folds"]:
-            raise DataError(f"{self.name}: {len(kept)} usable records are too few for {self.options['folds']} folds")
+            counted = f"{len(kept)} usable records are too few for {self.options['folds']} folds"
+            raise DataError(f"{self.name}: {counted}{self._first_skip()}")
         for split, places in folded(len(kept), self.options["fold"], self.options["folds"], seed).items():
             for i in places:
                 yield split, kept[i]

@@ -28,7 +28,7 @@ class Template(NamedTuple):
 
 TEMPLATES = (
     Template(
-        "A grocer sells {a} melons in the morning and {b} in the afternoon . How many melons does she sell that day ?",
+        "A grocer sells {a} melons in the morning and {b} in the afternoon . How many melons does she sell ?",
         "x = {a} + {b}",
         ((10, 999), (10, 999)),
     ),

@@ -64,9 +64,10 @@ def read(path: pathlib.Path) -> Iterator[Any]:
     if name.endswith(".jsonl"):
         return (_json(line) for line in text.splitlines() if line.strip())
     try:
-        return iter(_listed(path, json.loads(text)))
+        value = json.loads(text)
     except (ValueError, RecursionError):
         raise DataError(f"{path}: the JSON breaks off or is wrong; fetch it again") from None
+    return iter(_listed(path, value))
 
 
 def check_record(raw: Any) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """How right predicted formulas are: tree match, tree edit distance, and whether their values agree.
 
-A prediction that is no formula is None. It counts: as no match, as unsolved, and with the distance from nothing, which
-is all nodes of the reference. The figure that leaves it out, as the original's baseline did, is shown beside it.
+A prediction that is no formula is None. It counts: as no match, as unsolved, and with the distance from nothing,
+which is all nodes of the reference. The figure that leaves it out, as the original's baseline did, is given too.
 """
 
 from __future__ import annotations
@@ -93,4 +93,4 @@ def _float(number: Fraction | float) -> float:
     try:
         return float(number)
     except OverflowError:
-        return math.copysign(math.inf, number)
+        return math.inf if number > 0 else -math.inf

@@ -41,7 +41,7 @@ def bleu(predictions: Sequence[str], references: Sequence[str]) -> float:
         "force": True,
         "use_effective_order": False,
     }
-    return sacrebleu.corpus_bleu(list(predictions), [list(references)], **options).score / 100
+    return min(1.0, sacrebleu.corpus_bleu(list(predictions), [list(references)], **options).score / 100)
 
 
 def rouge_l(predictions: Sequence[str], references: Sequence[str], beta: float = 1.0) -> float:
