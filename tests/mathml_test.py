@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import random
 import re
 
 import pytest
 
-from numjax.expr import markup, mathml
+from numjax.expr import latex, markup, mathml
 from numjax.expr.rules import Unreadable
 from numjax.expr.tree import Tree
+from tests.notation import as_written
 
 A, B, C, X = "<ci>a</ci>", "<ci>b</ci>", "<ci>c</ci>", "<ci>x</ci>"
 # Around content MathML as an annotation.
@@ -267,6 +270,28 @@ def test_names_of_wikidata_are_what_is_written():
     assert read(source) == "F!sin(V!ε)"
 
 
+def test_foreign_symbols_are_read_as_they_are_presented():
+    shown = (
+        '<msub id="s"><mi id="w">ω</mi><mi>k</mi></msub><mover id="v"><mi>F</mi><mo>→</mo></mover><mo id="o">∑</mo>'
+    )
+    wikidata = '<csymbol cd="latexml" xref="{}">Q1</csymbol>'
+    bounds = '<csymbol cd="dlmf" xref="o">semantic-sum</csymbol><ci>k</ci><cn>1</cn><ci>n</ci>'
+
+    def foreign(source: str) -> str:
+        return read(f"<math><semantics><mrow>{shown}</mrow>{OPEN}{source}{CLOSE}</semantics></math>")
+
+    call = f"<apply>{wikidata.format('w')}<ci>k</ci></apply>"
+    assert foreign(call) == "F!ω(V!k)"
+    assert foreign(call.replace("<apply>", '<apply xref="s">')) == "O!SUB(V!ω, V!k)", "presented as a subscript"
+    assert foreign(wikidata.format("v")) == "F!→(V!F)"
+    assert foreign(wikidata.format("o")) == "O!Q1", "a sign is no name"
+    assert foreign(f"<apply><apply>{bounds}</apply>{A}</apply>") == (
+        "+!O!SUB(O!SUP(O!SUB(O!sum, U!eq(V!k, N!1)), V!n), V!a)"
+    )
+    derived = apply(latexml("derivative"), A, X, "<cn>2</cn>")
+    assert read(derived) == read(apply("<diff/>", f"<bvar>{X}<degree><cn>2</cn></degree></bvar>", A))
+
+
 def test_formulas_of_a_page_that_is_no_xml():
     page = (
         "<p>a < b & <math alttext='1 > 0'><ci>a</ci></math> <br> <m:math xmlns:m='u'><m:ci>b</m:ci></m:math> <math>"
@@ -307,3 +332,15 @@ def test_queries_of_ntcir(real_data):
     assert unread.pop("9.html").startswith("not well-formed"), "a sign < stands bare in it"
     # Their ids were taken out of the queries.
     assert set(unread.values()) == {"<share> names nothing: '#.cmml'"} and len(unread) == 3
+
+
+def test_mathmlben(real_data):
+    """Hand-checked content MathML and the native reader agree on what is written (see `tests/notation.py`)."""
+    with gzip.open(real_data("mathmlben") / "gold.jsonl.gz", "rt") as file:
+        rows = list(map(json.loads, file))
+    same = 0
+    for row in rows:
+        given, read_off = mathml.parse(row["correct_mml"]), latex.parse(row["correct_tex"])
+        if isinstance(given, Tree) and isinstance(read_off, Tree):
+            same += as_written(given) == as_written(read_off)
+    assert same >= 0.7 * len(rows)

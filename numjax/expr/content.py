@@ -5,23 +5,26 @@ Symbols are those of LaTeXML's output and of MathML 3, under the names of MathGP
 
 from __future__ import annotations
 
-import unicodedata
+import re
 from collections.abc import Callable, Mapping
 
 from numjax.expr.elements import (
+    BIG,
     CLOSURES,
     COMMUTATIVE,
     CONSTANTS,
+    DERIVATIVES,
     FOLDED,
-    FONTS,
     FUNCTIONS,
     LETTERS,
     MISSING,
     ORDERED,
     QUALIFIERS,
     RENAMED,
+    SEMANTIC,
 )
 from numjax.expr.markup import Node
+from numjax.expr.presentation import plain, written_of
 from numjax.expr.rules import Unreadable
 from numjax.expr.tree import Tree
 
@@ -38,41 +41,24 @@ class Refused(Exception):
 
 
 def tree(
-    root: Node, names: Callable[[Node], str | None] | None = None, *, as_published: bool = False
+    root: Node, shown: Callable[[Node], Node | None] | None = None, *, as_published: bool = False
 ) -> Tree | Unreadable:
     """The operator tree of a content MathML element, or Unreadable.
 
     Args:
-      root: the element. names: what a symbol of a foreign dictionary is called instead, or None.
+      root: the element. shown: gives the presentation of an element, or None. Symbols of Wikidata and DLMF are then
+        called what is written, and are not applied to their subscripts.
       as_published: a - b - c and a / b / c stay one node, text is something missing, qualifiers are refused.
     """
     try:
-        return _Reader(names or (lambda node: None), as_published).read(root, 1)
+        return _Reader(shown or (lambda node: None), as_published).read(root, 1)
     except Refused as refused:
         return refused.why
 
 
-def plain(symbol: str) -> str:
-    """A symbol without its font: prefixes of LaTeXML removed, mathematical italics as plain letters."""
-    for font in FONTS:
-        symbol = symbol.replace(font, "")
-    if symbol.isascii():
-        return symbol
-    return "".join(_upright(c) if "\u210e" <= c else c for c in symbol)
-
-
-def _upright(character: str) -> str:
-    if character == "\u210e":
-        return "h"
-    if not "\U0001d400" <= character <= "\U0001d7ff":
-        return character
-    italic = unicodedata.name(character, "").startswith("MATHEMATICAL ITALIC")
-    return unicodedata.normalize("NFKC", character) if italic else character
-
-
 class _Reader:
-    def __init__(self, names: Callable[[Node], str | None], as_published: bool):
-        self.names = names
+    def __init__(self, shown: Callable[[Node], Node | None], as_published: bool):
+        self.shown = shown
         self.published = as_published
         self.by_name: Mapping[str, Callable[[Node, int], Tree]] = {
             "apply": self.apply,
@@ -168,9 +154,10 @@ class _Reader:
 
     def symbol(self, node: Node, level: int) -> Tree:
         dictionary, name = node.attributes.get("cd", ""), node.text
-        known = self.names(node)
-        if known is not None:
-            return Tree("V", plain(known)) if known else Tree("W", "")
+        if dictionary == "dlmf" or re.fullmatch(r"Q[0-9]+", name):
+            written = None if self.published else written_of(self.shown(node))
+            if written is not None:
+                return written
         if dictionary == "unknown":
             return Tree("-", plain(name)) if name else Tree("W", "")
         name = plain(RENAMED.get(name, name))
@@ -263,6 +250,12 @@ class _Reader:
             return arguments[0]
         if not arguments:
             return Tree("+", "", [head]) if head.children and self.published else head
+        if len(arguments) == 1 and not self.published and (head.type == "V" or head.symbol in BIG):
+            presented = self.shown(node)
+            if presented is not None and presented.name in ("msub", "munder"):
+                return Tree("O", "SUB", [head, arguments[0]])
+            if presented is not None and presented.name == "msup":
+                return Tree("O", "SUP", [head, arguments[0]])
         return self.applied(head, arguments, node)
 
     def applied(self, head: Tree, arguments: list[Tree], node: Node) -> Tree:
@@ -271,6 +264,10 @@ class _Reader:
             scripted = head.symbol in ("SUB", "SUP") and base.type not in "+W"
             return Tree("+", f"{base.type}!{base.symbol}" if scripted else "", [head, *arguments])
         kind, name = head.type, head.symbol
+        if name in SEMANTIC and not self.published:
+            return _bounded(SEMANTIC[name], arguments)
+        if name in DERIVATIVES and 2 <= len(arguments) <= 3 and not self.published:
+            return _derivative(DERIVATIVES[name], [arguments[1]], arguments[2:], arguments[:1])
         if name == "root" and len(arguments) == 1:
             arguments = [*arguments, Tree("N", "2")]
         if kind == "V":
@@ -341,6 +338,13 @@ class _Reader:
         elif children[0].name in ("forall", "exists") and inner:
             inner = [*variables, *inner]
         return self.applied(head, inner or [Tree("W", "")], node)
+
+
+def _bounded(sign: Tree, bounds: list[Tree]) -> Tree:
+    """A sum as LaTeX writes it, of DLMF's sum(i, from, to) or sum(condition)."""
+    below = Tree("U", "eq", bounds[:2]) if len(bounds) > 1 else bounds[0]
+    made = Tree("O", "SUB", [sign, below])
+    return Tree("O", "SUP", [made, bounds[2]]) if len(bounds) > 2 else made
 
 
 def _derivative(sign: str, variables: list[Tree], orders: list[Tree], inner: list[Tree]) -> Tree:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from numjax.expr.tree import Tree
+
 COMMUTATIVE = frozenset("eq neq approx equivalent union intersect plus times and or".split())
 # Elements that are operators under their own names. A symbol that is in no list here is ordered too.
 ORDERED = frozenset(
@@ -49,3 +51,7 @@ FONTS = ("normal-", "sans-serif-", "bold-", "italic-")
 CLOSURES = {"open": "O-O", "closed": "C-C", "open-closed": "O-C", "closed-open": "C-O"}
 FOLDED = frozenset(("minus", "divide"))
 QUALIFIERS = frozenset("bvar lowlimit uplimit condition domainofapplication degree logbase".split())
+# Signs that take what is below and above them as bounds.
+BIG = frozenset("sum product int limit union intersect".split())
+SEMANTIC = {"semantic-sum": Tree("O", "sum"), "semantic-product": Tree("O", "product")}
+DERIVATIVES = {"derivative": "differential-d", "partial-derivative": "partialdiff"}

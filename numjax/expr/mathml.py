@@ -44,7 +44,7 @@ def of(root: Node, *, as_published: bool = False, through_tex: bool = True) -> T
         shared = _resolve(root, as_published)
         if shared is not None:
             return shared
-        return content.tree(found, _names(root), as_published=as_published)
+        return content.tree(found, _shown(root), as_published=as_published)
     if found is not None:
         return found
     return _from_tex(root, as_published) if through_tex else Unreadable("there is no content MathML", root.at)
@@ -121,17 +121,10 @@ def _looped(root: Node) -> Unreadable | None:
     return None
 
 
-def _names(root: Node) -> Callable[[Node], str | None]:
-    """What symbols of Wikidata ("Q3913") are written as, through their `xref` to the presentation."""
+def _shown(root: Node) -> Callable[[Node], Node | None]:
+    """The presentation of an element of content MathML, through its `xref`."""
     known = {node.attributes["id"]: node for node in root.walk() if "id" in node.attributes}
-
-    def name(symbol: Node) -> str | None:
-        if not re.fullmatch(r"Q[0-9]+", symbol.text):
-            return None
-        shown = known.get(symbol.attributes.get("xref", ""))
-        return None if shown is None or not shown.text else shown.text
-
-    return name
+    return lambda node: known.get(node.attributes.get("xref", ""))
 
 
 def _from_tex(root: Node, as_published: bool) -> Tree | Unreadable:
