@@ -56,7 +56,8 @@ def short(peer: str) -> tuple[list[pairs.Row], list[str]]:
         found = measure(size, rounds=3, seconds=0.1)
         rows.append(pairs.Row(f"distance {size} nodes", round(1e6 / found["microseconds"]), unit="pairs/s"))
         if "ratio" in found:
-            row = pairs.Row(f"distance {size} nodes over zss", found["ratio"], *found["range"], floor, GOALS[size])
+            least, most = found["range"]
+            row = pairs.Row(f"distance {size} nodes over zss", found["ratio"], least, most, floor, GOALS[size])
             rows.append(row)
     return rows, [] if _zss() else ["zss"]
 
