@@ -86,13 +86,20 @@ class Model(nn.Module):
         h, acts, _ = self.backbone(x, batch.inputs, deterministic=deterministic)
         return self._read(h, batch.inputs), {"tokens": x} | acts
 
-    def embed(self, tokens: Tokens) -> jax.Array:
-        """x[B, T, D] before positions: token embeddings with every numeral embedding fused in."""
+    def tables(self) -> dict[str, Mapping[str, jax.Array]]:
+        """What embeddings make of their parameters alone, by name: for a decoder, outside its loop."""
+        return {name: embed.tables() for name, embed in self.embeds.items() if hasattr(embed, "tables")}
+
+    def embed(self, tokens: Tokens, tables: Mapping[str, Any] | None = None) -> jax.Array:
+        """x[B, T, D] before positions: token embeddings, those of trees added, every numeral embedding fused in."""
         x = None
         for name in self._of_kind("token"):
-            x = self.embeds[name](tokens)
+            made = (tables or {}).get(name)
+            x = self.embeds[name](tokens) if made is None else self.embeds[name](tokens, made)
         if x is None:
             raise UsageError("the model needs one embedding of kind token")
+        for name in self._of_kind("tree"):
+            x = x + self.embeds[name](tokens)
         for name in self._of_kind("numeral"):
             if tokens.numerals is None or tokens.numeral_index is None:
                 raise UsageError(f"embed {name!r} reads numerals, but the scheme marks none: use scheme replace")
@@ -107,9 +114,11 @@ class Model(nn.Module):
         """NE[B, N, d] of one numeral embedding, before fusion: what geometry and notebooks look at."""
         return self.embeds[name](numerals, features)
 
-    def step(self, tokens: Tokens, cache: Any) -> tuple[dict[str, HeadOut], Any]:
-        """Reads more positions against a cache: (every head's output, the cache moved on)."""
-        h, _, cache = self.backbone(self.embed(tokens), tokens, cache=cache)
+    def step(
+        self, tokens: Tokens, cache: Any, tables: Mapping[str, Any] | None = None
+    ) -> tuple[dict[str, HeadOut], Any]:
+        """Reads more positions against a cache: (every head's output, the cache moved on). `tables`: see there."""
+        h, _, cache = self.backbone(self.embed(tokens, tables), tokens, cache=cache)
         return self._read(h, tokens), cache
 
     def _read(self, h, tokens):

@@ -15,8 +15,9 @@ from numjax.build import build, find
 from numjax.errors import UsageError
 from numjax.model import Model
 from numjax.pipeline import source
+from numjax.protocols import Scheme, Task
 from numjax.text import vocab as vocabularies
-from numjax.types import Grammar, Numeral, Scheme, Task
+from numjax.types import Grammar, Numeral
 
 VOCABULARY = "vocabulary"
 
@@ -113,11 +114,14 @@ def make_model(config: Any, scheme: Scheme, platform: str) -> Model:
         "width": backbone.width,
         "dtype": dtype,
     }
+    if spelled := getattr(scheme, "symbol_pieces", None):
+        first, pieces = spelled()
+        known |= {"symbols": (first, pieces), "symbol_range": (first, len(pieces))}
     embeds, fusions = {}, {}
     for name, block in sorted(config.embeds.items()):
         options = {k: v for k, v in block.items() if k != "fusion"}
         kind = find("embed", block.name).kind
-        embeds[name] = build("embed", options, **known, **({"dim": backbone.width} if kind == "token" else {}))
+        embeds[name] = build("embed", options, **known, **({"dim": backbone.width} if kind != "numeral" else {}))
         if kind == "numeral":
             fusions[name] = block.get("fusion", "concat+linear")
     heads = {name: build("heads", block, **known) for name, block in sorted(config.heads.items())}

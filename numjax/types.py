@@ -20,12 +20,14 @@ What the five systems put into a `Batch` (absent parts are `None` or an empty di
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     import numpy as np
+
+    from numjax.expr.tree import Tree
 
     Array = Any  # jax.Array on the device, np.ndarray on the host: the same types serve both
 
@@ -41,6 +43,10 @@ class Span(NamedTuple):
     value: Decimal
 
 
+def _differs(self: object, other: object) -> bool:
+    return not self == other
+
+
 class Text(NamedTuple):
     """Running text between numbers and formulas. Unlike bare tuples, it never equals a Mark of that name."""
 
@@ -49,8 +55,7 @@ class Text(NamedTuple):
     def __eq__(self, other: object) -> bool:
         return type(other) is Text and self.text == other.text
 
-    def __ne__(self, other: object) -> bool:
-        return not self == other
+    __ne__ = _differs
 
 
 class Number(NamedTuple):
@@ -61,10 +66,17 @@ class Number(NamedTuple):
 
 
 class Formula(NamedTuple):
-    """A formula as written and its operator tree: (type, symbol, children or None)."""
+    """A formula as written, and its operator tree (None: not read). Those with equal trees are equal."""
 
     surface: str
-    tree: tuple[str, str, tuple | None]
+    tree: Tree | None
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not Formula or self.tree != other.tree:
+            return False
+        return self.tree is not None or self.surface == other.surface
+
+    __ne__ = _differs
 
 
 class Mark(NamedTuple):
@@ -75,8 +87,7 @@ class Mark(NamedTuple):
     def __eq__(self, other: object) -> bool:
         return type(other) is Mark and self.name == other.name
 
-    def __ne__(self, other: object) -> bool:
-        return not self == other
+    __ne__ = _differs
 
 
 Segment = Text | Number | Formula | Mark
@@ -186,7 +197,7 @@ class Targets(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """What a step reads. `grammar_state[b, t]` is the automaton's state before target t.
+    """What a step reads. `grammar_state[b, t]` is where the automaton stands before target t (see `Features`).
 
     Attributes:
       inputs: what the decoder (or the only stack) reads.
@@ -212,8 +223,8 @@ class Features(NamedTuple):
       ids: int32[T]. numeral_index: int32[T] into `numbers`, −1 for none.
       numbers: the numerals with their surfaces, in order.
       starts: first position of each segment of the document, and at the end T.
-      grammar_state: int32[T + 1], the automaton's state before each id, and at the end the state after
-        the last one.
+      grammar_state: int32[T + 1], where the automaton stands before each id, and at the end after the last one:
+        its state + S · what the stack forbids there (see `NO_PUSH`).
       types, tree_positions: as in `Tokens`, or None.
     """
 
@@ -248,12 +259,14 @@ class Grammar(NamedTuple):
       stack_op: int32[S, C], one of NONE, PUSH, POP, NEXT. return_state: int32[S, C], what a PUSH stores.
       token_type: int32[S, C], type of a token by where it stands (the same piece may be text or symbol).
       placed: bool[S], the token read in this state stands in a tree and has a tree position.
-      given: bool[C], may stand in a text but is never to be generated ([CLS], [SEP], …).
-      least_children, most_children: int32[C], children of the node that a PUSH of this class opens.
+      given: bool[S, C], may stand there but is never to be generated ([CLS], [SEP], …).
+      least_children, most_children: int32[C], of the node that a PUSH of this class opens.
       close_cost: int32[S, N, W + 1, D + 1], least number of tokens that close the open node, its POP
         included, from a state, with n children still lacking, room for w more and d free levels.
       end_cost: int32[S], least number of tokens to an accepting state at an empty stack.
       start: state before the first token. accept: bool[S], a text may end here, with an empty stack.
+      counted: bool[D + 1], whether a node that is closed counts as a child of its parent, by the depth of what is
+        read next. True but for MathGPT's own generator, which forgets it at even depths.
     """
 
     class_of: Array
@@ -269,6 +282,7 @@ class Grammar(NamedTuple):
     end_cost: Array
     start: Array | int
     accept: Array
+    counted: Array
 
     @property
     def max_depth(self) -> int:
@@ -282,6 +296,9 @@ class Grammar(NamedTuple):
 
 
 NONE, PUSH, POP, NEXT = 0, 1, 2, 3
+
+# What a stack forbids, as bits of a code: training masks are one gather by state + S · code.
+NO_PUSH, NO_NEXT, NO_POP = 1, 2, 4
 
 
 class Allowed(NamedTuple):
@@ -315,86 +332,3 @@ class TrainState(NamedTuple):
     params: Any
     opt_state: Any
     ema: Any = None
-
-
-# --- Protocols. The file name is the registration: `build.py` finds numjax/<kind>/<name>.py and calls what
-# it defines under the name in brackets.
-
-
-class Vocabulary(Protocol):
-    """Text ↔ ids, with reserved tokens behind the last id of the text (`text/vocab.py`)."""
-
-    size: int  # with reserved tokens, without padding
-
-    def encode(self, text: str) -> list[int]: ...
-    def decode(self, ids: Sequence[int]) -> str: ...
-    def mark(self, name: str) -> int: ...
-    def save(self, folder: str) -> None: ...
-
-
-class Scheme(Protocol):
-    """[Scheme] text/NAME.py. Document ↔ positions; decode(encode(doc)) == doc."""
-
-    vocab: Vocabulary
-    vocab_size: int  # padded
-
-    def parse(self, text: str) -> Document: ...
-    def encode(self, document: Document) -> Features: ...
-    def decode(self, ids: Sequence[int], numbers: Sequence[Number] = ()) -> Document: ...
-    def grammar(self) -> Grammar: ...
-
-
-class Embed(Protocol):
-    """[Embed] embed/NAME.py, a Linen shell over a pure function. `kind` says what it reads:
-
-    numeral: (Numeral[...], features) → x[..., dim]; token and tree: (Tokens[B, T]) → x[B, T, D].
-    A numeral embedding may define `host_features(numerals, surfaces) → {name: [N, …]}` in NumPy, which the
-    pipeline calls; without features (in the decoder) it works from the numerals alone.
-    """
-
-    kind: str
-
-
-class Backbone(Protocol):
-    """[Backbone] backbone/NAME.py: (x[B, T, D], tokens, …) → (h[B, T, D], acts)."""
-
-    width: int
-
-
-class Head(Protocol):
-    """[Head] heads/NAME.py: (h[B, T, D], tokens, table[V, D] or None) → HeadOut, and pure readers of it.
-
-    `log_prob` gives named parts, each [B, T] (or [B]), zero where a part does not apply; their sum is the
-    log-likelihood. `step_scores` gives log masses [B, V] and the numeral that [NUM] would stand for, raw (or
-    None); a head that predicts numerals says in `fed_back` what is read back of one.
-    """
-
-    def log_prob(self, out: HeadOut, targets: Any, allowed: Allowed | None) -> Mapping[str, Array]: ...
-
-
-class Objective(Protocol):
-    """[Objective] objectives/NAME.py: sums over a batch. `heads` are the model's, by name."""
-
-    def __call__(
-        self, heads: Mapping[str, Head], outs: Mapping[str, HeadOut], acts: Mapping[str, Any], batch: Batch
-    ) -> Loss: ...
-
-
-class Task(Protocol):
-    """[Task] tasks/NAME.py: record → Example; predictions → metrics.
-
-    Attributes:
-      dataset: name of the builder in data/, with its options.
-      kind: what the pipeline makes of it: "language_model" (shifted targets), "classify" (labels only).
-      metric: name of the validation metric that selects the best checkpoint, "-" before it if less is better.
-
-    Options: `needs` (kind of block → names that the config must have), `unanswered` (defaults of fields that records
-    to be predicted may lack), `generates`, `prompt` (record → Document), `texts` (records → vocabulary's text).
-    """
-
-    dataset: Mapping[str, Any]
-    kind: str
-    metric: str
-
-    def example(self, record: Mapping[str, Any], parse: Callable[[str], Document]) -> Example: ...
-    def score(self, predictions: Sequence[Any], references: Sequence[Any]) -> Mapping[str, float]: ...

@@ -83,7 +83,7 @@ def test_missing_peers_are_named(tmp_path):
 
 
 def test_every_benchmark_is_found_and_unknown_ones_are_refused():
-    assert {"train_step", "generate", "numerals", "input_pipeline", "startup"} <= set(bench.benchmarks())
+    assert {"train_step", "generate", "numerals", "input_pipeline", "startup", "distance"} <= set(bench.benchmarks())
     with pytest.raises(UsageError, match="train_step"):
         bench.main(["--only=nothing"])
 

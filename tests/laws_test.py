@@ -13,7 +13,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 HOST = {"numeral", "expr", "text", "pipeline", "tasks"}
 DEVICE = {"nn", "embed", "backbone", "heads", "objectives", "decode", "model", "metrics"}
-GROUND = {"types", "errors"}  # everyone may import these
+GROUND = {"types", "protocols", "errors"}  # everyone may import these
 MEETING = {"train", "step", "evals", "main", "api", "experiments", "system", "compile", "runs", "inherit", "shard"}
 ARRAYS = {"jax", "jaxlib", "flax", "optax", "orbax", "chex"}
 LONGEST = 400

@@ -38,6 +38,12 @@ RECORDS = {
     "generation": {"id": "g", "prompt": "Q: 7 eggs and 8 eggs? A:", "answer": "15"},
     "magnitude": MAGNITUDE,
     "language_model": {"id": "t", "text": "In 2019 it was 3.5%."},
+    "equation_extraction": {
+        "id": "e",
+        "text_en": "A road of 7 meters and one of 8 %",
+        "equation": "x = 7 * ( 1 - 8 % )",
+        "ans": "6.44",
+    },
 }
 OPTIONS = {"language_model": {"path": "unused"}}
 
@@ -91,7 +97,12 @@ def test_every_missing_field_is_named(name):
             needed.add(field)
         except KeyError:
             assert field == "id"
-    assert needed >= {"statement": {"question", "label"}, "generation": {"prompt", "answer"}}.get(name, {"text"})
+    wanted = {
+        "statement": {"question", "label"},
+        "generation": {"prompt", "answer"},
+        "equation_extraction": {"text_en", "equation", "ans"},
+    }
+    assert needed >= wanted.get(name, {"text"})
 
 
 def test_fields_of_the_wrong_kind_are_named(name):
@@ -111,7 +122,7 @@ def test_records_to_predict_may_lack_the_answer_alone(name):
     task.example(unanswered | record, parse)
     for field in unanswered:
         with pytest.raises(DataError, match=field):
-            task.example(record, parse)
+            task.example({k: v for k, v in unanswered.items() if k != field} | record, parse)
 
 
 def test_vocabulary_texts_hold_what_the_model_will_read(name):

@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from numjax.errors import DataError, UsageError
+from numjax.expr.tree import Tree
 from numjax.text import digits, document, grammar, replace, subword, vocab
 from numjax.types import Formula, Mark, Number, Text
 
@@ -381,7 +382,7 @@ def test_vocabulary_is_padded_to_the_multiple(vocabulary):
 
 
 def test_formulas_are_written_as_their_surface(scheme):
-    formula = Formula("x^2 + 1", ("O", "SUP", None))
+    formula = Formula("x^2 + 1", Tree("O", "SUP"))
     row = scheme.encode((Text("let "), formula))
     assert document.surface(scheme.decode(row.ids, row.numbers)) == "let x^2 + 1"
     assert len(row.starts) == 3

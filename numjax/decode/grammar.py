@@ -63,7 +63,7 @@ def allowed(tables: Grammar, g: GrammarState, remaining: jax.Array | None = None
     limit = jnp.full(g.state.shape, NEVER, jnp.int32) if remaining is None else remaining
     cost_BC = _cost_after(tables, g, op_BC)
     within = cost_BC <= jnp.minimum(limit, NEVER)[:, None] - 1
-    return Allowed(legal_BC & ~jnp.asarray(tables.given) & within, jnp.asarray(tables.class_of))
+    return Allowed(legal_BC & ~jnp.asarray(tables.given)[g.state] & within, jnp.asarray(tables.class_of))
 
 
 def token_mask(allowed: Allowed) -> jax.Array:
@@ -94,7 +94,8 @@ def step(tables: Grammar, g: GrammarState, token: jax.Array) -> GrammarState:
     state = jnp.where(op_B < 0, g.state, state)
     depth = g.depth + push - pop
     # NEXT counts in the open node, POP in the parent of the one it closes: both are the top level after it.
-    counted = ((op_B == NEXT) | pop)[:, None] & (levels == depth[:, None]) & (levels > 0)
+    counts = (op_B == NEXT) | (pop & jnp.asarray(tables.counted)[depth])
+    counted = counts[:, None] & (levels == depth[:, None]) & (levels > 0)
     opened = push[:, None] & (levels == depth[:, None])
 
     pending_B = _after(tables, g, back_B)

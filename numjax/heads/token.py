@@ -13,6 +13,14 @@ from numjax.nn import cross_entropy
 from numjax.types import Allowed, HeadOut, Numeral, Targets, Tokens
 
 
+def step_scores(out: HeadOut, size: int, allowed_BV: jax.Array | None) -> jax.Array:
+    """Log mass[B, V] of hidden states [B, D]; `allowed_BV` masks before the softmax."""
+    logits = cross_entropy.step_logits(out.hidden, out.weights, size)
+    if allowed_BV is not None:
+        logits = jnp.where(allowed_BV, logits, cross_entropy.FORBIDDEN)
+    return jax.nn.log_softmax(logits, axis=-1)
+
+
 class Head(nn.Module):
     """p(x_t) = softmax(h W) (NumGPT eq. 9).
 
@@ -57,7 +65,4 @@ class Head(nn.Module):
     ) -> tuple[jax.Array, Numeral | None]:
         """(log mass[B, V], no numeral) of hidden states [B, D]; `allowed_BV` masks before the softmax."""
         del key
-        logits = cross_entropy.step_logits(out.hidden, out.weights, self.size)
-        if allowed_BV is not None:
-            logits = jnp.where(allowed_BV, logits, cross_entropy.FORBIDDEN)
-        return jax.nn.log_softmax(logits, axis=-1), None
+        return step_scores(out, self.size, allowed_BV), None

@@ -40,13 +40,16 @@ def vocabulary_logits(
     allowed: Allowed | None = None,
     banned: int | None = None,
     first: jax.Array | int = 0,
+    bias: jax.Array | None = None,
 ) -> jax.Array:
-    """Masked float32 logits[..., V] of hidden[..., D].
+    """Masked float32 logits[..., V] of hidden[..., D], and of a bias[V] where there is one.
 
     Ids from `size` on only pad the vocabulary and `banned` is one more id that is never legal. `first` is the id
     of the kernel's first row, where that is a part of a vocabulary.
     """
     logits = jnp.einsum("...d,vd->...v", hidden, kernel_VD.astype(hidden.dtype), preferred_element_type=jnp.float32)
+    if bias is not None:
+        logits = logits + bias
     ids = first + jnp.arange(kernel_VD.shape[0])
     if not isinstance(first, int) or size < kernel_VD.shape[0]:
         logits = jnp.where(ids < size, logits, FORBIDDEN)
@@ -60,8 +63,12 @@ def vocabulary_logits(
 def step_logits(
     hidden_BD: jax.Array, weights: Mapping[str, jax.Array], size: int, banned: int | None = None
 ) -> jax.Array:
-    """`vocabulary_logits` of a decoder's few rows, from weights "kernel"[V, D] and, where it is, "turned"[D, V]."""
+    """`vocabulary_logits` of a decoder's few rows, from weights "kernel"[V, D] and, where it is, "bias"[V].
+
+    Where "turned"[D, V] is, it stands in for the kernel.
+    """
     kernel_VD, turned_DV = weights["kernel"].astype(hidden_BD.dtype), weights.get("turned")
+    bias_V = weights.get("bias")
     wide = dict(preferred_element_type=jnp.float32)
     if turned_DV is not None:
         logits = jnp.matmul(hidden_BD, turned_DV, **wide)
@@ -70,7 +77,9 @@ def step_logits(
         # turn it back into but for the barrier.
         logits = jax.lax.optimization_barrier(jnp.matmul(kernel_VD, hidden_BD.T, **wide)).T
     else:
-        return vocabulary_logits(hidden_BD, kernel_VD, size, banned=banned)
+        return vocabulary_logits(hidden_BD, kernel_VD, size, banned=banned, bias=bias_V)
+    if bias_V is not None:
+        logits = logits + bias_V
     ids = jnp.arange(kernel_VD.shape[0])
     legal = ids < size if banned is None else (ids < size) & (ids != banned)
     return jnp.where(legal, logits, FORBIDDEN)
@@ -101,6 +110,7 @@ def log_prob(
     allowed: Allowed | None = None,
     banned: int | None = None,
     chunk_rows: int | None = None,
+    bias: jax.Array | None = None,
 ) -> jax.Array:
     """log p(target)[B, T] in float32, in chunks of rows; differentiable by recomputation.
 
@@ -109,7 +119,7 @@ def log_prob(
 
     @jax.checkpoint
     def chunk(rows: _Rows) -> jax.Array:
-        logits = _chunk_logits(rows, kernel_VD, size, allowed, banned)
+        logits = _chunk_logits(rows, kernel_VD, size, allowed, banned, bias=bias)
         return _pick(logits, rows.targets) - jax.nn.logsumexp(logits, axis=-1)
 
     chunk_rows = chunk_rows or default_chunk_rows(kernel_VD.shape[0])
@@ -128,8 +138,9 @@ def total_log_prob(
     allowed: Allowed | None = None,
     banned: int | None = None,
     chunk_rows: int | None = None,
+    bias: jax.Array | None = None,
 ) -> jax.Array:
-    """Σ weights · log p(target), a float32 scalar, with gradients to `hidden_BTD` and `kernel_VD`.
+    """Σ weights · log p(target), a float32 scalar, with gradients to `hidden_BTD`, `kernel_VD` and `bias`[V].
 
     The weights are known going forward, so each chunk's logits give loss and gradient at once: three matrix
     products instead of four, and nothing of size [B, T, V] for the backward pass. Over a mesh each device
@@ -139,42 +150,45 @@ def total_log_prob(
     classes = None if allowed is None else allowed.classes
     class_of = None if allowed is None else allowed.class_of
     static = (size, banned, chunk_rows)
-    return _total(static, hidden_BTD, kernel_VD, targets_BT, weights_BT.astype(jnp.float32), classes, class_of)
+    return _total(static, hidden_BTD, kernel_VD, bias, targets_BT, weights_BT.astype(jnp.float32), classes, class_of)
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(0,))
-def _total(static, hidden, kernel, targets, weights, classes, class_of):
-    return _run(static, False, hidden, kernel, targets, weights, classes, class_of)[0]
+def _total(static, hidden, kernel, bias, targets, weights, classes, class_of):
+    return _run(static, False, hidden, kernel, bias, targets, weights, classes, class_of)[0]
 
 
-def _forward(static, hidden, kernel, targets, weights, classes, class_of):
-    total, *gradients = _run(static, True, hidden, kernel, targets, weights, classes, class_of)
+def _forward(static, hidden, kernel, bias, targets, weights, classes, class_of):
+    total, *gradients = _run(static, True, hidden, kernel, bias, targets, weights, classes, class_of)
     return total, tuple(gradients)
 
 
-def _run(static, gradients, hidden, kernel, *others):
-    """(total,) or (total, d hidden, d kernel), on each device's own rows and part of the vocabulary."""
+def _run(static, gradients, hidden, kernel, bias, *others):
+    """(total,) or (total, d hidden, d kernel, d bias), on each device's own rows and part of the vocabulary."""
     if not parallel.spreads(hidden.shape[0], kernel.shape[0]):
-        return _sum(static, gradients, None, hidden, kernel, *others)
+        return _sum(static, gradients, None, hidden, kernel, bias, *others)
     split = parallel.divides(kernel.shape[0], VOCABULARY)
     rows, part = PartitionSpec(ROWS), PartitionSpec(VOCABULARY if split else TENSOR)
     classes = None if others[2] is None else rows
     class_of = None if others[3] is None else PartitionSpec(TENSOR)
-    results = (PartitionSpec(), rows, part) if gradients else (PartitionSpec(),)
+    of_bias = None if bias is None else part
+    results = (PartitionSpec(), rows, part, of_bias) if gradients else (PartitionSpec(),)
     body = parallel.spread(
-        partial(_sum, static, gradients, split), (rows, part, rows, rows, classes, class_of), results
+        partial(_sum, static, gradients, split), (rows, part, of_bias, rows, rows, classes, class_of), results
     )
-    return body(hidden, kernel, *others)
+    return body(hidden, kernel, bias, *others)
 
 
-def _sum(static, gradients, split, hidden, kernel, targets, weights, classes, class_of):
+def _sum(static, gradients, split, hidden, kernel, bias, targets, weights, classes, class_of):
     """As `_run`; `split` is None outside a mesh, else whether fsdp splits the vocabulary too."""
     size, banned, chunk_rows = static
     spread, first = split is not None, 0
     # Before it is gathered: half the bytes.
     low = kernel.astype(hidden.dtype)
     if spread:
-        low = jax.lax.all_gather(low, "fsdp", axis=0, tiled=True) if split else low
+        if split:
+            low = jax.lax.all_gather(low, "fsdp", axis=0, tiled=True)
+            bias = None if bias is None else jax.lax.all_gather(bias, "fsdp", axis=0, tiled=True)
         first = jax.lax.axis_index(TENSOR) * low.shape[0]
     allowed = None if classes is None else Allowed(classes, class_of)
     rows, length = _chunks(hidden, targets, weights, allowed, chunk_rows or default_chunk_rows(low.shape[0]))
@@ -189,7 +203,7 @@ def _sum(static, gradients, split, hidden, kernel, targets, weights, classes, cl
         return most + jnp.log(whole(jnp.exp(logits - most[..., None]).sum(-1)))
 
     def chunk(carry, rows: _Rows):
-        logits = _chunk_logits(rows, low, size, allowed, banned, first)
+        logits = _chunk_logits(rows, low, size, allowed, banned, first, bias)
         normaliser = normalise(logits)
         ids = first + jnp.arange(low.shape[0])
         is_target = rows.targets[..., None] == ids
@@ -200,27 +214,32 @@ def _sum(static, gradients, split, hidden, kernel, targets, weights, classes, cl
             return (total,), None
         # d/dlogits of Σ w log p = w (onehot − softmax); one fused pass over the chunk.
         d_logits = rows.weights[..., None] * (is_target - jnp.exp(logits - normaliser[..., None]))
+        d_bias = None if bias is None else carry[2] + d_logits.sum((0, 1))
         d_logits = d_logits.astype(hidden.dtype)
         d_hidden = jnp.einsum("bpv,vd->bpd", d_logits, low, preferred_element_type=jnp.float32)
         d_kernel = carry[1] + jnp.einsum("bpv,bpd->vd", d_logits, rows.hidden, preferred_element_type=jnp.float32)
-        return (total, d_kernel), d_hidden.astype(hidden.dtype)
+        return (total, d_kernel, d_bias), d_hidden.astype(hidden.dtype)
 
-    zeros = (jnp.float32(0), jnp.zeros(low.shape, jnp.float32))
-    (total, *d_kernel), d_hidden = jax.lax.scan(chunk, zeros if gradients else zeros[:1], rows)
+    no_bias = None if bias is None else jnp.zeros(bias.shape, jnp.float32)
+    zeros = (jnp.float32(0), jnp.zeros(low.shape, jnp.float32), no_bias)
+    (total, *d_weights), d_hidden = jax.lax.scan(chunk, zeros if gradients else zeros[:1], rows)
     if spread:
         total = jax.lax.psum(total, ROWS)
     if not gradients:
         return (total,)
     assert d_hidden is not None
     d_hidden = jnp.moveaxis(d_hidden, 0, 1).reshape(hidden.shape[0], -1, hidden.shape[-1])[:, :length]
-    return total, whole(d_hidden), parallel.sum_rows(d_kernel[0], split, hidden.dtype).astype(kernel.dtype)
+    d_kernel, d_bias = d_weights
+    d_bias = None if d_bias is None else parallel.sum_rows(d_bias, split, jnp.float32)
+    return total, whole(d_hidden), parallel.sum_rows(d_kernel, split, hidden.dtype).astype(kernel.dtype), d_bias
 
 
 def _backward(static, saved, cotangent):
-    d_hidden, d_kernel = saved
+    d_hidden, d_kernel, d_bias = saved
     return (
         (d_hidden.astype(jnp.float32) * cotangent).astype(d_hidden.dtype),
         d_kernel * cotangent.astype(d_kernel.dtype),
+        None if d_bias is None else d_bias * cotangent.astype(d_bias.dtype),
         None,
         None,
         None,
@@ -231,10 +250,10 @@ def _backward(static, saved, cotangent):
 _total.defvjp(_forward, _backward)
 
 
-def _chunk_logits(rows: _Rows, kernel, size, allowed, banned, first=0):
+def _chunk_logits(rows: _Rows, kernel, size, allowed, banned, first=0, bias=None):
     if allowed is not None:
         allowed = Allowed(rows.classes, allowed.class_of)
-    return vocabulary_logits(rows.hidden, kernel, size, allowed, banned, first)
+    return vocabulary_logits(rows.hidden, kernel, size, allowed, banned, first, bias)
 
 
 def _pick(logits, targets):

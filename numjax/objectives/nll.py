@@ -6,9 +6,9 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 
+from numjax.nn import grammar as masks
 from numjax.nn.numerals import gather
 from numjax.types import Allowed, Batch, Grammar, HeadOut, Loss
 
@@ -30,12 +30,14 @@ class Objective:
       average: "scored" divides by the scored positions; "all" by B·T, padding included, as NumGPT's
         code does.
       constrain: mask with the grammar's tables, which the caller must then give.
+      given: the mask leaves also what is read but never generated, so that no loss is infinite.
     """
 
     head: str
     label: str | None = None
     average: str = "scored"
     constrain: bool = False
+    given: bool = True
     grammar: Grammar | None = None
 
     def __call__(
@@ -73,5 +75,4 @@ class Objective:
             return None
         if self.grammar is None or batch.grammar_state is None:
             raise ValueError("constrain needs a grammar and its states in the batch")
-        legal: jax.Array = jnp.asarray(self.grammar.next_state) >= 0
-        return Allowed(legal[batch.grammar_state], jnp.asarray(self.grammar.class_of))
+        return masks.allowed(self.grammar, batch.grammar_state, self.given)

@@ -15,7 +15,8 @@ import numpy as np
 from numjax.errors import DataError, UsageError
 from numjax.numeral.exact import to_numeral
 from numjax.pipeline.columns import MEMORY, Columns, Row, Rows, Writer
-from numjax.types import Example, Features, Scheme, Task
+from numjax.protocols import Scheme, Task
+from numjax.types import Example, Features
 
 __all__ = ["OVERFLOWS", "Encoded", "Row", "cut", "encode", "from_features"]
 

@@ -85,6 +85,8 @@ class BaseScheme(abc.ABC):
             numbers=tuple(row.numbers),
             starts=(*row.starts, len(row.ids)),
             grammar_state=trace.states,
+            types=trace.types,
+            tree_positions=trace.tree_positions,
         )
 
     @abc.abstractmethod

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from numjax.text.tables import NEVER
-from numjax.types import NEXT, NONE, POP, Grammar
+from numjax.types import NEXT, NO_NEXT, NO_POP, NO_PUSH, NONE, POP, Grammar
 
 
 class Open(NamedTuple):
@@ -37,7 +37,8 @@ class Trace(NamedTuple):
     """A sequence as the automaton reads it.
 
     Attributes:
-      states: int32[T + 1], the state before each token and after the last; −1 after an error.
+      states: int32[T + 1], where it stands before each token and after the last (see `Automaton.code`); −1 after an
+        error.
       types: int32[T], or None when the grammar has only type 0.
       tree_positions: int32[T, D + 1], or None when the grammar has no trees; −1 below a node and in text.
       error: what the automaton cannot read and where, or None.
@@ -67,6 +68,7 @@ class Automaton:
         self._least = grammar.least_children.tolist()
         self._most = grammar.most_children.tolist()
         self._given = grammar.given.tolist()
+        self._counts = grammar.counted.tolist()
 
     def start(self) -> Place:
         """Before the first token."""
@@ -97,8 +99,8 @@ class Automaton:
             forbidden. None for no limit.
         """
         limit = NEVER - 1 if remaining is None else remaining - 1
-        allowed = np.zeros(len(self._given), bool)
-        for c, given in enumerate(self._given):
+        allowed = np.zeros(len(self._least), bool)
+        for c, given in enumerate(self._given[place.state]):
             if given or self._next[place.state][c] < 0:
                 continue
             try:
@@ -110,6 +112,14 @@ class Automaton:
     def allowed(self, place: Place, remaining: int | None = None) -> np.ndarray:
         """Tokens that may be generated, bool[V]."""
         return self.classes(place, remaining)[self._class_of]
+
+    def code(self, place: Place) -> int:
+        """state + S · what the stack forbids there: what a training mask is gathered by."""
+        if not place.stack:
+            return place.state
+        top, deep = place.stack[-1], len(place.stack) == self.grammar.max_depth
+        forbids = NO_PUSH * (deep or not top.room) + NO_NEXT * (not top.room) + NO_POP * bool(top.lacking)
+        return place.state + len(self._next) * forbids
 
     def tree_position(self, place: Place) -> tuple[int, ...]:
         """Child index at each level of the token read next, the root's first; empty in text."""
@@ -129,14 +139,19 @@ class Automaton:
                 raise Illegal("no node is open")
             if stack[-1].lacking:
                 raise Illegal(f"the open node lacks {stack[-1].lacking} children")
-            parents = stack[:-1]
-            return Place(stack[-1].back, self._counted(parents) if parents else ())
+            return Place(stack[-1].back, self._closed(stack[:-1]))
         if len(stack) == self.grammar.max_depth:
             raise Illegal(f"nodes are {len(stack)} deep already")
         back = self._back[state][c]
         # The parent counts the node when it is closed; what comes after is settled now.
-        pending = self._cost(back, self._counted(stack) if stack else ())
+        if stack and not stack[-1].room:
+            raise Illegal(f"the open node has {stack[-1].count} children already")
+        pending = self._cost(back, self._closed(stack))
         return Place(to, (*stack, Open(back, 0, self._least[c], self._most[c], pending)))
+
+    def _closed(self, stack: tuple[Open, ...]) -> tuple[Open, ...]:
+        """The stack once a node is closed upon it."""
+        return self._counted(stack) if stack and self._counts[len(stack)] else stack
 
     def _counted(self, stack: tuple[Open, ...]) -> tuple[Open, ...]:
         if not stack:
@@ -154,7 +169,7 @@ class Automaton:
         return min(int(self.grammar.close_cost[state, top.lacking, top.room, free]) + top.pending, NEVER)
 
 
-def run(grammar: Grammar, ids: Sequence[int]) -> Trace:
+def run(grammar: Grammar, ids: Sequence[int] | np.ndarray) -> Trace:
     """Reads a sequence from the start; after the first token that cannot be read the states are −1.
 
     The error, if there is one, also says when the text may not end where the sequence does.
@@ -178,16 +193,17 @@ def run(grammar: Grammar, ids: Sequence[int]) -> Trace:
             except Illegal as illegal:
                 error = f"token {t} (id {ids[t]}): {illegal}"
                 break
-            states[t + 1] = place.state
+            states[t + 1] = automaton.code(place)
     types = None
     if grammar.token_type.any():
-        types = np.where(states[1:] >= 0, grammar.token_type[states[:-1], classes], 0).astype(np.int32)
+        at = states[:-1] % len(grammar.accept)
+        types = np.where(states[1:] >= 0, grammar.token_type[at, classes], 0).astype(np.int32)
     if error is None and not automaton.accepts(place):
         error = f"the text may not end after its {len(ids)} tokens: it takes {automaton.cost(place)} more at least"
     return Trace(states, types, positions, error, place)
 
 
-def validate(grammar: Grammar, ids: Sequence[int]) -> str | None:
+def validate(grammar: Grammar, ids: Sequence[int] | np.ndarray) -> str | None:
     """None for a complete text of the grammar, else one line on what is wrong and where."""
     return run(grammar, ids).error
 

@@ -22,6 +22,7 @@ class Edge(NamedTuple):
     Attributes:
       op: NONE, PUSH (`back` is the state after the node is closed), POP (`to` is not used), NEXT.
       token_type: type of the token there.
+      given: the tokens may be read there but are not to be generated.
     """
 
     state: str
@@ -30,6 +31,7 @@ class Edge(NamedTuple):
     op: int = NONE
     back: str = ""
     token_type: int = 0
+    given: bool = False
 
 
 def build(
@@ -43,16 +45,18 @@ def build(
     placed: Collection[str] = (),
     max_depth: int = 0,
     max_width: int = 0,
+    counted: Sequence[bool] | None = None,
 ) -> Grammar:
     """The tables of an automaton given by its edges. Tokens that behave alike share a class.
 
     Args:
       vocab_size: V with padding; a token of no edge can never be read.
       start, accept: names of states.
-      given: tokens that may be read but are never to be generated.
+      given: tokens that may be read but are never to be generated, whatever the state.
       arity: token → least and most children of the node it opens; 0 … max_width without.
       placed: states whose token stands in a tree.
       max_depth, max_width: D and W.
+      counted: see `Grammar`; all by default.
 
     Raises:
       ValueError: two edges for one token in one state, an edge to an unknown state, or no way to an end.
@@ -94,13 +98,14 @@ def build(
         return_state=table([number.get(e.back, 0) for e in edges], 0),
         token_type=table([e.token_type for e in edges], 0),
         placed=np.asarray([name in placed for name in names]),
-        given=kinds_CX[:, -3] > 0,
+        given=(table([e.given for e in edges], 0) > 0) | (kinds_CX[:, -3] > 0),
         least_children=np.maximum(kinds_CX[:, -2], 0).astype(np.int32),
         most_children=np.maximum(kinds_CX[:, -1], 0).astype(np.int32),
         close_cost=np.zeros((len(names), 1, max_width + 1, max_depth + 1), np.int32),
         end_cost=np.zeros(len(names), np.int32),
         start=np.asarray(number[start], np.int32),
         accept=np.asarray([name in accept for name in names]),
+        counted=np.ones(max_depth + 1, bool) if counted is None else np.asarray(counted, bool),
     )
     grammar = grammar._replace(close_cost=_close_cost(grammar))
     grammar = grammar._replace(end_cost=_end_cost(grammar))
@@ -122,7 +127,7 @@ def _distinct(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def _moves(grammar: Grammar) -> np.ndarray:
     """What a decoder can do, [M, 6]: state, op, next state, return state, least and most children."""
-    s, c = np.nonzero((grammar.next_state >= 0) & ~grammar.given[None, :])
+    s, c = np.nonzero((grammar.next_state >= 0) & ~grammar.given)
     moves = [s, grammar.stack_op[s, c], grammar.next_state[s, c], grammar.return_state[s, c]]
     moves += [grammar.least_children[c], grammar.most_children[c]]
     return np.unique(np.column_stack(moves), axis=0)

@@ -1,0 +1,89 @@
+"""Mathematical symbols linked with the text tokens that spell them (MathGPT, section 3.2).
+
+Legend: V vocabulary, M mathematical symbols, P text tokens of all symbols together, D width, H hidden width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from numjax.embed.token import lookup
+from numjax.types import Tokens
+
+
+def symbol_means(table_VD: jax.Array, pieces: tuple[tuple[int, ...], ...], dtype: str) -> jax.Array:
+    """Mean vector of the tokens that spell each symbol, float32[M, D]; zero where there are none."""
+    sizes = np.asarray([len(one) for one in pieces])
+    ids_P = np.asarray([i for one in pieces for i in one], np.int32)
+    owner_P = np.repeat(np.arange(len(pieces)), sizes)
+    # Padded so that the rows split over a mesh; what pads belongs to no symbol.
+    room = -len(ids_P) % 128
+    ids_P, owner_P = np.pad(ids_P, (0, room)), np.pad(owner_P, (0, room), constant_values=len(pieces))
+    vectors_PD = lookup(table_VD, jnp.asarray(ids_P)[:, None], dtype)[:, 0].astype(jnp.float32)
+    sums = jax.ops.segment_sum(vectors_PD, jnp.asarray(owner_P), len(pieces) + 1, indices_are_sorted=True)[:-1]
+    return sums / np.maximum(sizes, 1)[:, None].astype(np.float32)
+
+
+def link(mean_MD: jax.Array, down_DH: jax.Array, up_HD: jax.Array) -> jax.Array:
+    """m + tanh(m A) B: the text's vector, moved a little."""
+    return mean_MD + jnp.tanh(mean_MD @ down_DH) @ up_HD
+
+
+class Embed(nn.Module):
+    """Token embedding whose mathematical rows follow those of the text; special symbols have rows of their own.
+
+    Attributes:
+      dim: width D. vocab_size: V, padded.
+      symbols: (first mathematical id, for each from there on the text tokens that spell it, none for special ones);
+        without it this is the plain token embedding.
+      hidden: H.
+      init_std: of the table. special_std: of the special symbols' vectors (1 in the released code).
+      dtype: compute type; vectors are read in it.
+    """
+
+    dim: int
+    vocab_size: int
+    symbols: tuple[int, tuple[tuple[int, ...], ...]] | None = None
+    hidden: int = 10
+    init_std: float = 0.02
+    special_std: float = 0.02
+    dtype: str = "float32"
+    kind = "token"
+
+    def setup(self):
+        normal = nn.initializers.normal
+        self.table = self.param("table", normal(self.init_std), (self.vocab_size, self.dim), jnp.float32)
+        if self.symbols is not None:
+            linked = self._linked()
+            std = 0.1 * (2 / (self.dim + self.hidden)) ** 0.5
+            self.special = self.param("special", normal(self.special_std), (int((~linked).sum()), self.dim))
+            self.down = self.param("down", normal(std), (self.dim, self.hidden), jnp.float32)
+            self.up = self.param("up", normal(std), (self.hidden, self.dim), jnp.float32)
+
+    def _linked(self) -> np.ndarray:
+        assert self.symbols is not None
+        return np.asarray([len(one) > 0 for one in self.symbols[1]])
+
+    def tables(self) -> Mapping[str, jax.Array]:
+        """What depends on parameters alone: the vectors of all symbols, [M, D]. Computed once a step."""
+        if self.symbols is None:
+            return {}
+        linked = self._linked()
+        means = symbol_means(self.table, self.symbols[1], self.dtype)
+        own = jnp.take(self.special, np.where(linked, 0, np.cumsum(~linked) - 1), axis=0)
+        return {"symbols": jnp.where(linked[:, None], link(means, self.down, self.up), own)}
+
+    def __call__(self, tokens: Tokens, tables: Mapping[str, jax.Array] | None = None) -> jax.Array:
+        text_BTD = lookup(self.table, tokens.ids, self.dtype)
+        if self.symbols is None:
+            return text_BTD
+        symbols_MD = (self.tables() if tables is None else tables)["symbols"]
+        index = tokens.ids - self.symbols[0]
+        inside = (index >= 0) & (index < symbols_MD.shape[0])
+        math_BTD = jnp.take(symbols_MD, jnp.where(inside, index, 0), axis=0).astype(self.dtype)
+        return jnp.where(inside[..., None], math_BTD.astype(text_BTD.dtype), text_BTD)

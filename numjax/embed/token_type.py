@@ -1,0 +1,34 @@
+"""A learned vector a token type (MathGPT, section 3.2): text, variable, number, operator, …"""
+
+from __future__ import annotations
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+
+from numjax.errors import UsageError
+from numjax.types import Tokens
+
+
+class Embed(nn.Module):
+    """One of `types` vectors by `Tokens.types`.
+
+    Attributes:
+      dim: width D.
+      types: how many there are.
+      init_std: by default Xavier's times 0.1, as published.
+    """
+
+    dim: int
+    types: int = 8
+    init_std: float | None = None
+    kind = "tree"
+
+    @nn.compact
+    def __call__(self, tokens: Tokens) -> jax.Array:
+        if tokens.types is None:
+            raise UsageError("embed token_type reads token types, but the scheme has none: use scheme trees")
+        std = 0.1 * (2 / (self.types + self.dim)) ** 0.5 if self.init_std is None else self.init_std
+        vectors = self.param("vectors", nn.initializers.normal(std), (self.types, self.dim), jnp.float32)
+        # So few rows are picked by a product, whose gradient is one too.
+        return jax.nn.one_hot(tokens.types, self.types, dtype=jnp.float32) @ vectors

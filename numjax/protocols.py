@@ -1,0 +1,91 @@
+"""What each kind of part promises. The file name is the registration: `build.py` finds numjax/<kind>/<name>.py and
+calls what it defines under the name in brackets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from numjax.types import Allowed, Batch, Document, Example, Features, Grammar, HeadOut, Loss, Number
+
+if TYPE_CHECKING:
+    Array = Any  # as in types.py
+
+
+class Vocabulary(Protocol):
+    """Text ↔ ids, with reserved tokens behind the last id of the text (`text/vocab.py`)."""
+
+    size: int  # with reserved tokens, without padding
+
+    def encode(self, text: str) -> list[int]: ...
+    def decode(self, ids: Sequence[int]) -> str: ...
+    def mark(self, name: str) -> int: ...
+    def save(self, folder: str) -> None: ...
+
+
+class Scheme(Protocol):
+    """[Scheme] text/NAME.py. Document ↔ positions; decode(encode(doc)) == doc."""
+
+    vocab: Vocabulary
+    vocab_size: int  # padded
+
+    def parse(self, text: str) -> Document: ...
+    def encode(self, document: Document) -> Features: ...
+    def decode(self, ids: Sequence[int], numbers: Sequence[Number] = ()) -> Document: ...
+    def grammar(self) -> Grammar: ...
+
+
+class Embed(Protocol):
+    """[Embed] embed/NAME.py, a Linen shell over a pure function. `kind` says what it reads:
+
+    numeral: (Numeral[...], features) → x[..., dim]; token and tree: (Tokens[B, T]) → x[B, T, D].
+    A numeral embedding may define `host_features(numerals, surfaces) → {name: [N, …]}` in NumPy, which the
+    pipeline calls; without features (in the decoder) it works from the numerals alone.
+    """
+
+    kind: str
+
+
+class Backbone(Protocol):
+    """[Backbone] backbone/NAME.py: (x[B, T, D], tokens, …) → (h[B, T, D], acts)."""
+
+    width: int
+
+
+class Head(Protocol):
+    """[Head] heads/NAME.py: (h[B, T, D], tokens, table[V, D] or None) → HeadOut, and pure readers of it.
+
+    `log_prob` gives named parts, each [B, T] (or [B]), zero where a part does not apply; their sum is the
+    log-likelihood. `step_scores` gives log masses [B, V] and the numeral that [NUM] would stand for, raw (or
+    None); a head that predicts numerals says in `fed_back` what is read back of one.
+    """
+
+    def log_prob(self, out: HeadOut, targets: Any, allowed: Allowed | None) -> Mapping[str, Array]: ...
+
+
+class Objective(Protocol):
+    """[Objective] objectives/NAME.py: sums over a batch. `heads` are the model's, by name."""
+
+    def __call__(
+        self, heads: Mapping[str, Head], outs: Mapping[str, HeadOut], acts: Mapping[str, Any], batch: Batch
+    ) -> Loss: ...
+
+
+class Task(Protocol):
+    """[Task] tasks/NAME.py: record → Example; predictions → metrics.
+
+    Attributes:
+      dataset: name of the builder in data/, with its options.
+      kind: what the pipeline makes of it: "language_model" (shifted targets), "classify" (labels only).
+      metric: name of the validation metric that selects the best checkpoint, "-" before it if less is better.
+
+    Options: `needs` (kind of block → names that the config must have), `unanswered` (defaults of fields that records
+    to be predicted may lack), `generates`, `prompt` (record → Document), `texts` (records → vocabulary's text).
+    """
+
+    dataset: Mapping[str, Any]
+    kind: str
+    metric: str
+
+    def example(self, record: Mapping[str, Any], parse: Callable[[str], Document]) -> Example: ...
+    def score(self, predictions: Sequence[Any], references: Sequence[Any]) -> Mapping[str, float]: ...

@@ -1,0 +1,115 @@
+"""The grammar of formulas: the edges of its automaton.
+
+A node's tokens, its children and END; numbers and spelled symbols have rules of their own. Read but never generated:
+unknown, empty and unprintable symbols, and pieces of text that are no printable characters by themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from numjax.text import symbols as names
+from numjax.text.symbols import ANON, ERROR, LEAVES, NUMBER, PADDING, SPELL, TEXT, Symbols
+from numjax.text.tables import Edge
+from numjax.types import NEXT, NONE, POP, PUSH
+
+# Token types (MathGPT, section 3.1), in the order of the original's embedding table.
+TYPE_TEXT, TYPE_START, TYPE_STOP, TYPE_VAR, TYPE_NUM, TYPE_OP, TYPE_END, TYPE_PIECE = range(8)
+
+# 32 levels, the root's first; 63 children and END have the 64 indices of six bits.
+DEPTH, WIDTH = 31, 63
+
+# State → character → state. "n0" comes after NUMBER; those in _CLOSABLE are whole numbers of two characters or more.
+_NUMBERS = {
+    "n0": {"sign": "n sign", "digit": "n one", "point": "n point"},
+    "n sign": {"digit": "n whole", "point": "n point"},
+    "n one": {"digit": "n whole", "point": "n part", "exponent": "n e"},
+    "n whole": {"digit": "n whole", "point": "n part", "exponent": "n e"},
+    "n point": {"digit": "n part"},
+    "n part": {"digit": "n part", "exponent": "n e"},
+    "n e": {"sign": "n e sign", "digit": "n power"},
+    "n e sign": {"digit": "n power"},
+    "n power": {"digit": "n power"},
+}
+_CLOSABLE = ("n whole", "n part", "n power")
+_CHARACTERS = {"digit": "0123456789", "point": ".", "sign": "+-", "exponent": "eE"}
+
+PLACED = ("root", "child", "spell", "piece", "pieces", *_NUMBERS)
+
+Arity = Callable[[str, str], tuple[int, int | None]]
+
+
+def edges(symbols: Symbols, text_ids: Sequence[int]) -> list[Edge]:
+    """From START in state "text" to the end of the formula, back in "text"."""
+    out = [Edge("text", [symbols.start], "root", token_type=TYPE_START)]
+    out += [Edge("done", [symbols.stop], "text", token_type=TYPE_STOP)]
+    out += _node(symbols, "root", "done", NONE) + _node(symbols, "child", "child", NEXT)
+    out += [Edge("child", [symbols.end], op=POP, token_type=TYPE_END)]
+    head = [symbols.special(TEXT)]
+    out += [Edge("spell", head, "piece", PUSH, "child", TYPE_OP)]
+    shown = [i for i in text_ids if _shown(symbols.vocab.bytes_of(i))]
+    hidden = sorted(set(text_ids) - set(shown))
+    for state in ("piece", "pieces"):
+        out.append(Edge(state, shown, "pieces", NEXT, token_type=TYPE_PIECE))
+        out.append(Edge(state, hidden, "pieces", NEXT, token_type=TYPE_PIECE, given=True))
+        out.append(Edge(state, [symbols.end], op=POP, token_type=TYPE_END, given=state == "piece"))
+    for state, moves in _NUMBERS.items():
+        for kind, to in moves.items():
+            ids = [i for c in _CHARACTERS[kind] if (i := symbols.of("N", c)) is not None]
+            out.append(Edge(state, ids, to, NEXT, token_type=TYPE_NUM))
+        if state in _CLOSABLE:
+            out.append(Edge(state, [symbols.end], op=POP, token_type=TYPE_END))
+    return out
+
+
+def _node(symbols: Symbols, state: str, back: str, leaf: int) -> list[Edge]:
+    """What may stand for a node in a state: a leaf, an operator, a number or a spelled symbol."""
+    out = []
+    special, digits = symbols.special, set("0123456789")
+    for kind, token_type in ((names.VAR, TYPE_VAR), (names.NUM, TYPE_NUM)):
+        shown = {i for i in symbols.of_kind(kind) if names.printable(symbols.names[i][2])}
+        if kind == names.NUM:
+            # A number of its own token, or one digit; a point or a sign alone is none.
+            shown = {i for i in shown if set(symbols.names[i][2]) & digits}
+        hidden = {i for i in symbols.of_kind(kind) if i not in shown}
+        if kind == names.VAR:
+            shown.add(special(PADDING))
+        out.append(Edge(state, sorted(shown), back, leaf, token_type=token_type))
+        out.append(Edge(state, sorted(hidden), back, leaf, token_type=token_type, given=True))
+    shown = {i for i in symbols.of_kind(names.OP) if _writable(*symbols.names[i][1:])}
+    hidden = set(symbols.of_kind(names.OP)) - shown
+    shown |= {special(ANON), special(ERROR)}
+    out.append(Edge(state, sorted(shown), "child", PUSH, back, TYPE_OP))
+    out.append(Edge(state, sorted(hidden), "child", PUSH, back, TYPE_OP, given=True))
+    # E, V and N have forms of their own, and errors are not for writing.
+    spells = {kind: special(name) for kind, name in SPELL.items()}
+    out.append(Edge(state, [i for k, i in spells.items() if k not in "EVN"], "spell", PUSH, back, TYPE_OP))
+    out.append(Edge(state, [spells[k] for k in "EVN"], "spell", PUSH, back, TYPE_OP, given=True))
+    out.append(Edge(state, [special(NUMBER)], "n0", PUSH, back, TYPE_OP))
+    out.append(Edge(state, [special(TEXT)], "piece", PUSH, back, TYPE_OP))
+    return out
+
+
+def arities(symbols: Symbols, of: Arity | None) -> dict[int, tuple[int, int]]:
+    """Token → least and most children; those that are not named have any number."""
+    special = symbols.special
+    out = {special(ANON): (1, WIDTH), special(ERROR): (1, WIDTH)}
+    for kind, name in SPELL.items():
+        # The symbol's own sub-tree is one of them.
+        out[special(name)] = (1, 1 if kind in LEAVES else WIDTH)
+    if of is not None:
+        for i in symbols.of_kind(names.OP):
+            least, most = of(*symbols.names[i][1:])
+            out[i] = (least, WIDTH if most is None else min(most, WIDTH))
+    return out
+
+
+def _writable(type: str, symbol: str) -> bool:
+    return names.printable(symbol) or (type, symbol) == ("W", "")
+
+
+def _shown(piece: bytes) -> bool:
+    try:
+        return names.printable(piece.decode())
+    except UnicodeDecodeError:
+        return False

@@ -1,0 +1,142 @@
+"""Formulas as operator trees between text, in one sequence (MathGPT, section 3)."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from numjax.errors import DataError
+from numjax.expr.tree import Tree
+from numjax.text import subword, tables, tree_grammar, tree_tokens
+from numjax.text import symbols as names
+from numjax.text.base import Row
+from numjax.text.symbols import START, STOP, Symbols
+from numjax.text.vocab import BaseVocabulary
+from numjax.types import Document, Formula, Grammar, Mark, Number, Segment
+
+
+class Scheme(subword.Scheme):
+    """Text as `subword` writes it; a formula is [FORMULA], its tree in preorder, [/FORMULA].
+
+    The surface of a formula is not kept: `decode` prints the tree.
+
+    Attributes:
+      symbols: the mathematical part of the vocabulary.
+    """
+
+    marks = tuple(names.minimal())
+
+    def __init__(
+        self,
+        vocab: BaseVocabulary,
+        rules: str = "default",
+        pad_multiple: int = 128,
+        apart: bool = False,
+        arity: bool = True,
+        symbols: Mapping[str, Any] | None = None,
+    ):
+        """
+        Args:
+          arity: an operator has as many children as it takes (`divide` two), where the library knows.
+          symbols: see `marks_of`, which has read it already.
+        """
+        del symbols
+        super().__init__(vocab, rules, pad_multiple, apart)
+        self.arity = arity
+        self.symbols = Symbols(self.vocab)
+        own = (self.symbols.start, self.symbols.stop, *self.symbols.names)
+        self._own = frozenset(self.vocab.mark_name(i) for i in own)
+
+    @classmethod
+    def marks_of(cls, options: Mapping[str, Any], trees: Iterable[Tree] = ()) -> tuple[str, ...]:
+        """The marks that a new vocabulary needs.
+
+        Args:
+          options: `dict(path="", numbers=0, least=1)`: counts from MathGPT's vocab.json instead of from `trees`, and
+            how many numbers get tokens of their own; see `symbols.marks`.
+          trees: of the train split.
+        """
+        options = dict(options)
+        path = options.pop("path", "")
+        return names.marks(names.read_counts(path) if path else names.count(trees), **options)
+
+    def decode(self, ids: Sequence[int], numbers: Sequence[Number] = ()) -> Document:
+        """Numbers are found anew in the text. Tokens that are no whole formula give a `Formula` without a tree."""
+        del numbers
+        segments: list[Segment] = []
+        formula: list[int] | None = None
+        for run in self._runs(ids):
+            if formula is not None and run != STOP:
+                formula += run if isinstance(run, list) else [self.vocab.mark(run)]
+            elif run == START:
+                formula = []
+            elif formula is not None:
+                segments.append(self._formula(formula))
+                formula = None
+            elif isinstance(run, list):
+                segments += self.parse(self.vocab.decode(run))
+            else:
+                segments.append(Mark(run))
+        if formula is not None:
+            segments.append(Formula("", None))
+        return tuple(segments)
+
+    def symbol_pieces(self) -> tuple[int, tuple[tuple[int, ...], ...]]:
+        """(first mathematical id, for each from there on the text tokens that spell its symbol)."""
+        return self.symbols.first, self.symbols.spelled()
+
+    def _formula(self, ids: Sequence[int]) -> Formula:
+        tree = tree_tokens.decode(ids, self.symbols)
+        return Formula("" if tree is None else printed(tree), tree)
+
+    def _formula_tokens(self, tree: Tree) -> list[int]:
+        return [self.symbols.start, *tree_tokens.encode(tree, self.symbols), self.symbols.stop]
+
+    def _write(self, run: Sequence[Segment], row: Row) -> None:
+        texts: list[Segment] = []
+        for segment in run:
+            if isinstance(segment, Formula) and segment.tree is not None:
+                super()._write(texts, row)
+                texts = []
+                row.starts.append(len(row.ids))
+                row.add(self._formula_tokens(segment.tree))
+            else:
+                texts.append(segment)
+        super()._write(texts, row)
+
+    def _check(self, mark: Mark) -> None:
+        if mark.name in self._own:
+            raise DataError(f"{mark.name} is the scheme's own: a document cannot hold it")
+
+    def _make_grammar(self) -> Grammar:
+        text, given = self._text_edges()
+        own = {self.vocab.mark(name) for name in self._own if name is not None}
+        text[0] = text[0]._replace(tokens=[i for i in text[0].tokens if i not in own])
+        return tables.build(
+            self.vocab_size,
+            [*text, *tree_grammar.edges(self.symbols, self.text_ids)],
+            "text",
+            ("text", "end"),
+            given=[i for i in given if i not in own],
+            arity=tree_grammar.arities(self.symbols, known_arity() if self.arity else None),
+            placed=tree_grammar.PLACED,
+            max_depth=tree_grammar.DEPTH,
+            max_width=tree_grammar.WIDTH,
+        )
+
+
+def known_arity() -> tree_grammar.Arity | None:
+    """`numjax.expr.symbols.arity`, where there is such a table."""
+    if importlib.util.find_spec("numjax.expr.symbols") is None:
+        return None
+    return importlib.import_module("numjax.expr.symbols").arity
+
+
+def printed(tree: Tree) -> str:
+    """The tree as LaTeX; where there is no printer, as JSON."""
+    if importlib.util.find_spec("numjax.expr.printer") is None:
+        return json.dumps(tree.to_json(), ensure_ascii=False)
+    return importlib.import_module("numjax.expr.printer").latex(tree)

@@ -1,0 +1,277 @@
+"""Math23K: its files good and bad, folds, the stand-in, and the task of writing its equations."""
+
+from __future__ import annotations
+
+import functools
+import gzip
+import itertools
+import json
+import pickle
+import re
+from fractions import Fraction
+
+import pytest
+
+import data
+from data.math23k import generate
+from data.math23k.builder import folded
+from data.math23k.read import fault_of
+from numjax import build
+from numjax.errors import DataError, UsageError
+from numjax.expr import latex
+from numjax.expr.evaluate import solve
+from numjax.expr.tree import Tree, from_json
+from numjax.tasks.equation_extraction import answer_of, latex_of
+from numjax.text import document as documents
+from numjax.types import Formula, Mark, Text
+
+SPLITS = ("train", "validation", "test")
+parse = functools.partial(documents.parse, rules="default")
+
+
+def problem(i: int, **changes) -> dict:
+    return {"text_en": f"What is {i} and 1 ?", "equation": f"x = {i} + 1", "ans": i + 1} | changes
+
+
+def load(path, tmp_path, **options) -> dict[str, list[dict]]:
+    return {s: list(data.load("math23k", s, tmp_path / "built", path=str(path), **options)) for s in SPLITS}
+
+
+# ---------------------------------------------------------------------------------------------------
+# Files.
+
+
+@pytest.mark.parametrize("name", ["a.json", "a.jsonl", "a.pkl", "a.json.gz", "a.jsonl.gz", "a.pickle.gz"])
+def test_every_form_of_file_gives_the_same(tmp_path, name):
+    problems = [problem(i) for i in range(50)]
+    if ".pkl" in name or ".pickle" in name:
+        raw = pickle.dumps(problems)
+    elif ".jsonl" in name:
+        raw = "".join(json.dumps(p) + "\n" for p in problems).encode()
+    else:
+        raw = json.dumps(problems).encode()
+    (tmp_path / name).write_bytes(gzip.compress(raw) if name.endswith(".gz") else raw)
+    found = load(tmp_path / name, tmp_path)
+    assert {s: len(rows) for s, rows in found.items()} == {"train": 36, "validation": 4, "test": 10}
+    rows = sorted(itertools.chain(*found.values()), key=lambda row: int(row["ans"]))
+    assert [(r["text_en"], r["equation"], r["ans"]) for r in rows] == [
+        (p["text_en"], p["equation"], str(p["ans"])) for p in problems
+    ]
+
+
+BAD = {
+    "no text": problem(0, text_en=" "),
+    "no equation": {"text_en": "a", "ans": 1},
+    "not an object": [1],
+    "no x": problem(0, equation="3 + 4"),
+    "empty side": problem(0, equation="x = "),
+    "odd sign": problem(0, equation="x = 3 + apples"),
+    "open": problem(0, equation="x = ( 3 + 4"),
+    "crossed": problem(0, equation="x = ( 3 + [ 4 ) ]"),
+    "closed": problem(0, equation="x = 3 + 4 )"),
+    "answer": problem(0, ans={"a": 1}),
+}
+
+
+def test_bad_records_are_left_out_and_named(tmp_path):
+    path = tmp_path / "math23k.json"
+    path.write_text(json.dumps([*(problem(i) for i in range(20)), *BAD.values()]))
+    found = load(path, tmp_path)
+    assert sum(map(len, found.values())) == 20
+    left_out = data.skipped("math23k", tmp_path / "built", path=str(path))
+    assert [row["id"] for row in left_out] == [f"math23k-{20 + i}" for i in range(len(BAD))]
+    assert all(row["reason"] for row in left_out)
+    with pytest.raises(DataError, match="math23k-20"):
+        data.load("math23k", "train", tmp_path / "strict", path=str(path), strict=True)
+
+
+def test_a_line_that_is_no_json_is_left_out(tmp_path):
+    path = tmp_path / "m.jsonl"
+    path.write_text("\n".join([*(json.dumps(problem(i)) for i in range(20)), "{broken", ""]))
+    assert sum(map(len, load(path, tmp_path).values())) == 20
+
+
+class Loud:
+    def __reduce__(self):
+        return (print, ("it was run",))
+
+
+@pytest.mark.parametrize(
+    ("name", "raw", "says"),
+    [
+        ("m.json", b"", "empty"),
+        ("m.json", b"[1, 2", "breaks off"),
+        ("m.json", b"{}", "no list"),
+        ("m.json", b"\xff\xfe\xff", "UTF-8"),
+        ("m.json.gz", b"nothing", "gzip"),
+        ("m.pkl", b"nothing", "pickle"),
+        ("m.pkl", pickle.dumps([Loud()]), "builtins.print"),
+        ("m.json", json.dumps([problem(1)]).encode(), "too few"),
+        ("m.json", json.dumps([{"zh": 1}] * 9).encode(), "text_en"),
+    ],
+)
+def test_bad_files_are_one_line(tmp_path, capsys, name, raw, says):
+    (tmp_path / name).write_bytes(raw)
+    with pytest.raises(DataError, match=says) as caught:
+        load(tmp_path / name, tmp_path)
+    assert "\n" not in str(caught.value) and "it was run" not in capsys.readouterr().out
+
+
+def test_a_folder_has_one_file(tmp_path):
+    with pytest.raises(DataError, match="set path"):
+        load(tmp_path, tmp_path)
+    for name in ("math23k.json", "math23k_old.jsonl"):
+        (tmp_path / name).write_text(json.dumps([problem(i) for i in range(20)]))
+        if name == "math23k.json":
+            assert sum(map(len, load(tmp_path, tmp_path).values())) == 20
+    with pytest.raises(UsageError, match="several"):
+        load(tmp_path, tmp_path)
+
+
+@pytest.mark.parametrize("options", [{"fold": 5}, {"fold": -1}, {"folds": 1}, {"size": -1}, {"seed": 2**32}])
+def test_options_are_checked(tmp_path, options):
+    with pytest.raises(UsageError):
+        load("", tmp_path, **options)
+
+
+def test_folds_are_apart_and_cover_everything():
+    tests = []
+    for fold in range(5):
+        parts = folded(103, fold, 5, 221)
+        assert sorted(itertools.chain(*parts.values())) == list(range(103))
+        assert len(parts["validation"]) == round(0.1 * (103 - len(parts["test"])))
+        assert parts == folded(103, fold, 5, 221)
+        tests += parts["test"]
+    assert sorted(tests) == list(range(103))
+    assert folded(103, 0, 5, 221) != folded(103, 0, 5, 222)
+
+
+@pytest.mark.parametrize(
+    "equation", ["x=1", "x = .5 + 2.", "y = [ ( 1 + 2 ) * 3 ] / 4", "x = 50 % ^ 2", "x=480/(1-20%)*20%"]
+)
+def test_equations_that_are_fine(equation):
+    assert fault_of(equation) == ""
+
+
+# ---------------------------------------------------------------------------------------------------
+# The stand-in.
+
+
+def test_the_stand_in_is_solved_by_its_equations():
+    made = list(generate.records(1500, 3))
+    assert (
+        {row["template"] for row in made} == set(range(len(generate.TEMPLATES))) == set(range(len(generate.ANSWERS)))
+    )
+    assert len({row["text_en"] for row in made}) == 1500
+    for row in made:
+        tree = latex.parse(latex_of(row["equation"]))
+        assert isinstance(tree, Tree)
+        assert float(solve(tree)) == pytest.approx(float(row["ans"])), row
+        assert fault_of(row["equation"]) == ""
+        constants = {"1", "2", "3.14"}
+        assert set(re.findall(r"[0-9.]+", row["equation"])) - constants <= set(re.findall(r"[0-9.]+", row["text_en"]))
+    assert made == list(generate.records(1500, 3)) != list(generate.records(1500, 4))
+
+
+def test_the_stand_in_says_when_it_is_used_up(monkeypatch):
+    monkeypatch.setattr(generate, "TEMPLATES", generate.TEMPLATES[13:14])
+    monkeypatch.setattr(generate, "ANSWERS", generate.ANSWERS[13:14])
+    assert len(list(generate.records(80, 0))) == 80
+    with pytest.raises(UsageError, match="smaller"):
+        list(generate.records(99, 0))
+
+
+# ---------------------------------------------------------------------------------------------------
+# The task.
+
+RECORD = {"id": "e", "text_en": "How far ?", "equation": "x = 3.14 * [ ( 3 + 2 ) ^ 2 - 20 % ]", "ans": "78.4"}
+
+
+def test_layout():
+    task = build.build("tasks", {"name": "equation_extraction"})
+    example = task.example(RECORD, parse)
+    assert [getattr(s, "text", getattr(s, "name", None)) for s in example.document] == [
+        "[CLS]",
+        "Question: How far ?",
+        "[SEP]",
+        " Equation: ",
+        None,
+        "[EOS]",
+    ]
+    formula = example.document[example.loss_from]
+    assert isinstance(formula, Formula) and from_json(example.reference["tree"]) == formula.tree == latex.parse(
+        formula.surface
+    )
+    assert example.document[: example.loss_from] == task.prompt(RECORD, parse)
+
+
+def test_published_layout():
+    task = build.build("tasks", {"name": "equation_extraction", "as_published": True})
+    document = task.example(RECORD, parse).document
+    assert documents.surface(document[:-2]) == "Question: How far ?[SEP] Equation: "
+    assert Mark("[SEP]") not in document and Mark("[CLS]") not in document
+    assert "[" in document[-2].surface and document[-2].tree != latex.parse(latex_of(RECORD["equation"]))
+
+
+def test_equations_as_latex():
+    assert latex_of("x = 2 * 3 %") == r"x = 2 \times 3 \%"
+    assert latex_of("x = 2 ^ ( 1 + ( 2 ) ) * [ 4 ] ^ .5") == r"x = 2 ^ { ( 1 + ( 2 ) ) } \times ( 4 ) ^ { .5 }"
+    assert latex_of("x=[1]", brackets=True) == "x = [ 1 ]"
+
+
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [
+        ("20", Fraction(20)),
+        ("-2.50", Fraction(-5, 2)),
+        ("1e-05", Fraction(1, 100000)),
+        ("20%", Fraction(1, 5)),
+        ("(7/12)", Fraction(7, 12)),
+        ("3(1/2)", Fraction(7, 2)),
+        ("", None),
+        ("many", None),
+        ("1/0", None),
+        ("__import__('os')", None),
+    ],
+)
+def test_answers(written, value):
+    assert answer_of(written) == value
+
+
+def test_what_was_written_is_read():
+    task = build.build("tasks", {"name": "equation_extraction"})
+    tree = latex.parse("x = 2 + 3")
+    assert isinstance(tree, Tree)
+    want = tree.to_json()
+    assert task.predicted((Formula("", tree), Mark("[EOS]"), Text("x = 9"))) == want
+    assert task.predicted((*parse(" <m> x = 2 + 3 </m> "), Mark("[EOS]"), Text("x"))) == want
+    assert task.predicted((Formula("", None),)) is None
+    assert task.predicted((Text(r"x = \frac{"),)) is None
+    assert task.predicted((Mark("[EOS]"), Formula("", tree))) is None
+
+
+def test_scores():
+    task = build.build("tasks", {"name": "equation_extraction"})
+    records = [{"id": str(i), "text_en": "?", "equation": f"x = {i} + 2", "ans": str(i + 2)} for i in range(4)]
+    references = [json.loads(json.dumps(task.example(r, parse).reference)) for r in records]
+    truth = [r["tree"] for r in references]
+    best = task.score(truth, references)
+    assert best == {"tree_match": 1, "TED": 0, "TED_read": 0, "read": 1, "solve_rate": 1, "unevaluable": 0}
+    turned = latex.parse("x = 2 + 1")
+    assert isinstance(turned, Tree)
+    found = task.score([truth[0], turned.to_json(), None, ["?", 1]], references)
+    assert found["tree_match"] == 0.25 and found["solve_rate"] == 0.5 and found["read"] == 0.5
+    assert found["TED_read"] == 1.0 and found["TED"] == (0 + 2 + 5 + 5) / 4
+    wrong = build.build("tasks", {"name": "equation_extraction", "as_published": True})
+    with_answers = [r | {"answer": "99"} for r in references]
+    assert task.score(truth, with_answers)["solve_rate"] == 0
+    assert wrong.score(truth, with_answers)["solve_rate"] == 1, "the stated answer is not looked at"
+
+
+def test_the_real_problems(real_data, tmp_path):
+    """Every equation is read, and its value is the answer."""
+    task = build.build("tasks", {"name": "equation_extraction", "path": str(real_data("math23k_en"))})
+    rows = list(data.load("math23k", "validation", tmp_path, path=task.dataset["path"]))[:400]
+    references = [task.example(row, parse).reference for row in rows]
+    found = task.score([r["tree"] for r in references], references)
+    assert found["solve_rate"] == found["tree_match"] == 1
