@@ -50,6 +50,8 @@ def _json(line: str) -> Tree | Unreadable:
     try:
         value = json.loads(line)
         if isinstance(value, dict):
+            if "formulas" in value:
+                return Unreadable("a whole article: give each of its formulas a line of its own", 0)
             value = value.get("opt", value.get("tree"))
         return from_json(value)
     except json.JSONDecodeError as error:
