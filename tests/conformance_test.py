@@ -31,7 +31,7 @@ from numjax.step import init_state, train_step
 from numjax.text import document as documents
 from numjax.text import grammar as grammars
 from numjax.text import vocab as vocabularies
-from numjax.types import Batch, HeadOut, Mark, Number, Tokens
+from numjax.types import Batch, Formula, HeadOut, Mark, Number, Tokens
 from tests import drawn
 from tests.conftest import ROOT
 
@@ -350,6 +350,8 @@ def test_task(name, tmp_path, vocabulary):
     assert all(isinstance(text, str) for text in task.texts(records))
     scheme = find("text", "replace")(vocabulary)
     examples = [task.example(record, scheme.parse) for record in records]
+    if any(isinstance(segment, Formula) for e in examples for segment in e.document):
+        scheme = find("text", "trees")(vocabulary)
     assert len({e.id for e in examples}) == len(examples), "an example has a name of its own"
     for example in examples:
         features = scheme.encode(example.document)

@@ -38,6 +38,7 @@ RECORDS = {
     "generation": {"id": "g", "prompt": "Q: 7 eggs and 8 eggs? A:", "answer": "15"},
     "magnitude": MAGNITUDE,
     "language_model": {"id": "t", "text": "In 2019 it was 3.5%."},
+    "word_equation": {"id": "w", "question": "7 eggs and 8 eggs?", "operation": "addition", "a": 7, "b": 8},
 }
 OPTIONS = {"language_model": {"path": "unused"}}
 
@@ -91,13 +92,18 @@ def test_every_missing_field_is_named(name):
             needed.add(field)
         except KeyError:
             assert field == "id"
-    assert needed >= {"statement": {"question", "label"}, "generation": {"prompt", "answer"}}.get(name, {"text"})
+    fields = {
+        "statement": {"question", "label"},
+        "generation": {"prompt", "answer"},
+        "word_equation": {"question", "operation", "a", "b"},
+    }
+    assert needed >= fields.get(name, {"text"})
 
 
 def test_fields_of_the_wrong_kind_are_named(name):
     task = make(name)
     for field, value in RECORDS[name].items():
-        if field in ("id", "magnitude"):
+        if field in ("id", "magnitude", "a", "b"):
             continue
         for bad in (None, [1], 3.5, b"80") if isinstance(value, str) else (None, "4", 99, -1, 0.5):
             with pytest.raises(DataError):
