@@ -93,7 +93,7 @@ def search(
     least = jnp.broadcast_to(jnp.asarray(least), (rows,))[first]
 
     def choose(hidden: jax.Array, place: automaton.GrammarState, step: jax.Array, beams: Beams) -> Any:
-        """The best W of W · W candidates a row: (beams, their parents among the B · W, place, token, numeral, …)."""
+        """The best W of each row's candidates: (beams, their parents among the B · W, place, token, numeral, …)."""
         left = jnp.repeat(budget, width) - step
         may = automaton.token_mask(automaton.allowed(tables, place, left if closing else None))
         early = (step < least)[:, None] & (ends >= 0)
@@ -107,19 +107,20 @@ def search(
         out = outs[head]._replace(hidden=hidden, weights=weights)
         mass, numeral = model.heads[head].step_scores(out, may | ~open_[:, None])
         mass = jnp.where(may, mass, -jnp.inf)
-        tokens, gains = best(mass, width)
+        few = min(width, mass.shape[-1])
+        tokens, gains = best(mass, few)
         # A finished beam has one candidate: itself.
-        stays = jnp.where(jnp.arange(width) == 0, 0.0, -jnp.inf)
+        stays = jnp.where(jnp.arange(few) == 0, 0.0, -jnp.inf)
         gains = jnp.where(open_[:, None], gains, stays)
         tokens = jnp.where(open_[:, None], tokens, 0)
         length = (beams.length.reshape(-1) + open_)[:, None]
         total = score[:, None] + gains
         rank = total / jnp.maximum(length, 1).astype(jnp.float32) ** length_penalty
         rank = jnp.where(total > -jnp.inf, rank, -jnp.inf)
-        _, picked = jax.lax.top_k(rank.reshape(rows, width * width), width)
-        parents = (picked // width + width * jnp.arange(rows)[:, None]).reshape(-1)
+        _, picked = jax.lax.top_k(rank.reshape(rows, width * few), width)
+        parents = (picked // few + width * jnp.arange(rows)[:, None]).reshape(-1)
 
-        def pick(x):  # of candidates [B · W, W]
+        def pick(x):  # of candidates, a row of them a beam
             return jnp.take_along_axis(x.reshape(rows, -1), picked, axis=1).reshape(-1)
 
         token, gain, writes = pick(tokens), pick(gains), open_[parents]

@@ -8,7 +8,7 @@ from typing import Any
 from numjax.errors import DataError
 from numjax.expr.tree import Tree
 from numjax.tasks import records
-from numjax.types import Document, Example, Formula, Mark, Text
+from numjax.types import Document, Example, Formula, Mark
 
 OPERATIONS = {"addition": ("U", "plus", "+"), "subtraction": ("O", "minus", "-")}
 
@@ -38,7 +38,7 @@ class Task:
     def texts(self, rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         """What a vocabulary is trained on."""
         for row in rows:
-            yield f"Question: {records.text(row, 'question')}[SEP] Equation: "
+            yield _prompt(row)
 
     def example(self, record: Mapping[str, Any], parse: Callable[[str], Document]) -> Example:
         """[CLS] question, then the equation and [EOS]."""
@@ -55,8 +55,7 @@ class Task:
 
     def prompt(self, record: Mapping[str, Any], parse: Callable[[str], Document]) -> Document:
         """What the model reads before it writes."""
-        text = f"Question: {records.text(record, 'question')}"
-        return (Mark("[CLS]"), *parse(text), Mark("[SEP]"), Text(" Equation: "))
+        return (Mark("[CLS]"), *parse(_prompt(record)))
 
     def predicted(self, document: Document) -> Any:
         """What of a written document is scored."""
@@ -70,3 +69,8 @@ class Task:
             "tree_match": sum(p == r["tree"] for p, r in pairs) / len(pairs),
             "written": sum(p is not None for p, _ in pairs) / len(pairs),
         }
+
+
+def _prompt(record: Mapping[str, Any]) -> str:
+    # [SEP] is ordinary text here, as in MathGPT: whoever types a prompt can type it.
+    return f"Question: {records.text(record, 'question')} [SEP] Equation: "
