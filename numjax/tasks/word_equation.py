@@ -38,19 +38,14 @@ class Task:
     def texts(self, rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         """What a vocabulary is trained on."""
         for row in rows:
-            yield _prompt(row)
+            yield _prompt(row) + _equation(row).surface
 
     def example(self, record: Mapping[str, Any], parse: Callable[[str], Document]) -> Example:
         """[CLS] question, then the equation and [EOS]."""
-        operation = records.text(record, "operation")
-        if operation not in OPERATIONS:
-            raise DataError(f"field 'operation' must be one of {', '.join(OPERATIONS)}, not {operation[:60]!r}")
-        kind, symbol, sign = OPERATIONS[operation]
-        a, b = (str(records.integer(record, key)) for key in ("a", "b"))
-        tree = Tree("U", "eq", [Tree("V", "x"), Tree(kind, symbol, [Tree("N", a), Tree("N", b)])])
+        formula = _equation(record)
         prompt = self.prompt(record, parse)
-        document = (*prompt, Formula(f"x = {a} {sign} {b}", tree), Mark("[EOS]"))
-        reference = {"tree": tree.to_json()}
+        document = (*prompt, formula, Mark("[EOS]"))
+        reference = {"tree": formula.tree.to_json()}
         return Example(str(record["id"]), document, loss_from=len(prompt), reference=reference)
 
     def prompt(self, record: Mapping[str, Any], parse: Callable[[str], Document]) -> Document:
@@ -74,3 +69,15 @@ class Task:
 def _prompt(record: Mapping[str, Any]) -> str:
     # [SEP] is ordinary text here, as in MathGPT: whoever types a prompt can type it.
     return f"Question: {records.text(record, 'question')} [SEP] Equation: "
+
+
+def _equation(record: Mapping[str, Any]) -> Formula:
+    if missing := [repr(key) for key in ("operation", "a", "b") if key not in record]:
+        raise DataError(f"there is no field {', '.join(missing)}")
+    operation = records.text(record, "operation")
+    if operation not in OPERATIONS:
+        raise DataError(f"field 'operation' must be one of {', '.join(OPERATIONS)}, not {operation[:60]!r}")
+    kind, symbol, sign = OPERATIONS[operation]
+    a, b = (str(records.integer(record, key)) for key in ("a", "b"))
+    tree = Tree("U", "eq", [Tree("V", "x"), Tree(kind, symbol, [Tree("N", a), Tree("N", b)])])
+    return Formula(f"x = {a} {sign} {b}", tree)
