@@ -5,7 +5,8 @@
     python -m numjax.main --config=configs/mathgpt.py:without=tpe --workdir=…           # Table 5's ablation
     python -m numjax.main --config=configs/mathgpt.py:paper --workdir=…                 # the paper's sizes, one GPU
 
-Arguments: smoke | laptop | paper; task=equation|text; system=mathgpt|gpt; without=tpe|te|se|nt; as_published.
+Arguments: smoke | laptop | paper; task=equation|text; system=mathgpt|gpt; without=tpe|te|se|nt;
+vocab=gpt2; as_published.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ def get_config(argument: str | None = None) -> ConfigDict:
         config,
         tasks=TASKS,
         scales=SCALES,
-        swaps={"system": SYSTEMS, "without": ABLATIONS},
+        swaps={"system": SYSTEMS, "without": ABLATIONS, "vocab": VOCABULARIES},
         as_published=as_published,
         default_task="equation",
-        replacing=("system",),
+        replacing=("system", "vocab"),
     )
 
 
@@ -86,7 +87,8 @@ def smoke(config: Any) -> None:
     config.backbone.update(width=32, layers=2, heads=2, max_length=128)
     config.data.update(length=112, train_size=64)
     config.decode.max_tokens = 32
-    config.scheme.vocab.size = 400
+    if "size" in config.scheme.vocab:
+        config.scheme.vocab.size = 400
     config.optim.update(batch_size=16, epochs=1, learning_rate=1e-3)
     config.eval.update(batch_size=32, examples=64)
 
@@ -104,7 +106,7 @@ def paper(config: Any) -> None:
     config.backbone.update(width=768, layers=12, heads=12, max_length=1024, dtype="bfloat16", dropout=0.1)
     config.data.update(length=960, train_size=0)
     config.decode.max_tokens = 256
-    config.scheme.vocab = common.block(name="gpt2", path="")
+    gpt2_vocabulary(config)
     config.optim.update(batch_size=16, epochs=50, learning_rate=1e-5, weight_decay=0.01, clip=0.0)
 
 
@@ -137,7 +139,13 @@ def whole_numbers(config: Any) -> None:
     config.scheme.symbols.numbers = 2000
 
 
+def gpt2_vocabulary(config: Any) -> None:
+    """GPT-2's own: give its folder as `--config.scheme.vocab.path`, and its weights as `--config.init_from`."""
+    config.scheme.vocab = common.block(name="gpt2", path="")
+
+
 TASKS = {"equation": equation, "text": text}
 SCALES = {"smoke": smoke, "laptop": laptop, "paper": paper}
 SYSTEMS = {"mathgpt": mathgpt, "gpt": gpt}
+VOCABULARIES = {"gpt2": gpt2_vocabulary}
 ABLATIONS = {"tpe": no_positions, "te": no_types, "se": no_links, "nt": whole_numbers}

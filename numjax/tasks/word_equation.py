@@ -45,7 +45,7 @@ class Task:
         formula = _equation(record)
         prompt = self.prompt(record, parse)
         document = (*prompt, formula, Mark("[EOS]"))
-        reference = {"tree": formula.tree.to_json()}
+        reference = {"tree": None if formula.tree is None else formula.tree.to_json()}
         return Example(str(record["id"]), document, loss_from=len(prompt), reference=reference)
 
     def prompt(self, record: Mapping[str, Any], parse: Callable[[str], Document]) -> Document:
