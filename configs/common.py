@@ -77,7 +77,9 @@ def base() -> ConfigDict:
                 train_size=0,
             ),
             eval=dict(every=0, batch_size=128, examples=0, test=True, length=32, best=True),
-            decode=dict(temperature=0.0, top_k=0, top_p=1.0, max_tokens=32, batch_size=32),
+            decode=dict(
+                temperature=0.0, top_k=0, top_p=1.0, max_tokens=32, batch_size=32, beams=0, length_penalty=0.0
+            ),
             checkpoint=dict(every=0, keep=2, asynchronous=True),
         )
     )

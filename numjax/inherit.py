@@ -16,6 +16,7 @@ from numjax import files, log, shard
 from numjax.checkpoint import Checkpoints, is_stacked, split_layers, stack_layers
 from numjax.compile import Compiled
 from numjax.errors import UsageError
+from numjax.pretrained import gpt2
 from numjax.system import VOCABULARY, System
 from numjax.text import vocab as vocabularies
 from numjax.types import TrainState
@@ -25,7 +26,8 @@ DIGEST = "digest"
 
 
 def load_pretrained(system: System, compiled: Compiled, state: TrainState, source: pathlib.Path) -> TrainState:
-    """The state with every parameter that `source` (a numjax workdir) holds under the same path.
+    """The state with every parameter that `source` holds under the same path: a numjax workdir, or GPT-2's
+    safetensors (the file, or a folder with `model.safetensors`).
 
     Vocabulary rows go by token: the base ids keep their rows, marks are matched by name, and rows that the
     source lacks start at the mean row. Shorter position tables fill the first rows. What was loaded, left
@@ -35,9 +37,14 @@ def load_pretrained(system: System, compiled: Compiled, state: TrainState, sourc
       UsageError: there is no readable checkpoint, or its shapes do not fit.
     """
     everywhere = shard.replicated(compiled.mesh)
-    theirs, step = read_params(source, lambda shapes: jax.tree.map(lambda _: everywhere, shapes))
     mine = split_layers(state.params) if is_stacked(state.params) else state.params
-    rows = _vocabulary_rows(system, source)
+    if gpt2.is_here(source):
+        theirs, step = gpt2.read(source, system.model.backbone.heads), 0  # type: ignore[attr-defined]
+        rows = _base_rows(system, len(theirs["embeds_token"]["table"]), source)
+        theirs = jax.tree.map(lambda x: shard.place(x, everywhere), theirs)
+    else:
+        theirs, step = read_params(source, lambda shapes: jax.tree.map(lambda _: everywhere, shapes))
+        rows = _vocabulary_rows(system, source)
     flat = {shard.path_name(path): leaf for path, leaf in jax.tree_util.tree_leaves_with_path(theirs)}
     loaded, fresh = [], []
 
@@ -96,6 +103,17 @@ def _vocabulary_rows(system: System, source: pathlib.Path) -> list[int] | None:
     rows = list(range(theirs.base))
     rows += [theirs.mark(m) if m in theirs.marks else -1 for m in mine.marks]  # type: ignore[attr-defined]
     return rows + [-1] * (system.scheme.vocab_size - len(rows))
+
+
+def _base_rows(system: System, size: int, source: pathlib.Path) -> list[int]:
+    """GPT-2's row for each id of ours: its own for text, none for what lies behind."""
+    base = system.scheme.vocab.base  # type: ignore[attr-defined]
+    if base != size:
+        raise UsageError(
+            f"init_from {source}: its vocabulary has {size} tokens and ours {base}: set config.scheme.vocab to "
+            "dict(name='gpt2', path=FOLDER) of the same model"
+        )
+    return [*range(base), *[-1] * (system.scheme.vocab_size - base)]
 
 
 def _fit(name: str, found: jax.Array, leaf: jax.Array, *, rows: list[int] | None) -> jax.Array:

@@ -16,8 +16,9 @@ from numjax.errors import UsageError
 from numjax.model import Model
 from numjax.pipeline import source
 from numjax.protocols import Scheme, Task
+from numjax.text import document as documents
 from numjax.text import vocab as vocabularies
-from numjax.types import Grammar, Numeral
+from numjax.types import Formula, Grammar, Numeral
 
 VOCABULARY = "vocabulary"
 
@@ -82,22 +83,43 @@ def make_scheme(
 
 
 def _vocabulary(config, workdir, task, records):
-    cls: Any = find("text", config.scheme.name)
     folder = workdir / VOCABULARY
     block = config.scheme.vocab.to_dict()
     if jax.process_index() == 0 and not (folder / vocabularies.FILE).exists():
+        load = records or (lambda: source.load(task.dataset, "train", config.data.dir))
+        marks = _marks(config, task, load)
         inherited = pathlib.Path(config.init_from) / VOCABULARY
         if config.init_from and (inherited / vocabularies.FILE).exists():
-            vocabulary = vocabularies.load(str(inherited)).with_marks(cls.marks)
+            vocabulary = vocabularies.load(str(inherited))
+            # One that has the scheme's marks keeps its own symbols.
+            known = set(find("text", config.scheme.name).marks) <= set(vocabulary.marks)  # type: ignore[attr-defined]
+            vocabulary = vocabulary if known else vocabulary.with_marks(marks)
         else:
             texts = None
             if block["name"] == "sentencepiece" and not block.get("path"):
-                load = records or (lambda: source.load(task.dataset, "train", config.data.dir))
                 texts = task.texts(load())  # type: ignore[attr-defined]
-            vocabulary = vocabularies.build(block, texts, cls.marks)
+            vocabulary = vocabularies.build(block, texts, marks)
         vocabulary.save(str(folder))
     processes.barrier("vocabulary")
     return vocabularies.load(str(folder))
+
+
+def _marks(config, task, load) -> tuple[str, ...]:
+    """The scheme's marks; where it has them made from formulas, from those of the train split."""
+    cls: Any = find("text", config.scheme.name)
+    if not hasattr(cls, "marks_of"):
+        return cls.marks
+    options = config.scheme.get("symbols") or {}
+
+    def trees():
+        for number, record in enumerate(load()):
+            try:
+                document = task.example({"id": str(number), **record}, documents.parse).document
+            except ValueError:
+                continue  # `encode` reports it
+            yield from (s.tree for s in document if isinstance(s, Formula) and s.tree is not None)
+
+    return cls.marks_of(options, trees())
 
 
 def make_model(config: Any, scheme: Scheme, platform: str) -> Model:

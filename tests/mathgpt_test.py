@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 from numjax.build import build
+from numjax.decode import beam
 from numjax.nn import grammar as masks
 from numjax.text import grammar as grammars
-from numjax.types import Formula
+from numjax.types import Formula, Tokens
 from tests import mathgpt
 
 # More children than 63 have no index of six bits: the original trains on them with an infinite loss.
@@ -241,3 +242,56 @@ def test_losses_and_gradients_of_padded_batches(data, reference):
         np.testing.assert_allclose(ours[: first.size], first, atol=1e-3 * scale, err_msg=key)
         norm = summary["grad_norms_of_batch_all_tokens"][key]
         np.testing.assert_allclose(np.linalg.norm(ours), norm, rtol=1e-3, err_msg=key)
+
+
+def prompts_of(data, runs, room=128):
+    """The runs' prompts as one batch, padded on the left."""
+    shape = (len(runs), room)
+    ids, positions, segments, types = (np.zeros(shape, np.int32) for _ in range(4))
+    places = np.full((*shape, 32), -1, np.int32)
+    for b, run in enumerate(runs):
+        of = np.asarray(run["prompt_token_types"])
+        at = slice(room - len(of), room)
+        types[b, at], positions[b, at], segments[b, at] = of, np.arange(len(of)), 1
+        ids[b, at] = mathgpt.flat(data, run["prompt_token_ids"], of)
+        for i, place in enumerate(run["prompt_positions"], room - len(of)):
+            places[b, i, : len(place)] = place
+    return Tokens(ids, positions, segments, types=types, tree_positions=places)
+
+
+@pytest.mark.parametrize(("name", "width"), [("beam", 3), ("greedy", 1)])
+def test_beam_and_greedy_runs(data, name, width):
+    scheme, model, params = mathgpt.scheme(data), mathgpt.model(data), mathgpt.params(data)
+    runs = json.loads((data / "mathgpt_reference/beam.json").read_text())["runs"]
+    assert len(runs) == 28
+    runs = [run for run in runs if name in run]
+    stop, start, most = scheme.symbols.stop, scheme.symbols.start, 24
+    options = [run["options"] for run in runs]
+    ends = [
+        [mathgpt.END_OF_TEXT, stop if o["eval_formulas"] else -1, start if o["eval_text"] else -1] for o in options
+    ]
+    found = jax.device_get(
+        beam.search(
+            model,
+            params,
+            scheme.generation_grammar(),
+            prompts_of(data, runs),
+            jnp.full(len(runs), most, jnp.int32),
+            jnp.asarray(ends, jnp.int32),
+            least=jnp.asarray([o["min_gen_len"] for o in options], jnp.int32),
+            head="next",
+            most=most,
+            width=width,
+            num_id=-1,
+            closing=False,
+        )
+    )
+    for b, run in enumerate(runs):
+        wanted = run["beam"]["final_beams"] if name == "beam" else [run["greedy"]]
+        for w, theirs in enumerate(wanted):
+            length, where = sum(i != -100 for i in theirs["token_ids"]), f"{run['prompt']}, {w}"
+            ids = mathgpt.flat(data, theirs["token_ids"][:length], theirs["token_types"][:length])
+            assert found.length[b, w] == length, where
+            np.testing.assert_array_equal(found.ids[b, w, :length], ids, err_msg=where)
+            np.testing.assert_allclose(found.score[b, w], -theirs["nll"], atol=1e-3, err_msg=where)
+            np.testing.assert_allclose(found.log_prob[b, w, :length], theirs["logp_each"][:length], atol=1e-4)

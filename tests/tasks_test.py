@@ -108,7 +108,7 @@ def test_every_missing_field_is_named(name):
 def test_fields_of_the_wrong_kind_are_named(name):
     task = make(name)
     for field, value in RECORDS[name].items():
-        if field in ("id", "magnitude"):
+        if field in ("id", "magnitude", "a", "b"):
             continue
         for bad in (None, [1], 3.5, b"80") if isinstance(value, str) else (None, "4", 99, -1, 0.5):
             with pytest.raises(DataError):

@@ -55,8 +55,15 @@ class Generated(NamedTuple):
     ended: jax.Array
 
 
+class Stands(NamedTuple):
+    """Where a token stands: its type int32[B] and its tree position int32[B, D + 1], from the automaton."""
+
+    types: jax.Array
+    tree_positions: jax.Array
+
+
 class _Loop(NamedTuple):
-    """The loop's state: `step` tokens are written; `last` and `fed` is what the next step reads."""
+    """The loop's state: `step` tokens are written; `last`, `fed` and `stands` is what the next step reads."""
 
     step: jax.Array
     written: Generated
@@ -64,6 +71,7 @@ class _Loop(NamedTuple):
     place: automaton.GrammarState
     last: jax.Array
     fed: Numeral | None
+    stands: Stands
 
 
 @functools.partial(jax.jit, static_argnames=("model", "head", "most", "num_id", "end_id", "greedy"))
@@ -93,10 +101,12 @@ def generate(
     prompt, rows = request.prompt, request.prompt.ids.shape[0]
     lengths = (prompt.segment_ids > 0).sum(axis=1)
     cache = model.backbone.init_cache(rows, prompt.ids.shape[1] + most)
-    outs, cache = model.apply({"params": params}, prompt, cache, method="step")
-    place = automaton.read(tables, automaton.init(tables, rows), prompt.ids, prompt.segment_ids > 0)
+    tables_of_params = model.apply({"params": params}, method="tables")
+    outs, cache = model.apply({"params": params}, prompt, cache, tables_of_params, method="step")
+    place = read(tables, prompt)
 
-    weights = {}
+    # They depend on parameters alone: made here, once, not in the loop.
+    weights = dict(outs[head].weights)
     if (kernel := outs[head].weights.get("kernel")) is not None:
         weights["turned"] = cross_entropy.turned(kernel.astype(outs[head].hidden.dtype), rows, most)
 
@@ -134,36 +144,58 @@ def generate(
             numerals=numerals,
             ended=written.ended | stuck | (open_ & (token == end_id)),
         )
+        stands = stand(tables, place, token)
         after = automaton.step(tables, place, token)
         place = jax.tree.map(lambda new, old: _where(open_, new, old), after, place)
-        return written, place, token, numeral
-
-    def feed(token: jax.Array, numeral: Numeral | None, step: jax.Array) -> Tokens:
-        """The token just written, as one more position."""
-        index = None
-        if numeral is not None:
-            numeral = model.heads[head].fed_back(numeral)._replace(valid=numeral.valid)
-            index = jnp.where(token == num_id, 0, -1)[:, None]
-            numeral = jax.tree.map(lambda x: x[:, None], numeral)
-        return Tokens(
-            ids=token[:, None],
-            positions=(lengths + step)[:, None],
-            segment_ids=jnp.ones((rows, 1), jnp.int32),
-            numeral_index=index,
-            numerals=numeral,
-        )
+        return written, place, token, numeral, stands
 
     def body(loop: _Loop) -> _Loop:
-        tokens = feed(loop.last, loop.fed, loop.step - 1)
-        outs, cache = model.apply({"params": params}, tokens, loop.cache, method="step")
-        written, place, token, numeral = choose(outs[head], loop.place, loop.step, loop.written)
-        return _Loop(loop.step + 1, written, cache, place, token, numeral)
+        tokens = feed(model.heads[head], prompt, loop.last, loop.fed, loop.stands, lengths + loop.step - 1, num_id)
+        outs, cache = model.apply({"params": params}, tokens, loop.cache, tables_of_params, method="step")
+        written, place, token, numeral, stands = choose(outs[head], loop.place, loop.step, loop.written)
+        return _Loop(loop.step + 1, written, cache, place, token, numeral, stands)
 
     def going(loop: _Loop) -> jax.Array:
         return (loop.step < most) & (~loop.written.ended & (loop.step < request.budget)).any()
 
-    written, place, token, numeral = choose(outs[head], place, jnp.int32(0), _blank(model.heads[head], rows, most))
-    return jax.lax.while_loop(going, body, _Loop(jnp.int32(1), written, cache, place, token, numeral)).written
+    unwritten = blank(model.heads[head], rows, most)
+    written, place, token, numeral, stands = choose(outs[head], place, jnp.int32(0), unwritten)
+    loop = _Loop(jnp.int32(1), written, cache, place, token, numeral, stands)
+    return jax.lax.while_loop(going, body, loop).written
+
+
+def read(tables: Grammar, prompt: Tokens) -> automaton.GrammarState:
+    """Where the automaton stands after a prompt. Its nodes are all counted (see `Grammar.counted`), as in training,
+    but for what its last token closes: from there on the generator counts."""
+    true = tables._replace(counted=jnp.ones_like(tables.counted))
+    ids, valid = prompt.ids, prompt.segment_ids > 0
+    place = automaton.read(true, automaton.init(tables, len(ids)), ids[:, :-1], valid[:, :-1])
+    return automaton.step(tables, place, ids[:, -1])
+
+
+def stand(tables: Grammar, place: automaton.GrammarState, token: jax.Array) -> Stands:
+    """Where a token that is read next stands."""
+    return Stands(automaton.token_types(tables, place, token), automaton.tree_positions(tables, place))
+
+
+def feed(
+    head: Any, like: Tokens, token: jax.Array, numeral: Numeral | None, stands: Stands, at: jax.Array, num_id: int
+) -> Tokens:
+    """A token just written, int32[B], as one more position `at` int32[B], with the parts that `like` has."""
+    index = None
+    if numeral is not None:
+        numeral = head.fed_back(numeral)._replace(valid=numeral.valid)
+        index = jnp.where(token == num_id, 0, -1)[:, None]
+        numeral = jax.tree.map(lambda x: x[:, None], numeral)
+    return Tokens(
+        ids=token[:, None],
+        positions=at[:, None],
+        segment_ids=jnp.ones((len(token), 1), jnp.int32),
+        types=None if like.types is None else stands.types[:, None],
+        tree_positions=None if like.tree_positions is None else stands.tree_positions[:, None],
+        numeral_index=index,
+        numerals=numeral,
+    )
 
 
 def likeliest(mass_BV: jax.Array) -> jax.Array:
@@ -187,7 +219,8 @@ def filtered(logits_BV: jax.Array, top_k: jax.Array, top_p: jax.Array) -> jax.Ar
     return jnp.where(logits_BV >= least, logits_BV, FORBIDDEN)
 
 
-def _blank(head: Any, rows: int, most: int) -> Generated:
+def blank(head: Any, rows: int, most: int) -> Generated:
+    """Nothing written yet."""
     numerals = None
     if hasattr(head, "fed_back"):
         size = (rows, most)

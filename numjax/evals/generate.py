@@ -13,7 +13,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding
 
 from numjax import processes, shard
-from numjax.decode import sample
+from numjax.decode import beam, sample
 from numjax.errors import DataError, UsageError
 from numjax.numeral import format as formats
 from numjax.numeral.exact import shift
@@ -21,6 +21,7 @@ from numjax.pipeline import features
 from numjax.pipeline.batch import assemble
 from numjax.pipeline.features import Encoded, Row
 from numjax.system import System
+from numjax.text import document as documents
 from numjax.types import Document, Mark, Number, Tokens
 
 DIGITS = 5  # significant digits of a number in text, unless the head says otherwise
@@ -53,6 +54,8 @@ def generate(
     top_p: float = 1.0,
     batch_size: int = 32,
     seed: int = 0,
+    beams: int = 0,
+    length_penalty: float = 0.0,
 ) -> list[Result]:
     """Continues prompts, in order.
 
@@ -61,12 +64,13 @@ def generate(
       max_tokens: budget of each. temperature, top_k, top_p: see `decode.sample.Request`.
       batch_size: rows at a time; the last batch is filled up, so that it compiles once.
       seed: of the sampling.
+      beams: width of a beam search instead of sampling; 0 for none. length_penalty: see `decode.beam.search`.
 
     Raises:
       UsageError: the model only classifies, an option is out of range, or a prompt is longer than the
         context leaves room for.
     """
-    _check(max_tokens, temperature, top_k, top_p)
+    _check(max_tokens, temperature, top_k, top_p, beams)
     scheme, digits = system.scheme, system.config.data.digits
     rows = []
     for prompt in prompts:
@@ -75,7 +79,10 @@ def generate(
         except DataError as error:
             raise UsageError(f"the prompt {prompt[:40]!r} cannot be read: {error}") from error
         rows.append(features.from_features(found, digits))
-    settings = dict(max_tokens=max_tokens, temperature=temperature, top_k=top_k, top_p=top_p, seed=seed)
+    settings: dict[str, Any] = dict(
+        max_tokens=max_tokens, temperature=temperature, top_k=top_k, top_p=top_p, seed=seed
+    )
+    settings |= dict(beams=beams, length_penalty=length_penalty)
     out = []
     for prompt, row, (ids, numbers, log_prob, ended) in zip(
         prompts, rows, _continue(system, params, rows, batch_size, **settings), strict=True
@@ -104,13 +111,17 @@ def predict(system: System, params: Any, encoded: Encoded, limit: int = 0) -> tu
         top_k=settings.top_k,
         top_p=settings.top_p,
         seed=0,
+        beams=settings.get("beams", 0),
+        length_penalty=settings.get("length_penalty", 0.0),
     )
     predictions, extra = {}, {}
     for i, (ids, numbers, log_prob, _) in enumerate(found):
         document = scheme.decode(ids, [Number(written, value) for written, value, _ in numbers])
         text = text_of(document)
         first = next((segment for segment in document if isinstance(segment, Number)), None)
-        if numbers:
+        if hasattr(system.task, "predicted"):
+            predictions[i] = system.task.predicted(document)  # type: ignore[attr-defined]
+        elif numbers:
             predictions[i] = str(numbers[0][2])
         else:
             predictions[i] = None if first is None else str(first.value)
@@ -124,7 +135,7 @@ def text_of(document: Document) -> str:
     for segment in document:
         if isinstance(segment, Mark):
             break
-        out.append(segment.surface if isinstance(segment, Number) else getattr(segment, "text", ""))
+        out.append(documents.surface_of(segment))
     return "".join(out)
 
 
@@ -155,17 +166,28 @@ def _continue(system: System, params, rows: Sequence[Row], batch_size: int, **se
             top_k=jnp.int32(settings["top_k"]),
             top_p=jnp.float32(settings["top_p"]),
         )
+        num_id, end_id = (system.scheme.vocab.mark(name) for name in ("[NUM]", "[EOS]"))
+        known: dict[str, Any] = dict(head=head, most=most, num_id=num_id)
         with _under(params):
-            done = sample.generate(
-                model,
-                params,
-                *_placed(params, grammar, request),
-                head=head,
-                most=most,
-                num_id=system.scheme.vocab.mark("[NUM]"),
-                end_id=system.scheme.vocab.mark("[EOS]"),
-                greedy=settings["temperature"] <= 0,
-            )
+            placed, request = _placed(params, grammar, request)
+            if settings["beams"]:
+                ends = jnp.full((batch_size, 1), end_id, jnp.int32)
+                penalty = jnp.float32(settings["length_penalty"])
+                found_BW = beam.search(
+                    model,
+                    params,
+                    placed,
+                    request.prompt,
+                    request.budget,
+                    ends,
+                    penalty,
+                    width=settings["beams"],
+                    **known,
+                )
+                done = beam.first(found_BW)
+            else:
+                greedy = settings["temperature"] <= 0
+                done = sample.generate(model, params, placed, request, end_id=end_id, greedy=greedy, **known)
         done = processes.fetch(done)
         keep = getattr(model.heads[head], "keep", DIGITS)
         for b, i in enumerate(at):
@@ -243,7 +265,8 @@ def prompt_tokens(rows: Sequence[Row], room: int, digits: int, host_features: An
     def roll(x):
         return np.stack([np.roll(row, by, axis=0) for row, by in zip(x, shifts, strict=True)])
 
-    moved = {n: roll(getattr(batch.inputs, n)) for n in ("ids", "positions", "segment_ids", "numeral_index")}
+    flat = ("ids", "positions", "segment_ids", "numeral_index", "types", "tree_positions")
+    moved = {name: roll(x) for name in flat if (x := getattr(batch.inputs, name)) is not None}
     return batch.inputs._replace(**moved)
 
 
@@ -256,6 +279,8 @@ def _prompt_of(row: Row) -> Row:
         ids=row.ids[:cut],
         numeral_index=row.numeral_index[:cut],
         grammar_state=row.grammar_state[:cut],
+        types=None if row.types is None else row.types[:cut],
+        tree_positions=None if row.tree_positions is None else row.tree_positions[:cut],
         numerals=type(row.numerals)(*(x[:used] for x in row.numerals)),
         surfaces=row.surfaces[:used],
     )
@@ -268,7 +293,9 @@ def _writer(system: System):
         model = model.clone(backbone=model.backbone.clone(scan=False))
     if not any(hasattr(head, "step_scores") for head in model.heads.values()):
         raise UsageError("this model only classifies: generate with a run of task=generation or task=text")
-    return model, jax.tree.map(jnp.asarray, system.scheme.grammar())
+    # A scheme may have its own way of writing (`trees_published`).
+    grammar = getattr(system.scheme, "generation_grammar", system.scheme.grammar)()
+    return model, jax.tree.map(jnp.asarray, grammar)
 
 
 def _told(document: Document, numbers) -> list[dict[str, str]]:
@@ -278,8 +305,10 @@ def _told(document: Document, numbers) -> list[dict[str, str]]:
     return [{"value": formats.format(n.value), "raw": str(n.value)} for n in found]
 
 
-def _check(max_tokens: int, temperature: float, top_k: int, top_p: float) -> None:
+def _check(max_tokens: int, temperature: float, top_k: int, top_p: float, beams: int = 0) -> None:
     if max_tokens < 1:
         raise UsageError(f"max_tokens must be at least 1, not {max_tokens}")
+    if beams < 0 or (beams and temperature > 0):
+        raise UsageError("beams must not be negative, and a beam search samples nothing: leave temperature at 0")
     if temperature < 0 or top_k < 0 or not 0 < top_p <= 1:
         raise UsageError("temperature and top_k must not be negative, and top_p lies in (0, 1]")

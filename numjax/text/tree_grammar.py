@@ -34,17 +34,31 @@ _NUMBERS = {
 _CLOSABLE = ("n whole", "n part", "n power")
 _CHARACTERS = {"digit": "0123456789", "point": ".", "sign": "+-", "exponent": "eE"}
 
-PLACED = ("root", "child", "spell", "piece", "pieces", *_NUMBERS)
+PLACED = ("root", "child", "none or two", "one more", "spell", "piece", "pieces", *_NUMBERS)
 
-Arity = Callable[[str, str], tuple[int, int | None]]
+# (type, symbol) → least and most children of a node that has any (`numjax.expr.symbols.arity`).
+Arity = Callable[[str, str], tuple[int, int]]
+# More children than these are not asked for: every one more is a further table of closing costs.
+_MOST_ASKED = 8
 
 
-def edges(symbols: Symbols, text_ids: Sequence[int]) -> list[Edge]:
-    """From START in state "text" to the end of the formula, back in "text"."""
+def edges(symbols: Symbols, text_ids: Sequence[int], arity: Arity | None = None) -> list[Edge]:
+    """From START in state "text" to the end of the formula, back in "text".
+
+    An operator of two operands or more may also stand bare, as the + of r_+: it opens in "none or two".
+    """
     out = [Edge("text", [symbols.start], "root", token_type=TYPE_START)]
     out += [Edge("done", [symbols.stop], "text", token_type=TYPE_STOP)]
-    out += _node(symbols, "root", "done", NONE) + _node(symbols, "child", "child", NEXT)
-    out += [Edge("child", [symbols.end], op=POP, token_type=TYPE_END)]
+    for state, back, leaf in (
+        ("root", "done", NONE),
+        ("child", "child", NEXT),
+        ("none or two", "one more", NEXT),
+        ("one more", "child", NEXT),
+    ):
+        if arity is not None or state in ("root", "child"):
+            out += _node(symbols, state, back, leaf, arity)
+        if state in ("child", "none or two"):
+            out += [Edge(state, [symbols.end], op=POP, token_type=TYPE_END)]
     head = [symbols.special(TEXT)]
     out += [Edge("spell", head, "piece", PUSH, "child", TYPE_OP)]
     shown = [i for i in text_ids if _shown(symbols.vocab.bytes_of(i))]
@@ -62,7 +76,7 @@ def edges(symbols: Symbols, text_ids: Sequence[int]) -> list[Edge]:
     return out
 
 
-def _node(symbols: Symbols, state: str, back: str, leaf: int) -> list[Edge]:
+def _node(symbols: Symbols, state: str, back: str, leaf: int, arity: Arity | None) -> list[Edge]:
     """What may stand for a node in a state: a leaf, an operator, a number or a spelled symbol."""
     out = []
     special, digits = symbols.special, set("0123456789")
@@ -79,8 +93,10 @@ def _node(symbols: Symbols, state: str, back: str, leaf: int) -> list[Edge]:
     shown = {i for i in symbols.of_kind(names.OP) if _writable(*symbols.names[i][1:])}
     hidden = set(symbols.of_kind(names.OP)) - shown
     shown |= {special(ANON), special(ERROR)}
-    out.append(Edge(state, sorted(shown), "child", PUSH, back, TYPE_OP))
-    out.append(Edge(state, sorted(hidden), "child", PUSH, back, TYPE_OP, given=True))
+    pairs = {i for i in shown | hidden if i in symbols.names and _least(symbols, i, arity) == 2}
+    for ids, given in ((shown, False), (hidden, True)):
+        out.append(Edge(state, sorted(ids - pairs), "child", PUSH, back, TYPE_OP, given))
+        out.append(Edge(state, sorted(ids & pairs), "none or two", PUSH, back, TYPE_OP, given))
     # E, V and N have forms of their own, and errors are not for writing.
     spells = {kind: special(name) for kind, name in SPELL.items()}
     out.append(Edge(state, [i for k, i in spells.items() if k not in "EVN"], "spell", PUSH, back, TYPE_OP))
@@ -98,10 +114,18 @@ def arities(symbols: Symbols, of: Arity | None) -> dict[int, tuple[int, int]]:
         # The symbol's own sub-tree is one of them.
         out[special(name)] = (1, 1 if kind in LEAVES else WIDTH)
     if of is not None:
+        for kind, name in SPELL.items():
+            out[special(name)] = (1, min(1 + of(kind, "")[1], WIDTH))
         for i in symbols.of_kind(names.OP):
-            least, most = of(*symbols.names[i][1:])
-            out[i] = (least, WIDTH if most is None else min(most, WIDTH))
+            least = _least(symbols, i, of)
+            # The states see to one and two.
+            out[i] = (min(least, _MOST_ASKED) if least > 2 else 0, min(of(*symbols.names[i][1:])[1], WIDTH))
     return out
+
+
+def _least(symbols: Symbols, token: int, arity: Arity | None) -> int:
+    _, type, symbol = symbols.names[token]
+    return 0 if arity is None or type == "!" else arity(type, symbol)[0]
 
 
 def _writable(type: str, symbol: str) -> bool:

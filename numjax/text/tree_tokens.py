@@ -107,6 +107,8 @@ class _Reader:
             special(ERROR): lambda below: Tree("E", "E", below) if below else _broken(),
         }
         for kind, name in SPELL.items():
+            if name not in symbols.vocab.marks:
+                continue  # the released code's vocabulary has none
             self.heads[special(name)] = lambda below, kind=kind: Tree(kind, _first(below).symbol, below[1:])
 
     def node(self) -> Tree:

@@ -115,13 +115,14 @@ class Scheme(subword.Scheme):
         text, given = self._text_edges()
         own = {self.vocab.mark(name) for name in self._own if name is not None}
         text[0] = text[0]._replace(tokens=[i for i in text[0].tokens if i not in own])
+        arity = known_arity() if self.arity else None
         return tables.build(
             self.vocab_size,
-            [*text, *tree_grammar.edges(self.symbols, self.text_ids)],
+            [*text, *tree_grammar.edges(self.symbols, self.text_ids, arity)],
             "text",
             ("text", "end"),
             given=[i for i in given if i not in own],
-            arity=tree_grammar.arities(self.symbols, known_arity() if self.arity else None),
+            arity=tree_grammar.arities(self.symbols, arity),
             placed=tree_grammar.PLACED,
             max_depth=tree_grammar.DEPTH,
             max_width=tree_grammar.WIDTH,

@@ -30,6 +30,7 @@ from numjax.text.tree_grammar import (
     TYPE_VAR,
     WIDTH,
 )
+from numjax.text.vocab import BaseVocabulary
 from numjax.types import NEXT, NONE, POP, PUSH, Grammar
 
 CAPS = names.CAPS | {"N": 2000}
@@ -44,8 +45,17 @@ class Scheme(trees.Scheme):
 
     marks = tuple(name for name in names.minimal() if "SPELL" not in name and name[-1] not in "+-eE")
 
-    def __init__(self, *args: Any, **options: Any):
-        super().__init__(*args, **options)
+    def __init__(
+        self,
+        vocab: BaseVocabulary,
+        rules: str = "default",
+        pad_multiple: int = 128,
+        apart: bool = False,
+        arity: bool = False,
+        symbols: Mapping[str, Any] | None = None,
+    ):
+        """As of `trees`; there are no arities here."""
+        super().__init__(vocab, rules, pad_multiple, apart, arity, symbols)
         self._by_symbol: dict[tuple[str, str], int] = {}
         for i, (kind, type, symbol) in self.symbols.names.items():
             if type != "!":

@@ -1,0 +1,232 @@
+"""Beam search: one jitted program for prompt, cache, grammar and beams.
+
+Legend: B rows, W beams of a row, P positions of the prompts (padded on the left), M tokens to write at most,
+V vocabulary.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from numjax.decode import grammar as automaton
+from numjax.decode import sample
+from numjax.decode.sample import Stands
+from numjax.model import Model
+from numjax.nn.attention import Cache
+from numjax.types import Grammar, Numeral, Tokens
+
+
+class Beams(NamedTuple):
+    """What was written, the best beam of each row first.
+
+    Attributes:
+      ids: int32[B, W, M], the ending id included, 0 behind it. length: int32[B, W].
+      log_prob: float32[B, W, M], the model's log mass of each token under the grammar.
+      score: float32[B, W], their sum; −∞ where there are fewer texts than beams.
+      numerals: Numeral[B, W, M], raw as predicted, valid at [NUM]; None for models that spell numbers out.
+      ended: bool[B, W], False when the budget ran out first.
+    """
+
+    ids: jax.Array
+    length: jax.Array
+    log_prob: jax.Array
+    score: jax.Array
+    numerals: Numeral | None
+    ended: jax.Array
+
+
+class _Loop(NamedTuple):
+    """`step` tokens are written; `last`, `fed` and `stands`, each [B · W, …], is what the next step reads."""
+
+    step: jax.Array
+    beams: Beams
+    cache: Cache
+    place: automaton.GrammarState
+    last: jax.Array
+    fed: Numeral | None
+    stands: Stands
+
+
+@functools.partial(jax.jit, static_argnames=("model", "head", "most", "width", "num_id", "closing"))
+def search(
+    model: Model,
+    params: Any,
+    tables: Grammar,
+    prompt: Tokens,
+    budget: jax.Array,
+    end_ids: jax.Array,
+    length_penalty: jax.Array | float = 0.0,
+    least: jax.Array | int = 0,
+    *,
+    head: str,
+    most: int,
+    width: int = 3,
+    num_id: int,
+    closing: bool = True,
+) -> Beams:
+    """The likeliest continuations that a beam of `width` finds; one compilation a (B, P, most, width).
+
+    At each step the W best of all continuations of a row's beams are kept. A text that has ended competes on with the
+    score that it ended with. Numbers that a head predicts are the likeliest of each beam; only masses are compared.
+
+    Args:
+      model: with unscanned layers. params: its parameters.
+      tables: the scheme's grammar.
+      prompt: Tokens[B, P], padded on the left. budget: int32[B], tokens that a row may write, at most M.
+      end_ids: int32[B, E], what ends a text, filled up with −1. least: int32[B], tokens to write before it may.
+      length_penalty: beams are ranked by score / length^α; 0 ranks by the sum of log masses.
+      head: name of the head to write with. most: M. width: W. num_id: id of [NUM].
+      closing: keep every text closable within its budget; MathGPT's generator does not.
+    """
+    rows = prompt.ids.shape[0]
+    lengths = jnp.repeat((prompt.segment_ids > 0).sum(axis=1), width)
+    made = model.apply({"params": params}, method="tables")
+    cache = model.backbone.init_cache(rows, prompt.ids.shape[1] + most)
+    outs, cache = _step(model, params, prompt, cache, made)
+    first = jnp.repeat(jnp.arange(rows), width)  # every beam starts as its row
+    weights = dict(outs[head].weights)
+    ends = jnp.asarray(end_ids)[first]  # [B · W, E]
+    least = jnp.broadcast_to(jnp.asarray(least), (rows,))[first]
+
+    def choose(hidden: jax.Array, place: automaton.GrammarState, step: jax.Array, beams: Beams) -> Any:
+        """The best W of each row's candidates: (beams, their parents among the B · W, place, token, numeral, …)."""
+        left = jnp.repeat(budget, width) - step
+        may = automaton.token_mask(automaton.allowed(tables, place, left if closing else None))
+        early = (step < least)[:, None] & (ends >= 0)
+        # Few ids: each is a column to clear.
+        for column in range(ends.shape[1]):
+            may &= ~(early[:, column, None] & (jnp.arange(may.shape[-1]) == ends[:, column, None]))
+        ended, score = beams.ended.reshape(-1), beams.score.reshape(-1)
+        live = ~ended & (left > 0) & (score > -jnp.inf)
+        stuck = live & ~may.any(-1)  # the text has ended for good
+        open_ = live & ~stuck
+        out = outs[head]._replace(hidden=hidden, weights=weights)
+        mass, numeral = model.heads[head].step_scores(out, may | ~open_[:, None])
+        mass = jnp.where(may, mass, -jnp.inf)
+        few = min(width, mass.shape[-1])
+        tokens, gains = best(mass, few)
+        # A finished beam has one candidate: itself.
+        stays = jnp.where(jnp.arange(few) == 0, 0.0, -jnp.inf)
+        gains = jnp.where(open_[:, None], gains, stays)
+        tokens = jnp.where(open_[:, None], tokens, 0)
+        length = (beams.length.reshape(-1) + open_)[:, None]
+        total = score[:, None] + gains
+        rank = total / jnp.maximum(length, 1).astype(jnp.float32) ** length_penalty
+        rank = jnp.where(total > -jnp.inf, rank, -jnp.inf)
+        _, picked = jax.lax.top_k(rank.reshape(rows, width * few), width)
+        parents = (picked // few + width * jnp.arange(rows)[:, None]).reshape(-1)
+
+        def pick(x):  # of candidates, a row of them a beam
+            return jnp.take_along_axis(x.reshape(rows, -1), picked, axis=1).reshape(-1)
+
+        token, gain, writes = pick(tokens), pick(gains), open_[parents]
+        numerals = beams.numerals
+        if numeral is not None:
+            numeral = jax.tree.map(lambda x: x[parents], numeral)
+            numeral = numeral._replace(valid=writes & (token == num_id))
+            numerals = jax.tree.map(lambda x, new: _put(_take(x, parents), new, step), numerals, numeral)
+        at_end = writes & (token[:, None] == ends).any(-1)
+        beams = Beams(
+            ids=_put(_take(beams.ids, parents), token, step),
+            length=_like(beams.length, beams.length.reshape(-1)[parents] + writes),
+            log_prob=_put(_take(beams.log_prob, parents), jnp.where(writes, gain, 0.0), step),
+            score=_like(beams.score, pick(total)),
+            numerals=numerals,
+            ended=_like(beams.ended, (ended | stuck)[parents] | at_end),
+        )
+        before = jax.tree.map(lambda x: x[parents], place)
+        after = automaton.step(tables, before, token)
+        place = jax.tree.map(lambda new, old: _where(writes, new, old), after, before)
+        return beams, parents, place, token, numeral, sample.stand(tables, before, token)
+
+    def body(loop: _Loop) -> _Loop:
+        at = lengths + loop.step - 1
+        tokens = sample.feed(model.heads[head], prompt, loop.last, loop.fed, loop.stands, at, num_id)
+        found, cache = _step(model, params, tokens, loop.cache, made)
+        beams, parents, place, *read = choose(found[head].hidden[:, -1], loop.place, loop.step, loop.beams)
+        return _Loop(loop.step + 1, beams, rows_of(cache, parents), place, *read)
+
+    def going(loop: _Loop) -> jax.Array:
+        beams = loop.beams
+        return (loop.step < most) & (~beams.ended & (beams.score > -jnp.inf) & (loop.step < budget[:, None])).any()
+
+    place = jax.tree.map(lambda x: x[first], sample.read(tables, prompt))
+    hidden = outs[head].hidden[:, -1][first]
+    beams, parents, place, *read = choose(hidden, place, jnp.int32(0), _blank(model.heads[head], rows, width, most))
+    loop = _Loop(jnp.int32(1), beams, rows_of(cache, first[parents]), place, *read)
+    return jax.lax.while_loop(going, body, loop).beams
+
+
+def first(beams: Beams) -> sample.Generated:
+    """The best beam of each row."""
+    best_of = jax.tree.map(lambda x: x[:, 0], beams)
+    return sample.Generated(best_of.ids, best_of.length, best_of.log_prob, best_of.numerals, best_of.ended)
+
+
+def _step(model: Model, params: Any, tokens: Tokens, cache: Cache, made: Any) -> tuple[Any, Cache]:
+    return model.apply({"params": params}, tokens, cache, made, method="step")  # type: ignore[return-value]
+
+
+def best(mass_BV: jax.Array, count: int) -> tuple[jax.Array, jax.Array]:
+    """(ids, masses) of the `count` likeliest of each row, [B, count], the first of equals first."""
+    if count > 8:
+        masses, ids = jax.lax.top_k(mass_BV, count)
+        return ids.astype(jnp.int32), masses
+    # A few reductions that run in vectors are many times faster than a sort on CPU.
+    ids, masses, all_ids = [], [], jnp.arange(mass_BV.shape[-1])
+    for _ in range(count):
+        masses.append(mass_BV.max(axis=-1))
+        ids.append(sample.likeliest(mass_BV))
+        mass_BV = jnp.where(all_ids == ids[-1][:, None], -jnp.inf, mass_BV)
+    return jnp.stack(ids, axis=1), jnp.stack(masses, axis=1)
+
+
+def rows_of(cache: Cache, index: jax.Array) -> Cache:
+    """The cache with row index[i] as row i. A cache of one row has no axis for it."""
+    single, alone = cache.keys[0].ndim == 3, len(index) == 1
+
+    def take(x):
+        x = (x[None] if single else x)[index]
+        return x[0] if alone else x
+
+    keys, values = (tuple(map(take, layers)) for layers in (cache.keys, cache.values))
+    return cache._replace(keys=keys, values=values, valid=cache.valid[index])
+
+
+def _blank(head: Any, rows: int, width: int, most: int) -> Beams:
+    blank = sample.blank(head, rows * width, most)
+
+    def split(x):
+        return x.reshape(rows, width, *x.shape[1:])
+
+    # All beams are the same at first: only one of a row may go on.
+    score = jnp.where(jnp.arange(width) == 0, 0.0, -jnp.inf)
+    return Beams(
+        ids=split(blank.ids),
+        length=split(blank.length),
+        log_prob=split(blank.log_prob),
+        score=jnp.broadcast_to(score, (rows, width)),
+        numerals=jax.tree.map(split, blank.numerals),
+        ended=split(blank.ended),
+    )
+
+
+def _take(x: jax.Array, parents: jax.Array) -> jax.Array:
+    return x.reshape(-1, *x.shape[2:])[parents].reshape(x.shape)
+
+
+def _put(x: jax.Array, new: jax.Array, step: jax.Array) -> jax.Array:
+    """x[B, W, M, …] with new[B · W, …] at position `step`."""
+    return jax.lax.dynamic_update_index_in_dim(x, new.astype(x.dtype).reshape(*x.shape[:2], *x.shape[3:]), step, 2)
+
+
+def _like(x: jax.Array, flat: jax.Array) -> jax.Array:
+    return flat.astype(x.dtype).reshape(x.shape)
+
+
+def _where(keep: jax.Array, new: jax.Array, old: jax.Array) -> jax.Array:
+    return jnp.where(keep.reshape((-1,) + (1,) * (new.ndim - 1)), new, old)

@@ -1,0 +1,1 @@
+"""Weights of other libraries ↔ numjax parameters, both ways."""

@@ -1,0 +1,167 @@
+"""Beam search against searches that are slow and sure."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flax.core import FrozenDict
+
+from numjax.build import build
+from numjax.decode import beam, sample
+from numjax.evals import generate as evals
+from numjax.model import Model
+from numjax.text import grammar as grammars
+from numjax.text import tables
+from numjax.text.tables import Edge
+from numjax.types import NEXT, POP, PUSH, Batch, Tokens
+from tests.decode_test import parts, row
+
+A, B, OPEN, SHUT, EOS = range(5)
+V, ROOM, MOST = 8, 6, 5
+
+
+def grammar():
+    """Letters and brackets that hold at most two of either, three deep."""
+    edges = [
+        Edge("out", [A, B], "out"),
+        Edge("out", [OPEN], "in", PUSH, "out", token_type=1),
+        Edge("in", [A, B], "in", NEXT, token_type=2),
+        Edge("in", [OPEN], "in", PUSH, "in", token_type=1),
+        Edge("in", [SHUT], op=POP, token_type=1),
+        Edge("out", [EOS], "end"),
+    ]
+    return tables.build(V, edges, "out", ("out", "end"), placed=("in",), max_depth=3, max_width=2)
+
+
+@pytest.fixture(scope="module")
+def model():
+    """A random model that reads types and tree positions."""
+    known = dict(vocab_size=V, size=5, width=16, dim=16, num_id=-1)
+    embeds = {
+        "token": build("embed", {"name": "token", "init_std": 1.0}, **known),
+        "type": build("embed", {"name": "token_type", "init_std": 1.0, "types": 3}, **known),
+        "place": build("embed", {"name": "tree_position", "levels": 4, "bits": 2, "init_std": 1.0}, **known),
+    }
+    backbone = build("backbone", dict(name="decoder", width=16, layers=2, heads=2, max_length=32, init_std=0.4))
+    head = build("heads", {"name": "token", "tied": False, "init_std": 1.0}, **known)
+    made = Model(FrozenDict(embeds), FrozenDict(), backbone, FrozenDict(next=head))
+    return made, jax.tree.map(jnp.asarray, grammar())
+
+
+def prompts(lists, room=ROOM):
+    """Rows padded on the left, with types and positions as the host's automaton has them."""
+    shape = (len(lists), room)
+    ids, positions, segments, types = (np.zeros(shape, np.int32) for _ in range(4))
+    places = np.full((*shape, 4), -1, np.int32)
+    for b, row_ in enumerate(lists):
+        at = slice(room - len(row_), room)
+        trace = grammars.run(grammar(), row_)
+        assert trace.types is not None and trace.tree_positions is not None
+        ids[b, at], positions[b, at], segments[b, at] = row_, np.arange(len(row_)), 1
+        types[b, at], places[b, at] = trace.types, trace.tree_positions
+    return Tokens(ids, positions, segments, types=types, tree_positions=places)
+
+
+def everything(made, params, prompt, budget):
+    """log p of every whole continuation of a prompt, one pass a text, masked as the budget masks it."""
+    host, found = grammars.Automaton(grammar()), {}
+
+    @jax.jit
+    def logits_of(params, tokens):
+        # A row's padding is a segment of its own, which the texts behind it do not see.
+        outs, _ = made.apply({"params": params}, Batch(tokens))
+        return outs["next"].hidden[0, -1] @ outs["next"].weights["kernel"].T
+
+    def go(ids, place, score, written):
+        if written == budget or ids[-1] == EOS:
+            found[tuple(ids[len(prompt) :])] = score
+            return
+        logits = np.asarray(logits_of(params, prompts([ids], ROOM + MOST)), np.float64)
+        logits = np.where(host.allowed(place, budget - written), logits, -np.inf)
+        log_p = logits - logits.max() - np.log(np.exp(logits - logits.max()).sum())
+        for token in np.flatnonzero(np.isfinite(log_p)):
+            go([*ids, int(token)], host.step(place, int(token)), score + log_p[token], written + 1)
+
+    place = host.start()
+    for token in prompt:
+        place = host.step(place, token)
+    go(list(prompt), place, 0.0, 0)
+    return found
+
+
+def search(made, params, tables_, tokens, budget, width, **options):
+    rows = len(budget)
+    ends = jnp.full((rows, 1), EOS, jnp.int32)
+    budget = jnp.asarray(budget, jnp.int32)
+    found = beam.search(
+        made, params, tables_, tokens, budget, ends, head="next", most=MOST, width=width, num_id=-1, **options
+    )
+    return jax.device_get(found)
+
+
+def test_a_beam_as_wide_as_all_texts_is_exhaustive(model, rng):
+    """Ragged prompts, some inside a node, each with its own budget: every text, its score, in order."""
+    made, tables_ = model
+    lists = [[A], [B, OPEN, A], [OPEN, OPEN, B, SHUT], [A, B, A, A]]
+    budget = [2, 3, 4, 1]
+    tokens = prompts(lists)
+    params = made.init(jax.random.key(int(rng.integers(1 << 30))), Batch(tokens))["params"]
+    found = search(made, params, tables_, tokens, budget, 64)
+    for b, row_ in enumerate(lists):
+        wanted = everything(made, params, row_, budget[b])
+        assert 1 < len(wanted) < 64
+        ranked = sorted(wanted.items(), key=lambda item: -item[1])
+        np.testing.assert_allclose(sum(np.exp(list(wanted.values()))), 1, rtol=1e-6)
+        got = {
+            tuple(found.ids[b, w, : found.length[b, w]].tolist()): found.score[b, w]
+            for w in range(64) if np.isfinite(found.score[b, w])
+        }  # fmt: skip
+        assert got.keys() == wanted.keys()
+        for text, score in wanted.items():
+            assert got[text] == pytest.approx(score, abs=1e-4)
+        best = [found.score[b, w] for w in range(len(ranked))]
+        np.testing.assert_allclose(best, [score for _, score in ranked], atol=1e-4)
+        np.testing.assert_allclose(found.log_prob[b, : len(ranked)].sum(-1), best, atol=1e-5)
+
+
+@pytest.mark.parametrize(("width", "penalty"), [(1, 0.0), (2, 0.0), (3, 1.0)])
+def test_a_narrow_beam_keeps_the_best_of_each_step(model, rng, width, penalty):
+    """As a loop over lists keeps them, every prefix scored by the exhaustive search's own passes."""
+    made, tables_ = model
+    row_, budget = [B, OPEN], 4
+    tokens = prompts([row_])
+    params = made.init(jax.random.key(int(rng.integers(1 << 30))), Batch(tokens))["params"]
+    wanted = everything(made, params, row_, budget)
+    # The mass of a prefix is that of all its texts.
+    prefix = {}
+    for text, score in wanted.items():
+        for n in range(len(text) + 1):
+            prefix[text[:n]] = np.logaddexp(prefix.get(text[:n], -np.inf), score)
+    beams = [()]
+    for _ in range(budget):
+        more = [b for b in beams if b in wanted]
+        more += [p for p in prefix if p and p[:-1] in beams and p[:-1] not in wanted]
+        beams = sorted(more, key=lambda p: -prefix[p] / max(len(p), 1) ** penalty)[:width]
+    found = search(made, params, tables_, tokens, [budget], width, length_penalty=jnp.float32(penalty))
+    got = [tuple(found.ids[0, w, : found.length[0, w]].tolist()) for w in range(len(beams))]
+    assert got == beams
+    np.testing.assert_allclose(found.score[0, : len(beams)], [prefix[p] for p in beams], atol=1e-4)
+
+
+def test_one_beam_is_greedy_and_numbers_are_fed_back(rng):
+    """On a model with a mixture head, whose numbers travel with their beams."""
+    scheme, model, params, tables_ = parts("replace")
+    tokens = evals.prompt_tokens([row(scheme, p) for p in ("3 cats and 40 birds", "no")], 32, 20)
+    known = dict(head="next", most=8, num_id=scheme.vocab.mark("[NUM]"))
+    end, budget = scheme.vocab.mark("[EOS]"), jnp.asarray([8, 5], jnp.int32)
+    request = sample.Request(tokens, budget, jax.random.key(0), jnp.float32(0), jnp.int32(0), jnp.float32(1))
+    greedy = jax.device_get(sample.generate(model, params, tables_, request, end_id=end, greedy=True, **known))
+    ends = jnp.full((2, 1), end, jnp.int32)
+    one = jax.device_get(beam.first(beam.search(model, params, tables_, tokens, budget, ends, width=1, **known)))
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-4), one, greedy)
+    three = jax.device_get(beam.search(model, params, tables_, tokens, budget, ends, width=3, **known))
+    assert (three.score[:, :1] >= three.score).all() and (three.score[:, 0] >= greedy.log_prob.sum(-1) - 1e-4).all()
+    written = np.arange(8) < three.length[..., None]
+    np.testing.assert_array_equal(three.numerals.valid, (three.ids == known["num_id"]) & written)
