@@ -19,11 +19,14 @@ def compiler_options(platform: str) -> dict[str, Any] | None:
     """What to compile a training step for a platform with.
 
     XLA's CPU compiler orders for concurrency otherwise: that gains nothing here, takes more memory, and runs what
-    `remat` would put off so early that it saves none. On GPUs collectives are moved away from what waits for them.
+    `remat` would put off so early that it saves none. On GPUs collectives are moved away from what waits for them. The
+    TPU compiler turns gathers of parameters into loops of small products and transfers that send the activations too:
+    for 1.3B parameters on 16 chips 35 GB a chip instead of 11.
     """
     return {
         "cpu": {"xla_cpu_scheduler_type": "CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED"},
         "gpu": {"xla_gpu_enable_latency_hiding_scheduler": True},
+        "tpu": {"xla_jf_spmd_threshold_for_windowed_einsum_mib": 1 << 20},
     }.get(platform)
 
 
