@@ -8,7 +8,7 @@ import os
 import pathlib
 import signal
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from numjax.errors import DataError, Diverged, Preempted, UsageError
@@ -18,18 +18,24 @@ SCALES = ("smoke", "laptop", "paper")
 SEEDS = {"smoke": 2, "laptop": 3, "paper": 5}
 
 
-def parser(description: str, out: str) -> Parser:
+def parser(description: str, out: str, seeds: Mapping[str, int] = SEEDS) -> Parser:
     """--scale, --seeds, --out and --as_published.
 
     Args:
       out: the default folder; "{scale}" in it stands for the scale.
+      seeds: scale → how many by default.
     """
     made = Parser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("--scale", choices=SCALES, default="laptop", help="sizes; laptop by default")
-    made.add_argument("--seeds", type=int, default=0, help="how many; by default 3, at paper 5, at smoke 2")
+    made.add_argument(
+        "--seeds",
+        type=int,
+        default=0,
+        help="how many; by default {laptop}, at paper {paper}, at smoke {smoke}".format(**seeds),
+    )
     made.add_argument("--out", default="", help=f"folder of runs and results; by default {out}")
     made.add_argument("--as_published", action="store_true", help="with the defects of the paper's code")
-    made.set_defaults(default_out=out)
+    made.set_defaults(default_out=out, default_seeds=seeds)
     return made
 
 
@@ -42,7 +48,7 @@ def parse(made: Parser, words: Sequence[str] | None) -> argparse.Namespace:
     found = made.parse_args(words)
     if found.seeds < 0:
         raise UsageError(f"--seeds={found.seeds}: give how many seeds to run, 1 or more")
-    found.seeds = list(range(found.seeds or SEEDS[found.scale]))
+    found.seeds = list(range(found.seeds or found.default_seeds[found.scale]))
     found.out = pathlib.Path(found.out or found.default_out.format(scale=found.scale)).expanduser()
     return found
 

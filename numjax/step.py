@@ -19,9 +19,9 @@ def compiler_options(platform: str) -> dict[str, Any] | None:
     """What to compile a training step for a platform with.
 
     XLA's CPU compiler orders for concurrency otherwise: that gains nothing here, takes more memory, and runs what
-    `remat` would put off so early that it saves none. On GPUs collectives are moved away from what waits for them. The
-    TPU compiler otherwise turns gathers of parameters into loops of small products and transfers: for 1.3B parameters
-    on 16 chips these send 35 GB a chip instead of 11.
+    `remat` would put off so early that it saves none. On GPUs collectives are moved away from what waits for them.
+    The TPU compiler otherwise turns gathers of parameters into loops of small products and transfers: for 1.3B
+    parameters on 16 chips these send 35 GB a chip instead of 11.
     """
     return {
         "cpu": {"xla_cpu_scheduler_type": "CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED"},

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import numjax
-from experiments import command, plots, runs, tables
+from experiments import command, plots, report, runs, tables
 from experiments.numgpt import settings
 from experiments.runs import Cell, Results
 
@@ -131,7 +131,7 @@ def main(words: Sequence[str] | None = None) -> None:
     results = runs.run(cells, options.seeds, options.out)
     numbers = answers()
     text = write(options, curves(cells, results, options.out, numbers), numbers, tables.machines(results))
-    settings.say_where(text, options, "fig1.md", "fig1.json", "fig1.png")
+    report.say_where(text, options, "fig1.md", "fig1.json", "fig1.png")
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from experiments import command, plots, runs, tables
+from experiments import command, plots, report, runs, tables
 from experiments.numgpt import settings
 from experiments.runs import Cell
 from experiments.tables import Column, Row
@@ -50,11 +50,11 @@ def main(words: Sequence[str] | None = None) -> None:
         "The paper prints no numbers: flat, rising until about σ = 10, then falling; 0.1 and 100 clearly worse.",
     ]
     extra = {"sigmas": sigmas}
-    text = settings.publish(
-        "fig3", "Fig. 3: the width of a prototype", remarks, {"": (entries, [COLUMN])}, results, options, extra
-    )
+    parts = {"": (entries, [COLUMN])}
+    title = "Fig. 3: the width of a prototype"
+    text = report.publish("fig3", title, remarks, parts, results, options, settings.LABEL, extra)
     draw(options.out / "fig3.png", [(s, e["here"]) for s, e in zip(sigmas, entries, strict=True) if e["here"]])
-    settings.say_where(text, options, "fig3.md", "fig3.json", "fig3.png")
+    report.say_where(text, options, "fig3.md", "fig3.json", "fig3.png")
 
 
 def draw(path, points: Sequence[tuple[float, dict]]) -> None:

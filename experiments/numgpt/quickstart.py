@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from experiments import command, runs, tables
+from experiments import command, report, runs, tables
 from experiments.numgpt import fig1, settings, table1
 from experiments.tables import Row
 from numjax import log
@@ -39,12 +39,12 @@ def main(words: Sequence[str] | None = None) -> None:
         "Accuracy in percent on test; the paper's models are 12 layers × 768, on 16,000 samples for 50 epochs."
     ]
     title = "Measurement estimation: NumGPT and GPT"
-    text = settings.publish("table", title, remarks, {"": (entries, columns)}, results, options)
+    text = report.publish("table", title, remarks, {"": (entries, columns)}, results, options, settings.LABEL)
     log.say("drawing Fig. 1")
     numbers = fig1.answers()
     found = fig1.curves(cells, results, options.out, numbers)
     fig1.write(options, found, numbers, tables.machines(results))
-    settings.say_where(
+    report.say_where(
         text + "\n" + fig1.table(found), options, "table.md", "table.json", "fig1.png", "fig1.md", "fig1.json"
     )
     log.say(f"done in {log.duration(time.monotonic() - began)}")

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import argparse
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from experiments import runs, tables
-from experiments.runs import Cell, Results
+from experiments.runs import Cell
 from numjax import roots
 
 SYSTEMS = {
@@ -18,6 +17,7 @@ SYSTEMS = {
     "numgpt": "NumGPT",
 }
 REFERENCE = "numgpt"
+LABEL = SYSTEMS[REFERENCE]
 OUT = "runs/numgpt-{scale}"
 # A pilot read the test split that data seed 0 makes; the tables have one that nobody has looked at.
 DATA_SEED = 1
@@ -66,51 +66,3 @@ def pretraining(options: argparse.Namespace, system: str, text: str) -> Cell:
     folder = str(pathlib.Path(text).expanduser().resolve())
     made = config(options.scale, "text", system, options.as_published, {"task": {"path": folder}})
     return Cell("text", system, made)
-
-
-def publish(
-    name: str,
-    title: str,
-    remarks: Sequence[str],
-    parts: Mapping[str, tuple[list[dict[str, Any]], Sequence[tables.Column]]],
-    results: Results,
-    options: argparse.Namespace,
-    extra: Mapping[str, Any] | None = None,
-) -> str:
-    """Writes NAME.json and NAME.md into the options' folder; returns the Markdown.
-
-    Args:
-      remarks: lines below the title.
-      parts: heading → (entries of `tables.compare`, columns).
-      extra: more of the JSON.
-    """
-    hardware = tables.machines(results)
-    seconds = sum(result.seconds for of in results.values() for result in of.values())
-    facts = (
-        f"Scale `{options.scale}`, seeds {', '.join(map(str, options.seeds))}"
-        f"{', as published' * options.as_published}; {hardware}; {seconds / 60:.1f} minutes of training in all."
-    )
-    text = f"# {title}\n\n{facts}\n"
-    text += "".join(f"\n{remark}\n" for remark in remarks)
-    for heading, (entries, columns) in parts.items():
-        text += (f"\n## {heading}\n" if heading else "") + "\n" + tables.markdown(entries, columns, REFERENCE_LABEL)
-    tables.write(options.out / f"{name}.md", text)
-    written = {
-        "title": title,
-        "scale": options.scale,
-        "seeds": options.seeds,
-        "as_published": options.as_published,
-        "remarks": list(remarks),
-        "tables": {heading or name: entries for heading, (entries, _) in parts.items()},
-        "runs": [result._asdict() for of in results.values() for result in of.values()],
-    }
-    runs.write_json(options.out / f"{name}.json", written | dict(extra or {}))
-    return text
-
-
-REFERENCE_LABEL = SYSTEMS[REFERENCE]
-
-
-def say_where(text: str, options: argparse.Namespace, *files: str) -> None:
-    """Prints the table, and where its files are."""
-    print(f"\n{text}\nIn {options.out}: {', '.join(files)}", flush=True)

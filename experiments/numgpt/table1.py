@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from experiments import command, plots, runs, tables
+from experiments import command, plots, report, runs, tables
 from experiments.numgpt import settings
 from experiments.runs import Cell
 from experiments.tables import Column, Published, Row
@@ -96,9 +96,11 @@ def main(words: Sequence[str] | None = None) -> None:
         remarks.append(
             "Pre-trained then fine-tuned: not run (it needs --text=FOLDER); the paper's numbers stand alone."
         )
-    text = settings.publish("table1", "Table 1: accuracy on the synthetic tasks", remarks, parts, results, options)
+    text = report.publish(
+        "table1", "Table 1: accuracy on the synthetic tasks", remarks, parts, results, options, settings.LABEL
+    )
     draw(options.out / "table1.png", entries, columns, rows)
-    settings.say_where(text, options, "table1.md", "table1.json", "table1.png")
+    report.say_where(text, options, "table1.md", "table1.json", "table1.png")
 
 
 def draw(path, entries, columns: Sequence[Column], rows: Sequence[Row]) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from experiments import command, plots, runs, tables
+from experiments import command, plots, report, runs, tables
 from experiments.numgpt import settings
 from experiments.tables import Column, Published, Row
 
@@ -89,9 +89,9 @@ def main(words: Sequence[str] | None = None) -> None:
         )
     title = "Table 2: magnitude classification" + ("" if options.path else " (stand-in data)")
     extra = {"data": options.path or "stand-in", "variant": options.variant}
-    text = settings.publish("table2", title, remarks, {"": (entries, columns)}, results, options, extra)
+    text = report.publish("table2", title, remarks, {"": (entries, columns)}, results, options, settings.LABEL, extra)
     draw(options.out / "table2.png", entries, bool(options.path))
-    settings.say_where(text, options, "table2.md", "table2.json", "table2.png")
+    report.say_where(text, options, "table2.md", "table2.json", "table2.png")
 
 
 def _published(pairs: Sequence[tuple[float, float | None]]) -> dict[str, Published]:

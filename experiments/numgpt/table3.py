@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from experiments import command, plots, runs, tables
+from experiments import command, plots, report, runs, tables
 from experiments.numgpt import settings
 from experiments.tables import Column, Published, Row
 
@@ -64,9 +64,9 @@ def main(words: Sequence[str] | None = None) -> None:
             "Pre-trained then fine-tuned: not run (it needs --text=FOLDER); the paper's numbers stand alone."
         )
     title = "Table 3: writing the answers of word problems"
-    text = settings.publish("table3", title, remarks, {"": (entries, columns)}, results, options)
+    text = report.publish("table3", title, remarks, {"": (entries, columns)}, results, options, settings.LABEL)
     draw(options.out / "table3.png", entries)
-    settings.say_where(text, options, "table3.md", "table3.json", "table3.png")
+    report.say_where(text, options, "table3.md", "table3.json", "table3.png")
 
 
 def published(system: str) -> dict[str, Published]:

@@ -1,0 +1,1 @@
+"""MathGPT (Scarlatos and Lan 2023)."""

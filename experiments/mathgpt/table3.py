@@ -1,0 +1,58 @@
+"""Table 3: the equation of a word problem (Math23K), MathGPT beside a GPT on the same budget.
+
+python -m experiments.mathgpt.table3 --path=math23k.jsonl          # laptop: from scratch, 2 cores, 5 folds
+python -m experiments.mathgpt.table3                               # on generated problems
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from experiments import command, plots, report, tables
+from experiments.mathgpt import settings
+from experiments.tables import Published, Row
+
+SYSTEMS = {"gpt": "system=gpt", "mathgpt": ""}
+LABELS = {"gpt": "GPT", "mathgpt": "MathGPT"}
+
+# Five folds, GPT-2 and MathGPT pre-trained on text (GPT-2) and on Wikipedia's mathematics.
+PAPER = {
+    "gpt": {"Tree Match": (47.8, 1.0), "Solve Rate": (54.6, 1.1), "TED, read": (2.669, 0.099)},
+    "mathgpt": {"Tree Match": (52.4, 1.1), "Solve Rate": (60.3, 1.3), "TED, read": (2.449, 0.098)},
+}
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """Runs what is missing, then writes table3.{md,json,png}."""
+    options = command.parse(settings.parser(__doc__ or ""), words)
+    results = settings.run(options, SYSTEMS)
+    rows = [
+        Row(LABELS[name], name, {title: Published(*pair) for title, pair in PAPER[name].items()}) for name in SYSTEMS
+    ]
+    entries = tables.compare(results, rows, settings.COLUMNS, settings.REFERENCE)
+    text = report.publish(
+        "table3",
+        "Table 3: equation extraction",
+        settings.remarks(options),
+        {"": (entries, settings.COLUMNS)},
+        results,
+        options,
+        LABELS[settings.REFERENCE],
+        per="fold",
+    )
+    titles = ["Tree Match", "Solve Rate"]
+    found = {(entry["row"], entry["column"]): entry for entry in entries}
+
+    def means(label: str, which: str) -> list:
+        return [(found.get((label, title)) or {}).get(which) for title in titles]
+
+    labels = [row.label for row in rows]
+    series = {label: [(e["mean"], e["std"]) if e else None for e in means(label, "here")] for label in labels}
+    paper = {label: [e["mean"] if e else None for e in means(label, "paper")] for label in labels}
+    with plots.figure(options.out / "table3.png") as axes:
+        plots.bars(axes, titles, series, paper, "%")
+    report.say_where(text, options, "table3.md", "table3.json", "table3.png")
+
+
+if __name__ == "__main__":
+    command.entry(main)
