@@ -84,8 +84,8 @@ def text(config: Any) -> None:
 
 def smoke(config: Any) -> None:
     """Seconds: for tests."""
-    config.backbone.update(width=32, layers=2, heads=2, max_length=128)
-    config.data.update(length=112, train_size=64)
+    config.backbone.update(width=32, layers=2, heads=2, max_length=192)
+    config.data.update(length=160, train_size=64)
     config.decode.max_tokens = 32
     if "size" in config.scheme.vocab:
         config.scheme.vocab.size = 400
@@ -95,8 +95,8 @@ def smoke(config: Any) -> None:
 
 def laptop(config: Any) -> None:
     """Minutes on two cores: 2 layers × 128, 8,000 training examples."""
-    config.backbone.update(width=128, layers=2, heads=4, max_length=192, init_std=0.08, dropout=0.0)
-    config.data.update(length=144, train_size=8000)
+    config.backbone.update(width=128, layers=2, heads=4, max_length=224, init_std=0.08, dropout=0.0)
+    config.data.update(length=160, train_size=8000)
     config.decode.max_tokens = 40
     config.optim.update(batch_size=32, epochs=10, learning_rate=1e-3, schedule="cosine", warmup=200)
 

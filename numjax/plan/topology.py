@@ -42,6 +42,8 @@ ENVIRONMENT = {
     "TPU_WORKER_HOSTNAMES": "localhost",
     "TPU_ACCELERATOR_TYPE": "v5litepod-16",
     "TPU_MIN_LOG_LEVEL": "3",
+    # Nothing runs on a TPU, so several plans may be made at once.
+    "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
 }
 
 

@@ -103,7 +103,7 @@ class _Processes:
 
     def wait(self) -> int:
         """The exit code of the run: of the first process that ended with an error, else 0."""
-        first: tuple[int, int] | None = None
+        first: tuple[list[int], int] | None = None
         since = 0.0
         while True:
             codes = [process.poll() for process in self._running]
@@ -111,7 +111,8 @@ class _Processes:
                 bad = [(i, code) for i, code in enumerate(codes) if code not in (None, 0)]
                 if bad:
                     # Those that lost it say so too: a signal is the cause rather than what follows from it.
-                    first, since = min(bad, key=lambda found: found[1]), time.monotonic()
+                    code = min(code for _, code in bad)
+                    first, since = ([i for i, its in bad if its == code], code), time.monotonic()
             if all(code is not None for code in codes):
                 break
             overdue = self._stopped is not None and time.monotonic() - self._stopped > PATIENCE
@@ -120,12 +121,14 @@ class _Processes:
             time.sleep(0.1)
         if first is None:
             return 0
-        index, code = first
+        indices, code = first
         if code != Preempted.exit_code:
-            how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+            was, plural = ("was", "") if len(indices) == 1 else ("were", "es")
+            how = f"{was} killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+            names = " and ".join(map(str, indices))
             print(
-                f"numjax: process {index} of {len(self._running)} {how}, so the others were stopped: run the same "
-                "command to go on",
+                f"numjax: process{plural} {names} of {len(self._running)} {how}, so the others were stopped: "
+                "run the same command to go on",
                 file=sys.stderr,
                 flush=True,
             )
