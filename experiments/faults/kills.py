@@ -28,6 +28,7 @@ from experiments.faults.witness import SEEN
 from experiments.runs import write_json
 from numjax import roots
 from numjax.errors import UsageError
+from numjax.tools import launch
 from numjax.tools.command import Parser
 
 PHASES = ("start", "compile", "step", "save", "evaluation")
@@ -135,7 +136,9 @@ class Life:
         path = os.pathsep.join([str(roots.root()), os.environ.get("PYTHONPATH", "")])
         variables = os.environ | {SEEN: str(self.seen), "PYTHONPATH": path}
         with self._log.open("a") as file:
-            self._process = subprocess.Popen(self._command, env=variables, stdout=file, stderr=file)
+            self._process = subprocess.Popen(
+                self._command, env=variables, stdout=file, stderr=file, preexec_fn=launch.die_with_parent
+            )
 
     def to_the_end(self) -> None:
         """Waits for the end.

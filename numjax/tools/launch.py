@@ -80,7 +80,7 @@ class _Processes:
             # Sessions of their own: Ctrl-C comes from here, as the SIGTERM that JAX waits for.
             more: dict[str, Any] = {"env": dict(variables), "start_new_session": True}
             if sys.platform == "linux":
-                more["preexec_fn"] = _die_with_parent
+                more["preexec_fn"] = die_with_parent
             if index:
                 more |= {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "stdin": subprocess.DEVNULL}
             self._running.append(subprocess.Popen(self._command, **more))
@@ -149,8 +149,8 @@ class _Processes:
                 sys.stderr.buffer.flush()
 
 
-def _die_with_parent() -> None:
-    # Not even `kill -9` of this launcher may leave processes that wait for each other.
+def die_with_parent() -> None:
+    """For `preexec_fn` on Linux: not even `kill -9` of the parent may leave processes that wait for each other."""
     set_parent_death_signal = 1
     ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
 
