@@ -21,7 +21,7 @@ from numjax.errors import DataError, UsageError
 from numjax.expr import latex
 from numjax.expr.evaluate import solve
 from numjax.expr.tree import Tree, from_json
-from numjax.tasks.equation_extraction import answer_of, latex_of
+from numjax.tasks.equation_extraction import Task, answer_of, latex_of
 from numjax.text import document as documents
 from numjax.types import Formula, Mark, Text
 
@@ -275,3 +275,11 @@ def test_the_real_problems(real_data, tmp_path):
     references = [task.example(row, parse).reference for row in rows]
     found = task.score([r["tree"] for r in references], references)
     assert found["solve_rate"] == found["tree_match"] == 1
+
+
+def test_a_typed_problem_is_asked_as_the_task_lays_it_out():
+    task = Task()
+    record = {"id": "1", "text_en": "A pen costs 3. And 4 pens?", "equation": "x = 3 * 4", "ans": "12"}
+    example = task.example(record, documents.parse)
+    assert task.asked(record["text_en"], documents.parse) == example.document[: example.loss_from]
+    assert task.asked("Question: 2 pens? [SEP] Equation: ", documents.parse) is None

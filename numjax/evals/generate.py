@@ -75,7 +75,7 @@ def generate(
     rows = []
     for prompt in prompts:
         try:
-            found = scheme.encode((Mark("[CLS]"), *scheme.parse(prompt)))
+            found = scheme.encode(_asked(system.task, prompt, scheme.parse))
         except DataError as error:
             raise UsageError(f"the prompt {prompt[:40]!r} cannot be read: {error}") from error
         rows.append(features.from_features(found, digits))
@@ -91,6 +91,12 @@ def generate(
         document = scheme.decode(ids, [Number(written, value) for written, value, _ in numbers])
         out.append(Result(prompt, text_of(document), _told(document, numbers), log_prob, ended))
     return out
+
+
+def _asked(task: Any, text: str, parse: Any) -> Document:
+    """A prompt as the task lays out what is typed, or as it is."""
+    document = task.asked(text, parse) if hasattr(task, "asked") else None
+    return document or (Mark("[CLS]"), *parse(text))
 
 
 def predict(system: System, params: Any, encoded: Encoded, limit: int = 0) -> tuple[dict[int, Any], dict[int, Any]]:

@@ -81,6 +81,11 @@ class Task:
             return (*question, Text("[SEP] Equation: "))
         return (Mark("[CLS]"), *question, Mark("[SEP]"), Text(" Equation: "))
 
+    def asked(self, text: str, parse: Callable[[str], Document]) -> Document | None:
+        """The prompt for a problem that someone typed; one that is laid out already stays as it is."""
+        laid_out = text.startswith("Question:") and "Equation:" in text
+        return None if laid_out else self.prompt({"text_en": text}, parse)
+
     def predicted(self, document: Document) -> Any:
         """What of a written document is scored."""
         written = []
