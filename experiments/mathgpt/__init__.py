@@ -1,0 +1,1 @@
+"""What the paper of MathGPT measured, and what its mechanism promises."""
