@@ -3,9 +3,10 @@
     python -m experiments.mathgpt.generations --out=runs/mathgpt-generations
     python -m experiments.mathgpt.generations --count=10000 --symbols=vocab.json     # the original's symbols
 
-The jitted decoder continues prompts of Math23K's stand-in that end with an opened formula, from weights drawn anew for
-each batch, at several temperatures, with tight budgets (2 to 10 tokens) and loose ones (20 to 40). A tenth as many are
-written without the mask: the same decoder and automaton, but any token may come. Writes generations.{md,json}.
+The jitted decoder continues prompts of Math23K's stand-in that end with an opened formula, from weights drawn anew
+for each batch, at several temperatures, with tight budgets (2 to 10 tokens) and loose ones (20 to 40). A fifth as
+many are written without the mask: the same decoder and automaton, but any token may come. Writes
+generations.{md,json}.
 """
 
 from __future__ import annotations
@@ -41,27 +42,31 @@ TEMPERATURES = (0.0, 0.5, 1.0, 2.0)
 BUDGETS = {"tight": (2, 10), "loose": (20, 40)}
 WIDTH, MOST, ROOM = 32, 40, 64
 # Of the generations: whole texts; with the positions and types that the tokenizer gives to the same tokens. Of their
-# formulas: that are trees; canonical; equal when printed and read. Texts that the tokenizer encodes to the same tokens.
+# formulas: that are trees; canonical; equal when printed and read. Texts that the tokenizer encodes to the same
+# tokens.
 COUNTED = ("generations", "valid", "positions", "formulas", "trees", "canonical", "reread", "same", "same_positions")
 
 # What the decoder fed, a step an entry: (ids[B, 1], types[B, 1], tree positions[B, 1, D + 1]).
 _fed: list[tuple[np.ndarray, ...]] = []
 
 
+def _note(*arrays: Any) -> None:
+    _fed.append(tuple(map(np.asarray, arrays)))
+
+
 class Watched(Model):
     """Notes what the decoder feeds it."""
 
-    def step(self, tokens, cache, tables=None):  # noqa: D102
+    def step(self, tokens, cache, tables=None):
         if tokens.ids.shape[1] == 1:
-            note = lambda *x: _fed.append(tuple(map(np.asarray, x)))  # noqa: E731
-            jax.debug.callback(note, tokens.ids, tokens.types, tokens.tree_positions, ordered=True)
+            jax.debug.callback(_note, tokens.ids, tokens.types, tokens.tree_positions, ordered=True)
         return super().step(tokens, cache, tables)
 
 
 class Unmasked(joint.Head):
     """Writes whatever it likes."""
 
-    def step_scores(self, out, allowed_BV=None, key=None):  # noqa: D102
+    def step_scores(self, out, allowed_BV=None, key=None):
         del allowed_BV
         return super().step_scores(out, None, key)
 
@@ -107,7 +112,7 @@ def main(words: Sequence[str] | None = None) -> dict[str, Any]:
         "count": options.count,
         "seed": options.seed,
         "batch": options.batch,
-        "vocabulary": {"size": system.scheme.vocab.size, "symbols": system.scheme.symbols.size},
+        "vocabulary": {"size": system.scheme.vocab.size, "symbols": symbols_of(system)},
         "original_symbols": bool(options.symbols),
         "settings": [s._asdict() | dict(found[s]) for s in sorted(found, key=lambda s: (not s.masked, s))],
         "all": {
@@ -159,10 +164,16 @@ def set_up(symbols: str, pieces: int) -> tuple[System, list[features.Row]]:
     return system, rows
 
 
+def symbols_of(system: System) -> int:
+    """How many tokens are mathematical."""
+    scheme: Any = system.scheme
+    return scheme.symbols.size
+
+
 def plan_of(count: int, batch: int) -> Iterator[Setting]:
-    """A setting a batch, in turn, with the mask and a tenth as many without."""
+    """A setting a batch, in turn, with the mask, then a fifth as many without."""
     kinds = [(t, b) for t in TEMPERATURES for b in BUDGETS]
-    for masked, batches in ((True, -(-count // batch)), (False, max(len(kinds), -(-count // batch // 10)))):
+    for masked, batches in ((True, -(-count // batch)), (False, max(len(kinds), -(-count // batch // 5)))):
         yield from (Setting(masked, *kinds[i % len(kinds)]) for i in range(batches))
 
 
@@ -214,7 +225,7 @@ def judge(
     fed = slice(len(prompt), len(prompt) + len(places))
     at_place = bool((trace.tree_positions[fed] == places).all() and (trace.types[fed] == types).all())
     counts = dict.fromkeys(COUNTED, 0) | {"generations": 1, "valid": trace.error is None, "positions": at_place}
-    wrong = [{"what": trace.error}] if trace.error else []
+    wrong: list[dict[str, Any]] = [{"what": trace.error}] if trace.error else []
     wrong += [] if at_place else [{"what": "positions"}]
     document = scheme.decode([prompt[-1], *ids])
     formulas = [segment for segment in document if isinstance(segment, Formula)]

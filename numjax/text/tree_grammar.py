@@ -38,8 +38,8 @@ _NUMBERS = {
 _CLOSABLE = ("n whole", "n part", "n power")
 _CHARACTERS = {"digit": "0123456789", "point": ".", "sign": "+-", "exponent": "eE"}
 
-# Lists, sets and vectors of at most _MOST_ASKED and matrices of at most _MOST_ROWS by _MOST_ROWS are generated: 97% of
-# the groups of MathGPT's corpus. Each size of a matrix is a class of tokens, and classes are what a mask costs.
+# Lists, sets and vectors of at most _MOST_ASKED and matrices of at most _MOST_ROWS by _MOST_ROWS are generated: 97%
+# of the groups of MathGPT's corpus. Each size of a matrix is a class of tokens, and classes are what a mask costs.
 _MOST_ROWS = 4
 _ROW = ("M", "R!")
 _COUNTED = re.compile(r"[LSV]-(0|[1-9][0-9]*)")
