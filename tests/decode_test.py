@@ -47,7 +47,7 @@ def parts(kind: str, scan: bool = False, feedback: str = "raw", dtype: str = "fl
 
     model = Model(FrozenDict(embeds), FrozenDict(fusions), backbone, FrozenDict(next=build("heads", head, **known)))
     tokens = evals.prompt_tokens([row(scheme, "3 cats")], 16, 20)
-    params = model.init(jax.random.key(1), Batch(tokens))["params"]
+    params = jax.jit(lambda: model.init(jax.random.key(1), Batch(tokens))["params"])()
     return scheme, model, params, jax.tree.map(jnp.asarray, scheme.grammar())
 
 

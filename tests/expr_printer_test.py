@@ -185,3 +185,11 @@ def test_published_trees_may_be_flat():
 def test_numbers_are_kept_as_written(number):
     tree = Tree("O", "SUP", [Tree("N", number), Tree("N", number)])
     assert problem(tree) is None and parse(latex(tree)) == tree
+
+
+@pytest.mark.parametrize("symbol", ["plus", "minus", "plus-or-minus", "minus-or-plus"])
+@pytest.mark.parametrize("kind", ["U", "O"])
+def test_signs_of_either_type(kind, symbol):
+    for operands in (1, 2):
+        tree = Tree("U", "plus", [Tree(kind, symbol, [Tree("V", "x")] * operands), Tree("N", "2")])
+        assert problem(tree) is None and parse(latex(tree)) == tree

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from numjax.decode import grammar as device
 from numjax.errors import DataError, UsageError
+from numjax.expr import canonical, latex
 from numjax.expr.tree import TYPES, Tree
 from numjax.nn import grammar as masks
 from numjax.text import grammar as grammars
@@ -255,6 +256,67 @@ def test_what_is_written_at_random_is_always_whole(arity, rng, monkeypatch):
                     if arity and (node.type, node.symbol) == ("O", "divide"):
                         assert node.children is None or len(node.children) == 2
     assert formulas > 40
+
+
+GROUPS = (
+    "L-0",
+    "L-1",
+    "L-2",
+    "L-3",
+    "L-8",
+    "L-12",
+    "S-2",
+    "V-4",
+    "M-2x3",
+    "M-1x1",
+    "M-4x2",
+    "M-6x2",
+    "M-0x0",
+    "R!",
+    "D-|",
+)
+
+
+@functools.cache
+def grouped() -> trees.Scheme:
+    """Groups of many sizes, numbers of their own tokens, and operators, under the true arities."""
+    counts = {"M": GROUPS, "O": ("SUP", "evaluated-at", "int"), "U": ("minus", "eq"), "V": "xy", "F": ("sin",)}
+    found = {kind: dict.fromkeys(of, 1) for kind, of in counts.items()} | {"N": {"12": 1, "1,000": 1, "+3": 1}}
+    marks = names.marks(found, numbers=3)
+    return trees.Scheme(vocab.build({"name": "sentencepiece", "size": 320}, TEXTS, marks), arity=True)
+
+
+def test_what_is_written_under_arities_is_canonical(rng):
+    """Lists as long as they say, matrices of whole rows, numbers without a plus, no arity that is spelled."""
+    of, seen = grouped(), set()
+    grammar = of.grammar()
+    host = grammars.Automaton(grammar)
+    for _ in range(120):
+        skew = rng.dirichlet(np.full(of.vocab_size, 0.03)) + 1e-9
+        skew[[of.symbols.start, of.symbols.special(names.NUMBER), of.symbols.end]] += 0.1
+        skew[[of.symbols.of("M", group) for group in rng.choice(GROUPS, 3)]] += 0.1
+        for segment in of.decode(written(rng, host, int(rng.integers(2, 80)), skew)):
+            if isinstance(segment, Formula):
+                assert segment.tree is not None and canonical.problem(segment.tree) is None, segment.tree
+                assert latex.parse(segment.surface) == segment.tree
+                seen |= {node.symbol for node in segment.tree.walk() if node.type == "M"}
+    assert {"L-0", "L-1", "L-2", "L-3", "L-8", "S-2", "V-4", "M-2x3", "M-1x1", "M-4x2"} <= seen
+    assert not {"L-12", "M-6x2"} & seen, "large ones are read, not written"
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_groups_of_any_size_are_read(group):
+    below = [Tree("V", "x")] * int(group[2:]) if group[0] in "LSV" else [Tree("V", "x")]
+    if group.startswith("M-"):
+        rows, columns = map(int, group[2:].split("x"))
+        below = [Tree("M", "R!", [Tree("N", "12")] * columns)] * rows
+    tree = Tree("U", "minus", [Tree("M", group, below or None)])
+    assert canonical.problem(tree) is None
+    (formula,) = grouped().decode(grouped().encode((Formula("", tree),)).ids.tolist())
+    assert isinstance(formula, Formula) and formula.tree == tree
+    if below and group[:2] in ("L-", "M-") and group != "L-12":
+        with pytest.raises(DataError):
+            grouped().encode((Formula("", Tree("M", group, below[1:] or None)),))
 
 
 def test_positions_on_device_are_the_hosts_at_every_depth(rng):

@@ -42,11 +42,28 @@ def load(model, path: str) -> None:
     model.tie_weights()
 
 
+class Mask(transformers.LogitsProcessor):
+    """Forbids what may not follow the class of the last token; token v has class v mod `classes`.
+
+    What may follow is that class and the half of the others behind it, as `beam.py` has it.
+    """
+
+    def __init__(self, vocab: int, classes: int):
+        class_of = torch.arange(vocab) % classes
+        ahead = (class_of[None] - torch.arange(classes)[:, None]) % classes
+        self.classes, self.forbidden = classes, ahead > classes // 2
+
+    def __call__(self, input_ids, scores):
+        return scores.masked_fill(self.forbidden[input_ids[:, -1] % self.classes], -torch.inf)
+
+
 def main() -> None:
-    """A turn writes all of the batch, greedily, with a key-value cache."""
+    """A turn writes all of the batch, greedily or with beams, with a key-value cache."""
     parser = argparse.ArgumentParser()
     for name in ("vocab", "width", "layers", "heads", "length", "new"):
         parser.add_argument(f"--{name}", type=int, required=True)
+    parser.add_argument("--beams", type=int, default=1)
+    parser.add_argument("--classes", type=int, default=0, help="of the mask; 0 for none")
     parser.add_argument("--parameters", required=True, help="an .npz that numjax saved")
     parser.add_argument("--prompts", required=True, help="an .npy of ids")
     options = parser.parse_args()
@@ -63,12 +80,15 @@ def main() -> None:
     load(model, options.parameters)
     prompts = torch.from_numpy(np.load(options.prompts).astype(np.int64))
     settings = transformers.GenerationConfig(
-        max_new_tokens=options.new, do_sample=False, use_cache=True, eos_token_id=None, pad_token_id=0
-    )
+        max_new_tokens=options.new, do_sample=False, use_cache=True, eos_token_id=None, pad_token_id=0,
+        num_beams=options.beams, length_penalty=0.0,
+    )  # fmt: skip
+    known = {"logits_processor": [Mask(options.vocab, options.classes)]} if options.classes else {}
 
     def turn(times: int):
         for _ in range(times):
-            written = model.generate(prompts, attention_mask=torch.ones_like(prompts), generation_config=settings)
+            mask = torch.ones_like(prompts)
+            written = model.generate(prompts, attention_mask=mask, generation_config=settings, **known)
         return {"written": written[:, prompts.shape[1] :].tolist()}
 
     turn(1)

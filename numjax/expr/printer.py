@@ -148,10 +148,9 @@ def _operator(tree: Tree, children: tuple[Tree, ...]) -> Printed | None:
     if len(children) == 1:
         head = Tree(tree.type, tree.symbol)
         if tree.symbol in _SIGNED:
-            return f"{SIGN[tree.type, tree.symbol]} {at(children[0], OPEN)}" if (
-                tree.type,
-                tree.symbol,
-            ) in SIGN else None, SUM  # type: ignore[return-value]
+            # An unordered minus has no sign of its own.
+            sign = SIGN.get((tree.type, tree.symbol))
+            return None if sign is None else (f"{sign} {at(children[0], OPEN)}", SUM)
         if head in _PREFIX:
             return f"{_PREFIX[head]} {at(children[0], OPEN)}", OPEN
         if head in _FUNCTION:
