@@ -1,7 +1,10 @@
 """Beam search: one jitted program for prompt, cache, grammar and beams.
 
 Legend: B rows, W beams of a row, P positions of the prompts (padded on the left), M tokens to write at most,
-V vocabulary.
+V vocabulary, S slots of the cache.
+
+The beams of a row are read side by side, as W positions of it: they share the prompt's keys and values, and each sees
+only its own past among the others. A beam that changes its parent changes what it sees; the cache stays where it is.
 """
 
 from __future__ import annotations
@@ -40,11 +43,13 @@ class Beams(NamedTuple):
 
 
 class _Loop(NamedTuple):
-    """`step` tokens are written; `last`, `fed` and `stands`, each [B · W, …], is what the next step reads."""
+    """`step` tokens are written; `last`, `fed` and `stands`, each [B · W, …], is what the next step reads; `past`,
+    bool[B · W, S], are the slots of what each beam has read."""
 
     step: jax.Array
     beams: Beams
     cache: Cache
+    past: jax.Array
     place: automaton.GrammarState
     last: jax.Array
     fed: Numeral | None
@@ -85,7 +90,7 @@ def search(
     rows = prompt.ids.shape[0]
     lengths = jnp.repeat((prompt.segment_ids > 0).sum(axis=1), width)
     made = model.apply({"params": params}, method="tables")
-    cache = model.backbone.init_cache(rows, prompt.ids.shape[1] + most)
+    cache = model.backbone.init_cache(rows, prompt.ids.shape[1] + most * width)
     outs, cache = _step(model, params, prompt, cache, made)
     first = jnp.repeat(jnp.arange(rows), width)  # every beam starts as its row
     weights = dict(outs[head].weights)
@@ -146,9 +151,14 @@ def search(
     def body(loop: _Loop) -> _Loop:
         at = lengths + loop.step - 1
         tokens = sample.feed(model.heads[head], prompt, loop.last, loop.fed, loop.stands, at, num_id)
-        found, cache = _step(model, params, tokens, loop.cache, made)
-        beams, parents, place, *read = choose(found[head].hidden[:, -1], loop.place, loop.step, loop.beams)
-        return _Loop(loop.step + 1, beams, rows_of(cache, parents), place, *read)
+        # Beam w of every row writes the same slot.
+        own = loop.cache.length + jnp.tile(jnp.arange(width), rows)
+        past = loop.past | (jnp.arange(loop.past.shape[1]) == own[:, None])
+        cache = loop.cache._replace(seen=past.reshape(rows, width, -1))
+        found, cache = _step(model, params, beside(tokens, rows), cache, made)
+        hidden = found[head].hidden.reshape(rows * width, -1)
+        beams, parents, place, *read = choose(hidden, loop.place, loop.step, loop.beams)
+        return _Loop(loop.step + 1, beams, cache, past[parents], place, *read)
 
     def going(loop: _Loop) -> jax.Array:
         beams = loop.beams
@@ -156,8 +166,8 @@ def search(
 
     place = jax.tree.map(lambda x: x[first], sample.read(tables, prompt))
     hidden = outs[head].hidden[:, -1][first]
-    beams, parents, place, *read = choose(hidden, place, jnp.int32(0), _blank(model.heads[head], rows, width, most))
-    loop = _Loop(jnp.int32(1), beams, rows_of(cache, first[parents]), place, *read)
+    beams, _, place, *read = choose(hidden, place, jnp.int32(0), _blank(model.heads[head], rows, width, most))
+    loop = _Loop(jnp.int32(1), beams, cache, cache.valid[first], place, *read)
     return jax.lax.while_loop(going, body, loop).beams
 
 
@@ -185,16 +195,14 @@ def best(mass_BV: jax.Array, count: int) -> tuple[jax.Array, jax.Array]:
     return jnp.stack(ids, axis=1), jnp.stack(masses, axis=1)
 
 
-def rows_of(cache: Cache, index: jax.Array) -> Cache:
-    """The cache with row index[i] as row i. A cache of one row has no axis for it."""
-    single, alone = cache.keys[0].ndim == 3, len(index) == 1
-
-    def take(x):
-        x = (x[None] if single else x)[index]
-        return x[0] if alone else x
-
-    keys, values = (tuple(map(take, layers)) for layers in (cache.keys, cache.values))
-    return cache._replace(keys=keys, values=values, valid=cache.valid[index])
+def beside(tokens: Tokens, rows: int) -> Tokens:
+    """Tokens[B · W, 1] as Tokens[B, W]."""
+    tokens = jax.tree.map(lambda x: x.reshape(rows, -1, *x.shape[2:]), tokens)
+    if tokens.numeral_index is None:
+        return tokens
+    # A row's numerals are now those of all its beams.
+    index = jnp.where(tokens.numeral_index >= 0, jnp.arange(tokens.numeral_index.shape[1]), -1)
+    return tokens._replace(numeral_index=index)
 
 
 def _blank(head: Any, rows: int, width: int, most: int) -> Beams:

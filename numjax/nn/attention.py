@@ -27,12 +27,15 @@ class Cache(NamedTuple):
       keys, values: a tuple of [B, H, S, E], an entry a layer; [H, S, E] for a single row.
       valid: bool[B, S], False in padding.
       length: int32, slots filled.
+      seen: bool[B, T, S], what each of the T positions read next sees, itself included; None for all before it that
+        is valid. Beams are positions of one row, each of which sees its own past: nothing is ever moved.
     """
 
     keys: tuple[jax.Array, ...]
     values: tuple[jax.Array, ...]
     valid: jax.Array
     length: jax.Array
+    seen: jax.Array | None = None
 
 
 def empty_cache(layers: int, batch: int, slots: int, heads: int, size: int, dtype) -> Cache:
@@ -129,9 +132,12 @@ def attend_cached(
     values = jax.lax.dynamic_update_slice(cache.values[layer], v_new.astype(cache.values[layer].dtype), start)
     rows = () if single else (ROWS,)
     keys, values = (parallel.constrain(x, *rows, TENSOR) for x in (keys, values))
-    slots = jnp.arange(keys.shape[-2])
-    steps = cache.length + jnp.arange(q.shape[-2])
-    mask = (slots[None, :] <= steps[:, None])[None, None] & cache.valid[:, None, None, :]
+    if cache.seen is None:
+        slots = jnp.arange(keys.shape[-2])
+        steps = cache.length + jnp.arange(q.shape[-2])
+        mask = (slots[None, :] <= steps[:, None])[None, None] & cache.valid[:, None, None, :]
+    else:
+        mask = cache.seen[:, None]
     seen = _plain(q, keys, values, mask[0] if single else mask)
     return jnp.swapaxes(seen[None] if single else seen, 1, 2), keys, values
 
