@@ -225,7 +225,7 @@ def _system(kind):
     scheme, model, params, _ = parts(kind)
 
     class System:
-        pass
+        task = None  # prompts stay as they are typed
 
     system = System()
     system.scheme, system.model, system.host_features, system.config = scheme, model, None, _Config
