@@ -119,7 +119,9 @@ def lines(result: dict[str, Any]) -> list[pairs.Row]:
             out.append(pairs.Row(f"beam {name}, {rows} rows", x["tokens_per_second"], unit="tokens/s"))
         if x := found.get(f"masked to {PEER}"):
             bounds = (FLOORS.get(rows), GOALS.get(rows)) if usual else (None, None)
-            out.append(pairs.Row(f"beam over {PEER}, {rows} rows", *x["speed"].values(), *bounds))
+            out.append(
+                pairs.Row(f"beam over {PEER}, {rows} rows", *x["speed"].values(), floor=bounds[0], goal=bounds[1])
+            )
         if x := found.get("bare to trees"):
             floor = ADDED if usual else None
             what = f"beam: time with trees over without, {rows} rows"
