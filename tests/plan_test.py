@@ -8,7 +8,6 @@ import json
 import math
 import os
 import pathlib
-import resource
 import subprocess
 import sys
 
@@ -224,11 +223,20 @@ tpu = pytest.mark.skipif(
 )
 
 
-def compiled(config: str, topology: str, workdir) -> tuple[dict, Program]:
-    """The plan and the program, made in a process of its own as a user would."""
+# Runs what follows it on the command line and says, last of all on stderr, how many KiB that took at most.
+MEASURED = """
+import resource, subprocess, sys
+code = subprocess.call(sys.argv[1:])
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss, file=sys.stderr)
+sys.exit(code)
+"""
+
+
+def compiled(config: str, topology: str, workdir) -> tuple[dict, Program, int]:
+    """The plan, the program, and KiB of memory, made in a process of its own as a user would."""
     words = [f"--config=scale/{config}", f"--config.topology={topology}", f"--workdir={workdir}", "--mode=compile"]
     done = subprocess.run(
-        [sys.executable, "-m", "numjax.main", *words],
+        [sys.executable, "-c", MEASURED, sys.executable, "-m", "numjax.main", *words],
         cwd=ROOT,
         env=os.environ | {"PYTHONPATH": str(ROOT)},
         capture_output=True,
@@ -239,7 +247,7 @@ def compiled(config: str, topology: str, workdir) -> tuple[dict, Program]:
     found = json.loads(done.stdout.splitlines()[-1])
     assert found == json.loads((workdir / FILE).read_text()) and found["fits"]
     assert "MFU" in done.stderr and "GiB a chip" in done.stderr
-    return found, Program((workdir / PROGRAM).read_text())
+    return found, Program((workdir / PROGRAM).read_text()), int(done.stderr.splitlines()[-1])
 
 
 def squares(program: Program, length: int, rows: int, heads: int) -> list:
@@ -266,16 +274,16 @@ print(mesh.devices.shape, len({tuple(device.coords) for device in mesh.devices.f
 
 @tpu
 def test_124m_on_a_small_slice(tmp_path):
-    found, program = compiled("decoder_124m", "v5e:4x4", tmp_path)
+    found, program, _ = compiled("decoder_124m", "v5e:4x4", tmp_path)
     assert found["chips"] == 16 and found["mfu"] >= 0.40
     assert not squares(program, 1024, 8, 12)
 
 
 @tpu
 def test_1b3_on_a_pod_slice(tmp_path):
-    found, program = compiled("decoder_1b3", "v5e:16x16", tmp_path)
+    found, program, memory = compiled("decoder_1b3", "v5e:16x16", tmp_path)
     assert found["chips"] == 256 and found["rows"] == 4 * 256 and found["length"] == 2048
     assert found["mfu_no_overlap"] >= 0.50
     assert sum(found["collective_bytes"].values()) <= 1.25 * found["fsdp_floor_bytes"]
     assert not squares(program, 2048, 4, 16)
-    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss < 4 * 2**20  # KiB
+    assert memory < 4 * 2**20  # KiB

@@ -289,8 +289,9 @@ def test_a_mesh_holds_each_array_in_the_shares_that_its_rules_say(on_meshes):
     assert momenta and all(on_meshes["all"][key] == 1 / 4 for key in momenta), "the optimiser's state goes along"
 
 
-def test_the_compiler_takes_the_options_of_every_platform():
-    for platform in ("cpu", "gpu", "tpu"):
+def test_the_compiler_takes_the_options():
+    # What only the TPU compiler knows is tried by the plans of tests/plan_test.py.
+    for platform in ("cpu", "gpu"):
         jax.jit(lambda x: x + 1, compiler_options=compiler_options(platform)).lower(1.0).compile()
 
 
