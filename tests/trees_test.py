@@ -228,12 +228,8 @@ def written(rng, host, budget, skew):
 
 
 @pytest.mark.parametrize("arity", [False, True])
-def test_what_is_written_at_random_is_always_whole(arity, rng, monkeypatch):
+def test_what_is_written_at_random_is_always_whole(arity, rng):
     """Any budget: trees close, numbers are numbers, no unknown or unprintable symbol is written."""
-    if arity:
-        monkeypatch.setattr(
-            trees, "known_arity", lambda: lambda type, symbol: (2, 2) if symbol == "divide" else (1, 62)
-        )
     of = scheme() if not arity else trees.Scheme(scheme().vocab, arity=True)
     grammar = of.grammar()
     host = grammars.Automaton(grammar)

@@ -17,15 +17,13 @@ their texts agrees is reported. trees over bare is what the mask and the tree po
 from __future__ import annotations
 
 import pathlib
-import sys
 import tempfile
 from typing import Any
 
 import numpy as np
 
 from experiments import command
-from experiments.benchmarks import generate, pairs
-from numjax.errors import UsageError
+from experiments.benchmarks import generate, options, pairs
 
 SHAPE = generate.SHAPE | {"beams": 3}
 OURS = ("masked", "bare", "trees")
@@ -38,34 +36,20 @@ ADDED = 1.05  # time of trees over that of bare
 
 def main(words: list[str] | None = None) -> dict[str, Any]:
     """Prints a line a round, a table, and the results as JSON on the last line."""
-    made = command.Parser(prog="python -m experiments.benchmarks.beam", description=(__doc__ or "").splitlines()[0])
-    made.add_argument("--peer", default=str(pairs.PEER), help="a Python that has torch and transformers")
-    made.add_argument("--contenders", default=",".join((*OURS, PEER)), help="comma-separated")
-    made.add_argument("--rounds", type=int, default=5)
+    made = options.parser("beam", __doc__, SHAPE, rounds=5)
+    options.add_contenders(made, (*OURS, PEER), (*OURS, PEER), OURS)
     made.add_argument("--rows", default="1,8", help="sizes of the batch, comma-separated")
-    made.add_argument("--out", help="a JSON file to write")
-    made.add_argument("--worker", choices=OURS, help="used by the benchmark itself")
-    made.add_argument("--files", help="used by the benchmark itself")
-    for name, value in SHAPE.items():
-        made.add_argument(f"--{name}", type=int, default=value)
-    options = made.parse_args(words)
-    shape = {name: getattr(options, name) for name in SHAPE}
-    if options.worker:
-        work(options.worker, shape, pathlib.Path(options.files))
+    given = made.parse_args(words)
+    shape = options.shape_of(given, SHAPE)
+    if given.worker:
+        work(given.worker, shape, pathlib.Path(given.files))
         return {}
-    names, sizes = options.contenders.split(","), options.rows.split(",")
-    if unknown := [name for name in names if name not in (*OURS, PEER)]:
-        raise UsageError(f"--contenders: {unknown[0]!r} is none of {', '.join((*OURS, PEER))}")
-    if not all(size.isdigit() and int(size) for size in sizes) or shape["prompt"] + shape["new"] > shape["length"]:
-        raise UsageError("--rows are positive numbers, and --prompt and --new fit into --length")
-    if PEER in names and (why := pairs.lacking(options.peer, ["torch", "transformers"])):
-        print(f"{PEER} is left out: {why}", file=sys.stderr)
-        names.remove(PEER)
+    names = options.contenders(given, (*OURS, PEER), (PEER,), ["torch", "transformers"])
     result: dict[str, Any] = {"shape": shape, "machine": pairs.machine(), "rows": {}}
-    for rows in map(int, sizes):
-        result["rows"][rows] = measure(names, shape, rows, options.rounds, options.peer)
+    for rows in options.batches(given, shape):
+        result["rows"][rows] = measure(names, shape, rows, given.rounds, given.peer)
     print(pairs.table(lines(result)))
-    pairs.write(result, options.out)
+    pairs.write(result, given.out)
     return result
 
 

@@ -17,7 +17,6 @@ where it is there. Contenders take turns (see `pairs.py`).
 from __future__ import annotations
 
 import pathlib
-import sys
 import tempfile
 import time
 from typing import Any
@@ -25,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from experiments import command
-from experiments.benchmarks import corpus, pairs
+from experiments.benchmarks import corpus, options, pairs
 from numjax.errors import UsageError
 
 SHAPE = corpus.SHAPE
@@ -36,37 +35,23 @@ MOST_WAITED = 1.0  # percent of a step
 
 def main(words: list[str] | None = None) -> dict[str, Any]:
     """Prints a line a round, a table, and the results as JSON on the last line."""
-    made = command.Parser(
-        prog="python -m experiments.benchmarks.input_pipeline", description=(__doc__ or "").splitlines()[0]
-    )
-    made.add_argument("--peer", default=str(pairs.PEER), help="a Python that has torch")
-    made.add_argument("--contenders", default=",".join((*OURS, PEER)), help="comma-separated")
-    made.add_argument("--rounds", type=int, default=7)
+    made = options.parser("input_pipeline", __doc__, SHAPE, rounds=7)
+    options.add_contenders(made, (*OURS, PEER), (*OURS, PEER), OURS)
     made.add_argument("--batches", type=int, default=200, help="a turn")
     made.add_argument("--steps", type=int, default=20, help="training steps that wait; 0 for none")
     made.add_argument("--megabytes", type=float, default=4, help="of text")
-    made.add_argument("--out", help="a JSON file to write")
-    made.add_argument("--worker", choices=OURS, help="used by the benchmark itself")
-    made.add_argument("--files", help="used by the benchmark itself")
-    for name, value in SHAPE.items():
-        made.add_argument(f"--{name}", type=int, default=value)
-    options = made.parse_args(words)
-    shape = {name: getattr(options, name) for name in SHAPE}
-    if options.worker:
-        work(options.worker, shape, pathlib.Path(options.files))
+    given = made.parse_args(words)
+    shape = options.shape_of(given, SHAPE)
+    if given.worker:
+        work(given.worker, shape, pathlib.Path(given.files))
         return {}
-    names = options.contenders.split(",")
-    if unknown := [name for name in names if name not in (*OURS, PEER)]:
-        raise UsageError(f"--contenders: {unknown[0]!r} is none of {', '.join((*OURS, PEER))}")
-    if PEER in names and (why := pairs.lacking(options.peer, ["torch", "numpy"])):
-        print(f"{PEER} is left out: {why}", file=sys.stderr)
-        names.remove(PEER)
-    if options.steps < 0 or options.megabytes <= 0:
+    names = options.contenders(given, (*OURS, PEER), (PEER,), ["torch", "numpy"])
+    if given.steps < 0 or given.megabytes <= 0:
         raise UsageError("--steps must not be negative, and --megabytes must be positive")
-    sizes = dict(rounds=options.rounds, batches=options.batches, steps=options.steps, megabytes=options.megabytes)
-    result = measure(names, shape, peer=options.peer, **sizes)
+    sizes = dict(rounds=given.rounds, batches=given.batches, steps=given.steps, megabytes=given.megabytes)
+    result = measure(names, shape, peer=given.peer, **sizes)
     print(pairs.table(rows(result)))
-    pairs.write(result, options.out)
+    pairs.write(result, given.out)
     return result
 
 

@@ -28,7 +28,7 @@ import time
 from typing import Any
 
 from experiments import command
-from experiments.benchmarks import corpus, pairs
+from experiments.benchmarks import corpus, options, pairs
 from numjax.errors import UsageError
 
 SHAPE = corpus.SHAPE
@@ -38,20 +38,14 @@ MOST_AFTER_IMPORTS = 2.0  # seconds, warm
 
 def main(words: list[str] | None = None) -> dict[str, Any]:
     """Prints a line a round, a table, and the results as JSON on the last line."""
-    made = command.Parser(
-        prog="python -m experiments.benchmarks.startup", description=(__doc__ or "").splitlines()[0]
-    )
-    made.add_argument("--rounds", type=int, default=5)
+    made = options.parser("startup", __doc__, SHAPE, rounds=5)
     made.add_argument("--config", choices=("gpt", "numgpt"), default="gpt")
-    made.add_argument("--out", help="a JSON file to write")
-    for name, value in SHAPE.items():
-        made.add_argument(f"--{name}", type=int, default=value)
-    options = made.parse_args(words)
-    if options.rounds < 1:
+    given = made.parse_args(words)
+    if given.rounds < 1:
         raise UsageError("--rounds must be positive")
-    result = measure({name: getattr(options, name) for name in SHAPE}, options.rounds, options.config)
+    result = measure(options.shape_of(given, SHAPE), given.rounds, given.config)
     print(pairs.table(rows(result)))
-    pairs.write(result, options.out)
+    pairs.write(result, given.out)
     return result
 
 

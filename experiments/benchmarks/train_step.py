@@ -24,15 +24,13 @@ import functools
 import os
 import pathlib
 import shutil
-import sys
 import tempfile
 from typing import Any
 
 import numpy as np
 
 from experiments import command
-from experiments.benchmarks import pairs
-from numjax.errors import UsageError
+from experiments.benchmarks import options, pairs
 
 SHAPE = dict(layers=6, width=384, heads=6, length=256, rows=8, vocab=50_257)
 WIDE = SHAPE | dict(layers=12, width=768, heads=12, rows=2)
@@ -55,34 +53,18 @@ CONTENDERS = (*OURS, MATMUL, *PEERS)
 
 def main(words: list[str] | None = None) -> dict[str, Any]:
     """Prints a line a round, a table, and the results as JSON on the last line."""
-    made = command.Parser(
-        prog="python -m experiments.benchmarks.train_step", description=(__doc__ or "").splitlines()[0]
-    )
-    made.add_argument("--peer", default=str(pairs.PEER), help="a Python that has torch")
-    made.add_argument(
-        "--contenders", default="gpt,numgpt,matmul,torch", help=f"comma-separated, of {', '.join(CONTENDERS)}"
-    )
-    made.add_argument("--rounds", type=int, default=7)
+    made = options.parser("train_step", __doc__, SHAPE, rounds=7)
+    options.add_contenders(made, ("gpt", "numgpt", MATMUL, "torch"), CONTENDERS, (*OURS, MATMUL))
     made.add_argument("--steps", type=int, default=1, help="steps a turn")
-    made.add_argument("--out", help="a JSON file to write")
-    made.add_argument("--worker", choices=(*OURS, MATMUL), help="used by the benchmark itself")
-    made.add_argument("--files", help="used by the benchmark itself")
-    for name, value in SHAPE.items():
-        made.add_argument(f"--{name}", type=int, default=value)
-    options = made.parse_args(words)
-    shape = {name: getattr(options, name) for name in SHAPE}
-    if options.worker:
-        work(options.worker, shape, pathlib.Path(options.files))
+    given = made.parse_args(words)
+    shape = options.shape_of(given, SHAPE)
+    if given.worker:
+        work(given.worker, shape, pathlib.Path(given.files))
         return {}
-    names = options.contenders.split(",")
-    if unknown := [name for name in names if name not in CONTENDERS]:
-        raise UsageError(f"--contenders={unknown[0]}: they are of {', '.join(CONTENDERS)}")
-    if any(name in PEERS for name in names) and (why := pairs.lacking(options.peer, ["torch", "numpy"])):
-        print(f"torch is left out: {why}", file=sys.stderr)
-        names = [name for name in names if name not in PEERS]
-    result = measure(names, shape, options.rounds, options.steps, options.peer)
+    names = options.contenders(given, CONTENDERS, PEERS, ["torch", "numpy"])
+    result = measure(names, shape, given.rounds, given.steps, given.peer)
     print(pairs.table(rows(result)))
-    pairs.write(result, options.out)
+    pairs.write(result, given.out)
     return result
 
 

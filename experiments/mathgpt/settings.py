@@ -6,9 +6,9 @@ import argparse
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from experiments import command, runs
+from experiments import command, report, runs, tables
 from experiments.runs import Cell, Results
-from experiments.tables import Column
+from experiments.tables import Column, Published, Row
 from numjax import roots
 
 OUT = "runs/mathgpt-{scale}"
@@ -76,3 +76,29 @@ def remarks(options: argparse.Namespace) -> Sequence[str]:
         "Solve Rate compares with the stated answer. TED charges what could not be read with all of the right nodes; "
         + "“TED, read” leaves it out, as the paper does. A number is one node; in the paper each digit is.",
     ]
+
+
+def table(
+    name: str,
+    title: str,
+    doc: str | None,
+    systems: Mapping[str, str],
+    labels: Mapping[str, str],
+    paper: Mapping[str, Mapping[str, tuple[float, float]]],
+    words: Sequence[str] | None,
+) -> tuple[argparse.Namespace, str, list[dict[str, Any]]]:
+    """Runs what is missing and writes NAME.{md,json}: (options, the table's text, entries of `tables.compare`).
+
+    Args:
+      systems: see `run`; labels: of them. paper: system → title of the column → mean and deviation.
+    """
+    options = command.parse(parser(doc or ""), words)
+    results = run(options, systems)
+    rows = [
+        Row(labels[system], system, {column: Published(*pair) for column, pair in paper[system].items()})
+        for system in systems
+    ]
+    entries = tables.compare(results, rows, COLUMNS, REFERENCE)
+    parts = {"": (entries, COLUMNS)}
+    text = report.publish(name, title, remarks(options), parts, results, options, labels[REFERENCE], per="fold")
+    return options, text, entries

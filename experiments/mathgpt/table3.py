@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from experiments import command, plots, report, tables
+from experiments import command, plots, report
 from experiments.mathgpt import settings
-from experiments.tables import Published, Row
 
 SYSTEMS = {"gpt": "system=gpt", "mathgpt": ""}
 LABELS = {"gpt": "GPT", "mathgpt": "MathGPT"}
@@ -24,29 +23,15 @@ PAPER = {
 
 def main(words: Sequence[str] | None = None) -> None:
     """Runs what is missing, then writes table3.{md,json,png}."""
-    options = command.parse(settings.parser(__doc__ or ""), words)
-    results = settings.run(options, SYSTEMS)
-    rows = [
-        Row(LABELS[name], name, {title: Published(*pair) for title, pair in PAPER[name].items()}) for name in SYSTEMS
-    ]
-    entries = tables.compare(results, rows, settings.COLUMNS, settings.REFERENCE)
-    text = report.publish(
-        "table3",
-        "Table 3: equation extraction",
-        settings.remarks(options),
-        {"": (entries, settings.COLUMNS)},
-        results,
-        options,
-        LABELS[settings.REFERENCE],
-        per="fold",
-    )
+    title = "Table 3: equation extraction"
+    options, text, entries = settings.table("table3", title, __doc__, SYSTEMS, LABELS, PAPER, words)
     titles = ["Tree Match", "Solve Rate"]
     found = {(entry["row"], entry["column"]): entry for entry in entries}
 
     def means(label: str, which: str) -> list:
         return [(found.get((label, title)) or {}).get(which) for title in titles]
 
-    labels = [row.label for row in rows]
+    labels = list(LABELS.values())
     series = {label: [(e["mean"], e["std"]) if e else None for e in means(label, "here")] for label in labels}
     paper = {label: [e["mean"] if e else None for e in means(label, "paper")] for label in labels}
     with plots.figure(options.out / "table3.png") as axes:

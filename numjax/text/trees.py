@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from numjax.errors import DataError
+from numjax.expr import printer
+from numjax.expr import symbols as symbol_table
 from numjax.expr.tree import Tree
 from numjax.text import subword, tables, tree_grammar, tree_tokens
 from numjax.text import symbols as names
@@ -90,7 +89,7 @@ class Scheme(subword.Scheme):
 
     def _formula(self, ids: Sequence[int]) -> Formula:
         tree = tree_tokens.decode(ids, self.symbols)
-        return Formula("" if tree is None else printed(tree), tree)
+        return Formula("" if tree is None else printer.latex(tree), tree)
 
     def _formula_tokens(self, tree: Tree) -> list[int]:
         return [self.symbols.start, *tree_tokens.encode(tree, self.symbols), self.symbols.stop]
@@ -115,7 +114,7 @@ class Scheme(subword.Scheme):
         text, given = self._text_edges()
         own = {self.vocab.mark(name) for name in self._own if name is not None}
         text[0] = text[0]._replace(tokens=[i for i in text[0].tokens if i not in own])
-        arity = known_arity() if self.arity else None
+        arity = symbol_table.arity if self.arity else None
         return tables.build(
             self.vocab_size,
             [*text, *tree_grammar.edges(self.symbols, self.text_ids, arity)],
@@ -127,17 +126,3 @@ class Scheme(subword.Scheme):
             max_depth=tree_grammar.DEPTH,
             max_width=tree_grammar.WIDTH,
         )
-
-
-def known_arity() -> tree_grammar.Arity | None:
-    """`numjax.expr.symbols.arity`, where there is such a table."""
-    if importlib.util.find_spec("numjax.expr.symbols") is None:
-        return None
-    return importlib.import_module("numjax.expr.symbols").arity
-
-
-def printed(tree: Tree) -> str:
-    """The tree as LaTeX; where there is no printer, as JSON."""
-    if importlib.util.find_spec("numjax.expr.printer") is None:
-        return json.dumps(tree.to_json(), ensure_ascii=False)
-    return importlib.import_module("numjax.expr.printer").latex(tree)

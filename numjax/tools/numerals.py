@@ -8,7 +8,6 @@ UTF-8 are read as U+FFFD. What has arrived is answered at once, so the tool also
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import BinaryIO
@@ -16,7 +15,7 @@ from typing import BinaryIO
 from numjax import numeral
 from numjax.errors import UsageError
 from numjax.numeral.surface import plain
-from numjax.tools.command import Parser
+from numjax.tools.command import Parser, stream
 from numjax.types import Span
 
 BLOCK = 1 << 18  # bytes read at once
@@ -68,22 +67,7 @@ def main(argv: list[str] | None = None) -> int:
     except UsageError as error:
         print(f"numerals: {error}", file=sys.stderr)
         return 2
-    out = sys.stdout.buffer
-    try:
-        for block in blocks(sys.stdin.buffer):
-            out.write(answer(block, find))
-            out.flush()
-    except BrokenPipeError:
-        # The reader has what it wanted; keep Python from complaining when it closes stdout.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except KeyboardInterrupt:
-        return 130
-    except OSError as error:
-        print(f"numerals: stopped, the output is incomplete: {error.strerror}", file=sys.stderr)
-        # What is left in the buffer would fail again when Python closes stdout.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
-    return 0
+    return stream("numerals", (answer(block, find) for block in blocks(sys.stdin.buffer)))
 
 
 if __name__ == "__main__":

@@ -14,10 +14,8 @@ which needs LaTeXML installed. --unknown=symbol reads unknown macros as symbols 
 from __future__ import annotations
 
 import functools
-import importlib
 import json
 import multiprocessing
-import os
 import sys
 from collections.abc import Callable, Iterator
 
@@ -27,7 +25,7 @@ from numjax.expr.latex import parse
 from numjax.expr.printer import latex
 from numjax.expr.rules import DEFAULT, Rules, Unreadable
 from numjax.expr.tree import Tree, from_json
-from numjax.tools.command import Parser
+from numjax.tools.command import Parser, stream
 from numjax.tools.numerals import blocks
 
 # What reads a batch of lines.
@@ -60,13 +58,18 @@ def _json(line: str) -> Tree | Unreadable:
         return Unreadable(str(error) or "nested too deep", 0)
 
 
+# Neither is needed for LaTeX, and each is large: they are imported when they are asked for.
+
+
 def _mathml(lines: list[str], as_published: bool) -> list[Tree | Unreadable]:
-    mathml = importlib.import_module("numjax.expr.mathml")
+    from numjax.expr import mathml
+
     return [mathml.parse(line, as_published=as_published) for line in lines]
 
 
 def _latexml(lines: list[str], as_published: bool) -> list[Tree | Unreadable]:
-    latexml = importlib.import_module("numjax.expr.latexml")
+    from numjax.expr import latexml
+
     return list(latexml.parse(lines, as_published=as_published))
 
 
@@ -86,15 +89,13 @@ def reader(source: str, backend: str, rules: Rules, as_published: bool = False) 
         return _article
     if source == "latex" and backend == "native":
         return functools.partial(_latex, rules=rules)
-    # Imported only when asked for: neither is needed for LaTeX, and each is large.
-    name = "latexml" if backend == "latexml" else "mathml"
-    try:
-        module = importlib.import_module(f"numjax.expr.{name}")
-    except ImportError as error:
-        raise UsageError(f"--from={source} --backend={backend} is not available: {error}") from None
-    if name == "latexml" and not module.installed():
+    if source == "mathml":
+        return functools.partial(_mathml, as_published=as_published)
+    from numjax.expr import latexml
+
+    if not latexml.installed():
         raise UsageError("latexml and latexmlpost are not on the path: install LaTeXML, or use --backend=native")
-    return functools.partial(_latexml if name == "latexml" else _mathml, as_published=as_published)
+    return functools.partial(_latexml, as_published=as_published)
 
 
 def line_of(made: Tree | Unreadable, as_published: bool) -> str:
@@ -136,6 +137,14 @@ def _chunks() -> Iterator[list[str]]:
             yield lines[begin : begin + LINES]
 
 
+def _answers(work: Callable[[list[str]], str], jobs: int) -> Iterator[bytes]:
+    if jobs == 1:
+        yield from (work(lines).encode() for lines in _lines())
+        return
+    with multiprocessing.get_context("spawn").Pool(jobs) as pool:
+        yield from (text.encode() for text in pool.imap(work, _chunks()))
+
+
 def main(argv: list[str] | None = None) -> int:
     """Reads standard input to its end; 0, 2 for bad usage, 130 when interrupted, 1 when reading or writing
     fails (a full disk)."""
@@ -157,31 +166,7 @@ def main(argv: list[str] | None = None) -> int:
         print(f"trees: {error}", file=sys.stderr)
         return 2
     work = functools.partial(answer, read=read, as_published=flags.as_published)
-    out = sys.stdout.buffer
-    try:
-        if flags.jobs == 1:
-            for lines in _lines():
-                out.write(work(lines).encode())
-                out.flush()
-        else:
-            with multiprocessing.get_context("spawn").Pool(flags.jobs) as pool:
-                for text in pool.imap(work, _chunks()):
-                    out.write(text.encode())
-                    out.flush()
-    except UsageError as error:
-        print(f"trees: {error}", file=sys.stderr)
-        return 2
-    except BrokenPipeError:
-        # The reader has what it wanted; keep Python from complaining when it closes stdout.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except KeyboardInterrupt:
-        return 130
-    except OSError as error:
-        print(f"trees: stopped, the output is incomplete: {error.strerror}", file=sys.stderr)
-        # What is left in the buffer would fail again when Python closes stdout.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
-    return 0
+    return stream("trees", _answers(work, flags.jobs))
 
 
 if __name__ == "__main__":
