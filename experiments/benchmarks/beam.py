@@ -65,8 +65,7 @@ def measure(names: list[str], shape: dict[str, int], rows: int, rounds: int, pee
     """Rounds of turns at one size of the batch, with tokens/s and how much of the texts agrees."""
     with tempfile.TemporaryDirectory() as folder:
         files = pathlib.Path(folder)
-        prompts = np.random.default_rng(0).integers(0, shape["vocab"], (rows, shape["prompt"]))
-        np.save(files / "prompts.npy", prompts.astype(np.int32))
+        np.save(files / "prompts.npy", obeying(rows, shape["prompt"], shape["vocab"]))
         generate.save_parameters(files / "parameters.npz", shape)
         sizes = [f"--{name}={value}" for name, value in shape.items()]
         given = [f"--parameters={files / 'parameters.npz'}", f"--prompts={files / 'prompts.npy'}"]
@@ -92,6 +91,13 @@ def measure(names: list[str], shape: dict[str, int], rows: int, rounds: int, pee
                 "memory": pairs.memory(found, mine, other),
             }
     return found
+
+
+def obeying(rows: int, length: int, vocab: int) -> np.ndarray:
+    """Prompts that the mask of `by_class` allows, int32[rows, length]: both sides then know where they stand."""
+    random = np.random.default_rng(0)
+    classes = np.cumsum(random.integers(0, CLASSES // 2 + 1, (rows, length)), axis=1) % CLASSES
+    return (classes + CLASSES * random.integers(0, vocab // CLASSES, (rows, length))).astype(np.int32)
 
 
 def lines(result: dict[str, Any]) -> list[pairs.Row]:
