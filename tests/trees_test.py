@@ -17,6 +17,7 @@ from numjax.decode import grammar as device
 from numjax.errors import DataError, UsageError
 from numjax.expr import canonical, latex
 from numjax.expr.tree import TYPES, Tree
+from numjax.nn import cross_entropy
 from numjax.nn import grammar as masks
 from numjax.text import grammar as grammars
 from numjax.text import symbols as names
@@ -369,6 +370,35 @@ def test_what_has_no_place_is_refused_in_one_line(tree, says):
     with pytest.raises(DataError, match=says) as error:
         scheme().encode((Formula("", tree),))
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        (Formula("", Tree("V", "x")), Text(""), Formula("", Tree("V", "y")), Text(" so "), Formula("", SAMPLE)),
+        (Formula("", Tree("U", "plus", [Tree("V", "x"), Tree("N", "-")])), Text(" "), Formula("", Tree("N", ""))),
+    ],
+    ids=["nothing between two formulas", "numbers without a digit"],
+)
+def test_the_loss_is_finite_where_the_released_codes_is_not(document):
+    """The third of its infinite losses, a start token left by a formula that is too deep, has no input here: such a
+    formula is refused whole."""
+    features = scheme().encode((*document, Mark("[EOS]")))
+    grammar = scheme().grammar()
+    targets, codes = (
+        jnp.asarray(features.ids[None, 1:]),
+        jnp.asarray(features.grammar_state[None, : len(features.ids) - 1]),
+    )
+    hidden = jax.random.normal(jax.random.key(0), (*targets.shape, 8))
+    kernel = jax.random.normal(jax.random.key(1), (scheme().vocab_size, 8))
+
+    def loss(kernel):
+        allowed = masks.allowed(grammar, codes)
+        return -cross_entropy.log_prob(hidden, kernel, targets, size=scheme().vocab.size, allowed=allowed).sum()
+
+    value, gradient = jax.value_and_grad(loss)(kernel)
+    # A masked token costs far more, if not infinitely much.
+    assert 0 < value < 100 * targets.size and np.isfinite(gradient).all() and (gradient != 0).any()
 
 
 def test_what_is_cut_gives_a_formula_without_a_tree():
