@@ -385,10 +385,8 @@ def test_the_loss_is_finite_where_the_released_codes_is_not(document):
     formula is refused whole."""
     features = scheme().encode((*document, Mark("[EOS]")))
     grammar = scheme().grammar()
-    targets, codes = (
-        jnp.asarray(features.ids[None, 1:]),
-        jnp.asarray(features.grammar_state[None, : len(features.ids) - 1]),
-    )
+    # The state before each token, and one more behind the last.
+    targets, codes = jnp.asarray(features.ids[None]), jnp.asarray(features.grammar_state[None, :-1])
     hidden = jax.random.normal(jax.random.key(0), (*targets.shape, 8))
     kernel = jax.random.normal(jax.random.key(1), (scheme().vocab_size, 8))
 
