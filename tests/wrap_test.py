@@ -29,7 +29,7 @@ FORMULA = re.compile("<m> (.*?) </m>")
         ("I had a pen, k pens and q pens", ["k"]),  # one word: a number or one of k, x, y, z
         ("α is not b", [r"\alpha"]),
         ("0.2 x 50 = $10", [r"0.2 \times 50 = \$ 10"]),
-        ("2x3, a x b, 2x + 3", [r"2 \times 3", r"a \times b", "2x + 3"]),
+        ("2x3, a x b, 2x + 3, 11x.", [r"2 \times 3", r"a \times b", "2x + 3", "11x"]),
         ("What is 3 + 5? Or 3 + ? = 8?", ["3 + 5", "3 + ? = 8"]),
         ("x + 3 = ____", [r"x + 3 = \_"]),
         ("page 3) of (5 apples) and (7)", ["3", "5", "7"]),  # brackets without their partner, or around one word

@@ -66,7 +66,7 @@ def rows(problems: int, seed: int) -> Iterator[dict[str, str]]:
         student = a_student(rng, done // PROBLEMS_PER_STUDENT)
         seen: set[str] = set()
         for _ in range(min(PROBLEMS_PER_STUDENT, problems - done)):
-            equation = _new_problem(rng, seen)
+            equation = new_problem(rng, seen)
             for entry in solve(rng, student, equation):
                 values = (student.name, algebra.written(equation), algebra.written(entry.equation))
                 values += (entry.move.action, entry.move.input, entry.outcome, entry.feedback)
@@ -90,7 +90,7 @@ def solve(rng: np.random.Generator, student: Student, problem: Equation) -> Iter
             asked = True
             yield Entry(equation, Move("hint", "", equation), HINT, moves.hint(equation))
             continue
-        move = _chosen(rng, student, equation, tried)
+        move = chosen(rng, student, equation, tried)
         if moves.is_right(equation, move):
             yield Entry(equation, move, OK, "")
             if move.action == moves.FINAL:
@@ -102,7 +102,7 @@ def solve(rng: np.random.Generator, student: Student, problem: Equation) -> Iter
         yield Entry(equation, move, ERROR if move.misconception == "slip" else BUG, move.feedback)
 
 
-def _chosen(rng: np.random.Generator, student: Student, equation: Equation, tried: set[Move]) -> Move:
+def chosen(rng: np.random.Generator, student: Student, equation: Equation, tried: set[Move]) -> Move:
     """The next move: a wrong one where a fault strikes, else a right one by habit."""
     # Who has just been told is more careful, but may fall into the next fault.
     care = 0.7 if tried else 1.0
@@ -115,14 +115,19 @@ def _chosen(rng: np.random.Generator, student: Student, equation: Equation, trie
     return right[0] if len(right) == 1 or rng.random() < student.usual else right[1]
 
 
-def _new_problem(rng: np.random.Generator, seen: set[str]) -> Equation:
+def new_problem(rng: np.random.Generator, seen: set[str]) -> Equation:
+    """A problem whose writing is not in `seen`, which it joins.
+
+    Raises:
+      UsageError: the families seem used up.
+    """
     for _ in range(_PATIENCE):
         equation = a_problem(rng)
         name = algebra.written(equation)
         if name not in seen and algebra.solution(equation) is not None:
             seen.add(name)
             return equation
-    raise UsageError("cognitive_tutor: the families do not hold so many different problems")
+    raise UsageError("the families of equations do not hold so many different problems; choose a smaller size")
 
 
 def a_problem(rng: np.random.Generator) -> Equation:
