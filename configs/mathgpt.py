@@ -15,6 +15,7 @@ system=mathgpt|gpt; without=tpe|te|se|nt; vocab=gpt2; as_published.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from ml_collections import ConfigDict
@@ -133,8 +134,7 @@ def laptop(config: Any) -> None:
     config.data.update(length=160, train_size=8000)
     config.decode.max_tokens = 40
     config.optim.update(batch_size=32, epochs=10, learning_rate=1e-3, schedule="cosine", warmup=200)
-    for block, changes in LAPTOP.get(config.task.name, {}).items():
-        config[block].update(changes)
+    update(config, LAPTOP)
 
 
 def paper(config: Any) -> None:
@@ -144,6 +144,13 @@ def paper(config: Any) -> None:
     config.decode.max_tokens = 256
     gpt2_vocabulary(config)
     config.optim.update(batch_size=16, epochs=50, learning_rate=1e-5, weight_decay=0.01, clip=0.0)
+    update(config, PAPER)
+
+
+def update(config: Any, by_task: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> None:
+    """Sets what a task has of its own: name of the task → block → values."""
+    for block, changes in by_task.get(config.task.name, {}).items():
+        config[block].update(changes)
 
 
 def as_published(config: Any) -> None:
@@ -183,13 +190,34 @@ def gpt2_vocabulary(config: Any) -> None:
     config.scheme.vocab = common.block(name="gpt2", path="")
 
 
-# Positions that a task's records take on the stand-in, and epochs that fit into five minutes on two cores.
+# Positions that a task's records take on the stand-in; examples and epochs for five minutes on two cores.
 LAPTOP = {
-    "student_action": dict(backbone=dict(max_length=240), data=dict(length=208), decode=dict(max_tokens=32)),
-    "answer_scoring": dict(
-        backbone=dict(max_length=320), data=dict(length=320), optim=dict(epochs=6), eval=dict(batch_size=64)
+    "student_action": dict(
+        backbone=dict(max_length=240),
+        data=dict(length=208, train_size=3000),
+        decode=dict(max_tokens=32),
+        optim=dict(epochs=6, warmup=100),
+        eval=dict(examples=256),
     ),
-    "feedback": dict(backbone=dict(max_length=208), data=dict(length=144), decode=dict(max_tokens=56)),
+    "answer_scoring": dict(
+        backbone=dict(max_length=256),
+        data=dict(length=256, train_size=2400),
+        optim=dict(batch_size=16, epochs=3, warmup=50),
+        eval=dict(batch_size=64),
+    ),
+    "feedback": dict(
+        backbone=dict(max_length=208),
+        data=dict(length=144, train_size=3000),
+        decode=dict(max_tokens=56),
+        optim=dict(epochs=6, warmup=100),
+        eval=dict(examples=256),
+    ),
+}
+# Prompts may be as long as the context leaves room for what is written.
+PAPER = {
+    "student_action": dict(decode=dict(max_tokens=64, beams=3)),
+    "feedback": dict(data=dict(length=864), decode=dict(max_tokens=160, beams=3)),
+    "answer_scoring": dict(data=dict(length=1024)),
 }
 TASKS = {
     "equation": equation,
