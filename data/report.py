@@ -10,7 +10,7 @@ from .records import Records
 from .sampling import SPLITS
 
 # Fields with few values, of which a report gives the shares.
-_CLASSES = ("label", "kind", "operation")
+_CLASSES = ("label", "kind", "operation", "grade")
 
 
 def lines(builder: ArrayRecordBuilder, splits: dict[str, Records], left_out: int) -> Iterator[str]:

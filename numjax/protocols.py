@@ -80,8 +80,9 @@ class Task(Protocol):
       metric: name of the validation metric that selects the best checkpoint, "-" before it if less is better.
 
     Options: `needs` (kind of block → names that the config must have), `unanswered` (defaults of fields that records
-    to be predicted may lack), `generates`, `prompt` (record → Document), `texts` (records → vocabulary's text),
-    `asked` (a text that someone typed → the Document that asks it, None to continue the text as it is).
+    to be predicted may lack), `generates`, `reads_probabilities` (`score` takes the classes' `log_probs` too),
+    `prompt` (record → Document), `texts` (records → vocabulary's text), `asked` (a text that someone typed → the
+    Document that asks it, None to continue the text as it is).
     """
 
     dataset: Mapping[str, Any]

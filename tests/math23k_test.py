@@ -13,8 +13,8 @@ from fractions import Fraction
 import pytest
 
 import data
+from data.folds import folded
 from data.math23k import generate
-from data.math23k.builder import folded
 from data.math23k.read import fault_of
 from numjax import build
 from numjax.errors import DataError, UsageError

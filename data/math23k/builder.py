@@ -6,12 +6,10 @@ import pathlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import numpy as np
+from numjax.errors import DataError
 
-from numjax.errors import DataError, UsageError
-
+from .. import folds
 from ..builder import ArrayRecordBuilder
-from ..sampling import VALIDATION_SHARE
 from .generate import records
 from .read import check_record, find_file, read
 
@@ -24,20 +22,13 @@ class Math23k(ArrayRecordBuilder):
     the folds and of the stand-in."""
 
     FIELDS = {"id": str, "text_en": str, "equation": str, "ans": str, "template": int}
-    OPTIONS = {"path": "", "fold": 0, "folds": 5, "size": 0, "seed": 221}
+    OPTIONS = {"path": "", **folds.OPTIONS}
     KEYS = {"text_en": ("text_en",), "(text_en, equation)": ("text_en", "equation")}
 
     @classmethod
     def check(cls, options: Mapping[str, Any]) -> None:
         super().check(options)
-        if options["folds"] < 2 or not 0 <= options["fold"] < options["folds"]:
-            raise UsageError(
-                f"{cls.name}: fold={options['fold']} is none of folds={options['folds']}, counted from 0"
-            )
-        if options["size"] < 0:
-            raise UsageError(f"{cls.name}: size={options['size']} is negative; 0 takes all")
-        if options["seed"] >= 2**32:
-            raise UsageError(f"{cls.name}: seed={options['seed']} must be below 2^32")
+        folds.check(cls.name, options)
 
     @classmethod
     def files(cls, options: Mapping[str, Any]) -> list[pathlib.Path]:
@@ -59,21 +50,9 @@ class Math23k(ArrayRecordBuilder):
         if len(kept) < self.options["folds"]:
             counted = f"{len(kept)} usable records are too few for {self.options['folds']} folds"
             raise DataError(f"{self.name}: {counted}{self._first_skip()}")
-        for split, places in folded(len(kept), self.options["fold"], self.options["folds"], seed).items():
+        for split, places in folds.folded(len(kept), self.options["fold"], self.options["folds"], seed).items():
             for i in places:
                 yield split, kept[i]
-
-
-def folded(count: int, fold: int, folds: int, seed: int) -> dict[str, list[int]]:
-    """Places of the records of each split: a shuffled fold is test, a seeded tenth of the others validation."""
-    from sklearn.model_selection import KFold
-
-    order = np.arange(count)
-    train, test = list(KFold(folds, shuffle=True, random_state=seed).split(order))[fold]
-    shuffled = np.random.default_rng([seed, fold]).permutation(train)
-    cut = round(len(train) * VALIDATION_SHARE)
-    parts = {"train": shuffled[cut:], "validation": shuffled[:cut], "test": test}
-    return {split: sorted(places.tolist()) for split, places in parts.items()}
 
 
 Builder = Math23k

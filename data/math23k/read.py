@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import gzip
 import io
 import json
 import pathlib
 import pickle
 import re
-import zlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from numjax.errors import DataError, UsageError
+from numjax.errors import DataError
+
+from .. import files
 
 SUFFIXES = (".json", ".jsonl", ".pkl", ".pickle")
 # An equation is x = arithmetic: numbers, signs and brackets.
@@ -22,21 +22,8 @@ _PAIRS = {")": "(", "]": "["}
 
 
 def find_file(path: str) -> pathlib.Path:
-    """`path` itself, or the one file named math23k* under it.
-
-    Raises:
-      DataError: there is none.
-      UsageError: there are several.
-    """
-    root = pathlib.Path(path).expanduser()
-    if root.is_file():
-        return root
-    found = [file for file in sorted(root.glob("math23k*")) if file.name.removesuffix(".gz").endswith(SUFFIXES)]
-    if not found:
-        raise DataError(f"{root}: no math23k*.json, .jsonl or .pkl there; set path to the file")
-    if len(found) > 1:
-        raise UsageError(f"{root}: several files ({', '.join(f.name for f in found)}); set path to one of them")
-    return found[0]
+    """`path` itself, or the one file named math23k* under it; errors as `files.one_of`."""
+    return files.one_of(path, [f"math23k*{suffix}{packed}" for suffix in SUFFIXES for packed in ("", ".gz")])
 
 
 def read(path: pathlib.Path) -> Iterator[Any]:
@@ -46,28 +33,11 @@ def read(path: pathlib.Path) -> Iterator[Any]:
       DataError: it cannot be read, is damaged, or holds anything but a list.
     """
     name = path.name.removesuffix(".gz")
-    try:
-        data = path.read_bytes()
-        data = gzip.decompress(data) if path.name.endswith(".gz") else data
-    except (EOFError, zlib.error, gzip.BadGzipFile):
-        raise DataError(f"{path}: the gzip file is damaged or cut short; fetch it again") from None
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read: {error.strerror}") from None
     if name.endswith((".pkl", ".pickle")):
-        return iter(_listed(path, _unpickled(path, data)))
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path}: not UTF-8 at byte {error.start}; convert or fetch it again") from None
-    if not text.strip():
-        raise DataError(f"{path}: the file is empty; fetch it again")
+        return iter(_listed(path, _unpickled(path, files.contents(path))))
     if name.endswith(".jsonl"):
-        return (_json(line) for line in text.splitlines() if line.strip())
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        raise DataError(f"{path}: the JSON breaks off or is wrong; fetch it again") from None
-    return iter(_listed(path, value))
+        return (_json(line) for line in files.text(path).splitlines() if line.strip())
+    return iter(_listed(path, files.parsed(path)))
 
 
 def check_record(raw: Any) -> dict[str, Any]:

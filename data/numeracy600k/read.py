@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import pathlib
-import zlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from numjax.errors import DataError, UsageError
+from numjax.errors import DataError
+
+from .. import files
 
 TEXT_KEY = {"titles": "title", "comments": "comment"}
 FILE_STEM = {"titles": "article_title", "comments": "market_comment"}
@@ -23,17 +23,8 @@ def find_file(path: str, variant: str) -> pathlib.Path:
       DataError: there is none.
       UsageError: there are several.
     """
-    root = pathlib.Path(path).expanduser()
-    if root.is_file():
-        return root
     stem = FILE_STEM[variant]
-    found = [file for suffix in ("json", "json.gz") for file in sorted(root.glob(f"*{stem}*.{suffix}"))]
-    if not found:
-        raise DataError(f"{root}: no *{stem}*.json or .json.gz there; set path to the folder of Numeracy-600K")
-    if len(found) > 1:
-        names = ", ".join(file.name for file in found)
-        raise UsageError(f"{root}: several files for {variant} ({names}); set path to one of them")
-    return found[0]
+    return files.one_of(path, [f"*{stem}*.json", f"*{stem}*.json.gz"], "set path to the folder of Numeracy-600K")
 
 
 def read_array(path: pathlib.Path) -> Iterator[Any]:
@@ -42,19 +33,8 @@ def read_array(path: pathlib.Path) -> Iterator[Any]:
     Raises:
       DataError: the file is cut short, empty, not UTF-8, or no JSON array.
     """
-    try:
-        data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-        text = data.decode("utf-8-sig")
-    except (EOFError, zlib.error, gzip.BadGzipFile):
-        raise DataError(f"{path}: the gzip file is damaged or cut short; fetch it again") from None
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path}: not UTF-8 at byte {error.start}; convert or fetch it again") from None
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read: {error.strerror}") from None
-    del data
+    text = files.text(path)
     place = _skip_space(text, 0)
-    if place == len(text):
-        raise DataError(f"{path}: the file is empty; fetch it again")
     if text[place] != "[":
         raise DataError(f"{path}: not a JSON array; expected the form of Numeracy-600K")
     decoder = json.JSONDecoder()

@@ -43,7 +43,10 @@ def score_split(
     if predictions:
         order = sorted(predictions)
         references = [encoded.example(i).reference for i in order]
-        metrics |= system.task.score([predictions[i] for i in order], references)
+        # Some metrics rank predictions.
+        ranked = getattr(system.task, "reads_probabilities", False)
+        more: dict[str, Any] = {"log_probs": [log_probs[i] for i in order]} if ranked else {}
+        metrics |= system.task.score([predictions[i] for i in order], references, **more)
         if workdir is not None and jax.process_index() == 0:
             _write(system, encoded, split, workdir, predictions, extra)
     return metrics

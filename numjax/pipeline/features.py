@@ -16,12 +16,12 @@ from numjax.errors import DataError, UsageError
 from numjax.numeral.exact import to_numeral
 from numjax.pipeline.columns import MEMORY, Columns, Row, Rows, Writer
 from numjax.protocols import Scheme, Task
-from numjax.types import Example, Features
+from numjax.types import Example, Features, Text
 
 __all__ = ["OVERFLOWS", "Encoded", "Row", "cut", "encode", "from_features"]
 
 INPUT = "input"  # the split of records that come without answers
-OVERFLOWS = ("skip", "truncate", "split")
+OVERFLOWS = ("skip", "truncate", "split", "spare")
 
 
 class Encoded:
@@ -109,7 +109,8 @@ def encode(
 
     Args:
       options: the config's data block: `length` (positions), `overflow` ("skip", "truncate" or "split" what is
-        longer), `digits` (K), `pack`, and optionally `memory` (MiB before positions go to a temporary file).
+        longer, or leave out what the task can "spare"), `digits` (K), `pack`, and optionally `memory` (MiB before
+        positions go to a temporary file).
       split: its name, for `skipped`; under "input" records may lack the task's `unanswered` fields.
       strict: raise at the first record that cannot be used.
       limit: read only the first so many records (0: all).
@@ -134,7 +135,10 @@ def encode(
         name = record["id"]
         try:
             example = task.example(record, scheme.parse)
-            made = list(_windows(*_scored(example, scheme), options.length, options.overflow, shifted))
+            found, loss_from = _scored(example, scheme)
+            if options.overflow == "spare":
+                found, loss_from = _spared(found, loss_from, example, options.length + shifted)
+            made = list(_windows(found, loss_from, options.length, options.overflow, shifted))
             for found, loss_from in made:
                 writer.add(found, loss_from, example.labels)
         except UsageError:
@@ -208,6 +212,23 @@ def _scored(example: Example, scheme: Scheme) -> tuple[Features, int]:
     return found, found.starts[min(example.loss_from, len(found.starts) - 1)]
 
 
+def _spared(found: Features, loss_from: int, example: Example, room: int) -> tuple[Features, int]:
+    """The row without as much of what the task can spare as it is too long by."""
+    excess = len(found.ids) - room
+    if excess <= 0:
+        return found, loss_from
+    keep = np.ones(len(found.ids), bool)
+    for first, end in example.spare:
+        start, stop = found.starts[first], found.starts[end]
+        if end - first == 1 and isinstance(example.document[first], Text):
+            start = max(start, stop - excess)
+        keep[start:stop] = False
+        excess -= stop - start
+        if excess <= 0:
+            break
+    return cut(found, np.flatnonzero(keep)), int(keep[:loss_from].sum())
+
+
 def _windows(
     found: Features, loss_from: int, length: int, overflow: str, shifted: bool
 ) -> Iterator[tuple[Features, int]]:
@@ -218,7 +239,7 @@ def _windows(
         raise DataError("the text is empty")
     if count <= room:
         yield found, loss_from
-    elif overflow == "skip":
+    elif overflow in ("skip", "spare"):
         raise DataError(f"{count} positions are more than data.length={length}")
     elif overflow == "split":
         # Neighbouring windows share one id: the last target of one is the first input of the next.

@@ -1,0 +1,89 @@
+"""Common wrong answers with feedback: the raw table of HTML, or MathGPT's problems.json and samples.json."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from .. import answers, files
+from .generate import ANSWERS, COLUMNS
+
+SAMPLES = ("samples*.json", "samples*.json.gz", "feedback*.json", "feedback*.json.gz")
+_NONE = ("", "null", "nan", "#ERROR!")  # a cell without an answer
+
+
+def read(paths: Sequence[pathlib.Path]) -> Iterator[tuple[str, Any]]:
+    """(name, {problem_id, problem_code, problem, answer, feedback}) of every sample, or (name, ValueError).
+
+    Args:
+      paths: see `answers.sources`.
+
+    Raises:
+      DataError: a file is damaged or of another form.
+    """
+    if len(paths) == 1:
+        yield from of_rows((f"line-{number}", row) for number, row in files.table(paths[0], COLUMNS))
+        return
+    problems = answers.problems(paths[0])
+    for place, raw in enumerate(answers.samples(paths[1])):
+        try:
+            yield str(place), _sample(raw, problems)
+        except ValueError as error:
+            yield str(place), error
+
+
+def of_rows(rows: Iterable[tuple[str, Mapping[str, str]]]) -> Iterator[tuple[str, Any]]:
+    """Samples of (name, line of the raw table) pairs; see `read`.
+
+    A line is a part of a problem with up to three wrong answers; the text of a problem's first part stands before
+    those of its others. A part that occurs again is read once.
+    """
+    lines = list(rows)
+    lines.sort(key=lambda line: (line[1]["problem_code"], _part(line[1]["problem_part"])))
+    seen: set[str] = set()
+    code, head = None, ""
+    for name, row in lines:
+        if row["problem_id"] in seen:
+            continue
+        seen.add(row["problem_id"])
+        body = answers.html(row["body"])
+        if not body or not row["problem_code"].strip() or not row["problem_id"].strip():
+            yield name, ValueError("has no text of the problem, no problem_code or no problem_id")
+            continue
+        if row["problem_code"] != code:
+            code, head, problem = row["problem_code"], body, body
+        else:
+            problem = f"{head} {body}"
+        for column in ANSWERS:
+            answer, feedback = row[column].strip(), row[f"{column}_feedback"].strip()
+            if answer in _NONE or feedback in _NONE:
+                continue
+            named = {"problem_id": row["problem_id"].strip(), "problem_code": row["problem_code"].strip()}
+            texts = {"problem": problem, "answer": answers.html(answer), "feedback": answers.html(feedback)}
+            if texts["answer"] and texts["feedback"]:
+                yield f"{name}-{column}", named | texts
+            else:
+                yield f"{name}-{column}", ValueError("has an answer or feedback without text")
+
+
+def _part(written: str) -> tuple[float, str]:
+    """Parts in order: numbers by their value."""
+    try:
+        return float(written), ""
+    except ValueError:
+        return 0.0, written
+
+
+def _sample(raw: Any, problems: Mapping[str, str]) -> dict[str, Any]:
+    if not isinstance(raw, Mapping):
+        raise ValueError("is no object with problem_id, problem_code, answer and feedback")
+    problem = str(raw.get("problem_id"))
+    if problem not in problems:
+        raise ValueError(f"belongs to problem {problem[:40]!r}, which is missing or cannot be read")
+    if not isinstance(raw.get("problem_code"), str | int):
+        raise ValueError("has no problem_code")
+    texts = {name: answers.article_or_text(raw.get(name)) for name in ("answer", "feedback")}
+    if not all(text.strip() for text in texts.values()):
+        raise ValueError("has an answer or feedback without text")
+    return {"problem_id": problem, "problem_code": str(raw["problem_code"]), "problem": problems[problem]} | texts
