@@ -1,0 +1,127 @@
+"""HTML as plain text with LaTeX where it shows formulas: scripts, and embedded MathML as one types it."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+
+# Tags that end a word.
+_BLOCKS = frozenset(
+    "p br div li ul ol td th tr table tbody thead h1 h2 h3 h4 h5 h6 hr img pre blockquote center math".split()
+)
+_SILENT = frozenset(("script", "style", "head", "title"))
+_SCRIPTS = {"sup": "^", "sub": "_"}
+# Elements of presentation MathML whose children take part in a form; all others are read in a row.
+_FORMS = {
+    "mfrac": "{0} / {1}", "msup": "{0} ^ {1}", "msub": "{0} _ {1}", "msubsup": "{0} _ {1} ^ {2}",
+    "msqrt": r"\sqrt {0}", "mroot": r"\sqrt [ {1} ] {0}", "mover": "{0} ^ {1}", "munder": "{0} _ {1}",
+    "munderover": "{0} _ {1} ^ {2}",
+}  # fmt: skip
+_EMPTY = frozenset(("mspace", "mprescripts", "none", "malignmark", "maligngroup"))
+_INVISIBLE = dict.fromkeys(map(ord, "\u2061\u2062\u2063\u2064\u200b\u200c\u200d\ufeff"))
+_POWERS = str.maketrans({"¹": " ^ { 1 } ", "²": " ^ { 2 } ", "³": " ^ { 3 } ", "½": " 1/2", "¼": " 1/4", "¾": " 3/4"})
+# An editor's own marks around MathML in an attribute.
+_EDITOR = str.maketrans({"«": "<", "»": ">", "¨": '"', "§": "&"})
+
+
+def from_html(text: str) -> str:
+    """Plain text with LaTeX's `^ { … }` and `_ { … }` for scripts; backslashes and braces of the text are escaped.
+
+    Entities become their characters, MathML (also in the `data-mathml` of an image) what one types for it, blanks to
+    fill in one underscore; other tags go. Broken HTML is read as far as it can be.
+    """
+    reader = _Reader()
+    reader.feed(text)
+    reader.close()
+    return re.sub(r"\s+", " ", reader.text()).strip()
+
+
+class _Element:
+    """An open element and what has been read in it: text, or in MathML one string a child."""
+
+    def __init__(self, name: str):
+        self.name = name
+        self.parts: list[str] = []
+
+
+class _Reader(HTMLParser):
+    def __init__(self):
+        super().__init__(convert_charrefs=True)
+        self._open = [_Element("")]
+        self._silent = 0
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag in _SILENT:
+            self._silent += 1
+            return
+        mathml = dict(attrs).get("data-mathml")
+        if mathml:
+            self._put(f" {from_html(mathml.translate(_EDITOR))} ")
+        elif tag in _SCRIPTS or tag == "math" or self._in_math():
+            if tag not in _EMPTY:
+                self._open.append(_Element(tag))
+        elif tag in _BLOCKS:
+            self._put(" ")
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+        if len(self._open) > 1 and self._open[-1].name == tag:
+            self._shut()
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in _SILENT:
+            self._silent = max(0, self._silent - 1)
+        elif any(element.name == tag for element in self._open[1:]):
+            while self._shut() != tag:
+                pass
+        elif tag in _BLOCKS:
+            self._put(" ")
+
+    def handle_data(self, data: str) -> None:
+        if self._silent:
+            return
+        if self._in_math():
+            data = data.translate(_INVISIBLE).strip()
+            if not data:
+                return
+        data = data.replace("\\", "\\textbackslash ").replace("{", r"\{").replace("}", r"\}")
+        self._put(re.sub(r"_+", r"\\_", data).replace("\xa0", " ").translate(_POWERS))
+
+    def text(self) -> str:
+        """All that was read."""
+        while len(self._open) > 1:
+            self._shut()
+        return "".join(self._open[0].parts)
+
+    def _in_math(self) -> bool:
+        return any(element.name == "math" for element in self._open)
+
+    def _put(self, text: str) -> None:
+        if not self._silent:
+            self._open[-1].parts.append(text)
+
+    def _shut(self) -> str:
+        element = self._open.pop()
+        self._put(_form(element, self._in_math()))
+        return element.name
+
+
+def _form(element: _Element, inside: bool) -> str:
+    parts = [part.strip() for part in element.parts if part.strip()]
+    if element.name in _SCRIPTS:
+        script = " ".join("".join(element.parts).split())
+        return f" {_SCRIPTS[element.name]} {{ {script} }} " if script else ""
+    if element.name == "mfenced":
+        return f"( {' , '.join(parts)} )"
+    form = _FORMS.get(element.name)
+    if form is None:
+        return f" {' '.join(parts)} " if inside or element.name == "math" else "".join(element.parts)
+    if element.name == "msqrt":
+        parts = [" ".join(parts)]
+    if len(parts) != 1 + max(map(int, re.findall(r"\d", form))):
+        return " ".join(parts)
+    # The base of a power needs no braces where it is one word; a script always has them.
+    grouped = [
+        part if i == 0 and " " not in part and form[0] == "{" else f"{{ {part} }}" for i, part in enumerate(parts)
+    ]
+    return form.format(*grouped)

@@ -1,0 +1,112 @@
+"""Formulas found in plain text and in HTML."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import pathlib
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from numjax.expr import latex
+from numjax.expr.tree import Tree
+from numjax.expr.wrap import from_html, wrapped
+
+DATA = pathlib.Path(os.environ.get("NUMJAX_DATA", pathlib.Path(__file__).resolve().parents[2] / "shared" / "data"))
+FORMULA = re.compile("<m> (.*?) </m>")
+
+
+@pytest.mark.parametrize(
+    ("text", "formulas"),
+    [
+        ("She sold 48/2 = 24 clips in May.", ["48 / 2 = 24"]),
+        ("3 a day", ["3"]),
+        ("12 6 x = 2", ["12", "6", "x = 2"]),  # two operands end a run
+        ("I had a pen, k pens and q pens", ["k"]),  # one word: a number or one of k, x, y, z
+        ("α is not b", [r"\alpha"]),
+        ("0.2 x 50 = $10", [r"0.2 \times 50 = \$ 10"]),
+        ("2x3, a x b, 2x + 3", [r"2 \times 3", r"a \times b", "2x + 3"]),
+        ("What is 3 + 5? Or 3 + ? = 8?", ["3 + 5", "3 + ? = 8"]),
+        ("x + 3 = ____", [r"x + 3 = \_"]),
+        ("page 3) of (5 apples) and (7)", ["3", "5", "7"]),  # brackets without their partner, or around one word
+        ("(if x > 3) + 2", ["x > 3", "2"]),
+        ("covid-19, a 120-page book, an e-mail", ["19", "120"]),
+        ("Answer: 5 at 10:30, 3 : 5", ["5", "10 : 30", "3 : 5"]),
+        ("50% of 40°, 2πr", [r"50 \%", r"40 \degree", r"2 \pi r"]),
+        ("x=5\n- 3 apples", ["x = 5", "3"]),
+        ("from 6 pm to 10pm, 2nd", ["6"]),
+        ("so f(x) = -3(x + 1)", ["f ( x ) = - 3 ( x + 1 )"]),
+        ("x_1 + y_2 is snake_case", ["x _ 1 + y _ 2"]),
+        ("already <m> 3 + y </m> and 4", ["3 + y", "4"]),
+        ("", []),
+    ],
+)
+def test_runs_of_operands_and_signs_are_formulas(text, formulas):
+    assert FORMULA.findall(wrapped(text)) == formulas
+
+
+def test_text_outside_is_untouched():
+    assert wrapped("He has (3) pens, costing $12!") == r"He has (<m> 3 </m>) pens, costing <m> \$ 12 </m>!"
+    assert wrapped(r"the set \{a word\} and \textbackslash here") == "the set {a word} and \\here"
+
+
+@pytest.mark.parametrize(
+    ("html", "text"),
+    [
+        ("<p>What is 3 &divide; 4?</p><p>next</p>", "What is 3 ÷ 4? next"),
+        ("x<sub>1</sub> + 4<sup>2</sup>", "x _ { 1 } + 4 ^ { 2 }"),
+        ("{a} \\b", r"\{a\} \textbackslash b"),
+        ("____ &nbsp; <b>is", r"\_ is"),
+        ("<math><mfrac><mrow><mi>a</mi><mo>+</mo><mn>1</mn></mrow><mn>2</mn></mfrac></math>", "{ a + 1 } / { 2 }"),
+        ("<math><msubsup><mi>x</mi><mn>1</mn><mn>2</mn></msubsup></math>", "x _ { 1 } ^ { 2 }"),
+        ("<math><mroot><mi>x</mi><mn>3</mn></mroot><msqrt><mi>a</mi><mn>2</mn></msqrt></math>",
+         r"\sqrt [ { 3 } ] { x } \sqrt { a 2 }"),
+        ('<img data-mathml="«math»«msup»«mi»x«/mi»«mn»2«/mn»«/msup»«/math»"/> of', "x ^ { 2 } of"),
+        ("<script>x = 3</script>10<sup>-3", "10 ^ { -3 }"),
+        ("a &lt; b, 3 < 5", "a < b, 3 < 5"),
+    ],
+)  # fmt: skip
+def test_html_is_read_as_text_and_latex(html, text):
+    assert from_html(html) == text
+
+
+def test_formulas_of_html_are_read_as_trees():
+    (found,) = FORMULA.findall(
+        wrapped(from_html("<math><mfrac><mn>1</mn><mn>2</mn></mfrac></math> &times; x<sup>2</sup>"))
+    )
+    tree = latex.parse(found)
+    assert isinstance(tree, Tree)
+    half, power = Tree("O", "divide", [Tree("N", "1"), Tree("N", "2")]), [Tree("V", "x"), Tree("N", "2")]
+    assert tree == Tree("U", "times", [half, Tree("O", "SUP", power)])
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text(alphabet="ab xX12.,-+*/=()[]?%:^\n", max_size=40))
+def test_only_marks_blanks_and_signs_change(text):
+    """Without marks and blanks, and with signs written back, the text is as it was; formulas stay."""
+    once = wrapped(text)
+    back = re.sub(r" ?</?m> ?", "", once).replace(r"\%", "%").replace(r"\_", "_").replace(r"\times", "x")
+    assert re.sub(r"\s", "", back).lower() == re.sub(r"\s", "", text).lower()
+    assert set(FORMULA.findall(once)) <= set(FORMULA.findall(wrapped(once)))
+    assert once.count("<m>") == once.count("</m>")
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(alphabet='ab<>/&;psumth "=«»', max_size=60))
+def test_broken_html_never_raises(text):
+    assert isinstance(wrapped(from_html(text)), str)
+
+
+def test_formulas_of_real_problems_are_readable():
+    path = DATA / "gsm8k" / "train.jsonl.gz"
+    if not path.exists():
+        pytest.skip("no GSM8K here: set NUMJAX_DATA")
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        rows = [json.loads(line) for line, _ in zip(file, range(400), strict=False)]
+    found = [f for row in rows for f in FORMULA.findall(wrapped(re.sub("<<.*?>>", "", row["answer"])))]
+    assert len(found) > 1000
+    assert sum(isinstance(latex.parse(f), Tree) for f in found) >= 0.999 * len(found)
