@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import functools
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from numjax.errors import DataError, UsageError
 from numjax.numeral.exact import to_numeral
+from numjax.pipeline import windows
 from numjax.pipeline.columns import MEMORY, Columns, Row, Rows, Writer
 from numjax.protocols import Scheme, Task
 from numjax.types import Example, Features
@@ -134,7 +135,9 @@ def encode(
         name = record["id"]
         try:
             example = task.example(record, scheme.parse)
-            made = list(_windows(*_scored(example, scheme), options.length, options.overflow, shifted))
+            made, lost = _windows(example, scheme, options.length, options.overflow, shifted)
+            if lost and strict:
+                raise DataError(lost)
             for found, loss_from in made:
                 writer.add(found, loss_from, example.labels)
         except UsageError:
@@ -146,6 +149,8 @@ def encode(
                 raise DataError(f"record {name} of {split}: {reason}") from error
             skipped.append({"id": name, "split": split, "reason": reason})
             continue
+        if lost:
+            skipped.append({"id": name, "split": split, "reason": lost})
         origin += [number] * len(made)
     origin = np.asarray(origin, np.int64)
 
@@ -200,32 +205,28 @@ def _named(record: Mapping[str, Any], number: int, split: str) -> dict[str, Any]
     return {**record, "id": str(record.get("id", f"{split}-{number}"))}
 
 
-def _scored(example: Example, scheme: Scheme) -> tuple[Features, int]:
-    """The encoded document and the first of its ids that is scored."""
+def _windows(
+    example: Example, scheme: Scheme, length: int, overflow: str, shifted: bool
+) -> tuple[list[tuple[Features, int]], str]:
+    """(rows, each with the first of its ids that is scored; what of the document is left out, if anything)."""
     if example.source is not None:
         raise UsageError("the pipeline has no stream for an encoder: a task must leave Example.source empty")
     found = scheme.encode(example.document)
-    return found, found.starts[min(example.loss_from, len(found.starts) - 1)]
-
-
-def _windows(
-    found: Features, loss_from: int, length: int, overflow: str, shifted: bool
-) -> Iterator[tuple[Features, int]]:
-    """The row, or what is made of one that is too long."""
+    loss_from = found.starts[min(example.loss_from, len(found.starts) - 1)]
     room = length + shifted  # a shifted row reads one id less than it has
     count = len(found.ids)
     if count < 1 + shifted:
         raise DataError("the text is empty")
     if count <= room:
-        yield found, loss_from
-    elif overflow == "skip":
+        return [(found, loss_from)], ""
+    if overflow == "skip":
         raise DataError(f"{count} positions are more than data.length={length}")
-    elif overflow == "split":
-        # Neighbouring windows share one id: the last target of one is the first input of the next.
-        for start in range(0, count - 1, length):
-            yield cut(found, slice(start, min(start + room, count))), max(0, loss_from - start)
-    elif shifted:
-        yield cut(found, slice(room)), loss_from
-    else:
-        # A classifier reads its label off the last position.
-        yield cut(found, np.r_[: room - 1, count - 1]), loss_from
+    if overflow == "split":
+        parts, lost = windows.pieces(count, length, windows.formulas(example, found))
+        sizes = ", ".join(str(stop - start) for start, stop in lost)
+        rows = [(cut(found, slice(*part)), max(0, loss_from - part[0])) for part in parts]
+        return rows, f"left out formulas of {sizes} positions: data.length={length}" if lost else ""
+    if shifted:
+        return [(cut(found, slice(room)), loss_from)], ""
+    # A classifier reads its label off the last position.
+    return [(cut(found, np.r_[: room - 1, count - 1]), loss_from)], ""
