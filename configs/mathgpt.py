@@ -3,9 +3,11 @@
     python -m numjax.main --config=configs/mathgpt.py --workdir=runs/mathgpt            # equations, 2 cores
     python -m numjax.main --config=configs/mathgpt.py:system=gpt --workdir=…            # the GPT baseline
     python -m numjax.main --config=configs/mathgpt.py:without=tpe --workdir=…           # Table 5's ablation
+    python -m numjax.main --config=configs/mathgpt.py:task=articles --workdir=runs/wiki # pre-training; then, from it:
+    python -m numjax.main --config=configs/mathgpt.py --config.init_from=runs/wiki --workdir=…
     python -m numjax.main --config=configs/mathgpt.py:paper --workdir=…                 # the paper's sizes, one GPU
 
-Arguments: smoke | laptop | paper; task=equation|text; system=mathgpt|gpt; without=tpe|te|se|nt;
+Arguments: smoke | laptop | paper; task=equation|articles|gsm8k|math|text; system=mathgpt|gpt; without=tpe|te|se|nt;
 vocab=gpt2; as_published.
 """
 
@@ -72,9 +74,34 @@ def equation(config: Any) -> None:
     mathgpt(config)
 
 
+def gsm8k(config: Any) -> None:
+    """Grade-school problems, step by step: GSM8K where `--config.task.path` says, else generated ones."""
+    config.task = common.block(name="solving", form="gsm8k", path="", as_published=False)
+    mathgpt(config)
+    config.scheme.unfit = "text"
+
+
+def math(config: Any) -> None:
+    """As `gsm8k`, for the competition problems of MATH."""
+    gsm8k(config)
+    config.task.form = "math"
+
+
+def articles(config: Any) -> None:
+    """Pre-training on articles with formulas: NTCIR-12's where `--config.task.path` says, else generated ones."""
+    config.task = common.block(name="articles", path="", as_published=False)
+    pretraining(config)
+    config.scheme.unfit = "text"
+
+
 def text(config: Any) -> None:
     """Pre-training on a folder of text."""
     config.task = common.block(name="language_model", path="")
+    pretraining(config)
+
+
+def pretraining(config: Any) -> None:
+    """Texts of any length, cut between formulas and packed."""
     mathgpt(config)
     config.data.pack = True
     config.data.overflow = "split"
@@ -84,9 +111,9 @@ def text(config: Any) -> None:
 
 def smoke(config: Any) -> None:
     """Seconds: for tests."""
-    config.backbone.update(width=32, layers=2, heads=2, max_length=192)
-    config.data.update(length=160, train_size=64)
-    config.decode.max_tokens = 32
+    config.backbone.update(width=32, layers=2, heads=2)
+    config.data.train_size = 64
+    room(config, "smoke", positions=160, written=32)
     if "size" in config.scheme.vocab:
         config.scheme.vocab.size = 400
     config.optim.update(batch_size=16, epochs=1, learning_rate=1e-3)
@@ -95,19 +122,29 @@ def smoke(config: Any) -> None:
 
 def laptop(config: Any) -> None:
     """Minutes on two cores: 2 layers × 128, 8,000 training examples."""
-    config.backbone.update(width=128, layers=2, heads=4, max_length=224, init_std=0.08, dropout=0.0)
-    config.data.update(length=160, train_size=8000)
-    config.decode.max_tokens = 40
+    config.backbone.update(width=128, layers=2, heads=4, init_std=0.08, dropout=0.0)
+    config.data.train_size = 8000
+    room(config, "laptop", positions=160, written=40, context=224)
     config.optim.update(batch_size=32, epochs=10, learning_rate=1e-3, schedule="cosine", warmup=200)
 
 
 def paper(config: Any) -> None:
     """GPT-2's 12 layers × 768 and vocabulary (give `--config.scheme.vocab.path`), batch 16, 1e-5; one GPU."""
-    config.backbone.update(width=768, layers=12, heads=12, max_length=1024, dtype="bfloat16", dropout=0.1)
-    config.data.update(length=960, train_size=0)
-    config.decode.max_tokens = 256
+    config.backbone.update(width=768, layers=12, heads=12, dtype="bfloat16", dropout=0.1)
+    config.data.train_size = 0
+    room(config, "paper", positions=960, written=256, context=1024)
     gpt2_vocabulary(config)
     config.optim.update(batch_size=16, epochs=50, learning_rate=1e-5, weight_decay=0.01, clip=0.0)
+
+
+def room(config: Any, scale: str, positions: int, written: int, context: int = 0) -> None:
+    """Positions of a row and of the context, and how many may be written: an equation's, or the task's own."""
+    positions, written, context = ROOM.get(config.task.name, {}).get(scale, (positions, written, context))
+    context = context or positions + written
+    # What is packed fills the context.
+    config.data.length = context if config.data.pack else positions
+    config.backbone.max_length = context
+    config.decode.max_tokens = written
 
 
 def as_published(config: Any) -> None:
@@ -146,7 +183,9 @@ def gpt2_vocabulary(config: Any) -> None:
     config.scheme.vocab = common.block(name="gpt2", path="")
 
 
-TASKS = {"equation": equation, "text": text}
+TASKS = {"equation": equation, "articles": articles, "gsm8k": gsm8k, "math": math, "text": text}
+# Solutions are longer than equations.
+ROOM = {"solving": {"smoke": (256, 64, 0), "laptop": (320, 128, 0), "paper": (640, 384, 0)}}
 SCALES = {"smoke": smoke, "laptop": laptop, "paper": paper}
 SYSTEMS = {"mathgpt": mathgpt, "gpt": gpt}
 VOCABULARIES = {"gpt2": gpt2_vocabulary}
