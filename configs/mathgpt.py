@@ -3,19 +3,19 @@
     python -m numjax.main --config=configs/mathgpt.py --workdir=runs/mathgpt            # equations, 2 cores
     python -m numjax.main --config=configs/mathgpt.py:system=gpt --workdir=…            # the GPT baseline
     python -m numjax.main --config=configs/mathgpt.py:without=tpe --workdir=…           # Table 5's ablation
+    python -m numjax.main --config=configs/mathgpt.py:task=headline --workdir=…         # another task, see TASKS
+    python -m numjax.main --config=configs/mathgpt.py:task=articles --workdir=runs/wiki # pre-training; then, from it:
+    python -m numjax.main --config=configs/mathgpt.py --config.init_from=runs/wiki --workdir=…
     python -m numjax.main --config=configs/mathgpt.py:paper --workdir=…                 # the paper's sizes, one GPU
 
-    python -m numjax.main --config=configs/mathgpt.py:task=student_action --workdir=…   # an algebra tutor's students
-    python -m numjax.main --config=configs/mathgpt.py:task=answer_scoring --workdir=…   # grades of answers
-    python -m numjax.main --config=configs/mathgpt.py:task=feedback --workdir=…         # what to say to wrong ones
-
-Arguments: smoke | laptop | paper; task=equation|student_action|answer_scoring|feedback|text;
-system=mathgpt|gpt; without=tpe|te|se|nt; vocab=gpt2; as_published.
+Arguments: smoke | laptop | paper; system=mathgpt|gpt; without=tpe|te|se|nt; vocab=gpt2; as_published;
+task=equation|headline|next_formula|next_text|student_action|answer_scoring|feedback|gsm8k|math|articles|text. Every task
+reads the files where `--config.task.path` says, else generated ones.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from typing import Any
 
 from ml_collections import ConfigDict
@@ -80,77 +80,85 @@ def set_head(config: Any, head: str, **options) -> None:
         common.set_language_model(config, head, **options)
 
 
-def equation(config: Any) -> None:
-    """The equation of a word problem: Math23K in English where `--config.task.path` says, else generated ones."""
-    config.task = common.block(name="equation_extraction", path="", fold=0, as_published=False)
+def task(name: str, system: Callable[[Any], None] = mathgpt, long: str = "", unfit: str = "", **options: Any):
+    """What sets up a task of numjax/tasks/.
+
+    Args:
+      system: what reads it. options: the task's own.
+      long: what is done with rows that are too long, where they are not left out (`data.overflow`).
+      unfit: what becomes of a formula that the grammar does not have, where its row is not left out.
+    """
+
+    def chosen(config: Any) -> None:
+        config.task = common.block(name=name, path="", as_published=False, **options)
+        system(config)
+        if long:
+            config.data.overflow = long
+        if unfit:
+            config.scheme.unfit = unfit
+
+    return chosen
+
+
+def pretraining(config: Any) -> None:
+    """Texts of any length, cut between formulas and packed."""
     mathgpt(config)
-
-
-def student_action(config: Any) -> None:
-    """What a student enters after feedback: the Cognitive Tutor's log where the path says, else simulated ones."""
-    config.task = common.block(name="student_action", path="", fold=0, size=0, as_published=False)
-    mathgpt(config)
-    config.data.overflow = "spare"
-
-
-def answer_scoring(config: Any) -> None:
-    """The grade of an answer, from graded answers to the same question."""
-    config.task = common.block(name="answer_scoring", path="", fold=0, size=0, examples=5, as_published=False)
-    mathgpt(config)
-    config.data.overflow = "spare"
-
-
-def feedback(config: Any) -> None:
-    """What a teacher says to a wrong answer."""
-    config.task = common.block(name="feedback", path="", fold=0, size=0, as_published=False)
-    mathgpt(config)
-    config.data.overflow = "spare"
+    config.data.pack = True
+    config.backbone.packed = True
+    config.optim.epochs = 1
 
 
 def text(config: Any) -> None:
     """Pre-training on a folder of text."""
     config.task = common.block(name="language_model", path="")
-    mathgpt(config)
-    config.data.pack = True
+    pretraining(config)
     config.data.overflow = "split"
-    config.backbone.packed = True
-    config.optim.epochs = 1
 
 
 def smoke(config: Any) -> None:
     """Seconds: for tests."""
-    config.backbone.update(width=32, layers=2, heads=2, max_length=192)
-    config.data.update(length=160, train_size=64)
-    config.decode.max_tokens = 32
+    config.backbone.update(width=32, layers=2, heads=2)
+    config.data.train_size = 64
     if "size" in config.scheme.vocab:
-        config.scheme.vocab.size = 400
+        # Real questions have more characters than problems.
+        config.scheme.vocab.size = 800 if config.task.name == "headline" else 400
     config.optim.update(batch_size=16, epochs=1, learning_rate=1e-3)
     config.eval.update(batch_size=32, examples=64)
+    room(config, "smoke")
 
 
 def laptop(config: Any) -> None:
-    """Minutes on two cores: 2 layers × 128, 8,000 training examples."""
-    config.backbone.update(width=128, layers=2, heads=4, max_length=224, init_std=0.08, dropout=0.0)
-    config.data.update(length=160, train_size=8000)
-    config.decode.max_tokens = 40
+    """Minutes on two cores: 2 layers × 128, 8,000 training examples or what LAPTOP says."""
+    config.backbone.update(width=128, layers=2, heads=4, init_std=0.08, dropout=0.0)
+    config.data.train_size = 8000
     config.optim.update(batch_size=32, epochs=10, learning_rate=1e-3, schedule="cosine", warmup=200)
-    update(config, LAPTOP)
+    room(config, "laptop")
+    for block, changes in LAPTOP.get(config.task.name, {}).items():
+        config[block].update(changes)
 
 
 def paper(config: Any) -> None:
     """GPT-2's 12 layers × 768 and vocabulary (give `--config.scheme.vocab.path`), batch 16, 1e-5; one GPU."""
-    config.backbone.update(width=768, layers=12, heads=12, max_length=1024, dtype="bfloat16", dropout=0.1)
-    config.data.update(length=960, train_size=0)
-    config.decode.max_tokens = 256
+    config.backbone.update(width=768, layers=12, heads=12, dtype="bfloat16", dropout=0.1)
+    config.data.train_size = 0
     gpt2_vocabulary(config)
     config.optim.update(batch_size=16, epochs=50, learning_rate=1e-5, weight_decay=0.01, clip=0.0)
-    update(config, PAPER)
+    if config.task.name in ("student_action", "feedback"):
+        config.decode.beams = 3
+    room(config, "paper")
 
 
-def update(config: Any, by_task: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> None:
-    """Sets what a task has of its own: name of the task → block → values."""
-    for block, changes in by_task.get(config.task.name, {}).items():
-        config[block].update(changes)
+def room(config: Any, scale: str) -> None:
+    """Sets how long rows, what is written and the context are, see ROOM."""
+    region = config.task.get("region", "all")
+    name = config.task.name if region == "all" else f"next_{region}"
+    positions, written, context = ROOM.get(name, {}).get(scale, ROOM["equation_extraction"][scale])
+    if config.data.overflow == "shorten":
+        context, config.data.reserve = positions, written
+    # What is packed fills the context.
+    config.data.length = context if config.data.pack else positions
+    config.backbone.max_length = context
+    config.decode.max_tokens = written or config.decode.max_tokens
 
 
 def as_published(config: Any) -> None:
@@ -190,41 +198,39 @@ def gpt2_vocabulary(config: Any) -> None:
     config.scheme.vocab = common.block(name="gpt2", path="")
 
 
-# Positions that a task's records take on the stand-in; examples and epochs for five minutes on two cores.
-LAPTOP = {
-    "student_action": dict(
-        backbone=dict(max_length=240),
-        data=dict(length=208, train_size=3000),
-        decode=dict(max_tokens=32),
-        optim=dict(epochs=6, warmup=100),
-        eval=dict(examples=256),
-    ),
-    "answer_scoring": dict(
-        backbone=dict(max_length=256),
-        data=dict(length=256, train_size=2400),
-        optim=dict(batch_size=16, epochs=3, warmup=50),
-        eval=dict(batch_size=64),
-    ),
-    "feedback": dict(
-        backbone=dict(max_length=208),
-        data=dict(length=144, train_size=3000),
-        decode=dict(max_tokens=56),
-        optim=dict(epochs=6, warmup=100),
-        eval=dict(examples=256),
-    ),
-}
-# Prompts may be as long as the context leaves room for what is written.
-PAPER = {
-    "student_action": dict(decode=dict(max_tokens=64, beams=3)),
-    "feedback": dict(data=dict(length=864), decode=dict(max_tokens=160, beams=3)),
-    "answer_scoring": dict(data=dict(length=1024)),
-}
 TASKS = {
-    "equation": equation,
-    "student_action": student_action,
-    "answer_scoring": answer_scoring,
-    "feedback": feedback,
+    "equation": task("equation_extraction", fold=0),
+    "headline": task("headline", long="shorten", region="all", splits="files"),
+    "next_formula": task("headline", long="shorten", region="formula", splits="files"),
+    "next_text": task("headline", long="shorten", region="text", splits="files"),
+    "student_action": task("student_action", long="shorten", fold=0, size=0),
+    "answer_scoring": task("answer_scoring", long="shorten", fold=0, size=0, examples=5),
+    "feedback": task("feedback", long="shorten", fold=0, size=0),
+    "gsm8k": task("solving", unfit="text", form="gsm8k"),
+    "math": task("solving", unfit="text", form="math"),
+    "articles": task("articles", pretraining, long="split", unfit="text"),
     "text": text,
+}
+# Scale → positions of a row, how many may be written, and the context; where prompts are shortened the row holds
+# what is written too and is the context.
+ROOM = {
+    "equation_extraction": {"smoke": (160, 32, 192), "laptop": (160, 40, 224), "paper": (960, 256, 1024)},
+    "headline": {"smoke": (160, 48, 0), "laptop": (192, 96, 0), "paper": (1024, 192, 0)},
+    "next_formula": {"smoke": (160, 32, 0), "laptop": (192, 64, 0), "paper": (1024, 128, 0)},
+    "next_text": {"smoke": (160, 16, 0), "laptop": (192, 32, 0), "paper": (1024, 64, 0)},
+    "student_action": {"smoke": (192, 32, 0), "laptop": (240, 32, 0), "paper": (1024, 64, 0)},
+    "answer_scoring": {"smoke": (160, 0, 0), "laptop": (256, 0, 0), "paper": (1024, 0, 0)},
+    "feedback": {"smoke": (192, 32, 0), "laptop": (200, 56, 0), "paper": (1024, 160, 0)},
+    "solving": {"smoke": (256, 64, 320), "laptop": (320, 128, 448), "paper": (640, 384, 1024)},
+}
+# Examples and epochs for five minutes on two cores.
+LAPTOP: dict[str, dict[str, dict[str, Any]]] = {
+    "headline": dict(data=dict(train_size=2000), optim=dict(batch_size=16, warmup=100)),
+    "student_action": dict(data=dict(train_size=3000), optim=dict(epochs=6, warmup=100), eval=dict(examples=256)),
+    "answer_scoring": dict(
+        data=dict(train_size=2400), optim=dict(batch_size=16, epochs=3, warmup=50), eval=dict(batch_size=64)
+    ),
+    "feedback": dict(data=dict(train_size=3000), optim=dict(epochs=6, warmup=100), eval=dict(examples=256)),
 }
 SCALES = {"smoke": smoke, "laptop": laptop, "paper": paper}
 SYSTEMS = {"mathgpt": mathgpt, "gpt": gpt}

@@ -21,10 +21,11 @@ from typing import TYPE_CHECKING, Any
 from numjax.errors import DataError, UsageError
 
 if TYPE_CHECKING:
+    from .beam import Pipeline
     from .builder import ArrayRecordBuilder
     from .records import Records
 
-__all__ = ["home", "load", "names", "prepare", "skipped"]
+__all__ = ["builder_of", "home", "load", "names", "prepare", "skipped"]
 
 
 def names() -> list[str]:
@@ -81,12 +82,21 @@ def skipped(name: str, data_dir: str | os.PathLike | None = None, **options: Any
 
 
 def prepare(
-    name: str, data_dir: str | os.PathLike | None = None, *, strict: bool = False, **options: Any
+    name: str,
+    data_dir: str | os.PathLike | None = None,
+    *,
+    strict: bool = False,
+    pipeline: Pipeline | None = None,
+    **options: Any,
 ) -> ArrayRecordBuilder:
-    """A dataset's builder with its data on disk, complete. Arguments and errors as in `load`."""
+    """A dataset's builder with its data on disk, complete. Arguments and errors as in `load`.
+
+    Args:
+      pipeline: read the source with Apache Beam, if it is not built yet; see `data.beam`.
+    """
     from .records import check, read_skipped, whole
 
-    make = _builder(name)
+    make = builder_of(name)
     root = home(data_dir)
     with whole(root / name / make.config_name(make.chosen(options)) / str(make.VERSION)):
         builder = make(data_dir=root, strict=strict, **options)
@@ -96,7 +106,7 @@ def prepare(
                 # Another process may have built it while this one waited for the lock.
                 builder = make(data_dir=root, strict=strict, **options)
                 if not builder.is_prepared():
-                    _build(builder)
+                    _build(builder, pipeline, root / ".parts")
         except OSError as error:
             reason = error.strerror or error
             raise UsageError(f"{name}: cannot build it under {root}: {reason}; choose another data_dir") from error
@@ -118,7 +128,12 @@ def home(data_dir: str | os.PathLike | None = None) -> pathlib.Path:
     return pathlib.Path(data_dir or known).expanduser()
 
 
-def _builder(name: str) -> type[ArrayRecordBuilder]:
+def builder_of(name: str) -> type[ArrayRecordBuilder]:
+    """The builder of a dataset.
+
+    Raises:
+      UsageError: there is no such dataset.
+    """
     if name not in names():
         near = difflib.get_close_matches(name, names(), 1)
         hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(names())}"
@@ -126,13 +141,19 @@ def _builder(name: str) -> type[ArrayRecordBuilder]:
     return importlib.import_module(f".{name}", __package__).Builder
 
 
-def _build(builder: ArrayRecordBuilder) -> None:
+def _build(builder: ArrayRecordBuilder, pipeline: Pipeline | None, parts: pathlib.Path) -> None:
     # Under the lock, an unfinished folder of this configuration can only be what a killed process left.
     target = pathlib.Path(builder.data_dir)
     for stale in target.parent.glob(f"incomplete.*_{target.name}"):
         shutil.rmtree(stale, ignore_errors=True)
+    folder = parts / builder.name / target.parent.name / target.name
+    if pipeline is not None:
+        from . import beam
+
+        builder.parts = beam.read(builder.name, type(builder), builder.options, folder, pipeline)  # type: ignore[attr-defined]
     with open(os.devnull, "w") as silence, contextlib.redirect_stdout(silence):
         builder.download_and_prepare()
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextlib.contextmanager

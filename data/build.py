@@ -4,6 +4,7 @@
     python -m data.build numeracy600k --path=/data/numeracy600k --variant=comments --strict
     python -m data.build gnc --report        counts, balance, different keys, overlap between the splits
     python -m data.build gnc --sample=2      the first records of each split as JSON lines
+    python -m data.build articles --path=/data/articles --beam      read by Apache Beam, on any of its runners
 
 The `tfds` command of tensorflow-datasets needs TensorFlow; this one does not.
 """
@@ -13,13 +14,15 @@ from __future__ import annotations
 import argparse
 import json
 import pathlib
+import shlex
 import sys
 from collections.abc import Sequence
 
 from numjax.errors import DataError, UsageError
 
 from . import names, prepare
-from .records import Records, read_skipped
+from .beam import Pipeline
+from .records import MENDED, SKIPPED, Records, read_notes, read_skipped
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -30,6 +33,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--strict", action="store_true", help="stop at a bad record instead of leaving it out")
     parser.add_argument("--report", action="store_true", help="read everything: balance, different keys, overlap")
     parser.add_argument("--sample", type=int, metavar="N", help="print the first N records of each split, no more")
+    parser.add_argument("--beam", action="store_true", help="read the source with Apache Beam (see data/beam.py)")
+    parser.add_argument("--beam_runner", default="DirectRunner", help="its runner")
+    parser.add_argument("--beam_options", default="", help='its options: "--direct_num_workers=8 …"')
     known, rest = parser.parse_known_args(argv)
     try:
         _run(known, _options(rest))
@@ -50,7 +56,8 @@ def _options(arguments: Sequence[str]) -> dict[str, str]:
 
 
 def _run(known: argparse.Namespace, options: dict[str, str]) -> None:
-    builder = prepare(known.name, known.data_dir, strict=known.strict, **options)
+    pipeline = Pipeline(known.beam_runner, shlex.split(known.beam_options)) if known.beam else None
+    builder = prepare(known.name, known.data_dir, strict=known.strict, pipeline=pipeline, **options)
     folder = pathlib.Path(builder.data_dir)
     splits = {
         name: Records(info.file_instructions, builder.FIELDS, folder) for name, info in builder.info.splits.items()
@@ -60,11 +67,14 @@ def _run(known: argparse.Namespace, options: dict[str, str]) -> None:
             for record in records[: known.sample]:
                 print(json.dumps(record, ensure_ascii=False))
         return
-    left_out = read_skipped(folder)
+    left_out, mended = read_skipped(folder), read_notes(folder, MENDED)
     print(f"{folder}: " + ", ".join(f"{len(records):,} {name}" for name, records in splits.items()))
     if left_out:
         first = left_out[0]
-        print(f"{len(left_out):,} left out ({folder / 'skipped.jsonl'}); first {first['id']}: {first['reason']}")
+        print(f"{len(left_out):,} left out ({folder / SKIPPED}); first {first['id']}: {first['reason']}")
+    if mended:
+        first = mended[0]
+        print(f"{len(mended):,} mended ({folder / MENDED}); first {first['id']}: {first['reason']}")
     if known.report:
         from .report import lines
 

@@ -19,10 +19,11 @@ import tensorflow_datasets as tfds
 
 from numjax.errors import DataError, UsageError
 
-from .records import SplitWriter, encode
+from .records import MENDED, SKIPPED, SplitWriter, encode, read_notes
 from .sampling import SPLITS
 
 _PROGRESS_SECONDS = 10.0
+NO_CHARACTER = "holds half of a surrogate pair, which is no character"
 
 
 @dataclasses.dataclass(eq=False)
@@ -49,12 +50,14 @@ class ArrayRecordBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True
       OPTIONS: name → default. An option called `path` stands for the files under it: its part of the
         configuration's name changes when a file's name, size or time of change does.
       KEYS: what a report counts the different values of, and their overlap between splits.
+      TOTALS: fields of which a report gives the sum.
     """
 
     VERSION = tfds.core.Version("1.0.0")
     FIELDS: ClassVar[dict[str, type]]
     OPTIONS: ClassVar[dict[str, Any]]
     KEYS: ClassVar[dict[str, tuple[str, ...]]] = {}
+    TOTALS: ClassVar[tuple[str, ...]] = ()
 
     # Nothing is downloaded; the inherited one asks for a package that is not always there.
     url_infos: ClassVar[dict[str, Any]] = {}
@@ -156,8 +159,16 @@ class ArrayRecordBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True
         """
         if self.chosen_config.strict:
             raise DataError(f"{record_id}: {reason}")
-        with open(self.data_path / "skipped.jsonl", "a", encoding="utf-8") as file:
-            file.write(json.dumps({"id": record_id, "reason": reason}, ensure_ascii=False) + "\n")
+        self._note(SKIPPED, record_id, reason)
+
+    def mend(self, record_id: str, reason: str) -> None:
+        """Writes down what was amiss with a record that is kept, also under strict."""
+        self._note(MENDED, record_id, reason)
+
+    def _note(self, name: str, record_id: str, reason: str) -> None:
+        line = json.dumps({"id": record_id, "reason": reason}, ensure_ascii=False)
+        with open(self.data_path / name, "a", encoding="utf-8", errors="replace") as file:
+            file.write(line + "\n")
 
     def _info(self) -> tfds.core.DatasetInfo:
         features = {
@@ -200,16 +211,18 @@ class ArrayRecordBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True
 
     def _write_records(self, writers: Mapping[str, SplitWriter]) -> None:
         next_line = time.monotonic() + _PROGRESS_SECONDS
-        for count, (split, record) in enumerate(self._generate_examples()):
-            try:
-                data = encode(record, self.FIELDS)
-            except UnicodeEncodeError:
-                self.skip(record["id"], "holds half of a surrogate pair, which is no character")
-                continue
+        for count, (split, data) in enumerate(self._encoded_examples()):
             writers[split].write(data)
             if time.monotonic() > next_line:
                 print(f"{self.name}: {count + 1:,} records built", file=sys.stderr, flush=True)
                 next_line += _PROGRESS_SECONDS
+
+    def _encoded_examples(self) -> Iterator[tuple[str, bytes]]:
+        for split, record in self._generate_examples():
+            try:
+                yield split, encode(record, self.FIELDS)
+            except UnicodeEncodeError:
+                self.skip(record["id"], NO_CHARACTER)
 
     def _finish(self, split: str, writer: SplitWriter) -> tfds.core.SplitInfo:
         template = self._get_filename_template(split_name=split)
@@ -221,9 +234,5 @@ class ArrayRecordBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True
         )
 
     def _first_skip(self) -> str:
-        path = self.data_path / "skipped.jsonl"
-        if not path.exists():
-            return ""
-        lines = path.read_text(encoding="utf-8").splitlines()
-        first = json.loads(lines[0])
-        return f": {len(lines)} left out, the first is {first['id']}: {first['reason']}"
+        found = read_notes(self.data_path, SKIPPED)
+        return f": {len(found)} left out, the first is {found[0]['id']}: {found[0]['reason']}" if found else ""

@@ -23,6 +23,9 @@ from numjax.errors import DataError, UsageError
 
 Record = dict[str, Any]
 
+# Beside the data: the records that were left out, and those that were kept with something amiss, a line each.
+SKIPPED, MENDED = "skipped.jsonl", "mended.jsonl"
+
 _CHUNK = 512
 _SHARD_BYTES = 256 << 20
 
@@ -192,10 +195,15 @@ class Records(Sequence[Record]):
         return f"Records({str(self.folder)!r}, {len(self)} records of {', '.join(self.fields)})"
 
 
-def read_skipped(folder: pathlib.Path) -> list[dict[str, str]]:
-    """The records that the builder of a folder left out, `{"id", "reason"}` each."""
-    path = folder / "skipped.jsonl"
+def read_notes(folder: pathlib.Path, name: str) -> list[dict[str, str]]:
+    """What the builder of a folder wrote down in `SKIPPED` or `MENDED`, `{"id", "reason"}` each."""
+    path = folder / name
     if not path.exists():
         return []
     with whole(folder):
-        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        return [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line]
+
+
+def read_skipped(folder: pathlib.Path) -> list[dict[str, str]]:
+    """The records that the builder of a folder left out, `{"id", "reason"}` each."""
+    return read_notes(folder, SKIPPED)

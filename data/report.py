@@ -21,6 +21,7 @@ def lines(builder: ArrayRecordBuilder, splits: dict[str, Records], left_out: int
       splits: name → records.
       left_out: how many records the builder skipped.
     """
+    sums = {(field, split): 0 for field in builder.TOTALS for split in splits}
     counts = {(field, split): collections.Counter() for field in _CLASSES for split in splits}
     # Hashes, so that a large corpus fits: two of 10^7 records collide by chance once in 10^5 reports.
     seen: dict[str, dict[str, set[int]]] = {key: {split: set() for split in splits} for key in builder.KEYS}
@@ -29,6 +30,8 @@ def lines(builder: ArrayRecordBuilder, splits: dict[str, Records], left_out: int
             for field in _CLASSES:
                 if field in record:
                     counts[field, split][record[field]] += 1
+            for field in builder.TOTALS:
+                sums[field, split] += record[field]
             for key, fields in builder.KEYS.items():
                 seen[key][split].add(hash(tuple(record[field] for field in fields)))
     total = sum(map(len, splits.values()))
@@ -42,6 +45,8 @@ def lines(builder: ArrayRecordBuilder, splits: dict[str, Records], left_out: int
             cells = [counts[field, split][value] for split in splits]
             shares = [f"{n:,} ({n / len(splits[split]):.2%})" for n, split in zip(cells, splits, strict=True)]
             yield f"| {field} {value} | " + " | ".join(shares) + " |"
+    for field in builder.TOTALS:
+        yield f"| {field}, in all | " + " | ".join(f"{sums[field, split]:,}" for split in splits) + " |"
     yield ""
     for key, sets in seen.items():
         different = len(set().union(*sets.values()))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import importlib
 import pathlib
 import sys
+from typing import Any
 
 from numjax.errors import UsageError
 
@@ -23,6 +25,12 @@ def put_on_path() -> pathlib.Path:
     if found not in sys.path:
         sys.path.insert(0, found)
     return root()
+
+
+def call(module: str, function: str, *arguments: Any) -> Any:
+    """Calls a function of configs, data or experiments by its name: what workers elsewhere can be asked to do."""
+    put_on_path()
+    return getattr(importlib.import_module(module), function)(*arguments)
 
 
 def resolve_config(word: str) -> str:

@@ -103,8 +103,8 @@ class Example(NamedTuple):
       source: what an encoder reads, if there is one.
       loss_from: index of the first segment of `document` that is scored; earlier ones are prompt.
       labels: arrays or numbers that heads other than the language model's predict.
-      spare: segments [start, end) of `document`, in the order in which they are left out where it is too long and the
-        data's `overflow` is "spare". Of a range that is one Text only as many last positions as need be.
+      spare: segments [start, end) of the prompt, in the order in which they are left out where it is too long and
+        `data.overflow` is "shorten". Of a range that is one Text only as many last positions as need be.
       reference: whatever the task's metric compares a prediction with; stays on the host.
     """
 

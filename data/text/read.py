@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import codecs
 import gzip
-import io
 import json
 import os
 import pathlib
 import zlib
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 SUFFIXES = (".txt", ".jsonl", ".txt.gz", ".jsonl.gz")
 MAX_LINE = 16 << 20  # bytes; a longer line is left out, so that memory stays bounded
@@ -54,8 +53,8 @@ def read_file(path: pathlib.Path) -> Iterator[Piece]:
         yield Piece(0, None, f"cannot be read: {error.strerror or error}")
 
 
-def _numbered(file: io.BufferedIOBase) -> Iterator[tuple[int, bytes | None]]:
-    """Lines from 1 on without their ends; None for one that is too long."""
+def numbered(file: IO[bytes]) -> Iterator[tuple[int, bytes | None]]:
+    """(number from 1, line without its end, or None where it is too long)."""
     number = 0
     while line := file.readline(MAX_LINE + 1):
         number += 1
@@ -69,9 +68,9 @@ def _numbered(file: io.BufferedIOBase) -> Iterator[tuple[int, bytes | None]]:
             yield number, line.rstrip(b"\r\n")
 
 
-def _paragraphs(file: io.BufferedIOBase) -> Iterator[Piece]:
+def _paragraphs(file: IO[bytes]) -> Iterator[Piece]:
     first, lines, length, reason = 0, [], 0, ""
-    for number, line in _numbered(file):
+    for number, line in numbered(file):
         if line is not None and not line.strip():
             if first:
                 yield _piece(first, lines, reason)
@@ -100,8 +99,8 @@ def _piece(first: int, lines: list[bytes], reason: str) -> Piece:
         return Piece(first, None, f"not UTF-8 on line {line}")
 
 
-def _json_lines(file: io.BufferedIOBase) -> Iterator[Piece]:
-    for number, line in _numbered(file):
+def _json_lines(file: IO[bytes]) -> Iterator[Piece]:
+    for number, line in numbered(file):
         if line is None:
             yield Piece(number, None, f"longer than {MAX_LINE >> 20} MiB")
             continue

@@ -41,6 +41,23 @@ def problem(tree: Tree, as_published: bool = False) -> str | None:
     return None
 
 
+def nested(tree: Tree) -> Tree:
+    """The tree with minus and divide of many operands, as LaTeXML's way of reading makes them, nested from the left.
+
+    Raises:
+      RecursionError: the tree is too deep for the stack.
+    """
+    if tree.children is None:
+        return tree
+    children = [nested(child) for child in tree.children]
+    if tree.type != "O" or tree.symbol not in ("minus", "divide") or len(children) < 3:
+        return Tree(tree.type, tree.symbol, children)
+    out = children[0]
+    for child in children[1:]:
+        out = Tree("O", tree.symbol, [out, child])
+    return out
+
+
 def _node(node: Tree, as_published: bool) -> str | None:
     kind, symbol, children = node.type, node.symbol, node.children
     if kind not in TYPES:

@@ -16,7 +16,11 @@ PRESENTATION = frozenset(
     "mrow mi mn mo mspace ms mfrac msqrt mroot mstyle merror mpadded mphantom mfenced menclose msub msup msubsup "
     "munder mover munderover mmultiscripts mtable maction mglyph".split()
 )
-_FORMULA = re.compile(r"<((?:[A-Za-z][\w.-]*:)?math)\b(?:[^<>\"']|\"[^\"]*\"|'[^']*')*(?:/>|>.*?</\1\s*>)", re.DOTALL)
+_NAME = r"(?:[A-Za-z][\w.-]*:)?math\b"
+# An attempt never goes beyond the next <math, so that pages full of what is not closed take linear time too.
+_OPENING = re.compile(
+    rf"<({_NAME})(?:[^<>\"']++|\"(?:[^\"<]|<(?!{_NAME}))*+\"|'(?:[^'<]|<(?!{_NAME}))*+')*+>", re.ASCII
+)
 
 
 def parse(source: str, *, as_published: bool = False) -> Tree | Unreadable:
@@ -52,8 +56,20 @@ def of(root: Node, *, as_published: bool = False, through_tex: bool = True) -> T
 
 def formulas(page: str) -> Iterator[tuple[int, str]]:
     """(place, source) of each <math> element of a page, which need not be well-formed around them."""
-    for match in _FORMULA.finditer(page):
-        yield match.start(), match[0]
+    closing: dict[str, re.Pattern[str] | None] = {}
+    end = 0
+    while match := _OPENING.search(page, end):
+        end, name = match.end(), match[1]
+        if not match[0].endswith("/>"):
+            if name not in closing:
+                closing[name] = re.compile(rf"</{re.escape(name)}\s*+>")
+            pattern = closing[name]
+            closed = None if pattern is None else pattern.search(page, end)
+            if closed is None:
+                closing[name] = None  # nor will any later one be closed
+                continue
+            end = closed.end()
+        yield match.start(), page[match.start() : end]
 
 
 def _content(root: Node) -> Node | Unreadable | None:

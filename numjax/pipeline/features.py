@@ -7,21 +7,22 @@ from __future__ import annotations
 
 import functools
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from numjax.errors import DataError, UsageError
 from numjax.numeral.exact import to_numeral
+from numjax.pipeline import windows
 from numjax.pipeline.columns import MEMORY, Columns, Row, Rows, Writer
 from numjax.protocols import Scheme, Task
-from numjax.types import Example, Features, Text
+from numjax.types import Example, Features
 
 __all__ = ["OVERFLOWS", "Encoded", "Row", "cut", "encode", "from_features"]
 
 INPUT = "input"  # the split of records that come without answers
-OVERFLOWS = ("skip", "truncate", "split", "spare")
+OVERFLOWS = ("skip", "truncate", "split", "shorten")
 
 
 class Encoded:
@@ -32,7 +33,7 @@ class Encoded:
       rows: a sequence of `Row`s. columns: the same, flat.
       lengths, numbers: int32[E], positions and numerals of each row in a batch.
       packed: whether several rows may share one row of a batch.
-      skipped: {"id", "reason", "split"} of each record left out.
+      skipped: {"id", "reason", "split"} of each record left out. shortened: rows whose prompt lost something.
       pad_id: the id that fills rows up. start_state: the grammar's, for the same positions.
     """
 
@@ -45,7 +46,9 @@ class Encoded:
         packed: bool = False,
         pad_id: int = 0,
         start_state: int = 0,
+        shortened: int = 0,
     ):
+        self.shortened = shortened
         self.kind, self.columns, self.skipped, self.packed = kind, columns, list(skipped), packed
         self.pad_id, self.start_state = pad_id, start_state
         self.rows = Rows(columns)
@@ -109,8 +112,9 @@ def encode(
 
     Args:
       options: the config's data block: `length` (positions), `overflow` ("skip", "truncate" or "split" what is
-        longer, or leave out what the task can "spare"), `digits` (K), `pack`, and optionally `memory` (MiB before
-        positions go to a temporary file).
+        longer, or "shorten" its prompt by what the task can spare), `digits` (K), `pack`, and optionally `memory`
+        (MiB before positions go to a temporary file) and `reserve` (positions that a shortened prompt leaves for what
+        follows it).
       split: its name, for `skipped`; under "input" records may lack the task's `unanswered` fields.
       strict: raise at the first record that cannot be used.
       limit: read only the first so many records (0: all).
@@ -124,10 +128,13 @@ def encode(
     shifted = task.kind == "language_model"
     if options.overflow == "split" and not shifted:
         raise UsageError("only language models can split a text: set data.overflow to skip or truncate")
+    reserve = options.get("reserve", 0)
+    if options.overflow == "shorten" and not shifted <= reserve < options.length:
+        raise UsageError(f"data.overflow=shorten wants data.reserve from 1 to data.length, not {reserve}")
     # Records to predict may lack what is to be predicted.
     known = getattr(task, "unanswered", {}) if split == INPUT else {}
     writer = Writer(options.digits, options.get("memory", MEMORY))
-    origin, skipped = [], []
+    origin, skipped, shortened = [], [], 0
     for number, record in enumerate(records):
         if limit and number >= limit:
             break
@@ -135,10 +142,9 @@ def encode(
         name = record["id"]
         try:
             example = task.example(record, scheme.parse)
-            found, loss_from = _scored(example, scheme)
-            if options.overflow == "spare":
-                found, loss_from = _spared(found, loss_from, example, options.length + shifted)
-            made = list(_windows(found, loss_from, options.length, options.overflow, shifted))
+            made, lost, shorter = _windows(example, scheme, options, shifted)
+            if lost and strict:
+                raise DataError(lost)
             for found, loss_from in made:
                 writer.add(found, loss_from, example.labels)
         except UsageError:
@@ -150,7 +156,10 @@ def encode(
                 raise DataError(f"record {name} of {split}: {reason}") from error
             skipped.append({"id": name, "split": split, "reason": reason})
             continue
+        if lost:
+            skipped.append({"id": name, "split": split, "reason": lost})
         origin += [number] * len(made)
+        shortened += shorter
     origin = np.asarray(origin, np.int64)
 
     def look_up(i: int) -> Example:
@@ -165,6 +174,7 @@ def encode(
         packed=bool(options.pack) and shifted,
         pad_id=scheme.vocab.mark("[PAD]"),
         start_state=int(scheme.grammar().start),
+        shortened=shortened,
     )
 
 
@@ -204,49 +214,37 @@ def _named(record: Mapping[str, Any], number: int, split: str) -> dict[str, Any]
     return {**record, "id": str(record.get("id", f"{split}-{number}"))}
 
 
-def _scored(example: Example, scheme: Scheme) -> tuple[Features, int]:
-    """The encoded document and the first of its ids that is scored."""
+def _windows(
+    example: Example, scheme: Scheme, options: Any, shifted: bool
+) -> tuple[list[tuple[Features, int]], str, bool]:
+    """(rows, each with the first of its ids that is scored; what of the document is left out, if anything; whether
+    the prompt lost what the task can spare)."""
     if example.source is not None:
         raise UsageError("the pipeline has no stream for an encoder: a task must leave Example.source empty")
     found = scheme.encode(example.document)
-    return found, found.starts[min(example.loss_from, len(found.starts) - 1)]
-
-
-def _spared(found: Features, loss_from: int, example: Example, room: int) -> tuple[Features, int]:
-    """The row without as much of what the task can spare as it is too long by."""
-    excess = len(found.ids) - room
-    if excess <= 0:
-        return found, loss_from
-    keep = np.ones(len(found.ids), bool)
-    for first, end in example.spare:
-        start, stop = found.starts[first], found.starts[end]
-        if end - first == 1 and isinstance(example.document[first], Text):
-            start = max(start, stop - excess)
-        keep[start:stop] = False
-        excess -= stop - start
-        if excess <= 0:
-            break
-    return cut(found, np.flatnonzero(keep)), int(keep[:loss_from].sum())
-
-
-def _windows(
-    found: Features, loss_from: int, length: int, overflow: str, shifted: bool
-) -> Iterator[tuple[Features, int]]:
-    """The row, or what is made of one that is too long."""
+    loss_from, length = found.starts[min(example.loss_from, len(found.starts) - 1)], options.length
+    shorter = False
+    if options.overflow == "shorten":
+        # All that a classifier reads is its prompt.
+        prompt = loss_from if shifted else len(found.ids)
+        if shorter := prompt > length - options.get("reserve", 0):
+            keep = windows.kept(found, example, prompt, length - options.get("reserve", 0))
+            found, loss_from = cut(found, np.flatnonzero(keep)), int(keep[:loss_from].sum())
     room = length + shifted  # a shifted row reads one id less than it has
     count = len(found.ids)
     if count < 1 + shifted:
         raise DataError("the text is empty")
     if count <= room:
-        yield found, loss_from
-    elif overflow in ("skip", "spare"):
+        return [(found, loss_from)], "", shorter
+    if options.overflow == "skip":
         raise DataError(f"{count} positions are more than data.length={length}")
-    elif overflow == "split":
-        # Neighbouring windows share one id: the last target of one is the first input of the next.
-        for start in range(0, count - 1, length):
-            yield cut(found, slice(start, min(start + room, count))), max(0, loss_from - start)
-    elif shifted:
-        yield cut(found, slice(room)), loss_from
-    else:
-        # A classifier reads its label off the last position.
-        yield cut(found, np.r_[: room - 1, count - 1]), loss_from
+    if options.overflow == "split":
+        parts, lost = windows.pieces(count, length, windows.formulas(example, found))
+        sizes = ", ".join(str(stop - start) for start, stop in lost)
+        rows = [(cut(found, slice(*part)), max(0, loss_from - part[0])) for part in parts]
+        return rows, f"left out formulas of {sizes} positions: data.length={length}" if lost else "", False
+    if shifted:
+        # What is to be written loses its end, the end of a shortened row too.
+        return [(cut(found, slice(room)), loss_from)], "", shorter
+    # A classifier reads its label off the last position.
+    return [(cut(found, np.r_[: room - 1, count - 1]), loss_from)], "", False

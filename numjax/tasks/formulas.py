@@ -52,7 +52,7 @@ def scores(
         value(reference) if answer is None else answer for reference, answer in zip(references, stated, strict=True)
     ]
     found = [value(prediction) for prediction in predictions]
-    solved = sum(_same(f, w, None if as_published else tolerance) for f, w in zip(found, wanted, strict=True))
+    solved = sum(same(f, w, None if as_published else tolerance) for f, w in zip(found, wanted, strict=True))
     out = {
         "tree_match": sum(p == r for p, r in zip(predictions, references, strict=True)) / count,
         "TED": (sum(charged) + sum(read)) / count,
@@ -73,7 +73,8 @@ def value(tree: Tree | None) -> Value | None:
         return None
 
 
-def _same(found: Value | None, wanted: Value | None, tolerance: float | None) -> bool:
+def same(found: Value | None, wanted: Value | None, tolerance: float | None) -> bool:
+    """Whether two values agree: relatively, absolutely below 1; as floats without a tolerance. None is no value."""
     if found is None or wanted is None:
         return False
     if isinstance(found, complex) or isinstance(wanted, complex):

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from numjax.errors import DataError
+from numjax.errors import DataError, UsageError
 from numjax.expr import printer
 from numjax.expr import symbols as symbol_table
 from numjax.expr.tree import Tree
+from numjax.text import grammar as grammars
 from numjax.text import subword, tables, tree_grammar, tree_tokens
 from numjax.text import symbols as names
 from numjax.text.base import Row
 from numjax.text.symbols import START, STOP, Symbols
 from numjax.text.vocab import BaseVocabulary
-from numjax.types import Document, Formula, Grammar, Mark, Number, Segment
+from numjax.types import Document, Features, Formula, Grammar, Mark, Number, Segment
 
 
 class Scheme(subword.Scheme):
@@ -36,15 +37,21 @@ class Scheme(subword.Scheme):
         apart: bool = False,
         arity: bool = True,
         symbols: Mapping[str, Any] | None = None,
+        unfit: str = "error",
     ):
         """
         Args:
           arity: an operator has as many children as it takes (`divide` two), where the library knows.
           symbols: see `marks_of`, which has read it already.
+          unfit: "text" writes a formula that the grammar does not have (too deep, too wide) as its surface; under
+            "error" its document is refused.
         """
         del symbols
         super().__init__(vocab, rules, pad_multiple, apart)
+        if unfit not in ("error", "text"):
+            raise UsageError(f"scheme.unfit={unfit!r}: choose error or text")
         self.arity = arity
+        self.unfit = unfit
         self.symbols = Symbols(self.vocab)
         own = (self.symbols.start, self.symbols.stop, *self.symbols.names)
         self._own = frozenset(self.vocab.mark_name(i) for i in own)
@@ -61,6 +68,15 @@ class Scheme(subword.Scheme):
         options = dict(options)
         path = options.pop("path", "")
         return names.marks(names.read_counts(path) if path else names.count(trees), **options)
+
+    def encode(self, document: Document) -> Features:
+        """As of every scheme; see `unfit`."""
+        try:
+            return super().encode(document)
+        except DataError:
+            if self.unfit == "error":
+                raise
+            return super().encode(tuple(self._fitting(segment) for segment in document))
 
     def decode(self, ids: Sequence[int], numbers: Sequence[Number] = ()) -> Document:
         """Numbers are found anew in the text. Tokens that are no whole formula give a `Formula` without a tree."""
@@ -90,6 +106,15 @@ class Scheme(subword.Scheme):
     def _formula(self, ids: Sequence[int]) -> Formula:
         tree = tree_tokens.decode(ids, self.symbols)
         return Formula("" if tree is None else printer.latex(tree), tree)
+
+    def _fitting(self, segment: Segment) -> Segment:
+        if not isinstance(segment, Formula) or segment.tree is None:
+            return segment
+        try:
+            error = grammars.run(self.grammar(), self._formula_tokens(segment.tree)).error
+        except DataError as wrong:
+            error = str(wrong)
+        return segment if error is None else Formula(segment.surface, None)
 
     def _formula_tokens(self, tree: Tree) -> list[int]:
         return [self.symbols.start, *tree_tokens.encode(tree, self.symbols), self.symbols.stop]

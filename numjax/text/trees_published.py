@@ -53,9 +53,10 @@ class Scheme(trees.Scheme):
         apart: bool = False,
         arity: bool = False,
         symbols: Mapping[str, Any] | None = None,
+        unfit: str = "error",
     ):
         """As of `trees`; there are no arities here."""
-        super().__init__(vocab, rules, pad_multiple, apart, arity, symbols)
+        super().__init__(vocab, rules, pad_multiple, apart, arity, symbols, unfit)
         self._by_symbol: dict[tuple[str, str], int] = {}
         for i, (kind, type, symbol) in self.symbols.names.items():
             if type != "!":

@@ -1,0 +1,76 @@
+"""Problems with their solutions, step by step, and the final answer: GSM8K and MATH."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from numjax.errors import DataError, UsageError
+
+from ..builder import ArrayRecordBuilder
+from ..sampling import TEST_SHARE, VALIDATION_SHARE
+from .generate import problems
+from .read import FORMS, find_files, read
+
+STAND_IN_SIZE = 6000
+
+
+class Solving(ArrayRecordBuilder):
+    """Options: `form`, gsm8k or math; `path` of its files, or empty for the stand-in; `size`, at most so many records
+    of each file (0: all, 6,000 of the stand-in); `seed` of the splits and of the stand-in."""
+
+    FIELDS = {"id": str, "problem": str, "solution": str, "answer": str, "level": str, "subject": str}
+    OPTIONS = {"form": "gsm8k", "path": "", "size": 0, "seed": 221}
+    KEYS = {"problem": ("problem",), "answer": ("answer",)}
+
+    @classmethod
+    def check(cls, options: Mapping[str, Any]) -> None:
+        super().check(options)
+        if options["form"] not in FORMS:
+            raise UsageError(f"{cls.name}: form={options['form']}; choose one of {', '.join(FORMS)}")
+        if options["size"] < 0:
+            raise UsageError(f"{cls.name}: size={options['size']} is negative; 0 takes all")
+
+    @classmethod
+    def files(cls, options: Mapping[str, Any]) -> list[pathlib.Path]:
+        return find_files(options["path"]) if options["path"] else []
+
+    def _generate_examples(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        form, path, size, seed = (self.options[name] for name in ("form", "path", "size", "seed"))
+        if path:
+            source = read(path)
+        else:
+            made = problems(form, size or STAND_IN_SIZE, seed)
+            source = ((f"stand-in-{number:06d}", False, raw) for number, raw in enumerate(made))
+        # Which is the test split, the files' names say; each keeps its own first `size` records.
+        kept: dict[bool, list[dict[str, Any]]] = {False: [], True: []}
+        for name, is_test, raw in source:
+            if size and len(kept[is_test]) == size:
+                continue
+            try:
+                kept[is_test].append({"id": name} | FORMS[form](raw))
+            except ValueError as error:
+                self.skip(name, str(error))
+        given, test = kept[False], kept[True]
+        if not given:
+            given, test = test, []
+        if len(given) < 10:
+            raise DataError(f"{self.name}: {len(given)} usable records are too few to split{self._first_skip()}")
+        for split, places in divided(len(given), seed, bool(test)).items():
+            yield from ((split, given[place]) for place in places)
+        yield from (("test", record) for record in test)
+
+
+def divided(count: int, seed: int, has_test: bool) -> dict[str, list[int]]:
+    """Places of each split's records: a seeded fifth is test if none is given, a tenth of the rest validation."""
+    shuffled = np.random.default_rng(seed).permutation(count)
+    test = 0 if has_test else round(count * TEST_SHARE)
+    validation = round((count - test) * VALIDATION_SHARE)
+    parts = {"train": shuffled[test + validation :], "validation": shuffled[test : test + validation]}
+    return {split: sorted(places.tolist()) for split, places in (parts | {"test": shuffled[:test]}).items()}
+
+
+Builder = Solving

@@ -1,0 +1,79 @@
+"""What is made of a text that is longer than a row: pieces, or one that is shorter; formulas are never cut."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from numjax.errors import DataError
+from numjax.types import Example, Features, Formula, Text
+
+Span = tuple[int, int]  # first position, and the one behind the last
+
+
+def formulas(example: Example, found: Features) -> list[Span]:
+    """The positions of each formula that is a tree, in order."""
+    segments = zip(example.document, found.starts[:-1], found.starts[1:], strict=True)
+    return [(start, stop) for segment, start, stop in segments if isinstance(segment, Formula) and segment.tree]
+
+
+def pieces(count: int, length: int, whole: Sequence[Span] = ()) -> tuple[list[Span], list[Span]]:
+    """(pieces of `count` positions, the spans of `whole` that fit none and are left out).
+
+    A piece reads at most `length` positions and predicts the ones behind them. Neighbours share one position, the
+    last target of one and the first input of the next, which lies in no span: every position but the first is a
+    target once. Only where there is none to share (between spans that touch, and after one that is left out) the
+    first position of the next piece is no target.
+
+    Args:
+      whole: spans to keep whole, in order.
+    """
+    free = np.ones(count, bool)
+    for start, stop in whole:
+        free[start:stop] = False
+    # The last free position up to each one.
+    before = np.maximum.accumulate(np.where(free, np.arange(count), -1)) if count else np.zeros(0, int)
+    out: list[Span] = []
+    lost: list[Span] = []
+    begin, following = 0, list(whole)[::-1]
+    while count - begin > length + 1:
+        shared = int(before[begin + length])
+        if shared > begin:
+            out.append((begin, shared + 1))
+            begin = shared
+            continue
+        # Nothing but spans as far as a piece reaches: as many as fit, else the first is left out.
+        while following and following[-1][1] <= begin:
+            following.pop()
+        stop = begin
+        while following and following[-1][1] - begin <= length + 1 and following[-1][0] <= max(stop, begin + 1):
+            stop = following.pop()[1]
+        if stop == begin:
+            lost.append(following.pop())
+            stop = lost[-1][1]
+        else:
+            out.append((begin, stop))
+        begin = stop
+    out.append((begin, count))
+    return [(start, stop) for start, stop in out if stop - start > 1], lost
+
+
+def kept(found: Features, example: Example, prompt: int, room: int) -> np.ndarray:
+    """Which positions stay when the prompt, the first `prompt` of them, gives up what it is longer than `room` by:
+    bool[N]. How much that is does not depend on what is to be written.
+
+    Raises:
+      DataError: the task cannot spare as much.
+    """
+    keep = np.ones(len(found.ids), bool)
+    excess = prompt - room
+    for first, end in example.spare:
+        start, stop = found.starts[first], found.starts[end]
+        if end - first == 1 and isinstance(example.document[first], Text):
+            start = max(start, stop - excess)
+        keep[start:stop] = False
+        excess -= stop - start
+        if excess <= 0:
+            return keep
+    raise DataError(f"{prompt} positions come before what is to be written, and no more than {room} fit")
