@@ -5,8 +5,10 @@
     python -m numjax.main --config=configs/mathgpt.py:without=tpe --workdir=…           # Table 5's ablation
     python -m numjax.main --config=configs/mathgpt.py:paper --workdir=…                 # the paper's sizes, one GPU
 
-Arguments: smoke | laptop | paper; task=equation|text; system=mathgpt|gpt; without=tpe|te|se|nt;
-vocab=gpt2; as_published.
+    python -m numjax.main --config=configs/mathgpt.py:task=headline --workdir=…         # a question's headline
+
+Arguments: smoke | laptop | paper; task=equation|headline|next_formula|next_text|text; system=mathgpt|gpt;
+without=tpe|te|se|nt; vocab=gpt2; as_published.
 """
 
 from __future__ import annotations
@@ -72,6 +74,25 @@ def equation(config: Any) -> None:
     mathgpt(config)
 
 
+def headline(config: Any) -> None:
+    """A question's headline: MathSum's files where `--config.task.path` says, else generated ones."""
+    config.task = common.block(name="headline", path="", region="all", splits="files", as_published=False)
+    mathgpt(config)
+    config.data.overflow = "shorten"
+
+
+def next_formula(config: Any) -> None:
+    """The next formula of a headline, from the question and what goes before."""
+    headline(config)
+    config.task.region = "formula"
+
+
+def next_text(config: Any) -> None:
+    """The text that follows a formula in a headline, from the question and what goes before."""
+    headline(config)
+    config.task.region = "text"
+
+
 def text(config: Any) -> None:
     """Pre-training on a folder of text."""
     config.task = common.block(name="language_model", path="")
@@ -91,14 +112,20 @@ def smoke(config: Any) -> None:
         config.scheme.vocab.size = 400
     config.optim.update(batch_size=16, epochs=1, learning_rate=1e-3)
     config.eval.update(batch_size=32, examples=64)
+    _sizes_of_headlines(config, 160, 48)
 
 
 def laptop(config: Any) -> None:
-    """Minutes on two cores: 2 layers × 128, 8,000 training examples."""
+    """Minutes on two cores: 2 layers × 128, 8,000 training examples (headlines: 2,000)."""
     config.backbone.update(width=128, layers=2, heads=4, max_length=224, init_std=0.08, dropout=0.0)
     config.data.update(length=160, train_size=8000)
     config.decode.max_tokens = 40
     config.optim.update(batch_size=32, epochs=10, learning_rate=1e-3, schedule="cosine", warmup=200)
+    if config.task.name == "headline":
+        # Rows are longer than equations', and OFEQ-10k's are few.
+        config.data.train_size = 2000
+        config.optim.update(batch_size=16, warmup=100)
+    _sizes_of_headlines(config, 192, 96)
 
 
 def paper(config: Any) -> None:
@@ -108,6 +135,17 @@ def paper(config: Any) -> None:
     config.decode.max_tokens = 256
     gpt2_vocabulary(config)
     config.optim.update(batch_size=16, epochs=50, learning_rate=1e-5, weight_decay=0.01, clip=0.0)
+    _sizes_of_headlines(config, 1024, 192)
+
+
+def _sizes_of_headlines(config: Any, length: int, written: int) -> None:
+    """Positions of a question with its headline, and how many of them are for what is written: less for a formula,
+    and still less for a text between formulas."""
+    if config.task.name == "headline":
+        reserve = written * {"all": 3, "formula": 2, "text": 1}[config.task.region] // 3
+        config.data.update(length=length, reserve=reserve)
+        config.decode.max_tokens = reserve
+        config.backbone.max_length = length
 
 
 def as_published(config: Any) -> None:
@@ -146,7 +184,13 @@ def gpt2_vocabulary(config: Any) -> None:
     config.scheme.vocab = common.block(name="gpt2", path="")
 
 
-TASKS = {"equation": equation, "text": text}
+TASKS = {
+    "equation": equation,
+    "headline": headline,
+    "next_formula": next_formula,
+    "next_text": next_text,
+    "text": text,
+}
 SCALES = {"smoke": smoke, "laptop": laptop, "paper": paper}
 SYSTEMS = {"mathgpt": mathgpt, "gpt": gpt}
 VOCABULARIES = {"gpt2": gpt2_vocabulary}

@@ -104,6 +104,8 @@ class Example(NamedTuple):
       loss_from: index of the first segment of `document` that is scored; earlier ones are prompt.
       labels: arrays or numbers that heads other than the language model's predict.
       reference: whatever the task's metric compares a prediction with; stays on the host.
+      spare: first and end of the segments of the prompt that lose positions, from their end, where the prompt is too
+        long and `data.overflow` is "shorten".
     """
 
     id: str
@@ -112,6 +114,7 @@ class Example(NamedTuple):
     loss_from: int = 0
     labels: Mapping[str, Any] = {}
     reference: Any = None
+    spare: tuple[int, int] | None = None
 
 
 # --- Both halves: arrays.

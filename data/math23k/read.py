@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import gzip
 import io
 import json
 import pathlib
 import pickle
 import re
-import zlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from numjax.errors import DataError, UsageError
+
+from ..files import contents
 
 SUFFIXES = (".json", ".jsonl", ".pkl", ".pickle")
 # An equation is x = arithmetic: numbers, signs and brackets.
@@ -46,13 +46,7 @@ def read(path: pathlib.Path) -> Iterator[Any]:
       DataError: it cannot be read, is damaged, or holds anything but a list.
     """
     name = path.name.removesuffix(".gz")
-    try:
-        data = path.read_bytes()
-        data = gzip.decompress(data) if path.name.endswith(".gz") else data
-    except (EOFError, zlib.error, gzip.BadGzipFile):
-        raise DataError(f"{path}: the gzip file is damaged or cut short; fetch it again") from None
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read: {error.strerror}") from None
+    data = contents(path)
     if name.endswith((".pkl", ".pickle")):
         return iter(_listed(path, _unpickled(path, data)))
     try:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import pathlib
-import zlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from numjax.errors import DataError, UsageError
+
+from ..files import contents
 
 TEXT_KEY = {"titles": "title", "comments": "comment"}
 FILE_STEM = {"titles": "article_title", "comments": "market_comment"}
@@ -43,15 +43,9 @@ def read_array(path: pathlib.Path) -> Iterator[Any]:
       DataError: the file is cut short, empty, not UTF-8, or no JSON array.
     """
     try:
-        data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-        text = data.decode("utf-8-sig")
-    except (EOFError, zlib.error, gzip.BadGzipFile):
-        raise DataError(f"{path}: the gzip file is damaged or cut short; fetch it again") from None
+        text = contents(path).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise DataError(f"{path}: not UTF-8 at byte {error.start}; convert or fetch it again") from None
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read: {error.strerror}") from None
-    del data
     place = _skip_space(text, 0)
     if place == len(text):
         raise DataError(f"{path}: the file is empty; fetch it again")

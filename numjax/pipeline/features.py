@@ -21,7 +21,7 @@ from numjax.types import Example, Features
 __all__ = ["OVERFLOWS", "Encoded", "Row", "cut", "encode", "from_features"]
 
 INPUT = "input"  # the split of records that come without answers
-OVERFLOWS = ("skip", "truncate", "split")
+OVERFLOWS = ("skip", "truncate", "split", "shorten")
 
 
 class Encoded:
@@ -32,7 +32,7 @@ class Encoded:
       rows: a sequence of `Row`s. columns: the same, flat.
       lengths, numbers: int32[E], positions and numerals of each row in a batch.
       packed: whether several rows may share one row of a batch.
-      skipped: {"id", "reason", "split"} of each record left out.
+      skipped: {"id", "reason", "split"} of each record left out. shortened: rows whose prompt lost its end.
       pad_id: the id that fills rows up. start_state: the grammar's, for the same positions.
     """
 
@@ -45,7 +45,9 @@ class Encoded:
         packed: bool = False,
         pad_id: int = 0,
         start_state: int = 0,
+        shortened: int = 0,
     ):
+        self.shortened = shortened
         self.kind, self.columns, self.skipped, self.packed = kind, columns, list(skipped), packed
         self.pad_id, self.start_state = pad_id, start_state
         self.rows = Rows(columns)
@@ -109,7 +111,8 @@ def encode(
 
     Args:
       options: the config's data block: `length` (positions), `overflow` ("skip", "truncate" or "split" what is
-        longer), `digits` (K), `pack`, and optionally `memory` (MiB before positions go to a temporary file).
+        longer, or "shorten" its prompt), `digits` (K), `pack`, and optionally `memory` (MiB before positions go to a
+        temporary file) and `reserve` (positions that a shortened prompt leaves for what follows it).
       split: its name, for `skipped`; under "input" records may lack the task's `unanswered` fields.
       strict: raise at the first record that cannot be used.
       limit: read only the first so many records (0: all).
@@ -123,10 +126,13 @@ def encode(
     shifted = task.kind == "language_model"
     if options.overflow == "split" and not shifted:
         raise UsageError("only language models can split a text: set data.overflow to skip or truncate")
+    reserve = options.get("reserve", 0)
+    if options.overflow == "shorten" and not 0 < reserve < options.length:
+        raise UsageError(f"data.overflow=shorten wants data.reserve from 1 to data.length, not {reserve}")
     # Records to predict may lack what is to be predicted.
     known = getattr(task, "unanswered", {}) if split == INPUT else {}
     writer = Writer(options.digits, options.get("memory", MEMORY))
-    origin, skipped = [], []
+    origin, skipped, shortened = [], [], 0
     for number, record in enumerate(records):
         if limit and number >= limit:
             break
@@ -134,7 +140,10 @@ def encode(
         name = record["id"]
         try:
             example = task.example(record, scheme.parse)
-            made = list(_windows(*_scored(example, scheme), options.length, options.overflow, shifted))
+            whole = scored = _scored(example, scheme)
+            if options.overflow == "shorten":
+                scored = _shortened(*whole, example.spare, options.length - reserve)
+            made = list(_windows(*scored, options.length, options.overflow, shifted))
             for found, loss_from in made:
                 writer.add(found, loss_from, example.labels)
         except UsageError:
@@ -147,6 +156,7 @@ def encode(
             skipped.append({"id": name, "split": split, "reason": reason})
             continue
         origin += [number] * len(made)
+        shortened += scored[0] is not whole[0]
     origin = np.asarray(origin, np.int64)
 
     def look_up(i: int) -> Example:
@@ -161,6 +171,7 @@ def encode(
         packed=bool(options.pack) and shifted,
         pad_id=scheme.vocab.mark("[PAD]"),
         start_state=int(scheme.grammar().start),
+        shortened=shortened,
     )
 
 
@@ -208,6 +219,24 @@ def _scored(example: Example, scheme: Scheme) -> tuple[Features, int]:
     return found, found.starts[min(example.loss_from, len(found.starts) - 1)]
 
 
+def _shortened(found: Features, loss_from: int, spare: tuple[int, int] | None, room: int) -> tuple[Features, int]:
+    """The row with a prompt of at most `room` positions: the spare segments lose their end.
+
+    The cut is in text, not inside a formula or a number, so that what follows is read as it was before.
+    """
+    if loss_from <= room:
+        return found, loss_from
+    first, end = (found.starts[i] for i in spare or (0, 0))
+    last = end - (loss_from - room)
+    state, index = found.grammar_state, found.numeral_index
+    for place in range(last, first - 1, -1):
+        inside = 0 < place and index[place] >= 0 and index[place] == index[place - 1]
+        if state[place] in (state[first], state[end]) and not inside:
+            kept = cut(found, np.r_[:place, end : len(found.ids)])
+            return kept, loss_from - (end - place)
+    raise DataError(f"{loss_from} positions come before what is to be written, and no more than {room} fit")
+
+
 def _windows(
     found: Features, loss_from: int, length: int, overflow: str, shifted: bool
 ) -> Iterator[tuple[Features, int]]:
@@ -225,6 +254,7 @@ def _windows(
         for start in range(0, count - 1, length):
             yield cut(found, slice(start, min(start + room, count))), max(0, loss_from - start)
     elif shifted:
+        # What is to be written loses its end, the end of a shortened row too.
         yield cut(found, slice(room)), loss_from
     else:
         # A classifier reads its label off the last position.
