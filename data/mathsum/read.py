@@ -111,7 +111,7 @@ def regions(title: str, kind: str) -> Iterator[Region]:
         yield Region("", title)
         return
     found = list(_FORMULA.finditer(title))
-    for this, following in zip(found, [*found[1:], None], strict=True):
+    for this, following in zip(found, [*found[1:], None], strict=False):
         first, end = (
             this.span() if kind == "formula" else (this.end(), following.start() if following else len(title))
         )

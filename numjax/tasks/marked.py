@@ -92,12 +92,12 @@ def _tree(body: str, as_published: bool) -> Tree | str:
 
 def printed(tree: Tree, as_published: bool = False) -> str:
     """The tokens of a tree's LaTeX."""
-    return spaced(published.latex(tree) if as_published else printer.latex(tree))
+    return spaced(published.latex(tree) if as_published else printer.latex(tree), as_published)
 
 
-def spaced(text: str) -> str:
-    """LaTeX with a blank between commands, numbers and signs."""
-    return " ".join(_TOKEN.findall(text))
+def spaced(text: str, as_published: bool = False) -> str:
+    """LaTeX with a blank between commands, numbers and signs; the published printer has set its own."""
+    return " ".join(text.split() if as_published else _TOKEN.findall(text))
 
 
 def written(document: Iterable[Segment], as_published: bool = False) -> list[Written]:
@@ -132,6 +132,6 @@ def _split(text: str, as_published: bool) -> list[Written]:
     for found in _AS_FAR.finditer(text):
         out.append(Written(" ".join(text[end : found.start()].split())))
         tree = _tree(found[1], as_published)
-        out.append(Written(spaced(found[1]), True, tree if isinstance(tree, Tree) else None))
+        out.append(Written(spaced(found[1], as_published), True, tree if isinstance(tree, Tree) else None))
         end = found.end()
     return [*out, Written(" ".join(text[end:].split()))]
