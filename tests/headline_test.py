@@ -338,6 +338,14 @@ def test_a_typed_question_is_asked_as_the_task_lays_it_out():
     assert Task().asked("Question: x [SEP] Summary: on", parse) is None
 
 
+@pytest.mark.parametrize("region", ["all", "formula", "text"])
+def test_a_question_alone_can_be_asked(region):
+    task = Task(region=region)
+    encoded = features.encode(task, scheme("trees"), [{"id": "1", "post": POST}], config(length=400), "input")
+    assert not encoded.skipped
+    assert encoded.example(0).document[: encoded.example(0).loss_from] == task.prompt(RECORD, parse)
+
+
 # ---------------------------------------------------------------------------------------------------
 # Questions that are too long.
 

@@ -30,7 +30,6 @@ class Task:
 
     kind = "language_model"
     generates = True
-    unanswered = {"prefix": "", "headline": "<m> x </m>"}
     metric = "-loss"
     needs = {"objectives": ("nll",)}
 
@@ -58,6 +57,7 @@ class Task:
         self.dataset |= {"seed": data_seed, "marks": "names" if as_published else "signs"}
         if size is not None:
             self.dataset["size"] = size
+        self.unanswered = {"prefix": "", "headline": "x" if region == "text" else "<m> x </m>"}
         self.region = region
         self.as_published = as_published
 
