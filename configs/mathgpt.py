@@ -9,7 +9,7 @@
     python -m numjax.main --config=configs/mathgpt.py:paper --workdir=…                 # the paper's sizes, one GPU
 
 Arguments: smoke | laptop | paper; system=mathgpt|gpt; without=tpe|te|se|nt; vocab=gpt2; as_published;
-task=equation|headline|next_formula|next_text|student_action|answer_scoring|feedback|gsm8k|math|articles|text. Every task
+task=equation|headline|next_formula|next_text|student_action|answer_scoring|feedback|gsm8k|math|articles|text. Each
 reads the files where `--config.task.path` says, else generated ones.
 """
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import codecs
+import contextlib
 import csv
 import gzip
 import io
@@ -33,19 +35,33 @@ def one_of(path: str, patterns: Sequence[str], hint: str = "set path to the file
     return found[0]
 
 
-def contents(path: pathlib.Path) -> bytes:
-    """A file's bytes, unpacked where it is a .gz.
+@contextlib.contextmanager
+def readable(path: pathlib.Path) -> Iterator[None]:
+    """What goes wrong while a file is read, also a .gz.
 
     Raises:
       DataError: it cannot be read or is damaged.
     """
     try:
-        data = path.read_bytes()
-        return gzip.decompress(data) if path.suffix == ".gz" else data
+        yield
     except (EOFError, zlib.error, gzip.BadGzipFile):
         raise DataError(f"{path}: the gzip file is damaged or cut short; fetch it again") from None
     except OSError as error:
         raise DataError(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def contents(path: pathlib.Path) -> bytes:
+    """A file's bytes, unpacked where it is a .gz. Errors as in `readable`."""
+    with readable(path):
+        data = path.read_bytes()
+        return gzip.decompress(data) if path.suffix == ".gz" else data
+
+
+def lines(path: pathlib.Path) -> Iterator[bytes]:
+    """A file's lines without their ends, one after the other. Errors as in `readable`."""
+    with readable(path), gzip.open(path, "rb") if path.suffix == ".gz" else open(path, "rb") as file:
+        for number, line in enumerate(file):
+            yield (line if number else line.removeprefix(codecs.BOM_UTF8)).rstrip(b"\r\n")
 
 
 def text(path: pathlib.Path) -> str:

@@ -104,6 +104,9 @@ def load_data(system: System, folder: pathlib.Path, strict: bool, splits=("train
         size = config.data.train_size if split == "train" else 0
         found[split] = features.encode(system.task, system.scheme, records, config.data, split, strict, limit=size)
         skipped += found[split].skipped
+        if shortened := found[split].shortened:
+            of = f"{shortened} of {len(found[split])} prompts of {split}"
+            log.say(f"{of} are longer than data.length - data.reserve and lost their end")
     skipped = source.skipped(system.task.dataset, config.data.dir or None) + skipped
     if skipped and jax.process_index() == 0:
         path = folder / "skipped.jsonl"

@@ -18,6 +18,9 @@ import pytest
 from scipy import stats
 
 from experiments import command, runs, tables
+from experiments.mathgpt import headlines
+from experiments.mathgpt import table1 as mathgpt_table1
+from experiments.mathgpt import table2 as mathgpt_table2
 from experiments.numgpt import fig1, fig3, settings, table1, table2, table3
 from experiments.runs import Cell, Result
 from numjax.errors import Diverged, Preempted, UsageError
@@ -295,6 +298,37 @@ def test_the_paper_is_quoted_as_it_is():
     assert "MWPAS hard" not in table1.published("numgpt")
     assert table3.published("numgpt")["LMAE"] == (0.0312, 0.0044)
     assert table2.PAPER["numgpt-pretrained"][1] == (56.47, 0.08)
+
+
+def test_a_table_of_headlines_says_what_the_predictions_on_disk_say(tmp_path, monkeypatch):
+    monkeypatch.setattr(headlines, "SMOKE_SIZE", 40)
+    mathgpt_table2.main(
+        ["--scale=smoke", "--dataset=ofeq", "--only=next_formula/gpt", "--seeds=1", f"--out={tmp_path}"]
+    )
+    written = json.loads((tmp_path / "table7.json").read_text())
+    entries = {(e["row"], e["column"]): e for e in written["tables"]["table7"]}
+    options = SimpleNamespace(scale="smoke", as_published=False, dataset="ofeq", path="", splits="files")
+    cell = headlines.cell(options, "next_formula", "gpt")
+    said = [json.loads(line) for line in (runs.workdir(cell, 0, tmp_path) / "predictions" / "headline.jsonl").open()]
+    read = [row["prediction"]["tree"] is not None for row in said]
+    assert len(said) > 5 and entries["GPT", "read"]["here"]["mean"] == pytest.approx(100 * np.mean(read))
+    assert entries["MathGPT", "TED, read"]["paper"] == {"mean": 2.862, "std": 0.031}
+    assert (
+        entries["MathGPT", "TED, read"]["here"] is None and "TED, read paper" in (tmp_path / "table7.md").read_text()
+    )
+    # What was not asked for is in the paper's form alone.
+    assert "| MathGPT | 20.6 ± 0.5 | – |" in (tmp_path / "table8.md").read_text().replace(" here", "")
+
+
+def test_tables_of_headlines_have_the_papers_rows():
+    assert set(mathgpt_table1.PAPER) == set(mathgpt_table2.PAPER) == set(headlines.DATASETS)
+    for paper in (mathgpt_table1.PAPER["exeq"], mathgpt_table2.PAPER["ofeq"]["next_formula"]):
+        assert set(paper) <= set(headlines.LABELS)
+    for task in ("next_formula", "next_text"):
+        titles = {column.title for column in headlines.columns(task)}
+        for dataset in headlines.DATASETS:
+            assert all(set(numbers) <= titles for numbers in mathgpt_table2.PAPER[dataset][task].values())
+    assert mathgpt_table2.PAPER["exeq"]["next_text"]["gpt-wiki"]["ROUGE-L"] == (54.5, 0.2)
 
 
 def test_an_unwritable_folder_is_said(tmp_path):

@@ -44,6 +44,12 @@ RECORDS = {
         "equation": "x = 7 * ( 1 - 8 % )",
         "ans": "6.44",
     },
+    "headline": {
+        "id": "h",
+        "post": "i know that <m> x ^ 2 > 1 2 </m> . why is <m> ( </m> 3 here ?",
+        "prefix": "",
+        "headline": "on <m> x ^ { 2 } > 12 </m> and 3 others",
+    },
 }
 OPTIONS = {"language_model": {"path": "unused"}}
 
@@ -101,6 +107,7 @@ def test_every_missing_field_is_named(name):
         "statement": {"question", "label"},
         "generation": {"prompt", "answer"},
         "equation_extraction": {"text_en", "equation", "ans"},
+        "headline": {"post", "prefix", "headline"},
     }
     assert needed >= wanted.get(name, {"text"})
 

@@ -38,6 +38,21 @@ def scores(
       tolerance: relative, and absolute for answers below 1.
       as_published: MathGPT's: answers ignored, values equal as floats, the distance over its model's nodes.
     """
+    out = distances(predictions, references, as_published=as_published)
+    count = len(references)
+    stated = answers if answers is not None and not as_published else [None] * count
+    wanted = [
+        value(reference) if answer is None else answer for reference, answer in zip(references, stated, strict=True)
+    ]
+    found = [value(prediction) for prediction in predictions]
+    solved = sum(same(f, w, None if as_published else tolerance) for f, w in zip(found, wanted, strict=True))
+    return out | {"solve_rate": solved / count, "unevaluable": sum(w is None for w in wanted) / count}
+
+
+def distances(
+    predictions: Sequence[Tree | None], references: Sequence[Tree], *, as_published: bool = False
+) -> dict[str, float]:
+    """ "tree_match", "TED", "TED_read" and "read" of `scores`."""
     if len(predictions) != len(references) or not references:
         raise UsageError(f"{len(predictions)} predictions for {len(references)} references")
     count = len(references)
@@ -47,18 +62,10 @@ def scores(
             charged.append((published(reference) if as_published else reference).size)
         else:
             read.append(distance(prediction, reference, as_published=as_published))
-    stated = answers if answers is not None and not as_published else [None] * count
-    wanted = [
-        value(reference) if answer is None else answer for reference, answer in zip(references, stated, strict=True)
-    ]
-    found = [value(prediction) for prediction in predictions]
-    solved = sum(same(f, w, None if as_published else tolerance) for f, w in zip(found, wanted, strict=True))
     out = {
         "tree_match": sum(p == r for p, r in zip(predictions, references, strict=True)) / count,
         "TED": (sum(charged) + sum(read)) / count,
         "read": len(read) / count,
-        "solve_rate": solved / count,
-        "unevaluable": sum(w is None for w in wanted) / count,
     }
     if read:
         out["TED_read"] = sum(read) / len(read)
