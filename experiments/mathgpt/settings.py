@@ -46,10 +46,15 @@ def run(options: argparse.Namespace, systems: Mapping[str, str]) -> Results:
     chosen = [(name, words) for name, words in systems.items() if wanted(TASK, name)]
     found: Results = {(TASK, name): {} for name, _ in chosen}
     for fold in options.seeds:
-        cells = [Cell(f"{TASK}-{fold}", name, config(options, words, fold)) for name, words in chosen]
+        cells = [cell(options, name, words, fold) for name, words in chosen]
         for (_, name), of in runs.run(cells, [fold], options.out).items():
             found[TASK, name].update(of)
     return found
+
+
+def cell(options: argparse.Namespace, name: str, words: str, fold: int) -> Cell:
+    """A system on a fold."""
+    return Cell(f"{TASK}-{fold}", name, config(options, words, fold))
 
 
 def config(options: argparse.Namespace, words: str, fold: int) -> Any:

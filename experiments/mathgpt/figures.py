@@ -1,0 +1,349 @@
+"""Figs. 2–7: where operators, variables and the nodes of a tree lie, MathGPT beside GPT, with numbers for it.
+
+python -m experiments.mathgpt.figures --mathgpt=WORKDIR --gpt=WORKDIR     # of runs that there are
+python -m experiments.mathgpt.figures --path=math23k.jsonl                # of Table 3's runs in --out
+
+Without workdirs it takes Table 3's runs, and trains them where they are missing; measures are then means over folds,
+pictures of the first. A picture shows what t-SNE makes of it with one seed; what the paper reads off its pictures is
+measured on the vectors themselves, against chance.
+"""
+
+from __future__ import annotations
+
+import argparse
+import pathlib
+import unicodedata
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import numjax
+from experiments import command, plots, report, runs, tables
+from experiments.mathgpt import settings, table3
+from numjax.api import Loaded, Nodes, Symbol
+from numjax.errors import UsageError
+from numjax.expr import signs
+from numjax.geometry import neighbours, projections
+from numjax.geometry import plots as pictures
+from numjax.pipeline import source
+from numjax.system import trees
+from numjax.text import symbols as names
+
+FORMULA = "x = 280/(1-(2/5)-(1/3))"
+OPERATORS, VARIABLES, NEAREST = 100, 50, 5
+# The paper chose its seeds by eye; these are chosen by nobody.
+SEED, OTHER_SEEDS = 0, (1, 2)
+# What the paper says of pairs: near, near, apart, apart, apart (section 5.1).
+PAIRS = (
+    (("U", "eq"), ("O", "lt")),
+    (("U", "plus"), ("O", "minus")),
+    (("F", "min"), ("F", "max")),
+    (("U", "union"), ("U", "intersect")),
+    (("U", "eq"), ("U", "plus")),
+)
+
+
+class Vectors(NamedTuple):
+    """What the figures of one model show.
+
+    Attributes:
+      operators, variables: float32[n, D], in the order of the lists of symbols. nodes: float32[N, D], positions.
+    """
+
+    operators: np.ndarray
+    variables: np.ndarray
+    nodes: np.ndarray
+
+
+class Shown(NamedTuple):
+    """The symbols, the formula and what the systems make of them."""
+
+    operators: list[Symbol]
+    variables: list[Symbol]
+    nodes: Nodes
+    of: dict[str, Vectors]
+
+
+def counts(model: Loaded, path: str = "") -> Mapping[str, Mapping[str, int]]:
+    """Type → symbol → how often: from a vocab.json, by default the one that the model's vocabulary was made from,
+    else the trees of its train split."""
+    path = path or (model.system.config.scheme.get("symbols") or {}).get("path", "")
+    if path:
+        return names.read_counts(path)
+    task, folder = model.system.task, model.system.config.data.dir
+    return names.count(trees(task, lambda: source.load(task.dataset, "train", folder) or ()))
+
+
+def most_frequent(symbols: Sequence[Symbol], counted: Mapping[str, Mapping[str, int]], most: int) -> list[Symbol]:
+    """Symbols that occur, most frequent first; of those that are written alike (lists of two and of three) one."""
+
+    def times(one: Symbol) -> int:
+        of = counted.get(one.type, {})
+        if one.type == "M" and one.symbol.startswith("matrix-"):  # the released code's: by first letter
+            return sum(n for symbol, n in of.items() if symbol[:1] == one.symbol[7:])
+        return of.get(one.symbol, 0)
+
+    ranked = sorted((one for one in symbols if times(one) and one.latex), key=times, reverse=True)
+    return list({one.latex: one for one in reversed(ranked)}.values())[::-1][:most]
+
+
+def look(models: Mapping[str, Loaded], path: str = "") -> Shown:
+    """The vectors of MathGPT and, where it is there, of GPT.
+
+    GPT's nodes are at the places in the sequence that MathGPT's have: the same nodes, by sequence alone.
+    """
+    model = models["mathgpt"]
+    counted, known = counts(model, path), model.symbols()
+    operators = most_frequent([one for one in known if one.kind == "OP"], counted, OPERATORS)
+    variables = most_frequent([one for one in known if one.kind == "VAR"], counted, VARIABLES)
+    nodes = model.nodes(FORMULA)
+    of = {}
+    for name, one in models.items():
+        places = nodes.vectors if name == "mathgpt" else one.positions(len(nodes.names), first=1)
+        of[name] = Vectors(_embedded(one, operators), _embedded(one, variables), places)
+    return Shown(operators, variables, nodes, of)
+
+
+def _embedded(model: Loaded, symbols: Sequence[Symbol]) -> np.ndarray:
+    return model.embed_symbols(symbols) if symbols else np.zeros((0, 1), np.float32)
+
+
+# -- numbers ---------------------------------------------------------------------------------------------------------
+
+
+def measures(shown: Shown) -> dict[str, dict[str, Any]]:
+    """System → measure → {"value", "chance", "p"} (with "count" and "k" of neighbours), None where there is nothing
+    to measure; "pairs" → "first second" → place of the second among the neighbours of the first."""
+    families = {
+        "operators: family": [signs.family(one.type, one.symbol) for one in shown.operators],
+        "variables: alphabet": [alphabet(one.symbol) for one in shown.variables],
+        "variables: letter": [one.symbol.casefold() for one in shown.variables],
+    }
+    found = {}
+    for name, vectors in shown.of.items():
+        mine: dict[str, Any] = {}
+        for measure, of in families.items():
+            mine[measure] = _kin(vectors.operators if measure.startswith("operators") else vectors.variables, of)
+        mine |= follows(shown.nodes.tree_positions, vectors.nodes)
+        mine["pairs"] = _pairs(vectors.operators, shown.operators)
+        found[name] = mine
+    return found
+
+
+def _kin(x_ND: np.ndarray, families: Sequence[str]) -> dict[str, Any] | None:
+    if len(x_ND) < 3:
+        return None
+    k = max(1, min(NEAREST, (len(x_ND) - 1) // 4))
+    share = neighbours.kin(neighbours.nearest(neighbours.distances(x_ND), k), families)
+    if share is None:
+        return None
+    return {"value": share.share, "chance": share.chance, "p": share.p, "count": share.count, "k": k}
+
+
+def follows(tree_positions: np.ndarray, x_ND: np.ndarray) -> dict[str, dict[str, Any]]:
+    """How far distances of position vectors follow the tree, the sequence, and the tree beyond the sequence."""
+    apart = neighbours.distances(x_ND, "euclid")
+    tree = neighbours.tree_distances(tree_positions)
+    place = np.arange(len(tree))
+    order = np.abs(place[:, None] - place)
+    found = {
+        "positions: tree": neighbours.mantel(tree, apart),
+        "positions: sequence": neighbours.mantel(order, apart),
+        "positions: tree beyond sequence": neighbours.mantel(tree, apart, order),
+    }
+    return {name: {"value": one.rho, "chance": 0.0, "p": one.p} for name, one in found.items()}
+
+
+def _pairs(x_ND: np.ndarray, operators: Sequence[Symbol]) -> dict[str, int]:
+    at = {(one.type, one.symbol): i for i, one in enumerate(operators)}
+    there = [pair for pair in PAIRS if pair[0] in at and pair[1] in at]
+    apart = neighbours.distances(x_ND) if there else np.zeros((0, 0))
+    return {f"{one[1]} {other[1]}": neighbours.rank(apart, at[one], at[other]) for one, other in there}
+
+
+def alphabet(symbol: str) -> str:
+    """Latin, Greek, … of a single letter, else "other"."""
+    name = unicodedata.name(symbol, "") if len(symbol) == 1 and symbol.isalpha() else ""
+    return name.split()[0].capitalize() if name else "other"
+
+
+# -- pictures --------------------------------------------------------------------------------------------------------
+
+
+def draw(out: pathlib.Path, shown: Shown) -> tuple[list[str], list[str]]:
+    """Writes the figures: (their files, why some are left out)."""
+    files, left_out = [], []
+    titles = {name: f"{table3.LABELS[name]}: {{}}" for name in shown.of}
+    jobs: list[tuple[str, str, list[tuple[str, int]]]] = [
+        ("fig2", "operators", [("mathgpt", SEED)]),
+        ("fig3", "operators", [("gpt", SEED)]),
+        ("fig4", "nodes", [("mathgpt", SEED), ("gpt", SEED)]),
+        ("fig5", "operators", [("mathgpt", seed) for seed in OTHER_SEEDS]),
+        ("fig6", "operators", [("gpt", seed) for seed in OTHER_SEEDS]),
+        ("fig7", "variables", [("mathgpt", SEED), ("gpt", SEED)]),
+    ]
+    for name, what, panels in jobs:
+        panels = [panel for panel in panels if panel[0] in shown.of]
+        if not panels:
+            continue
+        count = len(getattr(shown.of[panels[0][0]], what))
+        if count < 3:
+            left_out.append(f"{name}: {count} {what} occur, too few for a picture.")
+            continue
+        wide = 9.0 if len(panels) == 1 else 7.5 * len(panels)
+        with plots.figure(out / f"{name}.png", wide, 9.0 if len(panels) == 1 else 7.5, len(panels)) as found:
+            for axes, (system, seed) in zip(found if len(panels) > 1 else [found], panels, strict=True):
+                title = titles[system].format(f"{_CAPTIONS[what]} (t-SNE, seed {seed})")
+                _panel(axes, shown, what, getattr(shown.of[system], what), seed, title)
+        files.append(f"{name}.png")
+    return files, left_out
+
+
+_CAPTIONS = {"operators": "operators", "variables": "variables", "nodes": f"positions in ${FORMULA}$"}
+
+
+def _panel(axes: Any, shown: Shown, what: str, x_ND: np.ndarray, seed: int, title: str) -> None:
+    points = projections.tsne(x_ND, seed=seed)
+    edges: list[tuple[int, int]] = []
+    if what == "nodes":
+        labels = [pictures.label(name) for name in shown.nodes.names]
+        depth = (shown.nodes.tree_positions >= 0).sum(axis=1) - 1
+        families = [f"level {level}" for level in depth]
+        above = neighbours.parents(shown.nodes.tree_positions)
+        edges = [(int(parent), child) for child, parent in enumerate(above) if parent >= 0]
+    else:
+        symbols: list[Symbol] = getattr(shown, what)
+        labels = [pictures.label(one.latex, one.symbol) for one in symbols]
+        if what == "operators":
+            families = [signs.family(one.type, one.symbol) for one in symbols]
+        else:
+            families = [alphabet(one.symbol) for one in symbols]
+    pictures.scatter(axes, points, labels, families, edges, title)
+
+
+# -- the report ------------------------------------------------------------------------------------------------------
+
+_ROWS = {
+    "operators: family": "operators: neighbours of the same family (%)",
+    "variables: alphabet": "variables: neighbours of the same alphabet (%)",
+    "variables: letter": "variables: neighbours that are the same letter in the other case (%)",
+    "positions: tree": "positions: distance against distance in the tree (ρ)",
+    "positions: sequence": "positions: distance against distance in the sequence (ρ)",
+    "positions: tree beyond sequence": "positions: against the tree, the sequence taken out (ρ)",
+}
+
+
+def table(found: Sequence[Mapping[str, Mapping[str, Any]]]) -> str:
+    """Markdown: each measure's mean over models, what chance gives, and the largest p of the models."""
+    systems = list(found[0])
+    head = ["measure", "chance", *(word for name in systems for word in (table3.LABELS[name], "p"))]
+    lines = ["| " + " | ".join(head) + " |", "| --- |" + " ---: |" * (len(head) - 1)]
+    for measure, label in _ROWS.items():
+        percent = "%" in label
+        cells, chances = [], []
+        for name in systems:
+            entries = [one[name][measure] for one in found if one[name][measure] is not None]
+            chances += [entry["chance"] for entry in entries]
+            cells += [_spread([entry["value"] for entry in entries], percent)]
+            cells += [_p(max(entry["p"] for entry in entries)) if entries else "–"]
+        lines.append("| " + " | ".join([label, _spread(chances[:1], percent), *cells]) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def _spread(values: Sequence[float], percent: bool) -> str:
+    found = tables.spread([100 * value for value in values] if percent else values)
+    if found is None:
+        return "–"
+    digits = 1 if percent else 2
+    return f"{found[0]:.{digits}f}" + ("" if found[1] is None else f" ± {found[1]:.{digits}f}")
+
+
+def _p(value: float) -> str:
+    return "< 0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def write(
+    options: argparse.Namespace, every: Sequence[Shown], facts: str, workdirs: Mapping[str, Sequence[str]]
+) -> tuple[str, list[str]]:
+    """Writes fig2.png … fig7.png and figures.{md,json}: (the Markdown, the files)."""
+    first = every[0]
+    found = [measures(shown) for shown in every]
+    files, left_out = draw(options.out, first)
+    places = f"{len(first.operators)} operators, {len(first.variables)} variables, {len(first.nodes.names)} nodes of "
+    text = (
+        f"# Figs. 2–7: where symbols and positions lie\n\n{facts} {places}`{FORMULA}`.\n\n"
+        f"A neighbour is one of the {NEAREST} nearest by cosine (fewer among few symbols). Chance deals the families "
+        "anew, or shuffles the nodes (2,000 times); p is one-sided, the largest of the models. GPT has an operator's "
+        "mean text token and knows the sequence alone.\n\n" + table(found)
+    )
+    text += "".join(f"\n{remark}\n" for remark in left_out)
+    text += "".join(f"\n![{name}]({name})\n" for name in files)
+    tables.write(options.out / "figures.md", text)
+    written = {
+        "formula": FORMULA,
+        "workdirs": dict(workdirs),
+        "machine": runs.machine(),
+        "operators": [one.symbol for one in first.operators],
+        "variables": [one.symbol for one in first.variables],
+        "nodes": first.nodes.names,
+        "perplexity": {
+            what: projections.perplexity_of(count)
+            for what in ("operators", "variables", "nodes")
+            if (count := len(getattr(first.of["mathgpt"], what))) > 2
+        },
+        "seeds": {"fig2 fig3 fig4 fig7": SEED, "fig5 fig6": OTHER_SEEDS},
+        "measures": found,
+        "left_out": left_out,
+    }
+    runs.write_json(options.out / "figures.json", written)
+    return text, [*files, "figures.md", "figures.json"]
+
+
+def workdirs(options: argparse.Namespace) -> tuple[dict[str, list[str]], str]:
+    """(system → a workdir a model, a line that says what they are).
+
+    Raises:
+      UsageError: MathGPT is not among them.
+    """
+    given = {name: [getattr(options, name)] for name in ("mathgpt", "gpt") if getattr(options, name)}
+    if "gpt" in given and "mathgpt" not in given:
+        raise UsageError("--gpt alone: the symbols are MathGPT's, so give --mathgpt=WORKDIR too")
+    if given:
+        return given, "Models: " + ", ".join(f"`{folder}`" for (folder,) in given.values()) + "."
+    results = settings.run(options, table3.SYSTEMS)
+    done = {name: {fold for fold, result in of.items() if not result.diverged} for (_, name), of in results.items()}
+    if not done.get("mathgpt"):
+        raise UsageError("there is no run of MathGPT to look at: leave --only out, or give --mathgpt=WORKDIR")
+    folds = sorted(set.intersection(*done.values()))
+    if not folds:
+        raise UsageError("no fold was learnt by both systems: give --mathgpt=WORKDIR and --gpt=WORKDIR")
+
+    def folder(name: str, fold: int) -> str:
+        cell = settings.cell(options, name, table3.SYSTEMS[name], fold)
+        return str(runs.workdir(cell, fold, options.out))
+
+    said = f"Models of Table 3, scale `{options.scale}`, folds {', '.join(map(str, folds))}"
+    said += f"{', as published' * options.as_published}; {tables.machines(results)}."
+    return {name: [folder(name, fold) for fold in folds] for name in sorted(done, reverse=True)}, said
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """Finds or trains the models, then writes everything."""
+    parser = settings.parser(__doc__ or "")
+    parser.add_argument("--mathgpt", default="", help="a finished run of configs/mathgpt.py")
+    parser.add_argument("--gpt", default="", help="a finished run of a model of text alone")
+    parser.add_argument("--symbols", default="", help="counts of symbols (MathGPT's vocab.json)")
+    options = command.parse(parser, words)
+    found, facts = workdirs(options)
+    count = len(found["mathgpt"])
+    every = [
+        look({name: numjax.load(folders[i]) for name, folders in found.items()}, options.symbols)
+        for i in range(count)
+    ]
+    text, files = write(options, every, facts, found)
+    report.say_where(text, options, *files)
+
+
+if __name__ == "__main__":
+    command.entry(main)
