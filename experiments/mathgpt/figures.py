@@ -84,8 +84,11 @@ def most_frequent(symbols: Sequence[Symbol], counted: Mapping[str, Mapping[str, 
             return sum(n for symbol, n in of.items() if symbol[:1] == one.symbol[7:])
         return of.get(one.symbol, 0)
 
-    ranked = sorted((one for one in symbols if times(one) and one.latex), key=times, reverse=True)
-    return list({one.latex: one for one in reversed(ranked)}.values())[::-1][:most]
+    first: dict[str, Symbol] = {}
+    for one in sorted(symbols, key=times, reverse=True):
+        if times(one) and one.latex:
+            first.setdefault(one.latex, one)
+    return list(first.values())[:most]
 
 
 def look(models: Mapping[str, Loaded], path: str = "") -> Shown:
@@ -171,9 +174,11 @@ def alphabet(symbol: str) -> str:
 # -- pictures --------------------------------------------------------------------------------------------------------
 
 
-def draw(out: pathlib.Path, shown: Shown) -> tuple[list[str], list[str]]:
-    """Writes the figures: (their files, why some are left out)."""
-    files, left_out = [], []
+def draw(out: pathlib.Path, shown: Shown) -> tuple[dict[str, list[float]], list[str]]:
+    """Writes the figures: (file → the share of nearest neighbours that t-SNE keeps in each panel, why others are
+    left out)."""
+    files: dict[str, list[float]] = {}
+    left_out = []
     titles = {name: f"{table3.LABELS[name]}: {{}}" for name in shown.of}
     jobs: list[tuple[str, str, list[tuple[str, int]]]] = [
         ("fig2", "operators", [("mathgpt", SEED)]),
@@ -192,18 +197,18 @@ def draw(out: pathlib.Path, shown: Shown) -> tuple[list[str], list[str]]:
             left_out.append(f"{name}: {count} {what} occur, too few for a picture.")
             continue
         wide = 9.0 if len(panels) == 1 else 7.5 * len(panels)
+        kept = files.setdefault(f"{name}.png", [])
         with plots.figure(out / f"{name}.png", wide, 9.0 if len(panels) == 1 else 7.5, len(panels)) as found:
             for axes, (system, seed) in zip(found if len(panels) > 1 else [found], panels, strict=True):
                 title = titles[system].format(f"{_CAPTIONS[what]} (t-SNE, seed {seed})")
-                _panel(axes, shown, what, getattr(shown.of[system], what), seed, title)
-        files.append(f"{name}.png")
+                kept.append(_panel(axes, shown, what, getattr(shown.of[system], what), seed, title))
     return files, left_out
 
 
 _CAPTIONS = {"operators": "operators", "variables": "variables", "nodes": f"positions in ${FORMULA}$"}
 
 
-def _panel(axes: Any, shown: Shown, what: str, x_ND: np.ndarray, seed: int, title: str) -> None:
+def _panel(axes: Any, shown: Shown, what: str, x_ND: np.ndarray, seed: int, title: str) -> float:
     points = projections.tsne(x_ND, seed=seed)
     edges: list[tuple[int, int]] = []
     if what == "nodes":
@@ -220,6 +225,7 @@ def _panel(axes: Any, shown: Shown, what: str, x_ND: np.ndarray, seed: int, titl
         else:
             families = [alphabet(one.symbol) for one in symbols]
     pictures.scatter(axes, points, labels, families, edges, title)
+    return neighbours.kept(*(neighbours.distances(of, "euclid") for of in (x_ND, points)), NEAREST)
 
 
 # -- the report ------------------------------------------------------------------------------------------------------
@@ -277,6 +283,8 @@ def write(
         "anew, or shuffles the nodes (2,000 times); p is one-sided, the largest of the models. GPT has an operator's "
         "mean text token and knows the sequence alone.\n\n" + table(found)
     )
+    shares = [f"{100 * share:.0f}%" for of in files.values() for share in of]
+    text += f"\nOf the {NEAREST} nearest neighbours (Euclid) the panels keep, in order, {', '.join(shares)}.\n"
     text += "".join(f"\n{remark}\n" for remark in left_out)
     text += "".join(f"\n![{name}]({name})\n" for name in files)
     tables.write(options.out / "figures.md", text)
@@ -292,6 +300,7 @@ def write(
             for what in ("operators", "variables", "nodes")
             if (count := len(getattr(first.of["mathgpt"], what))) > 2
         },
+        "kept": files,
         "seeds": {"fig2 fig3 fig4 fig7": SEED, "fig5 fig6": OTHER_SEEDS},
         "measures": found,
         "left_out": left_out,
