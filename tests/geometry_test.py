@@ -259,6 +259,18 @@ def test_the_most_frequent_symbols_once_each():
     assert [one.symbol for one in figures.most_frequent(made, counted, 1)] == ["L-3"]
 
 
+def test_the_formula_as_it_is_written(trained):
+    nodes = numjax.load(trained["mathgpt"]).nodes("x = 280/(1-y-0.5)")
+    order = figures.infix(nodes)
+    assert [nodes.names[i] for i in order] == ["x", "=", "number", "/", "1", "-", "y", "-", "number"]
+    assert [figures._number(nodes, i) for i in order if nodes.names[i] == "number"] == ["280", "0.5"]
+
+
+def test_only_operators_with_a_sign_are_shown():
+    made = [("O", "leq"), ("O", "annotated"), ("F", "E"), ("F", "pmod"), ("F", "sin"), ("M", "L-2")]
+    assert [figures.has_sign(Symbol("OP", t, s, signs.sign(t, s))) for t, s in made] == [1, 0, 1, 0, 1, 1]
+
+
 def test_alphabets():
     assert [figures.alphabet(c) for c in ("x", "Q", "α", "Ω", "ж", "…", "abc", "∞")] == [
         "Latin", "Latin", "Greek", "Greek", "Cyrillic", "other", "other", "other",
@@ -368,8 +380,10 @@ def test_the_figures_of_two_runs(trained, tmp_path, capsys):
         assert found[system]["operators: family"]["count"] == 10  # all but x^n, the list and the percent sign
         assert found[system]["variables: letter"]["count"] == 4
         assert sorted(found[system]["pairs"]) == ["eq lt", "eq plus", "min max", "plus minus", "union intersect"]
+    assert written["nodes"]["gpt"] == ["x", "=", "280", "/", "1", "-", "2", "/", "5", "-", "1", "/", "3"]
+    assert len(written["nodes"]["mathgpt"]) == 23
     # By construction MathGPT's positions follow the tree, and GPT's cannot.
-    tree = {system: found[system]["positions: tree beyond sequence"] for system in found}
+    tree = {system: found[system]["positions: tree"] for system in found}
     assert tree["mathgpt"]["p"] < 0.01 and tree["mathgpt"]["value"] > tree["gpt"]["value"]
     assert "| positions: against the tree" in (tmp_path / "figures.md").read_text()
 

@@ -48,20 +48,21 @@ class Vectors(NamedTuple):
     """What the figures of one model show.
 
     Attributes:
-      operators, variables: float32[n, D], in the order of the lists of symbols. nodes: float32[N, D], positions.
+      operators, variables: float32[n, D], in the order of the lists of symbols.
+      nodes: the formula as the model reads it, with its positions. common: the nodes that all models have.
     """
 
     operators: np.ndarray
     variables: np.ndarray
-    nodes: np.ndarray
+    nodes: Nodes
+    common: list[int]
 
 
 class Shown(NamedTuple):
-    """The symbols, the formula and what the systems make of them."""
+    """The symbols, and what the systems make of them and of the formula."""
 
     operators: list[Symbol]
     variables: list[Symbol]
-    nodes: Nodes
     of: dict[str, Vectors]
 
 
@@ -92,20 +93,50 @@ def most_frequent(symbols: Sequence[Symbol], counted: Mapping[str, Mapping[str, 
 
 
 def look(models: Mapping[str, Loaded], path: str = "") -> Shown:
-    """The vectors of MathGPT and, where it is there, of GPT.
-
-    GPT's nodes are at the places in the sequence that MathGPT's have: the same nodes, by sequence alone.
-    """
+    """The vectors of MathGPT and, where it is there, of GPT, which reads the formula as one writes it: its nodes are
+    in infix order, a number is one, and there is no END."""
     model = models["mathgpt"]
     counted, known = counts(model, path), model.symbols()
     operators = most_frequent([one for one in known if one.kind == "OP"], counted, OPERATORS)
+    operators = [one for one in operators if one.type != "T" and has_sign(one)]
     variables = most_frequent([one for one in known if one.kind == "VAR"], counted, VARIABLES)
     nodes = model.nodes(FORMULA)
+    order = infix(nodes)
     of = {}
     for name, one in models.items():
-        places = nodes.vectors if name == "mathgpt" else one.positions(len(nodes.names), first=1)
-        of[name] = Vectors(_embedded(one, operators), _embedded(one, variables), places)
-    return Shown(operators, variables, nodes, of)
+        mine, common = nodes, order
+        if name != "mathgpt":
+            common = list(range(len(order)))
+            written = [_number(nodes, i) if nodes.names[i] == "number" else nodes.names[i] for i in order]
+            mine = Nodes(written, nodes.tree_positions[order], one.positions(len(order)))
+        of[name] = Vectors(_embedded(one, operators), _embedded(one, variables), mine, common)
+    return Shown(operators, variables, of)
+
+
+def has_sign(one: Symbol) -> bool:
+    """Whether GPT would know it by more than the name that trees give it; the authors show only such operators."""
+    return one.latex != one.symbol or len(one.symbol) == 1
+
+
+def infix(nodes: Nodes) -> list[int]:
+    """Indices of the nodes as the formula is written, without END and below numbers: an operator after its first
+    operand."""
+    below: dict[int, list[int]] = {i: [] for i in range(-1, len(nodes.names))}
+    for child, parent in enumerate(neighbours.parents(nodes.tree_positions).tolist()):
+        if nodes.names[child] != "end":
+            below[parent].append(child)
+
+    def read(node: int) -> list[int]:
+        operands = [] if nodes.names[node] == "number" else below[node]
+        first = read(operands[0]) if operands else []
+        return [*first, node, *(inner for other in operands[1:] for inner in read(other))]
+
+    return read(0)
+
+
+def _number(nodes: Nodes, head: int) -> str:
+    parents = neighbours.parents(nodes.tree_positions)
+    return "".join(nodes.names[i] for i in np.flatnonzero(parents == head) if nodes.names[i] != "end")
 
 
 def _embedded(model: Loaded, symbols: Sequence[Symbol]) -> np.ndarray:
@@ -128,7 +159,7 @@ def measures(shown: Shown) -> dict[str, dict[str, Any]]:
         mine: dict[str, Any] = {}
         for measure, of in families.items():
             mine[measure] = _kin(vectors.operators if measure.startswith("operators") else vectors.variables, of)
-        mine |= follows(shown.nodes.tree_positions, vectors.nodes)
+        mine |= follows(vectors.nodes, vectors.common)
         mine["pairs"] = _pairs(vectors.operators, shown.operators)
         found[name] = mine
     return found
@@ -144,11 +175,11 @@ def _kin(x_ND: np.ndarray, families: Sequence[str]) -> dict[str, Any] | None:
     return {"value": share.share, "chance": share.chance, "p": share.p, "count": share.count, "k": k}
 
 
-def follows(tree_positions: np.ndarray, x_ND: np.ndarray) -> dict[str, dict[str, Any]]:
-    """How far distances of position vectors follow the tree, the sequence, and the tree beyond the sequence."""
-    apart = neighbours.distances(x_ND, "euclid")
-    tree = neighbours.tree_distances(tree_positions)
-    place = np.arange(len(tree))
+def follows(nodes: Nodes, common: Sequence[int]) -> dict[str, dict[str, Any]]:
+    """How far distances of these nodes' positions follow the tree, the sequence, and the tree beyond the sequence."""
+    place = np.asarray(common)
+    apart = neighbours.distances(nodes.vectors[place], "euclid")
+    tree = neighbours.tree_distances(nodes.tree_positions[place])
     order = np.abs(place[:, None] - place)
     found = {
         "positions: tree": neighbours.mantel(tree, apart),
@@ -192,7 +223,7 @@ def draw(out: pathlib.Path, shown: Shown) -> tuple[dict[str, list[float]], list[
         panels = [panel for panel in panels if panel[0] in shown.of]
         if not panels:
             continue
-        count = len(getattr(shown.of[panels[0][0]], what))
+        count = len(getattr(shown, what, FORMULA))
         if count < 3:
             left_out.append(f"{name}: {count} {what} occur, too few for a picture.")
             continue
@@ -201,29 +232,31 @@ def draw(out: pathlib.Path, shown: Shown) -> tuple[dict[str, list[float]], list[
         with plots.figure(out / f"{name}.png", wide, 9.0 if len(panels) == 1 else 7.5, len(panels)) as found:
             for axes, (system, seed) in zip(found if len(panels) > 1 else [found], panels, strict=True):
                 title = titles[system].format(f"{_CAPTIONS[what]} (t-SNE, seed {seed})")
-                kept.append(_panel(axes, shown, what, getattr(shown.of[system], what), seed, title))
+                kept.append(_panel(axes, shown, what, shown.of[system], seed, title))
     return files, left_out
 
 
 _CAPTIONS = {"operators": "operators", "variables": "variables", "nodes": f"positions in ${FORMULA}$"}
 
 
-def _panel(axes: Any, shown: Shown, what: str, x_ND: np.ndarray, seed: int, title: str) -> float:
-    points = projections.tsne(x_ND, seed=seed)
+def _panel(axes: Any, shown: Shown, what: str, vectors: Vectors, seed: int, title: str) -> float:
     edges: list[tuple[int, int]] = []
     if what == "nodes":
-        labels = [pictures.label(name) for name in shown.nodes.names]
-        depth = (shown.nodes.tree_positions >= 0).sum(axis=1) - 1
+        x_ND = vectors.nodes.vectors
+        labels = [pictures.label(name) for name in vectors.nodes.names]
+        depth = (vectors.nodes.tree_positions >= 0).sum(axis=1) - 1
         families = [f"level {level}" for level in depth]
-        above = neighbours.parents(shown.nodes.tree_positions)
+        above = neighbours.parents(vectors.nodes.tree_positions)
         edges = [(int(parent), child) for child, parent in enumerate(above) if parent >= 0]
     else:
+        x_ND = getattr(vectors, what)
         symbols: list[Symbol] = getattr(shown, what)
         labels = [pictures.label(one.latex, one.symbol) for one in symbols]
         if what == "operators":
             families = [signs.family(one.type, one.symbol) for one in symbols]
         else:
             families = [alphabet(one.symbol) for one in symbols]
+    points = projections.tsne(x_ND, seed=seed)
     pictures.scatter(axes, points, labels, families, edges, title)
     return neighbours.kept(*(neighbours.distances(of, "euclid") for of in (x_ND, points)), NEAREST)
 
@@ -276,12 +309,14 @@ def write(
     first = every[0]
     found = [measures(shown) for shown in every]
     files, left_out = draw(options.out, first)
-    places = f"{len(first.operators)} operators, {len(first.variables)} variables, {len(first.nodes.names)} nodes of "
+    nodes = first.of["mathgpt"].nodes.names
+    places = f"{len(first.operators)} operators, {len(first.variables)} variables, {len(nodes)} nodes of "
     text = (
         f"# Figs. 2–7: where symbols and positions lie\n\n{facts} {places}`{FORMULA}`.\n\n"
         f"A neighbour is one of the {NEAREST} nearest by cosine (fewer among few symbols). Chance deals the families "
         "anew, or shuffles the nodes (2,000 times); p is one-sided, the largest of the models. GPT has an operator's "
-        "mean text token and knows the sequence alone.\n\n" + table(found)
+        "mean text token and the places in the formula as it is written; positions are compared over the nodes that "
+        "both have.\n\n" + table(found)
     )
     shares = [f"{100 * share:.0f}%" for of in files.values() for share in of]
     text += f"\nOf the {NEAREST} nearest neighbours (Euclid) the panels keep, in order, {', '.join(shares)}.\n"
@@ -294,11 +329,11 @@ def write(
         "machine": runs.machine(),
         "operators": [one.symbol for one in first.operators],
         "variables": [one.symbol for one in first.variables],
-        "nodes": first.nodes.names,
+        "nodes": {name: vectors.nodes.names for name, vectors in first.of.items()},
         "perplexity": {
-            what: projections.perplexity_of(count)
-            for what in ("operators", "variables", "nodes")
-            if (count := len(getattr(first.of["mathgpt"], what))) > 2
+            what: projections.perplexity_of(len(of))
+            for what, of in (("operators", first.operators), ("variables", first.variables), ("nodes", nodes))
+            if len(of) > 2
         },
         "kept": files,
         "seeds": {"fig2 fig3 fig4 fig7": SEED, "fig5 fig6": OTHER_SEEDS},

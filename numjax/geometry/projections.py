@@ -49,7 +49,9 @@ def pca(x_ND: np.ndarray, axes: int = 2) -> Principal:
 
 
 def tsne(x_ND: np.ndarray, perplexity: float = PERPLEXITY, seed: int = 0, axes: int = 2) -> np.ndarray:
-    """t-SNE (van der Maaten and Hinton 2008) by scikit-learn, from a random start, so that seeds differ: [N, d].
+    """t-SNE (van der Maaten and Hinton 2008) by scikit-learn, float64[N, d].
+
+    It starts at random, since from principal components every seed gives the same picture.
 
     Args:
       perplexity: about how many neighbours count; lowered for few vectors, see `perplexity_of`.
