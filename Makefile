@@ -6,7 +6,7 @@ STAMP = $(VENV)/.installed
 # The TPU compiler, for the tests that plan pods: beside the environment, since inside it every run on CPU looks for TPUs.
 TPU = $(VENV)/tpu
 
-.PHONY: env tpu quickstart test lint check bench compare constraints clean
+.PHONY: env tpu quickstart notebooks test lint check bench compare constraints clean
 
 env: $(STAMP)
 
@@ -20,6 +20,11 @@ $(STAMP): pyproject.toml constraints/base.txt
 # NumGPT and GPT on measurement estimation, a table, and the confidence curve of Fig. 1.
 quickstart: env
 	@$(RUN) -m experiments.numgpt.quickstart --out=runs/quickstart
+
+# What models have learnt, to look at and to change, in a browser.
+notebooks: env
+	@$(RUN) -m pip install --quiet --disable-pip-version-check --constraint constraints/base.txt --editable '.[notebooks]'
+	@$(RUN) -m jupyterlab --notebook-dir=experiments/notebooks
 
 $(TPU)/.installed: $(STAMP) constraints/tpu.txt
 	@echo "installing the TPU compiler into $(TPU) (a minute; only plans need it)"

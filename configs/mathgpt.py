@@ -162,7 +162,10 @@ def room(config: Any, scale: str) -> None:
 
 
 def as_published(config: Any) -> None:
-    """The released code: its tokens and constraints, which can be broken; special symbols that start out large."""
+    """The released code: its tokens and constraints, which can be broken; special symbols that start out large;
+    PyTorch's betas and three beams."""
+    config.optim.betas = (0.9, 0.999)
+    config.decode.beams = 3
     if "as_published" in config.task:
         config.task.as_published = True
     if config.scheme.name == "trees":

@@ -1,4 +1,4 @@
-"""Figures without a screen: colours that colour-blind readers tell apart (Okabe and Ito), marks that differ too."""
+"""Figures without a screen, saved as files."""
 
 from __future__ import annotations
 
@@ -13,23 +13,25 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
 from numjax.errors import UsageError
+from numjax.geometry.plots import COLOURS, MARKS
 
-COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#000000")
-MARKS = ("o", "s", "^", "D", "v", "P", "X")
+__all__ = ["COLOURS", "MARKS", "STYLES", "bars", "figure"]
+
 STYLES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))
 
 
 @contextlib.contextmanager
-def figure(path: pathlib.Path, width: float = 8.0, height: float = 4.5) -> Iterator[Any]:
-    """The axes of a figure that is saved to `path` (PNG) at the end.
+def figure(path: pathlib.Path, width: float = 8.0, height: float = 4.5, panels: int = 1) -> Iterator[Any]:
+    """The axes of a figure that is saved to `path` (PNG) at the end; a list of them for several panels side by side.
 
     Raises:
       UsageError: it cannot be written.
     """
-    fig, axes = plt.subplots(figsize=(width, height), layout="constrained")
-    axes.spines[["top", "right"]].set_visible(False)
+    fig, found = plt.subplots(1, panels, figsize=(width, height), layout="constrained", squeeze=False)
+    for axes in found[0]:
+        axes.spines[["top", "right"]].set_visible(False)
     try:
-        yield axes
+        yield found[0, 0] if panels == 1 else list(found[0])
         path.parent.mkdir(parents=True, exist_ok=True)
         # No creation date and no version: the same numbers make the same file.
         fig.savefig(path, dpi=150, metadata={"Software": None})

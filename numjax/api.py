@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import pathlib
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -16,10 +16,42 @@ from numjax import checkpoint, inherit, processes, roots, shard
 from numjax.compile import Compiled, make_compiled
 from numjax.errors import DataError, UsageError
 from numjax.evals.score import evaluate, row_log_prob
+from numjax.expr import latex, signs
+from numjax.expr.tree import Tree
 from numjax.pipeline import batch as batches
 from numjax.pipeline import features
 from numjax.pipeline.loader import Encoded, Loader
 from numjax.system import System, assemble
+from numjax.text.tree_grammar import TYPE_OF
+from numjax.types import Features, Formula
+
+
+class Symbol(NamedTuple):
+    """A symbol of the mathematical vocabulary.
+
+    Attributes:
+      kind: "OP", "VAR" or "NUM". type, symbol: of its nodes (`expr.tree`). latex: its sign, see `expr.signs.sign`.
+    """
+
+    kind: str
+    type: str
+    symbol: str
+    latex: str
+
+
+class Nodes(NamedTuple):
+    """A formula's tokens in preorder, END tokens included, without those that open and close the formula.
+
+    Attributes:
+      names: what each is, as LaTeX; special tokens by name: "end", "number", "text", …
+      tree_positions: int32[N, L], child index at each level from the root on, −1 below the node.
+      vectors: float32[N, D], what their positions add to the embedding: the learned vector of the place in the
+        sequence, and the tree position's where the model has one (MathGPT's emb_sp + emb_tp).
+    """
+
+    names: list[str]
+    tree_positions: np.ndarray
+    vectors: np.ndarray
 
 
 def load(workdir: str | pathlib.Path, config: Any = None) -> Loaded:
@@ -72,8 +104,7 @@ class Loaded:
             if len(row.numbers) != 1 or row.numbers[0].surface != text.strip():
                 raise DataError(f"{text!r} is not one number: write it alone, such as 3.14 or -1,200")
             found.append(row)
-        batch = batches.from_features(found, self.system.config.data.digits, self.system.host_features)
-        tokens = batch.inputs
+        tokens = self._tokens(found)
         if name is not None:
             vectors = self._apply("embed_numerals", tokens.numerals, _of(tokens.features, name), name=name)[:, 0]
         else:
@@ -82,6 +113,76 @@ class Loaded:
             vectors = np.where(mine, x_BTD, 0).sum(1) / mine.sum(1)
         vectors = np.asarray(vectors, np.float32)
         return vectors[0] if isinstance(numbers, str) else vectors
+
+    def symbols(self) -> list[Symbol]:
+        """The symbols that have tokens of their own, special ones left out.
+
+        Raises:
+          UsageError: the scheme has no formulas.
+        """
+        names = self._trees().symbols.names
+        return [
+            Symbol(kind, type, symbol, signs.sign(type, symbol))
+            for _, (kind, type, symbol) in sorted(names.items())
+            if type != "!"
+        ]
+
+    def embed_symbols(self, symbols: Sequence[Symbol]) -> np.ndarray:
+        """Token and type embeddings of symbols, float32[n, D]: MathGPT's emb_tok + emb_type.
+
+        A model without formulas, such as the GPT baseline, has the mean of the text tokens that spell their LaTeX
+        (MathGPT, section 5.1).
+
+        Raises:
+          DataError: a symbol without a token; without formulas, one that is not written.
+        """
+        rows, scheme = [], self.system.scheme
+        for one in symbols:
+            if hasattr(scheme, "symbols"):
+                token = self._trees().symbols.of(one.type, one.symbol)
+                if token is None:
+                    raise DataError(
+                        f"{one.type} {one.symbol!r} has no token of its own: see symbols() for those that do"
+                    )
+                rows.append(_row([token], TYPE_OF[one.kind]))
+            elif not (ids := scheme.vocab.encode(one.latex)):
+                raise DataError(f"{one.type} {one.symbol!r} is not written: a text model has no vector for it")
+            else:
+                rows.append(_row(ids))
+        tokens = self._tokens(rows)
+        x_BTD, mine = self._apply("embed", tokens), (np.asarray(tokens.segment_ids) > 0)[..., None]
+        return np.asarray(np.where(mine, x_BTD, 0).sum(1) / mine.sum(1), np.float32)
+
+    def positions(self, count: int, first: int = 0) -> np.ndarray:
+        """The learned vectors of places in the sequence, float32[count, D] from place `first` on.
+
+        Raises:
+          UsageError: the context is shorter, or the backbone learns none.
+        """
+        table = self.params["backbone"].get("positions")
+        if table is None:
+            raise UsageError("this backbone has no learned positions")
+        if first + count > len(table):
+            raise UsageError(f"{first + count} positions are more than the context of {len(table)}")
+        return processes.fetch(table)[first : first + count].astype(np.float32)
+
+    def nodes(self, formula: str) -> Nodes:
+        """A LaTeX formula as the model's tokens stand in its tree; in the sequence it stands at the beginning.
+
+        Raises:
+          DataError: it cannot be read as a tree, or the scheme cannot write it. UsageError: as `symbols`.
+        """
+        scheme, tree = self._trees(), latex.parse(formula)
+        if not isinstance(tree, Tree):
+            raise DataError(f"the formula {formula[:60]!r} cannot be read: {tree.error} at {tree.at}")
+        row = scheme.encode((Formula(formula, tree),))
+        inside = slice(1, len(row.ids) - 1)
+        vectors = self.positions(len(row.ids))[inside]
+        for name, block in self.system.config.embeds.items():
+            if block.name == "tree_position":
+                vectors = vectors + self._apply("embed_part", self._tokens([row]), name=name)[0, inside]
+        names = [self._name_of(int(i)) for i in row.ids[inside]]
+        return Nodes(names, row.tree_positions[inside], np.asarray(vectors, np.float32))
 
     def score(self, records: Mapping[str, Any] | str | Sequence[Mapping[str, Any] | str]) -> Any:
         """Probabilities of a classifier's labels, float32[classes], or a language model's log-likelihood.
@@ -130,6 +231,23 @@ class Loaded:
         """The jitted evaluation functions for batches of `encoded`."""
         return make_compiled(self.system, self.mesh, self._loader(encoded).example_batch(), steps=1)
 
+    def _trees(self) -> Any:
+        """The scheme, which must be one with trees."""
+        if not hasattr(self.system.scheme, "symbols"):
+            raise UsageError(f"scheme {self.system.config.scheme.name} has no formulas: load a run of MathGPT")
+        return self.system.scheme
+
+    def _name_of(self, token: int) -> str:
+        scheme = self._trees()
+        _, type, symbol = scheme.symbols.names.get(token, ("", "", ""))
+        if not type:
+            return scheme.vocab.decode([token])
+        return symbol.rpartition(" ")[2].lower() if type == "!" else signs.sign(type, symbol)
+
+    def _tokens(self, rows: Sequence[Features]) -> Any:
+        """Whole rows as the model reads them."""
+        return batches.from_features(rows, self.system.config.data.digits, self.system.host_features).inputs
+
     def _encode(self, records, strict=False, skipped=None) -> Encoded:
         kept: list = []
         for i, record in enumerate(records):
@@ -169,6 +287,14 @@ class Loaded:
     def _apply(self, method: str, *args: Any, name: str | None = None) -> np.ndarray:
         placed = shard.place(args, shard.replicated(self.mesh))
         return processes.fetch(_jitted(self.system.model, method, self.params, *placed, name=name))
+
+
+def _row(ids: Sequence[int], type: int = 0) -> Features:
+    """Tokens of one type that stand in no tree."""
+    count = len(ids)
+    none = np.full(count, -1, np.int32)
+    types, places = np.full(count, type, np.int32), np.full((count, 1), -1, np.int32)
+    return Features(np.asarray(ids, np.int32), none, (), (0, count), np.zeros(count + 1, np.int32), types, places)
 
 
 @functools.partial(jax.jit, static_argnames=("model", "method", "name"))

@@ -114,6 +114,10 @@ class Model(nn.Module):
         """NE[B, N, d] of one numeral embedding, before fusion: what geometry and notebooks look at."""
         return self.embeds[name](numerals, features)
 
+    def embed_part(self, tokens: Tokens, name: str) -> jax.Array:
+        """What one embedding of tokens or trees gives, [B, T, D], before they are added: for geometry too."""
+        return self.embeds[name](tokens)
+
     def step(
         self, tokens: Tokens, cache: Any, tables: Mapping[str, Any] | None = None
     ) -> tuple[dict[str, HeadOut], Any]:

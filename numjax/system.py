@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -13,6 +13,7 @@ from flax.core import FrozenDict
 from numjax import processes
 from numjax.build import build, find
 from numjax.errors import UsageError
+from numjax.expr.tree import Tree
 from numjax.model import Model
 from numjax.pipeline import source
 from numjax.protocols import Scheme, Task
@@ -110,16 +111,18 @@ def _marks(config, task, load) -> tuple[str, ...]:
     if not hasattr(cls, "marks_of"):
         return cls.marks
     options = config.scheme.get("symbols") or {}
+    return cls.marks_of(options, trees(task, load))
 
-    def trees():
-        for number, record in enumerate(load()):
-            try:
-                document = task.example({"id": str(number), **record}, documents.parse).document
-            except ValueError:
-                continue  # `encode` reports it
-            yield from (s.tree for s in document if isinstance(s, Formula) and s.tree is not None)
 
-    return cls.marks_of(options, trees())
+def trees(task: Task, load: Callable[[], Iterable[Mapping[str, Any]]]) -> Iterator[Tree]:
+    """The operator trees of a task's records, which are loaded at the first; records that cannot be read are left
+    out, since `encode` names them."""
+    for number, record in enumerate(load()):
+        try:
+            document = task.example({"id": str(number), **record}, documents.parse).document
+        except ValueError:
+            continue
+        yield from (s.tree for s in document if isinstance(s, Formula) and s.tree is not None)
 
 
 def make_model(config: Any, scheme: Scheme, platform: str) -> Model:

@@ -24,7 +24,6 @@ from numjax.pipeline import features
 from numjax.tasks import mixed
 from numjax.tasks.headline import Task
 from numjax.text import document as documents
-from numjax.text import grammar as grammars
 from numjax.text import vocab
 from numjax.types import Formula, Mark, Text
 

@@ -14,6 +14,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 HOST = {"numeral", "expr", "text", "pipeline", "tasks"}
 DEVICE = {"nn", "embed", "backbone", "heads", "objectives", "decode", "model", "metrics"}
 GROUND = {"types", "protocols", "errors"}  # everyone may import these
+GEOMETRY = {"geometry"}  # arrays of NumPy alone: it serves notebooks and experiments, whatever made the vectors
 MEETING = {"train", "step", "evals", "main", "api", "experiments", "system", "compile", "runs", "inherit", "shard"}
 ARRAYS = {"jax", "jaxlib", "flax", "optax", "orbax", "chex"}
 LONGEST = 400
@@ -73,7 +74,7 @@ def test_the_host_half_knows_no_arrays_of_the_device():
     broken = {}
     for path in [*belonging(HOST | GROUND), *modules("data")]:
         found = of(path)
-        wrong = {n for n in found if n.split(".")[0] in ARRAYS or part(n) in DEVICE | MEETING}
+        wrong = {n for n in found if n.split(".")[0] in ARRAYS or part(n) in DEVICE | MEETING | GEOMETRY}
         if wrong:
             broken[name_of(path)] = wrong
     assert not broken, shown(broken)
@@ -94,11 +95,22 @@ def test_the_device_half_knows_no_text_no_files_and_no_configs():
     broken = {}
     for path in belonging(DEVICE):
         found = of(path)
-        wrong = {n for n in found if n.split(".")[0] in never or part(n) in HOST | MEETING}
+        wrong = {n for n in found if n.split(".")[0] in never or part(n) in HOST | MEETING | GEOMETRY}
         if wrong:
             broken[name_of(path)] = wrong
     assert not broken, shown(broken)
     assert len(belonging(DEVICE)) > 10
+
+
+def test_geometry_knows_arrays_alone():
+    allowed = {"__future__", "numpy", "scipy", "sklearn", "matplotlib"} | sys.stdlib_module_names
+    broken = {}
+    for path in belonging(GEOMETRY):
+        wrong = {n for n in of(path) if n.split(".")[0] not in allowed and part(n) not in GEOMETRY | GROUND}
+        if wrong:
+            broken[name_of(path)] = wrong
+    assert not broken, shown(broken)
+    assert len(belonging(GEOMETRY)) > 3
 
 
 def test_types_import_only_the_standard_library():
@@ -167,7 +179,7 @@ def late():
 
 
 def test_importing_the_host_half_brings_no_jax():
-    names = [name_of(path) for path in [*belonging(HOST | GROUND), *modules("data", "configs")]]
+    names = [name_of(path) for path in [*belonging(HOST | GROUND | GEOMETRY), *modules("data", "configs")]]
     script = (
         "import importlib, sys\n"
         f"for name in {names!r}:\n"

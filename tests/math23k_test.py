@@ -10,11 +10,13 @@ import pickle
 import re
 from fractions import Fraction
 
+import numpy as np
 import pytest
 
 import data
+from configs import mathgpt as configs
 from data.folds import folded
-from data.math23k import generate
+from data.math23k import generate, read
 from data.math23k.read import fault_of
 from numjax import build
 from numjax.errors import DataError, UsageError
@@ -24,6 +26,7 @@ from numjax.expr.tree import Tree, from_json
 from numjax.tasks.equation_extraction import Task, answer_of, latex_of
 from numjax.text import document as documents
 from numjax.types import Formula, Mark, Text
+from tests import mathgpt
 
 SPLITS = ("train", "validation", "test")
 parse = functools.partial(documents.parse, rules="default")
@@ -211,6 +214,42 @@ def test_published_layout():
     assert documents.surface(document[:-2]) == "Question: How far ?[SEP] Equation: "
     assert Mark("[SEP]") not in document and Mark("[CLS]") not in document
     assert "[" in document[-2].surface and document[-2].tree != latex.parse(latex_of(RECORD["equation"]))
+
+
+def test_published_trees_and_tokens_are_the_originals(real_data):
+    """The equations of the reference, read from the data's own file, tree by tree and token by token."""
+    folder = real_data("mathgpt_reference").parent
+    rows = {str(row["id"]): row for row in read.read(folder / "math23k_en/math23k_en.jsonl.gz")}
+    cases = [case for case in mathgpt.cases(folder)["cases"] if case["kind"] == "mwp"]
+    assert len(cases) > 40
+    task = build.build("tasks", {"name": "equation_extraction", "as_published": True})
+    scheme = mathgpt.scheme(folder)
+    for case in cases:
+        row = rows[case["source_id"]] | {"text_en": case["article"]["prompt"]["text"]}
+        example = task.example(row | {"id": "1", "ans": ""}, scheme.parse)
+        assert example.reference["tree"] == case["article"]["label"]["formulas"]["0"]["opt"]
+        theirs = mathgpt.flat(folder, case["token_ids"], case["token_types"])
+        # The original ends a text with GPT-2's own token.
+        np.testing.assert_array_equal(scheme.encode(example.document).ids[:-1], theirs[:-1])
+
+
+def test_a_config_as_published():
+    plain, published = configs.get_config("smoke"), configs.get_config("smoke,as_published")
+    changed = {
+        "task.as_published": (False, True), "scheme.name": ("trees", "trees_published"), "decode.beams": (0, 3),
+        "objectives.next.given": (True, False), "embeds.token.special_std": (0.02, 1.0),
+        "optim.betas": ((0.9, 0.95), (0.9, 0.999)),
+    }  # fmt: skip
+    flat = [dict(_flat(config.to_dict())) for config in (plain, published)]
+    assert {name: (old, flat[1][name]) for name, old in flat[0].items() if flat[1][name] != old} == changed
+
+
+def _flat(block, above=""):
+    for name, value in block.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{above}{name}.")
+        else:
+            yield f"{above}{name}", value
 
 
 def test_equations_as_latex():

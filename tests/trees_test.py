@@ -423,6 +423,8 @@ def test_symbols_keep_their_type_are_capped_and_can_be_numbers(tmp_path):
     of = trees.Scheme(vocab.build({"name": "sentencepiece", "size": 320}, TEXTS, found), arity=False)
     assert len(tree_tokens.encode(Tree("N", "12"), of.symbols)) == 1
     assert len(tree_tokens.encode(Tree("N", "10"), of.symbols)) == 4
+    with pytest.raises(UsageError, match="writes numbers as trees"):
+        trees_published.Scheme.marks_of({"numbers": 2000})
     (tmp_path / "bad.json").write_text("[1, 2]")
     with pytest.raises(UsageError, match="not of the form"):
         trees.Scheme.marks_of({"path": str(tmp_path / "bad.json")})

@@ -9,11 +9,17 @@ import os
 import pathlib
 import zlib
 from collections.abc import Iterator
-from typing import IO, NamedTuple
+from typing import NamedTuple, Protocol
 
 SUFFIXES = (".txt", ".jsonl", ".txt.gz", ".jsonl.gz")
 MAX_LINE = 16 << 20  # bytes; a longer line is left out, so that memory stays bounded
 LONG_DOCUMENT = 1 << 20  # bytes; a document without blank lines ends at the first line end beyond
+
+
+class Lines(Protocol):
+    """A binary file, zipped or not."""
+
+    def readline(self, size: int = -1, /) -> bytes: ...
 
 
 class Piece(NamedTuple):
@@ -53,7 +59,7 @@ def read_file(path: pathlib.Path) -> Iterator[Piece]:
         yield Piece(0, None, f"cannot be read: {error.strerror or error}")
 
 
-def numbered(file: IO[bytes]) -> Iterator[tuple[int, bytes | None]]:
+def numbered(file: Lines) -> Iterator[tuple[int, bytes | None]]:
     """(number from 1, line without its end, or None where it is too long)."""
     number = 0
     while line := file.readline(MAX_LINE + 1):
@@ -68,7 +74,7 @@ def numbered(file: IO[bytes]) -> Iterator[tuple[int, bytes | None]]:
             yield number, line.rstrip(b"\r\n")
 
 
-def _paragraphs(file: IO[bytes]) -> Iterator[Piece]:
+def _paragraphs(file: Lines) -> Iterator[Piece]:
     first, lines, length, reason = 0, [], 0, ""
     for number, line in numbered(file):
         if line is not None and not line.strip():
@@ -99,7 +105,7 @@ def _piece(first: int, lines: list[bytes], reason: str) -> Piece:
         return Piece(first, None, f"not UTF-8 on line {line}")
 
 
-def _json_lines(file: IO[bytes]) -> Iterator[Piece]:
+def _json_lines(file: Lines) -> Iterator[Piece]:
     for number, line in numbered(file):
         if line is None:
             yield Piece(number, None, f"longer than {MAX_LINE >> 20} MiB")

@@ -74,10 +74,15 @@ def run(options: argparse.Namespace, systems: Mapping[str, str], study: Study = 
     chosen = [(name, words) for name, words in systems.items() if wanted(task, name)]
     found: Results = {(task, name): {} for name, _ in chosen}
     for fold in options.seeds:
-        cells = [Cell(f"{task}-{fold}", name, config(options, words, fold, study)) for name, words in chosen]
+        cells = [cell(options, name, words, fold, study) for name, words in chosen]
         for (_, name), of in runs.run(cells, [fold], options.out).items():
             found[task, name].update(of)
     return found
+
+
+def cell(options: argparse.Namespace, name: str, words: str, fold: int, study: Study = EQUATION) -> Cell:
+    """A system on a fold."""
+    return Cell(f"{study.task}-{fold}", name, config(options, words, fold, study))
 
 
 def config(options: argparse.Namespace, words: str, fold: int, study: Study = EQUATION) -> Any:

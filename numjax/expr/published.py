@@ -7,19 +7,9 @@ Source: the authors' code as described in `experiments/mathgpt/README.md`.
 
 from __future__ import annotations
 
-from numjax.expr.commands import ACCENT_OF, BIG, FUNCTIONS, INTEGRALS, LEAVES, QUANTIFIERS
-from numjax.expr.operators import SIGN
+from numjax.expr.commands import ACCENT_OF
+from numjax.expr.signs import SIGNS
 from numjax.expr.tree import Tree
-
-_SIGNS: dict[str, str] = {}
-for _table in (LEAVES, BIG, INTEGRALS, QUANTIFIERS, FUNCTIONS):
-    for _sign, _leaf in _table.items():
-        _SIGNS.setdefault(_leaf.symbol, _sign)
-for (_, _symbol), _sign in SIGN.items():
-    _SIGNS[_symbol] = _sign
-_SIGNS.update(
-    {"compose": r"\circ", "partialdiff": r"\partial", "infinity": r"\infty", "percent": r"\%", "divide": "/"}
-)
 
 _AROUND = {
     "abs": ("|", "|"),
@@ -36,7 +26,7 @@ def latex(tree: Tree) -> str:
     """The published text of a tree."""
     kind, symbol, children = tree.type, tree.symbol, tree.children
     if children is None:
-        return _SIGNS.get(symbol, symbol) if kind != "N" else symbol
+        return SIGNS.get(symbol, symbol) if kind != "N" else symbol
     parts = [latex(child) for child in children]
     if kind == "E":
         return " ".join(parts)
@@ -77,7 +67,7 @@ def _operator(kind: str, symbol: str, parts: list[str]) -> str:
         return f"d {' '.join(parts)}"
     if kind == "F" and symbol in ACCENT_OF and len(parts) == 1:
         return f"{ACCENT_OF[symbol]} {{ {parts[0]} }}"
-    sign = _SIGNS.get(symbol, symbol)
+    sign = SIGNS.get(symbol, symbol)
     return f"{sign} {parts[0]}" if len(parts) == 1 else f" {sign} ".join(parts)
 
 

@@ -10,6 +10,7 @@ from numjax.errors import DataError, UsageError
 from numjax.expr import latex
 from numjax.expr.arithmetic import Unevaluable, Value
 from numjax.expr.evaluate import evaluate, solve
+from numjax.expr.rules import DEFAULT, Rules
 from numjax.expr.tree import Tree, from_json
 from numjax.tasks import formulas, records
 from numjax.text import document as documents
@@ -46,8 +47,8 @@ class Task:
           path: of Math23K's file or its folder; without one, the stand-in.
           fold: which of the five is the test split. size: at most so many problems. data_seed: of the folds.
           tolerance: of the answer, see `formulas.scores`.
-          as_published: no [CLS], "[SEP]" as ordinary text, square brackets as nodes of their own, values equal as
-            floats to the reference's.
+          as_published: no [CLS], "[SEP]" as ordinary text, trees by LaTeXML's conventions with square brackets as
+            nodes of their own, values equal as floats to the reference's.
         """
         if not tolerance >= 0:
             raise UsageError(f"tolerance={tolerance} must not be negative")
@@ -56,6 +57,7 @@ class Task:
             self.dataset["size"] = size
         self.tolerance = tolerance
         self.as_published = as_published
+        self.rules = Rules.as_published() if as_published else DEFAULT
 
     def texts(self, rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         """What a vocabulary is trained on."""
@@ -67,7 +69,7 @@ class Task:
         """[CLS] question [SEP], then the equation and [EOS]."""
         prompt = self.prompt(record, parse)
         surface = latex_of(records.text(record, "equation"), self.as_published)
-        tree = latex.parse(surface)
+        tree = latex.parse(surface, self.rules)
         if not isinstance(tree, Tree):
             raise DataError(f"the equation {record['equation'][:60]!r} cannot be read: {tree.error}")
         reference = {"tree": tree.to_json(), "answer": records.text(record, "ans", empty=True)}
@@ -95,7 +97,7 @@ class Task:
             if isinstance(segment, Formula):
                 return None if segment.tree is None else segment.tree.to_json()
             written.append(documents.surface_of(segment))
-        tree = latex.parse("".join(written).replace("<m>", "").replace("</m>", "").strip())
+        tree = latex.parse("".join(written).replace("<m>", "").replace("</m>", "").strip(), self.rules)
         return tree.to_json() if isinstance(tree, Tree) else None
 
     def score(self, predictions: Sequence[Any], references: Sequence[Mapping[str, Any]]) -> dict[str, float]:

@@ -20,6 +20,9 @@ from numjax.types import NEXT, NONE, POP, PUSH
 # Token types (MathGPT, section 3.1), in the order of the original's embedding table.
 TYPE_TEXT, TYPE_START, TYPE_STOP, TYPE_VAR, TYPE_NUM, TYPE_OP, TYPE_END, TYPE_PIECE = range(8)
 
+# Kind of a symbol (`text.symbols`) → its type.
+TYPE_OF = {names.VAR: TYPE_VAR, names.NUM: TYPE_NUM, names.OP: TYPE_OP, "END": TYPE_END}
+
 # 32 levels, the root's first; 63 children and END have the 64 indices of six bits.
 DEPTH, WIDTH = 31, 63
 

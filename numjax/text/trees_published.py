@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from numjax.errors import UsageError
 from numjax.expr.tree import Tree
 from numjax.text import symbols as names
 from numjax.text import tables, tree_grammar, trees
@@ -65,7 +66,13 @@ class Scheme(trees.Scheme):
 
     @classmethod
     def marks_of(cls, options: Mapping[str, Any], trees: Iterable[Tree] = ()) -> tuple[str, ...]:
-        """As of `trees`, with a token a symbol whatever its type, and matrices by the first letter of theirs."""
+        """As of `trees`, with a token a symbol whatever its type, and matrices by the first letter of theirs.
+
+        Raises:
+          UsageError: numbers are to be tokens of their own.
+        """
+        if options.get("numbers"):
+            raise UsageError("scheme trees_published writes numbers as trees: leave without=nt or as_published out")
         counts = names.read_counts(options["path"]) if options.get("path") else names.count(trees)
         counts = {kind: dict(of) for kind, of in counts.items()}
         if "M" in counts:

@@ -1,0 +1,58 @@
+"""Every notebook, run from its first cell to its last as a new user would."""
+
+from __future__ import annotations
+
+import pathlib
+
+import pytest
+
+from tests.runs_test import cache  # noqa: F401  (the fixture builds datasets once)
+
+nbformat = pytest.importorskip("nbformat")
+nbclient = pytest.importorskip("nbclient")
+pytest.importorskip("ipykernel")
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+FOLDER = ROOT / "experiments" / "notebooks"
+NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
+
+
+def executed(path: pathlib.Path, folder: pathlib.Path, cells: int | None = None):
+    """The notebook with its outputs, or its first cells; `folder` is where it writes."""
+    notebook = nbformat.read(path, as_version=4)
+    notebook.cells = notebook.cells[:cells]
+    nbclient.NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(folder)}}).execute()
+    return notebook
+
+
+def pictures(notebook) -> int:
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", ())]
+    return sum("image/png" in output.get("data", ()) for output in outputs)
+
+
+def said(notebook) -> str:
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", ())]
+    return "".join(output.text for output in outputs if output.get("name") == "stdout")
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_notebooks_are_committed_without_outputs(path):
+    notebook = nbformat.read(path, as_version=4)
+    nbformat.validate(notebook)
+    cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert cells and not any(cell.outputs or cell.execution_count for cell in cells)
+    assert path.stem in (FOLDER / "README.md").read_text()
+
+
+def test_the_geometry_of_mathgpt(tmp_path, monkeypatch):
+    """With a model that it trains itself, which is then one that is named."""
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.delenv("NUMJAX_WORKDIR", raising=False)
+    path = FOLDER / "mathgpt_geometry.ipynb"
+    notebook = executed(path, tmp_path)
+    assert pictures(notebook) == 3
+    assert "step 60, " in said(notebook) and "by chance" in said(notebook) and "ρ = " in said(notebook)
+    monkeypatch.setenv("NUMJAX_WORKDIR", str(tmp_path / "runs" / "mathgpt-notebook"))
+    (tmp_path / "elsewhere").mkdir()
+    assert "step 60, " in said(executed(path, tmp_path / "elsewhere", cells=2))
+    assert not list((tmp_path / "elsewhere").iterdir()), "nothing is trained where a run is named"
