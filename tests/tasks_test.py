@@ -44,6 +44,37 @@ RECORDS = {
         "equation": "x = 7 * ( 1 - 8 % )",
         "ans": "6.44",
     },
+    "student_action": {
+        "id": "c",
+        "problem": "<m> 2x=4 </m>",
+        "history": json.dumps(
+            [
+                {
+                    "step": "<m> 2x=4 </m>",
+                    "action": "add",
+                    "input": "<m> 2 </m>",
+                    "outcome": "BUG",
+                    "feedback": "No, 3 .",
+                }
+            ]
+        ),
+        "outcome": "OK",
+        "action": "divide",
+        "input": "<m> 2 </m>",
+    },
+    "answer_scoring": {
+        "id": "a",
+        "problem": "Solve <m> 2x=4 </m> in 3 steps .",
+        "answer": "it is <m> x=2 </m>",
+        "grade": 3,
+        "examples": json.dumps([{"answer": "it is <m> x=2 </m>", "grade": 4}]),
+    },
+    "feedback": {
+        "id": "f",
+        "problem": "Solve <m> 2x=4 </m> .",
+        "answer": "<m> 8 </m>",
+        "feedback": "Divide by <m> 2 </m> .",
+    },
 }
 OPTIONS = {"language_model": {"path": "unused"}}
 
@@ -101,6 +132,9 @@ def test_every_missing_field_is_named(name):
         "statement": {"question", "label"},
         "generation": {"prompt", "answer"},
         "equation_extraction": {"text_en", "equation", "ans"},
+        "student_action": {"problem", "history", "outcome", "action", "input"},
+        "answer_scoring": {"problem", "answer", "grade", "examples"},
+        "feedback": {"problem", "answer", "feedback"},
     }
     assert needed >= wanted.get(name, {"text"})
 
