@@ -71,5 +71,5 @@ def article_or_text(value: Any) -> str:
 
 
 def html(text: str) -> str:
-    """HTML as text with its formulas marked. "\\n" and "\\r", spelled out in the tables, are blanks."""
-    return wrapped(from_html(text.replace("\\n", " ").replace("\\r", " ")))
+    """HTML as one line of text with its formulas marked. "\\n" and "\\r", spelled out in the tables, are blanks."""
+    return wrapped(from_html(text.replace("\\n", " ").replace("\\r", " "))).replace("\n", " ")

@@ -50,6 +50,37 @@ RECORDS = {
         "prefix": "",
         "headline": "on <m> x ^ { 2 } > 12 </m> and 3 others",
     },
+    "student_action": {
+        "id": "c",
+        "problem": "<m> 2x=4 </m>",
+        "history": json.dumps(
+            [
+                {
+                    "step": "<m> 2x=4 </m>",
+                    "action": "add",
+                    "input": "<m> 2 </m>",
+                    "outcome": "BUG",
+                    "feedback": "No, 3 .",
+                }
+            ]
+        ),
+        "outcome": "OK",
+        "action": "divide",
+        "input": "<m> 2 </m>",
+    },
+    "answer_scoring": {
+        "id": "a",
+        "problem": "Solve <m> 2x=4 </m> in 3 steps .",
+        "answer": "it is <m> x=2 </m>",
+        "grade": 3,
+        "examples": json.dumps([{"answer": "it is <m> x=2 </m>", "grade": 4}]),
+    },
+    "feedback": {
+        "id": "f",
+        "problem": "Solve <m> 2x=4 </m> .",
+        "answer": "<m> 8 </m>",
+        "feedback": "Divide by <m> 2 </m> .",
+    },
 }
 OPTIONS = {"language_model": {"path": "unused"}}
 
@@ -108,6 +139,9 @@ def test_every_missing_field_is_named(name):
         "generation": {"prompt", "answer"},
         "equation_extraction": {"text_en", "equation", "ans"},
         "headline": {"post", "prefix", "headline"},
+        "student_action": {"problem", "history", "outcome", "action", "input"},
+        "answer_scoring": {"problem", "answer", "grade", "examples"},
+        "feedback": {"problem", "answer", "feedback"},
     }
     assert needed >= wanted.get(name, {"text"})
 

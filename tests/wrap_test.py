@@ -57,8 +57,9 @@ def test_text_outside_is_untouched():
 @pytest.mark.parametrize(
     ("html", "text"),
     [
-        ("<p>What is 3 &divide; 4?</p><p>next</p>", "What is 3 ÷ 4? next"),
+        ("<p>What is 3 &divide; 4?</p><p>next</p>", "What is 3 ÷ 4?\nnext"),
         ("x<sub>1</sub> + 4<sup>2</sup>", "x _ { 1 } + 4 ^ { 2 }"),
+        ("<ul><li>7x\n = 2</li><li>-x = 3<br>y</li>", "7x = 2\n-x = 3\ny"),
         ("{a} \\b", r"\{a\} \textbackslash b"),
         ("____ &nbsp; <b>is", r"\_ is"),
         ("<math><mfrac><mrow><mi>a</mi><mo>+</mo><mn>1</mn></mrow><mn>2</mn></mfrac></math>", "{ a + 1 } / { 2 }"),

@@ -13,12 +13,12 @@ from ..builder import ArrayRecordBuilder
 from .generate import rows
 from .read import SAMPLES, of_rows, read
 
-STAND_IN_SIZE = 6000
+STAND_IN_SIZE = 4500
 
 
 class AnswerFeedback(ArrayRecordBuilder):
     """Options: `path` of the table or the folder, or empty for the stand-in; `fold` from 0 to `folds` − 1, which is
-    the test split: parts of a problem are never parted; `size`, at most so many samples (0: all, 6,000 of the
+    the test split: parts of a problem are never parted; `size`, at most so many samples (0: all, 4,500 of the
     stand-in); `seed` of the validation split and of the stand-in."""
 
     FIELDS = {"id": str, "problem_id": str, "problem_code": str, "problem": str, "answer": str, "feedback": str}

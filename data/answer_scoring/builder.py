@@ -17,12 +17,12 @@ from ..builder import ArrayRecordBuilder
 from .generate import rows
 from .read import GRADES, SAMPLES, of_rows, read
 
-STAND_IN_SIZE = 6000
+STAND_IN_SIZE = 4000
 
 
 class AnswerScoring(ArrayRecordBuilder):
     """Options: `path` of the table or the folder, or empty for the stand-in; `fold` from 0 to `folds` − 1, which is
-    the test split; `size`, at most so many answers (0: all, 6,000 of the stand-in); `examples`, at most so many
+    the test split; `size`, at most so many answers (0: all, 4,000 of the stand-in); `examples`, at most so many
     graded ones for each grade with an answer; `seed` of the folds, the examples and the stand-in."""
 
     FIELDS = {

@@ -14,12 +14,12 @@ from ..builder import ArrayRecordBuilder
 from .generate import rows
 from .read import PATTERNS, of_rows, read
 
-STAND_IN_SIZE = 6000
+STAND_IN_SIZE = 3000
 
 
 class CognitiveTutor(ArrayRecordBuilder):
     """Options: `path` of the log or its folder, or empty for the stand-in; `fold` from 0 to `folds` − 1, which is the
-    test split; `size`, at most so many problems of students (0: all of the log, 6,000 of the stand-in); `seed` of the
+    test split; `size`, at most so many problems of students (0: all of the log, 3,000 of the stand-in); `seed` of the
     folds and of the stand-in."""
 
     FIELDS = {

@@ -91,13 +91,13 @@ def of_json(raw: Any) -> dict[str, Any]:
 @functools.lru_cache(1 << 14)  # a log says the same again and again
 def of_text(cell: str) -> str:
     """A cell that holds text, also HTML, its formulas marked."""
-    return wrapped(from_html(cell))
+    return wrapped(from_html(cell)).replace("\n", " ")
 
 
 @functools.lru_cache(1 << 14)
 def of_math(cell: str) -> str:
     """A cell that holds a formula as it is typed, marked; other text with what formulas are found in it."""
-    text = from_html(cell)
+    text = from_html(cell).replace("\n", " ")
     return marked.formula(text) if isinstance(latex.parse(text), Tree) else wrapped(text)
 
 

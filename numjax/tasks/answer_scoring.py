@@ -62,12 +62,9 @@ class Task:
     def texts(self, rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         """What a vocabulary is trained on; examples are answers of other rows."""
         for row in rows:
-            parts = [f"Question: {records.text(row, 'problem')}", POSSIBLE, " Score this answer: "]
-            parts += [
-                records.text(row, "answer", empty=True),
-                " Example: ",
-                *(f" Score: {score}" for score in SCORES),
-            ]
+            answer = records.text(row, "answer", empty=True)
+            parts = [f"Question: {records.text(row, 'problem')}", POSSIBLE, f" Score this answer: {answer}"]
+            parts += [f" Example: {answer}", *(f" Score: {score}" for score in SCORES)]
             yield documents.surface(marked.document("".join(parts), documents.parse))
 
     def example(self, record: Mapping[str, Any], parse: Callable[[str], Document]) -> Example:
