@@ -247,7 +247,10 @@ def test_version_1_0_0_is_what_it_was(name, everything):
 
 @pytest.mark.parametrize(
     "name",
-    "math23k mathsum mme gnc mwpas mwpas_generation numeracy600k cognitive_tutor answer_scoring answer_feedback".split(),
+    [
+        *("math23k", "mathsum", "mme", "gnc", "mwpas", "mwpas_generation", "numeracy600k"),
+        *("cognitive_tutor", "answer_scoring", "answer_feedback"),
+    ],
 )
 def test_sample_files_come_from_the_builder(name, capsys, data_dir):
     assert build.main([name, f"--data_dir={data_dir}", "--sample=2"]) == 0

@@ -258,8 +258,8 @@ def _panel(axes: Any, shown: Shown, what: str, vectors: Vectors, seed: int, titl
             families = [alphabet(one.symbol) for one in symbols]
     points = projections.tsne(x_ND, seed=seed)
     pictures.scatter(axes, points, labels, families, edges, title)
-    apart, shown_apart = neighbours.distances(x_ND, "euclid"), neighbours.distances(points, "euclid")
-    return neighbours.kept(apart, shown_apart, NEAREST)
+    there, pictured = (neighbours.distances(of, "euclid") for of in (x_ND, points))
+    return neighbours.kept(there, pictured, NEAREST)
 
 
 # -- the report ------------------------------------------------------------------------------------------------------
