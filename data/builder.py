@@ -234,5 +234,5 @@ class ArrayRecordBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True
         )
 
     def _first_skip(self) -> str:
-        found = read_notes(self.data_path, SKIPPED)
+        found = read_notes(pathlib.Path(self.data_path), SKIPPED)
         return f": {len(found)} left out, the first is {found[0]['id']}: {found[0]['reason']}" if found else ""

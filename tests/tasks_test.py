@@ -44,6 +44,12 @@ RECORDS = {
         "equation": "x = 7 * ( 1 - 8 % )",
         "ans": "6.44",
     },
+    "articles": {
+        "id": "a",
+        "text": "In 2019 [_mathGPT_formula_] was 3.5.",
+        "formulas": '{"0": {"opt": ["V", "x", null], "tex": "x"}}',
+    },
+    "solving": {"id": "p", "problem": "What is 2 + 3?", "solution": "Adding, 2 + 3 = 5.", "answer": "5"},
 }
 OPTIONS = {"language_model": {"path": "unused"}}
 
@@ -101,6 +107,8 @@ def test_every_missing_field_is_named(name):
         "statement": {"question", "label"},
         "generation": {"prompt", "answer"},
         "equation_extraction": {"text_en", "equation", "ans"},
+        "articles": {"text", "formulas"},
+        "solving": {"problem", "solution", "answer"},
     }
     assert needed >= wanted.get(name, {"text"})
 

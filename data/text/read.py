@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import gzip
+import io
 import json
 import os
 import pathlib
@@ -53,7 +54,7 @@ def read_file(path: pathlib.Path) -> Iterator[Piece]:
         yield Piece(0, None, f"cannot be read: {error.strerror or error}")
 
 
-def numbered(file: IO[bytes]) -> Iterator[tuple[int, bytes | None]]:
+def numbered(file: IO[bytes] | io.BufferedIOBase) -> Iterator[tuple[int, bytes | None]]:
     """(number from 1, line without its end, or None where it is too long)."""
     number = 0
     while line := file.readline(MAX_LINE + 1):
@@ -68,7 +69,7 @@ def numbered(file: IO[bytes]) -> Iterator[tuple[int, bytes | None]]:
             yield number, line.rstrip(b"\r\n")
 
 
-def _paragraphs(file: IO[bytes]) -> Iterator[Piece]:
+def _paragraphs(file: IO[bytes] | io.BufferedIOBase) -> Iterator[Piece]:
     first, lines, length, reason = 0, [], 0, ""
     for number, line in numbered(file):
         if line is not None and not line.strip():
@@ -99,7 +100,7 @@ def _piece(first: int, lines: list[bytes], reason: str) -> Piece:
         return Piece(first, None, f"not UTF-8 on line {line}")
 
 
-def _json_lines(file: IO[bytes]) -> Iterator[Piece]:
+def _json_lines(file: IO[bytes] | io.BufferedIOBase) -> Iterator[Piece]:
     for number, line in numbered(file):
         if line is None:
             yield Piece(number, None, f"longer than {MAX_LINE >> 20} MiB")
