@@ -6,7 +6,7 @@ STAMP = $(VENV)/.installed
 # The TPU compiler, for the tests that plan pods: beside the environment, since inside it every run on CPU looks for TPUs.
 TPU = $(VENV)/tpu
 
-.PHONY: env tpu quickstart notebooks test lint check bench compare constraints clean
+.PHONY: env beam tpu quickstart notebooks test lint check bench compare constraints clean
 
 env: $(STAMP)
 
@@ -55,10 +55,20 @@ compare: .venv-compare/.installed
 	.venv-compare/bin/python -m pip install --quiet --disable-pip-version-check --requirement constraints/compare.txt
 	@touch $@
 
+# An environment with Apache Beam, whose pins differ from the others', and its tests.
+beam: .venv-beam/.installed
+	.venv-beam/bin/python -m pytest tests/articles_test.py
+
+.venv-beam/.installed: pyproject.toml constraints/beam.txt
+	$(PYTHON) -m venv .venv-beam
+	.venv-beam/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints/beam.txt --editable '.[dev,beam]'
+	@touch $@
+
 # Refreshes the pins from pyproject.toml (no addresses, no hashes).
 constraints: env
 	$(RUN) -m pip install --quiet uv
 	$(VENV)/bin/uv pip compile --quiet pyproject.toml --extra dev --extra notebooks --extra metrics --no-annotate --no-header -o constraints/base.txt
+	$(VENV)/bin/uv pip compile --quiet pyproject.toml --extra dev --extra beam --no-annotate --no-header -o constraints/beam.txt
 
 clean:
-	rm -rf $(VENV) .venv-compare .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-beam .venv-compare .pytest_cache .ruff_cache .hypothesis

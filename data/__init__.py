@@ -153,7 +153,7 @@ def _build(builder: ArrayRecordBuilder, pipeline: Pipeline | None, parts: pathli
         builder.parts = beam.read(builder.name, type(builder), builder.options, folder, pipeline)  # type: ignore[attr-defined]
     with open(os.devnull, "w") as silence, contextlib.redirect_stdout(silence):
         builder.download_and_prepare()
-    shutil.rmtree(folder, ignore_errors=True)
+    shutil.rmtree(folder.parent, ignore_errors=True)
 
 
 @contextlib.contextmanager

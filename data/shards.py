@@ -21,6 +21,7 @@ from .records import encode, whole
 from .sampling import SPLITS
 
 LEFT_OUT, MENDED = "left out", "mended"
+_GROUP = 64  # entries of a part that are packed together
 _KINDS = (*SPLITS, LEFT_OUT, MENDED)  # their order is that of the first byte of a part's entries
 
 
@@ -94,7 +95,7 @@ def write_part(name: str, shard: Any, options: Mapping[str, Any], path: str) -> 
     fresh = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
     count = 0
     try:
-        writer = ArrayRecordWriter(str(fresh), "group_size:64")
+        writer = ArrayRecordWriter(str(fresh), f"group_size:{_GROUP}")
         try:
             for kind, record in cls.read(shard, options):
                 writer.write(_entry(kind, record, cls.FIELDS))
@@ -116,13 +117,9 @@ def read_part(path: pathlib.Path) -> Iterator[tuple[str, bytes]]:
     with whole(path):
         reader = ArrayRecordReader(str(path))
         count = reader.num_records()
-    try:
-        for start in range(0, count, 64):
-            with whole(path):
-                entries = reader.read(range(start, min(start + 64, count)))
-            for entry in entries:
+        for start in range(0, count, _GROUP):
+            for entry in reader.read(range(start, min(start + _GROUP, count))):
                 yield _KINDS[entry[0]], entry[1:]
-    finally:
         reader.close()
 
 

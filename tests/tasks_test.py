@@ -81,6 +81,12 @@ RECORDS = {
         "answer": "<m> 8 </m>",
         "feedback": "Divide by <m> 2 </m> .",
     },
+    "articles": {
+        "id": "a",
+        "text": "In 2019 [_mathGPT_formula_] was 3.5.",
+        "formulas": '{"0": {"opt": ["V", "x", null], "tex": "x"}}',
+    },
+    "solving": {"id": "p", "problem": "What is 2 + 3?", "solution": "Adding, 2 + 3 = 5.", "answer": "5"},
 }
 OPTIONS = {"language_model": {"path": "unused"}}
 
@@ -142,6 +148,8 @@ def test_every_missing_field_is_named(name):
         "student_action": {"problem", "history", "outcome", "action", "input"},
         "answer_scoring": {"problem", "answer", "grade", "examples"},
         "feedback": {"problem", "answer", "feedback"},
+        "articles": {"text", "formulas"},
+        "solving": {"problem", "solution", "answer"},
     }
     assert needed >= wanted.get(name, {"text"})
 

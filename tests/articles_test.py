@@ -1,0 +1,654 @@
+"""Articles: pages with MathML and the original's form, good and bad; parts and Beam; the pre-training task."""
+
+from __future__ import annotations
+
+import bz2
+import functools
+import gzip
+import io
+import json
+import pathlib
+import tarfile
+import zipfile
+from typing import Any
+
+import numpy as np
+import pytest
+
+import data
+from data import build as command
+from data import shards
+from data.articles import generate, page
+from data.articles.builder import Articles
+from data.articles.read import articles, of_json, of_mathml
+from data.beam import Pipeline
+from data.pieces import Piece
+from data.records import MENDED, read_notes
+from numjax import build
+from numjax.errors import DataError, UsageError
+from numjax.expr import latex, mathml, printer
+from numjax.expr.canonical import nested, problem
+from numjax.expr.tree import Tree, from_json
+from numjax.tasks.articles import Task
+from numjax.text import article, symbols, vocab
+from numjax.text import document as documents
+from numjax.text import grammar as grammars
+from numjax.text.marked import IDENTIFIER
+from numjax.types import Formula, Mark, Text
+from tests import mathgpt as reference
+from tests.conftest import ROOT
+
+SPLITS = ("train", "validation", "test")
+parse = functools.partial(documents.parse, rules="default")
+
+SUM = "<apply><plus/><ci>x</ci><cn>12</cn></apply>"
+
+
+@pytest.fixture(scope="module")
+def data_dir(tmp_path_factory) -> pathlib.Path:
+    return tmp_path_factory.mktemp("datasets")
+
+
+def math(content: str = SUM, tex: str = "x+12", more: str = "") -> str:
+    shown = "<mrow><mi>x</mi><mo>+</mo><mn>12</mn></mrow>"
+    return (
+        f'<math xmlns="http://www.w3.org/1998/Math/MathML" alttext="{tex}"{more}><semantics>{shown}'
+        f'<annotation-xml encoding="MathML-Content">{content}</annotation-xml>'
+        f'<annotation encoding="application/x-tex">{tex}</annotation></semantics></math>'
+    )
+
+
+def html(body: str, head: str = "") -> str:
+    return f'<html xmlns="http://www.w3.org/1999/xhtml"><head>{head}</head><body>{body}</body></html>'
+
+
+def original(text: str, *trees: Any) -> dict:
+    """An article in the original's form."""
+    formulas = {str(i): {"opt": tree, "tex": printer.latex(from_json(tree))} for i, tree in enumerate(trees)}
+    return {"text": text, "formulas": formulas}
+
+
+def piece(text: str, suffix: str = ".html") -> Piece:
+    return Piece("a" + suffix, suffix, text.encode())
+
+
+def made(text: str, suffix: str = ".html") -> tuple[list[dict], list[dict]]:
+    """(records, remarks)."""
+    found = list(articles(piece(text, suffix)))
+    return [dict(r) for kind, r in found if not kind], [{"kind": kind, **r} for kind, r in found if kind]
+
+
+def load(path, tmp_path, **options) -> list[dict]:
+    everything = {"validation": 0, "test": 0} | options
+    return list(data.load("articles", "train", tmp_path / "built", path=str(path), **everything))
+
+
+# ---------------------------------------------------------------------------------------------------
+# Pages.
+
+
+def test_a_page_becomes_text_with_marks():
+    body = (
+        f"<h1>A &amp; B</h1>\n<p>If\n {math()} <b>then</b>, {math('<ci>y</ci>', 'y')}.<br/>So a &lt; b "
+        f"<!-- {math()} --></p><table><tr><td>1</td><td>2</td></tr></table><script>if (a<b) {math()}</script>"
+        f'<p title="x > y">Last</p>'
+    )
+    text, sources = page.read(html(body, f"<title>none</title><style>{math()}</style>"))
+    assert text == f"A & B\nIf {IDENTIFIER} then, {IDENTIFIER}.\nSo a < b\n1 2\nLast"
+    assert len(sources) == 2
+    assert mathml.parse(sources[0]) == latex.parse("x+12") and mathml.parse(sources[1]) == Tree("V", "y")
+
+
+def test_a_page_cannot_forge_marks():
+    forged = f"<p>{IDENTIFIER} &#91;_mathGPT_formula_] [_math{IDENTIFIER}GPT_formula_] \ue000 &#xe000; {math()}</p>"
+    text, sources = page.read(html(forged))
+    assert text == IDENTIFIER and len(sources) == 1
+
+
+@pytest.mark.parametrize(
+    ("source", "text", "count"),
+    [
+        ("plain words", "plain words", 0),
+        ("", "", 0),
+        ("<p>open <math> and <b>never closed", "open and never closed", 0),
+        ("<head><title>t</title><body>after an open head", "after an open head", 0),
+        ("a <!-- never closed <math>x</math>", "a", 0),
+        ("</svg></svg>seen<svg>not</svg>seen", "seenseen", 0),
+        ("<m:math><m:ci>x</m:ci></m:math>, <math/>", f"{IDENTIFIER}, {IDENTIFIER}", 2),
+        ('<math alttext="a<b">x</math>', IDENTIFIER, 1),
+    ],
+)
+def test_odd_pages(source, text, count):
+    found, sources = page.read(source)
+    assert found == text and len(sources) == count
+
+
+@pytest.mark.parametrize(
+    "bomb",
+    ["<math>", '<math "<math" ', "<!--", "<a \"'", "<", "&", "<svg>", "<math><!--", "</head>", "<math alttext='"],
+)
+def test_pages_of_what_is_never_closed_end(bomb):
+    # Each took minutes where an attempt at a tag could run to the end of the page.
+    page.read(bomb * 20_000)
+
+
+# ---------------------------------------------------------------------------------------------------
+# Formulas.
+
+
+def test_content_mathml_comes_first():
+    read = of_mathml(math(SUM, "y"))
+    assert (read.tree, read.tex, read.reason) == (latex.parse("x+12"), "y", "")
+
+
+BOMBS = {
+    "entities": math("<apply><plus/><ci>&lol9;</ci></apply>"),
+    "depth": math("<apply><minus/>" * 300 + "<ci>x</ci>" + "</apply>" * 300),
+    "deepest": math("<apply><minus/>" * 20_000 + "<ci>x</ci>" + "</apply>" * 20_000),
+    "shares": math(
+        "<apply><plus/>"
+        + "".join(
+            f'<apply id="s{i}"><plus/><share href="#s{i + 1}"/><share href="#s{i + 1}"/></apply>' for i in range(40)
+        )
+        + '<ci id="s40">x</ci></apply>'
+    ),
+    "a share of itself": math('<apply id="a"><plus/><share href="#a"/><ci>x</ci></apply>'),
+    "not well-formed": math("<apply><plus/><ci>x</apply>"),
+    "wide": math("<apply><minus/>" + "<ci>x</ci>" * 100 + "</apply>"),
+    "unknown": math("<bogus><ci>x</ci></bogus>"),
+    "empty": math(""),
+}
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_what_the_mathml_does_not_say_its_tex_does(name):
+    read = of_mathml(BOMBS[name])
+    assert read.tree == latex.parse("x+12") and read.tex == "x+12" and read.reason
+    records, remarks = made(html(f"<p>Take {BOMBS[name]} away.</p>"))
+    assert [r["text"] for r in records] == [f"Take {IDENTIFIER} away."] and records[0]["from_tex"] == 1
+    assert [(r["kind"], r["id"]) for r in remarks] == [(shards.MENDED, "a.html")]
+    assert "formula 0 read from its TeX" in remarks[0]["reason"] and "\n" not in remarks[0]["reason"]
+
+
+def test_a_bomb_in_the_pages_document_type_is_never_read():
+    lol = "".join(f'<!ENTITY lol{i + 1} "{f"&lol{i};" * 10}">' for i in range(9))
+    records, _ = made(f'<!DOCTYPE html [<!ENTITY lol0 "lol">{lol}]>' + html(f"<p>&lol9; {math()}</p>"))
+    assert records[0]["text"].endswith(f"&lol9; {IDENTIFIER}") and len(records[0]["text"]) < 2000
+
+
+def test_a_formula_that_neither_says_stays_text_or_is_lost():
+    body = f"<p>A {math('<bogus><ci>x</ci></bogus>', '{x')} b {math('', '')} c.</p>"
+    (record,), remarks = made(html(body))
+    assert (record["n_formulas"], record["from_tex"], record["as_text"], record["lost"]) == (2, 0, 1, 1)
+    assert [" kept as text: " in remarks[0]["reason"], " left out: " in remarks[1]["reason"]] == [True, True]
+    document = article.document(record["text"], json.loads(record["formulas"]), parse)
+    assert document == (Text("A  <m> {x </m>  b  c."),)
+
+
+def test_trees_of_the_original_are_nested():
+    x, minus = ["V", "x", None], ["O", "minus", [["V", "a", None], ["V", "b", None], ["V", "c", None]]]
+    read = of_json({"opt": ["U", "eq", [x, minus]], "tex": "x=a-b-c"})
+    assert read.tree == latex.parse("x=a-b-c") and not read.reason
+    flat = Tree("O", "divide", [Tree("V", c) for c in "abcd"])
+    assert nested(flat) == latex.parse("a/b/c/d") and problem(nested(flat)) is None and problem(flat)
+    published = of_json({"opt": ["U", "eq", [x, minus]], "tex": ""}, as_published=True)
+    assert published.tree == from_json(["U", "eq", [x, minus]])
+
+
+@pytest.mark.parametrize(
+    ("value", "tex"),
+    [
+        ({"opt": ["?", "x", None], "tex": "y"}, "y"),
+        ({"opt": ["U", "eq"], "tex": "y"}, "y"),
+        ({"opt": ["O", "divide", [["V", "x", None]]], "tex": "y"}, "y"),
+        ({"tex": "y"}, "y"),
+        ({"opt": functools.reduce(lambda t, _: ["O", "minus", [t]], range(5000), ["V", "x", None]), "tex": "y"}, "y"),
+        ({"opt": ["N", "1,2", None]}, ""),
+    ],
+)
+def test_trees_that_are_none(value, tex):
+    read = of_json(value)
+    assert read.reason and read.tree == (Tree("V", "y") if tex else None)
+
+
+# ---------------------------------------------------------------------------------------------------
+# The original's form.
+
+EQ = ["U", "eq", [["V", "x", None], ["N", "12", None]]]
+
+
+def test_an_article_of_the_original_is_read():
+    text = f"If {IDENTIFIER} then {IDENTIFIER} holds."
+    (record,), remarks = made(json.dumps(original(text, EQ, ["V", "y", None])), ".json")
+    assert record["text"] == text and not remarks
+    assert {k: from_json(f["opt"]) for k, f in json.loads(record["formulas"]).items()} == {
+        "0": latex.parse("x=12"),
+        "1": Tree("V", "y"),
+    }
+
+
+def test_a_formula_whose_key_is_missing_is_left_out_and_named():
+    broken = original(f"If {IDENTIFIER} then {IDENTIFIER} holds.", EQ, EQ)
+    del broken["formulas"]["0"]
+    (record,), remarks = made(json.dumps(broken), ".json")
+    assert remarks == [
+        {"kind": shards.MENDED, "id": "a.json", "reason": "formula 0 left out: is missing"},
+    ]
+    assert record["lost"] == 1 and list(json.loads(record["formulas"])) == ["1"]
+    document = article.document(record["text"], json.loads(record["formulas"]), parse)
+    assert document == (Text("If  then "), Formula("", latex.parse("x=12")), Text(" holds."))
+
+
+BAD = {
+    "not UTF-8.html": b"\xff\xfe",
+    "empty.html": b"<html></html>",
+    "broken.json": b'{"text": "a", ',
+    "deep.json": b"[" * 100_000,
+    "number.json": b"3",
+    "no text.json": b'{"formulas": {}}',
+    "no formulas.json": b'{"text": "a"}',
+    "blank.json": b'{"text": " ", "formulas": {}}',
+    "surrogate.json": b'{"text": "\\ud800", "formulas": {}}',
+    "zero.json": b"",
+    "cut.html.gz": gzip.compress(html("x" * 99_999 + "y").encode())[:60],
+    "no.tar.gz": b"nothing",
+    "no.zip": b"nothing",
+    "no.html.bz2": b"nothing",
+    "none.tar": b"\0" * 10240,
+}
+
+
+def test_bad_files_are_left_out_and_named(tmp_path):
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    for name, raw in BAD.items():
+        (folder / name).write_bytes(raw)
+    (folder / "good.html").write_text(html(f"<p>Good {math()}</p>"))
+    (folder / "read me.txt").write_text("not read")
+    assert [r["text"] for r in load(folder, tmp_path)] == [f"Good {IDENTIFIER}"]
+    left_out = data.skipped("articles", tmp_path / "built", path=str(folder), validation=0, test=0)
+    assert {row["id"] for row in left_out} == set(BAD) and all(row["reason"] for row in left_out)
+    with pytest.raises(DataError, match=r"^blank\.json: holds no text"):
+        load(folder, tmp_path / "strict", strict=True)
+
+
+def test_nothing_to_read_is_one_line(tmp_path):
+    with pytest.raises(DataError, match="no such file"):
+        load(tmp_path / "nowhere", tmp_path)
+    (tmp_path / "void").mkdir()
+    with pytest.raises(DataError, match=r"no \.html, .* there"):
+        load(tmp_path / "void", tmp_path)
+    for options in ({"validation": 0.6, "test": 0.6}, {"size": 0}, {"seed": -1}):
+        with pytest.raises(UsageError):
+            data.load("articles", "train", tmp_path, **options)
+
+
+# ---------------------------------------------------------------------------------------------------
+# Files.
+
+PAGES = {f"Articles/{name}.html": html(f"<p>{name} {math()}</p>") for name in ("Abel's_theorem", "Zeta", "Ωmega")}
+
+
+def packed(path: pathlib.Path, kind: str) -> None:
+    if kind == ".zip":
+        with zipfile.ZipFile(path / "wp.zip", "w") as archive:
+            for name, text in PAGES.items():
+                archive.writestr(name, text)
+            archive.writestr(".hidden/x.html", "hidden")
+    elif kind.startswith(".tar") or kind == ".tgz":
+        with tarfile.open(path / f"wp{kind}", f"w:{ {'.tar': '', '.tgz': 'gz'}.get(kind, kind[5:]) }") as archive:
+            for name, text in (*PAGES.items(), ("note.txt", "not read")):
+                info = tarfile.TarInfo(f"./{name}")
+                info.size = len(text.encode())
+                archive.addfile(info, io.BytesIO(text.encode()))
+    elif kind in (".json", ".jsonl"):
+        found = []
+        for name in PAGES:
+            found.append(original(f"{name[9:-5]} {IDENTIFIER}", latex.parse("x+12").to_json()))  # type: ignore[union-attr]
+        text = json.dumps(found) if kind == ".json" else "".join(json.dumps(one) + "\n\n" for one in found)
+        (path / f"all{kind}").write_text(text)
+    else:
+        write = {"": lambda p, b: p.write_bytes(b), ".gz": gzip_to, ".bz2": bz2_to}[kind]
+        (path / "Articles").mkdir()
+        for name, text in PAGES.items():
+            write(path / (name + kind), text.encode())
+
+
+def gzip_to(path, raw):
+    path.write_bytes(gzip.compress(raw))
+
+
+def bz2_to(path, raw):
+    path.write_bytes(bz2.compress(raw))
+
+
+@pytest.mark.parametrize(
+    "kind", ["", ".gz", ".bz2", ".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".json", ".jsonl"]
+)
+def test_every_form_of_file_gives_the_same_articles(kind, tmp_path):
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    packed(folder, kind)
+    found = load(folder, tmp_path)
+    assert sorted(r["text"] for r in found) == sorted(f"{name[9:-5]} {IDENTIFIER}" for name in PAGES)
+    assert all(from_json(json.loads(r["formulas"])["0"]["opt"]) == latex.parse("x+12") for r in found)
+    assert len({r["id"] for r in found}) == 3
+    if "tar" in kind or kind == ".zip":
+        assert {r["id"] for r in found} == {f"wp{kind}/{name}" for name in PAGES}
+
+
+def test_what_precedes_a_break_in_an_archive_is_kept(tmp_path):
+    raw = io.BytesIO()
+    with tarfile.open(fileobj=raw, mode="w:gz") as archive:
+        for i in range(300):
+            text = html(f"<p>Article {i} {np.random.default_rng(i).bytes(2000).hex()}</p>").encode()
+            info = tarfile.TarInfo(f"{i:03d}.html")
+            info.size = len(text)
+            archive.addfile(info, io.BytesIO(text))
+    (tmp_path / "cut.tar.gz").write_bytes(raw.getvalue()[: len(raw.getvalue()) // 2])
+    found = load(tmp_path / "cut.tar.gz", tmp_path)
+    assert 50 < len(found) < 300 and [r["text"].split()[1] for r in found] == [str(i) for i in range(len(found))]
+    left_out = data.skipped("articles", tmp_path / "built", path=str(tmp_path / "cut.tar.gz"), validation=0, test=0)
+    assert any("cut short" in row["reason"] for row in left_out)
+
+
+def test_an_article_that_is_too_large_is_not_read(tmp_path, monkeypatch):
+    monkeypatch.setattr("data.pieces.LARGEST", 200)
+    (tmp_path / "bomb.html.gz").write_bytes(gzip.compress(b"x" * 100_000))
+    (tmp_path / "small.html").write_text("small")
+    assert [r["text"] for r in load(tmp_path, tmp_path)] == ["small"]
+
+
+def test_equal_articles_are_in_one_split_and_others_stay(tmp_path):
+    for i in range(60):
+        (tmp_path / f"{i}.html").write_text(html(f"<p>Article {i % 30}</p>"))
+    options = dict(path=str(tmp_path), validation=0.3, test=0.3)
+    found = {s: {r["text"] for r in data.load("articles", s, tmp_path, **options)} for s in SPLITS}
+    assert sum(map(len, found.values())) == 30 and all(found.values())
+    for i in range(30, 60):
+        (tmp_path / f"{i}.html").unlink()
+    assert found == {s: {r["text"] for r in data.load("articles", s, tmp_path, **options)} for s in SPLITS}
+
+
+# ---------------------------------------------------------------------------------------------------
+# The stand-in.
+
+
+def test_the_stand_ins_content_tex_and_splits_agree(data_dir):
+    found = {s: list(data.load("articles", s, data_dir, size=120, seed=3)) for s in SPLITS}
+    rows = [row for of in found.values() for row in of]
+    assert len(rows) == 120 and not data.skipped("articles", data_dir, size=120, seed=3)
+    seen = set()
+    for row in rows:
+        assert row["n_formulas"] == row["text"].count(IDENTIFIER) > 0
+        assert row["from_tex"] == row["as_text"] == row["lost"] == 0
+        for formula in json.loads(row["formulas"]).values():
+            # Content MathML and TeX are written side by side and read by different readers.
+            tree = from_json(formula["opt"])
+            assert tree == latex.parse(formula["tex"])
+            seen |= {(node.type, node.symbol) for node in tree.walk() if node.type not in "VN"}
+    assert {("O", "divide"), ("O", "SUP"), ("O", "SUB"), ("U", "eq"), ("F", "sin")} <= seen
+    assert generate.page(5, 3) == generate.page(5, 3) != generate.page(5, 4)
+
+
+def test_sample_comes_from_the_builder(capsys, data_dir):
+    assert command.main(["articles", f"--data_dir={data_dir}", "--size=100", "--sample=1"]) == 0
+    assert capsys.readouterr().out == (ROOT / "data/articles/sample.jsonl").read_text()
+
+
+def test_the_real_queries_are_read(real_data, tmp_path):
+    found = load(real_data("ntcir12_queries"), tmp_path)
+    assert len(found) == 40 and sum(r["n_formulas"] for r in found) == 40
+    assert sum(r["as_text"] + r["lost"] for r in found) == 0
+    options = dict(path=str(real_data("ntcir12_queries")), validation=0, test=0)
+    folder = pathlib.Path(data.prepare("articles", tmp_path / "built", **options).data_dir)
+    assert len(read_notes(folder, MENDED)) == sum(r["from_tex"] for r in found) <= 5
+
+
+# ---------------------------------------------------------------------------------------------------
+# Parts, and Beam.
+
+
+@pytest.fixture
+def corpus(tmp_path, monkeypatch) -> pathlib.Path:
+    """Good pages, one that is mended and bad ones, in several shards."""
+    monkeypatch.setattr("data.articles.builder.SHARD_BYTES", 9_000)
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    for i in range(30):
+        (folder / f"{i:02d}.html").write_bytes(generate.page(i, 0).data or b"")
+    (folder / "07.html").write_text(html(f"<p>Seven {BOMBS['entities']}</p>"))
+    (folder / "11.html").write_bytes(b"\xff")
+    (folder / "13.json").write_bytes(BAD["surrogate.json"])
+    packed(folder, ".tar.gz")
+    return folder
+
+
+def files(folder: pathlib.Path) -> dict[str, bytes]:
+    return {p.name: p.read_bytes() for p in folder.iterdir() if p.name != "dataset_info.json"}
+
+
+def same_dataset(one: pathlib.Path, other: pathlib.Path) -> bool:
+    about = [json.loads((folder / "dataset_info.json").read_text()) for folder in (one, other)]
+    return files(one) == files(other) and about[0] == about[1]
+
+
+def test_a_dataset_put_together_from_parts_is_the_same_to_the_byte(corpus, tmp_path):
+    plain = data.prepare("articles", tmp_path / "plain", path=str(corpus))
+    source = Articles.shards(plain.options)
+    assert len(source) > 5
+    parts = [shards.part_of(tmp_path / "parts", i, len(source)) for i in range(len(source))]
+    for i in reversed(range(len(source))):
+        assert shards.write_part("articles", source[i], plain.options, str(parts[i])) > 0
+    assert shards.write_part("articles", source[0], plain.options, str(parts[0])) == -1, "it is there already"
+    assert {p.name for p in (tmp_path / "parts").iterdir()} == {p.name for p in parts}
+    builder = Articles(data_dir=tmp_path / "put", path=str(corpus))
+    builder.parts = parts
+    builder.download_and_prepare()
+    folders = pathlib.Path(plain.data_dir), pathlib.Path(builder.data_dir)
+    assert same_dataset(*folders) and {"skipped.jsonl", "mended.jsonl"} <= files(folders[0]).keys()
+    assert [row["id"] for row in data.skipped("articles", tmp_path / "plain", path=str(corpus))] == [
+        "11.html",
+        "13.json",
+    ]
+    strict = Articles(data_dir=tmp_path / "strict", path=str(corpus), strict=True)
+    strict.parts = parts
+    with pytest.raises(DataError, match=r"^11\.html: "):
+        strict.download_and_prepare()
+
+
+def test_a_part_is_whole_or_not_there(corpus, tmp_path, monkeypatch):
+    options = Articles.chosen({"path": str(corpus)})
+    source = Articles.shards(options)
+
+    def breaks(cls, shard, options):
+        yield from list(read(shard, options))[:2]
+        raise OSError("the machine is gone")
+
+    read = Articles.read
+    with monkeypatch.context() as patch:
+        patch.setattr(Articles, "read", classmethod(breaks))
+        with pytest.raises(OSError, match="gone"):
+            shards.write_part("articles", source[0], options, str(tmp_path / "parts" / "p"))
+    assert list((tmp_path / "parts").iterdir()) == []
+    damaged = tmp_path / "damaged"
+    damaged.write_bytes(b"nothing")
+    with pytest.raises(DataError, match="damaged"):
+        list(shards.read_part(damaged))
+
+
+def test_shards_keep_the_order_of_the_files(tmp_path):
+    paths = []
+    for i, size in enumerate((10, 10, 90, 10, 500, 10, 10)):
+        paths.append(tmp_path / f"{i}.html")
+        paths[-1].write_bytes(b"x" * size)
+    alone = paths[3]
+    found = shards.grouped(paths, lambda path: path == alone, 100)
+    assert [[pathlib.Path(name).name[0] for name in shard] for shard in found] == [
+        ["0", "1"],
+        ["2"],
+        ["3"],
+        ["4"],
+        ["5", "6"],
+    ]
+    assert shards.grouped([], lambda path: False, 100) == []
+
+
+def test_without_beam_it_says_what_to_install(tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(__import__("sys").modules, "apache_beam", None)
+    assert command.main(["articles", f"--data_dir={tmp_path}", "--size=5", "--beam"]) == 2
+    assert capsys.readouterr().err.strip().endswith("pip install 'numjax[beam]', or leave --beam out")
+
+
+@pytest.fixture
+def beam():
+    return pytest.importorskip("apache_beam", reason="apache_beam is not installed: pip install 'numjax[beam]'")
+
+
+@pytest.mark.parametrize("runner", ["DirectRunner", "BundleBasedDirectRunner"])
+def test_beam_builds_the_same_dataset(beam, runner, corpus, tmp_path, capsys):
+    plain = data.prepare("articles", tmp_path / "plain", path=str(corpus))
+    spread = data.prepare("articles", tmp_path / "spread", path=str(corpus), pipeline=Pipeline(runner))
+    assert same_dataset(pathlib.Path(plain.data_dir), pathlib.Path(spread.data_dir))
+    assert "of 7 shards" in capsys.readouterr().err or len(Articles.shards(plain.options)) != 7
+    assert not list((tmp_path / "spread" / ".parts").rglob("part-*")), "parts are removed"
+
+
+def test_beam_goes_on_with_the_shards_that_are_missing(beam, tmp_path, monkeypatch, capsys):
+    options = {"size": 600}
+    whole = Articles.read
+
+    def fails(cls, shard, options):
+        if shard.start:
+            raise OSError("a worker is gone")
+        yield from whole(shard, options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Articles, "read", classmethod(fails))
+        with pytest.raises(UsageError, match=r"a worker is gone.*run it again"):
+            data.prepare("articles", tmp_path / "spread", pipeline=Pipeline(), **options)
+    kept = list((tmp_path / "spread" / ".parts").rglob("part-*"))
+    spread = data.prepare("articles", tmp_path / "spread", pipeline=Pipeline(), **options)
+    assert f"{3 - len(kept)} of 3 shards" in capsys.readouterr().err
+    plain = data.prepare("articles", tmp_path / "plain", **options)
+    assert same_dataset(pathlib.Path(plain.data_dir), pathlib.Path(spread.data_dir))
+
+
+def test_beam_refuses_what_it_cannot_do(beam, tmp_path):
+    with pytest.raises(UsageError, match="gnc is not built by Beam"):
+        data.prepare("gnc", tmp_path, size=400, pipeline=Pipeline())
+    with pytest.raises(UsageError, match="beam_runner=NoRunner"):
+        data.prepare("articles", tmp_path, size=5, pipeline=Pipeline("NoRunner"))
+
+
+# ---------------------------------------------------------------------------------------------------
+# The task.
+
+TRAINING = ["If then holds for the sequence of numbers 12 and 7, x y z.", "where  <m> x = 12 </m> "] * 9
+
+
+@functools.cache
+def scheme(name: str = "trees", **options):
+    marks = build.find("text", name).marks  # type: ignore[attr-defined]
+    if name == "trees":
+        marks = symbols.marks(symbols.count([latex.parse(r"x+y-z=\frac{1}{2}")]))  # type: ignore[list-item]
+    return build.build("text", {"name": name, **options}, vocab=vocab.build(VOCABULARY, TRAINING, marks))
+
+
+VOCABULARY = {"name": "sentencepiece", "size": 330, "model": "bpe"}
+
+
+def row(text: str, *formulas: str | None) -> dict:
+    """A record; None is a formula that is missing."""
+    found = {}
+    for i, tex in enumerate(formulas):
+        if tex is not None:
+            tree = latex.parse(tex)
+            found[str(i)] = {"opt": tree.to_json() if isinstance(tree, Tree) else None, "tex": tex}
+    return {"id": "r", "text": text.replace("F", IDENTIFIER), "formulas": json.dumps(found)}
+
+
+def test_the_document_and_what_each_system_reads():
+    record = row("If F and 12, then F. FF", "x+12", "{y", "z", None)
+    found = Task().example(record, parse)
+    x, z = (Formula("", latex.parse(tex)) for tex in ("x+12", "z"))
+    assert found.document[:3] == (Mark("[CLS]"), Text("If "), x) and found.loss_from == 1
+    assert found.document[-2:] == (z, Mark("[EOS]"))
+    assert (
+        documents.surface(found.document) == "[CLS]If  <m> x+12 </m>  and 12, then  <m> {y </m> .  <m> z </m> [EOS]"
+    )
+    assert next(Task().texts([record])) == documents.surface(found.document[1:-1])
+    features = scheme().encode(found.document)
+    assert scheme().decode(features.ids) == found.document
+    plain = scheme("subword").encode(found.document)
+    assert documents.surface(scheme("subword").decode(plain.ids)) == documents.surface(found.document)
+
+
+@pytest.mark.parametrize(
+    "formulas", ["[]", "no", '{"0": 3}', '{"0": {"opt": null}}', '{"0": {"tex": "x"}}', "[" * 9999]
+)
+def test_a_bad_record_is_one_line(formulas):
+    with pytest.raises(DataError):
+        Task().example({"id": "x", "text": "a", "formulas": formulas}, parse)
+    with pytest.raises(ValueError, match="a tree"):
+        Task().example(row("F") | {"formulas": '{"0": {"opt": ["?", "x", null], "tex": "x"}}'}, parse)
+
+
+def test_the_published_article_is_the_originals(real_data):
+    where = real_data("mathgpt_reference").parent
+    cases = [case for case in reference.cases(where)["cases"] if case["kind"] in ("article", "edge", "short")]
+    assert len(cases) > 50
+    for case in cases:
+        if "text" in case["article"]:
+            found = {k: {"tex": "", **of} for k, of in case["article"]["formulas"].items()}
+            made = article.document(case["article"]["text"], found, parse, as_published=True)
+            assert made == reference.document(case["article"]), case["id"]
+
+
+def test_a_formula_that_the_grammar_lacks_is_written_as_text():
+    deep = functools.reduce(lambda tree, _: Tree("O", "minus", [tree]), range(60), Tree("V", "x"))
+    fine = Formula(" <m> x </m> ", latex.parse("x"))
+    document = (Mark("[CLS]"), Text("a"), fine, Formula(" <m> deep </m> ", deep), Text("b"), fine, Mark("[EOS]"))
+    with pytest.raises(DataError, match="grammar"):
+        scheme().encode(document)
+    found = scheme(unfit="text").encode(document)
+    assert scheme().decode(found.ids) == (
+        *(Mark("[CLS]"), Text("a"), fine, Text(" <m> deep </m> b"), fine, Mark("[EOS]")),
+    )
+    assert len(found.starts) == len(document) + 1, "segments keep their places"
+    assert grammars.validate(scheme().grammar(), found.ids) is None
+    with pytest.raises(UsageError, match="unfit"):
+        build.build("text", {"name": "trees", "unfit": "never"}, vocab=scheme().vocab)
+
+
+def test_a_vocabulary_of_symbols_is_made_from_articles(data_dir, tmp_path):
+    from configs import mathgpt
+    from numjax.system import assemble
+
+    config: Any = mathgpt.get_config("smoke,task=articles")
+    with config.unlocked():
+        config.task.size = 120
+        config.data.dir = str(data_dir)
+    system = assemble(config, tmp_path / "wiki")
+    records = data.load("articles", "train", data_dir, size=120, validation=0.05, test=0.05)
+    trees = [from_json(f["opt"]) for r in records for f in json.loads(r["formulas"]).values()]
+    of: Any = system.scheme
+    wanted = {(node.type, node.symbol) for tree in trees for node in tree.walk() if node.type in "UOFV"}
+    assert len(wanted) > 30 and all(of.symbols.of(*key) is not None for key in wanted)
+    assert [of.symbols.of("N", digit) is not None for digit in "0123456789."] == [True] * 11
+    # Another task that starts from there has the same tokens.
+    config = mathgpt.get_config("smoke,task=gsm8k")
+    with config.unlocked():
+        config.task.size = 100
+        config.data.dir, config.init_from = str(data_dir), str(tmp_path / "wiki")
+    after = assemble(config, tmp_path / "after")
+    assert after.scheme.vocab.marks == system.scheme.vocab.marks  # type: ignore[attr-defined]
+    assert after.scheme.vocab.pieces == system.scheme.vocab.pieces  # type: ignore[attr-defined]
+
+
+def test_caps_keep_the_most_frequent_symbols():
+    counts = {kind: {f"{kind}{i:04d}": 5000 - i for i in range(1500)} for kind in "TVFO"} | {"N": {"12": 9}}
+    names = symbols.marks(counts)
+    kept = {kind: sum(f" {kind} {kind}" in name for name in names) for kind in "TVFO"}
+    assert kept == {"T": 1000, "V": 1000, "F": 1500, "O": 1500} and "NUM N 12" not in names
+    assert "OP T T0999" in names and "OP T T1000" not in names
