@@ -103,7 +103,7 @@ def test_the_device_half_knows_no_text_no_files_and_no_configs():
 
 
 def test_geometry_knows_arrays_alone():
-    allowed = {"__future__", "numpy", "scipy", "sklearn", "matplotlib"} | sys.stdlib_module_names
+    allowed = {"__future__", "numpy", "scipy", "sklearn", "threadpoolctl", "matplotlib"} | sys.stdlib_module_names
     broken = {}
     for path in belonging(GEOMETRY):
         wrong = {n for n in of(path) if n.split(".")[0] not in allowed and part(n) not in GEOMETRY | GROUND}

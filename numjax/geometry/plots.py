@@ -83,7 +83,8 @@ def scatter(
     points_N2 = np.asarray(points_N2, np.float64)
     for one, other in edges:
         axes.plot(*points_N2[[one, other]].T, color="#999999", linewidth=0.7, zorder=1)
-    kinds = list(dict.fromkeys(families if families is not None else [""] * len(labels)))
+    # In one order everywhere, so that panels with the same families have the same colours.
+    kinds = sorted(set(families), key=str) if families is not None else [""]
     for i, kind in enumerate(kinds):
         mine = np.asarray([families is None or family == kind for family in families or labels])
         axes.scatter(

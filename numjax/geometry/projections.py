@@ -60,10 +60,12 @@ def tsne(x_ND: np.ndarray, perplexity: float = PERPLEXITY, seed: int = 0, axes: 
       UsageError: fewer than three vectors, or numbers that are not finite.
     """
     from sklearn.manifold import TSNE
+    from threadpoolctl import threadpool_limits  # scikit-learn's own
 
     x_ND = _checked(x_ND)
     made = TSNE(axes, perplexity=perplexity_of(len(x_ND), perplexity), init="random", random_state=seed)
-    with warnings.catch_warnings():
+    # Hundreds of points are too few for threads, which on a busy machine wait for each other a hundred times longer.
+    with threadpool_limits(limits=1), warnings.catch_warnings():
         # Vectors that are all the same have no scale; the picture is as empty as they are.
         warnings.simplefilter("ignore", RuntimeWarning)
         return made.fit_transform(x_ND.astype(np.float32)).astype(np.float64)
