@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
-import pathlib
 import re
 
 import pytest
@@ -16,7 +14,6 @@ from numjax.expr import latex
 from numjax.expr.tree import Tree
 from numjax.expr.wrap import from_html, wrapped
 
-DATA = pathlib.Path(os.environ.get("NUMJAX_DATA", pathlib.Path(__file__).resolve().parents[2] / "shared" / "data"))
 FORMULA = re.compile("<m> (.*?) </m>")
 
 
@@ -102,10 +99,8 @@ def test_broken_html_never_raises(text):
     assert isinstance(wrapped(from_html(text)), str)
 
 
-def test_formulas_of_real_problems_are_readable():
-    path = DATA / "gsm8k" / "train.jsonl.gz"
-    if not path.exists():
-        pytest.skip("no GSM8K here: set NUMJAX_DATA")
+def test_formulas_of_real_problems_are_readable(real_data):
+    path = real_data("gsm8k") / "train.jsonl.gz"
     with gzip.open(path, "rt", encoding="utf-8") as file:
         rows = [json.loads(line) for line, _ in zip(file, range(400), strict=False)]
     found = [f for row in rows for f in FORMULA.findall(wrapped(re.sub("<<.*?>>", "", row["answer"])))]
