@@ -224,7 +224,7 @@ ROOM = {
     "student_action": {"smoke": (192, 32, 0), "laptop": (240, 32, 0), "paper": (1024, 64, 0)},
     "answer_scoring": {"smoke": (160, 0, 0), "laptop": (256, 0, 0), "paper": (1024, 0, 0)},
     "feedback": {"smoke": (192, 32, 0), "laptop": (200, 56, 0), "paper": (1024, 160, 0)},
-    "solving": {"smoke": (256, 64, 320), "laptop": (320, 128, 448), "paper": (640, 384, 1024)},
+    "solving": {"smoke": (256, 64, 320), "laptop": (448, 128, 576), "paper": (640, 384, 1024)},
 }
 # Examples and epochs for five minutes on two cores.
 LAPTOP: dict[str, dict[str, dict[str, Any]]] = {
