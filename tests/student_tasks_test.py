@@ -213,7 +213,7 @@ def test_rows_lose_what_a_task_can_spare(tmp_path):
     scheme = build.find("text", "trees")(vocab.build({"name": "sentencepiece", "size": 400}, texts))
     task: Any = student_action.Task()
     say: Any = feedback.Task()
-    options = {"length": 1000, "overflow": "spare", "digits": 6, "pack": False}
+    options = {"length": 1000, "overflow": "shorten", "reserve": 60, "digits": 6, "pack": False}
 
     class Options(SimpleNamespace):
         def get(self, name, default=None):
@@ -226,7 +226,7 @@ def test_rows_lose_what_a_task_can_spare(tmp_path):
     example = task.example(ENTRY, parse)
     found = scheme.encode(example.document)
     first = found.starts[example.spare[0][1]] - found.starts[example.spare[0][0]]
-    (cut,) = rows(length=len(whole.ids) - 2).rows
+    (cut,) = rows(length=whole.loss_from - 2 + 60).rows
     assert (
         len(cut.ids) == len(whole.ids) - first
         and cut.ids[cut.loss_from :].tolist() == whole.ids[whole.loss_from :].tolist()
@@ -236,12 +236,12 @@ def test_rows_lose_what_a_task_can_spare(tmp_path):
     assert kept == documents.merge((*example.document[:start], *example.document[stop:]))
     states = scheme.encode(kept).grammar_state
     np.testing.assert_array_equal(cut.grammar_state, states[: len(cut.ids)])
-    lost = rows(length=20)
-    assert len(lost) == 0 and "more than data.length=20" in lost.skipped[0]["reason"]
+    lost = rows(length=65)
+    assert len(lost) == 0 and "no more than 5 fit" in lost.skipped[0]["reason"]
     # One text alone loses only as many positions as need be, from its end.
     (shorter,) = features.encode(say, scheme, [SAID], Options(**options), "train").rows
     spare = say.example(SAID, parse).spare
-    room = len(shorter.ids) - 1 - 13
+    room = shorter.loss_from - 13 + 60
     (cut,) = features.encode(say, scheme, [SAID], Options(**options | {"length": room}), "train").rows
     begun = documents.surface(scheme.decode(cut.ids))
     assert len(spare) == 2 and "[SEP]" in begun and "Divide by" in begun and "Solve" in begun
