@@ -48,6 +48,10 @@ def mathgpt(config: Any) -> None:
         symbols=dict(path="", numbers=0, least=1),
         vocab=dict(name="sentencepiece", model="bpe", size=2000, split_digits=True),
     )
+    if config.task.name in ("articles", "solving"):
+        # One formula of many that the grammar does not have does not cost an article or a solution.
+        with config.unlocked():
+            config.scheme.unfit = "text"
     config.embeds = common.block(
         token=dict(name="linked", special_std=0.02),
         type=dict(name="token_type"),
@@ -80,13 +84,12 @@ def set_head(config: Any, head: str, **options) -> None:
         common.set_language_model(config, head, **options)
 
 
-def task(name: str, system: Callable[[Any], None] = mathgpt, long: str = "", unfit: str = "", **options: Any):
+def task(name: str, system: Callable[[Any], None] = mathgpt, long: str = "", **options: Any):
     """What sets up a task of numjax/tasks/.
 
     Args:
       system: what reads it. options: the task's own.
       long: what is done with rows that are too long, where they are not left out (`data.overflow`).
-      unfit: what becomes of a formula that the grammar does not have, where its row is not left out.
     """
 
     def chosen(config: Any) -> None:
@@ -94,8 +97,6 @@ def task(name: str, system: Callable[[Any], None] = mathgpt, long: str = "", unf
         system(config)
         if long:
             config.data.overflow = long
-        if unfit:
-            config.scheme.unfit = unfit
 
     return chosen
 
@@ -209,9 +210,9 @@ TASKS = {
     "student_action": task("student_action", long="shorten", fold=0, size=0),
     "answer_scoring": task("answer_scoring", long="shorten", fold=0, size=0, examples=5),
     "feedback": task("feedback", long="shorten", fold=0, size=0),
-    "gsm8k": task("solving", unfit="text", form="gsm8k"),
-    "math": task("solving", unfit="text", form="math"),
-    "articles": task("articles", pretraining, long="split", unfit="text"),
+    "gsm8k": task("solving", form="gsm8k"),
+    "math": task("solving", form="math"),
+    "articles": task("articles", pretraining, long="split"),
     "text": text,
 }
 # Scale → positions of a row, how many may be written, and the context; where prompts are shortened the row holds

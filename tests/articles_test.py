@@ -646,6 +646,23 @@ def test_a_vocabulary_of_symbols_is_made_from_articles(data_dir, tmp_path):
     assert after.scheme.vocab.pieces == system.scheme.vocab.pieces  # type: ignore[attr-defined]
 
 
+@pytest.mark.parametrize("system", ["mathgpt", "gpt"])
+@pytest.mark.parametrize("scale", ["smoke", "laptop", "paper"])
+@pytest.mark.parametrize("task", ["articles", "gsm8k", "math", "text", "equation"])
+def test_rows_and_what_is_written_fit_the_context(task, scale, system):
+    from configs import mathgpt
+
+    config: Any = mathgpt.get_config(f"{scale},task={task},system={system}")
+    context = config.backbone.max_length
+    assert config.data.length <= context
+    if task in ("gsm8k", "math"):
+        assert config.data.length + config.decode.max_tokens <= context, "no prompt may stop an evaluation"
+    if task in ("articles", "text"):
+        assert config.data.length == context and config.backbone.packed and config.data.overflow == "split"
+    kept = system == "mathgpt" and task in ("articles", "gsm8k", "math")
+    assert config.scheme.get("unfit") == ("text" if kept else None)
+
+
 def test_caps_keep_the_most_frequent_symbols():
     counts = {kind: {f"{kind}{i:04d}": 5000 - i for i in range(1500)} for kind in "TVFO"} | {"N": {"12": 9}}
     names = symbols.marks(counts)
