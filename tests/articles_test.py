@@ -510,7 +510,8 @@ def test_beam_builds_the_same_dataset(beam, runner, corpus, tmp_path, capsys):
     plain = data.prepare("articles", tmp_path / "plain", path=str(corpus))
     spread = data.prepare("articles", tmp_path / "spread", path=str(corpus), pipeline=Pipeline(runner))
     assert same_dataset(pathlib.Path(plain.data_dir), pathlib.Path(spread.data_dir))
-    assert "of 7 shards" in capsys.readouterr().err or len(Articles.shards(plain.options)) != 7
+    count = len(Articles.shards(plain.options))
+    assert f"{count} of {count} shards to read with {runner}" in capsys.readouterr().err
     assert not list((tmp_path / "spread" / ".parts").rglob("part-*")), "parts are removed"
 
 
@@ -644,6 +645,23 @@ def test_a_vocabulary_of_symbols_is_made_from_articles(data_dir, tmp_path):
     after = assemble(config, tmp_path / "after")
     assert after.scheme.vocab.marks == system.scheme.vocab.marks  # type: ignore[attr-defined]
     assert after.scheme.vocab.pieces == system.scheme.vocab.pieces  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("system", ["mathgpt", "gpt"])
+@pytest.mark.parametrize("scale", ["smoke", "laptop", "paper"])
+@pytest.mark.parametrize("task", ["articles", "gsm8k", "math", "text", "equation"])
+def test_rows_and_what_is_written_fit_the_context(task, scale, system):
+    from configs import mathgpt
+
+    config: Any = mathgpt.get_config(f"{scale},task={task},system={system}")
+    context = config.backbone.max_length
+    assert config.data.length <= context
+    if task in ("gsm8k", "math"):
+        assert config.data.length + config.decode.max_tokens <= context, "no prompt may stop an evaluation"
+    if task in ("articles", "text"):
+        assert config.data.length == context and config.backbone.packed and config.data.overflow == "split"
+    unfit = "text" if task in ("articles", "gsm8k", "math") else "error"
+    assert config.scheme.get("unfit") == (unfit if system == "mathgpt" else None)
 
 
 def test_caps_keep_the_most_frequent_symbols():
