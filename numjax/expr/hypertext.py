@@ -5,10 +5,8 @@ from __future__ import annotations
 import re
 from html.parser import HTMLParser
 
-# Tags that end a word.
-_BLOCKS = frozenset(
-    "p br div li ul ol td th tr table tbody thead h1 h2 h3 h4 h5 h6 hr img pre blockquote center math".split()
-)
+# Tags that end a line, and with it a formula.
+_BLOCKS = frozenset("p br div li ul ol td th tr table tbody thead h1 h2 h3 h4 h5 h6 hr pre blockquote center".split())
 _SILENT = frozenset(("script", "style", "head", "title"))
 _SCRIPTS = {"sup": "^", "sub": "_"}
 # Elements of presentation MathML whose children take part in a form; all others are read in a row.
@@ -27,13 +25,14 @@ _EDITOR = str.maketrans({"«": "<", "»": ">", "¨": '"', "§": "&"})
 def from_html(text: str) -> str:
     """Plain text with LaTeX's `^ { … }` and `_ { … }` for scripts; backslashes and braces of the text are escaped.
 
-    Entities become their characters, MathML (also in the `data-mathml` of an image) what one types for it, blanks to
-    fill in one underscore; other tags go. Broken HTML is read as far as it can be.
+    Paragraphs, table cells and the like stand on lines of their own. Entities become their characters, MathML (also
+    in the `data-mathml` of an image) what one types for it, blanks to fill in one underscore; other tags go. Broken
+    HTML is read as far as it can be.
     """
     reader = _Reader()
     reader.feed(text)
     reader.close()
-    return re.sub(r"\s+", " ", reader.text()).strip()
+    return re.sub(r"[^\S\n]*\n\s*", "\n", re.sub(r"[^\S\n]+", " ", reader.text())).strip()
 
 
 class _Element:
@@ -61,7 +60,7 @@ class _Reader(HTMLParser):
             if tag not in _EMPTY:
                 self._open.append(_Element(tag))
         elif tag in _BLOCKS:
-            self._put(" ")
+            self._put("\n")
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.handle_starttag(tag, attrs)
@@ -75,7 +74,7 @@ class _Reader(HTMLParser):
             while self._shut() != tag:
                 pass
         elif tag in _BLOCKS:
-            self._put(" ")
+            self._put("\n")
 
     def handle_data(self, data: str) -> None:
         if self._silent:
@@ -84,6 +83,7 @@ class _Reader(HTMLParser):
             data = data.translate(_INVISIBLE).strip()
             if not data:
                 return
+        data = re.sub(r"\s+", " ", data)
         data = data.replace("\\", "\\textbackslash ").replace("{", r"\{").replace("}", r"\}")
         self._put(re.sub(r"_+", r"\\_", data).replace("\xa0", " ").translate(_POWERS))
 

@@ -39,8 +39,8 @@ _MACROS = "|".join(sorted((re.escape(macro) for macro in _CHARACTERS), reverse=T
 _NUMBER = r"(?:(?<![A-Za-z0-9])|(?<=[0-9][xX]))(?>[0-9]++(?:[.,][0-9]++)*+|\.[0-9]++)"
 _TOKEN = re.compile(
     rf"""
-    (?P<times>(?<=[0-9])[xX](?=[0-9.]))  # 2x3
-    |(?P<operand>{_NUMBER}(?=[xX][0-9.]|(?![A-Za-z]))
+    (?P<times>(?<=[0-9])[xX](?=\.?[0-9]))  # 2x3
+    |(?P<operand>{_NUMBER}(?=[xX]\.?[0-9]|(?![A-Za-z]))
                  |(?:{_NUMBER}|(?<![A-Za-z]))[A-Za-z](?![A-Za-z])[0-9]*+(?![A-Za-z]))
     |(?P<script>(?<![A-Za-z]{{2}})(?<=[A-Za-z])_(?=[A-Za-z0-9](?![A-Za-z]))|_(?=\s*\{{))  # x_1
     |(?P<blank>\\_|_+|(?<![A-Za-z])\?)

@@ -33,11 +33,6 @@ def document(text: str, parse: Callable[[str], Document], as_published: bool = F
     return documents.merge(segments)
 
 
-def plain(text: str) -> str:
-    """Without the marks."""
-    return " ".join(_FORMULA.sub(r"\1", text).split())
-
-
 def formula(text: str) -> str:
     """A text that is one formula, marked; empty where there is none."""
     return f"<m> {text.strip()} </m>" if text.strip() else ""
