@@ -1,28 +1,82 @@
-"""Cross-validation that several datasets share: which records are train, validation and test."""
+"""Datasets without splits of their own: folds for cross-validation, of your files or of a stand-in."""
 
 from __future__ import annotations
 
+import pathlib
 import warnings
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 
-from numjax.errors import UsageError
+from numjax.errors import DataError, UsageError
 
+from .builder import ArrayRecordBuilder
 from .sampling import VALIDATION_SHARE
 
-OPTIONS = {"fold": 0, "folds": 5, "size": 0, "seed": 221}  # 221 is MathGPT's seed
 
+class FoldedBuilder(ArrayRecordBuilder, skip_registration=True):
+    """A builder that states what it reads; its records are divided here.
 
-def check(name: str, options: Mapping[str, Any]) -> None:
-    """Raises UsageError where `OPTIONS` are out of range."""
-    if options["folds"] < 2 or not 0 <= options["fold"] < options["folds"]:
-        raise UsageError(f"{name}: fold={options['fold']} is none of folds={options['folds']}, counted from 0")
-    if options["size"] < 0:
-        raise UsageError(f"{name}: size={options['size']} is negative; 0 takes all")
-    if options["seed"] >= 2**32:
-        raise UsageError(f"{name}: seed={options['seed']} must be below 2^32")
+    Attributes:
+      STAND_IN_SIZE: records of the stand-in, unless `size` says otherwise.
+      UNIT: what a message counts.
+    """
+
+    OPTIONS: ClassVar[dict[str, Any]] = {"path": "", "fold": 0, "folds": 5, "size": 0, "seed": 221}  # MathGPT's seed
+    STAND_IN_SIZE: ClassVar[int]
+    UNIT: ClassVar[str] = "usable records"
+
+    @classmethod
+    def check(cls, options: Mapping[str, Any]) -> None:
+        super().check(options)
+        if options["folds"] < 2 or not 0 <= options["fold"] < options["folds"]:
+            raise UsageError(
+                f"{cls.name}: fold={options['fold']} is none of folds={options['folds']}, counted from 0"
+            )
+        if options["size"] < 0:
+            raise UsageError(f"{cls.name}: size={options['size']} is negative; 0 takes all")
+        if options["seed"] >= 2**32:
+            raise UsageError(f"{cls.name}: seed={options['seed']} must be below 2^32")
+
+    def read(self, paths: Sequence[pathlib.Path]) -> Iterable[tuple[str, dict[str, Any] | ValueError]]:
+        """(name, record, or what is wrong with it) of all that the files hold."""
+        raise NotImplementedError
+
+    def make(self, size: int, seed: int) -> Iterable[tuple[str, dict[str, Any] | ValueError]]:
+        """The same of a stand-in."""
+        raise NotImplementedError
+
+    def kinds(self, kept: Sequence[Mapping[str, Any]]) -> dict[str, Sequence[Any]]:
+        """`labels` or `groups` of `folded`, where there are any."""
+        del kept
+        return {}
+
+    def records(
+        self, splits: Mapping[str, Sequence[int]], kept: Sequence[dict[str, Any]]
+    ) -> Iterator[tuple[str, dict[str, Any]]]:
+        """(split, record) of what was read; `splits` has its places."""
+        for split, places in splits.items():
+            for i in places:
+                yield split, {"id": f"{self.name}-{i:06d}"} | kept[i]
+
+    def _generate_examples(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        fold, folds, size, seed = (self.options[name] for name in ("fold", "folds", "size", "seed"))
+        paths = self.files(self.options)
+        most = size or (0 if paths else self.STAND_IN_SIZE)
+        kept: list[dict[str, Any]] = []
+        for name, found in self.read(paths) if paths else self.make(most, seed):
+            if most and len(kept) == most:
+                break
+            if isinstance(found, ValueError):
+                self.skip(f"{self.name}-{name}", str(found))
+            else:
+                kept.append(found)
+        kinds = self.kinds(kept)
+        parts = len(set(kinds.get("groups", range(len(kept)))))
+        if parts < folds:
+            raise DataError(f"{self.name}: {parts} {self.UNIT} are too few for {folds} folds{self._first_skip()}")
+        yield from self.records(folded(len(kept), fold, folds, seed, **kinds), kept)
 
 
 def folded(

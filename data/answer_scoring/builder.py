@@ -10,17 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from numjax.errors import DataError, UsageError
+from numjax.errors import UsageError
 
-from .. import answers, folds
-from ..builder import ArrayRecordBuilder
+from .. import answers
+from ..folds import FoldedBuilder
 from .generate import rows
 from .read import GRADES, SAMPLES, of_rows, read
 
-STAND_IN_SIZE = 4000
 
-
-class AnswerScoring(ArrayRecordBuilder):
+class AnswerScoring(FoldedBuilder):
     """Options: `path` of the table or the folder, or empty for the stand-in; `fold` from 0 to `folds` − 1, which is
     the test split; `size`, at most so many answers (0: all, 4,000 of the stand-in); `examples`, at most so many
     graded ones for each grade with an answer; `seed` of the folds, the examples and the stand-in."""
@@ -29,13 +27,14 @@ class AnswerScoring(ArrayRecordBuilder):
         "id": str, "problem_id": str, "problem_log_id": str, "problem": str, "answer": str, "grade": int,
         "examples": str,
     }  # fmt: skip
-    OPTIONS = {"path": "", **folds.OPTIONS, "examples": 5}
+    OPTIONS = {**FoldedBuilder.OPTIONS, "examples": 5}
     KEYS = {"problem_id": ("problem_id",), "(problem_id, answer)": ("problem_id", "answer")}
+    STAND_IN_SIZE = 4000
+    UNIT = "usable answers"
 
     @classmethod
     def check(cls, options: Mapping[str, Any]) -> None:
         super().check(options)
-        folds.check(cls.name, options)
         if options["examples"] < 0:
             raise UsageError(f"{cls.name}: examples={options['examples']} is negative; 0 gives none")
 
@@ -43,24 +42,19 @@ class AnswerScoring(ArrayRecordBuilder):
     def files(cls, options: Mapping[str, Any]) -> list[pathlib.Path]:
         return answers.sources(options["path"], SAMPLES) if options["path"] else []
 
-    def _generate_examples(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        size, seed, fold = (self.options[name] for name in ("size", "seed", "fold"))
-        paths = self.files(self.options)
-        made = enumerate(rows(size or STAND_IN_SIZE, seed)) if not paths else ()
-        source = read(paths) if paths else of_rows((f"line-{place}", row) for place, row in made)
-        kept: list[dict[str, Any]] = []
-        for name, found in source:
-            if size and len(kept) == size:
-                break
-            if isinstance(found, ValueError):
-                self.skip(f"answer_scoring-{name}", str(found))
-            else:
-                kept.append(found)
-        if len(kept) < self.options["folds"]:
-            counted = f"{len(kept)} usable answers are too few for {self.options['folds']} folds"
-            raise DataError(f"{self.name}: {counted}{self._first_skip()}")
-        labels = [record["problem_id"] for record in kept]
-        splits = folds.folded(len(kept), fold, self.options["folds"], seed, labels=labels)
+    def read(self, paths: Sequence[pathlib.Path]) -> Iterator[tuple[str, dict[str, Any] | ValueError]]:
+        return read(paths)
+
+    def make(self, size: int, seed: int) -> Iterator[tuple[str, dict[str, Any] | ValueError]]:
+        return of_rows((f"line-{place}", row) for place, row in enumerate(rows(size, seed)))
+
+    def kinds(self, kept: Sequence[Mapping[str, Any]]) -> dict[str, Sequence[Any]]:
+        return {"labels": [record["problem_id"] for record in kept]}
+
+    def records(
+        self, splits: Mapping[str, Sequence[int]], kept: Sequence[dict[str, Any]]
+    ) -> Iterator[tuple[str, dict[str, Any]]]:
+        seed, fold = self.options["seed"], self.options["fold"]
         bank: dict[str, list[list[int]]] = collections.defaultdict(lambda: [[] for _ in range(GRADES)])
         for i in splits["train"]:
             bank[kept[i]["problem_id"]][kept[i]["grade"]].append(i)

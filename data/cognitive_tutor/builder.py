@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import json
 import pathlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from numjax.errors import DataError
-
-from .. import files, folds
-from ..builder import ArrayRecordBuilder
+from .. import files
+from ..folds import FoldedBuilder
 from .generate import rows
 from .read import PATTERNS, of_rows, read
 
-STAND_IN_SIZE = 3000
 
-
-class CognitiveTutor(ArrayRecordBuilder):
+class CognitiveTutor(FoldedBuilder):
     """Options: `path` of the log or its folder, or empty for the stand-in; `fold` from 0 to `folds` − 1, which is the
     test split; `size`, at most so many problems of students (0: all of the log, 3,000 of the stand-in); `seed` of the
     folds and of the stand-in."""
@@ -26,37 +22,26 @@ class CognitiveTutor(ArrayRecordBuilder):
         "id": str, "student_id": str, "problem_id": str, "problem": str, "history": str,
         "outcome": str, "action": str, "input": str,
     }  # fmt: skip
-    OPTIONS = {"path": "", **folds.OPTIONS}
     KEYS = {"(student_id, problem_id)": ("student_id", "problem_id"), "student_id": ("student_id",)}
-
-    @classmethod
-    def check(cls, options: Mapping[str, Any]) -> None:
-        super().check(options)
-        folds.check(cls.name, options)
+    STAND_IN_SIZE = 3000
+    UNIT = "usable problems"
 
     @classmethod
     def files(cls, options: Mapping[str, Any]) -> list[pathlib.Path]:
         return [files.one_of(options["path"], PATTERNS)] if options["path"] else []
 
-    def _generate_examples(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        size, seed = self.options["size"], self.options["seed"]
-        found = self.files(self.options)
-        made = enumerate(rows(size or STAND_IN_SIZE, seed)) if not found else ()
-        source = read(found[0]) if found else of_rows((f"line-{place}", row) for place, row in made)
-        kept: list[dict[str, Any]] = []
-        for name, session in source:
-            if size and len(kept) == size:
-                break
-            if isinstance(session, ValueError):
-                self.skip(f"cognitive_tutor-{name}", str(session))
-            else:
-                kept.append(session)
-        if len(kept) < self.options["folds"]:
-            counted = f"{len(kept)} usable problems are too few for {self.options['folds']} folds"
-            raise DataError(f"{self.name}: {counted}{self._first_skip()}")
-        for split, places in folds.folded(len(kept), self.options["fold"], self.options["folds"], seed).items():
+    def read(self, paths: Sequence[pathlib.Path]) -> Iterator[tuple[str, dict[str, Any] | ValueError]]:
+        return read(paths[0])
+
+    def make(self, size: int, seed: int) -> Iterator[tuple[str, dict[str, Any] | ValueError]]:
+        return of_rows((f"line-{place}", row) for place, row in enumerate(rows(size, seed)))
+
+    def records(
+        self, splits: Mapping[str, Sequence[int]], kept: Sequence[dict[str, Any]]
+    ) -> Iterator[tuple[str, dict[str, Any]]]:
+        for split, places in splits.items():
             for i in places:
-                for record in predicted(kept[i], f"cognitive_tutor-{i:06d}"):
+                for record in predicted(kept[i], f"{self.name}-{i:06d}"):
                     yield split, record
 
 
