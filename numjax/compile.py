@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
-import numpy as np
+import jax.numpy as jnp
 from jax.sharding import Mesh
 
 from numjax import optim, shard
@@ -48,10 +48,10 @@ def make_compiled(system: System, mesh: Mesh, batch: Batch, steps: int) -> Compi
     options = {k: config.optim[k] for k in ("warmup", "floor", "weight_decay", "betas", "clip")}
     optimizer, rate = optim.adamw(config.optim.learning_rate, steps, schedule_name=config.optim.schedule, **options)
 
-    # Only shapes of the batch matter for parameters: a constant keeps it out of the call.
-    blank = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), batch)
-
     def init(seed):
+        # Only shapes of the batch matter for parameters: zeros that are made here stay out of the call. NumPy's would
+        # too, but what the model makes of them, such as a mask of rows × positions × positions, would be computed.
+        blank = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), batch)
         return init_state(system.model, optimizer, blank, seed)
 
     # Jitted with a Python number, as it will be called: the model is then traced once for shapes and parameters.

@@ -10,6 +10,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import tracemalloc
 
 import jax
 import jax.numpy as jnp
@@ -201,7 +202,11 @@ def test_what_does_not_fit_is_refused_and_names_the_axis(tmp_path):
     refused = json.loads((tmp_path / FILE).read_text())
     assert refused["fits"] is False and refused["step_seconds"] is None and refused["mfu"] is None
     with pytest.raises(UsageError, match=r"the step takes .* enlarge config.mesh.fsdp, lower .*remat=full"):
+        tracemalloc.start()
         planned("decoder_7b", "h100:8", tmp_path, mesh_fsdp=1, optim_batch_size=1024, backbone_remat="none")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1 << 28, "nothing of the size of the batch is computed"
     with pytest.raises(UsageError, match=r"the step takes .* enlarge config.mesh.data"):
         planned("decoder_7b", "h100:8", tmp_path, mesh_fsdp=4, mesh_data=1, mesh_tensor=2, optim_batch_size=4096)
     for name in ("v9:2", "h100:many", "v5e"):
