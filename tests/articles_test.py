@@ -44,11 +44,6 @@ parse = functools.partial(documents.parse, rules="default")
 SUM = "<apply><plus/><ci>x</ci><cn>12</cn></apply>"
 
 
-@pytest.fixture(scope="module")
-def data_dir(tmp_path_factory) -> pathlib.Path:
-    return tmp_path_factory.mktemp("datasets")
-
-
 def math(content: str = SUM, tex: str = "x+12", more: str = "") -> str:
     shown = "<mrow><mi>x</mi><mo>+</mo><mn>12</mn></mrow>"
     return (

@@ -22,6 +22,8 @@ import numpy as np
 import pytest
 from absl import flags
 
+import data
+
 # grain's worker processes read absl flags, which nothing parses under pytest.
 if not flags.FLAGS.is_parsed():
     flags.FLAGS.mark_as_parsed()
@@ -46,3 +48,18 @@ def rng(request) -> np.random.Generator:
     return np.random.default_rng(
         [int(os.environ.get("NUMJAX_TEST_SEED", "0")), zlib.crc32(request.node.name.encode())]
     )
+
+
+@pytest.fixture(scope="session")
+def data_dir(tmp_path_factory) -> pathlib.Path:
+    return tmp_path_factory.mktemp("datasets")
+
+
+@pytest.fixture(scope="session")
+def everything(data_dir):
+    """All records of a dataset by split, built once a configuration."""
+
+    def read(name: str, **options) -> dict[str, list[dict]]:
+        return {split: list(data.load(name, split, data_dir, **options)) for split in ("train", "validation", "test")}
+
+    return read

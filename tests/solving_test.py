@@ -6,7 +6,6 @@ import functools
 import gzip
 import itertools
 import json
-import pathlib
 import re
 import tarfile
 from fractions import Fraction
@@ -40,11 +39,6 @@ MATH = {
     "type": "Algebra",
     "solution": r"Halving, $x = \boxed{\frac{3}{2}}.$",
 }
-
-
-@pytest.fixture(scope="module")
-def data_dir(tmp_path_factory) -> pathlib.Path:
-    return tmp_path_factory.mktemp("datasets")
 
 
 def load(path, tmp_path, form, **options) -> dict[str, list[dict]]:
