@@ -13,7 +13,12 @@ sys.path.insert(0, str(ROOT))
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 # Tests compile much and compute little: light optimisation halves the time of compiling.
-os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true")
+# On a busy machine eight devices of two cores may meet late: 40 seconds would end them.
+FLAGS = (
+    "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
+    " --xla_cpu_collective_call_terminate_timeout_seconds=300"
+)
+os.environ.setdefault("XLA_FLAGS", FLAGS)
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", os.path.join(tempfile.gettempdir(), "numjax-test-jit-cache"))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
