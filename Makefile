@@ -57,7 +57,7 @@ compare: .venv-compare/.installed
 
 # An environment with Apache Beam, whose pins differ from the others', and its tests.
 beam: .venv-beam/.installed
-	.venv-beam/bin/python -m pytest tests/articles_test.py
+	.venv-beam/bin/python -m pytest tests/articles_test.py tests/beam_builder_test.py
 
 .venv-beam/.installed: pyproject.toml constraints/beam.txt
 	$(PYTHON) -m venv .venv-beam

@@ -48,8 +48,7 @@ def mathgpt(config: Any) -> None:
         symbols=dict(path="", numbers=0, least=1),
         vocab=dict(name="sentencepiece", model="bpe", size=2000, split_digits=True),
     )
-    if config.task.name in ("articles", "solving"):
-        # One formula of many that the grammar does not have does not cost an article or a solution.
+    if config.task.name in WHOLE:
         with config.unlocked():
             config.scheme.unfit = "text"
     config.embeds = common.block(
@@ -78,8 +77,8 @@ def gpt(config: Any) -> None:
 
 def set_head(config: Any, head: str, **options) -> None:
     """The next position, or the label of a task that has one."""
-    if config.task.name == "answer_scoring":
-        common.set_classifier(config, 5)
+    if config.task.name in LABELS:
+        common.set_classifier(config, LABELS[config.task.name])
     else:
         common.set_language_model(config, head, **options)
 
@@ -134,8 +133,7 @@ def laptop(config: Any) -> None:
     config.data.train_size = 8000
     config.optim.update(batch_size=32, epochs=10, learning_rate=1e-3, schedule="cosine", warmup=200)
     room(config, "laptop")
-    for block, changes in LAPTOP.get(config.task.name, {}).items():
-        config[block].update(changes)
+    change(config, LAPTOP)
 
 
 def paper(config: Any) -> None:
@@ -144,9 +142,14 @@ def paper(config: Any) -> None:
     config.data.train_size = 0
     gpt2_vocabulary(config)
     config.optim.update(batch_size=16, epochs=50, learning_rate=1e-5, weight_decay=0.01, clip=0.0)
-    if config.task.name in ("student_action", "feedback"):
-        config.decode.beams = 3
     room(config, "paper")
+    change(config, PAPER)
+
+
+def change(config: Any, tasks: dict[str, dict[str, dict[str, Any]]]) -> None:
+    """What a task has of its own at a scale: its name → block → values."""
+    for block, values in tasks.get(config.task.name, {}).items():
+        config[block].update(values)
 
 
 def room(config: Any, scale: str) -> None:
@@ -236,6 +239,14 @@ LAPTOP: dict[str, dict[str, dict[str, Any]]] = {
     ),
     "feedback": dict(data=dict(train_size=3000), optim=dict(epochs=6, warmup=100), eval=dict(examples=256)),
 }
+PAPER: dict[str, dict[str, dict[str, Any]]] = {
+    "student_action": dict(decode=dict(beams=3)),
+    "feedback": dict(decode=dict(beams=3)),
+}
+# Tasks of numjax/tasks/ that have labels, and how many.
+LABELS = {"answer_scoring": 5}
+# Where one formula of many that the grammar does not have does not cost an article or a solution.
+WHOLE = ("articles", "solving")
 SCALES = {"smoke": smoke, "laptop": laptop, "paper": paper}
 SYSTEMS = {"mathgpt": mathgpt, "gpt": gpt}
 VOCABULARIES = {"gpt2": gpt2_vocabulary}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from numjax.errors import DataError
@@ -29,6 +29,32 @@ def sources(path: str, samples: Sequence[str]) -> list[pathlib.Path]:
     if not is_table and any(file for pattern in PROBLEMS for file in folder.glob(pattern)):
         return [files.one_of(str(folder), PROBLEMS), files.one_of(str(folder), samples)]
     return [files.one_of(path, TABLES, f"set path to the table, or to a folder of {PROBLEMS[0]} and {samples[0]}")]
+
+
+def read(
+    paths: Sequence[pathlib.Path],
+    columns: Sequence[str],
+    of_rows: Callable[[Iterable[tuple[str, Mapping[str, str]]]], Iterator[tuple[str, Any]]],
+    of_sample: Callable[[Any, Mapping[str, str]], dict[str, Any]],
+) -> Iterator[tuple[str, Any]]:
+    """(name, record, or a ValueError) of all that the files of `sources` hold.
+
+    Args:
+      columns: that a table must have. of_rows: records of (name, line of the table) pairs.
+      of_sample: (sample, problems by id) → record.
+
+    Raises:
+      DataError: a file is damaged or of another form.
+    """
+    if len(paths) == 1:
+        yield from of_rows((f"line-{number}", row) for number, row in files.table(paths[0], columns))
+        return
+    known = problems(paths[0])
+    for place, raw in enumerate(samples(paths[1])):
+        try:
+            yield str(place), of_sample(raw, known)
+        except ValueError as error:
+            yield str(place), error
 
 
 def problems(path: pathlib.Path) -> dict[str, str]:

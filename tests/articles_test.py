@@ -1,4 +1,4 @@
-"""Articles: pages with MathML and the original's form, good and bad; parts and Beam; the pre-training task."""
+"""Articles: pages with MathML and the form of the original, good and bad, and the stand-in."""
 
 from __future__ import annotations
 
@@ -19,23 +19,17 @@ import data
 from data import build as command
 from data import shards
 from data.articles import generate, page
-from data.articles.builder import Articles
 from data.articles.read import articles, of_json, of_mathml
-from data.beam import Pipeline
 from data.pieces import Piece
 from data.records import MENDED, read_notes
-from numjax import build
 from numjax.errors import DataError, UsageError
 from numjax.expr import latex, mathml, printer
 from numjax.expr.canonical import nested, problem
 from numjax.expr.tree import Tree, from_json
-from numjax.tasks.articles import Task
-from numjax.text import article, symbols, vocab
+from numjax.text import article
 from numjax.text import document as documents
-from numjax.text import grammar as grammars
 from numjax.text.marked import IDENTIFIER
-from numjax.types import Formula, Mark, Text
-from tests import mathgpt as reference
+from numjax.types import Formula, Text
 from tests.conftest import ROOT
 
 SPLITS = ("train", "validation", "test")
@@ -124,7 +118,8 @@ def test_odd_pages(source, text, count):
 )
 def test_pages_of_what_is_never_closed_end(bomb):
     # Each took minutes where an attempt at a tag could run to the end of the page.
-    page.read(bomb * 20_000)
+    text, sources = page.read(bomb * 20_000)
+    assert len(text) <= len(bomb) * 20_000 and text.count(IDENTIFIER) == len(sources) <= 20_000
 
 
 # ---------------------------------------------------------------------------------------------------
@@ -398,269 +393,3 @@ def test_the_real_queries_are_read(real_data, tmp_path):
     options = dict(path=str(real_data("ntcir12_queries")), validation=0, test=0)
     folder = pathlib.Path(data.prepare("articles", tmp_path / "built", **options).data_dir)
     assert len(read_notes(folder, MENDED)) == sum(r["from_tex"] for r in found) <= 5
-
-
-# ---------------------------------------------------------------------------------------------------
-# Parts, and Beam.
-
-
-@pytest.fixture
-def corpus(tmp_path, monkeypatch) -> pathlib.Path:
-    """Good pages, one that is mended and bad ones, in several shards."""
-    monkeypatch.setattr("data.articles.builder.SHARD_BYTES", 9_000)
-    folder = tmp_path / "corpus"
-    folder.mkdir()
-    for i in range(30):
-        (folder / f"{i:02d}.html").write_bytes(generate.page(i, 0).data or b"")
-    (folder / "07.html").write_text(html(f"<p>Seven {BOMBS['entities']}</p>"))
-    (folder / "11.html").write_bytes(b"\xff")
-    (folder / "13.json").write_bytes(BAD["surrogate.json"])
-    packed(folder, ".tar.gz")
-    return folder
-
-
-def files(folder: pathlib.Path) -> dict[str, bytes]:
-    return {p.name: p.read_bytes() for p in folder.iterdir() if p.name != "dataset_info.json"}
-
-
-def same_dataset(one: pathlib.Path, other: pathlib.Path) -> bool:
-    about = [json.loads((folder / "dataset_info.json").read_text()) for folder in (one, other)]
-    return files(one) == files(other) and about[0] == about[1]
-
-
-def test_a_dataset_put_together_from_parts_is_the_same_to_the_byte(corpus, tmp_path):
-    plain = data.prepare("articles", tmp_path / "plain", path=str(corpus))
-    source = Articles.shards(plain.options)
-    assert len(source) > 5
-    parts = [shards.part_of(tmp_path / "parts", i, len(source)) for i in range(len(source))]
-    for i in reversed(range(len(source))):
-        assert shards.write_part("articles", source[i], plain.options, str(parts[i])) > 0
-    assert shards.write_part("articles", source[0], plain.options, str(parts[0])) == -1, "it is there already"
-    assert {p.name for p in (tmp_path / "parts").iterdir()} == {p.name for p in parts}
-    builder = Articles(data_dir=tmp_path / "put", path=str(corpus))
-    builder.parts = parts
-    builder.download_and_prepare()
-    folders = pathlib.Path(plain.data_dir), pathlib.Path(builder.data_dir)
-    assert same_dataset(*folders) and {"skipped.jsonl", "mended.jsonl"} <= files(folders[0]).keys()
-    assert [row["id"] for row in data.skipped("articles", tmp_path / "plain", path=str(corpus))] == [
-        "11.html",
-        "13.json",
-    ]
-    strict = Articles(data_dir=tmp_path / "strict", path=str(corpus), strict=True)
-    strict.parts = parts
-    with pytest.raises(DataError, match=r"^11\.html: "):
-        strict.download_and_prepare()
-
-
-def test_a_part_is_whole_or_not_there(corpus, tmp_path, monkeypatch):
-    options = Articles.chosen({"path": str(corpus)})
-    source = Articles.shards(options)
-
-    def breaks(cls, shard, options):
-        yield from list(read(shard, options))[:2]
-        raise OSError("the machine is gone")
-
-    read = Articles.read
-    with monkeypatch.context() as patch:
-        patch.setattr(Articles, "read", classmethod(breaks))
-        with pytest.raises(OSError, match="gone"):
-            shards.write_part("articles", source[0], options, str(tmp_path / "parts" / "p"))
-    assert list((tmp_path / "parts").iterdir()) == []
-    damaged = tmp_path / "damaged"
-    damaged.write_bytes(b"nothing")
-    with pytest.raises(DataError, match="damaged"):
-        list(shards.read_part(damaged))
-
-
-def test_shards_keep_the_order_of_the_files(tmp_path):
-    paths = []
-    for i, size in enumerate((10, 10, 90, 10, 500, 10, 10)):
-        paths.append(tmp_path / f"{i}.html")
-        paths[-1].write_bytes(b"x" * size)
-    alone = paths[3]
-    found = shards.grouped(paths, lambda path: path == alone, 100)
-    assert [[pathlib.Path(name).name[0] for name in shard] for shard in found] == [
-        ["0", "1"],
-        ["2"],
-        ["3"],
-        ["4"],
-        ["5", "6"],
-    ]
-    assert shards.grouped([], lambda path: False, 100) == []
-
-
-def test_without_beam_it_says_what_to_install(tmp_path, monkeypatch, capsys):
-    monkeypatch.setitem(__import__("sys").modules, "apache_beam", None)
-    assert command.main(["articles", f"--data_dir={tmp_path}", "--size=5", "--beam"]) == 2
-    assert capsys.readouterr().err.strip().endswith("pip install 'numjax[beam]', or leave --beam out")
-
-
-@pytest.fixture
-def beam():
-    return pytest.importorskip("apache_beam", reason="apache_beam is not installed: pip install 'numjax[beam]'")
-
-
-@pytest.mark.parametrize("runner", ["DirectRunner", "BundleBasedDirectRunner"])
-def test_beam_builds_the_same_dataset(beam, runner, corpus, tmp_path, capsys):
-    plain = data.prepare("articles", tmp_path / "plain", path=str(corpus))
-    spread = data.prepare("articles", tmp_path / "spread", path=str(corpus), pipeline=Pipeline(runner))
-    assert same_dataset(pathlib.Path(plain.data_dir), pathlib.Path(spread.data_dir))
-    assert "of 7 shards" in capsys.readouterr().err or len(Articles.shards(plain.options)) != 7
-    assert not list((tmp_path / "spread" / ".parts").rglob("part-*")), "parts are removed"
-
-
-def test_beam_goes_on_with_the_shards_that_are_missing(beam, tmp_path, monkeypatch, capsys):
-    options = {"size": 600}
-    whole = Articles.read
-
-    def fails(cls, shard, options):
-        if shard.start:
-            raise OSError("a worker is gone")
-        yield from whole(shard, options)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Articles, "read", classmethod(fails))
-        with pytest.raises(UsageError, match=r"a worker is gone.*run it again"):
-            data.prepare("articles", tmp_path / "spread", pipeline=Pipeline(), **options)
-    kept = list((tmp_path / "spread" / ".parts").rglob("part-*"))
-    spread = data.prepare("articles", tmp_path / "spread", pipeline=Pipeline(), **options)
-    assert f"{3 - len(kept)} of 3 shards" in capsys.readouterr().err
-    plain = data.prepare("articles", tmp_path / "plain", **options)
-    assert same_dataset(pathlib.Path(plain.data_dir), pathlib.Path(spread.data_dir))
-
-
-def test_beam_refuses_what_it_cannot_do(beam, tmp_path):
-    with pytest.raises(UsageError, match="gnc is not built by Beam"):
-        data.prepare("gnc", tmp_path, size=400, pipeline=Pipeline())
-    with pytest.raises(UsageError, match="beam_runner=NoRunner"):
-        data.prepare("articles", tmp_path, size=5, pipeline=Pipeline("NoRunner"))
-
-
-# ---------------------------------------------------------------------------------------------------
-# The task.
-
-TRAINING = ["If then holds for the sequence of numbers 12 and 7, x y z.", "where  <m> x = 12 </m> "] * 9
-
-
-@functools.cache
-def scheme(name: str = "trees", **options):
-    marks = build.find("text", name).marks  # type: ignore[attr-defined]
-    if name == "trees":
-        marks = symbols.marks(symbols.count([latex.parse(r"x+y-z=\frac{1}{2}")]))  # type: ignore[list-item]
-    return build.build("text", {"name": name, **options}, vocab=vocab.build(VOCABULARY, TRAINING, marks))
-
-
-VOCABULARY = {"name": "sentencepiece", "size": 330, "model": "bpe"}
-
-
-def row(text: str, *formulas: str | None) -> dict:
-    """A record; None is a formula that is missing."""
-    found = {}
-    for i, tex in enumerate(formulas):
-        if tex is not None:
-            tree = latex.parse(tex)
-            found[str(i)] = {"opt": tree.to_json() if isinstance(tree, Tree) else None, "tex": tex}
-    return {"id": "r", "text": text.replace("F", IDENTIFIER), "formulas": json.dumps(found)}
-
-
-def test_the_document_and_what_each_system_reads():
-    record = row("If F and 12, then F. FF", "x+12", "{y", "z", None)
-    found = Task().example(record, parse)
-    x, z = (Formula("", latex.parse(tex)) for tex in ("x+12", "z"))
-    assert found.document[:3] == (Mark("[CLS]"), Text("If "), x) and found.loss_from == 1
-    assert found.document[-2:] == (z, Mark("[EOS]"))
-    assert (
-        documents.surface(found.document) == "[CLS]If  <m> x+12 </m>  and 12, then  <m> {y </m> .  <m> z </m> [EOS]"
-    )
-    assert next(Task().texts([record])) == documents.surface(found.document[1:-1])
-    features = scheme().encode(found.document)
-    assert scheme().decode(features.ids) == found.document
-    plain = scheme("subword").encode(found.document)
-    assert documents.surface(scheme("subword").decode(plain.ids)) == documents.surface(found.document)
-
-
-@pytest.mark.parametrize(
-    "formulas", ["[]", "no", '{"0": 3}', '{"0": {"opt": null}}', '{"0": {"tex": "x"}}', "[" * 9999]
-)
-def test_a_bad_record_is_one_line(formulas):
-    with pytest.raises(DataError):
-        Task().example({"id": "x", "text": "a", "formulas": formulas}, parse)
-    with pytest.raises(ValueError, match="a tree"):
-        Task().example(row("F") | {"formulas": '{"0": {"opt": ["?", "x", null], "tex": "x"}}'}, parse)
-
-
-def test_the_published_article_is_the_originals(real_data):
-    where = real_data("mathgpt_reference").parent
-    cases = [case for case in reference.cases(where)["cases"] if case["kind"] in ("article", "edge", "short")]
-    assert len(cases) > 50
-    for case in cases:
-        if "text" in case["article"]:
-            found = {k: {"tex": "", **of} for k, of in case["article"]["formulas"].items()}
-            made = article.document(case["article"]["text"], found, parse, as_published=True)
-            assert made == reference.document(case["article"]), case["id"]
-
-
-def test_a_formula_that_the_grammar_lacks_is_written_as_text():
-    deep = functools.reduce(lambda tree, _: Tree("O", "minus", [tree]), range(60), Tree("V", "x"))
-    fine = Formula(" <m> x </m> ", latex.parse("x"))
-    document = (Mark("[CLS]"), Text("a"), fine, Formula(" <m> deep </m> ", deep), Text("b"), fine, Mark("[EOS]"))
-    with pytest.raises(DataError, match="grammar"):
-        scheme().encode(document)
-    found = scheme(unfit="text").encode(document)
-    assert scheme().decode(found.ids) == (
-        *(Mark("[CLS]"), Text("a"), fine, Text(" <m> deep </m> b"), fine, Mark("[EOS]")),
-    )
-    assert len(found.starts) == len(document) + 1, "segments keep their places"
-    assert grammars.validate(scheme().grammar(), found.ids) is None
-    with pytest.raises(UsageError, match="unfit"):
-        build.build("text", {"name": "trees", "unfit": "never"}, vocab=scheme().vocab)
-
-
-def test_a_vocabulary_of_symbols_is_made_from_articles(data_dir, tmp_path):
-    from configs import mathgpt
-    from numjax.system import assemble
-
-    config: Any = mathgpt.get_config("smoke,task=articles")
-    with config.unlocked():
-        config.task.size = 120
-        config.data.dir = str(data_dir)
-    system = assemble(config, tmp_path / "wiki")
-    records = data.load("articles", "train", data_dir, size=120, validation=0.05, test=0.05)
-    trees = [from_json(f["opt"]) for r in records for f in json.loads(r["formulas"]).values()]
-    of: Any = system.scheme
-    wanted = {(node.type, node.symbol) for tree in trees for node in tree.walk() if node.type in "UOFV"}
-    assert len(wanted) > 30 and all(of.symbols.of(*key) is not None for key in wanted)
-    assert [of.symbols.of("N", digit) is not None for digit in "0123456789."] == [True] * 11
-    # Another task that starts from there has the same tokens.
-    config = mathgpt.get_config("smoke,task=gsm8k")
-    with config.unlocked():
-        config.task.size = 100
-        config.data.dir, config.init_from = str(data_dir), str(tmp_path / "wiki")
-    after = assemble(config, tmp_path / "after")
-    assert after.scheme.vocab.marks == system.scheme.vocab.marks  # type: ignore[attr-defined]
-    assert after.scheme.vocab.pieces == system.scheme.vocab.pieces  # type: ignore[attr-defined]
-
-
-@pytest.mark.parametrize("system", ["mathgpt", "gpt"])
-@pytest.mark.parametrize("scale", ["smoke", "laptop", "paper"])
-@pytest.mark.parametrize("task", ["articles", "gsm8k", "math", "text", "equation"])
-def test_rows_and_what_is_written_fit_the_context(task, scale, system):
-    from configs import mathgpt
-
-    config: Any = mathgpt.get_config(f"{scale},task={task},system={system}")
-    context = config.backbone.max_length
-    assert config.data.length <= context
-    if task in ("gsm8k", "math"):
-        assert config.data.length + config.decode.max_tokens <= context, "no prompt may stop an evaluation"
-    if task in ("articles", "text"):
-        assert config.data.length == context and config.backbone.packed and config.data.overflow == "split"
-    kept = system == "mathgpt" and task in ("articles", "gsm8k", "math")
-    assert config.scheme.get("unfit") == ("text" if kept else None)
-
-
-def test_caps_keep_the_most_frequent_symbols():
-    counts = {kind: {f"{kind}{i:04d}": 5000 - i for i in range(1500)} for kind in "TVFO"} | {"N": {"12": 9}}
-    names = symbols.marks(counts)
-    kept = {kind: sum(f" {kind} {kind}" in name for name in names) for kind in "TVFO"}
-    assert kept == {"T": 1000, "V": 1000, "F": 1500, "O": 1500} and "NUM N 12" not in names
-    assert "OP T T0999" in names and "OP T T1000" not in names

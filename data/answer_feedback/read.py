@@ -6,7 +6,7 @@ import pathlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from .. import answers, files
+from .. import answers
 from .generate import ANSWERS, COLUMNS
 
 SAMPLES = ("samples*.json", "samples*.json.gz", "feedback*.json", "feedback*.json.gz")
@@ -14,23 +14,8 @@ _NONE = ("", "null", "nan", "#ERROR!")  # a cell without an answer
 
 
 def read(paths: Sequence[pathlib.Path]) -> Iterator[tuple[str, Any]]:
-    """(name, {problem_id, problem_code, problem, answer, feedback}) of every sample, or (name, ValueError).
-
-    Args:
-      paths: see `answers.sources`.
-
-    Raises:
-      DataError: a file is damaged or of another form.
-    """
-    if len(paths) == 1:
-        yield from of_rows((f"line-{number}", row) for number, row in files.table(paths[0], COLUMNS))
-        return
-    problems = answers.problems(paths[0])
-    for place, raw in enumerate(answers.samples(paths[1])):
-        try:
-            yield str(place), _sample(raw, problems)
-        except ValueError as error:
-            yield str(place), error
+    """(name, {problem_id, problem_code, problem, answer, feedback}, or a ValueError); see `answers.read`."""
+    return answers.read(paths, COLUMNS, of_rows, _sample)
 
 
 def of_rows(rows: Iterable[tuple[str, Mapping[str, str]]]) -> Iterator[tuple[str, Any]]:

@@ -7,7 +7,7 @@ import pathlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from .. import answers, files
+from .. import answers
 from .generate import COLUMNS
 
 SAMPLES = ("answers*.json", "answers*.json.gz")
@@ -15,23 +15,8 @@ GRADES = 5
 
 
 def read(paths: Sequence[pathlib.Path]) -> Iterator[tuple[str, Any]]:
-    """(name, {problem_id, problem, problem_log_id, answer, grade}) of every answer, or (name, ValueError).
-
-    Args:
-      paths: see `answers.sources`.
-
-    Raises:
-      DataError: a file is damaged or of another form.
-    """
-    if len(paths) == 1:
-        yield from of_rows((f"line-{number}", row) for number, row in files.table(paths[0], COLUMNS))
-        return
-    problems = answers.problems(paths[0])
-    for place, raw in enumerate(answers.samples(paths[1])):
-        try:
-            yield str(place), _sample(raw, problems)
-        except ValueError as error:
-            yield str(place), error
+    """(name, {problem_id, problem, problem_log_id, answer, grade}, or a ValueError); see `answers.read`."""
+    return answers.read(paths, COLUMNS, of_rows, _sample)
 
 
 def of_rows(rows: Iterable[tuple[str, Mapping[str, str]]]) -> Iterator[tuple[str, Any]]:

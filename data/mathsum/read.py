@@ -9,16 +9,16 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from numjax.errors import DataError, UsageError
+from numjax.expr.wrap import CLOSE, OPEN
+from numjax.text.marked import FORMULA
 
 from ..files import lines
 
 # Our names of the files' splits.
 FILES = {"train": "train", "validation": "val", "test": "test"}
-OPEN, CLOSE = "<m>", "</m>"
 SIGNS = {"LRB": "(", "RRB": ")", "LSB": "[", "RSB": "]", "LCB": "{", "RCB": "}"}
 
 _MARK = re.compile(r"</?m>")
-_FORMULA = re.compile(r"<m>.*?</m>")
 _NAME = re.compile(rf"-({'|'.join(SIGNS)})-")
 _QUOTE = re.compile(r"(?<!\S)(?:``|'')(?!\S)")
 
@@ -95,7 +95,7 @@ def fault_of(name: str, text: str | None) -> str:
 def with_signs(text: str) -> str:
     """Outside formulas, -LRB- and the like as brackets, `` and '' as quotation marks: a token stays a token."""
     out, end = [], 0
-    for found in [*_FORMULA.finditer(text), None]:
+    for found in [*FORMULA.finditer(text), None]:
         plain = text[end : found.start() if found else len(text)]
         out.append(_QUOTE.sub('"', _NAME.sub(lambda name: SIGNS[name[1]], plain)))
         if found:
@@ -110,7 +110,7 @@ def regions(title: str, kind: str) -> Iterator[Region]:
     if kind == "all":
         yield Region("", title)
         return
-    found = list(_FORMULA.finditer(title))
+    found = list(FORMULA.finditer(title))
     for this, following in zip(found, [*found[1:], None], strict=False):
         first, end = (
             this.span() if kind == "formula" else (this.end(), following.start() if following else len(title))

@@ -17,17 +17,16 @@ their texts agrees is reported. trees over bare is what the mask and the tree po
 from __future__ import annotations
 
 import pathlib
-import tempfile
 from typing import Any
 
 import numpy as np
 
 from experiments import command
-from experiments.benchmarks import generate, options, pairs
+from experiments.benchmarks import generate, pairs, writing
 
 SHAPE = generate.SHAPE | {"beams": 3}
 OURS = ("masked", "bare", "trees")
-PEER = generate.PEER
+PEER = writing.PEER
 CLASSES = 16
 FLOORS = {1: 3.2, 8: 1.8}  # times the tokens/s of transformers, by rows
 GOALS = {1: 3.7, 8: 2.5}
@@ -35,62 +34,31 @@ ADDED = 1.05  # time of trees over that of bare
 
 
 def main(words: list[str] | None = None) -> dict[str, Any]:
-    """Prints a line a round, a table, and the results as JSON on the last line."""
-    made = options.parser("beam", __doc__, SHAPE, rounds=5)
-    options.add_contenders(made, (*OURS, PEER), (*OURS, PEER), OURS)
-    made.add_argument("--rows", default="1,8", help="sizes of the batch, comma-separated")
-    given = made.parse_args(words)
-    shape = options.shape_of(given, SHAPE)
-    if given.worker:
-        work(given.worker, shape, pathlib.Path(given.files))
-        return {}
-    names = options.contenders(given, (*OURS, PEER), (PEER,), ["torch", "transformers"])
-    result: dict[str, Any] = {"shape": shape, "machine": pairs.machine(), "rows": {}}
-    for rows in options.batches(given, shape):
-        result["rows"][rows] = measure(names, shape, rows, given.rounds, given.peer)
-    print(pairs.table(lines(result)))
-    pairs.write(result, given.out)
-    return result
+    """See `writing.run`."""
+    return writing.run(study(), words)
 
 
 def short(peer: str) -> tuple[list[pairs.Row], list[str]]:
-    """The short form for `make bench`: (rows of the table, what was left out and why)."""
-    why = pairs.lacking(peer, ["torch", "transformers"])
-    names = [*OURS] if why else [*OURS, PEER]
-    found = {rows: measure(names, SHAPE, rows, 3, peer) for rows in FLOORS}
-    return lines({"shape": SHAPE, "rows": found}), [f"{PEER}: {why}"] if why else []
+    """See `writing.short`."""
+    return writing.short(study(), peer)
 
 
-def measure(names: list[str], shape: dict[str, int], rows: int, rounds: int, peer: str) -> dict[str, Any]:
-    """Rounds of turns at one size of the batch, with tokens/s and how much of the texts agrees."""
-    with tempfile.TemporaryDirectory() as folder:
-        files = pathlib.Path(folder)
-        np.save(files / "prompts.npy", obeying(rows, shape["prompt"], shape["vocab"]))
-        generate.save_parameters(files / "parameters.npz", shape)
-        sizes = [f"--{name}={value}" for name, value in shape.items()]
-        given = [f"--parameters={files / 'parameters.npz'}", f"--prompts={files / 'prompts.npy'}"]
-        contenders = []
-        for name in names:
-            if name == PEER:
-                own = [size for size in sizes if not size.startswith("--prompt=")]
-                line = pairs.command("transformers_gpt2", *own, *given, f"--classes={CLASSES}", python=peer)
-            else:
-                line = pairs.command("beam", f"--worker={name}", f"--files={folder}", *sizes)
-            contenders.append(pairs.Contender(name, line, {"JAX_PLATFORMS": "cpu"}))
-        found = pairs.drive(contenders, rounds, say=lambda text: print(f"{rows} rows, {text}", flush=True))
-    written = {name: np.asarray(x.pop("written")) for name, x in found["contenders"].items()}
-    for x in found["contenders"].values():
-        x["tokens_per_second"] = rows * shape["new"] / x["median"]
-    if {"masked", PEER} <= set(names):
-        found["agreement"] = float((written["masked"] == written[PEER]).mean())
-    for mine, other in (("masked", PEER), ("bare", "trees")):
-        if {mine, other} <= set(names):
-            found[f"{mine} to {other}"] = {
-                "speed": pairs.ratio(found, other, mine),
-                "speed_by_cpu_time": pairs.ratio(found, other, mine, "cpu_seconds"),
-                "memory": pairs.memory(found, mine, other),
-            }
-    return found
+def study() -> writing.Study:
+    """What is measured."""
+    return writing.Study(
+        name="beam",
+        doc=__doc__,
+        shape=SHAPE,
+        rounds=5,
+        ours=OURS,
+        peer_flags=(f"--classes={CLASSES}",),
+        against=[("masked", PEER), ("bare", "trees")],
+        sizes=list(FLOORS),
+        prompts=obeying,
+        save=generate.save_parameters,
+        work=work,
+        lines=lines,
+    )
 
 
 def obeying(rows: int, length: int, vocab: int) -> np.ndarray:

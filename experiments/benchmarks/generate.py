@@ -16,79 +16,47 @@ turns (see `pairs.py`): only ratios mean anything.
 from __future__ import annotations
 
 import pathlib
-import tempfile
 from typing import Any
 
 import numpy as np
 
 from experiments import command
-from experiments.benchmarks import options, pairs
+from experiments.benchmarks import pairs, writing
 
 SHAPE = dict(layers=6, width=384, heads=6, vocab=50_257, length=256, prompt=32, new=128)
 OURS = ("gpt", "numgpt")
-PEER = "transformers"
+PEER = writing.PEER
 FLOORS = {1: 2.5, 8: 2.3}  # times the tokens/s of transformers, by rows
 
 
 def main(words: list[str] | None = None) -> dict[str, Any]:
-    """Prints a line a round, a table, and the results as JSON on the last line."""
-    made = options.parser("generate", __doc__, SHAPE, rounds=7)
-    options.add_contenders(made, (*OURS, PEER), (*OURS, PEER), OURS)
-    made.add_argument("--rows", default="1,8", help="sizes of the batch, comma-separated")
-    given = made.parse_args(words)
-    shape = options.shape_of(given, SHAPE)
-    if given.worker:
-        work(given.worker, shape, pathlib.Path(given.files))
-        return {}
-    names = options.contenders(given, (*OURS, PEER), (PEER,), ["torch", "transformers"])
-    result: dict[str, Any] = {"shape": shape, "rows": {}}
-    for rows in options.batches(given, shape):
-        result["rows"][rows] = measure(names, shape, rows, given.rounds, given.peer)
-    print(pairs.table(lines(result)))
-    pairs.write(result, given.out)
-    return result
+    """See `writing.run`."""
+    return writing.run(study(), words)
 
 
 def short(peer: str) -> tuple[list[pairs.Row], list[str]]:
-    """The short form for `make bench`: (rows of the table, what was left out and why)."""
-    why = pairs.lacking(peer, ["torch", "transformers"])
-    names = [*OURS] if why else [*OURS, PEER]
-    found = {rows: measure(names, SHAPE, rows, 3, peer) for rows in FLOORS}
-    return lines({"shape": SHAPE, "rows": found}), [f"{PEER}: {why}"] if why else []
+    """See `writing.short`."""
+    return writing.short(study(), peer)
 
 
-def measure(names: list[str], shape: dict[str, int], rows: int, rounds: int, peer: str) -> dict[str, Any]:
-    """Rounds of turns at one size of the batch, with tokens/s and how much of the texts agrees."""
-    with tempfile.TemporaryDirectory() as folder:
-        files = pathlib.Path(folder)
-        prompts = np.random.default_rng(0).integers(0, shape["vocab"], (rows, shape["prompt"]))
-        np.save(files / "prompts.npy", prompts.astype(np.int32))
-        save_parameters(files / "parameters.npz", shape)
-        sizes = [f"--{name}={value}" for name, value in shape.items()]
-        given = [f"--parameters={files / 'parameters.npz'}", f"--prompts={files / 'prompts.npy'}"]
-        contenders = []
-        for name in names:
-            if name == PEER:
-                own = [size for size in sizes if not size.startswith("--prompt=")]
-                line = pairs.command("transformers_gpt2", *own, *given, python=peer)
-            else:
-                line = pairs.command("generate", f"--worker={name}", f"--files={folder}", *sizes)
-            contenders.append(pairs.Contender(name, line, {"JAX_PLATFORMS": "cpu"}))
-        found = pairs.drive(contenders, rounds, say=lambda text: print(f"{rows} rows, {text}", flush=True))
-    written = {name: np.asarray(x.pop("written")) for name, x in found["contenders"].items()}
-    for x in found["contenders"].values():
-        x["tokens_per_second"] = rows * shape["new"] / x["median"]
-    if {"gpt", PEER} <= set(names):
-        found["agreement"] = float((written["gpt"] == written[PEER]).mean())
-    for mine in OURS:
-        for other in (PEER, "gpt"):
-            if {mine, other} <= set(names) and mine != other:
-                found[f"{mine} to {other}"] = {
-                    "speed": pairs.ratio(found, other, mine),
-                    "speed_by_cpu_time": pairs.ratio(found, other, mine, "cpu_seconds"),
-                    "memory": pairs.memory(found, mine, other),
-                }
-    return found
+def study() -> writing.Study:
+    """What is measured."""
+    return writing.Study(
+        name="generate",
+        doc=__doc__,
+        shape=SHAPE,
+        rounds=7,
+        ours=OURS,
+        peer_flags=(),
+        against=[(mine, other) for mine in OURS for other in (PEER, "gpt") if mine != other],
+        sizes=list(FLOORS),
+        prompts=lambda rows, length, vocab: (
+            np.random.default_rng(0).integers(0, vocab, (rows, length)).astype(np.int32)
+        ),
+        save=save_parameters,
+        work=work,
+        lines=lines,
+    )
 
 
 def lines(result: dict[str, Any]) -> list[pairs.Row]:

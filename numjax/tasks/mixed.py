@@ -14,14 +14,14 @@ from typing import NamedTuple
 from numjax.expr import canonical, latex, printer, published
 from numjax.expr.rules import DEFAULT, Rules
 from numjax.expr.tree import Tree
+from numjax.expr.wrap import CLOSE, OPEN
 from numjax.text import document as documents
+from numjax.text.marked import FORMULA
 from numjax.types import Document, Formula, Mark, Segment, Text
 
-OPEN, CLOSE = "<m>", "</m>"
 # What the model's trees hold: of 31 levels that may be open, a symbol that is spelled takes two; 62 children.
 DEEPEST, LONGEST_SYMBOL = 29, 60
 
-_FORMULA = re.compile(r"<m>(.*?)</m>", re.DOTALL)
 _AS_FAR = re.compile(r"<m>(.*?)(?:</m>|$)", re.DOTALL)
 # Names, text, environments and the printer's own notation for a node are one token each.
 _WHOLE = r"\\(?:mathrm|text|begin|end)\{[^{}\\]*\}|\\tree\[[^\[\]]*\]\{[^{}\\]*\}"
@@ -53,7 +53,7 @@ def read(
     out: list[Segment] = []
     unread: list[tuple[str, str]] = []
     plain, end = "", 0
-    for found in _FORMULA.finditer(text):
+    for found in FORMULA.finditer(text):
         before = text[end : found.start()]
         end = found.end()
         made = formula(found[1], as_published)

@@ -12,7 +12,7 @@ from numjax.text import document as documents
 from numjax.types import Document, Formula, Segment
 
 IDENTIFIER = "[_mathGPT_formula_]"
-_FORMULA = re.compile(r"<m>(.*?)</m>", re.DOTALL)
+FORMULA = re.compile(r"<m>(.*?)</m>", re.DOTALL)
 
 
 def document(text: str, parse: Callable[[str], Document], as_published: bool = False) -> Document:
@@ -23,7 +23,7 @@ def document(text: str, parse: Callable[[str], Document], as_published: bool = F
       as_published: a formula's surface is ` <m> tex </m> ` as it was typed, not what the printer makes of its tree.
     """
     segments: list[Segment] = []
-    for i, part in enumerate(_FORMULA.split(text)):
+    for i, part in enumerate(FORMULA.split(text)):
         tree = latex.parse(part) if i % 2 else None
         if isinstance(tree, Tree):
             surface = f" <m> {part.strip()} </m> " if as_published else printer.latex(tree)
@@ -61,7 +61,7 @@ def of_article(article: Any) -> str:
 
 def to_article(text: str) -> dict[str, Any]:
     """The article of a marked text; the inverse of `of_article` but for the blanks in a formula."""
-    parts = _FORMULA.split(text)
+    parts = FORMULA.split(text)
     formulas = {}
     for place, tex in enumerate(parts[1::2]):
         tree = latex.parse(tex)
