@@ -69,7 +69,9 @@ def train_step(
 
     The loss is Σ weight · (total / count) with totals and counts over the whole batch: the same gradient for
     any number of microbatches and any sharding. Counts depend on the data alone, so with several
-    microbatches a first pass, whose forward computation the compiler drops as dead code, finds them.
+    microbatches a pass over the whole batch, whose forward computation the compiler drops as dead code, finds
+    them. A pass for each microbatch would put collectives into a loop beside those that gather the parameters:
+    nothing orders the two, and CPU devices of one process then wait for each other for ever.
     """
     key = jax.random.fold_in(jax.random.key(seed), state.step)
 
@@ -86,12 +88,8 @@ def train_step(
         # Every accumulate-th row, so that each microbatch spans all devices of a sharded batch.
         micro = jax.tree.map(lambda x: jnp.moveaxis(x.reshape(-1, accumulate, *x.shape[1:]), 1, 0), batch)
         keys = jax.vmap(lambda i: jax.random.fold_in(key, i))(jnp.arange(accumulate))
-
-        def count(inputs):
-            found = losses(model, objectives, state.params, *inputs)
-            return {name: loss.count for name, loss in found.items()}
-
-        counts = jax.tree.map(lambda c: c.sum(0), jax.lax.map(count, (micro, keys)))
+        whole = losses(model, objectives, state.params, batch, key)
+        counts = {name: loss.count for name, loss in whole.items()}
 
         def add(carry, inputs):
             (_, found), grads = value_and_grad(state.params, *inputs, counts)
