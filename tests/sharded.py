@@ -17,6 +17,7 @@ from numjax import compile as compiling
 from numjax import optim, shard
 from numjax.build import build
 from numjax.model import Model
+from numjax.plan.hlo import COLLECTIVES, Program
 from numjax.system import System
 from tests import drawn
 
@@ -61,8 +62,16 @@ def batches():
         yield found._replace(valid=valid, targets=found.targets._replace(mask=mask))
 
 
+def loops(program: Program) -> int:
+    """Loops that devices meet in. Nothing orders one of these and a collective beside it, or another such loop,
+    unless the data do: XLA's CPU devices then meet at different ones and wait for ever, once in a few runs."""
+    inner = [ops for name, ops in program.computations.items() if program.times.get(name, 0) > 1]
+    return sum(any(op.opcode.removesuffix("-start") in COLLECTIVES for op in ops) for ops in inner)
+
+
 def run(sizes) -> dict[str, np.ndarray]:
-    """Everything that a run leaves, by name; "share/…" is how much of an array its first device holds."""
+    """Everything that a run leaves, by name; "share/…" is how much of an array its first device holds, "share/loops"
+    how many loops of the step have collectives."""
     devices = jax.devices()[: int(np.prod(sizes))]
     mesh = shard.make_mesh(*sizes, devices=devices)
     data = list(batches())
@@ -88,6 +97,8 @@ def run(sizes) -> dict[str, np.ndarray]:
         for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
             share = leaf.addressable_shards[0].data.size / leaf.size
             out[f"share/{name}/{shard.path_name(path)}"] = np.asarray(share)
+    text = compiled.step.lower(0, state, placed).compile().as_text()
+    out["share/loops"] = np.asarray(loops(Program(text)))
     return out
 
 

@@ -264,11 +264,22 @@ def test_sharded_is_single_device(on_meshes, mesh):
         assert value == alone[name], "counts are exact"
 
 
+def test_devices_meet_in_one_loop_only(on_meshes):
+    """That over the microbatches: see `sharded.loops`."""
+    assert {mesh: int(found["share/loops"]) for mesh, found in on_meshes.items()} == {
+        "alone": 0,
+        "data": 1,
+        "fsdp": 1,
+        "all": 1,
+    }
+
+
 def test_a_mesh_holds_each_array_in_the_shares_that_its_rules_say(on_meshes):
     def share(mesh, name):
         return float(on_meshes[mesh][f"share/{name}"])
 
-    assert all(v == 1 for k, v in on_meshes["alone"].items() if k.startswith("share/"))
+    alone = {k: v for k, v in on_meshes["alone"].items() if k.startswith("share/") and k != "share/loops"}
+    assert all(v == 1 for v in alone.values())
     layer = "params/backbone/layer_0"
     for name, by_mesh in {
         "params/embeds_token/table": (1, 1 / 8, 1 / 4),
