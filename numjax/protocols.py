@@ -82,7 +82,8 @@ class Task(Protocol):
     Options: `needs` (kind of block → names that the config must have), `unanswered` (defaults of fields that records
     to be predicted may lack), `generates`, `reads_probabilities` (`score` takes the classes' `log_probs` too),
     `prompt` (record → Document), `texts` (records → vocabulary's text), `asked` (a text that someone typed → the
-    Document that asks it, None to continue the text as it is).
+    Document that asks it, None to continue the text as it is), `splits` (split → the dataset's split that stands in
+    for it).
     """
 
     dataset: Mapping[str, Any]
