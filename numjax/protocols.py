@@ -40,7 +40,8 @@ class Embed(Protocol):
 
     numeral: (Numeral[...], features) → x[..., dim]; token and tree: (Tokens[B, T]) → x[B, T, D].
     A numeral embedding may define `host_features(numerals, surfaces) → {name: [N, …]}` in NumPy, which the
-    pipeline calls; without features (in the decoder) it works from the numerals alone.
+    pipeline calls; without features (in the decoder) it works from the numerals alone. One without parameters may
+    define `host_vectors(numerals) → float64[N, dim]`, for those who measure distances.
     """
 
     kind: str
