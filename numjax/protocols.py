@@ -58,14 +58,19 @@ class Head(Protocol):
 
     `log_prob` gives named parts, each [B, T] (or [B]), zero where a part does not apply; their sum is the
     log-likelihood. `step_scores` gives log masses [B, V] and the numeral that [NUM] would stand for, raw (or
-    None); a head that predicts numerals says in `fed_back` what is read back of one.
+    None); a head that predicts numerals says in `fed_back` what is read back of one. What is predicted of a row,
+    evaluations read from `log_probs` ([B, classes], of a classifier) or `best` ([B, …], anything else).
     """
 
     def log_prob(self, out: HeadOut, targets: Any, allowed: Allowed | None) -> Mapping[str, Array]: ...
 
 
 class Objective(Protocol):
-    """[Objective] objectives/NAME.py: sums over a batch. `heads` are the model's, by name."""
+    """[Objective] objectives/NAME.py: sums over a batch. `heads` are the model's, by name.
+
+    Options: `draws` (it is given a `key` too, another one each step, None in evaluations), `whole_batch` (its sums
+    are not those of its rows, so that a batch cannot be cut into microbatches).
+    """
 
     def __call__(
         self, heads: Mapping[str, Head], outs: Mapping[str, HeadOut], acts: Mapping[str, Any], batch: Batch

@@ -51,7 +51,17 @@ def losses(
     """Every objective's sums on a batch. Dropout is on when a key is given."""
     rngs = {} if key is None else {"dropout": key}
     outs, acts = model.apply({"params": params}, batch, deterministic=key is None, rngs=rngs)
-    return {name: objective(model.heads, outs, acts, batch) for name, objective in objectives.items()}
+    return _each(model, objectives, outs, acts, batch, key)
+
+
+def _each(model: Model, objectives: Mapping[str, Any], outs: Any, acts: Any, batch: Batch, key: jax.Array | None):
+    found = {}
+    for place, (name, objective) in enumerate(objectives.items()):
+        # Its own key: one that draws must not draw what dropout has drawn.
+        drawn = {"key": None if key is None else jax.random.fold_in(key, 2**31 - 1 - place)}
+        more = drawn if getattr(objective, "draws", False) else {}
+        found[name] = objective(model.heads, outs, acts, batch, **more)
+    return found
 
 
 def train_step(
@@ -113,8 +123,9 @@ def train_step(
 def eval_step(model: Model, objectives: Mapping[str, Any], weights: Mapping[str, float], params: Any, batch: Batch):
     """(metric sums, what each classifier says) on a batch, without dropout."""
     outs, acts = model.apply({"params": params}, batch)
-    found = {name: objective(model.heads, outs, acts, batch) for name, objective in objectives.items()}
+    found = _each(model, objectives, outs, acts, batch, None)
     said = {name: head.log_probs(outs[name]) for name, head in model.heads.items() if hasattr(head, "log_probs")}
+    said |= {name: head.best(outs[name]) for name, head in model.heads.items() if hasattr(head, "best")}
     return sums(found, weights), said
 
 

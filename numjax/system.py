@@ -165,6 +165,8 @@ def make_objectives(config: Any, model: Model, grammar: Grammar) -> tuple[dict[s
             raise UsageError(f"objective {name!r} reads head {head!r}; the config has {', '.join(model.heads)}")
         options = {k: v for k, v in block.items() if k != "weight"}
         objectives[name] = build("objectives", options, grammar=grammar)
+        if getattr(objectives[name], "whole_batch", False) and config.optim.accumulate > 1:
+            raise UsageError(f"objective {name!r} is of a batch as a whole: set optim.accumulate=1, or within='row'")
         weights[name] = float(block.get("weight", 1.0))
     if not objectives:
         raise UsageError("the config names no objectives")

@@ -192,15 +192,21 @@ def test_backbone(name, rng):
     assert np.abs(np.asarray(rough, np.float32) - h)[seen].mean() < 0.1
 
 
+def label_of(head: str) -> str | None:
+    """What a head predicts of a row: a class, a span, or None for its positions."""
+    cls = find("heads", head)
+    return "label" if hasattr(cls, "log_probs") else "span" if hasattr(cls, "best") else None
+
+
 def head_case(name, rng):
     head = build("heads", {"name": name}, **drawn.KNOWN)
     found = drawn.batch(rng)
     hidden = rng.standard_normal((*found.inputs.ids.shape, drawn.KNOWN["width"])).astype(np.float32)
     table = rng.standard_normal((drawn.VOCAB, drawn.KNOWN["width"])).astype(np.float32)
     params = drawn.draw(head, rng, hidden, found.inputs, table)
-    classifies = hasattr(head, "log_probs")
-    targets = found.labels["label"] if classifies else drawn.with_numerals(found)
-    return head, params, found, hidden, table, targets, classifies
+    label = label_of(name)
+    targets = found.labels[label] if label else drawn.with_numerals(found)
+    return head, params, found, hidden, table, targets, label is not None
 
 
 @pytest.mark.parametrize("name", names("heads"))
@@ -270,8 +276,7 @@ OBJECTIVES = [(o, h) for o in names("objectives") for h in names("heads")]
 @pytest.mark.parametrize(("name", "head"), OBJECTIVES)
 def test_objective(name, head, rng):
     """Sums and counts over rows add up to those of the batch: exact under any sharding or accumulation."""
-    label = "label" if hasattr(find("heads", head), "log_probs") else None
-    objective = build("objectives", {"name": name}, head="next", label=label)
+    objective = build("objectives", {"name": name}, head="next", label=label_of(head))
     model = drawn.model({"name": "prototype", "exponent_dim": 4}, {"name": head}, layers=1)
     found = drawn.batch(rng, lengths=[[5, 3], [9], [2, 2], [4]])
     params = drawn.draw(model, rng, found)

@@ -67,7 +67,7 @@ def tokens(
 
 
 def batch(rng: np.random.Generator, rows: int = 3, length: int = 12, numerals: bool = True, **more: Any) -> Batch:
-    """A language-model batch: shifted targets within each segment, a label a row."""
+    """A language-model batch: shifted targets within each segment, a label and a span a row."""
     inputs, _ = tokens(rng, rows, length, **more)
     if not numerals:
         inputs = inputs._replace(numerals=None, numeral_index=None)
@@ -80,7 +80,9 @@ def batch(rng: np.random.Generator, rows: int = 3, length: int = 12, numerals: b
 
     index = None if inputs.numeral_index is None else shift(inputs.numeral_index, -1)
     targets = Targets(shift(inputs.ids, 0), same, index)
+    first = rng.integers(0, np.maximum((inputs.segment_ids == 1).sum(axis=1) - 1, 1))
     labels = {"label": rng.integers(0, 3, rows).astype(np.int32)}
+    labels["span"] = np.stack([first, first + (inputs.segment_ids[:, 1] == 1)], axis=1).astype(np.int32)
     return Batch(inputs, targets, labels=labels, valid=np.ones(rows, bool))
 
 

@@ -15,7 +15,7 @@ from numjax import shard
 from numjax.compile import Compiled
 from numjax.model import Model
 from numjax.nn.numerals import gather
-from numjax.objectives.nll import DENSITY_PARTS
+from numjax.objectives import nll
 from numjax.system import System
 from numjax.types import Batch
 
@@ -41,8 +41,8 @@ def evaluate(
         predictions = _from_all_processes(predictions)
     means = sums.divide(found)
     for name, objective in system.objectives.items():
-        if getattr(objective, "label", None) is None:
-            density = any(f"{name}/{part}" in means for part in DENSITY_PARTS)
+        if isinstance(objective, nll.Objective) and objective.label is None:
+            density = any(f"{name}/{part}" in means for part in nll.DENSITY_PARTS)
             means |= sums.perplexity(means, name, density)
     return means, predictions
 

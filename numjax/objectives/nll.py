@@ -26,7 +26,8 @@ class Objective:
 
     Attributes:
       head: which head.
-      label: name of the label a classifier predicts; None for targets in the sequence.
+      label: name of the label that a classifier predicts, int[B], or of the span that a span head does, int[B, 2];
+        None for targets in the sequence.
       average: "scored" divides by the scored positions; "all" by B·T, padding included, as NumGPT's
         code does.
       constrain: mask with the grammar's tables, which the caller must then give.
@@ -64,11 +65,17 @@ class Objective:
 
     def _labels(self, head, out, batch: Batch) -> Loss:
         labels = batch.labels[str(self.label)]
-        valid = jnp.ones(labels.shape, jnp.float32) if batch.valid is None else batch.valid.astype(jnp.float32)
-        log_prob = head.log_prob(out, labels)["label"]
-        right = (head.log_probs(out).argmax(-1) == labels) * valid
+        valid = jnp.ones(labels.shape[0], jnp.float32) if batch.valid is None else batch.valid.astype(jnp.float32)
+        if labels.ndim > 1:
+            # A span that is not in the row is −1: there is nothing to score.
+            valid = valid * (labels >= 0).all(axis=-1)
+            right = (head.best(out)[:, :2] == labels).all(axis=-1)
+        else:
+            right = head.log_probs(out).argmax(-1) == labels
+        parts = head.log_prob(out, jnp.maximum(labels, 0))
         count = valid.sum()
-        return Loss(-(log_prob * valid).sum(), count, {"accuracy": (right.sum(), count)})
+        log_prob = sum(jnp.where(valid > 0, part, 0).sum() for part in parts.values())
+        return Loss(-log_prob, count, {"accuracy": ((right * valid).sum(), count)})
 
     def _allowed(self, batch: Batch) -> Allowed | None:
         if not self.constrain:

@@ -1,0 +1,61 @@
+"""A masked token, in place: BERT's transform, then a softmax over the token embedding (Devlin et al. 2019)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+
+from numjax.nn import cross_entropy
+from numjax.nn.norm import layer_norm
+from numjax.types import Allowed, HeadOut, Targets, Tokens
+
+
+class Head(nn.Module):
+    """p(x_t) = softmax(norm(gelu(h W + b)) Eᵀ + c), E the token embedding's table.
+
+    Attributes:
+      width: D; vocab_size: V, padded; size: ids in use.
+      epsilon: of the layer norm, as the backbone's. chunk_rows: as of heads/token.py.
+    """
+
+    width: int
+    vocab_size: int
+    size: int
+    epsilon: float = 1e-12
+    chunk_rows: int | None = None
+    init_std: float = 0.02
+
+    @nn.compact
+    def __call__(self, h_BTD: jax.Array, tokens: Tokens, table_VD: jax.Array | None = None) -> HeadOut:
+        del tokens
+        if table_VD is None:
+            raise ValueError("a head over the token embedding needs one in the model")
+        ones, zeros = nn.initializers.ones, nn.initializers.zeros
+        low, shape = h_BTD.dtype, (self.width,)
+        kernel = self.param(
+            "transform_kernel", nn.initializers.normal(self.init_std), (self.width, self.width), jnp.float32
+        )
+        h_BTD = h_BTD @ kernel.astype(low) + self.param("transform_bias", zeros, shape, jnp.float32).astype(low)
+        h_BTD = jax.nn.gelu(h_BTD, approximate=False)
+        scale, shift = self.param("ln_scale", ones, shape), self.param("ln_bias", zeros, shape)
+        bias = self.param("bias", zeros, (self.vocab_size,), jnp.float32)
+        return HeadOut(layer_norm(h_BTD, scale, shift, self.epsilon), {"kernel": table_VD, "bias": bias})
+
+    def log_prob(self, out: HeadOut, targets: Targets, allowed: Allowed | None = None) -> Mapping[str, jax.Array]:
+        """{"token": log p(target)[B, T]}."""
+        options = self._options(out, allowed)
+        return {"token": cross_entropy.log_prob(out.hidden, out.weights["kernel"], targets.ids, **options)}
+
+    def total_log_prob(
+        self, out: HeadOut, targets: Targets, weights_BT: jax.Array, allowed: Allowed | None = None
+    ) -> Mapping[str, jax.Array]:
+        """The parts of `log_prob`, each summed with `weights_BT`; the form that a loss should use."""
+        options, kernel = self._options(out, allowed), out.weights["kernel"]
+        return {"token": cross_entropy.total_log_prob(out.hidden, kernel, targets.ids, weights_BT, **options)}
+
+    def _options(self, out: HeadOut, allowed: Allowed | None) -> dict[str, Any]:
+        return dict(size=self.size, allowed=allowed, chunk_rows=self.chunk_rows, bias=out.weights["bias"])
