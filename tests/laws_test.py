@@ -15,7 +15,20 @@ HOST = {"numeral", "expr", "text", "pipeline", "tasks"}
 DEVICE = {"nn", "embed", "backbone", "heads", "objectives", "decode", "model", "metrics"}
 GROUND = {"types", "protocols", "errors"}  # everyone may import these
 GEOMETRY = {"geometry"}  # arrays of NumPy alone: it serves notebooks and experiments, whatever made the vectors
-MEETING = {"train", "step", "evals", "main", "api", "experiments", "system", "compile", "runs", "inherit", "shard"}
+MEETING = {
+    "train",
+    "step",
+    "evals",
+    "main",
+    "api",
+    "experiments",
+    "system",
+    "compile",
+    "runs",
+    "inherit",
+    "shard",
+    "vectors",
+}
 ARRAYS = {"jax", "jaxlib", "flax", "optax", "orbax", "chex"}
 LONGEST = 400
 

@@ -143,6 +143,10 @@ class Embed(nn.Module):
             raise UsageError(f"dice: low must be below high, not {self.low:g} and {self.high:g}")
         return dice(numerals, self.dim, self.form, self.low, self.high, self.out_of_range, self.as_printed, self.seed)
 
+    def host_vectors(self, numerals: Numeral) -> np.ndarray:
+        """The vectors in float64, [..., dim]: where distances are compared, one rounding to float32 is too much."""
+        return self._vectors(numerals)
+
     def host_features(self, numerals: Numeral, surfaces=None) -> dict[str, np.ndarray]:
         """The vectors themselves, computed in float64 and rounded once: {"vector": float32[N, dim]}."""
         del surfaces
