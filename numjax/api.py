@@ -15,6 +15,7 @@ from ml_collections import ConfigDict
 from numjax import checkpoint, inherit, processes, roots, shard
 from numjax.compile import Compiled, make_compiled
 from numjax.errors import DataError, UsageError
+from numjax.evals import report
 from numjax.evals.score import evaluate, row_log_prob
 from numjax.expr import latex, signs
 from numjax.expr.tree import Tree
@@ -185,7 +186,8 @@ class Loaded:
         return Nodes(names, row.tree_positions[inside], np.asarray(vectors, np.float32))
 
     def score(self, records: Mapping[str, Any] | str | Sequence[Mapping[str, Any] | str]) -> Any:
-        """Probabilities of a classifier's labels, float32[classes], or a language model's log-likelihood.
+        """Probabilities of a classifier's labels, float32[classes], a language model's log-likelihood, or the
+        probability of the span that is predicted.
 
         Args:
           records: what the task reads, such as {"question": "How many grams are 2 eggs?", "answer": "80"}; a
@@ -200,6 +202,9 @@ class Loaded:
         if self.system.task.kind == "classify":
             _, log_probs = self._evaluate(encoded)
             out = np.exp(np.stack([log_probs[i] for i in range(len(many))]))
+        elif self.system.task.kind == "span":
+            found, extra = report.predicted(encoded, self._evaluate(encoded)[1])
+            out = np.asarray([extra[i]["confidence"] for i in sorted(found)], np.float32)
         else:
             out = self._log_likelihoods(encoded)
         return out[0] if alone else out
@@ -222,9 +227,7 @@ class Loaded:
 
             found, extra = predict(self.system, self.params, encoded)
         else:
-            _, log_probs = self._evaluate(encoded)
-            found = {i: int(np.argmax(row)) for i, row in log_probs.items()}
-            extra = {i: {"confidence": float(np.exp(np.max(row)))} for i, row in log_probs.items()}
+            found, extra = report.predicted(encoded, self._evaluate(encoded)[1])
         return [{"id": encoded.example(i).id, "prediction": found[i]} | extra.get(i, {}) for i in sorted(found)]
 
     def compiled(self, encoded: Encoded) -> Compiled:

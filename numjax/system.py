@@ -97,7 +97,7 @@ def _vocabulary(config, workdir, task, records):
             vocabulary = vocabulary if known else vocabulary.with_marks(marks)
         else:
             texts = None
-            if block["name"] == "sentencepiece" and not block.get("path"):
+            if block["name"] in vocabularies.TRAINED and not block.get("path"):
                 texts = task.texts(load())  # type: ignore[attr-defined]
             vocabulary = vocabularies.build(block, texts, marks)
         vocabulary.save(str(folder))

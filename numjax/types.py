@@ -9,7 +9,7 @@ What the five systems put into a `Batch` (absent parts are `None` or an empty di
 |---------|-----------------------------------------|-------------------|--------------------|---------------------|
 | GPT     | ids positions segment_ids               | –                 | ids mask, shifted  | label (classifying) |
 | NumGPT  | + numeral_index numerals                | –                 | + numeral_index    | label               |
-| DICE    | + numeral_index on every sub-word of a  | –                 | –                  | start end (spans)   |
+| DICE    | + numeral_index on every sub-word of a  | –                 | –                  | span (first, last)  |
 |         |   number, pooled by the regulariser     |                   |                    |                     |
 | digits  | decoder: ids positions segment_ids      | types mark [AGG], | ids mask, shifted, | answer (a Numeral)  |
 |         |   numeral_index (digits of the answer)  | numeral_index     | numeral_index      |                     |
@@ -103,6 +103,11 @@ class Example(NamedTuple):
       source: what an encoder reads, if there is one.
       loss_from: index of the first segment of `document` that is scored; earlier ones are prompt.
       labels: arrays or numbers that heads other than the language model's predict.
+      spans: label name → characters [start, end) of the document's surface, None where they are not known. The
+        pipeline makes of each the label int32[2], the first and last position that cover any of them, or −1 where
+        the row has not all of them.
+      slide: segments [start, end) that are read in windows where the text is too long and `data.overflow` is
+        "windows".
       spare: segments [start, end) of the prompt, in the order in which they are left out where it is too long and
         `data.overflow` is "shorten". Of a range that is one Text only as many last positions as need be.
       reference: whatever the task's metric compares a prediction with; stays on the host.
@@ -115,6 +120,8 @@ class Example(NamedTuple):
     labels: Mapping[str, Any] = {}
     reference: Any = None
     spare: tuple[tuple[int, int], ...] = ()
+    spans: Mapping[str, tuple[int, int] | None] = {}
+    slide: tuple[int, int] | None = None
 
 
 # --- Both halves: arrays.
@@ -229,6 +236,8 @@ class Features(NamedTuple):
       grammar_state: int32[T + 1], where the automaton stands before each id, and at the end after the last one:
         its state + S · what the stack forbids there (see `NO_PUSH`).
       types, tree_positions: as in `Tokens`, or None.
+      offsets: int32[T, 2], the characters [start, end) of the document's surface that a position covers; None where
+        nobody asked.
     """
 
     ids: np.ndarray
@@ -238,6 +247,7 @@ class Features(NamedTuple):
     grammar_state: np.ndarray
     types: np.ndarray | None = None
     tree_positions: np.ndarray | None = None
+    offsets: np.ndarray | None = None
 
 
 class Grammar(NamedTuple):

@@ -178,7 +178,7 @@ def test_long_texts_are_cut_where_asked(caplog):
 @pytest.mark.parametrize(
     ("block", "says"),
     [
-        ({"name": "wordpiece"}, "choose one of"),
+        ({"name": "wordpieces"}, "choose one of"),
         ({}, "choose one of"),
         ({"name": "sentencepiece", "sizes": 3}, "did you mean size"),
         ({"name": "sentencepiece", "size": 100}, "give at least"),

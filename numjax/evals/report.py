@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import pathlib
+from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -15,6 +17,7 @@ from numjax.errors import UsageError
 from numjax.evals.score import evaluate
 from numjax.pipeline.loader import Encoded, Loader
 from numjax.system import System
+from numjax.text import document as documents
 
 
 def score_split(
@@ -34,12 +37,12 @@ def score_split(
     config = system.config
     loader = Loader(encoded, config, seed=0, host_features=system.host_features)
     metrics, log_probs = evaluate(system, compiled, params, loader.epoch(config.eval.batch_size, limit))
-    predictions: dict[int, Any] = {i: int(np.argmax(row)) for i, row in log_probs.items()}
-    extra = {i: {"confidence": float(np.exp(np.max(row)))} for i, row in log_probs.items()}
     if getattr(system.task, "generates", False):
         from numjax.evals.generate import predict
 
         predictions, extra = predict(system, params, encoded, limit)
+    else:
+        predictions, extra = predicted(encoded, log_probs)
     if predictions:
         order = sorted(predictions)
         references = [encoded.example(i).reference for i in order]
@@ -50,6 +53,32 @@ def score_split(
         if workdir is not None and jax.process_index() == 0:
             _write(system, encoded, split, workdir, predictions, extra)
     return metrics
+
+
+def predicted(encoded: Encoded, said: Mapping[int, np.ndarray]) -> tuple[dict[int, Any], dict[int, dict[str, Any]]]:
+    """(what is predicted of rows, what else is to be told), from what a head says of each.
+
+    Classes for a classifier's log-probabilities. For spans (see `heads/span.py`) the characters of the text as it
+    was, without blanks at the ends; of the windows of one text the one with the largest score, under its row.
+    """
+    if encoded.kind != "span":
+        extra = {i: {"confidence": float(np.exp(np.max(row)))} for i, row in said.items()}
+        return {i: int(np.argmax(row)) for i, row in said.items()}, extra
+    columns = encoded.columns
+    best: dict[int, int] = {}
+    for i in sorted(said):
+        text = int(encoded.origin[i])
+        if text not in best or said[i][2] > said[best[text]][2]:
+            best[text] = i
+    out, more = {}, {}
+    for i in sorted(best.values()):
+        first, last, score, log_prob = said[i].tolist()
+        assert columns.offsets is not None
+        offsets = columns.offsets[columns.starts[i] : columns.starts[i + 1]]
+        surface = documents.surface(encoded.example(i).document)
+        out[i] = surface[offsets[int(first), 0] : offsets[int(last), 1]].strip()
+        more[i] = {"score": score, "confidence": math.exp(log_prob)}
+    return out, more
 
 
 def _write(system, encoded, split, workdir, predictions, extra):

@@ -54,6 +54,7 @@ class Columns(NamedTuple):
       surfaces: how each was written, and "" for the last.
       loss_from: int32[E], the first id of the row that is scored.
       labels: name → [E, …].
+      offsets: int32[S, 2] as in `Features`, or None. They stay on the host, for those who read predicted positions.
       spilled: whether a column lies in a file.
     """
 
@@ -70,6 +71,7 @@ class Columns(NamedTuple):
     loss_from: np.ndarray
     labels: Mapping[str, np.ndarray]
     spilled: bool = False
+    offsets: np.ndarray | None = None
 
     def row(self, i: int) -> Row:
         """Row i as it was written; negative counts from the end."""
@@ -98,6 +100,7 @@ class Columns(NamedTuple):
             grammar_state=self.grammar_state[positions],
             types=None if self.types is None else self.types[positions],
             tree_positions=None if self.tree_positions is None else self.tree_positions[positions],
+            offsets=None if self.offsets is None else self.offsets[positions],
             starts=_offsets(sizes),
             numbers=self.numbers[ranges(self.number_starts[at], many)],
             number_starts=_offsets(many),
@@ -158,6 +161,7 @@ class Writer:
             "grammar_state": found.grammar_state[: len(found.ids)],
             "types": found.types,
             "tree_positions": found.tree_positions,
+            "offsets": found.offsets,
         }
         for name, values in columns.items():
             if values is not None:
@@ -182,6 +186,7 @@ class Writer:
             grammar_state=flat.get("grammar_state", empty),
             types=flat.get("types"),
             tree_positions=flat.get("tree_positions"),
+            offsets=flat.get("offsets"),
             starts=_offsets(self._sizes),
             numbers=np.asarray(self._numbers, np.int32),
             number_starts=_offsets(self._many),

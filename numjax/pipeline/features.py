@@ -22,7 +22,8 @@ from numjax.types import Example, Features
 __all__ = ["OVERFLOWS", "Encoded", "Row", "cut", "encode", "from_features"]
 
 INPUT = "input"  # the split of records that come without answers
-OVERFLOWS = ("skip", "truncate", "split", "shorten")
+OVERFLOWS = ("skip", "truncate", "split", "shorten", "windows")
+STRIDE = 128
 
 
 class Encoded:
@@ -34,6 +35,7 @@ class Encoded:
       lengths, numbers: int32[E], positions and numerals of each row in a batch.
       packed: whether several rows may share one row of a batch.
       skipped: {"id", "reason", "split"} of each record left out. shortened: rows whose prompt lost something.
+      origin: int64[E], number of the record that each row comes from.
       pad_id: the id that fills rows up. start_state: the grammar's, for the same positions.
     """
 
@@ -47,8 +49,10 @@ class Encoded:
         pad_id: int = 0,
         start_state: int = 0,
         shortened: int = 0,
+        origin: np.ndarray | None = None,
     ):
         self.shortened = shortened
+        self.origin = np.arange(len(columns.loss_from)) if origin is None else origin
         self.kind, self.columns, self.skipped, self.packed = kind, columns, list(skipped), packed
         self.pad_id, self.start_state = pad_id, start_state
         self.rows = Rows(columns)
@@ -92,6 +96,7 @@ class Encoded:
             packed=self.packed,
             pad_id=self.pad_id,
             start_state=self.start_state,
+            origin=self.origin[at],
         )
 
     def __getstate__(self) -> dict[str, Any]:
@@ -112,9 +117,10 @@ def encode(
 
     Args:
       options: the config's data block: `length` (positions), `overflow` ("skip", "truncate" or "split" what is
-        longer, or "shorten" its prompt by what the task can spare), `digits` (K), `pack`, and optionally `memory`
-        (MiB before positions go to a temporary file) and `reserve` (positions that a shortened prompt leaves for what
-        follows it).
+        longer, "shorten" its prompt by what the task can spare, or read what the task lets slide in "windows"),
+        `digits` (K), `pack`, and optionally `memory` (MiB before positions go to a temporary file), `reserve`
+        (positions that a shortened prompt leaves for what follows it) and `stride` (positions from one window to the
+        next).
       split: its name, for `skipped`; under "input" records may lack the task's `unanswered` fields.
       strict: raise at the first record that cannot be used.
       limit: read only the first so many records (0: all).
@@ -146,7 +152,7 @@ def encode(
             if lost and strict:
                 raise DataError(lost)
             for found, loss_from in made:
-                writer.add(found, loss_from, example.labels)
+                writer.add(found, loss_from, {**example.labels, **windows.placed(example, found)})
         except UsageError:
             raise
         except (ValueError, KeyError) as error:
@@ -175,6 +181,7 @@ def encode(
         pad_id=scheme.vocab.mark("[PAD]"),
         start_state=int(scheme.grammar().start),
         shortened=shortened,
+        origin=origin,
     )
 
 
@@ -207,6 +214,7 @@ def cut(found: Features, keep: slice | np.ndarray) -> Features:
         grammar_state=found.grammar_state[: len(found.ids)][keep],
         types=None if found.types is None else found.types[keep],
         tree_positions=None if found.tree_positions is None else found.tree_positions[keep],
+        offsets=None if found.offsets is None else found.offsets[keep],
     )
 
 
@@ -221,7 +229,8 @@ def _windows(
     the prompt lost what the task can spare)."""
     if example.source is not None:
         raise UsageError("the pipeline has no stream for an encoder: a task must leave Example.source empty")
-    found = scheme.encode(example.document)
+    # Not every scheme knows them: only where there is a span to find.
+    found = scheme.encode(example.document, offsets=True) if example.spans else scheme.encode(example.document)
     loss_from, length = found.starts[min(example.loss_from, len(found.starts) - 1)], options.length
     shorter = False
     if options.overflow == "shorten":
@@ -238,6 +247,9 @@ def _windows(
         return [(found, loss_from)], "", shorter
     if options.overflow == "skip":
         raise DataError(f"{count} positions are more than data.length={length}")
+    if options.overflow == "windows":
+        slid = windows.slid(found, example, room, options.get("stride", STRIDE))
+        return [(cut(found, keep), loss_from) for keep in slid], "", False
     if options.overflow == "split":
         parts, lost = windows.pieces(count, length, windows.formulas(example, found))
         sizes = ", ".join(str(stop - start) for start, stop in lost)

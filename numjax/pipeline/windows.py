@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from numjax.errors import DataError
+from numjax.errors import DataError, UsageError
 from numjax.types import Example, Features, Formula, Text
 
 Span = tuple[int, int]  # first position, and the one behind the last
@@ -57,6 +58,49 @@ def pieces(count: int, length: int, whole: Sequence[Span] = ()) -> tuple[list[Sp
         begin = stop
     out.append((begin, count))
     return [(start, stop) for start, stop in out if stop - start > 1], lost
+
+
+def slid(found: Features, example: Example, room: int, stride: int) -> list[np.ndarray]:
+    """The positions of each window: all that does not slide, and of what does as many as there is room for.
+
+    Windows begin `stride` positions apart, or as many as they hold where that is less; the last ends with the text.
+
+    Raises:
+      UsageError: the task lets nothing slide, or the stride is not positive.
+      DataError: nothing fits beside what does not slide.
+    """
+    if example.slide is None:
+        raise UsageError("this task has no text that could be read in windows: set data.overflow to skip or truncate")
+    if stride < 1:
+        raise UsageError(f"data.stride={stride} must be positive")
+    count = len(found.ids)
+    begin, end = (found.starts[place] for place in example.slide)
+    width = room - (count - (end - begin))
+    if width < 1:
+        raise DataError(f"{count - (end - begin)} positions beside the context leave no room in data.length={room}")
+    places = [*range(begin, end - width, min(stride, width)), end - width]
+    return [np.r_[:begin, place : place + width, end:count] for place in places]
+
+
+def placed(example: Example, found: Features) -> dict[str, np.ndarray]:
+    """The labels of an example's spans: first and last position of each in this row, −1 where it is not all there.
+
+    Raises:
+      DataError: a span is empty.
+    """
+    out = {}
+    for name, span in example.spans.items():
+        out[name] = np.full(2, -1, np.int32)
+        if span is None:
+            continue
+        start, stop = span
+        if start >= stop:
+            raise DataError(f"the span {name!r} is empty")
+        offsets: Any = found.offsets
+        at = np.flatnonzero((offsets[:, 0] < stop) & (offsets[:, 1] > start))
+        if len(at) and offsets[at[0], 0] <= start and offsets[at[-1], 1] >= stop:
+            out[name][:] = at[0], at[-1]
+    return out
 
 
 def kept(found: Features, example: Example, prompt: int, room: int) -> np.ndarray:

@@ -8,14 +8,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from numjax.errors import DataError
+from numjax.errors import DataError, UsageError
 from numjax.text import document as documents
 from numjax.text import grammar as grammars
 from numjax.text.tables import Edge
 from numjax.text.vocab import BaseVocabulary
 from numjax.types import Document, Features, Grammar, Mark, Number, Segment
 
-PAD, EOS, NUM = "[PAD]", "[EOS]", "[NUM]"
+PAD, SEP, EOS, NUM = "[PAD]", "[SEP]", "[EOS]", "[NUM]"
 
 
 class Row(NamedTuple):
@@ -25,6 +25,7 @@ class Row(NamedTuple):
     numeral_index: list[int]
     numbers: list[Number]
     starts: list[int]
+    offsets: list[np.ndarray] | None = None  # of what was added since the last mark, from there; None: not asked for
 
     def add(self, ids: Sequence[int], number: int = -1) -> None:
         self.ids.extend(ids)
@@ -35,7 +36,8 @@ class BaseScheme(abc.ABC):
     """Document ↔ positions over a vocabulary. A formula is written as its surface.
 
     decode(encode(d).ids, encode(d).numbers) == d for every canonical document made of marks and of what
-    `parse` gives, with a mark between two parsed texts; [EOS] may only come last, [PAD] never stands in it.
+    `parse` gives, with a mark between two parsed texts; [EOS] may only come last, [PAD] never stands in it. Over a
+    vocabulary that is not exact it is a document that is encoded the same.
 
     Attributes:
       marks: reserved tokens that the scheme needs beyond those of every vocabulary.
@@ -57,25 +59,36 @@ class BaseScheme(abc.ABC):
         """Text and Number segments by the scheme's rules."""
         return documents.parse(text, self.rules)
 
-    def encode(self, document: Document) -> Features:
+    def encode(self, document: Document, offsets: bool = False) -> Features:
         """One unpadded row.
+
+        Args:
+          offsets: say which characters each position covers.
 
         Raises:
           DataError: the scheme's grammar does not have this document.
-          UsageError: the vocabulary lacks one of its marks.
+          UsageError: the vocabulary lacks one of its marks; or a segment's characters are not known.
         """
-        row = Row([], [], [], [])
+        row = Row([], [], [], [], [] if offsets else None)
         run: list[Segment] = []
-        for segment in document:
-            if isinstance(segment, Mark):
-                self._write(run, row)
-                run = []
+        covered: list[np.ndarray] = []
+        place = 0
+        for segment in (*document, None):
+            if segment is not None and not isinstance(segment, Mark):
+                run.append(segment)
+                continue
+            self._write(run, row)
+            if row.offsets is not None:
+                covered += [part + place for part in row.offsets]
+                row.offsets.clear()
+            place += sum(len(documents.surface_of(other)) for other in run) if offsets else 0
+            run = []
+            if segment is not None:
                 row.starts.append(len(row.ids))
                 self._check(segment)
                 row.add([self.vocab.mark(segment.name)])
-            else:
-                run.append(segment)
-        self._write(run, row)
+                covered.append(np.asarray([[place, place + len(segment.name)]], np.int32))
+                place += len(segment.name)
         trace = grammars.run(self.grammar(), row.ids)
         if trace.error is not None:
             raise DataError(f"a document is outside the scheme's grammar: {trace.error}")
@@ -87,7 +100,14 @@ class BaseScheme(abc.ABC):
             grammar_state=trace.states,
             types=trace.types,
             tree_positions=trace.tree_positions,
+            offsets=self._joined(covered, len(row.ids)) if offsets else None,
         )
+
+    def _joined(self, covered: Sequence[np.ndarray], count: int) -> np.ndarray:
+        joined = np.concatenate([np.zeros((0, 2), np.int32), *covered])
+        if len(joined) != count:
+            raise UsageError("this scheme does not know which characters its positions cover: use scheme subword")
+        return joined.astype(np.int32)
 
     @abc.abstractmethod
     def decode(self, ids: Sequence[int], numbers: Sequence[Number] = ()) -> Document:
@@ -108,13 +128,25 @@ class BaseScheme(abc.ABC):
 
     def _write(self, run: Sequence[Segment], row: Row) -> None:
         """Writes neighbouring texts, numbers and formulas, each by itself."""
+        place = 0
         for segment in run:
-            row.starts.append(len(row.ids))
+            row.starts.append(start := len(row.ids))
+            surface = documents.surface_of(segment)
+            covered = None
             if isinstance(segment, Number):
                 row.numbers.append(segment)
                 self._write_number(segment, row)
+            elif row.offsets is None:
+                row.add(self.vocab.encode(surface))
             else:
-                row.add(self.vocab.encode(documents.surface_of(segment)))
+                ids, covered = self.vocab.cover(surface)
+                row.add(ids)
+            if row.offsets is not None:
+                # Each position of a number stands for the whole of it.
+                if covered is None:
+                    covered = np.full((len(row.ids) - start, 2), (0, len(surface)), np.int32)
+                row.offsets.append(covered + place)
+                place += len(surface)
 
     def _check(self, mark: Mark) -> None:
         """Refuses a mark that a document of this scheme cannot hold."""
@@ -149,7 +181,7 @@ class BaseScheme(abc.ABC):
         """Edges of state "text", in which every text and `predicted` go on and [EOS] goes to "end", and
         the marks that are read there but never generated."""
         own = {self.vocab.mark(name) for name in (PAD, EOS, *self.marks)} | set(predicted)
-        given = [i for i in range(self.vocab.base, self.vocab.size) if i not in own]
+        given = sorted({self.vocab.mark(name) for name in self.vocab.marks} - own)
         edges = [
             Edge("text", [*self.text_ids, *predicted, *given], "text"),
             Edge("text", [self.vocab.mark(EOS)], "end"),

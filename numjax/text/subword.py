@@ -8,7 +8,7 @@ import numpy as np
 
 from numjax.text import document as documents
 from numjax.text import tables
-from numjax.text.base import BaseScheme, Row
+from numjax.text.base import SEP, BaseScheme, Row
 from numjax.text.vocab import BaseVocabulary, scalar
 from numjax.types import Document, Grammar, Number, Segment
 
@@ -28,13 +28,16 @@ class Scheme(BaseScheme):
         rules: str = "default",
         pad_multiple: int = 128,
         apart: bool = False,
+        types: bool = False,
     ):
         """
         Args:
           apart: encode each number by itself, so that none shares a position with text.
+          types: give token types: 0 up to the first [SEP], 1 behind it, as in BERT.
         """
         super().__init__(vocab, rules, pad_multiple)
         self.apart = apart
+        self.types = types
 
     def decode(self, ids: Sequence[int], numbers: Sequence[Number] = ()) -> Document:
         """Numbers are found anew in the text; those given are not needed."""
@@ -43,18 +46,28 @@ class Scheme(BaseScheme):
 
     def _make_grammar(self) -> Grammar:
         edges, given = self._text_edges()
+        if self.types:
+            text, end = edges
+            separator = self.vocab.mark(SEP)
+            second = [edge._replace(state="second", token_type=1) for edge in edges]
+            edges = [
+                text._replace(tokens=[i for i in text.tokens if i != separator]),
+                text._replace(tokens=[separator], to="second"),
+                end,
+                second[0]._replace(to="second"),
+                second[1],
+            ]
+            return tables.build(self.vocab_size, edges, "text", ("text", "second", "end"), given=given)
         return tables.build(self.vocab_size, edges, "text", ("text", "end"), given=given)
 
     def _write(self, run: Sequence[Segment], row: Row) -> None:
         if self.apart or not any(isinstance(segment, Number) for segment in run):
             return super()._write(run, row)
         texts = [scalar(documents.surface_of(segment)) for segment in run]
-        ids = self.vocab.encode("".join(texts))
-        # Positions by the bytes they cover: position t holds bytes ends[t − 1] … ends[t].
-        ends = np.cumsum([len(self.vocab.bytes_of(i)) for i in ids])
-        bounds = np.cumsum([0, *(len(text.encode()) for text in texts)])
-        firsts = np.searchsorted(ends, bounds[:-1], side="right")
-        lasts = np.searchsorted(ends, bounds[1:] - 1, side="right")
+        ids, covered = self.vocab.cover("".join(texts))
+        bounds = np.cumsum([0, *map(len, texts)])
+        firsts = np.searchsorted(covered[:, 1], bounds[:-1], side="right")
+        lasts = np.searchsorted(covered[:, 0], bounds[1:], side="left") - 1
         index = np.full(len(ids), -1, np.int32)
         for n, (first, last) in enumerate(
             (f, l) for f, l, segment in zip(firsts, lasts, run, strict=True) if isinstance(segment, Number)
@@ -64,6 +77,8 @@ class Scheme(BaseScheme):
             index[first : last + 1] = n + len(row.numbers)
         row.starts.extend((len(row.ids) + firsts).tolist())
         row.ids.extend(ids)
+        if row.offsets is not None:
+            row.offsets.append(covered)
         row.numeral_index.extend(index.tolist())
         row.numbers.extend(segment for segment in run if isinstance(segment, Number))
         return None

@@ -69,14 +69,14 @@ class Scheme(subword.Scheme):
         path = options.pop("path", "")
         return names.marks(names.read_counts(path) if path else names.count(trees), **options)
 
-    def encode(self, document: Document) -> Features:
+    def encode(self, document: Document, offsets: bool = False) -> Features:
         """As of every scheme; see `unfit`."""
         try:
-            return super().encode(document)
+            return super().encode(document, offsets)
         except DataError:
             if self.unfit == "error":
                 raise
-            return super().encode(tuple(self._fitting(segment) for segment in document))
+            return super().encode(tuple(self._fitting(segment) for segment in document), offsets)
 
     def decode(self, ids: Sequence[int], numbers: Sequence[Number] = ()) -> Document:
         """Numbers are found anew in the text. Tokens that are no whole formula give a `Formula` without a tree."""

@@ -5,8 +5,11 @@ files they come from (GPT-2's 0 … 50256). *Marks* ([PAD], [CLS], … and what 
 spells them, so a literal "[CLS]" in a text is ordinary pieces. A scheme pads what lies behind.
 
 Decoding does not go through the libraries: each base id stands for a fixed byte string, a text is the
-concatenation, and bytes that are not UTF-8 become U+FFFD. So the bytes that a position covers are known
-too, which the `subword` scheme uses to find the positions of a number.
+concatenation, and bytes that are not UTF-8 become U+FFFD. So the characters that a position covers are known
+too, which the `subword` scheme uses to find the positions of a number. Only WordPiece (`text/wordpiece.py`)
+loses blanks, and case where it is asked to: it says so (`exact`), and covers characters of the text as it was.
+
+Marks that the files have themselves, such as BERT's [CLS], keep their base ids.
 """
 
 from __future__ import annotations
@@ -20,8 +23,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
+import numpy as np
 import sentencepiece
-import tokenizers
 from absl import logging
 
 from numjax import files
@@ -30,6 +33,7 @@ from numjax.errors import UsageError
 MARKS = ("[PAD]", "[CLS]", "[SEP]", "[EOS]", "[MASK]", "[NUM]")
 FILE = "vocabulary.json"
 _KEYS = {"kind", "marks", "files", "base"}
+TRAINED = ("sentencepiece", "wordpiece")  # on texts, unless they are given a path
 
 # Characters that numbers are written with: each is a piece of its own in every trained vocabulary, in the
 # corpus or not. sentencepiece writes a space as U+2581.
@@ -42,20 +46,29 @@ class BaseVocabulary:
 
     Attributes:
       pieces: the bytes of each base id; empty for an id that no text uses.
-      base: number of base ids. size: with marks. marks: their names in the order of their ids.
+      base: number of base ids. size: with marks behind them. marks: the names of all.
+      exact: whether decode(encode(text)) is the text; else it is one that is encoded the same.
     """
 
     kind: ClassVar[str]
+    exact: ClassVar[bool] = True
 
-    def __init__(self, pieces: Sequence[bytes], marks: Iterable[str]):
+    def __init__(self, pieces: Sequence[bytes], marks: Iterable[str], own: Mapping[str, int] | None = None):
+        """
+        Args:
+          own: ids of marks that are among the base ids.
+        """
         self.pieces = tuple(pieces)
         self.base = len(self.pieces)
+        self._own = dict(own or {})
         self._set_marks(marks)
 
     def _set_marks(self, marks: Iterable[str]) -> None:
         self.marks = tuple(dict.fromkeys((*MARKS, *marks)))
-        self.size = self.base + len(self.marks)
-        self._mark_id = {name: self.base + i for i, name in enumerate(self.marks)}
+        behind = [name for name in self.marks if name not in self._own]
+        self.size = self.base + len(behind)
+        self._mark_id = self._own | {name: self.base + i for i, name in enumerate(behind)}
+        self._name_of = {token: name for name, token in self._mark_id.items()}
 
     def _ids(self, text: str) -> list[int]:
         raise NotImplementedError
@@ -94,7 +107,23 @@ class BaseVocabulary:
 
     def mark_name(self, token: int) -> str | None:
         """Name of the mark with this id, None for other ids."""
-        return self.marks[token - self.base] if self.base <= token < self.size else None
+        return self._name_of.get(token)
+
+    def cover(self, text: str) -> tuple[list[int], np.ndarray]:
+        """(`encode`, the characters [start, end) that each id covers, int32[T, 2]).
+
+        A character of several ids is covered by each of them.
+        """
+        text = scalar(text)
+        ids = self.encode(text)
+        bounds = np.cumsum([0, *(len(self.bytes_of(i)) for i in ids)])
+        if not text.isascii():
+            # Which character a byte belongs to; a character ends with its last byte.
+            owner = np.repeat(np.arange(len(text)), [len(c.encode()) for c in text])
+            starts, ends = owner[bounds[:-1]], owner[bounds[1:] - 1] + 1
+        else:
+            starts, ends = bounds[:-1], bounds[1:]
+        return ids, np.stack([starts, ends], axis=1).astype(np.int32)
 
     def save(self, folder: str) -> None:
         """Writes the vocabulary's files and, last, the json that names its kind; `load` reads them."""
@@ -146,45 +175,15 @@ class SentencePiece(BaseVocabulary):
         return {"sentencepiece.model": self.model}
 
 
-class ByteBPE(BaseVocabulary):
-    """Byte-level byte-pair encoding from GPT-2's files (also RoBERTa's and BART's)."""
-
-    kind = "bytebpe"
-
-    def __init__(self, vocab: bytes, merges: bytes, marks: Iterable[str] = ()):
-        """
-        Args:
-          vocab: JSON object piece → id. merges: a merge a line, after an optional `#version` line.
-          marks: names of further marks.
-
-        Raises:
-          UsageError: the files are not of this form.
-        """
-        self.vocab_file, self.merges_file = vocab, merges
-        table, pairs = _read_bpe(vocab, merges)
-        self.tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE(vocab=table, merges=pairs))
-        self.tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
-        to_byte = _byte_of_character()
-        pieces = [b""] * len(table)
-        # What no merge makes is no text but a control symbol such as <|endoftext|>.
-        for piece in (*to_byte, *(left + right for left, right in pairs)):
-            pieces[table[piece]] = bytes(to_byte[c] for c in piece)
-        super().__init__(pieces, marks)
-
-    def _ids(self, text: str) -> list[int]:
-        return self.tokenizer.encode(text, add_special_tokens=False).ids
-
-    def _files(self) -> Mapping[str, bytes]:
-        return {"vocab.json": self.vocab_file, "merges.txt": self.merges_file}
-
-
 def build(block: Mapping[str, Any], texts: Iterable[str] | None = None, marks: Iterable[str] = ()) -> BaseVocabulary:
     """A vocabulary from its config block.
 
     Args:
       block: `dict(name="sentencepiece", size=…, model="unigram" | "bpe", split_digits=False, coverage=1.0,
         max_characters=…)`, trained on `texts`, or with `path=` of a .model file read from there;
-        `dict(name="gpt2", path=FOLDER)` with encoder.json or vocab.json, and vocab.bpe or merges.txt.
+        `dict(name="gpt2", path=FOLDER)` with encoder.json or vocab.json, and vocab.bpe or merges.txt;
+        `dict(name="wordpiece", size=…, lower=True)`, trained on `texts`, or with `path=` of BERT's vocab.txt, of a
+        tokenizer.json, or of a folder with one.
       texts: what to train on (the train split); read once, not kept.
       marks: marks beyond `MARKS` that the scheme needs.
 
@@ -193,7 +192,9 @@ def build(block: Mapping[str, Any], texts: Iterable[str] | None = None, marks: I
     """
     options = dict(block)
     name = options.pop("name", None)
-    makers = {"sentencepiece": _build_sentencepiece, "gpt2": _build_gpt2}
+    from numjax.text import bytebpe, wordpiece
+
+    makers = {"sentencepiece": _build_sentencepiece, "gpt2": bytebpe.make, "wordpiece": wordpiece.make}
     if name not in makers:
         raise UsageError(f"no vocabulary is called {name!r}: choose one of {', '.join(makers)}")
     maker = makers[name]
@@ -211,6 +212,8 @@ def load(folder: str) -> BaseVocabulary:
     Raises:
       UsageError: no vocabulary there, or a damaged one.
     """
+    from numjax.text import bytebpe, wordpiece
+
     root = pathlib.Path(folder)
     try:
         about = json.loads((root / FILE).read_text())
@@ -229,8 +232,10 @@ def load(folder: str) -> BaseVocabulary:
         )
     if kind == SentencePiece.kind and len(contents) == 1:
         return SentencePiece(contents[0], marks)
-    if kind == ByteBPE.kind and len(contents) == 2:
-        return ByteBPE(contents[0], contents[1], marks)
+    if kind == bytebpe.ByteBPE.kind and len(contents) == 2:
+        return bytebpe.ByteBPE(contents[0], contents[1], marks)
+    if kind == wordpiece.WordPiece.kind and len(contents) == 1:
+        return wordpiece.WordPiece(contents[0], marks)
     raise UsageError(f"{root / FILE} names the kind {kind!r} with {len(contents)} files: not one of numjax's")
 
 
@@ -259,7 +264,7 @@ def _build_sentencepiece(
     path: str | None = None,
 ) -> SentencePiece:
     if path is not None:
-        return SentencePiece(_read(pathlib.Path(path).expanduser(), "a sentencepiece .model file"), marks)
+        return SentencePiece(read_file(pathlib.Path(path).expanduser(), "a sentencepiece .model file"), marks)
     if texts is None:
         raise UsageError("a sentencepiece vocabulary needs texts to train on, or path=FILE.model")
     if model not in ("unigram", "bpe"):
@@ -269,7 +274,7 @@ def _build_sentencepiece(
     out = io.BytesIO()
     try:
         sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=_training_lines(texts, max_characters),
+            sentence_iterator=training_lines(texts, max_characters),
             model_writer=out,
             model_type=model,
             vocab_size=size,
@@ -302,31 +307,14 @@ def _build_sentencepiece(
     return vocabulary
 
 
-def _build_gpt2(texts: Iterable[str] | None, marks: tuple[str, ...], *, path: str | None = None) -> ByteBPE:
-    del texts  # the files are all there is to it
-    if path is None:
-        raise UsageError("vocabulary 'gpt2' needs path=FOLDER with vocab.json and merges.txt")
-    root = pathlib.Path(path).expanduser()
-    if not root.is_dir():
-        raise UsageError(f"vocabulary folder {path} does not exist: give the folder of GPT-2's files")
-    return ByteBPE(_first_of(root, "encoder.json", "vocab.json"), _first_of(root, "vocab.bpe", "merges.txt"), marks)
-
-
-def _first_of(root: pathlib.Path, *names: str) -> bytes:
-    for name in names:
-        if (root / name).is_file():
-            return _read(root / name, name)
-    raise UsageError(f"vocabulary folder {root} has neither {' nor '.join(names)}")
-
-
-def _read(path: pathlib.Path, what: str) -> bytes:
+def read_file(path: pathlib.Path, what: str) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}; give {what}") from None
 
 
-def _training_lines(texts: Iterable[str], max_characters: int) -> Iterator[str]:
+def training_lines(texts: Iterable[str], max_characters: int) -> Iterator[str]:
     """Lines without what sentencepiece keeps for itself (U+2581, U+2585, NUL), cut to a bearable length.
 
     The alphabet comes as lines of its own: without any, an empty corpus or one of only required characters
@@ -352,31 +340,3 @@ def _sentencepiece_bytes(processor: sentencepiece.SentencePieceProcessor, token:
     if processor.is_byte(token):
         return bytes([int(piece[1:-1], 16)])
     return piece.replace(SPACE, " ").encode()
-
-
-def _read_bpe(vocab: bytes, merges: bytes) -> tuple[dict[str, int], list[tuple[str, str]]]:
-    try:
-        table = json.loads(vocab)
-        if not isinstance(table, dict) or sorted(table.values()) != list(range(len(table))):
-            raise ValueError("ids are not 0, 1, 2, …")
-        lines = merges.decode("utf-8").split("\n")
-        pairs = []
-        for line in lines:
-            if line and not line.startswith("#version"):
-                left, right = line.rstrip("\r").split(" ")
-                pairs.append((left, right))
-        missing = next((a + b for a, b in pairs if a not in table or b not in table or a + b not in table), None)
-        if missing is not None:
-            raise ValueError(f"the merge to {missing!r} is not in the vocabulary")
-        if missing := [c for c in _byte_of_character() if c not in table]:
-            raise ValueError(f"{len(missing)} of the 256 bytes are missing")
-    except (ValueError, TypeError) as error:
-        raise UsageError(f"not GPT-2 vocabulary files: {error}") from None
-    return table, pairs
-
-
-def _byte_of_character() -> dict[str, int]:
-    """GPT-2's printable stand-in for each byte: itself where it prints, else U+0100 onwards in order."""
-    prints = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    others = [b for b in range(256) if b not in set(prints)]
-    return {chr(b): b for b in prints} | {chr(0x100 + i): b for i, b in enumerate(others)}

@@ -1,0 +1,147 @@
+"""WordPiece, as BERT has it: words are split from blanks and punctuation first, then into the longest known pieces.
+
+A word's first piece is known by itself, later ones as "##…"; a word with an unknown character is [UNK]. Blanks
+are lost, and case and accents where the vocabulary lower-cases, so that decode(encode(text)) is no longer the text,
+but one that is encoded the same (but for [UNK], which becomes U+FFFD). Whoever needs the text as it was keeps it and
+cuts it by `cover`.
+"""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tokenizers
+
+from numjax.errors import UsageError
+from numjax.text.bytebpe import first_of
+from numjax.text.vocab import ALPHABET, MARKS, SPACE, BaseVocabulary, read_file, scalar, training_lines
+
+UNKNOWN = "[UNK]"
+SPECIAL = ("[PAD]", UNKNOWN, "[CLS]", "[SEP]", "[MASK]")
+# What a tokenizer.json has that is kept: marks are ours, and so is what stands around a text.
+_KEPT = ("version", "normalizer", "pre_tokenizer", "model")
+_RESERVED = re.compile(r"\[unused\d+\]")
+
+
+class WordPiece(BaseVocabulary):
+    """A WordPiece vocabulary from a tokenizer.json."""
+
+    kind = "wordpiece"
+    exact = False
+
+    def __init__(self, file: bytes, marks: Iterable[str] = ()):
+        """
+        Args:
+          file: a tokenizer.json of Hugging Face; what it says of special tokens and templates is left aside.
+          marks: names of further marks.
+
+        Raises:
+          UsageError: it is not of this form.
+        """
+        try:
+            found = json.loads(file)
+            model = found["model"]
+            if model.get("type") != "WordPiece":
+                raise ValueError(f"its model is {model.get('type')}")
+            table, prefix, unknown = model["vocab"], model["continuing_subword_prefix"], model["unk_token"]
+            if sorted(table.values()) != list(range(len(table))):
+                raise ValueError("ids are not 0, 1, 2, …")
+            if unknown not in table:
+                raise ValueError(f"it has no {unknown}")
+            bare = {name: found[name] for name in _KEPT} | {"added_tokens": []}
+            self.file = json.dumps(bare, ensure_ascii=False).encode()
+            self.tokenizer = tokenizers.Tokenizer.from_str(self.file.decode())
+        except Exception as error:  # the library's own errors are bare Exceptions
+            what = f"there is no {error}" if isinstance(error, KeyError) else str(error).splitlines()[0]
+            raise UsageError(f"not a WordPiece vocabulary: {what}") from None
+        pieces = [b""] * len(table)
+        for piece, token in table.items():
+            if piece == unknown:
+                pieces[token] = " \ufffd".encode()
+            elif piece not in SPECIAL and piece not in MARKS and not _RESERVED.fullmatch(piece):
+                inner = piece.startswith(prefix) and len(piece) > len(prefix)
+                pieces[token] = (piece.removeprefix(prefix) if inner else f" {piece}").encode()
+        super().__init__(pieces, marks, {name: table[name] for name in MARKS if name in table})
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """A text that is encoded the same: words with a blank between them."""
+        return super().decode(ids).removeprefix(" ")
+
+    def cover(self, text: str) -> tuple[list[int], np.ndarray]:
+        """As of every vocabulary; blanks are covered by no id."""
+        found = self.tokenizer.encode(scalar(text), add_special_tokens=False)
+        return found.ids, np.asarray(found.offsets, np.int32).reshape(-1, 2)
+
+    def _ids(self, text: str) -> list[int]:
+        return self.tokenizer.encode(text, add_special_tokens=False).ids
+
+    def _files(self) -> Mapping[str, bytes]:
+        return {"tokenizer.json": self.file}
+
+
+def make(
+    texts: Iterable[str] | None,
+    marks: tuple[str, ...],
+    *,
+    size: int = 8000,
+    lower: bool = True,
+    max_characters: int = 200_000_000,
+    path: str | None = None,
+) -> WordPiece:
+    """A vocabulary from its config block, see `vocab.build`.
+
+    Args:
+      size: pieces of one that is trained. lower: lower-case and strip accents; a tokenizer.json says so itself.
+      path: a vocab.txt, a tokenizer.json, or a folder with one of them.
+    """
+    if path is None:
+        return WordPiece(_train(texts, size, lower, max_characters), marks)
+    root = pathlib.Path(path).expanduser()
+    if root.is_dir():
+        name = "tokenizer.json" if (root / "tokenizer.json").is_file() else "vocab.txt"
+        content = first_of(root, "tokenizer.json", "vocab.txt")
+    else:
+        name, content = root.name, read_file(root, "BERT's vocab.txt or a tokenizer.json")
+    return WordPiece(content if name.endswith(".json") else _of_lines(content, lower), marks)
+
+
+def _tokenizer(table: dict[str, int], lower: bool) -> Any:
+    model = tokenizers.models.WordPiece(vocab=table, unk_token=UNKNOWN, max_input_chars_per_word=100)
+    made: Any = tokenizers.Tokenizer(model)
+    made.normalizer = tokenizers.normalizers.BertNormalizer(lowercase=lower)
+    made.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
+    return made
+
+
+def _of_lines(content: bytes, lower: bool) -> bytes:
+    try:
+        lines = content.decode("utf-8").rstrip("\n").split("\n")
+    except UnicodeDecodeError as error:
+        raise UsageError(f"not a WordPiece vocabulary: not UTF-8 at byte {error.start}") from None
+    table = {line.rstrip("\r"): i for i, line in enumerate(lines)}
+    if len(table) != len(lines) or UNKNOWN not in table:
+        raise UsageError(f"not a WordPiece vocabulary: a piece a line, each once, {UNKNOWN} among them")
+    return _tokenizer(table, lower).to_str().encode()
+
+
+def _train(texts: Iterable[str] | None, size: int, lower: bool, max_characters: int) -> bytes:
+    if texts is None:
+        raise UsageError("a wordpiece vocabulary needs texts to train on, or path=FILE")
+    made = _tokenizer({UNKNOWN: 0}, lower)
+    known = [c.lower() if lower else c for c in ALPHABET.replace(SPACE, "")]
+    trainer = tokenizers.trainers.WordPieceTrainer(
+        vocab_size=size, min_frequency=2, special_tokens=list(SPECIAL), initial_alphabet=known, show_progress=False
+    )
+    # What numbers are written with must be known inside a word too.
+    inner = [f"{c}{c}" for c in known if c.isalnum()]
+    made.train_from_iterator([*inner, *training_lines(texts, max_characters)], trainer)
+    if made.get_vocab_size() > size:
+        raise UsageError(
+            f"vocabulary size {size} is too small for these texts: give at least {made.get_vocab_size()}"
+        )
+    return made.to_str().encode()
