@@ -19,7 +19,7 @@ from numjax.pipeline import source
 from numjax.protocols import Scheme, Task
 from numjax.text import document as documents
 from numjax.text import vocab as vocabularies
-from numjax.types import Formula, Grammar, Numeral
+from numjax.types import Formula, Numeral
 
 VOCABULARY = "vocabulary"
 
@@ -66,7 +66,7 @@ def assemble(
     task = build("tasks", config.task)
     scheme = make_scheme(config, workdir, task, records, vocabulary)
     model = make_model(config, scheme, platform or jax.default_backend())
-    objectives, weights = make_objectives(config, model, scheme.grammar())
+    objectives, weights = make_objectives(config, model, scheme)
     for kind in ("heads", "objectives"):
         lacking = [name for name in getattr(task, "needs", {}).get(kind, ()) if name not in _named(config[kind])]
         if lacking:
@@ -142,6 +142,7 @@ def make_model(config: Any, scheme: Scheme, platform: str) -> Model:
     if spelled := getattr(scheme, "symbol_pieces", None):
         first, pieces = spelled()
         known |= {"symbols": (first, pieces), "symbol_range": (first, len(pieces))}
+    known |= _aggregation(scheme)
     embeds, fusions = {}, {}
     for name, block in sorted(config.embeds.items()):
         options = {k: v for k, v in block.items() if k != "fusion"}
@@ -156,21 +157,27 @@ def make_model(config: Any, scheme: Scheme, platform: str) -> Model:
     return Model(FrozenDict(embeds), FrozenDict(fusions), backbone, FrozenDict(heads))
 
 
-def make_objectives(config: Any, model: Model, grammar: Grammar) -> tuple[dict[str, Any], dict[str, float]]:
+def make_objectives(config: Any, model: Model, scheme: Scheme) -> tuple[dict[str, Any], dict[str, float]]:
     """(objectives, their weights) by name."""
+    known = {"grammar": scheme.grammar()} | _aggregation(scheme)
     objectives, weights = {}, {}
     for name, block in sorted(config.objectives.items()):
         head = block.get("head")
         if head is not None and head not in model.heads:
             raise UsageError(f"objective {name!r} reads head {head!r}; the config has {', '.join(model.heads)}")
         options = {k: v for k, v in block.items() if k != "weight"}
-        objectives[name] = build("objectives", options, grammar=grammar)
+        objectives[name] = build("objectives", options, **known)
         if getattr(objectives[name], "whole_batch", False) and config.optim.accumulate > 1:
             raise UsageError(f"objective {name!r} is of a batch as a whole: set optim.accumulate=1, or within='row'")
         weights[name] = float(block.get("weight", 1.0))
     if not objectives:
         raise UsageError("the config names no objectives")
     return objectives, weights
+
+
+def _aggregation(scheme: Scheme) -> dict[str, Any]:
+    """What a scheme that spells digits says of them."""
+    return scheme.aggregation() if hasattr(scheme, "aggregation") else {}  # type: ignore[attr-defined]
 
 
 def _named(blocks) -> set[str]:

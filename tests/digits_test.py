@@ -10,11 +10,17 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from numjax import numeral
+from numjax.build import build
 from numjax.embed import digit_sum
 from numjax.errors import UsageError
 from numjax.nn import digits
 from numjax.nn.numerals import from_raw
 from numjax.numeral.exact import to_numeral
+from numjax.pipeline.batch import from_features
+from numjax.text import digits as scheme_of_digits
+from numjax.text import vocab as vocabularies
+from numjax.types import Mark
 from tests.drawn import decimals
 
 # Facts of the paper's eq. 1, to three digits.
@@ -81,8 +87,8 @@ def test_weights_are_those_of_the_equation():
 def test_numpy_tables_are_aggregated_in_float64(how, rng):
     table, texts = rng.standard_normal((10, 3)), ["0", "19", "20", "4071", "99999"]
     found, _ = digits.written(to_numeral([Decimal(t) for t in texts]), 8)
-    vectors = digits.aggregate(table, found, how)
-    assert isinstance(vectors, np.ndarray) and vectors.dtype == np.float64
+    vectors = np.asarray(digits.aggregate(table, found, how))
+    assert vectors.dtype == np.float64
     np.testing.assert_allclose(vectors, [reference(text, table, how) for text in texts], rtol=1e-12)
 
 
@@ -168,3 +174,95 @@ def test_digits_of_each_number_are_found_among_the_tokens(rng):
             at += 1
     found = jax.jit(lambda i, n: digits.from_ids(i, n, digit_ids, 4, 5))(ids.astype(np.int32), index.astype(np.int32))
     np.testing.assert_array_equal(found, wanted)
+
+
+# ---------------------------------------------------------------------------------------------------
+# The scheme's layouts, and the vector of [AGG].
+
+TEXT = "Sam had 12.5 kg, then 007 more"
+
+
+@pytest.fixture(scope="module")
+def vocabulary():
+    return vocabularies.build({"name": "sentencepiece", "size": 320}, [TEXT, "It cost 100 in 2019."] * 3)
+
+
+def positions(scheme, document) -> str:
+    """A row as text, one blank between what stands in it, words run together."""
+    row = scheme.encode(document)
+    assert scheme.decode(row.ids, row.numbers) == document
+    out = ""
+    for token in row.ids.tolist():
+        name = scheme.vocab.mark_name(token)
+        spelled = scheme.vocab.decode([token])
+        out += f" {name} " if name else f" {spelled} " if spelled in "0123456789." else spelled
+    return " ".join(out.split())
+
+
+@pytest.mark.parametrize(
+    ("layout", "wanted"),
+    [
+        ("plain", "Sam had 1 2 . 5 kg, then 0 0 7 more [SEP] 1 9 [EOS]"),
+        ("digits", "Sam had [F] 1 2 . 5 [/F] kg, then [F] 0 0 7 [/F] more [SEP] [F] 1 9 [/F] [EOS]"),
+        ("agg", "Sam had [F] [AGG] 1 2 . 5 [/F] kg, then [F] [AGG] 0 0 7 [/F] more [SEP] [F] 1 9 [/F] [EOS]"),
+        ("agg_after", "Sam had [F] 1 2 . 5 [AGG] [/F] kg, then [F] 0 0 7 [AGG] [/F] more [SEP] [F] 1 9 [/F] [EOS]"),
+        ("pause", "Sam had [F] [PAUSE] 1 2 . 5 [/F] kg, then [F] [PAUSE] 0 0 7 [/F] more [SEP] [F] 1 9 [/F] [EOS]"),
+    ],
+)
+def test_layouts_write_exactly_these_tokens(vocabulary, layout, wanted):
+    scheme = scheme_of_digits.Scheme(vocabulary, layout=layout)
+    document = (*scheme.parse(TEXT), Mark("[SEP]"), *scheme.parse("19"), Mark("[EOS]"))
+    assert positions(scheme, document) == wanted
+    row, marks = scheme.encode(document), {scheme.vocab.mark(m): m for m in scheme.marks}
+    own = {marks[i]: n for i, n in zip(row.ids.tolist(), row.numeral_index.tolist(), strict=True) if i in marks}
+    assert all((n >= 0) == (mark == "[AGG]") for mark, n in own.items()), "only [AGG] belongs to its number"
+    everywhere = scheme_of_digits.Scheme(vocabulary, layout=layout, until="")
+    if layout in ("agg", "agg_after", "pause"):
+        extra = [m for m in scheme.marks if m not in ("[F]", "[/F]")]
+        found = everywhere.encode(document).ids.tolist()
+        assert [found.count(everywhere.vocab.mark(m)) for m in extra] == [3]
+        assert positions(everywhere, document) != wanted
+
+
+def test_marks_of_a_layout_are_read_and_never_written(vocabulary):
+    for until, given in (("[SEP]", True), ("", False)):
+        scheme = scheme_of_digits.Scheme(vocabulary, layout="agg", until=until)
+        grammar, mark = scheme.grammar(), scheme.vocab.mark("[AGG]")
+        readable = grammar.next_state[:, grammar.class_of[mark]] >= 0
+        assert readable.sum() == 1 and grammar.given[readable, grammar.class_of[mark]].all() == given
+    with pytest.raises(UsageError, match="layout must be one of plain, digits, agg, agg_after, pause, not 'aggr'"):
+        scheme_of_digits.Scheme(vocabulary, layout="aggr")
+
+
+def test_the_papers_rule_finds_what_its_expression_finds():
+    text = "-5 to 1,234.5, then 1.2.3 and .75; 10% of \u0663 or 2."
+    found = numeral.find(text, "digits")
+    assert [span.text for span in found] == ["5", "1", "234.5", "1.2", ".3", ".75", "10", "2"]
+    assert [span.value for span in found] == [Decimal(span.text) for span in found]
+    assert all(text[span.start : span.end] == span.text for span in found)
+
+
+@pytest.mark.parametrize("gradient", [True, False])
+@pytest.mark.parametrize("how", ["weighted", "max"])
+def test_agg_is_the_aggregate_of_the_current_digit_vectors(vocabulary, rng, how, gradient):
+    scheme = scheme_of_digits.Scheme(vocabulary, layout="agg")
+    tokens = from_features([scheme.encode(scheme.parse(t)) for t in (TEXT, "100 or 2019.", "none")], 8).inputs
+    known = scheme.aggregation()
+    options = dict(name="digit_aggregate", dim=6, aggregate=how, gradient=gradient)
+    module = build("embed", options, vocab_size=scheme.vocab_size, **known)
+    table = rng.standard_normal((scheme.vocab_size, 6)).astype(np.float32)
+    found = embedded(module, table, tokens)
+    digit_rows = table[list(known["digit_ids"])]
+    agg = np.asarray(tokens.ids) == known["agg_id"]
+    wanted = [reference(text, digit_rows, how) for text in ("125", "007", "100", "2019")]
+    np.testing.assert_allclose(found[agg], wanted, rtol=1e-5, atol=1e-5)
+    np.testing.assert_array_equal(found[~agg], table[np.asarray(tokens.ids)[~agg]])
+
+    def loss(table):
+        return (jnp.where(agg[..., None], module.apply({"params": {"table": table}}, tokens), 0) ** 2).sum()
+
+    reached = np.flatnonzero(np.asarray(jax.jit(jax.grad(loss))(table)).any(-1))
+    used = {known["digit_ids"][int(d)] for d in "12570019"}
+    assert set(reached.tolist()) <= used and bool(len(reached)) == gradient
+    if how == "weighted" and gradient:
+        assert set(reached.tolist()) == used

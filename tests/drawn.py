@@ -96,6 +96,7 @@ def with_numerals(found: Batch) -> Targets:
 
 
 KNOWN = {"vocab_size": VOCAB, "size": SIZE, "num_id": NUM, "digits": DIGITS, "width": 16, "num_classes": 3}
+KNOWN |= {"digit_ids": tuple(range(10)), "agg_id": 18}
 DECODER = {"name": "decoder", "width": 16, "layers": 2, "heads": 2, "max_length": 16}
 
 

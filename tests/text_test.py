@@ -222,7 +222,10 @@ SCHEMES = {
     "subword": subword.Scheme,
     "apart": lambda v, **kw: subword.Scheme(v, apart=True, **kw),
     "digits": digits.Scheme,
-    "fenced": lambda v, **kw: digits.Scheme(v, marks=True, **kw),
+    "fenced": lambda v, **kw: digits.Scheme(v, layout="digits", **kw),
+    "aggregated": lambda v, **kw: digits.Scheme(v, layout="agg", **kw),
+    "paused": lambda v, **kw: digits.Scheme(v, layout="pause", **kw),
+    "aggregated behind": lambda v, **kw: digits.Scheme(v, layout="agg_after", until="", **kw),
     "replace": replace.Scheme,
 }
 
@@ -407,7 +410,7 @@ def fenced_ids(scheme, *parts):
 
 
 def test_fenced_decode_of_what_a_model_may_write(vocabulary):
-    scheme = digits.Scheme(vocabulary, marks=True)
+    scheme = digits.Scheme(vocabulary, layout="digits")
     ids = fenced_ids(scheme, "a", "[F]", "1", "2", "[/F]", "[/F]", "[F]", "b")
     twelve = Number("12", Decimal(12))
     assert scheme.decode(ids) == (Text("a"), twelve, Mark("[/F]"), Mark("[F]"), Text("b"))
@@ -420,18 +423,18 @@ def test_fenced_decode_of_what_a_model_may_write(vocabulary):
 
 @pytest.mark.parametrize("surface", "1 -1 007 1,234.5 50% 1e-300 (1,746) 2. .5 -$5 $-5 2,5,000".split())
 def test_number_grammar_takes_numbers(vocabulary, surface):
-    scheme = digits.Scheme(vocabulary, marks=True)
+    scheme = digits.Scheme(vocabulary, layout="digits")
     assert grammar.validate(scheme.grammar(), fenced_ids(scheme, "[F]", *surface, "[/F]")) is None
 
 
 @pytest.mark.parametrize("surface", ["", "-", "1.2.3", "--1", "1-2", ".", "1e", "abc", "1a", "%", "1,,2", "1,"])
 def test_number_grammar_refuses_what_is_none(vocabulary, surface):
-    scheme = digits.Scheme(vocabulary, marks=True)
+    scheme = digits.Scheme(vocabulary, layout="digits")
     assert grammar.validate(scheme.grammar(), fenced_ids(scheme, "[F]", *surface, "[/F]")) is not None
 
 
 def test_masked_walks_of_the_fenced_scheme_write_numbers_within_the_budget(vocabulary):
-    scheme, rng = digits.Scheme(vocabulary, marks=True), random.Random(0)
+    scheme, rng = digits.Scheme(vocabulary, layout="digits"), random.Random(0)
     automaton = grammar.Automaton(scheme.grammar())
     fence, spelled = scheme.vocab.mark("[F]"), 0
     for budget in (3, 4, 7, 12) * 5:
@@ -451,17 +454,17 @@ def test_masked_walks_of_the_fenced_scheme_write_numbers_within_the_budget(vocab
 
 
 def test_a_number_word_can_be_fenced_when_the_rules_have_words(vocabulary):
-    scheme = digits.Scheme(vocabulary, rules="words", marks=True)
+    scheme = digits.Scheme(vocabulary, rules="words", layout="digits")
     doc = (Text("about "), Number("twenty-three", Decimal(23)), Text(" or "), Number("2", Decimal(2)))
     row = scheme.encode(doc)
     assert scheme.decode(row.ids, row.numbers) == doc
     with pytest.raises(DataError):
-        digits.Scheme(vocabulary, marks=True).encode(doc)
+        digits.Scheme(vocabulary, layout="digits").encode(doc)
 
 
 def test_scheme_marks_are_refused_in_documents_and_unknown_marks_named(vocabulary):
     with pytest.raises(DataError, match=r"\[F\]"):
-        digits.Scheme(vocabulary, marks=True).encode((Mark("[F]"),))
+        digits.Scheme(vocabulary, layout="digits").encode((Mark("[F]"),))
     with pytest.raises(UsageError, match=r"\[FOO\]"):
         subword.Scheme(vocabulary).encode((Mark("[FOO]"),))
 

@@ -1,10 +1,12 @@
-"""Numbers spelled character by character, optionally between [F] and [/F]."""
+"""Numbers spelled character by character, optionally between [F] and [/F] and beside an [AGG] or a [PAUSE]."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from numjax import numeral
+from numjax.errors import UsageError
 from numjax.text import document as documents
 from numjax.text import tables
 from numjax.text.base import BaseScheme, Row
@@ -13,6 +15,10 @@ from numjax.text.vocab import BaseVocabulary
 from numjax.types import Document, Grammar, Mark, Number, Segment, Text
 
 OPEN, CLOSE = "[F]", "[/F]"
+AGG, PAUSE = "[AGG]", "[PAUSE]"
+
+# Layout → (what stands before the digits, what behind them), between [F] and [/F]; plain has no marks.
+LAYOUTS = {"plain": ("", ""), "digits": ("", ""), "agg": (AGG, ""), "agg_after": ("", AGG), "pause": (PAUSE, "")}
 
 # Rules whose numbers are written in digits only; others may have words.
 DIGITS_ONLY = ("default", "numgpt", "numtok", "digits")
@@ -47,7 +53,7 @@ COMPLETE = ("whole", "part", "power digits", "after")
 
 class Scheme(BaseScheme):
     """A character of a number is a position: one of the characters that every vocabulary has as a piece, or
-    the bytes of another one. Positions of [F] and [/F] belong to no number."""
+    the bytes of another one. Positions of [F], [/F] and [PAUSE] belong to no number, [AGG] to the one beside it."""
 
     marks = (OPEN, CLOSE)
 
@@ -56,16 +62,38 @@ class Scheme(BaseScheme):
         vocab: BaseVocabulary,
         rules: str = "default",
         pad_multiple: int = 128,
-        marks: bool = False,
+        layout: str = "plain",
+        until: str = "[SEP]",
     ):
         """
         Args:
-          marks: put each number between [F] and [/F] (digit aggregation), and let the grammar hold what
-            is between them to the form of a number.
+          layout: "plain": the number's characters alone. "digits": between [F] and [/F], and the grammar holds what
+            is between them to the form of a number. "agg": [F] [AGG] d…d [/F] (digit aggregation, section 4.1), where
+            an embedding puts the aggregate of the digits; "agg_after": [F] d…d [AGG] [/F]; "pause": [F] [PAUSE] d…d
+            [/F], a mark with a vector of its own (section 7).
+          until: numbers behind this mark are answers, laid out as by "digits": what is to be written has no aggregate
+            yet. With "" every number has the layout, and its mark is predicted too.
+
+        Raises:
+          UsageError: there is no such layout.
         """
+        if layout not in LAYOUTS:
+            raise UsageError(f"layout must be one of {', '.join(LAYOUTS)}, not {layout!r}")
+        self.layout, self.until = layout, until
+        self.before, self.behind = LAYOUTS[layout]
+        self.marks = (OPEN, CLOSE, *filter(None, LAYOUTS[layout]))
         super().__init__(vocab, rules, pad_multiple)
-        self.fenced = marks
+        self.fenced = layout != "plain"
         self._spelled: dict[str, list[int]] = {}
+
+    def aggregation(self) -> dict[str, Any]:
+        """What embeddings and objectives that aggregate digits must know: {"digit_ids": of 0 … 9, "agg_id": of [AGG],
+        or None}; empty where a digit is no token of its own."""
+        spelled = [self._spell(digit) for digit in "0123456789"]
+        if any(len(ids) != 1 for ids in spelled):
+            return {}
+        agg_id = self.vocab.mark(AGG) if AGG in self.marks else None
+        return {"digit_ids": tuple(ids[0] for ids in spelled), "agg_id": agg_id}
 
     def decode(self, ids: Sequence[int], numbers: Sequence[Number] = ()) -> Document:
         """Without marks the numbers are found anew in the text. With marks each is what stands between [F]
@@ -78,16 +106,29 @@ class Scheme(BaseScheme):
         segments: list[Segment] = []
         at = 0
         while at < len(runs):
-            run, inner = runs[at], runs[at + 1] if at + 2 < len(runs) else None
+            run = runs[at]
+            inner, end = self._inner(runs, at + 1) if run == OPEN else (None, 0)
             at += 1
             if isinstance(run, list):
                 segments.append(Text(self.vocab.decode(run)))
-            elif run == OPEN and isinstance(inner, list) and runs[at + 1] == CLOSE:
+            elif inner is not None:
                 segments.append(self._read_number(self.vocab.decode(inner), next(left, None)))
-                at += 2
+                at = end
             else:
                 segments.append(Mark(run))
         return documents.merge(segments)
+
+    def _inner(self, runs: Sequence[str | list[int]], at: int) -> tuple[list[int] | None, int]:
+        """(what is between the [F] before `at` and its [/F], and where the text goes on), or (None, 0)."""
+        rest = list(runs[at : at + 4])
+        if self.before and rest[:1] == [self.before]:
+            rest.pop(0)
+            at += 1
+        inner = rest.pop(0) if rest else None
+        if self.behind and rest[:1] == [self.behind]:
+            rest.pop(0)
+            at += 1
+        return (inner, at + 2) if isinstance(inner, list) and rest[:1] == [CLOSE] else (None, 0)
 
     def _read_number(self, surface: str, given: Number | None) -> Number | Text:
         if given is not None and given.surface == surface:
@@ -100,14 +141,14 @@ class Scheme(BaseScheme):
     def _make_grammar(self) -> Grammar:
         edges, given = self._text_edges()
         if self.fenced:
-            edges.append(Edge("text", [self.vocab.mark(OPEN)], "first"))
+            edges.append(Edge("text", [self.vocab.mark(OPEN)], "open" if self.before else "first"))
             edges += self._number_edges()
         return tables.build(self.vocab_size, edges, "text", ("text", "end"), given=given)
 
     def _number_edges(self) -> list[Edge]:
         """The spelling of numbers, character by character, over the ids that spell them."""
         targets: dict[tuple[str, tuple[int, ...]], str] = {}
-        for state, moves in SPELLING.items():
+        for state, moves in (SPELLING | ({"open": SPELLING["first"]} if self.before else {})).items():
             for kind, to in moves.items():
                 for character in KINDS[kind]:
                     *prefix, last = self._spell(character)
@@ -120,11 +161,19 @@ class Scheme(BaseScheme):
                         at = between
                     targets[at, (last,)] = to
         edges = [Edge(state, tokens, to) for (state, tokens), to in targets.items()]
-        close = [self.vocab.mark(CLOSE)]
-        edges += [Edge(state, close, "text") for state in COMPLETE]
+        complete = COMPLETE
         if self.rules not in DIGITS_ONLY:
             edges += self._word_edges(edges)
-            edges.append(Edge("words", close, "text"))
+            complete = (*COMPLETE, "words")
+        close = [self.vocab.mark(CLOSE)]
+        edges += [Edge(state, close, "text") for state in complete]
+        # With `until` the mark is read in prompts and never written.
+        given = bool(self.until)
+        if self.before:
+            edges.append(Edge("open", [self.vocab.mark(self.before)], "first", given=given))
+        if self.behind:
+            edges += [Edge(state, [self.vocab.mark(self.behind)], "closing", given=given) for state in complete]
+            edges.append(Edge("closing", close, "text"))
         return edges
 
     def _word_edges(self, edges: Sequence[Edge]) -> list[Edge]:
@@ -135,12 +184,22 @@ class Scheme(BaseScheme):
         return [Edge(s, [i for i in self.text_ids if i not in ids], "words") for s, ids in taken.items()]
 
     def _write_number(self, number: Number, row: Row) -> None:
+        index = len(row.numbers) - 1
+        before, behind = (self.before, self.behind) if self._asks(row) else ("", "")
         if self.fenced:
             row.add([self.vocab.mark(OPEN)])
+        if before:
+            row.add([self.vocab.mark(before)], index if before == AGG else -1)
         for character in number.surface:
-            row.add(self._spell(character), len(row.numbers) - 1)
+            row.add(self._spell(character), index)
+        if behind:
+            row.add([self.vocab.mark(behind)], index)
         if self.fenced:
             row.add([self.vocab.mark(CLOSE)])
+
+    def _asks(self, row: Row) -> bool:
+        """Whether what comes next is still before the mark that answers stand behind."""
+        return not self.until or self.vocab.mark(self.until) not in row.ids
 
     def _spell(self, character: str) -> list[int]:
         if character not in self._spelled:
