@@ -8,7 +8,7 @@ In the numeration test x⁺ is the word of x, and the others are words of other 
 
 d is the chord ‖û − v̂‖ of the unit vectors: in the order of the cosine distance, but 1 − cos of neighbouring numbers
 is less than float32 resolves, and loses half of the digits of float64. Most integers have two neighbours that are
-equally near, of which the files name the smaller: an embedding that orders numbers perfectly (DICE-2) fails strict OVA
+equally near, of which the files name the smaller: one that orders numbers perfectly (DICE-2) fails strict OVA
 there, or passes it by the luck of rounding. The figures "with ties" let d(x, x⁺) be larger by a relative tolerance.
 
 Legend: N numbers, D width, T triples, M numbers that OVA compares with.
