@@ -91,7 +91,7 @@ def make(
     size: int = 8000,
     lower: bool = True,
     max_characters: int = 200_000_000,
-    path: str | None = None,
+    path: str = "",
 ) -> WordPiece:
     """A vocabulary from its config block, see `vocab.build`.
 
@@ -99,7 +99,7 @@ def make(
       size: pieces of one that is trained. lower: lower-case and strip accents; a tokenizer.json says so itself.
       path: a vocab.txt, a tokenizer.json, or a folder with one of them.
     """
-    if path is None:
+    if not path:
         return WordPiece(_train(texts, size, lower, max_characters), marks)
     root = pathlib.Path(path).expanduser()
     if root.is_dir():
