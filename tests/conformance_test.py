@@ -356,7 +356,7 @@ def test_task(name, tmp_path, vocabulary):
     (tmp_path / "texts").mkdir()
     (tmp_path / "texts" / "a.txt").write_text("\n\n".join(CORPUS))
     task = build("tasks", {"name": name}, size=200, path=str(tmp_path / "texts") if name == "language_model" else "")
-    assert task.kind in ("language_model", "classify") and task.metric and isinstance(task.dataset, dict)
+    assert task.kind in ("language_model", "classify", "span") and task.metric and isinstance(task.dataset, dict)
     assert set(cls.needs) <= {"heads", "objectives"}
     for kind, wanted in task.needs.items():
         assert set(wanted) <= set(names(kind)), "a task needs what there is"
@@ -380,6 +380,14 @@ def test_task(name, tmp_path, vocabulary):
         # The loss, by which a task may select, is not the task's to compute.
         metric = "accuracy" if task.metric == "-loss" else task.metric
         assert scores[metric] > wrong[metric]
+    if task.kind == "span":
+        ((name, _),) = examples[0].spans.items()
+        truth = [documents.surface(e.document)[slice(*e.spans[name])] for e in examples]
+        references = [e.reference for e in examples]
+        assert (
+            task.score(truth, references)[task.metric] == 1 > task.score([""] * len(truth), references)[task.metric]
+        )
+        assert all(e.slide is not None for e in examples), "what may be read in windows"
     with pytest.raises(DataError):
         task.example({"id": "x"}, scheme.parse)  # a bad record is one line, not a traceback
 

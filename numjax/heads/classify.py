@@ -31,12 +31,14 @@ class Head(nn.Module):
       pool: "end" (the last position of the text, which holds [EOS]), "first" ([CLS], for encoders), "attention"
         (c = Σ α_t h_t with α = softmax(w·h) over the row's text, DICE section 5.1) or "last_padded" (the last
         position of the padded row, as in NumGPT's code, which pools padding).
+      pooler: put a dense layer with tanh before the classes, as BERT does with pool="first".
       use_bias: whether the classes have biases; without, a logit is the product of c and a class embedding.
     """
 
     width: int
     num_classes: int
     pool: str = "end"
+    pooler: bool = False
     use_bias: bool = True
     init_std: float = 0.02
 
@@ -60,6 +62,10 @@ class Head(nn.Module):
         else:
             raise UsageError(f"classify: pool must be end, first, attention or last_padded, not {self.pool!r}")
         pooled = jnp.take_along_axis(h_BTD, at[:, None, None], axis=1)[:, 0]
+        if self.pooler:
+            square = self.param("pooler_kernel", init, (self.width, self.width), jnp.float32)
+            shift = self.param("pooler_bias", nn.initializers.zeros, (self.width,), jnp.float32)
+            pooled = jnp.tanh(pooled.astype(jnp.float32) @ square + shift)
         return HeadOut(pooled, weights)
 
     def log_probs(self, out: HeadOut) -> jax.Array:

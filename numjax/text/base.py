@@ -37,7 +37,7 @@ class BaseScheme(abc.ABC):
 
     decode(encode(d).ids, encode(d).numbers) == d for every canonical document made of marks and of what
     `parse` gives, with a mark between two parsed texts; [EOS] may only come last, [PAD] never stands in it. Over a
-    vocabulary that is not exact it is a document that is encoded the same.
+    vocabulary that is not exact it is a document that is encoded the same, unless numbers are encoded apart.
 
     Attributes:
       marks: reserved tokens that the scheme needs beyond those of every vocabulary.

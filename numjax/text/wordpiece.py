@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import pathlib
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -23,6 +24,8 @@ from numjax.text.vocab import ALPHABET, MARKS, SPACE, BaseVocabulary, read_file,
 
 UNKNOWN = "[UNK]"
 SPECIAL = ("[PAD]", UNKNOWN, "[CLS]", "[SEP]", "[MASK]")
+_CHARACTERS = 1000  # that a trained vocabulary knows, at most
+_ALWAYS = 1 << 40  # more than any count
 # What a tokenizer.json has that is kept: marks are ours, and so is what stands around a text.
 _KEPT = ("version", "normalizer", "pre_tokenizer", "model")
 _RESERVED = re.compile(r"\[unused\d+\]")
@@ -91,7 +94,7 @@ def make(
     size: int = 8000,
     lower: bool = True,
     max_characters: int = 200_000_000,
-    path: str | None = None,
+    path: str = "",
 ) -> WordPiece:
     """A vocabulary from its config block, see `vocab.build`.
 
@@ -99,7 +102,7 @@ def make(
       size: pieces of one that is trained. lower: lower-case and strip accents; a tokenizer.json says so itself.
       path: a vocab.txt, a tokenizer.json, or a folder with one of them.
     """
-    if path is None:
+    if not path:
         return WordPiece(_train(texts, size, lower, max_characters), marks)
     root = pathlib.Path(path).expanduser()
     if root.is_dir():
@@ -133,15 +136,36 @@ def _train(texts: Iterable[str] | None, size: int, lower: bool, max_characters: 
     if texts is None:
         raise UsageError("a wordpiece vocabulary needs texts to train on, or path=FILE")
     made = _tokenizer({UNKNOWN: 0}, lower)
-    known = [c.lower() if lower else c for c in ALPHABET.replace(SPACE, "")]
+    lines = list(training_lines(texts, max_characters))
+    first, inner = _characters(made, lines)
+    for c in (ALPHABET.lower() if lower else ALPHABET).replace(SPACE, ""):
+        # What numbers are written with must be known, inside a word too.
+        first[c] += _ALWAYS
+        inner[c] += _ALWAYS * c.isalnum()
+    ranked = sorted(first + inner, key=lambda c: (-(first[c] + inner[c]), c))[:_CHARACTERS]
+    # Given in order: the trainer would meet them in that of a random hash, and break ties by it.
+    special = [*SPECIAL, *(f"##{c}" for c in sorted(ranked) if inner[c])]
     trainer = tokenizers.trainers.WordPieceTrainer(
-        vocab_size=size, min_frequency=2, special_tokens=list(SPECIAL), initial_alphabet=known, show_progress=False
+        vocab_size=size,
+        min_frequency=2,
+        special_tokens=special,
+        initial_alphabet=ranked,
+        limit_alphabet=len(ranked),
+        show_progress=False,
     )
-    # What numbers are written with must be known inside a word too.
-    inner = [f"{c}{c}" for c in known if c.isalnum()]
-    made.train_from_iterator([*inner, *training_lines(texts, max_characters)], trainer)
+    made.train_from_iterator(lines, trainer)
     if made.get_vocab_size() > size:
         raise UsageError(
             f"vocabulary size {size} is too small for these texts: give at least {made.get_vocab_size()}"
         )
     return made.to_str().encode()
+
+
+def _characters(made: Any, lines: Iterable[str]) -> tuple[Counter[str], Counter[str]]:
+    """How often each character begins a word, and how often it stands inside one."""
+    first, inner = Counter(), Counter()
+    for line in lines:
+        for word, _ in made.pre_tokenizer.pre_tokenize_str(made.normalizer.normalize_str(line)):
+            first[word[0]] += 1
+            inner.update(word[1:])
+    return first, inner

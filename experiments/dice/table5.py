@@ -1,0 +1,150 @@
+"""Table 5: BERT with and without L_num on the numeric sub-splits of SQuAD 1.1, after 1, 2 and 3 epochs.
+
+    python -m experiments.dice.table5 --path=FOLDER --bert=FOLDER     # SQuAD 1.1, and BERT-base-uncased's files
+    python -m experiments.dice.table5                                 # generated stand-in, from scratch
+
+Sub-split 1 trains on answers that are digits alone, sub-split 2 on answers with a number among their words; both are
+tested on answers that are digits alone. F1 and exact match are SQuAD's own. Each number of epochs is a run of its own
+with the last state scored: nothing is chosen on the test split. Without --bert the encoder starts from random numbers
+and reads other text than the paper's: what comes out says whether L_num is learned and what it costs, not how large
+the paper's gain is.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import Any
+
+from experiments import command, plots, report, runs, tables
+from experiments.runs import Cell
+from experiments.tables import Column, Published, Row
+from numjax import roots
+
+OUT = "runs/dice-squad-{scale}"
+SYSTEMS = {"bert": "BERT", "bert_lnum": "BERT + L_num"}
+SPLITS = (1, 2)
+EPOCHS = (1, 2, 3)
+# At laptop an encoder that starts from random numbers needs more of each.
+EPOCHS_OF = {"laptop": 10}
+SEEDS = {"smoke": 2, "laptop": 3, "paper": 5}
+# (F1, exact match) in percent by sub-split and epoch.
+PAPER = {
+    "bert": {
+        1: ((89.75, 89.40), (90.71, 90.66), (91.12, 91.04)),
+        2: ((89.03, 86.50), (90.32, 88.09), (90.28, 88.02)),
+    },
+    "bert_lnum": {
+        1: ((90.23, 90.16), (91.05, 90.92), (91.46, 91.29)),
+        2: ((89.90, 87.26), (90.49, 88.52), (91.40, 89.15)),
+    },
+}
+
+
+def task_of(split: int, epochs: int) -> str:
+    """The name of a sub-split trained for so many of the paper's epochs."""
+    return f"split{split}-epoch{epochs}"
+
+
+TASKS = [task_of(split, epochs) for split in SPLITS for epochs in EPOCHS]
+
+
+def config(options: argparse.Namespace, system: str, split: int, epochs: int) -> Any:
+    """The config of a cell."""
+    roots.put_on_path()
+    from configs import dice
+
+    words = [options.scale, "task=squad", f"lnum={'on' if system == 'bert_lnum' else 'off'}", f"numbers={split}"]
+    made: Any = dice.get_config(",".join(words + ["as_published"] * options.as_published))
+    with made.unlocked():
+        made.eval.best = False
+        made.optim.epochs = epochs * EPOCHS_OF.get(options.scale, 1)
+        made.log_every = 50
+        if options.path:
+            made.task.path = options.path
+            made.task.size = 0
+        if options.bert:
+            made.init_from = options.bert
+            made.scheme.vocab.path = options.bert
+    return made
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """Runs what is missing, then writes table5.{md,json,png}."""
+    parser = command.parser(__doc__ or "", OUT, SEEDS)
+    parser.add_argument("--path", default="", help="SQuAD 1.1: a folder with train and dev, or one of the two")
+    parser.add_argument("--bert", default="", help="folder with model.safetensors and vocab.txt of BERT-base-uncased")
+    parser.add_argument("--only", default="", help=f"systems, tasks ({TASKS[0]}, …) or task/system")
+    options = command.parse(parser, words)
+    wanted = command.only(options.only, TASKS, SYSTEMS)
+
+    cells = [
+        Cell(task_of(split, epochs), system, config(options, system, split, epochs))
+        for split in SPLITS
+        for epochs in EPOCHS
+        for system in SYSTEMS
+        if wanted(task_of(split, epochs), system)
+    ]
+    results = runs.run(cells, options.seeds, options.out)
+
+    parts = {}
+    for split in SPLITS:
+        columns = [
+            Column(f"{name}, {epochs}", task_of(split, epochs), metric)
+            for epochs in EPOCHS
+            for name, metric in (("F1", "f1"), ("EM", "exact"))
+        ]
+        rows = [Row(label, system, published(system, split)) for system, label in SYSTEMS.items()]
+        parts[f"Sub-split {split}"] = (tables.compare(results, rows, columns, "bert"), columns)
+    title = "Table 5: answers with numbers" + ("" if options.path else " (stand-in data)")
+    extra = {"data": options.path or "stand-in", "bert": options.bert or "from scratch"}
+    text = report.publish("table5", title, remarks(options), parts, results, options, SYSTEMS["bert"], extra)
+    draw(options.out / "table5.png", parts)
+    report.say_where(text, options, "table5.md", "table5.json", "table5.png")
+
+
+def published(system: str, split: int) -> dict[str, Published]:
+    """The paper's numbers of a system by column."""
+    pairs = zip(EPOCHS, PAPER[system][split], strict=True)
+    return {
+        f"{name}, {e}": Published(value) for e, pair in pairs for name, value in zip(("F1", "EM"), pair, strict=True)
+    }
+
+
+def remarks(options: argparse.Namespace) -> list[str]:
+    """What a reader must know of data and weights."""
+    if options.path:
+        data = (
+            f"Data: SQuAD 1.1 in {options.path}. Where only one file is there, whole articles of it stand in for the "
+        )
+        data += "other split, and the numbers do not compare with the paper's."
+    else:
+        data = (
+            "Data: a generated **stand-in** of SQuAD's form, not SQuAD: the numbers do not compare with the paper's."
+        )
+    factor = EPOCHS_OF.get(options.scale, 1)
+    epochs = f"Columns: after 1, 2 and 3 epochs, here {', '.join(str(e * factor) for e in EPOCHS)}, each a run."
+    weights = f"Weights: {options.bert}." if options.bert else "Weights: random; the vocabulary is the train split's."
+    return [data, weights, f"{epochs} F1 and exact match in percent, of the last state on the test split."]
+
+
+def draw(path, parts) -> None:
+    """F1 by epoch, a panel of bars a sub-split; the paper's numbers stand in the table alone."""
+    titles = [f"{split}, {epochs} epochs" for split in SPLITS for epochs in EPOCHS]
+    series = {}
+    for label in SYSTEMS.values():
+        found = [
+            next((e["here"] for e in entries if e["row"] == label and e["column"] == f"F1, {epochs}"), None)
+            for entries, _ in parts.values()
+            for epochs in EPOCHS
+        ]
+        series[label] = [(here["mean"], here["std"]) if here else None for here in found]
+    with plots.figure(path, width=7.5, height=3.5) as axes:
+        plots.bars(axes, titles, series)
+        axes.set_ylabel("F1 on test (%)")
+        axes.set_xlabel("sub-split, epochs of the paper's")
+        axes.legend(frameon=False)
+
+
+if __name__ == "__main__":
+    command.entry(main)
