@@ -40,6 +40,7 @@ WORDS = 130  # as many as DICE's NUM test: zero to one hundred and twenty-nine
 Measures = dict[str, float]
 
 _chord = jax.jit(chord.chord)
+_margin = jax.jit(chord.margin)
 _least = jax.jit(chord.least)
 
 
@@ -50,10 +51,11 @@ def on_device(u_ND: np.ndarray, triples: naik.Triples) -> naik.Apart:
     """As `naik.chords`, in float32 on the default backend, from vectors of two float32 words each."""
     two = jax.device_put(naik.two_floats(u_ND))
     strict, broad = triples.strict, triples.broad
+    least, margins = _least(*two, strict[:, :2], triples.others)
     found = (
-        _chord(*two, strict[:, 0], strict[:, 1]), _chord(*two, strict[:, 0], strict[:, 2]),
-        _least(*two, strict[:, :2], triples.others),
+        _chord(*two, strict[:, 0], strict[:, 1]), _chord(*two, strict[:, 0], strict[:, 2]), least,
         _chord(*two, broad[:, 0], broad[:, 1]), _chord(*two, broad[:, 0], broad[:, 2]),
+        margins, _margin(*two, *strict.T), _margin(*two, *broad.T),
     )  # fmt: skip
     return naik.Apart(*(np.asarray(one) for one in found))
 
