@@ -109,6 +109,8 @@ def read_spec(spec: str) -> tuple[str, dict[str, Any]]:
         if options.keys() != {"path"}:
             raise UsageError(f"{spec!r}: a table has one option: table:path=FILE")
         return name, options
+    if "/" in name or pathlib.Path(name).suffix in (".txt", ".vec", ".gz"):
+        raise UsageError(f"{spec}: no such file of vectors")
     declared = inspect.signature(_numeral(name)).parameters
     typed = {key: _typed(name, key, text, declared[key]) for key, text in options.items() if key in declared}
     return name, {**options, **typed}  # `build` names the nearest of what is not declared
@@ -190,9 +192,12 @@ class _Embedded:
         self.options = {key: getattr(self.module, key) for key in declared if key not in ("name", "parent")}
         # A number that lies in the range, where there is one that is enforced.
         one = self._read([Decimal(str(self.options.get("low", 1)))])
-        self.params = jax.jit(self.module.init)(jax.random.key(seed), *one).get("params", {})
+        shapes = jax.eval_shape(self.module.init, jax.random.key(seed), *one)
+        self.dim = int(jax.eval_shape(self.module.apply, shapes, *one).shape[-1])
+        # Most have a few parameters, many none, for which nothing need be compiled.
+        drawn = jax.jit(self.module.init)(jax.random.key(seed), *one) if jax.tree.leaves(shapes) else shapes
+        self.params = drawn.get("params", {})
         self._apply = jax.jit(self.module.apply)
-        self.dim = int(jax.eval_shape(self._apply, {"params": self.params}, *one).shape[-1])
 
     def __call__(self, numbers: Sequence[Written]) -> np.ndarray:
         if hasattr(self.module, "host_vectors"):

@@ -24,6 +24,7 @@ from typing import NamedTuple
 
 import text_to_num
 
+from numjax.errors import UsageError
 from numjax.numeral import default
 from numjax.numeral.surface import shift
 from numjax.types import Span
@@ -36,6 +37,8 @@ _UNITS = (
     "zero nought one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen"
 )
 _TENS = "seventeen eighteen nineteen twenty thirty forty fourty fifty sixty seventy eighty ninety"
+# As they are written: one word each for 0 to 19, then 20, 30, … 90.
+_SPELLED = [word for word in f"{_UNITS} {_TENS}".split() if word not in ("nought", "fourty")]
 # Ordinals are read to be left out: "twenty-first" holds no 20.
 _ORDINALS = (
     "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth fourteenth "
@@ -95,6 +98,25 @@ def find(text: str) -> list[Span]:
                 continue
         spans += [_span(text, start + first, start + last, value) for first, last, value in _read(run[0])]
     return sorted(spans)
+
+
+def spelled(value: int) -> str:
+    """A whole number below a million in words, "one hundred and twenty-nine", as `find` reads it.
+
+    Raises:
+      UsageError: any other number.
+    """
+    if not 0 <= value < 1_000_000:
+        raise UsageError(f"{value} is not spelled: whole numbers below a million are")
+    for size, word in ((1000, "thousand"), (100, "hundred")):
+        if value >= size:
+            over, rest = divmod(value, size)
+            joint = " and " if rest < 100 else " "
+            return f"{spelled(over)} {word}" + (joint + spelled(rest) if rest else "")
+    if value < 20:
+        return _SPELLED[value]
+    tens = _SPELLED[18 + value // 10]
+    return tens if value % 10 == 0 else f"{tens}-{_SPELLED[value % 10]}"
 
 
 def _lower(text: str) -> str:

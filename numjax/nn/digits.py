@@ -1,0 +1,139 @@
+"""A number's vector from those of its digits (digit aggregation, section 3), in NumPy or JAX.
+
+Legend: L digits of a number, most significant first; D width.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from numjax.errors import UsageError
+from numjax.nn.numerals import from_rounded
+from numjax.types import Numeral
+
+WEIGHTED = ("weighted", "place", "sum", "mean")
+AGGREGATES = (*WEIGHTED, "max", "min", "median")
+# By how much a digit weighs less one place further right, in the limit: what a decimal exponent scales by.
+_BASES = {"weighted": 2.0, "place": 10.0}
+
+
+def weights(count: int, aggregate: str = "weighted") -> np.ndarray:
+    """w_1 … w_N of a number of N = `count` ≥ 1 digits, float64[N].
+
+    Args:
+      aggregate: "weighted", 2^(N−i) · 3 (N+1−i) (N+2−i) / (N (N+1) (N+2)) (eq. 1); "place", 10^(N−i); "sum", 1;
+        "mean", 1/N.
+
+    Raises:
+      UsageError: another aggregate, or no digit.
+    """
+    known(aggregate, WEIGHTED)
+    if count < 1:
+        raise UsageError(f"a number has at least one digit, not {count}")
+    n, i = float(count), np.arange(1.0, count + 1)
+    if aggregate == "weighted":
+        return 2 ** (n - i) * 3 * (n + 1 - i) * (n + 2 - i) / (n * (n + 1) * (n + 2))
+    if aggregate == "place":
+        return 10 ** (n - i)
+    return np.full(count, 1.0 if aggregate == "sum" else 1 / n)
+
+
+def weight_table(longest: int, aggregate: str = "weighted") -> np.ndarray:
+    """`weights` of every count up to `longest`, float64[longest + 1, longest]: row N, zeros behind; row 0 is zero."""
+    table = np.zeros((longest + 1, longest))
+    for count in range(1, longest + 1):
+        table[count, :count] = weights(count, aggregate)
+    return table
+
+
+def known(aggregate: str, among: tuple[str, ...] = AGGREGATES) -> None:
+    """Raises UsageError unless it is one of these aggregates."""
+    if aggregate not in among:
+        raise UsageError(f"aggregate must be one of {', '.join(among)}, not {aggregate!r}")
+
+
+def written(numerals: Numeral, longest: int) -> tuple[Any, Any]:
+    """(digits[..., longest], how many of them stand behind the point), int32, of numbers in positional notation.
+
+    100 is 1 0 0, 0.05 is 0 0 5; sign and point are dropped and −1 fills up. A number of more digits keeps its first
+    `longest`; of the digits beyond the K of a `Numeral` nothing is known but that they were there: they are zeros.
+    """
+    xp = numerals.digits.__array_namespace__()
+    if xp.issubdtype(numerals.digits.dtype, xp.floating):  # as a head predicted it
+        most = numerals.digits.shape[-1]
+        numerals = from_rounded(numerals.mantissa, numerals.exponent, most, min(most, 7))
+    digits_K = numerals.digits.astype(xp.int32)
+    exponent, n_digits = numerals.exponent.astype(xp.int32), numerals.n_digits.astype(xp.int32)
+    whole = xp.clip(exponent, 0, longest - 1) + 1
+    # Both terms are clipped before they meet: an exponent is as large as 2^24.
+    behind = xp.clip(xp.clip(n_digits, 1, None) - 1 - exponent, 0, longest - whole)
+    place = xp.arange(longest, dtype=xp.int32)
+    at = place + xp.clip(exponent, -longest, 0)[..., None]
+    inside = (at >= 0) & (at < digits_K.shape[-1])
+    found = xp.take_along_axis(digits_K, xp.where(inside, at, 0), axis=-1)
+    found = xp.where(inside, found, 0)
+    return xp.where(place < (whole + behind)[..., None], found, -1), behind
+
+
+def aggregate(table_XD: Any, digits: Any, how: str = "weighted", behind: Any = None) -> Any:
+    """The vector of each number, [..., D], from digits[..., L] (−1 for none) and the ten digits' vectors [10, D].
+
+    Args:
+      how: one of AGGREGATES; what has no weights is taken in each dimension by itself.
+      behind: int[...], digits behind the point: eq. 1's power of two, and the power of ten of place values, is then
+        the digit's decimal exponent, so that 1.5 is half (a tenth) of 15. Without it the point is dropped.
+
+    Without a digit the vector is zero.
+    """
+    known(how)
+    xp = digits.__array_namespace__()
+    present, table_XD = digits >= 0, xp.asarray(table_XD)
+    count = present.sum(-1)
+    if how in WEIGHTED:
+        rows = xp.asarray(weight_table(digits.shape[-1], how), dtype=table_XD.dtype)
+        weight = xp.take(rows, count, axis=0)
+        if behind is not None and how in _BASES:
+            weight = weight * xp.power(_BASES[how], -behind.astype(table_XD.dtype))[..., None]
+        # How often each of the ten digits counts; summed, not multiplied as matrices, to stay exact in float32.
+        shares = xp.where(digits[..., None] == xp.arange(10), weight[..., None], 0).sum(-2)
+        return (shares[..., None] * table_XD).sum(-2)
+    vectors = xp.take(table_XD, xp.where(present, digits, 0), axis=0)
+    if how == "max":
+        found = xp.where(present[..., None], vectors, -xp.inf).max(-2)
+    else:
+        found = xp.sort(xp.where(present[..., None], vectors, xp.inf), axis=-2)
+        middle = 0 * count if how == "min" else (count - 1) // 2
+        other = 0 * count if how == "min" else count // 2
+        found = (_row(xp, found, middle) + _row(xp, found, other)) / 2
+    return xp.where((count > 0)[..., None], found, 0)
+
+
+def from_ids(ids: Any, index: Any, digit_ids: tuple[int, ...], numbers: int, longest: int) -> Any:
+    """Digits of each number of a row as its positions spell them, int32[B, numbers, longest], −1 for none.
+
+    Args:
+      ids, index: int[B, T], token and the number that it belongs to (−1: none). digit_ids: of the digits 0 … 9.
+    """
+    value, rank = ranked(ids, index, digit_ids, numbers)
+    row = jnp.arange(ids.shape[0])[:, None]
+    # What is no digit, and what is beyond the longest, is written outside, where nothing is kept.
+    where = jnp.where((value >= 0) & (rank < longest), rank, longest)
+    empty = jnp.full((ids.shape[0], numbers, longest), -1, jnp.int32)
+    return empty.at[row, jnp.maximum(index, 0), where].set(value, mode="drop")
+
+
+def ranked(ids: Any, index: Any, digit_ids: tuple[int, ...], numbers: int) -> tuple[Any, Any]:
+    """(digit that each position spells, −1 for none; how many digits of its number stand before it), int32[B, T]."""
+    is_digit_BTX = ids[..., None] == jnp.asarray(digit_ids, jnp.int32)
+    value = jnp.where(is_digit_BTX.any(-1) & (index >= 0), is_digit_BTX.argmax(-1).astype(jnp.int32), -1)
+    mine_BTN = (index[..., None] == jnp.arange(numbers)) & (value >= 0)[..., None]
+    before_BTN = jnp.cumsum(mine_BTN.astype(jnp.int32), axis=1) - mine_BTN
+    rank = jnp.take_along_axis(before_BTN, jnp.maximum(index, 0)[..., None], axis=-1)[..., 0]
+    return value, rank
+
+
+def _row(xp: Any, found: Any, at: Any) -> Any:
+    return xp.take_along_axis(found, xp.maximum(at, 0)[..., None, None], axis=-2)[..., 0, :]

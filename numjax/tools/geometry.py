@@ -1,0 +1,378 @@
+"""python -m numjax.tools.geometry naik|neighbours|monotone|projector --embed=dice:form=d,dim=300 …: what an embedding
+knows of numbers. One JSON object, on the last line of standard output.
+
+    naik        --triples=FOLDER | --numbers=LIST  [--range=p98] [--seeds=10]     the tests of Naik et al.
+    neighbours  [--lengths=1:4] [--pool=0:99999] [--k=10]     F1 of natural against embedded neighbours, by digits
+    monotone    [--numbers=0:9999] [--anchors=200]                 whether distance grows with |x − y|
+    projector   --out=FOLDER [--numbers=0:999]                     vectors.tsv, metadata.tsv for TensorBoard
+
+--embed is `name:key=value,…` of any numeral embedding (learned ones with random parameters of the seed), or a GloVe
+or word2vec text file. LIST is 0:999, 1,2,5 or a file with a number a line. --range sets low and high of an embedding
+that has them: p98 (least number to 98th percentile, as DICE has it), full, own (the embedding's), or LOW:HIGH. `naik`
+measures twice: in float64 on the host, and in float32 on the default backend from vectors of two float32 words.
+Bad flags and bad files are one line and exit code 2.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import json
+import math
+import pathlib
+import statistics
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from numjax import files, vectors
+from numjax.errors import DataError, UsageError
+from numjax.geometry import naik, number_line
+from numjax.nn import chord
+from numjax.numeral.words import spelled
+from numjax.tools.command import Parser
+
+SEEDS = 10
+WORDS = 130  # as many as DICE's NUM test: zero to one hundred and twenty-nine
+Measures = dict[str, float]
+
+_chord = jax.jit(chord.chord)
+_least = jax.jit(chord.least)
+
+
+# -- measures --------------------------------------------------------------------------------------------------------
+
+
+def on_device(u_ND: np.ndarray, triples: naik.Triples) -> naik.Apart:
+    """As `naik.chords`, in float32 on the default backend, from vectors of two float32 words each."""
+    two = jax.device_put(naik.two_floats(u_ND))
+    strict, broad = triples.strict, triples.broad
+    found = (
+        _chord(*two, strict[:, 0], strict[:, 1]), _chord(*two, strict[:, 0], strict[:, 2]),
+        _least(*two, strict[:, :2], triples.others),
+        _chord(*two, broad[:, 0], broad[:, 1]), _chord(*two, broad[:, 0], broad[:, 2]),
+    )  # fmt: skip
+    return naik.Apart(*(np.asarray(one) for one in found))
+
+
+def magnitude(
+    embed: str, triples: naik.Triples, seeds: int = SEEDS, float32: bool = True, tolerance: float = naik.TOLERANCE,
+    **options: Any,
+) -> dict[str, Any]:  # fmt: skip
+    """The magnitude test by seed: {"float64": [scores …], "float32": [scores …], "missing": numbers without a vector,
+    "triples": how many were asked}.
+
+    Args:
+      options: of the embedding, where the specification does not say. Errors as `vectors.make` and `naik.of_known`.
+    """
+    found: dict[str, Any] = {"float64": [], "float32": []}
+    for seed in range(seeds):
+        made = vectors.make(embed, seed, **options)
+        asked, found["missing"] = naik.of_known(triples, made.known(triples.numbers))
+        found["triples"] = len(asked.strict)
+        unit = naik.unit(made(asked.numbers))
+        found["float64"].append(naik.scores(naik.chords(unit, asked), tolerance))
+        if float32:
+            found["float32"].append(naik.scores(on_device(unit, asked), tolerance))
+    return found
+
+
+def numeration(embed: str, seeds: int = 1, **options: Any) -> dict[str, Any]:
+    """The numeration test on the words of 0 … 129, in float64; as `magnitude`."""
+    numerals = [str(value) for value in range(WORDS)]
+    triples = naik.numeration(numerals, [spelled(value) for value in range(WORDS)])
+    return magnitude(embed, triples, seeds, False, **options)
+
+
+def neighbours(
+    embed: str,
+    lengths: Sequence[int],
+    pool: Sequence[str],
+    k: int = number_line.K,
+    queries: int = 200,
+    seed: int = 0,
+    **options: Any,
+) -> Measures:
+    """Digits → F1 of nkNN and ekNN over the numbers of the pool that have a vector. Errors as
+    `number_line.f1_by_length`."""
+    made, numbers = vectors.make(embed, seed, **options), ascending(pool)
+    numbers = [text for text, there in zip(numbers, made.known(numbers), strict=True) if there]
+    values = np.asarray([float(text) for text in numbers])
+    found = number_line.f1_by_length(values, made(numbers), lengths, k, queries, seed)
+    return {str(length): share for length, share in found.items()}
+
+
+def monotone(
+    embed: str, numbers: Sequence[str], anchors: int = 200, seed: int = 0, chords: bool = True, **options: Any
+) -> Measures:
+    """`number_line.monotone` from evenly spaced anchors. Errors as there.
+
+    Args:
+      chords: between unit vectors, else Euclidean.
+    """
+    made, numbers = vectors.make(embed, seed, **options), ascending(numbers)
+    numbers = [text for text, there in zip(numbers, made.known(numbers), strict=True) if there]
+    values, x_ND = np.asarray([float(text) for text in numbers]), made(numbers)
+    at = np.unique(np.linspace(0, len(values) - 1, min(anchors, len(values))).astype(int))
+    found = number_line.monotone(values, naik.unit(x_ND) if chords else x_ND, at)
+    return {"falling": found.falling, "spearman": found.spearman, "furthest": found.furthest}
+
+
+def export(out: pathlib.Path, numbers: Sequence[str], x_ND: np.ndarray) -> list[str]:
+    """Writes vectors.tsv, metadata.tsv and the configuration with which `tensorboard --logdir` shows them; or load
+    the first two at projector.tensorflow.org.
+
+    Raises:
+      OSError: they cannot be written.
+    """
+    columns = "number\tdigits\tlast digit\n"
+    rows = []
+    for text in numbers:
+        value = abs(vectors.values([text])[0])
+        whole = f"{int(value)}"
+        rows.append(f"{text}\t{len(whole)}\t{whole[-1]}\n")
+    written = {
+        "vectors.tsv": ["\t".join(f"{value:.9g}" for value in row) + "\n" for row in x_ND],
+        "metadata.tsv": [columns, *rows],
+        "projector_config.pbtxt": [
+            'embeddings {\n  tensor_name: "numbers"\n  tensor_path: "vectors.tsv"\n'
+            '  metadata_path: "metadata.tsv"\n}\n'
+        ],
+    }
+    for name, content in written.items():
+        files.write(out / name, content)
+    return list(written)
+
+
+# -- flags -----------------------------------------------------------------------------------------------------------
+
+
+def listed(text: str, flag: str = "--numbers") -> list[str]:
+    """The numbers of a LIST as decimal strings: LOW:HIGH with both ends, commas, or a file with a number a line.
+
+    Raises:
+      UsageError: no numbers, or what is none.
+    """
+    low, colon, high = text.partition(":")
+    if colon and low.lstrip("-").isdecimal() and high.lstrip("-").isdecimal():
+        parts = [str(value) for value in range(int(low), int(high) + 1)]
+    else:
+        path = pathlib.Path(text).expanduser()
+        if text and path.is_file():
+            parts = path.read_text(encoding="utf-8", errors="replace").split()
+        else:
+            parts = text.split(",")
+    parts = [part.strip() for part in parts if part.strip()]
+    if not parts:
+        raise UsageError(f"{flag}={text}: an empty list of numbers; give 0:999, 1,2,5 or a file with a number a line")
+    try:
+        return [f"{value:f}" for value in vectors.values(parts)]
+    except DataError as error:
+        raise UsageError(f"{flag}: {error}") from None
+
+
+def ascending(numbers: Sequence[str]) -> list[str]:
+    """By value, each once."""
+    return [text for _, text in sorted({float(text): text for text in numbers}.items())]
+
+
+def limits(flag: str, embed: str, numbers: Sequence[str]) -> dict[str, float]:
+    """{"low", "high"} of --range for an embedding that has them; empty where it has none, or keeps its own.
+
+    Raises:
+      UsageError: a range that is none, or that the specification gives too.
+    """
+    low, colon, high = flag.partition(":")
+    if flag not in ("p98", "full", "own", "") and not colon:
+        raise UsageError(f"--range={flag}: p98, full, own or LOW:HIGH")
+    if not vectors.has(embed, "low", "high", "out_of_range") or flag == "own":
+        return {}
+    given = vectors.read_spec(embed)[1].keys() & {"low", "high"}
+    if given:
+        if flag:
+            raise UsageError(f"--range={flag}: {embed} has {' and '.join(sorted(given))} of its own; leave one out")
+        return {}
+    if not colon:
+        found = naik.limits(numbers, 98.0 if flag == "p98" else 100.0)
+    else:
+        try:
+            found = float(low), float(high)
+        except ValueError:
+            raise UsageError(f"--range={flag}: LOW and HIGH are numbers, such as 0:9999") from None
+        if not (found[0] < found[1] and math.isfinite(found[1] - found[0])):
+            raise UsageError(f"--range={flag}: a range without width; LOW must be below HIGH")
+    return {"low": found[0], "high": found[1]}
+
+
+def _options(flags: argparse.Namespace, numbers: Sequence[str], default: str = "full") -> dict[str, Any]:
+    options: dict[str, Any] = {}
+    if flags.as_published:
+        if not vectors.has(flags.embed, "as_printed"):
+            raise UsageError(f"--as_published: {flags.embed} has no defect to turn back; leave it out")
+        options["as_printed"] = True
+    flag = flags.range
+    if not flag and not vectors.read_spec(flags.embed)[1].keys() & {"low", "high"}:
+        flag = default
+    return options | limits(flag, flags.embed, numbers)
+
+
+def _seeds(flags: argparse.Namespace) -> int:
+    # A table is the same with every seed.
+    return 1 if vectors.read_spec(flags.embed)[0] == vectors.TABLE else flags.seeds
+
+
+def means(scores: Sequence[Mapping[str, float]]) -> Measures:
+    """Name → mean over seeds, to four decimals."""
+    return {name: round(statistics.fmean(one[name] for one in scores), 4) for name in scores[0]}
+
+
+def _std(scores: Sequence[Mapping[str, float]]) -> Measures:
+    several = len(scores) > 1
+    return {name: round(statistics.stdev(s[name] for s in scores), 4) if several else 0.0 for name in scores[0]}
+
+
+# -- commands --------------------------------------------------------------------------------------------------------
+
+
+def _naik(flags: argparse.Namespace) -> dict[str, Any]:
+    if bool(flags.triples) == (flags.numbers is not None):
+        raise UsageError("naik: give --triples=FOLDER or --numbers=LIST, one of them")
+    triples = naik.read(flags.triples) if flags.triples else naik.magnitude(listed(flags.numbers))
+    numbers = [triples.numbers[i] for i in triples.others]
+    options = _options(flags, numbers, "p98")
+    seeds = _seeds(flags)
+    found = magnitude(flags.embed, triples, seeds, flags.precision != "float64", flags.tolerance, **options)
+    outside = (
+        np.mean([not options["low"] <= float(n) <= options["high"] for n in numbers]) if "low" in options else 0.0
+    )
+    main = found["float64" if flags.precision != "float32" else "float32"]
+    out = {
+        **means(main), "std": _std(main), "embed": flags.embed, "seeds": seeds, "options": options,
+        "outside": round(float(outside), 4), "numbers": len(numbers), "triples": found["triples"],
+        "skipped": triples.skipped, "missing": len(found["missing"]), "missing_first": found["missing"][:10],
+        "precision": "float32" if flags.precision == "float32" else "float64",
+    }  # fmt: skip
+    if flags.precision == "both":
+        out["float32"] = means(found["float32"]) | {"device": jax.default_backend()}
+    try:
+        words = numeration(flags.embed, seeds, **options)
+        out["num"] = means(words["float64"]) | {"triples": words["triples"], "missing": len(words["missing"])}
+    except DataError:
+        out["num"] = None  # a table without number words, or a range that is enforced without small numbers
+    return out
+
+
+def _neighbours(flags: argparse.Namespace) -> dict[str, Any]:
+    lengths = [int(text) for text in listed(flags.lengths, "--lengths")]
+    if not all(1 <= length <= 9 for length in lengths):
+        raise UsageError(f"--lengths={flags.lengths}: digits from 1 to 9, such as 1:4")
+    # One digit more than is asked, so that no number has its neighbours cut off.
+    pool = listed(flags.pool or f"0:{10 ** (max(lengths) + 1) - 1}", "--pool")
+    if flags.k < 1 or flags.queries < 1:
+        raise UsageError("--k and --queries must be at least 1")
+    options = _options(flags, pool)
+    found = [
+        neighbours(flags.embed, lengths, pool, flags.k, flags.queries, seed, **options)
+        for seed in range(_seeds(flags))
+    ]
+    return {
+        "f1": means(found), "std": _std(found), "embed": flags.embed, "seeds": len(found), "k": flags.k,
+        "pool": [len(pool), min(map(float, pool)), max(map(float, pool))], "queries": flags.queries,
+        "options": options, "metric": "euclid, self left out, ties to the smaller number",
+    }  # fmt: skip
+
+
+def _monotone(flags: argparse.Namespace) -> dict[str, Any]:
+    numbers = listed(flags.numbers or "0:9999")
+    if flags.anchors < 1:
+        raise UsageError(f"--anchors={flags.anchors}: at least 1")
+    options = _options(flags, numbers)
+    measure = functools.partial(monotone, flags.embed, numbers, flags.anchors, chords=flags.metric == "chord")
+    found = [measure(seed=seed, **options) for seed in range(_seeds(flags))]
+    return {
+        **means(found), "std": _std(found), "embed": flags.embed, "seeds": len(found), "numbers": len(numbers),
+        "anchors": min(flags.anchors, len(numbers)), "metric": flags.metric, "options": options,
+    }  # fmt: skip
+
+
+def _projector(flags: argparse.Namespace) -> dict[str, Any]:
+    if not flags.out:
+        raise UsageError("projector: --out=FOLDER says where to write vectors.tsv and metadata.tsv")
+    numbers = listed(flags.numbers or "0:999")
+    options = _options(flags, numbers)
+    made = vectors.make(flags.embed, **options)
+    there = made.known(numbers)
+    kept = [text for text, known in zip(numbers, there, strict=True) if known]
+    if not kept:
+        raise DataError(f"{flags.embed}: none of the numbers has a vector")
+    out = pathlib.Path(flags.out).expanduser()
+    try:
+        written = export(out, kept, made(kept))
+    except OSError as error:
+        raise UsageError(f"cannot write {out} ({error.strerror}): choose another --out") from None
+    return {
+        "embed": flags.embed, "options": options, "numbers": len(kept), "dim": made.dim,
+        "missing": len(numbers) - len(kept), "files": [str(out / name) for name in written],
+    }  # fmt: skip
+
+
+COMMANDS = {"naik": _naik, "neighbours": _neighbours, "monotone": _monotone, "projector": _projector}
+
+
+def _parser() -> Parser:
+    made = Parser(
+        prog="python -m numjax.tools.geometry", description=(__doc__ or "").partition(": ")[2],
+        formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False,
+    )  # fmt: skip
+    commands = made.add_subparsers(dest="command", required=True)
+    for name in COMMANDS:
+        one = commands.add_parser(name, allow_abbrev=False)
+        one.add_argument("--embed", required=True, help="name:key=value,… or a file of vectors")
+        one.add_argument("--as_published", action="store_true", help="with the paper's defects (DICE-D as printed)")
+        one.add_argument("--range", default="", help="p98, full, own or LOW:HIGH")
+        if name != "neighbours":
+            one.add_argument("--numbers", default=None, help="LOW:HIGH, commas, or a file")
+        if name != "projector":
+            one.add_argument("--seeds", type=int, default=SEEDS if name == "naik" else 1)
+        if name == "naik":
+            one.add_argument("--triples", default="", help="folder with scmag.tsv, bcmag.tsv, orig_nums.txt")
+            one.add_argument(
+                "--tolerance", type=float, default=naik.TOLERANCE, help="relative, of the tests with ties"
+            )
+            one.add_argument("--precision", choices=("both", "float64", "float32"), default="both")
+        elif name == "neighbours":
+            one.add_argument("--lengths", default="1:4", help="how many digits")
+            one.add_argument(
+                "--pool", default="", help="numbers that may be neighbours; up to one digit more by default"
+            )
+            one.add_argument("--k", type=int, default=number_line.K)
+            one.add_argument("--queries", type=int, default=200, help="numbers of each length")
+        elif name == "monotone":
+            one.add_argument("--anchors", type=int, default=200, help="numbers that distances are taken from")
+            one.add_argument("--metric", choices=("chord", "euclid"), default="chord")
+        else:
+            one.add_argument("--out", default="", help="folder")
+    return made
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """0 and one JSON object; 2 and one line for bad flags and bad data."""
+    try:
+        flags = _parser().parse_args(argv)
+        if getattr(flags, "seeds", 1) < 1:
+            raise UsageError(f"--seeds={flags.seeds}: at least 1")
+        found = COMMANDS[flags.command](flags)
+    except (UsageError, DataError) as error:
+        print(f"geometry: {' '.join(str(error).split())}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+    print(json.dumps({"test": flags.command, **found}, ensure_ascii=False))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
