@@ -41,7 +41,8 @@ class Embed(Protocol):
     numeral: (Numeral[...], features) → x[..., dim]; token and tree: (Tokens[B, T]) → x[B, T, D].
     A numeral embedding may define `host_features(numerals, surfaces) → {name: [N, …]}` in NumPy, which the
     pipeline calls; without features (in the decoder) it works from the numerals alone. One without parameters may
-    define `host_vectors(numerals) → float64[N, dim]`, for those who measure distances.
+    define `host_vectors(numerals) → float64[N, dim]`, for those who measure distances. `reads_surfaces` says that
+    the surfaces count; given None for them, `host_features` spells them from the digits, as the decoder does.
     """
 
     kind: str
@@ -83,7 +84,8 @@ class Task(Protocol):
     Options: `needs` (kind of block → names that the config must have), `unanswered` (defaults of fields that records
     to be predicted may lack), `generates`, `reads_probabilities` (`score` takes the classes' `log_probs` too),
     `prompt` (record → Document), `texts` (records → vocabulary's text), `asked` (a text that someone typed → the
-    Document that asks it, None to continue the text as it is).
+    Document that asks it, None to continue the text as it is), `splits` (split → the dataset's split that stands in
+    for it).
     """
 
     dataset: Mapping[str, Any]

@@ -98,7 +98,8 @@ def load_data(system: System, folder: pathlib.Path, strict: bool, splits=("train
     found: dict[str, Any] = dict.fromkeys(("train", "validation", "test"))
     skipped: list[dict[str, str]] = []
     for split in splits:
-        records = source.load(system.task.dataset, split, config.data.dir or None, strict=strict)
+        stored = getattr(system.task, "splits", {}).get(split, split)
+        records = source.load(system.task.dataset, stored, config.data.dir or None, strict=strict)
         if records is None:
             continue
         size = config.data.train_size if split == "train" else 0

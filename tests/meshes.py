@@ -35,7 +35,8 @@ def small(name: str, argument: str):
         if config.task.name != "language_model":
             config.task.size = 400
         config.optim.update(batch_size=16, steps=STEPS)
-        config.backbone.update(heads=4)
+        if "heads" in config.backbone:
+            config.backbone.heads = 4
         config.data.buckets = 1  # one shape, one compilation a mesh
     return config
 

@@ -341,6 +341,9 @@ def test_seven_classes_have_no_eighth():
         magnitude.Task(num_classes=7).example(MAGNITUDE | {"label": 7}, parse)
     with pytest.raises(UsageError, match="8 or 7"):
         magnitude.Task(num_classes=6)
+    with pytest.raises(UsageError, match="select must be validation or test"):
+        magnitude.Task(select="dev")
+    assert magnitude.Task(select="test").splits == {"validation": "test"}
 
 
 def f1_by_hand(gold, said, label):

@@ -12,18 +12,32 @@ from numjax.errors import UsageError
 from numjax.types import Allowed, HeadOut, Tokens
 
 
+def attended(h_BTD: jax.Array, scorer_D: jax.Array, valid_BT: jax.Array) -> jax.Array:
+    """c = Σ_t α_t h_t with α = softmax_t(h_t · w), float32[B, D]; padding takes no part. Zero for an empty row."""
+    h_BTD = h_BTD.astype(jnp.float32)
+    scores = jnp.where(valid_BT, h_BTD @ scorer_D, -jnp.inf)
+    # A row of padding alone has no largest score.
+    top = jnp.where(valid_BT.any(axis=1, keepdims=True), scores.max(axis=1, keepdims=True), 0)
+    weights_BT = jnp.exp(scores - jax.lax.stop_gradient(top))
+    weights_BT = weights_BT / jnp.maximum(weights_BT.sum(axis=1, keepdims=True), 1e-30)
+    return jnp.einsum("bt,btd->bd", weights_BT, h_BTD)
+
+
 class Head(nn.Module):
-    """A linear classifier on one position's hidden state.
+    """A linear classifier on one position's hidden state, or on a mean of all.
 
     Attributes:
       width: D; num_classes: the labels.
-      pool: "end" (the last position of the text, which holds [EOS]), "first" ([CLS], for encoders) or
-        "last_padded" (the last position of the padded row, as in NumGPT's code, which pools padding).
+      pool: "end" (the last position of the text, which holds [EOS]), "first" ([CLS], for encoders), "attention"
+        (c = Σ α_t h_t with α = softmax(w·h) over the row's text, DICE section 5.1) or "last_padded" (the last
+        position of the padded row, as in NumGPT's code, which pools padding).
+      use_bias: whether the classes have biases; without, a logit is the product of c and a class embedding.
     """
 
     width: int
     num_classes: int
     pool: str = "end"
+    use_bias: bool = True
     init_std: float = 0.02
 
     @nn.compact
@@ -31,7 +45,12 @@ class Head(nn.Module):
         del table_VD
         init = nn.initializers.normal(self.init_std)
         kernel = self.param("kernel", init, (self.width, self.num_classes), jnp.float32)
-        bias = self.param("bias", nn.initializers.zeros, (self.num_classes,), jnp.float32)
+        weights = {"kernel": kernel}
+        if self.use_bias:
+            weights["bias"] = self.param("bias", nn.initializers.zeros, (self.num_classes,), jnp.float32)
+        if self.pool == "attention":
+            scorer = self.param("attention", init, (self.width,), jnp.float32)
+            return HeadOut(attended(h_BTD, scorer, tokens.segment_ids > 0), weights)
         if self.pool == "end":
             at = jnp.maximum((tokens.segment_ids > 0).sum(axis=1) - 1, 0)
         elif self.pool == "first":
@@ -39,13 +58,13 @@ class Head(nn.Module):
         elif self.pool == "last_padded":
             at = jnp.full(h_BTD.shape[0], h_BTD.shape[1] - 1)
         else:
-            raise UsageError(f"classify: pool must be end, first or last_padded, not {self.pool!r}")
+            raise UsageError(f"classify: pool must be end, first, attention or last_padded, not {self.pool!r}")
         pooled = jnp.take_along_axis(h_BTD, at[:, None, None], axis=1)[:, 0]
-        return HeadOut(pooled, {"kernel": kernel, "bias": bias})
+        return HeadOut(pooled, weights)
 
     def log_probs(self, out: HeadOut) -> jax.Array:
         """Log-probability of every class, float32[B, classes]."""
-        logits = out.hidden.astype(jnp.float32) @ out.weights["kernel"] + out.weights["bias"]
+        logits = out.hidden.astype(jnp.float32) @ out.weights["kernel"] + out.weights.get("bias", 0)
         return jax.nn.log_softmax(logits, axis=-1)
 
     def log_prob(self, out: HeadOut, targets: jax.Array, allowed: Allowed | None = None) -> Mapping[str, jax.Array]:

@@ -30,6 +30,7 @@ class Task:
         size: int = 0,
         num_classes: int = 8,
         data_seed: int = 0,
+        select: str = "validation",
     ):
         """
         Args:
@@ -38,9 +39,13 @@ class Task:
           size: records to take, of the files or of the stand-in; 0 for all.
           num_classes: 8 or 7.
           data_seed: of the split and of the stand-in.
+          select: the split that chooses the epoch; "test", as in DICE, makes what is then reported of it too good.
         """
         if num_classes not in (7, 8):
             raise UsageError(f"magnitude: num_classes must be 8 or 7, not {num_classes}")
+        if select not in ("validation", "test"):
+            raise UsageError(f"magnitude: select must be validation or test, not {select!r}")
+        self.splits = {"validation": select}
         self.num_classes = num_classes
         options: dict[str, Any] = {"variant": variant, "num_classes": num_classes, "seed": data_seed}
         options |= {k: v for k, v in {"path": path, "size": size}.items() if v}

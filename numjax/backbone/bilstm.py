@@ -1,0 +1,62 @@
+"""A bidirectional LSTM whose directions are summed (DICE, Sundararaman et al. 2020, section 5.1).
+
+Legend: B rows, T positions, D width.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import flax.linen as nn
+import jax
+
+from numjax.errors import UsageError
+from numjax.nn.dropout import dropout
+from numjax.nn.lstm import Weights, bidirectional, shapes, uniform
+from numjax.nn.parallel import ROWS, constrain
+from numjax.types import Tokens
+
+
+class Backbone(nn.Module):
+    """h_n = forward h_n + backward h_n: every position sees its whole text, so this stack reads and does not write.
+
+    Attributes:
+      width: D, of the tokens and of both directions' states.
+      layers: each reads the sums of the one below.
+      dropout: rate on the embedding and on each layer's output.
+      dtype: compute type of the products, "float32" or "bfloat16"; parameters, gates and states stay float32.
+      init_std: of what joins numerals to tokens (see `model.Fusion`); the LSTM's own weights are uniform over ±1/√D.
+    """
+
+    width: int = 256
+    layers: int = 1
+    dropout: float = 0.0
+    dtype: str = "float32"
+    init_std: float = 0.02
+
+    @nn.compact
+    def __call__(
+        self, x_BTD: jax.Array, tokens: Tokens, *, cache: Any = None, deterministic: bool = True
+    ) -> tuple[jax.Array, dict[str, Any], None]:
+        """(hidden states[B, T, D], zero in padding; every layer's output by name; no cache)."""
+        if cache is not None:
+            raise UsageError("backbone bilstm reads whole texts and cannot write: use backbone decoder")
+
+        def drop(x):
+            return x if deterministic else dropout(x, self.dropout, self.make_rng("dropout"))
+
+        x = constrain(drop(x_BTD.astype(self.dtype)), ROWS)
+        acts: dict[str, Any] = {"embedded": x}
+        for layer in range(self.layers):
+            there, back = self._weights(f"layer_{layer}_forward"), self._weights(f"layer_{layer}_backward")
+            (forward, _), (backward, _) = bidirectional(x, there, back, tokens.segment_ids)
+            x = constrain(drop(forward + backward), ROWS)
+            acts[f"layer_{layer}"] = x
+        acts["final"] = x
+        return x, acts, None
+
+    def _weights(self, name: str) -> Weights:
+        parts = shapes(self.width, self.width).items()
+        return Weights(
+            *(self.param(f"{name}_{part}", uniform(self.width), shape, "float32") for part, shape in parts)
+        )
