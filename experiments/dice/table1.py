@@ -75,8 +75,8 @@ def stand_in(count: int, seed: int = 0) -> list[str]:
 
 
 def measure(spec: str, triples: naik.Triples, seeds: int, range: str) -> tuple[list[dict[str, float]], list[str]]:
-    """Test scores by seed, in float64 and, where there is a range, with "_float32" behind their names in float32 on the
-    default backend; and numbers without a vector."""
+    """Test scores by seed, in float64 and, where there is a range, in float32 on the default backend with "_float32"
+    behind their names; and numbers without a vector."""
     numbers = [triples.numbers[i] for i in triples.others]
     options: dict[str, Any] = geometry.limits(range, spec, numbers) if range else {}
     frozen = vectors.read_spec(spec)[0] == vectors.TABLE

@@ -90,7 +90,7 @@ def numeration(embed: str, seeds: int = 1, **options: Any) -> dict[str, Any]:
     """
     pairs = [(str(value), spelled(value)) for value in range(WORDS)]
     made = vectors.make(embed, **options)
-    known = made.known([text for pair in pairs for text in pair]).reshape(-1, 2).all(axis=1)
+    known = [bool(made.known(pair).all()) for pair in pairs]
     there = [pair for pair, both in zip(pairs, known, strict=True) if both]
     if len(there) < 2:
         raise DataError(f"{embed} has fewer than two numbers with a numeral and a word")
