@@ -41,7 +41,8 @@ class Embed(Protocol):
     numeral: (Numeral[...], features) → x[..., dim]; token and tree: (Tokens[B, T]) → x[B, T, D].
     A numeral embedding may define `host_features(numerals, surfaces) → {name: [N, …]}` in NumPy, which the
     pipeline calls; without features (in the decoder) it works from the numerals alone. One without parameters may
-    define `host_vectors(numerals) → float64[N, dim]`, for those who measure distances.
+    define `host_vectors(numerals) → float64[N, dim]`, for those who measure distances. `reads_surfaces` says that
+    the surfaces count; given None for them, `host_features` spells them from the digits, as the decoder does.
     """
 
     kind: str

@@ -73,7 +73,9 @@ class Embedding:
             self.rows = tree_positions(tokens, rng)
             self.shape = tokens.ids.shape
             self.used = tokens.segment_ids > 0
-        self.surfaces = [["" if v is None else str(v) for v in row] for row in values]
+        # An embedding that reads what is written is compared with what it spells from the digits itself.
+        spells = getattr(self.module, "reads_surfaces", False)
+        self.surfaces = [None if spells else ["" if v is None else str(v) for v in row] for row in values]
         self.params = drawn.draw(self.module, rng, self.rows, {}) if self.numeral else self._draw(rng)
 
     @property

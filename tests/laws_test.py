@@ -28,6 +28,7 @@ MEETING = {
     "inherit",
     "shard",
     "vectors",
+    "probes",
 }
 ARRAYS = {"jax", "jaxlib", "flax", "optax", "orbax", "chex"}
 LONGEST = 400

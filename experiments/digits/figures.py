@@ -27,8 +27,8 @@ OUT = "runs/digits-{scale}"
 SEEDS = {"smoke": 2, "laptop": 3, "paper": 5}
 DIM = 64
 ABOUT, RADIUS = 55, 10  # Fig. 1: a number and how far its neighbours go
-# (longest numbers, numbers asked of each length). The pool has all numbers of up to one digit more, and at most six.
-SIZES = {"smoke": (2, 20), "laptop": (5, 100), "paper": (6, 1000)}
+# Longest numbers, numbers asked of each length, and digits of the longest numbers of the pool.
+SIZES = {"smoke": (2, 20, 3), "laptop": (5, 100, 5), "paper": (6, 1000, 6)}
 LABELS = {"weighted": "eq. 1", "place": "place values"}
 # Read off Figs. 2 and 3 where the text says so: all of them over six lengths.
 PAPER = "the paper (FLAN large) prints no numbers; its text: eq. 1 about 69%, max, min, mean and median below 5%"
@@ -41,8 +41,8 @@ def spec(aggregate: str) -> str:
 
 def f1(embed: str, scale: str, seeds: Sequence[int]) -> list[dict[int, float]]:
     """Digits → F1, by seed."""
-    longest, queries = SIZES[scale]
-    pool = np.arange(10 ** min(longest + 1, 6))
+    longest, queries, widest = SIZES[scale]
+    pool = np.arange(10**widest)
     found = []
     for seed in seeds:
         made = vectors.make(embed, seed, low=0.0, high=float(pool[-1]))
@@ -116,13 +116,13 @@ def written(
     options: argparse.Namespace, measured: Mapping[str, Sequence[Mapping[int, float]]], first: Mapping[str, Any]
 ) -> str:
     """The numbers of the figures as Markdown."""
-    longest, queries = SIZES[options.scale]
+    longest, queries, widest = SIZES[options.scale]
     lengths = range(1, longest + 1)
     text = (
         "# Figs. 1–3: neighbours of aggregated digits\n\n"
         f"Random digit vectors, D = {DIM}, {len(options.seeds)} seeds; F1 in per cent (mean ± standard deviation) of "
         f"the {number_line.K} nearest numbers and the {number_line.K} nearest vectors, Euclidean, the number itself "
-        f"left out, ties to the smaller; pool 0 … {10 ** min(longest + 1, 6) - 1}, {queries} numbers of each length "
+        f"left out, ties to the smaller; pool 0 … {10**widest - 1}, {queries} numbers of each length "
         f"(or all there are). For comparison, {PAPER}.\n\n"
         f"| aggregate | {' | '.join(f'{n} digits' for n in lengths)} |\n"
         f"|---|{'---:|' * longest}\n"

@@ -12,7 +12,7 @@ import jax
 
 from numjax.errors import UsageError
 from numjax.nn.dropout import dropout
-from numjax.nn.lstm import Weights, bidirectional
+from numjax.nn.lstm import Weights, bidirectional, shapes, uniform
 from numjax.nn.parallel import ROWS, constrain
 from numjax.types import Tokens
 
@@ -56,11 +56,7 @@ class Backbone(nn.Module):
         return x, acts, None
 
     def _weights(self, name: str) -> Weights:
-        reach = self.width**-0.5
-
-        def uniform(key, shape, dtype):
-            return jax.random.uniform(key, shape, dtype, -reach, reach)
-
-        gates = 4 * self.width
-        shapes = {"input_kernel": (self.width, gates), "recurrent_kernel": (self.width, gates), "bias": (gates,)}
-        return Weights(*(self.param(f"{name}_{part}", uniform, shape, "float32") for part, shape in shapes.items()))
+        parts = shapes(self.width, self.width).items()
+        return Weights(
+            *(self.param(f"{name}_{part}", uniform(self.width), shape, "float32") for part, shape in parts)
+        )

@@ -48,8 +48,8 @@ def on_sphere(theta, dim: int, as_printed: bool = False):
     return xp.concatenate([rising[..., :-1] * xp.cos(theta)[..., None], last], axis=-1)
 
 
-def seeded_angle(numerals: Numeral, seed: int):
-    """An angle in [−π, π) that depends on the number and the seed alone: the same on host and device."""
+def hashed(numerals: Numeral, seed: int):
+    """32 bits that depend on the number and the seed alone: uint32[...], the same on host and device."""
     xp = numerals.digits.__array_namespace__()
 
     def word(x):
@@ -62,9 +62,14 @@ def seeded_angle(numerals: Numeral, seed: int):
         mixed = (mixed ^ word(numerals.digits[..., place])) * np.uint32(0x01000193)
         mixed = mixed ^ (mixed >> np.uint32(15))
     mixed = (mixed ^ (mixed >> np.uint32(16))) * np.uint32(0x85EBCA6B)
-    mixed = (mixed ^ (mixed >> np.uint32(13))) * np.uint32(0xC2B2AE35)
+    return (mixed ^ (mixed >> np.uint32(13))) * np.uint32(0xC2B2AE35)
+
+
+def seeded_angle(numerals: Numeral, seed: int):
+    """An angle in [−π, π) that depends on the number and the seed alone: the same on host and device."""
+    xp = numerals.digits.__array_namespace__()
     # The upper 24 bits, which float32 holds exactly: the angle stays below π.
-    return np.pi * ((mixed >> np.uint32(8)).astype(xp.float32) / 2.0**23 - 1.0)
+    return np.pi * ((hashed(numerals, seed) >> np.uint32(8)).astype(xp.float32) / 2.0**23 - 1.0)
 
 
 def rotation(dim: int, columns: int, seed: int) -> np.ndarray:
@@ -89,7 +94,7 @@ def dice(
       DataError: a number lies outside [low, high] and `out_of_range` is "error" (host only).
     """
     xp = numerals.digits.__array_namespace__()
-    value = _float64_value(numerals) if xp is np else numerals.value
+    value = float64_value(numerals) if xp is np else numerals.value
     if out_of_range == "error" and xp is np:
         outside = numerals.valid & ((value < low) | (value > high))
         if outside.any():
@@ -104,7 +109,8 @@ def dice(
     return directions @ turn
 
 
-def _float64_value(numerals: Numeral) -> np.ndarray:
+def float64_value(numerals: Numeral) -> np.ndarray:
+    """The number in float64[...], on the host."""
     places = 10.0 ** -np.arange(numerals.digits.shape[-1])
     with np.errstate(over="ignore"):
         scale = 10.0 ** np.clip(numerals.exponent, -400, 400).astype(np.float64)

@@ -10,7 +10,8 @@ backward direction starts at the row's last position. A new segment of a packed 
 from __future__ import annotations
 
 import functools
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -71,15 +72,20 @@ def bidirectional(
     )
 
 
-def init_weights(key: jax.Array, width: int, hidden: int) -> Weights:
-    """Uniform over ±1/√H; the bias is the sum of two such, as where input and state have one each."""
-    reach, keys = hidden**-0.5, jax.random.split(key, 4)
+def shapes(width: int, hidden: int) -> dict[str, tuple[int, ...]]:
+    """The shapes of `Weights`, in their order, by a name for each as a parameter."""
+    gates = 4 * hidden
+    return {"input_kernel": (width, gates), "recurrent_kernel": (hidden, gates), "bias": (gates,)}
 
-    def uniform(key, *shape):
-        return jax.random.uniform(key, shape, jnp.float32, -reach, reach)
 
-    bias = uniform(keys[2], 4 * hidden) + uniform(keys[3], 4 * hidden)
-    return Weights(uniform(keys[0], width, 4 * hidden), uniform(keys[1], hidden, 4 * hidden), bias)
+def uniform(fan_in: int) -> Callable[..., jax.Array]:
+    """Initialiser: uniform over ±1/√fan_in, with the width H of the state also for an LSTM's input and bias."""
+    reach = fan_in**-0.5
+
+    def draw(key: jax.Array, shape: tuple[int, ...], dtype: Any = jnp.float32) -> jax.Array:
+        return jax.random.uniform(key, shape, dtype, -reach, reach)
+
+    return draw
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0, 1))

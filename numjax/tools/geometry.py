@@ -83,10 +83,20 @@ def magnitude(
 
 
 def numeration(embed: str, seeds: int = 1, **options: Any) -> dict[str, Any]:
-    """The numeration test on the words of 0 … 129, in float64; as `magnitude`."""
-    numerals = [str(value) for value in range(WORDS)]
-    triples = naik.numeration(numerals, [spelled(value) for value in range(WORDS)])
-    return magnitude(embed, triples, seeds, False, **options)
+    """The numeration test on those of 0 … 129 whose numeral and word have vectors, in float64; as `magnitude`.
+
+    Raises:
+      DataError: there are none.
+    """
+    pairs = [(str(value), spelled(value)) for value in range(WORDS)]
+    made = vectors.make(embed, **options)
+    known = [bool(made.known(pair).all()) for pair in pairs]
+    there = [pair for pair, both in zip(pairs, known, strict=True) if both]
+    if len(there) < 2:
+        raise DataError(f"{embed} has fewer than two numbers with a numeral and a word")
+    numerals, words = zip(*there, strict=True)
+    found = magnitude(embed, naik.numeration(numerals, words), seeds, False, **options)
+    return found | {"missing": [pair[1] for pair, both in zip(pairs, known, strict=True) if not both]}
 
 
 def neighbours(

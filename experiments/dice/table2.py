@@ -1,0 +1,201 @@
+"""Table 2: list maximum, decoding and addition from frozen vectors of numbers (the probes of Wallace et al. 2019).
+
+    python -m experiments.dice.table2                                  # every row below, each resumable
+    python -m experiments.dice.table2 --only=dice_d                    # DICE-D's row
+    python -m experiments.dice.table2 --only=decode/dice_d,decode/random --ranges=99,999
+    python -m experiments.dice.table2 --table=glove.txt                # a GloVe or word2vec text file of your own
+    python -m experiments.dice.table2 --embed="prototype:dim=128,sigma=1"   # an embedding of the library, its options
+
+Accuracy of list maximum, root mean squared error of decoding and addition, on numbers that no network was trained on.
+"""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Sequence
+
+from experiments import command, plots, report, tables
+from experiments.dice import probing
+from experiments.dice.probing import Cell
+from experiments.tables import Column, Published, Row
+from numjax import vectors
+from numjax.errors import UsageError
+from numjax.probes.probe import PROBES, Sizes
+
+OUT = "runs/dice-{scale}"
+HIGHS = (99, 999, 9999)
+TITLES = {"max": "max", "decode": "decode", "decode_linear": "linear decode", "add": "add"}
+SIZES = {
+    "smoke": Sizes(train=200, held=40, hidden=8, epochs=2),
+    "laptop": Sizes(),
+    "paper": Sizes(),
+}
+SEEDS = {"smoke": 2, "laptop": 5, "paper": 5}
+
+# Name → (label, what the vectors are made from).
+SYSTEMS = {
+    "random": ("random vectors", "random:dim=300"),
+    "untrained_cnn": ("untrained CNN", "char_cnn:dim=400,filters=100,char_dim=64,project=false"),
+    "untrained_lstm": ("untrained LSTM", "char_lstm:dim=200,hidden=100,char_dim=64,pool=last,project=false"),
+    "value": ("value", "value"),
+    "digit_sum": ("digit sum, eq. 1", "digit_sum:dim=300,init_std=1.0"),
+    "prototype": ("prototype", "prototype:dim=64,init_std=1.0"),
+    "dice_2": ("DICE-2", "dice:form=2,dim=300"),
+    "dice_d_fixed": ("DICE-D, sphere", "dice:form=d,dim=300,as_printed=false"),
+    "dice_d": ("DICE-D, as printed", "dice:form=d,dim=300,as_printed=true"),
+}
+REFERENCE = "dice_d"
+LABEL = SYSTEMS[REFERENCE][0]
+
+# List maximum, decoding, addition, each on [0, 99], [0, 999], [0, 9999]. No deviations are given.
+PAPER = {
+    "random": (0.16, 0.23, 0.21, 29.86, 292.88, 2882.62, 42.03, 410.33, 4389.39),
+    "untrained_cnn": (0.97, 0.87, 0.84, 2.64, 9.67, 44.40, 1.41, 14.43, 69.14),
+    "untrained_lstm": (0.70, 0.66, 0.55, 7.61, 46.5, 210.34, 5.11, 45.69, 510.19),
+    "value": (0.99, 0.88, 0.68, 1.20, 11.23, 275.50, 0.30, 15.98, 654.33),
+    "dice_d": (0.98, 0.87, 0.96, 0.43, 0.83, 3.16, 0.75, 2.79, 29.95),
+}
+QUOTED = {
+    "Word2Vec": (0.90, 0.78, 0.71, 2.34, 18.77, 333.47, 0.75, 21.23, 210.07),
+    "GloVe": (0.90, 0.78, 0.72, 2.23, 13.77, 174.21, 0.80, 16.51, 180.31),
+    "ELMo": (0.98, 0.88, 0.76, 2.35, 13.48, 62.20, 0.94, 15.50, 45.71),
+    "BERT": (0.95, 0.62, 0.52, 3.21, 29.00, 431.78, 4.56, 67.81, 454.78),
+    "char-CNN, trained": (0.97, 0.93, 0.88, 2.50, 4.92, 11.57, 1.19, 7.75, 15.09),
+    "char-LSTM, trained": (0.98, 0.92, 0.76, 2.55, 8.65, 18.33, 1.21, 15.11, 25.37),
+    "NAQANet": (0.91, 0.81, 0.72, 2.99, 14.19, 62.17, 1.11, 11.33, 90.01),
+    "NAQANet without GloVe": (0.88, 0.90, 0.82, 2.87, 5.34, 35.39, 1.45, 9.91, 60.70),
+}
+PRINTED = tuple((name, high) for name in ("max", "decode", "add") for high in HIGHS)
+
+
+def column(name: str, high: int) -> Column:
+    """A column of the table."""
+    return Column(f"{TITLES[name]} {high}", f"{name}-{high}", "score", 1.0, 3 if name == "max" else 2)
+
+
+def published(numbers: Sequence[float]) -> dict[str, Published]:
+    """The paper's numbers by column."""
+    return {column(*where).title: Published(number) for where, number in zip(PRINTED, numbers, strict=False)}
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """Runs what is missing, then writes table2.{md,json,png}."""
+    parser = command.parser(__doc__ or "", OUT, SEEDS)
+    parser.add_argument("--only", default="", help="probes, rows or probe/row, separated by commas")
+    parser.add_argument("--ranges", default="99,999,9999", help="highest numbers, separated by commas")
+    parser.add_argument("--embed", action="append", default=[], help="a row of your own: name:key=value,…")
+    parser.add_argument("--table", action="append", default=[], help="a row of your own: a file of vectors")
+    parser.add_argument("--epochs", type=int, default=0, help="at most so many; by default the paper's 1,000")
+    options = command.parse(parser, words)
+    highs = ranges(options.ranges, "smoke" if options.scale == "smoke" else "")
+    mine = own(options.embed, options.table)
+    systems = mine or SYSTEMS
+    wanted = command.only(options.only, PROBES, systems)
+    sizes = SIZES[options.scale]
+    if options.epochs < 0:
+        raise UsageError(f"--epochs={options.epochs}: give how many at most, 1 or more")
+    sizes = sizes._replace(epochs=options.epochs or sizes.epochs)
+
+    cells = [
+        Cell(row, spec, name, high)
+        for row, (_, spec) in systems.items()
+        for high in highs
+        for name in PROBES
+        if wanted(name, row)
+    ]
+    results = probing.run(cells, options.seeds, options.out, sizes, options.as_published)
+
+    rows = [Row(label, row, published(PAPER.get(row, ()))) for row, (label, _) in SYSTEMS.items()]
+    rows += [Row(label, row) for row, (label, _) in mine.items()]
+    rows += [Row(label, None, published(numbers)) for label, numbers in QUOTED.items()]
+    columns = [column(name, high) for name in PROBES for high in highs]
+    entries = tables.compare(results, rows, columns, REFERENCE)
+    said = "the test split, as published" if options.as_published else "a third split"
+    remarks = [
+        "List maximum: accuracy. Decoding and addition: root mean squared error. Mean ± standard deviation over "
+        f"seeds, each with a split, an order and initial parameters of its own; {said} stops the training and "
+        f"chooses the epoch, of {sizes.epochs} at most. The paper's numbers are of one run each, stopped "
+        "and measured on the same split.",
+        *missing_numbers(results),
+    ]
+    title = "Table 2: what small networks read off frozen vectors of numbers"
+    extra = {"systems": systems, "sizes": sizes._asdict()}
+    text = report.publish("table2", title, remarks, {"": (entries, columns)}, results, options, LABEL, extra)
+    files = ["table2.md", "table2.json"]
+    if any(entry["here"] for entry in entries):
+        draw(options.out / "table2.png", entries, columns)
+        files.append("table2.png")
+    report.say_where(text, options, *files)
+
+
+def ranges(words: str, smoke: str = "") -> list[int]:
+    """The highest numbers of --ranges, at smoke the first alone.
+
+    Raises:
+      UsageError: one is no whole number, or its range is empty.
+    """
+    try:
+        highs = [int(word) for word in words.split(",")]
+    except ValueError:
+        raise UsageError(f"--ranges={words}: give whole numbers separated by commas, such as 99,999") from None
+    if min(highs) < 1:
+        raise UsageError(f"--ranges={words}: the range 0 … {min(highs)} is empty: give its highest number")
+    return highs[:1] if smoke else highs
+
+
+def own(embeds: Sequence[str], files: Sequence[str]) -> dict[str, tuple[str, str]]:
+    """Rows of a user's own: name → (label, spec).
+
+    Raises:
+      UsageError: two have the same name, or a file is not there.
+    """
+    found: dict[str, tuple[str, str]] = {}
+    for spec in (*embeds, *files):
+        if spec in files and not pathlib.Path(spec).expanduser().is_file():
+            raise UsageError(f"--table={spec}: there is no such file")
+        vectors.read_spec(spec)
+        label = pathlib.Path(spec).name if spec in files else spec
+        row = "".join(c if c.isalnum() or c in "._=-" else "-" for c in label)
+        if row in found:
+            raise UsageError(f"{label} is given twice")
+        found[row] = (label, spec)
+    return found
+
+
+def missing_numbers(results) -> list[str]:
+    """A remark where a table lacks numbers of a range."""
+    found = []
+    for (task, row), of in results.items():
+        high = int(task.rpartition("-")[2])
+        count = next((int(r.metrics["training"]["numbers"]) for r in of.values() if r.metrics), high + 1)
+        if count < high + 1:
+            found.append(f"{row} has vectors of {count:,} of the {high + 1:,} numbers of {task}.")
+    return found
+
+
+def draw(path, entries, columns: Sequence[Column]) -> None:
+    """Points by column on a logarithmic axis: errors, and for list maximum the share that is wrong."""
+    found = {(entry["row"], entry["column"]): entry for entry in entries}
+    labels = list(dict.fromkeys(entry["row"] for entry in entries if entry["here"]))
+    with plots.figure(path, width=9.0) as axes:
+        for number, label in enumerate(labels):
+            shown = {"here": [], "paper": []}
+            for place, column in enumerate(columns):
+                entry = found.get((label, column.title)) or {}
+                for which, points in shown.items():
+                    if value := entry.get(which):
+                        error = 1 - value["mean"] if column.task.startswith("max") else value["mean"]
+                        points.append((place + 0.05 * number, max(error, 1e-3)))
+            colour = plots.COLOURS[number % len(plots.COLOURS)]
+            mark = plots.MARKS[number % len(plots.MARKS)]
+            axes.plot(*zip(*shown["here"], strict=True), mark, color=colour, label=label)
+            if shown["paper"]:
+                axes.plot(*zip(*shown["paper"], strict=True), mark, color=colour, fillstyle="none")
+        axes.set_yscale("log")
+        axes.set_xticks(range(len(columns)), [column.title for column in columns], rotation=30, ha="right")
+        axes.set_ylabel("error (open: the paper)")
+        axes.legend(frameon=False)
+
+
+if __name__ == "__main__":
+    command.entry(main)

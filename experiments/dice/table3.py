@@ -1,0 +1,75 @@
+"""Table 3: the magnitude of masked numbers, by a BiLSTM with attention that reads the other numbers as DICE vectors.
+
+    python -m experiments.dice.table3 --path=FOLDER        # your copy of the files of Numeracy-600K
+    python -m experiments.dice.table3                      # a generated stand-in, not comparable with the paper
+
+The dataset cannot be passed on (its terms forbid it), so without --path a stand-in of the same form is made up. The
+paper's appendix names market comments; its baselines match the titles of the dataset's update: see README.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from experiments import command, plots, report, runs, tables
+from experiments.dice import settings
+from experiments.tables import Column, Published, Row
+
+COLUMNS = (Column("micro-F1", settings.TASK, "micro_f1"), Column("macro-F1", settings.TASK, "macro_f1"))
+QUOTED = {
+    "LR": (62.49, 30.81),
+    "CNN": (69.27, 35.96),
+    "GRU": (70.92, 38.43),
+    "BiGRU": (71.49, 39.94),
+    "CRNN": (69.50, 36.15),
+    "CNN-capsule": (63.11, 29.41),
+    "GRU-capsule": (70.73, 33.57),
+    "BiGRU-capsule": (71.49, 34.18),
+}
+# The best micro-F1 of one size and the best macro-F1 of another.
+PAPER = {"dice_d": (75.56, 46.80)}
+
+
+def published(pair: Sequence[float]) -> dict[str, Published]:
+    """The paper's numbers by column."""
+    return {column.title: Published(number) for column, number in zip(COLUMNS, pair, strict=False)}
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """Runs what is missing, then writes table3.{md,json,png}."""
+    parser = command.parser(__doc__ or "", settings.OUT)
+    parser.add_argument("--only", default="", help="systems, separated by commas")
+    options = settings.parse(parser, words)
+    wanted = command.only(options.only, [settings.TASK], settings.SYSTEMS)
+    cells = [settings.cell(options, system) for system in settings.SYSTEMS if wanted(settings.TASK, system)]
+    results = runs.run(cells, options.seeds, options.out)
+
+    rows = [Row(label, None, published(pair)) for label, pair in QUOTED.items()]
+    rows += [Row(label, s, published(PAPER.get(s, ()))) for s, (label, _) in settings.SYSTEMS.items()]
+    entries = tables.compare(results, rows, COLUMNS, settings.REFERENCE)
+    title = "Table 3: magnitudes of masked numbers" + ("" if options.path else " (stand-in data)")
+    extra = {"data": options.path or "stand-in", "variant": options.variant}
+    parts = {"": (entries, COLUMNS)}
+    remarks = settings.remarks(options)
+    text = report.publish("table3", title, remarks, parts, results, options, settings.LABEL, extra)
+    draw(options.out / "table3.png", entries, bool(options.path))
+    report.say_where(text, options, "table3.md", "table3.json", "table3.png")
+
+
+def draw(path, entries, real: bool) -> None:
+    """Bars of both F1; the paper's marks only where the data are the paper's."""
+    titles = list(dict.fromkeys(entry["column"] for entry in entries))
+    found = {(entry["row"], entry["column"]): entry for entry in entries}
+    ours = list(dict.fromkeys(entry["row"] for entry in entries if entry["here"]))
+
+    def cells(label: str, which: str) -> list:
+        return [found[label, title][which] for title in titles]
+
+    series = {label: [(e["mean"], e["std"]) if e else None for e in cells(label, "here")] for label in ours}
+    paper = {label: [e["mean"] if e and real else None for e in cells(label, "paper")] for label in ours}
+    with plots.figure(path, width=6.5) as axes:
+        plots.bars(axes, titles, series, paper, "test F1 (%)" + ("" if real else ", stand-in data"))
+
+
+if __name__ == "__main__":
+    command.entry(main)

@@ -1,0 +1,56 @@
+"""Table 4: the magnitude of masked numbers by the width of tokens and states, from 32 to 512.
+
+python -m experiments.dice.table4 --path=FOLDER        # your copy of the files of Numeracy-600K
+python -m experiments.dice.table4 --sizes=32,128       # a generated stand-in, not comparable with the paper
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from experiments import command, report, runs, tables
+from experiments.dice import settings
+from experiments.dice.table3 import COLUMNS, draw, published
+from experiments.tables import Row
+from numjax.errors import UsageError
+
+SIZES = (32, 64, 128, 256, 512)
+SYSTEM = "dice_d"
+REFERENCE = 256
+PAPER = {32: (74.63, 45.92), 64: (74.90, 45.99), 128: (75.55, 46.36), 256: (75.56, 45.56), 512: (74.14, 46.80)}
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """Runs what is missing, then writes table4.{md,json,png}."""
+    parser = command.parser(__doc__ or "", settings.OUT)
+    parser.add_argument("--sizes", default=",".join(map(str, SIZES)), help="widths, separated by commas")
+    options = settings.parse(parser, words)
+    results = runs.run(
+        [settings.cell(options, SYSTEM, size) for size in widths(options.sizes)], options.seeds, options.out
+    )
+
+    rows = [Row(f"{size}", f"{SYSTEM}-{size}", published(PAPER[size])) for size in SIZES]
+    entries = tables.compare(results, rows, COLUMNS, f"{SYSTEM}-{REFERENCE}")
+    title = "Table 4: magnitudes of masked numbers by width, DICE-D" + ("" if options.path else " (stand-in data)")
+    extra = {"data": options.path or "stand-in", "variant": options.variant}
+    parts = {"": (entries, COLUMNS)}
+    remarks = settings.remarks(options)
+    text = report.publish("table4", title, remarks, parts, results, options, f"width {REFERENCE}", extra)
+    draw(options.out / "table4.png", entries, bool(options.path))
+    report.say_where(text, options, "table4.md", "table4.json", "table4.png")
+
+
+def widths(words: str) -> list[int]:
+    """The widths of --sizes.
+
+    Raises:
+      UsageError: one is not of the table.
+    """
+    known = {str(size): size for size in SIZES}
+    if wrong := [word for word in words.split(",") if word not in known]:
+        raise UsageError(f"--sizes={words}: {wrong[0]!r} is none of {', '.join(known)}")
+    return [known[word] for word in words.split(",")]
+
+
+if __name__ == "__main__":
+    command.entry(main)

@@ -1,0 +1,88 @@
+"""The characters of a numeral through convolutions, each at its highest (Kim 2014, as in Wallace et al. 2019).
+
+Wallace et al. concatenate 100 filters of each width 2, 3, 4 and 5 over characters of 64 dimensions: char_dim=64,
+filters=100, project=False, dim=400. Their code takes the highest value over a batch's padding too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from numjax.errors import UsageError
+from numjax.nn import characters
+from numjax.nn.lstm import uniform
+from numjax.types import Numeral
+
+
+def char_cnn(
+    ids_NC: jax.Array, table: jax.Array, kernels: Sequence[jax.Array], biases: Sequence[jax.Array]
+) -> jax.Array:
+    """max over places of ReLU(convolution), float32[N, Σ filters]; what is padded changes nothing.
+
+    A window lies within the characters; in a numeral shorter than it there is one, filled up with zeros.
+
+    Args:
+      ids_NC: of `nn.characters`.
+      table: [19, width]. kernels: [size, width, filters] each. biases: [filters] each.
+    """
+    there_NC = ids_NC != characters.PAD
+    x = jnp.where(there_NC[..., None], jnp.take(table, ids_NC.astype(jnp.int32), axis=0), 0)
+    length, found = ids_NC.shape[1], []
+    for kernel, bias in zip(kernels, biases, strict=True):
+        size = kernel.shape[0]
+        padded = jnp.pad(x, ((0, 0), (0, size - 1), (0, 0)))
+        y_NCF = sum(padded[:, j : j + length] @ kernel[j] for j in range(size)) + bias
+        ends = jnp.pad(there_NC, ((0, 0), (0, size - 1)))[:, size - 1 :]
+        whole = ends | (jnp.arange(length) == 0)
+        found.append(jnp.where(whole[..., None], jax.nn.relu(y_NCF), 0).max(axis=1))
+    return jnp.concatenate(found, axis=-1)
+
+
+class Embed(nn.Module):
+    """A numeral read by filters over its characters.
+
+    Attributes:
+      dim: of the vector; with project=False it must be `filters` · the number of `sizes`.
+      filters: of each size. sizes: of the windows, in characters. char_dim: of a character.
+      project: whether a linear layer makes `dim` of them.
+      length: characters that are read at most.
+    """
+
+    dim: int = 64
+    filters: int = 32
+    sizes: tuple[int, ...] = (2, 3, 4, 5)
+    char_dim: int = 32
+    project: bool = True
+    length: int = 32
+    kind = "numeral"
+    reads_surfaces = True
+
+    def host_features(self, numerals: Numeral, surfaces: Sequence[str] | None = None) -> dict[str, np.ndarray]:
+        """{"characters": int8[N, length]} of the surfaces, or without them as spelled from the digits."""
+        if surfaces is None:
+            return {"characters": characters.spelled(numerals, self.length)}
+        return {"characters": characters.of_surfaces(surfaces, self.length)}
+
+    @nn.compact
+    def __call__(self, numerals: Numeral, features: Mapping[str, jax.Array] | None = None) -> jax.Array:
+        ids = (features or {}).get("characters")
+        ids = characters.spelled(numerals, self.length) if ids is None else ids
+        width = self.filters * len(self.sizes)
+        if not self.project and width != self.dim:
+            raise UsageError(f"char_cnn: without project, dim must be {width}, not {self.dim}")
+        table = self.param("characters", nn.initializers.normal(1.0), (characters.COUNT, self.char_dim), jnp.float32)
+        kernels, biases = [], []
+        for size in self.sizes:
+            reach, shape = uniform(size * self.char_dim), (size, self.char_dim, self.filters)
+            kernels.append(self.param(f"size_{size}_kernel", reach, shape, jnp.float32))
+            biases.append(self.param(f"size_{size}_bias", reach, (self.filters,), jnp.float32))
+        found = char_cnn(ids.reshape(-1, ids.shape[-1]), table, kernels, biases)
+        if self.project:
+            kernel = self.param("kernel", uniform(width), (width, self.dim), jnp.float32)
+            found = found @ kernel + self.param("bias", uniform(width), (self.dim,), jnp.float32)
+        return found.reshape(*ids.shape[:-1], self.dim)

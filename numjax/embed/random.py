@@ -1,0 +1,55 @@
+"""A random vector a number, which says nothing but whether two numbers are the same: the baseline of every probe."""
+
+from __future__ import annotations
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from numjax.embed.dice import hashed
+from numjax.types import Numeral
+
+
+def random_vectors(numerals: Numeral, dim: int, seed: int):
+    """float32[..., dim], independent N(0, 1/dim), so about of length 1; of the value and the seed alone.
+
+    The same on host and device but for the last digits of a logarithm and a cosine.
+    """
+    xp = numerals.digits.__array_namespace__()
+    one, two = (hashed(numerals, seed ^ salt)[..., None] for salt in (0, 0x5BD1E995))
+    counter = xp.arange(dim, dtype=xp.uint32)
+
+    def uniform(salt: int):
+        """In (0, 1): the upper 23 bits and a half."""
+        mixed = (one ^ (counter * np.uint32(0x9E3779B1))) + (two * np.uint32(salt))
+        for shift, factor in ((16, 0x7FEB352D), (15, 0x846CA68B)):
+            mixed = (mixed ^ (mixed >> np.uint32(shift))) * np.uint32(factor)
+        mixed = mixed ^ (mixed >> np.uint32(16))
+        return ((mixed >> np.uint32(9)).astype(xp.float32) + np.float32(0.5)) * np.float32(2.0**-23)
+
+    radius = xp.sqrt(np.float32(-2.0 / dim) * xp.log(uniform(0x85EBCA6B)))
+    return radius * xp.cos(np.float32(2 * np.pi) * uniform(0xC2B2AE35))
+
+
+class Embed(nn.Module):
+    """Random vectors; they have no parameters.
+
+    Attributes:
+      dim: D. seed: of the vectors.
+    """
+
+    dim: int = 64
+    seed: int = 0
+    kind = "numeral"
+
+    def host_features(self, numerals: Numeral, surfaces=None) -> dict[str, np.ndarray]:
+        """{"vector": float32[N, dim]}."""
+        del surfaces
+        return {"vector": random_vectors(numerals, self.dim, self.seed)}
+
+    @nn.compact
+    def __call__(self, numerals: Numeral, features=None) -> jax.Array:
+        if features and "vector" in features:
+            return features["vector"]
+        return random_vectors(jax.tree.map(jnp.asarray, numerals), self.dim, self.seed)
