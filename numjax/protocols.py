@@ -87,8 +87,8 @@ class Task(Protocol):
 
     Attributes:
       dataset: name of the builder in data/, with its options.
-      kind: what the pipeline makes of it: "language_model" (shifted targets), "classify" (labels only), "span" (labels
-        that are positions of the text, see `Example.spans`; predictions are characters of it).
+      kind: what the pipeline makes of it: "language_model" (shifted targets), "classify" (labels only), "span"
+        (labels that are positions of the text, see `Example.spans`; predictions are characters of it).
       metric: name of the validation metric that selects the best checkpoint, "-" before it if less is better.
 
     Options: `needs` (kind of block → names that the config must have), `unanswered` (defaults of fields that records

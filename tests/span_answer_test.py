@@ -14,6 +14,8 @@ import pytest
 import data
 from data.squad.generate import articles
 from data.squad.read import has_number, of_articles, strictly_numeric
+from experiments import runs
+from experiments.dice import table5
 from numjax.errors import DataError, UsageError
 from numjax.evals.report import predicted
 from numjax.pipeline import features
@@ -367,3 +369,22 @@ def test_files_good_and_bad(tmp_path):
             data.load("squad", "train", path=str(tmp_path / "bad.json"), data_dir=tmp_path / "built")
     with pytest.raises(UsageError, match="numbers=3"):
         data.load("squad", "train", numbers=3, data_dir=tmp_path / "built")
+
+
+def test_table5_runs_each_cell_and_shows_the_papers_numbers(tmp_path, monkeypatch):
+    asked = []
+
+    def train(system, data, folder, seed, compiled=None, note=None):
+        config = system
+        asked.append((config.task.numbers, config.optim.epochs, "numbers" in config.objectives, seed))
+        return {"test": {"f1": 0.5 + config.optim.epochs / 100, "exact": 0.25 + seed / 10}}, None
+
+    monkeypatch.setattr(runs, "train", train)
+    monkeypatch.setattr(runs, "assemble", lambda config, place: config)
+    monkeypatch.setattr(runs, "load_data", lambda *args, **kwargs: None)
+    table5.main(["--scale=smoke", "--seeds=2", f"--out={tmp_path}"])
+    every = [(n, e, on, seed) for n in (1, 2) for e in (1, 2, 3) for on in (False, True) for seed in (0, 1)]
+    assert asked == every
+    text = (tmp_path / "table5.md").read_text()
+    assert "| BERT + L_num | 90.23 | 51.00 ± 0.00 |" in text and "stand-in" in text and "## Sub-split 2" in text
+    assert "89.15 | 30.00 ± 7.07" in text and (tmp_path / "table5.png").exists()

@@ -99,25 +99,25 @@ def main(words: Sequence[str] | None = None) -> None:
     title = "Table 5: answers with numbers" + ("" if options.path else " (stand-in data)")
     extra = {"data": options.path or "stand-in", "bert": options.bert or "from scratch"}
     text = report.publish("table5", title, remarks(options), parts, results, options, SYSTEMS["bert"], extra)
-    draw(options.out / "table5.png", parts)
+    draw(options.out / "table5.png", parts, bool(options.path))
     report.say_where(text, options, "table5.md", "table5.json", "table5.png")
 
 
 def published(system: str, split: int) -> dict[str, Published]:
     """The paper's numbers of a system by column."""
-    pairs = zip(EPOCHS, PAPER[system][split], strict=True)
-    return {
-        f"{name}, {e}": Published(value) for e, pair in pairs for name, value in zip(("F1", "EM"), pair, strict=True)
-    }
+    found = {}
+    for epochs, (f1, exact) in zip(EPOCHS, PAPER[system][split], strict=True):
+        found |= {f"F1, {epochs}": Published(f1), f"EM, {epochs}": Published(exact)}
+    return found
 
 
 def remarks(options: argparse.Namespace) -> list[str]:
     """What a reader must know of data and weights."""
     if options.path:
         data = (
-            f"Data: SQuAD 1.1 in {options.path}. Where only one file is there, whole articles of it stand in for the "
+            f"Data: SQuAD 1.1 in {options.path}. Where only one of its two files is there, whole articles of it "
+            "stand in for the other split, and the numbers do not compare with the paper's."
         )
-        data += "other split, and the numbers do not compare with the paper's."
     else:
         data = (
             "Data: a generated **stand-in** of SQuAD's form, not SQuAD: the numbers do not compare with the paper's."
@@ -128,22 +128,22 @@ def remarks(options: argparse.Namespace) -> list[str]:
     return [data, weights, f"{epochs} F1 and exact match in percent, of the last state on the test split."]
 
 
-def draw(path, parts) -> None:
-    """F1 by epoch, a panel of bars a sub-split; the paper's numbers stand in the table alone."""
-    titles = [f"{split}, {epochs} epochs" for split in SPLITS for epochs in EPOCHS]
-    series = {}
-    for label in SYSTEMS.values():
+def draw(path, parts, real: bool) -> None:
+    """Bars of F1 by sub-split and epoch; the paper's marks only where the data are the paper's."""
+    titles = [f"{split}, epoch {epochs}" for split in SPLITS for epochs in EPOCHS]
+    series, paper = {}, {}
+    for system, label in SYSTEMS.items():
         found = [
             next((e["here"] for e in entries if e["row"] == label and e["column"] == f"F1, {epochs}"), None)
             for entries, _ in parts.values()
             for epochs in EPOCHS
         ]
         series[label] = [(here["mean"], here["std"]) if here else None for here in found]
-    with plots.figure(path, width=7.5, height=3.5) as axes:
-        plots.bars(axes, titles, series)
-        axes.set_ylabel("F1 on test (%)")
-        axes.set_xlabel("sub-split, epochs of the paper's")
-        axes.legend(frameon=False)
+        paper[label] = [
+            PAPER[system][split][epochs - 1][0] if real else None for split in SPLITS for epochs in EPOCHS
+        ]
+    with plots.figure(path, width=8.5) as axes:
+        plots.bars(axes, titles, series, paper, "test F1 (%)" + ("" if real else ", stand-in data"))
 
 
 if __name__ == "__main__":
