@@ -161,3 +161,29 @@ def set_language_model(config: Any, head: str, **options) -> None:
     config.objectives = block(
         next=dict(name="nll", head="next", label=None, average="scored", constrain=False, weight=1.0)
     )
+
+
+# The options of `numjax/backbone/encoder_decoder.py` and of its token head that make the published models.
+ENCODER_DECODERS = {
+    "t5": (dict(scaled=False, shrink=False, mlp="relu", gated=False), dict(tied=True, scaled=True)),
+    "flan": (dict(scaled=False, shrink=False, mlp="gelu_tanh", gated=True), dict(tied=False)),
+    "bart": (
+        dict(positions="learned", offset=2, norm="layer", post_norm=True, embed_norm=True, biases=True, mlp="gelu")
+        | dict(gated=False, shrink=False, initial="normal"),
+        dict(tied=True, bias=True),
+    ),
+}
+
+
+def set_encoder_decoder(config: Any, form: str, **sizes) -> None:
+    """An encoder–decoder of the form of T5 1.0 ("t5"), T5 1.1 and FLAN ("flan") or BART ("bart") that writes tokens.
+
+    Args:
+      sizes: and other options of the backbone; those that every backbone has stay as they were.
+    """
+    known(form, ENCODER_DECODERS, "encoder–decoder")
+    backbone, head = ENCODER_DECODERS[form]
+    kept = ("width", "layers", "heads", "mlp_ratio", "max_length", "dropout", "remat", "attention", "dtype")
+    kept_options = {name: config.backbone[name] for name in kept}
+    config.backbone = block(name="encoder_decoder", **(kept_options | backbone | sizes))
+    set_language_model(config, "token", **head)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import pathlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -16,7 +16,7 @@ from numjax import files, log, shard
 from numjax.checkpoint import Checkpoints, is_stacked, split_layers, stack_layers
 from numjax.compile import Compiled
 from numjax.errors import UsageError
-from numjax.pretrained import bert, gpt2
+from numjax.pretrained import bert, gpt2, seq2seq
 from numjax.system import VOCABULARY, System
 from numjax.text import vocab as vocabularies
 from numjax.types import TrainState
@@ -25,16 +25,20 @@ CONFIG_FILE = "config.json"
 DIGEST = "digest"
 
 # Whose safetensors a backbone can start from.
-PRETRAINED: dict[str, Any] = {"decoder": gpt2, "encoder": bert}
+PRETRAINED: dict[str, Any] = {"decoder": gpt2, "encoder": bert, "encoder_decoder": seq2seq}
+
+# Parameters with a row a token.
+ROWS_OF_VOCABULARY = ("table", "heads_next/kernel", "heads_next/bias", "heads_masked/bias")
 
 
 def load_pretrained(system: System, compiled: Compiled, state: TrainState, source: pathlib.Path) -> TrainState:
     """The state with every parameter that `source` holds under the same path: a numjax workdir, or the safetensors
-    of GPT-2, for a decoder, or of BERT or RoBERTa, for an encoder (the file, or a folder with `model.safetensors`).
+    of GPT-2, for a decoder, of BERT or RoBERTa, for an encoder, or of T5 or BART, for an encoder–decoder (the file, or
+    a folder with `model.safetensors`).
 
-    Vocabulary rows go by token: the base ids keep their rows, marks are matched by name, and rows that the
-    source lacks start at the mean row. Shorter position tables fill the first rows. What was loaded, left
-    fresh and skipped is logged.
+    Vocabulary rows go by token: the base ids keep their rows, marks are matched by name (T5's and BART's by what
+    they do there, see their `MARKS`), and rows that the source lacks start at the mean row. Shorter position tables
+    fill the first rows. What was loaded, left fresh and skipped is logged.
 
     Raises:
       UsageError: there is no readable checkpoint, or its shapes do not fit.
@@ -46,7 +50,8 @@ def load_pretrained(system: System, compiled: Compiled, state: TrainState, sourc
         if family is None:
             raise UsageError(f"init_from {source}: weights of others are read for {', '.join(PRETRAINED)} alone")
         theirs, step = family.read(source, system.model.backbone.heads), 0  # type: ignore[attr-defined]
-        rows = _base_rows(system, len(theirs["embeds_token"]["table"]), source)
+        marks = family.marks(theirs) if hasattr(family, "marks") else {}
+        rows = _base_rows(system, len(theirs["embeds_token"]["table"]), source, marks)
         theirs = jax.tree.map(lambda x: shard.place(x, everywhere), theirs)
     else:
         theirs, step = read_params(source, lambda shapes: jax.tree.map(lambda _: everywhere, shapes))
@@ -111,19 +116,25 @@ def _vocabulary_rows(system: System, source: pathlib.Path) -> list[int] | None:
     return rows + [-1] * (system.scheme.vocab_size - len(rows))
 
 
-def _base_rows(system: System, size: int, source: pathlib.Path) -> list[int]:
-    """Their row for each id of ours: its own for text, none for what lies behind."""
-    base = system.scheme.vocab.base  # type: ignore[attr-defined]
-    if base != size:
+def _base_rows(system: System, size: int, source: pathlib.Path, marks: Mapping[str, int]) -> list[int]:
+    """Their row for each id of ours: its own for text, that of `marks` for a mark, none for what else lies behind.
+
+    T5 has more rows than its vocabulary has pieces, and ours spells in bytes what that cannot: neither has the other.
+    """
+    vocab: Any = system.scheme.vocab
+    known = vocab.known
+    if known != size and not (marks and known < size):
         raise UsageError(
-            f"init_from {source}: its vocabulary has {size} tokens and ours {base}: set config.scheme.vocab to "
-            "dict(name='gpt2', path=FOLDER) of the same model, or 'wordpiece' for BERT"
+            f"init_from {source}: its vocabulary has {size} tokens and ours {known}: set config.scheme.vocab to "
+            "dict(name='gpt2', path=FOLDER) of the same model, 'wordpiece' for BERT, or dict(name='sentencepiece', "
+            "path=FILE) for T5"
         )
-    return [*range(base), *[-1] * (system.scheme.vocab_size - base)]
+    names = [vocab.mark_name(token) for token in range(known, system.scheme.vocab_size)]
+    return [*range(known), *(marks.get(name, -1) if name else -1 for name in names)]
 
 
 def _fit(name: str, found: jax.Array, leaf: jax.Array, *, rows: list[int] | None) -> jax.Array:
-    if name.endswith(("table", "heads_next/kernel", "heads_masked/bias")) and rows is not None:
+    if name.endswith(ROWS_OF_VOCABULARY) and rows is not None:
         index = jnp.asarray(rows)
         mean = found[: sum(r >= 0 for r in rows)].mean(axis=0)
         known = (index >= 0).reshape(-1, *(1,) * (found.ndim - 1))

@@ -29,6 +29,7 @@ from absl import logging
 
 from numjax import files
 from numjax.errors import UsageError
+from numjax.text import pieces as pieces_of
 
 MARKS = ("[PAD]", "[CLS]", "[SEP]", "[EOS]", "[MASK]", "[NUM]")
 FILE = "vocabulary.json"
@@ -46,8 +47,9 @@ class BaseVocabulary:
 
     Attributes:
       pieces: the bytes of each base id; empty for an id that no text uses.
-      base: number of base ids. size: with marks behind them. marks: the names of all.
+      base: number of base ids. size: with marks behind them. marks: the names of all, in the order of their ids.
       exact: whether decode(encode(text)) is the text; else it is one that is encoded the same.
+      known: how many base ids come from the files, the first ones; all but for a sentencepiece model without bytes.
     """
 
     kind: ClassVar[str]
@@ -59,7 +61,7 @@ class BaseVocabulary:
           own: ids of marks that are among the base ids.
         """
         self.pieces = tuple(pieces)
-        self.base = len(self.pieces)
+        self.base = self.known = len(self.pieces)
         self._own = dict(own or {})
         self._set_marks(marks)
 
@@ -137,7 +139,11 @@ class BaseVocabulary:
 
 
 class SentencePiece(BaseVocabulary):
-    """A sentencepiece model with byte fallback, identity normalisation and no dummy prefix."""
+    """A sentencepiece model, used without normalisation and dummy prefix: exactly what is written is encoded.
+
+    One without byte fallback, such as T5's, gets 256 base ids more behind its own, for the bytes of what it does not
+    know. T5 has seen texts that begin with a blank: give it one.
+    """
 
     kind = "sentencepiece"
 
@@ -148,27 +154,30 @@ class SentencePiece(BaseVocabulary):
           marks: names of further marks.
 
         Raises:
-          UsageError: not a sentencepiece model, or one without byte fallback.
+          UsageError: not a sentencepiece model.
         """
         try:
-            self.processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+            self.processor = sentencepiece.SentencePieceProcessor(model_proto=pieces_of.plain(model))
         except (RuntimeError, OSError) as error:
             raise UsageError("not a sentencepiece model: give a .model file made by sentencepiece") from error
         self.model = model
         pieces = [_sentencepiece_bytes(self.processor, i) for i in range(self.processor.vocab_size())]
+        byte_id = {pieces[i]: i for i in range(len(pieces)) if self.processor.is_byte(i)}
+        self._first_byte = None if len(byte_id) == 256 else len(pieces)
+        if self._first_byte is not None:
+            byte_id = {bytes([b]): len(pieces) + b for b in range(256)}
+            pieces += [bytes([b]) for b in range(256)]
         super().__init__(pieces, marks)
-        byte_id = {pieces[i]: i for i in range(self.base) if self.processor.is_byte(i)}
-        if len(byte_id) != 256:
-            raise UsageError("the sentencepiece model has no byte fallback: train it with --byte_fallback")
+        self.known = self._first_byte or self.base
         self._space_ids = [byte_id[bytes([b])] for b in SPACE.encode()]
 
     def _ids(self, text: str) -> list[int]:
         # sentencepiece cannot tell a written U+2581 from a space: ours goes in as bytes.
         first, *rest = text.split(SPACE)
-        ids = self.processor.encode(first)
+        ids = pieces_of.encode(self.processor, first, self._first_byte)
         for part in rest:
             ids += self._space_ids
-            ids += self.processor.encode(part)
+            ids += pieces_of.encode(self.processor, part, self._first_byte)
         return ids
 
     def _files(self) -> Mapping[str, bytes]:
