@@ -1,0 +1,232 @@
+"""FERMAT's training problems, made from templates, and a stand-in for its files: problems of our own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from numjax.errors import DataError
+
+from .formula import approximate, decimal, evaluate, shape
+from .read import NOT_COMMUTABLE, VIEWS, Template, template
+
+KINDS = ("small", "large", "tenths", "hundredths")
+_AT_ONCE = 4096  # candidates drawn together
+_KEPT = 256  # of them, where many are left
+_PATIENCE = 1000  # times, before a template is given up
+
+# View → lowest number, one above the highest, and how many of its digits stand behind the point.
+RANGES = {
+    "Integers_0_to_1000": (1, 1000, 0),
+    "2_digit_integer": (10, 100, 0),
+    "3_digit_integer": (100, 1000, 0),
+    "4_digit_integer": (1000, 10_000, 0),
+    "1000+": (1000, 1_000_000, 0),
+    "1000+_comma": (1000, 1_000_000, 0),
+    "1000+_spac": (1000, 1_000_000, 0),
+    "1dp_random": (1, 10_000, 1),
+    "2dp_random": (1, 100_000, 2),
+}
+
+# Text and answer formula. With two numbers in the four operations, and with three.
+OWN = (
+    ("Nora had num1 stamps and bought num2 more . How many stamps does she have now ?", "( num1+num2 )"),
+    ("A tank holds num1 litres of water , another num2 litres . How many litres do both hold ?", "( num1+num2 )"),
+    ("A shop had num1 candles and sold num2 of them . How many candles are left ?", "( num1-num2 )"),
+    ("Omar ran num1 metres , Paula num2 metres . How many metres more did Omar run ?", "( num1-num2 )"),
+    ("A box weighs num1 kg . How many kg do num2 such boxes weigh ?", "( num1*num2 )"),
+    ("Each of num1 rows has num2 seats . How many seats are there ?", "( num1*num2 )"),
+    ("A rope of num1 metres is cut into pieces of num2 metres . How many pieces are there ?", "( num1/num2 )"),
+    ("num1 coins are shared equally by num2 friends . How many coins does each get ?", "( num1/num2 )"),
+    ("Rosa had num1 beads , found num2 and gave num3 away . How many beads does she have ?", "(( num1+num2 )-num3)"),
+    ("A farmer fills num1 crates with num2 pears each and keeps num3 . How many are there ?", "(( num1*num2 )+num3)"),
+    ("Of num1 pages Ben read num2 , num3 pages a day . How many days are left ?", "(( num1-num2 )/ num3 )"),
+    ("num1 red and num2 blue tiles lie in rows of num3 . How many rows are there ?", "(( num1+num2 )/ num3 )"),
+    ("Ada earns num1 dollars an hour and worked num2 and num3 hours . What does she get ?", "( num1*(num2+num3))"),
+    ("Of num1 seats num2 are taken , and num3 people get off . How many are taken now ?", "( num2-num3 )"),
+    ("num1 machines make num2 parts each , packed by num3 . How many packs are there ?", "(( num1*num2 )/ num3 )"),
+)
+
+
+def own_templates() -> list[Template]:
+    """The templates of the stand-in."""
+    return [template({"templates": text, "answers": formula}) for text, formula in OWN]
+
+
+def problems(
+    templates: Sequence[Template], size: int, rng: np.random.Generator, longest: int = 15
+) -> Iterator[dict[str, Any]]:
+    """Problems as the published generator makes them: template after template, a quarter of them with each kind of
+    number (integers below 1,000; integers of four to six digits; one decimal place; two), none of them twice.
+
+    Args:
+      longest: most characters of an answer, which must be above 0.
+
+    Raises:
+      DataError: a template gives no such answer.
+    """
+    seen: set[str] = set()
+    pools = {(t, kind): Pool(t, rng, kind, longest) for t in templates for kind in KINDS}
+    for place in range(size):
+        made, kind = templates[place % len(templates)], KINDS[min(4 * place // size, 3)]
+        for _ in range(_PATIENCE):
+            numbers, said = pools[made, kind].take()
+            question = fill(made.text, numbers)
+            if question not in seen:
+                break
+        else:
+            raise DataError(f"fermat: {made.text[:60]!r} gives no more different problems; choose a smaller size")
+        seen.add(question)
+        equation = fill(made.formula, numbers).replace(" ", "")
+        needs = shape(made.formula)
+        yield {"question": question, "answer": said, "equation": equation, "kind": kind, "operation": needs}
+
+
+class Pool:
+    """Numbers for a template whose answer is above 0 and short, drawn many at a time: of large ones few divide.
+
+    A kind is one of KINDS, or (lowest number, one above the highest, how many of its digits stand behind the point).
+    """
+
+    def __init__(self, made: Template, rng: np.random.Generator, kind: str | tuple[int, int, int], longest: int):
+        self._made, self._rng, self._kind, self._longest = made, rng, kind, longest
+        self._ready: list[tuple[dict[str, str], str]] = []
+
+    def take(self) -> tuple[dict[str, str], str]:
+        """(name → number as written, the answer).
+
+        Raises:
+          DataError: there are none.
+        """
+        for _ in range(_PATIENCE):
+            if self._ready:
+                return self._ready.pop()
+            self._fill()
+        asked = self._made.text[:60]
+        raise DataError(f"fermat: no numbers answer {asked!r} with one above 0 of at most {self._longest} characters")
+
+    def _fill(self) -> None:
+        drawn = {name: draw(self._rng, self._kind, _AT_ONCE) for name in self._made.names}
+        places = places_of(self._kind)
+        about = approximate(self._made.formula, {name: numbers / 10**places for name, numbers in drawn.items()})
+        # What has a last digit within the first twelve is near a multiple of a power of ten; the exact value decides.
+        with np.errstate(all="ignore"):
+            scaled = about * 10.0 ** np.maximum(12 - np.ceil(np.log10(np.abs(about))), 0)
+            near = (about > 0) & np.isfinite(about) & (np.abs(scaled - np.round(scaled)) < 0.02)
+        # Many problems of small numbers will do: the rest would only be checked for nothing.
+        for at in np.flatnonzero(near)[:_KEPT].tolist():
+            numbers = {name: f"{found[at] / 10**places:.{places}f}" for name, found in drawn.items()}
+            said = answer(self._made, numbers, self._longest)
+            if said is not None:
+                self._ready.append((numbers, said))
+
+
+def draw(rng: np.random.Generator, kind: str | tuple[int, int, int], count: int) -> np.ndarray:
+    """Numbers of a kind without their point, int64[count]."""
+    if kind in ("small", "large"):
+        return rng.integers(*((1, 1000) if kind == "small" else (1000, 1_000_000)), count)
+    if isinstance(kind, str):
+        return np.round(rng.random(count) * 10.0 ** (rng.integers(0, 4, count) + places_of(kind))).astype(np.int64)
+    return rng.integers(kind[0], kind[1], count)
+
+
+def places_of(kind: str | tuple[int, int, int]) -> int:
+    """How many digits of a number of this kind stand behind its point."""
+    return {"tenths": 1, "hundredths": 2}.get(kind, 0) if isinstance(kind, str) else kind[2]
+
+
+def fill(text: str, numbers: Mapping[str, str]) -> str:
+    """A template's text with its numbers; num10 before num1."""
+    for name in sorted(numbers, key=len, reverse=True):
+        text = text.replace(name, numbers[name])
+    return text
+
+
+def answer(made: Template, numbers: Mapping[str, str], longest: int) -> str | None:
+    """What the formula gives, written out; None where it is not above 0 or too long."""
+    try:
+        found = evaluate(made.formula, {name: Fraction(text) for name, text in numbers.items()})
+    except ValueError:
+        return None
+    return decimal(found, longest) if found > 0 else None
+
+
+# ---------------------------------------------------------------------------------------------------
+# The stand-in's test files.
+
+
+def files(size: int, seed: int) -> tuple[list[dict[str, str]], dict[str, tuple[list[Any], list[Any]]]]:
+    """(rows of templates.csv, view → (objects of its .q, objects of its .a)) of `size` problems in every view, each
+    file in an order of its own."""
+    rng = np.random.default_rng([seed, 1])
+    rows = [{"templates": text, "answers": formula, "expressions": shape(formula)} for text, formula in OWN]
+    views: dict[str, tuple[list[Any], list[Any]]] = {view: ([], []) for view in VIEWS}
+    templates = own_templates()
+    for index in range(size):
+        made = templates[index % len(templates)]
+        base = _base(made, rng)
+        for view, (questions, answers) in views.items():
+            text, said, equation = _seen(view, made, base, rng)
+            questions.append({"index": index, "question": text})
+            answers.append({"answer": said, "index": index, "equation": equation})
+    for questions, answers in views.values():
+        rng.shuffle(questions)
+        rng.shuffle(answers)
+    return rows, views
+
+
+def _base(made: Template, rng: np.random.Generator) -> dict[str, int]:
+    """Small numbers that give an answer above 0 which is short also where they are divided by 100."""
+    return {name: round(100 * float(text)) for name, text in Pool(made, rng, (1, 100, 2), 12).take()[0].items()}
+
+
+def _seen(view: str, made: Template, base: Mapping[str, int], rng: np.random.Generator) -> tuple[str, str, str]:
+    """(question, answer, equation) of a problem in a view."""
+    if view in RANGES:
+        numbers, _ = Pool(made, rng, RANGES[view], 15).take()
+    elif view == "1000+_sam":
+        numbers = {name: str(1000 * n) for name, n in base.items()}
+    elif view.startswith("Original_as"):
+        numbers = {name: f"{n:.{view[-3]}f}" for name, n in base.items()}
+    elif view.startswith("Original_made"):
+        places = int(view.removeprefix("Original_made_")[0])
+        numbers = {name: f"{n / 10**places:.{places}f}" for name, n in base.items()}
+    else:
+        numbers = {name: str(n) for name, n in base.items()}
+    if view == "Commuted":
+        if shape(made.formula) not in ("a+b", "a*b") or len(made.names) > 2:
+            return NOT_COMMUTABLE, NOT_COMMUTABLE, NOT_COMMUTABLE
+        first, second = made.names
+        numbers = {first: numbers[second], second: numbers[first]}
+    written = {name: _written(view, text) for name, text in numbers.items()}
+    said = answer(made, numbers, 40)
+    assert said is not None, (view, made, numbers)
+    return fill(made.text, written), said, fill(made.formula, numbers).replace(" ", "")
+
+
+def _written(view: str, text: str) -> str:
+    if view == "1000+_comma":
+        return f"{int(text):,}"
+    if view == "1000+_spac":
+        return f"{int(text):,}".replace(",", " ")
+    if view == "Worded":
+        return in_words(int(text))
+    return text.removeprefix("0") if view.endswith("without_0") else text
+
+
+_ONES = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
+    "eighteen nineteen"
+).split()
+_TENS = ". . twenty thirty forty fifty sixty seventy eighty ninety".split()
+
+
+def in_words(number: int) -> str:
+    """A number below 100 in words."""
+    if number < 20:
+        return _ONES[number]
+    tens, ones = divmod(number, 10)
+    return f"{_TENS[tens]}-{_ONES[ones]}" if ones else _TENS[tens]

@@ -1,0 +1,83 @@
+"""Word problems whose answer is one number: MAWPS, SVAMP, ASDiv and AddSub."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from numjax.errors import DataError, UsageError
+
+from ..builder import ArrayRecordBuilder
+from ..sampling import SPLITS, TEST_SHARE, VALIDATION_SHARE
+from .generate import raw_problems
+from .read import FORMS, find_files, read
+
+STAND_IN_SIZE = 2000
+
+
+class Mawps(ArrayRecordBuilder):
+    """Options: `form`, mawps, svamp, asdiv or addsub; `path` of its files, or empty for the stand-in; `size`, at most
+    so many records of each split that the files name (0: all, 2,000 of the stand-in); `seed` of the splits that they
+    do not name and of the stand-in."""
+
+    FIELDS = {"id": str, "question": str, "answer": str, "equation": str, "operation": str}
+    OPTIONS = {"form": "mawps", "path": "", "size": 0, "seed": 42}
+    KEYS = {"question": ("question",), "operation": ("operation",)}
+
+    @classmethod
+    def check(cls, options: Mapping[str, Any]) -> None:
+        super().check(options)
+        if options["form"] not in FORMS:
+            raise UsageError(f"{cls.name}: form={options['form']}; choose one of {', '.join(FORMS)}")
+        if options["size"] < 0:
+            raise UsageError(f"{cls.name}: size={options['size']} is negative; 0 takes all")
+
+    @classmethod
+    def files(cls, options: Mapping[str, Any]) -> list[pathlib.Path]:
+        return find_files(options["path"]) if options["path"] else []
+
+    def _generate_examples(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        form, path, size, seed = (self.options[name] for name in ("form", "path", "size", "seed"))
+        if path:
+            source = read(path)
+        else:
+            made = raw_problems(form, size or STAND_IN_SIZE, seed)
+            source = ((f"stand-in-{place:06d}", "", raw) for place, raw in enumerate(made))
+        kept: dict[str, list[dict[str, Any]]] = {split: [] for split in SPLITS}
+        for name, split, raw in source:
+            found = kept[split or "train"]
+            if size and len(found) == size:
+                continue
+            try:
+                if isinstance(raw, ValueError):
+                    raise raw
+                found.append({"id": name} | FORMS[form](raw))
+            except ValueError as error:
+                self.skip(name, str(error))
+        if len(kept["train"]) < 10:
+            count = len(kept["train"])
+            raise DataError(f"{self.name}: {count} usable records for training are too few{self._first_skip()}")
+        yield from self._divided(kept, seed)
+
+    def _divided(self, kept: dict[str, list[dict[str, Any]]], seed: int) -> Iterator[tuple[str, dict[str, Any]]]:
+        """The splits as the files name them; where there are none, a seeded fifth of the training records is test
+        and a seeded tenth of the rest validation."""
+        given = kept["train"]
+        shuffled = np.random.default_rng(seed).permutation(len(given))
+        test = 0 if kept["test"] else round(len(given) * TEST_SHARE)
+        held = 0 if kept["validation"] else round((len(given) - test) * VALIDATION_SHARE)
+        parts = {
+            "test": shuffled[:test],
+            "validation": shuffled[test : test + held],
+            "train": shuffled[test + held :],
+        }
+        for split in SPLITS:
+            yield from ((split, given[place]) for place in sorted(parts[split].tolist()))
+            if split != "train":
+                yield from ((split, record) for record in kept[split])
+
+
+Builder = Mawps
