@@ -33,8 +33,8 @@ ROWS_OF_VOCABULARY = ("table", "heads_next/kernel", "heads_next/bias", "heads_ma
 
 def load_pretrained(system: System, compiled: Compiled, state: TrainState, source: pathlib.Path) -> TrainState:
     """The state with every parameter that `source` holds under the same path: a numjax workdir, or the safetensors
-    of GPT-2, for a decoder, of BERT or RoBERTa, for an encoder, or of T5 or BART, for an encoder–decoder (the file, or
-    a folder with `model.safetensors`).
+    of GPT-2, for a decoder, of BERT or RoBERTa, for an encoder, or of T5 or BART, for an encoder–decoder (the file,
+    or a folder with `model.safetensors`).
 
     Vocabulary rows go by token: the base ids keep their rows, marks are matched by name (T5's and BART's by what
     they do there, see their `MARKS`), and rows that the source lacks start at the mean row. Shorter position tables
