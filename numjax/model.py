@@ -1,5 +1,7 @@
 """The one model: embeddings fused, a backbone, heads. Every system is a choice of parts.
 
+An encoder–decoder embeds its source as its text, by the same tables and fusions.
+
 Legend: B rows, T positions, N numerals of a row, D width, V vocabulary.
 """
 
@@ -82,9 +84,22 @@ class Model(nn.Module):
 
     def __call__(self, batch: Batch, *, deterministic: bool = True) -> tuple[dict[str, HeadOut], dict[str, Any]]:
         """(every head's output, every intermediate by name)."""
-        x = self.embed(batch.inputs)
-        h, acts, _ = self.backbone(x, batch.inputs, deterministic=deterministic)
+        x, more = self.embed(batch.inputs), {}
+        if batch.source is not None:
+            if not self.encodes:
+                raise UsageError("this backbone reads no source: set backbone.name=encoder_decoder")
+            more["source"] = (self.embed(batch.source), batch.source)
+        h, acts, _ = self.backbone(x, batch.inputs, deterministic=deterministic, **more)
         return self._read(h, batch.inputs), {"tokens": x} | acts
+
+    @property
+    def encodes(self) -> bool:
+        """Whether the backbone has an encoder, which reads `Batch.source`."""
+        return getattr(self.backbone, "encodes", False)
+
+    def remember(self, source: Tokens, cache: Any, tables: Mapping[str, Any] | None = None) -> Any:
+        """The cache with what the decoder reads of a source, encoded once; `tables` as in `step`."""
+        return self.backbone.remember(self.embed(source, tables), source, cache)
 
     def tables(self) -> dict[str, Mapping[str, jax.Array]]:
         """What embeddings make of their parameters alone, by name: for a decoder, outside its loop."""

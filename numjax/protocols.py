@@ -47,7 +47,11 @@ class Embed(Protocol):
 
 
 class Backbone(Protocol):
-    """[Backbone] backbone/NAME.py: (x[B, T, D], tokens, …) → (h[B, T, D], acts)."""
+    """[Backbone] backbone/NAME.py: (x[B, T, D], tokens, …) → (h[B, T, D], acts, cache).
+
+    One that writes has `init_cache(rows, slots)` and `max_length`. With `encodes = True` it also takes `source`, the
+    embedded source and its tokens, and `remember(x, tokens, cache)` puts what it makes of one into the cache.
+    """
 
     width: int
 
@@ -82,7 +86,7 @@ class Task(Protocol):
     Options: `needs` (kind of block → names that the config must have), `unanswered` (defaults of fields that records
     to be predicted may lack), `generates`, `reads_probabilities` (`score` takes the classes' `log_probs` too),
     `prompt` (record → Document), `texts` (records → vocabulary's text), `asked` (a text that someone typed → the
-    Document that asks it, None to continue the text as it is).
+    Document that asks it, or for an encoder–decoder its source; None to continue the text as it is).
     """
 
     dataset: Mapping[str, Any]

@@ -20,10 +20,12 @@ AXES = ("data", "fsdp", "tensor")
 # of layers shards as one. fsdp splits no last axis: there TPUs sum gradients whole instead of scattering the sums.
 DEFAULT_RULES = (
     (r"(table|heads_[^/]*/kernel)$", (("tensor", "fsdp"), None)),
-    (r"qkv_kernel$", ("fsdp", None, "tensor", None)),
-    (r"qkv_bias$", (None, "tensor", None)),
+    (r"kv_kernel$", ("fsdp", None, "tensor", None)),
+    (r"kv_bias$", (None, "tensor", None)),
+    (r"/q_kernel$", ("fsdp", "tensor", None)),
+    (r"/q_bias$", ("tensor", None)),
     (r"(out|down)_kernel$", (("tensor", "fsdp"), None)),
-    (r"up_kernel$", ("fsdp", "tensor")),
+    (r"(up|gate)_kernel$", ("fsdp", "tensor")),
     (r"up_bias$", ("tensor",)),
     (r"fuse_[^/]*/kernel$", (None, "fsdp")),
     (r".*", ()),

@@ -119,10 +119,11 @@ def trees(task: Task, load: Callable[[], Iterable[Mapping[str, Any]]]) -> Iterat
     out, since `encode` names them."""
     for number, record in enumerate(load()):
         try:
-            document = task.example({"id": str(number), **record}, documents.parse).document
+            example = task.example({"id": str(number), **record}, documents.parse)
         except ValueError:
             continue
-        yield from (s.tree for s in document if isinstance(s, Formula) and s.tree is not None)
+        segments = (*(example.source or ()), *example.document)
+        yield from (s.tree for s in segments if isinstance(s, Formula) and s.tree is not None)
 
 
 def make_model(config: Any, scheme: Scheme, platform: str) -> Model:

@@ -29,6 +29,7 @@ from numjax.compile import Compiled, flops_per_token, make_compiled, parameter_c
 from numjax.errors import Diverged, Preempted, UsageError
 from numjax.evals import report
 from numjax.inherit import CONFIG_FILE, config_of, keep_config, load_pretrained
+from numjax.pipeline.features import source_length
 from numjax.pipeline.loader import Loader
 from numjax.signals import Signals
 from numjax.system import System
@@ -131,7 +132,8 @@ class _Run:
           recent: metrics that were read and not yet written when the state was saved.
         """
         config, batch_size = self.config, self.config.optim.batch_size
-        flops = flops_per_token(self.system.model, self.compiled.abstract_state, config.data.length)
+        source = source_length(config.data) if self.data.train.source is not None else 0
+        flops = flops_per_token(self.system.model, self.compiled.abstract_state, config.data.length, source)
         progress = log.Progress(self.steps, position.step, flops, log.peak_flops(), self.note)
         profiler = profiling.Profiler(config.profile_steps, self.checkpoints.folder.parent / "profile")
         batches: Iterator = self.loader.iterate(position.examples)

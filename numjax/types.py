@@ -100,7 +100,8 @@ class Example(NamedTuple):
     Attributes:
       id: names the record in `skipped.jsonl` and in predictions.
       document: what the decoder (or the only stack) reads.
-      source: what an encoder reads, if there is one.
+      source: what an encoder reads, if there is one; `document` is then what is written: [CLS], the answer, [EOS],
+        with `loss_from` 1.
       loss_from: index of the first segment of `document` that is scored; earlier ones are prompt.
       labels: arrays or numbers that heads other than the language model's predict.
       spare: segments [start, end) of the prompt, in the order in which they are left out where it is too long and

@@ -171,22 +171,26 @@ def test_backbone(name, rng):
     stack = build("backbone", {"name": name}, **options)
     tokens, _ = drawn.tokens(rng, 3, 12)
     x = rng.standard_normal((3, 12, stack.width)).astype(np.float32)
-    params = drawn.draw(stack, rng, x, tokens)
+    more = {}
+    if getattr(stack, "encodes", False):
+        read, _ = drawn.tokens(rng, 3, 8)
+        more["source"] = (rng.standard_normal((3, 8, stack.width)).astype(np.float32), read)
+    params = drawn.draw(stack, rng, x, tokens, **more)
     weights = rng.standard_normal(x.shape).astype(np.float32)
 
     def loss(params, x):
-        h, acts, cache = stack.apply({"params": params}, x, tokens)
+        h, acts, cache = stack.apply({"params": params}, x, tokens, **more)
         return (weights * h).sum(), (h, acts, cache)
 
     (_, (h, acts, cache)), grads = jax.jit(jax.value_and_grad(loss, (0, 1), has_aux=True))(params, x)
     assert h.shape == x.shape and cache is None and acts, "hidden states, every layer by name, no cache unasked"
     assert finite((h, acts, grads))
     assert all(np.any(g) for g in jax.tree.leaves(grads))
-    alone = jax.jit(lambda x, t: stack.apply({"params": params}, x, t)[0])
-    loop = [alone(x[b : b + 1], jax.tree.map(lambda a, b=b: a[b : b + 1], tokens))[0] for b in range(3)]
+    alone = jax.jit(lambda x, t, more: stack.apply({"params": params}, x, t, **more)[0])
+    loop = [alone(*jax.tree.map(lambda a, b=b: a[b : b + 1], (x, tokens, more)))[0] for b in range(3)]
     close(h, np.stack(loop), 1e-4)
     low = build("backbone", {"name": name, "dtype": "bfloat16"}, **options)
-    rough, _, _ = jax.jit(lambda x: low.apply({"params": params}, x, tokens))(x)
+    rough, _, _ = jax.jit(lambda x: low.apply({"params": params}, x, tokens, **more))(x)
     assert rough.dtype == jnp.bfloat16 and finite(rough)
     seen = np.asarray(tokens.segment_ids > 0)
     assert np.abs(np.asarray(rough, np.float32) - h)[seen].mean() < 0.1

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from flax.core import FrozenDict
 
 from numjax.build import build
+from numjax.decode import sample
 from numjax.errors import UsageError
 from numjax.model import Model
-from numjax.pretrained import gpt2
+from numjax.pretrained import bart, gpt2, seq2seq, t5
+from numjax.text import tables
+from numjax.text.tables import Edge
 from numjax.types import Batch, Tokens
 from tests.conftest import ROOT
 
@@ -58,3 +62,97 @@ def test_what_is_no_gpt2_is_named(tmp_path):
     (tmp_path / "broken.safetensors").write_bytes(b"nothing")
     with pytest.raises(UsageError, match="cannot be read as safetensors"):
         gpt2.read(tmp_path / "broken.safetensors", heads=4)
+
+
+# ---------------------------------------------------------------------------------------------------
+# `tests/make_seq2seq_fixtures.py` made the files, the logits and what is written greedily.
+
+# (backbone, head, first token, last token)
+T5 = dict(layers=3, encoder_layers=2, head_size=6, mlp_width=24, buckets=8, furthest=16, scaled=False)
+BART = dict(layers=2, mlp_width=24, positions="learned", offset=2, norm="layer", post_norm=True, embed_norm=True,
+            biases=True, mlp="gelu", gated=False)  # fmt: skip
+SEQ2SEQ = {
+    "t5": (T5 | dict(mlp="relu", gated=False), dict(scaled=True), 0, 1),
+    "flan": (T5, dict(tied=False), 0, 1),
+    "bart": (BART, dict(bias=True), 2, 2),
+}
+
+
+def seq2seq_model(name):
+    known = dict(vocab_size=40, size=40, width=16, dim=16)
+    backbone, head, *_ = SEQ2SEQ[name]
+    return Model(
+        FrozenDict(token=build("embed", {"name": "token"}, **known)),
+        FrozenDict(),
+        build("backbone", dict(name="encoder_decoder", width=16, heads=2, max_length=32) | backbone),
+        FrozenDict(next=build("heads", {"name": "token"} | head, **known)),
+    )
+
+
+def whole(ids):
+    at = np.broadcast_to(np.arange(ids.shape[1], dtype=np.int32), ids.shape)
+    return Tokens(ids.astype(np.int32), at, np.ones(ids.shape, np.int32))
+
+
+@pytest.mark.parametrize("name", SEQ2SEQ)
+def test_encoder_decoders_give_the_logits_and_the_texts_of_transformers(name):
+    params = seq2seq.read(FIXTURES / f"{name}.safetensors", heads=2)
+    found, model = np.load(FIXTURES / f"{name}.npz"), seq2seq_model(name)
+    source = whole(found["source"])._replace(segment_ids=found["valid"].astype(np.int32))
+    _, _, first, last = SEQ2SEQ[name]
+    most, rows = found["greedy"].shape[1] - 1, len(found["ids"])
+
+    @jax.jit
+    def logits(params):
+        outs, _ = model.apply({"params": params}, Batch(whole(found["ids"]), source=source))
+        weights = outs["next"].weights
+        return outs["next"].hidden @ weights["kernel"].T + weights.get("bias", 0.0)
+
+    np.testing.assert_allclose(logits(params), found["logits"], atol=1e-4)
+    # Everything may be written at any time.
+    others = [i for i in range(40) if i != last]
+    free = tables.build(40, [Edge("text", others, "text"), Edge("text", [last], "end")], "text", ("text", "end"))
+    prompt, budget = whole(np.full((rows, 1), first)), jnp.full(rows, most, jnp.int32)
+    if first == last:
+        free = free._replace(next_state=np.where(free.next_state < 0, free.start, free.next_state))
+    request = sample.Request(prompt, budget, jax.random.key(0), jnp.float32(0), jnp.int32(0), jnp.float32(1), source)
+    grammar = jax.tree.map(jnp.asarray, free)
+    known = dict(head="next", most=most, num_id=-1, end_id=last, greedy=True)
+    done = jax.device_get(sample.generate(model, params, grammar, request, **known))
+    for b in range(rows):
+        theirs = found["greedy"][b, 1:].tolist()
+        theirs = theirs[: theirs.index(last) + 1] if last in theirs else theirs
+        assert done.ids[b, : done.length[b]].tolist() == theirs
+
+
+@pytest.mark.parametrize("name", SEQ2SEQ)
+def test_encoder_decoders_go_there_and_back(name, tmp_path):
+    from safetensors.numpy import load_file
+
+    params = seq2seq.read(FIXTURES / f"{name}.safetensors", heads=2)
+    padded = jax.tree_util.tree_map_with_path(
+        lambda path, x: np.pad(x, ((0, 7), *[(0, 0)] * (x.ndim - 1)))
+        if path[0].key != "backbone" else x, params)  # fmt: skip
+    seq2seq.write(tmp_path / seq2seq.FILE, padded, size=40)
+    theirs, mine = load_file(FIXTURES / f"{name}.safetensors"), load_file(tmp_path / seq2seq.FILE)
+    assert theirs.keys() == mine.keys()
+    for key, x in theirs.items():
+        np.testing.assert_array_equal(mine[key], x, err_msg=key)
+    shapes = jax.eval_shape(
+        seq2seq_model(name).init, jax.random.key(0), Batch(whole(np.zeros((1, 4))), source=whole(np.zeros((1, 4))))
+    )["params"]
+    assert jax.tree.map(np.shape, params) == jax.tree.map(lambda s: s.shape, shapes), "every parameter, and no other"
+    assert seq2seq.marks(params)["[EOS]"] == SEQ2SEQ[name][3] and seq2seq.marks(params)["[CLS]"] == SEQ2SEQ[name][2]
+
+
+def test_what_is_no_encoder_decoder_is_named(tmp_path):
+    with pytest.raises(UsageError, match="neither T5's nor BART's weights"):
+        seq2seq.read(FIXTURES / "gpt2.safetensors", heads=2)
+    with pytest.raises(UsageError, match="does not divide over 5 heads"):
+        seq2seq.read(FIXTURES / "t5.safetensors", heads=5)
+    for module, says in ((t5, "not T5's weights"), (bart, "not BART's weights")):
+        with pytest.raises(UsageError, match=says):
+            seq2seq.to_params({module.TELLTALE: np.zeros((4, 4))}, 2)
+    (tmp_path / "broken.safetensors").write_bytes(b"nothing")
+    with pytest.raises(UsageError, match="cannot be read as safetensors"):
+        seq2seq.read(tmp_path / "broken.safetensors", heads=4)

@@ -66,6 +66,7 @@ def search(
     end_ids: jax.Array,
     length_penalty: jax.Array | float = 0.0,
     least: jax.Array | int = 0,
+    source: Tokens | None = None,
     *,
     head: str,
     most: int,
@@ -84,13 +85,14 @@ def search(
       prompt: Tokens[B, P], padded on the left. budget: int32[B], tokens that a row may write, at most M.
       end_ids: int32[B, E], what ends a text, filled up with −1. least: int32[B], tokens to write before it may.
       length_penalty: beams are ranked by score / length^α; 0 ranks by the sum of log masses.
+      source: Tokens[B, S] that an encoder reads, once for all beams of a row; None for models without one.
       head: name of the head to write with. most: M. width: W. num_id: id of [NUM].
       closing: keep every text closable within its budget; MathGPT's generator does not.
     """
     rows = prompt.ids.shape[0]
     lengths = jnp.repeat((prompt.segment_ids > 0).sum(axis=1), width)
     made = model.apply({"params": params}, method="tables")
-    cache = model.backbone.init_cache(rows, prompt.ids.shape[1] + most * width)
+    cache = sample.begin(model, params, source, rows, prompt.ids.shape[1] + most * width, made)
     outs, cache = _step(model, params, prompt, cache, made)
     first = jnp.repeat(jnp.arange(rows), width)  # every beam starts as its row
     weights = dict(outs[head].weights)

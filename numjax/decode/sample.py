@@ -27,6 +27,7 @@ class Request(NamedTuple):
       budget: int32[B], tokens that a row may write, at most M.
       key: for sampling.
       temperature: 0 and below is greedy. top_k: 0 keeps all; top_p: 1 keeps all.
+      source: Tokens[B, S] that an encoder reads, padded on the right; None for models without one.
     """
 
     prompt: Tokens
@@ -35,6 +36,7 @@ class Request(NamedTuple):
     temperature: jax.Array
     top_k: jax.Array
     top_p: jax.Array
+    source: Tokens | None = None
 
 
 class Generated(NamedTuple):
@@ -87,7 +89,8 @@ def generate(
     end_id: int,
     greedy: bool,
 ) -> Generated:
-    """Continues every row of a batch; one compilation a (B, P, most) and a grammar's shape.
+    """Continues every row of a batch; one compilation a (B, P, most) and a grammar's shape. A source is encoded once,
+    before the loop.
 
     Args:
       model: with unscanned layers. params: its parameters.
@@ -100,8 +103,8 @@ def generate(
     """
     prompt, rows = request.prompt, request.prompt.ids.shape[0]
     lengths = (prompt.segment_ids > 0).sum(axis=1)
-    cache = model.backbone.init_cache(rows, prompt.ids.shape[1] + most)
     tables_of_params = model.apply({"params": params}, method="tables")
+    cache = begin(model, params, request.source, rows, prompt.ids.shape[1] + most, tables_of_params)
     outs, cache = model.apply({"params": params}, prompt, cache, tables_of_params, method="step")
     place = read(tables, prompt)
 
@@ -162,6 +165,12 @@ def generate(
     written, place, token, numeral, stands = choose(outs[head], place, jnp.int32(0), unwritten)
     loop = _Loop(jnp.int32(1), written, cache, place, token, numeral, stands)
     return jax.lax.while_loop(going, body, loop).written
+
+
+def begin(model: Model, params: Any, source: Tokens | None, rows: int, slots: int, made: Any) -> Any:
+    """An empty cache of so many slots, which remembers the source where there is one."""
+    cache = model.backbone.init_cache(rows, slots)
+    return cache if source is None else model.apply({"params": params}, source, cache, made, method="remember")
 
 
 def read(tables: Grammar, prompt: Tokens) -> automaton.GrammarState:

@@ -24,6 +24,7 @@ from numjax.system import System
 from numjax.text import document as documents
 from numjax.types import Document, Mark, Number, Tokens
 
+START: Document = (Mark("[CLS]"),)  # what every text begins with
 DIGITS = 5  # significant digits of a number in text, unless the head says otherwise
 
 
@@ -60,6 +61,7 @@ def generate(
     """Continues prompts, in order.
 
     Args:
+      prompts: texts to continue, or for an encoder–decoder the sources that it answers.
       params: an entry a layer.
       max_tokens: budget of each. temperature, top_k, top_p: see `decode.sample.Request`.
       batch_size: rows at a time; the last batch is filled up, so that it compiles once.
@@ -75,10 +77,14 @@ def generate(
     rows = []
     for prompt in prompts:
         try:
-            found = scheme.encode(_asked(system.task, prompt, scheme.parse))
+            found = scheme.encode(_asked(system, prompt))
         except DataError as error:
             raise UsageError(f"the prompt {prompt[:40]!r} cannot be read: {error}") from error
-        rows.append(features.from_features(found, digits))
+        row = features.from_features(found, digits)
+        if system.model.encodes:
+            # What is typed is the source; the decoder begins with nothing but its mark.
+            row = features.from_features(scheme.encode(START), digits)._replace(source=row)
+        rows.append(row)
     settings: dict[str, Any] = dict(
         max_tokens=max_tokens, temperature=temperature, top_k=top_k, top_p=top_p, seed=seed
     )
@@ -93,10 +99,13 @@ def generate(
     return out
 
 
-def _asked(task: Any, text: str, parse: Any) -> Document:
-    """A prompt as the task lays out what is typed, or as it is."""
-    document = task.asked(text, parse) if hasattr(task, "asked") else None
-    return document or (Mark("[CLS]"), *parse(text))
+def _asked(system: System, text: str) -> Document:
+    """A prompt, or the source of an encoder, as the task lays out what is typed, or as it is."""
+    task, parse = system.task, system.scheme.parse
+    document = task.asked(text, parse) if hasattr(task, "asked") else None  # type: ignore[attr-defined]
+    if document is None:
+        document = (*parse(text), Mark("[EOS]")) if system.model.encodes else (*START, *parse(text))
+    return document
 
 
 def predict(system: System, params: Any, encoded: Encoded, limit: int = 0) -> tuple[dict[int, Any], dict[int, Any]]:
@@ -156,7 +165,11 @@ def _continue(system: System, params, rows: Sequence[Row], batch_size: int, **se
             f"a prompt of {longest} positions and max_tokens={most} do not fit the context of {context}: "
             "shorten the prompt or set --config.decode.max_tokens"
         )
-    order = sorted(range(len(rows)), key=lambda i: len(rows[i].ids))
+    if model.encodes and (longest := max((len(_read_first(row).ids) for row in rows), default=0)) > context:
+        raise UsageError(
+            f"a source of {longest} positions is more than config.backbone.max_length={context}: shorten it"
+        )
+    order = sorted(range(len(rows)), key=lambda i: (len(rows[i].ids), _source_size(rows[i])))
     found: dict[int, Any] = {}
     batch_size = min(batch_size, max(1, len(rows)))
     for start in range(0, len(order), batch_size):
@@ -171,6 +184,7 @@ def _continue(system: System, params, rows: Sequence[Row], batch_size: int, **se
             temperature=jnp.float32(settings["temperature"]),
             top_k=jnp.int32(settings["top_k"]),
             top_p=jnp.float32(settings["top_p"]),
+            source=_source_tokens(padded, context, system) if model.encodes else None,
         )
         num_id, end_id = (system.scheme.vocab.mark(name) for name in ("[NUM]", "[EOS]"))
         known: dict[str, Any] = dict(head=head, most=most, num_id=num_id)
@@ -187,6 +201,7 @@ def _continue(system: System, params, rows: Sequence[Row], batch_size: int, **se
                     request.budget,
                     ends,
                     penalty,
+                    source=request.source,
                     width=settings["beams"],
                     **known,
                 )
@@ -221,6 +236,7 @@ def _placed(params, grammar, request: sample.Request):
     return shard.place(grammar, everywhere), sample.Request(
         prompt=shard.place(request.prompt, rows),
         budget=shard.place(request.budget, rows),
+        source=shard.place(request.source, rows),
         key=jax.random.wrap_key_data(key),
         **{name: shard.place(getattr(request, name), everywhere) for name in ("temperature", "top_k", "top_p")},
     )
@@ -256,13 +272,12 @@ def rounded(value: Decimal, keep: int) -> Decimal:
 
 def prompt_tokens(rows: Sequence[Row], room: int, digits: int, host_features: Any = None) -> Tokens:
     """Rows as one batch of Tokens[B, room], padded on the left."""
-    most = max(4, -(-max((len(row.surfaces) for row in rows), default=0) // 4) * 4)
     batch = assemble(
         [[row] for row in rows],
         [[i] for i in range(len(rows))],
         kind="classify",
         length=room,
-        numerals=most,
+        numerals=_room_for_numerals(rows),
         digits=digits,
         host_features=host_features,
     )
@@ -274,6 +289,35 @@ def prompt_tokens(rows: Sequence[Row], room: int, digits: int, host_features: An
     flat = ("ids", "positions", "segment_ids", "numeral_index", "types", "tree_positions")
     moved = {name: roll(x) for name in flat if (x := getattr(batch.inputs, name)) is not None}
     return batch.inputs._replace(**moved)
+
+
+def _source_tokens(rows: Sequence[Row], context: int, system: System) -> Tokens:
+    """What an encoder reads as one batch of Tokens[B, S], padded on the right; S goes up in steps of 16."""
+    read = [_read_first(row) for row in rows]
+    return assemble(
+        [[row] for row in read],
+        [[i] for i in range(len(read))],
+        kind="source",
+        length=min(-(-max(len(row.ids) for row in read) // 16) * 16, context),
+        numerals=_room_for_numerals(read),
+        digits=system.config.data.digits,
+        host_features=system.host_features,
+    ).inputs
+
+
+def _read_first(row: Row) -> Row:
+    """What an encoder reads of a row."""
+    if row.source is None:
+        raise UsageError("an encoder–decoder needs a source: the task must fill Example.source")
+    return row.source
+
+
+def _source_size(row: Row) -> int:
+    return 0 if row.source is None else len(row.source.ids)
+
+
+def _room_for_numerals(rows: Sequence[Row]) -> int:
+    return max(4, -(-max((len(row.surfaces) for row in rows), default=0) // 4) * 4)
 
 
 def _prompt_of(row: Row) -> Row:

@@ -26,7 +26,8 @@ class Head(nn.Module):
 
     Attributes:
       width: D; vocab_size: V, padded; size: ids in use.
-      tied: W is the token embedding's table.
+      tied: W is the token embedding's table. scaled: h is divided by √D before (T5's tied table).
+      bias: one is added to the logits (BART's).
       chunk_rows: rows of logits at a time; None chooses by vocabulary and backend.
     """
 
@@ -34,6 +35,8 @@ class Head(nn.Module):
     vocab_size: int
     size: int
     tied: bool = True
+    scaled: bool = False
+    bias: bool = False
     chunk_rows: int | None = None
     init_std: float = 0.02
 
@@ -45,19 +48,21 @@ class Head(nn.Module):
             table_VD = self.param("kernel", init, (self.vocab_size, self.width), jnp.float32)
         if table_VD is None:
             raise ValueError("a tied head needs a token embedding in the model")
-        return HeadOut(h_BTD, {"kernel": table_VD})
+        weights = {"kernel": table_VD}
+        if self.bias:
+            weights["bias"] = self.param("bias", nn.initializers.zeros, (self.vocab_size,), jnp.float32)
+        return HeadOut(h_BTD * self.width**-0.5 if self.scaled else h_BTD, weights)
 
     def log_prob(self, out: HeadOut, targets: Targets, allowed: Allowed | None = None) -> Mapping[str, jax.Array]:
         """{"token": log p(target)[B, T]}."""
-        options: dict[str, Any] = dict(size=self.size, allowed=allowed, chunk_rows=self.chunk_rows)
-        return {"token": cross_entropy.log_prob(out.hidden, out.weights["kernel"], targets.ids, **options)}
+        kernel, options = out.weights["kernel"], self._options(out, allowed)
+        return {"token": cross_entropy.log_prob(out.hidden, kernel, targets.ids, **options)}
 
     def total_log_prob(
         self, out: HeadOut, targets: Targets, weights_BT: jax.Array, allowed: Allowed | None = None
     ) -> Mapping[str, jax.Array]:
         """The parts of `log_prob`, each summed with `weights_BT`; the form that a loss should use."""
-        options: dict[str, Any] = dict(size=self.size, allowed=allowed, chunk_rows=self.chunk_rows)
-        kernel = out.weights["kernel"]
+        kernel, options = out.weights["kernel"], self._options(out, allowed)
         return {"token": cross_entropy.total_log_prob(out.hidden, kernel, targets.ids, weights_BT, **options)}
 
     def step_scores(
@@ -66,3 +71,7 @@ class Head(nn.Module):
         """(log mass[B, V], no numeral) of hidden states [B, D]; `allowed_BV` masks before the softmax."""
         del key
         return step_scores(out, self.size, allowed_BV), None
+
+    def _options(self, out: HeadOut, allowed: Allowed | None) -> dict[str, Any]:
+        bias = out.weights.get("bias")
+        return dict(size=self.size, allowed=allowed, chunk_rows=self.chunk_rows, bias=bias)

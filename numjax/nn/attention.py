@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.sharding import PartitionSpec
 
 from numjax.errors import UsageError
@@ -17,6 +18,20 @@ from numjax.nn.parallel import ROWS, TENSOR
 
 IMPLEMENTATIONS = ("auto", "plain", "xla", "cudnn", "splash")
 LANES = 128  # of a TPU's vector unit: tiles are multiples of it
+
+
+class Memory(NamedTuple):
+    """What a decoder's cross attention reads of an encoder: computed once, then never written. All beams of a row
+    read the same.
+
+    Attributes:
+      keys, values: a tuple of [B, H, S, E], an entry a layer of the decoder.
+      valid: bool[B, S], False in the source's padding.
+    """
+
+    keys: tuple[jax.Array, ...]
+    values: tuple[jax.Array, ...]
+    valid: jax.Array
 
 
 class Cache(NamedTuple):
@@ -29,6 +44,8 @@ class Cache(NamedTuple):
       length: int32, slots filled.
       seen: bool[B, T, S], what each of the T positions read next sees, itself included; None for all before it that
         is valid. Beams are positions of one row, each of which sees its own past: nothing is ever moved.
+      positions: int32[B, S], where in its text each slot stands; None for backbones that do not ask.
+      memory: of an encoder, None without one.
     """
 
     keys: tuple[jax.Array, ...]
@@ -36,6 +53,8 @@ class Cache(NamedTuple):
     valid: jax.Array
     length: jax.Array
     seen: jax.Array | None = None
+    positions: jax.Array | None = None
+    memory: Memory | None = None
 
 
 def empty_cache(layers: int, batch: int, slots: int, heads: int, size: int, dtype) -> Cache:
@@ -44,6 +63,21 @@ def empty_cache(layers: int, batch: int, slots: int, heads: int, size: int, dtyp
     rows = (batch,) if batch > 1 else ()
     blank = jnp.zeros((*rows, heads, slots, size), dtype)
     return Cache((blank,) * layers, (blank,) * layers, jnp.zeros((batch, slots), bool), jnp.int32(0))
+
+
+def relative_buckets(relative: jax.Array, two_sided: bool, buckets: int = 32, furthest: int = 128) -> jax.Array:
+    """T5's bucket of each key position − query position (Raffel et al. 2020, section 2.1), int32 as `relative`.
+
+    Half of a side's buckets are one distance each; the others grow by a constant factor up to `furthest`, and the
+    last holds all beyond. Keys behind the query have buckets of their own if `two_sided`, else that of distance 0.
+    """
+    side = buckets // 2 if two_sided else buckets
+    distance = jnp.abs(relative) if two_sided else jnp.maximum(-relative, 0)
+    exact = side // 2
+    growth = jnp.log(jnp.maximum(distance, 1).astype(jnp.float32) / exact) / np.log(furthest / exact)
+    far = jnp.minimum(exact + (growth * (side - exact)).astype(jnp.int32), side - 1)
+    found = jnp.where(distance < exact, distance, far)
+    return found + jnp.where(relative > 0, side, 0) if two_sided else found
 
 
 def segment_mask(segment_ids_BT: jax.Array, causal: bool) -> jax.Array:
@@ -63,6 +97,9 @@ def attend(
     *,
     causal: bool = False,
     implementation: str = "auto",
+    valid_BS: jax.Array | None = None,
+    bias_BHTS: jax.Array | None = None,
+    scale: float | None = None,
 ) -> jax.Array:
     """Attention [B, T, H, E] with a float32 softmax.
 
@@ -70,6 +107,9 @@ def attend(
       q_BTHE, k_BSHE, v_BSHE: queries, keys and values.
       segment_ids_BT: a position sees only those of its own segment (S = T); None for no segments.
       causal: hide later keys.
+      valid_BS: which keys may be seen at all, where queries and keys are of two texts.
+      bias_BHTS: float32, added to the scores; axes of size 1 are repeated.
+      scale: of the scores, 1/√E by default.
       implementation: "plain" (two einsums), "xla" or "cudnn" (`jax.nn.dot_product_attention`), "splash" (the
         Pallas kernel of TPUs, elsewhere interpreted and slow), or "auto": plain on CPU, where it is fastest; splash
         on TPU where its tiles fit; cudnn on GPU for 16-bit types without segments; else xla.
@@ -79,32 +119,49 @@ def attend(
     """
     if implementation not in IMPLEMENTATIONS:
         raise UsageError(f"attention must be one of {', '.join(IMPLEMENTATIONS)}, not {implementation!r}")
+    plain = valid_BS is None and bias_BHTS is None and scale is None
     if implementation == "auto":
-        implementation = _best(q_BTHE, k_BSHE, segment_ids_BT)
+        implementation = _best(q_BTHE, k_BSHE, segment_ids_BT, plain)
     if implementation == "splash":
+        if not plain:
+            raise UsageError("attention=splash knows neither two texts nor a bias nor a scale: use auto or xla")
         return _splash(q_BTHE, k_BSHE, v_BSHE, segment_ids_BT, causal)
     mask = None if segment_ids_BT is None else segment_mask(segment_ids_BT, causal)
+    if valid_BS is not None:
+        if causal and mask is None:
+            mask = _earlier(q_BTHE, k_BSHE)
+        valid = valid_BS[:, None, None, :]
+        mask = valid if mask is None else mask & valid
     if implementation != "plain":
         return jax.nn.dot_product_attention(  # type: ignore[call-overload]
             q_BTHE,
             k_BSHE,
             v_BSHE,
+            # cuDNN wants it in the queries' type.
+            bias=bias_BHTS.astype(q_BTHE.dtype) if implementation == "cudnn" and bias_BHTS is not None else bias_BHTS,
             mask=mask,
+            scale=scale,
             # A mask already holds causality; flash kernels want to be told when there is no mask.
             is_causal=causal and mask is None,
             implementation=implementation,  # type: ignore[call-overload]
         )
     if causal and mask is None:
-        steps_T, steps_S = jnp.arange(q_BTHE.shape[1]), jnp.arange(k_BSHE.shape[1])
-        mask = (steps_T[:, None] >= steps_S[None, :])[None, None]
+        mask = _earlier(q_BTHE, k_BSHE)
     q, k, v = (jnp.swapaxes(x, 1, 2) for x in (q_BTHE, k_BSHE, v_BSHE))
-    return jnp.swapaxes(_plain(q, k, v, mask), 1, 2)
+    return jnp.swapaxes(_plain(q, k, v, mask, bias_BHTS, scale), 1, 2)
 
 
-def _best(q, k, segments) -> str:
+def _earlier(q_BTHE, k_BSHE):
+    steps_T, steps_S = jnp.arange(q_BTHE.shape[1]), jnp.arange(k_BSHE.shape[1])
+    return (steps_T[:, None] >= steps_S[None, :])[None, None]
+
+
+def _best(q, k, segments, plain=True) -> str:
     platform = parallel.platform()
     if platform == "cpu":
         return "plain"
+    if not plain:
+        return "xla"
     fits = q.shape[1] == k.shape[1] and q.shape[1] % LANES == 0
     if platform == "tpu" and fits and (parallel.alone() or parallel.spreads(q.shape[0])):
         return "splash"
@@ -114,10 +171,23 @@ def _best(q, k, segments) -> str:
     return "xla"
 
 
+def attend_memory(q_BTHE: jax.Array, memory: Memory, layer: int, scale: float | None = None) -> jax.Array:
+    """Attention [B, T, H, E] of T positions to what an encoder has left for a layer."""
+    mask = memory.valid[:, None, None, :]
+    seen = _plain(jnp.swapaxes(q_BTHE, 1, 2), memory.keys[layer], memory.values[layer], mask, None, scale)
+    return jnp.swapaxes(seen, 1, 2)
+
+
 def attend_cached(
-    q_BTHE: jax.Array, k_BTHE: jax.Array, v_BTHE: jax.Array, cache: Cache, layer: int
+    q_BTHE: jax.Array,
+    k_BTHE: jax.Array,
+    v_BTHE: jax.Array,
+    cache: Cache,
+    layer: int,
+    bias_BHTS: jax.Array | None = None,
+    scale: float | None = None,
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Attention of T new positions to themselves and to the cache.
+    """Attention of T new positions to themselves and to the cache; `bias_BHTS` and `scale` as in `attend`.
 
     Returns:
       out[B, T, H, E] and the layer's keys and values with the new positions written from slot
@@ -138,7 +208,8 @@ def attend_cached(
         mask = (slots[None, :] <= steps[:, None])[None, None] & cache.valid[:, None, None, :]
     else:
         mask = cache.seen[:, None]
-    seen = _plain(q, keys, values, mask[0] if single else mask)
+    bias = bias_BHTS[0] if single and bias_BHTS is not None else bias_BHTS
+    seen = _plain(q, keys, values, mask[0] if single else mask, bias, scale)
     return jnp.swapaxes(seen[None] if single else seen, 1, 2), keys, values
 
 
@@ -177,9 +248,11 @@ def _splash(q_BTHE, k_BSHE, v_BSHE, segment_ids_BT, causal):
     return body(q_BTHE, k_BSHE, v_BSHE, *segments)
 
 
-def _plain(q_BHTE, k_BHSE, v_BHSE, mask):
+def _plain(q_BHTE, k_BHSE, v_BHSE, mask, bias=None, scale=None):
     scores = jnp.einsum("...te,...se->...ts", q_BHTE, k_BHSE, preferred_element_type=jnp.float32)
-    scores *= q_BHTE.shape[-1] ** -0.5
+    scores *= q_BHTE.shape[-1] ** -0.5 if scale is None else scale
+    if bias is not None:
+        scores = scores + bias
     if mask is not None:
         scores = jnp.where(mask, scores, jnp.finfo(jnp.float32).min)
     weights = jax.nn.softmax(scores, axis=-1).astype(v_BHSE.dtype)

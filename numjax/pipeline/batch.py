@@ -6,6 +6,7 @@ Legend: B rows, T positions, N numerals of a row, K digits.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -30,17 +31,19 @@ def gather(
     start_state: int = 0,
     host_features: HostFeatures | None = None,
     features: Mapping[str, np.ndarray] | None = None,
+    source: Tokens | None = None,
 ) -> Batch:
     """A batch of B = len(counts) rows, each of several examples (packed), of one, or of none (padding).
 
     Args:
       members: int[sum of counts], examples row after row. counts: int[B].
-      kind: "language_model" (targets shifted by one inside each example) or "classify" (labels only).
+      kind: "language_model" (targets shifted by one inside each example) or another ("classify": labels only).
       length: T. numerals: N.
       grammar: also ship the automaton's states.
       pad_id, start_state: what fills ids and states up.
       host_features: what embeddings compute on the host, per numeral; or `features`, the same for every entry
         of `columns.numerals`.
+      source: what an encoder reads in these rows, see `gather_source`.
 
     Returns:
       `labels` are those of rows with one example, zeros elsewhere; `example_id` is −1 elsewhere.
@@ -53,7 +56,7 @@ def gather(
     many = np.diff(columns.number_starts)[members]
     begin, used = _within(sizes, first, row), _within(many, first, row)
 
-    source = ranges(columns.starts[members], sizes)
+    taken = ranges(columns.starts[members], sizes)
     target = ranges(row * length + begin, sizes)
 
     def lay(values: np.ndarray, fill: int | bool) -> np.ndarray:
@@ -76,21 +79,21 @@ def gather(
 
     place = ranges(np.zeros(len(members), np.int64), sizes)
     inputs = Tokens(
-        ids=lay(columns.ids[source], pad_id),
+        ids=lay(columns.ids[taken], pad_id),
         positions=lay(place.astype(np.int32), 0),
         segment_ids=lay(np.repeat(np.arange(len(members)) - first[row] + 1, sizes).astype(np.int32), 0),
-        types=None if columns.types is None else lay(columns.types[source], 0),
-        tree_positions=None if columns.tree_positions is None else lay(columns.tree_positions[source], -1),
-        numeral_index=index_at(source),
+        types=None if columns.types is None else lay(columns.types[taken], 0),
+        tree_positions=None if columns.tree_positions is None else lay(columns.tree_positions[taken], -1),
+        numeral_index=index_at(taken),
         numerals=table,
         features=found,
     )
     targets = states = None
     if shifted:
         scored = place + 1 >= np.repeat(columns.loss_from[members], sizes)
-        targets = Targets(lay(columns.ids[source + 1], pad_id), lay(scored, False), index_at(source + 1))
+        targets = Targets(lay(columns.ids[taken + 1], pad_id), lay(scored, False), index_at(taken + 1))
     if grammar:
-        states = lay(columns.grammar_state[source + shifted], start_state)
+        states = lay(columns.grammar_state[taken + shifted], start_state)
     alone = counts == 1
     only = np.where(alone, np.append(members, -1)[np.minimum(first, len(members))], -1)
     labels = {}
@@ -100,11 +103,19 @@ def gather(
     return Batch(
         inputs=inputs,
         targets=targets,
+        source=source,
         grammar_state=states,
         labels=labels,
         example_id=only.astype(np.int32),
         valid=counts > 0,
     )
+
+
+def gather_source(columns: Columns, members: np.ndarray, counts: np.ndarray, **options: Any) -> Tokens | None:
+    """What an encoder reads beside `gather`'s rows, one example each: its own columns, length and numerals."""
+    if columns.source is None:
+        return None
+    return gather(columns.source, members, counts, kind="source", **options).inputs
 
 
 def assemble(

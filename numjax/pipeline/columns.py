@@ -29,6 +29,7 @@ class Row(NamedTuple):
       loss_from: first id that is scored.
       labels: name → number or array.
       types, tree_positions: int32[T], [T, L], or None.
+      source: what an encoder reads, a row of its own; None without one.
     """
 
     ids: np.ndarray
@@ -40,6 +41,7 @@ class Row(NamedTuple):
     labels: Mapping[str, Any]
     types: np.ndarray | None = None
     tree_positions: np.ndarray | None = None
+    source: Row | None = None
 
 
 class Columns(NamedTuple):
@@ -55,6 +57,7 @@ class Columns(NamedTuple):
       loss_from: int32[E], the first id of the row that is scored.
       labels: name → [E, …].
       spilled: whether a column lies in a file.
+      source: E rows that an encoder reads, with numerals of their own; None without one.
     """
 
     ids: np.ndarray
@@ -70,6 +73,7 @@ class Columns(NamedTuple):
     loss_from: np.ndarray
     labels: Mapping[str, np.ndarray]
     spilled: bool = False
+    source: Columns | None = None
 
     def row(self, i: int) -> Row:
         """Row i as it was written; negative counts from the end."""
@@ -85,6 +89,7 @@ class Columns(NamedTuple):
             labels={name: column[i] for name, column in self.labels.items()},
             types=None if self.types is None else self.types[at],
             tree_positions=None if self.tree_positions is None else self.tree_positions[at],
+            source=None if self.source is None else self.source.row(i),
         )
 
     def take(self, indices: Sequence[int] | np.ndarray) -> Columns:
@@ -104,6 +109,7 @@ class Columns(NamedTuple):
             loss_from=self.loss_from[at],
             labels={name: column[at] for name, column in self.labels.items()},
             spilled=False,
+            source=None if self.source is None else self.source.take(at),
         )
 
 
@@ -137,21 +143,33 @@ class Writer:
           digits: K.
           memory: MiB of positions to hold before they go to a temporary file.
         """
-        self._digits, self._limit = digits, max(1, (memory << 20) // 3)
+        self._digits, self._memory, self._limit = digits, memory, max(1, (memory << 20) // 3)
+        self._source: Writer | None = None
         self._flat: dict[str, _Column] = {}
         self._index: dict[tuple[str, Any, bool], int] = {}
         self._sizes, self._many, self._loss_from = [], [], []
         self._numbers: list[int] = []
         self._labels: dict[str, list[np.ndarray]] | None = None
 
-    def add(self, found: Features, loss_from: int = 0, labels: Mapping[str, Any] | None = None) -> None:
-        """Adds one row.
+    def add(
+        self,
+        found: Features,
+        loss_from: int = 0,
+        labels: Mapping[str, Any] | None = None,
+        source: Features | None = None,
+    ) -> None:
+        """Adds one row, with what an encoder reads beside it.
 
         Raises:
-          DataError: its labels differ in names or shape from those before.
+          DataError: its labels differ in names or shape from those before, or it alone has a source or none.
           UsageError: a temporary file cannot be written.
         """
+        if self._sizes and (source is None) != (self._source is None):
+            raise DataError("some records have a source for an encoder and others have none")
         self._add_labels({name: _label(name, value) for name, value in (labels or {}).items()})
+        if source is not None:
+            self._source = self._source or Writer(self._digits, self._memory)
+            self._source.add(source)
         columns = {
             "ids": found.ids,
             "numeral_index": found.numeral_index,
@@ -176,6 +194,7 @@ class Writer:
         """All rows added so far."""
         empty = np.zeros(0, np.int32)
         flat = {name: column.finish() for name, column in self._flat.items()}
+        source = None if self._source is None else self._source.finish()
         return Columns(
             ids=flat.get("ids", empty),
             numeral_index=flat.get("numeral_index", empty),
@@ -189,7 +208,8 @@ class Writer:
             surfaces=(*(surface for surface, _, _ in self._index), ""),
             loss_from=np.asarray(self._loss_from, np.int32),
             labels={name: np.stack(column) for name, column in (self._labels or {}).items()},
-            spilled=any(column.spilled for column in self._flat.values()),
+            spilled=any(column.spilled for column in self._flat.values()) or bool(source and source.spilled),
+            source=source,
         )
 
     def _add_labels(self, labels: Mapping[str, np.ndarray]) -> None:
@@ -212,6 +232,7 @@ def from_rows(rows: Sequence[Row], digits: int) -> Columns:
     """Columns of rows at hand; their numerals stay as they are, each occurrence by itself."""
     many = [len(row.surfaces) for row in rows]
     names = rows[0].labels if rows else ()
+    sources = [row.source for row in rows if row.source is not None]
     blank = to_numeral([None], digits)
     empty = np.zeros(0, np.int32)
 
@@ -232,6 +253,7 @@ def from_rows(rows: Sequence[Row], digits: int) -> Columns:
         surfaces=(*(surface for row in rows for surface in row.surfaces), ""),
         loss_from=np.asarray([row.loss_from for row in rows], np.int32),
         labels={name: np.stack([_label(name, row.labels[name]) for row in rows]) for name in names},
+        source=from_rows(sources, digits) if len(sources) == len(rows) > 0 else None,
     )
 
 

@@ -31,7 +31,8 @@ class Encoded:
     Attributes:
       kind: the task's kind.
       rows: a sequence of `Row`s. columns: the same, flat.
-      lengths, numbers: int32[E], positions and numerals of each row in a batch.
+      lengths, numbers: int32[E], positions and numerals of each row in a batch. source: those of what an encoder
+        reads, None without one.
       packed: whether several rows may share one row of a batch.
       skipped: {"id", "reason", "split"} of each record left out. shortened: rows whose prompt lost something.
       pad_id: the id that fills rows up. start_state: the grammar's, for the same positions.
@@ -55,6 +56,9 @@ class Encoded:
         # A row of a language model reads all ids but the last.
         self.lengths = (np.diff(columns.starts) - (kind == "language_model")).astype(np.int32)
         self.numbers = np.diff(columns.number_starts).astype(np.int32)
+        self.source: Encoded | None = None
+        if columns.source is not None:
+            self.source = Encoded("source", columns.source, None, pad_id=pad_id, start_state=start_state)
         self._look_up = look_up
 
     def __len__(self) -> int:
@@ -66,7 +70,7 @@ class Encoded:
         columns = self.columns
         parts = [columns.starts, columns.ids, columns.numeral_index, columns.numbers, columns.loss_from]
         parts += [*columns.numerals, *(columns.labels[name] for name in sorted(columns.labels))]
-        seen = 0
+        seen = 0 if self.source is None else int(self.source.fingerprint, 16)
         for part in parts:
             flat: Any = np.ascontiguousarray(part).reshape(-1).view(np.uint8)
             seen = zlib.crc32(flat, seen)
@@ -113,8 +117,8 @@ def encode(
     Args:
       options: the config's data block: `length` (positions), `overflow` ("skip", "truncate" or "split" what is
         longer, or "shorten" its prompt by what the task can spare), `digits` (K), `pack`, and optionally `memory`
-        (MiB before positions go to a temporary file) and `reserve` (positions that a shortened prompt leaves for what
-        follows it).
+        (MiB before positions go to a temporary file), `reserve` (positions that a shortened prompt leaves for what
+        follows it) and `source_length` (positions of what an encoder reads, else `length`).
       split: its name, for `skipped`; under "input" records may lack the task's `unanswered` fields.
       strict: raise at the first record that cannot be used.
       limit: read only the first so many records (0: all).
@@ -145,8 +149,9 @@ def encode(
             made, lost, shorter = _windows(example, scheme, options, shifted)
             if lost and strict:
                 raise DataError(lost)
+            source = None if example.source is None else _source(example, scheme, options)
             for found, loss_from in made:
-                writer.add(found, loss_from, example.labels)
+                writer.add(found, loss_from, example.labels, source)
         except UsageError:
             raise
         except (ValueError, KeyError) as error:
@@ -219,8 +224,6 @@ def _windows(
 ) -> tuple[list[tuple[Features, int]], str, bool]:
     """(rows, each with the first of its ids that is scored; what of the document is left out, if anything; whether
     the prompt lost what the task can spare)."""
-    if example.source is not None:
-        raise UsageError("the pipeline has no stream for an encoder: a task must leave Example.source empty")
     found = scheme.encode(example.document)
     loss_from, length = found.starts[min(example.loss_from, len(found.starts) - 1)], options.length
     shorter = False
@@ -248,3 +251,25 @@ def _windows(
         return [(cut(found, slice(room)), loss_from)], "", shorter
     # A classifier reads its label off the last position.
     return [(cut(found, np.r_[: room - 1, count - 1]), loss_from)], "", False
+
+
+def source_length(options: Any) -> int:
+    """Positions of what an encoder reads."""
+    return options.get("source_length", 0) or options.length
+
+
+def _source(example: Example, scheme: Scheme, options: Any) -> Features:
+    """What the encoder reads, which keeps its last position where it is truncated."""
+    if options.pack:
+        raise UsageError("rows with a source for an encoder cannot be packed: set data.pack to False")
+    if options.overflow not in ("skip", "truncate"):
+        raise UsageError(f"with an encoder data.overflow must be skip or truncate, not {options.overflow}")
+    found, room = scheme.encode(example.source or ()), source_length(options)
+    count = len(found.ids)
+    if not count:
+        raise DataError("the source is empty")
+    if count <= room:
+        return found
+    if options.overflow == "skip":
+        raise DataError(f"{count} positions of the source are more than data.source_length={room}")
+    return cut(found, np.r_[: room - 1, count - 1])

@@ -17,9 +17,9 @@ import numpy as np
 
 from numjax.errors import UsageError
 from numjax.pipeline import packing
-from numjax.pipeline.batch import HostFeatures, feature_table, gather
+from numjax.pipeline.batch import HostFeatures, feature_table, gather, gather_source
 from numjax.pipeline.columns import MEMORY
-from numjax.pipeline.features import Encoded
+from numjax.pipeline.features import Encoded, source_length
 from numjax.types import Batch
 
 __all__ = ["Encoded", "Loader"]
@@ -31,7 +31,7 @@ class Loader:
     Attributes:
       encoded: the rows.
       batch_size: rows of a global batch.
-      numerals: N, one for all batches.
+      numerals, source_numerals: N, one for all batches, and of what an encoder reads.
     """
 
     def __init__(
@@ -61,16 +61,31 @@ class Loader:
         self._process, self._processes = _this_process() if process is None else process
         if self.batch_size % self._processes:
             raise UsageError(f"optim.batch_size={self.batch_size} does not divide over {self._processes} processes")
-        self._sizes = packing.buckets(encoded.lengths, data.get("buckets", 4), longest=self._length)
+        self._keys, self._shapes = encoded.lengths, {}
+        if encoded.source is None:
+            sizes = packing.buckets(encoded.lengths, data.get("buckets", 4), longest=self._length)
+            self._shapes = {size: (size,) for size in sizes}
+        else:
+            self._keys, self._shapes = packing.paired(
+                encoded.lengths, encoded.source.lengths, data.get("buckets", 4), self._length, source_length(data)
+            )
+        self._sizes = list(self._shapes)
         most = int(encoded.numbers.max(initial=1))
         if encoded.packed:
             # Room for twice the numerals that a full row holds on average; rows richer in numbers pack fewer texts.
             share = encoded.numbers.sum() / max(1, encoded.lengths.sum())
             most = max(most, int(np.ceil(2 * share * self._length)))
         self.numerals = max(4, -(-most // 4) * 4)
-        self._host_features, self._features = host_features, None
+        self._host_features, self._features, self._source_features = host_features, None, None
+        memory = data.get("memory", MEMORY)
         if host_features is not None:
-            self._features = feature_table(encoded.columns, host_features, data.get("memory", MEMORY))
+            self._features = feature_table(encoded.columns, host_features, memory)
+        if encoded.source is not None:
+            self.source_numerals = max(4, -(-int(encoded.source.numbers.max(initial=1)) // 4) * 4)
+            if host_features is not None:
+                self._source_features = feature_table(
+                    encoded.source.columns, host_features, data.get("memory", MEMORY)
+                )
         self._plans: dict[int, packing.Plan] = {}
         self._lock = threading.Lock()
 
@@ -95,7 +110,10 @@ class Loader:
         epoch, within = self.locate(index)
         plan = self._plan(epoch)
         members, _ = plan.rows(within)
-        return self._make(plan, within), len(members), int(self.encoded.lengths[members].sum())
+        tokens = int(self.encoded.lengths[members].sum())
+        if self.encoded.source is not None:
+            tokens += int(self.encoded.source.lengths[members].sum())
+        return self._make(plan, within), len(members), tokens
 
     def iterate(self, examples: int = 0) -> Iterator[tuple[Batch, int, int]]:
         """Training batches without end, from a position on, as `batch` gives them.
@@ -128,19 +146,19 @@ class Loader:
         """Each of the first `limit` rows (0: all) once, unpacked and unshuffled; this process's part of each
         batch. The last batch is filled up with rows that are not valid."""
         batch_size = max(self._processes, batch_size // self._processes * self._processes)
-        lengths = self.encoded.lengths[:limit] if limit else self.encoded.lengths
+        lengths = self._keys[:limit] if limit else self._keys
         plan = packing.sequential(lengths, self._sizes, batch_size)
         for within in range(len(plan.lengths)):
             yield self._make(plan, within)
 
     def example_batch(self) -> Batch:
         """A global batch of the largest shape, all padding: for shapes."""
-        return self._gather(np.zeros(0, np.int64), np.zeros(self.batch_size, np.int64), self.shapes()[-1][1])
+        return self._gather(np.zeros(0, np.int64), np.zeros(self.batch_size, np.int64), *self.shapes()[-1][1:])
 
-    def shapes(self) -> list[tuple[int, int]]:
-        """The distinct (rows, positions) of training batches, ascending."""
-        lengths = [self._length] if self.encoded.packed else self._sizes
-        return [(self.batch_size, length) for length in lengths]
+    def shapes(self) -> list[tuple[int, ...]]:
+        """The distinct (rows, positions) of training batches, ascending; with an encoder, its positions too."""
+        lengths = [(self._length,)] if self.encoded.packed else self._shapes.values()
+        return [(self.batch_size, *shape) for shape in lengths]
 
     def _plan(self, epoch: int) -> packing.Plan:
         with self._lock:
@@ -152,7 +170,7 @@ class Loader:
     def _make_plan(self, epoch: int) -> packing.Plan:
         if self.encoded.packed:
             return packing.packed(self._filling, self.batch_size, self._seed, epoch)
-        return packing.bucketed(self.encoded.lengths, self._sizes, self.batch_size, self._seed, epoch)
+        return packing.bucketed(self._keys, self._sizes, self.batch_size, self._seed, epoch)
 
     @functools.cached_property
     def _filling(self) -> packing.Filling:
@@ -160,10 +178,24 @@ class Loader:
         return packing.fill(self.encoded.lengths, self.encoded.numbers, self._length, self.numerals)
 
     def _make(self, plan: packing.Plan, within: int) -> Batch:
-        return self._gather(*plan.rows(within, self._process, self._processes), int(plan.lengths[within]))
+        size = int(plan.lengths[within])
+        rows = plan.rows(within, self._process, self._processes)
+        return self._gather(*rows, *self._shapes.get(size, (size,)))
 
-    def _gather(self, members: np.ndarray, counts: np.ndarray, length: int) -> Batch:
+    def _gather(self, members: np.ndarray, counts: np.ndarray, length: int, source: int = 0) -> Batch:
         encoded = self.encoded
+        known: dict[str, Any] = dict(pad_id=encoded.pad_id, host_features=self._host_features)
+        read = None
+        if encoded.source is not None:
+            read = gather_source(
+                encoded.columns,
+                members,
+                counts,
+                length=source,
+                numerals=self.source_numerals,
+                features=self._source_features,
+                **known,
+            )
         return gather(
             encoded.columns,
             members,
@@ -172,15 +204,15 @@ class Loader:
             length=length,
             numerals=self.numerals,
             grammar=self._grammar,
-            pad_id=encoded.pad_id,
             start_state=encoded.start_state,
-            host_features=self._host_features,
             features=self._features,
+            source=read,
+            **known,
         )
 
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__ | {"_lock": None, "_plans": {}}
-        if self._features is not None:
+        if self._features is not None and (self._source_features is not None or self.encoded.source is None):
             state["_host_features"] = None
         return state
 

@@ -86,6 +86,34 @@ def buckets(lengths: np.ndarray, most: int = 4, multiple: int = 8, longest: int 
     return found[::-1]
 
 
+def paired(
+    lengths: np.ndarray,
+    others: np.ndarray,
+    most: int = 4,
+    longest: int | None = None,
+    longest_other: int | None = None,
+) -> tuple[np.ndarray, dict[int, tuple[int, int]]]:
+    """Buckets of rows that have two lengths: (the length that rows are put into buckets by, bucket → both lengths).
+
+    There are at most `most` shapes. Rows lie in `buckets` of whichever length leaves less padding on both sides; the
+    other one is as long as any row of the bucket, or of a shorter one, since what is left over moves up.
+    """
+    found = []
+    for first, key, rest in ((0, lengths, others), (1, others, lengths)):
+        limits = (longest, longest_other) if first == 0 else (longest_other, longest)
+        sizes = buckets(key, most, longest=limits[0])
+        at = np.searchsorted(sizes, key)
+        room = np.zeros(len(sizes), np.int64)
+        np.maximum.at(room, at, rest)
+        room = np.maximum.accumulate(-(-np.maximum(room, 1) // 8) * 8)
+        room = room if limits[1] is None else np.minimum(room, limits[1])
+        cost = int(np.asarray(sizes)[at].sum() + room[at].sum())
+        shapes = {size: (size, int(r)) if first == 0 else (int(r), size) for size, r in zip(sizes, room, strict=True)}
+        found.append((cost, first, key, shapes))
+    _, _, key, shapes = min(found, key=lambda one: one[:2])
+    return key, shapes
+
+
 def bucketed(lengths: np.ndarray, sizes: Sequence[int], batch: int, seed: int, epoch: int) -> Plan:
     """Shuffled batches of one example a row, of similar lengths.
 

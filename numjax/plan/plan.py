@@ -105,8 +105,10 @@ class _Plan:
             "optimizer": _local_bytes((state.opt_state, state.ema)),
         }
         rows, length = batch.inputs.ids.shape
+        source = 0 if batch.source is None else batch.source.ids.shape[1]
         self.accumulate = int(system.config.optim.accumulate)
-        self.model_flops = flops_per_token(system.model, state, length) * rows * length / target.count
+        tokens = rows * (length + source)
+        self.model_flops = flops_per_token(system.model, state, length, source) * tokens / target.count
         self.parameters = parameter_count(state)
         chip = target.chip
         self.assumptions = [
@@ -162,6 +164,8 @@ class _Plan:
     def estimate(self) -> None:
         """Fills in what arithmetic says."""
         rows, length = self.batch.inputs.ids.shape
+        if self.batch.source is not None:
+            length += self.batch.source.ids.shape[1]
         guess = arithmetic.estimate(
             self.system.model.backbone, self.parameters, rows, length, self.sizes, self.accumulate
         )
@@ -232,6 +236,7 @@ class _Plan:
             "parameters": self.parameters,
             "rows": rows,
             "length": length,
+            **({} if self.batch.source is None else {"source_length": self.batch.source.ids.shape[1]}),
             "fits": fits,
             "per_chip_bytes": {k: round(v) for k, v in self.bytes.items()}
             | {"total": round(sum(self.bytes.values())), "available": round(self.target.chip.memory)},

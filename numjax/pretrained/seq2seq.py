@@ -1,0 +1,73 @@
+"""Files of encoder–decoders: T5's and BART's, told apart by what they hold."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from numjax.errors import UsageError
+from numjax.pretrained import bart, entries, t5
+from numjax.pretrained.gpt2 import FILE, is_here
+
+__all__ = ["FILE", "family", "is_here", "marks", "read", "to_params", "write"]
+
+FAMILIES: tuple[Any, ...] = (t5, bart)
+
+
+def family(names: Any) -> Any:
+    """`t5` or `bart`, whose file holds tensors of these names.
+
+    Raises:
+      UsageError: neither's does.
+    """
+    for module in FAMILIES:
+        if module.TELLTALE in names:
+            return module
+    raise UsageError("neither T5's nor BART's weights: an encoder–decoder starts from a model for generation")
+
+
+def to_params(tensors: Mapping[str, np.ndarray], heads: int) -> dict[str, Any]:
+    """Parameters {"backbone", "embeds_token", "heads_next" where the head has some}, an entry a layer, float32.
+
+    Args:
+      heads: H, which the tensors do not tell.
+
+    Raises:
+      UsageError: a tensor is missing, or a width does not divide over the heads.
+    """
+    found = family(tensors)
+    return entries.to_params(found.of_tensors(tensors), tensors, heads, found.NAME)
+
+
+def read(path: pathlib.Path, heads: int) -> dict[str, Any]:
+    """`to_params` of a .safetensors file, or of the one in a folder.
+
+    Raises:
+      UsageError: it cannot be read.
+    """
+    from safetensors.numpy import load_file
+
+    path = path if path.suffix == ".safetensors" else path / FILE
+    try:
+        tensors = load_file(path)
+    except Exception as error:  # its own error type is private
+        raise UsageError(f"{path} cannot be read as safetensors: {error}") from None
+    return to_params(tensors, heads)
+
+
+def marks(params: Mapping[str, Any]) -> dict[str, int]:
+    """Name of a mark of ours → the row of theirs that it starts from, by parameters that `read` gave."""
+    module = bart if "positions" in params["backbone"]["encoder"] else t5
+    rows = len(params["embeds_token"]["table"])
+    return {name: row for name, row in module.MARKS.items() if row < rows}
+
+
+def write(path: pathlib.Path, params: Mapping[str, Any], size: int) -> None:
+    """Writes the tensors of T5 or BART as a .safetensors file; `size`: rows of the token table that it has."""
+    from safetensors.numpy import save_file
+
+    module = bart if "positions" in params["backbone"]["encoder"] else t5
+    save_file(module.to_tensors(params, size), path, metadata={"format": "pt"})
