@@ -107,7 +107,7 @@ class Task:
         for prediction, reference in zip(predictions, references, strict=True):
             said, wanted = prediction or "", str(reference["answer"])
             found = {
-                "accuracy": float(_same(said, wanted)),
+                "accuracy": float(same(said, wanted)),
                 "cer": edits(said, wanted) / len(wanted),
                 "cap": float(_decimal(wanted) is not None),
             }
@@ -145,7 +145,8 @@ def _decimal(text: str) -> Decimal | None:
     return value if value is not None and value.is_finite() else None
 
 
-def _same(said: str, wanted: str) -> bool:
+def same(said: str, wanted: str) -> bool:
+    """Whether two answers are the same decimal number, or the same text where one is none."""
     left, right = _decimal(said), _decimal(wanted)
     return left == right if left is not None and right is not None else said == wanted
 
