@@ -117,6 +117,7 @@ def smoke(config: Any) -> None:
     """Seconds: for tests."""
     config.backbone.update(width=32, layers=1, heads=2)
     config.data.train_size = 64
+    config.data.buckets = 1  # one shape, one compilation
     config.scheme.vocab.size = 500
     config.optim.update(batch_size=16, epochs=1, learning_rate=1e-3)
     config.eval.update(batch_size=32, examples=32)
