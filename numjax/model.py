@@ -90,7 +90,7 @@ class Model(nn.Module):
                 raise UsageError("this backbone reads no source: set backbone.name=encoder_decoder")
             more["source"] = (self.embed(batch.source), batch.source)
         h, acts, _ = self.backbone(x, batch.inputs, deterministic=deterministic, **more)
-        return self._read(h, batch.inputs), {"tokens": x} | acts
+        return self._read(h, batch.inputs), {"tokens": x, "table": self._table()} | acts
 
     @property
     def encodes(self) -> bool:
@@ -140,8 +140,11 @@ class Model(nn.Module):
         h, _, cache = self.backbone(self.embed(tokens, tables), tokens, cache=cache)
         return self._read(h, tokens), cache
 
+    def _table(self):
+        return next((self.embeds[name].table for name in self._of_kind("token")), None)
+
     def _read(self, h, tokens):
-        table = next((self.embeds[name].table for name in self._of_kind("token")), None)
+        table = self._table()
         return {name: head(h, tokens, table) for name, head in self.heads.items()}
 
     def _of_kind(self, kind: str) -> list[str]:

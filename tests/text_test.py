@@ -312,6 +312,7 @@ def test_positions_of_numbers_spell_them(scheme):
         if isinstance(scheme, replace.Scheme):
             assert ids == [scheme.vocab.mark("[NUM]")]
         elif isinstance(scheme, digits.Scheme):
+            ids = [i for i in ids if scheme.vocab.mark_name(i) != digits.AGG]
             assert scheme.vocab.decode(ids) == number.surface and len(ids) == len(number.surface)
         else:
             assert number.surface in scheme.vocab.decode(ids)

@@ -24,14 +24,14 @@ from .read import (
     template,
 )
 
-SIZE, STAND_IN_SIZE = 200_000, 20_000
+SIZE, STAND_IN_SIZE = 200_000, 4000
 STAND_IN_PROBLEMS = 60
 VALIDATION, VALIDATION_SHARE = 1000, 0.1
 
 
 class Fermat(ArrayRecordBuilder):
     """Options: `path` of the published repository's folder, or empty for the stand-in; `views`, "all", "paper" (the
-    ten of digit aggregation's tables) or a list; `size`, training problems to make (0: 200,000, 20,000 of the
+    ten of digit aggregation's tables) or a list; `size`, training problems to make (0: 200,000, 4,000 of the
     stand-in); `commuted` 1 keeps the problems of the view Commuted that say "Not commutable"; `seed` of what is made.
     """
 

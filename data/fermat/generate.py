@@ -15,7 +15,7 @@ from .read import NOT_COMMUTABLE, VIEWS, Template, template
 
 KINDS = ("small", "large", "tenths", "hundredths")
 _AT_ONCE = 4096  # candidates drawn together
-_KEPT = 256  # of them, where many are left
+_KEPT = 32  # of them, where many are left
 _PATIENCE = 1000  # times, before a template is given up
 
 # View → lowest number, one above the highest, and how many of its digits stand behind the point.
@@ -165,11 +165,15 @@ def files(size: int, seed: int) -> tuple[list[dict[str, str]], dict[str, tuple[l
     rows = [{"templates": text, "answers": formula, "expressions": shape(formula)} for text, formula in OWN]
     views: dict[str, tuple[list[Any], list[Any]]] = {view: ([], []) for view in VIEWS}
     templates = own_templates()
+    bases = {t: Pool(t, rng, (1, 100, 2), 12) for t in templates}
+    pools = {(t, view): Pool(t, rng, kind, 15) for t in templates for view, kind in RANGES.items()}
     for index in range(size):
         made = templates[index % len(templates)]
-        base = _base(made, rng)
+        # Small numbers that give an answer which is short also where they are divided by 100.
+        base = {name: round(100 * float(text)) for name, text in bases[made].take()[0].items()}
         for view, (questions, answers) in views.items():
-            text, said, equation = _seen(view, made, base, rng)
+            drawn = pools[made, view].take()[0] if view in RANGES else None
+            text, said, equation = _seen(view, made, base, drawn)
             questions.append({"index": index, "question": text})
             answers.append({"answer": said, "index": index, "equation": equation})
     for questions, answers in views.values():
@@ -178,15 +182,10 @@ def files(size: int, seed: int) -> tuple[list[dict[str, str]], dict[str, tuple[l
     return rows, views
 
 
-def _base(made: Template, rng: np.random.Generator) -> dict[str, int]:
-    """Small numbers that give an answer above 0 which is short also where they are divided by 100."""
-    return {name: round(100 * float(text)) for name, text in Pool(made, rng, (1, 100, 2), 12).take()[0].items()}
-
-
-def _seen(view: str, made: Template, base: Mapping[str, int], rng: np.random.Generator) -> tuple[str, str, str]:
-    """(question, answer, equation) of a problem in a view."""
-    if view in RANGES:
-        numbers, _ = Pool(made, rng, RANGES[view], 15).take()
+def _seen(view: str, made: Template, base: Mapping[str, int], drawn: dict[str, str] | None) -> tuple[str, str, str]:
+    """(question, answer, equation) of a problem in a view, with the numbers drawn for it or made from its own."""
+    if drawn is not None:
+        numbers = drawn
     elif view == "1000+_sam":
         numbers = {name: str(1000 * n) for name, n in base.items()}
     elif view.startswith("Original_as"):

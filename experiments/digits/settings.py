@@ -1,0 +1,194 @@
+"""What the tables of digit aggregation share: systems, columns, the paper's figures, and what is inside the noise."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from experiments import command, report, runs, tables
+from experiments.runs import Cell, Results
+from experiments.tables import Column, Published, Row
+from numjax import roots
+from numjax.tasks.word_problem import edits, same
+
+OUT = "runs/digits-{scale}"
+TASKS = ("mawps", "fermat")
+REFERENCE = "digits"
+# name → argument of configs/digits.py.
+SYSTEMS = {
+    "digits": "",
+    "agg": "layout=agg",
+    "aux": "aux=soft",
+    "agg_after": "layout=agg_after",
+    "pause": "layout=pause",
+}
+LABELS = {
+    "digits": "Digits",
+    "agg_after": "Digits + [AGG]",
+    "agg": "[AGG] + Digits",
+    "pause": "[PAUSE] + Digits",
+    "aux": "Digits + Aux Loss",
+}
+# Title → group of the task's figures: views of FERMAT, and operations pooled over its ten views.
+FERMAT = {
+    "Original": "Original",
+    "Commuted": "Commuted",
+    "0 to 1000": "Integers_0_to_1000",
+    "2 digits": "2_digit_integer",
+    "3 digits": "3_digit_integer",
+    "4 digits": "4_digit_integer",
+    "1000+": "1000+",
+    "1000+ same": "1000+_sam",
+    "1dp": "1dp_random",
+    "2dp": "2dp_random",
+    **{operation: operation for operation in ("a+b", "a-b", "a*b", "a/b")},
+}
+TITLES = ("MAWPS", *FERMAT)
+SIZES = {"smoke": {"mawps": 120, "fermat": 120}, "laptop": {}, "paper": {}}
+DRAWS = 2000  # of the bootstrap
+
+# FLAN base in Tables 1, 2 and 5, MAWPS and then FERMAT's columns: the baseline, and the changes from it. It is
+# pretrained: not comparable with what is trained from scratch.
+ACCURACY = {
+    "digits": "23.00 28.35 17.82 17.10 22.86 17.37 13.77 10.35 18.72 25.83 18.45 63.38 19.57 12.92 11.27",
+    "agg_after": "1.80 -1.53 -2.07 0.99 -1.89 -0.36 0.63 1.35 -0.63 -1.98 -0.99 0.45 3.89 -2.39 -0.10",
+    "agg": "0.80 2.79 0.27 2.52 0.81 1.80 2.79 1.80 0.90 0.45 -0.09 4.48 3.21 -0.27 1.08",
+    "pause": "1.00 2.07 -0.54 1.98 1.44 1.80 2.61 2.52 2.16 2.61 1.71 3.18 5.99 1.95 3.43",
+    "aux": "1.80 2.25 0.36 3.15 2.16 1.71 2.79 0.81 3.87 1.89 -0.18 3.90 5.80 0.27 1.57",
+}
+CER = {
+    "digits": "67.71 75.32 169.52 67.37 67.68 67.94 67.86 68.86 50.95 43.77 47.80 39.84 87.81 60.96 91.52",
+    "agg": "-0.98 -1.40 -0.29 -1.11 -1.41 -1.19 -1.67 -0.96 1.26 -1.33 -0.39 -1.64 -1.94 -0.17 -0.50",
+    "aux": "-1.54 -0.83 -1.09 -1.09 -1.15 -0.80 -1.39 -1.23 -2.09 -1.82 -0.30 -1.25 -3.15 -0.72 -0.93",
+}
+
+
+def parser(description: str) -> Any:
+    """The options of all experiments, with --mawps, --fermat, --backbone and --only."""
+    made = command.parser(description, OUT)
+    made.add_argument("--mawps", default="", help="folder of MAWPS's files; without it, generated problems")
+    made.add_argument("--fermat", default="", help="folder of FERMAT's repository; without it, generated problems")
+    made.add_argument("--backbone", choices=("t5", "bart"), default="t5", help="stacks; t5 by default")
+    made.add_argument("--only", default="", help="tasks, systems or task/system, separated by commas")
+    return made
+
+
+def columns(metric: str) -> list[Column]:
+    """ "accuracy" or "cer" on MAWPS and in each view and operation of FERMAT."""
+    return [Column("MAWPS", "mawps", metric), *(Column(t, "fermat", f"{metric}/{g}") for t, g in FERMAT.items())]
+
+
+def published(figures: Mapping[str, str], system: str) -> dict[str, Published]:
+    """The paper's figures of a system by column: its baseline, plus the change that the paper prints."""
+    if system not in figures:
+        return {}
+    base, change = ([float(word) for word in figures[name].split()] for name in (REFERENCE, system))
+    whole = base if system == REFERENCE else [round(b + c, 2) for b, c in zip(base, change, strict=True)]
+    return {title: Published(value) for title, value in zip(TITLES, whole, strict=True)}
+
+
+def config(options: argparse.Namespace, task: str, words: str) -> Any:
+    """The config of a system on a task."""
+    roots.put_on_path()
+    from configs import digits
+
+    argument = [options.scale, f"task={task}", f"backbone={options.backbone}", *filter(None, [words])]
+    made: Any = digits.get_config(",".join([*argument, *["as_published"] * options.as_published]))
+    with made.unlocked():
+        made.log_every = 50 if options.scale == "smoke" else 250
+        made.task.path = getattr(options, task)
+        if size := SIZES[options.scale].get(task):
+            made.task.size = size
+    return made
+
+
+def cells(options: argparse.Namespace, systems: Sequence[str]) -> list[Cell]:
+    """Every system on every task that --only leaves."""
+    wanted = command.only(options.only, TASKS, systems)
+    pairs = [(task, system) for task in TASKS for system in systems if wanted(task, system)]
+    return [Cell(task, system, config(options, task, SYSTEMS[system])) for task, system in pairs]
+
+
+def table(
+    name: str,
+    title: str,
+    doc: str | None,
+    systems: Sequence[str],
+    metric: str,
+    figures: Mapping[str, str],
+    words: Sequence[str] | None,
+) -> None:
+    """Runs what is missing and writes NAME.{md,json}."""
+    options = command.parse(parser(doc or ""), words)
+    asked = cells(options, systems)
+    results = runs.run(asked, options.seeds, options.out)
+    rows = [Row(LABELS[system], system, published(figures, system)) for system in systems]
+    shown = columns(metric)
+    entries = tables.compare(results, rows, shown, REFERENCE)
+    noise = bootstrap(asked, results, options, metric)
+    told = remarks(options, noise)
+    extra = {"noise": noise, "backbone": options.backbone}
+    text = report.publish(name, title, told, {"": (entries, shown)}, results, options, LABELS[REFERENCE], extra)
+    report.say_where(text, options, f"{name}.md", f"{name}.json")
+
+
+def remarks(options: argparse.Namespace, noise: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What a table says of its data and of its noise."""
+    kind = {True: "from its files", False: "as generated problems of the same form"}
+    on = ", ".join(f"{task.upper()} {kind[bool(getattr(options, task))]}" for task in TASKS)
+    lines = [
+        f"In percent; mean ± standard deviation over seeds; {on}; {options.backbone} stacks trained from scratch. "
+        "The paper's column is FLAN base, pretrained, with one seed.",
+    ]
+    for one in noise:
+        inside = "inside the noise" if one["low"] <= 0 <= one["high"] else "outside the noise"
+        lines.append(
+            f"{LABELS[one['system']]} against {LABELS[REFERENCE]} on {one['task']}, {one['items']} problems: "
+            f"{one['mean']:+.2f} points, 95% of paired bootstraps {one['low']:+.2f} to {one['high']:+.2f}: {inside} "
+            f"(one mean alone has a standard error of {one['error']:.2f})."
+        )
+    return lines
+
+
+def bootstrap(
+    asked: Sequence[Cell], results: Results, options: argparse.Namespace, metric: str
+) -> list[dict[str, Any]]:
+    """Each system's difference from the reference over the test problems that both answered, in percent, resampled by
+    problem with all its seeds; "error": the standard error of the reference's mean."""
+    out = []
+    by_name = {(cell.task, cell.system): cell for cell in asked}
+    for (task, system), cell in by_name.items():
+        other = by_name.get((task, REFERENCE))
+        if system == REFERENCE or other is None:
+            continue
+        seeds = sorted(results[task, system].keys() & results[task, REFERENCE].keys())
+        sides = [[_scores(one, seed, options.out, metric) for seed in seeds] for one in (cell, other)]
+        names = sorted(set.intersection(*(set(found) for side in sides for found in side))) if seeds else []
+        if not names:
+            continue
+        mine, theirs = (100 * np.mean([[found[n] for n in names] for found in side], 0) for side in sides)
+        apart = mine - theirs
+        drawn = np.random.default_rng(0).integers(0, len(names), (DRAWS, len(names)))
+        low, high = np.percentile(apart[drawn].mean(1), (2.5, 97.5))
+        found = dict(task=task, system=system, items=len(names), seeds=seeds, mean=float(apart.mean()))
+        out.append(found | dict(low=float(low), high=float(high), error=float(theirs.std() / len(names) ** 0.5)))
+    return out
+
+
+def _scores(cell: Cell, seed: int, out: pathlib.Path, metric: str) -> dict[str, float]:
+    """Test problem → what its answer scores."""
+    file = runs.workdir(cell, seed, out) / "predictions" / "word_problem.jsonl"
+    if not file.exists():
+        return {}
+    found = {}
+    with open(file, encoding="utf-8") as lines:
+        for row in map(json.loads, lines):
+            said, wanted = row["prediction"] or "", row["reference"]["answer"]
+            right = same(said, wanted) if metric == "accuracy" else edits(said, wanted) / len(wanted)
+            found[row["id"]] = float(right)
+    return found

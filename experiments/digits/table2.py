@@ -1,0 +1,23 @@
+"""Table 2: [AGG] before and behind the digits, and [PAUSE] in its place: accuracy.
+
+python -m experiments.digits.table2 --mawps=mawps --fermat=FERMAT          # laptop; shares table 1's runs
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from experiments import command
+from experiments.digits import settings
+
+SYSTEMS = ("digits", "agg_after", "agg", "pause")
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """Runs what is missing, then writes table2.{md,json}."""
+    title = "Table 2: where the aggregate stands, and a pause in its place"
+    settings.table("table2", title, __doc__, SYSTEMS, "accuracy", settings.ACCURACY, words)
+
+
+if __name__ == "__main__":
+    command.entry(main)

@@ -1,0 +1,336 @@
+"""Word problems: FERMAT's and MAWPS's files, the formulas of their answers, and the task's figures."""
+
+from __future__ import annotations
+
+import ast
+import json
+import random
+import shutil
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import data
+from data.fermat import formula, generate, read
+from data.fermat.read import NOT_COMMUTABLE, PAPER, VIEWS
+from data.mawps.read import number
+from numjax.build import build
+from numjax.errors import DataError, UsageError
+from numjax.tasks.word_problem import edits
+from numjax.text import document as documents
+from numjax.types import Mark, Number, Text
+
+# ---------------------------------------------------------------------------------------------------
+# Formulas.
+
+
+def drawn_formula(rng: random.Random, depth: int = 3) -> str:
+    if not depth or rng.random() < 0.25:
+        return rng.choice(["num1", "num2", "7", "0.25", f"{rng.randint(1, 999)}", f"{rng.randint(1, 99)}.5"])
+    left, right = (drawn_formula(rng, depth - 1) for _ in range(2))
+    text = f"{left}{rng.choice([' + ', '-', '*', ' / '])}{right}"
+    return rng.choice([text, f"( {text} )", f"-{left}"])
+
+
+def test_a_formula_is_worth_what_python_makes_of_it():
+    rng, tried = random.Random(3), 0
+    for _ in range(400):
+        text = drawn_formula(rng)
+        values = {name: Fraction(rng.randint(1, 400), rng.choice([1, 10, 100])) for name in ("num1", "num2")}
+        # The same text over Fractions: every number is wrapped before Python evaluates it.
+        exact = ast.parse(text, mode="eval")
+        for node in ast.walk(exact):
+            for field, value in ast.iter_fields(node):
+                if isinstance(value, ast.Constant):
+                    wrapped = ast.Call(ast.Name("Q", ast.Load()), [ast.Constant(str(value.value))], [])
+                    setattr(node, field, wrapped)
+        try:
+            wanted = eval(compile(ast.fix_missing_locations(exact), "", "eval"), {"Q": Fraction, **values})
+        except ZeroDivisionError:
+            with pytest.raises(ValueError, match="divides by zero"):
+                formula.evaluate(text, values)
+            continue
+        tried += 1
+        assert formula.evaluate(text, values) == wanted, text
+        about = formula.approximate(text, {name: np.asarray([float(v)]) for name, v in values.items()})
+        assert float(np.ravel(about)[0]) == pytest.approx(float(wanted), rel=1e-9, abs=1e-9)
+    assert tried > 300
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("2**9", "9**9**9**9**9", "abs(3)", "__import__('os')", "(lambda: 1)()", "num1.real", "num9+1", "[1]"),
+        *("1 if 1 else 2", "(" * 150 + "1" + ")" * 150),
+        *("1;2", "", "1+", "a=1", "1 2", "'a'*9", "1e999", "True", "1//2", "3%2", "~1", "num1 := 3"),
+        *("1/0", "9" * 199, "*".join(["9999999999"] * 9), "٣+1", "1\n+2"),
+    ],
+)  # fmt: skip
+def test_anything_else_is_refused_in_a_line(text):
+    with pytest.raises(ValueError) as error:
+        formula.evaluate(text, {"num1": Fraction(3)})
+    assert len(str(error.value).splitlines()) == 1 and len(str(error.value)) < 120
+
+
+def test_shapes_and_written_answers():
+    shapes = {"(600.0-327.0)": "a-b", "((1+2)/3)": "(a+b)/c", " num1 *( num3-num2 )": "a*(b-c)", "10 / 5": "a/b"}
+    for text, wanted in shapes.items():
+        assert formula.shape(text) == wanted
+    written = {
+        "273": "273.0",
+        "1/4": "0.25",
+        "-7/2": "-3.5",
+        "1/3": None,
+        "0": "0.0",
+        "123456789012345": "123456789012345.0",
+    }
+    for text, wanted in written.items():
+        assert formula.decimal(Fraction(text)) == wanted
+    assert formula.decimal(Fraction("1234567890123456")) is None and formula.decimal(Fraction(1, 2**15)) is None
+
+
+# ---------------------------------------------------------------------------------------------------
+# FERMAT.
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """The stand-in as files of the published repository, some lines of it spoiled."""
+    root = tmp_path_factory.mktemp("fermat")
+    rows, views = generate.files(30, 5)
+    lines = [
+        "templates,answers,expressions",
+        *(f'"{r["templates"]}",{r["answers"]},{r["expressions"]}' for r in rows),
+    ]
+    (root / "templates.csv").write_text("\n".join([*lines, "how many are num1 ?,( num1+num2 ),a+b", "none,1+1,a+b"]))
+    for kind, which, suffix in (("questions", 0, "q"), ("answers", 1, "a")):
+        (root / "test_sets" / kind).mkdir(parents=True)
+        for view, both in views.items():
+            text = "\n".join(json.dumps(row) for row in both[which])
+            if view == "1dp_random":
+                text += '\n{"index": 77}\nnot JSON\n[1]\n{"index": "3", "question": "x", "answer": "1"}'
+            (root / "test_sets" / kind / f"{view}.{suffix}").write_text(text + "\n")
+    return root, views
+
+
+def loaded(name, tmp_path, **options):
+    return {split: list(data.load(name, split, tmp_path, **options)) for split in ("train", "validation", "test")}
+
+
+def test_views_are_joined_by_index_and_bad_lines_named(folder, tmp_path):
+    root, views = folder
+    found = loaded("fermat", tmp_path, path=str(root), size=120)
+    skipped = data.skipped("fermat", tmp_path, path=str(root), size=120)
+    reasons = [row["reason"] for row in skipped]
+    assert reasons.count(NOT_COMMUTABLE) == sum(a["answer"] == NOT_COMMUTABLE for a in views["Commuted"][1]) > 0
+    assert (
+        sum("needs num2" in reason for reason in reasons) == 1 and sum("no num1" in reason for reason in reasons) == 1
+    )
+    others = [row for row in skipped if row["reason"] != NOT_COMMUTABLE and "template" not in row["id"]]
+    assert len(others) == 8 and all(row["id"].startswith("1dp_random") for row in others)
+    questions = {(v, q["index"]): q["question"] for v, (of, _) in views.items() for q in of}
+    answers = {(v, a["index"]): a for v, (_, of) in views.items() for a in of}
+    assert len(found["test"]) == 30 * 19 - reasons.count(NOT_COMMUTABLE)
+    for record in found["test"]:
+        view, index = record["id"].rsplit("-", 1)
+        assert record["view"] == view and record["question"] == questions[view, int(index)].strip()
+        assert record["answer"] == answers[view, int(index)]["answer"]
+        assert record["operation"] == formula.shape(answers["Original", int(index)]["equation"])
+        assert formula.evaluate(record["equation"]) == Fraction(record["answer"]), record
+    kept = loaded("fermat", tmp_path, path=str(root), size=40, commuted=1, views="Original, Commuted")["test"]
+    assert len(kept) == 60 and sum(r["answer"] == NOT_COMMUTABLE for r in kept) == reasons.count(NOT_COMMUTABLE)
+
+
+def test_training_problems_are_the_templates_with_numbers_of_four_kinds(tmp_path):
+    found = loaded("fermat", tmp_path, size=400, seed=9)
+    assert found == loaded("fermat", tmp_path / "again", size=400, seed=9)
+    records = found["train"] + found["validation"]
+    assert len(found["validation"]) == 40 and len({r["question"] for r in records}) == 440
+    kinds = {kind: [r for r in records if r["view"] == kind] for kind in generate.KINDS}
+    assert {len(of) for of in kinds.values()} == {110}
+    forms = {"small": (0, 1, 999), "large": (0, 1000, 999_999), "tenths": (1, 0, 1000), "hundredths": (2, 0, 1000)}
+    for kind, (places, low, high) in forms.items():
+        for record in kinds[kind]:
+            numbers = [word for word in record["question"].split() if word[0].isdigit()]
+            assert numbers and all(len(n.partition(".")[2]) == places and low <= float(n) <= high for n in numbers)
+            assert formula.evaluate(record["equation"]) == Fraction(record["answer"]) > 0
+            assert len(record["answer"].removesuffix(".0")) <= 15
+    assert len({r["operation"] for r in records}) > 8
+
+
+def test_the_paper_s_views_are_ten_and_unknown_ones_named(tmp_path):
+    assert len(VIEWS) == len(set(VIEWS)) == 19 and read.chosen("paper") == PAPER and len(PAPER) == 10
+    for options, says in (
+        (dict(views="Origin"), "views=Origin; choose all, paper, or of"),
+        (dict(commuted=2), "neither 0 nor 1"),
+    ):
+        with pytest.raises(UsageError, match=says):
+            data.load("fermat", "train", tmp_path, **options)
+    with pytest.raises(DataError, match=r"no templates\.csv there"):
+        data.load("fermat", "train", tmp_path, path=str(tmp_path))
+
+
+def test_missing_columns_and_views_are_named(folder, tmp_path):
+    root = tmp_path / "copy"
+    shutil.copytree(folder[0], root)
+    (root / "test_sets/answers/Worded.a").unlink()
+    with pytest.raises(DataError, match="no files of the views Worded"):
+        data.load("fermat", "train", tmp_path, path=str(root), size=20)
+    (root / "templates.csv").write_text("templates,formulas\na,b\n")
+    with pytest.raises(DataError, match="no column 'answers'"):
+        data.load("fermat", "train", tmp_path, path=str(root), size=20, views="Original")
+
+
+def test_the_published_views_are_read(real_data):
+    """Every index of the 889 at hand in every view; what Commuted cannot be; operations pooled as in the tables."""
+    templates, pairs = read.find_files(str(real_data("fermat")))
+    assert set(pairs) == set(VIEWS) and sum(1 for _ in read.read_templates(templates)) == 226
+    indices, operations = {}, {}
+    for view, both in pairs.items():
+        found = dict(read.joined(*(list(read.read_objects(path)) for path in both)))
+        assert not any(isinstance(one, ValueError) for one in found.values())
+        indices[view] = {one["index"] for one in found.values()}
+        if view == "Original":
+            operations = {one["index"]: read.operation(one["equation"]) for one in found.values()}
+        if view == "Commuted":
+            assert sum(one["answer"] == NOT_COMMUTABLE for one in found.values()) == 400
+    assert all(of == indices["Original"] for of in indices.values()) and len(indices["Original"]) == 889
+    counted = {op: sum(found == op for found in operations.values()) for op in ("a+b", "a-b", "a*b", "a/b")}
+    # Of all 1,111 problems the tables pool 154, 162, 113 and 102 in each of ten views.
+    for op, whole in zip(counted, (154, 162, 113, 102), strict=True):
+        assert 0.7 * whole < counted[op] <= whole
+
+
+# ---------------------------------------------------------------------------------------------------
+# MAWPS and its kin.
+
+
+def test_answers_are_one_plain_number():
+    right = {
+        2.0: "2",
+        "9 (apples)": "9",
+        "1,200": "1200",
+        0.5: "0.5",
+        "10.333333333333334": "10.333333333333334",
+        -3: "-3",
+    }
+    right |= {"0": "0", "100": "100", "26.0": "26", ".5": "0.5", 1e21: "1000000000000000000000", "-0.0": "0"}
+    for said, wanted in right.items():
+        assert number(said) == wanted
+    for said in (
+        "Mrs. Hilt",
+        "3:30 p.m.",
+        "",
+        None,
+        True,
+        float("nan"),
+        float("inf"),
+        [1],
+        "1 2",
+        "٣",
+        "15 r8",
+        "6th",
+    ):
+        with pytest.raises(ValueError, match="is not one number"):
+            number(said)
+
+
+@pytest.mark.parametrize("form", ["mawps", "svamp", "asdiv", "addsub"])
+def test_forms_are_read_alike(form, tmp_path):
+    found = loaded("mawps", tmp_path, form=form, size=150)
+    assert [len(found[split]) for split in found] == [108, 12, 30]
+    for record in found["train"]:
+        equation = record["equation"].lower().removeprefix("x").lstrip(" =").split("=")[0]
+        assert formula.evaluate(equation) == Fraction(record["answer"])
+        assert record["operation"] == formula.shape(equation) and record["question"].endswith("?")
+
+
+def test_files_name_their_splits_and_bad_problems_are_left_out(tmp_path):
+    good = [{"original_text": f"{i} and 1 ?", "equation": f"x={i}+1", "ans": i + 1.0} for i in range(12)]
+    bad = [{"original_text": " ", "ans": 1}, {"original_text": "two ?", "ans": "two"}, 3]
+    root = tmp_path / "files"
+    root.mkdir()
+    (root / "trainset.json").write_text(json.dumps(good + bad))
+    (root / "validset.json").write_text(json.dumps(good[:2]))
+    (root / "testset.json").write_text(json.dumps(good[:3]))
+    found = loaded("mawps", tmp_path, path=str(root))
+    assert [len(found[split]) for split in found] == [12, 2, 3]
+    reasons = [row["reason"] for row in data.skipped("mawps", tmp_path, path=str(root))]
+    assert reasons == ["there is no text 'original_text'", "its answer 'two' is not one number", "it is no object"]
+    (root / "bomb.xml").write_text('<!DOCTYPE a [<!ENTITY b "c">]><Problem>&b;</Problem>')
+    more = (
+        data.skipped("mawps", tmp_path, path=str(root))
+        if data.load("mawps", "train", tmp_path, path=str(root))
+        else []
+    )
+    assert "entities" in more[0]["reason"]
+
+
+@pytest.mark.parametrize(
+    ("form", "files", "count"), [("mawps", 2, 1700), ("svamp", 2, 900), ("asdiv", 1, 1500), ("addsub", 1, 330)]
+)
+def test_the_published_problems_are_read(real_data, form, files, count, tmp_path):
+    path = str(real_data(form))
+    found = loaded("mawps", tmp_path, form=form, path=path)
+    assert sum(map(len, found.values())) >= count
+    assert all(Decimal(record["answer"]).is_finite() for records in found.values() for record in records)
+
+
+# ---------------------------------------------------------------------------------------------------
+# The task.
+
+
+def test_source_and_prompt_hold_the_question_and_the_answer_is_canonical():
+    record = {"id": "a", "question": "Is 2 and 3 ?", "answer": "5.0", "view": "Original", "operation": "a+b"}
+    task = build("tasks", {"name": "word_problem", "form": "fermat"})
+    found = task.example(record, documents.parse)
+    assert found.document == (Mark("[CLS]"), Number("5", Decimal(5)), Mark("[EOS]")) and found.loss_from == 1
+    assert found.source is not None and documents.surface(found.source) == "Is 2 and 3 ?[EOS]"
+    alone = build("tasks", {"name": "word_problem", "encoder": False}).example(record, documents.parse)
+    assert alone.source is None and documents.surface(alone.document) == "[CLS]Is 2 and 3 ?[SEP]5[EOS]"
+    assert documents.surface(alone.document[: alone.loss_from]) == "[CLS]Is 2 and 3 ?[SEP]"
+    published = build("tasks", {"name": "word_problem", "form": "fermat", "as_published": True})
+    assert (
+        published.dataset["commuted"] == 1 and published.example(record, documents.parse).reference["answer"] == "5.0"
+    )
+    record["answer"] = NOT_COMMUTABLE
+    assert Text(NOT_COMMUTABLE) in published.example(record, documents.parse).document
+    for said in (NOT_COMMUTABLE, "٣", "nan", "1_0"):
+        with pytest.raises(DataError, match="is not one number"):
+            task.example(record | {"answer": said}, documents.parse)
+    with pytest.raises(UsageError, match="choose one of mawps"):
+        build("tasks", {"name": "word_problem", "form": "gsm8k"})
+
+
+def test_figures_are_by_view_and_operation():
+    task = build("tasks", {"name": "word_problem", "form": "fermat", "as_published": True})
+    rows = [
+        ("27.30", "27.3", "Original", "a+b"),
+        ("273", "27.3", "Original", "a-b"),
+        (None, "5", "Commuted", "a+b"),
+        ("no", NOT_COMMUTABLE, "Commuted", "a-b"),
+        ("0.1000000000000000000001", "0.1", "Original", "a+b"),
+    ]
+    references = [dict(answer=a, view=v, operation=o) for _, a, v, o in rows]
+    found = task.score([said for said, *_ in rows], references)
+    assert found["accuracy"] == 1 / 5 and found["accuracy_float"] == 2 / 5, "a float cannot tell the last two apart"
+    assert found["accuracy/Original"] == 1 / 3 and found["accuracy/Commuted"] == 0 and found["accuracy/a+b"] == 1 / 3
+    assert found["cap"] == 4 / 5 and found["cap/Commuted"] == 1 / 2 and found["numeric"] == 3 / 5
+    assert found["cer/a-b"] == pytest.approx((1 / 4 + 13 / 14) / 2)
+    with pytest.raises(UsageError, match="1 predictions for 0 references"):
+        task.score(["1"], [])
+
+
+def test_edits_are_levenshtein_s():
+    rng = random.Random(1)
+
+    def slow(a, b):
+        if not a or not b:
+            return len(a) + len(b)
+        return min(slow(a[1:], b) + 1, slow(a, b[1:]) + 1, slow(a[1:], b[1:]) + (a[0] != b[0]))
+
+    for _ in range(60):
+        a, b = ("".join(rng.choices("12.", k=rng.randint(0, 5))) for _ in range(2))
+        assert edits(a, b) == edits(b, a) == slow(a, b)
