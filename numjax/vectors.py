@@ -31,6 +31,7 @@ from numjax.types import Numeral
 
 # What a user may give for a number: "7", "1,000" and "seven" too.
 Written = int | float | Decimal | str | np.integer | np.floating
+Numbers = Sequence[Written] | np.ndarray | range
 
 DIM = 64  # of embeddings that have no width of their own
 DIGITS = 20
@@ -50,7 +51,7 @@ class Vectors(Protocol):
     dim: int
     options: dict[str, Any]
 
-    def __call__(self, numbers: Sequence[Written]) -> np.ndarray:
+    def __call__(self, numbers: Numbers) -> np.ndarray:
         """float64[N, D] on the host: computed in float64 where the embedding can, else float32 vectors widened.
 
         Raises:
@@ -58,11 +59,11 @@ class Vectors(Protocol):
         """
         ...
 
-    def on_device(self, numbers: Sequence[Written]) -> jax.Array:
+    def on_device(self, numbers: Numbers) -> jax.Array:
         """float32[N, D] on the default backend, as a model gets them. Errors as `__call__`."""
         ...
 
-    def known(self, numbers: Sequence[Written]) -> np.ndarray:
+    def known(self, numbers: Numbers) -> np.ndarray:
         """bool[N]: which have a vector. All, of an embedding."""
         ...
 
@@ -122,7 +123,7 @@ def has(spec: str, *options: str) -> bool:
     return name != TABLE and set(options) <= set(inspect.signature(_numeral(name)).parameters)
 
 
-def values(numbers: Sequence[Written]) -> list[Decimal]:
+def values(numbers: Numbers) -> list[Decimal]:
     """Exactly what the numbers are worth; words are worth what their numeral is.
 
     Raises:
@@ -199,13 +200,13 @@ class _Embedded:
         self.params = drawn.get("params", {})
         self._apply = jax.jit(self.module.apply)
 
-    def __call__(self, numbers: Sequence[Written]) -> np.ndarray:
+    def __call__(self, numbers: Numbers) -> np.ndarray:
         if hasattr(self.module, "host_vectors"):
             numerals = to_numeral(values(numbers), DIGITS)
             return np.asarray(self.module.host_vectors(numerals), np.float64)
         return np.asarray(self.on_device(numbers), np.float64)
 
-    def on_device(self, numbers: Sequence[Written]) -> jax.Array:
+    def on_device(self, numbers: Numbers) -> jax.Array:
         exact = values(numbers)
         if not exact:
             return jnp.zeros((0, self.dim))
@@ -218,7 +219,7 @@ class _Embedded:
             found.append(self._apply({"params": self.params}, *self._read(padded))[: len(chunk)])
         return jnp.concatenate(found)
 
-    def known(self, numbers: Sequence[Written]) -> np.ndarray:
+    def known(self, numbers: Numbers) -> np.ndarray:
         return np.ones(len(numbers), bool)
 
     def _read(self, exact: Sequence[Decimal]) -> tuple[Numeral, dict[str, np.ndarray]]:
@@ -236,17 +237,17 @@ class _Frozen:
         self.table = _read_table(options["path"])
         self.dim = self.table.vectors.shape[1]
 
-    def __call__(self, numbers: Sequence[Written]) -> np.ndarray:
+    def __call__(self, numbers: Numbers) -> np.ndarray:
         rows = [self._row(number) for number in numbers]
         missing = [str(number) for number, row in zip(numbers, rows, strict=True) if row is None]
         if missing:
             raise DataError(f"{self.options['path']} has no row for {named(missing)}: leave them out")
         return self.table.vectors[np.asarray(rows, int)] if rows else np.zeros((0, self.dim))
 
-    def on_device(self, numbers: Sequence[Written]) -> jax.Array:
+    def on_device(self, numbers: Numbers) -> jax.Array:
         return jnp.asarray(self(numbers), jnp.float32)
 
-    def known(self, numbers: Sequence[Written]) -> np.ndarray:
+    def known(self, numbers: Numbers) -> np.ndarray:
         return np.asarray([self._row(number) is not None for number in numbers], bool)
 
     def _row(self, number: Written) -> int | None:

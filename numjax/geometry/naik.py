@@ -48,13 +48,21 @@ class Triples(NamedTuple):
 
 
 class Apart(NamedTuple):
-    """Distances of the triples: d(x, x⁺) and d(x, x⁻) of `strict`, the least d(x, z), and those of `broad`."""
+    """Distances of the triples.
+
+    Attributes:
+      near, second: d(x, x⁺) and d(x, x⁻) of `strict`. least: the least d(x, z). broad_near, furthest: of `broad`.
+      ova, sc, bc: the other's squared distance less that of x⁺, and the least such: above 0 where the test is passed.
+    """
 
     near: np.ndarray
     second: np.ndarray
     least: np.ndarray
     broad_near: np.ndarray
     furthest: np.ndarray
+    ova: np.ndarray
+    sc: np.ndarray
+    bc: np.ndarray
 
 
 # -- what is asked ---------------------------------------------------------------------------------------------------
@@ -202,8 +210,11 @@ def chords(u_ND: np.ndarray, triples: Triples) -> Apart:
     def apart(pairs: np.ndarray) -> np.ndarray:
         return np.linalg.norm(u_ND[pairs[:, 0]] - u_ND[pairs[:, 1]], axis=1)
 
+    def margin(x_RD: np.ndarray, near_RD: np.ndarray, other_RD: np.ndarray) -> np.ndarray:
+        return ((near_RD - other_RD) * ((x_RD - near_RD) + (x_RD - other_RD))).sum(axis=-1)
+
     strict, broad = triples.strict, triples.broad
-    least = []
+    least, margins = [], []
     for begin in range(0, len(strict), _ROWS):
         rows = strict[begin : begin + _ROWS]
         # The product finds who is near, to half of the digits; differences say how near.
@@ -212,24 +223,26 @@ def chords(u_ND: np.ndarray, triples: Triples) -> Apart:
         most = min(_CANDIDATES, near.shape[1])
         found = np.argpartition(-near, most - 1, axis=1)[:, :most]
         there = np.isfinite(np.take_along_axis(near, found, axis=1))
-        lengths = np.linalg.norm(u_ND[rows[:, 0], None] - u_ND[triples.others[found]], axis=2)
-        least.append(np.where(there, lengths, np.inf).min(axis=1))
+        x, plus, others = u_ND[rows[:, :1]], u_ND[rows[:, 1:2]], u_ND[triples.others[found]]
+        least.append(np.where(there, np.linalg.norm(x - others, axis=2), np.inf).min(axis=1))
+        margins.append(np.where(there, margin(x, plus, others), np.inf).min(axis=1))
     return Apart(
         apart(strict[:, :2]), apart(strict[:, ::2]), np.concatenate(least),
         apart(broad[:, :2]), apart(broad[:, ::2]),
+        np.concatenate(margins), margin(*u_ND[strict.T]), margin(*u_ND[broad.T]),
     )  # fmt: skip
 
 
 def scores(apart: Apart, tolerance: float = TOLERANCE) -> dict[str, float]:
     """Per cent of the triples that pass: ova, sc, bc, and with ties ova_ties, sc_ties, bc_ties."""
     found = {}
-    for name, near, other in (
-        ("ova", apart.near, apart.least),
-        ("sc", apart.near, apart.second),
-        ("bc", apart.broad_near, apart.furthest),
+    for name, margin, near, other in (
+        ("ova", apart.ova, apart.near, apart.least),
+        ("sc", apart.sc, apart.near, apart.second),
+        ("bc", apart.bc, apart.broad_near, apart.furthest),
     ):
         near, other = np.asarray(near, np.float64), np.asarray(other, np.float64)
-        found[name] = 100 * float((near < other).mean())
+        found[name] = 100 * float((margin > 0).mean())
         found[f"{name}_ties"] = 100 * float((near <= other * (1 + tolerance)).mean())
     return found
 

@@ -40,6 +40,7 @@ WORDS = 130  # as many as DICE's NUM test: zero to one hundred and twenty-nine
 Measures = dict[str, float]
 
 _chord = jax.jit(chord.chord)
+_margin = jax.jit(chord.margin)
 _least = jax.jit(chord.least)
 
 
@@ -50,10 +51,11 @@ def on_device(u_ND: np.ndarray, triples: naik.Triples) -> naik.Apart:
     """As `naik.chords`, in float32 on the default backend, from vectors of two float32 words each."""
     two = jax.device_put(naik.two_floats(u_ND))
     strict, broad = triples.strict, triples.broad
+    least, margins = _least(*two, strict[:, :2], triples.others)
     found = (
-        _chord(*two, strict[:, 0], strict[:, 1]), _chord(*two, strict[:, 0], strict[:, 2]),
-        _least(*two, strict[:, :2], triples.others),
+        _chord(*two, strict[:, 0], strict[:, 1]), _chord(*two, strict[:, 0], strict[:, 2]), least,
         _chord(*two, broad[:, 0], broad[:, 1]), _chord(*two, broad[:, 0], broad[:, 2]),
+        margins, _margin(*two, *strict.T), _margin(*two, *broad.T),
     )  # fmt: skip
     return naik.Apart(*(np.asarray(one) for one in found))
 
@@ -81,10 +83,20 @@ def magnitude(
 
 
 def numeration(embed: str, seeds: int = 1, **options: Any) -> dict[str, Any]:
-    """The numeration test on the words of 0 … 129, in float64; as `magnitude`."""
-    numerals = [str(value) for value in range(WORDS)]
-    triples = naik.numeration(numerals, [spelled(value) for value in range(WORDS)])
-    return magnitude(embed, triples, seeds, False, **options)
+    """The numeration test on those of 0 … 129 whose numeral and word have vectors, in float64; as `magnitude`.
+
+    Raises:
+      DataError: there are none.
+    """
+    pairs = [(str(value), spelled(value)) for value in range(WORDS)]
+    made = vectors.make(embed, **options)
+    known = [bool(made.known(pair).all()) for pair in pairs]
+    there = [pair for pair, both in zip(pairs, known, strict=True) if both]
+    if len(there) < 2:
+        raise DataError(f"{embed} has fewer than two numbers with a numeral and a word")
+    numerals, words = zip(*there, strict=True)
+    found = magnitude(embed, naik.numeration(numerals, words), seeds, False, **options)
+    return found | {"missing": [pair[1] for pair, both in zip(pairs, known, strict=True) if not both]}
 
 
 def neighbours(

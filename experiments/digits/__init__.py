@@ -1,0 +1,1 @@
+"""The experiments of digit aggregation ("How to leverage digit embeddings to represent numbers?", 2024)."""
