@@ -44,9 +44,8 @@ def test_a_file_of_ones_own_is_probed_with_one_command(glove, tmp_path, capsys):
 
 
 def test_what_is_done_is_not_done_again(tmp_path, monkeypatch):
-    cells = [probing.Cell("value", "value", "decode_linear", 99)]
-    sizes = table2.SIZES["smoke"]
-    first = probing.run(cells, [0], tmp_path, sizes)
+    cell, sizes = probing.Cell("value", "value", "decode_linear", 99), table2.SIZES["smoke"]
+    first = probing.run(cell, [0], tmp_path, sizes)
     asked = []
     real = probe.run
 
@@ -55,14 +54,13 @@ def test_what_is_done_is_not_done_again(tmp_path, monkeypatch):
         return real(name, made, numbers, seeds, *rest)
 
     monkeypatch.setattr(probe, "run", noted)
-    both = probing.run(cells, [0, 1], tmp_path, sizes)["decode_linear-99", "value"]
-    assert asked == [[1]] and both[0] == first["decode_linear-99", "value"][0]
-    probing.run(cells, [0, 1], tmp_path, sizes)
-    assert asked == [[1]]
+    both = probing.run(cell, [0, 1], tmp_path, sizes)
+    assert asked == [[1]] and list(both) == [0, 1] and both[0] == first[0]
+    assert probing.run(cell, [0, 1], tmp_path, sizes) == both and asked == [[1]]
     keys = {
-        probing.key(cells[0], sizes, False), probing.key(cells[0], sizes, True),
-        probing.key(cells[0], sizes._replace(epochs=3), False), probing.key(cells[0]._replace(high=98), sizes, False),
-        probing.key(cells[0]._replace(spec="value:scale=9"), sizes, False),
+        probing.key(cell, sizes, False), probing.key(cell, sizes, True),
+        probing.key(cell, sizes._replace(epochs=3), False), probing.key(cell._replace(high=98), sizes, False),
+        probing.key(cell._replace(spec="value:scale=9"), sizes, False),
     }  # fmt: skip
     assert len(keys) == 5
 
@@ -97,13 +95,14 @@ def test_a_table_without_numbers_is_refused(tmp_path):
         table2.main([*SMOKE, f"--table={tmp_path / 'words.txt'}", "--only=max", f"--out={tmp_path}"])
 
 
-def test_tables_of_magnitudes_have_a_cell_a_system_and_a_size(tmp_path):
+def test_tables_of_magnitudes_have_a_cell_a_system_and_a_size():
     options = argparse.Namespace(scale="smoke", as_published=False, path="", variant="titles")
     cells = [settings.cell(options, system) for system in settings.SYSTEMS]
-    cells += [settings.cell(options, table4.SYSTEM, size) for size in table4.SIZES]
-    assert len({runs.key(cell) for cell in cells}) == len(cells) == len({cell.system for cell in cells})
+    sized = [settings.cell(options, table4.SYSTEM, size) for size in table4.SIZES]
+    for some in (cells, sized):
+        assert len({runs.key(cell) for cell in some}) == len(some) == len({cell.system for cell in some})
     assert "numeral" not in cells[0].config.embeds and cells[1].config.embeds.numeral.form == "2"
-    for cell, size in zip(cells[-5:], table4.SIZES, strict=True):
+    for cell, size in zip(sized, table4.SIZES, strict=True):
         config = cell.config
         assert config.backbone.width == config.embeds.numeral.dim == size and config.task.data_seed == 1
     published = settings.cell(argparse.Namespace(**vars(options) | {"as_published": True}), "dice_d").config
@@ -113,18 +112,25 @@ def test_tables_of_magnitudes_have_a_cell_a_system_and_a_size(tmp_path):
         table4.main([*SMOKE, "--sizes=33"])
 
 
-def test_a_table_of_magnitudes_is_written(tmp_path, monkeypatch):
-    monkeypatch.setenv("NUMJAX_CACHE", str(tmp_path / "data"))
-    table3.main([*SMOKE, "--only=dice", "--seeds=1", f"--out={tmp_path}"])
-    written = json.loads((tmp_path / "table3.json").read_text())
-    entries = {(e["row"], e["column"]): e for e in written["tables"]["table3"]}
-    options = argparse.Namespace(scale="smoke", as_published=False, path="", variant="titles")
-    folder = runs.workdir(settings.cell(options, "dice"), 0, tmp_path)
-    said = [json.loads(line) for line in (folder / "predictions" / "magnitude.jsonl").open()]
-    right = np.mean([row["prediction"] == row["reference"]["label"] for row in said])
-    assert len(said) > 50 and entries["BiLSTM with DICE-2", "micro-F1"]["here"]["mean"] == pytest.approx(100 * right)
-    assert "stand-in" in (tmp_path / "table3.md").read_text()
-    assert entries["BiLSTM with DICE-D", "macro-F1"]["paper"]["mean"] == 46.80
+@pytest.mark.parametrize(("table", "row"), [(table3, "BiLSTM with DICE-D"), (table4, "128")])
+def test_tables_of_magnitudes_show_what_was_run(table, row, tmp_path, monkeypatch):
+    def pretended(cells, seeds, out):
+        made_on = {"device": "cpu", "devices": 1, "cores": 2, "jax": "0"}
+        metrics = {"test": {"micro_f1": 0.5, "macro_f1": 0.25}}
+        return {
+            (c.task, c.system): {
+                s: runs.Result(c.task, c.system, s, "key", metrics, None, 1.0, made_on, "") for s in seeds
+            }
+            for c in cells
+        }
+
+    monkeypatch.setattr(runs, "run", pretended)
+    table.main([*SMOKE, f"--out={tmp_path}"])
+    name = table.__name__.rpartition(".")[2]
+    written = json.loads((tmp_path / f"{name}.json").read_text())
+    entries = {(e["row"], e["column"]): e for e in written["tables"][name]}
+    assert entries[row, "micro-F1"]["here"]["mean"] == 50 and entries[row, "macro-F1"]["paper"]["mean"] > 40
+    assert "stand-in" in (tmp_path / f"{name}.md").read_text() and (tmp_path / f"{name}.png").stat().st_size > 10_000
 
 
 def test_the_paper_is_quoted_as_it_is():

@@ -11,12 +11,12 @@ import hashlib
 import json
 import pathlib
 import time
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from experiments.runs import Result, Results, machine, write_json
+from experiments.runs import Result, machine, write_json
 from numjax import log, vectors
 from numjax.errors import UsageError
 from numjax.probes import probe
@@ -61,41 +61,37 @@ def read(path: pathlib.Path) -> Result | None:
 
 
 def run(
-    cells: Iterable[Cell], seeds: Sequence[int], out: pathlib.Path, sizes: Sizes, as_published: bool = False
-) -> Results:
-    """Results of all cells, training the seeds that are not done; those of a cell at once.
+    cell: Cell, seeds: Sequence[int], out: pathlib.Path, sizes: Sizes, as_published: bool = False
+) -> dict[int, Result]:
+    """A cell's results by seed, training those that are not done, at once.
 
     Raises:
       UsageError, DataError: an embedding or a table that cannot be used.
     """
-    cells, found = list(cells), {}
-    for number, cell in enumerate(cells, 1):
-        name = key(cell, sizes, as_published)
-        folder = out / "probes" / cell.task / f"{cell.row}-{name}"
-        done = {seed: made for seed in seeds if (made := read(folder / f"seed_{seed}.json")) is not None}
-        missing = [seed for seed in seeds if seed not in done]
-        if missing:
-            log.say(f"{cell.task}/{cell.row}, cell {number} of {len(cells)}")
-            began = time.monotonic()
-            numbers, made = embedded(cell)
-            results = probe.run(cell.probe, made, numbers, missing, sizes, as_published)
-            seconds = round((time.monotonic() - began) / len(missing), 1)
-            now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-            for result in results:
-                splits = {"test": result.test, "validation": result.validation}
-                metrics = {split: {"score": value} for split, value in splits.items()}
-                metrics["training"] = {"best_epoch": result.best_epoch, "epochs": result.epochs}
-                metrics["training"]["numbers"] = len(numbers)
-                diverged = None if result.best_epoch else "no epoch had a finite score"
-                if diverged:
-                    metrics = {}
-                of = Result(cell.task, cell.row, result.seed, name, metrics, diverged, seconds, machine(), now)
-                write_json(folder / f"seed_{result.seed}.json", of._asdict())
-                done[result.seed] = of
-            shown = ", ".join(f"{result.test:.4g}" for result in results)
-            log.say(f"{cell.task}/{cell.row}: test {shown} ({log.duration(seconds * len(missing))})")
-        found[cell.task, cell.row] = dict(sorted(done.items()))
-    return found
+    name = key(cell, sizes, as_published)
+    folder = out / "probes" / cell.task / f"{cell.row}-{name}"
+    done = {seed: made for seed in seeds if (made := read(folder / f"seed_{seed}.json")) is not None}
+    missing = [seed for seed in seeds if seed not in done]
+    if not missing:
+        return done
+    began = time.monotonic()
+    numbers, made = embedded(cell)
+    results = probe.run(cell.probe, made, numbers, missing, sizes, as_published)
+    seconds = round((time.monotonic() - began) / len(missing), 1)
+    now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    for result in results:
+        metrics: dict[str, dict[str, float]] = {}
+        if result.best_epoch:
+            metrics = {split: {"score": getattr(result, split)} for split in ("test", "validation")}
+            counts = {"best_epoch": result.best_epoch, "epochs": result.epochs, "numbers": len(numbers)}
+            metrics["training"] = {name: float(count) for name, count in counts.items()}
+        diverged = None if metrics else "no epoch had a finite score"
+        of = Result(cell.task, cell.row, result.seed, name, metrics, diverged, seconds, machine(), now)
+        write_json(folder / f"seed_{result.seed}.json", of._asdict())
+        done[result.seed] = of
+    shown = ", ".join(f"{result.test:.4g}" for result in results)
+    log.say(f"{cell.task}/{cell.row}: test {shown} ({log.duration(seconds * len(missing))})")
+    return dict(sorted(done.items()))
 
 
 def embedded(cell: Cell) -> tuple[np.ndarray, np.ndarray]:
@@ -106,10 +102,13 @@ def embedded(cell: Cell) -> tuple[np.ndarray, np.ndarray]:
     """
     if cell.high < 1:
         raise UsageError(f"the range 0 … {cell.high} is empty: give its highest number, 99 or more")
-    numbers = np.arange(cell.high + 1)
-    source = vectors.make(cell.spec, low=0.0, high=float(cell.high))
+    # An embedding of a range is given the probe's; `low` and `high` of others mean other things.
+    span: dict[str, Any] = {"low": 0.0, "high": float(cell.high)} if vectors.has(cell.spec, "out_of_range") else {}
+    source = vectors.make(cell.spec, **span)
+    numbers = list(range(cell.high + 1))
     known = source.known(numbers)
     if not known.all():
-        lacking = vectors.named([str(n) for n in numbers[~known]])
-        log.say(f"{cell.spec} has no vector of {lacking} from 0 to {cell.high}: left out")
-    return numbers[known], source(numbers[known])
+        lacking = [number for number, there in zip(numbers, known, strict=True) if not there]
+        log.say(f"{cell.spec} has no vector of {vectors.named(list(map(str, lacking)))} of 0 … {cell.high}: left out")
+        numbers = [number for number, there in zip(numbers, known, strict=True) if there]
+    return np.asarray(numbers), source(numbers)

@@ -16,6 +16,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from numjax.nn import lstm
 
@@ -25,7 +26,8 @@ Params = dict[str, Any]
 def coordinates(vectors_VD: np.ndarray, tolerance: float = 1e-7) -> tuple[np.ndarray, np.ndarray]:
     """(float32[V, R], float32[R, D]): vectors = the first @ the second, up to `tolerance` of the longest vector."""
     vectors_VD = np.asarray(vectors_VD, np.float64)
-    left, sizes, basis = np.linalg.svd(vectors_VD, full_matrices=False)
+    with threadpool_limits(1):  # more threads only wait for each other where others compute too
+        left, sizes, basis = np.linalg.svd(vectors_VD, full_matrices=False)
     scaled = left * sizes
     # lost[r]: the longest part of a vector that the first r coordinates leave out.
     lost = np.sqrt(np.cumsum(np.square(scaled[:, ::-1]), axis=1)[:, ::-1].max(axis=0))
@@ -79,7 +81,7 @@ def chooser(params: Params, x_BkR: jax.Array) -> jax.Array:
     """Scores of the k places, float32[B, k]."""
     parts = ("input_kernel", "recurrent_kernel", "bias")
     there, back = (lstm.Weights(*(params[f"{way}_{p}"] for p in parts)) for way in ("forward", "backward"))
-    (forward, _), (backward, _) = lstm.bidirectional(x_BkR, there, back, unroll=x_BkR.shape[1])
+    (forward, _), (backward, _) = lstm.bidirectional(x_BkR, there, back)
     hidden = forward.shape[-1]
     return forward @ params["kernel"][:hidden] + backward @ params["kernel"][hidden:] + params["bias"]
 

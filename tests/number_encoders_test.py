@@ -1,0 +1,160 @@
+"""Embeddings of a numeral's characters, its value, and at random: against loops, published numbers and each other."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+
+import jax
+import numpy as np
+import pytest
+
+from numjax.embed import char_cnn, char_lstm, random, value
+from numjax.errors import UsageError
+from numjax.nn import characters, lstm
+from numjax.numeral.exact import to_numeral
+from tests import drawn
+
+PAD = characters.PAD
+
+
+def text_of(ids) -> str:
+    return "".join("0123456789D-e.%,+ ?"[i] for i in ids).rstrip()
+
+
+def test_digits_are_spelled_the_shortest_way(rng):
+    texts = "0 7 -7 1200 0.5 -0.00125 0.000001 123456.75 999999999999999 -0 3.14159265".split()
+    scientific = {"1e15": "1e15", "0.0000001": "1e-7", "-1.25e300": "-1.25e300", "6.02e-123": "6.02e-123"}
+    values = [Decimal(text) for text in (*texts, *scientific)]
+    numerals = to_numeral(values, 20)
+    found = characters.spelled(numerals, 24)
+    assert [text_of(row) for row in found] == [*texts, *scientific.values()]
+    on_device = jax.jit(lambda n: characters.spelled(n, 24))(numerals)
+    np.testing.assert_array_equal(on_device, found)
+    some = drawn.decimals(rng, 200, -20, 25)
+    spelled = characters.spelled(to_numeral(some, 20), 32)
+    assert all(Decimal(text_of(row)) == v for row, v in zip(spelled, some, strict=True))
+    np.testing.assert_array_equal(characters.spelled(numerals, 5), found[:, :5])
+
+
+def test_surfaces_are_read_as_they_are_written():
+    found = characters.of_surfaces(["-1,234.5%", "+007", "", "½$", "1E5"], 9)
+    assert [text_of(row) for row in found] == ["-1,234.5%", "+007", "", "??", "1e5"]
+    assert (found[2] == PAD).all() and found.dtype == np.int8
+    assert text_of(characters.of_surfaces(["123456"], 4)[0]) == "1234"
+
+
+def make(module, surfaces, params=None, seed=0):
+    numerals = to_numeral([Decimal(1)] * len(surfaces), 20)
+    features = module.host_features(numerals, surfaces)
+    params = params or drawn.draw(module, np.random.default_rng(seed), numerals, features, scale=0.5)
+    return np.asarray(jax.jit(module.apply)({"params": params}, numerals, features)), params
+
+
+@pytest.mark.parametrize("module", [char_lstm.Embed(dim=8, hidden=6, layers=2), char_cnn.Embed(dim=8, filters=5)])
+def test_neither_padding_nor_neighbours_change_a_vector(module):
+    surfaces = ["7", "1,234,567.89", "-12%", "10", "01"]
+    whole, params = make(module, surfaces)
+    shorter, _ = make(module.clone(length=12), surfaces, params)
+    np.testing.assert_allclose(shorter, whole, rtol=1e-5, atol=1e-5)
+    alone, _ = make(module.clone(length=1), ["7"], params)
+    np.testing.assert_allclose(alone[0], whole[0], rtol=1e-5, atol=1e-5)
+    assert np.abs(whole[3] - whole[4]).max() > 1e-3, "the order of characters counts"
+
+
+def test_the_convolution_is_a_loop_over_windows(rng):
+    module = char_cnn.Embed(dim=9, filters=3, sizes=(2, 3, 5), char_dim=4, project=False)
+    surfaces = ["7", "12", "-1.5", "1234567"]
+    numerals = to_numeral([Decimal(1)] * 4, 20)
+    params = drawn.draw(module, rng, numerals, module.host_features(numerals, surfaces), scale=1.0)
+    found, _ = make(module, surfaces, params)
+    for surface, vector in zip(surfaces, found, strict=True):
+        x = np.stack([params["characters"]["0123456789D-e.%,+".index(c)] for c in surface])
+        wanted = []
+        for size in module.sizes:
+            padded = np.pad(x, ((0, max(0, size - len(x))), (0, 0)))
+            windows = [padded[i : i + size] for i in range(len(padded) - size + 1)]
+            kernel, bias = params[f"size_{size}_kernel"], params[f"size_{size}_bias"]
+            values = [np.einsum("sd,sdf->f", window, kernel) + bias for window in windows]
+            wanted.append(np.maximum(np.max(values, axis=0), 0))
+        np.testing.assert_allclose(vector, np.concatenate(wanted), rtol=1e-4, atol=1e-5)
+
+
+def test_the_lstm_gives_what_lunas_code_gives(real_data):
+    """Hidden 32, three layers, the mean of all final states, projected to 64: their numbers, string by string."""
+    folder = real_data("luna_reference")
+    theirs = np.load(folder / "charlstm_h32_weights.npz")
+    surfaces = json.loads((folder / "numbed_strings.json").read_text())
+    surfaces = surfaces if isinstance(surfaces, list) else next(iter(surfaces.values()))
+    params = {
+        "characters": theirs["embedding.weight"],
+        "kernel": theirs["proj.weight"].T,
+        "bias": theirs["proj.bias"],
+    }
+    for layer in range(3):
+        for way, suffix in (("forward", ""), ("backward", "_reverse")):
+            of = f"l{layer}{suffix}"
+            params[f"layer_{layer}_{way}_input_kernel"] = theirs[f"lstm.weight_ih_{of}"].T
+            params[f"layer_{layer}_{way}_recurrent_kernel"] = theirs[f"lstm.weight_hh_{of}"].T
+            params[f"layer_{layer}_{way}_bias"] = theirs[f"lstm.bias_ih_{of}"] + theirs[f"lstm.bias_hh_{of}"]
+    module = char_lstm.Embed(dim=64, hidden=32, layers=3)
+    wanted = jax.eval_shape(module.init, jax.random.key(0), to_numeral([Decimal(1)], 20))["params"]
+    assert jax.tree.map(np.shape, params) == jax.tree.map(np.shape, wanted)
+    found, _ = make(module, surfaces, params)
+    np.testing.assert_allclose(found, np.load(folder / "charlstm_h32_outputs.npz")["single"], atol=1e-5)
+
+
+def test_the_last_states_of_wallace(rng):
+    module = char_lstm.Embed(dim=10, hidden=5, char_dim=3, pool="last", project=False)
+    found, params = make(module, ["123", "9"])
+    assert set(params) == {
+        "characters",
+        *(f"layer_0_{w}_{p}" for w in ("forward", "backward") for p in lstm.shapes(3, 5)),
+    }
+    ids = characters.of_surfaces(["123"], 3)
+    x = np.asarray(params["characters"])[ids]
+    for at, way in enumerate(("forward", "backward")):
+        weights = lstm.Weights(*(params[f"layer_0_{way}_{p}"] for p in lstm.shapes(3, 5)))
+        _, last = lstm.lstm(x, weights, reverse=bool(at))
+        np.testing.assert_allclose(found[0, 5 * at : 5 * at + 5], last.hidden[0], atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("module", "says"),
+    [
+        (char_lstm.Embed(dim=7, hidden=5, project=False), "dim must be 5, not 7"),
+        (char_lstm.Embed(pool="first"), "pool must be one of mean, last"),
+        (char_cnn.Embed(dim=7, filters=5, project=False), "dim must be 20, not 7"),
+    ],
+)
+def test_sizes_that_do_not_fit_are_named(module, says):
+    with pytest.raises(UsageError, match=says):
+        jax.eval_shape(module.init, jax.random.key(0), to_numeral([Decimal(1)], 20))
+
+
+def test_the_value_is_the_number():
+    texts = ["0", "-0", "-12.5", "9999", "1e300", "-1e-300"]
+    numerals = to_numeral([Decimal(text) for text in texts], 20)
+    found = value.Embed(scale=2.0).host_vectors(numerals)
+    assert found.dtype == np.float64 and found[:, 0].tolist() == [0, 0, -6.25, 4999.5, 1e30, -5e-301]
+    wide = value.Embed(dim=3).apply({}, numerals)
+    assert wide.shape == (6, 3) and not np.any(wide[:, 1:]) and float(wide[3, 0]) == 9999
+
+
+def test_random_vectors_say_only_which_number_it_is(rng):
+    module = random.Embed(dim=40, seed=3)
+    numerals = to_numeral([Decimal(n) for n in range(2000)], 20)
+    found = module.host_features(numerals)["vector"]
+    np.testing.assert_array_equal(module.host_features(to_numeral([Decimal("7.0")], 20))["vector"][0], found[7])
+    np.testing.assert_allclose(jax.jit(lambda n: module.apply({}, n))(numerals), found, atol=1e-5)
+    assert np.abs(random.Embed(dim=40, seed=4).host_features(numerals)["vector"] - found).max() > 0.1
+    assert found.mean() == pytest.approx(0, abs=4 / np.sqrt(40 * found.size))
+    assert found.std() == pytest.approx(40**-0.5, rel=0.02)
+    kurtosis = np.mean((found / found.std()) ** 4)
+    assert kurtosis == pytest.approx(3, abs=0.1), "Gaussian"
+    # Independent: no pair of numbers or of components goes together.
+    between = np.corrcoef(found)[np.triu_indices(2000, 1)]
+    assert np.abs(between).max() < 6 / np.sqrt(40) and between.std() == pytest.approx(40**-0.5, rel=0.05)
+    assert np.abs(np.corrcoef(found.T)[np.triu_indices(40, 1)]).max() < 5 / np.sqrt(2000)
+    steps = np.abs(np.corrcoef(np.concatenate([found[:-1], found[1:]], axis=1).T)[:40, 40:])
+    assert steps.max() < 5 / np.sqrt(2000), "nor do neighbours"
