@@ -97,7 +97,7 @@ def lnum(config: Any) -> None:
     if config.task.name != "span_answer":
         raise ValueError("lnum= belongs to span answers: use it with task=squad")
     config.objectives.numbers = common.block(
-        name="cosine_distance", of="final", within="row", pairs="all", norm="abs", token_type=1, weight=1e-3
+        name="cosine_distance", of="final", within="row", pairs=0, norm="abs", token_type=1, weight=1e-3
     )
 
 

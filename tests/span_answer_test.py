@@ -388,3 +388,17 @@ def test_table5_runs_each_cell_and_shows_the_papers_numbers(tmp_path, monkeypatc
     text = (tmp_path / "table5.md").read_text()
     assert "| BERT + L_num | 90.23 | 51.00 ± 0.00 |" in text and "stand-in" in text and "## Sub-split 2" in text
     assert "89.15 | 30.00 ± 7.07" in text and (tmp_path / "table5.png").exists()
+
+
+def test_dices_config_takes_every_word_of_span_answers():
+    from configs import dice
+
+    for scale in ("smoke", "laptop", "paper"):
+        on = dice.get_config(f"{scale},task=squad,numbers=2,lnum=on,as_published")
+        off = dice.get_config(f"{scale},task=squad,lnum=off,as_published")
+        assert on.task.numbers == 2 and on.objectives.numbers.weight == 1e-3 and "numbers" not in off.objectives
+        assert (on.objectives.numbers.within, on.objectives.numbers.pairs, on.eval.best) == ("batch", 1, False)
+        assert on.backbone.max_length >= on.data.length
+    for word in ("lnum=off", "numbers=1"):
+        with pytest.raises(ValueError, match="task=squad"):
+            dice.get_config(word)

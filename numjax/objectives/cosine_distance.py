@@ -77,14 +77,14 @@ class Objective:
       of: which intermediate of the backbone: "final", "layer_0", ….
       within: pairs are of one "row", or, as published, of the whole "batch", which therefore must not be cut into
         microbatches.
-      pairs: "all", or how many to draw with replacement from each row (or batch); 1 as published.
+      pairs: how many to draw with replacement from each row (or batch), 1 as published; 0 takes all.
       norm: "abs", as the norm of a number is (eq. 7), or "squared".
       token_type: only numbers at positions of this type, 1 for the context of a question.
     """
 
     of: str = "final"
     within: str = "row"
-    pairs: str | int = "all"
+    pairs: int = 0
     norm: str = "abs"
     token_type: int | None = None
 
@@ -95,8 +95,8 @@ class Objective:
             raise UsageError(f"cosine_distance: within must be row or batch, not {self.within!r}")
         if self.norm not in ("abs", "squared"):
             raise UsageError(f"cosine_distance: norm must be abs or squared, not {self.norm!r}")
-        if self.pairs != "all" and (not isinstance(self.pairs, int) or self.pairs < 1):
-            raise UsageError(f"cosine_distance: pairs must be all or a number from 1, not {self.pairs!r}")
+        if self.pairs < 0:
+            raise UsageError(f"cosine_distance: pairs must be 0 (all) or more, not {self.pairs}")
 
     @property
     def whole_batch(self) -> bool:
@@ -126,9 +126,7 @@ class Objective:
             x_BND, valid_BN, numerals = jax.tree.map(
                 lambda x: x.reshape(1, -1, *x.shape[2:]), (x_BND, valid_BN, numerals)
             )
-        apart = (
-            _all(x_BND, valid_BN, numerals) if self.pairs == "all" else self._drawn(x_BND, valid_BN, numerals, key)
-        )
+        apart = self._drawn(x_BND, valid_BN, numerals, key) if self.pairs else _all(x_BND, valid_BN, numerals)
         relative, cosine, counted = apart
         count = counted.sum(dtype=jnp.float32)
         error = jnp.abs(relative - cosine)
@@ -139,7 +137,7 @@ class Objective:
     def _drawn(self, x_GMD, valid_GM, numerals, key):
         """The same for pairs of two different numbers, each pair as likely as any other, [G, P]."""
         key = jax.random.key(0) if key is None else key
-        shape = (valid_GM.shape[0], int(self.pairs), valid_GM.shape[1])
+        shape = (valid_GM.shape[0], self.pairs, valid_GM.shape[1])
         # The two largest of independent uniform numbers are a uniform draw without replacement.
         chances = jnp.where(valid_GM[:, None], jax.random.uniform(key, shape), -1.0)
         first = chances.argmax(axis=-1)
