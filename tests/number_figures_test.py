@@ -15,7 +15,8 @@ def test_table_1_has_the_papers_numbers_and_ours(tmp_path, monkeypatch):
     chosen = ("dice-d", "dice-2-full")
     monkeypatch.setattr(table1, "SYSTEMS", {name: table1.SYSTEMS[name] for name in chosen})
     table = tmp_path / "mine.txt"
-    table.write_text("".join(f"{n} {np.cos(n / 20):.6f} {np.sin(n / 20):.6f}\n" for n in range(29)))
+    turns = {text: float(text) / 4e4 for text in table1.stand_in(60) if text != "7"}
+    table.write_text("".join(f"{n} {np.cos(turn):.12f} {np.sin(turn):.12f}\n" for n, turn in turns.items()))
     table1.main(["--scale=smoke", f"--tables={table}", f"--out={tmp_path}"])
     written = json.loads((tmp_path / "table1.json").read_text())
     strict = {(e["row"], e["column"]): e for e in written["tables"]["Strict"]}
@@ -25,7 +26,7 @@ def test_table_1_has_the_papers_numbers_and_ours(tmp_path, monkeypatch):
     assert ties["DICE-2, full range", "OVA, ties"] == ties["mine", "OVA, ties"] == 100
     assert {e["row"] for e in written["tables"]["In float32"]} == {"DICE-D, as printed", "DICE-2, full range"}
     text = (tmp_path / "table1.md").read_text()
-    assert "mine has no vectors for" in text and "| Random | 0.04 | – |" in text
+    assert "mine has no vectors for 1 number (7)" in text and "| Random | 0.04 | – |" in text
 
 
 def test_the_stand_in_has_small_and_large_numbers():
