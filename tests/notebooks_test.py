@@ -6,6 +6,7 @@ import pathlib
 
 import pytest
 
+from numjax import vectors
 from tests.runs_test import cache  # noqa: F401  (the fixture builds datasets once)
 
 nbformat = pytest.importorskip("nbformat")
@@ -42,6 +43,18 @@ def test_notebooks_are_committed_without_outputs(path):
     cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
     assert cells and not any(cell.outputs or cell.execution_count for cell in cells)
     assert path.stem in (FOLDER / "README.md").read_text()
+
+
+def test_the_geometry_of_embeddings(tmp_path, monkeypatch):
+    """Of every numeral embedding there is, and of a table of one's own that lacks a number."""
+    (tmp_path / "glove.txt").write_text("".join(f"{n} {n} 1\n" for n in range(299)))
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("NUMJAX_EMBED", "glove.txt")
+    notebook = executed(FOLDER / "embedding_geometry.ipynb", tmp_path)
+    assert pictures(notebook) == 5
+    text = said(notebook)
+    assert "glove.txt: 1 of the numbers" in text and "DICE-2       100.0 100.0 100.0" in text
+    assert all(f"\n{name}" in text for name in vectors.names() if name != "dice")
 
 
 def test_the_geometry_of_mathgpt(tmp_path, monkeypatch):
