@@ -1,6 +1,6 @@
 """DICE (Sundararaman et al. 2020): numbers as fixed points on a circle or a sphere.
 
-    python -m numjax.main --config=configs/dice.py --workdir=runs/magnitude    # stand-in titles, 2 cores
+    python -m numjax.main --config=configs/dice.py --workdir=runs/magnitude    # stand-in titles, 2 cores, minutes
     python -m numjax.main --config=configs/dice.py:paper --config.task.path=FOLDER --workdir=…    # Numeracy-600K
 
 Arguments: smoke | laptop | paper; task=magnitude; embed=dice|dice_d|prototype|MODULE; size=32|64|128|256|512 (of
