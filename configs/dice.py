@@ -1,6 +1,6 @@
 """DICE (Sundararaman et al. 2020): numbers as fixed points on a circle or a sphere.
 
-    python -m numjax.main --config=configs/dice.py --workdir=runs/magnitude    # stand-in titles, 2 cores
+    python -m numjax.main --config=configs/dice.py --workdir=runs/magnitude    # stand-in titles, 2 cores, minutes
     python -m numjax.main --config=configs/dice.py:paper --config.task.path=FOLDER --workdir=…    # Numeracy-600K
     python -m numjax.main --config=configs/dice.py:task=squad --workdir=runs/squad   # BERT's shape, L_num, stand-in
     python -m numjax.main --config=configs/dice.py:paper,task=squad --config.task.path=FOLDER \\
