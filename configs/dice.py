@@ -29,7 +29,7 @@ def get_config(argument: str | None = None) -> ConfigDict:
         swaps={"embed": EMBEDS, "size": SIZES, "lnum": {"on": lnum, "off": no_lnum}, "numbers": NUMBERS},
         as_published=as_published,
         default_task="magnitude",
-        replacing=("embed",),
+        replacing=("embed", "lnum"),
     )
 
 
