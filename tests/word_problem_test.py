@@ -8,6 +8,7 @@ import random
 import shutil
 from decimal import Decimal
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -167,7 +168,7 @@ def test_the_paper_s_views_are_ten_and_unknown_ones_named(tmp_path):
         (dict(commuted=2), "neither 0 nor 1"),
     ):
         with pytest.raises(UsageError, match=says):
-            data.load("fermat", "train", tmp_path, **options)
+            loaded("fermat", tmp_path, **options)
     with pytest.raises(DataError, match=r"no templates\.csv there"):
         data.load("fermat", "train", tmp_path, path=str(tmp_path))
 
@@ -189,7 +190,7 @@ def test_the_published_views_are_read(real_data):
     assert set(pairs) == set(VIEWS) and sum(1 for _ in read.read_templates(templates)) == 226
     indices, operations = {}, {}
     for view, both in pairs.items():
-        found = dict(read.joined(*(list(read.read_objects(path)) for path in both)))
+        found: dict[str, Any] = dict(read.joined(*(list(read.read_objects(path)) for path in both)))
         assert not any(isinstance(one, ValueError) for one in found.values())
         indices[view] = {one["index"] for one in found.values()}
         if view == "Original":
