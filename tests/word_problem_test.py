@@ -8,6 +8,7 @@ import random
 import shutil
 from decimal import Decimal
 from fractions import Fraction
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,8 @@ import data
 from data.fermat import formula, generate, read
 from data.fermat.read import NOT_COMMUTABLE, PAPER, VIEWS
 from data.mawps.read import number
+from experiments import runs
+from experiments.digits import settings
 from numjax.build import build
 from numjax.errors import DataError, UsageError
 from numjax.tasks.word_problem import edits
@@ -335,3 +338,40 @@ def test_edits_are_levenshtein_s():
     for _ in range(60):
         a, b = ("".join(rng.choices("12.", k=rng.randint(0, 5))) for _ in range(2))
         assert edits(a, b) == edits(b, a) == slow(a, b)
+
+
+# ---------------------------------------------------------------------------------------------------
+# The tables.
+
+
+def test_the_paper_s_changes_are_added_to_its_baseline():
+    found = settings.published(settings.ACCURACY, "aux")
+    assert len(found) == len(settings.TITLES) == 15 and set(found) == {c.title for c in settings.columns("accuracy")}
+    assert found["MAWPS"].mean == 24.8 and found["Original"].mean == 30.6 and found["a/b"].mean == 12.84
+    assert settings.published(settings.CER, "digits")["Commuted"].mean == 169.52
+    assert settings.published(settings.CER, "pause") == {}
+
+
+def test_differences_come_with_what_is_noise(tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    right = {"digits": rng.random(400) < 0.2}
+    right |= {"agg": right["digits"] | (rng.random(400) < 0.3), "aux": rng.random(400) < 0.2}
+    monkeypatch.setattr(runs, "workdir", lambda cell, seed, out: out / f"{cell.system}-{seed}")
+    for system, of in right.items():
+        for seed in (0, 1):
+            file = tmp_path / f"{system}-{seed}" / "predictions" / "word_problem.jsonl"
+            file.parent.mkdir(parents=True)
+            said = ["7" if ok else None for ok in of.tolist()]
+            rows = [{"id": str(i), "prediction": one, "reference": {"answer": "7"}} for i, one in enumerate(said)]
+            file.write_text("".join(json.dumps(row) + "\n" for row in rows[seed:]))
+    asked = [runs.Cell("mawps", system, None) for system in right]
+    results: Any = {("mawps", system): {0: None, 1: None} for system in right}
+    options: Any = SimpleNamespace(out=tmp_path)
+    agg, aux = settings.bootstrap(asked, results, options, "accuracy")
+    assert agg["items"] == 399 and agg["seeds"] == [0, 1], "problems that all seeds answered"
+    assert agg["mean"] == pytest.approx(100 * (right["agg"].mean() - right["digits"].mean()), abs=0.2)
+    assert 0 < agg["low"] < agg["mean"] < agg["high"] and aux["low"] <= 0 <= aux["high"]
+    share = right["digits"][1:].mean()
+    assert agg["error"] == pytest.approx(100 * (share * (1 - share) / 399) ** 0.5)
+    cer = settings.bootstrap(asked, results, options, "cer")
+    assert cer[0]["mean"] == pytest.approx(-agg["mean"])
