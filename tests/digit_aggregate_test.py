@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -116,7 +117,8 @@ def test_loss_is_eq_2_over_each_number(how, scale, rng):
     assert loss.parts["numeric"] == (answered, 8) and (answered == 7) == (how == "soft")
     # Only positions of digits, only the ten digits; the literal form has none.
     reached = np.argwhere(np.asarray(to_logits).any(-1)).tolist()
-    spelled = np.isin(batch.targets.ids, DIGIT_IDS) & (batch.targets.numeral_index >= 0)
+    targets: Any = batch.targets
+    spelled = np.isin(targets.ids, DIGIT_IDS) & (targets.numeral_index >= 0)
     assert (how == "literal") == (not reached)
     assert all(spelled[b, t] for b, t in reached)
     assert set(np.flatnonzero(np.asarray(to_logits).any((0, 1))).tolist()) <= set(DIGIT_IDS)
@@ -131,7 +133,8 @@ def sure(batch, of):
 def test_the_loss_falls_as_the_prediction_moves_to_the_gold(rng):
     batch = laid_out([["7"], ["3405"], ["0.5", "100"]])
     table = rng.standard_normal((VOCAB, DIM)).astype(np.float32)
-    gold = np.eye(10)[[[DIGIT_IDS.index(i) if i in DIGIT_IDS else 0 for i in row] for row in batch.targets.ids]]
+    ids: Any = batch.inputs.ids  # which are the targets'
+    gold = np.eye(10)[[[DIGIT_IDS.index(i) if i in DIGIT_IDS else 0 for i in row] for row in ids]]
     other, totals = rng.dirichlet(np.ones(10), gold.shape[:2]), []
     for step in np.linspace(0, 1, 9):
         logits = np.zeros((*gold.shape[:2], VOCAB), np.float32)

@@ -8,6 +8,8 @@ import random
 import shutil
 from decimal import Decimal
 from fractions import Fraction
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +18,8 @@ import data
 from data.fermat import formula, generate, read
 from data.fermat.read import NOT_COMMUTABLE, PAPER, VIEWS
 from data.mawps.read import number
+from experiments import runs
+from experiments.digits import settings
 from numjax.build import build
 from numjax.errors import DataError, UsageError
 from numjax.tasks.word_problem import edits
@@ -167,7 +171,7 @@ def test_the_paper_s_views_are_ten_and_unknown_ones_named(tmp_path):
         (dict(commuted=2), "neither 0 nor 1"),
     ):
         with pytest.raises(UsageError, match=says):
-            data.load("fermat", "train", tmp_path, **options)
+            loaded("fermat", tmp_path, **options)
     with pytest.raises(DataError, match=r"no templates\.csv there"):
         data.load("fermat", "train", tmp_path, path=str(tmp_path))
 
@@ -189,7 +193,7 @@ def test_the_published_views_are_read(real_data):
     assert set(pairs) == set(VIEWS) and sum(1 for _ in read.read_templates(templates)) == 226
     indices, operations = {}, {}
     for view, both in pairs.items():
-        found = dict(read.joined(*(list(read.read_objects(path)) for path in both)))
+        found: dict[str, Any] = dict(read.joined(*(list(read.read_objects(path)) for path in both)))
         assert not any(isinstance(one, ValueError) for one in found.values())
         indices[view] = {one["index"] for one in found.values()}
         if view == "Original":
@@ -334,3 +338,40 @@ def test_edits_are_levenshtein_s():
     for _ in range(60):
         a, b = ("".join(rng.choices("12.", k=rng.randint(0, 5))) for _ in range(2))
         assert edits(a, b) == edits(b, a) == slow(a, b)
+
+
+# ---------------------------------------------------------------------------------------------------
+# The tables.
+
+
+def test_the_paper_s_changes_are_added_to_its_baseline():
+    found = settings.published(settings.ACCURACY, "aux")
+    assert len(found) == len(settings.TITLES) == 15 and set(found) == {c.title for c in settings.columns("accuracy")}
+    assert found["MAWPS"].mean == 24.8 and found["Original"].mean == 30.6 and found["a/b"].mean == 12.84
+    assert settings.published(settings.CER, "digits")["Commuted"].mean == 169.52
+    assert settings.published(settings.CER, "pause") == {}
+
+
+def test_differences_come_with_what_is_noise(tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    right = {"digits": rng.random(400) < 0.2}
+    right |= {"agg": right["digits"] | (rng.random(400) < 0.3), "aux": rng.random(400) < 0.2}
+    monkeypatch.setattr(runs, "workdir", lambda cell, seed, out: out / f"{cell.system}-{seed}")
+    for system, of in right.items():
+        for seed in (0, 1):
+            file = tmp_path / f"{system}-{seed}" / "predictions" / "word_problem.jsonl"
+            file.parent.mkdir(parents=True)
+            said = ["7" if ok else None for ok in of.tolist()]
+            rows = [{"id": str(i), "prediction": one, "reference": {"answer": "7"}} for i, one in enumerate(said)]
+            file.write_text("".join(json.dumps(row) + "\n" for row in rows[seed:]))
+    asked = [runs.Cell("mawps", system, None) for system in right]
+    results: Any = {("mawps", system): {0: None, 1: None} for system in right}
+    options: Any = SimpleNamespace(out=tmp_path)
+    agg, aux = settings.bootstrap(asked, results, options, "accuracy")
+    assert agg["items"] == 399 and agg["seeds"] == [0, 1], "problems that all seeds answered"
+    assert agg["mean"] == pytest.approx(100 * (right["agg"].mean() - right["digits"].mean()), abs=0.2)
+    assert 0 < agg["low"] < agg["mean"] < agg["high"] and aux["low"] <= 0 <= aux["high"]
+    share = right["digits"][1:].mean()
+    assert agg["error"] == pytest.approx(100 * (share * (1 - share) / 399) ** 0.5)
+    cer = settings.bootstrap(asked, results, options, "cer")
+    assert cer[0]["mean"] == pytest.approx(-agg["mean"])

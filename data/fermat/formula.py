@@ -73,8 +73,10 @@ def _parsed(formula: str) -> ast.expr:
 
 
 def _value(node: ast.expr, values: Mapping[str, Fraction]) -> Fraction:
-    if isinstance(node, ast.Constant) and type(node.value) in (int, float) and abs(node.value) < LARGEST:
-        return Fraction(Decimal(str(node.value)))
+    if isinstance(node, ast.Constant):
+        found = node.value
+        if isinstance(found, int | float) and not isinstance(found, bool) and abs(found) < LARGEST:
+            return Fraction(Decimal(str(found)))
     if isinstance(node, ast.Name):
         if node.id not in values:
             raise ValueError(f"{node.id} has no value")

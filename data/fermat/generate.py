@@ -196,10 +196,9 @@ def _seen(view: str, made: Template, base: Mapping[str, int], drawn: dict[str, s
     else:
         numbers = {name: str(n) for name, n in base.items()}
     if view == "Commuted":
-        if shape(made.formula) not in ("a+b", "a*b") or len(made.names) > 2:
+        if shape(made.formula) not in ("a+b", "a*b") or len(made.names) != 2:
             return NOT_COMMUTABLE, NOT_COMMUTABLE, NOT_COMMUTABLE
-        first, second = made.names
-        numbers = {first: numbers[second], second: numbers[first]}
+        numbers = dict(zip(made.names, reversed([numbers[name] for name in made.names]), strict=True))
     written = {name: _written(view, text) for name, text in numbers.items()}
     said = answer(made, numbers, 40)
     assert said is not None, (view, made, numbers)

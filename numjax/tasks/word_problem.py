@@ -11,6 +11,7 @@ from numjax.tasks import records
 from numjax.types import Document, Example, Mark, Text
 
 FORMS = ("mawps", "svamp", "asdiv", "addsub", "fermat")
+OPERATIONS = ("a+b", "a-b", "a*b", "a/b")  # of two numbers: the columns of the paper's tables
 
 
 class Task:
@@ -94,7 +95,7 @@ class Task:
         return written.strip() or None
 
     def score(self, predictions: Sequence[str | None], references: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-        """Shares of all references, also by view and by operation ("accuracy/Original", "cer/a+b").
+        """Shares of all references, also by view and by OPERATIONS ("accuracy/Original", "cer/a+b").
 
         "accuracy": the same decimal number, exactly (or the same text, where the answer is none). "accuracy_float":
         the same float, blanks removed, as FERMAT's code compares. "cer": edits of characters over the answer's length
@@ -111,7 +112,8 @@ class Task:
                 "cer": edits(said, wanted) / len(wanted),
                 "cap": float(_decimal(wanted) is not None),
             }
-            groups = ["", *(f"/{reference[key]}" for key in ("view", "operation") if reference.get(key))]
+            view, operation = reference.get("view"), reference.get("operation")
+            groups = ["", *([f"/{view}"] if view else []), *([f"/{operation}"] if operation in OPERATIONS else [])]
             for group in groups:
                 for name, value in found.items():
                     rows.setdefault(name + group, []).append(value)
