@@ -119,6 +119,7 @@ def _vocabulary_rows(system: System, source: pathlib.Path) -> list[int] | None:
 def _base_rows(system: System, size: int, source: pathlib.Path, marks: Mapping[str, int]) -> list[int]:
     """Their row for each id of ours: its own for text, that of `marks` for a mark, none for what else lies behind.
 
+    A mark that is a symbol of theirs takes the row of its use too: [CLS] is <s>, and BART's decoder starts with </s>.
     T5 has more rows than its vocabulary has pieces, and ours spells in bytes what that cannot: neither has the other.
     """
     vocab: Any = system.scheme.vocab
@@ -129,8 +130,8 @@ def _base_rows(system: System, size: int, source: pathlib.Path, marks: Mapping[s
             "dict(name='gpt2', path=FOLDER) of the same model, 'wordpiece' for BERT, or dict(name='sentencepiece', "
             "path=FILE) for T5"
         )
-    names = [vocab.mark_name(token) for token in range(known, system.scheme.vocab_size)]
-    return [*range(known), *(marks.get(name, -1) if name else -1 for name in names)]
+    used = {vocab.mark(name): row for name, row in marks.items() if name in vocab.marks}
+    return [used.get(token, token if token < known else -1) for token in range(system.scheme.vocab_size)]
 
 
 def _fit(name: str, found: jax.Array, leaf: jax.Array, *, rows: list[int] | None) -> jax.Array:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import json
 import types
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +17,7 @@ from ml_collections import ConfigDict
 from numjax import inherit, shard
 from numjax.errors import UsageError
 from numjax.pretrained import seq2seq
-from numjax.text import subword, vocab
+from numjax.text import bytebpe, subword, vocab
 from numjax.types import TrainState
 from tests.pretrained_test import FIXTURES
 
@@ -78,3 +80,16 @@ def test_vocabulary_and_marks_start_from_their_rows(name, t5_model, tmp_path):
     system.scheme = subword.Scheme(vocab.build({"name": "sentencepiece", "size": 320}, TEXTS))
     with pytest.raises(UsageError, match="its vocabulary has 40 tokens and ours"):
         inherit.load_pretrained(system, compiled, state, FIXTURES / f"{name}.safetensors")
+
+
+def test_a_mark_that_is_a_symbol_of_theirs_starts_from_the_row_of_its_use():
+    pieces = ["<s>", "<pad>", "</s>", "<unk>", *bytebpe._byte_of_character(), "<mask>"]
+    table = json.dumps({piece: token for token, piece in enumerate(pieces)}).encode()
+    mine = bytebpe.ByteBPE(table, b"#version: 0.2\n")
+    system: Any = types.SimpleNamespace(scheme=types.SimpleNamespace(vocab=mine, vocab_size=mine.size + 3))
+    uses = {"[PAD]": 1, "[CLS]": 2, "[EOS]": 2, "[SEP]": 0}
+    rows = inherit._base_rows(system, len(pieces), FIXTURES, uses)
+    assert {name: rows[mine.mark(name)] for name in uses} == uses
+    kept = set(range(len(pieces))) - {mine.mark(name) for name in uses}
+    assert all(rows[token] == token for token in kept) and mine.mark("[CLS]") == 0
+    assert rows[mine.size :] == [-1] * 3 and rows[mine.mark("[NUM]")] == -1
