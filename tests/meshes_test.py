@@ -34,7 +34,7 @@ def words_of(result: dict) -> str:
 @pytest.mark.parametrize("word", words())
 def test_a_config_trains_on_every_mesh_as_on_one_device(word, tmp_path):
     command = [sys.executable, "-m", "tests.meshes", word, str(tmp_path)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=1200)
     assert done.returncode == 0, done.stderr[-3000:]
     alone, *others = [json.loads(line) for line in done.stdout.splitlines()]
     assert [alone["mesh"], *(other["mesh"] for other in others)] == list(MESHES)
