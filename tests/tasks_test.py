@@ -87,6 +87,15 @@ RECORDS = {
         "formulas": '{"0": {"opt": ["V", "x", null], "tex": "x"}}',
     },
     "solving": {"id": "p", "problem": "What is 2 + 3?", "solution": "Adding, 2 + 3 = 5.", "answer": "5"},
+    "span_answer": {
+        "id": "q",
+        "question": "When did it open?",
+        "context": "The school opened in 1909, with 20 pupils.",
+        "answer": "1909",
+        "answer_start": 21,
+        "answers": '["1909", "in 1909"]',
+    },
+    "word_problem": {"id": "w", "question": "Nora had 8 stamps and bought 7 more.", "answer": "15"},
 }
 OPTIONS = {"language_model": {"path": "unused"}}
 
@@ -111,7 +120,7 @@ def name(request):
 
 def test_every_task_says_what_it_is(name):
     task = make(name)
-    assert task.kind in ("language_model", "classify") and task.metric.lstrip("-")
+    assert task.kind in ("language_model", "classify", "span") and task.metric.lstrip("-")
     assert task.dataset["name"] in source._open(task.dataset)[0].names()
     for kind, wanted in task.needs.items():
         assert set(wanted) <= set(build.names(kind))
@@ -121,7 +130,8 @@ def test_every_task_has_an_example_of_each_record(name):
     task, record = make(name), RECORDS[name]
     example = task.example(record, parse)
     assert example.id == record["id"]
-    assert example.document[0] == Mark("[CLS]") and example.document[-1] == Mark("[EOS]")
+    last = Mark("[SEP]") if task.kind == "span" else Mark("[EOS]")
+    assert example.document[0] == Mark("[CLS]") and example.document[-1] == last
     assert 0 <= example.loss_from < len(example.document)
     json.dumps(example.reference)
     again = task.example(dict(record), parse)
@@ -150,6 +160,8 @@ def test_every_missing_field_is_named(name):
         "feedback": {"problem", "answer", "feedback"},
         "articles": {"text", "formulas"},
         "solving": {"problem", "solution", "answer"},
+        "span_answer": {"question", "context", "answer", "answer_start"},
+        "word_problem": {"question", "answer"},
     }
     assert needed >= wanted.get(name, {"text"})
 
@@ -177,7 +189,8 @@ def test_records_to_predict_may_lack_the_answer_alone(name):
 def test_vocabulary_texts_hold_what_the_model_will_read(name):
     task, record = make(name), RECORDS[name]
     told = " ".join(task.texts([record]))
-    for segment in task.example(record, parse).document:
+    example = task.example(record, parse)
+    for segment in (*example.document, *(example.source or ())):
         if not isinstance(segment, Mark):
             assert documents.surface_of(segment).strip() in told
 

@@ -326,8 +326,8 @@ def test_starts_are_where_the_segments_begin(scheme):
         if isinstance(segment, Mark):
             assert row.ids[start] == scheme.vocab.mark(segment.name)
         elif isinstance(segment, Number):
-            fenced = isinstance(scheme, digits.Scheme) and scheme.fenced
-            assert row.numeral_index[start + fenced] == 0
+            marks = isinstance(scheme, digits.Scheme) and scheme.fenced + (scheme.before == digits.PAUSE)
+            assert row.numeral_index[start + marks] == 0
             assert row.numeral_index[start - 1] == -1
 
 

@@ -25,7 +25,7 @@ class Task:
     """
 
     kind = "span"
-    unanswered = {"answer": "", "answer_start": -1, "answers": "[]"}
+    unanswered = {"answer": "", "answer_start": -1}
     metric = "f1"
     needs = {"heads": ("span",), "objectives": ("nll",)}
 
