@@ -34,7 +34,7 @@ $(TPU)/.installed: $(STAMP) constraints/tpu.txt
 tpu: $(TPU)/.installed
 
 test: env $(TPU)/.installed
-	$(RUN) -m pytest -n 2 --dist=loadfile
+	$(RUN) -m pytest -n 2 --dist=loadfile --no-loadscope-reorder
 
 lint: env
 	$(VENV)/bin/ruff check .

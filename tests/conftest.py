@@ -34,6 +34,14 @@ if not flags.FLAGS.is_parsed():
     flags.FLAGS.mark_as_parsed()
 
 
+# Files of few tests that take minutes: begun last, they would leave one worker alone with them.
+LONG = ("meshes_test", "processes_test", "readme_test", "plan_test", "faults_test", "runs_test", "experiments_test")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: LONG.index(item.path.stem) if item.path.stem in LONG else len(LONG))
+
+
 @pytest.fixture(scope="session")
 def real_data():
     """Path of a folder of real data by name; the test is skipped where it is absent."""
