@@ -160,7 +160,7 @@ def test_training_is_deterministic_and_follows_the_options():
 @pytest.mark.parametrize("model", ["unigram", "bpe"])
 @pytest.mark.parametrize("texts", [[], [""], ["\n"], ["0"], ["a"], ["\0"], ["\u2585"], ["x" * 20000], iter(["ab"])])
 def test_small_corpora_lower_the_size_with_one_line(texts, model, caplog):
-    caplog.set_level("INFO")
+    caplog.set_level("INFO", logger="absl")
     v = vocab.build({"name": "sentencepiece", "size": 5000, "model": model}, texts)
     assert v.base < 5000
     assert len(caplog.records) == 1 and "lowered from 5000" in caplog.text
@@ -168,7 +168,7 @@ def test_small_corpora_lower_the_size_with_one_line(texts, model, caplog):
 
 
 def test_long_texts_are_cut_where_asked(caplog):
-    caplog.set_level("INFO")
+    caplog.set_level("INFO", logger="absl")
     block = {"name": "sentencepiece", "size": 290, "model": "bpe", "max_characters": 10}
     v = vocab.build(block, ["a" * 9, "zzzz"])
     assert "first 10 characters" in caplog.text
