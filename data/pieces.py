@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import json
 import lzma
 import pathlib
 import tarfile
 import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
-from typing import IO, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from numjax.errors import DataError
 
@@ -150,3 +151,19 @@ def _file(file: IO[bytes], name: str, kinds: Sequence[str]) -> Iterator[Piece]:
         yield Piece(written, suffix, None, f"larger than {LARGEST >> 20} MiB")
     else:
         yield Piece(written, suffix, found)
+
+
+def objects(piece: Piece) -> Iterator[tuple[str, Any]]:
+    """(id, object; or a ValueError why there is none) of a piece that holds JSON: one object, or a list of them."""
+    if piece.data is None:
+        yield piece.id, ValueError(piece.reason)
+        return
+    try:
+        value = json.loads(piece.data.decode("utf-8-sig"))
+    except (ValueError, RecursionError):
+        yield piece.id, ValueError("not JSON in UTF-8")
+        return
+    if isinstance(value, list):
+        yield from ((f"{piece.id}:{number}", one) for number, one in enumerate(value))
+    else:
+        yield piece.id, value

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import numpy as np
 
@@ -94,3 +94,16 @@ def per_group(name: str, size: int, groups: int) -> int:
         nearest = max(step, round(size / step) * step)
         raise UsageError(f"{name}: size={size} is not a multiple of {step} ({groups} × 2 labels); try size={nearest}")
     return size // step
+
+
+def divided(count: int, seed: int, given: Collection[str] = ()) -> dict[str, list[int]]:
+    """Places of each split's records: a seeded fifth is test, a tenth of the rest validation, the rest training.
+
+    Args:
+      given: splits that have records of their own and take none of these.
+    """
+    shuffled = np.random.default_rng(seed).permutation(count)
+    test = 0 if "test" in given else round(count * TEST_SHARE)
+    held = 0 if "validation" in given else round((count - test) * VALIDATION_SHARE)
+    parts = {"train": shuffled[test + held :], "validation": shuffled[test : test + held], "test": shuffled[:test]}
+    return {split: sorted(places.tolist()) for split, places in parts.items()}

@@ -15,7 +15,7 @@ import matplotlib.pyplot as plt
 from numjax.errors import UsageError
 from numjax.geometry.plots import COLOURS, MARKS
 
-__all__ = ["COLOURS", "MARKS", "STYLES", "bars", "figure"]
+__all__ = ["COLOURS", "MARKS", "STYLES", "bars", "bars_of", "figure"]
 
 STYLES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))
 
@@ -79,3 +79,23 @@ def bars(
     axes.set_xticks(range(len(groups)), groups)
     axes.set_ylabel(label)
     axes.legend(fontsize="small", ncols=3, loc="lower center", bbox_to_anchor=(0.5, 1.0), frameon=False)
+
+
+def bars_of(path: pathlib.Path, entries: Sequence[Mapping[str, Any]], label: str, real: bool, width: float) -> None:
+    """A table's cells as `bars`, a group a column; the paper's marks only where the data are the paper's.
+
+    Args:
+      entries: {"row", "column", "here", "paper"} each, as a table saves them.
+      label: of the y axis.
+    """
+    groups = list(dict.fromkeys(entry["column"] for entry in entries))
+    ours = list(dict.fromkeys(entry["row"] for entry in entries if entry["here"]))
+    found = {(entry["row"], entry["column"]): entry for entry in entries}
+
+    def cells(row: str, which: str) -> list[Any]:
+        return [found[row, group][which] for group in groups]
+
+    series = {row: [(e["mean"], e["std"]) if e else None for e in cells(row, "here")] for row in ours}
+    published = {row: [e["mean"] if e and real else None for e in cells(row, "paper")] for row in ours}
+    with figure(path, width=width) as axes:
+        bars(axes, groups, series, published, label + ("" if real else ", stand-in data"))

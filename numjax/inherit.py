@@ -16,7 +16,7 @@ from numjax import files, log, shard
 from numjax.checkpoint import Checkpoints, is_stacked, split_layers, stack_layers
 from numjax.compile import Compiled
 from numjax.errors import UsageError
-from numjax.pretrained import bert, gpt2, seq2seq
+from numjax.pretrained import bert, gpt2, seq2seq, weights
 from numjax.system import VOCABULARY, System
 from numjax.text import vocab as vocabularies
 from numjax.types import TrainState
@@ -45,7 +45,7 @@ def load_pretrained(system: System, compiled: Compiled, state: TrainState, sourc
     """
     everywhere = shard.replicated(compiled.mesh)
     mine = split_layers(state.params) if is_stacked(state.params) else state.params
-    if gpt2.is_here(source):
+    if weights.is_here(source):
         family = PRETRAINED.get(system.config.backbone.name)
         if family is None:
             raise UsageError(f"init_from {source}: weights of others are read for {', '.join(PRETRAINED)} alone")

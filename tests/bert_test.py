@@ -11,7 +11,7 @@ from numjax.build import build
 from numjax.errors import UsageError
 from numjax.heads.span import best_span, legal_positions
 from numjax.model import Model
-from numjax.pretrained import bert
+from numjax.pretrained import bert, weights
 from numjax.types import Batch, Tokens
 from tests.conftest import ROOT
 
@@ -84,8 +84,8 @@ def test_encoders_go_there_and_back(family, tmp_path):
 
     params, pooler = params_of(family)
     params |= {} if pooler is None else {"heads_label": pooler}
-    bert.write(tmp_path / bert.FILE, params, size=96, family=family)
-    theirs, mine = load_file(FIXTURES / f"{family}.safetensors"), load_file(tmp_path / bert.FILE)
+    bert.write(tmp_path / weights.FILE, params, size=96, family=family)
+    theirs, mine = load_file(FIXTURES / f"{family}.safetensors"), load_file(tmp_path / weights.FILE)
     assert set(theirs) == set(mine)
     for name, x in theirs.items():
         np.testing.assert_array_equal(mine[name], x, err_msg=name)

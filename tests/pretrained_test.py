@@ -12,7 +12,7 @@ from numjax.build import build
 from numjax.decode import sample
 from numjax.errors import UsageError
 from numjax.model import Model
-from numjax.pretrained import bart, gpt2, seq2seq, t5
+from numjax.pretrained import bart, gpt2, seq2seq, t5, weights
 from numjax.text import tables
 from numjax.text.tables import Edge
 from numjax.types import Batch, Tokens
@@ -42,13 +42,13 @@ def test_gpt2_gives_the_logits_of_transformers():
 def test_gpt2_goes_there_and_back(tmp_path):
     params = gpt2.read(FIXTURES / "gpt2.safetensors", heads=4)
     padded = params | {"embeds_token": {"table": np.pad(params["embeds_token"]["table"], ((0, 32), (0, 0)))}}
-    gpt2.write(tmp_path / gpt2.FILE, padded, size=96)
-    assert gpt2.is_here(tmp_path) and not gpt2.is_here(tmp_path / "none")
+    gpt2.write(tmp_path / weights.FILE, padded, size=96)
+    assert weights.is_here(tmp_path) and not weights.is_here(tmp_path / "none")
     again = gpt2.read(tmp_path, heads=4)
     jax.tree.map(np.testing.assert_array_equal, again, params)
     from safetensors.numpy import load_file
 
-    theirs, mine = load_file(FIXTURES / "gpt2.safetensors"), load_file(tmp_path / gpt2.FILE)
+    theirs, mine = load_file(FIXTURES / "gpt2.safetensors"), load_file(tmp_path / weights.FILE)
     assert set(theirs) == set(mine)
     for name, x in theirs.items():
         np.testing.assert_array_equal(mine[name], x, err_msg=name)
@@ -133,8 +133,8 @@ def test_encoder_decoders_go_there_and_back(name, tmp_path):
     padded = jax.tree_util.tree_map_with_path(
         lambda path, x: np.pad(x, ((0, 7), *[(0, 0)] * (x.ndim - 1)))
         if path[0].key != "backbone" else x, params)  # fmt: skip
-    seq2seq.write(tmp_path / seq2seq.FILE, padded, size=40)
-    theirs, mine = load_file(FIXTURES / f"{name}.safetensors"), load_file(tmp_path / seq2seq.FILE)
+    seq2seq.write(tmp_path / weights.FILE, padded, size=40)
+    theirs, mine = load_file(FIXTURES / f"{name}.safetensors"), load_file(tmp_path / weights.FILE)
     assert theirs.keys() == mine.keys()
     for key, x in theirs.items():
         np.testing.assert_array_equal(mine[key], x, err_msg=key)

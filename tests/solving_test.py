@@ -14,8 +14,8 @@ import pytest
 
 import data
 from data import build as command
+from data.sampling import divided
 from data.solving import generate
-from data.solving.builder import divided
 from data.solving.read import FORMS, boxed, gsm8k, math
 from numjax import build
 from numjax.errors import DataError, UsageError
@@ -142,10 +142,10 @@ def test_maths_own_folders(archive, tmp_path):
 
 
 def test_without_a_test_split_a_seeded_fifth_is():
-    parts = divided(103, 5, False)
+    parts = divided(103, 5)
     assert sorted(itertools.chain(*parts.values())) == list(range(103)) and len(parts["test"]) == 21
-    assert len(parts["validation"]) == 8 and parts == divided(103, 5, False) != divided(103, 6, False)
-    given = divided(100, 5, True)
+    assert len(parts["validation"]) == 8 and parts == divided(103, 5) != divided(103, 6)
+    given = divided(100, 5, ["test"])
     assert not given["test"] and len(given["validation"]) == 10
 
 

@@ -6,12 +6,10 @@ import pathlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import numpy as np
-
 from numjax.errors import DataError, UsageError
 
 from ..builder import ArrayRecordBuilder
-from ..sampling import SPLITS, TEST_SHARE, VALIDATION_SHARE
+from ..sampling import SPLITS, divided
 from .generate import raw_problems
 from .read import FORMS, find_files, read
 
@@ -60,24 +58,12 @@ class Mawps(ArrayRecordBuilder):
         if len(kept["train"]) < 10:
             count = len(kept["train"])
             raise DataError(f"{self.name}: {count} usable records for training are too few{self._first_skip()}")
-        yield from self._divided(kept, seed)
-
-    def _divided(self, kept: dict[str, list[dict[str, Any]]], seed: int) -> Iterator[tuple[str, dict[str, Any]]]:
-        """The splits as the files name them; where there are none, a seeded fifth of the training records is test
-        and a seeded tenth of the rest validation."""
-        given = kept["train"]
-        shuffled = np.random.default_rng(seed).permutation(len(given))
-        test = 0 if kept["test"] else round(len(given) * TEST_SHARE)
-        held = 0 if kept["validation"] else round((len(given) - test) * VALIDATION_SHARE)
-        parts = {
-            "test": shuffled[:test],
-            "validation": shuffled[test : test + held],
-            "train": shuffled[test + held :],
-        }
-        for split in SPLITS:
-            yield from ((split, given[place]) for place in sorted(parts[split].tolist()))
-            if split != "train":
-                yield from ((split, record) for record in kept[split])
+        # Splits that no file's name says are taken from what there is to train on.
+        given = kept.pop("train")
+        for split, places in divided(len(given), seed, [name for name in kept if kept[name]]).items():
+            yield from ((split, given[place]) for place in places)
+        for split, records in kept.items():
+            yield from ((split, record) for record in records)
 
 
 Builder = Mawps

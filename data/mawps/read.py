@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import pathlib
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -16,7 +15,7 @@ from numjax.errors import DataError
 from numjax.numeral.surface import plain, value_of
 
 from ..fermat.formula import shape
-from ..pieces import Piece, list_files, read_file
+from ..pieces import Piece, list_files, objects, read_file
 
 KINDS = (".json", ".jsonl", ".xml")
 _SPLITS = re.compile(r"(?:^|[/_.-])(train|valid|val|dev|test)(?:set)?(?=[/_.-]|$)")
@@ -39,37 +38,22 @@ def read(path: str) -> Iterator[tuple[str, str, Any]]:
     for file in find_files(path):
         for piece in read_file(file, root, KINDS):
             said = _SPLITS.search(piece.id.lower())
-            for name, value in _objects(piece):
+            for name, value in _problems(piece) if piece.suffix == ".xml" else objects(piece):
                 yield name, _NAMES[said[1]] if said else "", value
 
 
-def _objects(piece: Piece) -> Iterator[tuple[str, Any]]:
+def _problems(piece: Piece) -> Iterator[tuple[str, Any]]:
     if piece.data is None:
         yield piece.id, ValueError(piece.reason)
         return
-    if piece.suffix == ".xml":
-        yield from _problems(piece.id, piece.data)
-        return
     try:
-        value = json.loads(piece.data.decode("utf-8-sig"))
-    except (ValueError, RecursionError):
-        yield piece.id, ValueError("not JSON in UTF-8")
-        return
-    if isinstance(value, list):
-        yield from ((f"{piece.id}:{number}", one) for number, one in enumerate(value))
-    else:
-        yield piece.id, value
-
-
-def _problems(name: str, data: bytes) -> Iterator[tuple[str, Any]]:
-    try:
-        root = ElementTree.fromstring(data)
+        root = ElementTree.fromstring(piece.data)
     except (ElementTree.ParseError, DefusedXmlException, ValueError, RecursionError):
-        yield name, ValueError("not XML, or XML with entities of its own")
+        yield piece.id, ValueError("not XML, or XML with entities of its own")
         return
     for number, problem in enumerate(root.iter("Problem")):
         fields = {child.tag: child.text or "" for child in problem}
-        yield f"{name}:{number}", {"ID": problem.get("ID", ""), **fields}
+        yield f"{piece.id}:{number}", {"ID": problem.get("ID", ""), **fields}
 
 
 def mawps(raw: Any) -> dict[str, str]:

@@ -6,12 +6,10 @@ import pathlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import numpy as np
-
 from numjax.errors import DataError, UsageError
 
 from ..builder import ArrayRecordBuilder
-from ..sampling import TEST_SHARE, VALIDATION_SHARE
+from ..sampling import divided
 from .generate import problems
 from .read import FORMS, find_files, read
 
@@ -59,18 +57,9 @@ class Solving(ArrayRecordBuilder):
             given, test = test, []
         if len(given) < 10:
             raise DataError(f"{self.name}: {len(given)} usable records are too few to split{self._first_skip()}")
-        for split, places in divided(len(given), seed, bool(test)).items():
+        for split, places in divided(len(given), seed, ("test",) if test else ()).items():
             yield from ((split, given[place]) for place in places)
         yield from (("test", record) for record in test)
-
-
-def divided(count: int, seed: int, has_test: bool) -> dict[str, list[int]]:
-    """Places of each split's records: a seeded fifth is test if none is given, a tenth of the rest validation."""
-    shuffled = np.random.default_rng(seed).permutation(count)
-    test = 0 if has_test else round(count * TEST_SHARE)
-    validation = round((count - test) * VALIDATION_SHARE)
-    parts = {"train": shuffled[test + validation :], "validation": shuffled[test : test + validation]}
-    return {split: sorted(places.tolist()) for split, places in (parts | {"test": shuffled[:test]}).items()}
 
 
 Builder = Solving

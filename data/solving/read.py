@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import pathlib
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from ..pieces import Piece, list_files, read_file
+from ..pieces import list_files, objects, read_file
 
 KINDS = (".json", ".jsonl")
 
@@ -32,23 +31,8 @@ def read(path: str) -> Iterator[tuple[str, bool, Any]]:
     for file in find_files(path):
         for piece in read_file(file, root, KINDS):
             is_test = bool(_TEST.search(piece.id.lower()))
-            for name, value in _objects(piece):
+            for name, value in objects(piece):
                 yield name, is_test, value
-
-
-def _objects(piece: Piece) -> Iterator[tuple[str, Any]]:
-    if piece.data is None:
-        yield piece.id, ValueError(piece.reason)
-        return
-    try:
-        value = json.loads(piece.data.decode("utf-8-sig"))
-    except (ValueError, RecursionError):
-        yield piece.id, ValueError("not JSON in UTF-8")
-        return
-    if isinstance(value, list):
-        yield from ((f"{piece.id}:{number}", one) for number, one in enumerate(value))
-    else:
-        yield piece.id, value
 
 
 def gsm8k(raw: Any) -> dict[str, str]:

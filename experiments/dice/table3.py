@@ -52,23 +52,8 @@ def main(words: Sequence[str] | None = None) -> None:
     parts = {"": (entries, COLUMNS)}
     remarks = settings.remarks(options)
     text = report.publish("table3", title, remarks, parts, results, options, settings.LABEL, extra)
-    draw(options.out / "table3.png", entries, bool(options.path))
+    plots.bars_of(options.out / "table3.png", entries, "test F1 (%)", bool(options.path), width=6.5)
     report.say_where(text, options, "table3.md", "table3.json", "table3.png")
-
-
-def draw(path, entries, real: bool) -> None:
-    """Bars of both F1; the paper's marks only where the data are the paper's."""
-    titles = list(dict.fromkeys(entry["column"] for entry in entries))
-    found = {(entry["row"], entry["column"]): entry for entry in entries}
-    ours = list(dict.fromkeys(entry["row"] for entry in entries if entry["here"]))
-
-    def cells(label: str, which: str) -> list:
-        return [found[label, title][which] for title in titles]
-
-    series = {label: [(e["mean"], e["std"]) if e else None for e in cells(label, "here")] for label in ours}
-    paper = {label: [e["mean"] if e and real else None for e in cells(label, "paper")] for label in ours}
-    with plots.figure(path, width=6.5) as axes:
-        plots.bars(axes, titles, series, paper, "test F1 (%)" + ("" if real else ", stand-in data"))
 
 
 if __name__ == "__main__":

@@ -90,27 +90,12 @@ def main(words: Sequence[str] | None = None) -> None:
     title = "Table 2: magnitude classification" + ("" if options.path else " (stand-in data)")
     extra = {"data": options.path or "stand-in", "variant": options.variant}
     text = report.publish("table2", title, remarks, {"": (entries, columns)}, results, options, settings.LABEL, extra)
-    draw(options.out / "table2.png", entries, bool(options.path))
+    plots.bars_of(options.out / "table2.png", entries, "test F1 (%)", bool(options.path), width=6.5)
     report.say_where(text, options, "table2.md", "table2.json", "table2.png")
 
 
 def _published(pairs: Sequence[tuple[float, float | None]]) -> dict[str, Published]:
     return {column.title: Published(*pair) for column, pair in zip(COLUMNS, pairs, strict=False)}
-
-
-def draw(path, entries, real: bool) -> None:
-    """Bars of both F1; the paper's marks only where the data are the paper's."""
-    ours = list(dict.fromkeys(entry["row"] for entry in entries if entry["here"]))
-    found = {(entry["row"], entry["column"]): entry for entry in entries}
-    titles = [column.title for column in COLUMNS]
-
-    def cells(label: str, which: str) -> list:
-        return [found[label, title][which] for title in titles]
-
-    series = {label: [(e["mean"], e["std"]) if e else None for e in cells(label, "here")] for label in ours}
-    paper = {label: [e["mean"] if e and real else None for e in cells(label, "paper")] for label in ours}
-    with plots.figure(path, width=6.5) as axes:
-        plots.bars(axes, titles, series, paper, "test F1 (%)" + ("" if real else ", stand-in data"))
 
 
 if __name__ == "__main__":

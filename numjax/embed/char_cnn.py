@@ -63,15 +63,12 @@ class Embed(nn.Module):
     reads_surfaces = True
 
     def host_features(self, numerals: Numeral, surfaces: Sequence[str] | None = None) -> dict[str, np.ndarray]:
-        """{"characters": int8[N, length]} of the surfaces, or without them as spelled from the digits."""
-        if surfaces is None:
-            return {"characters": characters.spelled(numerals, self.length)}
-        return {"characters": characters.of_surfaces(surfaces, self.length)}
+        """{"characters": int8[N, length]}: see `characters.features`."""
+        return characters.features(numerals, surfaces, self.length)
 
     @nn.compact
     def __call__(self, numerals: Numeral, features: Mapping[str, jax.Array] | None = None) -> jax.Array:
-        ids = (features or {}).get("characters")
-        ids = characters.spelled(numerals, self.length) if ids is None else ids
+        ids = characters.ids_of(numerals, features, self.length)
         width = self.filters * len(self.sizes)
         if not self.project and width != self.dim:
             raise UsageError(f"char_cnn: without project, dim must be {width}, not {self.dim}")

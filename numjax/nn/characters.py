@@ -5,7 +5,8 @@ Ids: 0 … 9 the digits, then the marks of `MARKS`, PAD and UNKNOWN; 19 in all, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -27,6 +28,17 @@ def of_surfaces(surfaces: Sequence[str], length: int) -> np.ndarray:
         ids = [_ID.get(character, UNKNOWN) for character in surface[:length]]
         row[: len(ids)] = ids
     return found
+
+
+def features(numerals: Numeral, surfaces: Sequence[str] | None, length: int) -> dict[str, np.ndarray]:
+    """{"characters": int8[N, length]} of the surfaces, or without them as spelled from the digits."""
+    return {"characters": spelled(numerals, length) if surfaces is None else of_surfaces(surfaces, length)}
+
+
+def ids_of(numerals: Numeral, found: Mapping[str, Any] | None, length: int) -> Any:
+    """int8[..., length]: what `features` found, or without it as spelled from the digits."""
+    ids = (found or {}).get("characters")
+    return spelled(numerals, length) if ids is None else ids
 
 
 def spelled(numerals: Numeral, length: int):

@@ -17,9 +17,7 @@ from typing import Any
 import numpy as np
 
 from numjax.errors import UsageError
-from numjax.pretrained.gpt2 import FILE, is_here
-
-__all__ = ["FILE", "is_here", "read", "to_params", "to_tensors", "write"]
+from numjax.pretrained import weights
 
 # Ours → theirs. Theirs are Linear: kernels [out, in], turned here.
 STACK = {
@@ -146,25 +144,16 @@ def read(path: pathlib.Path, heads: int) -> dict[str, Any]:
     Raises:
       UsageError: it cannot be read, or its config.json names another number of heads.
     """
-    from safetensors.numpy import load_file
-
     folder = path.parent if path.suffix == ".safetensors" else path
-    path = path if path.suffix == ".safetensors" else path / FILE
     theirs = _config(folder / "config.json").get("num_attention_heads", heads)
     if theirs != heads:
         raise UsageError(f"{folder}: its model has {theirs} heads and this config {heads}: set config.backbone.heads")
-    try:
-        tensors = load_file(path)
-    except Exception as error:  # its own error type is private
-        raise UsageError(f"{path} cannot be read as safetensors: {error}") from None
-    return to_params(tensors, heads)
+    return to_params(weights.load(path), heads)
 
 
 def write(path: pathlib.Path, params: Mapping[str, Any], size: int, family: str = "bert") -> None:
     """Writes `to_tensors` as a .safetensors file."""
-    from safetensors.numpy import save_file
-
-    save_file(to_tensors(params, size, family), path, metadata={"format": "pt"})
+    weights.save(path, to_tensors(params, size, family))
 
 
 def _plain(name: str) -> str:

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from numjax.errors import UsageError
-
-FILE = "model.safetensors"
+from numjax.pretrained import weights
 
 # Ours → theirs within a layer. Theirs are Conv1D: kernels [in, out], as ours.
 LAYER = {
@@ -87,29 +86,15 @@ def to_tensors(params: Mapping[str, Any], size: int) -> dict[str, np.ndarray]:
     return {name: np.ascontiguousarray(x) for name, x in out.items()}
 
 
-def is_here(path: pathlib.Path) -> bool:
-    """Whether a path is such a file, or a folder with one."""
-    return path.suffix == ".safetensors" or (path / FILE).is_file()
-
-
 def read(path: pathlib.Path, heads: int) -> dict[str, Any]:
     """`to_params` of a .safetensors file, or of the one in a folder.
 
     Raises:
       UsageError: it cannot be read.
     """
-    from safetensors.numpy import load_file
-
-    path = path if path.suffix == ".safetensors" else path / FILE
-    try:
-        tensors = load_file(path)
-    except Exception as error:  # its own error type is private
-        raise UsageError(f"{path} cannot be read as safetensors: {error}") from None
-    return to_params(tensors, heads)
+    return to_params(weights.load(path), heads)
 
 
 def write(path: pathlib.Path, params: Mapping[str, Any], size: int) -> None:
     """Writes `to_tensors` as a .safetensors file."""
-    from safetensors.numpy import save_file
-
-    save_file(to_tensors(params, size), path, metadata={"format": "pt"})
+    weights.save(path, to_tensors(params, size))

@@ -9,10 +9,7 @@ from typing import Any
 import numpy as np
 
 from numjax.errors import UsageError
-from numjax.pretrained import bart, entries, t5
-from numjax.pretrained.gpt2 import FILE, is_here
-
-__all__ = ["FILE", "family", "is_here", "marks", "read", "to_params", "write"]
+from numjax.pretrained import bart, entries, t5, weights
 
 FAMILIES: tuple[Any, ...] = (t5, bart)
 
@@ -48,14 +45,7 @@ def read(path: pathlib.Path, heads: int) -> dict[str, Any]:
     Raises:
       UsageError: it cannot be read.
     """
-    from safetensors.numpy import load_file
-
-    path = path if path.suffix == ".safetensors" else path / FILE
-    try:
-        tensors = load_file(path)
-    except Exception as error:  # its own error type is private
-        raise UsageError(f"{path} cannot be read as safetensors: {error}") from None
-    return to_params(tensors, heads)
+    return to_params(weights.load(path), heads)
 
 
 def marks(params: Mapping[str, Any]) -> dict[str, int]:
@@ -67,7 +57,5 @@ def marks(params: Mapping[str, Any]) -> dict[str, int]:
 
 def write(path: pathlib.Path, params: Mapping[str, Any], size: int) -> None:
     """Writes the tensors of T5 or BART as a .safetensors file; `size`: rows of the token table that it has."""
-    from safetensors.numpy import save_file
-
     module = bart if "positions" in params["backbone"]["encoder"] else t5
-    save_file(module.to_tensors(params, size), path, metadata={"format": "pt"})
+    weights.save(path, module.to_tensors(params, size))
