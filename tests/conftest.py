@@ -12,10 +12,11 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
-# Tests compile much and compute little: light optimisation halves the time of compiling.
+# Tests compile much and compute little: light optimisation and the older code for fusions, which is smaller,
+# take a quarter of the time of compiling.
 # On a busy machine eight devices of two cores may meet late: 40 seconds would end them.
 FLAGS = (
-    "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
+    "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true --xla_cpu_use_fusion_emitters=false"
     " --xla_cpu_collective_call_terminate_timeout_seconds=300"
 )
 os.environ.setdefault("XLA_FLAGS", FLAGS)
