@@ -116,7 +116,7 @@ def _members(path: pathlib.Path, name: str, kinds: Sequence[str]) -> Iterator[Pi
                 assert file is not None
                 yield from _member(file, f"{name}/{member.name.removeprefix('./')}", kinds)
             # tarfile remembers every member that it has passed.
-            archive.members = []
+            archive.members = []  # type: ignore[attr-defined]
 
 
 def _member(file: IO[bytes], name: str, kinds: Sequence[str]) -> Iterator[Piece]:

@@ -5,6 +5,9 @@ The files are what tensorflow-datasets writes and reads. Its own path encodes th
 one streams, and decodes ten times as many.
 """
 
+# pyright: reportAttributeAccessIssue=false
+# The attributes of protocol buffers are made when they are imported.
+
 from __future__ import annotations
 
 import contextlib

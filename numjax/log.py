@@ -1,5 +1,8 @@
 """What a run leaves to read: metrics.jsonl, TensorBoard events and a progress line."""
 
+# pyright: reportAttributeAccessIssue=false
+# The attributes of protocol buffers are made when they are imported.
+
 from __future__ import annotations
 
 import json

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from experiments import command, report, runs, tables
+from experiments import command, plots, report, runs, tables
 from experiments.dice import settings
-from experiments.dice.table3 import COLUMNS, draw, published
+from experiments.dice.table3 import COLUMNS, published
 from experiments.tables import Row
 from numjax.errors import UsageError
 
@@ -36,7 +36,7 @@ def main(words: Sequence[str] | None = None) -> None:
     parts = {"": (entries, COLUMNS)}
     remarks = settings.remarks(options)
     text = report.publish("table4", title, remarks, parts, results, options, f"width {REFERENCE}", extra)
-    draw(options.out / "table4.png", entries, bool(options.path))
+    plots.bars_of(options.out / "table4.png", entries, "test F1 (%)", bool(options.path), width=6.5)
     report.say_where(text, options, "table4.md", "table4.json", "table4.png")
 
 
