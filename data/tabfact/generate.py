@@ -91,7 +91,7 @@ def release(count: int, seed: int) -> tuple[dict[str, list], dict[str, str], dic
     for number in range(-(-count // STATEMENTS)):
         name = f"0-{seed}-{number}.html.csv"
         kinds[name] = ("simple", "complex")[number % 2]
-        topic = TOPICS[rng.integers(len(TOPICS))]
+        topic = TOPICS[int(rng.integers(len(TOPICS)))]
         table = _Table(topic, rng)
         makers = SIMPLE if kinds[name] == "simple" else COMPLEX
         pairs = _different(table, makers, rng)
@@ -211,7 +211,7 @@ def _superlative(table: _Table, rng: np.random.Generator) -> Pair:
 def _counted(table: _Table, rng: np.random.Generator) -> Pair:
     """How many rows are above a number; the opposite is off by one or two, and no more than there are."""
     column, values = table.column(rng)
-    limit = values[rng.integers(len(values))]
+    limit = values[int(rng.integers(len(values)))]
     right = sum(value > limit for value in values)
     wrong = [n for n in range(len(values)) if 0 < abs(n - right) <= 2]
     said = f"{table.topic.many} have more than {column.write(limit)} {column.name}"
