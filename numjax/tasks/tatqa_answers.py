@@ -5,6 +5,7 @@ Text is cut from the context as it was; numbers are exact decimals until the las
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Sequence
@@ -125,15 +126,20 @@ def _spans(context: Context, operator: str, scores: Sequence[float], as_publishe
     if operator == "SPAN-TEXT" and runs:
         runs = [max(runs, key=lambda run: sum(scores[i] for i in run) / len(run))]
     elif not as_published:
-        runs = [part for run in runs for part in _items(context, run)]
+        runs = [part for run in runs for part in _items(context, run, operator == "COUNT")]
     return [(units[run[0]].start, units[run[-1]].end) for run in runs]
 
 
-def _items(context: Context, run: Sequence[int]) -> list[Sequence[int]]:
-    """The items of a list, "2019, 2018", which commas and semicolons part; of whole sentences each is one."""
+def _items(context: Context, run: Sequence[int], counted: bool) -> list[Sequence[int]]:
+    """The items of a list, "2019, 2018", which commas and semicolons part; of sentences each is one.
+
+    Args:
+      counted: a list may begin with its sentence.
+    """
     texts = [context.text[context.units[i].start : context.units[i].end] for i in run]
-    if texts[-1].endswith("."):
-        pairs = enumerate(zip(texts[:-1], texts[1:], strict=True), 1)
+    before = context.text[: context.units[run[0]].start].rstrip()
+    if texts[-1].endswith(".") or (before.endswith(".") and not counted):
+        pairs = enumerate(itertools.pairwise(texts), 1)
         parts = [place for place, (word, after) in pairs if _SENTENCE_END.search(word) and after[:1].isupper()]
     else:
         parts = [place for place, word in enumerate(texts[:-1], 1) if word[-1] in ",;"]
@@ -141,7 +147,7 @@ def _items(context: Context, run: Sequence[int]) -> list[Sequence[int]]:
 
 
 def said(context: Context, start: int, end: int) -> str:
-    """The text of a span, a quotation whole; of a cell without its footnote, and where a year is asked for that alone."""
+    """The text of a span, a quotation whole; a cell without its footnote, its year alone where one is asked for."""
     text = context.text[start:end]
     if text.count("“") > text.count("”") and context.text[end : end + 1] == "”":
         return text + "”"

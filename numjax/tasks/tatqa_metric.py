@@ -8,10 +8,11 @@ with another reader, that of tatqa_units.py.
 
 from __future__ import annotations
 
+import functools
 import re
 import string
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -66,6 +67,7 @@ def to_number(text: str) -> float | None:
     return round(value * scale * sign * percent, 4)
 
 
+@functools.lru_cache(4096)
 def normalised(text: str) -> str:
     """Lower case, without articles and punctuation; a word that is a number is its value."""
     words = []

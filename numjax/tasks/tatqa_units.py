@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 from collections import Counter
@@ -64,15 +65,21 @@ def context(question: str, table: Sequence[Sequence[str]], paragraphs: Sequence[
         if group == TABLE:
             units.append(Unit(place, place + len(piece), TABLE, read(piece)))
         else:
-            units += [Unit(place + a, place + b, group, read(piece[a:b])) for a, b in words(piece)]
+            units += [Unit(place + a, place + b, group, value) for a, b, value in _words_of(piece)]
         pieces.append(piece)
         place += len(piece) + 1
     return Context(question, tuple(pieces), tuple(units))
 
 
+@functools.lru_cache(1024)
+def _words_of(text: str) -> tuple[tuple[int, int, Value | None], ...]:
+    # The questions of a context follow one another.
+    return tuple((start, end, read(text[start:end])) for start, end in words(text))
+
+
 def words(text: str) -> list[tuple[int, int]]:
-    """Characters [start, end) of each word: blanks and dashes part them, but for the sign of a number; quotation marks
-    around it are left out."""
+    """Characters [start, end) of each word, without quotation marks around it; blanks and dashes part words, but for
+    the sign of a number."""
     found = []
     place = 0
     while match := _SIGNED.search(text, place):
@@ -112,10 +119,15 @@ def read(text: str) -> Value | None:
     return Value(-number if negative else number, "%" in after)
 
 
+@functools.lru_cache(1024)
+def _counts(text: str) -> Counter[str]:
+    return Counter(_TOKENS.findall(text.lower()))
+
+
 def ranked(question: str, paragraphs: Sequence[str]) -> list[int]:
     """Places of the paragraphs, the most alike to the question first: cosines of TF-IDF over words of two letters or
     more, smoothed as in scikit-learn; equals stay in order."""
-    counts = [Counter(_TOKENS.findall(text.lower())) for text in (question, *paragraphs)]
+    counts = [_counts(text) for text in (question, *paragraphs)]
     known = Counter(word for count in counts for word in count)
     weight = {word: math.log((1 + len(counts)) / (1 + n)) + 1 for word, n in known.items()}
     vectors = [{word: n * weight[word] for word, n in count.items()} for count in counts]
