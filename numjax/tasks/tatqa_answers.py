@@ -102,8 +102,12 @@ def compute(operator: str, scale: str, values: Sequence[Value]) -> Decimal | Non
 
 
 def rounded(number: Decimal) -> float:
-    """Four decimals, halves away from zero; beyond 10^20 as a double has it."""
-    return float(number.quantize(Decimal("0.0001"), ROUND_HALF_UP)) if abs(number) < 10**20 else float(number)
+    """Two decimals, as gold answers have, halves away from zero; four where that leaves nothing. The metric would
+    round twice, first to four. Beyond 10^20 as a double has it."""
+    if abs(number) >= 10**20:
+        return float(number)
+    short = number.quantize(Decimal("0.01"), ROUND_HALF_UP)
+    return float(short or number.quantize(Decimal("0.0001"), ROUND_HALF_UP))
 
 
 def _spans(context: Context, operator: str, scores: Sequence[float], as_published: bool) -> list[tuple[int, int]]:
@@ -130,7 +134,7 @@ def _spans(context: Context, operator: str, scores: Sequence[float], as_publishe
     return [(units[run[0]].start, units[run[-1]].end) for run in runs]
 
 
-def _items(context: Context, run: Sequence[int], counted: bool) -> list[Sequence[int]]:
+def _items(context: Context, run: list[int], counted: bool) -> list[list[int]]:
     """The items of a list, "2019, 2018", which commas and semicolons part; of sentences each is one.
 
     Args:
