@@ -91,16 +91,16 @@ def pretrain(config: Any) -> None:
 
 def char_lstm(config: Any) -> None:
     """A number's characters through a bidirectional LSTM; "1M" is the paper's middle size."""
-    config.embeds.numeral = common.block(
-        name="char_lstm", parameters="1M", hidden=128, layers=3, fusion="add", dim=768
-    )
+    sizes = dict(parameters="1M", hidden=128, layers=3, dim=768)
+    sizes = dict(parameters="1M", hidden=128, layers=3, dim=768)
+    config.embeds.numeral = common.block(name="char_lstm", fusion="add", **sizes)
 
 
 def char_former(config: Any) -> None:
     """The same through a transformer, and then the LSTM."""
-    config.embeds.numeral = common.block(
-        name="char_former", parameters="1M", hidden=64, layers=3, fusion="add", dim=768
-    )
+    sizes = dict(parameters="1M", hidden=64, layers=3, dim=768)
+    sizes = dict(parameters="1M", hidden=64, layers=3, dim=768)
+    config.embeds.numeral = common.block(name="char_former", fusion="add", **sizes)
 
 
 def dice(config: Any) -> None:
