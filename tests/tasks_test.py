@@ -95,6 +95,18 @@ RECORDS = {
         "answer_start": 21,
         "answers": '["1909", "in 1909"]',
     },
+    "tabfact": {
+        "id": "t",
+        "statement": "barton have 12 points",
+        "table": '[["club", "points"], ["barton", "1,200"], ["fenham", "3.5"]]',
+        "label": 1,
+        "kind": "complex",
+    },
+    "table_text": {
+        "id": "m",
+        "text": "Eggs cost 3.25 in 2019.",
+        "table": '[["year", "eggs"], ["2019", "1,200"], ["2020", "50%"]]',
+    },
     "word_problem": {"id": "w", "question": "Nora had 8 stamps and bought 7 more.", "answer": "15"},
 }
 OPTIONS = {"language_model": {"path": "unused"}}
@@ -120,7 +132,7 @@ def name(request):
 
 def test_every_task_says_what_it_is(name):
     task = make(name)
-    assert task.kind in ("language_model", "classify", "span") and task.metric.lstrip("-")
+    assert task.kind in ("language_model", "masked", "classify", "span") and task.metric.lstrip("-")
     assert task.dataset["name"] in source._open(task.dataset)[0].names()
     for kind, wanted in task.needs.items():
         assert set(wanted) <= set(build.names(kind))
@@ -130,7 +142,7 @@ def test_every_task_has_an_example_of_each_record(name):
     task, record = make(name), RECORDS[name]
     example = task.example(record, parse)
     assert example.id == record["id"]
-    last = Mark("[SEP]") if task.kind == "span" else Mark("[EOS]")
+    last = Mark("[SEP]") if task.kind in ("span", "masked") or name == "tabfact" else Mark("[EOS]")
     assert example.document[0] == Mark("[CLS]") and example.document[-1] == last
     assert 0 <= example.loss_from < len(example.document)
     json.dumps(example.reference)
@@ -161,6 +173,8 @@ def test_every_missing_field_is_named(name):
         "articles": {"text", "formulas"},
         "solving": {"problem", "solution", "answer"},
         "span_answer": {"question", "context", "answer", "answer_start"},
+        "tabfact": {"statement", "table", "label", "kind"},
+        "table_text": {"text", "table"},
         "word_problem": {"question", "answer"},
     }
     assert needed >= wanted.get(name, {"text"})
