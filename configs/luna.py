@@ -86,6 +86,17 @@ def pretrain(config: Any) -> None:
     config.optim.update(learning_rate=4e-5, weight_decay=0.02, batch_size=96, epochs=4)
 
 
+def tabfact(config: Any) -> None:
+    """Whether a table entails a statement (section 4): read off [CLS], the table cut where the context ends."""
+    plugged(config)
+    config.task = common.block(name="tabfact", path="", size=0, layout="rows", data_seed=0)
+    common.set_classifier(config, 2)
+    config.heads.label.update(pool="first", pooler=True)
+    config.data.overflow = "shorten"
+    config.data.reserve = 0
+    config.optim.update(learning_rate=1e-5, batch_size=48, epochs=10)
+
+
 # --- Number plugins.
 
 
@@ -282,7 +293,7 @@ def as_published(config: Any) -> None:
         config.embeds.numeral.as_published = True
 
 
-TASKS = {"pretrain": pretrain}
+TASKS = {"pretrain": pretrain, "tabfact": tabfact}
 SCALES = {"smoke": smoke, "laptop": laptop, "paper": paper}
 SHAPES = {"bert": bert, "roberta": roberta}
 NUMTOKS = {"addback": numtok("addback"), "replace": numtok("replace"), "none": no_plugin}
