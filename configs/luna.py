@@ -7,7 +7,7 @@
     python -m numjax.main --config=configs/luna.py:task=tatqa --workdir=runs/tatqa     # stand-in, 2 cores, minutes
     python -m numjax.main --config=configs/luna.py:task=tatqa --workdir=runs/tatqa --mode=predict --input=report.csv
 
-Arguments: smoke | laptop | paper; task=pretrain|tatqa; numtok=addback|replace|none (none: numbers as pieces alone);
+Arguments: smoke | laptop | paper; task=pretrain|tatqa|tabfact; numtok=addback|replace|none (none: pieces alone);
 numbed=char_lstm|char_former|dice|MODULE; size=0.1M|base|1M|9M (parameters of the character encoders); shape=bert|
 roberta; for pre-training distill=on|off, regress=on|off; as_published.
 """
@@ -104,6 +104,17 @@ def tatqa(config: Any) -> None:
     config.optim.update(learning_rate=1.5e-4, warmup=600, batch_size=32, epochs=25)
     # The encoder's rate is 5e-6.
     config.optim.rates = (("^(backbone|embeds_token)/", 1 / 30),)
+
+
+def tabfact(config: Any) -> None:
+    """Whether a table entails a statement (section 4): read off [CLS], the table cut where the context ends."""
+    plugged(config)
+    config.task = common.block(name="tabfact", path="", size=0, layout="rows", data_seed=0)
+    common.set_classifier(config, 2)
+    config.heads.label.update(pool="first", pooler=True)
+    config.data.overflow = "shorten"
+    config.data.reserve = 0
+    config.optim.update(learning_rate=1e-5, batch_size=48, epochs=10)
 
 
 # --- Number plugins.
@@ -321,7 +332,7 @@ def as_published(config: Any) -> None:
         config.embeds.numeral.as_published = True
 
 
-TASKS = {"pretrain": pretrain, "tatqa": tatqa}
+TASKS = {"pretrain": pretrain, "tatqa": tatqa, "tabfact": tabfact}
 SCALES = {"smoke": smoke, "laptop": laptop, "paper": paper}
 SHAPES = {"bert": bert, "roberta": roberta}
 NUMTOKS = {"addback": numtok("addback"), "replace": numtok("replace"), "none": no_plugin}

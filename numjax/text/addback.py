@@ -51,7 +51,7 @@ class Scheme(BaseScheme):
         return documents.merge([*segments, Text(text)])
 
     def _start(self, text: str, surface: str) -> int | None:
-        """Where a text ends in a number of this surface, as far as the vocabulary keeps it; None where it does not."""
+        """Where the number of this surface begins that a text ends in, as far as the vocabulary keeps it, or None."""
         if self.vocab.exact:
             return len(text) - len(surface) if text.endswith(surface) else None
         kept = "".join(self.vocab.decode(self.vocab.encode(surface)).split())
