@@ -89,10 +89,9 @@ def batch(rng: np.random.Generator, rows: int = 3, length: int = 12, numerals: b
 def with_units(found: Batch, rng: np.random.Generator) -> Batch:
     """The batch with units of a few positions, cells first, and labels of them as heads/tagop.py reads them."""
     rows, length = found.inputs.ids.shape
-    units = np.cumsum(rng.integers(0, 2, (rows, length)), axis=1).astype(np.int32)
-    units[:, 1:4] = np.maximum(units[:, 1:4], 1)  # two at least, which hold numbers
-    units[:, 4:] = np.maximum(units[:, 4:], 2)
-    units[:, 0] = 0
+    begins = rng.integers(0, 2, (rows, length)).astype(np.int32)
+    begins[:, :4] = [0, 1, 0, 1]  # two at least, which hold numbers
+    units = np.cumsum(begins, axis=1)
     units = np.where(found.inputs.segment_ids > 0, units, 0)
     group = np.where(units > 3, 2, (units > 0).astype(np.int32))
     numeric = (units > 0) & (units % 5 != 0)

@@ -355,7 +355,7 @@ def test_units_have_positions_and_answers_come_back(scheme, words):
     """Certain tags over the row's positions, read as a prediction, give the gold answer with every scheme."""
     vocabulary, records = words
     task, made = tatqa.Task(), scheme.Scheme(vocabulary, types=True)
-    options = Options(length=256, overflow="truncate", digits=8, pack=False, memory=64)
+    options = Options(length=320, overflow="truncate", digits=8, pack=False, memory=64)
     encoded = features.encode(task, made, records[:24], options, "test")
     assert len(encoded) == 24 and encoded.shortened == 0 and encoded.columns.offsets is None
     scores = []
