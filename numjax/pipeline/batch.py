@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from numjax.pipeline import columns as stores
+from numjax.pipeline import distinct
 from numjax.pipeline import features as encoded
 from numjax.pipeline.columns import Columns, Row, ranges
 from numjax.types import Batch, Features, Numeral, Targets, Tokens
@@ -32,6 +33,7 @@ def gather(
     host_features: HostFeatures | None = None,
     features: Mapping[str, np.ndarray] | None = None,
     source: Tokens | None = None,
+    shared: tuple[np.ndarray, int] | None = None,
 ) -> Batch:
     """A batch of B = len(counts) rows, each of several examples (packed), of one, or of none (padding).
 
@@ -44,6 +46,7 @@ def gather(
       host_features: what embeddings compute on the host, per numeral; or `features`, the same for every entry
         of `columns.numerals`.
       source: what an encoder reads in these rows, see `gather_source`.
+      shared: (group of each row, W), where rows share tables of distinct numerals: see `pipeline.distinct`.
 
     Returns:
       `labels` are those of rows with one example, zeros elsewhere; `example_id` is −1 elsewhere.
@@ -72,10 +75,16 @@ def gather(
     numbers_BN[ranges(row * numerals + used, many)] = columns.numbers[ranges(columns.number_starts[members], many)]
     numbers_BN = numbers_BN.reshape(rows, numerals)
     table = Numeral(*(x[numbers_BN] for x in columns.numerals))
+    index_BT = index_at(taken)
+    # What embeddings read: the rows' own tables, or those that rows share.
+    read, entries, place_BT = table, numbers_BN, None
+    if shared is not None:
+        entries, place_BT = distinct.tables(numbers_BN, index_BT, *shared)
+        read = Numeral(*(x[entries] for x in columns.numerals))
     if features is not None:
-        found = {name: values[numbers_BN] for name, values in features.items()}
+        found = {name: values[entries] for name, values in features.items()}
     else:
-        found = _features(host_features, table, [columns.surfaces[i] for i in numbers_BN.ravel()])
+        found = _features(host_features, read, [columns.surfaces[i] for i in entries.ravel()])
 
     place = ranges(np.zeros(len(members), np.int64), sizes)
     inputs = Tokens(
@@ -84,9 +93,11 @@ def gather(
         segment_ids=lay(np.repeat(np.arange(len(members)) - first[row] + 1, sizes).astype(np.int32), 0),
         types=None if columns.types is None else lay(columns.types[taken], 0),
         tree_positions=None if columns.tree_positions is None else lay(columns.tree_positions[taken], -1),
-        numeral_index=index_at(taken),
+        numeral_index=index_BT,
         numerals=table,
         features=found,
+        distinct=None if shared is None else read,
+        distinct_index=place_BT,
     )
     targets = states = None
     if shifted:
