@@ -14,6 +14,7 @@ import pytest
 
 from numjax.build import build
 from numjax.errors import UsageError
+from numjax.nn import numerals as rows_of
 from numjax.pipeline import distinct
 from numjax.pipeline.loader import Loader
 from numjax.step import train_step
@@ -90,6 +91,18 @@ def model():
 
 def shapes_of(tokens):
     return tokens._replace(ids=tokens.ids % drawn.VOCAB)
+
+
+def test_evaluations_know_no_microbatches(rng):
+    _, shared = pair(rng, devices=2)
+    shared._groups = distinct.Groups(2, 2)
+    trained, (scored, *_) = shared.batch(0)[0].inputs, shared.epoch(8)
+    assert trained.distinct.valid.shape[0] == shared.example_batch().inputs.distinct.valid.shape[0] == 4
+    assert scored.inputs.distinct.valid.shape[0] == 2
+    at = np.maximum(scored.inputs.distinct_index, 0)
+    found = scored.inputs.distinct.exponent[np.arange(8)[:, None] // 4, at]
+    wanted = rows_of.gather(scored.inputs.numerals, scored.inputs.numeral_index)
+    np.testing.assert_array_equal(np.where(wanted.valid, found, 0), np.where(wanted.valid, wanted.exponent, 0))
 
 
 @pytest.mark.parametrize("accumulate", [1, 2])

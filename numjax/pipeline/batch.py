@@ -13,6 +13,7 @@ import numpy as np
 from numjax.pipeline import columns as stores
 from numjax.pipeline import distinct
 from numjax.pipeline import features as encoded
+from numjax.pipeline import masking as masks
 from numjax.pipeline.columns import Columns, Row, ranges
 from numjax.types import Batch, Features, Numeral, Targets, Tokens
 
@@ -34,6 +35,7 @@ def gather(
     features: Mapping[str, np.ndarray] | None = None,
     source: Tokens | None = None,
     shared: tuple[np.ndarray, int] | None = None,
+    masking: tuple[masks.Masking, int, int] | None = None,
 ) -> Batch:
     """A batch of B = len(counts) rows, each of several examples (packed), of one, or of none (padding).
 
@@ -47,6 +49,8 @@ def gather(
         of `columns.numerals`.
       source: what an encoder reads in these rows, see `gather_source`.
       shared: (group of each row, W), where rows share tables of distinct numerals: see `pipeline.distinct`.
+      masking: for kind "masked" how, and the seed and epoch of the draws; what is hidden is no numeral any more, and
+        `targets` say what it was.
 
     Returns:
       `labels` are those of rows with one example, zeros elsewhere; `example_id` is −1 elsewhere.
@@ -75,31 +79,36 @@ def gather(
     numbers_BN[ranges(row * numerals + used, many)] = columns.numbers[ranges(columns.number_starts[members], many)]
     numbers_BN = numbers_BN.reshape(rows, numerals)
     table = Numeral(*(x[numbers_BN] for x in columns.numerals))
-    index_BT = index_at(taken)
+    place = ranges(np.zeros(len(members), np.int64), sizes)
+    ids, index, targets, states = columns.ids[taken], index_at(taken), None, None
+    if masking is not None:
+        assert columns.offsets is not None
+        how, seed, epoch = masking
+        owners = np.repeat(members, sizes)
+        hiding = masks.mask(how, seed, epoch, owners, place, ids, columns.offsets[taken])
+        targets = Targets(lay(ids, pad_id), lay(hiding.chosen, False), index)
+        ids, index = hiding.ids, np.where(lay(hiding.hidden, False), np.int32(-1), index)
     # What embeddings read: the rows' own tables, or those that rows share.
     read, entries, place_BT = table, numbers_BN, None
     if shared is not None:
-        entries, place_BT = distinct.tables(numbers_BN, index_BT, *shared)
+        entries, place_BT = distinct.tables(numbers_BN, index, *shared)
         read = Numeral(*(x[entries] for x in columns.numerals))
     if features is not None:
         found = {name: values[entries] for name, values in features.items()}
     else:
         found = _features(host_features, read, [columns.surfaces[i] for i in entries.ravel()])
-
-    place = ranges(np.zeros(len(members), np.int64), sizes)
     inputs = Tokens(
-        ids=lay(columns.ids[taken], pad_id),
+        ids=lay(ids, pad_id),
         positions=lay(place.astype(np.int32), 0),
         segment_ids=lay(np.repeat(np.arange(len(members)) - first[row] + 1, sizes).astype(np.int32), 0),
         types=None if columns.types is None else lay(columns.types[taken], 0),
         tree_positions=None if columns.tree_positions is None else lay(columns.tree_positions[taken], -1),
-        numeral_index=index_BT,
+        numeral_index=index,
         numerals=table,
         features=found,
         distinct=None if shared is None else read,
         distinct_index=place_BT,
     )
-    targets = states = None
     if shifted:
         scored = place + 1 >= np.repeat(columns.loss_from[members], sizes)
         targets = Targets(lay(columns.ids[taken + 1], pad_id), lay(scored, False), index_at(taken + 1))

@@ -120,7 +120,7 @@ class Loader:
         tokens = int(self.encoded.lengths[members].sum())
         if self.encoded.source is not None:
             tokens += int(self.encoded.source.lengths[members].sum())
-        return self._make(plan, within), len(members), tokens
+        return self._make(plan, within, epoch), len(members), tokens
 
     def iterate(self, examples: int = 0) -> Iterator[tuple[Batch, int, int]]:
         """Training batches without end, from a position on, as `batch` gives them.
@@ -152,7 +152,7 @@ class Loader:
     def epoch(self, batch_size: int, limit: int = 0) -> Iterator[Batch]:
         """Each of the first `limit` rows (0: all) once, unpacked and unshuffled; this process's part of each
         batch. The last batch is filled up with rows that are not valid."""
-        unit = self._processes * (self._groups.devices * self._groups.accumulate if self._groups else 1)
+        unit = self._processes * (self._groups.devices if self._groups else 1)
         batch_size = max(unit, batch_size // unit * unit)
         lengths = self._keys[:limit] if limit else self._keys
         plan = packing.sequential(lengths, self._sizes, batch_size)
@@ -162,7 +162,7 @@ class Loader:
     def example_batch(self) -> Batch:
         """A global batch of the largest shape, all padding: for shapes."""
         empty = np.zeros(0, np.int64), np.zeros(self.batch_size, np.int64)
-        return self._gather(*empty, *self.shapes()[-1][1:], need=self.batch_size * self.numerals)
+        return self._gather(*empty, *self.shapes()[-1][1:], need=self.batch_size * self.numerals, epoch=0)
 
     def shapes(self) -> list[tuple[int, ...]]:
         """The distinct (rows, positions) of training batches, ascending; with an encoder, its positions too."""
@@ -186,20 +186,37 @@ class Loader:
         # Of no use to evaluation, and a second's work for a hundred thousand texts.
         return packing.fill(self.encoded.lengths, self.encoded.numbers, self._length, self.numerals)
 
-    def _make(self, plan: packing.Plan, within: int) -> Batch:
+    def _make(self, plan: packing.Plan, within: int, epoch: int = -1) -> Batch:
         size = int(plan.lengths[within])
         rows = plan.rows(within, self._process, self._processes)
-        return self._gather(*rows, *self._shapes.get(size, (size,)), need=self._needed(plan, within))
+        shape = self._shapes.get(size, (size,))
+        return self._gather(*rows, *shape, need=self._needed(plan, within, epoch), epoch=epoch)
 
-    def _needed(self, plan: packing.Plan, within: int) -> int:
-        """The most numerals that rows share in any process: all of them make batches of one shape."""
+    def _shared(self, rows: int, epoch: int) -> np.ndarray | None:
+        """The group of each row, where rows share tables; evaluations know no microbatches."""
         if self._groups is None:
+            return None
+        return (self._groups if epoch >= 0 else self._groups._replace(accumulate=1)).of_rows(rows)
+
+    def _needed(self, plan: packing.Plan, within: int, epoch: int) -> int:
+        """The most numerals that rows share in any process: all of them make batches of one shape."""
+        groups = self._shared(plan.size // self._processes, epoch)
+        if groups is None:
             return 0
         parts = (plan.rows(within, process, self._processes) for process in range(self._processes))
-        groups = self._groups.of_rows(plan.size // self._processes)
         return max(distinct.needed(self.encoded.columns, *part, groups) for part in parts)
 
-    def _gather(self, members: np.ndarray, counts: np.ndarray, length: int, source: int = 0, need: int = 0) -> Batch:
+    def _gather(
+        self,
+        members: np.ndarray,
+        counts: np.ndarray,
+        length: int,
+        source: int = 0,
+        *,
+        need: int = 0,
+        epoch: int = -1,
+    ) -> Batch:
+        """A batch; evaluations, of no epoch, mask alike each time. `need`: see `_needed`."""
         encoded = self.encoded
         known: dict[str, Any] = dict(pad_id=encoded.pad_id, host_features=self._host_features)
         read = None
@@ -213,11 +230,10 @@ class Loader:
                 features=self._source_features,
                 **known,
             )
-        shared = None
-        if self._groups is not None:
-            of_rows = self._groups.of_rows(len(counts))
-            most = len(counts) // (int(of_rows.max()) + 1) * self.numerals
-            shared = of_rows, distinct.width(need, most)
+        shared, groups = None, self._shared(len(counts), epoch)
+        if groups is not None:
+            most = len(counts) // (int(groups.max()) + 1) * self.numerals
+            shared = groups, distinct.width(need, most)
         return gather(
             encoded.columns,
             members,
@@ -230,6 +246,7 @@ class Loader:
             start_state=encoded.start_state,
             features=self._features,
             source=read,
+            masking=None if encoded.masking is None else (encoded.masking, self._seed, epoch),
             **known,
         )
 
