@@ -74,6 +74,7 @@ def plugged(config: Any) -> None:
         init_std=0.02,
     )
     config.data.update(length=512, overflow="truncate")
+    config.data.shared = True  # tables repeat their numbers: each string is encoded once a batch
     config.optim.update(schedule="linear", weight_decay=0.01, betas=(0.9, 0.999))
 
 

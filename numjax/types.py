@@ -185,6 +185,9 @@ class Tokens(NamedTuple):
       tree_positions: int32[B, T, L], child index at each level, −1 below the node.
       numeral_index: int32[B, T], which numeral of the row the position belongs to, −1 for none.
       numerals: Numeral[B, N]. features: what an embedding's `host_features` computed, each [B, N, …].
+      distinct: Numeral[S, W], the numerals of S groups of as many rows each, every string once a group, where the
+        config says data.shared; embeddings then read these, and `features` are theirs, each [S, W, …].
+      distinct_index: int32[B, T], which of its group's `distinct` a position belongs to, −1 for none.
     """
 
     ids: Array
@@ -195,6 +198,8 @@ class Tokens(NamedTuple):
     numeral_index: Array | None = None
     numerals: Numeral | None = None
     features: Mapping[str, Array] = {}
+    distinct: Numeral | None = None
+    distinct_index: Array | None = None
 
 
 class Targets(NamedTuple):

@@ -4,8 +4,8 @@ Decoding, addition and subtraction have a perceptron each for the significand (s
 entropy); the largest of three numbers is read off the final states of a bidirectional LSTM. The loss is their sum.
 
 Each number string of a batch is encoded once. The strings of a batch lie in one table of fixed size, the longest
-first, whose rows are read in a few groups as long as their longest string: padding changes nothing, so that short ones
-need not be read to the length of the longest.
+first, whose rows are read in a few groups as long as their longest string: padding changes nothing, so that short
+ones need not be read to the length of the longest.
 
 Legend: B examples, k numbers an example, M rows of a batch's table, V number strings in all, D width of a vector.
 """
