@@ -289,8 +289,8 @@ OBJECTIVES = [
     for o in names("objectives")
     for h in names("heads")
     if hasattr(find("heads", h), "step_scores") or not getattr(find("objectives", o), "writes", False)
-    # Some are of one head, which has no other.
-    if getattr(find("objectives", o), "of", h) == h and not (o == "nll" and reads_units(h))
+    # Those of units are of one head, which has no others.
+    if getattr(find("objectives", o), "of", h if not reads_units(h) else "") == h
 ]
 
 
