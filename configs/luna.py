@@ -4,8 +4,10 @@
     python -m numjax.main --config=configs/luna.py --config.task.tatqa=FOLDER --config.task.tabfact=FOLDER --workdir=…
     python -m numjax.main --config=configs/luna.py:paper,shape=roberta,size=9M,distill=on --config.task.tatqa=DIR \\
       --config.init_from=ROBERTA --config.scheme.vocab.path=ROBERTA --workdir=…        # from a checkpoint, one GPU
+    python -m numjax.main --config=configs/luna.py:task=tatqa --workdir=runs/tatqa     # stand-in, 2 cores, minutes
+    python -m numjax.main --config=configs/luna.py:task=tatqa --workdir=runs/tatqa --mode=predict --input=report.csv
 
-Arguments: smoke | laptop | paper; task=pretrain; numtok=addback|replace|none (none: numbers as pieces alone);
+Arguments: smoke | laptop | paper; task=pretrain|tatqa|tabfact; numtok=addback|replace|none (none: pieces alone);
 numbed=char_lstm|char_former|dice|MODULE; size=0.1M|base|1M|9M (parameters of the character encoders); shape=bert|
 roberta; for pre-training distill=on|off, regress=on|off; as_published.
 """
@@ -72,6 +74,7 @@ def plugged(config: Any) -> None:
         init_std=0.02,
     )
     config.data.update(length=512, overflow="truncate")
+    config.data.shared = True  # tables repeat their numbers: each string is encoded once a batch
     config.optim.update(schedule="linear", weight_decay=0.01, betas=(0.9, 0.999))
 
 
@@ -84,6 +87,35 @@ def pretrain(config: Any) -> None:
     config.objectives = common.block(masked=dict(name="masked", head="masked", numbers=None, weight=1.0))
     regress(config)
     config.optim.update(learning_rate=4e-5, weight_decay=0.02, batch_size=96, epochs=4)
+
+
+def tatqa(config: Any) -> None:
+    """Questions about a table and the paragraphs beside it, by TagOp (appendix D.2)."""
+    plugged(config)
+    config.task = common.block(
+        name="tatqa", path="", size=0, data_seed=0, question=46, context=463, units=512, as_published=False
+    )
+    config.heads = common.block(answer=dict(name="tagop", order="concat", dropout=0.1))
+    config.objectives = common.block(
+        **{
+            f"{part}_loss": dict(name="tagop", head="answer", part=part, average="row", weight=1.0)
+            for part in ("operator", "scale", "tags", "order")
+        }
+    )
+    config.optim.update(learning_rate=1.5e-4, warmup=600, batch_size=32, epochs=25)
+    # The encoder's rate is 5e-6.
+    config.optim.rates = (("^(backbone|embeds_token)/", 1 / 30),)
+
+
+def tabfact(config: Any) -> None:
+    """Whether a table entails a statement (section 4): read off [CLS], the table cut where the context ends."""
+    plugged(config)
+    config.task = common.block(name="tabfact", path="", size=0, layout="rows", data_seed=0)
+    common.set_classifier(config, 2)
+    config.heads.label.update(pool="first", pooler=True)
+    config.data.overflow = "shorten"
+    config.data.reserve = 0
+    config.optim.update(learning_rate=1e-5, batch_size=48, epochs=10)
 
 
 # --- Number plugins.
@@ -236,6 +268,10 @@ def smoke(config: Any) -> None:
     if config.task.name == "table_text":
         config.task.size = 400
         set_ramps(config, 4)
+    if config.task.name == "tatqa":
+        set_units(config)
+        config.task.size = 40
+        config.optim.rates = ()
 
 
 def laptop(config: Any) -> None:
@@ -250,6 +286,10 @@ def laptop(config: Any) -> None:
         config.data.train_size = 4000
         config.optim.epochs = 2
         set_ramps(config, 100)
+    if config.task.name == "tatqa":
+        set_units(config)
+        config.optim.epochs = 6
+        config.optim.rates = ()
 
 
 def paper(config: Any) -> None:
@@ -265,6 +305,11 @@ def paper(config: Any) -> None:
         config.optim.update(learning_rate=3e-5, batch_size=24, epochs=18)
 
 
+def set_units(config: Any) -> None:
+    """As many units as positions."""
+    config.task.units = config.data.length
+
+
 def set_ramps(config: Any, steps: int) -> None:
     """How many steps α takes to its end."""
     for objective in config.objectives.values():
@@ -274,19 +319,25 @@ def set_ramps(config: Any, steps: int) -> None:
 
 def as_published(config: Any) -> None:
     """NumTok's own rules. In pre-training a masked [NUM] leaves its literal to be read, separators are masked too,
-    and the teacher moves with every microbatch."""
+    and the teacher moves with every microbatch. In TAT-QA questions without labels are left out, numbers are read
+    as the metric does, and the losses of tags and order are summed over the batch (TagOp's own order="mean" is its
+    head's option: LUNA's code reads both units)."""
     config.scheme.rules = "numtok"
     if config.task.name == "table_text":
         config.data.masking.update(literals=False, separators=True)
         if "distill" in config.objectives:
             config.objectives.distill.each_microbatch = True
+    if config.task.name == "tatqa":
+        config.task.as_published = True
+        for part in ("tags", "order"):
+            config.objectives[f"{part}_loss"].average = "sum"
     if config.embeds.get("numeral", {}).get("name") == "char_former":
         config.embeds.numeral.padded = True
     if config.embeds.get("numeral", {}).get("name") == "dice_linear":
         config.embeds.numeral.as_published = True
 
 
-TASKS = {"pretrain": pretrain}
+TASKS = {"pretrain": pretrain, "tatqa": tatqa, "tabfact": tabfact}
 SCALES = {"smoke": smoke, "laptop": laptop, "paper": paper}
 SHAPES = {"bert": bert, "roberta": roberta}
 NUMTOKS = {"addback": numtok("addback"), "replace": numtok("replace"), "none": no_plugin}

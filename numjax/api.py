@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 from ml_collections import ConfigDict
@@ -19,6 +20,7 @@ from numjax.evals import report
 from numjax.evals.score import evaluate, row_log_prob
 from numjax.expr import latex, signs
 from numjax.expr.tree import Tree
+from numjax.geometry import attention
 from numjax.pipeline import batch as batches
 from numjax.pipeline import features
 from numjax.pipeline.loader import Encoded, Loader
@@ -53,6 +55,24 @@ class Nodes(NamedTuple):
     names: list[str]
     tree_positions: np.ndarray
     vectors: np.ndarray
+
+
+class Reading(NamedTuple):
+    """A text as an encoder reads it, T positions of one row.
+
+    Attributes:
+      tokens: marks by name, pieces as they are written, [NUM] as its number: "⟨2,082⟩".
+      types: int32[T], 0 up to the first [SEP] where the scheme has types.
+      numbers: int32[T] into `surfaces`, −1 for what is no number.
+      surfaces: the numbers as written.
+      layers: float32[L + 1, T, D], the embedding and what each layer makes of it.
+    """
+
+    tokens: list[str]
+    types: np.ndarray
+    numbers: np.ndarray
+    surfaces: tuple[str, ...]
+    layers: np.ndarray
 
 
 def load(workdir: str | pathlib.Path, config: Any = None) -> Loaded:
@@ -185,6 +205,44 @@ class Loaded:
         names = [self._name_of(int(i)) for i in row.ids[inside]]
         return Nodes(names, row.tree_positions[inside], np.asarray(vectors, np.float32))
 
+    def read(self, record: Mapping[str, Any] | str) -> Reading:
+        """What each layer of an encoder makes of a record (of a text that is read in windows, its first).
+
+        Raises:
+          DataError: a record that cannot be used. UsageError: the model is no encoder.
+        """
+        self._check_encoder()
+        encoded = self._encode([{"text": record} if isinstance(record, str) else record])
+        row, vocab = encoded.rows[0], self.system.scheme.vocab
+        batch = shard.put(next(iter(self._loader(encoded).epoch(self._rows(encoded)))), self.mesh)
+        with jax.sharding.use_abstract_mesh(self.mesh.abstract_mesh):
+            layers = processes.fetch(_layers(self.system.model, self.params, batch))[:, 0, : len(row.ids)]
+        tokens = []
+        for token, number in zip(row.ids.tolist(), row.numeral_index.tolist(), strict=True):
+            mark = vocab.mark_name(token)  # type: ignore[attr-defined]
+            name = vocab.decode([token]).strip() if mark is None else mark
+            tokens.append(f"⟨{row.surfaces[number]}⟩" if mark == "[NUM]" and number >= 0 else name)
+        types = np.zeros(len(row.ids), np.int32) if row.types is None else row.types
+        return Reading(tokens, types, row.numeral_index, row.surfaces, layers.astype(np.float32))
+
+    def attention(self, record: Mapping[str, Any] | str | Reading, layer: int = -2) -> np.ndarray:
+        """Attention weights of an encoder's layer, float64[H, T, T]: how much position t looks at each other.
+
+        Args:
+          record: what the task reads, or what `read` made of it. layer: from 0 on, or from the end: the last but one
+            by default, as in LUNA's Fig. 3.
+
+        Raises:
+          UsageError: the model is no encoder, or has no such layer.
+        """
+        self._check_encoder()
+        reading = record if isinstance(record, Reading) else self.read(record)
+        count = len(reading.layers) - 1
+        if not -count <= layer < count:
+            raise UsageError(f"layer={layer}: there are {count}, from 0 on or from −1 backwards")
+        params = self.params["backbone"][f"layer_{layer % count}"]
+        return attention.weights(reading.layers[layer % count], jax.tree.map(processes.fetch, dict(params)))
+
     def score(self, records: Mapping[str, Any] | str | Sequence[Mapping[str, Any] | str]) -> Any:
         """Probabilities of a classifier's labels, float32[classes], a language model's log-likelihood, or the
         probability of the span that is predicted.
@@ -202,8 +260,8 @@ class Loaded:
         if self.system.task.kind == "classify":
             _, log_probs = self._evaluate(encoded)
             out = np.exp(np.stack([log_probs[i] for i in range(len(many))]))
-        elif self.system.task.kind == "span":
-            found, extra = report.predicted(encoded, self._evaluate(encoded)[1])
+        elif self.system.task.kind in ("span", "units"):
+            found, extra = self._said(encoded)
             out = np.asarray([extra[i]["confidence"] for i in sorted(found)], np.float32)
         else:
             out = self._log_likelihoods(encoded)
@@ -227,12 +285,20 @@ class Loaded:
 
             found, extra = predict(self.system, self.params, encoded)
         else:
-            found, extra = report.predicted(encoded, self._evaluate(encoded)[1])
+            found, extra = self._said(encoded)
         return [{"id": encoded.example(i).id, "prediction": found[i]} | extra.get(i, {}) for i in sorted(found)]
+
+    def _said(self, encoded: Encoded) -> tuple[dict[int, Any], dict[int, dict[str, Any]]]:
+        read = getattr(self.system.task, "read", None)
+        return report.predicted(encoded, self._evaluate(encoded)[1], read)
 
     def compiled(self, encoded: Encoded) -> Compiled:
         """The jitted evaluation functions for batches of `encoded`."""
         return make_compiled(self.system, self.mesh, self._loader(encoded).example_batch(), steps=1)
+
+    def _check_encoder(self) -> None:
+        if (name := self.system.config.backbone.name) != "encoder":
+            raise UsageError(f"backbone {name} is no encoder: load a run of configs/luna.py or dice.py:task=squad")
 
     def _trees(self) -> Any:
         """The scheme, which must be one with trees."""
@@ -303,6 +369,13 @@ def _row(ids: Sequence[int], type: int = 0) -> Features:
 @functools.partial(jax.jit, static_argnames=("model", "method", "name"))
 def _jitted(model, method, params, *args, name=None):
     return model.apply({"params": params}, *args, *([] if name is None else [name]), method=method)
+
+
+@functools.partial(jax.jit, static_argnames="model")
+def _layers(model, params, batch):
+    """The embedding and every layer's output, [L + 1, B, T, D]."""
+    _, acts = model.apply({"params": params}, batch)
+    return jnp.stack([acts["embedded"], *(acts[f"layer_{i}"] for i in range(model.backbone.layers))])
 
 
 def _mesh(config: Any) -> Mesh:

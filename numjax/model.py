@@ -119,10 +119,13 @@ class Model(nn.Module):
             if tokens.numerals is None or tokens.numeral_index is None:
                 raise UsageError(f"embed {name!r} reads numerals, but the scheme marks none: use scheme replace")
             features = {k.split("/", 1)[1]: v for k, v in tokens.features.items() if k.startswith(f"{name}/")}
-            ne_BND = self.embeds[name](tokens.numerals, features)
+            read, index = tokens.numerals, tokens.numeral_index
+            if tokens.distinct is not None and tokens.distinct_index is not None:
+                read, index = tokens.distinct, tokens.distinct_index  # each string once a group of rows
+            ne_BND = self.embeds[name](read, features)
             # Padding slots hold zeros; masking them keeps whatever an embedding makes of them out.
-            ne_BND = jnp.where(tokens.numerals.valid[..., None], ne_BND, 0)
-            x = self.fuse[name](x, ne_BND, tokens.numeral_index)
+            ne_BND = jnp.where(read.valid[..., None], ne_BND, 0)
+            x = self.fuse[name](x, ne_BND, index)
         return x
 
     def embed_numerals(self, numerals: Numeral, features: Mapping[str, jax.Array], name: str) -> jax.Array:

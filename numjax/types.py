@@ -109,6 +109,9 @@ class Example(NamedTuple):
         the row has not all of them.
       slide: segments [start, end) that are read in windows where the text is too long and `data.overflow` is
         "windows".
+      units: characters [start, end) of the document's surface, in order and apart, with more numbers of each. Behind
+        the scheme's own types a position has the number of its unit, from 1, and these; all 0 outside units.
+      limits: segments [start, end) and how many of their positions are read, the first ones.
       spare: segments [start, end) of the prompt, in the order in which they are left out where it is too long and
         `data.overflow` is "shorten". Of a range that is one Text only as many last positions as need be.
       reference: whatever the task's metric compares a prediction with; stays on the host.
@@ -123,6 +126,8 @@ class Example(NamedTuple):
     spare: tuple[tuple[int, int], ...] = ()
     spans: Mapping[str, tuple[int, int] | None] = {}
     slide: tuple[int, int] | None = None
+    units: tuple[tuple[int, ...], ...] = ()
+    limits: tuple[tuple[int, int, int], ...] = ()
 
 
 # --- Both halves: arrays.
@@ -180,6 +185,9 @@ class Tokens(NamedTuple):
       tree_positions: int32[B, T, L], child index at each level, −1 below the node.
       numeral_index: int32[B, T], which numeral of the row the position belongs to, −1 for none.
       numerals: Numeral[B, N]. features: what an embedding's `host_features` computed, each [B, N, …].
+      distinct: Numeral[S, W], the numerals of S groups of as many rows each, every string once a group, where the
+        config says data.shared; embeddings then read these, and `features` are theirs, each [S, W, …].
+      distinct_index: int32[B, T], which of its group's `distinct` a position belongs to, −1 for none.
     """
 
     ids: Array
@@ -190,6 +198,8 @@ class Tokens(NamedTuple):
     numeral_index: Array | None = None
     numerals: Numeral | None = None
     features: Mapping[str, Array] = {}
+    distinct: Numeral | None = None
+    distinct_index: Array | None = None
 
 
 class Targets(NamedTuple):

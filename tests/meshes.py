@@ -75,10 +75,11 @@ def main(word: str, folder: str) -> None:
         mesh = shard.make_mesh(*sizes, devices=jax.devices()[: sizes[0] * sizes[1] * sizes[2]])
         loader = Loader(data.train, config, seed=0, host_features=system.host_features)
         compiled = make_compiled(system, mesh, loader.example_batch(), STEPS)
-        state, losses, step = compiled.init(0), [], None
+        state, losses, steps, step = compiled.init(0), [], {}, None
         for index in range(STEPS):
             batch = shard.put(loader.batch(index)[0], mesh)
-            step = step or compiled.step.lower(np.int32(0), state, batch).compile()
+            shapes = str(jax.tree.map(np.shape, batch))  # tables that rows share are of several widths
+            step = steps[shapes] = steps.get(shapes) or compiled.step.lower(np.int32(0), state, batch).compile()
             # One step in flight: collectives of several CPU devices in one process can wait for each other.
             state, metrics = jax.block_until_ready(step(np.int32(0), state, batch))
             total, count = metrics["loss"]

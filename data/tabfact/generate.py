@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 STATEMENTS = 8  # of a table, half of them entailed
-ABSENT = 0.75  # of the wrong cells: how many stand nowhere in their column; the others are another row's
-ROWS = (3, 6)
+ABSENT = 0.75  # of the wrong numbers and countries: how many stand nowhere in their column
+ROWS = (3, 5)
 _ONSETS = "bar cal dor fen gar hol kel lor mar nor pel ros tar vel win zor".split()
 _ENDS = "burg dale ford ham mere mouth stad ton vik wick".split()
 _PLACES = "norway spain brazil kenya japan canada peru ghana iran chile italy egypt nepal cuba fiji laos".split()
@@ -184,7 +184,23 @@ def _country(table: _Table, rng: np.random.Generator) -> Pair:
     if present and rng.random() >= ABSENT:
         others = present
     said = f"{table.names[row]} be from "
-    return said + table.places[row], said + others[rng.integers(len(others))]
+    return said + table.places[row], said + others[int(rng.integers(len(others)))]
+
+
+def _row(table: _Table, rng: np.random.Generator) -> Pair:
+    """A whole row; the opposite has only its name right."""
+    row, other = table.two(rng)
+    elsewhere = [place for place in _PLACES if place not in table.places]
+    right, wrong = [table.places[row]], [elsewhere[int(rng.integers(len(elsewhere)))]]
+    if rng.random() >= ABSENT:
+        wrong = [table.places[other]]
+    for column, values in zip(table.columns, table.values, strict=True):
+        right.append(column.write(values[row]))
+        wrong.append(column.write(_absent(column, values, rng) if rng.random() < ABSENT else values[other]))
+    first, second = (column.name for column in table.columns)
+    cells = (f"from {place} have {a} {first} and {b} {second}" for place, a, b in (right, wrong))
+    true, false = (f"{table.names[row]} {cell}" for cell in cells)
+    return true, false
 
 
 def _compared(table: _Table, rng: np.random.Generator) -> Pair:
@@ -229,5 +245,5 @@ def _summed(table: _Table, rng: np.random.Generator) -> Pair:
     return said + column.write(right), said + column.write(wrong)
 
 
-SIMPLE: tuple[Callable[[Any, np.random.Generator], Pair], ...] = (_holds, _holds, _country)
+SIMPLE: tuple[Callable[[Any, np.random.Generator], Pair], ...] = (_row, _row, _holds, _country)
 COMPLEX: tuple[Callable[[Any, np.random.Generator], Pair], ...] = (_compared, _superlative, _counted, _summed)

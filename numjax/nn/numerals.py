@@ -21,8 +21,13 @@ def gather(table_BN: Numeral, index_BT: jax.Array) -> Numeral:
 
 
 def gather_rows(x_BND: jax.Array, index_BT: jax.Array) -> jax.Array:
-    """x[B, T, D] at `index_BT` of x_BND; row 0 where the index is −1 (to be masked by the caller)."""
-    return jnp.take_along_axis(x_BND, jnp.maximum(index_BT, 0)[..., None], axis=1)
+    """x[B, T, D] at `index_BT` of x_BND; row 0 where the index is −1 (to be masked by the caller).
+
+    With fewer tables than rows, as many consecutive rows share each: see `Tokens.distinct`.
+    """
+    index = jnp.maximum(index_BT, 0).reshape(x_BND.shape[0], -1)
+    found = jnp.take_along_axis(x_BND, index[..., None], axis=1)
+    return found.reshape(*index_BT.shape, x_BND.shape[-1])
 
 
 def exponent_id(exponent: jax.Array, low: int, high: int) -> jax.Array:

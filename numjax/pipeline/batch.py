@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from numjax.pipeline import columns as stores
+from numjax.pipeline import distinct
 from numjax.pipeline import features as encoded
 from numjax.pipeline import masking as masks
 from numjax.pipeline.columns import Columns, Row, ranges
@@ -33,6 +34,7 @@ def gather(
     host_features: HostFeatures | None = None,
     features: Mapping[str, np.ndarray] | None = None,
     source: Tokens | None = None,
+    shared: tuple[np.ndarray, int] | None = None,
     masking: tuple[masks.Masking, int, int] | None = None,
 ) -> Batch:
     """A batch of B = len(counts) rows, each of several examples (packed), of one, or of none (padding).
@@ -46,6 +48,7 @@ def gather(
       host_features: what embeddings compute on the host, per numeral; or `features`, the same for every entry
         of `columns.numerals`.
       source: what an encoder reads in these rows, see `gather_source`.
+      shared: (group of each row, W), where rows share tables of distinct numerals: see `pipeline.distinct`.
       masking: for kind "masked" how, and the seed and epoch of the draws; what is hidden is no numeral any more, and
         `targets` say what it was.
 
@@ -76,11 +79,6 @@ def gather(
     numbers_BN[ranges(row * numerals + used, many)] = columns.numbers[ranges(columns.number_starts[members], many)]
     numbers_BN = numbers_BN.reshape(rows, numerals)
     table = Numeral(*(x[numbers_BN] for x in columns.numerals))
-    if features is not None:
-        found = {name: values[numbers_BN] for name, values in features.items()}
-    else:
-        found = _features(host_features, table, [columns.surfaces[i] for i in numbers_BN.ravel()])
-
     place = ranges(np.zeros(len(members), np.int64), sizes)
     ids, index, targets, states = columns.ids[taken], index_at(taken), None, None
     if masking is not None:
@@ -90,6 +88,15 @@ def gather(
         hiding = masks.mask(how, seed, epoch, owners, place, ids, columns.offsets[taken])
         targets = Targets(lay(ids, pad_id), lay(hiding.chosen, False), index)
         ids, index = hiding.ids, np.where(lay(hiding.hidden, False), np.int32(-1), index)
+    # What embeddings read: the rows' own tables, or those that rows share.
+    read, entries, place_BT = table, numbers_BN, None
+    if shared is not None:
+        entries, place_BT = distinct.tables(numbers_BN, index, *shared)
+        read = Numeral(*(x[entries] for x in columns.numerals))
+    if features is not None:
+        found = {name: values[entries] for name, values in features.items()}
+    else:
+        found = _features(host_features, read, [columns.surfaces[i] for i in entries.ravel()])
     inputs = Tokens(
         ids=lay(ids, pad_id),
         positions=lay(place.astype(np.int32), 0),
@@ -99,6 +106,8 @@ def gather(
         numeral_index=index,
         numerals=table,
         features=found,
+        distinct=None if shared is None else read,
+        distinct_index=place_BT,
     )
     if shifted:
         scored = place + 1 >= np.repeat(columns.loss_from[members], sizes)

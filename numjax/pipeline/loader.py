@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from numjax.errors import UsageError
-from numjax.pipeline import packing
+from numjax.pipeline import distinct, packing
 from numjax.pipeline.batch import HostFeatures, feature_table, gather, gather_source
 from numjax.pipeline.columns import MEMORY
 from numjax.pipeline.features import Encoded, source_length
@@ -42,13 +42,16 @@ class Loader:
         seed: int,
         host_features: HostFeatures | None = None,
         process: tuple[int, int] | None = None,
+        devices: int = 0,
     ):
         """
         Args:
-          config: reads its blocks data, optim.batch_size and objectives.
+          config: reads its blocks data, optim and objectives, and mesh.tensor.
           seed: of the data order.
           host_features: what embeddings compute on the host; once a number where that fits into memory.
           process: (index, count); by default those of the running JAX program, else (0, 1).
+          devices: of a process, over which rows are split where they share tables (data.shared); 0 for those of the
+            running program.
 
         Raises:
           UsageError: the batch does not divide over processes, or options do not go together.
@@ -59,6 +62,10 @@ class Loader:
         self._threads, self._prefetch, self._workers = data.threads, data.prefetch, data.workers
         self._grammar = any(block.get("constrain", False) for block in config.objectives.values())
         self._process, self._processes = _this_process() if process is None else process
+        self._groups = None
+        if data.get("shared", False):
+            devices = devices or distinct.row_devices(config.mesh.tensor)
+            self._groups = distinct.Groups(devices, config.optim.get("accumulate", 1))
         if self.batch_size % self._processes:
             raise UsageError(f"optim.batch_size={self.batch_size} does not divide over {self._processes} processes")
         self._keys, self._shapes = encoded.lengths, {}
@@ -145,7 +152,8 @@ class Loader:
     def epoch(self, batch_size: int, limit: int = 0) -> Iterator[Batch]:
         """Each of the first `limit` rows (0: all) once, unpacked and unshuffled; this process's part of each
         batch. The last batch is filled up with rows that are not valid."""
-        batch_size = max(self._processes, batch_size // self._processes * self._processes)
+        unit = self._processes * (self._groups.devices if self._groups else 1)
+        batch_size = max(unit, batch_size // unit * unit)
         lengths = self._keys[:limit] if limit else self._keys
         plan = packing.sequential(lengths, self._sizes, batch_size)
         for within in range(len(plan.lengths)):
@@ -153,7 +161,8 @@ class Loader:
 
     def example_batch(self) -> Batch:
         """A global batch of the largest shape, all padding: for shapes."""
-        return self._gather(np.zeros(0, np.int64), np.zeros(self.batch_size, np.int64), *self.shapes()[-1][1:])
+        empty = np.zeros(0, np.int64), np.zeros(self.batch_size, np.int64)
+        return self._gather(*empty, *self.shapes()[-1][1:], need=self.batch_size * self.numerals, epoch=0)
 
     def shapes(self) -> list[tuple[int, ...]]:
         """The distinct (rows, positions) of training batches, ascending; with an encoder, its positions too."""
@@ -180,12 +189,34 @@ class Loader:
     def _make(self, plan: packing.Plan, within: int, epoch: int = -1) -> Batch:
         size = int(plan.lengths[within])
         rows = plan.rows(within, self._process, self._processes)
-        return self._gather(*rows, *self._shapes.get(size, (size,)), epoch=epoch)
+        shape = self._shapes.get(size, (size,))
+        return self._gather(*rows, *shape, need=self._needed(plan, within, epoch), epoch=epoch)
+
+    def _shared(self, rows: int, epoch: int) -> np.ndarray | None:
+        """The group of each row, where rows share tables; evaluations know no microbatches."""
+        if self._groups is None:
+            return None
+        return (self._groups if epoch >= 0 else self._groups._replace(accumulate=1)).of_rows(rows)
+
+    def _needed(self, plan: packing.Plan, within: int, epoch: int) -> int:
+        """The most numerals that rows share in any process: all of them make batches of one shape."""
+        groups = self._shared(plan.size // self._processes, epoch)
+        if groups is None:
+            return 0
+        parts = (plan.rows(within, process, self._processes) for process in range(self._processes))
+        return max(distinct.needed(self.encoded.columns, *part, groups) for part in parts)
 
     def _gather(
-        self, members: np.ndarray, counts: np.ndarray, length: int, source: int = 0, epoch: int = -1
+        self,
+        members: np.ndarray,
+        counts: np.ndarray,
+        length: int,
+        source: int = 0,
+        *,
+        need: int = 0,
+        epoch: int = -1,
     ) -> Batch:
-        """A batch; evaluations, of no epoch, mask alike each time."""
+        """A batch; evaluations, of no epoch, mask alike each time. `need`: see `_needed`."""
         encoded = self.encoded
         known: dict[str, Any] = dict(pad_id=encoded.pad_id, host_features=self._host_features)
         read = None
@@ -199,6 +230,10 @@ class Loader:
                 features=self._source_features,
                 **known,
             )
+        shared, groups = None, self._shared(len(counts), epoch)
+        if groups is not None:
+            most = len(counts) // (int(groups.max()) + 1) * self.numerals
+            shared = groups, distinct.width(need, most)
         return gather(
             encoded.columns,
             members,
@@ -206,6 +241,7 @@ class Loader:
             kind=encoded.kind,
             length=length,
             numerals=self.numerals,
+            shared=shared,
             grammar=self._grammar,
             start_state=encoded.start_state,
             features=self._features,
