@@ -95,7 +95,7 @@ class Task(Protocol):
     to be predicted may lack), `generates`, `reads_probabilities` (`score` takes the classes' `log_probs` too),
     `prompt` (record → Document), `texts` (records → vocabulary's text), `asked` (a text that someone typed → the
     Document that asks it, or for an encoder–decoder its source; None to continue the text as it is), `splits`
-    (split → the dataset's split that stands in for it).
+    (split → the dataset's split that stands in for it), `fitted_on` (the splits that make a vocabulary; train alone).
     """
 
     dataset: Mapping[str, Any]

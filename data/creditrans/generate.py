@@ -148,7 +148,7 @@ def _thefts(rng, honest, near):
     for _ in range(rng.poisson(len(honest) / 250)):
         begins = honest[rng.integers(len(honest))][0]
         trades = [trade for trade in TRADES if trade.mcc in STOLEN]
-        places = [*((city, land, "") for city, land in ABROAD[:2]), near[-1]]
+        places = [(*ABROAD[0], ""), near[-1], (*ABROAD[1], "")]
         for _ in range(int(rng.integers(2, 8))):
             trade = trades[rng.integers(len(trades))]
             merchant = _merchant(rng, trade, places)
