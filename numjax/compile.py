@@ -12,7 +12,7 @@ from jax.sharding import Mesh
 from numjax import optim, shard
 from numjax.model import Model
 from numjax.nn import parallel
-from numjax.step import compiler_options, eval_step, init_state, train_step
+from numjax.step import compiler_options, eval_step, init_state, teaching, train_step
 from numjax.system import System
 from numjax.types import Batch, TrainState
 
@@ -52,7 +52,7 @@ def make_compiled(system: System, mesh: Mesh, batch: Batch, steps: int) -> Compi
         # Only shapes of the batch matter for parameters: zeros that are made here stay out of the call. NumPy's would
         # too, but what the model makes of them, such as a mask of rows × positions × positions, would be computed.
         blank = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), batch)
-        return init_state(system.model, optimizer, blank, seed)
+        return init_state(system.model, optimizer, blank, seed, teaching(system.objectives) is not None)
 
     # Jitted with a Python number, as it will be called: the model is then traced once for shapes and parameters.
     shapes = jax.eval_shape(jax.jit(init), 0)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import optax
 
 from numjax.errors import UsageError
@@ -28,6 +30,21 @@ def schedule(name: str, peak: float, steps: int, warmup: int = 0, floor: float =
     if warmup == 0:
         return main
     return optax.join_schedules([optax.linear_schedule(0.0, peak, warmup), main], [warmup])
+
+
+@dataclasses.dataclass(frozen=True)
+class Ramp:
+    """A number that goes from `start` to `end` in a straight line over `steps` steps, and stays there."""
+
+    start: float
+    end: float
+    steps: int
+
+    def __call__(self, step: jax.Array | None) -> Any:
+        """Its value at a step; None for the end."""
+        if step is None or self.steps <= 0:
+            return self.end
+        return self.start + (self.end - self.start) * jnp.minimum(step / self.steps, 1)
 
 
 def decays(params: Any) -> Any:

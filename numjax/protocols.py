@@ -74,7 +74,10 @@ class Objective(Protocol):
     """[Objective] objectives/NAME.py: sums over a batch. `heads` are the model's, by name.
 
     Options: `draws` (it is given a `key` too, another one each step, None in evaluations), `whole_batch` (its sums
-    are not those of its rows, so that a batch cannot be cut into microbatches).
+    are not those of its rows, so that a batch cannot be cut into microbatches), `head_methods` (what it calls of the
+    head that it is given, beyond `log_prob`), `reads_teacher` (it is given `taught`
+    too, the outs of a teacher: the mean of the parameters by its `momentum`, moved once a step, or, with its
+    `each_microbatch`, with every microbatch; evaluations leave it out).
     """
 
     def __call__(
@@ -87,8 +90,9 @@ class Task(Protocol):
 
     Attributes:
       dataset: name of the builder in data/, with its options.
-      kind: what the pipeline makes of it: "language_model" (shifted targets), "classify" (labels only), "span"
-        (labels that are positions of the text, see `Example.spans`; predictions are characters of it).
+      kind: what the pipeline makes of it: "language_model" (shifted targets), "masked" (targets in place, see
+        `pipeline/masking.py`), "classify" (labels only), "span" (labels that are positions of the text, see
+        `Example.spans`; predictions are characters of it).
       metric: name of the validation metric that selects the best checkpoint, "-" before it if less is better.
 
     Options: `needs` (kind of block → names that the config must have), `unanswered` (defaults of fields that records

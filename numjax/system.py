@@ -17,6 +17,7 @@ from numjax.build import build, find
 from numjax.errors import UsageError
 from numjax.expr.tree import Tree
 from numjax.model import Model
+from numjax.optim import Ramp
 from numjax.pipeline import source
 from numjax.protocols import Scheme, Task
 from numjax.text import document as documents
@@ -41,7 +42,7 @@ class System(NamedTuple):
     scheme: Scheme
     model: Model
     objectives: Mapping[str, Any]
-    weights: Mapping[str, float]
+    weights: Mapping[str, Any]
     host_features: Callable[[Numeral, Any], dict[str, np.ndarray]] | None
 
 
@@ -166,8 +167,8 @@ def make_model(config: Any, scheme: Scheme, platform: str) -> Model:
     return Model(FrozenDict(embeds), FrozenDict(fusions), backbone, FrozenDict(heads))
 
 
-def make_objectives(config: Any, model: Model, scheme: Scheme) -> tuple[dict[str, Any], dict[str, float]]:
-    """(objectives, their weights) by name."""
+def make_objectives(config: Any, model: Model, scheme: Scheme) -> tuple[dict[str, Any], dict[str, Any]]:
+    """(objectives, their weights) by name; a weight is a number or a `Ramp`."""
     known = {"grammar": scheme.grammar()} | _aggregation(scheme)
     objectives, weights = {}, {}
     for name, block in sorted(config.objectives.items()):
@@ -178,7 +179,7 @@ def make_objectives(config: Any, model: Model, scheme: Scheme) -> tuple[dict[str
         objectives[name] = build("objectives", options, **known)
         if getattr(objectives[name], "whole_batch", False) and config.optim.accumulate > 1:
             raise UsageError(f"objective {name!r} is of a batch as a whole: set optim.accumulate=1, or within='row'")
-        weights[name] = float(block.get("weight", 1.0))
+        weights[name] = _weight(block.get("weight", 1.0))
     if not objectives:
         raise UsageError("the config names no objectives")
     return objectives, weights
@@ -187,6 +188,13 @@ def make_objectives(config: Any, model: Model, scheme: Scheme) -> tuple[dict[str
 def _aggregation(scheme: Scheme) -> dict[str, Any]:
     """What a scheme that spells digits says of them."""
     return scheme.aggregation() if hasattr(scheme, "aggregation") else {}  # type: ignore[attr-defined]
+
+
+def _weight(found: Any) -> Any:
+    """A number, or from a block of `start`, `end` and `steps` what changes with the step."""
+    if not hasattr(found, "items"):
+        return float(found)
+    return Ramp(float(found["start"]), float(found["end"]), int(found["steps"]))
 
 
 def _named(blocks) -> set[str]:

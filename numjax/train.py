@@ -232,7 +232,7 @@ class _Run:
         return position
 
     def _params_only(self, state: TrainState) -> TrainState:
-        return state._replace(opt_state=())
+        return state._replace(opt_state=(), ema=None)
 
     def _save(self, state: TrainState, position: Position, recent: Sums) -> None:
         if position.step in self.checkpoints.steps():

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from decimal import Decimal
 
 import jax
 import numpy as np
 import pytest
 
-from numjax.embed import char_cnn, char_lstm, random, value
+from numjax.embed import char_cnn, char_former, char_lstm, dice_linear, random, value
 from numjax.errors import UsageError
 from numjax.nn import characters, lstm
 from numjax.numeral.exact import to_numeral
@@ -51,7 +52,18 @@ def make(module, surfaces, params=None, seed=0):
     return np.asarray(jax.jit(module.apply)({"params": params}, numerals, features)), params
 
 
-@pytest.mark.parametrize("module", [char_lstm.Embed(dim=8, hidden=6, layers=2), char_cnn.Embed(dim=8, filters=5)])
+SMALL_FORMER = char_former.Embed(dim=8, hidden=8, layers=2, mlp_width=16)
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        char_lstm.Embed(dim=8, hidden=6, layers=2),
+        char_cnn.Embed(dim=8, filters=5),
+        SMALL_FORMER,
+        SMALL_FORMER.clone(pool="average"),
+    ],
+)
 def test_neither_padding_nor_neighbours_change_a_vector(module):
     surfaces = ["7", "1,234,567.89", "-12%", "10", "01"]
     whole, params = make(module, surfaces)
@@ -80,28 +92,157 @@ def test_the_convolution_is_a_loop_over_windows(rng):
         np.testing.assert_allclose(vector, np.concatenate(wanted), rtol=1e-4, atol=1e-5)
 
 
-def test_the_lstm_gives_what_lunas_code_gives(real_data):
-    """Hidden 32, three layers, the mean of all final states, projected to 64: their numbers, string by string."""
-    folder = real_data("luna_reference")
-    theirs = np.load(folder / "charlstm_h32_weights.npz")
-    surfaces = json.loads((folder / "numbed_strings.json").read_text())
-    surfaces = surfaces if isinstance(surfaces, list) else next(iter(surfaces.values()))
-    params = {
-        "characters": theirs["embedding.weight"],
-        "kernel": theirs["proj.weight"].T,
-        "bias": theirs["proj.bias"],
-    }
-    for layer in range(3):
+def strings(folder) -> list[str]:
+    return json.loads((folder / "numbed_strings.json").read_text())
+
+
+def bidirectional(theirs, layers: int) -> dict[str, np.ndarray]:
+    """PyTorch's LSTM: two biases that are added, gates before inputs."""
+    params = {}
+    for layer in range(layers):
         for way, suffix in (("forward", ""), ("backward", "_reverse")):
             of = f"l{layer}{suffix}"
             params[f"layer_{layer}_{way}_input_kernel"] = theirs[f"lstm.weight_ih_{of}"].T
             params[f"layer_{layer}_{way}_recurrent_kernel"] = theirs[f"lstm.weight_hh_{of}"].T
             params[f"layer_{layer}_{way}_bias"] = theirs[f"lstm.bias_ih_{of}"] + theirs[f"lstm.bias_hh_{of}"]
-    module = char_lstm.Embed(dim=64, hidden=32, layers=3)
+    return params
+
+
+def embedded(theirs) -> dict[str, np.ndarray]:
+    return {
+        "characters": theirs["embedding.weight"], "kernel": theirs["proj.weight"].T, "bias": theirs["proj.bias"],
+    }  # fmt: skip
+
+
+def check_shapes(module, params) -> None:
     wanted = jax.eval_shape(module.init, jax.random.key(0), to_numeral([Decimal(1)], 20))["params"]
     assert jax.tree.map(np.shape, params) == jax.tree.map(np.shape, wanted)
-    found, _ = make(module, surfaces, params)
+
+
+def test_the_lstm_gives_what_lunas_code_gives(real_data):
+    """Hidden 32, three layers, the mean of all final states, projected to 64: their numbers, string by string."""
+    folder = real_data("luna_reference")
+    theirs = np.load(folder / "charlstm_h32_weights.npz")
+    params = embedded(theirs) | bidirectional(theirs, 3)
+    module = char_lstm.Embed(dim=64, parameters="0.1M")
+    check_shapes(module, params)
+    found, _ = make(module, strings(folder), params)
     np.testing.assert_allclose(found, np.load(folder / "charlstm_h32_outputs.npz")["single"], atol=1e-5)
+
+
+@pytest.mark.parametrize("pool", char_former.POOLS)
+def test_the_transformer_gives_what_lunas_code_gives(pool, real_data):
+    """Without padding each string's vector; with `padded` that of all strings in one call, padded to 21."""
+    folder = real_data("luna_reference")
+    theirs = np.load(folder / "charformer_h8_weights.npz")
+    params = embedded(theirs) | {"places": theirs["digit_embedding.weight"]}
+    if pool == "lstm":
+        params |= bidirectional(theirs, 3)
+    for layer in range(3):
+        of, block = f"encoder.layers.{layer}", f"block_{layer}"
+        params |= {
+            f"{block}_qkv_kernel": theirs[f"{of}.self_attn.in_proj_weight"].T.reshape(8, 3, 4, 2),
+            f"{block}_qkv_bias": theirs[f"{of}.self_attn.in_proj_bias"].reshape(3, 4, 2),
+        }
+        names = {"out": "self_attn.out_proj", "up": "linear1", "down": "linear2"}
+        for ours, name in names.items():
+            params[f"{block}_{ours}_kernel"] = theirs[f"{of}.{name}.weight"].T
+            params[f"{block}_{ours}_bias"] = theirs[f"{of}.{name}.bias"]
+        for norm in (1, 2):
+            params[f"{block}_ln_{norm}_scale"] = theirs[f"{of}.norm{norm}.weight"]
+            params[f"{block}_ln_{norm}_bias"] = theirs[f"{of}.norm{norm}.bias"]
+    module = char_former.Embed(dim=64, parameters="0.1M", pool=pool)
+    check_shapes(module, params)
+    wanted = np.load(folder / f"charformer_h8{'_avg' * (pool == 'average')}_outputs.npz")
+    surfaces = strings(folder)
+    found, _ = make(module, surfaces, params)
+    np.testing.assert_allclose(found, wanted["single"], atol=1e-5)
+    together, _ = make(module.clone(padded=True, length=max(map(len, surfaces))), surfaces, params)
+    np.testing.assert_allclose(together, wanted["batched"], atol=1e-5)
+    assert np.abs(wanted["batched"] - wanted["single"]).max() > 0.1
+
+
+def test_characters_and_places_are_lunas(real_data):
+    folder = real_data("luna_reference")
+    wanted, surfaces = np.load(folder / "numbed_inputs.npz"), strings(folder)
+    ids = characters.of_surfaces(surfaces, wanted["char_ids"].shape[1])
+    np.testing.assert_array_equal(ids, np.where(wanted["char_ids"] < 0, PAD, wanted["char_ids"]))
+    found = jax.jit(char_former.places)(ids)
+    np.testing.assert_array_equal(found, np.maximum(wanted["digit_map"], 0))
+
+
+def test_places_count_from_the_point():
+    surfaces = ["-1,234.50%", "7", "12345678901234.123456789012", ".5", "1.5e-12"]
+    found = np.asarray(char_former.places(characters.of_surfaces(surfaces, 28)))
+    assert found[0, :10].tolist() == [0, 4, 0, 3, 2, 1, 0, 11, 12, 0] and not found[0, 10:].any()
+    assert found[1, 0] == 1 and found[3, :2].tolist() == [0, 11] and found[4, :7].tolist() == [1, 0, 11, 0, 0, 2, 1]
+    assert found[2, :15].tolist() == [10, 10, 10, 10, *range(10, 0, -1), 0] and found[2, 24:27].tolist() == [20] * 3
+
+
+@pytest.mark.parametrize("module", [char_lstm.Embed(dim=8, hidden=6), SMALL_FORMER])
+def test_a_vector_is_the_same_from_the_surface_and_from_the_digits(module, rng):
+    values = [Decimal(0), *drawn.decimals(rng, 30, -6, 14)]
+    surfaces = [f"{value.normalize():f}" for value in values]
+    numerals = to_numeral(values, 20)
+    written, params = make(module, surfaces)
+    np.testing.assert_allclose(jax.jit(module.apply)({"params": params}, numerals), written, atol=1e-5)
+
+
+def test_dropout_falls_only_while_training():
+    module = SMALL_FORMER.clone(dropout=0.5)
+    numerals = to_numeral([Decimal(5)] * 2, 20)
+    params = {"params": drawn.draw(module, np.random.default_rng(0), numerals)}
+    apply = jax.jit(module.apply)
+    still = np.asarray(apply(params, numerals))
+    drawn_twice = [np.asarray(apply(params, numerals, rngs={"dropout": jax.random.key(k)})) for k in (0, 1)]
+    np.testing.assert_allclose(still[0], still[1], atol=1e-6)
+    assert np.abs(drawn_twice[0] - drawn_twice[1]).max() > 0.05 and np.abs(drawn_twice[0] - still).max() > 0.05
+
+
+def test_the_named_sizes_are_lunas(real_data):
+    """PyTorch's LSTM has a second bias where ours has one; else the counts are equal."""
+    counts = json.loads((real_data("luna_reference") / "parameter_counts.json").read_text())
+    encoders = {"CharLSTM": char_lstm, "TransPos": char_former}
+    named = {"100K": "0.1M", "1M": "1M", "9M": "9M"}
+    seen, one = 0, to_numeral([Decimal(1)], 20)
+    for name, models in counts.items():
+        for of in models.values():
+            if of["backbone"] not in encoders or name == "TransPosAvg":
+                continue
+            size = named.get((re.findall("100K|1M|9M", name) or ["base"])[0], "base")
+            module = encoders[of["backbone"]].Embed(dim=of["out_emb_size"], parameters=size)
+            shapes = jax.eval_shape(module.init, jax.random.key(0), one, module.host_features(one, ["1"]))
+            ours = sum(leaf.size for leaf in jax.tree.leaves(shapes))
+            assert ours + 2 * of["layers"] * 4 * of["hidden_size"] == of["parameters"], (name, size)
+            seen += 1
+    assert seen == 19
+
+
+@pytest.mark.parametrize("of", dice_linear.RANGES)
+def test_dice_before_a_linear_layer_is_lunas(of, real_data):
+    theirs = np.load(real_data("luna_reference") / "dice_embedding.npz")
+    module = dice_linear.Embed(dim=64, of=of, as_published=True)
+    numerals = to_numeral([Decimal(repr(float(v))) for v in theirs["value"]], 20)
+    # Their rotation is drawn otherwise: turned into ours by the kernel.
+    turn = dice_linear.dice.rotation(10, 10, 0)
+    kernel = turn @ theirs[f"{of[:3]}_Q"].T.astype(np.float64) @ theirs[f"{of[:3]}_proj_weight"].T
+    params = {"kernel": np.float32(kernel), "bias": theirs[f"{of[:3]}_proj_bias"]}
+    apply = jax.jit(module.apply)
+    for features in (None, module.host_features(numerals)):
+        found = apply({"params": params}, numerals, features)
+        np.testing.assert_allclose(found, theirs[f"{of[:3]}_output"], atol=1e-5)
+
+
+def test_mended_dice_tells_signs_and_small_numbers_apart():
+    values = [Decimal(text) for text in ("0.02", "0.5", "1.5", "2", "3000", "1e20")]
+    numerals, negative = to_numeral(values, 20), to_numeral([-v for v in values], 20)
+    theta = dice_linear.angle(numerals, "log", False)
+    assert (np.diff(theta) > 0).all() and theta.min() >= 0 and theta.max() <= np.pi
+    np.testing.assert_allclose(dice_linear.angle(negative, "log", False), -theta)
+    linear = dice_linear.angle(to_numeral([Decimal(v) for v in (-(10**6), -(10**5), 0, 10**5)], 20), "value", False)
+    np.testing.assert_allclose(linear, [0, 0, np.pi / 2, np.pi])
+    points = dice_linear.Embed().host_features(numerals)["points"]
+    np.testing.assert_allclose(np.linalg.norm(points, axis=1), 1, atol=1e-6)
 
 
 def test_the_last_states_of_wallace(rng):
@@ -125,6 +266,10 @@ def test_the_last_states_of_wallace(rng):
         (char_lstm.Embed(dim=7, hidden=5, project=False), "dim must be 5, not 7"),
         (char_lstm.Embed(pool="first"), "pool must be one of mean, last"),
         (char_cnn.Embed(dim=7, filters=5, project=False), "dim must be 20, not 7"),
+        (char_lstm.Embed(parameters="2M"), "parameters must be one of 0.1M, base, 1M, 9M, not '2M'"),
+        (char_former.Embed(pool="last"), "pool must be one of lstm, average"),
+        (char_former.Embed(hidden=6), "hidden=6 does not divide over heads=4"),
+        (dice_linear.Embed(of="sqrt"), "of must be one of log, value"),
     ],
 )
 def test_sizes_that_do_not_fit_are_named(module, says):

@@ -95,6 +95,13 @@ RECORDS = {
         "answer_start": 21,
         "answers": '["1909", "in 1909"]',
     },
+    "tabfact": {
+        "id": "t",
+        "statement": "barton have 12 points",
+        "table": '[["club", "points"], ["barton", "1,200"], ["fenham", "3.5"]]',
+        "label": 1,
+        "kind": "complex",
+    },
     "word_problem": {"id": "w", "question": "Nora had 8 stamps and bought 7 more.", "answer": "15"},
 }
 OPTIONS = {"language_model": {"path": "unused"}}
@@ -130,7 +137,7 @@ def test_every_task_has_an_example_of_each_record(name):
     task, record = make(name), RECORDS[name]
     example = task.example(record, parse)
     assert example.id == record["id"]
-    last = Mark("[SEP]") if task.kind == "span" else Mark("[EOS]")
+    last = Mark("[SEP]") if task.kind == "span" or name == "tabfact" else Mark("[EOS]")
     assert example.document[0] == Mark("[CLS]") and example.document[-1] == last
     assert 0 <= example.loss_from < len(example.document)
     json.dumps(example.reference)
@@ -161,6 +168,7 @@ def test_every_missing_field_is_named(name):
         "articles": {"text", "formulas"},
         "solving": {"problem", "solution", "answer"},
         "span_answer": {"question", "context", "answer", "answer_start"},
+        "tabfact": {"statement", "table", "label", "kind"},
         "word_problem": {"question", "answer"},
     }
     assert needed >= wanted.get(name, {"text"})

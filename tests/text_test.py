@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from numjax.errors import DataError, UsageError
 from numjax.expr.tree import Tree
-from numjax.text import digits, document, grammar, replace, subword, vocab
+from numjax.text import addback, digits, document, grammar, replace, subword, vocab
 from numjax.types import Formula, Mark, Number, Text
 
 CORPUS = [
@@ -227,6 +227,7 @@ SCHEMES = {
     "paused": lambda v, **kw: digits.Scheme(v, layout="pause", **kw),
     "aggregated behind": lambda v, **kw: digits.Scheme(v, layout="agg_after", until="", **kw),
     "replace": replace.Scheme,
+    "addback": addback.Scheme,
 }
 
 
@@ -290,7 +291,7 @@ def test_document_survives_and_its_row_is_legal(scheme, doc):
     assert set(row.numeral_index.tolist()) <= {-1, *range(len(row.numbers))}
 
 
-@pytest.mark.parametrize("rules", ["numgpt", "words"])
+@pytest.mark.parametrize("rules", ["numgpt", "numtok", "words"])
 @settings(soft, max_examples=60)
 @given(
     text=texts
@@ -309,7 +310,7 @@ def test_positions_of_numbers_spell_them(scheme):
     row = scheme.encode(doc)
     for n, number in enumerate(row.numbers):
         ids = row.ids[row.numeral_index == n].tolist()
-        if isinstance(scheme, replace.Scheme):
+        if isinstance(scheme, (replace.Scheme, addback.Scheme)):
             assert ids == [scheme.vocab.mark("[NUM]")]
         elif isinstance(scheme, digits.Scheme):
             ids = [i for i in ids if scheme.vocab.mark_name(i) != digits.AGG]
@@ -326,6 +327,8 @@ def test_starts_are_where_the_segments_begin(scheme):
         if isinstance(segment, Mark):
             assert row.ids[start] == scheme.vocab.mark(segment.name)
         elif isinstance(segment, Number):
+            if isinstance(scheme, addback.Scheme):
+                start = row.ids.tolist().index(scheme.vocab.mark("[NUM]"), start)
             marks = isinstance(scheme, digits.Scheme) and scheme.fenced + (scheme.before == digits.PAUSE)
             assert row.numeral_index[start + marks] == 0
             assert row.numeral_index[start - 1] == -1
@@ -403,6 +406,62 @@ def test_replace_without_numbers_left_keeps_the_mark(vocabulary):
     assert scheme.decode(row.ids, row.numbers) == bare
     with pytest.raises(DataError, match=r"\[NUM\]"):
         scheme.encode((Mark("[NUM]"), Text(" "), Number("3", Decimal(3))))
+
+
+def test_addback_puts_the_mark_behind_what_a_plain_tokenizer_reads(vocabulary):
+    scheme, num = addback.Scheme(vocabulary, types=True), vocabulary.mark("[NUM]")
+    text = scheme.parse("He paid 1,200 to 3.5 for x5 eggs")
+    row = scheme.encode((Mark("[CLS]"), *text, Mark("[SEP]"), *scheme.parse("7"), Mark("[SEP]")), offsets=True)
+    parts = [vocabulary.encode(part) for part in ("He paid 1,200", " to 3.5", " for x5", " eggs", "7")]
+    want = [[vocabulary.mark("[CLS]")], parts[0], [num], parts[1], [num], parts[2], [num], parts[3]]
+    want += [[vocabulary.mark("[SEP]")], parts[4], [num], [vocabulary.mark("[SEP]")]]
+    assert row.ids.tolist() == [i for part in want for i in part]
+    assert [n.surface for n in row.numbers] == ["1,200", "3.5", "5", "7"]
+    assert row.numeral_index[row.ids == num].tolist() == [0, 1, 2, 3] and (row.numeral_index >= 0).sum() == 4
+    second = row.types.tolist().index(1)
+    assert row.types.tolist() == [0] * second + [1] * (len(row.ids) - second)
+    assert second == row.ids.tolist().index(vocabulary.mark("[SEP]")) + 1
+    # A number's pieces and its mark cover the same characters, and nothing else does.
+    surface = document.surface((Mark("[CLS]"), *text, Mark("[SEP]"), Text("7"), Mark("[SEP]")))
+    assert row.offsets is not None
+    for n, number in enumerate(row.numbers):
+        start, end = row.offsets[row.numeral_index == n][0]
+        same = np.flatnonzero((row.offsets == (start, end)).all(axis=1))
+        assert surface[start:end] == number.surface and (np.diff(same) == 1).all()
+        assert number.surface in vocabulary.decode(row.ids[same[:-1]].tolist())
+    with pytest.raises(DataError, match=r"\[NUM\]"):
+        scheme.encode((Text("a "), Mark("[NUM]")))
+
+
+def test_addback_finds_the_numbers_that_stand_before_its_marks(vocabulary):
+    scheme, num = addback.Scheme(vocabulary), vocabulary.mark("[NUM]")
+    doc = scheme.parse("2 and 3")
+    ids = scheme.encode(doc).ids.tolist()
+    assert scheme.decode(ids) == doc
+    assert scheme.decode(ids, [Number("9", Decimal(9))]) == doc
+    assert scheme.decode([*ids, num]) == (*doc, Mark("[NUM]"))
+    assert scheme.decode([*vocabulary.encode("so "), num]) == (Text("so "), Mark("[NUM]"))
+    assert grammar.validate(scheme.grammar(), [num]) is not None
+
+
+@pytest.mark.parametrize("scheme", [addback.Scheme, replace.Scheme])
+@settings(soft, max_examples=100)
+@given(texts | st.lists(st.sampled_from(NUMERALS)).map("Abc".join))
+@example("".join(NASTY) + " and ".join(NUMERALS))
+def test_numbers_in_word_pieces_are_encoded_the_same_again(wordpieces, scheme, text):
+    scheme, unknown = scheme(wordpieces), wordpieces.tokenizer.token_to_id("[UNK]")
+    doc = (Mark("[CLS]"), *scheme.parse(text), Mark("[SEP]"))
+    row = scheme.encode(doc)
+    again = scheme.decode(row.ids, row.numbers)
+    assert [s for s in again if isinstance(s, Number)] == list(row.numbers)
+    # Unknown words become U+FFFD, which BERT's normaliser drops.
+    known = [[i for i in one.tolist() if i != unknown] for one in (row.ids, scheme.encode(again).ids)]
+    assert known[0] == known[1]
+
+
+@pytest.fixture(scope="module")
+def wordpieces():
+    return vocab.build({"name": "wordpiece", "size": 300}, CORPUS)
 
 
 def fenced_ids(scheme, *parts):

@@ -12,7 +12,7 @@ import jax
 
 from numjax.errors import UsageError
 from numjax.nn.dropout import dropout
-from numjax.nn.lstm import Weights, bidirectional, shapes, uniform
+from numjax.nn.lstm import bidirectional, weights
 from numjax.nn.parallel import ROWS, constrain
 from numjax.types import Tokens
 
@@ -48,15 +48,11 @@ class Backbone(nn.Module):
         x = constrain(drop(x_BTD.astype(self.dtype)), ROWS)
         acts: dict[str, Any] = {"embedded": x}
         for layer in range(self.layers):
-            there, back = self._weights(f"layer_{layer}_forward"), self._weights(f"layer_{layer}_backward")
+            there, back = (
+                weights(self.param, f"layer_{layer}_{way}", self.width, self.width) for way in ("forward", "backward")
+            )
             (forward, _), (backward, _) = bidirectional(x, there, back, tokens.segment_ids)
             x = constrain(drop(forward + backward), ROWS)
             acts[f"layer_{layer}"] = x
         acts["final"] = x
         return x, acts, None
-
-    def _weights(self, name: str) -> Weights:
-        parts = shapes(self.width, self.width).items()
-        return Weights(
-            *(self.param(f"{name}_{part}", uniform(self.width), shape, "float32") for part, shape in parts)
-        )

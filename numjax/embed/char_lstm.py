@@ -2,7 +2,7 @@
 
 Wallace et al. concatenate the two final states of one layer of 100 over characters of 64 dimensions:
 char_dim=64, hidden=100, layers=1, pool=last, project=False, dim=200. LUNA takes the mean of the final states of all
-layers and projects it: hidden=32, layers=3 with 0.1M parameters, 128 and 3 with 1M, 208 and 9 with 9M.
+layers and projects it: parameters="0.1M", "1M" or "9M" (`embed/sizes.py`).
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from numjax.embed import sizes
 from numjax.errors import UsageError
 from numjax.nn import characters, lstm
 from numjax.types import Numeral
@@ -31,12 +32,7 @@ def char_lstm(
       table: [19, width]. layers: (forward, backward), each reading both directions of the one below.
     """
     x = jnp.take(table, ids_NC.astype(jnp.int32), axis=0)
-    segments = (ids_NC != characters.PAD).astype(jnp.int32)
-    states = []
-    for there, back in layers:
-        (forward, last_forward), (backward, last_backward) = lstm.bidirectional(x, there, back, segments)
-        x = jnp.concatenate([forward, backward], axis=-1)
-        states += [last_forward.hidden, last_backward.hidden]
+    states = lstm.stack(x, layers, (ids_NC != characters.PAD).astype(jnp.int32))
     if pool == "mean":
         return jnp.stack(states).mean(axis=0)
     return jnp.concatenate(states[-2:], axis=-1)
@@ -51,6 +47,7 @@ class Embed(nn.Module):
       pool: "mean" of all layers' final states, or the "last" layer's two.
       project: whether a linear layer makes `dim` of them.
       length: characters that are read at most.
+      parameters: about how many, a name in `embed/sizes.py`, which then decides on `hidden` and `layers`.
     """
 
     dim: int = 64
@@ -60,6 +57,7 @@ class Embed(nn.Module):
     pool: str = "mean"
     project: bool = True
     length: int = 32
+    parameters: str = ""
     kind = "numeral"
     reads_surfaces = True
 
@@ -70,28 +68,18 @@ class Embed(nn.Module):
     @nn.compact
     def __call__(self, numerals: Numeral, features: Mapping[str, jax.Array] | None = None) -> jax.Array:
         ids = characters.ids_of(numerals, features, self.length)
-        width = 2 * self.hidden if self.pool == "last" else self.hidden
+        hidden, layers = sizes.of("char_lstm", self.parameters, self.dim, (self.hidden, self.layers))
+        width = 2 * hidden if self.pool == "last" else hidden
         if self.pool not in POOLS:
             raise UsageError(f"char_lstm: pool must be one of {', '.join(POOLS)}, not {self.pool!r}")
         if not self.project and width != self.dim:
             raise UsageError(f"char_lstm: without project, dim must be {width}, not {self.dim}")
-        char_dim = self.char_dim or self.hidden
+        char_dim = self.char_dim or hidden
         table = self.param("characters", nn.initializers.normal(1.0), (characters.COUNT, char_dim), jnp.float32)
-        layers = []
-        for layer in range(self.layers):
-            reads = char_dim if layer == 0 else 2 * self.hidden
-            layers.append(
-                (self._weights(f"layer_{layer}_forward", reads), self._weights(f"layer_{layer}_backward", reads))
-            )
-        found = char_lstm(ids.reshape(-1, ids.shape[-1]), table, layers, self.pool)
+        weights = lstm.declare(self.param, layers, char_dim, hidden)
+        found = char_lstm(ids.reshape(-1, ids.shape[-1]), table, weights, self.pool)
         if self.project:
             uniform = lstm.uniform(width)
             kernel = self.param("kernel", uniform, (width, self.dim), jnp.float32)
             found = found @ kernel + self.param("bias", uniform, (self.dim,), jnp.float32)
         return found.reshape(*ids.shape[:-1], self.dim)
-
-    def _weights(self, name: str, width: int) -> lstm.Weights:
-        parts = lstm.shapes(width, self.hidden).items()
-        return lstm.Weights(
-            *(self.param(f"{name}_{part}", lstm.uniform(self.hidden), shape, jnp.float32) for part, shape in parts)
-        )

@@ -64,5 +64,11 @@ class Head(nn.Module):
         options, kernel = self._options(out, allowed), out.weights["kernel"]
         return {"token": cross_entropy.total_log_prob(out.hidden, kernel, targets.ids, weights_BT, **options)}
 
+    def total_cross_entropy(self, out: HeadOut, taught: HeadOut, weights_BT: jax.Array) -> jax.Array:
+        """−Σ weights · Σ_v p(v) log q(v), p of `taught`, which gets no gradient, and q of `out`."""
+        options, kernel = self._options(out, None), out.weights["kernel"]
+        aim = cross_entropy.Aim(taught.hidden, taught.weights["kernel"], taught.weights.get("bias"))
+        return -cross_entropy.total_soft_log_prob(out.hidden, kernel, aim, weights_BT, **options)
+
     def _options(self, out: HeadOut, allowed: Allowed | None) -> dict[str, Any]:
         return dict(size=self.size, allowed=allowed, chunk_rows=self.chunk_rows, bias=out.weights["bias"])

@@ -65,6 +65,12 @@ class Head(nn.Module):
         kernel, options = out.weights["kernel"], self._options(out, allowed)
         return {"token": cross_entropy.total_log_prob(out.hidden, kernel, targets.ids, weights_BT, **options)}
 
+    def total_cross_entropy(self, out: HeadOut, taught: HeadOut, weights_BT: jax.Array) -> jax.Array:
+        """−Σ weights · Σ_v p(v) log q(v), p of `taught`, which gets no gradient, and q of `out`."""
+        options, kernel = self._options(out, None), out.weights["kernel"]
+        aim = cross_entropy.Aim(taught.hidden, taught.weights["kernel"], taught.weights.get("bias"))
+        return -cross_entropy.total_soft_log_prob(out.hidden, kernel, aim, weights_BT, **options)
+
     def step_scores(
         self, out: HeadOut, allowed_BV: jax.Array | None = None, key: jax.Array | None = None
     ) -> tuple[jax.Array, Numeral | None]:

@@ -24,6 +24,14 @@ CHUNK_LOGITS = 256 * 50_304
 FORBIDDEN = -1e30
 
 
+class Aim(NamedTuple):
+    """A softmax to come close to: of `hidden`[B, T, D'] by `kernel`[V, D'] and, where it is, `bias`[V]."""
+
+    hidden: jax.Array
+    kernel: jax.Array
+    bias: jax.Array | None
+
+
 class _Rows(NamedTuple):
     """What one chunk of positions reads besides the weights; each [B, P, …]."""
 
@@ -31,6 +39,7 @@ class _Rows(NamedTuple):
     targets: jax.Array
     weights: jax.Array
     classes: jax.Array | None
+    aim: jax.Array | None = None
 
 
 def vocabulary_logits(
@@ -149,17 +158,37 @@ def total_log_prob(
     """
     classes = None if allowed is None else allowed.classes
     class_of = None if allowed is None else allowed.class_of
-    static = (size, banned, chunk_rows)
-    return _total(static, hidden_BTD, kernel_VD, bias, targets_BT, weights_BT.astype(jnp.float32), classes, class_of)
+    static, weights_BT = (size, banned, chunk_rows), weights_BT.astype(jnp.float32)
+    return _total(static, hidden_BTD, kernel_VD, bias, targets_BT, weights_BT, classes, class_of, None)
+
+
+def total_soft_log_prob(
+    hidden_BTD: jax.Array,
+    kernel_VD: jax.Array,
+    aim: Aim,
+    weights_BT: jax.Array,
+    *,
+    size: int,
+    allowed: Allowed | None = None,
+    banned: int | None = None,
+    chunk_rows: int | None = None,
+    bias: jax.Array | None = None,
+) -> jax.Array:
+    """Σ weights · Σ_v p(v) log q(v), q of `hidden_BTD` and p of `aim`; as `total_log_prob`, and no gradient to p."""
+    if allowed is not None:
+        raise ValueError("what is aimed at knows no mask")
+    static, weights_BT = (size, banned, chunk_rows), weights_BT.astype(jnp.float32)
+    targets_BT = jnp.zeros(weights_BT.shape, jnp.int32)
+    return _total(static, hidden_BTD, kernel_VD, bias, targets_BT, weights_BT, None, None, aim)
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(0,))
-def _total(static, hidden, kernel, bias, targets, weights, classes, class_of):
-    return _run(static, False, hidden, kernel, bias, targets, weights, classes, class_of)[0]
+def _total(static, hidden, kernel, bias, targets, weights, classes, class_of, aim):
+    return _run(static, False, hidden, kernel, bias, targets, weights, classes, class_of, aim)[0]
 
 
-def _forward(static, hidden, kernel, bias, targets, weights, classes, class_of):
-    total, *gradients = _run(static, True, hidden, kernel, bias, targets, weights, classes, class_of)
+def _forward(static, hidden, kernel, bias, targets, weights, classes, class_of, aim):
+    total, *gradients = _run(static, True, hidden, kernel, bias, targets, weights, classes, class_of, aim)
     return total, tuple(gradients)
 
 
@@ -172,26 +201,32 @@ def _run(static, gradients, hidden, kernel, bias, *others):
     classes = None if others[2] is None else rows
     class_of = None if others[3] is None else PartitionSpec(TENSOR)
     of_bias = None if bias is None else part
+    aim = others[4]
+    of_aim = None if aim is None else Aim(rows, part, None if aim.bias is None else part)  # type: ignore[arg-type]
     results = (PartitionSpec(), rows, part, of_bias) if gradients else (PartitionSpec(),)
     body = parallel.spread(
-        partial(_sum, static, gradients, split), (rows, part, of_bias, rows, rows, classes, class_of), results
+        partial(_sum, static, gradients, split), (rows, part, of_bias, rows, rows, classes, class_of, of_aim), results
     )
     return body(hidden, kernel, bias, *others)
 
 
-def _sum(static, gradients, split, hidden, kernel, bias, targets, weights, classes, class_of):
+def _sum(static, gradients, split, hidden, kernel, bias, targets, weights, classes, class_of, aim):
     """As `_run`; `split` is None outside a mesh, else whether fsdp splits the vocabulary too."""
     size, banned, chunk_rows = static
     spread, first = split is not None, 0
+
+    def gathered(x):
+        return jax.lax.all_gather(x, "fsdp", axis=0, tiled=True) if split and x is not None else x
+
     # Before it is gathered: half the bytes.
-    low = kernel.astype(hidden.dtype)
+    low, bias = gathered(kernel.astype(hidden.dtype)), gathered(bias)
     if spread:
-        if split:
-            low = jax.lax.all_gather(low, "fsdp", axis=0, tiled=True)
-            bias = None if bias is None else jax.lax.all_gather(bias, "fsdp", axis=0, tiled=True)
         first = jax.lax.axis_index(TENSOR) * low.shape[0]
     allowed = None if classes is None else Allowed(classes, class_of)
-    rows, length = _chunks(hidden, targets, weights, allowed, chunk_rows or default_chunk_rows(low.shape[0]))
+    chunk_rows = chunk_rows or default_chunk_rows(low.shape[0])
+    rows, length = _chunks(hidden, targets, weights, allowed, chunk_rows, None if aim is None else aim.hidden)
+    if aim is not None:
+        aim = aim._replace(kernel=gathered(aim.kernel.astype(aim.hidden.dtype)), bias=gathered(aim.bias))
 
     def whole(x):
         return jax.lax.psum(x, TENSOR) if spread else x
@@ -205,14 +240,19 @@ def _sum(static, gradients, split, hidden, kernel, bias, targets, weights, class
     def chunk(carry, rows: _Rows):
         logits = _chunk_logits(rows, low, size, allowed, banned, first, bias)
         normaliser = normalise(logits)
-        ids = first + jnp.arange(low.shape[0])
-        is_target = rows.targets[..., None] == ids
-        # At most one id of a row is its target, so that this picks rather than sums.
-        target = whole(jnp.where(is_target, logits, 0.0).sum(-1)) if spread else _pick(logits, rows.targets)
+        if aim is None:
+            ids = first + jnp.arange(low.shape[0])
+            is_target = rows.targets[..., None] == ids
+            # At most one id of a row is its target, so that this picks rather than sums.
+            target = whole(jnp.where(is_target, logits, 0.0).sum(-1)) if spread else _pick(logits, rows.targets)
+        else:
+            aimed = vocabulary_logits(rows.aim, aim.kernel, size, None, banned, first, aim.bias)
+            is_target = jnp.exp(aimed - normalise(aimed)[..., None])
+            target = whole((is_target * logits).sum(-1))
         total = carry[0] + _weighted(target - normaliser, rows.weights).sum()
         if not gradients:
             return (total,), None
-        # d/dlogits of Σ w log p = w (onehot − softmax); one fused pass over the chunk.
+        # d/dlogits of Σ w log p = w (onehot, or what is aimed at − softmax); one fused pass over the chunk.
         d_logits = rows.weights[..., None] * (is_target - jnp.exp(logits - normaliser[..., None]))
         d_bias = None if bias is None else carry[2] + d_logits.sum((0, 1))
         d_logits = d_logits.astype(hidden.dtype)
@@ -244,6 +284,7 @@ def _backward(static, saved, cotangent):
         None,
         None,
         None,
+        None,
     )
 
 
@@ -265,12 +306,12 @@ def _weighted(gain, weights):
     return jnp.where(weights == 0, 0.0, gain) * weights
 
 
-def _chunks(hidden, targets, weights, allowed, chunk_rows):
+def _chunks(hidden, targets, weights, allowed, chunk_rows, aim=None):
     """Cuts T into chunks: each leaf [chunks, B, P, …], padded with weight 0; and T."""
     batch, length = targets.shape
     count = max(1, -(-length * batch // chunk_rows))
     positions = -(-length // min(count, length))
-    rows = _Rows(hidden, targets, weights, None if allowed is None else allowed.classes)
+    rows = _Rows(hidden, targets, weights, None if allowed is None else allowed.classes, aim)
 
     def cut(x):
         x = jnp.pad(x, [(0, 0), (0, -length % positions)] + [(0, 0)] * (x.ndim - 2))

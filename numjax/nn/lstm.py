@@ -10,7 +10,7 @@ backward direction starts at the row's last position. A new segment of a packed 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -70,6 +70,45 @@ def bidirectional(
         lstm(x_BTD, forward, segments_BT, unroll=unroll),
         lstm(x_BTD, backward, segments_BT, reverse=True, unroll=unroll),
     )
+
+
+def stack(
+    x_BTD: jax.Array,
+    layers: Sequence[tuple[Weights, Weights]],
+    segments_BT: jax.Array | None = None,
+    between: Callable[[jax.Array], jax.Array] | None = None,
+) -> list[jax.Array]:
+    """The final hidden states [B, H] of bidirectional layers, each reading both directions of the one below.
+
+    Args:
+      layers: (forward, backward), from the lowest. between: what is done to the states on their way up, as dropout.
+
+    Returns:
+      two a layer, forward first.
+    """
+    finals = []
+    for place, (there, back) in enumerate(layers):
+        x_BTD = x_BTD if between is None or not place else between(x_BTD)
+        (forward, last_forward), (backward, last_backward) = bidirectional(x_BTD, there, back, segments_BT)
+        x_BTD = jnp.concatenate([forward, backward], axis=-1)
+        finals += [last_forward.hidden, last_backward.hidden]
+    return finals
+
+
+def weights(parameter: Callable[..., Any], name: str, width: int, hidden: int) -> Weights:
+    """The weights of one direction as parameters NAME_… of a module, whose `param` is `parameter`."""
+    parts = shapes(width, hidden).items()
+    return Weights(*(parameter(f"{name}_{part}", uniform(hidden), shape, jnp.float32) for part, shape in parts))
+
+
+def declare(parameter: Callable[..., Any], layers: int, width: int, hidden: int) -> list[tuple[Weights, Weights]]:
+    """The weights of `stack` as parameters layer_N_forward_… and layer_N_backward_…; `width`: of the lowest input."""
+    found = []
+    for layer in range(layers):
+        reads = width if layer == 0 else 2 * hidden
+        there = weights(parameter, f"layer_{layer}_forward", reads, hidden)
+        found.append((there, weights(parameter, f"layer_{layer}_backward", reads, hidden)))
+    return found
 
 
 def shapes(width: int, hidden: int) -> dict[str, tuple[int, ...]]:

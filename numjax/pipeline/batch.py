@@ -12,6 +12,7 @@ import numpy as np
 
 from numjax.pipeline import columns as stores
 from numjax.pipeline import features as encoded
+from numjax.pipeline import masking as masks
 from numjax.pipeline.columns import Columns, Row, ranges
 from numjax.types import Batch, Features, Numeral, Targets, Tokens
 
@@ -32,6 +33,7 @@ def gather(
     host_features: HostFeatures | None = None,
     features: Mapping[str, np.ndarray] | None = None,
     source: Tokens | None = None,
+    masking: tuple[masks.Masking, int, int] | None = None,
 ) -> Batch:
     """A batch of B = len(counts) rows, each of several examples (packed), of one, or of none (padding).
 
@@ -44,6 +46,8 @@ def gather(
       host_features: what embeddings compute on the host, per numeral; or `features`, the same for every entry
         of `columns.numerals`.
       source: what an encoder reads in these rows, see `gather_source`.
+      masking: for kind "masked" how, and the seed and epoch of the draws; what is hidden is no numeral any more, and
+        `targets` say what it was.
 
     Returns:
       `labels` are those of rows with one example, zeros elsewhere; `example_id` is −1 elsewhere.
@@ -78,17 +82,24 @@ def gather(
         found = _features(host_features, table, [columns.surfaces[i] for i in numbers_BN.ravel()])
 
     place = ranges(np.zeros(len(members), np.int64), sizes)
+    ids, index, targets, states = columns.ids[taken], index_at(taken), None, None
+    if masking is not None:
+        assert columns.offsets is not None
+        how, seed, epoch = masking
+        owners = np.repeat(members, sizes)
+        hiding = masks.mask(how, seed, epoch, owners, place, ids, columns.offsets[taken])
+        targets = Targets(lay(ids, pad_id), lay(hiding.chosen, False), index)
+        ids, index = hiding.ids, np.where(lay(hiding.hidden, False), np.int32(-1), index)
     inputs = Tokens(
-        ids=lay(columns.ids[taken], pad_id),
+        ids=lay(ids, pad_id),
         positions=lay(place.astype(np.int32), 0),
         segment_ids=lay(np.repeat(np.arange(len(members)) - first[row] + 1, sizes).astype(np.int32), 0),
         types=None if columns.types is None else lay(columns.types[taken], 0),
         tree_positions=None if columns.tree_positions is None else lay(columns.tree_positions[taken], -1),
-        numeral_index=index_at(taken),
+        numeral_index=index,
         numerals=table,
         features=found,
     )
-    targets = states = None
     if shifted:
         scored = place + 1 >= np.repeat(columns.loss_from[members], sizes)
         targets = Targets(lay(columns.ids[taken + 1], pad_id), lay(scored, False), index_at(taken + 1))

@@ -14,7 +14,7 @@ import numpy as np
 
 from numjax.errors import DataError, UsageError
 from numjax.numeral.exact import to_numeral
-from numjax.pipeline import windows
+from numjax.pipeline import masking, windows
 from numjax.pipeline.columns import MEMORY, Columns, Row, Rows, Writer
 from numjax.protocols import Scheme, Task
 from numjax.types import Example, Features
@@ -37,6 +37,7 @@ class Encoded:
       packed: whether several rows may share one row of a batch.
       skipped: {"id", "reason", "split"} of each record left out. shortened: rows whose prompt lost something.
       origin: int64[E], number of the record that each row comes from.
+      masking: how to mask, where the task is of kind "masked".
       pad_id: the id that fills rows up. start_state: the grammar's, for the same positions.
     """
 
@@ -51,11 +52,12 @@ class Encoded:
         start_state: int = 0,
         shortened: int = 0,
         origin: np.ndarray | None = None,
+        masking: masking.Masking | None = None,
     ):
         self.shortened = shortened
         self.origin = np.arange(len(columns.loss_from)) if origin is None else origin
         self.kind, self.columns, self.skipped, self.packed = kind, columns, list(skipped), packed
-        self.pad_id, self.start_state = pad_id, start_state
+        self.pad_id, self.start_state, self.masking = pad_id, start_state, masking
         self.rows = Rows(columns)
         # A row of a language model reads all ids but the last.
         self.lengths = (np.diff(columns.starts) - (kind == "language_model")).astype(np.int32)
@@ -101,6 +103,7 @@ class Encoded:
             pad_id=self.pad_id,
             start_state=self.start_state,
             origin=self.origin[at],
+            masking=self.masking,
         )
 
     def __getstate__(self) -> dict[str, Any]:
@@ -124,7 +127,8 @@ def encode(
         longer, "shorten" its prompt by what the task can spare, or read what the task lets slide in "windows"),
         `digits` (K), `pack`, and optionally `memory` (MiB before positions go to a temporary file), `reserve`
         (positions that a shortened prompt leaves for what follows it), `stride` (positions from one window to the
-        next) and `source_length` (positions of what an encoder reads, else `length`).
+        next), `source_length` (positions of what an encoder reads, else `length`) and `masking` (see `masking.make`;
+        kind "masked" needs it).
       split: its name, for `skipped`; under "input" records may lack the task's `unanswered` fields.
       strict: raise at the first record that cannot be used.
       limit: read only the first so many records (0: all).
@@ -152,7 +156,7 @@ def encode(
         name = record["id"]
         try:
             example = task.example(record, scheme.parse)
-            made, lost, shorter = _windows(example, scheme, options, shifted)
+            made, lost, shorter = _windows(example, scheme, options, task.kind)
             if lost and strict:
                 raise DataError(lost)
             source = None if example.source is None else _source(example, scheme, options)
@@ -187,6 +191,7 @@ def encode(
         start_state=int(scheme.grammar().start),
         shortened=shortened,
         origin=origin,
+        masking=masking.make(options.masking, scheme) if task.kind == "masked" else None,
     )
 
 
@@ -228,12 +233,14 @@ def _named(record: Mapping[str, Any], number: int, split: str) -> dict[str, Any]
 
 
 def _windows(
-    example: Example, scheme: Scheme, options: Any, shifted: bool
+    example: Example, scheme: Scheme, options: Any, kind: str
 ) -> tuple[list[tuple[Features, int]], str, bool]:
     """(rows, each with the first of its ids that is scored; what of the document is left out, if anything; whether
     the prompt lost what the task can spare)."""
-    # Not every scheme knows them: only where there is a span to find.
-    found = scheme.encode(example.document, offsets=True) if example.spans else scheme.encode(example.document)
+    shifted = kind == "language_model"
+    # Not every scheme knows them: only where there is a span to find, or a number to be masked as one.
+    offsets = bool(example.spans) or kind == "masked"
+    found = scheme.encode(example.document, offsets=True) if offsets else scheme.encode(example.document)
     loss_from, length = found.starts[min(example.loss_from, len(found.starts) - 1)], options.length
     shorter = False
     if options.overflow == "shorten":

@@ -113,7 +113,7 @@ class Loader:
         tokens = int(self.encoded.lengths[members].sum())
         if self.encoded.source is not None:
             tokens += int(self.encoded.source.lengths[members].sum())
-        return self._make(plan, within), len(members), tokens
+        return self._make(plan, within, epoch), len(members), tokens
 
     def iterate(self, examples: int = 0) -> Iterator[tuple[Batch, int, int]]:
         """Training batches without end, from a position on, as `batch` gives them.
@@ -177,12 +177,15 @@ class Loader:
         # Of no use to evaluation, and a second's work for a hundred thousand texts.
         return packing.fill(self.encoded.lengths, self.encoded.numbers, self._length, self.numerals)
 
-    def _make(self, plan: packing.Plan, within: int) -> Batch:
+    def _make(self, plan: packing.Plan, within: int, epoch: int = -1) -> Batch:
         size = int(plan.lengths[within])
         rows = plan.rows(within, self._process, self._processes)
-        return self._gather(*rows, *self._shapes.get(size, (size,)))
+        return self._gather(*rows, *self._shapes.get(size, (size,)), epoch=epoch)
 
-    def _gather(self, members: np.ndarray, counts: np.ndarray, length: int, source: int = 0) -> Batch:
+    def _gather(
+        self, members: np.ndarray, counts: np.ndarray, length: int, source: int = 0, epoch: int = -1
+    ) -> Batch:
+        """A batch; evaluations, of no epoch, mask alike each time."""
         encoded = self.encoded
         known: dict[str, Any] = dict(pad_id=encoded.pad_id, host_features=self._host_features)
         read = None
@@ -207,6 +210,7 @@ class Loader:
             start_state=encoded.start_state,
             features=self._features,
             source=read,
+            masking=None if encoded.masking is None else (encoded.masking, self._seed, epoch),
             **known,
         )
 

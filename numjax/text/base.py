@@ -48,9 +48,14 @@ class BaseScheme(abc.ABC):
 
     marks: tuple[str, ...] = ()
 
-    def __init__(self, vocab: BaseVocabulary, rules: str = "default", pad_multiple: int = 128):
+    def __init__(self, vocab: BaseVocabulary, rules: str = "default", pad_multiple: int = 128, types: bool = False):
+        """
+        Args:
+          rules: by which numbers are found, see numjax/numeral/.
+          types: give token types, where the scheme knows them: 0 up to the first [SEP], 1 behind it, as in BERT.
+        """
         self.vocab = vocab if set(self.marks) <= set(vocab.marks) else vocab.with_marks(self.marks)
-        self.rules = rules
+        self.rules, self.types = rules, types
         self.vocab_size = -(-self.vocab.size // pad_multiple) * pad_multiple
         self.text_ids = [i for i in range(self.vocab.base) if self.vocab.bytes_of(i)]
         self._grammar: Grammar | None = None
@@ -176,6 +181,22 @@ class BaseScheme(abc.ABC):
         for run in self._runs(ids):
             segments += [Mark(run)] if isinstance(run, str) else self.parse(self.vocab.decode(run))
         return tuple(segments)
+
+    def _typed(self, edges: Sequence[Edge], accept: Sequence[str]) -> tuple[list[Edge], tuple[str, ...]]:
+        """(edges, accepting states) of the same automaton with token types: 0 up to the first [SEP], 1 behind it."""
+        separator = self.vocab.mark(SEP)
+        going_on = {edge.state for edge in edges}
+
+        def second(state: str) -> str:
+            return f"{state} of the second" if state in going_on else state
+
+        first = []
+        for edge in edges:
+            first.append(edge._replace(tokens=[i for i in edge.tokens if i != separator]))
+            if separator in edge.tokens:
+                first.append(edge._replace(tokens=[separator], to=second(edge.to)))
+        behind = [e._replace(state=second(e.state), to=second(e.to), token_type=1) for e in edges]
+        return [*first, *behind], tuple(dict.fromkeys((*accept, *map(second, accept))))
 
     def _text_edges(self, predicted: Sequence[int] = ()) -> tuple[list[Edge], list[int]]:
         """Edges of state "text", in which every text and `predicted` go on and [EOS] goes to "end", and

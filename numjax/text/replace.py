@@ -41,7 +41,10 @@ class Scheme(BaseScheme):
 
     def _make_grammar(self) -> Grammar:
         edges, given = self._text_edges([self.vocab.mark(NUM)])
-        return tables.build(self.vocab_size, edges, "text", ("text", "end"), given=given)
+        accept: tuple[str, ...] = ("text", "end")
+        if self.types:
+            edges, accept = self._typed(edges, accept)
+        return tables.build(self.vocab_size, edges, "text", accept, given=given)
 
     def _write_number(self, number: Number, row: Row) -> None:
         row.add([self.vocab.mark(NUM)], len(row.numbers) - 1)

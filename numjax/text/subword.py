@@ -8,7 +8,7 @@ import numpy as np
 
 from numjax.text import document as documents
 from numjax.text import tables
-from numjax.text.base import SEP, BaseScheme, Row
+from numjax.text.base import BaseScheme, Row
 from numjax.text.vocab import BaseVocabulary, scalar
 from numjax.types import Document, Grammar, Number, Segment
 
@@ -33,11 +33,9 @@ class Scheme(BaseScheme):
         """
         Args:
           apart: encode each number by itself, so that none shares a position with text.
-          types: give token types: 0 up to the first [SEP], 1 behind it, as in BERT.
         """
-        super().__init__(vocab, rules, pad_multiple)
+        super().__init__(vocab, rules, pad_multiple, types)
         self.apart = apart
-        self.types = types
 
     def decode(self, ids: Sequence[int], numbers: Sequence[Number] = ()) -> Document:
         """Numbers are found anew in the text; those given are not needed."""
@@ -46,19 +44,10 @@ class Scheme(BaseScheme):
 
     def _make_grammar(self) -> Grammar:
         edges, given = self._text_edges()
+        accept: tuple[str, ...] = ("text", "end")
         if self.types:
-            text, end = edges
-            separator = self.vocab.mark(SEP)
-            second = [edge._replace(state="second", token_type=1) for edge in edges]
-            edges = [
-                text._replace(tokens=[i for i in text.tokens if i != separator]),
-                text._replace(tokens=[separator], to="second"),
-                end,
-                second[0]._replace(to="second"),
-                second[1],
-            ]
-            return tables.build(self.vocab_size, edges, "text", ("text", "second", "end"), given=given)
-        return tables.build(self.vocab_size, edges, "text", ("text", "end"), given=given)
+            edges, accept = self._typed(edges, accept)
+        return tables.build(self.vocab_size, edges, "text", accept, given=given)
 
     def _write(self, run: Sequence[Segment], row: Row) -> None:
         if self.apart or not any(isinstance(segment, Number) for segment in run):

@@ -1,4 +1,4 @@
-"""python -m numjax.tools.numerals [--rules=default|numgpt|words]: the numerals of each line of standard input.
+"""python -m numjax.tools.numerals [--rules=default|numgpt|numtok|words]: the numerals of each line of standard input.
 
 Text lines in, a JSON list of {"start", "end", "text", "value"} a line out. Positions count characters of the
 line; `value` is a decimal string, scientific beyond 40 digits. Lines end at "\\n" or "\\r\\n"; bytes that are not

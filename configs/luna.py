@@ -1,0 +1,290 @@
+"""LUNA (Han et al. 2022): encoders with number plugins (NumTok, NumBed) and number pre-training.
+
+    python -m numjax.main --config=configs/luna.py --workdir=runs/luna     # from scratch on made-up tables
+    python -m numjax.main --config=configs/luna.py --config.task.tatqa=FOLDER --config.task.tabfact=FOLDER --workdir=…
+    python -m numjax.main --config=configs/luna.py:paper,shape=roberta,size=9M,distill=on --config.task.tatqa=DIR \\
+      --config.init_from=ROBERTA --config.scheme.vocab.path=ROBERTA --workdir=…        # from a checkpoint, one GPU
+
+Arguments: smoke | laptop | paper; task=pretrain; numtok=addback|replace|none (none: numbers as pieces alone);
+numbed=char_lstm|char_former|dice|MODULE; size=0.1M|base|1M|9M (parameters of the character encoders); shape=bert|
+roberta; for pre-training distill=on|off, regress=on|off; as_published.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ml_collections import ConfigDict
+
+from configs import common
+
+
+def get_config(argument: str | None = None) -> ConfigDict:
+    """The config for an argument such as "laptop,task=pretrain,numbed=char_former,size=1M"."""
+    return common.compose(
+        argument,
+        common.base(),
+        tasks=TASKS,
+        scales=SCALES,
+        swaps={
+            "shape": SHAPES,
+            "numbed": NUMBEDS,
+            "numtok": NUMTOKS,
+            "size": SIZES,
+            "distill": {"on": distill, "off": no_distill},
+            "regress": {"on": regress, "off": no_regress},
+        },
+        as_published=as_published,
+        default_task="pretrain",
+        replacing=("shape", "numbed", "numtok", "distill", "regress"),
+    )
+
+
+# --- Tasks.
+
+
+def plugged(config: Any) -> None:
+    """What all tasks share: BERT's shape, AddBack, and a CharLSTM whose vector is added at [NUM]."""
+    config.scheme = common.block(
+        name="addback",
+        rules="default",
+        pad_multiple=128,
+        types=True,
+        vocab=dict(name="wordpiece", path="", size=8000, lower=True),
+    )
+    config.embeds = common.block(token=dict(name="token"))
+    char_lstm(config)
+    config.backbone = common.block(
+        name="encoder",
+        width=128,
+        layers=2,
+        heads=4,
+        mlp_ratio=4,
+        max_length=512,
+        position_offset=0,
+        types=(2,),
+        dropout=0.1,
+        scan=False,
+        remat="none",
+        attention="auto",
+        dtype="auto",
+        epsilon=1e-12,
+        init_std=0.02,
+    )
+    config.data.update(length=512, overflow="truncate")
+    config.optim.update(schedule="linear", weight_decay=0.01, betas=(0.9, 0.999))
+
+
+def pretrain(config: Any) -> None:
+    """Masked tokens by their kind, masked numbers by sign and logarithm (section 3.2.1), over tables with texts."""
+    plugged(config)
+    config.task = common.block(name="table_text", tatqa="", tabfact="", text="", size=0, data_seed=0)
+    config.data.masking = common.block(rate=0.15, keep=0.1, random=0.1, literals=True, separators=False)
+    config.heads = common.block(masked=dict(name="masked", epsilon=1e-12))
+    config.objectives = common.block(masked=dict(name="masked", head="masked", numbers=None, weight=1.0))
+    regress(config)
+    config.optim.update(learning_rate=4e-5, weight_decay=0.02, batch_size=96, epochs=4)
+
+
+# --- Number plugins.
+
+
+def char_lstm(config: Any) -> None:
+    """A number's characters through a bidirectional LSTM; "1M" is the paper's middle size."""
+    config.embeds.numeral = common.block(name="char_lstm", parameters="1M", fusion="add", dim=768)
+
+
+def char_former(config: Any) -> None:
+    """The same through a transformer, and then the LSTM."""
+    config.embeds.numeral = common.block(name="char_former", parameters="1M", fusion="add", dim=768)
+
+
+def dice(config: Any) -> None:
+    """A point on the circle by its value, projected."""
+    config.embeds.numeral = common.block(name="dice_linear", fusion="add", dim=768)
+
+
+def other(name: str):
+    """Any other numeral embedding, by the name of its file in numjax/embed/ or of your own module."""
+
+    def change(config: Any) -> None:
+        config.embeds.numeral = common.block(name=name, fusion="add", dim=768)
+
+    return change
+
+
+def numtok(name: str):
+    """[NUM] behind a number's own pieces ("addback") or instead of them ("replace")."""
+
+    def change(config: Any) -> None:
+        config.scheme.name = name
+
+    return change
+
+
+def no_plugin(config: Any) -> None:
+    """The baseline: numbers are pieces like any text, and masked like any."""
+    config.scheme.name = "subword"
+    del config.embeds["numeral"]
+    if config.task.name == "table_text":
+        no_regress(config)
+        config.objectives.masked = common.block(name="nll", head="masked", label=None, weight=1.0)
+
+
+def size(parameters: str):
+    """Another size of a character encoder."""
+
+    def change(config: Any) -> None:
+        if "parameters" not in config.embeds.get("numeral", {}):
+            raise ValueError("size= is of character encoders: use it with numbed=char_lstm or numbed=char_former")
+        config.embeds.numeral.parameters = parameters
+
+    return change
+
+
+# --- Shapes.
+
+
+def bert(config: Any) -> None:
+    """Word pieces and two token types, as `plugged` has it."""
+    del config
+
+
+def roberta(config: Any) -> None:
+    """Pieces with their blanks, one token type, positions from 2 on."""
+    config.scheme.types = False
+    config.scheme.vocab = common.block(name="sentencepiece", size=8000, model="bpe", split_digits=False, path=None)
+    config.backbone.update(position_offset=2, types=(1,), epsilon=1e-5)
+    if "masked" in config.heads:
+        config.heads.masked.epsilon = 1e-5
+
+
+# --- Objectives of pre-training.
+
+
+def of_pretraining(config: Any, word: str) -> None:
+    """Raises ValueError unless the task is pre-training."""
+    if config.task.name != "table_text":
+        raise ValueError(f"{word}= belongs to pre-training: use it with task=pretrain")
+
+
+def regress(config: Any) -> None:
+    """L_R: masked numbers are regressed."""
+    of_pretraining(config, "regress")
+    config.heads.number = common.block(name="regression", dropout=0.1)
+    config.objectives.masked.numbers = "number"
+
+
+def no_regress(config: Any) -> None:
+    """Masked numbers count and are not scored."""
+    of_pretraining(config, "regress")
+    if "number" in config.heads:
+        del config.heads["number"]
+    config.objectives.masked.numbers = None
+
+
+def distill(config: Any) -> None:
+    """L_D: the teacher's softmax is the target, its weight α rising from 0.04 to 0.4."""
+    of_pretraining(config, "distill")
+    config.objectives.distill = common.block(
+        name="distill", head="masked", momentum=0.995, each_microbatch=False, weight=ramp(0.04, 0.4)
+    )
+    weigh(config, ramp(0.96, 0.6))
+
+
+def no_distill(config: Any) -> None:
+    """L_MLM alone, as from scratch."""
+    of_pretraining(config, "distill")
+    weigh(config, 1.0)
+    if "distill" in config.objectives:
+        del config.objectives["distill"]
+
+
+def weigh(config: Any, weight: Any) -> None:
+    """Sets the weight of L_MLM, a number or a ramp."""
+    config.objectives.masked = common.block(**(dict(config.objectives.masked) | {"weight": weight}))
+
+
+def ramp(start: float, end: float, steps: int = 1000) -> dict[str, Any]:
+    """A weight that goes from `start` to `end` in a straight line over so many steps, and stays there."""
+    return dict(start=start, end=end, steps=steps)
+
+
+# --- Scales.
+
+
+def resize(config: Any, width: int, **backbone: Any) -> None:
+    """Sets every width."""
+    config.backbone.update(width=width, **backbone)
+    if "numeral" in config.embeds:
+        config.embeds.numeral.dim = width
+
+
+def smoke(config: Any) -> None:
+    """Seconds: for tests."""
+    resize(config, 32, heads=2, max_length=96)
+    config.data.update(length=96, train_size=64)
+    config.scheme.vocab.size = 400
+    if "parameters" in config.embeds.get("numeral", {}):
+        config.embeds.numeral.update(parameters="0.1M")
+    config.optim.update(learning_rate=1e-3, batch_size=16, epochs=1)
+    config.eval.update(batch_size=32, examples=64)
+    if config.task.name == "table_text":
+        config.task.size = 400
+        set_ramps(config, 4)
+
+
+def laptop(config: Any) -> None:
+    """Minutes on two cores, from scratch: larger steps, and kernels that are no smaller than 1/√width."""
+    resize(config, 128, init_std=0.08, dropout=0.0, max_length=256)
+    config.data.update(length=256)
+    config.scheme.vocab.size = 2000
+    if "parameters" in config.embeds.get("numeral", {}):
+        config.embeds.numeral.update(parameters="0.1M")
+    config.optim.update(learning_rate=1e-3, warmup=50, batch_size=16)
+    if config.task.name == "table_text":
+        config.data.train_size = 4000
+        config.optim.epochs = 2
+        set_ramps(config, 100)
+
+
+def paper(config: Any) -> None:
+    """BERT-base or RoBERTa-large, which init_from and scheme.vocab.path name."""
+    if tuple(config.backbone.types) == (2,):
+        resize(config, 768, layers=12, heads=12)
+        config.scheme.vocab.size = 30_000
+    else:
+        resize(config, 1024, layers=24, heads=16)
+        config.scheme.vocab = common.block(name="gpt2", path="")
+    if config.task.name == "table_text" and tuple(config.backbone.types) == (2,):
+        config.data.length = 400
+        config.optim.update(learning_rate=3e-5, batch_size=24, epochs=18)
+
+
+def set_ramps(config: Any, steps: int) -> None:
+    """How many steps α takes to its end."""
+    for objective in config.objectives.values():
+        if isinstance(objective.get("weight"), ConfigDict):
+            objective.weight.steps = steps
+
+
+def as_published(config: Any) -> None:
+    """NumTok's own rules. In pre-training a masked [NUM] leaves its literal to be read, separators are masked too,
+    and the teacher moves with every microbatch."""
+    config.scheme.rules = "numtok"
+    if config.task.name == "table_text":
+        config.data.masking.update(literals=False, separators=True)
+        if "distill" in config.objectives:
+            config.objectives.distill.each_microbatch = True
+    if config.embeds.get("numeral", {}).get("name") == "char_former":
+        config.embeds.numeral.padded = True
+    if config.embeds.get("numeral", {}).get("name") == "dice_linear":
+        config.embeds.numeral.as_published = True
+
+
+TASKS = {"pretrain": pretrain}
+SCALES = {"smoke": smoke, "laptop": laptop, "paper": paper}
+SHAPES = {"bert": bert, "roberta": roberta}
+NUMTOKS = {"addback": numtok("addback"), "replace": numtok("replace"), "none": no_plugin}
+NUMBEDS = {"char_lstm": char_lstm, "char_former": char_former, "dice": dice, "*": other}
+SIZES = {parameters: size(parameters) for parameters in ("0.1M", "base", "1M", "9M")}

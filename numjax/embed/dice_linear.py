@@ -1,0 +1,77 @@
+"""DICE as LUNA uses it among its number encoders: a sphere of a few dimensions and a learned linear layer.
+
+The angle is that of ln(1e-7 + |x|) over [−5, 80] ("log"), or of x over ±100,000 ("value"); what lies outside is moved
+to the end. The released code leaves the range's beginning out of the angle, so that numbers below 1 have negative
+angles in "log" and all numbers lie on half of the sphere's range in "value"; it raises the last coordinate's sine to
+the power D instead of D − 1, and in "log" forgets the sign. `as_published=True` does so too; otherwise the angle is
+0 … π, and that of a negative number −π … 0 in "log".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from numjax.embed import dice
+from numjax.errors import UsageError
+from numjax.nn import lstm
+from numjax.types import Numeral
+
+RANGES = {"log": (-5.0, 80.0), "value": (-1e5, 1e5)}
+TINY = 1e-7
+
+
+def angle(numerals: Numeral, of: str, as_published: bool):
+    """θ[...], float64 of NumPy arrays and float32 of JAX's."""
+    xp = numerals.digits.__array_namespace__()
+    low, high = RANGES[of]
+    if xp is np:
+        value = dice.float64_value(numerals)
+    else:
+        value = numerals.value
+    read = xp.log(TINY + xp.abs(value)) if of == "log" else value
+    theta = np.pi * (xp.clip(read, low, high) - (0.0 if as_published else low)) / (high - low)
+    return theta if of == "value" or as_published else xp.where(value < 0, -theta, theta)
+
+
+class Embed(nn.Module):
+    """DICE-D in a few dimensions, turned, then projected by what is learned.
+
+    Attributes:
+      dim: of the vector. sphere: D of DICE.
+      of: "log" or "value".
+      as_published: see above.
+      seed: of the rotation.
+    """
+
+    dim: int = 64
+    sphere: int = 10
+    of: str = "log"
+    as_published: bool = False
+    seed: int = 0
+    kind = "numeral"
+
+    def _points(self, numerals: Numeral):
+        if self.of not in RANGES:
+            raise UsageError(f"dice_linear: of must be one of {', '.join(RANGES)}, not {self.of!r}")
+        points = dice.on_sphere(angle(numerals, self.of, self.as_published), self.sphere, self.as_published)
+        turn = dice.rotation(self.sphere, self.sphere, self.seed).T
+        return points @ points.__array_namespace__().asarray(turn, dtype=points.dtype)
+
+    def host_features(self, numerals: Numeral, surfaces: Sequence[str] | None = None) -> dict[str, np.ndarray]:
+        """The points before the projection, computed in float64 and rounded once: {"points": float32[N, sphere]}."""
+        del surfaces
+        return {"points": self._points(numerals).astype(np.float32)}
+
+    @nn.compact
+    def __call__(self, numerals: Numeral, features: Mapping[str, jax.Array] | None = None) -> jax.Array:
+        points = (features or {}).get("points")
+        if points is None:
+            points = jnp.asarray(self._points(numerals), jnp.float32)
+        reach = lstm.uniform(self.sphere)
+        kernel = self.param("kernel", reach, (self.sphere, self.dim), jnp.float32)
+        return points @ kernel + self.param("bias", reach, (self.dim,), jnp.float32)

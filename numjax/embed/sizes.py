@@ -1,0 +1,30 @@
+"""The sizes of LUNA's number encoders by name: (hidden width, layers).
+
+A name is about the number of parameters at 768 dimensions; vectors of 64, as a table's cells have, take a narrower
+encoder. LUNA's code also trains an encoder of one layer, "base".
+"""
+
+from __future__ import annotations
+
+from numjax.errors import UsageError
+
+NARROW = 64  # dimensions up to which the second table holds
+WIDE = {
+    "char_lstm": {"0.1M": (32, 3), "base": (128, 1), "1M": (128, 3), "9M": (208, 9)},
+    "char_former": {"0.1M": (8, 3), "base": (32, 3), "1M": (64, 3), "9M": (128, 9)},
+}
+CELLS = {"char_lstm": {"1M": (112, 3), "9M": (196, 9)}}
+
+
+def of(encoder: str, size: str, dim: int, otherwise: tuple[int, int]) -> tuple[int, int]:
+    """(hidden, layers) of an encoder whose vectors have `dim` dimensions; `otherwise` where no size is named.
+
+    Raises:
+      UsageError: no such size.
+    """
+    if not size:
+        return otherwise
+    known = WIDE[encoder] | (CELLS.get(encoder, {}) if dim <= NARROW else {})
+    if size not in known:
+        raise UsageError(f"{encoder}: parameters must be one of {', '.join(known)}, not {size!r}")
+    return known[size]

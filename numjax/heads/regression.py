@@ -1,0 +1,76 @@
+"""A number's size and sign, in place: a transform, then two outputs (LUNA, section 3.2.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from numjax.nn.dropout import dropout
+from numjax.nn.norm import layer_norm
+from numjax.types import Allowed, HeadOut, Numeral, Targets, Tokens
+
+SMALLEST = 1e-7  # is added to |v|, so that zero has a logarithm
+
+
+def target(numerals: Numeral) -> jax.Array:
+    """[ln(1e-7 + |v|), sgn v] of each number, float32[..., 2]; the logarithm is right at any size."""
+    size = jnp.logaddexp(jnp.float32(np.log(SMALLEST)), numerals.log10 * np.log(10))
+    sign = jnp.where(numerals.digits.astype(jnp.float32).any(axis=-1), numerals.sign, 0)
+    return jnp.stack([size, sign.astype(jnp.float32)], axis=-1)
+
+
+class Head(nn.Module):
+    """(size, sign) = norm(gelu(h W + b)) V + c, in float32.
+
+    Attributes:
+      width: D.
+      dropout: on h, while training.
+      epsilon: of the layer norm.
+    """
+
+    width: int
+    dropout: float = 0.1
+    epsilon: float = 1e-5
+    init_std: float = 0.02
+
+    @nn.compact
+    def __call__(self, h_BTD: jax.Array, tokens: Tokens, table_VD: jax.Array | None = None) -> HeadOut:
+        del tokens, table_VD
+        ones, zeros, normal = nn.initializers.ones, nn.initializers.zeros, nn.initializers.normal(self.init_std)
+        if self.has_rng("dropout"):
+            h_BTD = dropout(h_BTD, self.dropout, self.make_rng("dropout"))
+        h_BTD = h_BTD.astype(jnp.float32)
+        kernel = self.param("transform_kernel", normal, (self.width, self.width), jnp.float32)
+        h_BTD = h_BTD @ kernel + self.param("transform_bias", zeros, (self.width,), jnp.float32)
+        scale, shift = self.param("ln_scale", ones, (self.width,)), self.param("ln_bias", zeros, (self.width,))
+        h_BTD = layer_norm(jax.nn.gelu(h_BTD, approximate=False), scale, shift, self.epsilon)
+        weights = {
+            "kernel": self.param("value_kernel", normal, (self.width, 2), jnp.float32),
+            "bias": self.param("value_bias", zeros, (2,), jnp.float32),
+        }
+        return HeadOut(h_BTD, weights)
+
+    def error(self, out: HeadOut, numerals: Numeral) -> jax.Array:
+        """The mean of the two squared errors at each position, float32[B, T]."""
+        said = out.hidden @ out.weights["kernel"] + out.weights["bias"]
+        valid = numerals.valid[..., None]
+        # Where there is no number, nothing must be infinite.
+        return jnp.square(jnp.where(valid, said - jnp.where(valid, target(numerals), 0), 0)).mean(axis=-1)
+
+    def log_prob(self, out: HeadOut, targets: Targets, allowed: Allowed | None = None) -> Mapping[str, jax.Array]:
+        """{"number": log density of two Gaussians of variance 1[B, T]}, which is −`error` − ln 2π; 0 in text."""
+        del allowed
+        if targets.numerals is None:
+            return {"number": jnp.zeros(targets.ids.shape, jnp.float32)}
+        density = -self.error(out, targets.numerals) - np.log(2 * np.pi)
+        return {"number": jnp.where(targets.numerals.valid, density, 0.0)}
+
+    def total_log_prob(
+        self, out: HeadOut, targets: Targets, weights_BT: jax.Array, allowed: Allowed | None = None
+    ) -> Mapping[str, jax.Array]:
+        """The part of `log_prob` summed with `weights_BT`."""
+        return {"number": (self.log_prob(out, targets, allowed)["number"] * weights_BT).sum()}

@@ -1,0 +1,86 @@
+"""LUNA's NumTok (Han et al. 2022, section 3.1), with what it loses: `default` is its mended form.
+
+Runs of `0123456789+-,.%` with a digit are read whole, or taken apart at the first separator that leaves nothing
+but numerals; a run that no separator takes apart is lost whole.
+
+| text | numerals | why |
+|---|---|---|
+| `1.76%-2.50%` `2019-2020` | 1.76%, 2.50%; 2019, 2020 | a hyphen in a run is a range |
+| `+1000% -50` `USD -100` | +1000%, −50; −100 | a sign after a blank is a sign |
+| `$-1000` `-$100` `F-1` `=-5` `--5` `- 5` `−5` | 1000, 100, 1, 5, 5, 5, 5 | anywhere else it is lost |
+| `(1,746)` | 1,746 | parentheses mean nothing |
+| `+-10` | −10 | at the start of a line: signs are separators too |
+| `2019/05/31` `10:30` `05-31-2019` `1.2.3` | their parts | |
+| `1234,5678` `1,234.` | 1234, 5678; 1, 234. | commas group or separate, and a trailing point is kept |
+| `2.` `.3` `0,123` | 2., .3, 123 | |
+| `1.5e-9` `0x12BF` `H2O` | 1.5, 9; 0, 12; 2 | no exponents, and digits inside words count |
+| `5%%` `1.5-2.5,3` | nothing | lost whole |
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from decimal import Decimal
+
+from numjax.numeral.surface import shift
+from numjax.types import Span
+
+_ALLOWED = frozenset("0123456789+-,.%")
+_DIGIT = re.compile("[0-9]")
+_REST = re.compile(r"[0-9+\-,.%]*")
+_LEGAL = re.compile(
+    r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|[0-9]{1,3}(?:,[0-9]{3})*(?:\.[0-9]+)?|\.[0-9]+)%?"  # plain, grouped, fraction
+)
+_SEPARATORS = (",", "-", ".", "+", "-+")
+
+
+def find(text: str) -> list[Span]:
+    """The numerals of a text; see the table above."""
+    out: list[Span] = []
+    search, rest, end = _DIGIT.search, _REST.match, 0
+    while digit := search(text, end):
+        start = digit.start()
+        while start > end and text[start - 1] in _ALLOWED:
+            start -= 1
+        found = rest(text, digit.end())
+        assert found is not None
+        end = found.end()
+        apart = start == 0 or text[start - 1].isspace()
+        out += [Span(a, b, text[a:b], _value(text[a:b])) for a, b in _numerals(text, start, end, apart)]
+    return out
+
+
+def _numerals(text: str, start: int, end: int, apart: bool) -> list[tuple[int, int]]:
+    """The numerals of text[start:end], a run of allowed characters; `apart`: a blank or nothing precedes it."""
+    if (first := _checked(text, start, end, apart)) is not None:
+        return [(first, end)]
+    for separators in _SEPARATORS:
+        parts = _parts(text, start, end, separators)
+        # Only what the run begins with may touch a word; the others follow a separator, as numbers do a blank.
+        starts = [_checked(text, a, b, apart or a > start) for a, b in parts]
+        if parts and None not in starts:
+            return [(a, b) for a, (_, b) in zip(starts, parts, strict=True) if a is not None]
+    return []
+
+
+def _checked(text: str, start: int, end: int, apart: bool) -> int | None:
+    """Where the numeral text[start:end] begins, without a mark that is not its own; None where it is none."""
+    if not apart and start < end and text[start] in ",-.+":
+        start += 1
+    return start if _LEGAL.fullmatch(text, start, end) else None
+
+
+def _parts(text: str, start: int, end: int, separators: str) -> list[tuple[int, int]]:
+    """What lies between separators, also where it is empty, but for the ends."""
+    while start < end and text[start] in separators:
+        start += 1
+    while start < end and text[end - 1] in separators:
+        end -= 1
+    bounds = [start - 1, *(at for at in range(start, end) if text[at] in separators), end]
+    return [(a + 1, b) for a, b in itertools.pairwise(bounds)]
+
+
+def _value(literal: str) -> Decimal:
+    bare = literal.replace(",", "")
+    return shift(Decimal(bare[:-1]), -2) if bare[-1] == "%" else Decimal(bare)

@@ -1,0 +1,54 @@
+"""L_D: at masked positions, the cross-entropy with what a momentum teacher says (LUNA, section 3.2.1).
+
+The teacher is the mean of the student's parameters, mean ← τ · mean + (1 − τ) · parameters; it reads the same masked
+batch without dropout, and no gradient reaches it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import jax.numpy as jnp
+
+from numjax.errors import UsageError
+from numjax.types import Batch, HeadOut, Loss
+
+
+@dataclasses.dataclass(frozen=True)
+class Objective:
+    """−Σ over masked positions of Σ_v p_teacher(v) log p(v), and how many are masked.
+
+    Attributes:
+      head: which head, of student and teacher.
+      momentum: τ.
+      each_microbatch: the teacher moves with every microbatch, as in LUNA's code, and not once a step.
+    """
+
+    head: str
+    momentum: float = 0.995
+    each_microbatch: bool = False
+
+    reads_teacher = True
+    head_methods = ("total_cross_entropy",)
+
+    def __post_init__(self):
+        if not 0 <= self.momentum <= 1:
+            raise UsageError(f"distill: momentum={self.momentum} must be from 0 to 1")
+
+    def __call__(
+        self,
+        heads: Mapping[str, Any],
+        outs: Mapping[str, HeadOut],
+        acts: Mapping[str, Any],
+        batch: Batch,
+        taught: Mapping[str, HeadOut],
+    ) -> Loss:
+        """`taught`: the teacher's `outs`."""
+        del acts
+        if batch.targets is None:
+            raise UsageError("distill reads targets: use a task of kind masked, such as table_text")
+        weights = batch.targets.mask.astype(jnp.float32)
+        head = heads[self.head]
+        return Loss(head.total_cross_entropy(outs[self.head], taught[self.head], weights), weights.sum())

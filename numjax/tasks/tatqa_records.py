@@ -1,0 +1,209 @@
+"""TAT-QA's form, [{table, paragraphs, questions}], as flat records, one a question; and one's own table as a CSV file
+with a text file beside it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import pathlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from numjax.errors import DataError
+from numjax.tasks.tatqa_answers import SCALES
+
+LONGEST_CELL = 2000  # characters; TAT-QA's longest has 144
+ASKED = "Q:"  # begins a question in a text beside a CSV file
+TYPES = ("span", "multi-span", "arithmetic", "count")
+SOURCES = ("table", "text", "table-text")
+UNANSWERED = {
+    "answer": "[]",
+    "derivation": "",
+    "answer_type": "",
+    "answer_from": "",
+    "scale": "",
+    "rel_paragraphs": "[]",
+}
+
+Found = Iterator[tuple[str, dict[str, Any] | ValueError]]
+
+
+def of_contexts(found: Any, name: str, answered: bool = True) -> Found:
+    """(id, record; or what is wrong with it) of each question of TAT-QA's JSON.
+
+    Args:
+      name: of the file, for messages.
+      answered: questions must have answers.
+
+    Raises:
+      DataError: it is no list of contexts.
+    """
+    if not isinstance(found, list):
+        raise DataError(f"{name}: not TAT-QA's form: give a list of objects with table, paragraphs and questions")
+    for place, one in enumerate(found):
+        if not isinstance(one, Mapping):
+            yield f"context-{place}", ValueError("it is no object with table, paragraphs and questions")
+            continue
+        table = one.get("table")
+        known = table.get("uid") if isinstance(table, Mapping) else None
+        context = known if isinstance(known, str) and known else f"context-{place}"
+        try:
+            rows = cells(table.get("table") if isinstance(table, Mapping) else table)
+            orders, texts = _paragraphs(one.get("paragraphs"))
+            asked = one.get("questions")
+            if not isinstance(asked, list) or not asked:
+                raise ValueError("it has no questions")
+        except ValueError as error:
+            yield context, error
+            continue
+        shared = {"context": context, "table": json.dumps(rows, ensure_ascii=False)}
+        shared["paragraphs"] = json.dumps(texts, ensure_ascii=False)
+        for q, raw in enumerate(asked):
+            known = raw.get("uid") if isinstance(raw, Mapping) else None
+            uid = known if isinstance(known, str) and known else f"{context}-{q}"
+            try:
+                yield uid, {"id": uid} | shared | _question(raw, orders, answered)
+            except ValueError as error:
+                yield uid, error
+
+
+def of_csv(path: pathlib.Path) -> Found:
+    """The questions about a table of one's own: PATH.csv holds the table, PATH.txt beside it the rest.
+
+    Of the text each line that begins with "Q:" is a question; the others are paragraphs, with empty lines between.
+
+    Raises:
+      DataError: one of the files is missing or cannot be read.
+    """
+    beside = path.with_suffix(".txt")
+    table = list(csv.reader(io.StringIO(_text(path), newline="")))
+    paragraphs, questions, lines = [], [], []
+    for line in [*_text(beside).splitlines(), ""]:
+        if line.strip().startswith(ASKED):
+            questions.append(line.strip().removeprefix(ASKED).strip())
+        elif line.strip():
+            lines.append(line.strip())
+            continue
+        if lines:
+            paragraphs.append(" ".join(lines))
+            lines = []
+    if not questions:
+        raise DataError(f"{beside}: no question there: begin a line with {ASKED}")
+    one = {
+        "table": {"uid": path.stem, "table": table},
+        "paragraphs": [{"order": i, "text": text} for i, text in enumerate(paragraphs, 1)],
+        "questions": [{"question": text} for text in questions],
+    }
+    return of_contexts([one], str(path), answered=False)
+
+
+def of_file(path: str) -> Found | None:
+    """The questions of a .json file of TAT-QA's form, answered or not, or of a .csv file; None for any other.
+
+    Raises:
+      DataError: it cannot be read.
+    """
+    file = pathlib.Path(path)
+    if file.suffix.lower() == ".csv":
+        return of_csv(file)
+    if file.suffix.lower() != ".json":
+        return None
+    try:
+        found = json.loads(_text(file))
+    except (ValueError, RecursionError):
+        raise DataError(f"{path}: the JSON breaks off or is wrong; write it again") from None
+    return of_contexts(found if isinstance(found, list) else [found], path, answered=False)
+
+
+def cells(table: Any) -> list[list[str]]:
+    """The rows of a table, short ones filled up with empty cells.
+
+    Raises:
+      ValueError: why it cannot be used.
+    """
+    if not isinstance(table, list) or not all(isinstance(row, list) for row in table):
+        raise ValueError("its table is no list of rows")
+    rows = [["" if cell is None else str(cell) for cell in row] for row in table]
+    if not any(cell.strip() for row in rows for cell in row):
+        raise ValueError("its table is empty")
+    longest = max((cell for row in rows for cell in row), key=len)
+    if len(longest) > LONGEST_CELL:
+        raise ValueError(f"a cell has {len(longest)} characters, more than {LONGEST_CELL}: {longest[:40]!r}…")
+    width = max(map(len, rows))
+    return [row + [""] * (width - len(row)) for row in rows]
+
+
+def ragged(table: Any) -> bool:
+    """Whether the rows of a table differ in length."""
+    return isinstance(table, list) and len({len(row) for row in table if isinstance(row, list)}) > 1
+
+
+def _paragraphs(found: Any) -> tuple[list[str], list[str]]:
+    """(their numbers, their texts); those without text are left out."""
+    if found is None:
+        found = []
+    if not isinstance(found, list):
+        raise ValueError("its paragraphs are no list")
+    orders, texts = [], []
+    for place, one in enumerate(found, 1):
+        text = one.get("text") if isinstance(one, Mapping) else one
+        if not isinstance(text, str):
+            raise ValueError(f"paragraph {place} has no text")
+        if text.strip():
+            orders.append(str(one.get("order", place)) if isinstance(one, Mapping) else str(place))
+            texts.append(text)
+    return orders, texts
+
+
+def _question(raw: Any, orders: Sequence[str], answered: bool) -> dict[str, Any]:
+    text = raw.get("question") if isinstance(raw, Mapping) else None
+    if not isinstance(text, str) or not text.strip():
+        raise ValueError("it has no question")
+    found: dict[str, Any] = {"question": text}
+    if not answered and "answer" not in raw:
+        return found | UNANSWERED
+    for name, allowed in (("answer_type", TYPES), ("answer_from", SOURCES), ("scale", SCALES)):
+        value = raw.get(name)
+        if value not in allowed:
+            raise ValueError(f"its {name} {value!r} is none of {', '.join(map(repr, allowed))}")
+        found[name] = value
+    answer = gold(raw.get("answer"), found["answer_type"])
+    derivation = raw.get("derivation") or ""
+    related = raw.get("rel_paragraphs") or []
+    if not isinstance(derivation, str) or not isinstance(related, list):
+        raise ValueError("its derivation is no text, or its rel_paragraphs no list")
+    places = [orders.index(str(order)) for order in related if str(order) in orders]
+    return found | {
+        "answer": json.dumps(answer, ensure_ascii=False),
+        "derivation": derivation,
+        "rel_paragraphs": json.dumps(places),
+    }
+
+
+def gold(answer: Any, kind: str) -> Any:
+    """An answer of a type: a list of texts for spans, a whole number for counts, else a number.
+
+    Raises:
+      ValueError: it is none.
+    """
+    if kind in ("span", "multi-span"):
+        if not isinstance(answer, list) or not answer or not all(isinstance(part, str) for part in answer):
+            raise ValueError(f"its answer {str(answer)[:40]!r} is no list of texts")
+        return answer
+    try:
+        number = float(answer)
+        if number - number:  # infinite, or no number
+            raise ValueError
+        return int(number) if kind == "count" or number.is_integer() else number
+    except (TypeError, ValueError):
+        raise ValueError(f"its answer {str(answer)[:40]!r} is no number") from None
+
+
+def _text(path: pathlib.Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}: not UTF-8 at byte {error.start}; convert it") from None
