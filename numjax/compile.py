@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -46,7 +47,10 @@ def make_compiled(system: System, mesh: Mesh, batch: Batch, steps: int) -> Compi
     """
     config = system.config
     options = {k: config.optim[k] for k in ("warmup", "floor", "weight_decay", "betas", "clip")}
-    optimizer, rate = optim.adamw(config.optim.learning_rate, steps, schedule_name=config.optim.schedule, **options)
+    frozen = tuple(config.optim.get("frozen", ()))
+    optimizer, rate = optim.adamw(
+        config.optim.learning_rate, steps, schedule_name=config.optim.schedule, frozen=frozen, **options
+    )
 
     def init(seed):
         # Only shapes of the batch matter for parameters: zeros that are made here stay out of the call. NumPy's would
@@ -61,7 +65,9 @@ def make_compiled(system: System, mesh: Mesh, batch: Batch, steps: int) -> Compi
     rows, everywhere = shard.batch_sharding(mesh), shard.replicated(mesh)
     platform = under(mesh, parallel.platform)()
     body = under(
-        mesh, train_step, system.model, system.objectives, system.weights, optimizer, rate, config.optim.accumulate
+        mesh,
+        functools.partial(train_step, frozen=frozen),
+        *(system.model, system.objectives, system.weights, optimizer, rate, config.optim.accumulate),
     )
     score = under(mesh, eval_step, system.model, system.objectives, system.weights)
     return Compiled(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -52,6 +52,11 @@ def decays(params: Any) -> Any:
     return jax.tree_util.tree_map_with_path(lambda path, _: path_name(path).endswith("kernel"), params)
 
 
+def freezes(params: Any, frozen: Sequence[str]) -> Any:
+    """True for parameters whose path, such as "backbone/layer_0/up_kernel", begins with one of `frozen`."""
+    return jax.tree_util.tree_map_with_path(lambda path, _: path_name(path).startswith(tuple(frozen)), params)
+
+
 def adamw(
     learning_rate: float,
     steps: int,
@@ -63,8 +68,13 @@ def adamw(
     betas: tuple[float, float] = (0.9, 0.95),
     epsilon: float = 1e-8,
     clip: float = 1.0,
+    frozen: Sequence[str] = (),
 ) -> tuple[optax.GradientTransformation, Callable[[Any], Any]]:
-    """(AdamW behind clipping by global norm, its schedule). `clip` 0 turns clipping off."""
+    """(AdamW behind clipping by global norm, its schedule). `clip` 0 turns clipping off; `frozen`: see `freezes`."""
     rate = schedule(schedule_name, learning_rate, steps, warmup, floor)
     inner = optax.adamw(rate, b1=betas[0], b2=betas[1], eps=epsilon, weight_decay=weight_decay, mask=decays)
-    return (optax.chain(optax.clip_by_global_norm(clip), inner) if clip else inner), rate
+    inner = optax.chain(optax.clip_by_global_norm(clip), inner) if clip else inner
+    if not frozen:
+        return inner, rate
+    kinds: Any = {False: inner, True: optax.set_to_zero()}
+    return optax.multi_transform(kinds, lambda params: freezes(params, frozen)), rate

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import itertools
 import pathlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
@@ -90,7 +88,8 @@ def _vocabulary(config, workdir, task, records):
     folder = workdir / VOCABULARY
     block = config.scheme.vocab.to_dict()
     if jax.process_index() == 0 and not (folder / vocabularies.FILE).exists():
-        load = records or functools.partial(_fitted_on, task, config)
+        fitted_on = getattr(task, "fitted_on", "train")
+        load = records or (lambda: source.load(task.dataset, fitted_on, config.data.dir))
         marks = _marks(config, task, load)
         inherited = pathlib.Path(config.init_from) / VOCABULARY
         if config.init_from and (inherited / vocabularies.FILE).exists():
@@ -106,12 +105,6 @@ def _vocabulary(config, workdir, task, records):
         vocabulary.save(str(folder))
     processes.barrier("vocabulary")
     return vocabularies.load(str(folder))
-
-
-def _fitted_on(task, config):
-    splits = getattr(task, "fitted_on", ("train",))
-    found = [source.load(task.dataset, split, config.data.dir) for split in splits]
-    return found[0] if len(found) == 1 else itertools.chain(*(rows for rows in found if rows is not None))
 
 
 def _marks(config, task, load) -> tuple[str, ...]:

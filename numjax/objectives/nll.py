@@ -63,7 +63,7 @@ class Objective:
             targets = targets._replace(numerals=gather(batch.inputs.numerals, targets.numeral_index))
         weights = targets.mask.astype(jnp.float32)
         if self.average == "columns":
-            weights = _by_column(weights, self.columns)
+            weights = by_column(weights, self.columns)
         parts = head.total_log_prob(out, targets, weights, self._allowed(batch))
         scored = targets.mask.sum().astype(jnp.float32)
         counts = {"scored": scored, "columns": jnp.minimum(scored, 1)}
@@ -96,7 +96,7 @@ class Objective:
         return masks.allowed(self.grammar, batch.grammar_state, self.given)
 
 
-def _by_column(mask_BT: jax.Array, columns: int) -> jax.Array:
+def by_column(mask_BT: jax.Array, columns: int) -> jax.Array:
     """Weights that sum to one over the scored positions of each column that has any."""
     if mask_BT.shape[1] % columns:
         raise UsageError(f"{mask_BT.shape[1]} positions are no whole rows of columns={columns}")

@@ -14,8 +14,8 @@ from numjax.types import Document, Example
 
 
 class Task(transactions.Task):
-    """The window's label. Frauds are few: F1 is that of the fraudulent windows, above a threshold on their probability
-    that is chosen where it is best on validation."""
+    """The window's label. Frauds are few: F1 is that of the fraudulent windows, above a threshold on their
+    probability that is chosen where it is best on validation."""
 
     kind = "classify"
     reads_probabilities = True
@@ -33,6 +33,7 @@ class Task(transactions.Task):
         if not 0 <= threshold < 1:
             raise UsageError(f"threshold={threshold} must be a probability; 0 chooses it on validation")
         super().__init__(**options)
+        self.splits = {}
         self.threshold = threshold
 
     def example(self, record: Mapping[str, Any], parse: Callable[[str], Document]) -> Example:

@@ -48,14 +48,16 @@ class Task:
           path: of TabFormer's table; empty for the generated stand-in.
           by, stride, users, size: see data/creditrans/README.md. data_seed: of the split and of the stand-in.
           time: what the times count since 1970: "s", "us", or "ns" as LUNA's code reads them.
-          fitted_on: bins and tokens are those of the "train" split, or as in TabFormer's code of "all" rows.
+          fitted_on: bins and tokens are those of the "train" split, and it is pre-trained on; or, as in TabFormer's
+            code, "all" rows, those of validation and test too.
         """
         if time not in ZEROS or fitted_on not in ("train", "all"):
             raise UsageError(f"time={time!r} must be one of {', '.join(ZEROS)}, fitted_on={fitted_on!r} train or all")
         self.dataset: dict[str, Any] = {"name": "creditrans", "by": by, "stride": stride, "seed": data_seed}
         self.dataset |= {"size": size} if path else {"users": users, "size": size}
         self.dataset |= {"path": path} if path else {}
-        self.fitted_on = ("train", "validation", "test") if fitted_on == "all" else ("train",)
+        self.fitted_on = "train+validation+test" if fitted_on == "all" else "train"
+        self.splits = {"train": self.fitted_on}
         self._zeros, self._overlap = ZEROS[time], stride < 10
 
     def texts(self, rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
