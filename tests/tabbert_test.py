@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 
 import jax
 import jax.numpy as jnp
@@ -13,11 +14,15 @@ from flax.core import FrozenDict
 from data.creditrans import read
 from numjax.build import build
 from numjax.model import Model
+from numjax.nn import characters
 from numjax.nn import grammar as masks
 from numjax.tasks import transactions
 from numjax.text import cells, rows
 from numjax.types import Batch, Targets, Tokens
+from tests import drawn
+from tests.number_encoders_test import bidirectional, embedded
 
+REGRESSION_EPSILON = 1e-12
 KINDS = dict.fromkeys(transactions.COLUMNS, "label") | {"Timestamp": "time", "Amount": "amount"}
 
 
@@ -257,3 +262,62 @@ def test_hidden_states_scores_and_losses_are_the_authors(case, theirs):
         assert mask[:, i].sum() == told["labels"]
         mean = -each[mask[:, i], i].mean() if told["labels"] else 0.0
         np.testing.assert_allclose(mean, told["loss"], rtol=1e-5, atol=1e-5)
+
+
+# ---------------------------------------------------------------------------------------------------
+# LUNA's number plugin.
+
+
+@pytest.mark.parametrize("fusion", ["add", "replace"])
+def test_numbers_join_their_cells_as_in_lunas_code(fusion, reference, theirs):
+    """Features, masked sequence output and all losses, those of the released code (every cell is scored) too."""
+    told = json.loads((reference / "luna_numeric.json").read_text())
+    arrays, more = np.load(reference / "luna_numeric_outputs.npz"), np.load(reference / "luna_numeric_weights.npz")
+    scheme, name = theirs.scheme, {"add": "addback", "replace": "replace"}[fusion]
+    regression = dict(name="regression", inner=192, dropout=0.0, epsilon=REGRESSION_EPSILON)
+    model = model_of(scheme, fusion, masked=BLOCKS["masked"], number=regression)
+    params = params_of(theirs.weights, scheme.vocab_size)
+    params["embeds_token"]["table"][186] = more["num_token_embedding_row"]
+    at = "tab_embeddings.number_model.model."
+    char = {key.removeprefix(at): more[key] for key in more.files if key.startswith(at)}
+    params["embeds_numeral"] = embedded(char) | bidirectional(char, 2)
+    if fusion == "replace":
+        # Their cell is the row of [NUM] with the number's vector added.
+        params["embeds_numeral"]["bias"] = params["embeds_numeral"]["bias"] + more["num_token_embedding_row"]
+    head = "tb_model.cls.predictions.reg_head"
+    params["heads_number"] = dense(more, transform=f"{head}.fc1", value=f"{head}.fc2", ln=f"{head}.ln")
+
+    surfaces = [[s for row in window for s in row] for window in told["number_strings"]]
+    table = drawn.numeral_table([[Decimal(s) for s in row] for row in surfaces], 20)
+    read_ids = np.stack([characters.of_surfaces(row, 32) for row in surfaces])
+    index = np.full((4, 10, 12), -1, np.int32)
+    index[..., told["number_columns"]] = np.arange(40).reshape(10, 4)
+    index = index.reshape(4, 120)
+    ids = arrays["input_ids"].reshape(4, 120)
+
+    def tokens(ids, index):
+        return theirs.tokens(ids)._replace(
+            numeral_index=index, numerals=table, features={"numeral/characters": read_ids}
+        )
+
+    apply = jax.jit(model.apply)
+    _, acts = apply({"params": params}, Batch(tokens(ids, index)))
+    np.testing.assert_allclose(acts["final"].reshape(4, 10, 192), arrays[f"{name}.features_unmasked"], atol=1e-4)
+    masked, random, chosen = (
+        arrays[key].reshape(4, 120) for key in ("replaced_by_mask", "replaced_by_random", "masked")
+    )
+    hidden = np.where(masked, 4, np.where(random, arrays["random_words"].reshape(4, 120), ids))
+    inputs = tokens(hidden, np.where(masked | random, -1, index))
+    for labels, mask in (("released", np.ones_like(chosen)), ("fixed", chosen)):
+        batch = Batch(inputs, Targets(ids, mask, index), grammar_state=theirs.states(4))
+        outs, acts = apply({"params": params}, batch)
+        final = arrays[f"{name}.sequence_output_masked"].reshape(4, 120, 16)
+        np.testing.assert_allclose(acts["final"], final, atol=1e-4)
+        classified = objective(scheme)(model.heads, outs, acts, batch)
+        want = told["losses"][f"{name}|labels={labels}|regression=False"]["loss"]
+        np.testing.assert_allclose(classified.total / classified.count, want, rtol=1e-5)
+        numbers = build("objectives", dict(name="number", head="number", average="columns", columns=12))
+        regressed = numbers(model.heads, outs, acts, batch)
+        total = classified.total / classified.count + regressed.total / regressed.count
+        want = told["losses"][f"{name}|labels={labels}|regression=True"]["loss"]
+        np.testing.assert_allclose(total, want, rtol=1e-5)
