@@ -360,7 +360,11 @@ def test_task(name, tmp_path, vocabulary):
     (tmp_path / "texts").mkdir()
     (tmp_path / "texts" / "a.txt").write_text("\n\n".join(CORPUS))
     task = build("tasks", {"name": name}, size=200, path=str(tmp_path / "texts") if name == "language_model" else "")
-    assert task.kind in ("language_model", "classify", "span") and task.metric and isinstance(task.dataset, dict)
+    assert (
+        task.kind in ("language_model", "masked", "classify", "span")
+        and task.metric
+        and isinstance(task.dataset, dict)
+    )
     assert set(cls.needs) <= {"heads", "objectives"}
     for kind, wanted in task.needs.items():
         assert set(wanted) <= set(names(kind)), "a task needs what there is"

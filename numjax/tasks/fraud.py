@@ -24,15 +24,36 @@ class Task(transactions.Task):
     metric = "F1"
     needs = {"heads": ("classify",), "objectives": ("nll",)}
 
-    def __init__(self, *, threshold: float = 0.0, **options: Any):
+    def __init__(
+        self,
+        *,
+        threshold: float = 0.0,
+        path: str = "",
+        by: str = "random",
+        stride: int = 10,
+        users: int = 50,
+        size: int = 0,
+        data_seed: int = 0,
+        time: str = "s",
+        fitted_on: str = "train",
+    ):
         """
         Args:
           threshold: 0 to choose it on validation; 0.5 in LUNA's code.
-          options: as of the task transactions.
+          path, by, stride, users, size, data_seed, time, fitted_on: as of the task transactions.
         """
         if not 0 <= threshold < 1:
             raise UsageError(f"threshold={threshold} must be a probability; 0 chooses it on validation")
-        super().__init__(**options)
+        super().__init__(
+            path=path,
+            by=by,
+            stride=stride,
+            users=users,
+            size=size,
+            data_seed=data_seed,
+            time=time,
+            fitted_on=fitted_on,
+        )
         self.splits = {}
         self.threshold = threshold
 
