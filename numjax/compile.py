@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -46,8 +47,10 @@ def make_compiled(system: System, mesh: Mesh, batch: Batch, steps: int) -> Compi
     """
     config = system.config
     options = {k: config.optim[k] for k in ("warmup", "floor", "weight_decay", "betas", "clip")}
-    options["rates"] = config.optim.get("rates", ())
-    optimizer, rate = optim.adamw(config.optim.learning_rate, steps, schedule_name=config.optim.schedule, **options)
+    rates = tuple(config.optim.get("rates", ()))
+    optimizer, rate = optim.adamw(
+        config.optim.learning_rate, steps, schedule_name=config.optim.schedule, rates=rates, **options
+    )
 
     def init(seed):
         # Only shapes of the batch matter for parameters: zeros that are made here stay out of the call. NumPy's would
@@ -62,7 +65,9 @@ def make_compiled(system: System, mesh: Mesh, batch: Batch, steps: int) -> Compi
     rows, everywhere = shard.batch_sharding(mesh), shard.replicated(mesh)
     platform = under(mesh, parallel.platform)()
     body = under(
-        mesh, train_step, system.model, system.objectives, system.weights, optimizer, rate, config.optim.accumulate
+        mesh,
+        functools.partial(train_step, rates=rates),
+        *(system.model, system.objectives, system.weights, optimizer, rate, config.optim.accumulate),
     )
     score = under(mesh, eval_step, system.model, system.objectives, system.weights)
     return Compiled(

@@ -28,7 +28,7 @@ DIGEST = "digest"
 PRETRAINED: dict[str, Any] = {"decoder": gpt2, "encoder": bert, "encoder_decoder": seq2seq}
 
 # Parameters with a row a token.
-ROWS_OF_VOCABULARY = ("table", "heads_next/kernel", "heads_next/bias", "heads_masked/bias")
+ROWS_OF_VOCABULARY = ("table", "heads_next/kernel", "heads_next/bias", "heads_masked/bias", "heads_masked/kernel")
 
 
 def load_pretrained(system: System, compiled: Compiled, state: TrainState, source: pathlib.Path) -> TrainState:

@@ -53,16 +53,28 @@ def decays(params: Any) -> Any:
     return jax.tree_util.tree_map_with_path(lambda path, _: path_name(path).endswith("kernel"), params)
 
 
-def scaled(rates: Sequence[tuple[str, float]]) -> optax.GradientTransformation:
-    """Multiplies a parameter's update by the factor of the first path regex that is found in its path, else by 1."""
+def factors(params: Any, rates: Sequence[tuple[str, float]]) -> Any:
+    """For each parameter the factor of the first (path regex, factor) whose regex is found in its path, such as
+    "backbone/layer_0/up_kernel"; else 1."""
 
-    def factor(path: Any) -> float:
+    def factor(path: Any, _: Any) -> float:
         name = path_name(path)
         return next((float(value) for pattern, value in rates if re.search(pattern, name)), 1.0)
 
+    return jax.tree_util.tree_map_with_path(factor, params)
+
+
+def freezes(params: Any, rates: Sequence[tuple[str, float]]) -> Any:
+    """True for parameters whose factor is 0."""
+    return jax.tree.map(lambda factor: factor == 0, factors(params, rates))
+
+
+def scaled(rates: Sequence[tuple[str, float]]) -> optax.GradientTransformation:
+    """Multiplies a parameter's update by its factor."""
+
     def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
         del params
-        return jax.tree_util.tree_map_with_path(lambda path, u: u * factor(path), updates), state
+        return jax.tree.map(jnp.multiply, updates, factors(updates, rates)), state
 
     return optax.GradientTransformation(lambda params: optax.EmptyState(), update)
 
@@ -83,10 +95,15 @@ def adamw(
     """(AdamW behind clipping by global norm, its schedule). `clip` 0 turns clipping off.
 
     Args:
-      rates: (path regex, factor of the learning rate), see `scaled`.
+      rates: (path regex, factor of the learning rate), see `factors`. Parameters with factor 0 stay as they are: they
+        have no state and no share in the norm.
     """
     rate = schedule(schedule_name, learning_rate, steps, warmup, floor)
     inner = optax.adamw(rate, b1=betas[0], b2=betas[1], eps=epsilon, weight_decay=weight_decay, mask=decays)
-    if rates:
-        inner = optax.chain(inner, scaled(rates))
-    return (optax.chain(optax.clip_by_global_norm(clip), inner) if clip else inner), rate
+    inner = optax.chain(optax.clip_by_global_norm(clip), inner) if clip else inner
+    if not rates:
+        return inner, rate
+    kinds: Any = {False: optax.chain(inner, scaled(rates)), True: optax.set_to_zero()}
+    if all(float(factor) for _, factor in rates):
+        return kinds[False], rate
+    return optax.multi_transform(kinds, lambda params: freezes(params, rates)), rate

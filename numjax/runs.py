@@ -108,6 +108,8 @@ def load_data(system: System, folder: pathlib.Path, strict: bool, splits=("train
         size = config.data.train_size if split == "train" else 0
         found[split] = features.encode(system.task, system.scheme, records, config.data, split, strict, limit=size)
         skipped += found[split].skipped
+        if split == "train" and (label := config.data.get("balance")):
+            found[split] = features.balanced(found[split], label, config.task.get("data_seed", 0))
         if shortened := found[split].shortened:
             of = f"{shortened} of {len(found[split])} prompts of {split}"
             log.say(f"{of} are longer than there is room for and lost their end")
@@ -173,7 +175,9 @@ def evaluate(config: Any, folder: pathlib.Path, strict: bool) -> dict[str, Any]:
     results = {}
     for split in ("validation", "test"):
         if (encoded := getattr(data, split)) is not None:
-            results[split] = report.score_split(model.system, compiled, model.params, encoded, split, folder)
+            results[split] = report.score_split(
+                model.system, compiled, model.params, encoded, split, folder, tuned=results
+            )
             log.say(f"{split}: " + " · ".join(f"{k} {v:.4f}" for k, v in results[split].items()))
     log.out(results)
     return results

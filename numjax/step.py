@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -11,6 +11,7 @@ import optax
 
 from numjax.errors import UsageError
 from numjax.model import Model
+from numjax.optim import freezes
 from numjax.types import Batch, Loss, TrainState
 
 Metrics = dict[str, tuple[jax.Array, jax.Array]]
@@ -108,6 +109,7 @@ def train_step(
     seed: jax.Array | int,
     state: TrainState,
     batch: Batch,
+    rates: Sequence[tuple[str, float]] = (),
 ) -> tuple[TrainState, Metrics]:
     """One optimiser step on `batch`, cut into `accumulate` microbatches of rows.
 
@@ -117,7 +119,8 @@ def train_step(
     them. A pass for each microbatch would put collectives into a loop beside those that gather the parameters:
     nothing orders the two, and CPU devices of one process then wait for each other for ever.
 
-    A teacher moves towards the parameters before it is asked: once a step, or with each microbatch.
+    A teacher moves towards the parameters before it is asked: once a step, or with each microbatch. To
+    parameters that `rates` freeze (see `optim.adamw`) nothing is carried back.
     """
     key = jax.random.fold_in(jax.random.key(seed), state.step)
     weights, teacher = weights_at(weights, state.step), teaching(objectives)
@@ -128,6 +131,9 @@ def train_step(
         return jax.tree.map(lambda mean, new: tau * mean + (1 - tau) * new, ema, state.params)
 
     def weighted(params, batch, key, ema, counts=None):
+        if any(factor == 0 for _, factor in rates):
+            held = jax.lax.stop_gradient(params)
+            params = jax.tree.map(lambda stays, a, b: a if stays else b, freezes(params, rates), held, params)
         found = losses(model, objectives, params, batch, key, ema)
         counts = counts or {name: loss.count for name, loss in found.items()}
         total = sum(weights[n] * loss.total / jnp.maximum(counts[n], 1) for n, loss in found.items())

@@ -88,7 +88,8 @@ def _vocabulary(config, workdir, task, records):
     folder = workdir / VOCABULARY
     block = config.scheme.vocab.to_dict()
     if jax.process_index() == 0 and not (folder / vocabularies.FILE).exists():
-        load = records or (lambda: source.load(task.dataset, "train", config.data.dir))
+        fitted_on = getattr(task, "fitted_on", "train")
+        load = records or (lambda: source.load(task.dataset, fitted_on, config.data.dir))
         marks = _marks(config, task, load)
         inherited = pathlib.Path(config.init_from) / VOCABULARY
         if config.init_from and (inherited / vocabularies.FILE).exists():

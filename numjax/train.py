@@ -186,7 +186,7 @@ class _Run:
             encoded = getattr(self.data, split)
             if encoded is None or (split == "test" and not self.config.eval.test):
                 continue
-            metrics = report.score_split(self.system, self.compiled, params, encoded, split, workdir)
+            metrics = report.score_split(self.system, self.compiled, params, encoded, split, workdir, tuned=results)
             self.writer.write(position.step, f"{split}_best" if split == "validation" else split, metrics)
             results[split] = metrics
             log.say(f"{split} (step {step}): " + _shown(metrics))

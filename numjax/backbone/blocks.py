@@ -131,7 +131,8 @@ class Attention(nn.Module):
 
 
 @functools.partial(jax.checkpoint, static_argnums=0)
-def _activate_project(name, up_BTF, gate_BTF, down_kernel_FD):
+def activate_project(name, up_BTF, gate_BTF, down_kernel_FD):
+    """act(up) V or, gated, (act(gate) · up) V."""
     # Cheap and wider than the layer: computed anew for the backward pass.
     found = ACTIVATIONS[name](up_BTF if gate_BTF is None else gate_BTF)
     return (found if gate_BTF is None else found * up_BTF) @ down_kernel_FD
@@ -153,7 +154,7 @@ class Mlp(nn.Module):
         if form.gated:
             gate = x_BTD @ self.param("gate_kernel", form.kernel(width), (width, wide), jnp.float32).astype(low)
         down = self.param("down_kernel", form.kernel(wide, last=True), (wide, width), jnp.float32).astype(low)
-        found = _activate_project(form.mlp, up, gate, down)
+        found = activate_project(form.mlp, up, gate, down)
         return found + self.param("down_bias", zeros, (width,), jnp.float32).astype(low) if form.biases else found
 
 

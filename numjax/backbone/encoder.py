@@ -15,6 +15,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
+from numjax.backbone.blocks import activate_project
 from numjax.backbone.decoder import REMAT
 from numjax.errors import UsageError
 from numjax.nn.attention import attend
@@ -24,14 +25,8 @@ from numjax.nn.parallel import ROWS, constrain
 from numjax.types import Tokens
 
 
-@jax.checkpoint
-def _gelu_project(up_BTF, down_kernel_FD):
-    # GELU is cheap and its output four times as wide as the layer: computed anew for the backward pass.
-    return jax.nn.gelu(up_BTF, approximate=False) @ down_kernel_FD
-
-
 class Block(nn.Module):
-    """One layer: y = norm(x + attention(x)), then norm(y + mlp(y))."""
+    """One layer: y = norm(x + attention(x)), then norm(y + mlp(y)). `mlp`: one of `blocks.ACTIVATIONS`."""
 
     width: int
     heads: int
@@ -40,6 +35,7 @@ class Block(nn.Module):
     attention: str
     epsilon: float
     init_std: float
+    mlp: str = "gelu"
 
     @nn.compact
     def __call__(self, x_BTD: jax.Array, segments: jax.Array, deterministic: bool):
@@ -64,7 +60,7 @@ class Block(nn.Module):
 
         up = x_BTD @ weight("up_kernel", normal, width, self.mlp_width).astype(low)
         up = up + weight("up_bias", zeros, self.mlp_width).astype(low)
-        down = _gelu_project(up, weight("down_kernel", normal, self.mlp_width, width).astype(low))
+        down = activate_project(self.mlp, up, None, weight("down_kernel", normal, self.mlp_width, width).astype(low))
         x_BTD = join(x_BTD, down + weight("down_bias", zeros, width).astype(low), "ln_2")
         return constrain(x_BTD, ROWS)
 
@@ -88,7 +84,7 @@ class Backbone(nn.Module):
     width: int = 768
     layers: int = 12
     heads: int = 12
-    mlp_ratio: int = 4
+    mlp_ratio: float = 4
     max_length: int = 512
     position_offset: int = 0
     types: Sequence[int] = (2,)
@@ -151,7 +147,7 @@ class Backbone(nn.Module):
         return block(
             width=self.width,
             heads=self.heads,
-            mlp_width=self.mlp_ratio * self.width,
+            mlp_width=int(self.mlp_ratio * self.width),
             dropout=self.dropout,
             attention=self.attention,
             epsilon=self.epsilon,

@@ -28,10 +28,12 @@ def score_split(
     split: str,
     workdir: pathlib.Path | None,
     limit: int = 0,
+    tuned: Mapping[str, Mapping[str, float]] | None = None,
 ) -> dict[str, float]:
     """Metrics of a split by name; predictions go to `workdir`/predictions/<task>.jsonl when it is given.
 
     Args:
+      tuned: the metrics of other splits; what the task's `tuned` names of validation's is given to its `score`.
       limit: score only the first so many examples (0: all), for validation during training.
     """
     config = system.config
@@ -49,6 +51,9 @@ def score_split(
         # Some metrics rank predictions.
         ranked = getattr(system.task, "reads_probabilities", False)
         more: dict[str, Any] = {"log_probs": [log_probs[i] for i in order]} if ranked else {}
+        for name in getattr(system.task, "tuned", ()):
+            if name in (chosen := (tuned or {}).get("validation", {})):
+                more[name] = chosen[name]
         metrics |= system.task.score([predictions[i] for i in order], references, **more)
         if workdir is not None and jax.process_index() == 0:
             _write(system, encoded, split, workdir, predictions, extra)

@@ -41,7 +41,7 @@ def evaluate(
         predictions = _from_all_processes(predictions)
     means = sums.divide(found)
     for name, objective in system.objectives.items():
-        if isinstance(objective, nll.Objective) and objective.label is None:
+        if isinstance(objective, nll.Objective) and objective.label is None and not objective.whole_batch:
             density = any(f"{name}/{part}" in means for part in nll.DENSITY_PARTS)
             means |= sums.perplexity(means, name, density)
     return means, predictions

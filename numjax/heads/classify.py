@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from numjax.errors import UsageError
+from numjax.nn import lstm
 from numjax.types import Allowed, HeadOut, Tokens
 
 
@@ -24,13 +25,14 @@ def attended(h_BTD: jax.Array, scorer_D: jax.Array, valid_BT: jax.Array) -> jax.
 
 
 class Head(nn.Module):
-    """A linear classifier on one position's hidden state, or on a mean of all.
+    """A linear classifier on one position's hidden state, on a mean of all, or on what an LSTM makes of them.
 
     Attributes:
       width: D; num_classes: the labels.
       pool: "end" (the last position of the text, which holds [EOS]), "first" ([CLS], for encoders), "attention"
-        (c = Σ α_t h_t with α = softmax(w·h) over the row's text, DICE section 5.1) or "last_padded" (the last
-        position of the padded row, as in NumGPT's code, which pools padding).
+        (c = Σ α_t h_t with α = softmax(w·h) over the row's text, DICE section 5.1), "lstm" (the last state of an LSTM
+        of `hidden` that reads `columns` positions at a time, side by side: a table's rows, as LUNA does for fraud) or
+        "last_padded" (the last position of the padded row, as in NumGPT's code, which pools padding).
       pooler: put a dense layer with tanh before the classes, as BERT does with pool="first".
       use_bias: whether the classes have biases; without, a logit is the product of c and a class embedding.
     """
@@ -40,19 +42,24 @@ class Head(nn.Module):
     pool: str = "end"
     pooler: bool = False
     use_bias: bool = True
+    hidden: int = 0
+    columns: int = 1
     init_std: float = 0.02
 
     @nn.compact
     def __call__(self, h_BTD: jax.Array, tokens: Tokens, table_VD: jax.Array | None = None) -> HeadOut:
         del table_VD
         init = nn.initializers.normal(self.init_std)
-        kernel = self.param("kernel", init, (self.width, self.num_classes), jnp.float32)
+        width = (self.hidden or self.width * self.columns) if self.pool == "lstm" else self.width
+        kernel = self.param("kernel", init, (width, self.num_classes), jnp.float32)
         weights = {"kernel": kernel}
         if self.use_bias:
             weights["bias"] = self.param("bias", nn.initializers.zeros, (self.num_classes,), jnp.float32)
         if self.pool == "attention":
             scorer = self.param("attention", init, (self.width,), jnp.float32)
             return HeadOut(attended(h_BTD, scorer, tokens.segment_ids > 0), weights)
+        if self.pool == "lstm":
+            return HeadOut(self._last_state(h_BTD, tokens, width), weights)
         if self.pool == "end":
             at = jnp.maximum((tokens.segment_ids > 0).sum(axis=1) - 1, 0)
         elif self.pool == "first":
@@ -60,13 +67,28 @@ class Head(nn.Module):
         elif self.pool == "last_padded":
             at = jnp.full(h_BTD.shape[0], h_BTD.shape[1] - 1)
         else:
-            raise UsageError(f"classify: pool must be end, first, attention or last_padded, not {self.pool!r}")
+            raise UsageError(f"classify: pool must be end, first, attention, lstm or last_padded, not {self.pool!r}")
         pooled = jnp.take_along_axis(h_BTD, at[:, None, None], axis=1)[:, 0]
         if self.pooler:
             square = self.param("pooler_kernel", init, (self.width, self.width), jnp.float32)
             shift = self.param("pooler_bias", nn.initializers.zeros, (self.width,), jnp.float32)
             pooled = jnp.tanh(pooled.astype(jnp.float32) @ square + shift)
         return HeadOut(pooled, weights)
+
+    def _last_state(self, h_BTD: jax.Array, tokens: Tokens, hidden: int) -> jax.Array:
+        rows, length, read = *h_BTD.shape[:2], self.columns * self.width
+        if length % self.columns:
+            raise UsageError(f"classify: {length} positions are no whole rows of columns={self.columns}")
+        x = h_BTD.astype(jnp.float32).reshape(rows, length // self.columns, read)
+        uniform = lstm.uniform(hidden)
+        found = lstm.Weights(
+            *(
+                self.param(f"lstm_{name}", uniform, shape, jnp.float32)
+                for name, shape in lstm.shapes(read, hidden).items()
+            )
+        )
+        _, last = lstm.lstm(x, found, tokens.segment_ids[:, :: self.columns])
+        return last.hidden
 
     def log_probs(self, out: HeadOut) -> jax.Array:
         """Log-probability of every class, float32[B, classes]."""

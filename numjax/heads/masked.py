@@ -9,22 +9,26 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
+from numjax.errors import UsageError
 from numjax.nn import cross_entropy
 from numjax.nn.norm import layer_norm
 from numjax.types import Allowed, HeadOut, Targets, Tokens
 
 
 class Head(nn.Module):
-    """p(x_t) = softmax(norm(gelu(h W + b)) Eᵀ + c), E the token embedding's table.
+    """p(x_t) = softmax(norm(gelu(h W + b)) Eᵀ + c), E the token embedding's table or one of the head's own.
 
     Attributes:
       width: D; vocab_size: V, padded; size: ids in use.
+      inner: width behind the transform, 0 for D; tied: E is the token embedding's table, which then has that width.
       epsilon: of the layer norm, as the backbone's. chunk_rows: as of heads/token.py.
     """
 
     width: int
     vocab_size: int
     size: int
+    inner: int = 0
+    tied: bool = True
     epsilon: float = 1e-12
     chunk_rows: int | None = None
     init_std: float = 0.02
@@ -32,13 +36,16 @@ class Head(nn.Module):
     @nn.compact
     def __call__(self, h_BTD: jax.Array, tokens: Tokens, table_VD: jax.Array | None = None) -> HeadOut:
         del tokens
+        ones, zeros = nn.initializers.ones, nn.initializers.zeros
+        normal, inner = nn.initializers.normal(self.init_std), self.inner or self.width
+        if not self.tied:
+            table_VD = self.param("kernel", normal, (self.vocab_size, inner), jnp.float32)
         if table_VD is None:
             raise ValueError("a head over the token embedding needs one in the model")
-        ones, zeros = nn.initializers.ones, nn.initializers.zeros
-        low, shape = h_BTD.dtype, (self.width,)
-        kernel = self.param(
-            "transform_kernel", nn.initializers.normal(self.init_std), (self.width, self.width), jnp.float32
-        )
+        if table_VD.shape[1] != inner:
+            raise UsageError(f"masked: inner={inner} and tied, but tokens have width {table_VD.shape[1]}")
+        low, shape = h_BTD.dtype, (inner,)
+        kernel = self.param("transform_kernel", normal, (self.width, inner), jnp.float32)
         h_BTD = h_BTD @ kernel.astype(low) + self.param("transform_bias", zeros, shape, jnp.float32).astype(low)
         h_BTD = jax.nn.gelu(h_BTD, approximate=False)
         scale, shift = self.param("ln_scale", ones, shape), self.param("ln_bias", zeros, shape)

@@ -28,12 +28,13 @@ class Head(nn.Module):
     """(size, sign) = norm(gelu(h W + b)) V + c, in float32.
 
     Attributes:
-      width: D.
+      width: D; inner: behind the transform, 0 for D.
       dropout: on h, while training.
       epsilon: of the layer norm.
     """
 
     width: int
+    inner: int = 0
     dropout: float = 0.1
     epsilon: float = 1e-5
     init_std: float = 0.02
@@ -45,12 +46,13 @@ class Head(nn.Module):
         if self.has_rng("dropout"):
             h_BTD = dropout(h_BTD, self.dropout, self.make_rng("dropout"))
         h_BTD = h_BTD.astype(jnp.float32)
-        kernel = self.param("transform_kernel", normal, (self.width, self.width), jnp.float32)
-        h_BTD = h_BTD @ kernel + self.param("transform_bias", zeros, (self.width,), jnp.float32)
-        scale, shift = self.param("ln_scale", ones, (self.width,)), self.param("ln_bias", zeros, (self.width,))
+        inner = self.inner or self.width
+        kernel = self.param("transform_kernel", normal, (self.width, inner), jnp.float32)
+        h_BTD = h_BTD @ kernel + self.param("transform_bias", zeros, (inner,), jnp.float32)
+        scale, shift = self.param("ln_scale", ones, (inner,)), self.param("ln_bias", zeros, (inner,))
         h_BTD = layer_norm(jax.nn.gelu(h_BTD, approximate=False), scale, shift, self.epsilon)
         weights = {
-            "kernel": self.param("value_kernel", normal, (self.width, 2), jnp.float32),
+            "kernel": self.param("value_kernel", normal, (inner, 2), jnp.float32),
             "bias": self.param("value_bias", zeros, (2,), jnp.float32),
         }
         return HeadOut(h_BTD, weights)

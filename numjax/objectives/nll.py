@@ -6,8 +6,10 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 
+from numjax.errors import UsageError
 from numjax.nn import grammar as masks
 from numjax.nn.numerals import gather
 from numjax.types import Allowed, Batch, Grammar, HeadOut, Loss
@@ -29,7 +31,8 @@ class Objective:
       label: name of the label that a classifier predicts, int[B], or of the span that a span head does, int[B, 2];
         None for targets in the sequence.
       average: "scored" divides by the scored positions; "all" by B·T, padding included, as NumGPT's
-        code does.
+        code does; "columns" is the sum of the means of each column of a table's rows (TabFormer), where `columns`
+        positions are a row: it is of a batch as a whole.
       constrain: mask with the grammar's tables, which the caller must then give.
       given: the mask leaves also what is read but never generated, so that no loss is infinite.
     """
@@ -39,7 +42,12 @@ class Objective:
     average: str = "scored"
     constrain: bool = False
     given: bool = True
+    columns: int = 1
     grammar: Grammar | None = None
+
+    @property
+    def whole_batch(self) -> bool:
+        return self.average == "columns"
 
     def __call__(
         self, heads: Mapping[str, Any], outs: Mapping[str, HeadOut], acts: Mapping[str, Any], batch: Batch
@@ -54,9 +62,12 @@ class Objective:
         if targets.numeral_index is not None and batch.inputs.numerals is not None:
             targets = targets._replace(numerals=gather(batch.inputs.numerals, targets.numeral_index))
         weights = targets.mask.astype(jnp.float32)
+        if self.average == "columns":
+            weights = by_column(weights, self.columns)
         parts = head.total_log_prob(out, targets, weights, self._allowed(batch))
-        scored = weights.sum()
-        count = scored if self.average == "scored" else jnp.float32(weights.size)
+        scored = targets.mask.sum().astype(jnp.float32)
+        counts = {"scored": scored, "columns": jnp.minimum(scored, 1)}
+        count = counts.get(self.average, jnp.float32(weights.size))
         report = {name: (-part, count) for name, part in parts.items()}
         if any(name in DENSITY_PARTS for name in parts):
             masses = [-part for name, part in parts.items() if name not in DENSITY_PARTS]
@@ -83,3 +94,11 @@ class Objective:
         if self.grammar is None or batch.grammar_state is None:
             raise ValueError("constrain needs a grammar and its states in the batch")
         return masks.allowed(self.grammar, batch.grammar_state, self.given)
+
+
+def by_column(mask_BT: jax.Array, columns: int) -> jax.Array:
+    """Weights that sum to one over the scored positions of each column that has any."""
+    if mask_BT.shape[1] % columns:
+        raise UsageError(f"{mask_BT.shape[1]} positions are no whole rows of columns={columns}")
+    mask_BRC = mask_BT.reshape(mask_BT.shape[0], -1, columns)
+    return (mask_BRC / jnp.maximum(mask_BRC.sum(axis=(0, 1)), 1)).reshape(mask_BT.shape)

@@ -195,6 +195,28 @@ def encode(
     )
 
 
+def balanced(encoded: Encoded, label: str, seed: int) -> Encoded:
+    """The same rows, with those of rarer classes repeated until every class has as many as the most frequent one.
+
+    Each is repeated equally often, but for a seeded choice of those that come once more.
+
+    Raises:
+      UsageError: the rows have no such label.
+    """
+    if label not in encoded.columns.labels:
+        raise UsageError(
+            f"data.balance={label!r}: the task's labels are {', '.join(encoded.columns.labels) or 'none'}"
+        )
+    of = encoded.columns.labels[label]
+    classes, counts = np.unique(of, return_counts=True)
+    most, rng, more = int(counts.max(initial=0)), np.random.default_rng(seed), []
+    for one, count in zip(classes, counts, strict=True):
+        at = np.flatnonzero(of == one)
+        times, rest = divmod(most, int(count))
+        more += [np.tile(at, times), rng.permutation(at)[:rest]]
+    return encoded.subset(np.concatenate([*more, np.zeros(0, np.int64)]).tolist())
+
+
 def from_features(found: Features, digits: int, loss_from: int = 0, labels: Mapping[str, Any] | None = None) -> Row:
     """A row of one encoded document."""
     return Row(

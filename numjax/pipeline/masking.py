@@ -27,6 +27,7 @@ class Masking(NamedTuple):
       whole: a number's pieces and its [NUM] share their draws, so that nothing of a masked number can be read.
       mask_id: the id of [MASK]. tokens: int32[…], what a random token is drawn from.
       fixed: bool[V], ids that are never masked.
+      everywhere: every position is to be recovered, masked or not (a defect of LUNA's code for TabBERT).
     """
 
     rate: float
@@ -36,6 +37,7 @@ class Masking(NamedTuple):
     mask_id: int
     tokens: np.ndarray
     fixed: np.ndarray
+    everywhere: bool = False
 
 
 class Masked(NamedTuple):
@@ -51,8 +53,8 @@ class Masked(NamedTuple):
 
 
 def make(options: Mapping[str, Any], scheme: Scheme) -> Masking:
-    """From a config's block `data.masking`: `rate`, `keep`, `random`, `literals` (see `Masking.whole`) and
-    `separators` (mask [SEP] and [EOS] too, as LUNA's code does).
+    """From a config's block `data.masking`: `rate`, `keep`, `random`, `literals` (see `Masking.whole`),
+    optionally `everywhere`, and `separators` (mask [SEP] and [EOS] too, as LUNA's code does).
 
     Raises:
       UsageError: shares that are none.
@@ -64,8 +66,9 @@ def make(options: Mapping[str, Any], scheme: Scheme) -> Masking:
     fixed = np.zeros(scheme.vocab_size, bool)
     free = {"[NUM]", "[SEP]", "[EOS]"} if options["separators"] else {"[NUM]"}
     fixed[[vocab.mark(name) for name in vocab.marks if name not in free]] = True
+    everywhere = bool(options.get("everywhere", False))
     tokens = np.asarray([i for i in range(vocab.base) if vocab.bytes_of(i)], np.int32)
-    return Masking(rate, keep, random, bool(options["literals"]), vocab.mark("[MASK]"), tokens, fixed)
+    return Masking(rate, keep, random, bool(options["literals"]), vocab.mark("[MASK]"), tokens, fixed, everywhere)
 
 
 def mask(
@@ -95,7 +98,7 @@ def mask(
     hidden = chosen & (kind >= masking.keep)
     drawn = (uniform(TOKEN, *run, examples, places) * len(masking.tokens)).astype(np.int64)
     token = np.where(kind < masking.keep + masking.random, masking.tokens[drawn], masking.mask_id)
-    return Masked(np.where(hidden, token, ids).astype(np.int32), chosen, hidden)
+    return Masked(np.where(hidden, token, ids).astype(np.int32), chosen | masking.everywhere, hidden)
 
 
 def uniform(*words: Any) -> np.ndarray:

@@ -17,7 +17,7 @@ def load(
 
     Args:
       dataset: dict(name=…, **options) of a folder in data/.
-      split: "train", "validation" or "test".
+      split: "train", "validation" or "test", or several with "+" between them.
       data_dir: where built datasets are kept, see `data.home`.
       strict: a bad source record is an error instead of being left out.
 
@@ -25,8 +25,10 @@ def load(
       UsageError: unknown dataset or option. DataError: bad files.
     """
     data, name, options = _open(dataset)
-    if split != "train" and split not in data.prepare(name, data_dir, strict=strict, **options).info.splits:
-        return None
+    if split != "train":
+        there = data.prepare(name, data_dir, strict=strict, **options).info.splits
+        if any(part not in there for part in split.split("+")):
+            return None
     return data.load(name, split, data_dir, strict=strict, **options)
 
 

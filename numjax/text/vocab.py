@@ -34,7 +34,7 @@ from numjax.text import pieces as pieces_of
 MARKS = ("[PAD]", "[CLS]", "[SEP]", "[EOS]", "[MASK]", "[NUM]")
 FILE = "vocabulary.json"
 _KEYS = {"kind", "marks", "files", "base"}
-TRAINED = ("sentencepiece", "wordpiece")  # on texts, unless they are given a path
+TRAINED = ("sentencepiece", "wordpiece", "cells")  # on texts, unless they are given a path
 
 # Characters that numbers are written with: each is a piece of its own in every trained vocabulary, in the
 # corpus or not. sentencepiece writes a space as U+2581.
@@ -192,7 +192,7 @@ def build(block: Mapping[str, Any], texts: Iterable[str] | None = None, marks: I
         max_characters=…)`, trained on `texts`, or with `path=` of a .model file read from there;
         `dict(name="gpt2", path=FOLDER)` with encoder.json or vocab.json, and vocab.bpe or merges.txt;
         `dict(name="wordpiece", size=…, lower=True)`, trained on `texts`, or with `path=` of BERT's vocab.txt, of a
-        tokenizer.json, or of a folder with one.
+        tokenizer.json, or of a folder with one; `dict(name="cells", columns=…)` of a table, see `text/cells.py`.
       texts: what to train on (the train split); read once, not kept.
       marks: marks beyond `MARKS` that the scheme needs.
 
@@ -201,9 +201,10 @@ def build(block: Mapping[str, Any], texts: Iterable[str] | None = None, marks: I
     """
     options = dict(block)
     name = options.pop("name", None)
-    from numjax.text import bytebpe, wordpiece
+    from numjax.text import bytebpe, cells, wordpiece
 
     makers = {"sentencepiece": _build_sentencepiece, "gpt2": bytebpe.make, "wordpiece": wordpiece.make}
+    makers |= {"cells": cells.make}
     if name not in makers:
         raise UsageError(f"no vocabulary is called {name!r}: choose one of {', '.join(makers)}")
     maker = makers[name]
@@ -221,7 +222,7 @@ def load(folder: str) -> BaseVocabulary:
     Raises:
       UsageError: no vocabulary there, or a damaged one.
     """
-    from numjax.text import bytebpe, wordpiece
+    from numjax.text import bytebpe, cells, wordpiece
 
     root = pathlib.Path(folder)
     try:
@@ -245,6 +246,8 @@ def load(folder: str) -> BaseVocabulary:
         return bytebpe.ByteBPE(contents[0], contents[1], marks)
     if kind == wordpiece.WordPiece.kind and len(contents) == 1:
         return wordpiece.WordPiece(contents[0], marks)
+    if kind == cells.Cells.kind and len(contents) == 1:
+        return cells.Cells(contents[0], marks)
     raise UsageError(f"{root / FILE} names the kind {kind!r} with {len(contents)} files: not one of numjax's")
 
 

@@ -1,0 +1,179 @@
+"""TabFormer's table of card transactions: one row a transaction, read as a stream, and cut into windows of a user."""
+
+from __future__ import annotations
+
+import csv
+import datetime
+import math
+import pathlib
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from numjax.errors import DataError
+
+from .. import files
+
+COLUMNS = (
+    "User", "Card", "Year", "Month", "Day", "Time", "Amount", "Use Chip", "Merchant Name", "Merchant City",
+    "Merchant State", "Zip", "MCC", "Errors?", "Is Fraud?",
+)  # fmt: skip
+# What a window keeps of a row; the date and the time of day are one field.
+FIELDS = (
+    "User", "Card", "Timestamp", "Amount", "Use Chip", "Merchant Name", "Merchant City", "Merchant State", "Zip",
+    "MCC", "Errors?",
+)  # fmt: skip
+WINDOW = 10
+# Cells that say that nothing is known, as pandas has them.
+EMPTY = {"", "nan", "na", "n/a", "#n/a", "null", "none", "<na>"}
+_AMOUNT = re.compile(r"(-\$?|\$-|\$?)(\d[\d,]*\.?\d*|\.\d+)")
+_EPOCH = datetime.date(1970, 1, 1).toordinal()
+
+
+class Transaction(NamedTuple):
+    """One row.
+
+    Attributes:
+      cells: of `FIELDS`, as text: the time in seconds since 1970 (the table's times have no zone), the amount without
+        its dollar sign and with its minus ("-99.00"); "" where nothing is known.
+      fraud: whether it is one.
+    """
+
+    cells: tuple[str, ...]
+    fraud: bool
+
+    @property
+    def user(self) -> int:
+        return int(self.cells[0])
+
+    @property
+    def seconds(self) -> int:
+        return int(self.cells[2])
+
+
+class Window(NamedTuple):
+    """Rows of a user that follow each other. `first`: the place of the first among the user's usable rows."""
+
+    user: int
+    first: int
+    rows: tuple[Transaction, ...]
+
+    @property
+    def label(self) -> int:
+        """1 where any row is a fraud."""
+        return int(any(row.fraud for row in self.rows))
+
+
+def table(path: pathlib.Path) -> Iterator[tuple[int, list[str]]]:
+    """(line number, cells of `COLUMNS`) of each row of a .csv or .csv.gz, however long.
+
+    Raises:
+      DataError: a column is missing, or the file is empty, damaged or not UTF-8.
+    """
+
+    def text() -> Iterator[str]:
+        for number, line in enumerate(files.lines(path), 1):
+            try:
+                yield line.decode("utf-8")
+            except UnicodeDecodeError:
+                raise DataError(f"{path}: line {number} is not UTF-8; convert or fetch it again") from None
+
+    rows = csv.reader(text())
+    header = [name.strip() for name in next(rows, [])]
+    if not any(header):
+        raise DataError(f"{path}: the file is empty; fetch it again")
+    missing = [name for name in COLUMNS if name not in header]
+    if missing:
+        raise DataError(f"{path}: no column {', '.join(map(repr, missing))}; the table has {', '.join(header)}")
+    places = [header.index(name) for name in COLUMNS]
+    last = max(places)
+    try:
+        for cells in rows:
+            if cells:
+                cells += [""] * (last + 1 - len(cells))
+                yield rows.line_num, [cells[place] for place in places]
+    except csv.Error as error:
+        raise DataError(f"{path}: line {rows.line_num} is no row of a table: {error}") from None
+
+
+def transaction(cells: Sequence[str]) -> Transaction:
+    """A row's cells of `COLUMNS`, checked.
+
+    Raises:
+      ValueError: no user, card, date, time, amount or label that can be read; or a code that is no number.
+    """
+    known = ["" if (cell := text.strip()).lower() in EMPTY else cell for text in cells]
+    user, card, year, month, day, clock, amount, chip, name, city, state, zip_code, mcc, errors, fraud = known
+    return Transaction(
+        (
+            str(_whole("User", user)),
+            str(_whole("Card", card)),
+            str(_seconds(year, month, day, clock)),
+            _dollars(amount),
+            chip,
+            name,
+            city,
+            state,
+            _number("Zip", zip_code),
+            _number("MCC", mcc),
+            errors.strip(","),
+        ),
+        _yes(fraud),
+    )
+
+
+def windows(rows: Iterable[Transaction], stride: int, size: int = WINDOW) -> Iterator[Window]:
+    """Windows of `size` rows of one user, from every `stride`-th row on; what is left at a user's end is in none.
+
+    A user's rows must stand together, as they do in the table: by card, and by time within it.
+    """
+    user, first, kept = None, 0, []
+    for row in rows:
+        if row.user != user:
+            user, first, kept = row.user, 0, []
+        kept.append(row)
+        if len(kept) == size:
+            yield Window(row.user, first, tuple(kept))
+            kept = kept[stride:]
+            first += stride
+
+
+def _whole(name: str, text: str) -> int:
+    if not text.isascii() or not text.isdigit():
+        raise ValueError(f"{name} {text[:40]!r} is no whole number")
+    return int(text)
+
+
+def _number(name: str, text: str) -> str:
+    try:
+        fine = not text or math.isfinite(float(text))
+    except ValueError:
+        fine = False
+    if not fine:
+        raise ValueError(f"{name} {text[:40]!r} is no number")
+    return text
+
+
+def _seconds(year: str, month: str, day: str, clock: str) -> int:
+    try:
+        days = datetime.date(int(year), int(month), int(day)).toordinal() - _EPOCH
+        hours, minutes, *rest = map(int, clock.split(":"))
+        (seconds,) = rest or (0,)
+        if not (0 <= hours < 24 and 0 <= minutes < 60 and 0 <= seconds < 60):
+            raise ValueError
+    except (ValueError, OverflowError):
+        raise ValueError(f"{year}-{month}-{day} {clock}"[:60] + " is no date with a time of day") from None
+    return days * 86_400 + hours * 3600 + minutes * 60 + seconds
+
+
+def _dollars(text: str) -> str:
+    found = _AMOUNT.fullmatch(text)
+    if found is None:
+        raise ValueError(f"Amount {text[:40]!r} is no number of dollars such as $37.50 or $-99.00")
+    return "-" * ("-" in found[1]) + found[2].replace(",", "")
+
+
+def _yes(text: str) -> bool:
+    if text.lower() not in ("yes", "no"):
+        raise ValueError(f"Is Fraud? {text[:40]!r} is neither Yes nor No")
+    return text.lower() == "yes"

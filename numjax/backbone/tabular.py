@@ -1,0 +1,110 @@
+"""TabBERT (Padhi et al. 2021): an encoder over the cells of each row of a table, then one over the rows.
+
+Legend: B rows of a batch, T = R·C positions, R rows of a table, C its columns, D width of a cell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+
+from numjax.backbone import encoder
+from numjax.errors import UsageError
+from numjax.types import Tokens
+
+
+class Backbone(nn.Module):
+    """Cells attend to the cells of their row, without positions; side by side, through a linear layer, they are one
+    vector of C·D; rows attend to each other as BERT's positions do, and what comes out is cut into cells again.
+
+    Attributes:
+      width: D. columns: C; each text has whole rows of so many positions.
+      layers, heads, mlp_ratio, max_length, types, dropout, scan, remat, attention, dtype, epsilon, init_std: of the
+        encoder over rows, as in `encoder.Backbone`; its width is C·D, max_length counts positions of cells.
+      field_layers, field_heads, field_mlp_width: of the encoder over cells, whose MLPs have ReLU.
+    """
+
+    width: int = 64
+    columns: int = 12
+    layers: int = 12
+    heads: int = 12
+    mlp_ratio: float = 4
+    max_length: int = 120
+    types: Sequence[int] = (2,)
+    dropout: float = 0.0
+    scan: bool = False
+    remat: str = "none"
+    attention: str = "auto"
+    dtype: str = "float32"
+    epsilon: float = 1e-12
+    init_std: float = 0.02
+    field_layers: int = 1
+    field_heads: int = 8
+    field_mlp_width: int = 64
+    field_epsilon: float = 1e-5
+
+    @nn.compact
+    def __call__(
+        self, x_BTD: jax.Array, tokens: Tokens, *, cache: Any = None, deterministic: bool = True
+    ) -> tuple[jax.Array, dict[str, Any], None]:
+        """(hidden states of cells, by name: "fields" of the encoder over cells, "rows" [B, R, C·D], and what the
+        encoder over rows gives; no cache)."""
+        rows, length, columns = *x_BTD.shape[:2], self.columns
+        if length % columns:
+            raise UsageError(f"{length} positions are no whole rows of backbone.columns={columns}: see data.length")
+        if self.width % self.field_heads:
+            raise UsageError(f"backbone.width={self.width} does not divide over field_heads={self.field_heads}")
+        count, wide = length // columns, columns * self.width
+        acts: dict[str, Any] = {}
+        x = x_BTD.astype(self.dtype).reshape(rows * count, columns, self.width)
+        segments = tokens.segment_ids.reshape(rows * count, columns)
+        for layer in range(self.field_layers):
+            block = encoder.Block(
+                width=self.width,
+                heads=self.field_heads,
+                mlp_width=self.field_mlp_width,
+                dropout=self.dropout,
+                attention=self.attention,
+                epsilon=self.field_epsilon,
+                init_std=self.init_std,
+                mlp="relu",
+                name=f"fields_{layer}",
+            )
+            x = block(x, segments, deterministic)
+        acts["fields"] = x.reshape(x_BTD.shape)
+        kernel = self.param("kernel", nn.initializers.normal(self.init_std), (wide, wide), jnp.float32)
+        bias = self.param("bias", nn.initializers.zeros, (wide,), jnp.float32)
+        x = x.reshape(rows, count, wide) @ kernel.astype(x.dtype) + bias.astype(x.dtype)
+        acts["rows"] = x
+        stack = encoder.Backbone(
+            width=wide,
+            layers=self.layers,
+            heads=self.heads,
+            mlp_ratio=self.mlp_ratio,
+            max_length=max(1, self.max_length // columns),
+            types=self.types,
+            dropout=self.dropout,
+            scan=self.scan,
+            remat=self.remat,
+            attention=self.attention,
+            dtype=self.dtype,
+            epsilon=self.epsilon,
+            init_std=self.init_std,
+            name="rows",
+        )
+        h, more, _ = stack(x, _rows_of(tokens, columns), cache=cache, deterministic=deterministic)
+        h = h.reshape(x_BTD.shape)
+        return h, acts | {name: value for name, value in more.items() if name != "final"} | {"final": h}, None
+
+
+def _rows_of(tokens: Tokens, columns: int) -> Tokens:
+    """A position a row: that of its first cell."""
+
+    def first(x):
+        return x.reshape(x.shape[0], -1, columns)[..., 0]
+
+    return Tokens(first(tokens.ids), first(tokens.positions) // columns, first(tokens.segment_ids))

@@ -1,0 +1,49 @@
+"""The numbers of scored positions by their size and sign (LUNA's L_R, section 3.2.2, for TabBERT)."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import jax.numpy as jnp
+
+from numjax.errors import UsageError
+from numjax.nn.numerals import gather
+from numjax.objectives.nll import by_column
+from numjax.types import Batch, HeadOut, Loss
+
+
+@dataclasses.dataclass(frozen=True)
+class Objective:
+    """Σ of the mean squared errors in (ln(1e-7 + |v|), sgn v) over scored positions that are numbers; see
+    `heads/regression.py`.
+
+    Attributes:
+      head: which head. average, columns: "scored" or "columns", as of `nll`.
+    """
+
+    head: str
+    average: str = "scored"
+    columns: int = 1
+
+    head_methods = ("error",)
+
+    @property
+    def whole_batch(self) -> bool:
+        return self.average == "columns"
+
+    def __call__(
+        self, heads: Mapping[str, Any], outs: Mapping[str, HeadOut], acts: Mapping[str, Any], batch: Batch
+    ) -> Loss:
+        del acts
+        targets, numerals = batch.targets, batch.inputs.numerals
+        if targets is None or targets.numeral_index is None or numerals is None:
+            raise UsageError("objective number wants targets with numbers: use a scheme that marks them")
+        weights = (targets.mask & (targets.numeral_index >= 0)).astype(jnp.float32)
+        scored = weights.sum()
+        count = jnp.minimum(scored, 1) if self.average == "columns" else scored
+        if self.average == "columns":
+            weights = by_column(weights, self.columns)
+        error = heads[self.head].error(outs[self.head], gather(numerals, targets.numeral_index))
+        return Loss((error * weights).sum(), count)

@@ -1,0 +1,107 @@
+"""Whether one of ten card transactions in a row is a fraud (Padhi et al. 2021; LUNA's CrediTrans)."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from numjax.errors import UsageError
+from numjax.tasks import records, transactions
+from numjax.types import Document, Example
+
+
+class Task(transactions.Task):
+    """The window's label. Frauds are few: F1 is that of the fraudulent windows, above a threshold on their
+    probability that is chosen where it is best on validation."""
+
+    kind = "classify"
+    reads_probabilities = True
+    tuned = ("threshold",)
+    unanswered = {"label": 0}
+    metric = "F1"
+    needs = {"heads": ("classify",), "objectives": ("nll",)}
+
+    def __init__(
+        self,
+        *,
+        threshold: float = 0.0,
+        path: str = "",
+        by: str = "random",
+        stride: int = 10,
+        users: int = 50,
+        size: int = 0,
+        data_seed: int = 0,
+        time: str = "s",
+        fitted_on: str = "train",
+    ):
+        """
+        Args:
+          threshold: 0 to choose it on validation; 0.5 in LUNA's code.
+          path, by, stride, users, size, data_seed, time, fitted_on: as of the task transactions.
+        """
+        if not 0 <= threshold < 1:
+            raise UsageError(f"threshold={threshold} must be a probability; 0 chooses it on validation")
+        super().__init__(
+            path=path,
+            by=by,
+            stride=stride,
+            users=users,
+            size=size,
+            data_seed=data_seed,
+            time=time,
+            fitted_on=fitted_on,
+        )
+        self.splits = {}
+        self.threshold = threshold
+
+    def example(self, record: Mapping[str, Any], parse: Callable[[str], Document]) -> Example:
+        """The window and its label."""
+        label = records.label(record, "label", 2)
+        found = super().example(record, parse)
+        return found._replace(labels={"label": label}, reference={"label": label})
+
+    def score(
+        self,
+        predictions: Sequence[int],
+        references: Sequence[Mapping[str, Any]],
+        log_probs: Sequence[Any] | None = None,
+        threshold: float | None = None,
+    ) -> dict[str, float]:
+        """F1, precision and recall of frauds, and where there are frauds and others AUC.
+
+        Args:
+          log_probs: of the two classes; without them the predictions count as they are.
+          threshold: what validation chose; without one it is chosen here, and told.
+        """
+        metrics: Any = importlib.import_module("sklearn.metrics")
+        gold = np.asarray([reference["label"] for reference in references])
+        found: dict[str, float] = {}
+        said = np.asarray(predictions)
+        if log_probs is not None:
+            chances = np.exp(np.asarray([row[1] for row in log_probs], np.float64))
+            chosen = self.threshold or (best_threshold(gold, chances) if threshold is None else threshold)
+            said = (chances >= chosen).astype(int)
+            found["threshold"] = float(chosen)
+            if 0 < gold.sum() < len(gold):
+                found["AUC"] = float(metrics.roc_auc_score(gold, chances))
+        for name, metric in (("F1", "f1_score"), ("precision", "precision_score"), ("recall", "recall_score")):
+            found[name] = float(getattr(metrics, metric)(gold, said, zero_division=0))
+        return found
+
+
+def best_threshold(gold: np.ndarray, chances: np.ndarray) -> float:
+    """The threshold with the best F1 of `chances >= threshold`, in the middle between two chances (0.5 where there is
+    no positive); of equally good ones the highest."""
+    if not gold.any():
+        return 0.5
+    order = np.argsort(-chances, kind="stable")
+    ranked, hits = chances[order], np.cumsum(gold[order])
+    f1 = 2 * hits / (np.arange(1, len(gold) + 1) + gold.sum())
+    # Equal chances are told apart by no threshold.
+    f1[:-1][ranked[:-1] == ranked[1:]] = -1
+    best = int(np.argmax(f1))
+    below = ranked[best + 1] if best + 1 < len(ranked) else 0.0
+    return float((ranked[best] + below) / 2)

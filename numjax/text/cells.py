@@ -1,0 +1,198 @@
+"""A vocabulary of table cells: each column has tokens of its own, beside seven that all share (TabFormer).
+
+Ids 0 … 6 are [UNK] [SEP] [PAD] [CLS] [MASK] [BOS] [EOS]; a block a column follows, its most frequent value first. A
+label's tokens are its values. Of a quantity they are bins with equally many rows each:
+
+- "time": min–max scaled, then binned;
+- "amount": ln(max(1, |a|)), then binned; a negative amount has the bin of its size with a minus ("-3"). TabFormer
+  takes ln(max(1, a)), which puts every negative amount with those below 1.
+"""
+
+from __future__ import annotations
+
+import array
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from numjax.errors import DataError, UsageError
+from numjax.text.vocab import BaseVocabulary
+
+UNKNOWN, BOS = "[UNK]", "[BOS]"
+SPECIAL = (UNKNOWN, "[SEP]", "[PAD]", "[CLS]", "[MASK]", BOS, "[EOS]")
+KINDS = ("label", "time", "amount")
+
+
+class Column(NamedTuple):
+    """A column's tokens.
+
+    Attributes:
+      name, kind: see `KINDS`. values: its tokens, the most frequent first.
+      edges: of the bins, ascending, one more than there are bins. low, high: of a time, the least and the most.
+      signed: whether negative amounts have tokens of their own.
+    """
+
+    name: str
+    kind: str
+    values: tuple[str, ...]
+    edges: tuple[float, ...] = ()
+    low: float = 0.0
+    high: float = 1.0
+    signed: bool = True
+
+    def tokens(self, numbers: Any) -> tuple[Any, Any]:
+        """(bins, whether a minus stands before them) of float64 numbers of a quantity."""
+        x = np.asarray(numbers, np.float64)
+        minus = (x < 0) & self.signed if self.kind == "amount" else np.zeros(x.shape, bool)
+        scaled = logarithm(x, self.signed) if self.kind == "amount" else scale(x, self.low, self.high)
+        return binned(scaled, self.edges), minus
+
+
+def scale(x: Any, low: float, high: float) -> Any:
+    """(x − low) / (high − low) as scikit-learn's MinMaxScaler rounds it."""
+    factor = 1.0 / ((high - low) or 1.0)
+    return x * factor + (0.0 - low * factor)
+
+
+def logarithm(x: Any, signed: bool) -> Any:
+    """ln(max(1, |x|)), or without `signed` ln(max(1, x))."""
+    return np.log(np.maximum(1.0, np.abs(x) if signed else x))
+
+
+def quantiles(x: Any, bins: int) -> np.ndarray:
+    """float64[bins + 1]: edges between which equally many of x lie."""
+    return np.quantile(np.asarray(x, np.float64), np.linspace(0.0, 1.0, bins + 1))
+
+
+def binned(x: Any, edges: Sequence[float]) -> Any:
+    """The bin of each x, 0 … bins − 1; what lies beyond the edges is in the first and in the last."""
+    return np.clip(np.digitize(x, np.asarray(edges)), 1, len(edges) - 1) - 1
+
+
+class Cells(BaseVocabulary):
+    """Columns' tokens. `spans`: the first id and the number of ids of each column."""
+
+    kind = "cells"
+    exact = False
+
+    def __init__(self, file: bytes, marks: Iterable[str] = ()):
+        """
+        Args:
+          file: JSON as `fit` gives it. marks: names of further marks.
+
+        Raises:
+          UsageError: it is not of this form.
+        """
+        try:
+            lists = ("values", "edges")
+            found = [Column(**one | {name: tuple(one[name]) for name in lists}) for one in json.loads(file)]
+            if any(column.kind not in KINDS for column in found):
+                raise ValueError("a column is of no known kind")
+        except (ValueError, TypeError, KeyError) as error:
+            raise UsageError(f"not a vocabulary of cells: {error}") from None
+        self.file, self.columns = file, tuple(found)
+        sizes = [len(column.values) for column in found]
+        firsts = np.cumsum([len(SPECIAL), *sizes])[:-1].tolist()
+        self.spans = tuple(zip(firsts, sizes, strict=True))
+        self._ids_of = [
+            {v: first + i for i, v in enumerate(c.values)} for first, c in zip(firsts, found, strict=True)
+        ]
+        pieces = [b""] * len(SPECIAL) + [value.encode() for column in found for value in column.values]
+        super().__init__(pieces, (UNKNOWN, BOS, *marks), {name: i for i, name in enumerate(SPECIAL)})
+
+    def token(self, column: int, cell: str) -> int:
+        """Id of a cell of a column; that of [UNK] for a value that the column never had.
+
+        Raises:
+          DataError: a quantity that is no number.
+        """
+        about, ids = self.columns[column], self._ids_of[column]
+        if about.kind != "label":
+            try:
+                number, minus = about.tokens(float(cell))
+            except ValueError:
+                raise DataError(f"{about.name} {cell[:40]!r} is no number") from None
+            cell = "-" * bool(minus) + str(int(number))
+        return ids.get(cell, self.mark(UNKNOWN))
+
+    def local(self, token: int) -> tuple[int, int]:
+        """(column, place within it) of an id; for the shared ones and marks −1 and the id."""
+        for column, (first, size) in enumerate(self.spans):
+            if first <= token < first + size:
+                return column, token - first
+        return -1, token
+
+    def _ids(self, text: str) -> list[int]:
+        raise UsageError("a vocabulary of cells has no text: use scheme rows")
+
+    def _files(self) -> Mapping[str, bytes]:
+        return {"cells.json": self.file}
+
+
+def make(
+    texts: Iterable[str] | None,
+    marks: tuple[str, ...],
+    *,
+    columns: Sequence[str] = (),
+    times: Sequence[str] = (),
+    amounts: Sequence[str] = (),
+    bins: int = 10,
+    signed: bool = True,
+) -> Cells:
+    """A vocabulary from its config block, see `vocab.build`.
+
+    Args:
+      texts: rows, each the JSON of a list with a cell a column.
+      columns: their names; `times` and `amounts` those that are binned. bins: of each.
+      signed: give negative amounts tokens of their own.
+    """
+    kinds = {**dict.fromkeys(columns, "label"), **dict.fromkeys(times, "time"), **dict.fromkeys(amounts, "amount")}
+    if list(kinds) != list(columns):
+        raise UsageError(f"vocabulary cells: times and amounts must be among columns={tuple(columns)}")
+    if texts is None or bins < 1 or not columns:
+        raise UsageError("vocabulary cells wants rows to count, columns, and bins of at least 1")
+    return Cells(fit((json.loads(row) for row in texts), kinds, bins, signed), marks)
+
+
+def fit(rows: Iterable[Sequence[str]], kinds: Mapping[str, str], bins: int = 10, signed: bool = True) -> bytes:
+    """The file of a vocabulary: edges and tokens of these rows, read once.
+
+    Args:
+      kinds: column → kind, in the order of the cells.
+
+    Raises:
+      DataError: there is no row, or a quantity that is no number.
+    """
+    labels = {i: Counter() for i, kind in enumerate(kinds.values()) if kind == "label"}
+    numbers = {i: array.array("d") for i in range(len(kinds)) if i not in labels}
+    names = list(kinds)
+    for row in rows:
+        for i, counts in labels.items():
+            counts[row[i]] += 1
+        for i, column in numbers.items():
+            try:
+                column.append(float(row[i]))
+            except ValueError:
+                raise DataError(f"{names[i]} {row[i][:40]!r} is no number") from None
+    found = []
+    for i, (name, kind) in enumerate(kinds.items()):
+        about = Column(name, kind, (), signed=signed)
+        if kind == "label":
+            counts = labels[i]
+        else:
+            x = np.frombuffer(numbers[i], np.float64)
+            if not len(x):
+                raise DataError("a vocabulary of cells needs at least one row")
+            if kind == "time":
+                about = about._replace(low=float(x.min()), high=float(x.max()))
+            scaled = logarithm(x, signed) if kind == "amount" else scale(x, about.low, about.high)
+            about = about._replace(edges=tuple(quantiles(scaled, bins).tolist()))
+            at, minus = about.tokens(x)
+            many = Counter(dict(enumerate(np.bincount(at + bins * minus, minlength=2 * bins).tolist())))
+            counts = {"-" * (t >= bins) + str(t % bins): n for t, n in many.items() if n}
+        ranked = sorted(counts, key=lambda value, counts=counts: (-counts[value], value))
+        found.append(about._replace(values=tuple(ranked))._asdict())
+    return json.dumps(found, ensure_ascii=False, indent=0).encode()

@@ -1,0 +1,125 @@
+"""Rows of a table, a position a cell (TabFormer): a document is whole rows, each its cells and then [SEP]."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from numjax.errors import DataError, UsageError
+from numjax.text import document as documents
+from numjax.text import tables
+from numjax.text.base import PAD, SEP, BaseScheme, Row
+from numjax.text.cells import SPECIAL, UNKNOWN, Cells
+from numjax.text.tables import Edge
+from numjax.text.vocab import BaseVocabulary
+from numjax.types import Document, Features, Grammar, Mark, Number, Text
+
+MISSING = "None"  # what a cell says of which nothing is known
+
+
+class Scheme(BaseScheme):
+    """A segment a cell: Text, or Number where the column has numbers; those travel in `Features.numbers`.
+
+    In the grammar each column is a state whose tokens are the column's own, so that a loss under its mask chooses
+    among these alone; [SEP] is chosen among the seven shared tokens, as in TabFormer. A value that the vocabulary
+    lacks is [UNK], which may be read but is never to be generated; `decode` gives it as a mark.
+
+    Attributes:
+      columns: positions of a row, [SEP] among them.
+    """
+
+    reads = "rows"
+
+    def __init__(
+        self, vocab: BaseVocabulary, pad_multiple: int = 128, numbers: Sequence[str] = (), signs: bool = True
+    ):
+        """
+        Args:
+          numbers: names of the columns that hold numbers.
+          signs: keep the minus of numbers; LUNA's code loses that of `$-99.00`. Tokens are the signed number's.
+
+        Raises:
+          UsageError: the vocabulary has no columns, or not these.
+        """
+        if not isinstance(vocab, Cells):
+            raise UsageError("scheme rows reads cells: set scheme.vocab.name=cells")
+        super().__init__(vocab, pad_multiple=pad_multiple)
+        self.cells = vocab
+        names = [column.name for column in vocab.columns]
+        if missing := [name for name in numbers if name not in names]:
+            raise UsageError(f"scheme.numbers: no column {missing[0]!r}; the vocabulary has {', '.join(names)}")
+        self.columns = len(names) + 1
+        self._has_number = [*(name in numbers for name in names), False]
+        self._signs = signs
+
+    def encode(self, document: Document, offsets: bool = False) -> Features:
+        """One unpadded row of a batch: the table's rows, one after the other.
+
+        Raises:
+          DataError: a row has too few or too many cells, or a cell is no number where the column has numbers.
+        """
+        if not document or len(document) % self.columns:
+            raise DataError(f"{len(document)} segments are no whole rows of {self.columns - 1} cells and {SEP}")
+        ids, index, numbers, sizes = [], [], [], [0]
+        for place, segment in enumerate(document):
+            column = place % self.columns
+            if (column == self.columns - 1) != (segment == Mark(SEP)):
+                raise DataError(f"{SEP} ends each row of {self.columns - 1} cells, and stands nowhere else")
+            index.append(-1)
+            sizes.append(len(segment.name if isinstance(segment, Mark) else documents.surface_of(segment)))
+            if segment == Mark(SEP):
+                ids.append(self.vocab.mark(SEP))
+                continue
+            wanted, about = self._has_number[column], self.cells.columns[column]
+            if isinstance(segment, Number) and wanted:
+                # Quantities are binned by their value, labels are what is written.
+                ids.append(self.cells.token(column, segment.surface if about.kind == "label" else str(segment.value)))
+                index[-1] = len(numbers)
+                numbers.append(segment if self._signs else Number(segment.surface.lstrip("-"), abs(segment.value)))
+            elif isinstance(segment, Text) and (segment.text == MISSING or not wanted):
+                ids.append(self.cells.token(column, segment.text))
+            else:
+                shown = documents.surface_of(segment)[:40]
+                raise DataError(f"{about.name} wants a {'number' if wanted else 'text'}, not {shown!r}")
+        count, ends = len(ids), np.cumsum(sizes).astype(np.int32)
+        return Features(
+            ids=np.asarray(ids, np.int32),
+            numeral_index=np.asarray(index, np.int32),
+            numbers=tuple(numbers),
+            starts=tuple(range(count + 1)),
+            # The automaton goes round the columns.
+            grammar_state=(np.arange(count + 1) % self.columns).astype(np.int32),
+            offsets=np.stack([ends[:-1], ends[1:]], axis=1) if offsets else None,
+        )
+
+    def decode(self, ids: Sequence[int], numbers: Sequence[Number] = ()) -> Document:
+        """The cells of whole rows; a number is the next of `numbers`, or its token's text where none is left."""
+        left = iter(numbers)
+        segments: list[Any] = []
+        for place, token in enumerate(map(int, ids)):
+            column, name = place % self.columns, self.vocab.mark_name(token)
+            if name == PAD:
+                continue
+            if name not in (None, UNKNOWN):
+                segments.append(Mark(str(name)))
+                continue
+            text = self.vocab.decode([token]) if name is None else None
+            # An unknown cell among numbers is taken for one.
+            number = next(left, None) if self._has_number[column] and text != MISSING else None
+            segments.append(number or (Mark(UNKNOWN) if text is None else Text(text)))
+        return tuple(segments)
+
+    def _make_grammar(self) -> Grammar:
+        special = [self.vocab.mark(name) for name in SPECIAL]
+        edges = []
+        for i, (first, size) in enumerate(self.cells.spans):
+            here, to = str(i), str(i + 1)
+            edges += [Edge(here, range(first, first + size), to), Edge(here, special, to, given=True)]
+        last = str(len(self.cells.spans))
+        edges.append(Edge(last, special, "0"))
+        return tables.build(self.vocab_size, edges, "0", ("0",))
+
+    def _write_number(self, number: Number, row: Row) -> None:
+        raise UsageError("scheme rows writes whole rows")

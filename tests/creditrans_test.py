@@ -1,0 +1,175 @@
+"""Card transactions: what is read of TabFormer's table, what is refused, how windows are cut and divided."""
+
+from __future__ import annotations
+
+import gzip
+import json
+
+import numpy as np
+import pytest
+
+import data
+from data.creditrans import generate, read
+from numjax.errors import DataError, UsageError
+
+HEADER = ",".join(read.COLUMNS)
+ROW = "7,1,2002,9,1,06:21,$134.09,Swipe Transaction,3527213246127876953,La Verne,CA,91750.0,5300,,No"
+
+
+def cells(**changes: str) -> list[str]:
+    names = {name.lower().replace(" ", "_").rstrip("?"): i for i, name in enumerate(read.COLUMNS)}
+    found = ROW.split(",")
+    for name, value in changes.items():
+        found[names[name]] = value
+    return found
+
+
+def test_a_row_as_it_is_published():
+    found = read.transaction(cells())
+    assert dict(zip(read.FIELDS, found.cells, strict=True)) == {
+        "User": "7", "Card": "1", "Timestamp": "1030861260", "Amount": "134.09", "Use Chip": "Swipe Transaction",
+        "Merchant Name": "3527213246127876953", "Merchant City": "La Verne", "Merchant State": "CA", "Zip": "91750.0",
+        "MCC": "5300", "Errors?": "",
+    }  # fmt: skip
+    assert np.datetime64(found.seconds, "s") == np.datetime64("2002-09-01T06:21") and not found.fraud
+    assert read.transaction(cells(is_fraud="Yes")).fraud
+
+
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [("$-99.00", "-99.00"), ("-$99.00", "-99.00"), ("$1,234.5", "1234.5"), ("$0.00", "0.00"), ("12", "12")],
+)
+def test_amounts_keep_their_sign(text, want):
+    assert read.transaction(cells(amount=text)).cells[3] == want
+
+
+@pytest.mark.parametrize("nothing", ["", " ", "nan", "NaN", "NA", "null", "None"])
+def test_unknown_cells_are_kept_as_such(nothing):
+    unknown = dict.fromkeys(("zip", "merchant_state", "errors", "use_chip", "mcc", "merchant_name"), nothing)
+    found = read.transaction(cells(**unknown)).cells
+    assert [found[i] for i in (4, 5, 7, 8, 9, 10)] == [""] * 6 and found[6] == "La Verne"
+
+
+BAD = {
+    "amount": ["$", "", "nan", "12 dollars", "$1.2.3", "--5"],
+    "day": ["31", "x", ""],
+    "time": ["25:00", "6", "", "06:21:00:00"],
+    "user": ["", "-1", "a"],
+    "zip": ["9175O", "inf"],
+    "is_fraud": ["", "maybe"],
+}
+
+
+@pytest.mark.parametrize(("name", "text"), [(name, text) for name, texts in BAD.items() for text in texts])
+def test_what_cannot_be_read_is_named(name, text):
+    with pytest.raises(ValueError) as caught:
+        read.transaction(cells(**{name: text}))
+    assert "\n" not in str(caught.value) and (text in str(caught.value) or text == "nan")
+
+
+def test_bad_rows_are_left_out_and_named_and_windows_go_on(tmp_path):
+    lines = [ROW.replace("06:21", f"06:{i:02d}") for i in range(24)]
+    lines[3] = lines[3].replace("$134.09", "nan")
+    lines[8] = "7,1,2002"
+    lines[20] = lines[20].replace(",No", ",Yes")
+    path = tmp_path / "card_transaction.v1.csv.gz"
+    path.write_bytes(gzip.compress("\n".join([HEADER, *lines, ""]).encode()))
+    options = {"path": tmp_path, "by": "time"}
+    skipped = data.skipped("creditrans", tmp_path / "built", **options)
+    assert [row["id"] for row in skipped] == ["creditrans-line-5", "creditrans-line-10"]
+    assert "Amount ''" in skipped[0]["reason"] and "date" in skipped[1]["reason"]
+    found = [r for split in ("train", "test") for r in data.load("creditrans", split, tmp_path / "built", **options)]
+    assert [(r["id"], r["label"], r["frauds"]) for r in found] == [
+        ("creditrans-0007-000000", 0, "0" * 10),
+        ("creditrans-0007-000010", 1, "0000000010"),
+    ]
+    minutes = [int(row[2]) % 3600 // 60 for r in found for row in json.loads(r["rows"])]
+    assert minutes == [i for i in range(22) if i not in (3, 8)]
+    with pytest.raises(DataError, match="creditrans-line-5: Amount"):
+        data.prepare("creditrans", tmp_path / "strict", strict=True, **options)
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (f"{HEADER.replace('Zip,', '')}\n{ROW}\n".encode(), "no column 'Zip'; the table has User, Card"),
+        (b"", "the file is empty"),
+        (gzip.compress(f"{HEADER}\n{ROW}\n".encode() * 99)[:-9], "damaged or cut short"),
+        (f"{HEADER}\n".encode() + b"\xff\xfe\n", "line 2 is not UTF-8"),
+        (f"{HEADER}\n{ROW}\n".encode(), "no usable record"),
+    ],
+)
+def test_damaged_files_are_one_line(content, says, tmp_path):
+    path = tmp_path / ("transactions.csv.gz" if content[:2] == b"\x1f\x8b" else "transactions.csv")
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=says) as caught:
+        data.prepare("creditrans", tmp_path / "built", path=tmp_path)
+    assert "\n" not in str(caught.value)
+
+
+def test_options_are_checked(tmp_path):
+    for bad in ({"by": "card"}, {"stride": 11}, {"stride": 0}, {"users": 0}, {"size": -1}):
+        with pytest.raises(UsageError, match=next(iter(bad))):
+            data.prepare("creditrans", tmp_path, **bad)
+
+
+@pytest.mark.parametrize("split", ["random", "time", "user"])
+def test_splits_are_what_they_say(split, everything):
+    found = everything("creditrans", users=5, by=split)
+    rows = [row for records in found.values() for row in records]
+    assert len({row["id"] for row in rows}) == len(rows) > 250
+    ends = {
+        name: [max(int(row[2]) for row in json.loads(r["rows"])) for r in records] for name, records in found.items()
+    }
+    users = {name: {r["user"] for r in records} for name, records in found.items()}
+    if split == "time":
+        assert max(ends["train"]) < min(ends["validation"]) <= max(ends["validation"]) < min(ends["test"])
+    if split == "user":
+        assert not users["train"] & users["validation"] and not users["train"] & users["test"]
+        assert [len(users[name]) for name in ("train", "validation", "test")] == [3, 1, 1]
+    else:
+        shares = [len(found[name]) / len(rows) for name in ("train", "validation", "test")]
+        np.testing.assert_allclose(shares, (0.6, 0.2, 0.2), atol=0.01)
+    if split == "random":
+        frauds = [sum(r["label"] for r in found[name]) for name in ("train", "validation", "test")]
+        np.testing.assert_allclose(np.asarray(frauds) / sum(frauds), (0.6, 0.2, 0.2), atol=0.1)
+    assert all(r["label"] == int("1" in r["frauds"]) for r in rows)
+
+
+def test_the_stand_in_is_the_same_for_any_number_of_users(tmp_path):
+    few, more = list(generate.rows(2, 3, 200)), list(generate.rows(4, 3, 200))
+    assert more[: len(few)] == few and len(more) > len(few)
+    assert few != list(generate.rows(2, 4, 200))[: len(few)]
+    written = [tmp_path / "a.csv.gz", tmp_path / "b.csv"]
+    for path in written:
+        assert generate.main(["--users=2", "--seed=3", "--rows=200", f"--out={path}"]) == 0
+    assert gzip.decompress(written[0].read_bytes()) == written[1].read_bytes()
+    assert [row for _, row in read.table(written[1])] == few
+    assert generate.main(["--users=0"]) == 2
+
+
+def test_the_stand_in_has_what_the_table_has_and_frauds_differ():
+    raw = list(generate.rows(8, 0))
+    found = [read.transaction(row) for row in raw]
+    assert any(row[6].startswith("$-") for row in raw) and any(row[13] for row in raw)
+    assert {row[7].split()[0] for row in raw} == {"Swipe", "Chip", "Online"}
+    assert all((row[7] == "Online Transaction") == (row[9] == "ONLINE") == (row[7][0] == "O") for row in raw)
+    keys = [(int(row.cells[0]), int(row.cells[1]), row.seconds) for row in found]
+    assert keys == sorted(keys), "by user, card and time"
+    fraud = np.asarray([row.fraud for row in found])
+    assert 0.005 < fraud.mean() < 0.03
+    night = np.asarray([row.seconds % 86400 < 6 * 3600 for row in found])
+    away = np.asarray([not row.cells[8] for row in found])
+    for sign in (night, away):
+        assert sign[fraud].mean() > 3 * sign[~fraud].mean() and 0 < sign[~fraud].mean() and sign[fraud].mean() < 1
+
+
+def test_windows_are_those_of_the_slow_way(rng):
+    users = np.repeat(np.arange(6), rng.integers(1, 40, 6))
+    rows = [read.Transaction((str(user), "0", str(i)), False) for i, user in enumerate(users)]
+    for stride in (1, 5, 10):
+        want = []
+        for user in range(6):
+            mine = [row for row in rows if row.user == user]
+            want += [(user, s, tuple(mine[s : s + 10])) for s in range(0, len(mine) - 9, stride)]
+        assert [tuple(window) for window in read.windows(rows, stride)] == want
