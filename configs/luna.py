@@ -4,8 +4,10 @@
     python -m numjax.main --config=configs/luna.py --config.task.tatqa=FOLDER --config.task.tabfact=FOLDER --workdir=…
     python -m numjax.main --config=configs/luna.py:paper,shape=roberta,size=9M,distill=on --config.task.tatqa=DIR \\
       --config.init_from=ROBERTA --config.scheme.vocab.path=ROBERTA --workdir=…        # from a checkpoint, one GPU
+    python -m numjax.main --config=configs/luna.py:task=tatqa --workdir=runs/tatqa     # stand-in, 2 cores, minutes
+    python -m numjax.main --config=configs/luna.py:task=tatqa --workdir=runs/tatqa --mode=predict --input=report.csv
 
-Arguments: smoke | laptop | paper; task=pretrain; numtok=addback|replace|none (none: numbers as pieces alone);
+Arguments: smoke | laptop | paper; task=pretrain|tatqa|tabfact; numtok=addback|replace|none (none: pieces alone);
 numbed=char_lstm|char_former|dice|MODULE; size=0.1M|base|1M|9M (parameters of the character encoders); shape=bert|
 roberta; for pre-training distill=on|off, regress=on|off; as_published.
 """
@@ -86,6 +88,24 @@ def pretrain(config: Any) -> None:
     config.optim.update(learning_rate=4e-5, weight_decay=0.02, batch_size=96, epochs=4)
 
 
+def tatqa(config: Any) -> None:
+    """Questions about a table and the paragraphs beside it, by TagOp (appendix D.2)."""
+    plugged(config)
+    config.task = common.block(
+        name="tatqa", path="", size=0, data_seed=0, question=46, context=463, units=512, as_published=False
+    )
+    config.heads = common.block(answer=dict(name="tagop", order="concat", dropout=0.1))
+    config.objectives = common.block(
+        **{
+            f"{part}_loss": dict(name="tagop", head="answer", part=part, average="row", weight=1.0)
+            for part in ("operator", "scale", "tags", "order")
+        }
+    )
+    config.optim.update(learning_rate=1.5e-4, warmup=600, batch_size=32, epochs=25)
+    # The encoder's rate is 5e-6.
+    config.optim.rates = (("^(backbone|embeds_token)/", 1 / 30),)
+
+
 def tabfact(config: Any) -> None:
     """Whether a table entails a statement (section 4): read off [CLS], the table cut where the context ends."""
     plugged(config)
@@ -102,12 +122,16 @@ def tabfact(config: Any) -> None:
 
 def char_lstm(config: Any) -> None:
     """A number's characters through a bidirectional LSTM; "1M" is the paper's middle size."""
-    config.embeds.numeral = common.block(name="char_lstm", parameters="1M", fusion="add", dim=768)
+    sizes = dict(parameters="1M", hidden=128, layers=3, dim=768)
+    sizes = dict(parameters="1M", hidden=128, layers=3, dim=768)
+    config.embeds.numeral = common.block(name="char_lstm", fusion="add", **sizes)
 
 
 def char_former(config: Any) -> None:
     """The same through a transformer, and then the LSTM."""
-    config.embeds.numeral = common.block(name="char_former", parameters="1M", fusion="add", dim=768)
+    sizes = dict(parameters="1M", hidden=64, layers=3, dim=768)
+    sizes = dict(parameters="1M", hidden=64, layers=3, dim=768)
+    config.embeds.numeral = common.block(name="char_former", fusion="add", **sizes)
 
 
 def dice(config: Any) -> None:
@@ -234,15 +258,19 @@ def resize(config: Any, width: int, **backbone: Any) -> None:
 def smoke(config: Any) -> None:
     """Seconds: for tests."""
     resize(config, 32, heads=2, max_length=96)
-    config.data.update(length=96, train_size=64)
+    config.data.update(length=96, train_size=64, buckets=1)
     config.scheme.vocab.size = 400
     if "parameters" in config.embeds.get("numeral", {}):
-        config.embeds.numeral.update(parameters="0.1M")
+        config.embeds.numeral.update(parameters="", hidden=8, layers=1)
     config.optim.update(learning_rate=1e-3, batch_size=16, epochs=1)
     config.eval.update(batch_size=32, examples=64)
     if config.task.name == "table_text":
         config.task.size = 400
         set_ramps(config, 4)
+    if config.task.name == "tatqa":
+        set_units(config)
+        config.task.size = 40
+        config.optim.rates = ()
 
 
 def laptop(config: Any) -> None:
@@ -261,6 +289,10 @@ def laptop(config: Any) -> None:
         resize(config, 64, heads=2, max_length=128)
         config.data.update(length=128, buckets=2)
         config.optim.update(warmup=100, epochs=1)
+    if config.task.name == "tatqa":
+        set_units(config)
+        config.optim.epochs = 6
+        config.optim.rates = ()
 
 
 def paper(config: Any) -> None:
@@ -276,6 +308,11 @@ def paper(config: Any) -> None:
         config.optim.update(learning_rate=3e-5, batch_size=24, epochs=18)
 
 
+def set_units(config: Any) -> None:
+    """As many units as positions."""
+    config.task.units = config.data.length
+
+
 def set_ramps(config: Any, steps: int) -> None:
     """How many steps α takes to its end."""
     for objective in config.objectives.values():
@@ -285,19 +322,25 @@ def set_ramps(config: Any, steps: int) -> None:
 
 def as_published(config: Any) -> None:
     """NumTok's own rules. In pre-training a masked [NUM] leaves its literal to be read, separators are masked too,
-    and the teacher moves with every microbatch."""
+    and the teacher moves with every microbatch. In TAT-QA questions without labels are left out, numbers are read
+    as the metric does, and the losses of tags and order are summed over the batch (TagOp's own order="mean" is its
+    head's option: LUNA's code reads both units)."""
     config.scheme.rules = "numtok"
     if config.task.name == "table_text":
         config.data.masking.update(literals=False, separators=True)
         if "distill" in config.objectives:
             config.objectives.distill.each_microbatch = True
+    if config.task.name == "tatqa":
+        config.task.as_published = True
+        for part in ("tags", "order"):
+            config.objectives[f"{part}_loss"].average = "sum"
     if config.embeds.get("numeral", {}).get("name") == "char_former":
         config.embeds.numeral.padded = True
     if config.embeds.get("numeral", {}).get("name") == "dice_linear":
         config.embeds.numeral.as_published = True
 
 
-TASKS = {"pretrain": pretrain, "tabfact": tabfact}
+TASKS = {"pretrain": pretrain, "tatqa": tatqa, "tabfact": tabfact}
 SCALES = {"smoke": smoke, "laptop": laptop, "paper": paper}
 SHAPES = {"bert": bert, "roberta": roberta}
 NUMTOKS = {"addback": numtok("addback"), "replace": numtok("replace"), "none": no_plugin}

@@ -260,8 +260,8 @@ class Loaded:
         if self.system.task.kind == "classify":
             _, log_probs = self._evaluate(encoded)
             out = np.exp(np.stack([log_probs[i] for i in range(len(many))]))
-        elif self.system.task.kind == "span":
-            found, extra = report.predicted(encoded, self._evaluate(encoded)[1])
+        elif self.system.task.kind in ("span", "units"):
+            found, extra = self._said(encoded)
             out = np.asarray([extra[i]["confidence"] for i in sorted(found)], np.float32)
         else:
             out = self._log_likelihoods(encoded)
@@ -285,8 +285,12 @@ class Loaded:
 
             found, extra = predict(self.system, self.params, encoded)
         else:
-            found, extra = report.predicted(encoded, self._evaluate(encoded)[1])
+            found, extra = self._said(encoded)
         return [{"id": encoded.example(i).id, "prediction": found[i]} | extra.get(i, {}) for i in sorted(found)]
+
+    def _said(self, encoded: Encoded) -> tuple[dict[int, Any], dict[int, dict[str, Any]]]:
+        read = getattr(self.system.task, "read", None)
+        return report.predicted(encoded, self._evaluate(encoded)[1], read)
 
     def compiled(self, encoded: Encoded) -> Compiled:
         """The jitted evaluation functions for batches of `encoded`."""

@@ -46,6 +46,7 @@ def make_compiled(system: System, mesh: Mesh, batch: Batch, steps: int) -> Compi
     """
     config = system.config
     options = {k: config.optim[k] for k in ("warmup", "floor", "weight_decay", "betas", "clip")}
+    options["rates"] = config.optim.get("rates", ())
     optimizer, rate = optim.adamw(config.optim.learning_rate, steps, schedule_name=config.optim.schedule, **options)
 
     def init(seed):

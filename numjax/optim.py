@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -52,6 +53,20 @@ def decays(params: Any) -> Any:
     return jax.tree_util.tree_map_with_path(lambda path, _: path_name(path).endswith("kernel"), params)
 
 
+def scaled(rates: Sequence[tuple[str, float]]) -> optax.GradientTransformation:
+    """Multiplies a parameter's update by the factor of the first path regex that is found in its path, else by 1."""
+
+    def factor(path: Any) -> float:
+        name = path_name(path)
+        return next((float(value) for pattern, value in rates if re.search(pattern, name)), 1.0)
+
+    def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
+        del params
+        return jax.tree_util.tree_map_with_path(lambda path, u: u * factor(path), updates), state
+
+    return optax.GradientTransformation(lambda params: optax.EmptyState(), update)
+
+
 def adamw(
     learning_rate: float,
     steps: int,
@@ -63,8 +78,15 @@ def adamw(
     betas: tuple[float, float] = (0.9, 0.95),
     epsilon: float = 1e-8,
     clip: float = 1.0,
+    rates: Sequence[tuple[str, float]] = (),
 ) -> tuple[optax.GradientTransformation, Callable[[Any], Any]]:
-    """(AdamW behind clipping by global norm, its schedule). `clip` 0 turns clipping off."""
+    """(AdamW behind clipping by global norm, its schedule). `clip` 0 turns clipping off.
+
+    Args:
+      rates: (path regex, factor of the learning rate), see `scaled`.
+    """
     rate = schedule(schedule_name, learning_rate, steps, warmup, floor)
     inner = optax.adamw(rate, b1=betas[0], b2=betas[1], eps=epsilon, weight_decay=weight_decay, mask=decays)
+    if rates:
+        inner = optax.chain(inner, scaled(rates))
     return (optax.chain(optax.clip_by_global_norm(clip), inner) if clip else inner), rate

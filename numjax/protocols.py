@@ -92,14 +92,17 @@ class Task(Protocol):
       dataset: name of the builder in data/, with its options.
       kind: what the pipeline makes of it: "language_model" (shifted targets), "masked" (targets in place, see
         `pipeline/masking.py`), "classify" (labels only), "span" (labels that are positions of the text, see
-        `Example.spans`; predictions are characters of it).
+        `Example.spans`; predictions are characters of it), "units" (labels of stretches of it, see `Example.units`;
+        the task's `read` makes the predictions).
       metric: name of the validation metric that selects the best checkpoint, "-" before it if less is better.
 
     Options: `needs` (kind of block → names that the config must have), `unanswered` (defaults of fields that records
-    to be predicted may lack), `generates`, `reads_probabilities` (`score` takes the classes' `log_probs` too),
-    `prompt` (record → Document), `texts` (records → vocabulary's text), `asked` (a text that someone typed → the
-    Document that asks it, or for an encoder–decoder its source; None to continue the text as it is), `splits`
-    (split → the dataset's split that stands in for it).
+    to be predicted may lack), `generates`, `read` ((example, what the head says of its row) → the prediction, and
+    what else is to be told), `from_file` (a path → (id, record or ValueError) of a file of one's own; None for files
+    with a record a line), `reads_probabilities` (`score` takes the classes' `log_probs` too), `prompt` (record →
+    Document), `texts` (records → vocabulary's text), `asked` (a text that someone typed → the Document that asks it,
+    or for an encoder–decoder its source; None to continue the text as it is), `splits` (split → the dataset's split
+    that stands in for it).
     """
 
     dataset: Mapping[str, Any]

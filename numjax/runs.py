@@ -7,7 +7,7 @@ import json
 import pathlib
 import statistics
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -77,6 +77,9 @@ def _run(config, folder: pathlib.Path, mode: str, strict: bool, input: str | Non
     from numjax import api
 
     model = api.load(folder, config=config)
+    of_file = getattr(model.system.task, "from_file", None)
+    if mode == "predict" and input and input != "-" and of_file and (found := of_file(input)) is not None:
+        return predict(model, *_sorted_out(found, strict), folder, strict)
     lines = list(prompts) + (_lines(input) if input else [])
     if not lines:
         wanted = "--input=FILE (or - for stdin)" + (" or --prompt=TEXT" if mode == "generate" else "")
@@ -85,7 +88,7 @@ def _run(config, folder: pathlib.Path, mode: str, strict: bool, input: str | Non
         for result in model.generate(lines):
             log.out(result._asdict())
         return {}
-    return predict(model, lines, folder, strict)
+    return predict(model, *_sorted_out(_parsed(lines), strict), folder, strict)
 
 
 def load_data(system: System, folder: pathlib.Path, strict: bool, splits=("train", "validation", "test")) -> Data:
@@ -107,7 +110,7 @@ def load_data(system: System, folder: pathlib.Path, strict: bool, splits=("train
         skipped += found[split].skipped
         if shortened := found[split].shortened:
             of = f"{shortened} of {len(found[split])} prompts of {split}"
-            log.say(f"{of} are longer than data.length - data.reserve and lost their end")
+            log.say(f"{of} are longer than there is room for and lost their end")
     skipped = source.skipped(system.task.dataset, config.data.dir or None) + skipped
     if skipped and jax.process_index() == 0:
         path = folder / "skipped.jsonl"
@@ -204,17 +207,41 @@ def check(config: Any, folder: pathlib.Path, strict: bool) -> dict[str, Any]:
     return found
 
 
-def predict(model: Any, lines: Sequence[str], folder: pathlib.Path, strict: bool) -> dict[str, Any]:
-    """Predictions for records of one's own, a JSON object a line; printed and kept in predictions/input.jsonl."""
-    records, skipped = [], []
+def _parsed(lines: Sequence[str]) -> Iterator[tuple[str, dict[str, Any] | ValueError]]:
+    """(id, record, or why there is none) of lines with a JSON object each."""
     for number, line in enumerate(lines, 1):
+        name = f"input-{number}"
         try:
-            record = json.loads(line)
-            records.append({"id": f"input-{number}"} | record)
+            yield name, {"id": name} | json.loads(line)
         except (json.JSONDecodeError, TypeError) as error:
-            if strict:
-                raise DataError(f"line {number} is not a JSON object: {error}") from None
-            skipped.append({"id": f"input-{number}", "split": "input", "reason": f"not a JSON object: {error}"})
+            yield name, ValueError(f"line {number} is not a JSON object: {error}")
+
+
+def _sorted_out(found: Iterable[tuple[str, Any]], strict: bool) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
+    """(records, those left out); under `strict` the first that is no record is an error."""
+    records, skipped = [], []
+    for name, record in found:
+        if not isinstance(record, ValueError):
+            records.append(record)
+        elif strict:
+            raise DataError(f"{name}: {record}")
+        else:
+            skipped.append({"id": name, "split": "input", "reason": str(record)})
+    return records, skipped
+
+
+def predict(
+    model: Any,
+    records: Sequence[Mapping[str, Any]],
+    skipped: list[dict[str, str]],
+    folder: pathlib.Path,
+    strict: bool,
+) -> dict[str, Any]:
+    """Predictions for records of one's own; printed and kept in predictions/input.jsonl.
+
+    Args:
+      skipped: those that are left out already; they are told too.
+    """
     rows = model.predict(records, strict=strict, skipped=skipped)
     for row in rows:
         log.out(row)

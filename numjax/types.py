@@ -109,6 +109,9 @@ class Example(NamedTuple):
         the row has not all of them.
       slide: segments [start, end) that are read in windows where the text is too long and `data.overflow` is
         "windows".
+      units: characters [start, end) of the document's surface, in order and apart, with more numbers of each. Behind
+        the scheme's own types a position has the number of its unit, from 1, and these; all 0 outside units.
+      limits: segments [start, end) and how many of their positions are read, the first ones.
       spare: segments [start, end) of the prompt, in the order in which they are left out where it is too long and
         `data.overflow` is "shorten". Of a range that is one Text only as many last positions as need be.
       reference: whatever the task's metric compares a prediction with; stays on the host.
@@ -123,6 +126,8 @@ class Example(NamedTuple):
     spare: tuple[tuple[int, int], ...] = ()
     spans: Mapping[str, tuple[int, int] | None] = {}
     slide: tuple[int, int] | None = None
+    units: tuple[tuple[int, ...], ...] = ()
+    limits: tuple[tuple[int, int, int], ...] = ()
 
 
 # --- Both halves: arrays.

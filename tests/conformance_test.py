@@ -204,14 +204,21 @@ def label_of(head: str) -> str | None:
     return "label" if hasattr(cls, "log_probs") else "span" if hasattr(cls, "best") else None
 
 
+def reads_units(head: str) -> bool:
+    """Whether a head's labels are several, of units."""
+    return hasattr(find("heads", head), "labels")
+
+
 def head_case(name, rng):
     head = build("heads", {"name": name}, **drawn.KNOWN)
     found = drawn.batch(rng)
+    found = drawn.with_units(found, rng) if reads_units(name) else found
     hidden = rng.standard_normal((*found.inputs.ids.shape, drawn.KNOWN["width"])).astype(np.float32)
     table = rng.standard_normal((drawn.VOCAB, drawn.KNOWN["width"])).astype(np.float32)
     params = drawn.draw(head, rng, hidden, found.inputs, table)
     label = label_of(name)
     targets = found.labels[label] if label else drawn.with_numerals(found)
+    targets = found.labels if reads_units(name) else targets
     return head, params, found, hidden, table, targets, label is not None
 
 
@@ -282,6 +289,8 @@ OBJECTIVES = [
     for o in names("objectives")
     for h in names("heads")
     if hasattr(find("heads", h), "step_scores") or not getattr(find("objectives", o), "writes", False)
+    # Some are of one head, which has no other.
+    if getattr(find("objectives", o), "of", h) == h and not (o == "nll" and reads_units(h))
 ]
 
 
@@ -292,6 +301,7 @@ def test_objective(name, head, rng):
     objective = build("objectives", {"name": name}, head="next", **known)
     model = drawn.model({"name": "prototype", "exponent_dim": 4}, {"name": head}, layers=1)
     found = drawn.batch(rng, lengths=[[5, 3], [9], [2, 2], [4]])
+    found = drawn.with_units(found, rng) if reads_units(head) else found
     params = drawn.draw(model, rng, found)
 
     def of(params, found):
@@ -358,7 +368,7 @@ def test_task(name, tmp_path, vocabulary):
     (tmp_path / "texts").mkdir()
     (tmp_path / "texts" / "a.txt").write_text("\n\n".join(CORPUS))
     task = build("tasks", {"name": name}, size=200, path=str(tmp_path / "texts") if name == "language_model" else "")
-    assert task.kind in ("language_model", "classify", "span") and task.metric and isinstance(task.dataset, dict)
+    assert task.kind in ("language_model", "classify", "span", "units") and task.metric and task.dataset["name"]
     assert set(cls.needs) <= {"heads", "objectives"}
     for kind, wanted in task.needs.items():
         assert set(wanted) <= set(names(kind)), "a task needs what there is"

@@ -86,6 +86,26 @@ def batch(rng: np.random.Generator, rows: int = 3, length: int = 12, numerals: b
     return Batch(inputs, targets, labels=labels, valid=np.ones(rows, bool))
 
 
+def with_units(found: Batch, rng: np.random.Generator) -> Batch:
+    """The batch with units of a few positions, cells first, and labels of them as heads/tagop.py reads them."""
+    rows, length = found.inputs.ids.shape
+    begins = rng.integers(0, 2, (rows, length)).astype(np.int32)
+    begins[:, :4] = [0, 1, 0, 1]  # two at least, which hold numbers
+    units = np.cumsum(begins, axis=1)
+    units = np.where(found.inputs.segment_ids > 0, units, 0)
+    group = np.where(units > 3, 2, (units > 0).astype(np.int32))
+    numeric = (units > 0) & (units % 5 != 0)
+    types = np.stack([np.zeros_like(units), units, group, numeric.astype(np.int32)], axis=-1).astype(np.int32)
+    labels = {
+        "operator": rng.integers(0, 10, rows).astype(np.int32),
+        "scale": rng.integers(0, 5, rows).astype(np.int32),
+        "tags": rng.random((rows, length)) < 0.3,
+        "operands": np.tile(np.int32([0, 1]), (rows, 1)),
+        "order": rng.integers(0, 2, rows).astype(np.int32),
+    }
+    return found._replace(inputs=found.inputs._replace(types=types), labels=dict(found.labels) | labels)
+
+
 def with_numerals(found: Batch) -> Targets:
     """The targets as an objective hands them to a head: with the numeral of each position."""
     assert found.targets is not None and found.inputs.numerals is not None

@@ -75,8 +75,8 @@ class Backbone(nn.Module):
     Attributes:
       width: D; layers, heads, mlp_ratio: the usual (F = mlp_ratio · D).
       max_length: positions of a row. position_offset: rows of the table before the first position's, 2 in RoBERTa.
-      types: how many token types there are, one table each where `Tokens.types` is [B, T, n]. A type beyond its table
-        counts as the last, so that RoBERTa's one type serves for all.
+      types: how many token types there are, one table each where `Tokens.types` is [B, T, n]; what is behind those
+        is for heads. A type beyond its table counts as the last, so that RoBERTa's one type serves for all.
       dropout: rate on the embedding and on both branches (not on attention weights: fused kernels cannot).
       scan: one compiled layer over stacked parameters.
       remat: "none", "full" (keep only layer inputs) or "dots" (keep matrix products).
@@ -135,7 +135,7 @@ class Backbone(nn.Module):
     def _typed(self, tokens: Tokens, init) -> jax.Array:
         ids = jnp.zeros_like(tokens.ids) if tokens.types is None else tokens.types
         ids = ids[..., None] if ids.ndim == 2 else ids
-        if tokens.types is not None and ids.shape[-1] != len(self.types):
+        if tokens.types is not None and ids.shape[-1] < len(self.types):
             raise UsageError(f"backbone.types={tuple(self.types)}: the scheme gives {ids.shape[-1]} types a position")
         total: Any = 0.0
         for i, count in enumerate(self.types):

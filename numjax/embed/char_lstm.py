@@ -31,8 +31,10 @@ def char_lstm(
       ids_NC: of `nn.characters`; what is padded changes nothing.
       table: [19, width]. layers: (forward, backward), each reading both directions of the one below.
     """
-    x = jnp.take(table, ids_NC.astype(jnp.int32), axis=0)
-    states = lstm.stack(x, layers, (ids_NC != characters.PAD).astype(jnp.int32))
+    # The table goes through the lowest kernels once, not once a character.
+    lowest = [weights._replace(input=table @ weights.input) for weights in layers[0]]
+    x = jax.nn.one_hot(ids_NC, characters.COUNT, dtype=table.dtype)
+    states = lstm.stack(x, [(lowest[0], lowest[1]), *layers[1:]], (ids_NC != characters.PAD).astype(jnp.int32))
     if pool == "mean":
         return jnp.stack(states).mean(axis=0)
     return jnp.concatenate(states[-2:], axis=-1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -42,7 +42,7 @@ def score_split(
 
         predictions, extra = predict(system, params, encoded, limit)
     else:
-        predictions, extra = predicted(encoded, log_probs)
+        predictions, extra = predicted(encoded, log_probs, getattr(system.task, "read", None))
     if predictions:
         order = sorted(predictions)
         references = [encoded.example(i).reference for i in order]
@@ -55,12 +55,18 @@ def score_split(
     return metrics
 
 
-def predicted(encoded: Encoded, said: Mapping[int, np.ndarray]) -> tuple[dict[int, Any], dict[int, dict[str, Any]]]:
+def predicted(
+    encoded: Encoded, said: Mapping[int, np.ndarray], read: Callable[..., Any] | None = None
+) -> tuple[dict[int, Any], dict[int, dict[str, Any]]]:
     """(what is predicted of rows, what else is to be told), from what a head says of each.
 
     Classes for a classifier's log-probabilities. For spans (see `heads/span.py`) the characters of the text as it
-    was, without blanks at the ends; of the windows of one text the one with the largest score, under its row.
+    was, without blanks at the ends; of the windows of one text the one with the largest score, under its row. `read`:
+    the task's own way, see `protocols.Task`.
     """
+    if read is not None:
+        pairs = {i: read(encoded.example(i), row) for i, row in said.items()}
+        return {i: found for i, (found, _) in pairs.items()}, {i: more for i, (_, more) in pairs.items()}
     if encoded.kind != "span":
         extra = {i: {"confidence": float(np.exp(np.max(row)))} for i, row in said.items()}
         return {i: int(np.argmax(row)) for i, row in said.items()}, extra

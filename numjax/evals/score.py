@@ -77,9 +77,13 @@ def _from_all_processes(predictions):
     from jax.experimental import multihost_utils
 
     ids = np.asarray(sorted(predictions), np.int64)
-    rows = np.stack([predictions[i] for i in ids]) if len(ids) else np.zeros((0, 1), np.float32)
+    # Heads that speak of positions have rows of several lengths.
+    mine = max((len(predictions[i]) for i in ids), default=1)
+    rows = np.zeros((len(ids), mine), np.float32)
+    for row, i in zip(rows, ids, strict=True):
+        row[: len(predictions[i])] = predictions[i]
     longest = int(multihost_utils.process_allgather(np.asarray(len(ids))).max())
-    width = int(multihost_utils.process_allgather(np.asarray(rows.shape[1])).max())
+    width = int(multihost_utils.process_allgather(np.asarray(mine)).max())
     padded_ids = np.full(longest, -1, np.int64)
     padded_ids[: len(ids)] = ids
     padded = np.zeros((longest, width), np.float32)

@@ -238,11 +238,17 @@ def _windows(
     """(rows, each with the first of its ids that is scored; what of the document is left out, if anything; whether
     the prompt lost what the task can spare)."""
     shifted = kind == "language_model"
-    # Not every scheme knows them: only where there is a span to find, or a number to be masked as one.
-    offsets = bool(example.spans) or kind == "masked"
+    # Not every scheme knows them: only where there is a span or a unit to find, or a number to be masked as one.
+    offsets = bool(example.spans or example.units) or kind == "masked"
     found = scheme.encode(example.document, offsets=True) if offsets else scheme.encode(example.document)
     loss_from, length = found.starts[min(example.loss_from, len(found.starts) - 1)], options.length
     shorter = False
+    if example.units:
+        found = windows.united(found, example)
+    if example.limits:
+        keep = windows.limited(found, example)
+        shorter = not keep.all()
+        found, loss_from = cut(found, keep), int(keep[:loss_from].sum())
     if options.overflow == "shorten":
         # All that a classifier reads is its prompt.
         prompt = loss_from if shifted else len(found.ids)
@@ -269,7 +275,7 @@ def _windows(
         # What is to be written loses its end, the end of a shortened row too.
         return [(cut(found, slice(room)), loss_from)], "", shorter
     # A classifier reads its label off the last position.
-    return [(cut(found, np.r_[: room - 1, count - 1]), loss_from)], "", False
+    return [(cut(found, np.r_[: room - 1, count - 1]), loss_from)], "", bool(example.units)
 
 
 def source_length(options: Any) -> int:

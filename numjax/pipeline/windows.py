@@ -103,6 +103,25 @@ def placed(example: Example, found: Features) -> dict[str, np.ndarray]:
     return out
 
 
+def limited(found: Features, example: Example) -> np.ndarray:
+    """Which positions the example's limits leave: bool[T]."""
+    keep = np.ones(len(found.ids), bool)
+    for first, end, most in example.limits:
+        keep[found.starts[first] + most : found.starts[end]] = False
+    return keep
+
+
+def united(found: Features, example: Example) -> Features:
+    """With the units' numbers as further types, and without offsets. Of two units in a position the first counts."""
+    units, offsets = np.asarray(example.units, np.int32), found.offsets
+    assert offsets is not None
+    at = np.minimum(np.searchsorted(units[:, 1], offsets[:, 0], side="right"), len(units) - 1)
+    inside = (units[at, 0] < offsets[:, 1]) & (units[at, 1] > offsets[:, 0])
+    columns = np.where(inside[:, None], np.column_stack([at + 1, units[at, 2:]]), 0).astype(np.int32)
+    own = np.zeros(len(at), np.int32) if found.types is None else found.types
+    return found._replace(types=np.column_stack([own, columns]), offsets=None)
+
+
 def kept(found: Features, example: Example, prompt: int, room: int) -> np.ndarray:
     """Which positions stay when the prompt, the first `prompt` of them, gives up what it is longer than `room` by:
     bool[N]. How much that is does not depend on what is to be written.

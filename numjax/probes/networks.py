@@ -42,10 +42,10 @@ def _uniform(key: jax.Array, fan_in: int, *shape: int) -> jax.Array:
     return lstm.uniform(fan_in)(key, shape)
 
 
-def init_mlp(key: jax.Array, basis_RD: jax.Array, numbers: int, hidden: int, layers: int) -> Params:
-    """A perceptron k·D → H → … → 1 with `layers` hidden layers; 0 makes it linear. Uniform over ±1/√fan_in."""
+def init_mlp(key: jax.Array, basis_RD: jax.Array, numbers: int, hidden: int, layers: int, outputs: int = 1) -> Params:
+    """A perceptron k·D → H → … → outputs with `layers` hidden layers; 0 makes it linear. Uniform over ±1/√fan_in."""
     width, params = basis_RD.shape[1], {}
-    widths = [numbers * width, *[hidden] * layers, 1]
+    widths = [numbers * width, *[hidden] * layers, outputs]
     for layer, (fan_in, out) in enumerate(itertools.pairwise(widths)):
         key, of_kernel, of_bias = jax.random.split(key, 3)
         kernel = _uniform(of_kernel, fan_in, fan_in, out)
@@ -55,14 +55,19 @@ def init_mlp(key: jax.Array, basis_RD: jax.Array, numbers: int, hidden: int, lay
     return params
 
 
-def mlp(params: Params, x_BkR: jax.Array) -> jax.Array:
-    """float32[B]."""
+def perceptron(params: Params, x_BkR: jax.Array) -> jax.Array:
+    """float32[B, outputs]."""
     x = x_BkR.reshape(len(x_BkR), -1)
     for layer in range(len(params)):
         kernel = params[f"layer_{layer}"]["kernel"]
         x = jax.nn.relu(x) if layer else x
         x = x @ kernel.reshape(-1, kernel.shape[-1]) + params[f"layer_{layer}"]["bias"]
-    return x[:, 0]
+    return x
+
+
+def mlp(params: Params, x_BkR: jax.Array) -> jax.Array:
+    """`perceptron` of one output, float32[B]."""
+    return perceptron(params, x_BkR)[:, 0]
 
 
 def init_chooser(key: jax.Array, basis_RD: jax.Array, hidden: int) -> Params:

@@ -66,7 +66,9 @@ def assemble(
         if len(chosen) < 2:
             return ""
     else:
-        chosen = [i for i in numbers if scores[i] > THRESHOLD] or [] * as_published or _best(numbers, scores)
+        chosen = [i for i in numbers if scores[i] > THRESHOLD]
+        if not chosen and not as_published:
+            chosen = _best(numbers, scores)
     if not chosen:
         return ""
     if as_published:

@@ -1,0 +1,106 @@
+"""The tables whose numbers are probed: TAT-QA's and TabFact's files, or a generated stand-in."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Iterator
+
+import numpy as np
+
+from data.files import parsed
+from data.pieces import list_files, read_file
+from numjax import log
+from numjax.errors import DataError
+from numjax.numeral import numtok
+from numjax.probes.numbers import Grid, Lines, lines_of
+
+LONGEST = 12  # characters of a number
+SOURCES = ("tatqa", "tabfact")
+
+
+def tables(path: str, source: str) -> Iterator[Grid]:
+    """The tables of path/tatqa (every JSON file with tables) or path/tabfact (its all_csv, packed or not).
+
+    What cannot be read is counted and named.
+
+    Raises:
+      DataError: there is no such file.
+    """
+    root = pathlib.Path(path).expanduser() / source
+    if source == "tatqa":
+        for file in list_files(str(root), (".json",), "the folder of tatqa and tabfact"):
+            found = parsed(file)
+            for context in found if isinstance(found, list) else ():
+                table = context.get("table") if isinstance(context, dict) else None
+                if isinstance(table, dict) and isinstance(table.get("table"), list):
+                    yield [[str(cell) for cell in row] for row in table["table"]]
+        return
+    lost = []
+    for file in list_files(str(root), (".csv",), "the folder of tatqa and tabfact"):
+        # Training tables alone: those of other splits are for TabFact's own tests.
+        if "train" not in file.name and "train" not in file.parent.name and file.suffix != ".csv":
+            continue
+        for piece in read_file(file, root, (".csv",)):
+            if piece.data is None:
+                lost.append(piece.id)
+                continue
+            text = piece.data.decode("utf-8-sig", "replace")
+            yield [line.rstrip("\r").split("#") for line in text.split("\n") if line.strip()]
+    if lost:
+        log.say(f"{len(lost)} files left out, such as {lost[0]}")
+
+
+def read(path: str) -> list[Lines]:
+    """The lines of each source; the last one's strings are those of all.
+
+    Raises:
+      DataError: files are missing, or hold no number.
+    """
+    found: list[Lines] = []
+    for source in SOURCES:
+        found.append(lines_of(tables(path, source), numtok.find, LONGEST, found[-1] if found else None))
+        if not len(found[-1].cells):
+            raise DataError(
+                f"{path}: no table with numbers in {source}; set --path to the folder of tatqa and tabfact"
+            )
+    return found
+
+
+def stand_in(count: int, seed: int = 0) -> list[Lines]:
+    """As `read` of generated tables: amounts with commas, rates per cent, counts, years and measurements."""
+    rng = np.random.default_rng(seed)
+    financial, general = [_financial(rng) for _ in range(count)], [_general(rng) for _ in range(count)]
+    first = lines_of(financial, numtok.find, LONGEST)
+    return [first, lines_of(general, numtok.find, LONGEST, first)]
+
+
+def _financial(rng: np.random.Generator) -> Grid:
+    years = int(rng.integers(2, 5))
+    start = int(rng.integers(1995, 2020))
+    grid = [["", *(str(start - back) for back in range(years))]]
+    places = int(rng.choice([0, 0, 1, 2]))
+    for item in ("Revenue", "Cost of sales", "Research", "Tax", "Net income")[: int(rng.integers(3, 6))]:
+        size = 10 ** rng.uniform(1, 6)
+        grid.append([item, *(f"$ {size * rng.uniform(0.6, 1.6):,.{places}f}" for _ in range(years))])
+    for item in ("Margin", "Growth")[: int(rng.integers(0, 3))]:
+        grid.append([item, *(f"{rng.normal(12, 9):.{int(rng.integers(0, 3))}f}%" for _ in range(years))])
+    return grid
+
+
+def _general(rng: np.random.Generator) -> Grid:
+    rows = int(rng.integers(4, 12))
+    grid = [["rank", "name", "year", "attendance", "score", "time"]]
+    attendance = 10 ** rng.uniform(3, 5)
+    for rank in range(1, rows + 1):
+        crowd = int(attendance * rng.uniform(0.5, 1.5))
+        grid.append(
+            [
+                str(rank),
+                "team",
+                str(int(rng.integers(1900, 2022))),
+                f"{crowd:,}",
+                str(int(rng.integers(0, 120))),
+                f"{rng.uniform(9, 75):.2f}",
+            ]
+        )
+    return grid

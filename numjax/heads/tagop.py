@@ -1,0 +1,185 @@
+"""TagOp (Zhu et al. 2021, sections 4.2–4.3): an operator, a scale, a tag for each sub-word, and an order.
+
+A unit is a cell of a table, or a word of a text: `Tokens.types` has behind the scheme's own types of each position
+its unit's number from 1, its group (1 the table, more a paragraph each) and whether it holds a number; 0 outside.
+
+Legend: B rows, T positions, D width, U units, of which no row has more than positions, C classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+
+from numjax.errors import UsageError
+from numjax.nn.dropout import dropout
+from numjax.nn.norm import layer_norm
+from numjax.types import Allowed, HeadOut, Tokens
+
+PARTS = ("operator", "scale", "tags", "order")
+
+
+def unit_scores(p_BT: jax.Array, unit_BT: jax.Array) -> jax.Array:
+    """The largest of its positions for each unit, float32[B, T], 0 where there is none; unit u is column u − 1."""
+    size = p_BT.shape[1]
+
+    def one(p_T, unit_T):
+        return jnp.zeros(size + 1, jnp.float32).at[jnp.minimum(unit_T, size)].max(p_T)[1:]
+
+    return jax.vmap(one)(p_BT, unit_BT)
+
+
+def mean_of(h_BTD: jax.Array, mask_BT: jax.Array) -> jax.Array:
+    """The mean of some positions, float32[B, D]; 0 where there are none."""
+    weights = mask_BT.astype(jnp.float32)
+    total = jnp.einsum("bt,btd->bd", weights, h_BTD, preferred_element_type=jnp.float32)
+    return total / jnp.maximum(weights.sum(axis=1), 1)[:, None]
+
+
+def at_units(h_BTD: jax.Array, unit_BT: jax.Array, chosen_B2: jax.Array) -> jax.Array:
+    """The mean vectors of two units of each row, given by their columns: float32[B, 2, D]."""
+    return jnp.stack([mean_of(h_BTD, unit_BT == chosen_B2[:, i : i + 1] + 1) for i in range(2)], axis=1)
+
+
+class Head(nn.Module):
+    """Four networks W₂ norm(gelu(W₁ x)), the first for [CLS], the second for [CLS] beside the means of the table and
+    of the texts, the third for each position, the fourth for two units.
+
+    Attributes:
+      width: D.
+      operators, scales: C of the first two.
+      order: "concat" reads both units side by side, so that it sees which comes first; "mean" reads their mean, which
+        does not change when they change places, as in TagOp's own code.
+      dropout: on what each network reads, in training.
+      epsilon: of the layer norms.
+    """
+
+    width: int
+    operators: int = 10
+    scales: int = 5
+    order: str = "concat"
+    dropout: float = 0.1
+    epsilon: float = 1e-5
+    init_std: float = 0.02
+
+    labels: ClassVar[tuple[str, ...]] = ("operator", "scale", "tags", "operands", "order")
+
+    @nn.compact
+    def __call__(self, h_BTD: jax.Array, tokens: Tokens, table_VD: jax.Array | None = None) -> HeadOut:
+        del table_VD
+        if self.order not in ("concat", "mean"):
+            raise UsageError(f"tagop: order must be concat or mean, not {self.order!r}")
+        if tokens.types is None or tokens.types.ndim < 3 or tokens.types.shape[-1] < 4:
+            raise UsageError("tagop reads units, which this task has not: use task tatqa")
+        weights: dict[str, Any] = {"units": tokens.types[..., -3:], "used": tokens.segment_ids > 0}
+        sizes = {"operator": (1, self.operators), "scale": (3, self.scales), "tags": (1, 2)}
+        sizes["order"] = (2 if self.order == "concat" else 1, 2)
+        normal, ones, zeros = nn.initializers.normal(self.init_std), nn.initializers.ones, nn.initializers.zeros
+        for name in PARTS:
+            inputs, classes = sizes[name]
+            weights[name] = {
+                "up_kernel": self.param(f"{name}_up_kernel", normal, (inputs * self.width, self.width), jnp.float32),
+                "up_bias": self.param(f"{name}_up_bias", zeros, (self.width,), jnp.float32),
+                "ln_scale": self.param(f"{name}_ln_scale", ones, (self.width,), jnp.float32),
+                "ln_bias": self.param(f"{name}_ln_bias", zeros, (self.width,), jnp.float32),
+                "down_kernel": self.param(f"{name}_down_kernel", normal, (self.width, classes), jnp.float32),
+                "down_bias": self.param(f"{name}_down_bias", zeros, (classes,), jnp.float32),
+            }
+        if self.has_rng("dropout") and self.dropout:
+            key = self.make_rng("dropout")
+            weights["keys"] = {name: jax.random.fold_in(key, i) for i, name in enumerate(PARTS)}
+        return HeadOut(h_BTD, weights)
+
+    def log_probs_of(self, out: HeadOut, name: str, x: jax.Array) -> jax.Array:
+        """log p of the classes of a part for vectors x[..., inputs], float32[..., C]."""
+        w = out.weights[name]
+        if "keys" in out.weights:
+            x = dropout(x, self.dropout, out.weights["keys"][name])
+        low = x.dtype
+        up = jax.nn.gelu(x @ w["up_kernel"].astype(low) + w["up_bias"].astype(low), approximate=False)
+        normed = layer_norm(up, w["ln_scale"], w["ln_bias"], self.epsilon).astype(jnp.float32)
+        return jax.nn.log_softmax(normed @ w["down_kernel"] + w["down_bias"], axis=-1)
+
+    def operator(self, out: HeadOut) -> jax.Array:
+        """log p of the operators, float32[B, C]."""
+        return self.log_probs_of(out, "operator", out.hidden[:, 0])
+
+    def scale(self, out: HeadOut) -> jax.Array:
+        """log p of the scales, float32[B, C]."""
+        group = out.weights["units"][..., 1]
+        parts = [out.hidden[:, 0], mean_of(out.hidden, group == 1), mean_of(out.hidden, group > 1)]
+        return self.log_probs_of(out, "scale", jnp.concatenate([p.astype(jnp.float32) for p in parts], axis=-1))
+
+    def tags(self, out: HeadOut) -> jax.Array:
+        """log p of being outside and inside the answer, float32[B, T, 2]."""
+        return self.log_probs_of(out, "tags", out.hidden)
+
+    def orders(self, out: HeadOut, chosen_B2: jax.Array) -> jax.Array:
+        """log p of two units standing in their order, and of the other, float32[B, 2]."""
+        both = at_units(out.hidden, out.weights["units"][..., 0], chosen_B2)
+        x = both.reshape(len(both), -1) if self.order == "concat" else both.mean(axis=1)
+        return self.log_probs_of(out, "order", x)
+
+    def scored(self, out: HeadOut, labels: Mapping[str, jax.Array]) -> dict[str, jax.Array]:
+        """Which rows have a part to score, bool[B] each: a missing label is −1, a unit may have been cut off."""
+        unit = out.weights["units"][..., 0]
+        there = [(unit == labels["operands"][:, i : i + 1] + 1).any(axis=1) for i in range(2)]
+        known = labels["operator"] >= 0
+        order = (labels["order"] >= 0) & (labels["operands"] >= 0).all(axis=1) & there[0] & there[1]
+        return {"operator": known, "scale": labels["scale"] >= 0, "tags": known, "order": order}
+
+    def log_prob(
+        self, out: HeadOut, targets: Mapping[str, jax.Array], allowed: Allowed | None = None
+    ) -> Mapping[str, jax.Array]:
+        """{"operator", "scale", "tags", "order"}: log p[B] of the labels, of the tags summed over a row's units.
+
+        Args:
+          targets: int[B] operator, scale, order (1: the later of the two units comes first); bool[B, U] tags by unit;
+            int[B, 2] operands, columns of the units that the order is of.
+        """
+        del allowed
+        unit = out.weights["units"][..., 0]
+        column = jnp.clip(unit - 1, 0, targets["tags"].shape[1] - 1)
+        tag = jnp.take_along_axis(targets["tags"], column, axis=1).astype(jnp.int32)
+        tagged = jnp.take_along_axis(self.tags(out), tag[..., None], axis=-1)[..., 0]
+        found = {
+            "operator": _at(self.operator(out), targets["operator"]),
+            "scale": _at(self.scale(out), targets["scale"]),
+            "tags": jnp.where(unit > 0, tagged, 0).sum(axis=1),
+            "order": _at(self.orders(out, targets["operands"]), targets["order"]),
+        }
+        return {name: jnp.where(rows, found[name], 0) for name, rows in self.scored(out, targets).items()}
+
+    def right(self, out: HeadOut, labels: Mapping[str, jax.Array], part: str) -> jax.Array:
+        """Where the likeliest class is the label, bool[B]; of tags where all of a row's positions are."""
+        if part == "tags":
+            unit = out.weights["units"][..., 0]
+            column = jnp.clip(unit - 1, 0, labels["tags"].shape[1] - 1)
+            same = self.tags(out).argmax(-1) == jnp.take_along_axis(labels["tags"], column, axis=1)
+            return (same | (unit == 0)).all(axis=1)
+        found = {"operator": self.operator, "scale": self.scale}
+        scores = found[part](out) if part in found else self.orders(out, labels["operands"])
+        return scores.argmax(-1) == labels[part]
+
+    def best(self, out: HeadOut) -> jax.Array:
+        """float32[B, 4 + T]: operator, scale, whether the two best numbers change places, log p of operator and
+        scale, and the probability of each unit to be part of the answer, that of its likeliest position (0: no such
+        unit)."""
+        unit, numeric = out.weights["units"][..., 0], out.weights["units"][..., 2]
+        inside = jnp.exp(self.tags(out)[..., 1])
+        scores = unit_scores(jnp.where(unit > 0, inside, 0), unit)
+        numbers = unit_scores(jnp.where((unit > 0) & (numeric > 0), inside, 0), unit)
+        _, two = jax.lax.top_k(numbers, 2)
+        order = self.orders(out, jnp.sort(two, axis=1)).argmax(-1)
+        operator, scale = self.operator(out), self.scale(out)
+        sure = operator.max(-1) + scale.max(-1)
+        said = [x.astype(jnp.float32) for x in (operator.argmax(-1), scale.argmax(-1), order, sure)]
+        return jnp.concatenate([jnp.stack(said, axis=1), scores], axis=1)
+
+
+def _at(log_probs_BC: jax.Array, labels_B: jax.Array) -> jax.Array:
+    return jnp.take_along_axis(log_probs_BC, jnp.maximum(labels_B, 0)[:, None], axis=1)[:, 0]
