@@ -15,6 +15,8 @@ import numpy as np
 
 STATEMENTS = 8  # of a table, half of them entailed
 ABSENT = 0.75  # of the wrong numbers and countries: how many stand nowhere in their column
+BEYOND = 0.5  # of such numbers: how many lie beyond what the column can hold
+FARTHEST = 20  # times its largest number
 ROWS = (3, 5)
 _ONSETS = "bar cal dor fen gar hol kel lor mar nor pel ros tar vel win zor".split()
 _ENDS = "burg dale ford ham mere mouth stad ton vik wick".split()
@@ -170,6 +172,8 @@ def _holds(table: _Table, rng: np.random.Generator) -> Pair:
 
 
 def _absent(column: Column, values: Sequence[int], rng: np.random.Generator) -> int:
+    if rng.random() < BEYOND:
+        return int(rng.integers(column.high + 1, FARTHEST * column.high + 1))
     while True:
         drawn = int(rng.integers(column.low, column.high + 1))
         if drawn not in values:
