@@ -17,6 +17,7 @@ from numjax import compile as compiling
 from numjax import optim, shard
 from numjax.build import build
 from numjax.model import Model
+from numjax.nn import cross_entropy
 from numjax.plan.hlo import COLLECTIVES, Program
 from numjax.system import System
 from tests import drawn
@@ -69,6 +70,24 @@ def loops(program: Program) -> int:
     return sum(any(op.opcode.removesuffix("-start") in COLLECTIVES for op in ops) for ops in inner)
 
 
+def soft(mesh) -> tuple:
+    """A soft cross-entropy with its gradients, rows and vocabulary spread over the mesh."""
+    rng = np.random.default_rng(7)
+    x, y = rng.standard_normal((2, ROWS, 5, 8)).astype(np.float32)
+    (w, v), (b, c) = (rng.standard_normal((2, drawn.VOCAB, *n)).astype(np.float32) for n in ((8,), ()))
+    weights = (rng.random((ROWS, 5)) < 0.5).astype(np.float32)
+
+    def total(x, w, b, y, v, c, weights):
+        aim = cross_entropy.Aim(y, v, c)
+        return cross_entropy.total_soft_log_prob(x, w, aim, weights, size=drawn.SIZE, bias=b, chunk_rows=16)
+
+    rows = shard.batch_sharding(mesh)
+    part = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(("tensor", "fsdp")))
+    layout = (rows, part, part, rows, part, part, rows)
+    both = jax.jit(compiling.under(mesh, jax.value_and_grad(total, (0, 1, 2))), in_shardings=layout)
+    return jax.block_until_ready(both(*map(jax.device_put, (x, w, b, y, v, c, weights), layout)))
+
+
 def run(sizes) -> dict[str, np.ndarray]:
     """Everything that a run leaves, by name; "share/…" is how much of an array its first device holds, "share/loops"
     how many loops of the step have collectives."""
@@ -83,6 +102,7 @@ def run(sizes) -> dict[str, np.ndarray]:
         for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
             out[f"{prefix}/{shard.path_name(path)}"] = np.asarray(leaf)
 
+    keep("soft", soft(mesh))
     keep("init", state.params)
     for step, batch in enumerate(data):
         placed = shard.put(batch, mesh)

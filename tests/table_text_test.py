@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+from typing import Any
 
 import pytest
 
@@ -66,7 +67,7 @@ def test_passages_keep_every_word():
 
 
 def test_no_table_of_a_test_split_is_read(data_dir):
-    options = {"size": 60, "seed": 3}
+    options: dict[str, Any] = {"size": 60, "seed": 3}
     found = {split: list(data.load("table_text", split, data_dir, **options)) for split in ("train", "validation")}
     tables = {split: {record["table"] for record in records} for split, records in found.items()}
     assert {record["source"] for record in found["train"]} == {"tatqa", "tabfact"}
