@@ -270,6 +270,7 @@ def smoke(config: Any) -> None:
         set_ramps(config, 4)
     if config.task.name == "tatqa":
         set_units(config)
+        config.data.buckets = 1
         config.task.size = 40
         config.optim.rates = ()
 
