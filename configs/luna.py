@@ -278,7 +278,8 @@ def smoke(config: Any) -> None:
 def laptop(config: Any) -> None:
     """Minutes on two cores, from scratch: larger steps, and kernels that are no smaller than 1/√width."""
     resize(config, 128, init_std=0.08, dropout=0.0, max_length=256)
-    config.data.update(length=256)
+    # Few lengths: a number's LSTM takes long to compile.
+    config.data.update(length=256, buckets=2)
     config.scheme.vocab.size = 2000
     if "parameters" in config.embeds.get("numeral", {}):
         config.embeds.numeral.update(parameters="0.1M")

@@ -289,8 +289,9 @@ OBJECTIVES = [
     for o in names("objectives")
     for h in names("heads")
     if hasattr(find("heads", h), "step_scores") or not getattr(find("objectives", o), "writes", False)
-    # Those of units are of one head, which has no others.
-    if getattr(find("objectives", o), "of", h if not reads_units(h) else "") == h
+    if all(hasattr(find("heads", h), method) for method in getattr(find("objectives", o), "head_methods", ()))
+    # The labels of a head of units are read by objectives made for it.
+    if not reads_units(h) or getattr(find("objectives", o), "head_methods", ())
 ]
 
 
@@ -302,11 +303,12 @@ def test_objective(name, head, rng):
     model = drawn.model({"name": "prototype", "exponent_dim": 4}, {"name": head}, layers=1)
     found = drawn.batch(rng, lengths=[[5, 3], [9], [2, 2], [4]])
     found = drawn.with_units(found, rng) if reads_units(head) else found
-    params = drawn.draw(model, rng, found)
+    params, other = drawn.draw(model, rng, found), drawn.draw(model, rng, found)
 
     def of(params, found):
         outs, acts = model.apply({"params": params}, found)
-        loss = objective(model.heads, outs, acts, found)
+        more = {"taught": model.apply({"params": other}, found)[0]} if hasattr(objective, "reads_teacher") else {}
+        loss = objective(model.heads, outs, acts, found, **more)
         return loss.total, loss
 
     run = jax.jit(jax.value_and_grad(of, has_aux=True))
@@ -368,7 +370,8 @@ def test_task(name, tmp_path, vocabulary):
     (tmp_path / "texts").mkdir()
     (tmp_path / "texts" / "a.txt").write_text("\n\n".join(CORPUS))
     task = build("tasks", {"name": name}, size=200, path=str(tmp_path / "texts") if name == "language_model" else "")
-    assert task.kind in ("language_model", "classify", "span", "units") and task.metric and task.dataset["name"]
+    kinds = ("language_model", "masked", "classify", "span", "units")
+    assert task.kind in kinds and task.metric and isinstance(task.dataset, dict)
     assert set(cls.needs) <= {"heads", "objectives"}
     for kind, wanted in task.needs.items():
         assert set(wanted) <= set(names(kind)), "a task needs what there is"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 from decimal import Decimal
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -50,7 +51,7 @@ def test_losses_are_the_authors(reference):
     # Logits as they are: hidden states times the identity.
     head = masked.Head(size, size, size)
     eye = {"kernel": jnp.eye(size), "bias": jnp.zeros(size)}
-    outs = {"masked": HeadOut(arrays["logits"], eye)}
+    outs: dict[str, Any] = {"masked": HeadOut(arrays["logits"], eye)}
     taught = {"masked": HeadOut(arrays["teacher_logits"], eye)}
     number = regression.Head(arrays["hidden"].shape[-1])
     of = {"transform": ("fc1", "kernel"), "ln": ("ln", "scale"), "value": ("fc2", "kernel")}
@@ -111,7 +112,7 @@ def test_soft_cross_entropy_against_float64(rng, chunk_rows):
 
     def total(x, w, b, y, v, c):
         aim = cross_entropy.Aim(y, v, c)
-        options = dict(size=size, chunk_rows=chunk_rows, bias=b)
+        options: Any = dict(size=size, chunk_rows=chunk_rows, bias=b)
         return cross_entropy.total_soft_log_prob(x, w, aim, jnp.asarray(weights, jnp.float32), **options)
 
     args = [jnp.asarray(a, jnp.float32) for a in (x, w, b, y, v, c)]

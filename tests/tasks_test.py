@@ -114,6 +114,11 @@ RECORDS = {
         "label": 1,
         "kind": "complex",
     },
+    "table_text": {
+        "id": "m",
+        "text": "Eggs cost 3.25 in 2019.",
+        "table": '[["year", "eggs"], ["2019", "1,200"], ["2020", "50%"]]',
+    },
     "word_problem": {"id": "w", "question": "Nora had 8 stamps and bought 7 more.", "answer": "15"},
 }
 OPTIONS = {"language_model": {"path": "unused"}}
@@ -139,7 +144,8 @@ def name(request):
 
 def test_every_task_says_what_it_is(name):
     task = make(name)
-    assert task.kind in ("language_model", "classify", "span", "units") and task.metric.lstrip("-")
+    kinds = ("language_model", "masked", "classify", "span", "units")
+    assert task.kind in kinds and task.metric.lstrip("-")
     assert task.dataset["name"] in source._open(task.dataset)[0].names()
     for kind, wanted in task.needs.items():
         assert set(wanted) <= set(build.names(kind))
@@ -149,7 +155,7 @@ def test_every_task_has_an_example_of_each_record(name):
     task, record = make(name), RECORDS[name]
     example = task.example(record, parse)
     assert example.id == record["id"]
-    last = Mark("[SEP]") if task.kind in ("span", "units") or name == "tabfact" else Mark("[EOS]")
+    last = Mark("[SEP]") if task.kind in ("span", "masked", "units") or name == "tabfact" else Mark("[EOS]")
     assert example.document[0] == Mark("[CLS]") and example.document[-1] == last
     assert 0 <= example.loss_from < len(example.document)
     json.dumps(example.reference)
@@ -183,6 +189,7 @@ def test_every_missing_field_is_named(name):
         "solving": {"problem", "solution", "answer"},
         "span_answer": {"question", "context", "answer", "answer_start"},
         "tabfact": {"statement", "table", "label", "kind"},
+        "table_text": {"text", "table"},
         "word_problem": {"question", "answer"},
         "tatqa": set(RECORDS["tatqa"]) - {"id"},
     }
