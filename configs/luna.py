@@ -112,7 +112,7 @@ def tabfact(config: Any) -> None:
     plugged(config)
     config.task = common.block(name="tabfact", path="", size=0, layout="rows", data_seed=0)
     common.set_classifier(config, 2)
-    config.heads.label.update(pool="first", pooler=True)
+    config.heads.label.update(pool="first", pooler=False)
     config.data.overflow = "shorten"
     config.data.reserve = 0
     config.optim.update(learning_rate=1e-5, batch_size=48, epochs=10)
@@ -191,6 +191,8 @@ def roberta(config: Any) -> None:
     config.scheme.types = False
     config.scheme.vocab = common.block(name="sentencepiece", size=8000, model="bpe", split_digits=False, path=None)
     config.backbone.update(position_offset=2, types=(1,), epsilon=1e-5)
+    if config.task.name == "tabfact":
+        config.task.layout = "columns"
     if "masked" in config.heads:
         config.heads.masked.epsilon = 1e-5
 
@@ -288,6 +290,10 @@ def laptop(config: Any) -> None:
         config.data.train_size = 4000
         config.optim.epochs = 2
         set_ramps(config, 100)
+    if config.task.name == "tabfact":
+        resize(config, 64, heads=2, max_length=128)
+        config.data.update(length=128, buckets=2)
+        config.optim.update(warmup=100, epochs=1)
     if config.task.name == "tatqa":
         set_units(config)
         config.optim.epochs = 6

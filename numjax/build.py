@@ -67,7 +67,8 @@ def build(kind: str, block: Mapping[str, Any], **extra: Any) -> Any:
     Raises:
       UsageError: an unknown name or option; the nearest ones are given.
     """
-    options = {key: value for key, value in dict(block).items() if key != "name"}
+    # A config that was read from a workdir has lists where it had tuples, and modules must be hashable.
+    options = {key: tuple(v) if isinstance(v, list) else v for key, v in dict(block).items() if key != "name"}
     cls = find(kind, block["name"])
     known = [p for p in inspect.signature(cls).parameters if p not in ("parent",)]
     for key in options:

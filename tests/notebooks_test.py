@@ -69,3 +69,15 @@ def test_the_geometry_of_mathgpt(tmp_path, monkeypatch):
     (tmp_path / "elsewhere").mkdir()
     assert "step 60, " in said(executed(path, tmp_path / "elsewhere", cells=2))
     assert not list((tmp_path / "elsewhere").iterdir()), "nothing is trained where a run is named"
+
+
+def test_what_luna_attends_to(tmp_path, monkeypatch):
+    """With a model that it trains itself, which is then one that is named."""
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.delenv("NUMJAX_WORKDIR", raising=False)
+    path = FOLDER / "luna_attention.ipynb"
+    notebook = executed(path, tmp_path)
+    assert pictures(notebook) == 3
+    text = said(notebook)
+    assert "step 40, task tabfact, scheme addback" in text and "% on numbers, evenly" in text
+    assert "[CLS] " in text and " ⟨" in text and text.count("neighbours of the same kind") == 3

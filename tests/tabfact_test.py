@@ -14,6 +14,7 @@ import tarfile
 import jax
 import numpy as np
 import pytest
+from ml_collections import ConfigDict
 
 import data
 from configs import luna
@@ -372,6 +373,8 @@ def model(tmp_path_factory):
     with config.unlocked():
         config.task.size = 320
         config.data.update(dir=str(folder / "data"), buckets=1)
+    # As it is read from a workdir.
+    config = ConfigDict(json.loads(json.dumps(config.to_dict())))
     system = assemble(config, folder)
     loaded = api.Loaded(system, {}, 0, shard.make_mesh())
     record = {"table": [["club", "points"], ["barton", 12]], "statement": "barton have 12 points"}

@@ -14,6 +14,8 @@ import numpy as np
 
 from numjax.errors import UsageError
 
+FARTHEST = 4.0  # a picture's colours end where there is 2⁴ times an even share
+
 
 def weights(x_TD: np.ndarray, layer: Mapping[str, Any], segments_T: np.ndarray | None = None) -> np.ndarray:
     """softmax(QKᵀ/√E) of an encoder's layer, float64[H, T, T]: each row of a text sums to 1.
@@ -50,19 +52,26 @@ def picture(
     bold: tuple[Sequence[bool], Sequence[bool]] | None = None,
     title: str = "",
     size: float = 8.0,
+    even: float | None = None,
 ) -> Any:
     """A map of attention on matplotlib axes, darker where there is more; returns the image, for a colour bar.
 
     Args:
       weights_QK: of one head, or a mean of several. rows, columns: names of positions that look and are looked at.
       bold: which of the rows and of the columns are numbers; they are written in colour. size: of the names, points.
+      even: show log2(weight / even), red above 0 and blue below, from −4 to 4: with 1/T what is more, and what less,
+        than an even look at the whole text would give.
     """
     from numjax.geometry.plots import COLOURS
 
     weights_QK = np.asarray(weights_QK)
     if weights_QK.shape != (len(rows), len(columns)):
         raise UsageError(f"a map of shape {weights_QK.shape} for {len(rows)} rows and {len(columns)} columns")
-    image = axes.imshow(weights_QK, cmap="Greys", vmin=0, aspect="auto", interpolation="nearest")
+    shown: dict[str, Any] = dict(cmap="Greys", vmin=0)
+    if even is not None:
+        weights_QK = np.log2(np.maximum(weights_QK, 1e-9) / even)
+        shown = dict(cmap="RdBu_r", vmin=-FARTHEST, vmax=FARTHEST)
+    image = axes.imshow(weights_QK, aspect="auto", interpolation="nearest", **shown)
     axes.set_xticks(range(len(columns)), [_plain(name) for name in columns], rotation=90, fontsize=size)
     axes.set_yticks(range(len(rows)), [_plain(name) for name in rows], fontsize=size)
     axes.tick_params(length=0)
