@@ -175,8 +175,14 @@ class Trainer:
 
         self._step = step
         self._embed = jax.jit(functools.partial(_encode, encoder, key=None))
-        self._scores = jax.jit(lambda params, x, targets: scores(read(params, x), targets))
-        self._losses = jax.jit(lambda params, x, targets: losses(read(params, x), targets))
+
+        @jax.jit
+        def measured(params: Any, x: Asked, targets: Mapping[str, Any]) -> dict[str, jax.Array]:
+            found = read(params, x)
+            lost = {f"loss_{name}": part for name, part in losses(found, targets).items()}
+            return scores(found, targets) | lost
+
+        self._measured = measured
 
     def start(self) -> State:
         """Before the first epoch."""
@@ -213,23 +219,19 @@ class Trainer:
         for items in asked:
             places.append(flat[begin : begin + items.size].reshape(items.shape))
             begin += items.size
-        return self._measured(params["probes"], Asked(*places), vectors, targets)
+        return self._scores(params["probes"], Asked(*places), vectors, targets)
 
-    def _measured(self, params: Any, places: Asked, vectors: np.ndarray, targets: Mapping[str, Any]):
+    def _scores(self, params: Any, places: Asked, vectors: np.ndarray, targets: Mapping[str, Any]):
         totals: dict[str, float] = {}
         counts = [len(items) for items in places]
         for start in range(0, max(counts), SCORED):
             at = [np.minimum(np.arange(start, start + SCORED), count - 1) for count in counts]
             x = Asked(*(vectors[items[i]] for items, i in zip(places, at, strict=True)))
             chosen = _taken(targets, at)
-            for prefix, function in (("", self._scores), ("loss_", self._losses)):
-                for name, values in function(params, x, chosen).items():
-                    left = max(0, min(SCORED, counts[KIND_OF[name.partition("_")[0]]] - start))
-                    totals[prefix + name] = totals.get(prefix + name, 0.0) + float(np.asarray(values)[:left].sum())
-        means = {
-            name: total / counts[KIND_OF[name.removeprefix("loss_").partition("_")[0]]]
-            for name, total in totals.items()
-        }
+            for name, values in self._measured(params, x, chosen).items():
+                left = max(0, min(SCORED, counts[_kind(name)] - start))
+                totals[name] = totals.get(name, 0.0) + float(np.asarray(values)[:left].sum())
+        means = {name: total / counts[_kind(name)] for name, total in totals.items()}
         loss = sum(value for name, value in means.items() if name.startswith("loss_"))
         shown = {name: value for name, value in means.items() if not name.startswith("loss_")}
         roots = {name: value**0.5 for name, value in shown.items() if name.endswith("significand")}
@@ -292,3 +294,8 @@ class Trainer:
 def _taken(targets: Mapping[str, Any], places: Sequence[np.ndarray]) -> dict[str, Any]:
     """The targets of examples at `places` of each kind."""
     return {task: jax.tree.map(lambda y, i=places[kind]: y[i], targets[task]) for task, kind in KIND_OF.items()}
+
+
+def _kind(name: str) -> int:
+    """Of a score or loss: the place in `KINDS` of what it is asked of."""
+    return KIND_OF[name.removeprefix("loss_").partition("_")[0]]

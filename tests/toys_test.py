@@ -1,0 +1,192 @@
+"""LUNA's probes on numbers of tables: what is drawn and asked, training from where it stopped, and the command."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from decimal import Decimal
+
+import numpy as np
+import pytest
+
+from experiments.luna import numbers as tables_of
+from experiments.luna import table2, toys
+from experiments.runs import Result
+from numjax.embed import char_lstm
+from numjax.errors import DataError
+from numjax.numeral import numtok
+from numjax.numeral.exact import to_numeral
+from numjax.probes import joint
+from numjax.probes.numbers import Asked, answer, draw, lines_of, parted, published, targets
+
+GRIDS = [
+    [["", "2019", "2018"], ["Sales", "$ 1,452.4", "$1,146"], ["Growth", "5%", "7%"], ["Note", "see 1 and 2", "2019"]],
+    [["rank", "points"], ["1", "30"], ["2", "28"], ["3", "-0.5"], ["3", "1e5x7"]],
+]
+
+
+def test_lines_are_rows_and_columns_of_different_numbers():
+    lines = lines_of(GRIDS, numtok.find, 12)
+    rows = [
+        [lines.literals[i] for i in lines.items[a:b]] for a, b in zip(lines.starts, lines.starts[1:], strict=False)
+    ]
+    assert sorted(map(sorted, rows)) == sorted(
+        map(
+            sorted,
+            [
+                ["2019", "2018"], ["1,452.4", "1,146"], ["5%", "7%"], ["2019", "1,452.4"], ["2018", "1,146", "2019"],
+                ["1", "30"], ["2", "28"], ["3", "-0.5"], ["1", "2", "3"], ["30", "28", "-0.5"],
+            ],
+        )
+    )  # fmt: skip
+    assert [lines.literals[i] for i in lines.cells].count("2019") == 2
+    assert dict(zip(lines.literals, lines.values, strict=True))["5%"] == 0.05
+    longer = lines_of(GRIDS[1:], numtok.find, 3, lines)
+    assert longer.literals[: len(lines.literals)] == lines.literals and "-0.5" in longer.literals
+
+
+def test_draws_are_uniform_over_the_numbers_of_lines(rng):
+    lines = lines_of(GRIDS, numtok.find, 12)
+    found = draw(lines, "triple", 6000, rng)
+    assert all(len(set(items)) == 3 for items in found.tolist())
+    kinds, counts = np.unique(np.sort(found, axis=1), axis=0, return_counts=True)
+    assert len(kinds) == 3 and abs(counts / 6000 - 1 / 3).max() < 0.03
+    orders = np.unique(found, axis=0, return_counts=True)[1]
+    assert len(orders) == 18 and orders.min() > 250
+    with pytest.raises(DataError, match="no row or column of the tables holds 3 different numbers"):
+        draw(lines_of([[["1", "2"]]], numtok.find, 12), "triple", 1, rng)
+    with pytest.raises(DataError, match="hold no number"):
+        draw(lines_of([[["a"]]], numtok.find, 12), "single", 1, rng)
+
+
+def test_every_held_out_example_has_a_number_never_seen(rng):
+    sources = tables_of.stand_in(60)
+    train, validation, test = parted(sources, 3000, rng)
+    seen = {int(i) for items in train for i in items.ravel()}
+    for held in (validation, test):
+        for items in held:
+            assert len(items) and not any(seen >= set(row) for row in items.tolist())
+    sets = [frozenset(row) for part in (train, validation, test) for row in part.pair.tolist()]
+    assert len(set(sets)) == len(sets)
+    released, later = published(sources, 3000, rng)
+    assert [len(items) for items in released] == [2400] * 3 and [len(items) for items in later] == [600] * 3
+    financial = {*sources[0].cells.tolist()}
+    assert not financial >= set(later.single[:, 0].tolist()), "the last source alone"
+    assert np.isin(later.single, released.single).mean() > 0.3
+
+
+def test_answers_are_those_of_decimals(rng):
+    values = [
+        0.0,
+        5.0,
+        -0.05,
+        999999.5,
+        1e-9,
+        1e12,
+        0.1 + 0.2,
+        *(rng.standard_normal(50) * 10 ** rng.uniform(-3, 8, 50)),
+    ]
+    found = answer(np.asarray(values))
+    for value, significand, exponent in zip(values, *found, strict=True):
+        # Decimal writes zero's exponent otherwise.
+        mantissa, _, power = f"{Decimal(value):.6e}".partition("e") if value else ("0", "e", "0")
+        assert significand == pytest.approx(float(mantissa)) and exponent == np.clip(int(power), -2, 7) + 2
+    lines = lines_of(GRIDS, numtok.find, 12)
+    at = lines.literals.index
+    asked = Asked(np.array([[at("5%")]]), np.array([[at("30"), at("-0.5")]]), np.array([[at("3"), at("2"), at("1")]]))
+    asks = targets(lines.values, asked)
+    assert asks["decode"].exponent[0] == 0 and asks["add"].significand[0] == np.float32(2.95) and asks["max"][0] == 0
+    assert asks["subtract"].significand[0] == np.float32(3.05)
+
+
+def small(bounds=(3,), seed=0):
+    sources = tables_of.stand_in(40)
+    lines = sources[-1]
+    train, *_ = parted(sources, 300, np.random.default_rng(seed))
+    encoder = char_lstm.Embed(dim=8, hidden=4, length=12)
+    strings = toys.strings(encoder, lines)
+    rule = joint.Rule(batch_size=32, epochs=2, hidden=6)
+    asks = targets(lines.values, train)
+    return joint.Trainer(encoder, 8, strings, train, asks, rule, seed, bounds), lines, train, asks
+
+
+def test_a_batch_encodes_each_string_once_and_gives_what_each_alone_gives():
+    trainer, lines, train, asks = small()
+    state = trainer.start()
+    places = next(trainer._batches(0))
+    step = trainer._lay(places)
+    used = {int(i) for items, at in zip(train, places, strict=True) for i in items[at].ravel()}
+    rows = sum(group.rows for group in trainer.groups)
+    assert len(trainer.groups) == 2 and len(used) <= rows < 32 * 6, "fewer than the numbers of a batch"
+    loss = float(joint.total_loss(trainer.encoder, state.params, step, None))
+    # Every number by itself, padded to the longest.
+    items = Asked(*(part[at] for part, at in zip(train, places, strict=True)))
+    values = to_numeral([Decimal(1)] * len(lines.literals), toys.DIGITS)
+    features = trainer.encoder.host_features(values, lines.literals)
+    vectors = np.asarray(trainer.encoder.apply({"params": state.params["encoder"]}, values, features))
+    x = Asked(*(vectors[part] for part in items))
+    parts = joint.losses(joint.read(state.params["probes"], x), joint._taken(asks, places))
+    assert loss == pytest.approx(sum(float(part.mean()) for part in parts.values()), rel=1e-5)
+    scores = trainer.evaluate(state.params, items, joint._taken(asks, places))
+    assert scores["loss"] == pytest.approx(loss, rel=1e-5)
+    error = np.asarray(parts["add_significand"]).mean() ** 0.5
+    assert scores["add_significand"] == pytest.approx(error, rel=1e-5) and 0 <= scores["max"] <= 1
+
+
+def test_training_goes_on_from_its_last_epoch(tmp_path, monkeypatch):
+    sizes = table2.SIZES["smoke"]
+    cell = table2.cell("dice", "smoke", False)
+    whole = toys.run(cell, [0], tmp_path / "whole", sizes, "", False)[0]
+    real = joint.Trainer.epoch
+
+    def broken(self, state, number):
+        if number:
+            raise KeyboardInterrupt
+        return real(self, state, number)
+
+    monkeypatch.setattr(joint.Trainer, "epoch", broken)
+    with pytest.raises(KeyboardInterrupt):
+        toys.run(cell, [0], tmp_path / "cut", sizes, "", False)
+    monkeypatch.setattr(joint.Trainer, "epoch", real)
+    again = toys.run(cell, [0], tmp_path / "cut", sizes, "", False)[0]
+    assert again.metrics == whole.metrics and not list(tmp_path.rglob("*.npz"))
+    trained = []
+    monkeypatch.setattr(joint.Trainer, "epoch", lambda *args: trained.append(args))
+    assert toys.run(cell, [0], tmp_path / "cut", sizes, "", False)[0] == again and not trained
+    keys = {toys.key(cell, sizes, "", False), toys.key(cell, sizes, "", True)}
+    keys |= {toys.key(cell, sizes._replace(epochs=3), "", False), toys.key(cell._replace(spec="x"), sizes, "", False)}
+    assert len(keys) == 4
+
+
+def test_the_command_writes_the_table(tmp_path, capsys):
+    folder = tmp_path / "data"
+    (folder / "tatqa").mkdir(parents=True)
+    (folder / "tabfact" / "all_csv").mkdir(parents=True)
+    contexts = [{"table": {"uid": "a", "table": tables_of._financial(np.random.default_rng(i))}} for i in range(30)]
+    (folder / "tatqa" / "tatqa_dataset_dev.json.gz").write_bytes(gzip.compress(json.dumps(contexts).encode()))
+    for i in range(30):
+        grid = tables_of._general(np.random.default_rng(i))
+        text = "\n".join("#".join(row) for row in grid)
+        (folder / "tabfact" / "all_csv" / f"1-{i}.html.csv").write_text(text)
+    out = tmp_path / "out"
+    table2.main(["--scale=smoke", f"--path={folder}", "--only=dice", "--as_published", f"--out={out}"])
+    written = json.loads((out / "table2.json").read_text())
+    entries = {(entry["row"], entry["column"]): entry for entry in written["tables"]["table2"]}
+    assert entries["DICE", "decode exp"]["paper"]["mean"] == 67.9 and 0 <= entries["DICE", "list max"]["here"]["mean"]
+    assert entries["RoBERTa", "decode sig"]["here"] is None
+    assert 20 < entries[table2.CONSTANT, "list max"]["here"]["mean"] < 50
+    assert Result(**written["runs"][0]).metrics["test"]["loss"] > 0
+    assert "| CharLSTM | 0.095 |" in (out / "table2.md").read_text() and "| DICE |" in capsys.readouterr().out
+
+
+def test_what_is_missing_is_named(tmp_path):
+    with pytest.raises(DataError, match="tatqa: no such file or folder; set path to the folder of tatqa and tabfact"):
+        table2.main(["--scale=smoke", f"--path={tmp_path}", f"--out={tmp_path}"])
+
+
+def test_numbers_of_the_real_tables(real_data):
+    folder = real_data("tatqa").parent
+    grids = tables_of.tables(str(folder), "tatqa")
+    lines = lines_of(grids, numtok.find, tables_of.LONGEST)
+    assert len(lines.literals) > 3000 and "1,452.4" in lines.literals
+    assert np.bincount(answer(lines.values).exponent, minlength=10).min() > 0
