@@ -191,6 +191,8 @@ def roberta(config: Any) -> None:
     config.scheme.types = False
     config.scheme.vocab = common.block(name="sentencepiece", size=8000, model="bpe", split_digits=False, path=None)
     config.backbone.update(position_offset=2, types=(1,), epsilon=1e-5)
+    if config.task.name == "tabfact":
+        config.task.layout = "columns"
     if "masked" in config.heads:
         config.heads.masked.epsilon = 1e-5
 
@@ -270,6 +272,7 @@ def smoke(config: Any) -> None:
         set_ramps(config, 4)
     if config.task.name == "tatqa":
         set_units(config)
+        config.data.buckets = 1
         config.task.size = 40
         config.optim.rates = ()
 

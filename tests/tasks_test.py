@@ -148,7 +148,8 @@ def name(request):
 
 def test_every_task_says_what_it_is(name):
     task = make(name)
-    assert task.kind in ("language_model", "masked", "classify", "span", "units") and task.metric.lstrip("-")
+    kinds = ("language_model", "masked", "classify", "span", "units")
+    assert task.kind in kinds and task.metric.lstrip("-")
     assert task.dataset["name"] in source._open(task.dataset)[0].names()
     for kind, wanted in task.needs.items():
         assert set(wanted) <= set(build.names(kind))

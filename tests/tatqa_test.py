@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import functools
 import gzip
 import json
 import math
@@ -18,6 +19,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 import data
 from data.tatqa.builder import divided, kind_of
 from data.tatqa.generate import contexts
+from numjax import optim
 from numjax.build import build
 from numjax.errors import DataError, UsageError
 from numjax.heads import tagop
@@ -286,7 +288,7 @@ def test_bad_contexts_are_named(tmp_path):
     (tmp_path / "tatqa_dataset_dev.json").write_text(json.dumps(contexts(2, seed=3)))
     options = {"path": str(tmp_path), "data_dir": tmp_path / "cache"}
     found = {split: data.load("tatqa", split, **options) for split in ("train", "validation", "test")}
-    assert sum(map(len, found.values())) == 6 * 5 + 5 + 6 + 12 - 0
+    assert sum(map(len, found.values())) == 6 * 5 + 5 + 6 + 12
     reasons = {row["id"]: row["reason"] for row in data.skipped("tatqa", **options)}
     assert "empty" in reasons["bad-0"] and "10000 characters" in reasons["bad-1"]
     assert "no list of texts" in reasons["bad-2-1"] or "no number" in reasons["bad-2-1"]
@@ -296,7 +298,7 @@ def test_bad_contexts_are_named(tmp_path):
         data.load("tatqa", "train", **options)
 
 
-def test_contexts_are_divided_whole(real_data):
+def test_contexts_are_divided_whole():
     records = [{"context": str(i // 6), "id": str(i)} for i in range(600)]
     parts = divided({"train": [], "dev": records, "test": []}, seed=0)
     assert {split: len(found) for split, found in parts.items()} == {"train": 480, "validation": 60, "test": 60}
@@ -543,3 +545,20 @@ def test_order_is_learned_from_both_units_and_not_from_their_mean(order, rng):
 def test_unit_scores_ignore_what_is_outside():
     p, unit = np.float32([[0.9, 0.2, 0.7, 0.4]]), np.int32([[0, 1, 1, 3]])
     np.testing.assert_allclose(tagop.unit_scores(jnp.asarray(p), jnp.asarray(unit)), [[0.7, 0, 0.4, 0]])
+
+
+def test_rates_by_path_scale_the_updates(rng):
+    """The encoder moves by a thirtieth of what it would, the decay included; the rest as without."""
+    params = {
+        "backbone": {"up_kernel": rng.standard_normal(5)},
+        "heads_answer": {"up_kernel": rng.standard_normal(5)},
+    }
+    grads = jax.tree.map(lambda x: rng.standard_normal(x.shape), params)
+    found = []
+    for rates in ((), (("^backbone/", 1 / 30), (".*/up_kernel", 1.0))):
+        optimizer, _ = optim.adamw(1e-2, 10, rates=rates)
+        found.append(optimizer.update(grads, optimizer.init(params), params)[0])
+    plain_updates, scaled = found
+    close = functools.partial(np.testing.assert_allclose, rtol=1e-6)
+    close(scaled["backbone"]["up_kernel"], plain_updates["backbone"]["up_kernel"] / 30)
+    close(scaled["heads_answer"]["up_kernel"], plain_updates["heads_answer"]["up_kernel"])

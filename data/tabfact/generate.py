@@ -15,7 +15,7 @@ import numpy as np
 
 STATEMENTS = 8  # of a table, half of them entailed
 ABSENT = 0.75  # of the wrong numbers and countries: how many stand nowhere in their column
-BEYOND = 0.5  # of such numbers: how many lie beyond what the column can hold
+BEYOND = 0.5  # of such numbers, and of wrong sums: how many lie beyond what the column can hold
 FARTHEST = 20  # times its largest number
 ROWS = (3, 5)
 _ONSETS = "bar cal dor fen gar hol kel lor mar nor pel ros tar vel win zor".split()
@@ -173,11 +173,15 @@ def _holds(table: _Table, rng: np.random.Generator) -> Pair:
 
 def _absent(column: Column, values: Sequence[int], rng: np.random.Generator) -> int:
     if rng.random() < BEYOND:
-        return int(rng.integers(column.high + 1, FARTHEST * column.high + 1))
+        return _beyond(column.high, rng)
     while True:
         drawn = int(rng.integers(column.low, column.high + 1))
         if drawn not in values:
             return drawn
+
+
+def _beyond(high: int, rng: np.random.Generator) -> int:
+    return int(rng.integers(high + 1, FARTHEST * high + 1))
 
 
 def _country(table: _Table, rng: np.random.Generator) -> Pair:
@@ -229,22 +233,24 @@ def _superlative(table: _Table, rng: np.random.Generator) -> Pair:
 
 
 def _counted(table: _Table, rng: np.random.Generator) -> Pair:
-    """How many rows are above a number; the opposite is off by one or two, and no more than there are."""
+    """How many rows are above a number; the opposite has another digit, which may be more than there are rows."""
     column, values = table.column(rng)
     limit = values[int(rng.integers(len(values)))]
     right = sum(value > limit for value in values)
-    wrong = [n for n in range(len(values)) if 0 < abs(n - right) <= 2]
+    wrong = (right + int(rng.integers(1, 10))) % 10
     said = f"{table.topic.many} have more than {column.write(limit)} {column.name}"
-    return f"{right} {said}", f"{wrong[rng.integers(len(wrong))]} {said}"
+    return f"{right} {said}", f"{wrong} {said}"
 
 
 def _summed(table: _Table, rng: np.random.Generator) -> Pair:
-    """The sum of two rows; the opposite is that of other two."""
+    """The sum of two rows; the opposite is that of other two, or as often more than any two have."""
     column, values = table.column(rng)
     first, second = table.two(rng)
     right = values[first] + values[second]
     sums = {a + b for i, a in enumerate(values) for b in values[:i]} - {right}
-    wrong = sorted(sums)[rng.integers(len(sums))]
+    wrong = sorted(sums)[int(rng.integers(len(sums)))]
+    if rng.random() < BEYOND:
+        wrong = _beyond(2 * column.high, rng)
     said = f"{table.names[first]} and {table.names[second]} have a total {column.name} of "
     return said + column.write(right), said + column.write(wrong)
 

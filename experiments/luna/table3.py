@@ -4,8 +4,8 @@
     python -m experiments.luna.table3 --only=tatqa/luna,tatqa/baseline          # two rows on generated questions
     python -m experiments.luna.table3 --scale=paper --bert=FOLDER --tatqa=… --tabfact=…       # from a checkpoint
 
-Each row pre-trains an encoder on the tables and texts of both tasks, unless it has no pre-training, and is then trained
-on each task. Without a checkpoint that pre-training starts from random parameters, and so does what it is compared with.
+Each row pre-trains an encoder on the tables and texts of both tasks, unless it has no pre-training, and is then
+trained on each task. Without a checkpoint every row starts from random parameters.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ SMOKE_SIZES = {"tatqa": 40, "tabfact": 300, "table_text": 300}
 
 
 class Choice(NamedTuple):
-    """A row: NumTok, NumBed, size, L_D, L_R, whether it pre-trains at all; and the paper's EM, F1, EM num, ACC, ACC cx
-    with their standard errors."""
+    """A row: NumTok, NumBed, size, L_D, L_R, whether it pre-trains at all; and the paper's EM, F1, EM num, ACC and
+    ACC cx with their standard errors."""
 
     label: str
     numtok: str
@@ -90,7 +90,7 @@ def config(options: argparse.Namespace, choice: Choice, task: str) -> Any:
 
     words = [options.scale, f"task={task}", f"numtok={choice.numtok}"]
     words += [f"numbed={choice.numbed}"] * bool(choice.numbed)
-    words += [f"size={SIZES[options.scale][choice.size]}"] * bool(choice.size)
+    words += [f"size={SIZES[options.scale].get(choice.size)}"] * bool(choice.size)
     if task == "pretrain":
         words += [f"distill={'on' if choice.distill else 'off'}", f"regress={'on' if choice.regress else 'off'}"]
     made: Any = luna.get_config(",".join([*words, *["as_published"] * options.as_published]))
@@ -121,12 +121,12 @@ def remarks(options: argparse.Namespace) -> list[str]:
     data = "Data: " + ", ".join(f"{name} in {path}" for name, path in given.items() if path)
     if made_up:
         data = f"{data}; " * (len(made_up) < len(given)) + (
-            f"{' and '.join(made_up)}: a generated **stand-in**, not the dataset. Its numbers show that the pipeline works; "
-            "they do not compare with the paper's."
+            f"{' and '.join(made_up)}: a generated **stand-in**, not the dataset. Its numbers show that the pipeline "
+            "works; they do not compare with the paper's."
         )
     begin = f"Starts from the checkpoint in {options.bert}." if options.bert else (
-        "No pre-trained weights: every row starts from random parameters, so that L_D's teacher knows no more than its "
-        "student did. The paper's rows start from RoBERTa-large (TAT-QA) and BERT-base (TabFact)."
+        "No pre-trained weights: every row starts from random parameters, so that L_D's teacher knows no more than "
+        "its student did. The paper's rows start from RoBERTa-large (TAT-QA) and BERT-base (TabFact)."
     )  # fmt: skip
     sizes = ", ".join(f"{name} is {here}" for name, here in SIZES[options.scale].items())
     return [

@@ -28,7 +28,7 @@ class Objective:
     head: str
     part: str = "tags"
     average: str = "row"
-    of: ClassVar[str] = "tagop"
+    head_methods: ClassVar[tuple[str, ...]] = ("scored", "right")
 
     def __post_init__(self) -> None:
         if self.average not in AVERAGES:

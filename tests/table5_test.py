@@ -1,0 +1,81 @@
+"""LUNA's Table 5: predictions in either form against the official metric, seeds, and files that cannot be read."""
+
+from __future__ import annotations
+
+import gzip
+import json
+
+import pytest
+
+from experiments.luna import table5
+from numjax.errors import DataError, UsageError
+
+GOLD = [
+    ("a", "span", ["the USA"], ""),
+    ("b", "arithmetic", 12.5, "percent"),
+    ("c", "arithmetic", -3, "million"),
+    ("d", "count", "2", ""),
+]
+
+
+def workdir(root, said):
+    """Predictions as task=tatqa writes them."""
+    rows = [
+        {"id": uid, "prediction": {"answer": said[uid][0], "scale": said[uid][1], "operator": "SUM"}}
+        | {"reference": {"answer": answer, "answer_type": kind, "scale": scale}}
+        for uid, kind, answer, scale in GOLD
+    ]
+    (root / "predictions").mkdir(parents=True)
+    (root / "predictions" / "tatqa.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return root
+
+
+def test_both_forms_and_several_seeds(tmp_path, capsys):
+    best = {"a": [["usa"], ""], "b": [12.5, "percent"], "c": [3, "million"], "d": ["2", ""]}
+    worse = best | {"b": [12.5, ""], "d": ["3", ""]}
+    one, two = workdir(tmp_path / "one", best), workdir(tmp_path / "two", worse)
+    questions = [
+        {"uid": uid, "answer_type": kind, "answer": answer, "scale": scale} for uid, kind, answer, scale in GOLD
+    ]
+    with gzip.open(tmp_path / "gold.json.gz", "wt") as file:
+        json.dump([{"questions": questions[:2]}, {"questions": questions[2:]}], file)
+    # Question c is not answered: it counts as wrong, as a wrong sign does.
+    (tmp_path / "file.json").write_text(json.dumps({uid: best[uid] for uid in "abd"}))
+    words = [f"ours={one},{two}", f"other={tmp_path / 'file.json'}", f"--gold={tmp_path / 'gold.json.gz'}"]
+    table5.main([*words, f"--out={tmp_path / 'out'}"])
+    shown = capsys.readouterr().out
+    assert "| Arithmetic | 2 | 25.00 ± 35.36 | 50.00 | 654 | 36.39 | 69.57 |" in shown
+    assert "| Count | 1 | 50.00 ± 70.71 | 100.00 | 32 | 43.75 | 43.75 |" in shown
+    assert "| Multi-span | 0 | – | – | 217 |" in shown and "| All | 4 | 50.00 ± 35.36 | 75.00 | 1604 |" in shown
+    assert (tmp_path / "out" / "table5.md").read_text().strip() in shown
+    table5.main([*words, f"--out={tmp_path / 'out'}", "--as_published"])
+    assert "| Arithmetic | 2 | 50.00 | 50.00 |" in capsys.readouterr().out
+    found = json.loads((tmp_path / "out" / "table5.json").read_text())
+    assert [one["em"] for one in found["systems"]["ours"]] == [0.75]
+
+
+def test_files_that_cannot_be_read_are_one_line(tmp_path):
+    (tmp_path / "bad.jsonl").write_text('{"id": "a"}\n')
+    (tmp_path / "list.json").write_text("[]")
+    (tmp_path / "gold.json").write_text('[{"table": []}]')
+    for words, error, message in [
+        ([f"a={tmp_path / 'none'}"], DataError, "give a workdir of task=tatqa"),
+        ([f"a={tmp_path / 'bad.jsonl'}"], DataError, "bad.jsonl:1: not a prediction of task=tatqa"),
+        ([f"a={tmp_path / 'list.json'}"], UsageError, "set --gold"),
+        ([f"a={tmp_path / 'list.json'}", f"--gold={tmp_path / 'gold.json'}"], DataError, "not TAT-QA's file"),
+        (["runs/a"], UsageError, "give NAME=PATH"),
+        ([], UsageError, "--help names the options"),
+    ]:
+        with pytest.raises(error, match=message) as caught:
+            table5.main(words)
+        assert "\n" not in str(caught.value)
+
+
+def test_the_sample_predictions_score_what_the_official_script_gives(real_data):
+    folder, reference = real_data("tatqa"), real_data("tatqa_metric_reference")
+    gold = table5.read_gold(str(folder / "tatqa_dataset_dev.json.gz"))
+    found = table5.scored(table5.read(str(folder / "sample_prediction.json.gz"), gold))
+    wanted = json.loads((reference / "dev_overall.json").read_text())
+    assert found["count"] == 1668 and found["em"] == pytest.approx(wanted["em"], abs=1e-12)
+    for kind, of in wanted["per_answer_type"].items():
+        assert found[f"count/{kind}"] == of["n"] and found[f"em/{kind}"] == pytest.approx(of["em"], abs=1e-12)
