@@ -51,7 +51,7 @@ PAPER = {
 # (hidden, layers) that stand in for the paper's sizes: cells have 16 dimensions at laptop, 4 at smoke.
 SIZES = {
     "laptop": {"0.1M": (8, 1), "1M": (16, 2), "9M": (32, 3)},
-    "smoke": {"0.1M": (4, 1), "1M": (4, 1), "9M": (4, 2)},
+    "smoke": {"0.1M": (2, 1), "1M": (4, 1), "9M": (4, 2)},
 }
 BY = ("random", "time", "user")
 # Another stand-in and split than those that the code was tried on.
