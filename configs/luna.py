@@ -91,12 +91,16 @@ def pretrain(config: Any) -> None:
 
 def char_lstm(config: Any) -> None:
     """A number's characters through a bidirectional LSTM; "1M" is the paper's middle size."""
-    config.embeds.numeral = common.block(name="char_lstm", parameters="1M", fusion="add", dim=768)
+    sizes = dict(parameters="1M", hidden=128, layers=3, dim=768)
+    sizes = dict(parameters="1M", hidden=128, layers=3, dim=768)
+    config.embeds.numeral = common.block(name="char_lstm", fusion="add", **sizes)
 
 
 def char_former(config: Any) -> None:
     """The same through a transformer, and then the LSTM."""
-    config.embeds.numeral = common.block(name="char_former", parameters="1M", fusion="add", dim=768)
+    sizes = dict(parameters="1M", hidden=64, layers=3, dim=768)
+    sizes = dict(parameters="1M", hidden=64, layers=3, dim=768)
+    config.embeds.numeral = common.block(name="char_former", fusion="add", **sizes)
 
 
 def dice(config: Any) -> None:
@@ -223,10 +227,10 @@ def resize(config: Any, width: int, **backbone: Any) -> None:
 def smoke(config: Any) -> None:
     """Seconds: for tests."""
     resize(config, 32, heads=2, max_length=96)
-    config.data.update(length=96, train_size=64)
+    config.data.update(length=96, train_size=64, buckets=1)
     config.scheme.vocab.size = 400
     if "parameters" in config.embeds.get("numeral", {}):
-        config.embeds.numeral.update(parameters="0.1M")
+        config.embeds.numeral.update(parameters="", hidden=8, layers=1)
     config.optim.update(learning_rate=1e-3, batch_size=16, epochs=1)
     config.eval.update(batch_size=32, examples=64)
     if config.task.name == "table_text":
@@ -237,7 +241,8 @@ def smoke(config: Any) -> None:
 def laptop(config: Any) -> None:
     """Minutes on two cores, from scratch: larger steps, and kernels that are no smaller than 1/√width."""
     resize(config, 128, init_std=0.08, dropout=0.0, max_length=256)
-    config.data.update(length=256)
+    # Few lengths: a number's LSTM takes long to compile.
+    config.data.update(length=256, buckets=2)
     config.scheme.vocab.size = 2000
     if "parameters" in config.embeds.get("numeral", {}):
         config.embeds.numeral.update(parameters="0.1M")

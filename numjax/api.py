@@ -263,7 +263,9 @@ class Loaded:
         return encoded
 
     def _log_likelihoods(self, encoded: Encoded) -> np.ndarray:
-        (head,) = [name for name, head in self.system.model.heads.items() if hasattr(head, "step_scores")]
+        over_tokens = ("step_scores", "total_cross_entropy")  # one that writes, or that fills what is masked
+        heads = self.system.model.heads.items()
+        (head,) = [name for name, head in heads if any(hasattr(head, method) for method in over_tokens)]
         out = np.zeros(len(encoded), np.float32)
         batch: Any
         for batch in self._loader(encoded).epoch(self._rows(encoded)):

@@ -127,7 +127,7 @@ def train_step(
     often = teacher is not None and teacher.each_microbatch
 
     def moved(ema):
-        tau = teacher.momentum
+        tau = teacher.momentum  # type: ignore[union-attr]
         return jax.tree.map(lambda mean, new: tau * mean + (1 - tau) * new, ema, state.params)
 
     def weighted(params, batch, key, ema, counts=None):

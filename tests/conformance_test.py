@@ -282,6 +282,7 @@ OBJECTIVES = [
     for o in names("objectives")
     for h in names("heads")
     if hasattr(find("heads", h), "step_scores") or not getattr(find("objectives", o), "writes", False)
+    if all(hasattr(find("heads", h), method) for method in getattr(find("objectives", o), "head_methods", ()))
 ]
 
 
@@ -292,11 +293,12 @@ def test_objective(name, head, rng):
     objective = build("objectives", {"name": name}, head="next", **known)
     model = drawn.model({"name": "prototype", "exponent_dim": 4}, {"name": head}, layers=1)
     found = drawn.batch(rng, lengths=[[5, 3], [9], [2, 2], [4]])
-    params = drawn.draw(model, rng, found)
+    params, other = drawn.draw(model, rng, found), drawn.draw(model, rng, found)
 
     def of(params, found):
         outs, acts = model.apply({"params": params}, found)
-        loss = objective(model.heads, outs, acts, found)
+        more = {"taught": model.apply({"params": other}, found)[0]} if hasattr(objective, "reads_teacher") else {}
+        loss = objective(model.heads, outs, acts, found, **more)
         return loss.total, loss
 
     run = jax.jit(jax.value_and_grad(of, has_aux=True))

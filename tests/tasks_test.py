@@ -102,6 +102,11 @@ RECORDS = {
         "label": 1,
         "kind": "complex",
     },
+    "table_text": {
+        "id": "m",
+        "text": "Eggs cost 3.25 in 2019.",
+        "table": '[["year", "eggs"], ["2019", "1,200"], ["2020", "50%"]]',
+    },
     "word_problem": {"id": "w", "question": "Nora had 8 stamps and bought 7 more.", "answer": "15"},
 }
 CELLS = ["7", "1", "1030861260", "-134.09", "Swipe Transaction", "35272", "La Verne", "CA", "91750.0", "5300", ""]
@@ -141,7 +146,7 @@ def test_every_task_has_an_example_of_each_record(name):
     task, record = make(name), RECORDS[name]
     example = task.example(record, parse)
     assert example.id == record["id"]
-    last = Mark("[SEP]") if task.kind == "span" or name == "tabfact" else Mark("[EOS]")
+    last = Mark("[SEP]") if task.kind in ("span", "masked") or name == "tabfact" else Mark("[EOS]")
     assert name in ROWS or (example.document[0] == Mark("[CLS]") and example.document[-1] == last)
     assert 0 <= example.loss_from < len(example.document)
     json.dumps(example.reference)
@@ -175,6 +180,7 @@ def test_every_missing_field_is_named(name):
         "tabfact": {"statement", "table", "label", "kind"},
         "transactions": {"rows"},
         "fraud": {"rows", "label"},
+        "table_text": {"text", "table"},
         "word_problem": {"question", "answer"},
     }
     assert needed >= wanted.get(name, {"text"})

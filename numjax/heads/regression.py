@@ -18,9 +18,10 @@ SMALLEST = 1e-7  # is added to |v|, so that zero has a logarithm
 
 def target(numerals: Numeral) -> jax.Array:
     """[ln(1e-7 + |v|), sgn v] of each number, float32[..., 2]; the logarithm is right at any size."""
-    size = jnp.logaddexp(jnp.float32(np.log(SMALLEST)), numerals.log10 * np.log(10))
-    sign = jnp.where(numerals.digits.astype(jnp.float32).any(axis=-1), numerals.sign, 0)
-    return jnp.stack([size, sign.astype(jnp.float32)], axis=-1)
+    there = (numerals.digits != 0).any(axis=-1)
+    size = jnp.where(there, numerals.log10 * np.log(10), -jnp.inf)
+    sign = jnp.where(there, numerals.sign, 0).astype(jnp.float32)
+    return jnp.stack([jnp.logaddexp(jnp.float32(np.log(SMALLEST)), size), sign], axis=-1)
 
 
 class Head(nn.Module):

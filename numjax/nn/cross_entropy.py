@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -215,7 +215,7 @@ def _sum(static, gradients, split, hidden, kernel, bias, targets, weights, class
     size, banned, chunk_rows = static
     spread, first = split is not None, 0
 
-    def gathered(x):
+    def gathered(x) -> Any:
         return jax.lax.all_gather(x, "fsdp", axis=0, tiled=True) if split and x is not None else x
 
     # Before it is gathered: half the bytes.
@@ -246,6 +246,7 @@ def _sum(static, gradients, split, hidden, kernel, bias, targets, weights, class
             # At most one id of a row is its target, so that this picks rather than sums.
             target = whole(jnp.where(is_target, logits, 0.0).sum(-1)) if spread else _pick(logits, rows.targets)
         else:
+            assert rows.aim is not None
             aimed = vocabulary_logits(rows.aim, aim.kernel, size, None, banned, first, aim.bias)
             is_target = jnp.exp(aimed - normalise(aimed)[..., None])
             target = whole((is_target * logits).sum(-1))

@@ -16,7 +16,7 @@ from numjax.nn.numerals import gather
 from numjax.types import Allowed, Batch, Grammar, HeadOut, Loss, Targets
 
 # The parts of a mixture that are densities; the rest are masses.
-DENSITY_PARTS = ("mantissa",)
+DENSITY_PARTS = ("mantissa", "number")
 
 
 @dataclasses.dataclass(frozen=True)

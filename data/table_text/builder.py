@@ -1,0 +1,114 @@
+"""Tables with texts about them, without labels: what LUNA pre-trains on."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import pathlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from numjax.errors import UsageError
+
+from .. import builder_of, load, prepare
+from ..builder import ArrayRecordBuilder
+from ..records import read_skipped
+
+PASSAGE = 256  # characters of a piece of running text, as many as the task reads beside a table
+STAND_IN_CONTEXTS, STAND_IN_STATEMENTS = 400, 4000
+SPLITS = ("train", "validation")  # no text of a test split is read, and there is none of this
+SOURCES = {"tatqa": {}, "tabfact": {}, "text": {"validation": 0.1, "test": 0.0}}
+
+
+class TableText(ArrayRecordBuilder):
+    """Options: folders `tatqa`, `tabfact` and `text`, each of the dataset of that name; all empty for the stand-ins
+    of the first two; `size`, at most so many records of each source and split (0: all); `seed` of the splits."""
+
+    FIELDS = {"id": str, "source": str, "text": str, "table": str}
+    OPTIONS = {"tatqa": "", "tabfact": "", "text": "", "size": 0, "seed": 0}
+    KEYS = {"source": ("source",), "table": ("table",), "text": ("text",)}
+
+    @classmethod
+    def check(cls, options: Mapping[str, Any]) -> None:
+        super().check(options)
+        if options["size"] < 0:
+            raise UsageError(f"{cls.name}: size={options['size']} is negative; 0 takes all")
+
+    @classmethod
+    def files(cls, options: Mapping[str, Any]) -> list[pathlib.Path]:
+        return [file for name, own in _sources(options) for file in builder_of(name).files(own)]
+
+    @classmethod
+    def config_name(cls, options: Mapping[str, Any]) -> str:
+        """What stands under the folders, not where they are, makes the name, as of every dataset."""
+        own = dict(_sources(options))
+        named = hashlib.sha256(repr([(name, builder_of(name).config_name(own[name])) for name in own]).encode())
+        return f"sources_{named.hexdigest()[:16]}-size_{options['size']}-seed_{options['seed']}"
+
+    def _generate_examples(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        size, root = self.options["size"], pathlib.Path(self._data_dir_root)
+        for name, own in _sources(self.options):
+            built = prepare(name, root, strict=self.chosen_config.strict, **own)
+            for row in read_skipped(pathlib.Path(built.data_dir)):
+                self.skip(f"{name}/{row['id']}", row["reason"])
+            for split in SPLITS:
+                if split not in built.info.splits:
+                    continue
+                pairs = READERS[name](load(name, split, root, **own))
+                for place, text, table in itertools.islice(pairs, size or None):
+                    yield split, {"id": f"{name}/{place}", "source": name, "text": text, "table": table}
+
+
+def _sources(options: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """(dataset, its options) of what is to be read."""
+    stand_in = not any(options[name] for name in SOURCES)
+    size = options["size"]
+    made = {"tatqa": STAND_IN_CONTEXTS, "tabfact": STAND_IN_STATEMENTS}
+    for name, known in SOURCES.items():
+        builder, own = builder_of(name), {**known, "seed": options["seed"]}
+        if options[name]:
+            yield name, builder.chosen(own | {"path": options[name]})
+        elif stand_in and name in made:
+            most = made[name] if not size else min(made[name], max(40, size))
+            yield name, builder.chosen(own | {"size": most})
+
+
+def _contexts(records: Any) -> Iterator[tuple[str, str, str]]:
+    """Each paragraph with the table beside it."""
+    seen = set()
+    for record in records:
+        if record["context"] in seen:
+            continue
+        seen.add(record["context"])
+        for place, text in enumerate(json.loads(record["paragraphs"])):
+            yield f"{record['context']}/{place}", text, record["table"]
+
+
+def _statements(records: Any) -> Iterator[tuple[str, str, str]]:
+    """Each statement with its table, be it true or not."""
+    for record in records:
+        yield record["id"], record["statement"], record["table"]
+
+
+def _passages(records: Any) -> Iterator[tuple[str, str, str]]:
+    """Running text in pieces that end at a blank."""
+    for record in records:
+        for place, text in enumerate(passages(record["text"])):
+            yield f"{record['id']}/{place}", text, "[]"
+
+
+def passages(text: str, most: int = PASSAGE) -> Iterator[str]:
+    """Pieces of at most `most` characters, parted at blanks where there are any."""
+    text = text.strip()
+    while len(text) > most:
+        at = max(text.rfind(c, 0, most + 1) for c in " \n\t")
+        at = at if at > 0 else most
+        yield text[:at].rstrip()
+        text = text[at:].lstrip()
+    if text:
+        yield text
+
+
+READERS = {"tatqa": _contexts, "tabfact": _statements, "text": _passages}
+Builder = TableText

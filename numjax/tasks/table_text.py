@@ -1,0 +1,114 @@
+"""Masked pre-training on tables with texts beside them (LUNA, section 3.2; the cuts are those of its code)."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from numjax.errors import DataError
+from numjax.tasks import records
+from numjax.text import document as documents
+from numjax.types import Document, Example, Mark, Number, Segment, Text
+
+Parse = Callable[[str], Document]
+ROWS = 20
+CHARACTERS = {"text": 256, "cell": 128}
+NUMBERS = {"text": 7, "cell": 3}
+
+
+class Task:
+    """[CLS] text [SEP] cells [SEP], columns one after the other; without a table [CLS] text [SEP].
+
+    Read are 20 rows, 256 characters of the text and 128 of a cell; 7 numbers of the text and 3 of a cell are numbers,
+    the others text. What is masked is decided batch by batch (`pipeline/masking.py`).
+    """
+
+    kind = "masked"
+    metric = "-loss"
+    needs = {"heads": ("masked",), "objectives": ("masked",)}
+
+    def __init__(self, *, tatqa: str = "", tabfact: str = "", text: str = "", size: int = 0, data_seed: int = 0):
+        """
+        Args:
+          tatqa, tabfact: folders of these datasets, of which the training and the validation splits are read; text: a
+            folder of running text. All empty: generated stand-ins of the first two.
+          size: records of each source and split to take; 0 for all.
+          data_seed: of the splits and of the stand-ins.
+        """
+        self.dataset: dict[str, Any] = {"name": "table_text", "seed": data_seed}
+        given = {"tatqa": tatqa, "tabfact": tabfact, "text": text, "size": size}
+        self.dataset |= {name: value for name, value in given.items() if value}
+
+    def texts(self, rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+        """What a vocabulary is trained on: each table once."""
+        before = None
+        for row in rows:
+            if (table := records.text(row, "table", empty=True)) != before:
+                yield " ".join(_cells(table))
+            before = table
+            yield records.text(row, "text", empty=True)
+
+    def example(self, record: Mapping[str, Any], parse: Parse) -> Example:
+        """The text and the table, `table` the JSON of a list of rows.
+
+        Raises:
+          DataError: the table is something else; or there is nothing to read.
+        """
+        text = limited(parse(shortened(records.text(record, "text", empty=True).strip(), "text")), "text")
+        table = _written(records.text(record, "table", empty=True), parse)
+        if not text and not table:
+            raise DataError("there is neither a text nor a table")
+        behind = (*table, Mark("[SEP]")) if table else ()
+        return Example(str(record["id"]), (Mark("[CLS]"), *text, Mark("[SEP]"), *behind))
+
+    def score(self, predictions: Sequence[Any], references: Sequence[Any]) -> dict[str, float]:
+        """Nothing beyond the loss."""
+        del predictions, references
+        return {}
+
+
+def shortened(text: str, part: str) -> str:
+    """What is read of a text or a cell: cut at a blank where there is one, so that no number is cut in two."""
+    most = CHARACTERS[part]
+    if len(text) <= most:
+        return text
+    return text[: max(text.rfind(" ", 0, most + 1), 0) or most].rstrip()
+
+
+def limited(document: Document, part: str) -> Document:
+    """The document with only its first numbers, the others as text."""
+    out: list[Segment] = []
+    left = NUMBERS[part]
+    for segment in document:
+        if isinstance(segment, Number):
+            segment = segment if left > 0 else Text(segment.surface)
+            left -= 1
+        out.append(segment)
+    return documents.merge(out)
+
+
+def _cells(table: str) -> Iterator[str]:
+    """The cells that are read, column by column; a short row has none at its end."""
+    try:
+        rows = json.loads(table or "[]")
+        whole = isinstance(rows, list) and all(isinstance(row, list) for row in rows)
+    except (ValueError, RecursionError):
+        rows, whole = [], False
+    if not whole or not all(isinstance(cell, str) for row in rows for cell in row):
+        raise DataError("field 'table' must be the JSON of a list of rows, each a list of texts")
+    rows = rows[:ROWS]
+    for column in range(max(map(len, rows), default=0)):
+        for row in rows:
+            if column < len(row) and (cell := row[column].strip()):
+                yield shortened(cell, "cell")
+
+
+# The texts of a table come one after the other.
+@functools.lru_cache(maxsize=4)
+def _written(table: str, parse: Parse) -> Document:
+    segments: list[Segment] = []
+    for cell in _cells(table):
+        segments += [*([Text(" ")] if segments else []), *limited(parse(cell), "cell")]
+    return documents.merge(segments)
