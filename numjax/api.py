@@ -186,8 +186,8 @@ class Loaded:
         return Nodes(names, row.tree_positions[inside], np.asarray(vectors, np.float32))
 
     def score(self, records: Mapping[str, Any] | str | Sequence[Mapping[str, Any] | str]) -> Any:
-        """Probabilities of a classifier's labels, float32[classes], a language model's log-likelihood, or the
-        probability of the span that is predicted.
+        """Probabilities of a classifier's labels, float32[classes], a language model's log-likelihood (of a masked
+        one that of what is masked), or the probability of the span that is predicted.
 
         Args:
           records: what the task reads, such as {"question": "How many grams are 2 eggs?", "answer": "80"}; a

@@ -35,7 +35,7 @@ class Objective:
         code does; "columns" is the sum of the means of each column of a table's rows (TabFormer), where `columns`
         positions are a row: it is of a batch as a whole.
       room: share of a row's positions that the head reads, those that are scored: where few are, as in masked
-        language models, the vocabulary is most of the work. A batch with a row that has more is read whole; 0: each is.
+        language models, the vocabulary is most of the work. A batch with a row that has more is read whole. 0: all.
       constrain: mask with the grammar's tables, which the caller must then give.
       given: the mask leaves also what is read but never generated, so that no loss is infinite.
     """
