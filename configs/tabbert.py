@@ -112,6 +112,7 @@ def pretrain(config: Any) -> None:
             columns=CELLS,
             constrain=True,
             given=False,
+            room=0.25,
             weight=1.0,
         )
     )
@@ -232,6 +233,7 @@ def as_published(config: Any) -> None:
     config.scheme.vocab.signed = False
     if config.task.name == "transactions":
         config.data.masking.update(everywhere=True, separators=True)
+        config.objectives.cells.room = 0.0
     else:
         config.task.threshold = 0.5
 

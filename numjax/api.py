@@ -244,8 +244,8 @@ class Loaded:
         return attention.weights(reading.layers[layer % count], jax.tree.map(processes.fetch, dict(params)))
 
     def score(self, records: Mapping[str, Any] | str | Sequence[Mapping[str, Any] | str]) -> Any:
-        """Probabilities of a classifier's labels, float32[classes], a language model's log-likelihood, or the
-        probability of the span that is predicted.
+        """Probabilities of a classifier's labels, float32[classes], a language model's log-likelihood (of a masked
+        one that of what is masked), or the probability of the span that is predicted.
 
         Args:
           records: what the task reads, such as {"question": "How many grams are 2 eggs?", "answer": "80"}; a
@@ -329,7 +329,9 @@ class Loaded:
         return encoded
 
     def _log_likelihoods(self, encoded: Encoded) -> np.ndarray:
-        (head,) = [name for name, head in self.system.model.heads.items() if hasattr(head, "step_scores")]
+        over_tokens = ("step_scores", "total_cross_entropy")  # one that writes, or that fills what is masked
+        heads = self.system.model.heads.items()
+        (head,) = [name for name, head in heads if any(hasattr(head, method) for method in over_tokens)]
         out = np.zeros(len(encoded), np.float32)
         batch: Any
         for batch in self._loader(encoded).epoch(self._rows(encoded)):

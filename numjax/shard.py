@@ -20,6 +20,7 @@ AXES = ("data", "fsdp", "tensor")
 # of layers shards as one. fsdp splits no last axis: there TPUs sum gradients whole instead of scattering the sums.
 DEFAULT_RULES = (
     (r"(table|heads_[^/]*/kernel)$", (("tensor", "fsdp"), None)),
+    (r"heads_[^/]*/bias$", (("tensor", "fsdp"),)),
     (r"kv_kernel$", ("fsdp", None, "tensor", None)),
     (r"kv_bias$", (None, "tensor", None)),
     (r"/q_kernel$", ("fsdp", "tensor", None)),

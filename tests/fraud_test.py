@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 from decimal import Decimal
+from types import SimpleNamespace
 
 import jax
 import numpy as np
@@ -12,6 +13,8 @@ import optax
 import pytest
 
 from configs import tabbert
+from experiments import runs
+from experiments.luna import table4
 from numjax import optim
 from numjax.build import build
 from numjax.errors import DataError, UsageError
@@ -23,7 +26,7 @@ from numjax.system import make_model, make_objectives
 from numjax.tasks import fraud, transactions
 from numjax.text import cells, rows, vocab
 from numjax.text import grammar as grammars
-from numjax.types import Mark, Number, Text, TrainState
+from numjax.types import Batch, Mark, Number, Targets, Text, TrainState
 from tests import drawn
 
 BLOCK = tabbert.get_config("smoke").scheme.vocab.to_dict()
@@ -200,6 +203,44 @@ def test_the_loss_is_blind_outside_masked_cells(pretraining, rng):
     scored = (mask & (batch.targets.numeral_index >= 0)).reshape(-1, 12)
     want = sum(each[scored[:, c], c].mean() for c in range(12) if scored[:, c].any())
     np.testing.assert_allclose(found["number"].total, want, rtol=1e-5)
+
+
+@pytest.mark.parametrize("most", [3, 6])
+def test_a_head_that_reads_the_scored_positions_alone_gives_the_same(most, rng):
+    """Six scored positions a row at most: where there is room for three, all are read."""
+    head = build("heads", {"name": "masked", "tied": False, "inner": 8}, **drawn.KNOWN)
+    hidden = rng.standard_normal((3, 12, 16)).astype(np.float32)
+    mask = np.zeros((3, 12), bool)
+    mask[[0] * 6, [1, 3, 4, 8, 9, 11]] = mask[1, 5] = True
+    tokens, _ = drawn.tokens(rng)
+    params = drawn.draw(head, rng, hidden, tokens, None)
+    targets = Targets(rng.integers(0, drawn.SIZE, (3, 12)), mask)
+
+    def loss(room):
+        def of(hidden):
+            out = {"next": head.apply({"params": params}, hidden, tokens, None)}
+            objective = build(
+                "objectives", {"name": "nll", "average": "columns", "columns": 4, "room": room}, head="next"
+            )
+            return objective({"next": head}, out, {}, Batch(tokens, targets)).total
+
+        return jax.jit(jax.value_and_grad(of))(hidden)
+
+    for few, every in zip(loss(most / 12), loss(0.0), strict=True):
+        np.testing.assert_allclose(few, every, rtol=1e-5, atol=1e-6)
+
+
+def test_table4_pre_trains_each_row_once():
+    options = SimpleNamespace(scale="smoke", as_published=False, by="time", users=0, path="")
+    cells = table4.cells(options)
+    assert [cell.system for cell in cells] == list(table4.SYSTEMS) == list(table4.PAPER)
+    assert len({runs.key(c) for cell in cells for c in (cell, cell.start)}) == 2 * len(cells)
+    for cell in cells:
+        row = table4.SYSTEMS[cell.system]
+        assert cell.task == "fraud-time" and cell.config.task.by == cell.start.config.task.by == "time"
+        assert cell.config.embeds == cell.start.config.embeds and cell.config.backbone.width == 4
+        assert ("number" in cell.start.config.objectives) == row.regress
+        assert ("numeral" in cell.config.embeds) == bool(row.numtok)
 
 
 # ---------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,7 +13,7 @@ import jax.numpy as jnp
 from numjax.errors import UsageError
 from numjax.nn import grammar as masks
 from numjax.nn.numerals import gather
-from numjax.types import Allowed, Batch, Grammar, HeadOut, Loss
+from numjax.types import Allowed, Batch, Grammar, HeadOut, Loss, Targets
 
 # The parts of a mixture that are densities; the rest are masses.
 DENSITY_PARTS = ("mantissa", "number")
@@ -33,6 +34,8 @@ class Objective:
       average: "scored" divides by the scored positions; "all" by B·T, padding included, as NumGPT's
         code does; "columns" is the sum of the means of each column of a table's rows (TabFormer), where `columns`
         positions are a row: it is of a batch as a whole.
+      room: share of a row's positions that the head reads, those that are scored: where few are, as in masked
+        language models, the vocabulary is most of the work. A batch with a row that has more is read whole. 0: all.
       constrain: mask with the grammar's tables, which the caller must then give.
       given: the mask leaves also what is read but never generated, so that no loss is infinite.
     """
@@ -43,6 +46,7 @@ class Objective:
     constrain: bool = False
     given: bool = True
     columns: int = 1
+    room: float = 0.0
     grammar: Grammar | None = None
 
     @property
@@ -64,7 +68,7 @@ class Objective:
         weights = targets.mask.astype(jnp.float32)
         if self.average == "columns":
             weights = by_column(weights, self.columns)
-        parts = head.total_log_prob(out, targets, weights, self._allowed(batch))
+        parts = self._parts(head, out, targets, weights, batch)
         scored = targets.mask.sum().astype(jnp.float32)
         counts = {"scored": scored, "columns": jnp.minimum(scored, 1)}
         count = counts.get(self.average, jnp.float32(weights.size))
@@ -73,6 +77,29 @@ class Objective:
             masses = [-part for name, part in parts.items() if name not in DENSITY_PARTS]
             report["mass"] = (sum(masses), count)
         return Loss(-sum(parts.values()), count, report)
+
+    def _parts(self, head, out: HeadOut, targets: Targets, weights: jax.Array, batch: Batch) -> dict[str, Any]:
+        states = batch.grammar_state
+
+        def every():
+            return head.total_log_prob(out, targets, weights, self._allowed(states))
+
+        length = weights.shape[1]
+        if not 0 < (most := math.ceil(self.room * length)) < length:
+            return every()
+
+        def scored():
+            # The scored positions of each row first.
+            order = jnp.argsort(~targets.mask, axis=1, stable=True)[:, :most]
+
+            def take(x):
+                return jnp.take_along_axis(x, order.reshape(*order.shape, *(1,) * (x.ndim - 2)), axis=1)
+
+            few = out._replace(hidden=take(out.hidden))
+            allowed = self._allowed(None if states is None else take(states))
+            return head.total_log_prob(few, jax.tree.map(take, targets), take(weights), allowed)
+
+        return jax.lax.cond(targets.mask.sum(axis=1).max() <= most, scored, every)
 
     def _labels(self, head, out, batch: Batch) -> Loss:
         labels = batch.labels[str(self.label)]
@@ -88,12 +115,12 @@ class Objective:
         log_prob = sum(jnp.where(valid > 0, part, 0).sum() for part in parts.values())
         return Loss(-log_prob, count, {"accuracy": ((right * valid).sum(), count)})
 
-    def _allowed(self, batch: Batch) -> Allowed | None:
+    def _allowed(self, states: jax.Array | None) -> Allowed | None:
         if not self.constrain:
             return None
-        if self.grammar is None or batch.grammar_state is None:
+        if self.grammar is None or states is None:
             raise ValueError("constrain needs a grammar and its states in the batch")
-        return masks.allowed(self.grammar, batch.grammar_state, self.given)
+        return masks.allowed(self.grammar, states, self.given)
 
 
 def by_column(mask_BT: jax.Array, columns: int) -> jax.Array:
