@@ -549,11 +549,9 @@ def test_unit_scores_ignore_what_is_outside():
 
 def test_rates_by_path_scale_the_updates(rng):
     """The encoder moves by a thirtieth of what it would, the decay included; the rest as without."""
-    params = {
-        "backbone": {"up_kernel": rng.standard_normal(5)},
-        "heads_answer": {"up_kernel": rng.standard_normal(5)},
-    }
-    grads = jax.tree.map(lambda x: rng.standard_normal(x.shape), params)
+    drawn_of = {name: jnp.asarray(rng.standard_normal(5), jnp.float32) for name in ("backbone", "heads_answer")}
+    params = {name: {"up_kernel": value} for name, value in drawn_of.items()}
+    grads = jax.tree.map(lambda x: jnp.asarray(rng.standard_normal(x.shape), jnp.float32), params)
     found = []
     for rates in ((), (("^backbone/", 1 / 30), (".*/up_kernel", 1.0))):
         optimizer, _ = optim.adamw(1e-2, 10, rates=rates)
