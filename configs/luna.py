@@ -6,6 +6,7 @@
       --config.init_from=ROBERTA --config.scheme.vocab.path=ROBERTA --workdir=…        # from a checkpoint, one GPU
     python -m numjax.main --config=configs/luna.py:task=tatqa --workdir=runs/tatqa     # stand-in, 2 cores, minutes
     python -m numjax.main --config=configs/luna.py:task=tatqa --workdir=runs/tatqa --mode=predict --input=report.csv
+    python -m numjax.main --config=configs/luna.py:task=tabfact --workdir=runs/tabfact     # stand-in, 2 cores, minutes
 
 Arguments: smoke | laptop | paper; task=pretrain|tatqa|tabfact; numtok=addback|replace|none (none: pieces alone);
 numbed=char_lstm|char_former|dice|MODULE; size=0.1M|base|1M|9M (parameters of the character encoders); shape=bert|
@@ -289,8 +290,10 @@ def laptop(config: Any) -> None:
         set_ramps(config, 100)
     if config.task.name == "tabfact":
         resize(config, 64, heads=2, max_length=128)
+        # Else a token's vector would be lost beside its position's.
+        config.embeds.token.init_std = 0.25
         config.data.update(length=128, buckets=2)
-        config.optim.update(warmup=100, epochs=1)
+        config.optim.update(warmup=100, epochs=2, batch_size=32)
     if config.task.name == "tatqa":
         set_units(config)
         config.optim.epochs = 6
