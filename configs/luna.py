@@ -110,8 +110,8 @@ def tatqa(config: Any) -> None:
 def tabfact(config: Any) -> None:
     """Whether a table entails a statement (section 4): read off [CLS], the table cut where the context ends.
 
-    At laptop with numtok=none, on the stand-in: 57.3% of the validation split, of which half is true, after 103 seconds
-    of one core; a linear model of the statements alone, without tables, has 63.9% of the test split.
+    At laptop with numtok=none, on the stand-in: 57.3% of the validation split, of which half is true, after 103
+    seconds of one core; a linear model of the statements alone, without tables, has 63.9% of the test split.
     """
     plugged(config)
     config.task = common.block(name="tabfact", path="", size=0, layout="rows", data_seed=0)
