@@ -4,8 +4,9 @@
     python -m numjax.main --config=configs/luna.py --config.task.tatqa=FOLDER --config.task.tabfact=FOLDER --workdir=…
     python -m numjax.main --config=configs/luna.py:paper,shape=roberta,size=9M,distill=on --config.task.tatqa=DIR \\
       --config.init_from=ROBERTA --config.scheme.vocab.path=ROBERTA --workdir=…        # from a checkpoint, one GPU
-    python -m numjax.main --config=configs/luna.py:task=tatqa --workdir=runs/tatqa     # stand-in, 2 cores, minutes
+    python -m numjax.main --config=configs/luna.py:task=tatqa --workdir=runs/tatqa  # stand-in, 2 cores, minutes
     python -m numjax.main --config=configs/luna.py:task=tatqa --workdir=runs/tatqa --mode=predict --input=report.csv
+    python -m numjax.main --config=configs/luna.py:task=tabfact --workdir=runs/tabfact  # stand-in, 2 cores, minutes
 
 Arguments: smoke | laptop | paper; task=pretrain|tatqa|tabfact; numtok=addback|replace|none (none: pieces alone);
 numbed=char_lstm|char_former|dice|MODULE; size=0.1M|base|1M|9M (parameters of the character encoders); shape=bert|
@@ -108,7 +109,11 @@ def tatqa(config: Any) -> None:
 
 
 def tabfact(config: Any) -> None:
-    """Whether a table entails a statement (section 4): read off [CLS], the table cut where the context ends."""
+    """Whether a table entails a statement (section 4): read off [CLS], the table cut where the context ends.
+
+    At laptop with numtok=none, on the stand-in: 57.3% of the validation split, of which half is true, after 103
+    seconds of one core; a linear model of the statements alone, without tables, has 63.9% of the test split.
+    """
     plugged(config)
     config.task = common.block(name="tabfact", path="", size=0, layout="rows", data_seed=0)
     common.set_classifier(config, 2)
@@ -292,8 +297,10 @@ def laptop(config: Any) -> None:
         set_ramps(config, 100)
     if config.task.name == "tabfact":
         resize(config, 64, heads=2, max_length=128)
+        # Else a token's vector would be lost beside its position's.
+        config.embeds.token.init_std = 0.25
         config.data.update(length=128, buckets=2)
-        config.optim.update(warmup=100, epochs=1)
+        config.optim.update(warmup=100, epochs=2, batch_size=32)
     if config.task.name == "tatqa":
         set_units(config)
         config.optim.epochs = 6

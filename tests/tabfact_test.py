@@ -172,8 +172,8 @@ def test_files_cut_short_are_one_line(tmp_path):
     whole = (root / "all_csv_val.tar.gz").read_bytes()
     (root / "all_csv_val.tar.gz").write_bytes(whole[: len(whole) * 3 // 4])
     found, left = load(root, tmp_path)
-    assert "damaged or cut short" in left.pop("all_csv_val.tar.gz")
-    # The table in which it breaks off may say so too.
+    # Either the archive is named or the table in which it breaks off.
+    assert any(reason.startswith("damaged") for reason in left.values())
     reasons = collections.Counter(reason for reason in left.values() if not reason.startswith("damaged"))
     assert found["train"] and reasons["its table's file is missing"] >= 8 and len(reasons) == 1
     text = json.dumps(examples)
@@ -389,7 +389,7 @@ def test_statements_on_a_table_of_ones_own(model, tmp_path, capsys):
     good = {"table": [["club", "points"], ["barton", 12], ["fenham", "1,200"]], "statement": "barton have 12 points"}
     bad = good | {"table": [["club"], ["a", "b"]]}
     lines = [json.dumps(row) for row in (good, bad, {"statement": "no table"})]
-    out = runs.predict(model, lines, tmp_path, strict=False)
+    out = runs.predict(model, *runs._sorted_out(runs._parsed(lines), False), tmp_path, False)
     (row,) = out["predictions"]
     assert row["id"] == "input-1" and row["prediction"] in (0, 1) and 0.5 <= row["confidence"] <= 1
     assert [left["reason"][:20] for left in out["skipped"]] == ["the table is ragged:", "there is no field 't"]
