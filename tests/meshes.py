@@ -93,7 +93,8 @@ def main(word: str, folder: str) -> None:
         found["splash"] = splash_differs() if shown == "2×2×2" and word == "gpt:smoke" else 0.0
         model = api.Loaded(system, state.params, STEPS, mesh)
         # Three rows, which no mesh but the first splits evenly.
-        records = [record | {"id": f"r{i}"} for i, record in enumerate(source.load(system.task.dataset, "test")[:3])]
+        held = source.load(system.task.dataset, "test") or source.load(system.task.dataset, "validation")
+        records = [record | {"id": f"r{i}"} for i, record in enumerate(held[:3])]
         found["scores"] = np.asarray(model.score(records)).tolist()
         if any(hasattr(head, "step_scores") for head in system.model.heads.values()):
             found["written"] = [result._asdict() for result in model.generate(PROMPTS, max_tokens=6)]
