@@ -203,6 +203,8 @@ def resize(config: Any, width: int, **backbone: Any) -> None:
 def smoke(config: Any) -> None:
     """Seconds: for tests."""
     resize(config, 4, layers=1, heads=2, mlp_ratio=1.0, field_heads=2, field_mlp_width=8, dropout=0.0)
+    if "numeral" in config.embeds:
+        config.embeds.numeral.update(parameters="", hidden=4, layers=1)
     config.task.users = 4
     config.data.train_size = 64
     config.optim.update(learning_rate=1e-3, batch_size=16, epochs=1)
