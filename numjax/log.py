@@ -150,7 +150,8 @@ class Progress:
             return
         left = (self._steps - step) * metrics["seconds_per_step"]
         shown = [f"step {step}/{self._steps}", f"loss {metrics['loss']:.4f}"]
-        shown += [f"{name.split('/')[-1]} {metrics[name]:.4f}" for name in metrics if name.endswith("/accuracy")]
+        scored = [name for name in metrics if name.endswith("/accuracy")]
+        shown += [f"{name if len(scored) > 1 else 'accuracy'} {metrics[name]:.4f}" for name in scored]
         shown += [f"{metrics['examples_per_second']:.0f} examples/s", f"{metrics['tokens_per_second']:.0f} tokens/s"]
         if "mfu" in metrics:
             shown.append(f"MFU {100 * metrics['mfu']:.1f}%")
