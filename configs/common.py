@@ -175,6 +175,31 @@ ENCODER_DECODERS = {
 }
 
 
+def set_encoder(config: Any, max_length: int, **more: Any) -> None:
+    """BERT's stack over texts of `max_length` positions; `more` changes or adds what the backbone has."""
+    config.backbone = block(
+        **(
+            dict(
+                name="encoder",
+                width=128,
+                layers=2,
+                heads=4,
+                mlp_ratio=4,
+                max_length=max_length,
+                types=(2,),
+                dropout=0.1,
+                scan=False,
+                remat="none",
+                attention="auto",
+                dtype="auto",
+                epsilon=1e-12,
+                init_std=0.02,
+            )
+            | more
+        )
+    )
+
+
 def set_encoder_decoder(config: Any, form: str, **sizes) -> None:
     """An encoder–decoder of the form of T5 1.0 ("t5"), T5 1.1 and FLAN ("flan") or BART ("bart") that writes tokens.
 

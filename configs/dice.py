@@ -64,23 +64,7 @@ def squad(config: Any) -> None:
         vocab=dict(name="wordpiece", path="", size=8000, lower=True),
     )
     config.embeds = common.block(token=dict(name="token"))
-    config.backbone = common.block(
-        name="encoder",
-        width=128,
-        layers=2,
-        heads=4,
-        mlp_ratio=4,
-        max_length=384,
-        position_offset=0,
-        types=(2,),
-        dropout=0.1,
-        scan=False,
-        remat="none",
-        attention="auto",
-        dtype="auto",
-        epsilon=1e-12,
-        init_std=0.02,
-    )
+    common.set_encoder(config, max_length=384, position_offset=0)
     config.heads = common.block(span=dict(name="span", longest=30))
     # BERT's loss is the mean of the start's and the end's, ours their sum.
     config.objectives = common.block(span=dict(name="nll", head="span", label="span", weight=0.5))

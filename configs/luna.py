@@ -57,23 +57,7 @@ def plugged(config: Any) -> None:
     )
     config.embeds = common.block(token=dict(name="token"))
     char_lstm(config)
-    config.backbone = common.block(
-        name="encoder",
-        width=128,
-        layers=2,
-        heads=4,
-        mlp_ratio=4,
-        max_length=512,
-        position_offset=0,
-        types=(2,),
-        dropout=0.1,
-        scan=False,
-        remat="none",
-        attention="auto",
-        dtype="auto",
-        epsilon=1e-12,
-        init_std=0.02,
-    )
+    common.set_encoder(config, max_length=512, position_offset=0)
     config.data.update(length=512, overflow="truncate")
     config.data.shared = True  # tables repeat their numbers: each string is encoded once a batch
     config.optim.update(schedule="linear", weight_decay=0.01, betas=(0.9, 0.999))

@@ -71,22 +71,15 @@ def shared(config: Any) -> None:
         vocab=dict(name="cells", columns=COLUMNS, times=("Timestamp",), amounts=("Amount",), bins=10, signed=True),
     )
     config.embeds = common.block(token=dict(name="token"))
-    config.backbone = common.block(
+    common.set_encoder(
+        config,
+        max_length=ROWS * CELLS,
         name="tabular",
         width=64,
         columns=CELLS,
         layers=12,
         heads=12,
         mlp_ratio=4.0,
-        max_length=ROWS * CELLS,
-        types=(2,),
-        dropout=0.1,
-        scan=False,
-        remat="none",
-        attention="auto",
-        dtype="auto",
-        epsilon=1e-12,
-        init_std=0.02,
         field_layers=1,
         field_heads=8,
         field_mlp_width=64,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import os
 import pathlib
 import statistics
 import sys
@@ -33,7 +34,8 @@ def set_up(config: Any, distributed: bool = False, planning: bool = False) -> No
     if config.compile_cache:
         folder = pathlib.Path(config.compile_cache).expanduser()
         jax.config.update("jax_compilation_cache_dir", str(folder))
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
+        if "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS" not in os.environ:  # the user's own wish goes first
+            jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
         jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
     jax.config.update("jax_threefry_partitionable", True)
     if planning:

@@ -143,6 +143,8 @@ def test_the_peers_rows_are_the_loaders(tmp_path, monkeypatch):
 
 def test_a_start_is_marked_up_to_its_first_step(tmp_path, monkeypatch):
     monkeypatch.setenv("NUMJAX_DATA", str(tmp_path))
+    # However fast the machine compiles so small a step, it is to be kept.
+    monkeypatch.setenv("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
     corpus.write(tmp_path / "text", 0.05)
     marks = startup.started(corpus.flags(tmp_path, RUN), tmp_path / "run", tmp_path / "cache")
     order = ["imported", "assemble", "load_data", "make_compiled", "start", "first_batch", "dispatched", "total"]

@@ -1,0 +1,178 @@
+"""TagOp's head and losses against a slow computation; rates by path."""
+
+from __future__ import annotations
+
+import collections
+import functools
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from numjax import optim
+from numjax.build import build
+from numjax.errors import UsageError
+from numjax.heads import tagop
+from numjax.types import Tokens
+from tests import drawn
+
+
+def slow(h, units, weights, order):
+    """The head's four distributions and unit scores, one number at a time in float64."""
+
+    def network(name, x):
+        w = {k: np.asarray(v, np.float64) for k, v in weights[name].items()}
+        up = x @ w["up_kernel"] + w["up_bias"]
+        up = np.asarray([0.5 * u * (1 + math.erf(u / math.sqrt(2))) for u in up])
+        up = (up - up.mean()) / np.sqrt(up.var() + 1e-5) * w["ln_scale"] + w["ln_bias"]
+        logits = up @ w["down_kernel"] + w["down_bias"]
+        return logits - np.log(np.exp(logits).sum())
+
+    h = np.asarray(h, np.float64)
+    unit, group, numeric = units.T
+
+    def mean(mask):
+        return h[mask].mean(axis=0) if mask.any() else np.zeros(h.shape[1])
+
+    tags = np.stack([network("tags", x) for x in h])
+    best = collections.defaultdict(float)
+    for u, tag in zip(unit, tags, strict=True):
+        if u:
+            best[u] = max(best[u], math.exp(tag[1]))
+    numbers = sorted({int(u) for u in unit[numeric > 0]}, key=lambda u: (-best[u], u))[:2]
+    pair = [mean(unit == u) for u in sorted(numbers)]
+    x = np.concatenate(pair) if order == "concat" else (pair[0] + pair[1]) / 2
+    return {
+        "operator": network("operator", h[0]),
+        "scale": network("scale", np.concatenate([h[0], mean(group == 1), mean(group > 1)])),
+        "tags": tags,
+        "order": network("order", x),
+        "best": best,
+    }
+
+
+@pytest.mark.parametrize("order", ["concat", "mean"])
+def test_the_head_is_that_of_a_slow_computation(order, rng):
+    found = drawn.with_units(drawn.batch(rng, lengths=[[5, 3], [9], [6]]), rng)
+    head = build("heads", {"name": "tagop", "order": order}, width=8)
+    h = rng.standard_normal((3, 12, 8)).astype(np.float32)
+    params = drawn.draw(head, rng, h, found.inputs)
+
+    @jax.jit
+    def run(params, h):
+        out = head.apply({"params": params}, h, found.inputs)
+        return out.weights, head.log_prob(out, found.labels), head.best(out)
+
+    weights, parts, best = run(params, h)
+    for b in range(3):
+        units = found.inputs.types[b, :, 1:]
+        want = slow(h[b], units, {n: weights[n] for n in tagop.PARTS}, order)
+        labels = {name: value[b] for name, value in found.labels.items()}
+        for name in ("operator", "scale"):
+            assert parts[name][b] == pytest.approx(want[name][labels[name]], abs=1e-4)
+        tags = sum(want["tags"][t][int(labels["tags"][u - 1])] for t, u in enumerate(units[:, 0]) if u)
+        assert parts["tags"][b] == pytest.approx(tags, abs=1e-3)
+        operator, scale, swapped, sure = best[b, :4]
+        assert (operator, scale) == (want["operator"].argmax(), want["scale"].argmax())
+        assert swapped == want["order"].argmax()
+        assert sure == pytest.approx(want["operator"].max() + want["scale"].max(), abs=1e-4)
+        scores = [want["best"].get(u, 0.0) for u in range(1, 13)]
+        np.testing.assert_allclose(best[b, 4:], scores, atol=1e-5)
+
+
+def test_a_part_that_is_missing_is_not_scored(rng):
+    found = drawn.with_units(drawn.batch(rng), rng)
+    head = build("heads", {"name": "tagop"}, width=8)
+    h = rng.standard_normal((3, 12, 8)).astype(np.float32)
+    params = drawn.draw(head, rng, h, found.inputs)
+    labels = dict(found.labels)
+    labels |= {"operator": np.int32([-1, 2, 3]), "scale": np.int32([0, -1, 1]), "order": np.int32([0, -1, 1])}
+    labels["operands"] = np.int32([[0, 1], [0, 1], [0, 11]])  # the last one's second unit is not there
+    out = head.apply({"params": params}, h, found.inputs)
+    parts = head.log_prob(out, labels)
+    zero = {name: np.asarray(part == 0).tolist() for name, part in parts.items()}
+    assert zero == {
+        "operator": [True, False, False],
+        "scale": [False, True, False],
+        "tags": [True, False, False],
+        "order": [False, True, True],
+    }
+    batch = found._replace(labels=labels)
+    for name, count in (("operator", 2), ("scale", 2), ("tags", 2), ("order", 1)):
+        row = build("objectives", {"name": "tagop", "head": "a", "part": name})
+        total = build("objectives", {"name": "tagop", "head": "a", "part": name, "average": "sum"})
+        loss, plain_sum = (o({"a": head}, {"a": out}, {}, batch) for o in (row, total))
+        assert loss.count == count and loss.parts["accuracy"][1] == count
+        assert loss.total == pytest.approx(-float(parts[name].sum()), rel=1e-6)
+        assert plain_sum.total == loss.total and plain_sum.count == 1
+    with pytest.raises(UsageError, match="units"):
+        head.init(jax.random.key(0), h, found.inputs._replace(types=None))
+    with pytest.raises(UsageError, match="concat or mean"):
+        build("heads", {"name": "tagop", "order": "sum"}, width=8).init(jax.random.key(0), h, found.inputs)
+
+
+@pytest.mark.parametrize("order", ["concat", "mean"])
+def test_order_is_learned_from_both_units_and_not_from_their_mean(order, rng):
+    """Which of two vectors has the larger first coordinate: a − b or b − a. Their mean cannot tell."""
+    rows = 64
+    head = tagop.Head(width=8, order=order, dropout=0.0, init_std=0.3)
+    units = np.tile(np.int32([[0, 0, 0], [1, 1, 1], [2, 1, 1]]), (rows, 1, 1))
+    types = np.concatenate([np.zeros((rows, 3, 1), np.int32), units], axis=-1)
+    ids = np.zeros((rows, 3), np.int32)
+    tokens = Tokens(ids, ids, ids + 1, types=types)
+    labels = {
+        "operator": np.zeros(rows, np.int32), "scale": np.zeros(rows, np.int32), "tags": np.ones((rows, 3), bool),
+        "operands": np.tile(np.int32([0, 1]), (rows, 1)),
+    }  # fmt: skip
+
+    def batch():
+        h = rng.standard_normal((rows, 3, 8)).astype(np.float32)
+        return h, labels | {"order": (h[:, 2, 0] > h[:, 1, 0]).astype(np.int32)}
+
+    h, found = batch()
+    params = head.init(jax.random.key(0), h, tokens)["params"]
+    optimizer = optax.adam(1e-2)
+    state = optimizer.init(params)
+
+    @jax.jit
+    def step(params, state, h, order):
+        def loss(params):
+            return -head.log_prob(head.apply({"params": params}, h, tokens), labels | {"order": order})[
+                "order"
+            ].mean()
+
+        updates, state = optimizer.update(jax.grad(loss)(params), state, params)
+        return optax.apply_updates(params, updates), state
+
+    for _ in range(150):
+        h, found = batch()
+        params, state = step(params, state, h, found["order"])
+    right = []
+    for _ in range(4):
+        h, found = batch()
+        right.append(head.right(head.apply({"params": params}, h, tokens), found, "order").mean())
+    accuracy = float(jnp.mean(jnp.stack(right)))
+    assert accuracy > 0.9 if order == "concat" else accuracy < 0.7, accuracy
+
+
+def test_unit_scores_ignore_what_is_outside():
+    p, unit = np.float32([[0.9, 0.2, 0.7, 0.4]]), np.int32([[0, 1, 1, 3]])
+    np.testing.assert_allclose(tagop.unit_scores(jnp.asarray(p), jnp.asarray(unit)), [[0.7, 0, 0.4, 0]])
+
+
+def test_rates_by_path_scale_the_updates(rng):
+    """The encoder moves by a thirtieth of what it would, the decay included; the rest as without."""
+    drawn_of = {name: jnp.asarray(rng.standard_normal(5), jnp.float32) for name in ("backbone", "heads_answer")}
+    params = {name: {"up_kernel": value} for name, value in drawn_of.items()}
+    grads = jax.tree.map(lambda x: jnp.asarray(rng.standard_normal(x.shape), jnp.float32), params)
+    found = []
+    for rates in ((), (("^backbone/", 1 / 30), (".*/up_kernel", 1.0))):
+        optimizer, _ = optim.adamw(1e-2, 10, rates=rates)
+        found.append(optimizer.update(grads, optimizer.init(params), params)[0])
+    plain_updates, scaled = found
+    close = functools.partial(np.testing.assert_allclose, rtol=1e-6)
+    close(scaled["backbone"]["up_kernel"], plain_updates["backbone"]["up_kernel"] / 30)
+    close(scaled["heads_answer"]["up_kernel"], plain_updates["heads_answer"]["up_kernel"])
