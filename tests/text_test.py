@@ -1,11 +1,8 @@
-"""Vocabularies and schemes: text and documents survive the way to ids and back, whatever they hold."""
+"""Documents and schemes: they survive the way to ids and back, whatever they hold."""
 
 from __future__ import annotations
 
-import copy
 import functools
-import json
-import pickle
 import random
 import subprocess
 import sys
@@ -13,210 +10,20 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from numjax.errors import DataError, UsageError
 from numjax.expr.tree import Tree
 from numjax.text import addback, digits, document, grammar, replace, subword, vocab
 from numjax.types import Formula, Mark, Number, Text
-
-CORPUS = [
-    "How many grams are 2 eggs? About 1,200 to 1.5e3 grams, not 50%.",
-    "The cat sat on the mat; the mat cost $12.50 in 2019.\nIt lost (1,746) dollars, or -3.2%.",
-    "  indented  text\twith tabs — and dashes, naïve café, 東京 2020",
-] * 3
-NASTY = [
-    "\u2581",
-    "\u2585",
-    "\0",
-    "<0x41>",
-    "<unk>",
-    "[NUM]",
-    "[CLS]",
-    "<|endoftext|>",
-    "[F]1[/F]",
-    "  ",
-    "\n\n",
-    "\r",
-]
-NUMERALS = [
-    *("0", "-0", "007", "1,234.5", "50%", "-3.2%", "1e300", "1E-300", "+5", "\u22125", "10-20", "$-5", "-$5"),
-    *("(1,746)", "(2019)", "($1,746)", "1,234.", ".5", "2.", "3.14.15", "10:30", "nan", "inf", "H2O", "1/2"),
-    *(
-        "1 234",
-        "€5",
-        "12,34",
-        "1e",
-        "e5",
-        "--5",
-        "2.5e+3%",
-        "(₩1,746)",
-        "-₽5",
-        "\u2212¢5",
-        "1e\u22125",
-        "9" * 400,
-        "5 %",
-        "1.2e3.4",
-        "+-10",
-        "5e-",
-    ),
-]
+from tests.texts import CORPUS, NASTY, NUMERALS, VOCABULARIES, soft, texts, vocabulary_of
 
 
-def sentencepiece(**options):
-    return vocab.build({"name": "sentencepiece", "size": 400, **options}, CORPUS)
-
-
-@pytest.fixture(scope="module")
-def gpt2_folder(real_data):
-    return real_data("tokenizers") / "gpt2"
-
-
-@pytest.fixture(scope="module", params=["unigram", "bpe", "gpt2"])
+@pytest.fixture(scope="module", params=VOCABULARIES)
 def vocabulary(request):
-    if request.param == "gpt2":
-        return vocab.build({"name": "gpt2", "path": str(request.getfixturevalue("gpt2_folder"))})
-    return sentencepiece(model=request.param)
+    return vocabulary_of(request)
 
-
-texts = st.lists(
-    st.one_of(st.text(max_size=8), st.sampled_from(NASTY), st.sampled_from(NUMERALS), st.sampled_from([" ", "a "])),
-    max_size=8,
-).map("".join)
-surrogates = st.text(st.characters(categories=["Cs", "Lu"]), max_size=4)
-soft = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-
-
-@soft
-@given(texts)
-def test_vocabulary_round_trips_any_text(vocabulary, text):
-    ids = vocabulary.encode(text)
-    assert vocabulary.decode(ids) == text
-    assert b"".join(map(vocabulary.bytes_of, ids)) == text.encode()
-    assert all(0 <= i < vocabulary.base for i in ids)
-
-
-@soft
-@given(surrogates)
-def test_lone_surrogates_become_replacement_characters(vocabulary, text):
-    read = vocabulary.decode(vocabulary.encode(text))
-    assert read == text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
-def test_bytes_that_are_no_utf8_are_replaced(vocabulary):
-    first, *_ = vocabulary.encode("\U0001f9ff")
-    assert vocabulary.decode([first]) == "\ufffd"
-    assert vocabulary.decode([*vocabulary.encode("a"), first, *vocabulary.encode("b")]) == "a\ufffdb"
-
-
-def test_numbers_characters_are_pieces_in_every_vocabulary(vocabulary):
-    for character in "0123456789+-.,%eE$()":
-        assert len(vocabulary.encode(character)) == 1
-    assert len(vocabulary.encode("\n")) == 1
-
-
-def test_marks_lie_behind_the_base(vocabulary):
-    assert [vocabulary.mark(name) for name in vocab.MARKS] == list(range(vocabulary.base, vocabulary.base + 6))
-    more = vocabulary.with_marks(["[F]", "[/F]", "[CLS]"])
-    assert more.mark("[/F]") == vocabulary.size + 1 and more.size == vocabulary.size + 2
-    assert more.mark_name(more.mark("[F]")) == "[F]" and more.mark_name(5) is None
-    with pytest.raises(UsageError, match=r"\[F\]"):
-        vocabulary.mark("[F]")
-
-
-def test_gpt2_keeps_its_ids(gpt2_folder):
-    v = vocab.build({"name": "gpt2", "path": str(gpt2_folder)})
-    table = json.loads((gpt2_folder / "encoder.json").read_text())
-    assert v.base == 50257
-    assert v.encode("Hello world, 12") == [table[p] for p in ("Hello", "Ġworld", ",", "Ġ12")]
-    assert v.encode("<|endoftext|>") != [50256] and v.bytes_of(50256) == b""
-
-
-def test_gpt2_files_go_by_either_name(gpt2_folder, tmp_path):
-    (tmp_path / "vocab.json").write_bytes((gpt2_folder / "encoder.json").read_bytes())
-    (tmp_path / "merges.txt").write_bytes((gpt2_folder / "vocab.bpe").read_bytes())
-    one, other = (vocab.build({"name": "gpt2", "path": str(f)}) for f in (gpt2_folder, tmp_path))
-    assert one.pieces == other.pieces and one.encode(CORPUS[1]) == other.encode(CORPUS[1])
-
-
-def test_saved_pickled_and_loaded_is_the_same(vocabulary, tmp_path):
-    ours = vocabulary.with_marks(["[AGG]"])
-    ours.save(str(tmp_path / "v"))
-    for other in (vocab.load(str(tmp_path / "v")), pickle.loads(pickle.dumps(ours)), copy.copy(ours)):
-        assert type(other) is type(ours) and other.marks == ours.marks and other.pieces == ours.pieces
-        assert [other.encode(t) for t in CORPUS] == [ours.encode(t) for t in CORPUS]
-
-
-def test_training_is_deterministic_and_follows_the_options():
-    assert sentencepiece().model == sentencepiece().model
-    whole, apart = (
-        vocab.build({"name": "sentencepiece", "size": 330, "model": "bpe", "split_digits": split}, ["the 2019"] * 9)
-        for split in (False, True)
-    )
-    assert len(whole.encode("2019")) < 4 == len(apart.encode("2019"))
-
-
-@pytest.mark.parametrize("model", ["unigram", "bpe"])
-@pytest.mark.parametrize("texts", [[], [""], ["\n"], ["0"], ["a"], ["\0"], ["\u2585"], ["x" * 20000], iter(["ab"])])
-def test_small_corpora_lower_the_size_with_one_line(texts, model, caplog):
-    caplog.set_level("INFO", logger="absl")
-    v = vocab.build({"name": "sentencepiece", "size": 5000, "model": model}, texts)
-    assert v.base < 5000
-    assert len(caplog.records) == 1 and "lowered from 5000" in caplog.text
-    assert v.decode(v.encode("a  0\n")) == "a  0\n" and len(v.encode("7")) == 1
-
-
-def test_long_texts_are_cut_where_asked(caplog):
-    caplog.set_level("INFO", logger="absl")
-    block = {"name": "sentencepiece", "size": 290, "model": "bpe", "max_characters": 10}
-    v = vocab.build(block, ["a" * 9, "zzzz"])
-    assert "first 10 characters" in caplog.text
-    assert len(v.encode("aaaa")) < 4 == len(v.encode("zzzz"))
-
-
-@pytest.mark.parametrize(
-    ("block", "says"),
-    [
-        ({"name": "wordpieces"}, "choose one of"),
-        ({}, "choose one of"),
-        ({"name": "sentencepiece", "sizes": 3}, "did you mean size"),
-        ({"name": "sentencepiece", "size": 100}, "give at least"),
-        ({"name": "sentencepiece", "model": "word"}, "unigram or bpe"),
-        ({"name": "sentencepiece", "coverage": 0.5}, "coverage"),
-        ({"name": "sentencepiece", "path": "/nowhere/x.model"}, "cannot read"),
-        ({"name": "gpt2"}, "needs path"),
-        ({"name": "gpt2", "path": "/nowhere"}, "does not exist"),
-    ],
-)
-def test_bad_blocks_are_one_line(block, says):
-    with pytest.raises(UsageError, match=says) as error:
-        vocab.build(block, CORPUS)
-    assert "\n" not in str(error.value)
-
-
-def test_bad_files_are_one_line(tmp_path):
-    with pytest.raises(UsageError, match="needs texts"):
-        vocab.build({"name": "sentencepiece"})
-    with pytest.raises(UsageError, match=r"neither encoder\.json nor vocab\.json"):
-        vocab.build({"name": "gpt2", "path": str(tmp_path)})
-    for content in ("{", "[]", '{"a": 1}', '{"a": 0}'):
-        (tmp_path / "vocab.json").write_text(content)
-        (tmp_path / "merges.txt").write_text("#version: 0.2\na b\n")
-        with pytest.raises(UsageError, match="not GPT-2 vocabulary files"):
-            vocab.build({"name": "gpt2", "path": str(tmp_path)})
-    (tmp_path / "x.model").write_bytes(b"garbage")
-    with pytest.raises(UsageError, match="not a sentencepiece model"):
-        vocab.build({"name": "sentencepiece", "path": str(tmp_path / "x.model")})
-    with pytest.raises(UsageError, match="no vocabulary in"):
-        vocab.load(str(tmp_path / "absent"))
-    (tmp_path / vocab.FILE).write_text("{}")
-    with pytest.raises(UsageError, match="cannot be read"):
-        vocab.load(str(tmp_path))
-
-
-# ---------------------------------------------------------------------------------------------------
-# Documents and schemes.
 
 SCHEMES = {
     "subword": subword.Scheme,

@@ -1,0 +1,132 @@
+"""A part of one's own: a file dropped into the package, or a module by its dotted name."""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from numjax.build import CLASS_OF_KIND, build, names
+from numjax.checkpoint import Checkpoints
+from numjax.errors import UsageError
+from numjax.step import init_state, train_step
+from tests import drawn
+from tests.conftest import ROOT
+
+FOURIER = '''"""The number's logarithm as waves, each with a learned strength."""
+
+import flax.linen as nn
+import jax.numpy as jnp
+
+
+def fourier(numerals, strength):
+    size = jnp.where(numerals.n_digits > 0, numerals.log10, 0.0)
+    angle = size[..., None] * jnp.arange(1, strength.shape[0] // 2 + 1) / 8
+    return jnp.concatenate([jnp.sin(angle), jnp.cos(angle)], axis=-1) * strength
+
+
+class Embed(nn.Module):
+    dim: int = 16
+    kind = "numeral"
+
+    @nn.compact
+    def __call__(self, numerals, features=None):
+        return fourier(numerals, self.param("strength", nn.initializers.ones, (self.dim,)))
+'''
+
+
+def test_a_file_dropped_into_the_package_is_conformed_and_trained(tmp_path):
+    """One new file, one word of config: nothing else is touched."""
+    copy = tmp_path / "copy"
+    for folder in ("numjax", "configs", "data", "tests"):
+        shutil.copytree(ROOT / folder, copy / folder, ignore=shutil.ignore_patterns("__pycache__", "*.pyc"))
+    shutil.copy(ROOT / "pyproject.toml", copy)
+    (copy / "numjax/embed/fourier.py").write_text(FOURIER)
+    environment = {"NUMJAX_CACHE": str(tmp_path / "cache")} | os.environ | {"PYTHONPATH": str(copy)}
+    run = functools.partial(
+        subprocess.run, cwd=copy, env=environment, capture_output=True, text=True, timeout=300, check=False
+    )
+    words = ["--config=numgpt:smoke,embed=fourier", f"--workdir={tmp_path / 'run'}", "--config.optim.steps=4"]
+    done = run([sys.executable, "-m", "numjax.main", *words, "--config.eval.test=False", "--config.eval.examples=16"])
+    assert done.returncode == 0, done.stderr[-2000:]
+    written = (tmp_path / "run" / "metrics.jsonl").read_text()
+    assert '"split": "validation"' in written
+    params, step = Checkpoints(tmp_path / "run" / "checkpoints").restore_params()
+    assert step == 4 and (np.asarray(params["embeds_numeral"]["strength"]) != 1).all(), "it has learned"
+    conformed = run(
+        [sys.executable, "-m", "pytest", "tests/conformance_test.py", "-k", "test_embedding and fourier]"]
+    )
+    assert re.search(r"^2 passed, 1 skipped", conformed.stdout, re.MULTILINE), conformed.stdout[-2000:]
+
+
+@pytest.fixture
+def laboratory(tmp_path, monkeypatch):
+    """A researcher's own package beside the library, on the path for this test."""
+    package = tmp_path / "mylab"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "waves.py").write_text(FOURIER)
+    (package / "empty.py").write_text("")
+    (package / "broken.py").write_text("import a_library_that_is_not_there\n")
+    (tmp_path / "mywaves.py").write_text(FOURIER)
+    monkeypatch.syspath_prepend(tmp_path)
+    before = set(sys.modules)
+    yield package
+    for name in set(sys.modules) - before:
+        if name.split(".")[0] in ("mylab", "mywaves"):
+            del sys.modules[name]
+
+
+@pytest.mark.parametrize("name", ["mylab.waves", "mywaves"])
+def test_a_module_of_ones_own_is_trained_by_its_name(laboratory, name, rng):
+    found = drawn.batch(rng)
+    plain, model = drawn.model({"name": "prototype"}, layers=1), drawn.model({"name": name}, layers=1)
+    assert type(model.embeds["numeral"]).__module__ == name
+    assert type(plain.embeds["numeral"]).__module__ == "numjax.embed.prototype"
+    objectives = {"next": build("objectives", {"name": "nll", "head": "next"})}
+    optimizer = optax.sgd(0.1)
+    step = jax.jit(functools.partial(train_step, model, objectives, {"next": 1.0}, optimizer, lambda step: 0.1, 1))
+    state = jax.jit(functools.partial(init_state, model, optimizer))(found, 0)
+    after, metrics = step(0, state, found)
+    moved = np.asarray(after.params["embeds_numeral"]["strength"] - state.params["embeds_numeral"]["strength"])
+    assert (moved != 0).all() and all(bool(jnp.isfinite(x).all()) for x in jax.tree.leaves((after.params, metrics)))
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("prototipe", "no embed is called 'prototipe': did you mean prototype"),
+        ("mylab.wavs", "no embed is called 'mylab.wavs'"),
+        ("nolab.waves", "no embed is called 'nolab.waves'"),
+        ("mylab.empty", "embed 'mylab.empty': mylab.empty defines no class called Embed"),
+        ("json", "embed 'json': json defines no class called Embed"),
+        (".waves", "embed '.waves': give the whole dotted name of your own module"),
+        ("", "no embed is called ''"),
+    ],
+)
+def test_what_cannot_be_found_is_named(laboratory, name, says):
+    with pytest.raises(UsageError, match=f"^{re.escape(says)}"):
+        build("embed", {"name": name})
+
+
+def test_the_faults_of_ones_own_module_are_shown_as_they_are(laboratory):
+    with pytest.raises(ModuleNotFoundError, match="a_library_that_is_not_there"):
+        build("embed", {"name": "mylab.broken"})
+    with pytest.raises(UsageError, match=r"embed 'mylab.waves' has no option 'dimm': did you mean dim\?"):
+        build("embed", {"name": "mylab.waves", "dimm": 3})
+
+
+def test_names_finds_every_file_of_a_kind_and_nothing_else():
+    for kind, cls in CLASS_OF_KIND.items():
+        paths = (ROOT / "numjax" / kind).glob("*.py")
+        files = {path.stem for path in paths if re.search(rf"^class {cls}\b", path.read_text(), re.MULTILINE)}
+        assert set(names(kind)) == files and files, kind
