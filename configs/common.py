@@ -102,17 +102,17 @@ def compose(
     Args:
       argument: comma-separated; a bare word is a scale or `as_published`, key=word a task or a swap.
       config: the base.
-      tasks, scales, swaps: name → change in place; swaps by key, where "*" makes a change of any other name.
+      tasks, scales, swaps: name → change in place; swaps by key, where "*" makes a change of any other name. They are
+        applied in the order of the keys, whatever order they are given in.
       as_published: turns every documented departure from the paper's code back.
       replacing: keys of `swaps` that put whole new blocks in place: they come before scale and as_published,
         which would otherwise lose what they set in those blocks.
 
     Raises:
-      ValueError: an unknown word; the nearest ones are named.
+      ValueError: an unknown word, whose nearest ones are named; two blocks for one place.
     """
     task, scale, published = default_task, default_scale, False
-    early: list[Change] = []
-    late: list[Change] = []
+    chosen: dict[str, dict[str, Change]] = {key: {} for key in swaps}
     for word in filter(None, (part.strip() for part in (argument or "").split(","))):
         key, _, value = word.partition("=")
         if not value and key in scales:
@@ -128,10 +128,14 @@ def compose(
             else:
                 known(value, swaps[key], key)
                 change = swaps[key][value]
-            (early if key in replacing else late).append(change)
+            chosen[key][value] = change
+            if key in replacing and len(chosen[key]) > 1:
+                raise ValueError(f"{key}={' and '.join(chosen[key])}: choose one")
         else:
             words = [*scales, "as_published", "task", *swaps]
             known(key, dict.fromkeys(words), "config argument")
+    early = [change for key in swaps if key in replacing for change in chosen[key].values()]
+    late = [change for key in swaps if key not in replacing for change in chosen[key].values()]
     for change in (tasks[task], *early, scales[scale], *([as_published] if published else []), *late):
         change(config)
     return config.lock()

@@ -21,6 +21,11 @@ from ml_collections import ConfigDict
 
 from configs import common
 
+# Share of a row's positions that may be scored before a head reads all; 15% are masked.
+ROOM = 0.25
+# Steps in which the rate of pre-training and the teacher's share rise; LUNA's are from 167 to 1,334.
+WARMUP = 1000
+
 
 def get_config(argument: str | None = None) -> ConfigDict:
     """The config for an argument such as "laptop,task=pretrain,numbed=char_former,size=1M"."""
@@ -31,15 +36,15 @@ def get_config(argument: str | None = None) -> ConfigDict:
         scales=SCALES,
         swaps={
             "shape": SHAPES,
-            "numbed": NUMBEDS,
             "numtok": NUMTOKS,
+            "numbed": NUMBEDS,
             "size": SIZES,
-            "distill": {"on": distill, "off": no_distill},
             "regress": {"on": regress, "off": no_regress},
+            "distill": {"on": distill, "off": no_distill},
         },
         as_published=as_published,
         default_task="pretrain",
-        replacing=("shape", "numbed", "numtok", "distill", "regress"),
+        replacing=("shape", "numtok", "numbed", "regress", "distill"),
     )
 
 
@@ -69,9 +74,9 @@ def pretrain(config: Any) -> None:
     config.task = common.block(name="table_text", tatqa="", tabfact="", text="", size=0, data_seed=0)
     config.data.masking = common.block(rate=0.15, keep=0.1, random=0.1, literals=True, separators=False)
     config.heads = common.block(masked=dict(name="masked", epsilon=1e-12))
-    config.objectives = common.block(masked=dict(name="masked", head="masked", numbers=None, weight=1.0))
+    config.objectives = common.block(masked=dict(name="masked", head="masked", numbers=None, room=ROOM, weight=1.0))
     regress(config)
-    config.optim.update(learning_rate=4e-5, weight_decay=0.02, batch_size=96, epochs=4)
+    config.optim.update(learning_rate=4e-5, weight_decay=0.02, batch_size=96, epochs=4, warmup=WARMUP)
 
 
 def tatqa(config: Any) -> None:
@@ -80,7 +85,7 @@ def tatqa(config: Any) -> None:
     config.task = common.block(
         name="tatqa", path="", size=0, data_seed=0, question=46, context=463, units=512, as_published=False
     )
-    config.heads = common.block(answer=dict(name="tagop", order="concat", dropout=0.1))
+    config.heads = common.block(answer=dict(name="tagop", order="concat", operands="numbers", dropout=0.1))
     config.objectives = common.block(
         **{
             f"{part}_loss": dict(name="tagop", head="answer", part=part, average="row", weight=1.0)
@@ -112,30 +117,38 @@ def tabfact(config: Any) -> None:
 
 def char_lstm(config: Any) -> None:
     """A number's characters through a bidirectional LSTM; "1M" is the paper's middle size."""
-    sizes = dict(parameters="1M", hidden=128, layers=3, dim=768)
-    sizes = dict(parameters="1M", hidden=128, layers=3, dim=768)
-    config.embeds.numeral = common.block(name="char_lstm", fusion="add", **sizes)
+    # `hidden` and `layers` are for smaller scales, where no size is named.
+    embed_numbers(config, "char_lstm", parameters="1M", hidden=128, layers=3)
 
 
 def char_former(config: Any) -> None:
     """The same through a transformer, and then the LSTM."""
-    sizes = dict(parameters="1M", hidden=64, layers=3, dim=768)
-    sizes = dict(parameters="1M", hidden=64, layers=3, dim=768)
-    config.embeds.numeral = common.block(name="char_former", fusion="add", **sizes)
+    embed_numbers(config, "char_former", parameters="1M", hidden=64, layers=3)
 
 
 def dice(config: Any) -> None:
-    """A point on the circle by its value, projected."""
-    config.embeds.numeral = common.block(name="dice_linear", fusion="add", dim=768)
+    """A point on a sphere at an angle by its value, projected."""
+    embed_numbers(config, "dice_linear")
 
 
 def other(name: str):
     """Any other numeral embedding, by the name of its file in numjax/embed/ or of your own module."""
 
     def change(config: Any) -> None:
-        config.embeds.numeral = common.block(name=name, fusion="add", dim=768)
+        embed_numbers(config, name)
 
     return change
+
+
+def embed_numbers(config: Any, name: str, **options: Any) -> None:
+    """Puts a numeral embedding at [NUM].
+
+    Raises:
+      ValueError: numbers are pieces alone.
+    """
+    if config.scheme.name == "subword":
+        raise ValueError("numbed= embeds numbers at [NUM]: leave it out with numtok=none")
+    config.embeds.numeral = common.block(name=name, fusion="add", dim=768, **options)
 
 
 def numtok(name: str):
@@ -153,7 +166,7 @@ def no_plugin(config: Any) -> None:
     del config.embeds["numeral"]
     if config.task.name == "table_text":
         no_regress(config)
-        config.objectives.masked = common.block(name="nll", head="masked", label=None, weight=1.0)
+        config.objectives.masked = common.block(name="nll", head="masked", label=None, room=ROOM, weight=1.0)
 
 
 def size(parameters: str):
@@ -172,7 +185,7 @@ def size(parameters: str):
 
 def bert(config: Any) -> None:
     """Word pieces and two token types, as `plugged` has it."""
-    del config
+    del config  # a word can be given for it, and cannot stand beside shape=roberta
 
 
 def roberta(config: Any) -> None:
@@ -198,6 +211,8 @@ def of_pretraining(config: Any, word: str) -> None:
 def regress(config: Any) -> None:
     """L_R: masked numbers are regressed."""
     of_pretraining(config, "regress")
+    if config.scheme.name == "subword":
+        raise ValueError("regress=on regresses masked numbers: with numtok=none they are pieces")
     config.heads.number = common.block(name="regression", dropout=0.1)
     config.objectives.masked.numbers = "number"
 
@@ -207,14 +222,15 @@ def no_regress(config: Any) -> None:
     of_pretraining(config, "regress")
     if "number" in config.heads:
         del config.heads["number"]
-    config.objectives.masked.numbers = None
+    if config.objectives.masked.name == "masked":
+        config.objectives.masked.numbers = None
 
 
 def distill(config: Any) -> None:
     """L_D: the teacher's softmax is the target, its weight α rising from 0.04 to 0.4."""
     of_pretraining(config, "distill")
     config.objectives.distill = common.block(
-        name="distill", head="masked", momentum=0.995, each_microbatch=False, weight=ramp(0.04, 0.4)
+        name="distill", head="masked", momentum=0.995, each_microbatch=False, room=ROOM, weight=ramp(0.04, 0.4)
     )
     weigh(config, ramp(0.96, 0.6))
 
@@ -232,7 +248,7 @@ def weigh(config: Any, weight: Any) -> None:
     config.objectives.masked = common.block(**(dict(config.objectives.masked) | {"weight": weight}))
 
 
-def ramp(start: float, end: float, steps: int = 1000) -> dict[str, Any]:
+def ramp(start: float, end: float, steps: int = WARMUP) -> dict[str, Any]:
     """A weight that goes from `start` to `end` in a straight line over so many steps, and stays there."""
     return dict(start=start, end=end, steps=steps)
 
@@ -258,7 +274,7 @@ def smoke(config: Any) -> None:
     config.eval.update(batch_size=32, examples=64)
     if config.task.name == "table_text":
         config.task.size = 400
-        set_ramps(config, 4)
+        set_warmup(config, 4)
     if config.task.name == "tatqa":
         set_units(config)
         config.data.buckets = 1
@@ -278,7 +294,7 @@ def laptop(config: Any) -> None:
     if config.task.name == "table_text":
         config.data.train_size = 4000
         config.optim.epochs = 2
-        set_ramps(config, 100)
+        set_warmup(config, 50)
     if config.task.name == "tabfact":
         resize(config, 64, heads=2, max_length=128)
         # Else a token's vector would be lost beside its position's.
@@ -309,8 +325,9 @@ def set_units(config: Any) -> None:
     config.task.units = config.data.length
 
 
-def set_ramps(config: Any, steps: int) -> None:
-    """How many steps α takes to its end."""
+def set_warmup(config: Any, steps: int) -> None:
+    """How many steps the rate and α take to their ends."""
+    config.optim.warmup = steps
     for objective in config.objectives.values():
         if isinstance(objective.get("weight"), ConfigDict):
             objective.weight.steps = steps
@@ -328,6 +345,7 @@ def as_published(config: Any) -> None:
             config.objectives.distill.each_microbatch = True
     if config.task.name == "tatqa":
         config.task.as_published = True
+        config.heads.answer.operands = "all"
         for part in ("tags", "order"):
             config.objectives[f"{part}_loss"].average = "sum"
     if config.embeds.get("numeral", {}).get("name") == "char_former":

@@ -174,12 +174,14 @@ def train_step(
 
 def eval_step(model: Model, objectives: Mapping[str, Any], weights: Mapping[str, Any], params: Any, batch: Batch):
     """(metric sums, what each classifier says) on a batch, without dropout, without what a teacher says, and with the
-    weights that are reached in the end."""
+    weights that are reached in the end. The only objective beside a teacher's is not weighed: its loss then compares
+    with that of runs without a teacher."""
     outs, acts = model.apply({"params": params}, batch)
     found = _each(model, objectives, outs, acts, batch, None)
     said = {name: head.log_probs(outs[name]) for name, head in model.heads.items() if hasattr(head, "log_probs")}
     said |= {name: head.best(outs[name]) for name, head in model.heads.items() if hasattr(head, "best")}
-    return sums(found, weights_at(weights, None)), said
+    alone = len(found) == 1 and len(objectives) > 1
+    return sums(found, dict.fromkeys(found, 1.0) if alone else weights_at(weights, None)), said
 
 
 def sums(found: Mapping[str, Loss], weights: Mapping[str, Any]) -> Metrics:

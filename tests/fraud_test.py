@@ -131,6 +131,12 @@ def test_what_is_no_row_is_one_line(rng):
         rows.Scheme(vocab.build({"name": "sentencepiece", "size": 300}, ["a b"]))
     with pytest.raises(UsageError, match="no column 'Price'"):
         rows.Scheme(scheme.cells, numbers=("Price",))
+    amount = next(column for column in scheme.cells.columns if column.name == "Amount")
+    for cell in ("nan", "inf", "1e999", ""):
+        with pytest.raises(DataError, match=f"Amount {cell!r} is no number"):
+            scheme.cells.token(scheme.cells.columns.index(amount), cell)
+        with pytest.raises(DataError, match=f"x {cell!r} is no number"):
+            cells.fit([["1"], [cell]], {"x": "amount"})
     with pytest.raises(UsageError, match="not a vocabulary of cells"):
         cells.Cells(b'[{"name": "x"}]')
 

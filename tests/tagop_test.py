@@ -20,7 +20,7 @@ from numjax.types import Tokens
 from tests import drawn
 
 
-def slow(h, units, weights, order):
+def slow(h, units, weights, order, operands="numbers"):
     """The head's four distributions and unit scores, one number at a time in float64."""
 
     def network(name, x):
@@ -42,7 +42,8 @@ def slow(h, units, weights, order):
     for u, tag in zip(unit, tags, strict=True):
         if u:
             best[u] = max(best[u], math.exp(tag[1]))
-    numbers = sorted({int(u) for u in unit[numeric > 0]}, key=lambda u: (-best[u], u))[:2]
+    wanted = unit > 0 if operands == "all" else numeric > 0
+    numbers = sorted({int(u) for u in unit[wanted]}, key=lambda u: (-best[u], u))[:2]
     pair = [mean(unit == u) for u in sorted(numbers)]
     x = np.concatenate(pair) if order == "concat" else (pair[0] + pair[1]) / 2
     return {
@@ -54,10 +55,13 @@ def slow(h, units, weights, order):
     }
 
 
-@pytest.mark.parametrize("order", ["concat", "mean"])
-def test_the_head_is_that_of_a_slow_computation(order, rng):
+@pytest.mark.parametrize(("order", "operands"), [("concat", "numbers"), ("mean", "numbers"), ("concat", "all")])
+def test_the_head_is_that_of_a_slow_computation(order, operands, rng):
     found = drawn.with_units(drawn.batch(rng, lengths=[[5, 3], [9], [6]]), rng)
-    head = build("heads", {"name": "tagop", "order": order}, width=8)
+    # The last units have no labels: whatever is said of them costs nothing.
+    most = found.inputs.types[..., 1].max() - 1
+    found = found._replace(labels=dict(found.labels) | {"tags": found.labels["tags"][:, :most]})
+    head = build("heads", {"name": "tagop", "order": order, "operands": operands}, width=8)
     h = rng.standard_normal((3, 12, 8)).astype(np.float32)
     params = drawn.draw(head, rng, h, found.inputs)
 
@@ -69,11 +73,12 @@ def test_the_head_is_that_of_a_slow_computation(order, rng):
     weights, parts, best = run(params, h)
     for b in range(3):
         units = found.inputs.types[b, :, 1:]
-        want = slow(h[b], units, {n: weights[n] for n in tagop.PARTS}, order)
+        want = slow(h[b], units, {n: weights[n] for n in tagop.PARTS}, order, operands)
         labels = {name: value[b] for name, value in found.labels.items()}
         for name in ("operator", "scale"):
             assert parts[name][b] == pytest.approx(want[name][labels[name]], abs=1e-4)
-        tags = sum(want["tags"][t][int(labels["tags"][u - 1])] for t, u in enumerate(units[:, 0]) if u)
+        labelled = [(t, u) for t, u in enumerate(units[:, 0]) if 0 < u <= most]
+        tags = sum(want["tags"][t][int(labels["tags"][u - 1])] for t, u in labelled)
         assert parts["tags"][b] == pytest.approx(tags, abs=1e-3)
         operator, scale, swapped, sure = best[b, :4]
         assert (operator, scale) == (want["operator"].argmax(), want["scale"].argmax())
@@ -110,8 +115,9 @@ def test_a_part_that_is_missing_is_not_scored(rng):
         assert plain_sum.total == loss.total and plain_sum.count == 1
     with pytest.raises(UsageError, match="units"):
         head.init(jax.random.key(0), h, found.inputs._replace(types=None))
-    with pytest.raises(UsageError, match="concat or mean"):
-        build("heads", {"name": "tagop", "order": "sum"}, width=8).init(jax.random.key(0), h, found.inputs)
+    for option, says in (("order", "concat or mean"), ("operands", "numbers or all")):
+        with pytest.raises(UsageError, match=says):
+            build("heads", {"name": "tagop", option: "sum"}, width=8).init(jax.random.key(0), h, found.inputs)
 
 
 @pytest.mark.parametrize("order", ["concat", "mean"])

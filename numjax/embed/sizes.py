@@ -1,7 +1,7 @@
 """The sizes of LUNA's number encoders by name: (hidden width, layers).
 
 A name is about the number of parameters at 768 dimensions; vectors of 64, as a table's cells have, take a narrower
-encoder. LUNA's code also trains an encoder of one layer, "base".
+encoder. LUNA's code also has "base": a CharLSTM of one layer, a CharFormer of three.
 """
 
 from __future__ import annotations

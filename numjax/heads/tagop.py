@@ -54,6 +54,8 @@ class Head(nn.Module):
       operators, scales: C of the first two.
       order: "concat" reads both units side by side, so that it sees which comes first; "mean" reads their mean, which
         does not change when they change places, as in TagOp's own code.
+      operands: of which units the two best are put in order: "numbers", or "all", as where units without a number are
+        let through (`tasks/tatqa_answers.py`, as published).
       dropout: on what each network reads, in training.
       epsilon: of the layer norms.
     """
@@ -62,6 +64,7 @@ class Head(nn.Module):
     operators: int = 10
     scales: int = 5
     order: str = "concat"
+    operands: str = "numbers"
     dropout: float = 0.1
     epsilon: float = 1e-5
     init_std: float = 0.02
@@ -73,6 +76,8 @@ class Head(nn.Module):
         del table_VD
         if self.order not in ("concat", "mean"):
             raise UsageError(f"tagop: order must be concat or mean, not {self.order!r}")
+        if self.operands not in ("numbers", "all"):
+            raise UsageError(f"tagop: operands must be numbers or all, not {self.operands!r}")
         if tokens.types is None or tokens.types.ndim < 3 or tokens.types.shape[-1] < 4:
             raise UsageError("tagop reads units, which this task has not: use task tatqa")
         weights: dict[str, Any] = {"units": tokens.types[..., -3:], "used": tokens.segment_ids > 0}
@@ -135,21 +140,21 @@ class Head(nn.Module):
     def log_prob(
         self, out: HeadOut, targets: Mapping[str, jax.Array], allowed: Allowed | None = None
     ) -> Mapping[str, jax.Array]:
-        """{"operator", "scale", "tags", "order"}: log p[B] of the labels, of the tags summed over a row's units.
+        """{"operator", "scale", "tags", "order"}: log p[B] of the labels, of the tags summed over the positions of a
+        row's units.
 
         Args:
           targets: int[B] operator, scale, order (1: the later of the two units comes first); bool[B, U] tags by unit;
-            int[B, 2] operands, columns of the units that the order is of.
+            int[B, 2] operands, columns of the units that the order is of. Units beyond U are not scored.
         """
         del allowed
-        unit = out.weights["units"][..., 0]
-        column = jnp.clip(unit - 1, 0, targets["tags"].shape[1] - 1)
+        labelled, column = _columns(out, targets["tags"])
         tag = jnp.take_along_axis(targets["tags"], column, axis=1).astype(jnp.int32)
         tagged = jnp.take_along_axis(self.tags(out), tag[..., None], axis=-1)[..., 0]
         found = {
             "operator": _at(self.operator(out), targets["operator"]),
             "scale": _at(self.scale(out), targets["scale"]),
-            "tags": jnp.where(unit > 0, tagged, 0).sum(axis=1),
+            "tags": jnp.where(labelled, tagged, 0).sum(axis=1),
             "order": _at(self.orders(out, targets["operands"]), targets["order"]),
         }
         return {name: jnp.where(rows, found[name], 0) for name, rows in self.scored(out, targets).items()}
@@ -157,28 +162,33 @@ class Head(nn.Module):
     def right(self, out: HeadOut, labels: Mapping[str, jax.Array], part: str) -> jax.Array:
         """Where the likeliest class is the label, bool[B]; of tags where all of a row's positions are."""
         if part == "tags":
-            unit = out.weights["units"][..., 0]
-            column = jnp.clip(unit - 1, 0, labels["tags"].shape[1] - 1)
+            labelled, column = _columns(out, labels["tags"])
             same = self.tags(out).argmax(-1) == jnp.take_along_axis(labels["tags"], column, axis=1)
-            return (same | (unit == 0)).all(axis=1)
+            return (same | ~labelled).all(axis=1)
         found = {"operator": self.operator, "scale": self.scale}
         scores = found[part](out) if part in found else self.orders(out, labels["operands"])
         return scores.argmax(-1) == labels[part]
 
     def best(self, out: HeadOut) -> jax.Array:
-        """float32[B, 4 + T]: operator, scale, whether the two best numbers change places, log p of operator and
+        """float32[B, 4 + T]: operator, scale, whether the two best operands change places, log p of operator and
         scale, and the probability of each unit to be part of the answer, that of its likeliest position (0: no such
         unit)."""
         unit, numeric = out.weights["units"][..., 0], out.weights["units"][..., 2]
         inside = jnp.exp(self.tags(out)[..., 1])
         scores = unit_scores(jnp.where(unit > 0, inside, 0), unit)
-        numbers = unit_scores(jnp.where((unit > 0) & (numeric > 0), inside, 0), unit)
-        _, two = jax.lax.top_k(numbers, 2)
+        operand = (unit > 0) & ((numeric > 0) | (self.operands == "all"))
+        _, two = jax.lax.top_k(unit_scores(jnp.where(operand, inside, 0), unit), 2)
         order = self.orders(out, jnp.sort(two, axis=1)).argmax(-1)
         operator, scale = self.operator(out), self.scale(out)
         sure = operator.max(-1) + scale.max(-1)
         said = [x.astype(jnp.float32) for x in (operator.argmax(-1), scale.argmax(-1), order, sure)]
         return jnp.concatenate([jnp.stack(said, axis=1), scores], axis=1)
+
+
+def _columns(out: HeadOut, tags_BU: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Which positions belong to a unit that has a label, bool[B, T], and its column among `tags_BU`."""
+    unit, most = out.weights["units"][..., 0], tags_BU.shape[1]
+    return (unit > 0) & (unit <= most), jnp.clip(unit - 1, 0, most - 1)
 
 
 def _at(log_probs_BC: jax.Array, labels_B: jax.Array) -> jax.Array:

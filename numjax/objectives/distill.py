@@ -13,6 +13,7 @@ from typing import Any
 import jax.numpy as jnp
 
 from numjax.errors import UsageError
+from numjax.nn.scored import at_scored
 from numjax.types import Batch, HeadOut, Loss
 
 
@@ -24,11 +25,13 @@ class Objective:
       head: which head, of student and teacher.
       momentum: τ.
       each_microbatch: the teacher moves with every microbatch, as in LUNA's code, and not once a step.
+      room: see `nn.scored.at_scored`; 0: all positions are read.
     """
 
     head: str
     momentum: float = 0.995
     each_microbatch: bool = False
+    room: float = 0.0
 
     reads_teacher = True
     head_methods = ("total_cross_entropy",)
@@ -49,6 +52,11 @@ class Objective:
         del acts
         if batch.targets is None:
             raise UsageError("distill reads targets: use a task of kind masked, such as table_text")
-        weights = batch.targets.mask.astype(jnp.float32)
-        head = heads[self.head]
-        return Loss(head.total_cross_entropy(outs[self.head], taught[self.head], weights), weights.sum())
+        mask = batch.targets.mask
+        head, out, said = heads[self.head], outs[self.head], taught[self.head]
+
+        def read(take):
+            few, aim = (one._replace(hidden=take(one.hidden)) for one in (out, said))
+            return head.total_cross_entropy(few, aim, take(mask).astype(jnp.float32))
+
+        return Loss(at_scored(mask, self.room, read), mask.sum(dtype=jnp.float32))

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 
 from numjax.errors import UsageError
 from numjax.nn.numerals import gather
+from numjax.nn.scored import at_scored
 from numjax.types import Batch, HeadOut, Loss
 
 
@@ -20,10 +21,12 @@ class Objective:
 
     Attributes:
       head: which head classifies. numbers: which regresses; without one, numbers count and are not scored.
+      room: see `nn.scored.at_scored`; 0: all positions are read.
     """
 
     head: str
     numbers: str | None = None
+    room: float = 0.0
 
     head_methods = ("total_log_prob",)
 
@@ -37,7 +40,12 @@ class Objective:
         index = jnp.full(targets.ids.shape, -1) if targets.numeral_index is None else targets.numeral_index
         text = (targets.mask & (index < 0)).astype(jnp.float32)
         number = (targets.mask & (index >= 0)).astype(jnp.float32)
-        found = heads[self.head].total_log_prob(outs[self.head], targets, text)
+        head, out = heads[self.head], outs[self.head]
+
+        def read(take):
+            return head.total_log_prob(out._replace(hidden=take(out.hidden)), take(targets), take(text))
+
+        found = at_scored(targets.mask, self.room, read)
         classified, regressed = -sum(found.values()), jnp.float32(0)
         if self.numbers is not None and batch.inputs.numerals is not None:
             if self.numbers not in heads:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,6 +12,7 @@ import jax.numpy as jnp
 from numjax.errors import UsageError
 from numjax.nn import grammar as masks
 from numjax.nn.numerals import gather
+from numjax.nn.scored import at_scored
 from numjax.types import Allowed, Batch, Grammar, HeadOut, Loss, Targets
 
 # The parts of a mixture that are densities; the rest are masses.
@@ -34,8 +34,7 @@ class Objective:
       average: "scored" divides by the scored positions; "all" by B·T, padding included, as NumGPT's
         code does; "columns" is the sum of the means of each column of a table's rows (TabFormer), where `columns`
         positions are a row: it is of a batch as a whole.
-      room: share of a row's positions that the head reads, those that are scored: where few are, as in masked
-        language models, the vocabulary is most of the work. A batch with a row that has more is read whole. 0: all.
+      room: see `nn.scored.at_scored`; 0: all positions are read.
       constrain: mask with the grammar's tables, which the caller must then give.
       given: the mask leaves also what is read but never generated, so that no loss is infinite.
     """
@@ -81,25 +80,11 @@ class Objective:
     def _parts(self, head, out: HeadOut, targets: Targets, weights: jax.Array, batch: Batch) -> dict[str, Any]:
         states = batch.grammar_state
 
-        def every():
-            return head.total_log_prob(out, targets, weights, self._allowed(states))
-
-        length = weights.shape[1]
-        if not 0 < (most := math.ceil(self.room * length)) < length:
-            return every()
-
-        def scored():
-            # The scored positions of each row first.
-            order = jnp.argsort(~targets.mask, axis=1, stable=True)[:, :most]
-
-            def take(x):
-                return jnp.take_along_axis(x, order.reshape(*order.shape, *(1,) * (x.ndim - 2)), axis=1)
-
-            few = out._replace(hidden=take(out.hidden))
+        def read(take):
             allowed = self._allowed(None if states is None else take(states))
-            return head.total_log_prob(few, jax.tree.map(take, targets), take(weights), allowed)
+            return head.total_log_prob(out._replace(hidden=take(out.hidden)), take(targets), take(weights), allowed)
 
-        return jax.lax.cond(targets.mask.sum(axis=1).max() <= most, scored, every)
+        return at_scored(targets.mask, self.room, read)
 
     def _labels(self, head, out, batch: Batch) -> Loss:
         labels = batch.labels[str(self.label)]

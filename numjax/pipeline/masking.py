@@ -85,7 +85,8 @@ def mask(
     Args:
       seed, epoch: of the run; another epoch masks anew.
       examples: int[S], which example a position is of. places: int[S], which of its positions.
-      ids: int32[S]. offsets: int32[S, 2], as in `Features`: neighbours with equal ones are one number.
+      ids: int32[S]. offsets: int32[S, 2], as in `Features`: neighbours with equal ones are one number, or
+        one character in pieces of its bytes.
     """
     first = np.arange(len(ids))
     if masking.whole and len(ids):

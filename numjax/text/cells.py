@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import array
 import json
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -111,10 +112,7 @@ class Cells(BaseVocabulary):
         """
         about, ids = self.columns[column], self._ids_of[column]
         if about.kind != "label":
-            try:
-                number, minus = about.tokens(float(cell))
-            except ValueError:
-                raise DataError(f"{about.name} {cell[:40]!r} is no number") from None
+            number, minus = about.tokens(_number(about.name, cell))
             cell = "-" * bool(minus) + str(int(number))
         return ids.get(cell, self.mark(UNKNOWN))
 
@@ -173,10 +171,7 @@ def fit(rows: Iterable[Sequence[str]], kinds: Mapping[str, str], bins: int = 10,
         for i, counts in labels.items():
             counts[row[i]] += 1
         for i, column in numbers.items():
-            try:
-                column.append(float(row[i]))
-            except ValueError:
-                raise DataError(f"{names[i]} {row[i][:40]!r} is no number") from None
+            column.append(_number(names[i], row[i]))
     found = []
     for i, (name, kind) in enumerate(kinds.items()):
         about = Column(name, kind, (), signed=signed)
@@ -196,3 +191,17 @@ def fit(rows: Iterable[Sequence[str]], kinds: Mapping[str, str], bins: int = 10,
         ranked = sorted(counts, key=lambda value, counts=counts: (-counts[value], value))
         found.append(about._replace(values=tuple(ranked))._asdict())
     return json.dumps(found, ensure_ascii=False, indent=0).encode()
+
+
+def _number(column: str, cell: str) -> float:
+    """
+    Raises:
+      DataError: it is no number, or none that can be put into a bin ("nan", "inf").
+    """
+    try:
+        found = float(cell)
+    except ValueError:
+        found = math.nan
+    if not math.isfinite(found):
+        raise DataError(f"{column} {cell[:40]!r} is no number")
+    return found
