@@ -30,9 +30,8 @@ class Profiler:
         if step == self._first and not self._on:
             jax.block_until_ready(state)
             options = jax.profiler.ProfileOptions()
-            options.python_tracer_level = (
-                0  # what the device does; frames of Python fill the trace and slow the steps
-            )
+            # What the device does: frames of Python fill the trace and slow the steps.
+            options.python_tracer_level = 0
             jax.profiler.start_trace(str(self._folder), profiler_options=options)
             self._on = True
         elif self._on and step >= self._last:

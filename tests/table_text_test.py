@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import data
+from data.table_text.builder import _sources as sources_of
 from data.table_text.builder import passages
 from numjax.errors import DataError, UsageError
 from numjax.tasks.table_text import Task
@@ -67,16 +68,24 @@ def test_passages_keep_every_word():
 
 
 def test_no_table_of_a_test_split_is_read(data_dir):
-    options: dict[str, Any] = {"size": 60, "seed": 3}
+    sizes = {"tatqa": 60, "tabfact": 300}
+    options: dict[str, Any] = {"contexts": 60, "statements": 300, "seed": 3}
     found = {split: list(data.load("table_text", split, data_dir, **options)) for split in ("train", "validation")}
     tables = {split: {record["table"] for record in records} for split, records in found.items()}
     assert {record["source"] for record in found["train"]} == {"tatqa", "tabfact"}
     assert len({r["id"] for records in found.values() for r in records}) == sum(map(len, found.values()))
     assert not tables["train"] & tables["validation"]
     for name in ("tatqa", "tabfact"):
-        known = {s: {r["table"] for r in data.load(name, s, data_dir, **options)} for s in ("train", "test")}
+        own = {"size": sizes[name], "seed": 3}
+        known = {s: {r["table"] for r in data.load(name, s, data_dir, **own)} for s in ("train", "test")}
         mine = {record["table"] for record in found["train"] if record["source"] == name}
         assert mine and mine <= known["train"] and not mine & known["test"]
+    cut = list(data.load("table_text", "train", data_dir, **options, size=7))
+    assert [r["source"] for r in cut] == ["tatqa"] * 7 + ["tabfact"] * 7 and all(r in found["train"] for r in cut)
+    # Untold, a stand-in is the very one that a task without options divides.
+    defaults = data.builder_of("table_text").chosen({})
+    for name, own in sources_of(defaults):
+        assert own == data.builder_of(name).chosen({})
     with pytest.raises(DataError, match="test split is empty"):
         data.load("table_text", "test", data_dir, **options)
 

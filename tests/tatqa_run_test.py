@@ -12,7 +12,7 @@ import numjax
 from experiments import runs as experiment
 from experiments.luna import table3
 from numjax import runs
-from numjax.errors import DataError
+from numjax.errors import DataError, UsageError
 from numjax.tasks.tatqa_answers import OPERATORS, SCALES
 
 OPTIONS = SimpleNamespace(scale="smoke", as_published=False, tatqa="", tabfact="", bert="")
@@ -51,6 +51,24 @@ def test_rows_differ_in_what_they_say(out):
     rates = cells[0].config.optim
     assert rates.learning_rate == 1.5e-4 and rates.rates[0][1] * 1.5e-4 == pytest.approx(5e-6)
     assert cells[0].config.init_from == "" and cells[0].start.config.init_from == cells[-1].config.init_from == "BERT"
+
+
+@pytest.mark.parametrize("scale", ["smoke", "laptop", "paper"])
+def test_pre_training_and_its_tasks_are_of_one_shape(scale):
+    """What a task starts from fits it: the encoder and the number encoder are as large there."""
+    options = SimpleNamespace(**vars(OPTIONS) | {"scale": scale})
+    for system in table3.CHOICES:
+        for task in table3.TASKS:
+            cell = table3.cell(options, system, task)
+            if cell.start is None:
+                continue
+            mine, before = cell.config, cell.start.config
+            assert mine.backbone == before.backbone and mine.embeds.numeral == before.embeds.numeral, (system, task)
+
+
+def test_pre_training_wants_both_folders(tmp_path, capsys):
+    with pytest.raises(UsageError, match=r"give --tatqa=FOLDER too, or neither"):
+        table3.main(["--scale=smoke", "--only=tabfact/luna", f"--tabfact={tmp_path}", f"--out={tmp_path}"])
 
 
 def test_questions_of_ones_own_are_answered(out, tmp_path, capsys):

@@ -16,24 +16,25 @@ from ..builder import ArrayRecordBuilder
 from ..records import read_skipped
 
 PASSAGE = 256  # characters of a piece of running text, as many as the task reads beside a table
-STAND_IN_CONTEXTS, STAND_IN_STATEMENTS = 400, 4000
 SPLITS = ("train", "validation")  # no text of a test split is read, and there is none of this
 SOURCES = {"tatqa": {}, "tabfact": {}, "text": {"validation": 0.1, "test": 0.0}}
 
 
 class TableText(ArrayRecordBuilder):
     """Options: folders `tatqa`, `tabfact` and `text`, each of the dataset of that name; all empty for the stand-ins
-    of the first two; `size`, at most so many records of each source and split (0: all); `seed` of the splits."""
+    of the first two, of so many `contexts` and `statements` (0: as many as those datasets have, so that their test
+    splits stay unread); `size`, at most so many records of each source and split (0: all); `seed` of the splits."""
 
     FIELDS = {"id": str, "source": str, "text": str, "table": str}
-    OPTIONS = {"tatqa": "", "tabfact": "", "text": "", "size": 0, "seed": 0}
+    OPTIONS = {"tatqa": "", "tabfact": "", "text": "", "contexts": 0, "statements": 0, "size": 0, "seed": 0}
     KEYS = {"source": ("source",), "table": ("table",), "text": ("text",)}
 
     @classmethod
     def check(cls, options: Mapping[str, Any]) -> None:
         super().check(options)
-        if options["size"] < 0:
-            raise UsageError(f"{cls.name}: size={options['size']} is negative; 0 takes all")
+        for name in ("contexts", "statements", "size"):
+            if options[name] < 0:
+                raise UsageError(f"{cls.name}: {name}={options[name]} is negative; 0 takes all")
 
     @classmethod
     def files(cls, options: Mapping[str, Any]) -> list[pathlib.Path]:
@@ -63,15 +64,13 @@ class TableText(ArrayRecordBuilder):
 def _sources(options: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     """(dataset, its options) of what is to be read."""
     stand_in = not any(options[name] for name in SOURCES)
-    size = options["size"]
-    made = {"tatqa": STAND_IN_CONTEXTS, "tabfact": STAND_IN_STATEMENTS}
+    made = {"tatqa": options["contexts"], "tabfact": options["statements"]}
     for name, known in SOURCES.items():
         builder, own = builder_of(name), {**known, "seed": options["seed"]}
         if options[name]:
             yield name, builder.chosen(own | {"path": options[name]})
         elif stand_in and name in made:
-            most = made[name] if not size else min(made[name], max(40, size))
-            yield name, builder.chosen(own | {"size": most})
+            yield name, builder.chosen(own | {"size": made[name]})
 
 
 def _contexts(records: Any) -> Iterator[tuple[str, str, str]]:

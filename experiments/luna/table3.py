@@ -19,6 +19,7 @@ from experiments.luna import settings
 from experiments.runs import Cell
 from experiments.tables import Column, Published, Row
 from numjax import roots
+from numjax.errors import UsageError
 
 TASKS = ("tatqa", "tabfact")
 REFERENCE = "luna"
@@ -36,7 +37,6 @@ SIZES = {
     "laptop": {"9M": "1M", "1M": "base", "0.1M": "0.1M"},
     "smoke": {"9M": "0.1M", "1M": "0.1M", "0.1M": "0.1M"},
 }
-SMOKE_SIZES = {"tatqa": 40, "tabfact": 300, "table_text": 300}
 
 
 class Choice(NamedTuple):
@@ -100,8 +100,6 @@ def config(options: argparse.Namespace, choice: Choice, task: str) -> Any:
             made.task.update(tatqa=options.tatqa, tabfact=options.tabfact)
         else:
             made.task.path = options.tatqa if task == "tatqa" else options.tabfact
-        if options.scale == "smoke":
-            made.task.size = SMOKE_SIZES[made.task.name]
         if options.bert and (task == "pretrain" or not choice.pretrain):
             made.init_from = made.scheme.vocab.path = options.bert
     return made
@@ -147,6 +145,9 @@ def main(words: Sequence[str] | None = None) -> None:
     options = command.parse(parser, words)
     wanted = command.only(options.only, TASKS, CHOICES)
     pairs = [(system, task) for system in CHOICES for task in TASKS if wanted(task, system)]
+    lacking = {task for task in TASKS if not getattr(options, task)}
+    if len(lacking) == 1 and any(task in lacking or CHOICES[system].pretrain for system, task in pairs):
+        raise UsageError(f"pre-training reads both tasks: give --{lacking.pop()}=FOLDER too, or neither")
     results = runs.run([cell(options, *pair) for pair in pairs], options.seeds, options.out)
     rows = [Row(choice.label, system, published(choice)) for system, choice in CHOICES.items()]
     entries = tables.compare(results, rows, COLUMNS, REFERENCE)

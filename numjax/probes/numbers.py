@@ -145,14 +145,16 @@ def published(sources: Sequence[Lines], count: int, rng: np.random.Generator) ->
 
 
 def parted(sources: Sequence[Lines], count: int, rng: np.random.Generator) -> tuple[Asked, Asked, Asked]:
-    """(training, validation, test) without repetition: number strings are parted, and an example goes with them.
+    """(training, validation, test) without repetition: values are parted, and an example goes with them.
 
-    Each string is for training, validation or test. An example with a test string is a test example, else one with a
-    validation string a validation example: all that is held out has a number never seen. Single numbers are `count`
-    of all strings, whatever their frequency; pairs and triples are drawn so often and kept once, in whatever order.
+    Each value, however it is spelled ("30", "30.0"), is for training, validation or test. An example with a test
+    value is a test example, else one with a validation value a validation example: all that is held out has a number
+    never seen. Single numbers are `count` of all strings, whatever their frequency; pairs and triples are drawn so
+    often and kept once, in whatever order.
     """
     last = sources[-1]  # knows the strings of those before it
-    split = np.searchsorted([1 - 2 * HELD, 1 - HELD], rng.random(len(last.literals)), side="right")
+    values, value_of = np.unique(last.values, return_inverse=True)
+    split = np.searchsorted([1 - 2 * HELD, 1 - HELD], rng.random(len(values)), side="right")[value_of]
     made: list[list[np.ndarray]] = [[], [], []]
     for kind in KINDS:
         if kind == "single":

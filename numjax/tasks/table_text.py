@@ -29,16 +29,28 @@ class Task:
     metric = "-loss"
     needs = {"heads": ("masked",), "objectives": ("masked",)}
 
-    def __init__(self, *, tatqa: str = "", tabfact: str = "", text: str = "", size: int = 0, data_seed: int = 0):
+    def __init__(
+        self,
+        *,
+        tatqa: str = "",
+        tabfact: str = "",
+        text: str = "",
+        contexts: int = 0,
+        statements: int = 0,
+        size: int = 0,
+        data_seed: int = 0,
+    ):
         """
         Args:
           tatqa, tabfact: folders of these datasets, of which the training and the validation splits are read; text: a
             folder of running text. All empty: generated stand-ins of the first two.
+          contexts, statements: how large the stand-ins are; as large as a task's own they leave its test split alone.
           size: records of each source and split to take; 0 for all.
           data_seed: of the splits and of the stand-ins.
         """
         self.dataset: dict[str, Any] = {"name": "table_text", "seed": data_seed}
         given = {"tatqa": tatqa, "tabfact": tabfact, "text": text, "size": size}
+        given |= {"contexts": contexts, "statements": statements}
         self.dataset |= {name: value for name, value in given.items() if value}
 
     def texts(self, rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
