@@ -56,7 +56,9 @@ class Task:
         Raises:
           DataError: the table is something else; or there is nothing to read.
         """
-        text = limited(parse(shortened(records.text(record, "text", empty=True).strip(), "text")), "text")
+        text = limited(
+            parse(documents.beginning(records.text(record, "text", empty=True).strip(), CHARACTERS["text"])), "text"
+        )
         table = _written(records.text(record, "table", empty=True), parse)
         if not text and not table:
             raise DataError("there is neither a text nor a table")
@@ -67,14 +69,6 @@ class Task:
         """Nothing beyond the loss."""
         del predictions, references
         return {}
-
-
-def shortened(text: str, part: str) -> str:
-    """What is read of a text or a cell: cut at a blank where there is one, so that no number is cut in two."""
-    most = CHARACTERS[part]
-    if len(text) <= most:
-        return text
-    return text[: max(text.rfind(" ", 0, most + 1), 0) or most].rstrip()
 
 
 def limited(document: Document, part: str) -> Document:
@@ -102,7 +96,7 @@ def _cells(table: str) -> Iterator[str]:
     for column in range(max(map(len, rows), default=0)):
         for row in rows:
             if column < len(row) and (cell := row[column].strip()):
-                yield shortened(cell, "cell")
+                yield documents.beginning(cell, CHARACTERS["cell"])
 
 
 # The texts of a table come one after the other.
