@@ -271,7 +271,7 @@ def test_bad_contexts_are_named(tmp_path):
     good = contexts(5, seed=1)
     bad = contexts(5, seed=2)
     bad[0]["table"]["table"] = [["", " "], [""]]
-    bad[1]["table"]["table"][1][1] = "9" * 10_000
+    bad[1]["table"]["table"][1][1] = "9" * 30_000
     bad[2]["questions"][0]["answer"] = {"no": "answer"}
     bad[3] = "nothing"
     bad[4]["table"]["table"][1] = bad[4]["table"]["table"][1][:1]  # ragged: kept, filled up
@@ -285,7 +285,7 @@ def test_bad_contexts_are_named(tmp_path):
     found = {split: data.load("tatqa", split, **options) for split in ("train", "validation", "test")}
     assert sum(map(len, found.values())) == 6 * 5 + 5 + 6 + 12
     reasons = {row["id"]: row["reason"] for row in data.skipped("tatqa", **options)}
-    assert "empty" in reasons["bad-0"] and "10000 characters" in reasons["bad-1"]
+    assert "empty" in reasons["bad-0-1"] and "30000 characters" in reasons["bad-1-6"]
     assert "no list of texts" in reasons["bad-2-1"] or "no number" in reasons["bad-2-1"]
     assert "no object" in reasons["context-8"]
     (tmp_path / "tatqa_dataset_train.json").write_text(json.dumps(good)[:-40])
