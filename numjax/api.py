@@ -256,6 +256,8 @@ class Loaded:
         """
         alone = isinstance(records, str | Mapping)
         many = [records] if alone else list(records)  # type: ignore[list-item]
+        if not many:
+            return np.zeros(0, np.float32)
         encoded = self._encode([{"text": r} if isinstance(r, str) else dict(r) for r in many])
         if self.system.task.kind == "classify":
             _, log_probs = self._evaluate(encoded)
@@ -280,6 +282,8 @@ class Loaded:
     ) -> list[dict[str, Any]]:
         """What the task makes of records: {"id", "prediction", …} each, in order; bad ones go to `skipped`."""
         encoded = self._encode(records, strict, skipped)
+        if not len(encoded):
+            return []
         if getattr(self.system.task, "generates", False):
             from numjax.evals.generate import predict
 

@@ -118,7 +118,7 @@ def load_data(system: System, folder: pathlib.Path, strict: bool, splits=("train
     skipped = source.skipped(system.task.dataset, config.data.dir or None) + skipped
     if skipped and jax.process_index() == 0:
         path = folder / "skipped.jsonl"
-        files.write(path, (json.dumps(row, ensure_ascii=False) + "\n" for row in skipped))
+        files.write(path, (log.line(row) + "\n" for row in skipped))
         first = skipped[0]
         log.say(f"{len(skipped)} records left out, the first is {first['id']} ({first['reason']}): see {path}")
     if "train" in splits and (found["train"] is None or len(found["train"]) == 0):
@@ -221,6 +221,8 @@ def _parsed(lines: Sequence[str]) -> Iterator[tuple[str, dict[str, Any] | ValueE
             yield name, {"id": name} | json.loads(line)
         except (json.JSONDecodeError, TypeError) as error:
             yield name, ValueError(f"line {number} is not a JSON object: {error}")
+        except (ValueError, RecursionError):
+            yield name, ValueError(f"line {number} is not a JSON object: a number or its nesting is endless")
 
 
 def _sorted_out(found: Iterable[tuple[str, Any]], strict: bool) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
@@ -252,8 +254,7 @@ def predict(
     for row in rows:
         log.out(row)
     if jax.process_index() == 0:
-        text = (json.dumps(row, ensure_ascii=False, default=str) + "\n" for row in rows)
-        files.write(folder / "predictions" / "input.jsonl", text)
+        files.write(folder / "predictions" / "input.jsonl", (log.line(row) + "\n" for row in rows))
     for row in skipped:
         log.say(f"left out {row['id']}: {row['reason']}")
     return {"predictions": rows, "skipped": copy.copy(skipped)}
