@@ -280,10 +280,8 @@ class Loaded:
     def predict(
         self, records: Sequence[Mapping[str, Any]], strict: bool = False, skipped: list | None = None
     ) -> list[dict[str, Any]]:
-        """What the task makes of records: {"id", "prediction", …} each, in order; bad ones go to `skipped`.
-
-        Of a record that is not read whole "shortened" says what is not.
-        """
+        """What the task makes of records: {"id", "prediction", …} each, in order, with "shortened" where one is not
+        read whole; bad ones go to `skipped`."""
         encoded = self._encode(records, strict, skipped)
         if not len(encoded):
             return []
@@ -293,12 +291,8 @@ class Loaded:
             found, extra = predict(self.system, self.params, encoded)
         else:
             found, extra = self._said(encoded)
-        rows = []
-        for i in sorted(found):
-            _, unread = encoded.shortened.get(int(encoded.origin[i]), ("", ""))
-            told = {"shortened": unread} if unread else {}
-            rows.append({"id": encoded.example(i).id, "prediction": found[i]} | extra.get(i, {}) | told)
-        return rows
+        rows = {i: {"id": encoded.example(i).id, "prediction": found[i]} for i in sorted(found)}
+        return [row | extra.get(i, {}) | encoded.unread(i) for i, row in rows.items()]
 
     def _said(self, encoded: Encoded) -> tuple[dict[int, Any], dict[int, dict[str, Any]]]:
         read = getattr(self.system.task, "read", None)

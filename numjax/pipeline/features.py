@@ -92,6 +92,11 @@ class Encoded:
             raise UsageError("these rows were encoded elsewhere: their records are not at hand")
         return self._look_up(i)
 
+    def unread(self, i: int) -> dict[str, str]:
+        """{"shortened": what of the record of row i is not read}, empty where it is read whole."""
+        _, lost = self.shortened.get(int(self.origin[i]), ("", ""))
+        return {"shortened": lost} if lost else {}
+
     def subset(self, indices: Iterable[int]) -> Encoded:
         """Only these rows, in this order."""
         at = list(indices)
