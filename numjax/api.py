@@ -256,6 +256,8 @@ class Loaded:
         """
         alone = isinstance(records, str | Mapping)
         many = [records] if alone else list(records)  # type: ignore[list-item]
+        if not many:
+            return np.zeros(0, np.float32)
         encoded = self._encode([{"text": r} if isinstance(r, str) else dict(r) for r in many])
         if self.system.task.kind == "classify":
             _, log_probs = self._evaluate(encoded)
@@ -278,15 +280,19 @@ class Loaded:
     def predict(
         self, records: Sequence[Mapping[str, Any]], strict: bool = False, skipped: list | None = None
     ) -> list[dict[str, Any]]:
-        """What the task makes of records: {"id", "prediction", …} each, in order; bad ones go to `skipped`."""
+        """What the task makes of records: {"id", "prediction", …} each, in order, with "shortened" where one is not
+        read whole; bad ones go to `skipped`."""
         encoded = self._encode(records, strict, skipped)
+        if not len(encoded):
+            return []
         if getattr(self.system.task, "generates", False):
             from numjax.evals.generate import predict
 
             found, extra = predict(self.system, self.params, encoded)
         else:
             found, extra = self._said(encoded)
-        return [{"id": encoded.example(i).id, "prediction": found[i]} | extra.get(i, {}) for i in sorted(found)]
+        rows = {i: {"id": encoded.example(i).id, "prediction": found[i]} for i in sorted(found)}
+        return [row | extra.get(i, {}) | encoded.unread(i) for i, row in rows.items()]
 
     def _said(self, encoded: Encoded) -> tuple[dict[int, Any], dict[int, dict[str, Any]]]:
         read = getattr(self.system.task, "read", None)

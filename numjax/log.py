@@ -25,6 +25,7 @@ from tensorboardX.proto.summary_pb2 import Summary
 from tensorboardX.record_writer import masked_crc32c
 
 from numjax import chips, files
+from numjax.text.vocab import scalar
 
 # Written once, when a run is over: a resumed run writes them again.
 FINAL_SPLITS = ("test", "validation_best")
@@ -193,10 +194,15 @@ def quieten() -> None:
     threading.excepthook, sys.excepthook = in_thread, elsewhere
 
 
+def line(found: Any) -> str:
+    """JSON without a line's end. Lone surrogates, which have no UTF-8, become U+FFFD."""
+    return scalar(json.dumps(found, ensure_ascii=False, default=str))
+
+
 def out(found: Any) -> None:
     """One JSON line of results (process 0), at once."""
     if jax.process_index() == 0:
-        print(json.dumps(found, ensure_ascii=False, default=str), flush=True)
+        print(line(found), flush=True)
 
 
 def peak_flops() -> float | None:

@@ -94,7 +94,7 @@ def _run(config, folder: pathlib.Path, mode: str, strict: bool, input: str | Non
 
 
 def load_data(system: System, folder: pathlib.Path, strict: bool, splits=("train", "validation", "test")) -> Data:
-    """The task's splits, encoded; records left out go to skipped.jsonl.
+    """The task's splits, encoded; records left out go to skipped.jsonl, those not read whole to shortened.jsonl.
 
     Raises:
       DataError: nothing is left of the training split, or under `strict` the first bad record.
@@ -102,6 +102,7 @@ def load_data(system: System, folder: pathlib.Path, strict: bool, splits=("train
     config = system.config
     found: dict[str, Any] = dict.fromkeys(("train", "validation", "test"))
     skipped: list[dict[str, str]] = []
+    shortened: list[dict[str, str]] = []
     for split in splits:
         stored = getattr(system.task, "splits", {}).get(split, split)
         records = source.load(system.task.dataset, stored, config.data.dir or None, strict=strict)
@@ -110,17 +111,18 @@ def load_data(system: System, folder: pathlib.Path, strict: bool, splits=("train
         size = config.data.train_size if split == "train" else 0
         found[split] = features.encode(system.task, system.scheme, records, config.data, split, strict, limit=size)
         skipped += found[split].skipped
+        shortened += [{"id": id, "split": split, "reason": why} for id, why in found[split].shortened.values()]
         if split == "train" and (label := config.data.get("balance")):
             found[split] = features.balanced(found[split], label, config.task.get("data_seed", 0))
-        if shortened := found[split].shortened:
-            of = f"{shortened} of {len(found[split])} prompts of {split}"
-            log.say(f"{of} are longer than there is room for and lost their end")
     skipped = source.skipped(system.task.dataset, config.data.dir or None) + skipped
-    if skipped and jax.process_index() == 0:
-        path = folder / "skipped.jsonl"
-        files.write(path, (json.dumps(row, ensure_ascii=False) + "\n" for row in skipped))
-        first = skipped[0]
-        log.say(f"{len(skipped)} records left out, the first is {first['id']} ({first['reason']}): see {path}")
+    for rows, name, what in (
+        (skipped, "skipped.jsonl", "left out"),
+        (shortened, "shortened.jsonl", "not read whole"),
+    ):
+        if rows and jax.process_index() == 0:
+            path, first = folder / name, rows[0]
+            files.write(path, (log.line(row) + "\n" for row in rows))
+            log.say(f"{len(rows)} records {what}, the first is {first['id']} ({first['reason']}): see {path}")
     if "train" in splits and (found["train"] is None or len(found["train"]) == 0):
         raise DataError(f"no usable record in the training split of {dict(system.task.dataset)}")
     return Data(**found)
@@ -221,6 +223,8 @@ def _parsed(lines: Sequence[str]) -> Iterator[tuple[str, dict[str, Any] | ValueE
             yield name, {"id": name} | json.loads(line)
         except (json.JSONDecodeError, TypeError) as error:
             yield name, ValueError(f"line {number} is not a JSON object: {error}")
+        except (ValueError, RecursionError):
+            yield name, ValueError(f"line {number} is not a JSON object: a number or its nesting is endless")
 
 
 def _sorted_out(found: Iterable[tuple[str, Any]], strict: bool) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
@@ -252,8 +256,10 @@ def predict(
     for row in rows:
         log.out(row)
     if jax.process_index() == 0:
-        text = (json.dumps(row, ensure_ascii=False, default=str) + "\n" for row in rows)
-        files.write(folder / "predictions" / "input.jsonl", text)
+        files.write(folder / "predictions" / "input.jsonl", (log.line(row) + "\n" for row in rows))
+    for row in rows:
+        if "shortened" in row:
+            log.say(f"not read whole {row['id']}: {row['shortened']}")
     for row in skipped:
         log.say(f"left out {row['id']}: {row['reason']}")
     return {"predictions": rows, "skipped": copy.copy(skipped)}

@@ -114,6 +114,7 @@ class Example(NamedTuple):
       limits: segments [start, end) and how many of their positions are read, the first ones.
       spare: segments [start, end) of the prompt, in the order in which they are left out where it is too long and
         `data.overflow` is "shorten". Of a range that is one Text only as many last positions as need be.
+      unread: what of the record the task itself leaves out, in words: "rows not read: 180"; "" for nothing.
       reference: whatever the task's metric compares a prediction with; stays on the host.
     """
 
@@ -128,6 +129,7 @@ class Example(NamedTuple):
     slide: tuple[int, int] | None = None
     units: tuple[tuple[int, ...], ...] = ()
     limits: tuple[tuple[int, int, int], ...] = ()
+    unread: str = ""
 
 
 # --- Both halves: arrays.

@@ -376,7 +376,7 @@ def test_a_long_question_loses_its_end_outside_formulas_and_numbers(name, rng):
     ]
     rows = [RECORD | {"id": str(n), "post": post} for n, post in enumerate(posts)]
     encoded = features.encode(task, of, rows, config(), "train")
-    assert not encoded.skipped and encoded.shortened == len(rows)
+    assert not encoded.skipped and len(encoded.shortened) == len(rows)
     cuts = set()
     for row, record in zip(encoded.rows, rows, strict=True):
         example = task.example(record, of.parse)

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from types import SimpleNamespace
 
 import jax
 import numpy as np
@@ -164,6 +165,23 @@ def test_predict_reads_records_and_names_bad_ones(trained, tmp_path, capsys):
     assert [row["id"] for row in found["skipped"]] == ["input-2", "input-3"]
     with pytest.raises(DataError, match="line 2 is not a JSON object"):
         runs.run(tiny(), str(trained[0]), "predict", input=str(source), strict=True)
+    # Nothing that can be used: the reasons come all the same.
+    source.write_text("\n".join([*rows[1:], "[" * 200_000, '{"question": ' + "1" * 5000 + "}", "[1]"]))
+    found = runs.run(tiny(), str(trained[0]), "predict", input=str(source))
+    assert found["predictions"] == [] and (trained[0] / "predictions" / "input.jsonl").read_text() == ""
+    told = capsys.readouterr().err.splitlines()
+    assert [line.split(":")[0] for line in told] == [f"left out input-{i}" for i in (1, 3, 4, 5, 2)]
+    assert all("is not a JSON object" in line for line in told[:4]) and "question" in told[4]
+
+
+def test_half_a_surrogate_pair_is_written_as_the_sign_for_it(tmp_path, capsys):
+    def model(records, **_):
+        return [{"id": record["id"], "prediction": "a\ud800b"} for record in records]
+
+    found = runs.predict(SimpleNamespace(predict=model), [{"id": "\udfff"}], [], tmp_path, False)
+    assert found["predictions"][0]["prediction"] == "a\ud800b"
+    for text in (capsys.readouterr().out, (tmp_path / "predictions" / "input.jsonl").read_text(encoding="utf-8")):
+        assert json.loads(text) == {"id": "\ufffd", "prediction": "a\ufffdb"}
 
 
 def test_modes_that_need_a_run_say_so(tmp_path):

@@ -313,7 +313,7 @@ def test_a_long_table_loses_its_end_and_is_counted():
         "Options", (), dict(length=64, overflow="shorten", digits=20, pack=False, get=lambda self, *a: a[-1])
     )()
     found = features.encode(tabfact.Task(), scheme, [record, short], options, "train")
-    assert found.shortened == 1 and not found.skipped and 60 < found.lengths[0] <= 64 and found.lengths[1] < 40
+    assert len(found.shortened) == 1 and not found.skipped and 60 < found.lengths[0] <= 64 and found.lengths[1] < 40
     rows = [list(map(int, row.ids)) for row in found.rows]
     whole = scheme.encode(tabfact.Task().example(record | {"id": "x"}, scheme.parse).document)
     # All but the end of the table, and no part of a number that was cut.

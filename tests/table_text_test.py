@@ -40,6 +40,9 @@ def test_what_is_too_much_is_cut():
     text, cells = read("word " * 60 + "end", table)
     assert text == " ".join(["word"] * 51) and cells.split() == [*(f"r{i}" for i in range(20)), *["9" * 100] * 20]
     assert read("x" * 300, [["y" * 300]]) == ["x" * 256, "y" * 128]
+    # No number is cut in two, whatever blank is before it; where there is none, there is no better place.
+    for blank in " \n\t":
+        assert read(blank.join(["123,456"] * 60), [["x"]])[0] == blank.join(["123,456"] * 32)
     numbers = " ".join(map(str, range(10, 20)))
     record = {"id": "x", "text": numbers, "table": json.dumps([["1 2 3 4 5", "6"]])}
     document = Task().example(record, parse).document

@@ -90,3 +90,15 @@ def test_questions_of_ones_own_are_answered(out, tmp_path, capsys):
     (tmp_path / "asked.json").write_text(json.dumps(bad))
     with pytest.raises(DataError, match="b: its table is empty"):
         runs.run(config, str(folder), "predict", input=str(tmp_path / "asked.json"), strict=True)
+    capsys.readouterr()
+    found = runs.run(config, str(folder), "predict", input=str(tmp_path / "asked.json"))
+    assert found["predictions"] == [] and [row["id"] for row in found["skipped"]] == ["b"]
+    assert capsys.readouterr().err == "left out b: its table is empty\n"
+    table = [["", "2019"], *([f"Item {i}", str(i)] for i in range(200))]
+    asked = [{"table": {"uid": "long", "table": table}, "questions": [{"uid": "q", "question": "What is Item 199?"}]}]
+    (tmp_path / "asked.json").write_text(json.dumps(asked))
+    (row,) = runs.run(config, str(folder), "predict", input=str(tmp_path / "asked.json"))["predictions"]
+    assert row["shortened"].startswith("positions not read: ")
+    assert capsys.readouterr().err == f"not read whole q: {row['shortened']}\n"
+    model = numjax.load(folder)
+    assert model.predict([]) == [] and model.score([]).shape == (0,)

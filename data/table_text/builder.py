@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from numjax.errors import UsageError
+from numjax.text.document import beginning
 
 from .. import builder_of, load, prepare
 from ..builder import ArrayRecordBuilder
@@ -101,10 +102,8 @@ def passages(text: str, most: int = PASSAGE) -> Iterator[str]:
     """Pieces of at most `most` characters, parted at blanks where there are any."""
     text = text.strip()
     while len(text) > most:
-        at = max(text.rfind(c, 0, most + 1) for c in " \n\t")
-        at = at if at > 0 else most
-        yield text[:at].rstrip()
-        text = text[at:].lstrip()
+        yield (piece := beginning(text, most))
+        text = text[len(piece) :].lstrip()
     if text:
         yield text
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import pathlib
 from collections.abc import Callable, Mapping
@@ -11,7 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from numjax import files
+from numjax import files, log
 from numjax.compile import Compiled
 from numjax.errors import UsageError
 from numjax.evals.score import evaluate
@@ -100,7 +99,7 @@ def _write(system, encoded, split, workdir, predictions, extra):
         for i in sorted(predictions):
             example = encoded.example(i)
             row = {"id": example.id, "prediction": predictions[i], "reference": example.reference}
-            yield json.dumps(row | extra.get(i, {}), default=str, ensure_ascii=False) + "\n"
+            yield log.line(row | extra.get(i, {})) + "\n"
 
     try:
         files.write(path, lines())

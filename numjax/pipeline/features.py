@@ -35,7 +35,8 @@ class Encoded:
       lengths, numbers: int32[E], positions and numerals of each row in a batch. source: those of what an encoder
         reads, None without one.
       packed: whether several rows may share one row of a batch.
-      skipped: {"id", "reason", "split"} of each record left out. shortened: rows whose prompt lost something.
+      skipped: {"id", "reason", "split"} of each record left out.
+      shortened: of each record that is not read whole, by its number: (id, what is not read).
       origin: int64[E], number of the record that each row comes from.
       masking: how to mask, where the task is of kind "masked".
       pad_id: the id that fills rows up. start_state: the grammar's, for the same positions.
@@ -50,11 +51,11 @@ class Encoded:
         packed: bool = False,
         pad_id: int = 0,
         start_state: int = 0,
-        shortened: int = 0,
+        shortened: Mapping[int, tuple[str, str]] | None = None,
         origin: np.ndarray | None = None,
         masking: masking.Masking | None = None,
     ):
-        self.shortened = shortened
+        self.shortened = dict(shortened or {})
         self.origin = np.arange(len(columns.loss_from)) if origin is None else origin
         self.kind, self.columns, self.skipped, self.packed = kind, columns, list(skipped), packed
         self.pad_id, self.start_state, self.masking = pad_id, start_state, masking
@@ -91,6 +92,11 @@ class Encoded:
             raise UsageError("these rows were encoded elsewhere: their records are not at hand")
         return self._look_up(i)
 
+    def unread(self, i: int) -> dict[str, str]:
+        """{"shortened": what of the record of row i is not read}, empty where it is read whole."""
+        _, lost = self.shortened.get(int(self.origin[i]), ("", ""))
+        return {"shortened": lost} if lost else {}
+
     def subset(self, indices: Iterable[int]) -> Encoded:
         """Only these rows, in this order."""
         at = list(indices)
@@ -102,13 +108,14 @@ class Encoded:
             packed=self.packed,
             pad_id=self.pad_id,
             start_state=self.start_state,
+            shortened=self.shortened,
             origin=self.origin[at],
             masking=self.masking,
         )
 
     def __getstate__(self) -> dict[str, Any]:
         # Reader processes need the arrays, not the records, the task and the scheme behind them.
-        return self.__dict__ | {"_look_up": None}
+        return self.__dict__ | {"_look_up": None, "shortened": {}}
 
 
 def encode(
@@ -148,7 +155,8 @@ def encode(
     # Records to predict may lack what is to be predicted.
     known = getattr(task, "unanswered", {}) if split == INPUT else {}
     writer = Writer(options.digits, options.get("memory", MEMORY))
-    origin, skipped, shortened = [], [], 0
+    origin, skipped = [], []
+    shortened: dict[int, tuple[str, str]] = {}
     for number, record in enumerate(records):
         if limit and number >= limit:
             break
@@ -156,10 +164,10 @@ def encode(
         name = record["id"]
         try:
             example = task.example(record, scheme.parse)
-            made, lost, shorter = _windows(example, scheme, options, task.kind)
+            made, lost, unread = _windows(example, scheme, options, task.kind)
             if lost and strict:
                 raise DataError(lost)
-            source = None if example.source is None else _source(example, scheme, options)
+            source, beside = (None, "") if example.source is None else _source(example, scheme, options)
             for found, loss_from in made:
                 writer.add(found, loss_from, {**example.labels, **windows.placed(example, found)}, source)
         except UsageError:
@@ -174,7 +182,8 @@ def encode(
         if lost:
             skipped.append({"id": name, "split": split, "reason": lost})
         origin += [number] * len(made)
-        shortened += shorter
+        if unread := ", ".join(filter(None, (example.unread, unread, beside))):
+            shortened[number] = name, unread
     origin = np.asarray(origin, np.int64)
 
     def look_up(i: int) -> Example:
@@ -256,25 +265,24 @@ def _named(record: Mapping[str, Any], number: int, split: str) -> dict[str, Any]
 
 def _windows(
     example: Example, scheme: Scheme, options: Any, kind: str
-) -> tuple[list[tuple[Features, int]], str, bool]:
-    """(rows, each with the first of its ids that is scored; what of the document is left out, if anything; whether
-    the prompt lost what the task can spare)."""
+) -> tuple[list[tuple[Features, int]], str, str]:
+    """(rows, each with the first of its ids that is scored; what of the document no row could hold, if anything; what
+    else is not read)."""
     shifted = kind == "language_model"
     # Not every scheme knows them: only where there is a span or a unit to find, or a number to be masked as one.
     offsets = bool(example.spans or example.units) or kind == "masked"
     found = scheme.encode(example.document, offsets=True) if offsets else scheme.encode(example.document)
     loss_from, length = found.starts[min(example.loss_from, len(found.starts) - 1)], options.length
-    shorter = False
+    whole = len(found.ids)
     if example.units:
         found = windows.united(found, example)
     if example.limits:
         keep = windows.limited(found, example)
-        shorter = not keep.all()
         found, loss_from = cut(found, keep), int(keep[:loss_from].sum())
     if options.overflow == "shorten":
         # All that a classifier reads is its prompt.
         prompt = loss_from if shifted else len(found.ids)
-        if shorter := prompt > length - options.get("reserve", 0):
+        if prompt > length - options.get("reserve", 0):
             keep = windows.kept(found, example, prompt, length - options.get("reserve", 0))
             found, loss_from = cut(found, np.flatnonzero(keep)), int(keep[:loss_from].sum())
     room = length + shifted  # a shifted row reads one id less than it has
@@ -282,22 +290,27 @@ def _windows(
     if count < 1 + shifted:
         raise DataError("the text is empty")
     if count <= room:
-        return [(found, loss_from)], "", shorter
+        return [(found, loss_from)], "", _unread(whole, count)
     if options.overflow == "skip":
         raise DataError(f"{count} positions are more than data.length={length}")
     if options.overflow == "windows":
         slid = windows.slid(found, example, room, options.get("stride", STRIDE))
-        return [(cut(found, keep), loss_from) for keep in slid], "", False
+        return [(cut(found, keep), loss_from) for keep in slid], "", _unread(whole, count)
     if options.overflow == "split":
         parts, lost = windows.pieces(count, length, windows.formulas(example, found))
         sizes = ", ".join(str(stop - start) for start, stop in lost)
         rows = [(cut(found, slice(*part)), max(0, loss_from - part[0])) for part in parts]
-        return rows, f"left out formulas of {sizes} positions: data.length={length}" if lost else "", False
+        told = f"left out formulas of {sizes} positions: data.length={length}" if lost else ""
+        return rows, told, _unread(whole, count)
     if shifted:
         # What is to be written loses its end, the end of a shortened row too.
-        return [(cut(found, slice(room)), loss_from)], "", shorter
+        return [(cut(found, slice(room)), loss_from)], "", _unread(whole, room)
     # A classifier reads its label off the last position.
-    return [(cut(found, np.r_[: room - 1, count - 1]), loss_from)], "", bool(example.units)
+    return [(cut(found, np.r_[: room - 1, count - 1]), loss_from)], "", _unread(whole, room)
+
+
+def _unread(count: int, read: int, of: str = "") -> str:
+    return f"positions{of} not read: {count - read} of {count}" if read < count else ""
 
 
 def source_length(options: Any) -> int:
@@ -305,8 +318,8 @@ def source_length(options: Any) -> int:
     return options.get("source_length", 0) or options.length
 
 
-def _source(example: Example, scheme: Scheme, options: Any) -> Features:
-    """What the encoder reads, which keeps its last position where it is truncated."""
+def _source(example: Example, scheme: Scheme, options: Any) -> tuple[Features, str]:
+    """(what the encoder reads, which keeps its last position where it is truncated; what is not read)."""
     if options.pack:
         raise UsageError("rows with a source for an encoder cannot be packed: set data.pack to False")
     if options.overflow not in ("skip", "truncate"):
@@ -316,7 +329,7 @@ def _source(example: Example, scheme: Scheme, options: Any) -> Features:
     if not count:
         raise DataError("the source is empty")
     if count <= room:
-        return found
+        return found, ""
     if options.overflow == "skip":
         raise DataError(f"{count} positions of the source are more than data.source_length={room}")
-    return cut(found, np.r_[: room - 1, count - 1])
+    return cut(found, np.r_[: room - 1, count - 1]), _unread(count, room, " of the source")

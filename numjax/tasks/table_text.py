@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -58,7 +59,7 @@ class Task:
         before = None
         for row in rows:
             if (table := records.text(row, "table", empty=True)) != before:
-                yield " ".join(_cells(table))
+                yield " ".join(documents.beginning(cell, CHARACTERS["cell"]) for cell in _cells(_rows(table)))
             before = table
             yield records.text(row, "text", empty=True)
 
@@ -68,25 +69,18 @@ class Task:
         Raises:
           DataError: the table is something else; or there is nothing to read.
         """
-        text = limited(parse(shortened(records.text(record, "text", empty=True).strip(), "text")), "text")
-        table = _written(records.text(record, "table", empty=True), parse)
+        text, unread = _part(records.text(record, "text", empty=True).strip(), "text", parse)
+        table, more = _written(records.text(record, "table", empty=True), parse)
         if not text and not table:
             raise DataError("there is neither a text nor a table")
         behind = (*table, Mark("[SEP]")) if table else ()
-        return Example(str(record["id"]), (Mark("[CLS]"), *text, Mark("[SEP]"), *behind))
+        told = ", ".join(f"{what}: {n}" for what, n in (more + unread).items())
+        return Example(str(record["id"]), (Mark("[CLS]"), *text, Mark("[SEP]"), *behind), unread=told)
 
     def score(self, predictions: Sequence[Any], references: Sequence[Any]) -> dict[str, float]:
         """Nothing beyond the loss."""
         del predictions, references
         return {}
-
-
-def shortened(text: str, part: str) -> str:
-    """What is read of a text or a cell: cut at a blank where there is one, so that no number is cut in two."""
-    most = CHARACTERS[part]
-    if len(text) <= most:
-        return text
-    return text[: max(text.rfind(" ", 0, most + 1), 0) or most].rstrip()
 
 
 def limited(document: Document, part: str) -> Document:
@@ -101,8 +95,17 @@ def limited(document: Document, part: str) -> Document:
     return documents.merge(out)
 
 
-def _cells(table: str) -> Iterator[str]:
-    """The cells that are read, column by column; a short row has none at its end."""
+def _part(text: str, part: str, parse: Parse) -> tuple[Document, Counter[str]]:
+    """(a text or a cell as it is read, how much of it is not)."""
+    short = documents.beginning(text, CHARACTERS[part])
+    document = parse(short)
+    kept = limited(document, part)
+    numbers = [sum(isinstance(segment, Number) for segment in found) for found in (document, kept)]
+    lost = {"characters not read": len(text) - len(short), "numbers read as text": numbers[0] - numbers[1]}
+    return kept, Counter(lost)
+
+
+def _rows(table: str) -> list[list[str]]:
     try:
         rows = json.loads(table or "[]")
         whole = isinstance(rows, list) and all(isinstance(row, list) for row in rows)
@@ -110,17 +113,27 @@ def _cells(table: str) -> Iterator[str]:
         rows, whole = [], False
     if not whole or not all(isinstance(cell, str) for row in rows for cell in row):
         raise DataError("field 'table' must be the JSON of a list of rows, each a list of texts")
+    return rows
+
+
+def _cells(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """The cells that are read, column by column; a short row has none at its end."""
     rows = rows[:ROWS]
     for column in range(max(map(len, rows), default=0)):
         for row in rows:
             if column < len(row) and (cell := row[column].strip()):
-                yield shortened(cell, "cell")
+                yield cell
 
 
 # The texts of a table come one after the other.
 @functools.lru_cache(maxsize=4)
-def _written(table: str, parse: Parse) -> Document:
+def _written(table: str, parse: Parse) -> tuple[Document, Counter[str]]:
+    """(a table as it is read, how much of it is not)."""
     segments: list[Segment] = []
-    for cell in _cells(table):
-        segments += [*([Text(" ")] if segments else []), *limited(parse(cell), "cell")]
-    return documents.merge(segments)
+    rows = _rows(table)
+    lost = Counter({"rows not read": max(0, len(rows) - ROWS)})
+    for cell in _cells(rows):
+        document, more = _part(cell, "cell", parse)
+        segments += [*([Text(" ")] if segments else []), *document]
+        lost += more
+    return documents.merge(segments), lost

@@ -110,7 +110,7 @@ class Task:
         scores = np.full(len(units), np.log(_LEAST))
         known = said[4 : 4 + len(units)]
         scores[: len(known)] = np.log(np.maximum(known, _LEAST))
-        context = Context(question, (surface,), units)
+        context = Context(question, surface, units)
         answer = assemble(context, operator, scale, scores.tolist(), bool(said[2]), self.as_published)
         return {"answer": answer, "scale": scale, "operator": operator}, {"confidence": float(np.exp(said[3]))}
 

@@ -57,8 +57,8 @@ def assemble(
         if operator == "COUNT":
             return len(found)
         if as_published:
-            return [context.text[start:end] for start, end in found] or ""
-        return _alike([said(context, start, end) for start, end in found]) or ""
+            return [_text(context, *span) for span in found] or ""
+        return _alike([said(context, *span) for span in found]) or ""
     numbers = [i for i, unit in enumerate(context.units) if unit.value is not None or as_published]
     if operator in ORDERED:
         best = sorted(sorted(numbers, key=lambda i: -scores[i])[:2])
@@ -72,7 +72,7 @@ def assemble(
     if not chosen:
         return ""
     if as_published:
-        return _published(operator, scale, [_text(context, i) for i in chosen])
+        return _published(operator, scale, [_text(context, i, i) for i in chosen])
     values = [context.units[i].value for i in chosen]
     found = compute(operator, scale, [value for value in values if value is not None])
     return "" if found is None else rounded(found)
@@ -113,7 +113,7 @@ def rounded(number: Decimal) -> float:
 
 
 def _spans(context: Context, operator: str, scores: Sequence[float], as_published: bool) -> list[tuple[int, int]]:
-    """Characters of the cells and of the runs of words that an operator selects."""
+    """(first unit, last unit) of the cells and of the runs of words that an operator selects."""
     units = context.units
     inside = [i for i, unit in enumerate(units) if (unit.group == TABLE) != (operator == "SPAN-TEXT")]
     if operator in ("MULTI-SPAN", "COUNT"):
@@ -133,7 +133,7 @@ def _spans(context: Context, operator: str, scores: Sequence[float], as_publishe
         runs = [max(runs, key=lambda run: sum(scores[i] for i in run) / len(run))]
     elif not as_published:
         runs = [part for run in runs for part in _items(context, run, operator == "COUNT")]
-    return [(units[run[0]].start, units[run[-1]].end) for run in runs]
+    return [(run[0], run[-1]) for run in runs]
 
 
 def _items(context: Context, run: list[int], counted: bool) -> list[list[int]]:
@@ -142,7 +142,7 @@ def _items(context: Context, run: list[int], counted: bool) -> list[list[int]]:
     Args:
       counted: a list may begin with its sentence.
     """
-    texts = [context.text[context.units[i].start : context.units[i].end] for i in run]
+    texts = [_text(context, i, i) for i in run]
     before = context.text[: context.units[run[0]].start].rstrip()
     if texts[-1].endswith(".") or (before.endswith(".") and not counted):
         pairs = enumerate(itertools.pairwise(texts), 1)
@@ -152,12 +152,13 @@ def _items(context: Context, run: list[int], counted: bool) -> list[list[int]]:
     return [run[start:end] for start, end in zip([0, *parts], [*parts, len(run)], strict=True)]
 
 
-def said(context: Context, start: int, end: int) -> str:
-    """The text of a span, a quotation whole; a cell without its footnote, its year alone where one is asked for."""
-    text = context.text[start:end]
+def said(context: Context, first: int, last: int) -> str:
+    """The text of two units and what is between, a quotation whole; a cell without its footnote, its year alone where
+    one is asked for."""
+    text, end = _text(context, first, last), context.units[last].end
     if text.count("“") > text.count("”") and context.text[end : end + 1] == "”":
         return text + "”"
-    if any(unit.start == start and unit.end == end and unit.group == TABLE for unit in context.units):
+    if context.units[first].group == TABLE:
         years = _YEAR.findall(text)
         if len(years) == 1 and _WHICH_YEAR.search(context.question):
             return years[0]
@@ -177,9 +178,8 @@ def _best(places: Sequence[int], scores: Sequence[float]) -> list[int]:
     return [max(places, key=lambda i: scores[i])] if places else []
 
 
-def _text(context: Context, i: int) -> str:
-    unit = context.units[i]
-    return context.text[unit.start : unit.end]
+def _text(context: Context, first: int, last: int) -> str:
+    return context.text[context.units[first].start : context.units[last].end]
 
 
 def _published(operator: str, scale: str, texts: Sequence[str]) -> Answer:

@@ -112,7 +112,7 @@ def _located(context: Context, text: str, question: Mapping[str, Any], inside: b
         groups.setdefault(unit.group, []).append(i)
     whole, found, within = context.text, [], []
     for i in groups.get(TABLE, ()):
-        cell = said(context, context.units[i].start, context.units[i].end)
+        cell = said(context, i, i)
         if metric.normalised(cell) == wanted or metric.normalised(metric.written([cell], scale)) == exact:
             found.append((i,))
         elif inside and wanted in metric.normalised(cell):

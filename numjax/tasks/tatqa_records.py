@@ -7,13 +7,15 @@ import csv
 import io
 import json
 import pathlib
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from numjax.errors import DataError
 from numjax.tasks.tatqa_answers import SCALES
 
-LONGEST_CELL = 2000  # characters; TAT-QA's longest has 144
+LONGEST_CELL = 20_000  # characters; TAT-QA's longest has 144
+DELIMITERS = ",;\t"
 ASKED = "Q:"  # begins a question in a text beside a CSV file
 TYPES = ("span", "multi-span", "arithmetic", "count")
 SOURCES = ("table", "text", "table-text")
@@ -32,9 +34,11 @@ Found = Iterator[tuple[str, dict[str, Any] | ValueError]]
 def of_contexts(found: Any, name: str, answered: bool = True) -> Found:
     """(id, record; or what is wrong with it) of each question of TAT-QA's JSON.
 
+    A context that cannot be used is named by its questions, or by its own id where it has none.
+
     Args:
       name: of the file, for messages.
-      answered: questions must have answers.
+      answered: questions must have answers, else those without one or its type are unanswered.
 
     Raises:
       DataError: it is no list of contexts.
@@ -48,20 +52,20 @@ def of_contexts(found: Any, name: str, answered: bool = True) -> Found:
         table = one.get("table")
         known = table.get("uid") if isinstance(table, Mapping) else None
         context = known if isinstance(known, str) and known else f"context-{place}"
+        asked: Any = one.get("questions")
+        asked = asked if isinstance(asked, list) else []
+        uids = [_uid(raw, f"{context}-{q}") for q, raw in enumerate(asked)]
         try:
             rows = cells(table.get("table") if isinstance(table, Mapping) else table)
             orders, texts = _paragraphs(one.get("paragraphs"))
-            asked = one.get("questions")
-            if not isinstance(asked, list) or not asked:
+            if not uids:
                 raise ValueError("it has no questions")
         except ValueError as error:
-            yield context, error
+            yield from ((uid, error) for uid in uids or [context])
             continue
         shared = {"context": context, "table": json.dumps(rows, ensure_ascii=False)}
         shared["paragraphs"] = json.dumps(texts, ensure_ascii=False)
-        for q, raw in enumerate(asked):
-            known = raw.get("uid") if isinstance(raw, Mapping) else None
-            uid = known if isinstance(known, str) and known else f"{context}-{q}"
+        for uid, raw in zip(uids, asked, strict=True):
             try:
                 yield uid, {"id": uid} | shared | _question(raw, orders, answered)
             except ValueError as error:
@@ -69,7 +73,8 @@ def of_contexts(found: Any, name: str, answered: bool = True) -> Found:
 
 
 def of_csv(path: pathlib.Path) -> Found:
-    """The questions about a table of one's own: PATH.csv holds the table, PATH.txt beside it the rest.
+    """The questions about a table of one's own: PATH.csv holds the table, with commas, semicolons or tabs between the
+    cells, and PATH.txt beside it the rest.
 
     Of the text each line that begins with "Q:" is a question; the others are paragraphs, with empty lines between.
 
@@ -77,7 +82,7 @@ def of_csv(path: pathlib.Path) -> Found:
       DataError: one of the files is missing or cannot be read.
     """
     beside = path.with_suffix(".txt")
-    table = list(csv.reader(io.StringIO(_text(path), newline="")))
+    table = _table(path)
     paragraphs, questions, lines = [], [], []
     for line in [*_text(beside).splitlines(), ""]:
         if line.strip().startswith(ASKED):
@@ -139,6 +144,40 @@ def ragged(table: Any) -> bool:
     return isinstance(table, list) and len({len(row) for row in table if isinstance(row, list)}) > 1
 
 
+def _table(path: pathlib.Path) -> list[list[str]]:
+    """The rows of a CSV file, its cells parted by what makes most rows equally long."""
+    csv.field_size_limit(1 << 24)
+    text, begin = _text(path), 1
+
+    def reader(delimiter: str, strict: bool) -> Any:
+        return csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=strict)
+
+    rows = []
+    try:
+        # Quotation marks stand elsewhere with another delimiter, so only the one that is chosen is taken strictly.
+        best = max(DELIMITERS, key=lambda delimiter: _alike(list(reader(delimiter, strict=False))))
+        found = reader(best, strict=True)
+        for row in found:
+            rows.append(row)
+            begin = found.line_num + 1
+    except csv.Error as error:
+        raise DataError(
+            f"{path}: line {begin} begins no row of a table ({error}); see to its quotation marks"
+        ) from None
+    return rows
+
+
+def _alike(rows: Sequence[Sequence[str]]) -> int:
+    """How many of the rows with several cells have the most frequent length."""
+    return max(Counter(len(row) for row in rows if len(row) > 1).values(), default=0)
+
+
+def _uid(question: Any, name: str) -> str:
+    """A question's id, `name` where it has none."""
+    known = question.get("uid") if isinstance(question, Mapping) else None
+    return known if isinstance(known, str) and known else name
+
+
 def _paragraphs(found: Any) -> tuple[list[str], list[str]]:
     """(their numbers, their texts); those without text are left out."""
     if found is None:
@@ -161,7 +200,7 @@ def _question(raw: Any, orders: Sequence[str], answered: bool) -> dict[str, Any]
     if not isinstance(text, str) or not text.strip():
         raise ValueError("it has no question")
     found: dict[str, Any] = {"question": text}
-    if not answered and "answer" not in raw:
+    if not answered and (raw.get("answer") in (None, "", []) or raw.get("answer_type") in (None, "")):
         return found | UNANSWERED
     for name, allowed in (("answer_type", TYPES), ("answer_from", SOURCES), ("scale", SCALES)):
         value = raw.get(name)

@@ -42,17 +42,14 @@ class Context(NamedTuple):
     """A table and paragraphs as one text: cells row by row, then the paragraphs, in pieces with blanks between.
 
     Attributes:
-      question: what is asked of it. pieces: the texts of cells and paragraphs. units: in the order of the text.
+      question: what is asked of it. text: all of it. units: in the order of the text. pieces: the texts of cells and
+        paragraphs.
     """
 
     question: str
-    pieces: tuple[str, ...]
+    text: str
     units: tuple[Unit, ...]
-
-    @property
-    def text(self) -> str:
-        """The pieces with blanks between."""
-        return " ".join(self.pieces)
+    pieces: tuple[str, ...] = ()
 
 
 def context(question: str, table: Sequence[Sequence[str]], paragraphs: Sequence[str]) -> Context:
@@ -68,7 +65,7 @@ def context(question: str, table: Sequence[Sequence[str]], paragraphs: Sequence[
             units += [Unit(place + a, place + b, group, value) for a, b, value in _words_of(piece)]
         pieces.append(piece)
         place += len(piece) + 1
-    return Context(question, tuple(pieces), tuple(units))
+    return Context(question, " ".join(pieces), tuple(units), tuple(pieces))
 
 
 @functools.lru_cache(1024)

@@ -43,6 +43,14 @@ def surface_of(segment: Segment) -> str:
     return segment.surface
 
 
+def beginning(text: str, most: int) -> str:
+    """The first characters of a text, at most so many, up to a blank where there is one, so that no number is cut."""
+    if len(text) <= most:
+        return text
+    at = max(text.rfind(blank, 0, most + 1) for blank in " \n\t")
+    return text[: at if at > 0 else most].rstrip()
+
+
 def merge(document: Iterable[Segment]) -> Document:
     """Makes a document canonical: neighbouring Texts are joined and empty ones dropped."""
     merged: list[Segment] = []

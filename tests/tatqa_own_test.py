@@ -1,0 +1,135 @@
+"""TAT-QA's form in files of one's own: what is odd or damaged is read rightly or named, and long tables take no
+longer than they must."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from numjax.errors import DataError
+from numjax.tasks import tatqa, tatqa_labels, tatqa_records, tatqa_units
+from numjax.text import document as documents
+
+LABELLED: dict[str, Any] = {"derivation": "", "answer_type": "span", "answer_from": "table", "scale": ""}
+
+
+class Counted(tuple):
+    """Entries, and how often one of them is read."""
+
+    read = 0
+
+    def __iter__(self):
+        for one in super().__iter__():
+            Counted.read += 1
+            yield one
+
+    def __getitem__(self, at):
+        Counted.read += 1
+        return super().__getitem__(at)
+
+
+def test_labels_take_as_many_looks_as_there_are_cells():
+    def looks(rows: int) -> int:
+        table = [[f"Item {i}", *(str(10 * i + j) for j in range(4))] for i in range(rows)]
+        found = tatqa_units.context("What is named?", table, ["Some words here."])
+        found = found._replace(units=Counted(found.units), pieces=Counted(found.pieces))
+        before = Counted.read
+        question = LABELLED | {"question": "What is named?", "answer": ["Item 3"], "rel_paragraphs": []}
+        assert tatqa_labels.find(found, question) == tatqa_labels.Labels("SPAN-TABLE", (15,))
+        return Counted.read - before
+
+    assert looks(80) < 2.2 * looks(40)
+
+
+def asked_of(folder, table: str) -> list[tuple[str, Any]]:
+    """What is made of a CSV file and one question beside it."""
+    (folder / "report.csv").write_text(table)
+    (folder / "report.txt").write_text("Q: What were sales?\n")
+    return list(tatqa_records.of_file(str(folder / "report.csv")) or ())
+
+
+def asked_in(folder, contexts: list) -> list[tuple[str, Any]]:
+    """What is made of a JSON file."""
+    (folder / "asked.json").write_text(json.dumps(contexts))
+    return list(tatqa_records.of_file(str(folder / "asked.json")) or ())
+
+
+def rows_of(folder, table: str) -> list[list[str]]:
+    ((_, record),) = asked_of(folder, table)
+    return json.loads(record["table"])
+
+
+@pytest.mark.parametrize("blank", [";", "\t", ","])
+def test_cells_are_parted_by_what_makes_rows_alike(blank, tmp_path):
+    lines = ['in EUR|2019|"2018; old"', '"Sales, net"|"1,5"|2', "Costs|0|1", "Short"]
+    rows = rows_of(tmp_path, "\n".join(lines).replace("|", blank))
+    assert rows[:2] == [["in EUR", "2019", "2018; old"], ["Sales, net", "1,5", "2"]]
+    assert rows[2:] == [["Costs", "0", "1"], ["Short", "", ""]]
+
+
+def test_decimal_commas_part_no_cells(tmp_path):
+    assert rows_of(tmp_path, "in EUR;2019;2018\nSales;1,5;2,25\nCosts;0,5;1\n")[1] == ["Sales", "1,5", "2,25"]
+    assert rows_of(tmp_path, "Sales\n300\n") == [["Sales"], ["300"]], "one column"
+
+
+@pytest.mark.parametrize(
+    ("table", "line"),
+    [
+        ('h,2019\n"Sales,3\nx,5\n', 2),
+        ('h,2019\nSales,3\n"Costs; other,2\nx; y,5\n', 3),
+        ('h;2019\nSales;3,5\nx;"5,1\n', 3),
+        ('"h",2019\n"a\nb",3\n"Sales" net,3\n', 4),
+    ],
+)
+def test_a_table_that_breaks_off_is_one_line(table, line, tmp_path):
+    with pytest.raises(DataError, match=rf"report\.csv: line {line} begins no row of a table .*quotation marks"):
+        asked_of(tmp_path, table)
+
+
+def test_long_cells_are_read_and_endless_ones_named(tmp_path):
+    for cell in ("9" * 10_000, "word " * 2_000):
+        ((_, record),) = asked_of(tmp_path, f"h,2019\nSales,{cell}\n")
+        example = tatqa.Task().example(record, documents.parse)
+        assert cell.strip() in documents.surface(example.document)
+    ((name, error),) = asked_of(tmp_path, f"h,2019\nSales,{'9' * 140_000}\n")
+    assert name == "report-0" and "140000 characters" in str(error)
+
+
+def test_questions_of_a_context_that_cannot_be_used_are_named(tmp_path):
+    bad = [
+        {"table": {"uid": "t", "table": []}, "questions": [{"uid": "q1", "question": "a"}, {"question": "b"}]},
+        {"table": {"uid": "u", "table": [["1"]]}, "paragraphs": 3, "questions": [{"uid": "q3"}]},
+        {"table": {"uid": "v", "table": [["1"]]}, "questions": []},
+    ]
+    found = dict(asked_in(tmp_path, bad))
+    assert {name: str(error) for name, error in found.items()} == {
+        "q1": "its table is empty",
+        "t-1": "its table is empty",
+        "q3": "its paragraphs are no list",
+        "v": "it has no questions",
+    }
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"answer": None}, {"answer": ""}, {"answer": [], "answer_type": "span"}, {"answer": "5", "answer_type": None}],
+)
+def test_what_has_no_answer_or_no_type_is_unanswered(given, tmp_path):
+    one: dict[str, Any] = {"table": {"uid": "t", "table": [["", "2019"], ["Sales", "3"]]}}
+    one["questions"] = [{"uid": "q", "question": "What were sales?"} | given]
+    ((_, record),) = asked_in(tmp_path, [one])
+    example = tatqa.Task().example(record, documents.parse)
+    assert example.labels["operator"] == example.labels["scale"] == -1
+    # What is to be trained on must have both.
+    ((_, error),) = tatqa_records.of_contexts([one], "train")
+    assert isinstance(error, ValueError)
+
+
+def test_nought_is_an_answer(tmp_path):
+    one: dict[str, Any] = {"table": {"uid": "t", "table": [["", "2019"], ["Sales", "3"]]}}
+    own = {"answer": 0, "answer_type": "arithmetic", "answer_from": "table", "scale": "", "derivation": "3-3"}
+    one["questions"] = [{"uid": "q", "question": "What was the change?"} | own]
+    ((_, record),) = asked_in(tmp_path, [one])
+    assert record["answer"] == "0" and record["answer_type"] == "arithmetic"
