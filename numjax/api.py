@@ -213,6 +213,7 @@ class Loaded:
         """
         self._check_encoder()
         encoded = self._encode([{"text": record} if isinstance(record, str) else record])
+        encoded.masking = None  # in pre-training something would be hidden from it
         row, vocab = encoded.rows[0], self.system.scheme.vocab
         batch = shard.put(next(iter(self._loader(encoded).epoch(self._rows(encoded)))), self.mesh)
         with jax.sharding.use_abstract_mesh(self.mesh.abstract_mesh):
