@@ -19,7 +19,7 @@ import tensorflow_datasets as tfds
 
 from numjax.errors import DataError, UsageError
 
-from .records import MENDED, SKIPPED, SplitWriter, encode, read_notes
+from .records import MENDED, REMARKS, SKIPPED, SplitWriter, encode, read_notes
 from .sampling import SPLITS
 
 _PROGRESS_SECONDS = 10.0
@@ -164,6 +164,10 @@ class ArrayRecordBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True
     def mend(self, record_id: str, reason: str) -> None:
         """Writes down what was amiss with a record that is kept, also under strict."""
         self._note(MENDED, record_id, reason)
+
+    def remark(self, record_id: str, reason: str) -> None:
+        """Writes down what of the source is by design in no record, for reports; also under strict."""
+        self._note(REMARKS, record_id, reason)
 
     def _note(self, name: str, record_id: str, reason: str) -> None:
         line = json.dumps({"id": record_id, "reason": reason}, ensure_ascii=False)

@@ -27,7 +27,7 @@ from numjax.errors import DataError, UsageError
 Record = dict[str, Any]
 
 # Beside the data: the records that were left out, and those that were kept with something amiss, a line each.
-SKIPPED, MENDED = "skipped.jsonl", "mended.jsonl"
+SKIPPED, MENDED, REMARKS = "skipped.jsonl", "mended.jsonl", "remarks.jsonl"
 
 _CHUNK = 512
 _SHARD_BYTES = 256 << 20
@@ -199,7 +199,7 @@ class Records(Sequence[Record]):
 
 
 def read_notes(folder: pathlib.Path, name: str) -> list[dict[str, str]]:
-    """What the builder of a folder wrote down in `SKIPPED` or `MENDED`, `{"id", "reason"}` each."""
+    """What the builder of a folder wrote down in `SKIPPED`, `MENDED` or `REMARKS`, `{"id", "reason"}` each."""
     path = folder / name
     if not path.exists():
         return []

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import collections
+import pathlib
 from collections.abc import Iterator
 
 from .builder import ArrayRecordBuilder
-from .records import Records
+from .records import REMARKS, Records, read_notes
 from .sampling import SPLITS
 
 # Fields with few values, of which a report gives the shares.
@@ -53,3 +54,5 @@ def lines(builder: ArrayRecordBuilder, splits: dict[str, Records], left_out: int
         pairs = [(a, b) for a in SPLITS for b in SPLITS[SPLITS.index(a) + 1 :] if a in sets and b in sets]
         shared = ", ".join(f"{a} and {b} {len(sets[a] & sets[b]):,}" for a, b in pairs)
         yield f"- {key}: {different:,} different of {total:,}; shared by {shared or 'no two splits'}"
+    for remark in read_notes(pathlib.Path(builder.data_dir), REMARKS):
+        yield f"- {remark['reason']}"

@@ -16,7 +16,7 @@ from ml_collections import ConfigDict
 from numjax import checkpoint, inherit, processes, roots, shard
 from numjax.compile import Compiled, make_compiled
 from numjax.errors import DataError, UsageError
-from numjax.evals import report
+from numjax.evals import report, tuned
 from numjax.evals.score import evaluate, row_log_prob
 from numjax.expr import latex, signs
 from numjax.expr.tree import Tree
@@ -95,7 +95,8 @@ def load(workdir: str | pathlib.Path, config: Any = None) -> Loaded:
         # Decoding walks layer by layer, and one device has no use for a stack.
         config = ConfigDict(config.to_dict())
         config.backbone.scan = False
-    return Loaded(assemble(config, home), params, step, mesh)
+    system = assemble(config, home)
+    return Loaded(system, params, step, mesh, tuned.recall(folder, system.task))
 
 
 class Loaded:
@@ -103,10 +104,11 @@ class Loaded:
 
     Attributes:
       system: its parts. params: nested dicts, an entry a layer. step: of the checkpoint. mesh: where it lies.
+      tuned: what the task chose on validation, by name.
     """
 
-    def __init__(self, system: System, params: Any, step: int, mesh: Mesh):
-        self.system, self.step, self.mesh = system, step, mesh
+    def __init__(self, system: System, params: Any, step: int, mesh: Mesh, tuned: Mapping[str, float] | None = None):
+        self.system, self.step, self.mesh, self.tuned = system, step, mesh, dict(tuned or {})
         self.params = checkpoint.split_layers(params)
 
     def embed(self, numbers: str | Sequence[str], name: str | None = None) -> np.ndarray:
@@ -213,6 +215,7 @@ class Loaded:
         """
         self._check_encoder()
         encoded = self._encode([{"text": record} if isinstance(record, str) else record])
+        encoded.masking = None  # in pre-training something would be hidden from it
         row, vocab = encoded.rows[0], self.system.scheme.vocab
         batch = shard.put(next(iter(self._loader(encoded).epoch(self._rows(encoded)))), self.mesh)
         with jax.sharding.use_abstract_mesh(self.mesh.abstract_mesh):
@@ -296,6 +299,8 @@ class Loaded:
 
     def _said(self, encoded: Encoded) -> tuple[dict[int, Any], dict[int, dict[str, Any]]]:
         read = getattr(self.system.task, "read", None)
+        if self.tuned:
+            read = functools.partial(read, **self.tuned)  # type: ignore[arg-type]
         return report.predicted(encoded, self._evaluate(encoded)[1], read)
 
     def compiled(self, encoded: Encoded) -> Compiled:

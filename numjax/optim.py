@@ -69,6 +69,12 @@ def freezes(params: Any, rates: Sequence[tuple[str, float]]) -> Any:
     return jax.tree.map(lambda factor: factor == 0, factors(params, rates))
 
 
+def frozen(params: Any, rates: Sequence[tuple[str, float]]) -> int:
+    """How many numbers of all parameters stay as they are."""
+    sizes = jax.tree.map(lambda x, stays: x.size * stays, params, freezes(params, rates))
+    return sum(jax.tree.leaves(sizes))
+
+
 def scaled(rates: Sequence[tuple[str, float]]) -> optax.GradientTransformation:
     """Multiplies a parameter's update by its factor."""
 

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from numjax import log, profiling, shard
+from numjax import log, optim, profiling, shard
 from numjax import metrics as sums
 from numjax.checkpoint import Checkpoints
 from numjax.compile import Compiled, flops_per_token, make_compiled, parameter_count
@@ -266,6 +266,11 @@ def _start(
     log.say(f"{parameter_count(compiled.abstract_state):,} parameters on {jax.device_count()} device(s)")
     if system.config.init_from:
         state = load_pretrained(system, compiled, state, pathlib.Path(system.config.init_from))
+    elif stay := optim.frozen(state.params, system.config.optim.get("rates", ())):
+        log.say(
+            f"{stay:,} of them never change (optim.rates) and are random: set --config.init_from to the workdir of a "
+            "run that trained them, or --config.optim.rates='()' to train them here"
+        )
     return state, Position(0, 0, None, 0), {}
 
 

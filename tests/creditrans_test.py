@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import gzip
+import itertools
 import json
+import pathlib
 
 import numpy as np
 import pytest
 
 import data
+from data import build
 from data.creditrans import generate, read
+from data.records import REMARKS, read_notes, read_skipped
 from numjax.errors import DataError, UsageError
 
 HEADER = ",".join(read.COLUMNS)
@@ -89,6 +93,76 @@ def test_bad_rows_are_left_out_and_named_and_windows_go_on(tmp_path):
         data.prepare("creditrans", tmp_path / "strict", strict=True, **options)
 
 
+def minutes_of(*, lines, root, **options):
+    """(the minutes of all windows' rows, what was left out, the remarks) of a table of one user."""
+    root.mkdir()
+    (root / "transactions.csv").write_text("\n".join([HEADER, *lines, ""]))
+    built = data.prepare("creditrans", root / "built", path=root, **options)
+    found = [
+        r for split in built.info.splits for r in data.load("creditrans", split, root / "built", path=root, **options)
+    ]
+    minutes = sorted(int(row[2]) % 3600 // 60 for r in found for row in json.loads(r["rows"]))
+    folder = pathlib.Path(built.data_dir)
+    return minutes, read_skipped(folder), read_notes(folder, REMARKS)
+
+
+def test_rows_that_a_quote_joins_are_named_and_none_but_them_is_lost(tmp_path):
+    rows = [ROW.replace("06:21", f"06:{i:02d}") for i in range(50)]
+    joined = [*rows]
+    joined[11], joined[13] = rows[11].replace(",,No", ',,"Bad PIN,No'), rows[13].replace(",,No", ',Bad CVV",No')
+    open_end = [*rows]
+    open_end[44] = rows[44].replace(",,No", ',"Bad PIN,No')
+    wide = [*rows]
+    wide[20] += ",x,y"
+    quoted = [*rows]
+    quoted[20] = rows[20].replace(",,No", ',"Bad PIN,Technical Glitch",No')
+    for name, lines, lost, says in [
+        ("joined", joined, {11, 12, 13}, "creditrans-line-13: lines 13 to 15 are one row"),
+        ("open", open_end, set(range(44, 50)), "creditrans-line-46: lines 46 to 51 are one row"),
+        ("wide", wide, {20}, "creditrans-line-22: has 17 cells, the header 15"),
+        ("quoted", quoted, set(), ""),
+    ]:
+        minutes, skipped, _ = minutes_of(lines=lines, root=tmp_path / name)
+        usable = [i for i in range(50) if i not in lost]
+        assert minutes == usable[: len(usable) // 10 * 10], name
+        assert "; ".join(f"{row['id']}: {row['reason']}" for row in skipped).startswith(says), name
+        assert len(skipped) == bool(says), name
+
+
+def test_a_row_too_long_for_the_reader_is_named_and_the_next_are_read(tmp_path):
+    rows = [ROW.replace("06:21", f"06:{i:02d}") for i in range(21)]
+    rows[3] += "x" * 200_000
+    minutes, skipped, remarks = minutes_of(lines=rows, root=tmp_path / "long")
+    assert minutes == [i for i in range(21) if i != 3]
+    assert [row["id"] for row in skipped] == ["creditrans-line-5"] and "field larger" in skipped[0]["reason"]
+    assert not remarks
+
+
+def test_rows_in_no_window_are_counted(tmp_path, capsys):
+    lines = [f"{user}{ROW[1:]}" for user, count in enumerate((9, 23, 10, 1)) for _ in range(count)]
+    _, _, remarks = minutes_of(lines=lines, root=tmp_path / "ten")
+    assert [row["reason"] for row in remarks] == ["13 of 43 usable rows, users' last ones, are in no window"]
+    minutes, _, remarks = minutes_of(lines=lines, root=tmp_path / "four", stride=4)
+    assert len(minutes) == 50 and remarks[0]["reason"].startswith("11 of 43 usable rows")
+    root = tmp_path / "four"
+    assert build.main(["creditrans", f"--data_dir={root / 'built'}", f"--path={root}", "--stride=4", "--report"]) == 0
+    assert "- 11 of 43 usable rows" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("stride", [1, 5, 9])
+def test_no_row_is_on_both_sides_of_a_cut_in_time(stride, everything):
+    found = everything("creditrans", users=3, by="time", stride=stride)
+    rows = {
+        split: {(r["user"], r["first"] + i) for r in records for i in range(10)} for split, records in found.items()
+    }
+    assert all(len(records) > 20 for records in found.values())
+    for a, b in itertools.combinations(rows.values(), 2):
+        assert not a & b
+    ends = {s: [max(int(row[2]) for row in json.loads(r["rows"])) for r in rs] for s, rs in found.items()}
+    begins = {s: [min(int(row[2]) for row in json.loads(r["rows"])) for r in rs] for s, rs in found.items()}
+    assert max(ends["train"]) < min(begins["validation"]) and max(ends["validation"]) < min(begins["test"])
+
+
 @pytest.mark.parametrize(
     ("content", "says"),
     [
@@ -96,7 +170,13 @@ def test_bad_rows_are_left_out_and_named_and_windows_go_on(tmp_path):
         (b"", "the file is empty"),
         (gzip.compress(f"{HEADER}\n{ROW}\n".encode() * 99)[:-9], "damaged or cut short"),
         (f"{HEADER}\n".encode() + b"\xff\xfe\n", "line 2 is not UTF-8"),
-        (f"{HEADER}\n{ROW}\n".encode(), "no usable record"),
+        (f"{HEADER}\n".encode(), "no user has 10 usable rows in a row$"),
+        (f"{HEADER}\n{ROW}\n{ROW[1:]}\n".encode(), "no user has 10 usable rows in a row: 1 left out, the first is"),
+        ("\n".join([HEADER, *(f"{user}{ROW[1:]}" for user in range(100))]).encode(), "no user has 10 usable rows"),
+        (
+            "\n".join([HEADER, *[ROW, "8" + ROW[1:], ROW] * 9]).encode(),
+            "user 7 appears again at line 4: sort by user",
+        ),
     ],
 )
 def test_damaged_files_are_one_line(content, says, tmp_path):

@@ -15,11 +15,12 @@ import pytest
 from configs import tabbert
 from experiments import runs
 from experiments.luna import table4
-from numjax import optim
+from numjax import api, optim
+from numjax import runs as run_modes
 from numjax.build import build
 from numjax.errors import DataError, UsageError
 from numjax.nn.numerals import gather
-from numjax.pipeline import features
+from numjax.pipeline import features, source
 from numjax.pipeline.loader import Loader
 from numjax.step import losses, train_step
 from numjax.system import make_model, make_objectives
@@ -352,3 +353,44 @@ def test_configs_say_what_does_not_go_together():
     assert "number" not in tabbert.get_config("smoke,regress=off").objectives
     assert build("tasks", published.task).splits == {"train": "train+validation+test"}
     assert build("tasks", tabbert.get_config("as_published,task=fraud").task).splits == {}
+
+
+def test_predictions_are_told_as_they_are_scored(tmp_path, capsys):
+    """On test, and of records of one's own in another process, above the threshold that validation chose."""
+    config = tabbert.get_config("smoke,task=fraud,numtok=none")
+    with config.unlocked():
+        config.compile_cache = ""
+        config.data.dir = str(tmp_path / "data")
+        config.task.update(users=4, size=100)
+        config.backbone.layers = 1
+        config.optim.steps = 2
+        config.eval.update(every=2, batch_size=64)
+    folder = tmp_path / "run"
+    metrics = run_modes.run(config, str(folder), "train")
+    said = capsys.readouterr().err
+    assert "never change (optim.rates) and are random: set --config.init_from" in said
+    threshold = metrics["validation"]["threshold"]
+    assert metrics["test"]["threshold"] == threshold
+    for split, name in (("validation", "fraud.validation.jsonl"), ("test", "fraud.jsonl")):
+        rows_ = [json.loads(line) for line in (folder / "predictions" / name).read_text().splitlines()]
+        gold = np.asarray([r["reference"]["label"] for r in rows_])
+        found = np.asarray([r["prediction"] for r in rows_])
+        hits = int((gold & found).sum())
+        assert metrics[split]["F1"] == pytest.approx(2 * hits / max(1, gold.sum() + found.sum()))
+        assert metrics[split]["recall"] == pytest.approx(hits / gold.sum())
+        chances = np.asarray([r["probability"] for r in rows_])
+        np.testing.assert_array_equal(found, chances >= threshold)
+    assert json.loads((folder / "tuned.json").read_text()) == {"threshold": threshold}
+    (folder / "tuned.json").write_text(json.dumps({"threshold": (chances.min() + chances.max()) / 2}))
+    model = api.load(folder)
+    records = source.load(model.system.task.dataset, "test", config.data.dir)
+    again = model.predict([{"rows": record["rows"]} for record in records])
+    np.testing.assert_allclose([row["probability"] for row in again], chances, rtol=1e-5)
+    decided = [int(row["probability"] >= model.tuned["threshold"]) for row in again]
+    assert [row["prediction"] for row in again] == decided and {*decided} == {0, 1}
+    (folder / "tuned.json").unlink()
+    capsys.readouterr()
+    assert api.load(folder).tuned == {} and "run --mode=eval" in capsys.readouterr().err
+    (folder / "tuned.json").write_text("{")
+    with pytest.raises(UsageError, match="is damaged"):
+        api.load(folder)

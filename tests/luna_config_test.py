@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
+import json
+import pathlib
 
 import jax
 import numpy as np
 import pytest
 
 from configs import luna
-from numjax import runs, signals, train
+from numjax import api, runs, shard, signals, step, train
 from numjax.errors import Preempted
+from numjax.pipeline import batch as batches
+from numjax.pipeline import source
+from numjax.pipeline.loader import Loader
+from numjax.system import assemble
 
 
 def test_the_order_of_words_changes_nothing():
@@ -81,3 +88,60 @@ def test_a_teacher_goes_on_where_it_was_stopped(tmp_path, monkeypatch):
     jax.tree.map(
         lambda a, b: np.testing.assert_allclose(a, b, atol=1e-7), params["backbone"], straight[0]["backbone"]
     )
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    """task=pretrain as it starts out."""
+    folder = tmp_path_factory.mktemp("pretrain")
+    config = luna.get_config("smoke,numbed=dice")
+    with config.unlocked():
+        config.task.size = 60
+        config.backbone.layers = 1
+        config.data.update(dir=str(folder / "data"), buckets=1)
+    system = assemble(config, folder)
+    assert system.task.kind == "masked"
+    parse, encode = system.scheme.parse, system.scheme.encode
+    row = encode(system.task.example({"id": "x", "text": "12 of 7", "table": ""}, parse).document)
+    batch = batches.from_features([row], config.data.digits, system.host_features)
+    params = jax.jit(step.init_params, static_argnums=0)(system.model, batch, 0)
+    return api.Loaded(system, params, 0, shard.make_mesh())
+
+
+def test_a_pre_trained_encoder_reads_what_its_tokens_say(model, monkeypatch):
+    """A record is looked at whole: nothing of it is masked, whatever the seed of the draws."""
+    record = {
+        "text": "sales were 1,200 in 2019, costs 300",
+        "table": '[["year", "tax"], ["2019", "45"], ["2018", "7"]]',
+    }
+    system, vocab, layers_of = model.system, model.system.scheme.vocab, api._layers
+    given, found = [], []
+
+    def spied(network, params, batch):
+        given.append(jax.device_get(batch.inputs))
+        return layers_of(network, params, batch)
+
+    monkeypatch.setattr(api, "_layers", spied)
+    for seed in (0, 1):
+        seeded = functools.partial(Loader, config=system.config, seed=seed, host_features=system.host_features)
+        monkeypatch.setattr(model, "_loader", seeded)
+        found.append(model.read(record))
+    reading = found[0]
+    assert len(reading.tokens) > 30 and reading.surfaces[:4] == ("1,200", "2019", "300", "2019")
+    for inputs in given:
+        ids, places = (x[0, : len(reading.tokens)].tolist() for x in (inputs.ids, inputs.numeral_index))
+        names = [vocab.mark_name(i) or vocab.decode([i]).strip() for i in ids]
+        pairs = zip(names, places, strict=True)
+        assert [f"⟨{reading.surfaces[n]}⟩" if n >= 0 else name for name, n in pairs] == reading.tokens
+    np.testing.assert_array_equal(found[0].layers, found[1].layers)
+
+
+def test_the_notebook_looks_at_a_run_without_a_test_split(model):
+    """As pre-training has none: the first example is one of validation."""
+    path = pathlib.Path(__file__).parents[1] / "experiments" / "notebooks" / "luna_attention.ipynb"
+    cells = ["".join(cell["source"]) for cell in json.loads(path.read_text())["cells"] if cell["cell_type"] == "code"]
+    (cell,) = [cell for cell in cells if "model.read(record)" in cell]
+    names = {"model": model, "np": np, "source": source}
+    exec(cell, names)
+    held = source.load(model.system.task.dataset, "validation", model.system.config.data.dir)
+    assert held is not None and names["record"] == held[0]

@@ -336,6 +336,8 @@ def test_a_long_table_loses_its_end_and_is_counted():
         ([["a", "b"], ["1"]], "ragged: row 2 has 1 cells, the header 2"),
         ([["a"], "b"], "row 2 is no list"),
         ([["a"], [["b"]]], r"a cell must be a text or a number, not \['b'\] in row 2"),
+        ([["a"], ["9" * 2001]], "a cell of 2,001 characters in row 2; 2,000 at most"),
+        ('[["a"], [NaN]]', "the table is empty"),
         ("a#b\n1#2", "a list of rows, or its JSON"),
         ('[["a"], ["b"', "a list of rows, or its JSON"),
         ({"a": [1]}, "a list of rows"),
@@ -350,6 +352,9 @@ def test_tables_of_ones_own_that_cannot_be_read(table, message):
 def test_cells_of_ones_own_may_be_numbers():
     found = example(table=[["club", "points"], ["barton", 12.5], ["fenham", None], ["kelton", 7]])
     assert documents.surface(found.document).endswith("club points barton 12.5 fenham kelton 7[SEP]")
+    for nothing in (float("nan"), float("inf"), float("-inf"), np.float64("nan")):
+        assert example(table=[["club", "points"], ["barton", 12.5], ["fenham", nothing], ["kelton", 7]]) == found
+    assert tabfact.LONGEST == read.LONGEST and example(table=[["a"], ["9" * 2000]]).spare
 
 
 def test_accuracy_on_the_complex_subset():

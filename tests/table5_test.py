@@ -57,18 +57,52 @@ def test_both_forms_and_several_seeds(tmp_path, capsys):
 def test_files_that_cannot_be_read_are_one_line(tmp_path):
     (tmp_path / "bad.jsonl").write_text('{"id": "a"}\n')
     (tmp_path / "list.json").write_text("[]")
+    (tmp_path / "empty.jsonl").write_text("")
     (tmp_path / "gold.json").write_text('[{"table": []}]')
     for words, error, message in [
         ([f"a={tmp_path / 'none'}"], DataError, "give a workdir of task=tatqa"),
         ([f"a={tmp_path / 'bad.jsonl'}"], DataError, "bad.jsonl:1: not a prediction of task=tatqa"),
         ([f"a={tmp_path / 'list.json'}"], UsageError, "set --gold"),
         ([f"a={tmp_path / 'list.json'}", f"--gold={tmp_path / 'gold.json'}"], DataError, "not TAT-QA's file"),
+        ([f"a={tmp_path / 'empty.jsonl'}"], DataError, "the file is empty"),
         (["runs/a"], UsageError, "give NAME=PATH"),
         ([], UsageError, "--help names the options"),
     ]:
         with pytest.raises(error, match=message) as caught:
             table5.main(words)
         assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("said", "says"),
+    [
+        ({"a": "x"}, 'a: must be .answer, scale., not "x"'),
+        ({"a": ["x"]}, "a: must be .answer, scale., not"),
+        ({"a": ["x", "", 1]}, "a: must be .answer, scale., not"),
+        ({"a": {"x": 1, "y": 2}}, "a: must be .answer, scale., not"),
+        ({"a": 3}, "a: must be .answer, scale., not 3"),
+        ({"a": [{"x": 1}, ""]}, "a: the answer must be texts or a number"),
+        ({"a": [[["x"]], ""]}, "a: the answer must be texts or a number"),
+        ({"a": ["x", 3]}, "a: the scale must be a text, not 3"),
+        ({}, "holds no prediction for a question of --gold"),
+        ({"z": ["x", ""]}, "holds no prediction for a question of --gold"),
+        ([], "not .uid: .answer, scale.."),
+    ],
+)
+def test_official_predictions_of_another_form_are_one_line(said, says, tmp_path):
+    (tmp_path / "said.json").write_text(json.dumps(said))
+    gold = {uid: table5.Question(kind, answer, scale) for uid, kind, answer, scale in GOLD}
+    with pytest.raises(DataError, match=says) as caught:
+        table5.read(str(tmp_path / "said.json"), gold)
+    assert "\n" not in str(caught.value)
+
+
+def test_questions_without_an_answer_and_unknown_ones_are_counted(tmp_path, capsys):
+    (tmp_path / "said.json").write_text(json.dumps({"a": [["usa"], ""], "b": [None, ""], "c": None, "y": 1, "z": []}))
+    gold = {uid: table5.Question(kind, answer, scale) for uid, kind, answer, scale in GOLD}
+    found = table5.read(str(tmp_path / "said.json"), gold)
+    assert [one.said for one in found] == [["usa"], None, None, None]
+    assert capsys.readouterr().err.endswith("said.json: 3 of 4 questions have no answer, 2 uids unknown\n")
 
 
 def test_the_sample_predictions_score_what_the_official_script_gives(real_data):

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
+import tarfile
 from decimal import Decimal
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,7 +16,7 @@ from experiments.luna import numbers as tables_of
 from experiments.luna import table2, toys
 from experiments.runs import Result
 from numjax.embed import char_lstm
-from numjax.errors import DataError
+from numjax.errors import DataError, UsageError
 from numjax.numeral import numtok
 from numjax.numeral.exact import to_numeral
 from numjax.probes import joint
@@ -179,6 +182,46 @@ def test_the_command_writes_the_table(tmp_path, capsys):
     assert 20 < entries[table2.CONSTANT, "list max"]["here"]["mean"] < 50
     assert Result(**written["runs"][0]).metrics["test"]["loss"] > 0
     assert "| CharLSTM | 0.095 |" in (out / "table2.md").read_text() and "| DICE |" in capsys.readouterr().out
+
+
+def test_tabfact_is_read_of_its_training_tables(tmp_path, capsys):
+    """As released: one archive or folder of all, and the list of those of training; without it all, which is said."""
+    root = tmp_path / "tabfact"
+    root.mkdir()
+    with tarfile.open(root / "all_csv.tar.gz", "w:gz") as archive:
+        for i in range(3):
+            text = f"a#b\n{i}1#{i}2\n".encode()
+            member = tarfile.TarInfo(f"all_csv/2-{i}.html.csv")
+            member.size = len(text)
+            archive.addfile(member, io.BytesIO(text))
+    every = [[["a", "b"], [f"{i}1", f"{i}2"]] for i in range(3)]
+    assert list(tables_of.tables(str(tmp_path), "tabfact")) == every
+    assert "all 3 tables are read, those of the test split too" in capsys.readouterr().err
+    (root / "train_id.json").write_text('["2-2.html.csv", "2-0.html.csv"]')
+    assert list(tables_of.tables(str(tmp_path), "tabfact")) == [every[0], every[2]]
+    with tarfile.open(root / "all_csv.tar.gz") as archive:
+        archive.extractall(root, filter="data")
+    (root / "all_csv.tar.gz").unlink()
+    assert list(tables_of.tables(str(tmp_path), "tabfact")) == [every[0], every[2]]
+    assert not capsys.readouterr().err
+    options = SimpleNamespace(path=str(tmp_path), as_published=False)
+    found = toys.Data((Asked(*[np.arange(2)] * 3),) * 3, ({},) * 3)
+    assert "TabFact (training split)" in table2._remarks(options, table2.SIZES["smoke"], found)[1]
+    (root / "train_id.json").unlink()
+    assert "TabFact (all tables" in table2._remarks(options, table2.SIZES["smoke"], found)[1]
+
+
+def test_what_was_cut_short_is_named(tmp_path):
+    """Wherever the cut is, the file of a training that is under way is refused in one line."""
+    path = tmp_path / "seed_0.npz"
+    start = joint.State({"w": np.zeros(3)}, ())
+    toys._Progress(start, path).add(start, {"loss": 1.0}, 2.0)
+    whole = path.read_bytes()
+    assert toys._Progress(start, path).epoch == 1
+    for size in (0, 3, 40, len(whole) // 2, len(whole) - 1):
+        path.write_bytes(whole[:size])
+        with pytest.raises(UsageError, match="is damaged: delete it"):
+            toys._Progress(start, path)
 
 
 def test_what_is_missing_is_named(tmp_path):

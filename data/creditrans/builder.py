@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import array
+import collections
+import itertools
 import json
 import pathlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
+import tensorflow_datasets as tfds
 
-from numjax.errors import UsageError
+from numjax.errors import DataError, UsageError
 
 from .. import files
 from ..builder import ArrayRecordBuilder
 from ..sampling import SPLITS
 from .generate import rows as generated
-from .read import WINDOW, Transaction, Window, table, transaction, windows
+from .read import WINDOW, Transaction, Window, table, together, transaction, unused, windows
 
 SPLITTING = ("random", "time", "user")
 SHARES = (0.6, 0.2, 0.2)  # the paper's, of train, validation and test
@@ -24,10 +27,12 @@ SHARES = (0.6, 0.2, 0.2)  # the paper's, of train, validation and test
 
 class Creditrans(ArrayRecordBuilder):
     """Options: `path` of the table (.csv or .csv.gz) or of its folder, or empty for the stand-in; `by`: windows at
-    "random" (as in the paper; of those with a fraud as large a share each), by "time" of the last row, or by "user";
+    "random" (as in the paper; of those with a fraud as large a share each), by "time" of the last row (where they
+    overlap without those on both sides of a cut, which would share rows), or by "user";
     `stride` from one window to the next, 10 (none overlap) or 5; `users` of the stand-in; `size`, at most so many
     windows (0: all); `seed` of the split and of the stand-in."""
 
+    VERSION = tfds.core.Version("1.1.0")
     FIELDS = {"id": str, "user": int, "first": int, "rows": str, "frauds": str, "label": int}
     OPTIONS = {"path": "", "by": "random", "stride": WINDOW, "users": 50, "size": 0, "seed": 0}
     KEYS = {"window": ("user", "first"), "user": ("user",)}
@@ -55,11 +60,15 @@ class Creditrans(ArrayRecordBuilder):
         return [files.one_of(options["path"], patterns, "set path to TabFormer's CSV")] if options["path"] else []
 
     def _generate_examples(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        where = self._splitter()
-        for window in self._windows(self.skip):
+        where, across, counts = self._splitter(), 0, collections.Counter()
+        for window in self._windows(self._counted(counts)):
             name = f"{self.name}-{window.user:04d}-{window.first:06d}"
+            split = where(window)
+            if split is None:
+                across += 1
+                continue
             yield (
-                where(window),
+                split,
                 {
                     "id": name,
                     "user": window.user,
@@ -69,15 +78,32 @@ class Creditrans(ArrayRecordBuilder):
                     "label": window.label,
                 },
             )
+        if max(counts.values(), default=0) < WINDOW:
+            raise DataError(f"{self.name}: no user has {WINDOW} usable rows in a row{self._first_skip()}")
+        if across:
+            self.remark(self.name, f"{across:,} windows on both sides of a cut in time are left out")
+        stride = self.options["stride"]
+        # Under `size` the rows behind the last window are not asked for.
+        if not self.options["size"] and (rest := sum(unused(count, stride) for count in counts.values())):
+            self.remark(
+                self.name,
+                f"{rest:,} of {counts.total():,} usable rows, users' last ones, are in no window",
+            )
 
-    def _windows(self, skip: Callable[[str, str], None]) -> Iterator[Window]:
+    def _counted(self, counts: collections.Counter[int]) -> Iterator[Transaction]:
+        """The rows, those left out told, the others counted by user."""
+        for row in self._rows(self.skip):
+            counts[row.user] += 1
+            yield row
+
+    def _windows(self, rows: Iterable[Transaction]) -> Iterator[Window]:
         size = self.options["size"]
-        for count, window in enumerate(windows(self._rows(skip), self.options["stride"])):
-            if size and count == size:
-                return
-            yield window
+        return itertools.islice(windows(rows, self.options["stride"]), size or None)
 
     def _rows(self, skip: Callable[[str, str], None]) -> Iterator[Transaction]:
+        return together(self._read(skip), self.options["path"])
+
+    def _read(self, skip: Callable[[str, str], None]) -> Iterator[tuple[int, Transaction]]:
         paths = self.files(self.options)
         if paths:
             source = table(paths[0])
@@ -85,11 +111,13 @@ class Creditrans(ArrayRecordBuilder):
             source = enumerate(generated(self.options["users"], self.options["seed"]), 2)
         for line, cells in source:
             try:
-                yield transaction(cells)
+                if isinstance(cells, ValueError):
+                    raise cells
+                yield line, transaction(cells)
             except ValueError as error:
                 skip(f"{self.name}-line-{line}", str(error))
 
-    def _splitter(self) -> Callable[[Window], str]:
+    def _splitter(self) -> Callable[[Window], str | None]:
         by, seed = self.options["by"], self.options["seed"]
         if by == "time":
             return self._by_time()
@@ -105,13 +133,19 @@ class Creditrans(ArrayRecordBuilder):
 
         return by_user
 
-    def _by_time(self) -> Callable[[Window], str]:
+    def _by_time(self) -> Callable[[Window], str | None]:
         # A pass of its own: where the last fifth begins is known at the end only. Bad rows are named in the next.
-        ends = array.array("q", (_end(window) for window in self._windows(lambda *_: None)))
+        ends = array.array("q", (_end(window) for window in self._windows(self._rows(lambda *_: None))))
         if not ends:  # nothing will be asked for
             return lambda window: "train"
         cuts = np.quantile(np.frombuffer(ends, np.int64), np.cumsum(SHARES)[:2], method="higher")
-        return lambda window: SPLITS[int(np.searchsorted(cuts, _end(window), side="right"))]
+
+        def by_time(window: Window) -> str | None:
+            begin, end = np.searchsorted(cuts, [min(row.seconds for row in window.rows), _end(window)], side="right")
+            overlap = self.options["stride"] < WINDOW
+            return None if overlap and begin < end else SPLITS[int(end)]
+
+        return by_time
 
 
 def _dealt(rng: np.random.Generator) -> Iterator[str]:

@@ -64,8 +64,10 @@ class Window(NamedTuple):
         return int(any(row.fraud for row in self.rows))
 
 
-def table(path: pathlib.Path) -> Iterator[tuple[int, list[str]]]:
-    """(line number, cells of `COLUMNS`) of each row of a .csv or .csv.gz, however long.
+def table(path: pathlib.Path) -> Iterator[tuple[int, list[str] | ValueError]]:
+    """(line number, cells of `COLUMNS`, or what is wrong with them) of each row of a .csv or .csv.gz, however long.
+
+    A row of several lines is none: its quote is closed by that of another row, or never.
 
     Raises:
       DataError: a column is missing, or the file is empty, damaged or not UTF-8.
@@ -86,14 +88,23 @@ def table(path: pathlib.Path) -> Iterator[tuple[int, list[str]]]:
     if missing:
         raise DataError(f"{path}: no column {', '.join(map(repr, missing))}; the table has {', '.join(header)}")
     places = [header.index(name) for name in COLUMNS]
-    last = max(places)
-    try:
-        for cells in rows:
-            if cells:
-                cells += [""] * (last + 1 - len(cells))
-                yield rows.line_num, [cells[place] for place in places]
-    except csv.Error as error:
-        raise DataError(f"{path}: line {rows.line_num} is no row of a table: {error}") from None
+    while True:
+        first = rows.line_num + 1
+        try:
+            cells = next(rows, None)
+        except csv.Error as error:  # the reader goes on behind it
+            lines = f"line {first}" if rows.line_num <= first else f"lines {first} to {rows.line_num}"
+            yield first, ValueError(f"{lines}: no row of a table ({error})")
+            continue
+        if cells is None:
+            return
+        if rows.line_num > first:
+            yield first, ValueError(f"lines {first} to {rows.line_num} are one row: line {first} opens a quote")
+        elif len(cells) > len(header):
+            yield first, ValueError(f"has {len(cells)} cells, the header {len(header)}")
+        elif cells:
+            cells += [""] * (len(header) - len(cells))
+            yield first, [cells[place] for place in places]
 
 
 def transaction(cells: Sequence[str]) -> Transaction:
@@ -125,7 +136,7 @@ def transaction(cells: Sequence[str]) -> Transaction:
 def windows(rows: Iterable[Transaction], stride: int, size: int = WINDOW) -> Iterator[Window]:
     """Windows of `size` rows of one user, from every `stride`-th row on; what is left at a user's end is in none.
 
-    A user's rows must stand together, as they do in the table: by card, and by time within it.
+    A user's rows must stand together (see `together`), as they do in the table: by card, and by time within it.
     """
     user, first, kept = None, 0, []
     for row in rows:
@@ -136,6 +147,27 @@ def windows(rows: Iterable[Transaction], stride: int, size: int = WINDOW) -> Ite
             yield Window(row.user, first, tuple(kept))
             kept = kept[stride:]
             first += stride
+
+
+def together(rows: Iterable[tuple[int, Transaction]], name: str) -> Iterator[Transaction]:
+    """The rows of (line number, row), each user's next to each other; `name` is for messages.
+
+    Raises:
+      DataError: a user appears again behind another's rows; windows of both places would have the same ids.
+    """
+    user, done = None, set()
+    for line, row in rows:
+        if row.user != user:
+            if row.user in done:
+                raise DataError(f"{name}: user {row.user} appears again at line {line}: sort by user, card and time")
+            user = row.user
+            done.add(user)
+        yield row
+
+
+def unused(count: int, stride: int, size: int = WINDOW) -> int:
+    """How many of a user's `count` rows are in no window."""
+    return count if count < size else (count - size) % stride
 
 
 def _whole(name: str, text: str) -> int:

@@ -9,8 +9,9 @@ import numpy as np
 
 from data.files import parsed
 from data.pieces import list_files, read_file
+from data.tabfact.read import TRAIN_IDS, ids
 from numjax import log
-from numjax.errors import DataError
+from numjax.errors import DataError, UsageError
 from numjax.numeral import numtok
 from numjax.probes.numbers import Grid, Lines, lines_of
 
@@ -19,7 +20,8 @@ SOURCES = ("tatqa", "tabfact")
 
 
 def tables(path: str, source: str) -> Iterator[Grid]:
-    """The tables of path/tatqa (every JSON file with tables) or path/tabfact (its all_csv, packed or not).
+    """The tables of path/tatqa (every JSON file with tables) or path/tabfact (its all_csv, packed or not): of the
+    latter those that its train_id.json lists, where that is there (`listed`).
 
     What cannot be read is counted and named.
 
@@ -35,19 +37,41 @@ def tables(path: str, source: str) -> Iterator[Grid]:
                 if isinstance(table, dict) and isinstance(table.get("table"), list):
                     yield [[str(cell) for cell in row] for row in table["table"]]
         return
-    lost = []
+    lost, wanted, count = [], listed(path), 0
     for file in list_files(str(root), (".csv",), "the folder of tatqa and tabfact"):
-        # Training tables alone: those of other splits are for TabFact's own tests.
-        if "train" not in file.name and "train" not in file.parent.name and file.suffix != ".csv":
-            continue
         for piece in read_file(file, root, (".csv",)):
             if piece.data is None:
                 lost.append(piece.id)
                 continue
+            # Those of other splits are for TabFact's own tests.
+            if wanted is not None and _table_id(piece.id) not in wanted:
+                continue
+            count += 1
             text = piece.data.decode("utf-8-sig", "replace")
             yield [line.rstrip("\r").split("#") for line in text.split("\n") if line.strip()]
+    if wanted is None:
+        log.say(f"{root}: no {TRAIN_IDS} there, so that all {count:,} tables are read, those of the test split too")
     if lost:
         log.say(f"{len(lost)} files left out, such as {lost[0]}")
+
+
+def listed(path: str) -> set[str] | None:
+    """The ids of TabFact's training tables; None where there is no list of them.
+
+    Raises:
+      DataError: it is damaged. UsageError: there are two.
+    """
+    root = pathlib.Path(path).expanduser() / "tabfact"
+    found = [file for name in (TRAIN_IDS, f"{TRAIN_IDS}.gz") for file in sorted(root.rglob(name))]
+    if len(found) > 1:
+        raise UsageError(f"{root}: {TRAIN_IDS} twice ({found[0]}, {found[1]}); leave one of them in the folder")
+    return ids(found[0]) if found else None
+
+
+def _table_id(name: str) -> str:
+    """Of a file, or of a member of an archive, which may be packed."""
+    name = pathlib.PurePosixPath(name).name
+    return name[: name.index(".csv") + len(".csv")] if ".csv" in name else name
 
 
 def read(path: str) -> list[Lines]:

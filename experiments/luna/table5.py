@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from data import files
 from experiments import command, runs, tables
 from experiments.luna import settings
+from numjax import log
 from numjax.errors import DataError, UsageError
 from numjax.tasks import tatqa_metric as metric
 from numjax.tools.command import Parser
@@ -70,24 +71,49 @@ def read(path: str, gold: Mapping[str, Question] | None) -> list[Question]:
     the official form; a question without one was not answered.
 
     Raises:
-      DataError: a file that is not there or of another form. UsageError: the official form without gold.
+      DataError: a file that is not there, empty or of another form. UsageError: the official form without gold.
     """
     found = pathlib.Path(path).expanduser()
     found = found / PREDICTIONS if found.is_dir() else found
     if not found.exists():
         raise DataError(f"{found}: no such file; give a workdir of task=tatqa, or a file of predictions")
     if found.name.endswith((".jsonl", ".jsonl.gz")):
-        return [_of_line(line, f"{found}:{number}") for number, line in enumerate(files.lines(found), 1)]
+        asked = [_of_line(line, f"{found}:{number}") for number, line in enumerate(files.lines(found), 1)]
+        if not asked:
+            raise DataError(f"{found}: the file is empty; run --mode=eval to write it again")
+        return asked
     if gold is None:
         raise UsageError(f"{found}: set --gold to TAT-QA's file with the answers to these questions")
     said = files.parsed(found)
     if not isinstance(said, Mapping):
         raise DataError(f"{found}: not {{uid: [answer, scale]}}")
+    if not said.keys() & gold.keys():
+        raise DataError(f"{found}: holds no prediction for a question of --gold")
     out = []
     for uid, question in gold.items():
-        answer, scale = said.get(uid) or (None, "")
+        answer, scale = _pair(said[uid], f"{found}: {uid}") if said.get(uid) else (None, "")
         out.append(question._replace(said=answer, said_scale=scale))
+    lacking, unknown = sum(one.said in (None, "", []) for one in out), len(said.keys() - gold.keys())
+    if lacking or unknown:
+        log.say(f"{found}: {lacking:,} of {len(gold):,} questions have no answer, {unknown:,} uids unknown")
     return out
+
+
+def _pair(said: Any, name: str) -> tuple[Any, str]:
+    """(answer, scale) as the official metric takes them.
+
+    Raises:
+      DataError: it is of another form.
+    """
+    if not isinstance(said, list) or len(said) != 2:
+        raise DataError(f"{name}: must be [answer, scale], not {json.dumps(said)[:60]}")
+    answer, scale = said
+    parts = answer if isinstance(answer, list) else [answer]
+    if not all(part is None or isinstance(part, str | int | float) for part in parts):
+        raise DataError(f"{name}: the answer must be texts or a number, not {json.dumps(answer)[:60]}")
+    if scale is not None and not isinstance(scale, str):
+        raise DataError(f"{name}: the scale must be a text, not {json.dumps(scale)[:60]}")
+    return answer, scale or ""
 
 
 def _of_line(line: bytes, name: str) -> Question:

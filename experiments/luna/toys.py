@@ -11,6 +11,7 @@ import hashlib
 import json
 import pathlib
 import time
+import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
@@ -215,7 +216,7 @@ class _Progress:
                 best = [found[f"best_{at}"] for at in range(len(leaves))]
                 self.epoch, self.best_epoch = int(found["epoch"]), int(found["best_epoch"])
                 self.best_loss, self.seconds = float(found["best_loss"]), float(found["seconds"])
-        except (OSError, ValueError, KeyError, zlib.error) as error:
+        except (OSError, EOFError, ValueError, KeyError, zlib.error, zipfile.BadZipFile) as error:
             raise UsageError(f"{kept} is damaged: delete it to begin this seed anew") from error
         self.state, self.best = jax.tree.unflatten(tree, now), jax.tree.unflatten(tree, best)
 

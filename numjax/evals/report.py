@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import pathlib
 from collections.abc import Callable, Mapping
@@ -13,6 +14,7 @@ import numpy as np
 from numjax import files, log
 from numjax.compile import Compiled
 from numjax.errors import UsageError
+from numjax.evals import tuned as choices
 from numjax.evals.score import evaluate
 from numjax.pipeline.loader import Encoded, Loader
 from numjax.system import System
@@ -32,10 +34,11 @@ def score_split(
     """Metrics of a split by name; predictions go to `workdir`/predictions/<task>.jsonl when it is given.
 
     Args:
-      tuned: the metrics of other splits; what the task's `tuned` names of validation's is given to its `score`.
+      tuned: the metrics of other splits; what the task's `tuned` names of validation's is given to its `score` and
+        `read`. With `workdir`, validation's are kept there, see `evals/tuned.py`.
       limit: score only the first so many examples (0: all), for validation during training.
     """
-    config = system.config
+    config, read = system.config, getattr(system.task, "read", None)
     loader = Loader(encoded, config, seed=0, host_features=system.host_features)
     metrics, log_probs = evaluate(system, compiled, params, loader.epoch(config.eval.batch_size, limit))
     if getattr(system.task, "generates", False):
@@ -43,18 +46,22 @@ def score_split(
 
         predictions, extra = predict(system, params, encoded, limit)
     else:
-        predictions, extra = predicted(encoded, log_probs, getattr(system.task, "read", None))
+        predictions, extra = predicted(encoded, log_probs, read)
     if predictions:
         order = sorted(predictions)
         references = [encoded.example(i).reference for i in order]
         # Some metrics rank predictions.
         ranked = getattr(system.task, "reads_probabilities", False)
         more: dict[str, Any] = {"log_probs": [log_probs[i] for i in order]} if ranked else {}
-        for name in getattr(system.task, "tuned", ()):
-            if name in (chosen := (tuned or {}).get("validation", {})):
-                more[name] = chosen[name]
+        names, of_validation = getattr(system.task, "tuned", ()), (tuned or {}).get("validation", {})
+        more |= {name: of_validation[name] for name in names if name in of_validation}
         metrics |= system.task.score([predictions[i] for i in order], references, **more)
+        if read is not None and (chosen := {name: metrics[name] for name in names}):
+            # Told as they are scored.
+            predictions, extra = predicted(encoded, log_probs, functools.partial(read, **chosen))
         if workdir is not None and jax.process_index() == 0:
+            if names and split == "validation":
+                choices.keep(workdir, {name: metrics[name] for name in names})
             _write(system, encoded, split, workdir, predictions, extra)
     return metrics
 

@@ -19,7 +19,6 @@ class Task(transactions.Task):
 
     kind = "classify"
     reads_probabilities = True
-    tuned = ("threshold",)
     unanswered = {"label": 0}
     metric = "F1"
     needs = {"heads": ("classify",), "objectives": ("nll",)}
@@ -56,12 +55,25 @@ class Task(transactions.Task):
         )
         self.splits = {}
         self.threshold = threshold
+        self.tuned = () if threshold else ("threshold",)
 
     def example(self, record: Mapping[str, Any], parse: Callable[[str], Document]) -> Example:
         """The window and its label."""
         label = records.label(record, "label", 2)
         found = super().example(record, parse)
         return found._replace(labels={"label": label}, reference={"label": label})
+
+    def read(
+        self, example: Example, said: np.ndarray, threshold: float | None = None
+    ) -> tuple[int, dict[str, float]]:
+        """(1 for a fraud, {"probability"} of one) of the two classes' log-probabilities, as `score` counts them.
+
+        Args:
+          threshold: what validation chose; 0.5 without one.
+        """
+        del example
+        (chance,) = _chances([said])
+        return int(chance >= (self.threshold or threshold or 0.5)), {"probability": float(chance)}
 
     def score(
         self,
@@ -81,7 +93,7 @@ class Task(transactions.Task):
         found: dict[str, float] = {}
         said = np.asarray(predictions)
         if log_probs is not None:
-            chances = np.exp(np.asarray([row[1] for row in log_probs], np.float64))
+            chances = _chances(log_probs)
             chosen = self.threshold or (best_threshold(gold, chances) if threshold is None else threshold)
             said = (chances >= chosen).astype(int)
             found["threshold"] = float(chosen)
@@ -90,6 +102,11 @@ class Task(transactions.Task):
         for name, metric in (("F1", "f1_score"), ("precision", "precision_score"), ("recall", "recall_score")):
             found[name] = float(getattr(metrics, metric)(gold, said, zero_division=0))
         return found
+
+
+def _chances(log_probs: Sequence[Any]) -> np.ndarray:
+    """P(fraud), float64[E]."""
+    return np.exp(np.asarray([row[1] for row in log_probs], np.float64))
 
 
 def best_threshold(gold: np.ndarray, chances: np.ndarray) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ from numjax.text import document as documents
 from numjax.types import Document, Example, Mark, Text
 
 LAYOUTS = ("rows", "columns", "sentences")
+LONGEST = 2_000  # characters of a cell, as in data/tabfact
 Parse = Callable[[str], Document]
 
 
@@ -55,7 +57,7 @@ class Task(statement.Task):
         """The statement and the table, `table` a list of rows of cells or its JSON; the reference keeps the kind.
 
         Raises:
-          DataError: the table is empty or ragged.
+          DataError: the table is empty or ragged, or has a cell of more than `LONGEST` characters.
         """
         head = (Mark("[CLS]"), *parse(records.text(record, "statement").strip()), Mark("[SEP]"))
         table = _written(_table(record), self.layout, parse)
@@ -98,11 +100,15 @@ def _checked(table: Any) -> list[list[str]]:
 
 
 def _cell(cell: Any, row: int) -> str:
-    if cell is None:
+    # As pandas has them, what is not known is NaN.
+    if cell is None or (isinstance(cell, float) and not math.isfinite(cell)):
         return ""
     if isinstance(cell, bool) or not isinstance(cell, str | int | float):
         raise DataError(f"a cell must be a text or a number, not {repr(cell)[:60]} in row {row}")
-    return str(cell).strip()
+    text = str(cell).strip()
+    if len(text) > LONGEST:
+        raise DataError(f"the table has a cell of {len(text):,} characters in row {row}; {LONGEST:,} at most")
+    return text
 
 
 # The statements of a table come one after the other.
