@@ -102,8 +102,8 @@ def tatqa(config: Any) -> None:
 def tabfact(config: Any) -> None:
     """Whether a table entails a statement (section 4): read off [CLS], the table cut where the context ends.
 
-    With numtok=none and width 64, on the stand-in: 57.3% of the validation split, of which half is true, after 103
-    seconds of one core; a linear model of the statements alone, without tables, has 63.9% of the test split.
+    At laptop on the stand-in some 60% of the validation split, of which half is true: what the statements alone give
+    away, as a linear model of their words has 57.6%. To look a number up in a table is not learned in so few steps.
     """
     plugged(config)
     config.task = common.block(name="tabfact", path="", size=0, layout="rows", data_seed=0)
@@ -303,7 +303,7 @@ def laptop(config: Any) -> None:
         # Else a token's vector would be lost beside its position's.
         config.embeds.token.init_std = 0.25
         config.data.update(length=128, buckets=2)
-        config.optim.update(warmup=100, epochs=2, batch_size=32)
+        config.optim.update(learning_rate=4e-4, weight_decay=0.0, warmup=300, epochs=4, batch_size=32)
     if config.task.name == "tatqa":
         set_units(config)
         config.optim.epochs = 6

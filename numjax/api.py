@@ -103,8 +103,7 @@ class Loaded:
     """A model with its parameters.
 
     Attributes:
-      system: its parts. params: nested dicts, an entry a layer. step: of the checkpoint. mesh: where it lies.
-      tuned: what the task chose on validation, by name.
+      system: its parts. params: an entry a layer. step: of the checkpoint. mesh: where it lies. tuned: on validation.
     """
 
     def __init__(self, system: System, params: Any, step: int, mesh: Mesh, tuned: Mapping[str, float] | None = None):
@@ -285,8 +284,7 @@ class Loaded:
     ) -> list[dict[str, Any]]:
         """What the task makes of records: {"id", "prediction", …} each, in order, with "shortened" where one is not
         read whole; bad ones go to `skipped`."""
-        encoded = self._encode(records, strict, skipped)
-        if not len(encoded):
+        if not len(encoded := self._encode(records, strict, skipped)):
             return []
         if getattr(self.system.task, "generates", False):
             from numjax.evals.generate import predict
@@ -294,13 +292,12 @@ class Loaded:
             found, extra = predict(self.system, self.params, encoded)
         else:
             found, extra = self._said(encoded)
-        rows = {i: {"id": encoded.example(i).id, "prediction": found[i]} for i in sorted(found)}
-        return [row | extra.get(i, {}) | encoded.unread(i) for i, row in rows.items()]
+        rows = ((i, {"id": encoded.example(i).id, "prediction": found[i]}) for i in sorted(found))
+        return [row | extra.get(i, {}) | encoded.unread(i) for i, row in rows]
 
     def _said(self, encoded: Encoded) -> tuple[dict[int, Any], dict[int, dict[str, Any]]]:
-        read = getattr(self.system.task, "read", None)
-        if self.tuned:
-            read = functools.partial(read, **self.tuned)  # type: ignore[arg-type]
+        read: Any = getattr(self.system.task, "read", None)
+        read = functools.partial(read, **self.tuned) if self.tuned else read
         return report.predicted(encoded, self._evaluate(encoded)[1], read)
 
     def compiled(self, encoded: Encoded) -> Compiled:
