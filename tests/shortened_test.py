@@ -46,10 +46,12 @@ def encoded(task, overflow: str, records=(LONG, SHORT)):
 
 
 @pytest.mark.parametrize(
-    ("task", "of"), [(Labelled(), ""), (make_text_task(), ""), (Answering(), " of the source")], ids=str
+    ("task", "of"),
+    [(Labelled, ""), (make_text_task, ""), (Answering, " of the source")],
+    ids=["label", "text", "source"],
 )
 def test_a_row_that_is_cut_is_named_with_what_it_lost(task, of):
-    found = encoded(task, "truncate")
+    found = encoded(task(), "truncate")
     whole = make_scheme("subword").encode(
         (*((Mark("[CLS]"),) if not of else ()), *make_scheme("subword").parse(LONG["text"]), Mark("[EOS]"))
     )
@@ -107,7 +109,7 @@ def test_a_prediction_says_what_was_not_read(monkeypatch):
     """Of a model that says the same of everything; its rows come with what they are made of."""
     model: Any = api.Loaded.__new__(api.Loaded)
     config: Any = make_config(length=8, overflow="truncate")
-    model.system = SimpleNamespace(task=Labelled(), scheme=make_scheme("subword"), config=config)
+    model.system, model.tuned = SimpleNamespace(task=Labelled(), scheme=make_scheme("subword"), config=config), {}
     monkeypatch.setattr(api.Loaded, "_evaluate", lambda *_: ({}, {}))
     monkeypatch.setattr(report, "predicted", lambda found, *_: (dict.fromkeys(range(len(found)), 1), {}))
     skipped: list = []
