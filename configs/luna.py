@@ -186,8 +186,8 @@ def size(parameters: str):
 
 
 def bert(config: Any) -> None:
-    """Word pieces and two token types, as `plugged` has it."""
-    del config  # a word can be given for it, and cannot stand beside shape=roberta
+    """Word pieces and two token types: what `plugged` has already set."""
+    del config
 
 
 def roberta(config: Any) -> None:
@@ -339,8 +339,8 @@ def set_warmup(config: Any, steps: int) -> None:
 def as_published(config: Any) -> None:
     """NumTok's own rules. In pre-training a masked [NUM] leaves its literal to be read, separators are masked too,
     and the teacher moves with every microbatch. In TAT-QA questions without labels are left out, numbers are read
-    as the metric does, and the losses of tags and order are summed over the batch (TagOp's own order="mean" is its
-    head's option: LUNA's code reads both units)."""
+    as the metric does, all units can be operands, and the losses of tags and order are summed over the batch (TagOp's
+    own order="mean" is its head's option: LUNA's code reads both units)."""
     config.scheme.rules = "numtok"
     if config.task.name == "table_text":
         config.data.masking.update(literals=False, separators=True)

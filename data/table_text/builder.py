@@ -10,13 +10,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from numjax.errors import UsageError
+from numjax.tasks.table_text import CHARACTERS
 from numjax.text.document import beginning
 
 from .. import builder_of, load, prepare
 from ..builder import ArrayRecordBuilder
 from ..records import read_skipped
 
-PASSAGE = 256  # characters of a piece of running text, as many as the task reads beside a table
+PASSAGE = CHARACTERS["text"]  # of a piece of running text, as many as the task reads beside a table
 SPLITS = ("train", "validation")  # no text of a test split is read, and there is none of this
 SOURCES = {"tatqa": {}, "tabfact": {}, "text": {"validation": 0.1, "test": 0.0}}
 

@@ -56,12 +56,13 @@ def score_split(
         names, of_validation = getattr(system.task, "tuned", ()), (tuned or {}).get("validation", {})
         more |= {name: of_validation[name] for name in names if name in of_validation}
         metrics |= system.task.score([predictions[i] for i in order], references, **more)
-        if read is not None and (chosen := {name: metrics[name] for name in names}):
+        chosen = {name: metrics[name] for name in names}
+        if chosen and read is not None:
             # Told as they are scored.
             predictions, extra = predicted(encoded, log_probs, functools.partial(read, **chosen))
         if workdir is not None and jax.process_index() == 0:
-            if names and split == "validation":
-                choices.keep(workdir, {name: metrics[name] for name in names})
+            if chosen and split == "validation":
+                choices.keep(workdir, chosen)
             _write(system, encoded, split, workdir, predictions, extra)
     return metrics
 
