@@ -176,3 +176,19 @@ def test_one_beam_is_greedy_and_numbers_are_fed_back(rng):
     written = np.arange(8) < three.length[..., None]
     assert (three.length[1] <= 5).all() and three.numerals.valid.any()
     np.testing.assert_array_equal(three.numerals.valid, (three.ids == known["num_id"]) & written)
+
+
+@pytest.mark.parametrize("size", [50, 1024, 5 * beam.BLOCK + 7], ids=["narrow", "blocks", "not in blocks"])
+def test_the_likeliest_are_a_stable_sort_of_all(rng, size):
+    """In blocks or not, with many equals and with whole rows forbidden but for one."""
+    for count in (1, 3, 8, 9):
+        mass = rng.integers(0, 6, (16, size)).astype(np.float32)
+        mass[0], mass[1] = -np.inf, 1.0
+        mass[0, size - 1] = 0.0
+        mass[2, : size // 2] = -np.inf
+        ids, found = jax.jit(beam.best, static_argnums=1)(mass, count)
+        order = np.argsort(-mass, axis=1, kind="stable")[:, :count]
+        masses = np.take_along_axis(mass, order, 1)
+        np.testing.assert_array_equal(found, masses)
+        real = masses > -np.inf  # which of the forbidden are named does not matter
+        np.testing.assert_array_equal(np.where(real, ids, 0), np.where(real, order, 0))

@@ -217,6 +217,7 @@ class Block(nn.Module):
         return constrain(residual(x_BTD, self.norm_2, self.mlp), ROWS), kept
 
     def remember(self, h_BSD: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Keys and values [B, H, S, E] of the encoder's output."""
-        k, v = (constrain(jnp.swapaxes(x, 1, 2), ROWS, TENSOR) for x in self.cross.several(h_BSD))
-        return k, v
+        """Keys [B, H, E, S] and values [B, H, S, E] of the encoder's output."""
+        k_BSHE, v_BSHE = self.cross.several(h_BSD)
+        k, v = k_BSHE.transpose(0, 2, 3, 1), v_BSHE.transpose(0, 2, 1, 3)
+        return constrain(k, ROWS, TENSOR), constrain(v, ROWS, TENSOR)

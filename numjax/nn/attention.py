@@ -25,7 +25,7 @@ class Memory(NamedTuple):
     read the same.
 
     Attributes:
-      keys, values: a tuple of [B, H, S, E], an entry a layer of the decoder.
+      keys, values: a tuple of [B, H, E, S] and one of [B, H, S, E], an entry a layer of the decoder.
       valid: bool[B, S], False in the source's padding.
     """
 
@@ -39,7 +39,9 @@ class Cache(NamedTuple):
     the same slot: one in-place update a layer and step.
 
     Attributes:
-      keys, values: a tuple of [B, H, S, E], an entry a layer; [H, S, E] for a single row.
+      keys, values: a tuple of [B, H, E, S] and one of [B, H, S, E], an entry a layer; without B for a single row.
+        Keys lie as their product with a few queries reads them: with those of three beams it takes a quarter of the
+        time on CPU.
       valid: bool[B, S], False in padding.
       length: int32, slots filled.
       seen: bool[B, T, S], what each of the T positions read next sees, itself included; None for all before it that
@@ -61,8 +63,8 @@ def empty_cache(layers: int, batch: int, slots: int, heads: int, size: int, dtyp
     """A cache of `slots` positions in which nothing is filled."""
     # An axis of size 1 is dropped for the products by a reshape, and XLA then updates a copy of the cache for it.
     rows = (batch,) if batch > 1 else ()
-    blank = jnp.zeros((*rows, heads, slots, size), dtype)
-    return Cache((blank,) * layers, (blank,) * layers, jnp.zeros((batch, slots), bool), jnp.int32(0))
+    keys, values = (jnp.zeros((*rows, heads, *shape), dtype) for shape in ((size, slots), (slots, size)))
+    return Cache((keys,) * layers, (values,) * layers, jnp.zeros((batch, slots), bool), jnp.int32(0))
 
 
 def relative_buckets(relative: jax.Array, two_sided: bool, buckets: int = 32, furthest: int = 128) -> jax.Array:
@@ -148,7 +150,7 @@ def attend(
     if causal and mask is None:
         mask = _earlier(q_BTHE, k_BSHE)
     q, k, v = (jnp.swapaxes(x, 1, 2) for x in (q_BTHE, k_BSHE, v_BSHE))
-    return jnp.swapaxes(_plain(q, k, v, mask, bias_BHTS, scale), 1, 2)
+    return jnp.swapaxes(_weighted(_scores(q, jnp.swapaxes(k, 2, 3), scale), v, mask, bias_BHTS), 1, 2)
 
 
 def _earlier(q_BTHE, k_BSHE):
@@ -174,8 +176,8 @@ def _best(q, k, segments, plain=True) -> str:
 def attend_memory(q_BTHE: jax.Array, memory: Memory, layer: int, scale: float | None = None) -> jax.Array:
     """Attention [B, T, H, E] of T positions to what an encoder has left for a layer."""
     mask = memory.valid[:, None, None, :]
-    seen = _plain(jnp.swapaxes(q_BTHE, 1, 2), memory.keys[layer], memory.values[layer], mask, None, scale)
-    return jnp.swapaxes(seen, 1, 2)
+    scores = _scores(jnp.swapaxes(q_BTHE, 1, 2), memory.keys[layer], scale)
+    return jnp.swapaxes(_weighted(scores, memory.values[layer], mask), 1, 2)
 
 
 def attend_cached(
@@ -197,19 +199,21 @@ def attend_cached(
     single = cache.keys[layer].ndim == 3
     if single:
         q, k_new, v_new = (x[0] for x in (q, k_new, v_new))
-    start = (*(0,) * (q.ndim - 2), cache.length, 0)
-    keys = jax.lax.dynamic_update_slice(cache.keys[layer], k_new.astype(cache.keys[layer].dtype), start)
-    values = jax.lax.dynamic_update_slice(cache.values[layer], v_new.astype(cache.values[layer].dtype), start)
+    keys, values = cache.keys[layer], cache.values[layer]
+    axis = values.ndim - 2
+    k_new, v_new = jnp.swapaxes(k_new, -1, -2).astype(keys.dtype), v_new.astype(values.dtype)
+    keys = jax.lax.dynamic_update_slice_in_dim(keys, k_new, cache.length, axis + 1)
+    values = jax.lax.dynamic_update_slice_in_dim(values, v_new, cache.length, axis)
     rows = () if single else (ROWS,)
     keys, values = (parallel.constrain(x, *rows, TENSOR) for x in (keys, values))
     if cache.seen is None:
-        slots = jnp.arange(keys.shape[-2])
+        slots = jnp.arange(keys.shape[-1])
         steps = cache.length + jnp.arange(q.shape[-2])
         mask = (slots[None, :] <= steps[:, None])[None, None] & cache.valid[:, None, None, :]
     else:
         mask = cache.seen[:, None]
     bias = bias_BHTS[0] if single and bias_BHTS is not None else bias_BHTS
-    seen = _plain(q, keys, values, mask[0] if single else mask, bias, scale)
+    seen = _weighted(_scores(q, keys, scale), values, mask[0] if single else mask, bias)
     return jnp.swapaxes(seen[None] if single else seen, 1, 2), keys, values
 
 
@@ -248,9 +252,12 @@ def _splash(q_BTHE, k_BSHE, v_BSHE, segment_ids_BT, causal):
     return body(q_BTHE, k_BSHE, v_BSHE, *segments)
 
 
-def _plain(q_BHTE, k_BHSE, v_BHSE, mask, bias=None, scale=None):
-    scores = jnp.einsum("...te,...se->...ts", q_BHTE, k_BHSE, preferred_element_type=jnp.float32)
-    scores *= q_BHTE.shape[-1] ** -0.5 if scale is None else scale
+def _scores(q_BHTE, k_BHES, scale):
+    scores = jnp.einsum("...te,...es->...ts", q_BHTE, k_BHES, preferred_element_type=jnp.float32)
+    return scores * (q_BHTE.shape[-1] ** -0.5 if scale is None else scale)
+
+
+def _weighted(scores, v_BHSE, mask, bias=None):
     if bias is not None:
         scores = scores + bias
     if mask is not None:
