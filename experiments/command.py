@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
+from experiments import runs
 from numjax.errors import DataError, Diverged, Preempted, UsageError
 from numjax.tools.command import Parser
 
@@ -19,7 +20,7 @@ SEEDS = {"smoke": 2, "laptop": 3, "paper": 5}
 
 
 def parser(description: str, out: str, seeds: Mapping[str, int] = SEEDS) -> Parser:
-    """--scale, --seeds, --out and --as_published.
+    """--scale, --seeds, --out, --known and --as_published.
 
     Args:
       out: the default folder; "{scale}" in it stands for the scale.
@@ -34,6 +35,7 @@ def parser(description: str, out: str, seeds: Mapping[str, int] = SEEDS) -> Pars
         help="how many; by default {laptop}, at paper {paper}, at smoke {smoke}".format(**seeds),
     )
     made.add_argument("--out", default="", help=f"folder of runs and results; by default {out}")
+    made.add_argument("--known", default="", help="NAME.json of tables made before or elsewhere, separated by commas")
     made.add_argument("--as_published", action="store_true", help="with the defects of the paper's code")
     made.set_defaults(default_out=out, default_seeds=seeds)
     return made
@@ -43,13 +45,14 @@ def parse(made: Parser, words: Sequence[str] | None) -> argparse.Namespace:
     """The options; `seeds` becomes the list of them, `out` a path.
 
     Raises:
-      UsageError: a bad option.
+      UsageError: a bad option, or --known names no tables.
     """
     found = made.parse_args(words)
     if found.seeds < 0:
         raise UsageError(f"--seeds={found.seeds}: give how many seeds to run, 1 or more")
     found.seeds = list(range(found.seeds or found.default_seeds[found.scale]))
     found.out = pathlib.Path(found.out or found.default_out.format(scale=found.scale)).expanduser()
+    runs.adopt(filter(None, found.known.split(",")), found.out)
     return found
 
 

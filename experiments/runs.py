@@ -23,6 +23,7 @@ import shutil
 import statistics
 import subprocess
 import time
+import urllib.parse
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -115,10 +116,37 @@ def workdir(cell: Cell, seed: int, out: pathlib.Path) -> pathlib.Path:
 
 def read(cell: Cell, seed: int, out: pathlib.Path) -> Result | None:
     """A seed's result, None where it is not done."""
-    try:
-        return Result(**json.loads((workdir(cell, seed, out) / RESULT).read_text()))
-    except (OSError, json.JSONDecodeError, TypeError):
-        return None
+    return stored(workdir(cell, seed, out) / RESULT, out, key(cell), seed)
+
+
+def stored(path: pathlib.Path, out: pathlib.Path, name: str, seed: int) -> Result | None:
+    """The result that a run has left at `path`, or what `adopt` has brought into `out` under its key `name`."""
+    for place in (path, _adopted(out, name, seed)):
+        with contextlib.suppress(OSError, json.JSONDecodeError, TypeError):
+            return Result(**json.loads(place.read_text()))
+    return None
+
+
+def adopt(tables: Iterable[str], out: pathlib.Path) -> None:
+    """Takes over what NAME.json of tables that were made before or on other machines say of their runs.
+
+    A run is known by its key: what was made with another config, or of data in another folder, is not this one.
+
+    Raises:
+      UsageError: a file is not there or is not a table's.
+    """
+    for path in tables:
+        try:
+            found = [Result(**one) for one in json.loads(pathlib.Path(path).expanduser().read_text())["runs"]]
+        except (OSError, json.JSONDecodeError, TypeError, KeyError) as error:
+            raise UsageError(f"--known={path}: give NAME.json as tables write it ({error!r:.100})") from None
+        for result in found:
+            write_json(_adopted(out, result.key, result.seed), result._asdict())
+
+
+def _adopted(out: pathlib.Path, name: str, seed: int) -> pathlib.Path:
+    # A table may name its runs by something else than a key, such as what an embedding is made from.
+    return out / "known" / urllib.parse.quote(name, safe="") / f"seed_{seed}.json"
 
 
 def run(cells: Iterable[Cell], seeds: Sequence[int], out: str | pathlib.Path) -> Results:
@@ -140,7 +168,8 @@ def run(cells: Iterable[Cell], seeds: Sequence[int], out: str | pathlib.Path) ->
     wanted: list[tuple[Cell, Sequence[int]]] = []
     before: set[str] = set()
     for cell in cells:
-        if cell.start is not None and key(cell.start) not in before:
+        todo = any(read(cell, seed, folder) is None for seed in seeds)
+        if todo and cell.start is not None and key(cell.start) not in before:
             before.add(key(cell.start))
             wanted.append((cell.start, (0,)))
         wanted.append((cell, seeds))

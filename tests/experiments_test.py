@@ -149,8 +149,36 @@ def test_fine_tuning_runs_its_pretraining_first_and_once(tmp_path, pretended):
         assert config["init_from"] == str(runs.workdir(start, 0, tmp_path))
     pretended.outcome[0] = Diverged("the loss is nan")
     (runs.workdir(start, 0, tmp_path) / runs.RESULT).unlink()
+    runs.run(cells, [0, 1], tmp_path)  # nothing is left to start from it
+    assert len(pretended.asked) == 5
+    (runs.workdir(cells[0], 1, tmp_path) / runs.RESULT).unlink()
     with pytest.raises(Diverged, match="pre-training numgpt diverged"):
         runs.run(cells, [0, 1], tmp_path)
+
+
+def test_runs_of_other_tables_are_not_run_again(tmp_path, pretended, out):
+    """Those that differ in anything are, and --known= reads what tables write."""
+    table = str(out / "table1.json")
+    words = ["--scale=smoke", "--only=mme/gpt,mme/numgpt", f"--out={tmp_path}", f"--known={table}"]
+    table1.main([*words, "--seeds=2"])
+    assert not pretended.asked
+    assert (
+        json.loads((tmp_path / "table1.json").read_text())["runs"]
+        == json.loads(pathlib.Path(table).read_text())["runs"]
+    )
+    table1.main([*words, "--seeds=3"])
+    assert pretended.asked == [("gpt", 2), ("numgpt", 2)]
+    runs.run([smoke({"optim": {"epochs": 3}})], [0], tmp_path)
+    assert pretended.asked[2:] == [("numgpt", 0)]
+
+
+@pytest.mark.parametrize("text", ["{", "{}", '{"runs": [{"seed": 1}]}', None])
+def test_known_names_tables(tmp_path, text):
+    file = tmp_path / "old.json"
+    if text is not None:
+        file.write_text(text)
+    with pytest.raises(UsageError, match=f"--known={file}: give NAME.json"):
+        table1.main(["--scale=smoke", f"--known={file}", f"--out={tmp_path}"])
 
 
 def test_the_key_is_of_what_changes_results_and_of_nothing_else(tmp_path):

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from experiments.runs import Result, machine, write_json
+from experiments.runs import Result, machine, stored, write_json
 from numjax import log, vectors
 from numjax.errors import UsageError
 from numjax.probes import probe
@@ -52,14 +52,6 @@ def key(cell: Cell, sizes: Sizes, as_published: bool) -> str:
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:12]
 
 
-def read(path: pathlib.Path) -> Result | None:
-    """A seed's result, None where it is not done."""
-    try:
-        return Result(**json.loads(path.read_text()))
-    except (OSError, json.JSONDecodeError, TypeError):
-        return None
-
-
 def run(
     cell: Cell, seeds: Sequence[int], out: pathlib.Path, sizes: Sizes, as_published: bool = False
 ) -> dict[int, Result]:
@@ -70,7 +62,7 @@ def run(
     """
     name = key(cell, sizes, as_published)
     folder = out / "probes" / cell.task / f"{cell.row}-{name}"
-    done = {seed: made for seed in seeds if (made := read(folder / f"seed_{seed}.json")) is not None}
+    done = {seed: made for seed in seeds if (made := stored(folder / f"seed_{seed}.json", out, name, seed))}
     missing = [seed for seed in seeds if seed not in done]
     if not missing:
         return done

@@ -21,7 +21,7 @@ import jax
 import numpy as np
 
 from experiments.luna import numbers as tables_of
-from experiments.runs import Result, machine, write_json
+from experiments.runs import Result, machine, stored, write_json
 from numjax import build, log, vectors
 from numjax.errors import UsageError
 from numjax.numeral.exact import to_numeral
@@ -147,7 +147,7 @@ def run(
     done: dict[int, Result] = {}
     for seed in seeds:
         file = folder / f"seed_{seed}.json"
-        if not file.is_file():
+        if (result := stored(file, out, name, seed)) is None:
             began = time.monotonic()
             metrics, spent = _train(cell, seed, folder / f"seed_{seed}.npz", sizes, path, as_published)
             now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
@@ -155,7 +155,7 @@ def run(
             result = Result(TASK, cell.row, seed, name, metrics, None, seconds, machine(), now)
             write_json(file, result._asdict())
             (folder / f"seed_{seed}.npz").unlink(missing_ok=True)
-        done[seed] = Result(**json.loads(file.read_text()))
+        done[seed] = result
     return done
 
 
