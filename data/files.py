@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import codecs
-import contextlib
 import csv
 import gzip
 import io
 import json
 import pathlib
-import zlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from numjax.errors import DataError, UsageError
+from numjax.files import contents, readable
 
 
 def one_of(path: str, patterns: Sequence[str], hint: str = "set path to the file") -> pathlib.Path:
@@ -33,28 +32,6 @@ def one_of(path: str, patterns: Sequence[str], hint: str = "set path to the file
         names = ", ".join(file.name for file in found)
         raise UsageError(f"{root}: several files ({names}); set path to one of them, or leave one in the folder")
     return found[0]
-
-
-@contextlib.contextmanager
-def readable(path: pathlib.Path) -> Iterator[None]:
-    """What goes wrong while a file is read, also a .gz.
-
-    Raises:
-      DataError: it cannot be read or is damaged.
-    """
-    try:
-        yield
-    except (EOFError, zlib.error, gzip.BadGzipFile):
-        raise DataError(f"{path}: the gzip file is damaged or cut short; fetch it again") from None
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read: {error.strerror}") from None
-
-
-def contents(path: pathlib.Path) -> bytes:
-    """A file's bytes, unpacked where it is a .gz. Errors as in `readable`."""
-    with readable(path):
-        data = path.read_bytes()
-        return gzip.decompress(data) if path.suffix == ".gz" else data
 
 
 def lines(path: pathlib.Path) -> Iterator[bytes]:

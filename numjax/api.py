@@ -13,7 +13,7 @@ import numpy as np
 from jax.sharding import Mesh
 from ml_collections import ConfigDict
 
-from numjax import checkpoint, inherit, processes, roots, shard
+from numjax import checkpoint, inherit, log, processes, roots, shard
 from numjax.compile import Compiled, make_compiled
 from numjax.errors import DataError, UsageError
 from numjax.evals import report, tuned
@@ -257,8 +257,7 @@ class Loaded:
           For one record, its value; for a list, an array or a list.
         """
         alone = isinstance(records, str | Mapping)
-        many = [records] if alone else list(records)  # type: ignore[list-item]
-        if not many:
+        if not (many := [records] if alone else list(records)):  # type: ignore[list-item]
             return np.zeros(0, np.float32)
         encoded = self._encode([{"text": r} if isinstance(r, str) else dict(r) for r in many])
         if self.system.task.kind == "classify":
@@ -326,14 +325,15 @@ class Loaded:
         return batches.from_features(rows, self.system.config.data.digits, self.system.host_features).inputs
 
     def _encode(self, records, strict=False, skipped=None) -> Encoded:
-        kept: list = []
-        for i, record in enumerate(records):
-            kept.append({"id": f"record-{i}"} | dict(record))
+        kept = [{"id": f"record-{i}"} | dict(record) for i, record in enumerate(records)]
         encoded = features.encode(
             self.system.task, self.system.scheme, kept, self.system.config.data, "input", strict or skipped is None
         )
         if skipped is not None:
             skipped += encoded.skipped
+        elif encoded.shortened:  # whoever asks for values alone is told on the way
+            name, lost = next(iter(encoded.shortened.values()))
+            log.say(f"{len(encoded.shortened)} of {len(kept)} records not read whole, the first is {name}: {lost}")
         return encoded
 
     def _log_likelihoods(self, encoded: Encoded) -> np.ndarray:

@@ -1,15 +1,17 @@
-"""Small files that are there whole or not at all, and what a full disk says."""
+"""Small files that are there whole or not at all, what a full disk says, and files of people's own, packed or not."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import gzip
 import hashlib
 import os
 import pathlib
+import zlib
 from collections.abc import Iterable, Iterator
 
-from numjax.errors import UsageError
+from numjax.errors import DataError, UsageError
 
 # Nothing is wrong with the program: somebody has to make room, or mend the disk.
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO}
@@ -37,6 +39,28 @@ def write(path: pathlib.Path, content: str | bytes | Iterable[str]) -> None:
         with contextlib.suppress(OSError):
             fresh.unlink()
         raise
+
+
+@contextlib.contextmanager
+def readable(path: pathlib.Path) -> Iterator[None]:
+    """What goes wrong while a file is read, also a .gz.
+
+    Raises:
+      DataError: it cannot be read or is damaged.
+    """
+    try:
+        yield
+    except (EOFError, zlib.error, gzip.BadGzipFile):
+        raise DataError(f"{path}: the gzip file is damaged or cut short; fetch it again") from None
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def contents(path: pathlib.Path) -> bytes:
+    """A file's bytes, unpacked where it is a .gz. Errors as in `readable`."""
+    with readable(path):
+        data = path.read_bytes()
+        return gzip.decompress(data) if path.suffix == ".gz" else data
 
 
 class Appended:

@@ -271,7 +271,7 @@ def _lines(path: str) -> list[str]:
         data = processes.from_first(sys.stdin.buffer.read() if jax.process_index() == 0 else b"")
     else:
         try:
-            data = pathlib.Path(path).read_bytes()
-        except OSError as error:
-            raise UsageError(f"cannot read --input={path}: {error.strerror}") from None
+            data = files.contents(pathlib.Path(path))
+        except DataError as error:
+            raise UsageError(f"cannot read --input={error}") from None
     return [line for line in data.decode("utf-8", errors="replace").splitlines() if line.strip()]

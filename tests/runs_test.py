@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import pathlib
@@ -189,6 +190,15 @@ def test_modes_that_need_a_run_say_so(tmp_path):
         runs.run(tiny(), str(tmp_path / "nothing"), "eval")
     with pytest.raises(UsageError, match="cannot read --input"):
         runs._lines(str(tmp_path / "absent"))
+
+
+def test_input_may_be_packed(tmp_path):
+    packed = tmp_path / "rows.jsonl.gz"
+    packed.write_bytes(gzip.compress("one\n\nzwei é\n".encode()))
+    assert runs._lines(str(packed)) == ["one", "zwei é"]
+    packed.write_bytes(packed.read_bytes()[:-9])
+    with pytest.raises(UsageError, match="cannot read --input=.*the gzip file is damaged or cut short"):
+        runs._lines(str(packed))
 
 
 def test_fine_tuning_starts_from_another_run(trained, tmp_path):

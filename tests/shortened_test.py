@@ -105,7 +105,7 @@ def test_they_are_told_before_training_and_kept(tmp_path, monkeypatch, capsys):
     assert capsys.readouterr().err.splitlines() == [said]
 
 
-def test_a_prediction_says_what_was_not_read(monkeypatch):
+def test_a_prediction_says_what_was_not_read(monkeypatch, capsys):
     """Of a model that says the same of everything; its rows come with what they are made of."""
     model: Any = api.Loaded.__new__(api.Loaded)
     config: Any = make_config(length=8, overflow="truncate")
@@ -116,3 +116,8 @@ def test_a_prediction_says_what_was_not_read(monkeypatch):
     rows = model.predict([SHORT, {"id": "bad"}, LONG], skipped=skipped)
     assert [row["id"] for row in rows] == ["short", "long"] and [row["id"] for row in skipped] == ["bad"]
     assert "shortened" not in rows[0] and rows[1]["shortened"].startswith("positions not read: ")
+    assert not capsys.readouterr().err  # it is in the rows
+    # Values alone cannot say it.
+    model._encode([SHORT, LONG])
+    lost = rows[1]["shortened"]
+    assert capsys.readouterr().err == f"1 of 2 records not read whole, the first is long: {lost}\n"

@@ -3,6 +3,7 @@ longer than they must."""
 
 from __future__ import annotations
 
+import gzip
 import json
 from typing import Any
 
@@ -54,6 +55,15 @@ def asked_in(folder, contexts: list) -> list[tuple[str, Any]]:
     """What is made of a JSON file."""
     (folder / "asked.json").write_text(json.dumps(contexts))
     return list(tatqa_records.of_file(str(folder / "asked.json")) or ())
+
+
+def test_a_packed_file_is_read_as_the_plain_one(tmp_path):
+    table = {"uid": "t", "table": [["", "2019"], ["Sales", "5"]]}
+    one = {"table": table, "paragraphs": [], "questions": [{"uid": "q", "question": "What were sales?"}]}
+    plain = asked_in(tmp_path, [one])
+    packed = tmp_path / "asked.json.gz"
+    packed.write_bytes(gzip.compress((tmp_path / "asked.json").read_bytes()))
+    assert len(plain) == 1 and list(tatqa_records.of_file(str(packed)) or ()) == plain
 
 
 def rows_of(folder, table: str) -> list[list[str]]:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from numjax import files
 from numjax.errors import DataError
 from numjax.numeral import words
 from numjax.numeral.surface import take_apart
@@ -94,14 +95,9 @@ def read(path: str | pathlib.Path, keep: Callable[[str], bool] = is_number) -> T
 
 
 def _lines(path: pathlib.Path) -> Iterator[bytes]:
-    try:
-        with gzip.open(path, "rb") if path.suffix == ".gz" else open(path, "rb") as file:
-            for line in file:
-                yield line.replace(b"\t", b" ").rstrip(b"\r\n ")
-    except (EOFError, gzip.BadGzipFile):
-        raise DataError(f"{path}: the gzip file is damaged or cut short; fetch it again") from None
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read: {error.strerror}") from None
+    with files.readable(path), gzip.open(path, "rb") if path.suffix == ".gz" else open(path, "rb") as file:
+        for line in file:
+            yield line.replace(b"\t", b" ").rstrip(b"\r\n ")
 
 
 def _header(line: bytes) -> tuple[int, int] | None:

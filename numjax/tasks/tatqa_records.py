@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from numjax import files
 from numjax.errors import DataError
 from numjax.tasks.tatqa_answers import SCALES
 
@@ -104,7 +105,8 @@ def of_csv(path: pathlib.Path) -> Found:
 
 
 def of_file(path: str) -> Found | None:
-    """The questions of a .json file of TAT-QA's form, answered or not, or of a .csv file; None for any other.
+    """The questions of a .json file of TAT-QA's form, answered or not, or of a .csv file; None for any other. The
+    .json may be packed: .json.gz.
 
     Raises:
       DataError: it cannot be read.
@@ -112,7 +114,7 @@ def of_file(path: str) -> Found | None:
     file = pathlib.Path(path)
     if file.suffix.lower() == ".csv":
         return of_csv(file)
-    if file.suffix.lower() != ".json":
+    if not file.name.lower().endswith((".json", ".json.gz")):
         return None
     try:
         found = json.loads(_text(file))
@@ -241,8 +243,6 @@ def gold(answer: Any, kind: str) -> Any:
 
 def _text(path: pathlib.Path) -> str:
     try:
-        return path.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise DataError(f"cannot read {path}: {error.strerror}") from None
+        return files.contents(path).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise DataError(f"{path}: not UTF-8 at byte {error.start}; convert it") from None
