@@ -197,7 +197,7 @@ def test_input_may_be_packed(tmp_path):
     packed.write_bytes(gzip.compress("one\n\nzwei é\n".encode()))
     assert runs._lines(str(packed)) == ["one", "zwei é"]
     packed.write_bytes(packed.read_bytes()[:-9])
-    with pytest.raises(UsageError, match="cannot read --input=.*the gzip file is damaged or cut short"):
+    with pytest.raises(UsageError, match=r"cannot read --input=.*the gzip file is damaged or cut short"):
         runs._lines(str(packed))
 
 
