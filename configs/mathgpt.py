@@ -54,7 +54,7 @@ def mathgpt(config: Any) -> None:
     config.embeds = common.block(
         token=dict(name="linked", special_std=0.02),
         type=dict(name="token_type"),
-        position=dict(name="tree_position"),
+        position=dict(name="tree_position", init_std=SMALL),
     )
     set_head(config, "joint", tied=True, bias=True)
     if "next" in config.objectives:
@@ -178,6 +178,7 @@ def as_published(config: Any) -> None:
             config.objectives.next.given = False
         if "special_std" in config.embeds.token:
             config.embeds.token.special_std = 1.0
+        config.embeds.position.init_std = None
 
 
 def no_positions(config: Any) -> None:
@@ -203,8 +204,13 @@ def whole_numbers(config: Any) -> None:
 def gpt2_vocabulary(config: Any) -> None:
     """GPT-2's own: give its folder as `--config.scheme.vocab.path`, and its weights as `--config.init_from`."""
     config.scheme.vocab = common.block(name="gpt2", path="")
+    if "position" in config.embeds:
+        config.embeds.position.init_std = None
 
 
+# Of the matrix of tree positions. Three levels deep a position adds eighteen of its rows: so they come to the length of
+# a token's vector as it starts out. PyTorch's 0.03, which suits GPT-2's weights (None), is seven times as much.
+SMALL = 0.005
 TASKS = {
     "equation": task("equation_extraction", fold=0),
     "headline": task("headline", long="shorten", region="all", splits="files"),
