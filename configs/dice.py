@@ -204,7 +204,7 @@ def as_published(config: Any) -> None:
     config.task.update(variant="comments", num_classes=7, select="test")
     config.heads.label.num_classes = 7
     if config.embeds.get("numeral", {}).get("name") == "dice":
-        config.embeds.numeral.update(form="d", as_printed=True)
+        config.embeds.numeral.as_printed = True  # DICE-2 is printed as it is
 
 
 TASKS = {"magnitude": magnitude, "squad": squad}

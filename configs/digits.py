@@ -7,9 +7,13 @@
     python -m numjax.main --config=configs/digits.py:system=gpt --workdir=…               # a decoder alone
     python -m numjax.main --config=configs/digits.py:paper,task=fermat --workdir=…        # the paper's sizes, one GPU
 
+    python -m numjax.main --config=configs/digits.py:paper,backbone=flan --config.scheme.vocab.path=FLAN \
+        --config.init_from=FLAN --workdir=…                              # from a folder of FLAN base's files
+
 Arguments: smoke | laptop | paper; task=mawps|svamp|asdiv|addsub|fermat; layout=plain|digits|agg|agg_after|pause;
-aux=off|soft|straight|literal; backbone=t5|bart; system=gpt; as_published. Each task reads the files where
-`--config.task.path` says, else generated ones. A laptop run takes about ten minutes on one core.
+aux=off|soft|straight|literal; backbone=t5|bart from scratch, or what files of weights want: flan (T5 1.1 too),
+t5_1.0, bart; system=gpt; as_published. Each task reads the files where `--config.task.path` says, else generated
+ones. A laptop run takes about ten minutes on one core.
 """
 
 from __future__ import annotations
@@ -53,7 +57,7 @@ def task(form: str):
             layout="digits",
             until="[CLS]",
             pad_multiple=128,
-            vocab=dict(name="sentencepiece", model="bpe", size=2000, split_digits=True),
+            vocab=dict(name="sentencepiece", model="bpe", size=2000, split_digits=True, path=""),
         )
         config.embeds = common.block(token=dict(name="digit_aggregate", aggregate="weighted", gradient=True))
         common.set_language_model(config, "token", tied=True)
@@ -77,6 +81,15 @@ def bart(config: Any) -> None:
     options = dict(positions="learned", offset=2, norm="layer", post_norm=True, embed_norm=True, biases=True)
     config.backbone = common.block(**kept, **options, mlp="gelu", gated=False)
     config.heads.next = common.block(name="token", tied=True, bias=True)
+
+
+def published(form: str):
+    """The stacks and the head that T5's or FLAN's files of weights are of."""
+
+    def chosen(config: Any) -> None:
+        common.set_encoder_decoder(config, form, head_size=0, mlp_width=0, encoder_layers=0)
+
+    return chosen
 
 
 def gpt(config: Any) -> None:
@@ -142,6 +155,8 @@ def paper(config: Any) -> None:
     post = config.backbone.get("post_norm", False)
     fermat = config.task.form == "fermat"
     config.backbone.update(width=768, layers=6 if post else 12, heads=12, dropout=0.1, dtype="float32")
+    if config.backbone.get("gated", False) and "mlp_width" in config.backbone:
+        config.backbone.mlp_width = 2048  # FLAN base's
     config.data.train_size = 0
     config.scheme.vocab.size = 32000
     config.optim.update(
@@ -167,7 +182,8 @@ def room(config: Any, asked: int, written: int) -> None:
 
 
 def as_published(config: Any) -> None:
-    """Answers as the files write them, "Not commutable" among them; PyTorch's betas; the paper's one seed."""
+    """Answers as the files write them, "Not commutable" among them; PyTorch's betas; the paper's one seed. (Its
+    auxiliary loss is aux=literal, which trains nothing through the digits.)"""
     config.task.as_published = True
     config.optim.betas = (0.9, 0.999)
     config.seed = 42
@@ -175,7 +191,7 @@ def as_published(config: Any) -> None:
 
 TASKS = {form: task(form) for form in ("mawps", "svamp", "asdiv", "addsub", "fermat")}
 SCALES = {"smoke": smoke, "laptop": laptop, "paper": paper}
-BACKBONES = {"t5": t5, "bart": bart}
+BACKBONES = {"t5": t5, "bart": bart, "flan": published("flan"), "t5_1.0": published("t5")}
 SYSTEMS = {"gpt": gpt}
 LAYOUTS = {name: layout(name) for name in ("plain", "digits", "agg", "agg_after", "pause")}
 LOSSES = {"off": no_auxiliary} | {name: auxiliary(name) for name in ("soft", "straight", "literal")}

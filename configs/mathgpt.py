@@ -208,8 +208,8 @@ def gpt2_vocabulary(config: Any) -> None:
         config.embeds.position.init_std = None
 
 
-# Of the matrix of tree positions. Three levels deep a position adds eighteen of its rows: so they come to the length of
-# a token's vector as it starts out. PyTorch's 0.03, which suits GPT-2's weights (None), is seven times as much.
+# Of the matrix of tree positions. Three levels deep a position adds eighteen of its rows: so they come to the length
+# of a token's vector as it starts out. PyTorch's 0.03, which suits GPT-2's weights (None), is seven times as much.
 SMALL = 0.005
 TASKS = {
     "equation": task("equation_extraction", fold=0),

@@ -191,6 +191,11 @@ def test_random_angles_are_seeded_by_value_and_seed(rng):
     # Only the value counts, however it was written.
     again = dice.seeded_angle(to_numeral([Decimal(f"{v:E}") for v in values], 20), 7)
     np.testing.assert_array_equal(again, on_host)
+    short = [v for v in values if len(v.as_tuple().digits) <= 12]
+    few, many = (dice.seeded_angle(to_numeral(short, digits), 7) for digits in (12, 20))
+    np.testing.assert_array_equal(few, many)
+    zeros = to_numeral([Decimal("0"), Decimal("-0")], 20)
+    assert len(set(dice.seeded_angle(zeros._replace(sign=np.asarray([1, -1], np.int8)), 7).tolist())) == 1
 
 
 def test_out_of_range_modes():
@@ -207,7 +212,7 @@ def test_out_of_range_modes():
     host([], high=100.0, out_of_range="error")
 
 
-@pytest.mark.parametrize("options", [dict(form="3"), dict(out_of_range="wrap"), dict(low=5.0, high=5.0)])
+@pytest.mark.parametrize("options", [dict(form="3"), dict(out_of_range="wrap"), dict(low=5.0, high=5.0), dict(dim=1)])
 def test_dice_names_a_bad_option(options):
     with pytest.raises(UsageError, match=next(iter(options)) + " must be"):
         dice.Embed(**options).host_features(to_numeral([Decimal(1)], 20))

@@ -122,6 +122,8 @@ def test_the_first_of_repeated_words_counts(tmp_path):
         ("7 1 2\n\n8 1 2\n", r"line 2"),
         ("3 2\n7 1 2\n8 1 2\n", r"2 rows, but its first line promises 3"),
         ("seven\n", r"line 1: no vector"),
+        ("7 1 2\n8 3 4\n9 1 2 .5\n", r"line 3: 3 numbers after the word, not 2"),
+        ("7 1 2\nthe old 1 2\nx 1 -2e3 4\n", r"line 3: 3 numbers after the word, not 2"),
         ("", "no vectors"),
     ],
 )

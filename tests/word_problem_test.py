@@ -368,10 +368,20 @@ def test_differences_come_with_what_is_noise(tmp_path, monkeypatch):
     results: Any = {("mawps", system): {0: None, 1: None} for system in right}
     options: Any = SimpleNamespace(out=tmp_path)
     agg, aux = settings.bootstrap(asked, results, options, "accuracy")
+    del agg["answers"]
     assert agg["items"] == 399 and agg["seeds"] == [0, 1], "problems that all seeds answered"
     assert agg["mean"] == pytest.approx(100 * (right["agg"].mean() - right["digits"].mean()), abs=0.2)
     assert 0 < agg["low"] < agg["mean"] < agg["high"] and aux["low"] <= 0 <= aux["high"]
     share = right["digits"][1:].mean()
     assert agg["error"] == pytest.approx(100 * (share * (1 - share) / 399) ** 0.5)
+    # Ten views of a problem that are all right or all wrong tell no more than one.
+    for system in right:
+        for seed in (0, 1):
+            file = tmp_path / f"{system}-{seed}" / "predictions" / "word_problem.jsonl"
+            rows = [json.loads(line) for line in file.read_text().splitlines()]
+            views = [row | {"id": f"view{v}-{row['id']}"} for row in rows for v in range(10)]
+            file.write_text("".join(json.dumps(row) + "\n" for row in views))
+    again, _ = settings.bootstrap(asked, results, options, "accuracy")
+    assert again["answers"] == 3990 and all(again[k] == pytest.approx(agg[k]) for k in agg)
     cer = settings.bootstrap(asked, results, options, "cer")
     assert cer[0]["mean"] == pytest.approx(-agg["mean"])

@@ -18,6 +18,7 @@ from numjax.tasks.word_problem import edits, same
 
 OUT = "runs/digits-{scale}"
 TASKS = ("mawps", "fermat")
+BACKBONES = ("t5", "bart", "flan", "t5_1.0")
 REFERENCE = "digits"
 # name → argument of configs/digits.py.
 SYSTEMS = {
@@ -73,7 +74,8 @@ def parser(description: str) -> Any:
     made = command.parser(description, OUT)
     made.add_argument("--mawps", default="", help="folder of MAWPS's files; without it, generated problems")
     made.add_argument("--fermat", default="", help="folder of FERMAT's repository; without it, generated problems")
-    made.add_argument("--backbone", choices=("t5", "bart"), default="t5", help="stacks; t5 by default")
+    made.add_argument("--backbone", choices=BACKBONES, default="t5", help="stacks; t5 by default")
+    made.add_argument("--init", default="", help="folder of weights and vocabulary; FLAN's want --backbone=flan")
     made.add_argument("--only", default="", help="tasks, systems or task/system, separated by commas")
     return made
 
@@ -97,11 +99,17 @@ def config(options: argparse.Namespace, task: str, words: str) -> Any:
     roots.put_on_path()
     from configs import digits
 
+    if options.as_published:
+        words = words.replace("aux=soft", "aux=literal")
     argument = [options.scale, f"task={task}", f"backbone={options.backbone}", *filter(None, [words])]
     made: Any = digits.get_config(",".join([*argument, *["as_published"] * options.as_published]))
     with made.unlocked():
         made.log_every = 50 if options.scale == "smoke" else 250
         made.task.path = getattr(options, task)
+        if options.init:
+            made.init_from = made.scheme.vocab.path = options.init
+            if options.backbone == "bart":
+                made.scheme.vocab = {"name": "gpt2", "path": options.init}
         if size := SIZES[options.scale].get(task):
             made.task.size = size
     return made
@@ -130,8 +138,12 @@ def table(
     rows = [Row(LABELS[system], system, published(figures, system)) for system in systems]
     shown = columns(metric)
     entries = tables.compare(results, rows, shown, REFERENCE)
+    caps = [result.metrics.get("test", {}).get("cap/Commuted") for of in results.values() for result in of.values()]
+    cap = next((found for found in caps if found is not None), None) if metric == "accuracy" else None
     noise = bootstrap(asked, results, options, metric)
     told = remarks(options, noise)
+    if cap is not None:
+        told.append(f"Commuted: {100 * cap:.1f}% of its answers are numbers: the most that can be right there.")
     extra = {"noise": noise, "backbone": options.backbone}
     text = report.publish(name, title, told, {"": (entries, shown)}, results, options, LABELS[REFERENCE], extra)
     report.say_where(text, options, f"{name}.md", f"{name}.json")
@@ -141,8 +153,9 @@ def remarks(options: argparse.Namespace, noise: Sequence[Mapping[str, Any]]) -> 
     """What a table says of its data and of its noise."""
     kind = {True: "from its files", False: "as generated problems of the same form"}
     on = ", ".join(f"{task.upper()} {kind[bool(getattr(options, task))]}" for task in TASKS)
+    begin = f"that start from {options.init}" if options.init else "trained from scratch"
     lines = [
-        f"In percent; mean ± standard deviation over seeds; {on}; {options.backbone} stacks trained from scratch. "
+        f"In percent; mean ± standard deviation over seeds; {on}; {options.backbone} stacks {begin}. "
         "The paper's column is FLAN base, pretrained, with one seed.",
     ]
     for one in noise:
@@ -159,7 +172,8 @@ def bootstrap(
     asked: Sequence[Cell], results: Results, options: argparse.Namespace, metric: str
 ) -> list[dict[str, Any]]:
     """Each system's difference from the reference over the test problems that both answered, in percent, resampled by
-    problem with all its seeds; "error": the standard error of the reference's mean."""
+    problem with all its seeds and views (FERMAT asks each problem in ten ways, which are right or wrong together);
+    "error": the standard error of the reference's mean."""
     out = []
     by_name = {(cell.task, cell.system): cell for cell in asked}
     for (task, system), cell in by_name.items():
@@ -172,11 +186,14 @@ def bootstrap(
         if not names:
             continue
         mine, theirs = (100 * np.mean([[found[n] for n in names] for found in side], 0) for side in sides)
-        apart = mine - theirs
-        drawn = np.random.default_rng(0).integers(0, len(names), (DRAWS, len(names)))
-        low, high = np.percentile(apart[drawn].mean(1), (2.5, 97.5))
-        found = dict(task=task, system=system, items=len(names), seeds=seeds, mean=float(apart.mean()))
-        out.append(found | dict(low=float(low), high=float(high), error=float(theirs.std() / len(names) ** 0.5)))
+        _, problem = np.unique([name.rpartition("-")[2] for name in names], return_inverse=True)
+        views = np.bincount(problem)
+        apart, errors = (np.bincount(problem, x) for x in (mine - theirs, theirs - theirs.mean()))
+        drawn = np.random.default_rng(0).integers(0, len(views), (DRAWS, len(views)))
+        low, high = np.percentile(apart[drawn].sum(1) / views[drawn].sum(1), (2.5, 97.5))
+        found = dict(task=task, system=system, items=len(views), answers=len(names), seeds=seeds)
+        found |= dict(mean=float(apart.sum() / len(names)), low=float(low), high=float(high))
+        out.append(found | dict(error=float((errors**2).sum() ** 0.5 / len(names))))
     return out
 
 

@@ -18,6 +18,7 @@ from numjax.errors import DataError, UsageError
 from numjax.types import Numeral
 
 FORMS = ("2", "d")
+PLACES = 20  # digits that are mixed into random angles, whatever `data.digits` is
 OUT_OF_RANGE = ("random", "clamp", "error")
 
 
@@ -49,7 +50,9 @@ def on_sphere(theta, dim: int, as_printed: bool = False):
 
 
 def hashed(numerals: Numeral, seed: int):
-    """32 bits that depend on the number and the seed alone: uint32[...], the same on host and device."""
+    """32 bits that depend on the number and the seed alone: uint32[...], the same on host and device.
+
+    A number of more than `PLACES` digits may be another with more of them."""
     xp = numerals.digits.__array_namespace__()
 
     def word(x):
@@ -57,9 +60,13 @@ def hashed(numerals: Numeral, seed: int):
 
     # The sign has a bit of its own: a negated exponent must not look like a negated number.
     mixed = (word(numerals.exponent) * np.uint32(0x9E3779B1)) ^ np.uint32(seed & 0xFFFFFFFF)
-    mixed = mixed ^ (word(numerals.sign < 0) * np.uint32(0x7FEB352D))
-    for place in range(numerals.digits.shape[-1]):
-        mixed = (mixed ^ word(numerals.digits[..., place])) * np.uint32(0x01000193)
+    negative = (numerals.sign < 0) & (numerals.digits != 0).any(-1)  # −0 is 0
+    mixed = mixed ^ (word(negative) * np.uint32(0x7FEB352D))
+    zero = word(xp.zeros_like(numerals.exponent))
+    for place in range(max(PLACES, numerals.digits.shape[-1])):
+        # However many digits are kept: places that a shorter form lacks hold 0.
+        digit = word(numerals.digits[..., place]) if place < numerals.digits.shape[-1] else zero
+        mixed = (mixed ^ digit) * np.uint32(0x01000193)
         mixed = mixed ^ (mixed >> np.uint32(15))
     mixed = (mixed ^ (mixed >> np.uint32(16))) * np.uint32(0x85EBCA6B)
     return (mixed ^ (mixed >> np.uint32(13))) * np.uint32(0xC2B2AE35)
@@ -106,7 +113,8 @@ def dice(
         theta = xp.where(inside, theta, seeded_angle(numerals, seed).astype(theta.dtype))
     directions = on_circle(theta) if form == "2" else on_sphere(theta, dim, as_printed)
     turn = xp.asarray(rotation(dim, directions.shape[-1], seed).T, dtype=directions.dtype)
-    return directions @ turn
+    # Accelerators would round float32 factors to sixteen bits.
+    return directions @ turn if xp is np else jnp.matmul(directions, turn, precision="highest")
 
 
 def float64_value(numerals: Numeral) -> np.ndarray:
@@ -124,7 +132,8 @@ class Embed(nn.Module):
       dim: D.
       form: "2" (circle, orders every pair) or "d" (sphere, whose cosine distance is not monotone).
       low, high: the range [a, b]; DICE chooses it so that about 2% of the numbers lie outside.
-      out_of_range: "random" (an angle seeded by the number's digits), "clamp" or "error".
+      out_of_range: "random" (an angle seeded by the number's digits), "clamp" or "error" (of numbers that are read;
+        those that a model makes up on the device cannot stop it and are clamped).
       as_printed: the exponent D of eq. 6 instead of D − 1.
       seed: of the rotation and the random angles.
     """
@@ -145,6 +154,8 @@ class Embed(nn.Module):
             raise UsageError(
                 f"dice: out_of_range must be one of {', '.join(OUT_OF_RANGE)}, not {self.out_of_range!r}"
             )
+        if self.dim < 2:
+            raise UsageError(f"dice: dim must be at least 2, not {self.dim}")
         if not self.low < self.high:
             raise UsageError(f"dice: low must be below high, not {self.low:g} and {self.high:g}")
         return dice(numerals, self.dim, self.form, self.low, self.high, self.out_of_range, self.as_printed, self.seed)

@@ -60,7 +60,9 @@ class Embed(nn.Module):
             raise UsageError(f"dice_linear: of must be one of {', '.join(RANGES)}, not {self.of!r}")
         points = dice.on_sphere(angle(numerals, self.of, self.as_published), self.sphere, self.as_published)
         turn = dice.rotation(self.sphere, self.sphere, self.seed).T
-        return points @ points.__array_namespace__().asarray(turn, dtype=points.dtype)
+        if isinstance(points, np.ndarray):
+            return points @ turn
+        return jnp.matmul(points, jnp.asarray(turn, points.dtype), precision="highest")
 
     def host_features(self, numerals: Numeral, surfaces: Sequence[str] | None = None) -> dict[str, np.ndarray]:
         """The points before the projection, computed in float64 and rounded once: {"points": float32[N, sphere]}."""

@@ -6,6 +6,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
+from numjax.errors import UsageError
 from numjax.nn.numerals import exponent_id
 from numjax.types import Numeral
 
@@ -53,7 +54,7 @@ class Embed(nn.Module):
         del features
         d_e = self.dim // 4 if self.exponent_dim is None else self.exponent_dim
         if not 0 < d_e < self.dim:
-            raise ValueError(f"exponent_dim must lie between 1 and dim − 1 = {self.dim - 1}, not {d_e}")
+            raise UsageError(f"prototype: exponent_dim must lie between 1 and dim − 1 = {self.dim - 1}, not {d_e}")
         shape = (self.high - self.low + 3, d_e)
         table = self.param("exponent", nn.initializers.normal(self.init_std), shape, jnp.float32)
         return prototype(numerals, table, self.dim - d_e, self.sigma, self.low, self.high)

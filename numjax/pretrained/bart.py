@@ -14,7 +14,8 @@ from numjax.pretrained import entries as lists
 from numjax.pretrained.entries import Entry
 
 NAME = "BART"
-TELLTALE = "model.encoder.layers.0.self_attn.q_proj.weight"
+PREFIX = "model."
+TELLTALE = f"{PREFIX}encoder.layers.0.self_attn.q_proj.weight"
 
 # The rows that marks of ours start from: BART starts to write with </s>, which also ends; <s> opens a source.
 MARKS = {"[PAD]": 1, "[CLS]": 2, "[EOS]": 2, "[SEP]": 0, "[MASK]": 50_264}

@@ -8,7 +8,6 @@ Legend: D width, H heads, E width of a head.
 
 from __future__ import annotations
 
-import json
 import pathlib
 import re
 from collections.abc import Mapping
@@ -144,10 +143,7 @@ def read(path: pathlib.Path, heads: int) -> dict[str, Any]:
     Raises:
       UsageError: it cannot be read, or its config.json names another number of heads.
     """
-    folder = path.parent if path.suffix == ".safetensors" else path
-    theirs = _config(folder / "config.json").get("num_attention_heads", heads)
-    if theirs != heads:
-        raise UsageError(f"{folder}: its model has {theirs} heads and this config {heads}: set config.backbone.heads")
+    weights.check_heads(path, heads, "num_attention_heads")
     return to_params(weights.load(path), heads)
 
 
@@ -164,11 +160,3 @@ def _plain(name: str) -> str:
 
 def _turned(mine: str, x: np.ndarray) -> np.ndarray:
     return x.T if mine.endswith("kernel") else x
-
-
-def _config(path: pathlib.Path) -> dict[str, Any]:
-    try:
-        found = json.loads(path.read_text())
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}

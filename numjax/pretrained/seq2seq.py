@@ -35,6 +35,10 @@ def to_params(tensors: Mapping[str, np.ndarray], heads: int) -> dict[str, Any]:
     Raises:
       UsageError: a tensor is missing, or a width does not divide over the heads.
     """
+    if bart.TELLTALE.removeprefix(bart.PREFIX) in tensors:
+        # A file of the bare model, without the head.
+        bare = (name for name in tensors if name != "final_logits_bias")
+        tensors = dict(tensors) | {bart.PREFIX + name: tensors[name] for name in bare}
     found = family(tensors)
     return entries.to_params(found.of_tensors(tensors), tensors, heads, found.NAME)
 
@@ -43,8 +47,9 @@ def read(path: pathlib.Path, heads: int) -> dict[str, Any]:
     """`to_params` of a .safetensors file, or of the one in a folder.
 
     Raises:
-      UsageError: it cannot be read.
+      UsageError: it cannot be read, or its config.json names another number of heads.
     """
+    weights.check_heads(path, heads, "num_heads", "encoder_attention_heads", "decoder_attention_heads")
     return to_params(weights.load(path), heads)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pathlib
 from collections.abc import Mapping
 
@@ -30,6 +31,26 @@ def load(path: pathlib.Path) -> dict[str, np.ndarray]:
         return load_file(path)
     except Exception as error:  # its own error type is private
         raise UsageError(f"{path} cannot be read as safetensors: {error}") from None
+
+
+def check_heads(path: pathlib.Path, heads: int, *names: str) -> None:
+    """Looks whether config.json beside the tensors, where there is one, has so many heads under each of these names:
+    no tensor tells.
+
+    Raises:
+      UsageError: it has others.
+    """
+    folder = path.parent if path.suffix == ".safetensors" else path
+    try:
+        found = json.loads((folder / "config.json").read_text())
+    except (OSError, ValueError):
+        return
+    for name in names if isinstance(found, dict) else ():
+        if found.get(name, heads) != heads:
+            theirs = found[name]
+            raise UsageError(
+                f"{folder}: its model has {theirs} heads and this config {heads}: set config.backbone.heads"
+            )
 
 
 def save(path: pathlib.Path, tensors: Mapping[str, np.ndarray]) -> None:

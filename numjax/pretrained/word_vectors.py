@@ -73,6 +73,8 @@ def read(path: str | pathlib.Path, keep: Callable[[str], bool] = is_number) -> T
             raise _bad(path, number, f"{_no_number(parts[1:])} is no number" + _binary(wrong))
         count += 1
         word = parts[0].decode("utf-8", errors="replace")
+        if _number_behind(word):
+            raise _bad(path, number, f"{line.count(b' ')} numbers after the word, not {width}")
         if not keep(word):
             continue
         if word in rows:
@@ -98,6 +100,17 @@ def _lines(path: pathlib.Path) -> Iterator[bytes]:
     with files.readable(path), gzip.open(path, "rb") if path.suffix == ".gz" else open(path, "rb") as file:
         for line in file:
             yield line.replace(b"\t", b" ").rstrip(b"\r\n ")
+
+
+def _number_behind(word: str) -> bool:
+    """Whether a word with blanks, of which GloVe 840B has some, is rather a word and numbers too many."""
+    if " " not in word:
+        return False
+    try:
+        list(map(float, word.split(" ")[1:]))
+    except ValueError:
+        return False
+    return True
 
 
 def _header(line: bytes) -> tuple[int, int] | None:

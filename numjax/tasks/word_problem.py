@@ -156,6 +156,7 @@ def same(said: str, wanted: str) -> bool:
 def _same_float(said: str, wanted: str) -> bool:
     said, wanted = ("".join(text.split()) for text in (said, wanted))
     try:
-        return float(said) == float(wanted)
+        # Digits of other scripts are no digits, as in `same`.
+        return said.isascii() and float(said) == float(wanted)
     except ValueError:
         return False

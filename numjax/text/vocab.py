@@ -189,7 +189,8 @@ def build(block: Mapping[str, Any], texts: Iterable[str] | None = None, marks: I
 
     Args:
       block: `dict(name="sentencepiece", size=…, model="unigram" | "bpe", split_digits=False, coverage=1.0,
-        max_characters=…)`, trained on `texts`, or with `path=` of a .model file read from there;
+        max_characters=…)`, trained on `texts`, or with `path=` of a .model file, or of a folder with spiece.model,
+        read from there;
         `dict(name="gpt2", path=FOLDER)` with encoder.json or vocab.json, and vocab.bpe or merges.txt;
         `dict(name="wordpiece", size=…, lower=True)`, trained on `texts`, or with `path=` of BERT's vocab.txt, of a
         tokenizer.json, or of a folder with one; `dict(name="cells", columns=…)` of a table, see `text/cells.py`.
@@ -275,8 +276,10 @@ def _build_sentencepiece(
     max_characters: int = 200_000_000,
     path: str | None = None,
 ) -> SentencePiece:
-    if path is not None:
-        return SentencePiece(read_file(pathlib.Path(path).expanduser(), "a sentencepiece .model file"), marks)
+    if path:
+        file = pathlib.Path(path).expanduser()
+        file = file / "spiece.model" if file.is_dir() else file  # as T5's folders call it
+        return SentencePiece(read_file(file, "a sentencepiece .model file"), marks)
     if texts is None:
         raise UsageError("a sentencepiece vocabulary needs texts to train on, or path=FILE.model")
     if model not in ("unigram", "bpe"):

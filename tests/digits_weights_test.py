@@ -1,0 +1,83 @@
+"""Encoder–decoders of configs/digits.py that start from files of T5, FLAN and BART."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import jax
+import numpy as np
+import pytest
+from flax.core import FrozenDict
+
+from configs import digits
+from experiments.digits import settings
+from numjax.build import build
+from numjax.errors import UsageError
+from numjax.model import Model
+from numjax.pretrained import seq2seq, weights
+from numjax.types import Batch
+from tests.pretrained_test import FIXTURES, whole
+
+# What of the files of tests/fixtures differs from the smoke sizes.
+SIZES = dict(width=16, heads=2, max_length=32)
+T5 = SIZES | dict(layers=3, encoder_layers=2, head_size=6, mlp_width=24)
+FILES = {"t5": ("t5_1.0", T5), "flan": ("flan", T5), "bart": ("bart", SIZES | dict(layers=2))}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_the_config_of_a_file_gives_its_logits(name):
+    """With the options that the config sets; buckets and sizes are those of the small files."""
+    backbone, sizes = FILES[name]
+    config = digits.get_config(f"smoke,backbone={backbone}").unlock()
+    config.backbone.update(sizes)
+    if name == "bart":
+        config.backbone.mlp_width = 24  # BART's own is 4 · D
+    else:
+        config.backbone.update(buckets=8, furthest=16)
+    known = dict(vocab_size=40, size=40, width=16, dim=16)
+    model = Model(
+        FrozenDict(token=build("embed", {"name": "token"}, **known)),
+        FrozenDict(),
+        build("backbone", config.backbone.to_dict() | {"dtype": "float32"}),
+        FrozenDict(next=build("heads", config.heads.next, **known)),
+    )
+    params, found = seq2seq.read(FIXTURES / f"{name}.safetensors", heads=2), np.load(FIXTURES / f"{name}.npz")
+    source = whole(found["source"])._replace(segment_ids=found["valid"].astype(np.int32))
+
+    @jax.jit
+    def logits(params):
+        outs, _ = model.apply({"params": params}, Batch(whole(found["ids"]), source=source))
+        return outs["next"].hidden @ outs["next"].weights["kernel"].T + outs["next"].weights.get("bias", 0.0)
+
+    np.testing.assert_allclose(logits(params), found["logits"], atol=1e-4)
+
+
+def test_flan_base_has_its_own_mlp():
+    assert digits.get_config("paper,backbone=flan").backbone.mlp_width == 2048
+    assert digits.get_config("paper,backbone=t5_1.0").backbone.mlp_width == 0
+
+
+@pytest.mark.parametrize(("name", "key"), [("bart", "decoder_attention_heads"), ("t5", "num_heads")])
+def test_another_number_of_heads_is_named(name, key, tmp_path):
+    """No tensor of BART tells how many there are."""
+    shutil.copy(FIXTURES / f"{name}.safetensors", tmp_path / weights.FILE)
+    (tmp_path / "config.json").write_text(json.dumps({key: 2}))
+    seq2seq.read(tmp_path, heads=2)
+    with pytest.raises(UsageError, match=r"its model has 2 heads and this config 4: set config\.backbone\.heads"):
+        seq2seq.read(tmp_path, heads=4)
+
+
+def test_a_bare_bart_is_the_model_without_its_bias(tmp_path):
+    tensors = weights.load(FIXTURES / "bart.safetensors")
+    bare = {name.removeprefix("model."): x for name, x in tensors.items() if name != "final_logits_bias"}
+    whole_, params = (seq2seq.to_params(one, 2) for one in (tensors, bare))
+    del whole_["heads_next"]
+    jax.tree.map(np.testing.assert_array_equal, params, whole_)
+
+
+def test_tables_start_from_a_folder_and_take_the_paper_s_loss():
+    options = settings.parser("").parse_args(["--scale=smoke", "--init=FLAN", "--backbone=flan", "--as_published"])
+    made = settings.config(options, "mawps", settings.SYSTEMS["aux"])
+    assert made.init_from == made.scheme.vocab.path == "FLAN"
+    assert made.objectives.aux.prediction == "literal"
