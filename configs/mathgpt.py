@@ -204,8 +204,11 @@ def whole_numbers(config: Any) -> None:
 def gpt2_vocabulary(config: Any) -> None:
     """GPT-2's own: give its folder as `--config.scheme.vocab.path`, and its weights as `--config.init_from`."""
     config.scheme.vocab = common.block(name="gpt2", path="")
+    # As long as GPT-2's vectors, and PyTorch's start of the positions, which suits them.
     if "position" in config.embeds:
         config.embeds.position.init_std = None
+    if "special_std" in config.embeds.token:
+        config.embeds.token.special_std = 0.14
 
 
 # Of the matrix of tree positions. Three levels deep a position adds eighteen of its rows: so they come to the length

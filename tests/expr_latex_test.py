@@ -110,6 +110,21 @@ def test_what_is_read(formula, tree):
 
 
 @pytest.mark.parametrize(
+    ("formula", "printed"),
+    [
+        ("[0,100)", "[0, 100)"), ("[1,100]", "[1, 100]"), ("(100,200)", "(100, 200)"), ("(-100,100)", "(- 100, 100)"),
+        (r"\{100,200,300,400\}", r"\{100, 200, 300, 400\}"), ("f(1,100)", "f(1, 100)"), ("(0,120)", "(0, 120)"),
+        ("(1,000)", "1000"), ("(2,000,3,000)", "(2000, 3000)"), ("x=1,234,567+2", "x = 1234567 + 2"),
+        ("2,500+(1,000+3)", "2500 + (1000 + 3)"), ("(12,345.67)", "12345.67"), ("x^{1,000}", "x^{1000}"),
+        (r"(1{,}234)", "1234"), ("(3+1,234)", "3 + 1234"), (r"\textcolor{red}{x+1}", "x + 1"),
+    ],
+)  # fmt: skip
+def test_what_brackets_hold_alone_is_a_list(formula, printed):
+    tree = parse(formula)
+    assert isinstance(tree, Tree) and latex(tree) == printed and parse(printed) == tree
+
+
+@pytest.mark.parametrize(
     ("formula", "switch", "default", "other"),
     [
         ("f(x, y)", {"calls": ""}, "F!f(V!x, V!y)", "U!times(V!f, O!interval(O-O)(V!x, V!y))"),

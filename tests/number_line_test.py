@@ -193,7 +193,7 @@ def test_export_to_the_projector(tmp_path, capsys):
         ("naik --embed=dice --numbers=١,٢,٣", "'١' is not one number"),
         ("monotone --embed=dice --numbers=0:10000000", "10,000,001 numbers are more than 10,000,000"),
         ("monotone --embed=dice --numbers=1,2,1e400,5", "1e400 is beyond every float"),
-        ("neighbours --embed=dice --lengths=9", "give --pool too"),
+        ("neighbours --embed=dice --lengths=9", "10,000,000,000 numbers are more than"),
         ("naik --embed=dice --numbers=1:9 --seeds=0", "at least 1"),
         ("neighbours --embed=dice --lengths=0", "digits from 1 to 9"),
         ("neighbours --embed=dice --lengths=1 --pool=1:5", "no 10 neighbours"),

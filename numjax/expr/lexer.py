@@ -29,7 +29,7 @@ _TOKEN = rf"""
           \s* -? (?: [0-9.\s]*+ (?:em|ex|pt|cm|mm|in|mu|truecm|sp|pc|bp|dd|cc)\b )?
     | \\[A-Za-z]++
     | \\ \s (?=\s) | \\.
-    | (?<![_^0-9.]) [0-9]{{1,3}} GROUPED (?![0-9]) (?: \. [0-9]++ )?
+    | (?<![_^0-9.]) (?!0[0-9]{{0,2}},[0-9]|MEMBER) [0-9]{{1,3}} GROUPED (?![0-9]) (?: \. [0-9]++ )?
     | [0-9](?:\s*+[0-9])*+ (?: \s*+ \. (?:\s*+[0-9])++ )?  # digits may stand apart
     | \. \s* \. \s* \.
     | \. (?:\s*+[0-9])++
@@ -42,8 +42,16 @@ _TOKEN = rf"""
 # At most 30 groups, so that what does not end well costs no more than that to find out.
 # 1{,}000 and 1,\!000 can only be one number; 1,000 without spaces is one under the rule "plain".
 _PROTECTED = r"(?: \s*+ (?: \{\s*,\s*\} | ,\s*\\! | \\, ) \s*+ [0-9]\s*+[0-9]\s*+[0-9] )"
+# (100,200), [1,100] and \{100,200,300\} are lists all the same, but no list has a member 000 or 050.
+_OPENED = "".join(
+    rf"(?<!{open}{sign}[0-9]{{{n}}})" for open in (r"[(\[]", r"\\\{") for sign in ("", "-") for n in (1, 2, 3)
+)
+_MEMBER = r"(?<=[1-9][0-9]{2},) [1-9][0-9]{2} (?:,[1-9][0-9]{2})*+ \s*+ (?: [)\]] | \\\})"
 _GROUPED = {
-    "plain": rf"(?: (?: , [0-9]{{3}} ){{1,30}}+ | {_PROTECTED}{{1,30}}+ )",
+    "plain": rf"""(?: {_OPENED} (?: , [0-9]{{3}} ){{1,30}}+
+                    | (?= (?: , [0-9]{{3}} ){{0,29}}? ,0[0-9]{{2}} ) (?: , [0-9]{{3}} ){{1,30}}+
+                    | (?: , [0-9]{{3}} ){{1,30}}+ (?! [0-9] | \s*+ (?: [)\]] | \\\}} ))
+                    | {_PROTECTED}{{1,30}}+ )""",
     "protected": rf"{_PROTECTED}{{1,30}}+",
     "none": r"(?!)",
 }
@@ -53,7 +61,8 @@ def _compiled(verbatim: str) -> dict[tuple[str, str], re.Pattern[str]]:
     source = _TOKEN.replace("VERBATIM", verbatim)
     return {
         (thousands, words): re.compile(
-            source.replace("GROUPED", grouped).replace("NAME", name), re.VERBOSE | re.DOTALL
+            source.replace("GROUPED", grouped).replace("MEMBER", _MEMBER).replace("NAME", name),
+            re.VERBOSE | re.DOTALL,
         )
         for thousands, grouped in _GROUPED.items()
         for words, name in (("letters", "(?!)"), ("words", "[A-Za-z]{2,}+"))

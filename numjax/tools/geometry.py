@@ -38,8 +38,7 @@ from numjax.tools.command import Parser
 
 SEEDS = 10
 MOST = 10_000_000  # numbers of a LIST
-LONGEST = 7  # digits whose neighbours may lie among more than that
-_ENDS = re.compile(r"-?[0-9]+")
+_WHOLE = re.compile(r"-?[0-9]+")
 WORDS = 130  # as many as DICE's NUM test: zero to one hundred and twenty-nine
 Measures = dict[str, float]
 
@@ -173,11 +172,11 @@ def listed(text: str, flag: str = "--numbers") -> list[str]:
       UsageError: no numbers, or what is none.
     """
     low, colon, high = text.partition(":")
-    if colon and (ends := [_ENDS.fullmatch(end.strip()) for end in (low, high)]) and all(ends):
-        first, last = (int(end[0]) for end in ends if end)
-        if last - first >= MOST:
-            raise UsageError(f"{flag}={text}: {last - first + 1:,} numbers are more than {MOST:,}; give fewer")
-        parts = [str(value) for value in range(first, last + 1)]
+    if colon and _WHOLE.fullmatch(low) and _WHOLE.fullmatch(high):
+        count = 1 + int(high) - int(low)
+        if count > MOST:
+            raise UsageError(f"{flag}={text}: {count:,} numbers are more than {MOST:,}; give fewer")
+        parts = [str(value) for value in range(int(low), int(high) + 1)]
     else:
         path = pathlib.Path(text).expanduser()
         if text and path.is_file():
@@ -188,10 +187,10 @@ def listed(text: str, flag: str = "--numbers") -> list[str]:
     if not parts:
         raise UsageError(f"{flag}={text}: an empty list of numbers; give 0:999, 1,2,5 or a file with a number a line")
     try:
-        found = vectors.values(parts)
+        found = [f"{value:f}" for value in vectors.values(parts)]
         if beyond := [part for part, value in zip(parts, found, strict=True) if not math.isfinite(float(value))]:
-            raise UsageError(f"{flag}: {beyond[0][:40]} is beyond every float; leave it out")
-        return [f"{value:f}" for value in found]
+            raise DataError(f"{beyond[0][:40]} is beyond every float; leave it out")
+        return found
     except DataError as error:
         raise UsageError(f"{flag}: {error}") from None
 
@@ -232,9 +231,8 @@ def limits(flag: str, embed: str, numbers: Sequence[str]) -> dict[str, float]:
 def _options(flags: argparse.Namespace, numbers: Sequence[str], default: str = "full") -> dict[str, Any]:
     options: dict[str, Any] = {}
     if flags.as_published:
-        (defect,) = [name for name in ("as_printed", "as_published") if vectors.has(flags.embed, name)] or [""]
-        given = vectors.read_spec(flags.embed)[1]
-        if not defect or (defect == "as_printed" and str(given.get("form", "2")) == "2"):
+        defect = next((name for name in ("as_printed", "as_published") if vectors.has(flags.embed, name)), "")
+        if not defect or (defect == "as_printed" and vectors.read_spec(flags.embed)[1].get("form", "2") == "2"):
             raise UsageError(f"--as_published: {flags.embed} has no defect to turn back; leave it out")
         options[defect] = True
     flag = flags.range
@@ -294,8 +292,6 @@ def _neighbours(flags: argparse.Namespace) -> dict[str, Any]:
     if not all(1 <= length <= 9 for length in lengths):
         raise UsageError(f"--lengths={flags.lengths}: digits from 1 to 9, such as 1:4")
     # One digit more than is asked, so that no number has its neighbours cut off.
-    if max(lengths) >= LONGEST and not flags.pool:
-        raise UsageError(f"--lengths={flags.lengths}: give --pool too, a list of numbers among which to look")
     pool = listed(flags.pool or f"0:{10 ** (max(lengths) + 1) - 1}", "--pool")
     if flags.k < 1 or flags.queries < 1:
         raise UsageError("--k and --queries must be at least 1")
