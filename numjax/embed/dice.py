@@ -8,6 +8,7 @@ the device in float32 for the numbers that a decoder makes up. One step in [0, 9
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import flax.linen as nn
 import jax
@@ -114,7 +115,8 @@ def dice(
     directions = on_circle(theta) if form == "2" else on_sphere(theta, dim, as_printed)
     turn = xp.asarray(rotation(dim, directions.shape[-1], seed).T, dtype=directions.dtype)
     # Accelerators would round float32 factors to sixteen bits.
-    return directions @ turn if xp is np else jnp.matmul(directions, turn, precision="highest")
+    turned: Any = directions @ turn if xp is np else jnp.matmul(directions, turn, precision="highest")
+    return turned
 
 
 def float64_value(numerals: Numeral) -> np.ndarray:

@@ -10,6 +10,7 @@ the power D instead of D − 1, and in "log" forgets the sign. `as_published=Tru
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import flax.linen as nn
 import jax
@@ -55,7 +56,7 @@ class Embed(nn.Module):
     seed: int = 0
     kind = "numeral"
 
-    def _points(self, numerals: Numeral):
+    def _points(self, numerals: Numeral) -> Any:
         if self.of not in RANGES:
             raise UsageError(f"dice_linear: of must be one of {', '.join(RANGES)}, not {self.of!r}")
         points = dice.on_sphere(angle(numerals, self.of, self.as_published), self.sphere, self.as_published)

@@ -273,8 +273,9 @@ def _sum(static, gradients, split, hidden, kernel, bias, targets, weights, class
         return (total,)
     assert d_hidden is not None
     d_hidden = jnp.moveaxis(d_hidden, 0, 1).reshape(hidden.shape[0], -1, hidden.shape[-1])[:, :length]
-    d_kernel, d_bias = d_weights
-    d_kernel = d_kernel.T
+    d_kernel_DV, d_bias = d_weights
+    assert d_kernel_DV is not None
+    d_kernel = d_kernel_DV.T
     d_bias = None if d_bias is None else parallel.sum_rows(d_bias, split, jnp.float32)
     return total, whole(d_hidden), parallel.sum_rows(d_kernel, split, hidden.dtype).astype(kernel.dtype), d_bias
 
