@@ -329,7 +329,7 @@ def test_a_table_of_ones_own_is_read(tmp_path):
     (tmp_path / "report.txt").write_text("no question")
     with pytest.raises(DataError, match="begin a line with Q:"):
         list(tatqa_records.of_file(str(tmp_path / "report.csv")))
-    with pytest.raises(DataError, match="cannot read"):
+    with pytest.raises(DataError, match="cannot be read"):
         list(tatqa_records.of_file(str(tmp_path / "other.csv")))
 
 
