@@ -81,3 +81,5 @@ def test_tables_start_from_a_folder_and_take_the_paper_s_loss():
     made = settings.config(options, "mawps", settings.SYSTEMS["aux"])
     assert made.init_from == made.scheme.vocab.path == "FLAN"
     assert made.objectives.aux.prediction == "literal"
+    options.backbone = "bart"
+    assert settings.config(options, "mawps", "").scheme.vocab.to_dict() == {"name": "gpt2", "path": "FLAN"}

@@ -191,6 +191,8 @@ def test_export_to_the_projector(tmp_path, capsys):
         ("naik --embed=dice --numbers=--5:3", "'--5:3' is not one number"),
         ("naik --embed=dice --numbers=١:٣", "'١:٣' is not one number"),
         ("naik --embed=dice --numbers=١,٢,٣", "'١' is not one number"),
+        (f"monotone --embed=dice --numbers=0:{'9' * 5000}", "is not one number"),
+        (f"naik --embed=dice --numbers={'5,' * 400}x", "'x' is not one number"),
         ("monotone --embed=dice --numbers=0:10000000", "10,000,001 numbers are more than 10,000,000"),
         ("monotone --embed=dice --numbers=1,2,1e400,5", "1e400 is beyond every float"),
         ("neighbours --embed=dice --lengths=9", "10,000,000,000 numbers are more than"),

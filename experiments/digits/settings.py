@@ -99,8 +99,6 @@ def config(options: argparse.Namespace, task: str, words: str) -> Any:
     roots.put_on_path()
     from configs import digits
 
-    if options.as_published:
-        words = words.replace("aux=soft", "aux=literal")
     argument = [options.scale, f"task={task}", f"backbone={options.backbone}", *filter(None, [words])]
     made: Any = digits.get_config(",".join([*argument, *["as_published"] * options.as_published]))
     with made.unlocked():

@@ -292,7 +292,7 @@ DROPPED = {
     r"\mkern": 0,
     r"\mskip": 0,
 }
-TEXTS = ("text textrm textbf textit textsf texttt textnormal textup textmd textsl textsc mbox hbox emph verb").split()
+TEXTS = "text textrm textbf textit textsf texttt textnormal textup textmd textsl textsc mbox hbox emph verb".split()
 MATRICES = frozenset("matrix pmatrix bmatrix Bmatrix vmatrix Vmatrix smallmatrix array subarray tabular".split())
 CASES = frozenset("cases dcases rcases drcases numcases".split())
 ROWS = frozenset(

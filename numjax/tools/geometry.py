@@ -19,6 +19,7 @@ import argparse
 import functools
 import json
 import math
+import os
 import pathlib
 import re
 import statistics
@@ -38,7 +39,7 @@ from numjax.tools.command import Parser
 
 SEEDS = 10
 MOST = 10_000_000  # numbers of a LIST
-_WHOLE = re.compile(r"-?[0-9]+")
+_WHOLE = re.compile(r"-?[0-9]{1,18}")
 WORDS = 130  # as many as DICE's NUM test: zero to one hundred and twenty-nine
 Measures = dict[str, float]
 
@@ -173,13 +174,12 @@ def listed(text: str, flag: str = "--numbers") -> list[str]:
     """
     low, colon, high = text.partition(":")
     if colon and _WHOLE.fullmatch(low) and _WHOLE.fullmatch(high):
-        count = 1 + int(high) - int(low)
-        if count > MOST:
+        if (count := 1 + int(high) - int(low)) > MOST:
             raise UsageError(f"{flag}={text}: {count:,} numbers are more than {MOST:,}; give fewer")
         parts = [str(value) for value in range(int(low), int(high) + 1)]
     else:
         path = pathlib.Path(text).expanduser()
-        if text and path.is_file():
+        if os.path.isfile(path):  # unlike `Path.is_file` also of lists longer than a name may be
             parts = path.read_text(encoding="utf-8", errors="replace").split()
         else:
             parts = text.split(",")
