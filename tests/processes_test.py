@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import pathlib
@@ -141,6 +142,13 @@ def test_no_process_survives_the_launcher(tmp_path):
     while any(pathlib.Path(f"/proc/{pid}").exists() for pid in mine) and time.monotonic() < end:
         time.sleep(0.05)
     assert not any(pathlib.Path(f"/proc/{pid}").exists() for pid in mine)
+
+
+def test_a_process_whose_parent_is_gone_does_not_begin():
+    """The parent may be killed between the fork and the request for its death's signal."""
+    for parent, code in ((os.getpid(), 0), (os.getppid(), -signal.SIGKILL)):
+        begin = functools.partial(launch.die_with_parent, parent)
+        assert subprocess.run([sys.executable, "-c", ""], preexec_fn=begin).returncode == code
 
 
 def test_several_processes_write_as_one(tmp_path):

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import functools
 import json
 import os
 import pathlib
@@ -136,9 +137,8 @@ class Life:
         path = os.pathsep.join([str(roots.root()), os.environ.get("PYTHONPATH", "")])
         variables = os.environ | {SEEN: str(self.seen), "PYTHONPATH": path}
         with self._log.open("a") as file:
-            self._process = subprocess.Popen(
-                self._command, env=variables, stdout=file, stderr=file, preexec_fn=launch.die_with_parent
-            )
+            begin = functools.partial(launch.die_with_parent, os.getpid())
+            self._process = subprocess.Popen(self._command, env=variables, stdout=file, stderr=file, preexec_fn=begin)
 
     def to_the_end(self) -> None:
         """Waits for the end.

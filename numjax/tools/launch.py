@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import os
 import signal
 import socket
@@ -80,7 +81,7 @@ class _Processes:
             # Sessions of their own: Ctrl-C comes from here, as the SIGTERM that JAX waits for.
             more: dict[str, Any] = {"env": dict(variables), "start_new_session": True}
             if sys.platform == "linux":
-                more["preexec_fn"] = die_with_parent
+                more["preexec_fn"] = functools.partial(die_with_parent, os.getpid())
             if index:
                 more |= {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "stdin": subprocess.DEVNULL}
             self._running.append(subprocess.Popen(self._command, **more))
@@ -149,10 +150,16 @@ class _Processes:
                 sys.stderr.buffer.flush()
 
 
-def die_with_parent() -> None:
-    """For `preexec_fn` on Linux: not even `kill -9` of the parent may leave processes that wait for each other."""
+def die_with_parent(parent: int) -> None:
+    """For `preexec_fn` on Linux: not even `kill -9` of the parent may leave processes that wait for each other.
+
+    Args:
+      parent: its process id; where it has ended before this could ask for the signal, none would come.
+    """
     set_parent_death_signal = 1
     ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
+    if os.getppid() != parent:
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 if __name__ == "__main__":
