@@ -63,6 +63,21 @@ def show(tree: Tree | Unreadable) -> str:
         ("r \\mid a + b", "O!conditional(V!r, U!plus(V!a, V!b))"),
         ("a \\not= b \\notin C", "U!and(U!neq(V!a, V!b), O!notin(V!b, V!C))"),
         ("a \\otimes_R b", "+!O!tensor-product(O!SUB(O!tensor-product, V!R), V!a, V!b)"),
+        ("a : b = c : d", "U!eq(F!:(V!a, V!b), F!:(V!c, V!d))"),
+        ("a : b = c", "F!:(V!a, U!eq(V!b, V!c))"),
+        # Connectives are looser than relations, the signs of logic between them.
+        ("x > 0 \\Rightarrow y > 0", "F!⇒(O!gt(V!x, N!0), O!gt(V!y, N!0))"),
+        ("p \\implies q \\iff r", "U!and(O!implies(V!p, V!q), O!iff(V!q, V!r))"),
+        ("x = 1 \\lor x = 2", "U!or(U!eq(V!x, N!1), U!eq(V!x, N!2))"),
+        ("p \\land q \\land r = s \\lor t", "U!or(U!and(V!p, V!q, U!eq(V!r, V!s)), V!t)"),
+        ("p \\land q \\to r", "F!→(U!and(V!p, V!q), V!r)"),
+        ("x_n \\to x = y", "U!and(F!→(O!SUB(V!x, V!n), V!x), U!eq(V!x, V!y))"),
+        ("a = b \\vee c = d", "U!and(U!eq(V!a, U!or(V!b, V!c)), U!eq(U!or(V!b, V!c), V!d))"),
+        ("\\Gamma \\vdash x = y", "O!proves(V!Γ, U!eq(V!x, V!y))"),
+        # Words that join statements stand between them.
+        ("x = 1 \\text{ or } x = 2", "O!form-seq(U!eq(V!x, N!1), T!or, U!eq(V!x, N!2))"),
+        ("1, 2 \\mbox{ and } 3", "O!form-seq(M!L-2(N!1, N!2), T!and, N!3)"),
+        ("x_{\\text{if}}", "O!SUB(V!x, T!if)"),
         # Lists, sets, fences.
         ("1, 2, 3", "M!L-3(N!1, N!2, N!3)"),
         ("x, y \\in A", "O!in(M!L-2(V!x, V!y), V!A)"),
@@ -80,7 +95,23 @@ def show(tree: Tree | Unreadable) -> str:
         ("\\left. f \\right|_0^1", "O!evaluated-at(V!f, N!0, N!1)"),
         ("\\langle a | b \\rangle", "O!inner-product(V!a, V!b)"),
         ("| 0 \\rangle", "O!ket(N!0)"),
+        ("\\langle u, v \\rangle", "M!D-⟩(M!L-2(V!u, V!v))"),
+        # Scripts that are no powers, and numbers without end.
+        ("f^{(n + 1)}(x)", "U!times(O!SUP(V!f, M!D-lpar;&rpar;(U!plus(V!n, N!1))), V!x)"),
+        ("x_i^{(2)} + 2^{(n)}", "U!plus(O!SUP(O!SUB(V!x, V!i), M!D-lpar;&rpar;(N!2)), O!SUP(N!2, V!n))"),
+        ("R^* + R^\\times", "U!plus(O!SUP(V!R, V!∗), O!SUP(V!R, U!times))"),
+        ("\\sin(x)^2", "O!SUP(F!sin(V!x), N!2)"),
+        ("0.1\\overline{6}", "O!repeating-decimal(N!0.1, N!6)"),
         # Environments.
+        (
+            "\\left\\{\\begin{array}{rcl} x & = & 1 \\\\ y & < & 2 \\end{array}\\right.",
+            "O!cases(U!eq(V!x, N!1), E!, O!lt(V!y, N!2), E!)",
+        ),
+        (
+            "\\left\\{\\begin{array}{ll} 1 & x > 0 \\\\ 2 \\end{array}\\right.",
+            "O!cases(N!1, O!gt(V!x, N!0), N!2, E!)",
+        ),
+        ("\\begin{cases} a \\\\ b \\end{cases}", "O!cases(V!a, E!, V!b, E!)"),
         ("\\begin{pmatrix} 1 & 0 \\\\ 0 & 1 \\end{pmatrix}", "M!M-2x2(M!R!(N!1, N!0), M!R!(N!0, N!1))"),
         ("\\begin{array}{cc} 1 & 2 \\\\ 3 \\end{array}", "M!M-2x2(M!R!(N!1, N!2), M!R!(N!3, E!))"),
         ("\\begin{cases} a & x > 0 \\\\ b & \\text{else} \\end{cases}", "O!cases(V!a, O!gt(V!x, N!0), V!b, T!else)"),
@@ -94,7 +125,8 @@ def show(tree: Tree | Unreadable) -> str:
         ("\\mathbb{R}^n", "O!SUP(V!ℝ, V!n)"),
         ("{\\cal L} \\mathbf x", "U!times(V!ℒ, V!𝐱)"),
         ("\\mathrm{Hom}", "V!Hom"),
-        ("\\text{if } x", "U!times(T!if, V!x)"),
+        ("\\text{if } x", "O!form-seq(T!if, V!x)"),
+        ("5 \\text{ cm } x", "U!times(N!5, T!cm, V!x)"),
         ("1 2 . 5 \\, x", "U!times(N!12.5, V!x)"),
         ("a \\stackrel{?}{=} b", "+!U!eq(O!SUP(U!eq, V!?), V!a, V!b)"),
         # Macros.

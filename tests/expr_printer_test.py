@@ -23,7 +23,7 @@ X, Y = Tree("V", "x"), Tree("V", "y")
 _ORDINARY = {
     "O": "SUP SUB root factorial norm int sum limit partialdiff differential-d forall interval(O-O) interval(C-O) "
     "degree conditional-set conditional evaluated-at cases form-seq binomial percent annotated ket inner-product "
-    "limit-from supremum dimension no-such-operator",
+    "limit-from supremum dimension repeating-decimal no-such-operator",
     "U": "%&{}\\ U",
     "F": "sin f abs floor ¯ → ∇ gcd Res dim pmod x^2 \U0001d53c",
     "+": "O!SUB",
@@ -69,6 +69,28 @@ def _above(draw, below: st.SearchStrategy[Tree]) -> Tree:
         sides = [draw(below) for _ in range(3)]
         signs = [draw(st.sampled_from(["U eq", "O lt", "F →"])).split() for _ in range(2)]
         return Tree("U", "and", [Tree(kind, sign, sides[at : at + 2]) for at, (kind, sign) in enumerate(signs)])
+    if kind == 4:
+        # Statements: connectives, the signs of logic, arrows and relations in each other.
+        signs = ["F ⇒", "O iff", "U and", "U or", "F →", "U eq", "F :", "U union", "O not-implies", "O annotated"]
+        type, symbol = draw(st.sampled_from(signs)).split()
+        below = below | st.sampled_from([Tree("U", "eq", [X, Y]), Tree("O", "lt", [Y, X]), Tree("F", "→", [X, Y])])
+        last = (
+            Tree("F", draw(st.sampled_from(["mod", "pmod"])), [draw(below)]) if symbol == "annotated" else draw(below)
+        )
+        more = [draw(below)] if type == "U" and symbol != "eq" and draw(st.booleans()) else []
+        return Tree(type, symbol, [draw(below), *more, last])
+    if kind == 5:
+        # What reads otherwise alone than in a row: cells, words, derivatives.
+        which = draw(st.integers(0, 3))
+        words = st.sampled_from([Tree("T", word) for word in ("or", "if", "such that", "cm", ", then", "a n d")])
+        if which == 0:
+            cells = below | words | st.just(Tree("E", ""))
+            return Tree("O", "cases", [draw(cells) for _ in range(2 * draw(st.integers(1, 3)))])
+        if which == 1:
+            return Tree("O", "form-seq", draw(st.lists(below | words, min_size=2, max_size=4)))
+        if which == 2:
+            return Tree("U", draw(st.sampled_from(["times", "plus"])), [draw(words), draw(below)])
+        return Tree("O", "SUP", [draw(below), Tree("M", "D-lpar;&rpar;", [draw(below)])])
     type, symbol = draw(st.sampled_from(OPERATORS))
     least, most = arity(type, symbol)
     count = draw(st.integers(least, min(most, least + 2)))

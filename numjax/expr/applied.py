@@ -28,7 +28,8 @@ def applied(reader: Reader, head: Tree) -> Tree:
     given: list[Tree] = []
     if token == "(" or (token == r"\left" and tokens[reader.i + 1] == "("):
         given = _arguments(reader, token)
-        if tokens[reader.i] in SCRIPTS and len(given) == 1:
+        if reader.published and tokens[reader.i] in SCRIPTS and len(given) == 1:
+            # By default sin(x)^2 is the square of sin(x).
             given = [reader.scripts(given[0])]
     elif (token not in _ENDS and token not in INFIX) or (
         token in BARS and reader.bar != token and reader.opens(reader.i)

@@ -17,11 +17,11 @@ from numjax.expr.applied import (
     raw,
 )
 from numjax.expr.commands import ACCENTS, BIG, DROPPED, FENCES, FONTS, FUNCTIONS, INTEGRALS, QUANTIFIERS, SWITCHES
-from numjax.expr.environments import begin, old_matrix
-from numjax.expr.fences import bar, fence, left
+from numjax.expr.environments import begin, braced, old_matrix
+from numjax.expr.fences import bar, fence
 from numjax.expr.lexer import END
 from numjax.expr.operands import ATOMS
-from numjax.expr.operators import INFIX, PRODUCT, SUM, Infix
+from numjax.expr.operators import CONNECTIVE, INFIX, PRODUCT, RELATION, SIGN, SUM, Infix
 from numjax.expr.reader import Reader
 from numjax.expr.state import BARS, MISSING, STOPS, Action, Stop, hint, leaf
 from numjax.expr.symbols import arity
@@ -277,7 +277,7 @@ def _negated(reader: Reader, token: str) -> Tree | None:
 
 def _negations() -> None:
     for sign, op in list(INFIX.items()):
-        if op.power == 20 and r"\not" + sign not in INFIX:
+        if op.power in (CONNECTIVE, RELATION) and r"\not" + sign not in INFIX:
             if op.symbol in _NOT:
                 kind, symbol = ("U" if op.symbol == "eq" else "O"), _NOT[op.symbol]
             elif op.type == "F":
@@ -285,6 +285,8 @@ def _negations() -> None:
             else:
                 kind, symbol = "O", ("not-" + op.symbol).removeprefix("not-not-")
             INFIX[r"\not" + sign] = Infix(op.power, kind, symbol, False, (kind, symbol))
+            if sign.startswith("\\"):
+                SIGN.setdefault((kind, symbol), r"\not" + sign)
     for sign in ("|", r"\mid"):
         INFIX[r"\not" + sign] = INFIX[r"\nmid"]
 
@@ -331,7 +333,7 @@ def node(reader: Reader, token: str) -> Tree:
 
 
 def _table() -> dict[str, Action]:
-    table: dict[str, Action] = {"{": _group, r"\left": left, r"\begin": begin, r"\partial": partial}
+    table: dict[str, Action] = {"{": _group, r"\left": braced, r"\begin": begin, r"\partial": partial}
 
     def put(names, action: Callable) -> None:
         table.update(dict.fromkeys(names, action))

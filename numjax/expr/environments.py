@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from numjax.expr.applied import raw
 from numjax.expr.commands import CASES, MATRICES, ROWS
+from numjax.expr.fences import left
 from numjax.expr.reader import Reader
-from numjax.expr.state import LARGEST, PADDING, Stop
+from numjax.expr.state import LARGEST, MISSING, PADDING, Stop
 from numjax.expr.tree import Tree
 
 
@@ -15,10 +18,7 @@ def begin(reader: Reader, token: str) -> Tree | None:
     name = "".join(raw(reader)).rstrip("*")
     if name not in MATRICES and name not in CASES and name not in ROWS:
         raise Stop(f"unknown environment {name}", at)
-    if reader.tokens[reader.i] == "[":
-        reader.skip_bracket()
-    if name in ("array", "subarray", "tabular", "alignat", "alignedat", "darray"):
-        raw(reader)
+    _columns(reader, name)
     reader.enter()
     saved = reader.font, reader.bar, reader.in_set, reader.environments
     reader.bar, reader.in_set, reader.environments = "", False, 1
@@ -36,8 +36,56 @@ def begin(reader: Reader, token: str) -> Tree | None:
             return None
         return trees[0] if len(trees) == 1 else Tree("O", "form-seq", trees)
     if name in CASES:
-        return Tree("O", "cases", [cell for row in rows for cell in row]) if rows else None
+        return cases(rows, reader.published) if rows else None
     return _matrix(reader, rows, name)
+
+
+def cases(rows: Sequence[Sequence[Tree]], published: bool = False) -> Tree:
+    """Values and conditions in turn, with E for a condition that is not there; published, whatever the rows hold."""
+    width = 1 if published else max(2, *map(len, rows))
+    return Tree("O", "cases", [cell for row in rows for cell in (*row, *[PADDING] * (width - len(row)))])
+
+
+def braced(reader: Reader, token: str) -> Tree:
+    """\\left …; a brace on the left alone of an array is cases, whose columns may be there to align."""
+    at, tokens = reader.i, reader.tokens
+    made = left(reader, token)
+    if reader.published or tokens[at + 1 : at + 3] != [r"\{", r"\begin"] or tokens[reader.i - 1] != ".":
+        return made
+    rows = _members(made) if r"\\" in tokens[at : reader.i] else []
+    if any(_begins_with_sign(cell) for row in rows for cell in row[1:]):
+        # x & = & 3: the cells of a row are one formula.
+        reader.i = at + 3
+        _columns(reader, "".join(raw(reader)))
+        _blank(reader)
+        reader.i = at
+        rows = _members(left(reader, token))
+    return cases(rows) if rows and len(rows[0]) < 3 else made
+
+
+def _begins_with_sign(cell: Tree) -> bool:
+    """Whether a cell is the rest of a formula, or a sign between two others."""
+    if cell.children is None:
+        return cell.type in "UO"
+    return cell.children[0] == MISSING or (cell.symbol == "and" and _begins_with_sign(cell.children[0]))
+
+
+def _members(braces: Tree) -> list[tuple[Tree, ...]]:
+    """The rows of the matrix, or the formulas, that alone are in braces."""
+    only = braces.children[0] if braces.symbol == "S-1" and braces.children else braces
+    if only.symbol == "form-seq":
+        return [(tree,) for tree in only.children or ()]
+    if only.type == "M" and only.symbol.startswith("M-"):
+        return [row.children or () for row in only.children or ()]
+    return []
+
+
+def _columns(reader: Reader, name: str) -> None:
+    """What says how to set an environment: [t], and the columns of an array."""
+    if reader.tokens[reader.i] == "[":
+        reader.skip_bracket()
+    if name in ("array", "subarray", "tabular", "alignat", "alignedat", "darray"):
+        raw(reader)
 
 
 def _blank(reader: Reader) -> None:
@@ -124,7 +172,7 @@ def old_matrix(reader: Reader, token: str) -> Tree | None:
     reader.font, reader.bar, reader.in_set, reader.environments = saved
     reader.level -= 1
     if token == r"\cases":
-        return Tree("O", "cases", [cell for row in rows for cell in row]) if rows else None
+        return cases(rows, reader.published) if rows else None
     if token == r"\substack":
         trees = [row[0] for row in rows]
         return reader.listed(trees) if len(trees) > 1 else trees[0] if trees else None

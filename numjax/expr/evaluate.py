@@ -112,6 +112,8 @@ class _Evaluation:
             return real(self.of(children[0]), "degree") * math.pi / 180
         if symbol == "times" and self.mixed and _is_mixed(children):
             return self.of(children[0]) + self.of(children[1])
+        if symbol == "repeating-decimal" and all(child.type == "N" for child in children):
+            return _repeating(*(child.symbol for child in children))
         operation = OPERATIONS.get(_known_as(symbol))
         if kind not in "UOF" or operation is None:
             raise Unevaluable(f"{shown(node)} cannot be evaluated")
@@ -172,6 +174,12 @@ def _number(written: str) -> Fraction:
     if not match or len(written) > BITS // 4 or abs(int(match[1] or 0)) > BITS // 4:
         raise Unevaluable(f"{written[:40]!r} is no number, or too long a one")
     return Fraction(written)
+
+
+def _repeating(begin: str, period: str) -> Fraction:
+    """0.1 and 6: 1/6."""
+    places = len(begin.partition(".")[2])
+    return _number(begin) + _number(period) / ((10 ** len(period) - 1) * 10**places)
 
 
 def _is_mixed(children: Sequence[Tree]) -> bool:

@@ -67,7 +67,7 @@ def fenced(reader: Reader, opener: str, closer: str, parts: Parts) -> Tree:
                 reader.comma_list = not parts.semicolon
                 return Tree("M", f"V-{count}", members)
         inner = reader.listed(members)
-        if opener in ("(", "[", r"\langle"):
+        if opener in ("(", "[") or (opener == r"\langle" and reader.published):
             return inner
     if opener == r"\{":
         return Tree("M", "S-1", [inner])

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from numjax.expr.operators import META, RELATION, SIGN
+from numjax.expr.operands import ORDER, counts
+from numjax.expr.operators import CONNECTIVE, META, PRODUCT, SIGN
 from numjax.expr.printed import ANNOTATED, APPLIED, ATOM, FACTOR, Printed, at, cell, letter, printed, row
+from numjax.expr.rules import DEFAULT
+from numjax.expr.state import PADDING
 from numjax.expr.tree import Tree
 
 _TWO = Tree("N", "2")
@@ -18,8 +21,10 @@ BASES = frozenset(["SUP", "SUB"])
 
 def script(tree: Tree) -> str:
     """In the braces of a power or index, where a sign may stand alone."""
-    if tree.children is None and tree.type in "UO" and (tree.type, tree.symbol) in SIGN and tree.symbol != "compose":
-        return SIGN[tree.type, tree.symbol]
+    # A sign whose node would be an F stands alone as a V.
+    kind = {"U": "U", "O": "O", "V": "F"}.get(tree.type)
+    if tree.children is None and (kind, tree.symbol) in SIGN and tree.symbol not in ("compose", ":"):
+        return SIGN[kind, tree.symbol]
     return printed(tree)[0]
 
 
@@ -28,6 +33,11 @@ def _power(tree: Tree, children: tuple[Tree, ...]) -> Printed | None:
         return None
     base, raised = children
     mark = "^" if tree.symbol == "SUP" else "_"
+    inner = script(raised)
+    if mark == "^" and raised.symbol == ORDER and len(raised.children or ()) == 1:
+        of = (raised.children or ())[0]
+        if counts(base, letter(of) or (of.type == "N" and of.symbol.isdigit()), DEFAULT.calls):
+            inner = f"({printed(of)[0]})"
     below = base.children
     if (
         below and base.type == "O" and base.symbol in BASES and base.symbol != tree.symbol and len(below) == 2
@@ -37,7 +47,7 @@ def _power(tree: Tree, children: tuple[Tree, ...]) -> Printed | None:
         text = printed(base)[0]
     else:
         text = at(base, ATOM)
-    return f"{text}{mark}{{{script(raised)}}}", FACTOR
+    return f"{text}{mark}{{{inner}}}", FACTOR
 
 
 def _braced(command: str, count: int):
@@ -47,6 +57,15 @@ def _braced(command: str, count: int):
         return command + "".join(f"{{{printed(child)[0]}}}" for child in children), FACTOR
 
     return made
+
+
+def _repeating(tree: Tree, children: tuple[Tree, ...]) -> Printed | None:
+    if len(children) != 2 or any(child.type != "N" or child.children is not None for child in children):
+        return None
+    begin, period = (child.symbol for child in children)
+    if not begin.replace(".", "", 1).isdigit() or not begin[-1:].isdigit() or not period.isdigit():
+        return None
+    return rf"{begin}{'' if '.' in begin else '.'}\overline{{{period}}}", ATOM
 
 
 def _root(tree: Tree, children: tuple[Tree, ...]) -> Printed | None:
@@ -72,38 +91,40 @@ def _interval(tree: Tree, children: tuple[Tree, ...]) -> Printed | None:
 
 
 def _norm(tree: Tree, children: tuple[Tree, ...]) -> Printed | None:
-    return (rf"\left\| {at(children[0], RELATION)} \right\|", ATOM) if len(children) == 1 else None
+    return (rf"\left\| {at(children[0], CONNECTIVE)} \right\|", ATOM) if len(children) == 1 else None
 
 
 def _ket(tree: Tree, children: tuple[Tree, ...]) -> Printed | None:
-    return (rf"\left| {at(children[0], RELATION)} \right\rangle", ATOM) if len(children) == 1 else None
+    return (rf"\left| {at(children[0], CONNECTIVE)} \right\rangle", ATOM) if len(children) == 1 else None
 
 
 def _bracket(tree: Tree, children: tuple[Tree, ...]) -> Printed | None:
     if len(children) != (2 if tree.symbol == "inner-product" else 3):
         return None
-    inner = r" \middle| ".join(at(child, RELATION) for child in children)
+    inner = r" \middle| ".join(at(child, CONNECTIVE) for child in children)
     return rf"\left\langle {inner} \right\rangle", ATOM
 
 
 def _conditional_set(tree: Tree, children: tuple[Tree, ...]) -> Printed | None:
     if len(children) != 2:
         return None
-    return rf"\{{{at(children[0], RELATION)} \mid {at(children[1], RELATION)}\}}", ATOM
+    return rf"\{{{at(children[0], CONNECTIVE)} \mid {at(children[1], CONNECTIVE)}\}}", ATOM
 
 
 def _conditional(tree: Tree, children: tuple[Tree, ...]) -> Printed | None:
     if len(children) != 2:
         return None
-    return rf"{at(children[0], RELATION)} \mid {at(children[1], META)}", META
+    return rf"{at(children[0], CONNECTIVE)} \mid {at(children[1], META)}", META
 
 
 def _annotated(tree: Tree, children: tuple[Tree, ...]) -> Printed | None:
     if len(children) != 2:
         return None
     of, note = children
-    if note.type != "F" or note.symbol not in ("pmod", "pod") or not note.children or len(note.children) != 1:
+    if note.type != "F" or note.symbol not in ("pmod", "pod", "mod") or len(note.children or ()) != 1:
         return None
+    if note.symbol == "mod":
+        return rf"{at(of, ANNOTATED)} \mod {at(note.children[0], PRODUCT)}", ANNOTATED
     return f"{at(of, ANNOTATED)} \\{note.symbol}{{{printed(note.children[0])[0]}}}", ANNOTATED
 
 
@@ -111,14 +132,17 @@ def _evaluated(tree: Tree, children: tuple[Tree, ...]) -> Printed | None:
     if len(children) not in (2, 3):
         return None
     bounds = "".join(f"{mark}{{{script(child)}}}" for mark, child in zip("_^", children[1:], strict=False))
-    return rf"\left. {at(children[0], RELATION)} \right|{bounds}", FACTOR
+    return rf"\left. {at(children[0], CONNECTIVE)} \right|{bounds}", FACTOR
 
 
 def _cases(tree: Tree, children: tuple[Tree, ...]) -> Printed | None:
     if len(children) % 2:
         return None
-    rows = (f"{cell(left)} & {cell(right)}" for left, right in zip(children[::2], children[1::2], strict=True))
-    return rf"\begin{{cases}} {chr(92) * 2} \end{{cases}}".replace("\\\\", r" \\ ".join(rows)), ATOM
+    pairs = list(zip(children[::2], children[1::2], strict=True))
+    if (PADDING, PADDING) in pairs:
+        return None  # it would be no row
+    rows = (cell(left) if right == PADDING else f"{cell(left)} & {cell(right)}" for left, right in pairs)
+    return "\\begin{cases} " + r" \\ ".join(rows) + " \\end{cases}", ATOM
 
 
 def _sequence(tree: Tree, children: tuple[Tree, ...]) -> Printed | None:
@@ -146,6 +170,7 @@ FORMS = {
     "divide": _braced(r"\frac", 2),
     "binomial": _braced(r"\binom", 2),
     "root": _root,
+    "repeating-decimal": _repeating,
     "factorial": _postfix("!"),
     "double-factorial": _postfix("!!"),
     "percent": _postfix(r"\%"),

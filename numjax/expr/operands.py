@@ -9,6 +9,7 @@ from numjax.expr.state import BARS, DIGITS, MISSING, SCRIPTS, STOPS, Action, Par
 from numjax.expr.tree import Tree
 
 _POSTFIX = {"!": "factorial", r"\degree": "degree"}
+_STAR = Tree("V", "∗")
 _UNARGUED = frozenset([END, "}", "&", r"\\", r"\right", r"\end"])
 
 
@@ -159,7 +160,20 @@ class Operands(State):
     def number(self, _: State, token: str) -> Tree:
         """A number, as the lexer joined it."""
         self.i += 1
+        if not self.published and (period := self._period(token)):
+            return Tree("O", "repeating-decimal", [leaf("N", token), leaf("N", period)])
         return leaf("N", token)
+
+    def _period(self, token: str) -> str:
+        """The digits under the bar behind the point of 0.1\\overline{6}, which is 1/6; "" where there are none."""
+        at = self.i + (self.tokens[self.i] == "." and "." not in token)
+        if "." not in token and at == self.i:
+            return ""
+        found = self.tokens[at : at + 4]
+        if found[:2] not in ([r"\overline", "{"], [r"\bar", "{"]) or found[3] != "}" or not found[2].isdigit():
+            return ""
+        self.i = at + 4
+        return found[2]
 
     def scripts(self, base: Tree) -> Tree:
         """Powers, indices, primes, factorials and percent signs behind an atom, in the order written."""
@@ -178,14 +192,16 @@ class Operands(State):
                     self.i += 3
                     base = Tree("O", "degree", [base])
                     continue
+                elif self.rules.orders and (order := self._order(base)):
+                    exponent = order
                 else:
-                    exponent = self.argument()
+                    exponent = self._script(token)
                 if exponent is None:
                     continue
                 base = Tree("O", "SUP", [base, exponent])
             elif token == "_":
                 self.i += 1
-                index = self.argument()
+                index = self._script(token)
                 if index is None:
                     continue
                 base = Tree("O", "SUB", [base, index])
@@ -210,6 +226,46 @@ class Operands(State):
                 base = Tree("O", "degree", [base])
             else:
                 return base
+
+    def _script(self, mark: str) -> Tree | None:
+        """What stands behind ^ or _.
+
+        Raises:
+          Stop: nothing does, not even an empty group; published, that is nothing wrong.
+        """
+        at = self.i
+        found = self.argument()
+        if found is None and self.i == at and not self.published:
+            raise Stop(f"{mark} without an argument", at - 1)
+        return found
+
+    def _order(self, base: Tree) -> Tree | None:
+        """The n of f^{(n)}, in its parentheses: see `counts`."""
+        tokens, at = self.tokens, self.i
+        first = at + 2 if tokens[at + 1] == r"\left" else at + 1
+        if tokens[at] != "{" or tokens[first] != "(":
+            return None
+        alone = [*([r"\right"] if first > at + 1 else []), ")", "}"]
+        found = tokens[first + 2 : first + 2 + len(alone)] == alone
+        if not counts(base, found and tokens[first + 1].isalnum(), self.rules.calls):
+            return None
+        if not found and not self._parenthesised(at):
+            return None
+        made = self.group()
+        if made is None or made.symbol.startswith(("interval", "V-", "L-")):
+            self.i = at  # an interval or a list is no number of derivatives
+            return None
+        return Tree("M", ORDER, [made])
+
+    def _parenthesised(self, at: int) -> bool:
+        """Whether the parenthesis behind the brace here is closed right before that brace is."""
+        depth, i, tokens = 0, at, self.tokens
+        while tokens[i] != END:
+            depth += (tokens[i] in ("{", "(")) - (tokens[i] in ("}", ")"))
+            if depth < 2 and tokens[i] == ")":
+                break
+            i += 1
+        return tokens[i + 1 : i + 2] == ["}"]
 
     def scripted_sign(self, op: Infix) -> Tree:
         """⊗_R: the bare sign with its scripts, to stand before its operands."""
@@ -267,7 +323,8 @@ class Operands(State):
         op = INFIX.get(token)
         if op is not None:
             self.i = i + 1
-            return bare(op, self.published)
+            # R^* is no R^×.
+            return _STAR if token == "*" and not self.published else bare(op, self.published)
         if token == "'":
             self.i = i + 1
             return leaf("V", "′")
@@ -323,6 +380,20 @@ class Operands(State):
             self.unclosed("{", at)
         self.i += 1
         return tree
+
+
+ORDER = "D-lpar;&rpar;"
+
+
+def counts(base: Tree, alone: bool, calls: str) -> bool:
+    """Whether a power in parentheses counts, derivatives as in f^{(n)} or members as in x_i^{(2)}, and is no power.
+
+    Args:
+      base: what it stands at. alone: whether it is one letter or number; letters that are functions have any.
+    """
+    while base.type == "O" and base.symbol == "SUB" and base.children:
+        base = base.children[0]
+    return base.type == "V" and base.children is None and (base.symbol in calls or (alone and base.symbol != "e"))
 
 
 def closing(reader: State, token: str) -> Tree | None:

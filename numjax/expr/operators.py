@@ -3,14 +3,14 @@
 A row is (power, type, the signs of each symbol). Juxtaposition is as strong as a product and, like it, reads from
 left to right: a / b c is (a / b) c, as LaTeXML and most programming languages have it. Looser than META are only
 separators (commas, semicolons, wide space), tighter than PRODUCT functions, scripts and fences; a sign in front
-(-a b) takes the product that follows.
+(-a b) takes the product that follows. Connectives join statements, and so do the signs of logic, tighter.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-META, RELATION, SUM, PRODUCT = 10, 20, 40, 50
+META, CONNECTIVE, LOGIC, RELATION, SUM, PRODUCT = 10, 14, 17, 20, 40, 50
 
 
 class Infix(NamedTuple):
@@ -35,6 +35,37 @@ _ROWS: list[tuple[int, str, str]] = [
         "F",
         r"""
         : : \colon
+        """,
+    ),
+    # Between statements, looser than the relations in them; for LaTeXML relations like others.
+    (
+        CONNECTIVE,
+        "O",
+        r"""
+        implies \implies
+        iff \iff
+        proves \vdash ⊢
+        does-not-prove \nvdash
+        models \models ⊨
+        forces \Vdash
+        not-models \nvDash
+        not-forces \nVdash
+        therefore \therefore
+        because \because
+        """,
+    ),
+    (
+        CONNECTIVE,
+        "F",
+        r"""
+        ⇒ \Rightarrow ⇒
+        ⇐ \Leftarrow
+        ⇔ \Leftrightarrow ⇔
+        ⟹ \Longrightarrow
+        ⟸ \Longleftarrow
+        ⟺ \Longleftrightarrow
+        ⊣ \dashv
+        ⊨ \vDash
         """,
     ),
     (
@@ -80,15 +111,7 @@ _ROWS: list[tuple[int, str, str]] = [
         not-parallel-to \nparallel \nshortparallel
         not-divides \nmid \nshortmid
         maps-to \mapsto ↦
-        implies \implies
-        iff \iff
         assign := \assign
-        proves \vdash ⊢
-        does-not-prove \nvdash
-        models \models ⊨
-        forces \Vdash
-        not-models \nvDash
-        not-forces \nVdash
         precedes \prec
         precedes-or-equals \preceq \preccurlyeq
         precedes-or-equivalent-to \precsim
@@ -118,8 +141,6 @@ _ROWS: list[tuple[int, str, str]] = [
         approaches-limit \doteq
         geometrically-equals \doteqdot \Doteq
         approximately-equals-or-equals \approxeq
-        therefore \therefore
-        because \because
         subgroup-of \vartriangleleft
         contains-as-subgroup \vartriangleright
         between \between
@@ -133,15 +154,9 @@ _ROWS: list[tuple[int, str, str]] = [
         → \to \rightarrow →
         ← \leftarrow \gets ←
         ↔ \leftrightarrow
-        ⇒ \Rightarrow ⇒
-        ⇐ \Leftarrow
-        ⇔ \Leftrightarrow ⇔
         ⟶ \longrightarrow
         ⟵ \longleftarrow
         ⟷ \longleftrightarrow
-        ⟹ \Longrightarrow
-        ⟸ \Longleftarrow
-        ⟺ \Longleftrightarrow
         ⟼ \longmapsto
         ↪ \hookrightarrow
         ↩ \hookleftarrow
@@ -177,14 +192,12 @@ _ROWS: list[tuple[int, str, str]] = [
         ⋍ \backsimeq
         ⪕ \eqslantless
         ⋈ \bowtie \Join
-        ⊣ \dashv
         ≍ \bumpeq
         ≬ \Bumpeq
         ⌢ \frown
         ⌣ \smile
         ⊵ \trianglerighteq \unrhd
         ⊴ \trianglelefteq \unlhd
-        ⊨ \vDash
         """,
     ),
     (
@@ -194,8 +207,8 @@ _ROWS: list[tuple[int, str, str]] = [
         plus + ＋
         union \cup ∪
         intersect \cap ∩
-        and \land \wedge ∧
-        or \lor \vee ∨
+        and \wedge ∧
+        or \vee ∨
         """,
     ),
     (
@@ -286,6 +299,14 @@ for _power, _type, _table in _ROWS:
         SIGN[_type, _symbol] = _first
         for _sign in (_first, *_others):
             INFIX[_sign] = _infix
+
+# The same nodes from the signs of logic, x = 1 \\lor x = 2; the lattice's a = b \\vee c are terms.
+INFIX["\\land"] = INFIX["\\wedge"]._replace(power=LOGIC)
+INFIX["\\lor"] = INFIX["\\vee"]._replace(power=LOGIC)
+LOGICAL = {("U", "and"): "\\land", ("U", "or"): "\\lor"}
+# Beside the signs of logic these are connectives too; elsewhere limits and maps, x_n → x ≤ y.
+ARROWS = frozenset("→ ← ↔ ⟶ ⟵ ⟷".split())
+TERMS = {"\\land": "\\wedge", "\\lor": "\\vee"}  # for LaTeXML they are equal
 
 JUXTAPOSED = Infix(PRODUCT, "U", "times", True, ("U", "times"))
 # The same symbol from another sign: under the published conventions these do not run together.

@@ -10,7 +10,7 @@ from numjax.expr.commands import LEAVES
 from numjax.expr.constructs import ALL
 from numjax.expr.lexer import END, tokens_of
 from numjax.expr.operators import INFIX, META
-from numjax.expr.state import BARS, SCRIPTS, STOPS
+from numjax.expr.state import BARS, PADDING, SCRIPTS, STOPS, connecting
 from numjax.expr.tree import Tree
 
 ANNOTATED = 30  # x \\pmod n: an operand of relations
@@ -65,6 +65,9 @@ def row(trees: tuple[Tree, ...]) -> str:
 
 
 def cell(tree: Tree) -> str:
+    """Of a row of several; what pads it is left empty."""
+    if tree == PADDING:
+        return ""
     text = at(tree, META)
     return f"{{{text}}}" if text.startswith("[") else text
 
@@ -84,7 +87,8 @@ def leaf(tree: Tree) -> Printed:
         if _NAME.fullmatch(symbol):
             return f"\\mathrm{{{symbol}}}", ATOM
     if kind == "T" and _TEXT.fullmatch(symbol) and symbol.isprintable():
-        return f"\\text{{{symbol}}}", ATOM
+        text = f"\\text{{{symbol}}}"
+        return text, META if connecting(text) else ATOM
     if kind == "M" and symbol == "S-0":
         return r"\{\}", ATOM
     if kind == "M" and symbol == "L-0":

@@ -20,7 +20,7 @@ import itertools
 
 from numjax.expr.commands import ACCENT_OF, BIG, FUNCTIONS, INTEGRALS, QUANTIFIERS
 from numjax.expr.forms import BASES, FORMS, script
-from numjax.expr.operators import INFIX, META, PRODUCT, RELATION, SIGN, SUM
+from numjax.expr.operators import ARROWS, CONNECTIVE, INFIX, LOGIC, LOGICAL, META, PRODUCT, RELATION, SIGN, SUM
 from numjax.expr.printed import (
     ANNOTATED,
     APPLIED,
@@ -37,7 +37,7 @@ from numjax.expr.printed import (
     row,
 )  # fmt: skip
 from numjax.expr.rules import DEFAULT
-from numjax.expr.state import hint
+from numjax.expr.state import PADDING, hint
 from numjax.expr.tree import Tree
 
 _PREFIX = {}
@@ -47,6 +47,8 @@ for _table in (BIG, INTEGRALS, QUANTIFIERS):
 _FUNCTION = {leaf: sign for sign, leaf in FUNCTIONS.items() if sign.startswith("\\") and leaf.symbol != "∇"}
 _GRADIENT = Tree("V", "∇")
 _PARTIAL = Tree("O", "partialdiff")
+# Of relations and connectives, the power that their sides must have.
+_SIDES = {RELATION: ANNOTATED, CONNECTIVE: LOGIC}
 _SIGNED = frozenset("plus minus plus-or-minus minus-or-plus".split())
 
 
@@ -65,12 +67,14 @@ def _group(tree: Tree, children: tuple[Tree, ...]) -> Printed | None:
     if symbol == f"V-{count}" and count > 2:
         return f"({row(children)})", ATOM
     if symbol == f"S-{count}":
-        inner = row(children) if count > 1 else at(children[0], RELATION)
+        inner = row(children) if count > 1 else at(children[0], CONNECTIVE)
         return rf"\{{{inner}\}}", ATOM
     if count == 1 and symbol == "D-lsqb;&rsqb;" and children[0].symbol != "L-0":
-        return f"[{at(children[0], RELATION)}]", ATOM
+        return f"[{at(children[0], CONNECTIVE)}]", ATOM
     if count == 1 and symbol == "D-⟩":
-        return rf"\langle {at(children[0], RELATION)} \rangle", ATOM
+        only = children[0]
+        many = only.type == "M" and only.symbol.startswith("L-") and len(only.children or ()) > 1
+        return rf"\langle {row(only.children or ()) if many else at(only, CONNECTIVE)} \rangle", ATOM
     if symbol.startswith("M-"):
         return _matrix(tree, children)
     return None
@@ -83,6 +87,8 @@ def _matrix(tree: Tree, rows: tuple[Tree, ...]) -> Printed | None:
     for line in rows:
         if line.type != "M" or line.symbol != "R!" or len(line.children or ()) != width:
             return None
+    if width == 1 and any(line.children == (PADDING,) for line in rows):
+        return None  # a row with nothing in it would be none
     body = r" \\ ".join(" & ".join(map(cell, line.children or ())) for line in rows)
     return rf"\begin{{pmatrix}} {body} \end{{pmatrix}}", ATOM
 
@@ -99,11 +105,11 @@ def _applied(sign: str, given: tuple[Tree, ...]) -> Printed:
 def _enclosed(symbol: str, only: Tree) -> Printed | None:
     """Functions of one argument that are written around it."""
     if symbol == "abs":
-        return rf"\left| {at(only, RELATION)} \right|", ATOM
+        return rf"\left| {at(only, CONNECTIVE)} \right|", ATOM
     if symbol == "floor":
-        return rf"\lfloor {at(only, RELATION)} \rfloor", ATOM
+        return rf"\lfloor {at(only, CONNECTIVE)} \rfloor", ATOM
     if symbol == "ceiling":
-        return rf"\lceil {at(only, RELATION)} \rceil", ATOM
+        return rf"\lceil {at(only, CONNECTIVE)} \rceil", ATOM
     if symbol == "∇":
         return rf"\nabla {_bracketed(only)}", APPLIED
     if symbol in ACCENT_OF:
@@ -163,8 +169,21 @@ def _operator(tree: Tree, children: tuple[Tree, ...]) -> Printed | None:
     if tree.type == "U" and tree.symbol == "and":
         chain = _chain(children)
         if chain is not None:
-            return chain, RELATION
+            return chain
+    if (tree.type, tree.symbol) in LOGICAL and any(printed(child)[1] <= RELATION for child in children):
+        sign = LOGICAL[tree.type, tree.symbol]
+        parts = [f"({printed(child)[0]})" if _has_arrow(child) else at(child, LOGIC + 1) for child in children]
+        return f" {sign} ".join(parts), LOGIC
     return _infix(tree, children)
+
+
+def _has_arrow(tree: Tree) -> bool:
+    """Whether an arrow is looser than what is in this statement: it would part what it stands in."""
+    if tree.type == "+":
+        return tree.symbol[2:] in ARROWS
+    if tree.symbol in ARROWS:
+        return len(tree.children or ()) == 2
+    return tree.symbol == "and" and any(map(_has_arrow, tree.children or ()))
 
 
 def _infix(tree: Tree, children: tuple[Tree, ...]) -> Printed | None:
@@ -176,48 +195,54 @@ def _infix(tree: Tree, children: tuple[Tree, ...]) -> Printed | None:
     power = op.power
     if len(children) != 2 and not (op.flat and len(children) > 2):
         return None
-    first, rest = children[0], children[1:]
+    first, *rest = children
     if power == META:
-        return f"{at(first, RELATION)} {sign} {at(rest[0], META)}", META
-    if power == RELATION:
-        return f"{at(first, ANNOTATED)} {sign} {at(rest[0], ANNOTATED)}", RELATION
-    # From left to right: the first operand may be of the same power, unless it would run together with this node.
-    same = op.flat and first.type == tree.type and first.symbol == tree.symbol
-    out = [at(first, power + 1 if same else power)]
-    out.extend(at(child, power + 1) for child in rest)
-    return f" {sign} ".join(out), power
+        return f"{at(first, CONNECTIVE)} {sign} {at(rest[0], META)}", META
+    if power in _SIDES:
+        return f"{at(first, _SIDES[power])} {sign} {at(rest[0], _SIDES[power])}", power
+    return _in_row(tree, children, sign, power), power
 
 
-def _chain(relations: tuple[Tree, ...]) -> str | None:
-    """a = b < c, where each relation begins with what the one before it ends with."""
+def _in_row(tree: Tree, children: tuple[Tree, ...], sign: str, power: int) -> str:
+    """From left to right: the first operand may be of the same power, unless it would run together with this node."""
+    first = children[0]
+    same = INFIX[sign].flat and first.type == tree.type and first.symbol == tree.symbol
+    return f" {sign} ".join(
+        [at(first, power + 1 if same else power), *(at(child, power + 1) for child in children[1:])]
+    )
+
+
+def _chain(relations: tuple[Tree, ...]) -> Printed | None:
+    """a = b < c, where each relation begins with what the one before it ends with; so do connectives."""
     out: list[str] = []
     before: Tree | None = None
+    power = 0
     if len(relations) < 2:
         return None
     for relation in relations:
         between = _between(relation)
-        if between is None or (before is not None and between[1] != before):
+        if between is None or (before is not None and (between[1] != before or between[3] != power)):
             return None
-        sign, left, right = between
+        sign, left, right, power = between
         if before is None:
-            out.append(at(left, ANNOTATED))
-        out += [sign, at(right, ANNOTATED)]
+            out.append(at(left, _SIDES[power]))
+        out += [sign, at(right, _SIDES[power])]
         before = right
-    return " ".join(out)
+    return " ".join(out), power
 
 
-def _between(relation: Tree) -> tuple[str, Tree, Tree] | None:
-    """Sign and sides of a relation."""
+def _between(relation: Tree) -> tuple[str, Tree, Tree, int] | None:
+    """Sign and sides of a relation or a connective, and its power."""
     children = relation.children or ()
     if relation.type == "+" and len(children) == 3:
         sign = _scripted_sign(relation.symbol, children[0])
-        if sign is None or sign[1] != RELATION:
+        if sign is None or sign[1] not in _SIDES:
             return None
-        return sign[0], children[1], children[2]
+        return sign[0], children[1], children[2], sign[1]
     sign = SIGN.get((relation.type, relation.symbol))
-    if sign is None or len(children) != 2 or INFIX[sign].power != RELATION:
+    if sign is None or len(children) != 2 or INFIX[sign].power not in _SIDES:
         return None
-    return sign, children[0], children[1]
+    return sign, children[0], children[1], INFIX[sign].power
 
 
 def _product(children: tuple[Tree, ...]) -> str:
@@ -302,8 +327,8 @@ def _compound(tree: Tree, children: tuple[Tree, ...]) -> Printed | None:
     if sign is None:
         return None
     text, power = sign
-    if power == RELATION:
-        return f"{at(given[0], ANNOTATED)} {text} {at(given[1], ANNOTATED)}", RELATION
+    if power in _SIDES:
+        return f"{at(given[0], _SIDES[power])} {text} {at(given[1], _SIDES[power])}", power
     return f"{at(given[0], power)} {text} {at(given[1], power + 1)}", power
 
 

@@ -26,6 +26,7 @@ class Rules(NamedTuple):
       differentials: "everywhere" below an integral sign d x is a differential and \\mathrm{d} x anywhere; "integrand"
         (published) only in the integrand itself, not inside its fractions and brackets.
       mixed: a whole number before a fraction of two numbers is added to it, as in 68 5/7; else multiplied.
+      orders: f^{(n)} and x_i^{(2)} keep their parentheses: the n-th derivative, the second x_i. Published: powers.
       divides: a | b is as loose as a relation. Published: it takes the last factor before it and all terms after it.
     """
 
@@ -40,6 +41,7 @@ class Rules(NamedTuple):
     bounds: bool = True
     differentials: str = "everywhere"
     mixed: bool = True
+    orders: bool = True
     divides: bool = True
 
     @classmethod
@@ -55,6 +57,7 @@ class Rules(NamedTuple):
             degrees=False,
             bounds=False,
             differentials="integrand",
+            orders=False,
             divides=False,
         )
 

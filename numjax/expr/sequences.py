@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable, Sequence
 
 from numjax.expr.lexer import WIDE
 from numjax.expr.operands import Operands
-from numjax.expr.operators import INFIX, META, PRODUCT, RELATION, SUM
+from numjax.expr.operators import ARROWS, CONNECTIVE, INFIX, LOGIC, META, PRODUCT, RELATION, SUM
 from numjax.expr.state import (
     ANNOTATIONS,
     BARS,
@@ -24,6 +25,30 @@ from numjax.expr.state import (
 from numjax.expr.tree import Tree
 
 _LOOSE = frozenset([":", "conditional"])  # looser than the relations beside them
+_EQUAL = frozenset(["eq", "neq", "approx", "equivalent"])
+
+
+def _parted(chain: list, at: Callable[[tuple], bool]) -> tuple[list[tuple], list[list]]:
+    """(the operators of a chain that part it, what is between them)."""
+    ops: list[tuple] = []
+    sides: list[list] = [[chain[0]]]
+    for index in range(1, len(chain), 2):
+        if at(chain[index]):
+            ops.append(chain[index])
+            sides.append([chain[index + 1]])
+        else:
+            sides[-1] += chain[index : index + 2]
+    return ops, sides
+
+
+def _woven(trees: Sequence[Tree], ops: Sequence[tuple]) -> list:
+    """The chain of these operands and operators."""
+    return [trees[0], *itertools.chain.from_iterable(zip(ops, trees[1:], strict=True))]
+
+
+def _between(op: tuple, operands: list[Tree]) -> Tree:
+    kind, symbol, head, _ = op
+    return Tree(kind, symbol, operands) if head is None else Tree("+", hint(head), [head, *operands])
 
 
 class Sequences(Operands):
@@ -58,6 +83,13 @@ class Sequences(Operands):
         tokens = self.tokens
         while True:
             at = self.i
+            if tokens[at][-1:] == "}" and self.connects(tokens[at]) and (word := self.operand()):
+                # Like a formula between wide spaces.
+                if wides:
+                    wides[-1] = True
+                chains.append([word])
+                wides.append(True)
+                continue
             chain = self.chain()
             if chain:
                 chains.append(chain)
@@ -82,6 +114,8 @@ class Sequences(Operands):
                 break
             if self.in_set and token in (":", r"\colon"):
                 break
+            if self.connects(token) and self.i != at:
+                continue
             if self.i == at or (not wide and not comma and tokens[self.i - 1] != "."):
                 raise Stop(f"{token} is not expected here", self.i)
         return Parts(chains, wides, semicolon)
@@ -173,7 +207,7 @@ class Sequences(Operands):
             if op is None:
                 if token in BARS and not self.published and self.divides(token):
                     self.i += 1
-                    out.append(("O", "conditional", None))
+                    out.append(("O", "conditional", None, META))
                 else:
                     return out
             elif op.power == META and self.in_set:
@@ -183,7 +217,7 @@ class Sequences(Operands):
                 head = None
                 if tokens[self.i] in ("^", "_"):
                     head = self.scripted_sign(op)
-                out.append((*(op.published if self.published else (op.type, op.symbol)), head))
+                out.append((*(op.published if self.published else (op.type, op.symbol)), head, op.power))
             following = INFIX.get(tokens[self.i])
             right = None
             if following is None or following.power > RELATION:
@@ -198,33 +232,59 @@ class Sequences(Operands):
         a : b is looser than a relation, and so is a | b unless the rules have it LaTeXML's way. By default the rest
         of the formula is the right side of the first; published, colons make a chain of their own.
         """
-        sides: list[list] = [[chain[0]]]
-        loose = []
-        for index in range(1, len(chain), 2):
-            if chain[index][1] in _LOOSE:
-                loose.append(chain[index])
-                sides.append([chain[index + 1]])
-            else:
-                sides[-1] += chain[index : index + 2]
-        trees = [side[0] if len(side) == 1 else self._pairs(side) for side in sides]
-        if self.published and loose:
+        ops, sides = _parted(chain, lambda op: op[1] in _LOOSE)
+        if not self.published:
+            if ":" in (op[1] for op in ops) and (ratios := self._ratios(chain)):
+                return ratios
+            return self._loosened(ops, [self._stated(side) for side in sides])
+        trees = [self._pairs(side) for side in sides]
+        if ops:
             pairs = [Tree("F", ":", pair) for pair in itertools.pairwise(trees)]
             return pairs[0] if len(pairs) == 1 else self.bounded(Tree("U", "and", pairs))
+        return trees[0]
+
+    @staticmethod
+    def _loosened(ops: list, trees: list[Tree]) -> Tree:
+        """a : b : c from the right."""
         tree = trees[-1]
-        for op, left in zip(reversed(loose), reversed(trees[:-1]), strict=True):
+        for op, left in zip(reversed(ops), reversed(trees[:-1]), strict=True):
             tree = Tree(op[0], op[1], [left, tree])
         return tree
 
+    def _ratios(self, chain: list) -> Tree | None:
+        """a : b = c : d, where all sides are ratios of equally many; None if they are not."""
+        equal, sides = _parted(chain, lambda op: op[1] in _EQUAL)
+        if not equal or len({len(side) for side in sides}) > 1 or len(sides[0]) == 1:
+            return None
+        if any(op[1] != ":" for side in sides for op in side[1::2]):
+            return None
+        made = [self._loosened(side[1::2], side[::2]) for side in sides]
+        return self._pairs(_woven(made, equal))
+
+    def _stated(self, chain: list) -> Tree:
+        """Statements with connectives between them, looser than the signs of logic, looser than relations."""
+        logical = any(op[3] == LOGIC for op in chain[1::2])
+        ops, sides = _parted(chain, lambda op: op[3] == CONNECTIVE)
+        if logical and not ops:
+            ops, sides = _parted(chain, lambda op: op[1] in ARROWS)
+        if ops:
+            return self._pairs(_woven([self._stated(side) for side in sides], ops))
+        ops, sides = _parted(chain, lambda op: op[3] == LOGIC)
+        if not ops:
+            return self._pairs(chain)
+        parts, last = [self._pairs(sides[0])], ops[0]
+        for op, side in zip(ops, sides[1:], strict=True):
+            if len(parts) > 1 and (op != last or op[2] is not None):
+                parts = [_between(last, parts)]
+            last = op
+            parts.append(self._pairs(side))
+        return _between(last, parts)
+
     def _pairs(self, chain: list) -> Tree:
         """Relations between neighbours."""
-        pairs = []
-        for index in range(1, len(chain), 2):
-            kind, symbol, head = chain[index]
-            left, right = chain[index - 1], chain[index + 1]
-            if head is None:
-                pairs.append(Tree(kind, symbol, [left, right]))
-            else:
-                pairs.append(Tree("+", hint(head), [head, left, right]))
+        if len(chain) == 1:
+            return chain[0]
+        pairs = [_between(chain[index], [chain[index - 1], chain[index + 1]]) for index in range(1, len(chain), 2)]
         return pairs[0] if len(pairs) == 1 else self.bounded(Tree("U", "and", pairs))
 
     def bounded(self, tree: Tree) -> Tree:

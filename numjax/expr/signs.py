@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from numjax.expr.commands import ACCENT_OF, BIG, FUNCTIONS, INTEGRALS, LEAVES, QUANTIFIERS
 from numjax.expr.constructs import INFIX  # with the negated relations
-from numjax.expr.operators import META, PRODUCT, RELATION, SIGN, SUM
+from numjax.expr.operators import CONNECTIVE, LOGIC, META, PRODUCT, RELATION, SIGN, SUM
 
 # Symbol → its sign, whatever the type.
 SIGNS: dict[str, str] = {}
@@ -50,7 +50,11 @@ _CONSTRUCTS = {
 }
 _GROUPS = {"L": ",", "S": r"\{ \}", "V": "( )", "M": r"\begin{matrix}", "R": "&", "D": "[ ]"}
 _NEGATED = {infix.symbol: sign for sign, infix in reversed(INFIX.items()) if sign.startswith("\\not\\")}
-_PLACES = {META: "relation", RELATION: "relation", SUM: "sum", PRODUCT: "product"}
+_PLACES = {
+    **dict.fromkeys((META, CONNECTIVE, RELATION), "relation"),
+    **dict.fromkeys((LOGIC, SUM), "sum"),
+    PRODUCT: "product",
+}
 _BETWEEN = {(infix.type, infix.symbol): _PLACES[infix.power] for infix in INFIX.values()}
 _BEFORE = {
     (leaf.type, leaf.symbol): family

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from numjax.expr.lexer import END, WIDE
-from numjax.expr.operators import Infix
+from numjax.expr.operators import TERMS, Infix
 from numjax.expr.rules import Rules
 from numjax.expr.tree import Tree
 
@@ -35,7 +35,7 @@ class Parts(NamedTuple):
     """Formulas in a row.
 
     Attributes:
-      chains: of each, its operands with relations between them: [operand, (type, symbol, head), operand, …].
+      chains: of each, its operands with relations between them: [operand, (type, symbol, head, power), operand, …].
       wides: whether wide space and no comma follows it. semicolon: whether there is one among the separators.
     """
 
@@ -74,6 +74,24 @@ def hint(head: Tree) -> str:
     return f"{first.type}!{first.symbol}"
 
 
+# Words that join or condition statements and name no quantity.
+_CONNECTING = frozenset(
+    "or and if when whenever where for with then so but iff implies because since hence thus while otherwise unless "
+    "such s.t. only".split()
+)
+
+
+@functools.lru_cache(maxsize=1 << 12)
+def connecting(token: str) -> bool:
+    """Whether a token of text begins with a word that joins statements."""
+    if not token.startswith(("\\text", r"\mbox", r"\hbox")):
+        return False
+    words = token[token.index("{") + 1 : -1].lower().replace(",", " ").split()
+    if words and all(len(word) == 1 for word in words):
+        words = ["".join(words)]  # as some corpora set their letters apart
+    return bool(words) and words[0] in _CONNECTING
+
+
 class State:
     """One formula being read: its tokens, where we are, and what surrounds us."""
 
@@ -95,6 +113,8 @@ class State:
         self.environments = 0
         self.comma_list = False  # whether the parenthesis just read holds the arguments of a function
         self.published = not rules.products
+        if self.published:
+            self.tokens = tokens = [TERMS.get(token, token) for token in tokens]
         self.bars: dict[int, int] = {}
         self.kets: set[int] = set()
         if "|" in tokens or r"\|" in tokens:
@@ -149,6 +169,10 @@ class State:
                 nearest.pop()
             elif token in (",", ";", WIDE, "&", r"\\"):
                 nearest[-1] = ""
+
+    def connects(self, token: str) -> bool:
+        """Whether a token is text that stands between formulas, as in x = 1 \\text{ or } x = 2."""
+        return not self.published and len(token) > 1 and token[-1] == "}" and connecting(token)
 
     def opens(self, i: int) -> bool:
         """Whether the bar at i, between two operands, opens a group: then an odd number follows."""

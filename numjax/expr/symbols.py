@@ -17,7 +17,7 @@ RELATIONS = frozenset(
 _EXACT = {
     **dict.fromkeys(
         "divide SUP SUB root binomial rem setdiff conditional annotated limit-from continued-fraction "
-        "interval(O-O) interval(C-C) interval(O-C) interval(C-O)".split(),
+        "repeating-decimal interval(O-O) interval(C-C) interval(O-C) interval(C-O)".split(),
         (2, 2),
     ),
     **dict.fromkeys("minus plus-or-minus minus-or-plus".split(), (1, 2)),
