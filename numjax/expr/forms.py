@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from numjax.expr.operands import ORDER, counts
-from numjax.expr.operators import CONNECTIVE, META, PRODUCT, SIGN
-from numjax.expr.printed import ANNOTATED, APPLIED, ATOM, FACTOR, Printed, at, cell, letter, printed, row
+from numjax.expr.operators import CONNECTIVE, INFIX, META, PRODUCT, SUM
+from numjax.expr.printed import ANNOTATED, APPLIED, ATOM, FACTOR, Printed, at, bare_sign, cell, letter, printed, row
 from numjax.expr.rules import DEFAULT
+from numjax.expr.scripts import ORDER, counts
 from numjax.expr.state import PADDING
 from numjax.expr.tree import Tree
 
@@ -21,11 +21,8 @@ BASES = frozenset(["SUP", "SUB"])
 
 def script(tree: Tree) -> str:
     """In the braces of a power or index, where a sign may stand alone."""
-    # A sign whose node would be an F stands alone as a V.
-    kind = {"U": "U", "O": "O", "V": "F"}.get(tree.type)
-    if tree.children is None and (kind, tree.symbol) in SIGN and tree.symbol not in ("compose", ":"):
-        return SIGN[kind, tree.symbol]
-    return printed(tree)[0]
+    sign = bare_sign(tree)
+    return sign if sign and tree.symbol != "compose" else printed(tree)[0]
 
 
 def _power(tree: Tree, children: tuple[Tree, ...]) -> Printed | None:
@@ -34,8 +31,8 @@ def _power(tree: Tree, children: tuple[Tree, ...]) -> Printed | None:
     base, raised = children
     mark = "^" if tree.symbol == "SUP" else "_"
     inner = script(raised)
-    if mark == "^" and raised.symbol == ORDER and len(raised.children or ()) == 1:
-        of = (raised.children or ())[0]
+    if mark == "^" and raised.symbol == ORDER and raised.children and len(raised.children) == 1:
+        of = raised.children[0]
         if counts(base, letter(of) or (of.type == "N" and of.symbol.isdigit()), DEFAULT.calls):
             inner = f"({printed(of)[0]})"
     below = base.children
@@ -121,11 +118,12 @@ def _annotated(tree: Tree, children: tuple[Tree, ...]) -> Printed | None:
     if len(children) != 2:
         return None
     of, note = children
-    if note.type != "F" or note.symbol not in ("pmod", "pod", "mod") or len(note.children or ()) != 1:
+    below = note.children
+    if note.type != "F" or note.symbol not in ("pmod", "pod", "mod") or below is None or len(below) != 1:
         return None
     if note.symbol == "mod":
-        return rf"{at(of, ANNOTATED)} \mod {at(note.children[0], PRODUCT)}", ANNOTATED
-    return f"{at(of, ANNOTATED)} \\{note.symbol}{{{printed(note.children[0])[0]}}}", ANNOTATED
+        return rf"{at(of, ANNOTATED)} \mod {at(below[0], PRODUCT)}", ANNOTATED
+    return f"{at(of, ANNOTATED)} \\{note.symbol}{{{printed(below[0])[0]}}}", ANNOTATED
 
 
 def _evaluated(tree: Tree, children: tuple[Tree, ...]) -> Printed | None:
@@ -149,6 +147,15 @@ def _sequence(tree: Tree, children: tuple[Tree, ...]) -> Printed | None:
     if len(children) < 2:
         return None
     return "{" + r" \quad ".join(at(child, META) for child in children) + "}", ATOM
+
+
+def _limit_from(tree: Tree, children: tuple[Tree, ...]) -> Printed | None:
+    if len(children) != 2:
+        return None
+    of, beside = children
+    sign = bare_sign(beside)
+    power = INFIX[sign].power if sign in INFIX else 0
+    return (f"{{{at(of, power)} {sign}}}", ATOM) if power >= SUM else None
 
 
 def _differential(tree: Tree, children: tuple[Tree, ...]) -> Printed | None:
@@ -186,6 +193,7 @@ FORMS = {
     "evaluated-at": _evaluated,
     "cases": _cases,
     "form-seq": _sequence,
+    "limit-from": _limit_from,
     "differential-d": _differential,
     "partialdiff": _partial,
 }

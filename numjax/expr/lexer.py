@@ -75,7 +75,8 @@ TOKEN = _compiled(r"| \\verb\*? \s* ([^A-Za-z0-9\s*]) [^\n]{0,300}? \1")
 _DEFINES = re.compile(r"\\(?:newcommand|renewcommand|providecommand|def|DeclareMathOperator|let)\b")
 _SPACERS = frozenset({"~", "\\ ", "\\quad", "\\qquad"})
 _NUMERIC = frozenset("0123456789.")
-_BRACED = frozenset(
+# In braces for the space around them alone.
+SPACED = frozenset(
     [",", "=", "<", ">", "\\in", "\\to", "\\sim", "\\leq", "\\geq", "\\le", "\\ge", "\\equiv", "\\approx"]
 )
 _STACKS = frozenset(["\\stackrel", "\\overset", "\\underset", "\\tree"])
@@ -187,7 +188,7 @@ def _cleaned(found: list[str], at: list[int] | None = None, starts: list[int] | 
         elif first == "~":
             continue
         token = alias(token, token)
-        if token == "}" and len(out) > 1 and out[-2] == "{" and out[-1] in _BRACED and (out[-1] == "," or simple):
+        if token == "}" and len(out) > 1 and out[-2] == "{" and out[-1] in SPACED and (out[-1] == "," or simple):
             # {=} and {,}: braces that only change the spacing.
             if len(out) < 3 or out[-3] not in ("^", "_"):
                 del out[-2]

@@ -304,6 +304,7 @@ for _power, _type, _table in _ROWS:
 INFIX["\\land"] = INFIX["\\wedge"]._replace(power=LOGIC)
 INFIX["\\lor"] = INFIX["\\vee"]._replace(power=LOGIC)
 LOGICAL = {("U", "and"): "\\land", ("U", "or"): "\\lor"}
+EQUALITIES = frozenset(["eq", "neq", "approx", "equivalent"])  # between ratios, a : b = c : d
 # Beside the signs of logic these are connectives too; elsewhere limits and maps, x_n → x ≤ y.
 ARROWS = frozenset("→ ← ↔ ⟶ ⟵ ⟷".split())
 TERMS = {"\\land": "\\wedge", "\\lor": "\\vee"}  # for LaTeXML they are equal

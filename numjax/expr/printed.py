@@ -6,10 +6,10 @@ import functools
 import re
 from collections.abc import Callable
 
-from numjax.expr.commands import LEAVES
+from numjax.expr.commands import BIG, FUNCTIONS, INTEGRALS, LEAVES
 from numjax.expr.constructs import ALL
-from numjax.expr.lexer import END, tokens_of
-from numjax.expr.operators import INFIX, META
+from numjax.expr.lexer import END, SPACED, tokens_of
+from numjax.expr.operators import INFIX, META, SIGN
 from numjax.expr.state import BARS, PADDING, SCRIPTS, STOPS, connecting
 from numjax.expr.tree import Tree
 
@@ -89,11 +89,29 @@ def leaf(tree: Tree) -> Printed:
     if kind == "T" and _TEXT.fullmatch(symbol) and symbol.isprintable():
         text = f"\\text{{{symbol}}}"
         return text, META if connecting(text) else ATOM
+    if (sign := bare_sign(tree)) and sign not in SPACED and tree not in _TAKING:
+        # In braces a sign, a function or ∂ stands alone.
+        return f"{{{sign}}}", ATOM
     if kind == "M" and symbol == "S-0":
         return r"\{\}", ATOM
     if kind == "M" and symbol == "L-0":
         return "()", ATOM
     return general(tree)
+
+
+_TAKING = frozenset([*BIG.values(), *INTEGRALS.values()])  # in braces they take what follows
+_ALONE = {leaf: sign for sign, leaf in FUNCTIONS.items() if sign.startswith("\\") and leaf.symbol != "∇"}
+_ALONE |= {Tree("V", "∇"): r"\nabla", Tree("O", "partialdiff"): r"\partial"}
+# The sign of an operator that is an F with its operands stands alone as a V.
+_KINDS = {"U": "U", "O": "O", "V": "F"}
+
+
+def bare_sign(tree: Tree) -> str | None:
+    """What in a script of its own, or in braces, reads as this leaf: the sign of an operator or a function."""
+    if tree.children is not None:
+        return None
+    sign = SIGN.get((_KINDS.get(tree.type, ""), tree.symbol))
+    return sign if sign and tree.symbol != ":" else _ALONE.get(tree)
 
 
 @functools.lru_cache(maxsize=1 << 12)

@@ -20,7 +20,19 @@ import itertools
 
 from numjax.expr.commands import ACCENT_OF, BIG, FUNCTIONS, INTEGRALS, QUANTIFIERS
 from numjax.expr.forms import BASES, FORMS, script
-from numjax.expr.operators import ARROWS, CONNECTIVE, INFIX, LOGIC, LOGICAL, META, PRODUCT, RELATION, SIGN, SUM
+from numjax.expr.operators import (
+    ARROWS,
+    CONNECTIVE,
+    EQUALITIES,
+    INFIX,
+    LOGIC,
+    LOGICAL,
+    META,
+    PRODUCT,
+    RELATION,
+    SIGN,
+    SUM,
+)
 from numjax.expr.printed import (
     ANNOTATED,
     APPLIED,
@@ -134,9 +146,14 @@ def _function(tree: Tree, children: tuple[Tree, ...]) -> Printed | None:
             return f"{_PREFIX[head]} {at(children[0], OPEN)}", OPEN
         if ("F", symbol) in SIGN:
             return _infix(tree, children)
-        if symbol.isascii() and symbol.isalpha() and "\\" + symbol not in FUNCTIONS and "\\" + symbol not in BIG:
+        if _named(symbol):
             return _applied(f"\\operatorname{{{symbol}}}", children)
     return None
+
+
+def _named(symbol: str) -> bool:
+    """Whether \\operatorname writes a function of that name."""
+    return symbol.isascii() and symbol.isalpha() and "\\" + symbol not in FUNCTIONS and "\\" + symbol not in BIG
 
 
 def _bracketed(tree: Tree) -> str:
@@ -197,10 +214,20 @@ def _infix(tree: Tree, children: tuple[Tree, ...]) -> Printed | None:
         return None
     first, *rest = children
     if power == META:
-        return f"{at(first, CONNECTIVE)} {sign} {at(rest[0], META)}", META
+        last = printed(rest[0])[0] if not _equates(rest[0]) else f"({printed(rest[0])[0]})"
+        return f"{at(first, CONNECTIVE)} {sign} {last}", META
     if power in _SIDES:
         return f"{at(first, _SIDES[power])} {sign} {at(rest[0], _SIDES[power])}", power
     return _in_row(tree, children, sign, power), power
+
+
+def _equates(tree: Tree) -> bool:
+    """Whether an equality stands between colons: a : (b = c : d), where without parentheses ratios are equal."""
+    while (tree.type, tree.symbol) == ("F", ":") and tree.children is not None and len(tree.children) == 2:
+        left, tree = tree.children
+        if left.symbol in EQUALITIES:
+            return True
+    return False
 
 
 def _in_row(tree: Tree, children: tuple[Tree, ...], sign: str, power: int) -> str:
@@ -321,6 +348,8 @@ def _compound(tree: Tree, children: tuple[Tree, ...]) -> Printed | None:
         return _applied(_FUNCTION[base] + scripts, tuple(given))
     if base == _GRADIENT:
         return _applied(r"\nabla" + scripts, tuple(given))
+    if base.type == "V" and len(base.symbol) > 1 and _named(base.symbol):
+        return _applied(f"\\operatorname{{{base.symbol}}}{scripts}", tuple(given))
     if len(given) != 2:
         return None
     sign = _scripted_sign(tree.symbol, head)

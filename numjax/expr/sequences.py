@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from numjax.expr.lexer import WIDE
 from numjax.expr.operands import Operands
-from numjax.expr.operators import ARROWS, CONNECTIVE, INFIX, LOGIC, META, PRODUCT, RELATION, SUM
+from numjax.expr.operators import ARROWS, CONNECTIVE, EQUALITIES, INFIX, LOGIC, META, PRODUCT, RELATION, SUM
 from numjax.expr.state import (
     ANNOTATIONS,
     BARS,
@@ -25,7 +25,6 @@ from numjax.expr.state import (
 from numjax.expr.tree import Tree
 
 _LOOSE = frozenset([":", "conditional"])  # looser than the relations beside them
-_EQUAL = frozenset(["eq", "neq", "approx", "equivalent"])
 
 
 def _parted(chain: list, at: Callable[[tuple], bool]) -> tuple[list[tuple], list[list]]:
@@ -253,7 +252,7 @@ class Sequences(Operands):
 
     def _ratios(self, chain: list) -> Tree | None:
         """a : b = c : d, where all sides are ratios of equally many; None if they are not."""
-        equal, sides = _parted(chain, lambda op: op[1] in _EQUAL)
+        equal, sides = _parted(chain, lambda op: op[1] in EQUALITIES)
         if not equal or len({len(side) for side in sides}) > 1 or len(sides[0]) == 1:
             return None
         if any(op[1] != ":" for side in sides for op in side[1::2]):
