@@ -96,6 +96,8 @@ def test_operators_of_many_operands_go_from_the_left():
         (op("factorial", 5), Fraction(120)),
         (op("double-factorial", 7), Fraction(105)),
         (op("binomial", 5, 2), Fraction(10)),
+        (op("repeating-decimal", Tree("N", "0.1"), Tree("N", "6")), Fraction(1, 6)),
+        (op("repeating-decimal", Tree("N", "2"), Tree("N", "03")), Fraction(67, 33)),
         (op("rem", 17, 5), Fraction(2)),
         (f("floor", "-2.5"), Fraction(-3)),
         (f("ceiling", "2.1"), Fraction(3)),

@@ -170,6 +170,7 @@ def test_what_brackets_hold_alone_is_a_list(formula, printed):
         ("a \\times b c", {"products": False}, "U!times(V!a, V!b, V!c)", "U!times(U!times(V!a, V!b), V!c)"),
         ("a \\cdot b", {"products": False}, "U!times(V!a, V!b)", "F!⋅(V!a, V!b)"),
         ("2 \\text{ cm}", {"text": False}, "U!times(N!2, T!cm)", "U!times(N!2, W!)"),
+        ("f^{(n)}", {"orders": False}, "O!SUP(V!f, M!D-lpar;&rpar;(V!n))", "O!SUP(V!f, V!n)"),
         ("40^\\circ", {"degrees": False}, "O!degree(N!40)", "O!SUP(N!40, O!compose)"),
         ("\\int x", {"bounds": False}, "O!int(V!x)", "O!int(V!x, W!, W!)"),
         (
@@ -208,6 +209,8 @@ def test_every_ambiguity_has_a_switch(formula, switch, default, other):
         ("\\tree[?]{a}{}", 0),
         ("\\tree[V]{a}{{x}}", 0),
         ("a \x00 b", 2),
+        ("x^", 1),
+        ("x + {y_}", 6),
     ],
 )
 def test_what_cannot_be_read_has_a_column(formula, at):
