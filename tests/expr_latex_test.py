@@ -71,6 +71,7 @@ def show(tree: Tree | Unreadable) -> str:
         ("x = 1 \\lor x = 2", "U!or(U!eq(V!x, N!1), U!eq(V!x, N!2))"),
         ("p \\land q \\land r = s \\lor t", "U!or(U!and(V!p, V!q, U!eq(V!r, V!s)), V!t)"),
         ("p \\land q \\to r", "F!→(U!and(V!p, V!q), V!r)"),
+        ("a = b \\quad \\Rightarrow \\quad c, d", "F!⇒(U!eq(V!a, V!b), M!L-2(V!c, V!d))"),
         ("x_n \\to x = y", "U!and(F!→(O!SUB(V!x, V!n), V!x), U!eq(V!x, V!y))"),
         ("a = b \\vee c = d", "U!and(U!eq(V!a, U!or(V!b, V!c)), U!eq(U!or(V!b, V!c), V!d))"),
         ("\\Gamma \\vdash x = y", "O!proves(V!Γ, U!eq(V!x, V!y))"),

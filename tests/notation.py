@@ -21,9 +21,14 @@ def as_written(tree: Tree) -> Tree:
     """A tree's normal form of notation; trees of the same writing have the same."""
     below = [as_written(child) for child in tree.children or ()]
     kind, name = tree.type, unicodedata.normalize("NFKC", tree.symbol)
+    name = "".join(name.replace("\u2062", "").split()) or name
     if not below:
-        if kind == "U" and name == "times":
+        if (kind, name) in (("U", "times"), ("V", "∗")):
             return Tree("V", "*")
+        if name in ("⋯", "..."):
+            return Tree("V", "...")
+        if name in ("∘", "compose"):
+            return Tree("V", "compose")
         if name in ("differential-d", "partialdiff"):
             return Tree("V", "d" if name == "differential-d" else "∂")
         if name == "imaginaryi":
@@ -34,12 +39,16 @@ def as_written(tree: Tree) -> Tree:
             return Tree("N", name)
         if kind in "VTF-" and name.isalpha() and name not in FUNCTIONS:
             return row([Tree("V", c) for c in name])
-        return Tree("V", name) if kind in "T-" or name == "compose" else Tree(kind, name)
+        return Tree("V", name) if kind in "T-" else Tree(kind, name)
     base, scripts = _base(tree)
     if kind == "+" and not (scripts and base in BIG | FUNCTIONS):
         return row(below)
     if kind == "+":
-        return Tree("+", "", below)
+        return Tree("+", "", [_index_first(below[0]), *below[1:]])
+    if name == "diffop" and len(below) == 2 and below[1] == Tree("N", "1"):
+        return Tree("O", "SUP", [below[0], Tree("V", "′")])
+    if name == "form-seq" and below[-1].symbol == name:
+        below = [*below[:-1], *(below[-1].children or ())]
     if (name == "SUB" and base not in BIG | FUNCTIONS) or (kind, name) == ("U", "times") or name in DOTS:
         return row(below)
     if kind == "F" and name not in FUNCTIONS | ACCENTS:
@@ -56,6 +65,14 @@ def as_written(tree: Tree) -> Tree:
     if kind == "M" and len(below) == 1:
         return below[0]
     return Tree(kind, {"asymptotic-expansion": "similar-to", "continued-fraction": "divide"}.get(name, name), below)
+
+
+def _index_first(head: Tree) -> Tree:
+    """Σ with its bounds in one order, whichever is written first."""
+    if head.symbol == "SUB" and head.children and head.children[0].symbol == "SUP" and head.children[0].children:
+        (base, power), index = head.children[0].children, head.children[1]
+        return Tree("O", "SUP", [Tree("O", "SUB", [base, index]), power])
+    return head
 
 
 def row(parts: list[Tree]) -> Tree:

@@ -207,6 +207,8 @@ class Sequences(Operands):
                 if token in BARS and not self.published and self.divides(token):
                     self.i += 1
                     out.append(("O", "conditional", None, META))
+                elif token == WIDE and self._spaced_sign():
+                    continue
                 else:
                     return out
             elif op.power == META and self.in_set:
@@ -217,6 +219,8 @@ class Sequences(Operands):
                 if tokens[self.i] in ("^", "_"):
                     head = self.scripted_sign(op)
                 out.append((*(op.published if self.published else (op.type, op.symbol)), head, op.power))
+            while tokens[self.i] == WIDE and not self.published:
+                self.i += 1
             following = INFIX.get(tokens[self.i])
             right = None
             if following is None or following.power > RELATION:
@@ -224,6 +228,17 @@ class Sequences(Operands):
             if right is None:
                 right = MISSING
             out.append(self.annotated(right) if tokens[self.i] in ANNOTATIONS else right)
+
+    def _spaced_sign(self) -> bool:
+        """Skips the wide space before a relation or connective, a \\quad \\Rightarrow \\quad b, if there is one."""
+        at = self.i
+        while self.tokens[at] == WIDE:
+            at += 1
+        op = INFIX.get(self.tokens[at])
+        if self.published or op is None or op.power > RELATION or op.power == META:
+            return False
+        self.i = at
+        return True
 
     def relation(self, chain: list) -> Tree:
         """One node for a relation, `and` of the relations between neighbours for a chain, looser ones around it.

@@ -77,7 +77,7 @@ def hint(head: Tree) -> str:
 # Words that join or condition statements and name no quantity.
 _CONNECTING = frozenset(
     "or and if when whenever where for with then so but iff implies because since hence thus while otherwise unless "
-    "such s.t. only".split()
+    "such s.t. only assuming provided given".split()
 )
 
 
