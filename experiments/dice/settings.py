@@ -6,8 +6,8 @@ import argparse
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from experiments import command
-from experiments.runs import Cell
+from experiments import command, noise
+from experiments.runs import Cell, Results
 from numjax import roots
 from numjax.tools.command import Parser
 
@@ -45,6 +45,17 @@ def cell(options: argparse.Namespace, system: str, size: int = 0) -> Cell:
     return Cell(TASK, f"{system}-{size}" if size else system, made)
 
 
+def noise_of(
+    cells: Sequence[Cell], results: Results, options: argparse.Namespace, reference: str
+) -> list[dict[str, Any]]:
+    """Differences in micro-F1, which is accuracy here, resampled by record."""
+
+    def right(row: Mapping[str, Any]) -> float:
+        return float(row["prediction"] == row["reference"]["label"])
+
+    return noise.differences(cells, results, options.out, reference, f"{TASK}.jsonl", right)
+
+
 def parse(parser: Parser, words: Sequence[str] | None) -> argparse.Namespace:
     """The options, with --path and --variant of the dataset: titles, as published comments."""
     parser.add_argument("--path", default="", help="folder of the Numeracy-600K files")
@@ -69,4 +80,5 @@ def remarks(options: argparse.Namespace) -> list[str]:
         data,
         f"F1 in percent on test over the magnitudes {classes}, at the epoch that was best on {chosen}; a class that "
         "is neither there nor predicted counts as 0.",
+        *noise.interval(len(options.seeds)),
     ]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from experiments import command, plots, report, runs, tables
+from experiments import command, noise, plots, report, runs, tables
 from experiments.dice import settings
 from experiments.tables import Column, Published, Row
 
@@ -48,9 +48,11 @@ def main(words: Sequence[str] | None = None) -> None:
     rows += [Row(label, s, published(PAPER.get(s, ()))) for s, (label, _) in settings.SYSTEMS.items()]
     entries = tables.compare(results, rows, COLUMNS, settings.REFERENCE)
     title = "Table 3: magnitudes of masked numbers" + ("" if options.path else " (stand-in data)")
-    extra = {"data": options.path or "stand-in", "variant": options.variant}
+    found = settings.noise_of(cells, results, options, settings.REFERENCE)
+    extra = {"data": options.path or "stand-in", "variant": options.variant, "noise": found}
     parts = {"": (entries, COLUMNS)}
-    remarks = settings.remarks(options)
+    labels = {system: label for system, (label, _) in settings.SYSTEMS.items()}
+    remarks = settings.remarks(options) + noise.lines(found, labels, settings.LABEL)
     text = report.publish("table3", title, remarks, parts, results, options, settings.LABEL, extra)
     plots.bars_of(options.out / "table3.png", entries, "test F1 (%)", bool(options.path), width=6.5)
     report.say_where(text, options, "table3.md", "table3.json", "table3.png")

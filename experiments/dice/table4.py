@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from experiments import command, plots, report, runs, tables
+from experiments import command, noise, plots, report, runs, tables
 from experiments.dice import settings
 from experiments.dice.table3 import COLUMNS, published
 from experiments.tables import Row
@@ -25,16 +25,17 @@ def main(words: Sequence[str] | None = None) -> None:
     parser = command.parser(__doc__ or "", settings.OUT)
     parser.add_argument("--sizes", default=",".join(map(str, SIZES)), help="widths, separated by commas")
     options = settings.parse(parser, words)
-    results = runs.run(
-        [settings.cell(options, SYSTEM, size) for size in widths(options.sizes)], options.seeds, options.out
-    )
+    cells = [settings.cell(options, SYSTEM, size) for size in widths(options.sizes)]
+    results = runs.run(cells, options.seeds, options.out)
 
     rows = [Row(f"{size}", f"{SYSTEM}-{size}", published(PAPER[size])) for size in SIZES]
     entries = tables.compare(results, rows, COLUMNS, f"{SYSTEM}-{REFERENCE}")
     title = "Table 4: magnitudes of masked numbers by width, DICE-D" + ("" if options.path else " (stand-in data)")
-    extra = {"data": options.path or "stand-in", "variant": options.variant}
+    found = settings.noise_of(cells, results, options, f"{SYSTEM}-{REFERENCE}")
+    extra = {"data": options.path or "stand-in", "variant": options.variant, "noise": found}
     parts = {"": (entries, COLUMNS)}
-    remarks = settings.remarks(options)
+    labels = {f"{SYSTEM}-{size}": f"Width {size}" for size in SIZES}
+    remarks = settings.remarks(options) + noise.lines(found, labels, f"width {REFERENCE}")
     text = report.publish("table4", title, remarks, parts, results, options, f"width {REFERENCE}", extra)
     plots.bars_of(options.out / "table4.png", entries, "test F1 (%)", bool(options.path), width=6.5)
     report.say_where(text, options, "table4.md", "table4.json", "table4.png")

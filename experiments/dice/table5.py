@@ -13,13 +13,14 @@ the paper's gain is.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from experiments import command, plots, report, runs, tables
+from experiments import command, noise, plots, report, runs, tables
 from experiments.runs import Cell
 from experiments.tables import Column, Published, Row
 from numjax import roots
+from numjax.tasks.span_answer import same
 
 OUT = "runs/dice-squad-{scale}"
 SYSTEMS = {"bert": "BERT", "bert_lnum": "BERT + L_num"}
@@ -97,10 +98,17 @@ def main(words: Sequence[str] | None = None) -> None:
         rows = [Row(label, system, published(system, split)) for system, label in SYSTEMS.items()]
         parts[f"Sub-split {split}"] = (tables.compare(results, rows, columns, "bert"), columns)
     title = "Table 5: answers with numbers" + ("" if options.path else " (stand-in data)")
-    extra = {"data": options.path or "stand-in", "bert": options.bert or "from scratch"}
-    text = report.publish("table5", title, remarks(options), parts, results, options, SYSTEMS["bert"], extra)
+    found = noise.differences(cells, results, options.out, "bert", "span_answer.jsonl", exact)
+    extra = {"data": options.path or "stand-in", "bert": options.bert or "from scratch", "noise": found}
+    told = remarks(options) + noise.lines(found, SYSTEMS, SYSTEMS["bert"])
+    text = report.publish("table5", title, told, parts, results, options, SYSTEMS["bert"], extra)
     draw(options.out / "table5.png", parts, bool(options.path))
     report.say_where(text, options, "table5.md", "table5.json", "table5.png")
+
+
+def exact(row: Mapping[str, Any]) -> float:
+    """Whether the answer of a line of predictions is one of the right ones, as SQuAD counts."""
+    return float(any(same(row["prediction"] or "", gold) for gold in row["reference"]["answers"] or [""]))
 
 
 def published(system: str, split: int) -> dict[str, Published]:
@@ -125,7 +133,12 @@ def remarks(options: argparse.Namespace) -> list[str]:
     factor = EPOCHS_OF.get(options.scale, 1)
     epochs = f"Columns: after 1, 2 and 3 epochs, here {', '.join(str(e * factor) for e in EPOCHS)}, each a run."
     weights = f"Weights: {options.bert}." if options.bert else "Weights: random; the vocabulary is the train split's."
-    return [data, weights, f"{epochs} F1 and exact match in percent, of the last state on the test split."]
+    return [
+        *noise.interval(len(options.seeds)),
+        data,
+        weights,
+        f"{epochs} F1 and exact match in percent, of the last state on the test split.",
+    ]
 
 
 def draw(path, parts, real: bool) -> None:

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import json
-import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
-from experiments import command, report, runs, tables
+from experiments import command, noise, report, runs, tables
 from experiments.runs import Cell, Results
 from experiments.tables import Column, Published, Row
 from numjax import roots
@@ -51,7 +47,6 @@ FERMAT = {
 }
 TITLES = ("MAWPS", *FERMAT)
 SIZES = {"smoke": {"mawps": 120, "fermat": 120}, "laptop": {}, "paper": {}}
-DRAWS = 2000  # of the bootstrap
 
 # FLAN base in Tables 1, 2 and 5, MAWPS and then FERMAT's columns: the baseline, and the changes from it. It is
 # pretrained: not comparable with what is trained from scratch.
@@ -138,16 +133,16 @@ def table(
     entries = tables.compare(results, rows, shown, REFERENCE)
     caps = [result.metrics.get("test", {}).get("cap/Commuted") for of in results.values() for result in of.values()]
     cap = next((found for found in caps if found is not None), None) if metric == "accuracy" else None
-    noise = bootstrap(asked, results, options, metric)
-    told = remarks(options, noise)
+    found = bootstrap(asked, results, options, metric)
+    told = remarks(options, found)
     if cap is not None:
         told.append(f"Commuted: {100 * cap:.1f}% of its answers are numbers: the most that can be right there.")
-    extra = {"noise": noise, "backbone": options.backbone}
+    extra = {"noise": found, "backbone": options.backbone}
     text = report.publish(name, title, told, {"": (entries, shown)}, results, options, LABELS[REFERENCE], extra)
     report.say_where(text, options, f"{name}.md", f"{name}.json")
 
 
-def remarks(options: argparse.Namespace, noise: Sequence[Mapping[str, Any]]) -> list[str]:
+def remarks(options: argparse.Namespace, found: Sequence[Mapping[str, Any]]) -> list[str]:
     """What a table says of its data and of its noise."""
     kind = {True: "from its files", False: "as generated problems of the same form"}
     on = ", ".join(f"{task.upper()} {kind[bool(getattr(options, task))]}" for task in TASKS)
@@ -156,54 +151,19 @@ def remarks(options: argparse.Namespace, noise: Sequence[Mapping[str, Any]]) -> 
         f"In percent; mean ± standard deviation over seeds; {on}; {options.backbone} stacks {begin}. "
         "The paper's column is FLAN base, pretrained, with one seed.",
     ]
-    for one in noise:
-        inside = "inside the noise" if one["low"] <= 0 <= one["high"] else "outside the noise"
-        lines.append(
-            f"{LABELS[one['system']]} against {LABELS[REFERENCE]} on {one['task']}, {one['items']} problems: "
-            f"{one['mean']:+.2f} points, 95% of paired bootstraps {one['low']:+.2f} to {one['high']:+.2f}: {inside} "
-            f"(one mean alone has a standard error of {one['error']:.2f})."
-        )
-    return lines
+    return lines + noise.lines(found, LABELS, LABELS[REFERENCE])
 
 
 def bootstrap(
     asked: Sequence[Cell], results: Results, options: argparse.Namespace, metric: str
 ) -> list[dict[str, Any]]:
-    """Each system's difference from the reference over the test problems that both answered, in percent, resampled by
-    problem with all its seeds and views (FERMAT asks each problem in ten ways, which are right or wrong together);
-    "error": the standard error of the reference's mean."""
-    out = []
-    by_name = {(cell.task, cell.system): cell for cell in asked}
-    for (task, system), cell in by_name.items():
-        other = by_name.get((task, REFERENCE))
-        if system == REFERENCE or other is None:
-            continue
-        seeds = sorted(results[task, system].keys() & results[task, REFERENCE].keys())
-        sides = [[_scores(one, seed, options.out, metric) for seed in seeds] for one in (cell, other)]
-        names = sorted(set.intersection(*(set(found) for side in sides for found in side))) if seeds else []
-        if not names:
-            continue
-        mine, theirs = (100 * np.mean([[found[n] for n in names] for found in side], 0) for side in sides)
-        _, problem = np.unique([name.rpartition("-")[2] for name in names], return_inverse=True)
-        views = np.bincount(problem)
-        apart, errors = (np.bincount(problem, x) for x in (mine - theirs, theirs - theirs.mean()))
-        drawn = np.random.default_rng(0).integers(0, len(views), (DRAWS, len(views)))
-        low, high = np.percentile(apart[drawn].sum(1) / views[drawn].sum(1), (2.5, 97.5))
-        found = dict(task=task, system=system, items=len(views), answers=len(names), seeds=seeds)
-        found |= dict(mean=float(apart.sum() / len(names)), low=float(low), high=float(high))
-        out.append(found | dict(error=float((errors**2).sum() ** 0.5 / len(names))))
-    return out
+    """See `noise.differences`: FERMAT asks each problem in ten ways, which are right or wrong together."""
 
+    def score(row: Mapping[str, Any]) -> float:
+        said, wanted = row["prediction"] or "", row["reference"]["answer"]
+        return float(same(said, wanted) if metric == "accuracy" else edits(said, wanted) / len(wanted))
 
-def _scores(cell: Cell, seed: int, out: pathlib.Path, metric: str) -> dict[str, float]:
-    """Test problem → what its answer scores."""
-    file = runs.workdir(cell, seed, out) / "predictions" / "word_problem.jsonl"
-    if not file.exists():
-        return {}
-    found = {}
-    with open(file, encoding="utf-8") as lines:
-        for row in map(json.loads, lines):
-            said, wanted = row["prediction"] or "", row["reference"]["answer"]
-            right = same(said, wanted) if metric == "accuracy" else edits(said, wanted) / len(wanted)
-            found[row["id"]] = float(right)
-    return found
+    def problem(name: str) -> str:
+        return name.rpartition("-")[2]
+
+    return noise.differences(asked, results, options.out, REFERENCE, "word_problem.jsonl", score, problem)
