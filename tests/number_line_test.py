@@ -124,6 +124,20 @@ def said(capsys, *words: str) -> dict:
     return json.loads(out.splitlines()[-1])
 
 
+def test_carries_and_sweep_print_their_figures(capsys):
+    """Of DICE-2 every step is the same chord, 2 sin(π / 2n), and distances from the least number are chords too."""
+    carried = said(capsys, "carries", "--embed=dice:form=2,dim=8", "--high=200", "--seeds=2")
+    step = 2 * np.sin(np.pi / 400)
+    assert [carried[name] for name in ("plain", "carry", "length")] == pytest.approx([step] * 3, abs=1e-4)
+    assert carried["seeds"] == 2 and carried["options"] == {"low": 0.0, "high": 200.0}
+    swept = said(capsys, "sweep", "--embed=dice:form=2,dim=8", "--numbers=50,0,100,200", "--range=full")["distance"]
+    assert list(swept) == ["0", "50", "100", "200"]
+    assert list(swept.values()) == pytest.approx([2 * np.sin(np.pi * n / 400) for n in (0, 50, 100, 200)], rel=1e-5)
+    # Digit sums jump where a digit carries, and most where one more begins.
+    jumps = said(capsys, "carries", "--embed=digit_sum:dim=32", "--high=999")
+    assert jumps["plain"] < jumps["carry"] < jumps["length"]
+
+
 def test_naik_prints_its_figures(triples, capsys):
     words = ("naik", "--embed=dice:form=d,dim=12", f"--triples={triples}", "--seeds=2")
     found = said(capsys, *words, "--as_published", "--range=p98")
@@ -200,6 +214,8 @@ def test_export_to_the_projector(tmp_path, capsys):
         ("neighbours --embed=dice --lengths=0", "digits from 1 to 9"),
         ("neighbours --embed=dice --lengths=1 --pool=1:5", "no 10 neighbours"),
         ("monotone --embed=dice --anchors=0", "at least 1"),
+        ("carries --embed=dice --high=5", "10 or more"),
+        ("sweep --embed=dice --numbers=7", "vectors of 1 of the numbers"),
         ("projector --embed=dice", "--out=FOLDER"),
         ("projector --embed=dice --numbers=1:3 --out=/proc/nowhere", "cannot write"),
     ],

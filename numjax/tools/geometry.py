@@ -1,9 +1,11 @@
-"""python -m numjax.tools.geometry naik|neighbours|monotone|projector --embed=dice:form=d,dim=300 …: what an embedding
-knows of numbers. One JSON object, on the last line of standard output.
+"""python -m numjax.tools.geometry naik|neighbours|monotone|… --embed=dice:form=d,dim=300 …: what an embedding knows
+of numbers. One JSON object, on the last line of standard output.
 
     naik        --triples=FOLDER | --numbers=LIST  [--range=p98] [--seeds=10]     the tests of Naik et al.
     neighbours  [--lengths=1:4] [--pool=0:99999] [--k=10]     F1 of natural against embedded neighbours, by digits
     monotone    [--numbers=0:9999] [--anchors=200]                 whether distance grows with |x − y|
+    carries     [--high=9999]           mean distance of n to n + 1: last digit only, with a carry, one digit more
+    sweep       [--numbers=LIST]        distance from the least, by default of 39 numbers, 1 to 1,000,000
     projector   --out=FOLDER [--numbers=0:999]                     vectors.tsv, metadata.tsv for TensorBoard
 
 --embed is `name:key=value,…` of any numeral embedding (learned ones with random parameters of the seed), or a GloVe
@@ -30,137 +32,25 @@ from typing import Any
 import jax
 import numpy as np
 
-from numjax import files, vectors
+from numjax import vectors
 from numjax.errors import DataError, UsageError
 from numjax.geometry import naik, number_line
-from numjax.nn import chord
-from numjax.numeral.words import spelled
+from numjax.geometry.measures import (
+    SEEDS,
+    Measures,
+    carries,
+    export,
+    magnitude,
+    monotone,
+    neighbours,
+    numeration,
+    sweep,
+)
 from numjax.tools.command import Parser
 
-SEEDS = 10
 MOST = 10_000_000  # numbers of a LIST
+SWEEP = sorted({round(10 ** (6 * place / 39)) for place in range(40)})
 _WHOLE = re.compile(r"-?[0-9]{1,18}")
-WORDS = 130  # as many as DICE's NUM test: zero to one hundred and twenty-nine
-Measures = dict[str, float]
-
-_chord = jax.jit(chord.chord)
-_margin = jax.jit(chord.margin)
-_least = jax.jit(chord.least)
-
-
-# -- measures --------------------------------------------------------------------------------------------------------
-
-
-def on_device(u_ND: np.ndarray, triples: naik.Triples) -> naik.Apart:
-    """As `naik.chords`, in float32 on the default backend, from vectors of two float32 words each."""
-    two = jax.device_put(naik.two_floats(u_ND))
-    strict, broad = triples.strict, triples.broad
-    least, margins = _least(*two, strict[:, :2], triples.others)
-    found = (
-        _chord(*two, strict[:, 0], strict[:, 1]), _chord(*two, strict[:, 0], strict[:, 2]), least,
-        _chord(*two, broad[:, 0], broad[:, 1]), _chord(*two, broad[:, 0], broad[:, 2]),
-        margins, _margin(*two, *strict.T), _margin(*two, *broad.T),
-    )  # fmt: skip
-    return naik.Apart(*(np.asarray(one) for one in found))
-
-
-def magnitude(
-    embed: str, triples: naik.Triples, seeds: int = SEEDS, float32: bool = True, tolerance: float = naik.TOLERANCE,
-    **options: Any,
-) -> dict[str, Any]:  # fmt: skip
-    """The magnitude test by seed: {"float64": [scores …], "float32": [scores …], "missing": numbers without a vector,
-    "triples": how many were asked}.
-
-    Args:
-      options: of the embedding, where the specification does not say. Errors as `vectors.make` and `naik.of_known`.
-    """
-    found: dict[str, Any] = {"float64": [], "float32": []}
-    for seed in range(seeds):
-        made = vectors.make(embed, seed, **options)
-        asked, found["missing"] = naik.of_known(triples, made.known(triples.numbers))
-        found["triples"] = len(asked.strict)
-        unit = naik.unit(made(asked.numbers))
-        found["float64"].append(naik.scores(naik.chords(unit, asked), tolerance))
-        if float32:
-            found["float32"].append(naik.scores(on_device(unit, asked), tolerance))
-    return found
-
-
-def numeration(embed: str, seeds: int = 1, **options: Any) -> dict[str, Any]:
-    """The numeration test on those of 0 … 129 whose numeral and word have vectors, in float64; as `magnitude`.
-
-    Raises:
-      DataError: there are none.
-    """
-    pairs = [(str(value), spelled(value)) for value in range(WORDS)]
-    made = vectors.make(embed, **options)
-    known = [bool(made.known(pair).all()) for pair in pairs]
-    there = [pair for pair, both in zip(pairs, known, strict=True) if both]
-    if len(there) < 2:
-        raise DataError(f"{embed} has fewer than two numbers with a numeral and a word")
-    numerals, words = zip(*there, strict=True)
-    found = magnitude(embed, naik.numeration(numerals, words), seeds, False, **options)
-    return found | {"missing": [pair[1] for pair, both in zip(pairs, known, strict=True) if not both]}
-
-
-def neighbours(
-    embed: str,
-    lengths: Sequence[int],
-    pool: Sequence[str],
-    k: int = number_line.K,
-    queries: int = 200,
-    seed: int = 0,
-    **options: Any,
-) -> Measures:
-    """Digits → F1 of nkNN and ekNN over the numbers of the pool that have a vector. Errors as
-    `number_line.f1_by_length`."""
-    made, numbers = vectors.make(embed, seed, **options), ascending(pool)
-    numbers = [text for text, there in zip(numbers, made.known(numbers), strict=True) if there]
-    values = np.asarray([float(text) for text in numbers])
-    found = number_line.f1_by_length(values, made(numbers), lengths, k, queries, seed)
-    return {str(length): share for length, share in found.items()}
-
-
-def monotone(
-    embed: str, numbers: Sequence[str], anchors: int = 200, seed: int = 0, chords: bool = True, **options: Any
-) -> Measures:
-    """`number_line.monotone` from evenly spaced anchors. Errors as there.
-
-    Args:
-      chords: between unit vectors, else Euclidean.
-    """
-    made, numbers = vectors.make(embed, seed, **options), ascending(numbers)
-    numbers = [text for text, there in zip(numbers, made.known(numbers), strict=True) if there]
-    values, x_ND = np.asarray([float(text) for text in numbers]), made(numbers)
-    at = np.unique(np.linspace(0, len(values) - 1, min(anchors, len(values))).astype(int))
-    found = number_line.monotone(values, naik.unit(x_ND) if chords else x_ND, at)
-    return {"falling": found.falling, "spearman": found.spearman, "furthest": found.furthest}
-
-
-def export(out: pathlib.Path, numbers: Sequence[str], x_ND: np.ndarray) -> list[str]:
-    """Writes vectors.tsv, metadata.tsv and the configuration with which `tensorboard --logdir` shows them; or load
-    the first two at projector.tensorflow.org.
-
-    Raises:
-      OSError: they cannot be written.
-    """
-    columns = "number\tdigits\tlast digit\n"
-    rows = []
-    for text in numbers:
-        value = abs(vectors.values([text])[0])
-        whole = f"{int(value)}"
-        rows.append(f"{text}\t{len(whole)}\t{whole[-1]}\n")
-    written = {
-        "vectors.tsv": ["\t".join(f"{value:.9g}" for value in row) + "\n" for row in x_ND],
-        "metadata.tsv": [columns, *rows],
-        "projector_config.pbtxt": [
-            'embeddings {\n  tensor_name: "numbers"\n  tensor_path: "vectors.tsv"\n'
-            '  metadata_path: "metadata.tsv"\n}\n'
-        ],
-    }
-    for name, content in written.items():
-        files.write(out / name, content)
-    return list(written)
 
 
 # -- flags -----------------------------------------------------------------------------------------------------------
@@ -193,11 +83,6 @@ def listed(text: str, flag: str = "--numbers") -> list[str]:
         return found
     except DataError as error:
         raise UsageError(f"{flag}: {error}") from None
-
-
-def ascending(numbers: Sequence[str]) -> list[str]:
-    """By value, each once."""
-    return [text for _, text in sorted({float(text): text for text in numbers}.items())]
 
 
 def limits(flag: str, embed: str, numbers: Sequence[str]) -> dict[str, float]:
@@ -254,6 +139,10 @@ def means(scores: Sequence[Mapping[str, float]]) -> Measures:
 def _std(scores: Sequence[Mapping[str, float]]) -> Measures:
     several = len(scores) > 1
     return {name: round(statistics.stdev(s[name] for s in scores), 4) if several else 0.0 for name in scores[0]}
+
+
+def _spread(found: Sequence[Measures]) -> dict[str, Any]:
+    return {**means(found), "std": _std(found), "seeds": len(found)}
 
 
 # -- commands --------------------------------------------------------------------------------------------------------
@@ -314,8 +203,8 @@ def _monotone(flags: argparse.Namespace) -> dict[str, Any]:
     options = _options(flags, numbers)
     measure = functools.partial(monotone, flags.embed, numbers, flags.anchors, chords=flags.metric == "chord")
     found = [measure(seed=seed, **options) for seed in range(_seeds(flags))]
-    return {
-        **means(found), "std": _std(found), "embed": flags.embed, "seeds": len(found), "numbers": len(numbers),
+    return _spread(found) | {
+        "embed": flags.embed, "numbers": len(numbers),
         "anchors": min(flags.anchors, len(numbers)), "metric": flags.metric, "options": options,
     }  # fmt: skip
 
@@ -341,7 +230,31 @@ def _projector(flags: argparse.Namespace) -> dict[str, Any]:
     }  # fmt: skip
 
 
-COMMANDS = {"naik": _naik, "neighbours": _neighbours, "monotone": _monotone, "projector": _projector}
+def _carries(flags: argparse.Namespace) -> dict[str, Any]:
+    if not 10 <= flags.high < MOST:
+        raise UsageError(f"--high={flags.high}: 10 or more, below {MOST:,}")
+    options = _options(flags, ["0", str(flags.high)])
+    measure = functools.partial(carries, flags.embed, flags.high, chords=flags.metric == "chord")
+    return _spread([measure(seed=seed, **options) for seed in range(_seeds(flags))]) | {
+        "embed": flags.embed, "high": flags.high, "metric": flags.metric, "options": options,
+    }  # fmt: skip
+
+
+def _sweep(flags: argparse.Namespace) -> dict[str, Any]:
+    numbers = listed(flags.numbers or ",".join(map(str, SWEEP)))
+    options = _options(flags, numbers)
+    measure = functools.partial(sweep, flags.embed, numbers, chords=flags.metric == "chord")
+    found = [measure(seed=seed, **options) for seed in range(_seeds(flags))]
+    return {
+        "distance": {name: float(f"{statistics.fmean(one[name] for one in found):.6g}") for name in found[0]},
+        "embed": flags.embed, "seeds": len(found), "missing": len(numbers) - len(found[0]), "metric": flags.metric, "options": options,
+    }  # fmt: skip
+
+
+COMMANDS = {
+    "naik": _naik, "neighbours": _neighbours, "monotone": _monotone, "carries": _carries, "sweep": _sweep,
+    "projector": _projector,
+}  # fmt: skip
 
 
 def _parser() -> Parser:
@@ -355,7 +268,7 @@ def _parser() -> Parser:
         one.add_argument("--embed", required=True, help="name:key=value,… or a file of vectors")
         one.add_argument("--as_published", action="store_true", help="with the paper's defects (DICE-D as printed)")
         one.add_argument("--range", default="", help="p98, full, own or LOW:HIGH")
-        if name != "neighbours":
+        if name not in ("neighbours", "carries"):
             one.add_argument("--numbers", default=None, help="LOW:HIGH, commas, or a file")
         if name != "projector":
             one.add_argument("--seeds", type=int, default=SEEDS if name == "naik" else 1)
@@ -372,11 +285,14 @@ def _parser() -> Parser:
             )
             one.add_argument("--k", type=int, default=number_line.K)
             one.add_argument("--queries", type=int, default=200, help="numbers of each length")
-        elif name == "monotone":
-            one.add_argument("--anchors", type=int, default=200, help="numbers that distances are taken from")
-            one.add_argument("--metric", choices=("chord", "euclid"), default="chord")
-        else:
+        elif name == "projector":
             one.add_argument("--out", default="", help="folder")
+        else:
+            one.add_argument("--metric", choices=("chord", "euclid"), default="chord")
+        if name == "monotone":
+            one.add_argument("--anchors", type=int, default=200, help="numbers that distances are taken from")
+        if name == "carries":
+            one.add_argument("--high", type=int, default=9999, help="of 0 … HIGH")
     return made
 
 
