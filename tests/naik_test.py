@@ -9,8 +9,9 @@ import pytest
 
 from numjax import vectors
 from numjax.errors import DataError, UsageError
-from numjax.geometry import measures, naik
+from numjax.geometry import naik
 from numjax.numeral import words
+from numjax.probes import geometry as probed
 
 
 def numbers(rng, count: int, most: int = 3000) -> list[str]:
@@ -53,7 +54,7 @@ def test_scores_are_those_of_a_loop(rng):
     for x, near, furthest in asked.broad:
         passed["bc"].append(cosine(x, near) < cosine(x, furthest))
         ties["bc"].append(cosine(x, near) <= 1.2 * cosine(x, furthest))
-    for found in (naik.chords(unit, asked), measures.on_device(unit, asked)):
+    for found in (naik.chords(unit, asked), probed.on_device(unit, asked)):
         scores = naik.scores(found, tolerance=0.2)
         for name in passed:
             assert scores[name] == pytest.approx(100 * np.mean(passed[name]))
@@ -65,7 +66,7 @@ def test_float32_tells_neighbours_that_differ_by_less_than_it_resolves():
     """DICE-D over a wide range: distances to the number below and above differ by a billionth of themselves."""
     asked = naik.magnitude([str(n) for n in range(60)])
     unit = naik.unit(vectors.make("dice:form=d,dim=8,low=0,high=80000")(asked.numbers))
-    host, device = naik.chords(unit, asked), measures.on_device(unit, asked)
+    host, device = naik.chords(unit, asked), probed.on_device(unit, asked)
     assert host.near.dtype == np.float64 and device.near.dtype == device.ova.dtype == np.float32
     below = np.median(np.abs(host.ova[5:]) / np.square(host.near[5:]))
     assert below < 1e-7, "the case is harder than float32"
@@ -97,7 +98,7 @@ def test_words_share_their_numerals_vector():
 
 
 def naik_of_words(embed: str) -> dict[str, float]:
-    return measures.numeration(embed)["float64"][0]
+    return probed.numeration(embed)["float64"][0]
 
 
 def test_the_numeration_test_asks_for_the_right_word(rng):
@@ -166,9 +167,9 @@ def test_the_published_figures(real_data):
         # Seeds differ by a standard deviation of 0.25 or less.
         assert found[name] == pytest.approx(mean, abs=0.75)
     some = asked._replace(strict=asked.strict[::40], broad=asked.broad[::40])
-    host, device = (naik.scores(of(unit, some)) for of in (naik.chords, measures.on_device))
+    host, device = (naik.scores(of(unit, some)) for of in (naik.chords, probed.on_device))
     assert all(abs(host[name] - device[name]) <= 1.5 for name in host)
-    full = measures.magnitude("dice:form=2,dim=4", asked, 1, float32=False, low=low, high=1e5)["float64"][0]
+    full = probed.magnitude("dice:form=2,dim=4", asked, 1, float32=False, low=low, high=1e5)["float64"][0]
     assert full["ova_ties"] == full["sc_ties"] == full["bc_ties"] == full["sc"] == full["bc"] == 100
     # Its neighbours below and above are equally near: strictly it passes by the luck of rounding.
     assert full["ova"] < 60

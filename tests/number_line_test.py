@@ -215,7 +215,7 @@ def test_export_to_the_projector(tmp_path, capsys):
         ("neighbours --embed=dice --lengths=1 --pool=1:5", "no 10 neighbours"),
         ("monotone --embed=dice --anchors=0", "at least 1"),
         ("carries --embed=dice --high=5", "10 or more"),
-        ("sweep --embed=dice --numbers=7", "vectors of 1 of the numbers"),
+        ("sweep --embed=digit_sum --numbers=7", "vectors of 1 of the numbers"),
         ("projector --embed=dice", "--out=FOLDER"),
         ("projector --embed=dice --numbers=1:3 --out=/proc/nowhere", "cannot write"),
     ],

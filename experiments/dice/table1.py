@@ -20,7 +20,8 @@ from experiments import command, runs, tables
 from experiments.runs import Result, Results
 from experiments.tables import Column, Published, Row
 from numjax import vectors
-from numjax.geometry import measures, naik
+from numjax.geometry import naik
+from numjax.probes import geometry as probed
 from numjax.tools import geometry
 
 OUT = "runs/dice-{scale}"
@@ -80,7 +81,7 @@ def measure(spec: str, triples: naik.Triples, seeds: int, range: str) -> tuple[l
     numbers = [triples.numbers[i] for i in triples.others]
     options: dict[str, Any] = geometry.limits(range, spec, numbers) if range else {}
     frozen = vectors.read_spec(spec)[0] == vectors.TABLE
-    found = measures.magnitude(spec, triples, 1 if frozen else seeds, bool(options), **options)
+    found = probed.magnitude(spec, triples, 1 if frozen else seeds, bool(options), **options)
     single = found["float32"] or [{} for _ in found["float64"]]
     both = zip(found["float64"], single, strict=True)
     return [one | {f"{name}_float32": two[name] for name in two} for one, two in both], found["missing"]

@@ -35,7 +35,7 @@ import numpy as np
 from numjax import vectors
 from numjax.errors import DataError, UsageError
 from numjax.geometry import naik, number_line
-from numjax.geometry.measures import (
+from numjax.probes.geometry import (
     SEEDS,
     Measures,
     carries,
@@ -247,7 +247,8 @@ def _sweep(flags: argparse.Namespace) -> dict[str, Any]:
     found = [measure(seed=seed, **options) for seed in range(_seeds(flags))]
     return {
         "distance": {name: float(f"{statistics.fmean(one[name] for one in found):.6g}") for name in found[0]},
-        "embed": flags.embed, "seeds": len(found), "missing": len(numbers) - len(found[0]), "metric": flags.metric, "options": options,
+        "embed": flags.embed, "seeds": len(found), "missing": len(numbers) - len(found[0]),
+        "metric": flags.metric, "options": options,
     }  # fmt: skip
 
 

@@ -109,8 +109,8 @@ def monotone(
     return {"falling": found.falling, "spearman": found.spearman, "furthest": found.furthest}
 
 
-def carries(embed: str, high: int, seed: int = 0, chords: bool = True, **options: Any) -> Measures:
-    """`number_line.carries` of 0 … high.
+def carries(embed: str, last: int, seed: int = 0, chords: bool = True, **options: Any) -> Measures:
+    """`number_line.carries` of 0 … last.
 
     Args:
       chords: between unit vectors, else Euclidean.
@@ -118,10 +118,10 @@ def carries(embed: str, high: int, seed: int = 0, chords: bool = True, **options
     Raises:
       DataError: one of them has no vector. Else as `vectors.make`.
     """
-    asked = [str(value) for value in range(high + 1)]
+    asked = [str(value) for value in range(last + 1)]
     numbers, values, x_ND = embedded(embed, asked, seed, **options)
     if len(numbers) < len(asked):
-        raise DataError(f"{embed} has no vector of {len(asked) - len(numbers)} of 0 … {high}: give a lower --high")
+        raise DataError(f"{embed} has no vector of {len(asked) - len(numbers)} of 0 … {last}: give fewer")
     return number_line.carries(values, naik.unit(x_ND) if chords else x_ND)
 
 
