@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 import pathlib
 import sys
@@ -16,9 +17,11 @@ os.environ.setdefault("JAX_PLATFORMS", "cpu")
 # take a quarter of the time of compiling.
 # On a busy machine eight devices of two cores may meet late: 40 seconds would end them.
 FLAGS = (
-    "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true --xla_cpu_use_fusion_emitters=false"
+    "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
     " --xla_cpu_collective_call_terminate_timeout_seconds=300"
 )
+if importlib.metadata.version("jaxlib") < "0.11":
+    FLAGS += " --xla_cpu_use_fusion_emitters=false"  # later ones have no older code, and abort at the flag
 os.environ.setdefault("XLA_FLAGS", FLAGS)
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", os.path.join(tempfile.gettempdir(), "numjax-test-jit-cache"))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
