@@ -97,6 +97,7 @@ def tatqa(config: Any) -> None:
     config.optim.update(learning_rate=1.5e-4, warmup=600, batch_size=32, epochs=25)
     # The encoder's rate is 5e-6.
     config.optim.rates = (("^(backbone|embeds_token)/", 1 / 30),)
+    config.optim.weight_decays = (("^(?!backbone/|embeds_token/)", 5e-5),)
 
 
 def tabfact(config: Any) -> None:

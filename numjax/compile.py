@@ -47,10 +47,9 @@ def make_compiled(system: System, mesh: Mesh, batch: Batch, steps: int) -> Compi
     """
     config = system.config
     options = {k: config.optim[k] for k in ("warmup", "floor", "weight_decay", "betas", "clip")}
-    rates = tuple(config.optim.get("rates", ()))
-    optimizer, rate = optim.adamw(
-        config.optim.learning_rate, steps, schedule_name=config.optim.schedule, rates=rates, **options
-    )
+    rates, weight_decays = (tuple(config.optim.get(name, ())) for name in ("rates", "weight_decays"))
+    options |= {"rates": rates, "weight_decays": weight_decays}
+    optimizer, rate = optim.adamw(config.optim.learning_rate, steps, schedule_name=config.optim.schedule, **options)
 
     def init(seed):
         # Only shapes of the batch matter for parameters: zeros that are made here stay out of the call. NumPy's would

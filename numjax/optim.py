@@ -53,13 +53,13 @@ def decays(params: Any) -> Any:
     return jax.tree_util.tree_map_with_path(lambda path, _: path_name(path).endswith("kernel"), params)
 
 
-def factors(params: Any, rates: Sequence[tuple[str, float]]) -> Any:
+def factors(params: Any, rates: Sequence[tuple[str, float]], default: float = 1.0) -> Any:
     """For each parameter the factor of the first (path regex, factor) whose regex is found in its path, such as
-    "backbone/layer_0/up_kernel"; else 1."""
+    "backbone/layer_0/up_kernel"; else the default."""
 
     def factor(path: Any, _: Any) -> float:
         name = path_name(path)
-        return next((float(value) for pattern, value in rates if re.search(pattern, name)), 1.0)
+        return next((float(value) for pattern, value in rates if re.search(pattern, name)), default)
 
     return jax.tree_util.tree_map_with_path(factor, params)
 
@@ -85,6 +85,19 @@ def scaled(rates: Sequence[tuple[str, float]]) -> optax.GradientTransformation:
     return optax.GradientTransformation(lambda params: optax.EmptyState(), update)
 
 
+def decayed(weight_decay: float, weight_decays: Sequence[tuple[str, float]]) -> optax.GradientTransformation:
+    """Adds to the updates of kernels their weights times `weight_decay`, or times what the path has of its own."""
+
+    def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
+        weights = factors(params, weight_decays, weight_decay)
+        added = jax.tree.map(
+            lambda u, p, w, kernel: u + w * p if kernel else u, updates, params, weights, decays(params)
+        )
+        return added, state
+
+    return optax.GradientTransformation(lambda params: optax.EmptyState(), update)
+
+
 def adamw(
     learning_rate: float,
     steps: int,
@@ -97,15 +110,20 @@ def adamw(
     epsilon: float = 1e-8,
     clip: float = 1.0,
     rates: Sequence[tuple[str, float]] = (),
+    weight_decays: Sequence[tuple[str, float]] = (),
 ) -> tuple[optax.GradientTransformation, Callable[[Any], Any]]:
     """(AdamW behind clipping by global norm, its schedule). `clip` 0 turns clipping off.
 
     Args:
       rates: (path regex, factor of the learning rate), see `factors`. Parameters with factor 0 stay as they are: they
         have no state and no share in the norm.
+      weight_decays: (path regex, weight decay) of kernels that have another; the rate's factor counts for it too.
     """
     rate = schedule(schedule_name, learning_rate, steps, warmup, floor)
     inner = optax.adamw(rate, b1=betas[0], b2=betas[1], eps=epsilon, weight_decay=weight_decay, mask=decays)
+    if weight_decays:
+        adam = optax.scale_by_adam(*betas, eps=epsilon)
+        inner = optax.chain(adam, decayed(weight_decay, weight_decays), optax.scale_by_learning_rate(rate))
     inner = optax.chain(optax.clip_by_global_norm(clip), inner) if clip else inner
     if not rates:
         return inner, rate

@@ -169,6 +169,28 @@ def test_unit_scores_ignore_what_is_outside():
     np.testing.assert_allclose(tagop.unit_scores(jnp.asarray(p), jnp.asarray(unit)), [[0.7, 0, 0.4, 0]])
 
 
+def test_weight_decay_by_path(rng):
+    """As AdamW with one decay on the parts that have it; biases have none anywhere."""
+    shapes = {"backbone": {"up_kernel": (3,), "bias": (2,)}, "heads_answer": {"out_kernel": (4,), "bias": (2,)}}
+    params, grads = (
+        {
+            part: {name: jnp.asarray(rng.standard_normal(s), jnp.float32) for name, s in of.items()}
+            for part, of in shapes.items()
+        }
+        for _ in range(2)
+    )
+
+    def update(decay, **more):
+        optimizer, _ = optim.adamw(1e-2, 10, weight_decay=decay, **more)
+        return optimizer.update(grads, optimizer.init(params), params)[0]
+
+    found = update(0.5, weight_decays=(("^heads_", 0.02),), rates=(("^backbone/", 0.1),))
+    close = functools.partial(jax.tree.map, functools.partial(np.testing.assert_allclose, rtol=1e-6))
+    close(found["backbone"], jax.tree.map(lambda x: x / 10, update(0.5)["backbone"]))
+    close(found["heads_answer"], update(0.02)["heads_answer"])
+    assert not np.allclose(found["heads_answer"]["out_kernel"], update(0.5)["heads_answer"]["out_kernel"])
+
+
 def test_rates_by_path_scale_the_updates(rng):
     """The encoder moves by a thirtieth of what it would, the decay included; the rest as without."""
     drawn_of = {name: jnp.asarray(rng.standard_normal(5), jnp.float32) for name in ("backbone", "heads_answer")}

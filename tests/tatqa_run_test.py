@@ -50,6 +50,7 @@ def test_rows_differ_in_what_they_say(out):
     assert len({experiment.key(cell) for cell in cells}) == len(cells)
     rates = cells[0].config.optim
     assert rates.learning_rate == 1.5e-4 and rates.rates[0][1] * 1.5e-4 == pytest.approx(5e-6)
+    assert rates.weight_decay == 0.01 and dict(rates.weight_decays) == {"^(?!backbone/|embeds_token/)": 5e-5}
     assert cells[0].config.init_from == "" and cells[0].start.config.init_from == cells[-1].config.init_from == "BERT"
 
 
