@@ -3,6 +3,7 @@
     python -m experiments.dice.table2                                  # every row below, each resumable
     python -m experiments.dice.table2 --only=dice_d                    # DICE-D's row
     python -m experiments.dice.table2 --only=decode/dice_d,decode/random --ranges=99,999
+    python -m experiments.dice.table2 --only=max-99/dice_d             # one range of one probe
     python -m experiments.dice.table2 --table=glove.txt                # a GloVe or word2vec text file of your own
     python -m experiments.dice.table2 --embed="prototype:dim=128,sigma=1"   # an embedding of the library, its options
 
@@ -80,7 +81,7 @@ def published(numbers: Sequence[float]) -> dict[str, Published]:
 def main(words: Sequence[str] | None = None) -> None:
     """Runs what is missing, then writes table2.{md,json,png}."""
     parser = command.parser(__doc__ or "", OUT, SEEDS)
-    parser.add_argument("--only", default="", help="probes, rows or probe/row, separated by commas")
+    parser.add_argument("--only", default="", help="probes, probes of a range (max-99), rows or PROBE/ROW, by commas")
     parser.add_argument("--ranges", default="99,999,9999", help="highest numbers, separated by commas")
     parser.add_argument("--embed", action="append", default=[], help="a row of your own: name:key=value,…")
     parser.add_argument("--table", action="append", default=[], help="a row of your own: a file of vectors")
@@ -89,7 +90,7 @@ def main(words: Sequence[str] | None = None) -> None:
     highs = ranges(options.ranges, "smoke" if options.scale == "smoke" else "")
     mine = own(options.embed, options.table)
     systems = mine or SYSTEMS
-    wanted = command.only(options.only, PROBES, systems)
+    wanted = command.only(options.only, [*PROBES, *(f"{name}-{high}" for name in PROBES for high in highs)], systems)
     sizes = SIZES[options.scale]
     if options.epochs < 0:
         raise UsageError(f"--epochs={options.epochs}: give how many at most, 1 or more")
@@ -100,7 +101,7 @@ def main(words: Sequence[str] | None = None) -> None:
         for row, (_, spec) in systems.items()
         for high in highs
         for name in PROBES
-        if wanted(name, row)
+        if wanted(name, row) or wanted(f"{name}-{high}", row)
     ]
     results: Results = {}
     for number, cell in enumerate(cells, 1):
