@@ -10,6 +10,7 @@ import jax.numpy as jnp
 
 from numjax.errors import UsageError
 from numjax.nn import lstm
+from numjax.nn.parallel import ROWS, constrain
 from numjax.types import Allowed, HeadOut, Tokens
 
 
@@ -68,7 +69,8 @@ class Head(nn.Module):
             at = jnp.full(h_BTD.shape[0], h_BTD.shape[1] - 1)
         else:
             raise UsageError(f"classify: pool must be end, first, attention, lstm or last_padded, not {self.pool!r}")
-        pooled = jnp.take_along_axis(h_BTD, at[:, None, None], axis=1)[:, 0]
+        # Rows stay where they are: XLA of jax 0.11 cannot split this gather and its gradient in other ways, and aborts.
+        pooled = constrain(jnp.take_along_axis(constrain(h_BTD, ROWS), at[:, None, None], axis=1)[:, 0], ROWS)
         if self.pooler:
             square = self.param("pooler_kernel", init, (self.width, self.width), jnp.float32)
             shift = self.param("pooler_bias", nn.initializers.zeros, (self.width,), jnp.float32)
