@@ -69,7 +69,16 @@ def show(tree: Tree | Unreadable) -> str:
         ("x > 0 \\Rightarrow y > 0", "F!⇒(O!gt(V!x, N!0), O!gt(V!y, N!0))"),
         ("p \\implies q \\iff r", "U!and(O!implies(V!p, V!q), O!iff(V!q, V!r))"),
         ("x = 1 \\lor x = 2", "U!or(U!eq(V!x, N!1), U!eq(V!x, N!2))"),
-        ("p \\land q \\land r = s \\lor t", "U!or(U!and(V!p, V!q, U!eq(V!r, V!s)), V!t)"),
+        ("p \\land q \\land r = s \\lor t = u", "U!or(U!and(V!p, V!q, U!eq(V!r, V!s)), U!eq(V!t, V!u))"),
+        ("p \\lor q \\land r", "U!or(V!p, U!and(V!q, V!r))"),
+        ("p \\land q = q \\land p", "U!eq(U!and(V!p, V!q), U!and(V!q, V!p))"),
+        ("p \\land q \\equiv r", "U!equivalent(U!and(V!p, V!q), V!r)"),
+        ("a \\equiv 1 \\pmod 3 \\land b", "U!and(U!equivalent(V!a, O!annotated(N!1, F!pmod(N!3))), V!b)"),
+        ("x \\to y \\land u \\to v", "U!and(F!→(V!x, V!y), F!→(V!u, V!v))"),
+        ("\\land_i p", "+!U!and(O!SUB(U!and, V!i), V!p)"),
+        ("p \\land", "O!limit-from(V!p, U!and)"),
+        ("a \\mid b \\Rightarrow a \\mid c", "F!⇒(O!conditional(V!a, V!b), O!conditional(V!a, V!c))"),
+        ("a \\land b \\mid c", "O!conditional(U!and(V!a, V!b), V!c)"),
         ("p \\land q \\to r", "F!→(U!and(V!p, V!q), V!r)"),
         ("a = b \\quad \\Rightarrow \\quad c, d", "F!⇒(U!eq(V!a, V!b), M!L-2(V!c, V!d))"),
         ("x_n \\to x = y", "U!and(F!→(O!SUB(V!x, V!n), V!x), U!eq(V!x, V!y))"),
@@ -79,6 +88,7 @@ def show(tree: Tree | Unreadable) -> str:
         ("x = 1 \\text{ or } x = 2", "O!form-seq(U!eq(V!x, N!1), T!or, U!eq(V!x, N!2))"),
         ("1, 2 \\mbox{ and } 3", "O!form-seq(M!L-2(N!1, N!2), T!and, N!3)"),
         ("x_{\\text{if}}", "O!SUB(V!x, T!if)"),
+        ("\\text{SO}(3) = \\text{so}_2", "U!eq(U!times(T!SO, N!3), O!SUB(T!so, N!2))"),
         # Lists, sets, fences.
         ("1, 2, 3", "M!L-3(N!1, N!2, N!3)"),
         ("x, y \\in A", "O!in(M!L-2(V!x, V!y), V!A)"),
@@ -100,6 +110,11 @@ def show(tree: Tree | Unreadable) -> str:
         # Scripts that are no powers, and numbers without end.
         ("f^{(n + 1)}(x)", "U!times(O!SUP(V!f, M!D-lpar;&rpar;(U!plus(V!n, N!1))), V!x)"),
         ("x_i^{(2)} + 2^{(n)}", "U!plus(O!SUP(O!SUB(V!x, V!i), M!D-lpar;&rpar;(N!2)), O!SUP(N!2, V!n))"),
+        (
+            "\\hat y^{(t - 1)} + L^{(\\alpha)}",
+            "U!plus(O!SUP(F!^(V!y), M!D-lpar;&rpar;(O!minus(V!t, N!1))), O!SUP(V!L, M!D-lpar;&rpar;(V!α)))",
+        ),
+        ("f^{(\\frac12, x)}", "O!SUP(V!f, O!interval(O-O)(O!divide(N!1, N!2), V!x))"),
         ("R^* + R^\\times", "U!plus(O!SUP(V!R, V!∗), O!SUP(V!R, U!times))"),
         ("\\sin(x)^2", "O!SUP(F!sin(V!x), N!2)"),
         ("0.1\\overline{6}", "O!repeating-decimal(N!0.1, N!6)"),
@@ -111,6 +126,14 @@ def show(tree: Tree | Unreadable) -> str:
         (
             "\\left\\{\\begin{array}{ll} 1 & x > 0 \\\\ 2 \\end{array}\\right.",
             "O!cases(N!1, O!gt(V!x, N!0), N!2, E!)",
+        ),
+        (
+            "\\left\\{\\begin{array}{rl} \\frac12 x & = x^23 \\\\ y & = 2 \\end{array}\\right.",
+            "O!cases(U!eq(U!times(O!divide(N!1, N!2), V!x), U!times(O!SUP(V!x, N!2), N!3)), E!, U!eq(V!y, N!2), E!)",
+        ),
+        (
+            "\\begin{cases} x &= 1 \\\\ y &= \\frac12 \\end{cases}",
+            "O!cases(U!eq(V!x, N!1), E!, U!eq(V!y, O!divide(N!1, N!2)), E!)",
         ),
         ("\\begin{cases} a \\\\ b \\end{cases}", "O!cases(V!a, E!, V!b, E!)"),
         ("\\begin{pmatrix} 1 & 0 \\\\ 0 & 1 \\end{pmatrix}", "M!M-2x2(M!R!(N!1, N!0), M!R!(N!0, N!1))"),

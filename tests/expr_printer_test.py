@@ -71,7 +71,20 @@ def _above(draw, below: st.SearchStrategy[Tree]) -> Tree:
         return Tree("U", "and", [Tree(kind, sign, sides[at : at + 2]) for at, (kind, sign) in enumerate(signs)])
     if kind == 4:
         # Statements: connectives, the signs of logic, arrows and relations in each other.
-        signs = ["F ⇒", "O iff", "U and", "U or", "F →", "U eq", "F :", "U union", "O not-implies", "O annotated"]
+        signs = [
+            "F ⇒",
+            "O iff",
+            "U and",
+            "U or",
+            "F →",
+            "U eq",
+            "F :",
+            "U union",
+            "O not-implies",
+            "O annotated",
+            "O conditional",
+            "U equivalent",
+        ]
         type, symbol = draw(st.sampled_from(signs)).split()
         below = below | st.sampled_from([Tree("U", "eq", [X, Y]), Tree("O", "lt", [Y, X]), Tree("F", "→", [X, Y])])
         last = (

@@ -269,8 +269,8 @@ def _negated(reader: Reader, token: str) -> Tree | None:
     if token == r"\not":
         made = reader.argument()
         return Tree("O", "not", [made or MISSING])
-    reader.tokens[reader.i - 1] = token[4:]
     reader.i -= 1
+    reader.change(reader.i, token[4:])
     made = reader.argument()
     return Tree("O", "not", [made or MISSING])
 

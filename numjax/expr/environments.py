@@ -24,7 +24,12 @@ def begin(reader: Reader, token: str) -> Tree | None:
     reader.bar, reader.in_set, reader.environments = "", False, 1
     if name in ROWS:
         _blank(reader)
+    start = reader.i
     rows = _rows(reader, at)
+    if name in CASES and not reader.published and aligned(rows):
+        reader.undo(start)
+        _blank(reader)
+        rows = _rows(reader, at)
     reader.font, reader.bar, reader.in_set, reader.environments = saved
     reader.level -= 1
     ended = "".join(raw(reader)).rstrip("*")
@@ -53,14 +58,19 @@ def braced(reader: Reader, token: str) -> Tree:
     if reader.published or tokens[at + 1 : at + 3] != [r"\{", r"\begin"] or tokens[reader.i - 1] != ".":
         return made
     rows = _members(made) if r"\\" in tokens[at : reader.i] else []
-    if any(_begins_with_sign(cell) for row in rows for cell in row[1:]):
+    if aligned(rows):
         # x & = & 3: the cells of a row are one formula.
-        reader.i = at + 3
+        reader.undo(at + 3)
         _columns(reader, "".join(raw(reader)))
         _blank(reader)
         reader.i = at
         rows = _members(left(reader, token))
     return cases(rows) if rows and len(rows[0]) < 3 else made
+
+
+def aligned(rows: Sequence[Sequence[Tree]]) -> bool:
+    """Whether columns are there to align: a cell behind the first goes on with a relation."""
+    return any(_begins_with_sign(cell) for row in rows for cell in row[1:])
 
 
 def _begins_with_sign(cell: Tree) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from numjax.expr.operators import CONNECTIVE, INFIX, META, PRODUCT, SUM
+from numjax.expr.environments import aligned
+from numjax.expr.operators import CONDITIONAL, INFIX, META, OR, PRODUCT, SUM
 from numjax.expr.printed import ANNOTATED, APPLIED, ATOM, FACTOR, Printed, at, bare_sign, cell, letter, printed, row
 from numjax.expr.rules import DEFAULT
 from numjax.expr.scripts import ORDER, counts
@@ -33,7 +34,7 @@ def _power(tree: Tree, children: tuple[Tree, ...]) -> Printed | None:
     inner = script(raised)
     if mark == "^" and raised.symbol == ORDER and raised.children and len(raised.children) == 1:
         of = raised.children[0]
-        if counts(base, letter(of) or (of.type == "N" and of.symbol.isdigit()), DEFAULT.calls):
+        if counts(base, of, DEFAULT.calls):
             inner = f"({printed(of)[0]})"
     below = base.children
     if (
@@ -88,30 +89,30 @@ def _interval(tree: Tree, children: tuple[Tree, ...]) -> Printed | None:
 
 
 def _norm(tree: Tree, children: tuple[Tree, ...]) -> Printed | None:
-    return (rf"\left\| {at(children[0], CONNECTIVE)} \right\|", ATOM) if len(children) == 1 else None
+    return (rf"\left\| {at(children[0], OR)} \right\|", ATOM) if len(children) == 1 else None
 
 
 def _ket(tree: Tree, children: tuple[Tree, ...]) -> Printed | None:
-    return (rf"\left| {at(children[0], CONNECTIVE)} \right\rangle", ATOM) if len(children) == 1 else None
+    return (rf"\left| {at(children[0], OR)} \right\rangle", ATOM) if len(children) == 1 else None
 
 
 def _bracket(tree: Tree, children: tuple[Tree, ...]) -> Printed | None:
     if len(children) != (2 if tree.symbol == "inner-product" else 3):
         return None
-    inner = r" \middle| ".join(at(child, CONNECTIVE) for child in children)
+    inner = r" \middle| ".join(at(child, OR) for child in children)
     return rf"\left\langle {inner} \right\rangle", ATOM
 
 
 def _conditional_set(tree: Tree, children: tuple[Tree, ...]) -> Printed | None:
     if len(children) != 2:
         return None
-    return rf"\{{{at(children[0], CONNECTIVE)} \mid {at(children[1], CONNECTIVE)}\}}", ATOM
+    return rf"\{{{at(children[0], OR)} \mid {at(children[1], OR)}\}}", ATOM
 
 
 def _conditional(tree: Tree, children: tuple[Tree, ...]) -> Printed | None:
     if len(children) != 2:
         return None
-    return rf"{at(children[0], CONNECTIVE)} \mid {at(children[1], META)}", META
+    return rf"{at(children[0], OR)} \mid {at(children[1], CONDITIONAL)}", CONDITIONAL
 
 
 def _annotated(tree: Tree, children: tuple[Tree, ...]) -> Printed | None:
@@ -130,15 +131,15 @@ def _evaluated(tree: Tree, children: tuple[Tree, ...]) -> Printed | None:
     if len(children) not in (2, 3):
         return None
     bounds = "".join(f"{mark}{{{script(child)}}}" for mark, child in zip("_^", children[1:], strict=False))
-    return rf"\left. {at(children[0], CONNECTIVE)} \right|{bounds}", FACTOR
+    return rf"\left. {at(children[0], OR)} \right|{bounds}", FACTOR
 
 
 def _cases(tree: Tree, children: tuple[Tree, ...]) -> Printed | None:
     if len(children) % 2:
         return None
     pairs = list(zip(children[::2], children[1::2], strict=True))
-    if (PADDING, PADDING) in pairs:
-        return None  # it would be no row
+    if (PADDING, PADDING) in pairs or aligned(pairs):
+        return None  # it would be no row, or one formula
     rows = (cell(left) if right == PADDING else f"{cell(left)} & {cell(right)}" for left, right in pairs)
     return "\\begin{cases} " + r" \\ ".join(rows) + " \\end{cases}", ATOM
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from numjax.expr.commands import ACCENTS, APART, FONTS, LEAVES, styled
 from numjax.expr.lexer import END
-from numjax.expr.operators import INFIX
+from numjax.expr.operators import INFIX, Infix
 from numjax.expr.scripts import Scripts
 from numjax.expr.state import BARS, DIGITS, MISSING, SCRIPTS, STOPS, Action, Parts, State, Stop, bare, leaf
 from numjax.expr.tree import Tree
@@ -31,6 +31,9 @@ class Operands(Scripts):
         raise NotImplementedError
 
     def expression(self, minimum: int) -> Tree | None:
+        raise NotImplementedError
+
+    def signed(self, op: Infix) -> Tree | None:
         raise NotImplementedError
 
     def operand(self) -> Tree | None:
@@ -188,7 +191,7 @@ class Operands(Scripts):
         first = token[:1]
         if first in DIGITS:
             if len(token) > 1:
-                tokens[i] = token[1:]
+                self.change(i, token[1:])
                 if token[1] == "." and len(token) == 2:
                     self.i = i + 1
             else:

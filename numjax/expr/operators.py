@@ -3,14 +3,15 @@
 A row is (power, type, the signs of each symbol). Juxtaposition is as strong as a product and, like it, reads from
 left to right: a / b c is (a / b) c, as LaTeXML and most programming languages have it. Looser than META are only
 separators (commas, semicolons, wide space), tighter than PRODUCT functions, scripts and fences; a sign in front
-(-a b) takes the product that follows. Connectives join statements, and so do the signs of logic, tighter.
+(-a b) takes the product that follows. Connectives join statements, and so do a | b and, tighter, the signs of logic.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-META, CONNECTIVE, LOGIC, RELATION, SUM, PRODUCT = 10, 14, 17, 20, 40, 50
+META, CONNECTIVE, CONDITIONAL, OR, AND, RELATION, SUM, PRODUCT = 10, 14, 15, 16, 17, 20, 40, 50
+LOGIC = (OR, AND)
 
 
 class Infix(NamedTuple):
@@ -301,12 +302,12 @@ for _power, _type, _table in _ROWS:
             INFIX[_sign] = _infix
 
 # The same nodes from the signs of logic, x = 1 \\lor x = 2; the lattice's a = b \\vee c are terms.
-INFIX["\\land"] = INFIX["\\wedge"]._replace(power=LOGIC)
-INFIX["\\lor"] = INFIX["\\vee"]._replace(power=LOGIC)
+INFIX["\\land"] = INFIX["\\wedge"]._replace(power=AND)
+INFIX["\\lor"] = INFIX["\\vee"]._replace(power=OR)
 LOGICAL = {("U", "and"): "\\land", ("U", "or"): "\\lor"}
 EQUALITIES = frozenset(["eq", "neq", "approx", "equivalent"])  # between ratios, a : b = c : d
-# Beside the signs of logic these are connectives too; elsewhere limits and maps, x_n → x ≤ y.
-ARROWS = frozenset("→ ← ↔ ⟶ ⟵ ⟷".split())
+# Beside the signs of logic these are connectives too; elsewhere limits, maps, congruences: x_n → x ≤ y.
+ARROWS = frozenset("→ ← ↔ ⟶ ⟵ ⟷ equivalent".split())
 TERMS = {"\\land": "\\wedge", "\\lor": "\\vee"}  # for LaTeXML they are equal
 
 JUXTAPOSED = Infix(PRODUCT, "U", "times", True, ("U", "times"))

@@ -21,13 +21,15 @@ import itertools
 from numjax.expr.commands import ACCENT_OF, BIG, FUNCTIONS, INTEGRALS, QUANTIFIERS
 from numjax.expr.forms import BASES, FORMS, script
 from numjax.expr.operators import (
+    AND,
     ARROWS,
+    CONDITIONAL,
     CONNECTIVE,
     EQUALITIES,
     INFIX,
-    LOGIC,
     LOGICAL,
     META,
+    OR,
     PRODUCT,
     RELATION,
     SIGN,
@@ -60,7 +62,7 @@ _FUNCTION = {leaf: sign for sign, leaf in FUNCTIONS.items() if sign.startswith("
 _GRADIENT = Tree("V", "∇")
 _PARTIAL = Tree("O", "partialdiff")
 # Of relations and connectives, the power that their sides must have.
-_SIDES = {RELATION: ANNOTATED, CONNECTIVE: LOGIC}
+_SIDES = {RELATION: ANNOTATED, CONNECTIVE: CONDITIONAL}
 _SIGNED = frozenset("plus minus plus-or-minus minus-or-plus".split())
 
 
@@ -79,14 +81,14 @@ def _group(tree: Tree, children: tuple[Tree, ...]) -> Printed | None:
     if symbol == f"V-{count}" and count > 2:
         return f"({row(children)})", ATOM
     if symbol == f"S-{count}":
-        inner = row(children) if count > 1 else at(children[0], CONNECTIVE)
+        inner = row(children) if count > 1 else at(children[0], OR)
         return rf"\{{{inner}\}}", ATOM
     if count == 1 and symbol == "D-lsqb;&rsqb;" and children[0].symbol != "L-0":
         return f"[{at(children[0], CONNECTIVE)}]", ATOM
     if count == 1 and symbol == "D-⟩":
         only = children[0]
         many = only.type == "M" and only.symbol.startswith("L-") and len(only.children or ()) > 1
-        return rf"\langle {row(only.children or ()) if many else at(only, CONNECTIVE)} \rangle", ATOM
+        return rf"\langle {row(only.children or ()) if many else at(only, OR)} \rangle", ATOM
     if symbol.startswith("M-"):
         return _matrix(tree, children)
     return None
@@ -117,7 +119,7 @@ def _applied(sign: str, given: tuple[Tree, ...]) -> Printed:
 def _enclosed(symbol: str, only: Tree) -> Printed | None:
     """Functions of one argument that are written around it."""
     if symbol == "abs":
-        return rf"\left| {at(only, CONNECTIVE)} \right|", ATOM
+        return rf"\left| {at(only, OR)} \right|", ATOM
     if symbol == "floor":
         return rf"\lfloor {at(only, CONNECTIVE)} \rfloor", ATOM
     if symbol == "ceiling":
@@ -188,10 +190,20 @@ def _operator(tree: Tree, children: tuple[Tree, ...]) -> Printed | None:
         if chain is not None:
             return chain
     if (tree.type, tree.symbol) in LOGICAL and any(printed(child)[1] <= RELATION for child in children):
-        sign = LOGICAL[tree.type, tree.symbol]
-        parts = [f"({printed(child)[0]})" if _has_arrow(child) else at(child, LOGIC + 1) for child in children]
-        return f" {sign} ".join(parts), LOGIC
+        return _statement(tree, children)
     return _infix(tree, children)
+
+
+def _statement(tree: Tree, children: tuple[Tree, ...]) -> Printed:
+    """Statements with a sign of logic between them; relations stand bare where all of them are."""
+    sign = LOGICAL[tree.type, tree.symbol]
+    power = INFIX[sign].power
+    bare = all(printed(child)[1] == RELATION and not _has_arrow(child) for child in children)
+    parts = [at(child, RELATION if bare else RELATION + 1) for child in children]
+    if power == OR:
+        # p ∧ q ∨ r: tighter rows of statements need no parentheses.
+        parts = [printed(c)[0] if printed(c)[1] == AND else part for c, part in zip(children, parts, strict=True)]
+    return f" {sign} ".join(parts), power
 
 
 def _has_arrow(tree: Tree) -> bool:

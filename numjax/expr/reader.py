@@ -42,7 +42,7 @@ class Reader(Sequences):
             op = INFIX.get(token)
             head = None
             if op is None:
-                if token in STOPS or token in ANNOTATIONS or (token[-1:] == "}" and self.connects(token)):
+                if token in STOPS or token in ANNOTATIONS or (token[-1:] == "}" and self.connects(self.i)):
                     break
                 if minimum > PRODUCT:
                     break

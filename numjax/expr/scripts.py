@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numjax.expr.commands import ACCENT_OF
 from numjax.expr.lexer import END
 from numjax.expr.operators import INFIX, Infix
 from numjax.expr.state import BARS, MISSING, SCRIPTS, STOPS, State, Stop, bare, leaf
@@ -11,15 +12,28 @@ _POSTFIX = {"!": "factorial", r"\degree": "degree"}
 ORDER = "D-lpar;&rpar;"
 
 
-def counts(base: Tree, alone: bool, calls: str) -> bool:
-    """Whether a power in parentheses counts, derivatives as in f^{(n)} or members as in x_i^{(2)}, and is no power.
+def counts(base: Tree, raised: Tree, calls: str) -> bool:
+    """Whether a power in parentheses counts, derivatives as in f^{(n)} or members as in x_i^{(t + 1)}, and is none.
 
     Args:
-      base: what it stands at. alone: whether it is one letter or number; letters that are functions have any.
+      base: what it stands at. raised: what the parentheses hold. calls: letters that are functions.
     """
-    while base.type == "O" and base.symbol == "SUB" and base.children:
+    if raised.symbol.startswith(("interval", "V-", "L-")):
+        return False
+    while base.children and (base.symbol == "SUB" or (base.type == "F" and base.symbol in ACCENT_OF)):
         base = base.children[0]
-    return base.type == "V" and base.children is None and (base.symbol in calls or (alone and base.symbol != "e"))
+    if base.type != "V" or base.children is not None:
+        return False
+    if base.symbol in calls:
+        return True
+    parts = list(raised.children or [raised]) if raised.symbol in ("plus", "minus") else [raised]
+    if base.symbol == "e" or len(parts) > 2 or (parts[-1].type != "N" and len(parts) == 2):
+        return False
+    return all(p.children is None and (p.symbol.isdigit() if p.type == "N" else _letter(p)) for p in parts)
+
+
+def _letter(tree: Tree) -> bool:
+    return tree.type == "V" and len(tree.symbol) == 1
 
 
 class Scripts(State):
@@ -101,32 +115,30 @@ class Scripts(State):
         return found
 
     def _order(self, base: Tree) -> Tree | None:
-        """The n of f^{(n)}, in its parentheses: see `counts`."""
+        """A power in braces and parentheses, which it keeps where they count: see `counts`. None for another."""
         tokens, at = self.tokens, self.i
-        first = at + 2 if tokens[at + 1] == r"\left" else at + 1
-        if tokens[at] != "{" or tokens[first] != "(":
-            return None
-        alone = [*([r"\right"] if first > at + 1 else []), ")", "}"]
-        found = tokens[first + 2 : first + 2 + len(alone)] == alone
-        if not counts(base, found and tokens[first + 1].isalnum(), self.rules.calls):
-            return None
-        if not found and not self._parenthesised(at):
+        if tokens[at] != "{" or "(" not in (tokens[at + 1], tokens[at + 2]) or not self._parenthesised(at):
             return None
         made = self.group()
-        if made is None or made.symbol.startswith(("interval", "V-", "L-")):
-            self.i = at  # an interval or a list is no number of derivatives
-            return None
+        if made is None or not counts(base, made, self.rules.calls):
+            return made
         return Tree("M", ORDER, [made])
 
     def _parenthesised(self, at: int) -> bool:
         """Whether the parenthesis behind the brace here is closed right before that brace is."""
-        depth, i, tokens = 0, at, self.tokens
+        braces, inner, i, tokens = 0, 0, at, self.tokens
+        if tokens[at + 1] not in ("(", r"\left"):
+            return False
         while tokens[i] != END:
-            depth += (tokens[i] in ("{", "(")) - (tokens[i] in ("}", ")"))
-            if depth < 2 and tokens[i] == ")":
-                break
+            token = tokens[i]
+            braces += (token == "{") - (token == "}")
+            inner += (token == "(") - (token == ")")
+            if not braces:
+                return False
+            if token == ")" and not inner:
+                return tokens[i + 1] == "}" and braces == 1
             i += 1
-        return tokens[i + 1 : i + 2] == ["}"]
+        return False
 
     def scripted_sign(self, op: Infix) -> Tree:
         """⊗_R: the bare sign with its scripts, to stand before its operands."""

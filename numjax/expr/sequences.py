@@ -7,7 +7,18 @@ from collections.abc import Callable, Sequence
 
 from numjax.expr.lexer import WIDE
 from numjax.expr.operands import Operands
-from numjax.expr.operators import ARROWS, CONNECTIVE, EQUALITIES, INFIX, LOGIC, META, PRODUCT, RELATION, SUM
+from numjax.expr.operators import (
+    ARROWS,
+    CONDITIONAL,
+    CONNECTIVE,
+    EQUALITIES,
+    INFIX,
+    LOGIC,
+    META,
+    PRODUCT,
+    RELATION,
+    SUM,
+)
 from numjax.expr.state import (
     ANNOTATIONS,
     BARS,
@@ -23,8 +34,6 @@ from numjax.expr.state import (
     hint,
 )  # fmt: skip
 from numjax.expr.tree import Tree
-
-_LOOSE = frozenset([":", "conditional"])  # looser than the relations beside them
 
 
 def _parted(chain: list, at: Callable[[tuple], bool]) -> tuple[list[tuple], list[list]]:
@@ -82,7 +91,7 @@ class Sequences(Operands):
         tokens = self.tokens
         while True:
             at = self.i
-            if tokens[at][-1:] == "}" and self.connects(tokens[at]) and (word := self.operand()):
+            if tokens[at][-1:] == "}" and self.connects(at) and (word := self.operand()):
                 # Like a formula between wide spaces.
                 if wides:
                     wides[-1] = True
@@ -113,7 +122,7 @@ class Sequences(Operands):
                 break
             if self.in_set and token in (":", r"\colon"):
                 break
-            if self.connects(token) and self.i != at:
+            if self.i != at and self.connects(self.i):
                 continue
             if self.i == at or (not wide and not comma and tokens[self.i - 1] != "."):
                 raise Stop(f"{token} is not expected here", self.i)
@@ -190,7 +199,9 @@ class Sequences(Operands):
                 self.i += 1
                 return [bare(op, self.published)]
         out: list = []
-        if op is None or op.power > RELATION:
+        if op is not None and op.power in LOGIC:
+            out.append(self.signed(op))  # a sign of logic before a statement
+        elif op is None or op.power > RELATION:
             first = self.expression(SUM)
             if first is None:
                 op = INFIX.get(tokens[self.i])
@@ -206,7 +217,7 @@ class Sequences(Operands):
             if op is None:
                 if token in BARS and not self.published and self.divides(token):
                     self.i += 1
-                    out.append(("O", "conditional", None, META))
+                    out.append(("O", "conditional", None, CONDITIONAL))
                 elif token == WIDE and self._spaced_sign():
                     continue
                 else:
@@ -225,6 +236,9 @@ class Sequences(Operands):
             right = None
             if following is None or following.power > RELATION:
                 right = self.expression(SUM)
+            if right is None and op is not None and op.power in LOGIC and following is None:
+                out[-2:] = [Tree("O", "limit-from", [out[-2], out[-1][2] or bare(op, False)])]
+                continue
             if right is None:
                 right = MISSING
             out.append(self.annotated(right) if tokens[self.i] in ANNOTATIONS else right)
@@ -235,7 +249,7 @@ class Sequences(Operands):
         while self.tokens[at] == WIDE:
             at += 1
         op = INFIX.get(self.tokens[at])
-        if self.published or op is None or op.power > RELATION or op.power == META:
+        if self.published or op is None or op.power > RELATION or (op.power == META and self.in_set):
             return False
         self.i = at
         return True
@@ -243,12 +257,12 @@ class Sequences(Operands):
     def relation(self, chain: list) -> Tree:
         """One node for a relation, `and` of the relations between neighbours for a chain, looser ones around it.
 
-        a : b is looser than a relation, and so is a | b unless the rules have it LaTeXML's way. By default the rest
-        of the formula is the right side of the first; published, colons make a chain of their own.
+        a : b is the loosest. By default the rest of the formula is the right side of the first; published, colons
+        make a chain of their own.
         """
-        ops, sides = _parted(chain, lambda op: op[1] in _LOOSE)
+        ops, sides = _parted(chain, lambda op: op[1] == ":")
         if not self.published:
-            if ":" in (op[1] for op in ops) and (ratios := self._ratios(chain)):
+            if ops and (ratios := self._ratios(chain)):
                 return ratios
             return self._loosened(ops, [self._stated(side) for side in sides])
         trees = [self._pairs(side) for side in sides]
@@ -276,22 +290,51 @@ class Sequences(Operands):
         return self._pairs(_woven(made, equal))
 
     def _stated(self, chain: list) -> Tree:
-        """Statements with connectives between them, looser than the signs of logic, looser than relations."""
-        logical = any(op[3] == LOGIC for op in chain[1::2])
+        """Statements with connectives between them, then a | b, then the signs of logic, then relations."""
         ops, sides = _parted(chain, lambda op: op[3] == CONNECTIVE)
+        logical = [index for index in range(1, len(chain), 2) if chain[index][3] in LOGIC]
         if logical and not ops:
-            ops, sides = _parted(chain, lambda op: op[1] in ARROWS)
+            ops, sides = self._beside_logic(chain, logical)
         if ops:
             return self._pairs(_woven([self._stated(side) for side in sides], ops))
-        ops, sides = _parted(chain, lambda op: op[3] == LOGIC)
-        if not ops:
-            return self._pairs(chain)
-        parts, last = [self._pairs(sides[0])], ops[0]
-        for op, side in zip(ops, sides[1:], strict=True):
+        bars = sum(op[3] == CONDITIONAL for op in chain[1::2])
+        if bars and (bars == 1 or not logical):
+            ops, sides = _parted(chain, lambda op: op[3] == CONDITIONAL)
+            return self._loosened(ops, [self._stated(side) for side in sides])
+        for power in LOGIC if logical else ():
+            ops, sides = _parted(chain, lambda op, power=power: op[3] == power)
+            if ops:
+                return self._joined_by(ops, [self._stated(side) for side in sides])
+        return self._pairs(chain)
+
+    @staticmethod
+    def _beside_logic(chain: list, logical: list[int]) -> tuple[list[tuple], list[list]]:
+        """What is looser than the signs of logic beside it: arrows and ≡ between propositions (congruences name their
+        modulus), unless each side of a sign has one; and the only relation, with a sign on either side of it."""
+        loose = [
+            index
+            for index in range(1, len(chain), 2)
+            if chain[index][1] in ARROWS
+            and (chain[index][1] != "equivalent" or chain[index + 1].symbol != "annotated")
+        ]
+        bounds = [-1, *logical, len(chain)]
+        if loose and all(sum(a < i < b for i in loose) == 1 for a, b in itertools.pairwise(bounds)):
+            return [], []
+        related = [index for index in range(1, len(chain), 2) if chain[index][3] == RELATION]
+        if not loose and len(related) == 1 and logical[0] < related[0] < logical[-1]:
+            loose = related
+        chosen = {id(chain[index]) for index in loose}
+        return _parted(chain, lambda op: id(op) in chosen)
+
+    @staticmethod
+    def _joined_by(ops: list[tuple], trees: list[Tree]) -> Tree:
+        """p ∧ q ∧ r as one node; one with scripts stands alone."""
+        parts, last = trees[:1], ops[0]
+        for op, tree in zip(ops, trees[1:], strict=True):
             if len(parts) > 1 and (op != last or op[2] is not None):
                 parts = [_between(last, parts)]
             last = op
-            parts.append(self._pairs(side))
+            parts.append(tree)
         return _between(last, parts)
 
     def _pairs(self, chain: list) -> Tree:

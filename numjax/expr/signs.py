@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from numjax.expr.commands import ACCENT_OF, BIG, FUNCTIONS, INTEGRALS, LEAVES, QUANTIFIERS
 from numjax.expr.constructs import INFIX  # with the negated relations
-from numjax.expr.operators import CONNECTIVE, LOGIC, META, PRODUCT, RELATION, SIGN, SUM
+from numjax.expr.operators import AND, CONNECTIVE, META, OR, PRODUCT, RELATION, SIGN, SUM
 
 # Symbol → its sign, whatever the type.
 SIGNS: dict[str, str] = {}
@@ -52,7 +52,7 @@ _GROUPS = {"L": ",", "S": r"\{ \}", "V": "( )", "M": r"\begin{matrix}", "R": "&"
 _NEGATED = {infix.symbol: sign for sign, infix in reversed(INFIX.items()) if sign.startswith("\\not\\")}
 _PLACES = {
     **dict.fromkeys((META, CONNECTIVE, RELATION), "relation"),
-    **dict.fromkeys((LOGIC, SUM), "sum"),
+    **dict.fromkeys((OR, AND, SUM), "sum"),
     PRODUCT: "product",
 }
 _BETWEEN = {(infix.type, infix.symbol): _PLACES[infix.power] for infix in INFIX.values()}

@@ -86,18 +86,19 @@ def connecting(token: str) -> bool:
     """Whether a token of text begins with a word that joins statements."""
     if not token.startswith(("\\text", r"\mbox", r"\hbox")):
         return False
-    words = token[token.index("{") + 1 : -1].lower().replace(",", " ").split()
+    words = token[token.index("{") + 1 : -1].replace(",", " ").split()
     if words and all(len(word) == 1 for word in words):
         words = ["".join(words)]  # as some corpora set their letters apart
-    return bool(words) and words[0] in _CONNECTING
+    # SO is a group, IF the name of a function.
+    return bool(words) and words[0].lower() in _CONNECTING and (words[0].islower() or words[0].istitle())
 
 
 class State:
     """One formula being read: its tokens, where we are, and what surrounds us."""
 
     __slots__ = (
-        "atoms", "bar", "bars", "comma_list", "environments", "font", "i", "in_set", "integrand", "kets", "level",
-        "published", "rules", "tokens",
+        "atoms", "bar", "bars", "changed", "comma_list", "environments", "font", "i", "in_set", "integrand", "kets",
+        "level", "published", "rules", "tokens",
     )  # fmt: skip
 
     def __init__(self, tokens: list[str], rules: Rules, atoms: dict[str, Tree | Action]):
@@ -115,6 +116,7 @@ class State:
         self.published = not rules.products
         if self.published:
             self.tokens = tokens = [TERMS.get(token, token) for token in tokens]
+        self.changed: list[tuple[int, str]] = []  # tokens that reading has changed, as they were
         self.bars: dict[int, int] = {}
         self.kets: set[int] = set()
         if "|" in tokens or r"\|" in tokens:
@@ -170,9 +172,25 @@ class State:
             elif token in (",", ";", WIDE, "&", r"\\"):
                 nearest[-1] = ""
 
-    def connects(self, token: str) -> bool:
-        """Whether a token is text that stands between formulas, as in x = 1 \\text{ or } x = 2."""
-        return not self.published and len(token) > 1 and token[-1] == "}" and connecting(token)
+    def connects(self, at: int) -> bool:
+        """Whether a token is text that stands between formulas, as in x = 1 \\text{ or } x = 2, and no name with a
+        script or an argument."""
+        token = self.tokens[at]
+        if self.published or len(token) < 2 or token[-1] != "}" or not connecting(token):
+            return False
+        following = self.tokens[at + 1]
+        return following not in ("_", "^") and (following != "(" or token[-2] == " " or "{ " in token)
+
+    def change(self, at: int, token: str) -> None:
+        """Puts another token there, until `undo`."""
+        self.changed.append((at, self.tokens[at]))
+        self.tokens[at] = token
+
+    def undo(self, at: int) -> None:
+        """Goes back to a token, and takes back what reading has changed from there on."""
+        while self.changed and self.changed[-1][0] >= at:
+            index, self.tokens[index] = self.changed.pop()
+        self.i = at
 
     def opens(self, i: int) -> bool:
         """Whether the bar at i, between two operands, opens a group: then an odd number follows."""

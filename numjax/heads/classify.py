@@ -69,7 +69,7 @@ class Head(nn.Module):
             at = jnp.full(h_BTD.shape[0], h_BTD.shape[1] - 1)
         else:
             raise UsageError(f"classify: pool must be end, first, attention, lstm or last_padded, not {self.pool!r}")
-        # Rows stay where they are: XLA of jax 0.11 cannot split this gather and its gradient in other ways, and aborts.
+        # Rows stay where they are: XLA of jax 0.11 aborts where it splits this gather and its gradient otherwise.
         pooled = constrain(jnp.take_along_axis(constrain(h_BTD, ROWS), at[:, None, None], axis=1)[:, 0], ROWS)
         if self.pooler:
             square = self.param("pooler_kernel", init, (self.width, self.width), jnp.float32)
