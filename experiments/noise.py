@@ -30,7 +30,7 @@ def differences(
     resampled by problem with all its seeds and examples; "error" is the standard error of the reference's mean.
 
     Args:
-      file: of predictions, in the folder of that name of a run. Runs taken over from elsewhere have none.
+      file: of predictions, in the folder of that name of a run. Seeds without them are left out.
       score: of one line of it. problem: of an example's id: examples of one problem are right or wrong together.
     """
     found = []
@@ -39,8 +39,10 @@ def differences(
         other = by_name.get((task, reference))
         if system == reference or other is None:
             continue
-        seeds = sorted(results[task, system].keys() & results[task, reference].keys())
-        sides = [[_scores(one, seed, out, file, score) for seed in seeds] for one in (cell, other)]
+        both = sorted(results[task, system].keys() & results[task, reference].keys())
+        scored = {seed: [_scores(one, seed, out, file, score) for one in (cell, other)] for seed in both}
+        seeds = [seed for seed in both if all(scored[seed])]
+        sides = list(zip(*(scored[seed] for seed in seeds), strict=True))
         names = sorted(set.intersection(*(set(of) for side in sides for of in side))) if seeds else []
         if not names:
             continue

@@ -54,10 +54,17 @@ def test_differences_are_resampled_by_problem(tmp_path, monkeypatch, rng):
     assert ["inside the noise" in line for line in said] == [True, False] and "400 problems" in said[0]
 
 
-def test_runs_without_predictions_are_left_out(tmp_path, monkeypatch):
-    cells, results = written(tmp_path, monkeypatch, {"base": np.ones((1, 3)), "other": np.ones((1, 3))})
+def test_seeds_without_predictions_are_left_out(tmp_path, monkeypatch):
+    cells, results = written(tmp_path, monkeypatch, {"base": np.zeros((2, 3)), "other": np.ones((2, 3))})
+
+    def found():
+        return noise.differences(cells, results, tmp_path, "base", "task.jsonl", lambda row: row["right"])
+
+    assert found()[0]["seeds"] == [0, 1]
     (tmp_path / "other" / "0" / "predictions" / "task.jsonl").unlink()
-    assert noise.differences(cells, results, tmp_path, "base", "task.jsonl", lambda row: row["right"]) == []
+    assert (found()[0]["seeds"], found()[0]["mean"]) == ([1], 100)
+    (tmp_path / "base" / "1" / "predictions" / "task.jsonl").unlink()
+    assert found() == []
 
 
 def test_intervals_of_means(rng):
