@@ -120,10 +120,11 @@ def adamw(
       weight_decays: (path regex, weight decay) of kernels that have another; the rate's factor counts for it too.
     """
     rate = schedule(schedule_name, learning_rate, steps, warmup, floor)
-    inner = optax.adamw(rate, b1=betas[0], b2=betas[1], eps=epsilon, weight_decay=weight_decay, mask=decays)
     if weight_decays:
         adam = optax.scale_by_adam(*betas, eps=epsilon)
         inner = optax.chain(adam, decayed(weight_decay, weight_decays), optax.scale_by_learning_rate(rate))
+    else:
+        inner = optax.adamw(rate, b1=betas[0], b2=betas[1], eps=epsilon, weight_decay=weight_decay, mask=decays)
     inner = optax.chain(optax.clip_by_global_norm(clip), inner) if clip else inner
     if not rates:
         return inner, rate

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -205,3 +206,10 @@ def test_importing_the_host_half_brings_no_jax():
     found = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert found.returncode == 0, found.stderr
     assert int(found.stdout) == len(names) > 20
+
+
+def test_committed_results_name_no_folder_of_the_machine_they_were_made_on():
+    found = [path for kind in ("json", "md") for path in (ROOT / "experiments").glob(f"*/results/**/*.{kind}")]
+    assert len(found) > 20
+    for path in found:
+        assert not re.search(r'["`(](?:/tmp|/work|/home|/root|/mnt|/Users)/', path.read_text()), path

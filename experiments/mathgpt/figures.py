@@ -326,7 +326,7 @@ def write(
     tables.write(options.out / "figures.md", text)
     written = {
         "formula": FORMULA,
-        "workdirs": dict(workdirs),
+        "workdirs": {name: [of.removeprefix(f"{options.out}/") for of in every] for name, every in workdirs.items()},
         "machine": runs.machine(),
         "operators": [one.symbol for one in first.operators],
         "variables": [one.symbol for one in first.variables],

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import bisect
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from numjax.expr.lexer import WIDE
 from numjax.expr.operands import Operands
@@ -36,17 +37,22 @@ from numjax.expr.state import (
 from numjax.expr.tree import Tree
 
 
-def _parted(chain: list, at: Callable[[tuple], bool]) -> tuple[list[tuple], list[list]]:
-    """(the operators of a chain that part it, what is between them)."""
+def _parted(chain: list, places: Collection[int]) -> tuple[list[tuple], list[list]]:
+    """(the operators of a chain that part it, at these places; what is between them)."""
     ops: list[tuple] = []
     sides: list[list] = [[chain[0]]]
     for index in range(1, len(chain), 2):
-        if at(chain[index]):
+        if index in places:
             ops.append(chain[index])
             sides.append([chain[index + 1]])
         else:
             sides[-1] += chain[index : index + 2]
     return ops, sides
+
+
+def _places(chain: list, wanted: Callable[[tuple], bool]) -> list[int]:
+    """Where a chain has such operators."""
+    return [index for index in range(1, len(chain), 2) if wanted(chain[index])]
 
 
 def _woven(trees: Sequence[Tree], ops: Sequence[tuple]) -> list:
@@ -260,7 +266,7 @@ class Sequences(Operands):
         a : b is the loosest. By default the rest of the formula is the right side of the first; published, colons
         make a chain of their own.
         """
-        ops, sides = _parted(chain, lambda op: op[1] == ":")
+        ops, sides = _parted(chain, set(_places(chain, lambda op: op[1] == ":")))
         if not self.published:
             if ops and (ratios := self._ratios(chain)):
                 return ratios
@@ -281,7 +287,7 @@ class Sequences(Operands):
 
     def _ratios(self, chain: list) -> Tree | None:
         """a : b = c : d, where all sides are ratios of equally many; None if they are not."""
-        equal, sides = _parted(chain, lambda op: op[1] in EQUALITIES)
+        equal, sides = _parted(chain, set(_places(chain, lambda op: op[1] in EQUALITIES)))
         if not equal or len({len(side) for side in sides}) > 1 or len(sides[0]) == 1:
             return None
         if any(op[1] != ":" for side in sides for op in side[1::2]):
@@ -291,40 +297,38 @@ class Sequences(Operands):
 
     def _stated(self, chain: list) -> Tree:
         """Statements with connectives between them, then a | b, then the signs of logic, then relations."""
-        ops, sides = _parted(chain, lambda op: op[3] == CONNECTIVE)
-        logical = [index for index in range(1, len(chain), 2) if chain[index][3] in LOGIC]
-        if logical and not ops:
-            ops, sides = self._beside_logic(chain, logical)
-        if ops:
+        logical = _places(chain, lambda op: op[3] in LOGIC)
+        parts = _places(chain, lambda op: op[3] == CONNECTIVE)
+        if logical and not parts:
+            parts = self._beside_logic(chain, logical)
+        if parts:
+            ops, sides = _parted(chain, set(parts))
             return self._pairs(_woven([self._stated(side) for side in sides], ops))
-        bars = sum(op[3] == CONDITIONAL for op in chain[1::2])
-        if bars and (bars == 1 or not logical):
-            ops, sides = _parted(chain, lambda op: op[3] == CONDITIONAL)
+        bars = _places(chain, lambda op: op[3] == CONDITIONAL)
+        if bars and (len(bars) == 1 or not logical):
+            ops, sides = _parted(chain, set(bars))
             return self._loosened(ops, [self._stated(side) for side in sides])
-        for power in LOGIC if logical else ():
-            ops, sides = _parted(chain, lambda op, power=power: op[3] == power)
-            if ops:
-                return self._joined_by(ops, [self._stated(side) for side in sides])
-        return self._pairs(chain)
+        if not logical:
+            return self._pairs(chain)
+        loosest = min(chain[index][3] for index in logical)
+        ops, sides = _parted(chain, {index for index in logical if chain[index][3] == loosest})
+        return self._joined_by(ops, [self._stated(side) for side in sides])
 
     @staticmethod
-    def _beside_logic(chain: list, logical: list[int]) -> tuple[list[tuple], list[list]]:
-        """What is looser than the signs of logic beside it: arrows and ≡ between propositions (congruences name their
-        modulus), unless each side of a sign has one; and the only relation, with a sign on either side of it."""
+    def _beside_logic(chain: list, logical: list[int]) -> list[int]:
+        """Where what is looser than the signs of logic beside it stands: arrows and ≡ between propositions (not a
+        congruence with its modulus), unless each side of a sign has one; or the only relation, between signs."""
         loose = [
             index
-            for index in range(1, len(chain), 2)
-            if chain[index][1] in ARROWS
-            and (chain[index][1] != "equivalent" or chain[index + 1].symbol != "annotated")
+            for index in _places(chain, lambda op: op[1] in ARROWS)
+            if chain[index][1] != "equivalent" or chain[index + 1].symbol != "annotated"
         ]
-        bounds = [-1, *logical, len(chain)]
-        if loose and all(sum(a < i < b for i in loose) == 1 for a, b in itertools.pairwise(bounds)):
-            return [], []
-        related = [index for index in range(1, len(chain), 2) if chain[index][3] == RELATION]
+        if loose and [bisect.bisect(logical, index) for index in loose] == list(range(len(logical) + 1)):
+            return []
+        related = _places(chain, lambda op: op[3] == RELATION)
         if not loose and len(related) == 1 and logical[0] < related[0] < logical[-1]:
-            loose = related
-        chosen = {id(chain[index]) for index in loose}
-        return _parted(chain, lambda op: id(op) in chosen)
+            return related
+        return loose
 
     @staticmethod
     def _joined_by(ops: list[tuple], trees: list[Tree]) -> Tree:
