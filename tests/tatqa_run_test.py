@@ -6,6 +6,7 @@ import json
 import shutil
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 import numjax
@@ -13,9 +14,14 @@ from experiments import runs as experiment
 from experiments.luna import table3
 from numjax import runs
 from numjax.errors import DataError, UsageError
+from numjax.pretrained import bert
 from numjax.tasks.tatqa_answers import OPERATORS, SCALES
+from numjax.text import bytebpe
+from numjax.text import vocab as vocabularies
 
-OPTIONS = SimpleNamespace(scale="smoke", as_published=False, tatqa="", tabfact="", bert="")
+OPTIONS = SimpleNamespace(scale="smoke", as_published=False, tatqa="", tabfact="", bert="", roberta="")
+
+PIECES = ["<s>", "<pad>", "</s>", "<unk>", *bytebpe._byte_of_character(), "<mask>"]
 
 
 @pytest.fixture(scope="module")
@@ -65,6 +71,58 @@ def test_pre_training_and_its_tasks_are_of_one_shape(scale):
                 continue
             mine, before = cell.config, cell.start.config
             assert mine.backbone == before.backbone and mine.embeds.numeral == before.embeds.numeral, (system, task)
+
+
+def test_tatqa_starts_from_roberta_and_tabfact_from_bert():
+    paper = SimpleNamespace(**vars(OPTIONS) | {"scale": "paper", "bert": "BERT", "roberta": "ROBERTA"})
+    for system in table3.CHOICES:
+        answers, entails = (table3.cell(paper, system, task) for task in table3.TASKS)
+        for cell, source, kind, types, width in (
+            (answers, "ROBERTA", "gpt2", (1,), 1024),
+            (entails, "BERT", "wordpiece", (2,), 768),
+        ):
+            first = cell.start or cell
+            assert first.config.init_from == first.config.scheme.vocab.path == source
+            assert first.config.scheme.vocab.name == kind
+            assert tuple(cell.config.backbone.types) == types and cell.config.backbone.width == width
+            assert cell.start is None or cell.start.config.backbone == cell.config.backbone
+            assert cell.start is None or cell.config.init_from == "", "of its pre-training"
+
+
+def test_a_row_starts_from_the_files_of_roberta(tmp_path, monkeypatch, capsys):
+    """Its pieces and marks, its positions from 2 on, its layers; then trained on TAT-QA."""
+    monkeypatch.setenv("NUMJAX_CACHE", str(tmp_path / "data"))
+    save_roberta(tmp_path / "roberta")
+    words = ["--scale=smoke", "--only=tatqa/baseline", "--seeds=1", f"--out={tmp_path}"]
+    table3.main([*words, f"--roberta={tmp_path / 'roberta'}"])
+    said = capsys.readouterr()
+    options = SimpleNamespace(**vars(OPTIONS) | {"roberta": str(tmp_path / "roberta")})
+    cell = table3.cell(options, "baseline", "tatqa")
+    vocab = vocabularies.load(str(experiment.home(cell, tmp_path) / "vocabulary"))
+    assert (vocab.mark("[CLS]"), vocab.mark("[SEP]"), vocab.known) == (0, 2, len(PIECES))
+    # The stack's four tables and norms, two layers of twelve, the tokens; TagOp's head is in no file.
+    assert f"init_from {tmp_path / 'roberta'} (step 0): 29 loaded" in said.err
+    assert "Starts from the checkpoints in" in said.out and "RoBERTa's shape for TAT-QA" in said.out
+
+
+def save_roberta(folder):
+    """A random RoBERTa of the smoke scale's sizes, of bytes as pieces, in the form of its own files."""
+    folder.mkdir()
+    (folder / "vocab.json").write_text(json.dumps({piece: token for token, piece in enumerate(PIECES)}))
+    (folder / "merges.txt").write_text("#version: 0.2\n")
+    (folder / "config.json").write_text(json.dumps({"num_attention_heads": 2}))
+    rng = np.random.default_rng(0)
+    wide = {"out_kernel": (32, 32), "up_kernel": (32, 128), "up_bias": (128,), "down_kernel": (128, 32)}
+    wide |= {"qkv_kernel": (32, 3, 2, 16), "qkv_bias": (3, 2, 16)}
+
+    def draw(*shape):
+        return rng.normal(0, 0.1, shape).astype(np.float32)
+
+    layer = ("qkv_kernel", "qkv_bias", *bert.LAYER)
+    kept = {f"layer_{i}": {name: draw(*wide.get(name, (32,))) for name in layer} for i in range(2)}
+    kept |= {"positions": draw(98, 32), "types_0": draw(1, 32), "ln_0_scale": draw(32), "ln_0_bias": draw(32)}
+    params = {"backbone": kept, "embeds_token": {"table": draw(len(PIECES), 32)}}
+    bert.write(folder / "model.safetensors", params, len(PIECES), "roberta")
 
 
 def test_pre_training_wants_both_folders(tmp_path, capsys):

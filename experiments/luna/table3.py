@@ -2,10 +2,12 @@
 
     python -m experiments.luna.table3 --tatqa=FOLDER --tabfact=FOLDER           # laptop: everything from scratch
     python -m experiments.luna.table3 --only=tatqa/luna,tatqa/baseline          # two rows on generated questions
-    python -m experiments.luna.table3 --scale=paper --bert=FOLDER --tatqa=… --tabfact=…       # from a checkpoint
+    python -m experiments.luna.table3 --scale=paper --bert=FOLDER --roberta=FOLDER --tatqa=… --tabfact=…
+                                                                                # from checkpoints, as the paper
 
 Each row pre-trains an encoder on the tables and texts of both tasks, unless it has no pre-training, and is then
-trained on each task. Without a checkpoint every row starts from random parameters.
+trained on each task: with --roberta two encoders, RoBERTa's for TAT-QA and BERT's for TabFact. Without a checkpoint
+every row starts from random parameters.
 """
 
 from __future__ import annotations
@@ -83,12 +85,12 @@ def published(choice: Choice) -> dict[str, Published]:
     return {c.title: Published(*numbers[2 * i : 2 * i + 2]) for i, c in enumerate(COLUMNS)}
 
 
-def config(options: argparse.Namespace, choice: Choice, task: str) -> Any:
-    """The config of a row's pre-training ("pretrain") or of a task."""
+def config(options: argparse.Namespace, choice: Choice, task: str, shape: str) -> Any:
+    """The config of a row's pre-training ("pretrain") or of a task, in the shape of "bert" or "roberta"."""
     roots.put_on_path()
     from configs import luna
 
-    words = [options.scale, f"task={task}", f"numtok={choice.numtok}"]
+    words = [options.scale, f"task={task}", f"shape={shape}", f"numtok={choice.numtok}"]
     words += [f"numbed={choice.numbed}"] * bool(choice.numbed)
     words += [f"size={SIZES[options.scale].get(choice.size)}"] * bool(choice.size)
     if task == "pretrain":
@@ -100,16 +102,21 @@ def config(options: argparse.Namespace, choice: Choice, task: str) -> Any:
             made.task.update(tatqa=options.tatqa, tabfact=options.tabfact)
         else:
             made.task.path = options.tatqa if task == "tatqa" else options.tabfact
-        if options.bert and (task == "pretrain" or not choice.pretrain):
-            made.init_from = made.scheme.vocab.path = options.bert
+        checkpoint = getattr(options, shape)
+        if checkpoint and (task == "pretrain" or not choice.pretrain):
+            made.init_from = made.scheme.vocab.path = checkpoint
+            if shape == "roberta":
+                made.scheme.vocab = {"name": "gpt2", "path": checkpoint}
     return made
 
 
 def cell(options: argparse.Namespace, system: str, task: str) -> Cell:
     """A row on a task, with the pre-training that it starts from."""
     choice = CHOICES[system]
-    start = Cell("pretrain", system, config(options, choice, "pretrain")) if choice.pretrain else None
-    return Cell(task, system, config(options, choice, task), start)
+    shape = "roberta" if task == "tatqa" and options.roberta else "bert"
+    name = "pretrain" if shape == "bert" else f"pretrain_{shape}"
+    start = Cell(name, system, config(options, choice, "pretrain", shape)) if choice.pretrain else None
+    return Cell(task, system, config(options, choice, task, shape), start)
 
 
 def remarks(options: argparse.Namespace) -> list[str]:
@@ -122,16 +129,20 @@ def remarks(options: argparse.Namespace) -> list[str]:
             f"{' and '.join(made_up)}: a generated **stand-in**, not the dataset. Its numbers show that the pipeline "
             "works; they do not compare with the paper's."
         )
-    begin = f"Starts from the checkpoint in {options.bert}." if options.bert else (
+    given = [path for path in (options.roberta, options.bert) if path]
+    begin = f"Starts from the checkpoints in {' (TAT-QA) and '.join(given)}." if given else (
         "No pre-trained weights: every row starts from random parameters, so that L_D's teacher knows no more than "
         "its student did. The paper's rows start from RoBERTa-large (TAT-QA) and BERT-base (TabFact)."
+    )  # fmt: skip
+    shape = "RoBERTa's shape for TAT-QA, BERT's for TabFact." if options.roberta else (
+        "One encoder's shape, BERT's, for both tasks."
     )  # fmt: skip
     sizes = ", ".join(f"{name} is {here}" for name, here in SIZES[options.scale].items())
     return [
         "In percent, on test, at the epoch that was best on validation; every question of TAT-QA is scored.",
         data,
         begin,
-        f"One encoder's shape, BERT's, for both tasks. Sizes of the number encoder here: {sizes}.",
+        f"{shape} Sizes of the number encoder here: {sizes}.",
     ]
 
 
@@ -141,6 +152,7 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--tatqa", default="", help="folder of TAT-QA's files; without it, generated questions")
     parser.add_argument("--tabfact", default="", help="folder of TabFact's release; without it, generated statements")
     parser.add_argument("--bert", default="", help="folder of BERT-base-uncased to start from")
+    parser.add_argument("--roberta", default="", help="folder of RoBERTa-large for TAT-QA; without it, BERT's shape")
     parser.add_argument("--only", default="", help="tasks, systems or task/system, separated by commas")
     options = command.parse(parser, words)
     wanted = command.only(options.only, TASKS, CHOICES)
