@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from experiments import runs
+from numjax import memory
 from numjax.errors import DataError, Diverged, Preempted, UsageError
 from numjax.tools.command import Parser
 
@@ -50,6 +51,7 @@ def parse(made: Parser, words: Sequence[str] | None) -> argparse.Namespace:
     found = made.parse_args(words)
     if found.seeds < 0:
         raise UsageError(f"--seeds={found.seeds}: give how many seeds to run, 1 or more")
+    memory.keep()
     found.seeds = list(range(found.seeds or found.default_seeds[found.scale]))
     found.out = pathlib.Path(found.out or found.default_out.format(scale=found.scale)).expanduser()
     runs.adopt(filter(None, found.known.split(",")), found.out)
