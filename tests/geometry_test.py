@@ -403,3 +403,5 @@ def test_figures_need_mathgpt(tmp_path):
         figures.main([f"--gpt={tmp_path}", f"--out={tmp_path}"])
     with pytest.raises(UsageError, match="holds no readable config"):
         figures.main([f"--mathgpt={tmp_path}", f"--out={tmp_path}"])
+    with pytest.raises(UsageError, match="give each seed or fold of both"):
+        figures.main([f"--mathgpt={tmp_path}", f"--gpt={tmp_path},{tmp_path}", f"--out={tmp_path}"])

@@ -1,6 +1,6 @@
 """Figs. 2–7: where operators, variables and the nodes of a tree lie, MathGPT beside GPT, with numbers for it.
 
-    python -m experiments.mathgpt.figures --mathgpt=WORKDIR --gpt=WORKDIR     # of runs that there are
+    python -m experiments.mathgpt.figures --mathgpt=WORKDIR,… --gpt=WORKDIR,… # of runs that there are
     python -m experiments.mathgpt.figures --path=math23k.jsonl                # of Table 3's runs in --out
 
 Without workdirs it takes Table 3's runs, and trains them where they are missing; measures are then means over folds,
@@ -351,11 +351,15 @@ def workdirs(options: argparse.Namespace) -> tuple[dict[str, list[str]], str]:
     Raises:
       UsageError: MathGPT is not among them.
     """
-    given = {name: [getattr(options, name)] for name in ("mathgpt", "gpt") if getattr(options, name)}
+    given = {name: getattr(options, name).split(",") for name in ("mathgpt", "gpt") if getattr(options, name)}
     if "gpt" in given and "mathgpt" not in given:
         raise UsageError("--gpt alone: the symbols are MathGPT's, so give --mathgpt=WORKDIR too")
+    if len({len(folders) for folders in given.values()}) > 1:
+        raise UsageError("--mathgpt and --gpt name other numbers of runs: give each seed or fold of both")
     if given:
-        return given, "Models: " + ", ".join(f"`{folder}`" for (folder,) in given.values()) + "."
+        # Of a run only its own names: where it lies is the machine's affair.
+        names = ["/".join(pathlib.Path(folder).parts[-3:]) for folders in given.values() for folder in folders]
+        return given, f"Models: {', '.join(f'`{name}`' for name in names)}."
     results = settings.run(options, table3.SYSTEMS)
     done = {name: {fold for fold, result in of.items() if not result.diverged} for (_, name), of in results.items()}
     if not done.get("mathgpt"):
@@ -376,8 +380,8 @@ def workdirs(options: argparse.Namespace) -> tuple[dict[str, list[str]], str]:
 def main(words: Sequence[str] | None = None) -> None:
     """Finds or trains the models, then writes everything."""
     parser = settings.parser(__doc__ or "")
-    parser.add_argument("--mathgpt", default="", help="a finished run of configs/mathgpt.py")
-    parser.add_argument("--gpt", default="", help="a finished run of a model of text alone")
+    parser.add_argument("--mathgpt", default="", help="finished runs of configs/mathgpt.py: a seed or fold each")
+    parser.add_argument("--gpt", default="", help="as many of a model of text alone")
     parser.add_argument("--symbols", default="", help="counts of symbols (MathGPT's vocab.json)")
     options = command.parse(parser, words)
     found, facts = workdirs(options)
