@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from experiments import runs
-from numjax import memory
+from numjax import huge_pages
 from numjax.errors import DataError, Diverged, Preempted, UsageError
 from numjax.tools.command import Parser
 
@@ -51,7 +51,6 @@ def parse(made: Parser, words: Sequence[str] | None) -> argparse.Namespace:
     found = made.parse_args(words)
     if found.seeds < 0:
         raise UsageError(f"--seeds={found.seeds}: give how many seeds to run, 1 or more")
-    memory.keep()
     found.seeds = list(range(found.seeds or found.default_seeds[found.scale]))
     found.out = pathlib.Path(found.out or found.default_out.format(scale=found.scale)).expanduser()
     runs.adopt(filter(None, found.known.split(",")), found.out)
@@ -82,6 +81,7 @@ def only(words: str, tasks: Iterable[str], systems: Iterable[str]) -> Callable[[
 
 def entry(main: Callable[[], Any]) -> None:
     """Calls `main`; an error that a user can act on is one line and its exit code. SIGTERM exits 143."""
+    huge_pages.ask()
 
     def stop(number: int, frame: Any) -> NoReturn:
         del number, frame

@@ -13,7 +13,7 @@ from typing import NoReturn
 from absl import app, flags
 from ml_collections import config_flags
 
-from numjax import roots
+from numjax import huge_pages, roots
 from numjax.errors import DataError, Diverged, Lost, Preempted, UsageError
 
 MODES = ("train", "eval", "predict", "generate", "compile", "check")
@@ -72,6 +72,7 @@ def _leave(error) -> NoReturn:
 
 def entry() -> None:
     """The console script."""
+    huge_pages.ask()
     roots.put_on_path()
     app.run(_run, flags_parser=_parse)
 

@@ -15,7 +15,7 @@ import jax
 import numpy as np
 from absl import logging
 
-from numjax import files, log, memory, processes, shard, signals
+from numjax import files, log, processes, shard, signals
 from numjax.compile import make_compiled, parameter_count
 from numjax.errors import DataError, Diverged, UsageError
 from numjax.evals import report
@@ -26,9 +26,8 @@ from numjax.train import Data, claim, steps_of, train
 
 
 def set_up(config: Any, distributed: bool = False, planning: bool = False) -> None:
-    """Memory, compilation cache, logging, with `distributed` the other processes; for `planning` this machine's own
-    devices are left alone. Call before any JAX work."""
-    memory.keep()
+    """Compilation cache, logging, with `distributed` the other processes; for `planning` this machine's own devices
+    are left alone. Call before any JAX work."""
     # Orbax and JAX tell much; what a user must know is said on progress lines and as warnings.
     logging.set_verbosity(logging.WARNING)
     log.quieten()

@@ -1,0 +1,92 @@
+"""A program that starts anew for huge pages: the same process, arguments and input, and far fewer page faults."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from numjax import huge_pages
+
+# Two matrices of 32 MiB that no result keeps, in three calls after the first.
+PROGRAM = """
+import json, os, resource, sys
+from numjax import huge_pages
+
+if sys.argv[1] == "ask":
+    huge_pages.ask()
+
+import jax
+import jax.numpy as jnp
+
+@jax.jit
+def large(x):
+    return jnp.sort(jnp.sort(jnp.outer(x, x), axis=0), axis=1).sum()
+
+x = jnp.arange(2900.0)
+large(x).block_until_ready()
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+for _ in range(3):
+    large(x).block_until_ready()
+found = {"faults": resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before, "pid": os.getpid()}
+found |= {"words": sys.argv[1:], "input": sys.stdin.read(), "told": os.environ.get("GLIBC_TUNABLES")}
+print(json.dumps(found))
+sys.exit(7)
+"""
+on_request = pytest.mark.skipif(not huge_pages._on_request(), reason="this system gives huge pages to all or to none")
+
+
+def run(how, **environment):
+    clean = {"PATH": os.environ["PATH"], "JAX_PLATFORMS": "cpu", **environment}
+    words = [sys.executable, "-c", PROGRAM, how, "two words"]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=clean) as process:
+        found = json.loads(process.communicate("typed", timeout=300)[0])
+    assert process.returncode == 7 and found["pid"] == process.pid
+    assert found["words"] == [how, "two words"] and found["input"] == "typed"
+    return found
+
+
+@on_request
+def test_a_program_goes_on_as_itself_with_huge_pages():
+    as_it_is, asked = run("leave"), run("ask")
+    assert as_it_is["told"] is None and asked["told"] == huge_pages.ASK
+    # 32 MiB and more in each of three calls, 4 KiB a fault.
+    assert as_it_is["faults"] > 3 * 8192 > 20 * asked["faults"]
+
+
+@on_request
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("MALLOC_ARENA_MAX", "2"), (huge_pages.TUNABLES, "glibc.malloc.hugetlb=0"), ("JAX_PLATFORMS", "cuda,cpu")],
+)
+def test_it_is_left_alone(monkeypatch, name, value):
+    """Where the user has a wish of his own, or JAX an accelerator."""
+    started = []
+    monkeypatch.setattr(os, "execve", lambda *words: started.append(words))
+    for told in [word for word in os.environ if word.startswith("MALLOC_")]:
+        monkeypatch.delenv(told)
+    monkeypatch.setenv("JAX_PLATFORMS", "cpu")
+    monkeypatch.setenv(huge_pages.TUNABLES, "glibc.pthread.rseq=1")
+    huge_pages.ask()
+    assert [words[2][huge_pages.TUNABLES] for words in started] == [f"glibc.pthread.rseq=1:{huge_pages.ASK}"]
+    monkeypatch.setenv(name, value)
+    huge_pages.ask()
+    assert len(started) == 1
+
+
+@pytest.mark.parametrize("mode", ["[always] madvise never", "always madvise [never]", None])
+def test_systems_that_do_not_wait_to_be_asked(monkeypatch, tmp_path, mode):
+    monkeypatch.setattr(huge_pages, "MODES", tmp_path / "enabled")
+    monkeypatch.setattr(os, "execve", lambda *words: pytest.fail("started anew"))
+    if mode is not None:
+        (tmp_path / "enabled").write_text(mode)
+    huge_pages.ask()
+
+
+def test_programs_of_others_find_their_environment():
+    assert huge_pages.plain({"A": "b", huge_pages.TUNABLES: huge_pages.ASK}) == {"A": "b"}
+    both = {huge_pages.TUNABLES: f"glibc.pthread.rseq=1:{huge_pages.ASK}"}
+    assert huge_pages.plain(both) == {huge_pages.TUNABLES: "glibc.pthread.rseq=1"}
