@@ -16,6 +16,7 @@ import sys
 
 TUNABLES = "GLIBC_TUNABLES"
 ASK = "glibc.malloc.hugetlb=1"
+DEVICES, TPUS = pathlib.Path("/dev"), ("accel*", "vfio/*")
 MODES = pathlib.Path("/sys/kernel/mm/transparent_hugepage/enabled")
 
 
@@ -47,7 +48,9 @@ def computes() -> bool:
     """Whether JAX will run on this host's processor, as far as can be told before it is imported."""
     if platforms := os.environ.get("JAX_PLATFORMS", ""):
         return platforms == "cpu"
-    return not importlib.metadata.entry_points(group="jax_plugins") and importlib.util.find_spec("libtpu") is None
+    # The TPU compiler alone, for plans, is no TPU.
+    tpu = importlib.util.find_spec("libtpu") is not None and any(next(DEVICES.glob(kind), None) for kind in TPUS)
+    return not tpu and not importlib.metadata.entry_points(group="jax_plugins")
 
 
 def _on_request() -> bool:
