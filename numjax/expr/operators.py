@@ -65,6 +65,9 @@ _ROWS: list[tuple[int, str, str]] = [
         ⟹ \Longrightarrow
         ⟸ \Longleftarrow
         ⟺ \Longleftrightarrow
+        ⇏ \nRightarrow \not\Rightarrow \not\Longrightarrow \not\implies ⇏
+        ⇍ \nLeftarrow \not\Leftarrow \not\Longleftarrow ⇍
+        ⇎ \nLeftrightarrow \not\Leftrightarrow \not\Longleftrightarrow \not\iff ⇎
         ⊣ \dashv
         ⊨ \vDash
         """,
@@ -163,7 +166,9 @@ _ROWS: list[tuple[int, str, str]] = [
         ↩ \hookleftarrow
         ↠ \twoheadrightarrow
         ↣ \rightarrowtail
-        ↛ \nrightarrow
+        ↛ \nrightarrow \not\rightarrow \not\to ↛
+        ↚ \nleftarrow \not\leftarrow ↚
+        ↮ \nleftrightarrow \not\leftrightarrow ↮
         ↑ \uparrow
         ↓ \downarrow
         ↕ \updownarrow

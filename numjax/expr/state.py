@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from numjax.expr.lexer import END, WIDE
-from numjax.expr.operators import TERMS, Infix
+from numjax.expr.operators import CONNECTIVE, INFIX, LOGIC, TERMS, Infix
 from numjax.expr.rules import Rules
 from numjax.expr.tree import Tree
 
@@ -26,6 +26,8 @@ SEPARATORS = frozenset([",", ";", ".", WIDE, r"\\"])
 STOPS = CLOSERS | SEPARATORS | FRACTIONS
 BARS = frozenset(["|", r"\|", r"\mid"])
 SCRIPTS = frozenset(["^", "_", "'", "!", "%", r"\%", r"\degree"])
+# Signs between statements.
+JOINING = frozenset(sign for sign, infix in INFIX.items() if infix.power in (CONNECTIVE, *LOGIC))
 # What has no operator between it and its neighbour but is no factor either.
 ANNOTATIONS = frozenset([r"\pmod", r"\mod", r"\pod"])
 DIGITS = frozenset("0123456789")
@@ -171,6 +173,9 @@ class State:
                 nearest.pop()
             elif token in (",", ";", WIDE, "&", r"\\"):
                 nearest[-1] = ""
+            elif (token in JOINING and not self.published) or (token[-1:] == "}" and self.connects(i)):
+                # Bars stand on one side of what joins statements: an odd one there is no half of a modulus.
+                counts[-1] = {bar: seen for bar, seen in counts[-1].items() if seen % 2 == 0}
 
     def connects(self, at: int) -> bool:
         """Whether a token is text that stands between formulas, as in x = 1 \\text{ or } x = 2, and no name with a
