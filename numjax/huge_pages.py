@@ -24,12 +24,12 @@ def ask() -> None:
     """Starts this program anew in its place, told to ask for huge pages, where that is of use: same process, same
     arguments. For programs' first lines: what was imported is imported again.
 
-    Nothing is done where JAX has an accelerator, where the environment says something of malloc itself, or where the
-    system gives huge pages to all or to none.
+    Nothing is done where JAX has an accelerator, where the environment says something of malloc itself, where the
+    system gives huge pages to all or to none, or inside another program, such as a notebook's %run.
     """
     told = os.environ.get(TUNABLES, "")
     by_user = "glibc.malloc" in told or any(name.startswith("MALLOC_") for name in os.environ)
-    if by_user or not (_on_request() and _glibc() >= (2, 35) and computes()):
+    if by_user or not (_began_as_this() and _on_request() and _glibc() >= (2, 35) and computes()):
         return
     environment = os.environ | {TUNABLES: ":".join(filter(None, (told, ASK)))}
     sys.stdout.flush()
@@ -51,6 +51,16 @@ def computes() -> bool:
     # The TPU compiler alone, for plans, is no TPU.
     tpu = importlib.util.find_spec("libtpu") is not None and any(next(DEVICES.glob(kind), None) for kind in TPUS)
     return not tpu and not importlib.metadata.entry_points(group="jax_plugins")
+
+
+def _began_as_this() -> bool:
+    """Whether the process was started to run what is __main__ now: `python -m MODULE`, `python FILE` or a script."""
+    main = sys.modules["__main__"]
+    spec = getattr(main, "__spec__", None)
+    name = spec.name if spec else getattr(main, "__file__", None)
+    if not sys.executable or not name:
+        return False
+    return any(word == name or os.path.abspath(word) == name for word in sys.orig_argv[1:])
 
 
 def _on_request() -> bool:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import pathlib
 import subprocess
 import sys
 
 import pytest
 
 from numjax import huge_pages
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 # Two matrices of 32 MiB that no result keeps, in three calls after the first.
 PROGRAM = """
@@ -39,10 +42,14 @@ sys.exit(7)
 on_request = pytest.mark.skipif(not huge_pages._on_request(), reason="this system gives huge pages to all or to none")
 
 
-def run(how, **environment):
-    clean = {"PATH": os.environ["PATH"], "JAX_PLATFORMS": "cpu", **environment}
-    words = [sys.executable, "-c", PROGRAM, how, "two words"]
-    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=clean) as process:
+def run(folder, words, how):
+    """What the program, as `python WORDS`, says of itself."""
+    (folder / "program.py").write_text(PROGRAM)
+    clean = {"PATH": os.environ["PATH"], "JAX_PLATFORMS": "cpu", "PYTHONPATH": f"{ROOT}:{folder}"}
+    words = [sys.executable, *words, how, "two words"]
+    with subprocess.Popen(
+        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=clean, cwd=folder
+    ) as process:
         found = json.loads(process.communicate("typed", timeout=300)[0])
     assert process.returncode == 7 and found["pid"] == process.pid
     assert found["words"] == [how, "two words"] and found["input"] == "typed"
@@ -50,11 +57,19 @@ def run(how, **environment):
 
 
 @on_request
-def test_a_program_goes_on_as_itself_with_huge_pages():
-    as_it_is, asked = run("leave"), run("ask")
+@pytest.mark.parametrize("words", [["program.py"], ["-m", "program"]], ids=["file", "module"])
+def test_a_program_goes_on_as_itself_with_huge_pages(tmp_path, words):
+    as_it_is, asked = run(tmp_path, words, "leave"), run(tmp_path, words, "ask")
     assert as_it_is["told"] is None and asked["told"] == huge_pages.ASK
     # 32 MiB and more in each of three calls, 4 KiB a fault.
     assert as_it_is["faults"] > 3 * 8192 > 20 * asked["faults"]
+
+
+@on_request
+def test_what_runs_inside_another_program_leaves_it_alone(tmp_path):
+    """As in a notebook, which would lose all that it knows."""
+    inside = "import runpy; runpy.run_path('program.py', run_name='__main__')"
+    assert run(tmp_path, ["-c", inside], "ask")["told"] is None
 
 
 @on_request
@@ -65,6 +80,7 @@ def test_a_program_goes_on_as_itself_with_huge_pages():
 def test_it_is_left_alone(monkeypatch, name, value):
     """Where the user has a wish of his own, or JAX an accelerator."""
     started = []
+    monkeypatch.setattr(huge_pages, "_began_as_this", lambda: True)
     monkeypatch.setattr(os, "execve", lambda *words: started.append(words))
     for told in [word for word in os.environ if word.startswith("MALLOC_")]:
         monkeypatch.delenv(told)
@@ -79,6 +95,7 @@ def test_it_is_left_alone(monkeypatch, name, value):
 
 @pytest.mark.parametrize("mode", ["[always] madvise never", "always madvise [never]", None])
 def test_systems_that_do_not_wait_to_be_asked(monkeypatch, tmp_path, mode):
+    monkeypatch.setattr(huge_pages, "_began_as_this", lambda: True)
     monkeypatch.setattr(huge_pages, "MODES", tmp_path / "enabled")
     monkeypatch.setattr(os, "execve", lambda *words: pytest.fail("started anew"))
     if mode is not None:
