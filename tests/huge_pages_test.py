@@ -75,7 +75,7 @@ def test_what_runs_inside_another_program_leaves_it_alone(tmp_path):
 @on_request
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("MALLOC_ARENA_MAX", "2"), (huge_pages.TUNABLES, "glibc.malloc.hugetlb=0"), ("JAX_PLATFORMS", "cuda,cpu")],
+    [("MALLOC_ARENA_MAX", "2"), (huge_pages.TUNABLES, huge_pages.REFUSE), ("JAX_PLATFORMS", "cuda,cpu")],
 )
 def test_it_is_left_alone(monkeypatch, name, value):
     """Where the user has a wish of his own, or JAX an accelerator."""

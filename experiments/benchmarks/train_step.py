@@ -31,12 +31,15 @@ import numpy as np
 
 from experiments import command
 from experiments.benchmarks import options, pairs
+from numjax import huge_pages
 
 SHAPE = dict(layers=6, width=384, heads=6, length=256, rows=8, vocab=50_257)
 WIDE = SHAPE | dict(layers=12, width=768, heads=12, rows=2)
 NUMERALS = 0.1  # share of positions that are numbers in numgpt's batch
 SLOTS = 48
 OURS = ("gpt", "numgpt")
+# A plain GPT as on systems that give no huge pages: see `numjax.huge_pages`.
+SMALL_PAGES = "gpt-small-pages"
 # glibc gives big buffers back at each step otherwise, and gets them anew page by page.
 KEEP = dict.fromkeys(("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "MALLOC_TOP_PAD_"), "4294967296")
 PEERS = {
@@ -48,7 +51,7 @@ PEERS = {
 }
 MATMUL = "matmul"  # what the processor can do at best: the same rounds, nothing but products
 MATMUL_SIZE = 2048
-CONTENDERS = (*OURS, MATMUL, *PEERS)
+CONTENDERS = (*OURS, SMALL_PAGES, MATMUL, *PEERS)
 
 
 def main(words: list[str] | None = None) -> dict[str, Any]:
@@ -89,10 +92,11 @@ def measure(names, shape: dict[str, int], rounds: int, steps: int, peer: str) ->
         contenders = []
         for name in names:
             if name not in PEERS:
-                words = [f"--worker={name}", f"--files={folder}", *sizes]
-                contenders.append(
-                    pairs.Contender(name, pairs.command("train_step", *words), {"JAX_PLATFORMS": "cpu"})
-                )
+                words = [f"--worker={OURS[0] if name == SMALL_PAGES else name}", f"--files={folder}", *sizes]
+                environment = {"JAX_PLATFORMS": "cpu"}
+                if name == SMALL_PAGES:
+                    environment[huge_pages.TUNABLES] = huge_pages.REFUSE
+                contenders.append(pairs.Contender(name, pairs.command("train_step", *words), environment))
             else:
                 tuned, environment = PEERS[name]
                 words = pairs.command("torch_gpt", f"--files={folder}", *sizes, *tuned, python=peer)
@@ -127,7 +131,7 @@ def model_flops(shape: dict[str, int]) -> float:
     return shape["rows"] * shape["length"] * (6.0 * weights + 12.0 * layers * width * shape["length"])
 
 
-PAIRS = [(mine, other) for mine in OURS for other in PEERS] + [("numgpt", "gpt")]
+PAIRS = [(mine, other) for mine in OURS for other in PEERS] + [("numgpt", "gpt"), ("gpt", SMALL_PAGES)]
 # Asked for on CPU. Nothing is of bfloat16 there: torch is ahead.
 BOTH: dict[str, dict[str, Any]] = {
     "gpt / torch-tuned": dict(floor=1.15, goal=1.4),
