@@ -32,9 +32,7 @@ def main(argv: list[str]) -> None:
     if len(argv) > 1:
         raise UsageError(f"unexpected argument {argv[1]!r}: flags look like --workdir=DIR")
     if not _CONFIG.value or not _WORKDIR.value:
-        raise UsageError(
-            "--config and --workdir are needed: python -m numjax.main --config=numgpt --workdir=runs/mme"
-        )
+        raise UsageError("give --config and --workdir: python -m numjax.main --config=numgpt --workdir=runs/mme")
     from numjax import runs  # imports jax: not before the flags are known to be good
 
     runs.set_up(_CONFIG.value, distributed=_DISTRIBUTED.value, planning=_MODE.value == "compile")
