@@ -29,7 +29,7 @@ def ask() -> None:
     """
     told = os.environ.get(TUNABLES, "")
     by_user = "glibc.malloc" in told or any(name.startswith("MALLOC_") for name in os.environ)
-    if by_user or not (_began_as_this() and _on_request() and _glibc() >= (2, 35) and computes()):
+    if by_user or not (_began_as_this() and _on_request() and _glibc() >= (2, 35) and _computes()):
         return
     environment = os.environ | {TUNABLES: ":".join(filter(None, (told, ASK)))}
     sys.stdout.flush()
@@ -44,7 +44,7 @@ def plain(environment: dict[str, str]) -> dict[str, str]:
     return rest | ({TUNABLES: ":".join(left)} if left else {})
 
 
-def computes() -> bool:
+def _computes() -> bool:
     """Whether JAX will run on this host's processor, as far as can be told before it is imported."""
     if platforms := os.environ.get("JAX_PLATFORMS", ""):
         return platforms == "cpu"

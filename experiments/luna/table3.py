@@ -129,8 +129,9 @@ def remarks(options: argparse.Namespace) -> list[str]:
             f"{' and '.join(made_up)}: a generated **stand-in**, not the dataset. Its numbers show that the pipeline "
             "works; they do not compare with the paper's."
         )
-    given = [path for path in (options.roberta, options.bert) if path]
-    begin = f"Starts from the checkpoints in {' (TAT-QA) and '.join(given)}." if given else (
+    starts = {"TAT-QA": options.roberta or options.bert, "TabFact": options.bert}
+    told = [f"{name} from {path or 'random parameters'}" for name, path in starts.items()]
+    begin = f"What the encoders start from: {', '.join(told)}." if any(starts.values()) else (
         "No pre-trained weights: every row starts from random parameters, so that L_D's teacher knows no more than "
         "its student did. The paper's rows start from RoBERTa-large (TAT-QA) and BERT-base (TabFact)."
     )  # fmt: skip
