@@ -9,6 +9,7 @@ import tarfile
 from decimal import Decimal
 from types import SimpleNamespace
 
+import jax
 import numpy as np
 import pytest
 
@@ -136,6 +137,20 @@ def test_a_batch_encodes_each_string_once_and_gives_what_each_alone_gives():
     assert scores["loss"] == pytest.approx(loss, rel=1e-5)
     error = np.asarray(parts["add_significand"]).mean() ** 0.5
     assert scores["add_significand"] == pytest.approx(error, rel=1e-5) and 0 <= scores["max"] <= 1
+
+
+def test_steps_grow_smaller_to_the_last():
+    trainer, *_ = small()
+    state, moved = trainer.start(), []
+    for number in range(trainer.rule.epochs):
+        for places in trainer._batches(number):
+            before = jax.tree.map(np.array, state.params)  # the next step gives the state's memory away
+            state, _ = trainer._step(state, trainer._lay(places), jax.random.key(0))
+            change = jax.tree.map(lambda a, b: np.abs(a - b).max(), state.params, before)
+            moved.append(max(jax.tree.leaves(change)))
+    # Adam moves by the rate at first; a step of the cosine before its end is (π / 2n)² of it.
+    assert moved[0] == pytest.approx(trainer.rule.learning_rate, rel=1e-3)
+    assert len(moved) == trainer.steps * 2 and moved[-1] < 0.1 * moved[0]
 
 
 def test_training_goes_on_from_its_last_epoch(tmp_path, monkeypatch):

@@ -41,7 +41,7 @@ class Sizes(NamedTuple):
 
     Attributes:
       items: single numbers, pairs and triples drawn, of each. held: of each at most in validation and test.
-      dim: of a number's vector. hidden: H of the probes. epochs, batch_size: of the training.
+      dim: of a number's vector. hidden: H of the probes. epochs, batch_size, learning_rate: of the training.
       tables: generated tables of each source, where there are no real ones.
     """
 
@@ -52,6 +52,7 @@ class Sizes(NamedTuple):
     epochs: int = 30
     batch_size: int = 256
     tables: int = 2000
+    learning_rate: float = 1e-3
 
 
 class Cell(NamedTuple):
@@ -165,7 +166,7 @@ def _train(cell: Cell, seed: int, kept: pathlib.Path, sizes: Sizes, path: str, a
     name, options = vectors.read_spec(cell.spec)
     length = max(map(len, lines.literals))
     encoder: Any = build.build("embed", {"name": name, **options}, dim=sizes.dim, length=length)
-    rule = Rule(batch_size=sizes.batch_size, epochs=sizes.epochs, hidden=sizes.hidden)
+    rule = Rule(sizes.learning_rate, sizes.batch_size, sizes.epochs, sizes.hidden)
     # Where padding counts, all strings are padded alike.
     bounds = () if getattr(encoder, "padded", False) else GROUPS
     read = strings(encoder, lines)

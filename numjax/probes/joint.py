@@ -33,9 +33,11 @@ SCORED = 512  # examples scored at once
 
 
 class Rule(NamedTuple):
-    """How it is trained: Adam at `learning_rate`, `batch_size` examples of each kind a step, `epochs` in all.
+    """How it is trained: Adam, `batch_size` examples of each kind a step, `epochs` in all.
 
-    `hidden` is H of the probes; those of pairs have 2 · H.
+    Attributes:
+      learning_rate: at the start; it falls to 0 along a cosine. LUNA's code keeps it.
+      hidden: H of the probes; those of pairs have 2 · H.
     """
 
     learning_rate: float = 1e-3
@@ -165,7 +167,7 @@ class Trainer:
         # Of a kind that is scarcer than another, examples come again within the epoch.
         self.steps = max(1, max(map(len, train)) // rule.batch_size)
         self.groups = self._plan(sorted(bounds))
-        self._optimizer = optax.adam(rule.learning_rate)
+        self._optimizer = optax.adam(optax.cosine_decay_schedule(rule.learning_rate, self.steps * rule.epochs))
 
         @functools.partial(jax.jit, donate_argnums=0)
         def step(state: State, batch: Step, key: jax.Array) -> tuple[State, jax.Array]:
