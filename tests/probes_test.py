@@ -118,6 +118,26 @@ def problem(name: str, rng, seeds=(0, 5, 9), width: int = 6):
     return vectors, parts, np.array(seeds)
 
 
+def test_a_seed_is_trained_the_same_when_the_others_have_stopped(rng, monkeypatch):
+    vectors, (fit_on, held, _), seeds = problem("add", rng, seeds=range(5))
+    table, basis = networks.coordinates(vectors)
+    network, rule = probe.network("add", 12), train.Rule(clip=5.0, epochs=30, patience=2, batch_size=37)
+    real, widths = train._epoch_all, []
+
+    def counted(network, rule, table, train, held, seeds, now):
+        widths.append(len(seeds))
+        return real(network, rule, table, train, held, seeds, now)
+
+    monkeypatch.setattr(train, "_epoch_all", counted)
+    together = train.fit(network, rule, table, basis, fit_on, held, seeds)
+    assert widths[0] == 5 and widths[-1] < 5 and len(widths) == together.epoch.max(), "fewer at the end"
+    for s, seed in enumerate(seeds):
+        one = functools.partial(jax.tree.map, lambda x, s=s: x[s : s + 1])
+        alone = train.fit(network, rule, table, basis, one(fit_on), one(held), np.array([seed]))
+        assert int(alone.epoch[0]) == int(together.epoch[s])
+        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=2e-3, atol=2e-4), one(together), alone)
+
+
 @pytest.mark.parametrize("name", ["max", "add"])
 def test_all_seeds_at_once_are_each_alone(name, rng):
     vectors, (fit_on, held, _), seeds = problem(name, rng)

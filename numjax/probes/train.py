@@ -180,8 +180,19 @@ def fit(
     now = _start_all(network, jnp.asarray(basis_RD), seeds_S)
     # `best` starts as the parameters themselves, which a donated argument may hold but once.
     now = now._replace(best=jax.tree.map(jnp.copy, now.best))
-    while bool(now.running.any()):
+    whole, left = now, np.arange(len(seeds_S))  # `now` is of the seeds `left`
+    while (running := np.asarray(now.running)).any():
+        if 2 * running.sum() <= len(left):
+            # What has stopped is computed no longer. Halving, since each count of seeds is a compilation.
+            whole, on = _put(whole, now, left), np.flatnonzero(running)
+            now, train, held, seeds_S = jax.tree.map(lambda x, on=on: x[on], (now, train, held, seeds_S))
+            left = left[on]
         now = _epoch_all(network, rule, table_VR, train, held, seeds_S, now)
         if note is not None:
-            note(now)
-    return now
+            note(_put(whole, now, left))
+    return _put(whole, now, left)
+
+
+def _put(whole: Training, part: Training, at: np.ndarray) -> Training:
+    """`whole` with the seeds `at` as they are in `part`."""
+    return part if len(at) == len(whole.running) else jax.tree.map(lambda w, p: w.at[at].set(p), whole, part)
