@@ -115,14 +115,15 @@ def test_loss_is_eq_2_over_each_number(how, scale, rng):
     np.testing.assert_allclose(loss.total, total, rtol=1e-5)
     assert loss.count == count == 8  # seven numbers, and a row without one
     assert loss.parts["numeric"] == (answered, 8) and (answered == 7) == (how == "soft")
-    # Only positions of digits, only the ten digits; the literal form has none.
+    # Only positions of digits, only the ten digits; the literal form moves the digits' vectors instead.
     reached = np.argwhere(np.asarray(to_logits).any(-1)).tolist()
     targets: Any = batch.targets
     spelled = np.isin(targets.ids, DIGIT_IDS) & (targets.numeral_index >= 0)
     assert (how == "literal") == (not reached)
     assert all(spelled[b, t] for b, t in reached)
     assert set(np.flatnonzero(np.asarray(to_logits).any((0, 1))).tolist()) <= set(DIGIT_IDS)
-    assert set(np.flatnonzero(np.asarray(to_table).any(-1)).tolist()) <= set(DIGIT_IDS)
+    moved = set(np.flatnonzero(np.asarray(to_table).any(-1)).tolist())
+    assert moved <= set(DIGIT_IDS) and (how == "literal") == bool(moved)
 
 
 def sure(batch, of):
@@ -153,15 +154,13 @@ def test_no_distance_costs_the_floor_and_has_no_gradient(how, rng):
     assert not any(np.any(g) for g in grads)
 
 
-def test_a_table_of_equal_vectors_has_no_pull_from_the_gold_side(rng):
+def test_what_literal_digits_move_are_the_vectors_that_they_predict(rng):
     """W(l) is a constant: the gradient to the table is that of W(p) alone."""
-    batch = laid_out([["35"]])
-    logits = rng.normal(0, 1, (1, LENGTH, VOCAB)).astype(np.float32)
+    batch, predicted = laid_out([["35"]]), laid_out([["41"]])
     table = rng.standard_normal((VOCAB, DIM)).astype(np.float32)
-    _, (_, to_table) = evaluated(batch, logits, table)
-    chance = [np.exp(logits[0, t, list(DIGIT_IDS)]) for t in (1, 2)]
-    share = sum(w * p / p.sum() for w, p in zip(weights(2), chance, strict=True))
+    _, (_, to_table) = evaluated(batch, sure(batch, predicted), table, prediction="literal")
     rows = table[list(DIGIT_IDS)].astype(np.float64)
+    share = 1.5 * np.eye(10)[4] + 0.25 * np.eye(10)[1]
     apart = share @ rows - (1.5 * rows[3] + 0.25 * rows[5])
     wanted = np.outer(share, apart) / (apart @ apart) / np.log(2)
     np.testing.assert_allclose(np.asarray(to_table)[list(DIGIT_IDS)], wanted, rtol=1e-4, atol=1e-6)

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from ml_collections import ConfigDict
 
 from numjax import numeral
 from numjax.build import build
@@ -18,6 +19,7 @@ from numjax.nn import digits
 from numjax.nn.numerals import from_raw
 from numjax.numeral.exact import to_numeral
 from numjax.pipeline.batch import from_features
+from numjax.pipeline.features import encode
 from numjax.text import digits as scheme_of_digits
 from numjax.text import vocab as vocabularies
 from numjax.types import Mark
@@ -224,13 +226,32 @@ def test_layouts_write_exactly_these_tokens(vocabulary, layout, wanted):
 
 
 def test_marks_of_a_layout_are_read_and_never_written(vocabulary):
-    for until, given in (("[SEP]", True), ("", False)):
-        scheme = scheme_of_digits.Scheme(vocabulary, layout="agg", until=until)
-        grammar, mark = scheme.grammar(), scheme.vocab.mark("[AGG]")
+    for mark, until, given in (
+        ("agg", "[SEP]", True),
+        ("agg", "", True),
+        ("pause", "[SEP]", True),
+        ("pause", "", False),
+    ):
+        scheme = scheme_of_digits.Scheme(vocabulary, layout=mark, until=until)
+        grammar, mark = scheme.grammar(), scheme.vocab.mark(f"[{mark.upper()}]")
         readable = grammar.next_state[:, grammar.class_of[mark]] >= 0
         assert readable.sum() == 1 and grammar.given[readable, grammar.class_of[mark]].all() == given
     with pytest.raises(UsageError, match="layout must be one of plain, digits, agg, agg_after, pause, not 'aggr'"):
         scheme_of_digits.Scheme(vocabulary, layout="aggr")
+
+
+@pytest.mark.parametrize(("layout", "until"), [("agg", ""), ("agg_after", "[SEP]"), ("pause", "")])
+def test_a_text_to_be_written_holds_no_aggregate(vocabulary, layout, until):
+    """Its digits are not there yet when it is written: read while training, it would give them away."""
+    scheme = scheme_of_digits.Scheme(vocabulary, layout=layout, until=until)
+    records = [{"id": "a", "text": "It was 125, then 987."}]
+    options = ConfigDict({"length": 64, "overflow": "skip", "digits": 5, "pack": False})
+    task = build("tasks", {"name": "language_model", "path": "x"})
+    if layout == "pause":
+        assert len(encode(task, scheme, records, options, "train")) == 1
+    else:
+        with pytest.raises(UsageError, match="in what is to be written"):
+            encode(task, scheme, records, options, "train")
 
 
 def test_the_papers_rule_finds_what_its_expression_finds():

@@ -272,6 +272,19 @@ def test_files_name_their_splits_and_bad_problems_are_left_out(tmp_path):
     assert "entities" in more[0]["reason"]
 
 
+def test_a_question_that_is_there_twice_is_on_one_side_of_the_split(tmp_path):
+    problems = [
+        {"original_text": f"{i % 40} and 1 ?", "equation": "x=1+1", "ans": i % 40 + i // 40} for i in range(100)
+    ]
+    (tmp_path / "train.json").write_text(json.dumps(problems))
+    found = loaded("mawps", tmp_path, path=str(tmp_path / "train.json"))
+    asked = [{record["question"] for record in found[split]} for split in found]
+    assert sum(map(len, found.values())) == 100 and sum(map(len, asked)) == len(set.union(*asked)) == 40
+    (tmp_path / "train.json").write_text(json.dumps(problems[:1] * 20))
+    with pytest.raises(DataError, match="1 usable records for training are too few"):
+        loaded("mawps", tmp_path, path=str(tmp_path / "train.json"))
+
+
 @pytest.mark.parametrize(
     ("form", "files", "count"), [("mawps", 2, 1700), ("svamp", 2, 900), ("asdiv", 1, 1500), ("addsub", 1, 330)]
 )
@@ -301,6 +314,13 @@ def test_source_and_prompt_hold_the_question_and_the_answer_is_canonical():
     )
     record["answer"] = NOT_COMMUTABLE
     assert Text(NOT_COMMUTABLE) in published.example(record, documents.parse).document
+    for said, wanted in {
+        "1.5e+20": "150000000000000000000",
+        "1.0e10": "10000000000",
+        ".50": "0.5",
+        "-0.0": "0",
+    }.items():
+        assert task.example(record | {"answer": said}, documents.parse).reference["answer"] == wanted
     for said in (NOT_COMMUTABLE, "٣", "nan", "1_0"):
         with pytest.raises(DataError, match="is not one number"):
             task.example(record | {"answer": said}, documents.parse)
@@ -350,6 +370,13 @@ def test_the_paper_s_changes_are_added_to_its_baseline():
     assert found["MAWPS"].mean == 24.8 and found["Original"].mean == 30.6 and found["a/b"].mean == 12.84
     assert settings.published(settings.CER, "digits")["Commuted"].mean == 169.52
     assert settings.published(settings.CER, "pause") == {}
+
+
+def test_what_cannot_be_commuted_is_told(real_data):
+    path = str(real_data("fermat"))
+    told = settings.commuted(path, 1)
+    assert "55.0% of Commuted, 90.0% of a-b, 90.0% of a/b" in told and "left out here" in told
+    assert "asked here too" in settings.commuted(path, 0.55)
 
 
 def test_differences_come_with_what_is_noise(tmp_path, monkeypatch):

@@ -6,6 +6,8 @@ import pathlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import tensorflow_datasets as tfds
+
 from numjax.errors import DataError, UsageError
 
 from ..builder import ArrayRecordBuilder
@@ -21,6 +23,7 @@ class Mawps(ArrayRecordBuilder):
     so many records of each split that the files name (0: all, 2,000 of the stand-in); `seed` of the splits that they
     do not name and of the stand-in."""
 
+    VERSION = tfds.core.Version("1.1.0")
     FIELDS = {"id": str, "question": str, "answer": str, "equation": str, "operation": str}
     OPTIONS = {"form": "mawps", "path": "", "size": 0, "seed": 42}
     KEYS = {"question": ("question",), "operation": ("operation",)}
@@ -55,13 +58,16 @@ class Mawps(ArrayRecordBuilder):
                 found.append({"id": name} | FORMS[form](raw))
             except ValueError as error:
                 self.skip(name, str(error))
-        if len(kept["train"]) < 10:
-            count = len(kept["train"])
-            raise DataError(f"{self.name}: {count} usable records for training are too few{self._first_skip()}")
+        # A question that stands there more than once is on one side of the split.
+        same: dict[str, list[dict[str, Any]]] = {}
+        for record in kept.pop("train"):
+            same.setdefault(record["question"].casefold(), []).append(record)
+        given = list(same.values())
+        if len(given) < 10:
+            raise DataError(f"{self.name}: {len(given)} usable records for training are too few{self._first_skip()}")
         # Splits that no file's name says are taken from what there is to train on.
-        given = kept.pop("train")
         for split, places in divided(len(given), seed, [name for name in kept if kept[name]]).items():
-            yield from ((split, given[place]) for place in places)
+            yield from ((split, record) for place in places for record in given[place])
         for split, records in kept.items():
             yield from ((split, record) for record in records)
 

@@ -11,8 +11,8 @@ from typing import Any
 from defusedxml import ElementTree
 from defusedxml.common import DefusedXmlException
 
-from numjax.errors import DataError
-from numjax.numeral.surface import plain, value_of
+from numjax.errors import UsageError
+from numjax.numeral.surface import trimmed, value_of
 
 from ..fermat.formula import shape
 from ..pieces import Piece, list_files, objects, read_file
@@ -98,12 +98,11 @@ def number(said: Any) -> str:
     try:
         # The shortest decimal that names a float.
         value = value_of(found[1]) if found else Decimal(repr(said))
-    except DataError:
+    except UsageError:
         value = Decimal("NaN")
     if not value.is_finite():
         raise ValueError(f"its answer {str(said)[:40]!r} is not one number")
-    text = plain(value)
-    return (text.rstrip("0").rstrip(".") if "." in text else text).replace("-0", "0" if not value else "-0", 1)
+    return trimmed(value)
 
 
 def _record(question: str, said: Any, equation: Any) -> dict[str, str]:

@@ -104,6 +104,12 @@ def plain(value: Decimal, most: int = 40) -> str:
     return f"{short:f}" if _length(short) <= most else f"{short:E}"
 
 
+def trimmed(value: Decimal) -> str:
+    """`plain` without zeros at the end of a fraction, and zero without a sign: 273.0 is "273"."""
+    digits, e, power = plain(value if value else Decimal(0)).partition("E")
+    return (digits.rstrip("0").rstrip(".") if "." in digits else digits) + e + power
+
+
 def _length(value: Decimal) -> int:
     """Digits of the number without an exponent."""
     _, digits, exponent = value.as_tuple()

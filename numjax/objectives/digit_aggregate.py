@@ -23,9 +23,9 @@ class Objective:
     """Σ log2 ‖W(p) − W(l)‖₂ over the numbers to be written, W the weighted sum of digit vectors (eq. 1 and 2).
 
     The paper's λ · CE + (1 − λ) · AUX (eq. 3) is the weights λ and 1 − λ of the config's two objectives. The vectors
-    are those of the token embedding; on the gold side they have no gradient, since otherwise a table of equal
-    vectors would be the least loss. A scored row without a number costs `NO_NUMBER`; the count is of numbers and of
-    such rows.
+    are those of the token embedding, and constants here: the loss is to move what is predicted, and would else be
+    least where all digits have the same vector. A scored row without a number costs `NO_NUMBER`; the count is of
+    numbers and of such rows.
 
     Reported: "distance" ‖W(p) − W(l)‖₂, and "numeric", the share that is numbers.
 
@@ -34,9 +34,9 @@ class Objective:
       digit_ids: tokens of the digits 0 … 9.
       prediction: "soft", the expected vector under the softmax over the ten digits, at each digit of the gold number
         (teacher-forced), with the gold number's weights. "literal", the paper's: the digits among the likeliest
-        tokens at the number's positions and the one behind it, with weights by their own count; they are constants:
-        only the vectors get a gradient. Without a digit it costs `NO_NUMBER`. "straight": the value of "literal"
-        with the gradient of "soft".
+        tokens at the number's positions and the one behind it, with weights by their own count. Its digits have no
+        gradient; its vectors W(p) are therefore all that it can move. Without a digit it costs `NO_NUMBER`.
+        "straight": the value of "literal" with the gradient of "soft".
       scale: "log2", or "log1p", log2(1 + d), which is bounded below.
       floor: ε; a distance counts as at least this, and has no gradient below.
       aggregate: "weighted", "place", "sum" or "mean".
@@ -85,7 +85,9 @@ class Objective:
             gradient = expected_BNX - jax.lax.stop_gradient(expected_BNX) if straight else 0
             expected_BNX = literal_BNX + gradient
         table_XD = self._rows(acts.get("table", out.weights["kernel"])).astype(jnp.float32)
-        apart_BND = _weigh(expected_BNX, table_XD) - jax.lax.stop_gradient(_weigh(shares_BNX, table_XD))
+        fixed_XD = jax.lax.stop_gradient(table_XD)
+        moved_XD = table_XD if self.prediction == "literal" else fixed_XD
+        apart_BND = _weigh(expected_BNX, moved_XD) - _weigh(shares_BNX, fixed_XD)
         squared_BN = jnp.square(apart_BND).sum(-1)
         # The root of what is too near is taken of a constant: it has no gradient, and none that is not finite.
         far_BN = answered_BN & (squared_BN > self.floor**2)

@@ -274,6 +274,11 @@ def _windows(
     found = scheme.encode(example.document, offsets=True) if offsets else scheme.encode(example.document)
     loss_from, length = found.starts[min(example.loss_from, len(found.starts) - 1)], options.length
     whole = len(found.ids)
+    if shifted and not set(getattr(scheme, "unwritten", ())).isdisjoint(found.ids[loss_from:]):
+        raise UsageError(
+            "[AGG] would stand in what is to be written, before its digits are known: name the mark that answers "
+            "stand behind with config.scheme.until, or choose config.scheme.layout=digits"
+        )
     if example.units:
         found = windows.united(found, example)
     if example.limits:

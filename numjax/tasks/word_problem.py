@@ -7,6 +7,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from numjax.errors import DataError, UsageError
+from numjax.numeral.surface import trimmed
 from numjax.tasks import records
 from numjax.types import Document, Example, Mark, Text
 
@@ -24,7 +25,7 @@ class Task:
     kind = "language_model"
     generates = True
     unanswered = {"answer": "0"}
-    metric = "-loss"
+    metric = "-perplexity"  # which an auxiliary loss is not part of
     needs = {"objectives": ("nll",)}
 
     def __init__(
@@ -123,9 +124,8 @@ class Task:
 
     def _answer(self, record: Mapping[str, Any]) -> str:
         said = records.text(record, "answer").strip()
-        if self.as_published or _decimal(said) is None or "." not in said:
-            return said
-        return said.rstrip("0").rstrip(".")
+        value = None if self.as_published else _decimal(said)
+        return said if value is None else trimmed(value)
 
 
 def edits(found: str, wanted: str) -> int:

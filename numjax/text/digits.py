@@ -72,7 +72,8 @@ class Scheme(BaseScheme):
             an embedding puts the aggregate of the digits; "agg_after": [F] d…d [AGG] [/F]; "pause": [F] [PAUSE] d…d
             [/F], a mark with a vector of its own (section 7).
           until: numbers behind this mark are answers, laid out as by "digits": what is to be written has no aggregate
-            yet. With "" every number has the layout, and its mark is predicted too.
+            yet. With "" every number has the layout, and [PAUSE] is written too; [AGG] never is: a text to be written
+            that would hold one is refused (`unwritten`).
 
         Raises:
           UsageError: there is no such layout.
@@ -84,6 +85,8 @@ class Scheme(BaseScheme):
         self.marks = (OPEN, CLOSE, *filter(None, LAYOUTS[layout]))
         super().__init__(vocab, rules, pad_multiple)
         self.fenced = layout != "plain"
+        # What a text to be written may not hold: an [AGG] that is read while training would give its digits away.
+        self.unwritten = (self.vocab.mark(AGG),) if AGG in self.marks else ()
         self._spelled: dict[str, list[int]] = {}
 
     def aggregation(self) -> dict[str, Any]:
@@ -167,8 +170,8 @@ class Scheme(BaseScheme):
             complete = (*COMPLETE, "words")
         close = [self.vocab.mark(CLOSE)]
         edges += [Edge(state, close, "text") for state in complete]
-        # With `until` the mark is read in prompts and never written.
-        given = bool(self.until)
+        # With `until` the mark is read in prompts and never written; [AGG] never is.
+        given = bool(self.until or self.unwritten)
         if self.before:
             edges.append(Edge("open", [self.vocab.mark(self.before)], "first", given=given))
         if self.behind:
