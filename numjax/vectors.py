@@ -192,9 +192,19 @@ class _Embedded:
         self.module = build.build("embed", {"name": name, **options}, **{"digits": DIGITS, **told})
         self.options = {key: getattr(self.module, key) for key in declared if key not in ("name", "parent")}
         # A number that lies in the range, where there is one that is enforced.
-        one = self._read([Decimal(str(self.options.get("low", 1)))])
-        shapes = jax.eval_shape(self.module.init, jax.random.key(seed), *one)
-        self.dim = int(jax.eval_shape(self.module.apply, shapes, *one).shape[-1])
+        try:
+            one = self._read([Decimal(str(self.options.get("low", 1)))])
+            shapes = jax.eval_shape(self.module.init, jax.random.key(seed), *one)
+            self.dim = int(jax.eval_shape(self.module.apply, shapes, *one).shape[-1])
+        except (ArithmeticError, IndexError, TypeError, ValueError) as error:
+            if isinstance(error, UsageError | DataError):
+                raise
+            reason = " ".join(str(error).split())[:120]
+            raise UsageError(
+                f"{spec}: these options make no embedding ({reason}); see numjax/embed/{name}.py"
+            ) from error
+        if self.dim < 1:
+            raise UsageError(f"{spec}: vectors of {self.dim} dimensions; give dim=1 or more")
         # Most have a few parameters, many none, for which nothing need be compiled.
         drawn = jax.jit(self.module.init)(jax.random.key(seed), *one) if jax.tree.leaves(shapes) else shapes
         self.params = drawn.get("params", {})

@@ -114,6 +114,16 @@ def test_equal_numbers_cost_their_cosine_distance(rng):
     np.testing.assert_allclose(run(Objective(), turned, found)[0].total, 0, atol=1e-6)
 
 
+def test_an_encoder_s_states_are_of_the_numbers_that_it_reads(rng):
+    values = [[Decimal(12), Decimal("-7.5"), Decimal(1000)], [Decimal(3), Decimal(4), None], [Decimal(1), None, None]]
+    source, hidden = batch_of(rng, INDEX, values)
+    written, _ = batch_of(rng, [[0, -1, -1]] * 3, [[Decimal(5), None, None]] * 3)
+    both = written._replace(source=source.inputs)
+    loss = Objective(of="encoder/final")({}, {}, {"encoder/final": hidden}, both)
+    np.testing.assert_allclose(loss.total, run(Objective(), hidden, source)[0].total, rtol=1e-6)
+    assert loss.count > 0 == Objective()({}, {}, {"final": hidden[:, :3]}, both).count
+
+
 def test_gradients_reach_only_positions_of_numbers(rng):
     values = [[Decimal(12), Decimal("-7.5"), Decimal(1000)], [Decimal(3), Decimal(4), None], [Decimal(1), None, None]]
     found, hidden = batch_of(rng, INDEX, values)

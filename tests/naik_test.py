@@ -122,11 +122,22 @@ def test_triples_are_read(folder):
     found = naik.read(folder)
     assert found.numbers == ["1", "2", "4", "9"] and found.skipped == 1
     assert found.strict.tolist() == [[0, 1, 2], [1, 0, 2], [2, 1, 0]] and found.broad[0].tolist() == [0, 1, 3]
+    (folder / "orig_nums.txt").write_text("9\n4.0\n2\n1.0\n2.0\n")
+    spelled = naik.read(folder)
+    assert spelled.numbers == ["9", "4.0", "2", "1.0"] and spelled.strict.tolist() == [
+        [3, 2, 1],
+        [2, 3, 1],
+        [1, 2, 3],
+    ]
     (folder / "orig_nums.txt").write_text("9\n4\n2\n1\n700\n")
     again = naik.read(folder)
     assert [again.numbers[i] for i in again.others] == ["9", "4", "2", "1", "700"]
+    # Furthest from all was 9: of those that have vectors it is 700.
+    rest, _ = naik.of_known(again, np.asarray([text != "9" for text in again.numbers]))
+    broad = [[rest.numbers[i] for i in row] for row in rest.broad]
+    assert broad == [["1", "2", "700"], ["2", "1", "700"], ["4", "2", "700"]] and len(rest.strict) == 3
     with pytest.raises(DataError, match="no triple has vectors"):
-        naik.of_known(again, np.asarray([text != "9" for text in again.numbers]))  # furthest from all
+        naik.of_known(again, np.asarray([text not in ("2", "4") for text in again.numbers]))
     (folder / "bcmag.tsv").write_text("1\t2\t9\n2\t4\t9\n")
     (folder / "scmag.tsv").write_text("1\t2\t4\n2\t4\t9\n")
     read = naik.read(folder)
@@ -142,6 +153,8 @@ def test_triples_are_read(folder):
         ("bcmag.tsv", "1 2 3\n", r"bcmag.tsv, line 1: 1 column, not 3"),
         ("scmag.tsv", "1\t2\tx\n", r"line 1: 'x' is not a number"),
         ("orig_nums.txt", "1\nseven\n", r"orig_nums.txt, line 2: 'seven' is not a number"),
+        ("scmag.tsv", "1\t2\t٤\n", r"line 1: '٤' is not a number"),
+        ("orig_nums.txt", "1_000\n", r"line 1: '1_000' is not a number"),
         ("scmag.tsv", "\n", "no triples"),
         ("bcmag.tsv", None, "No such file"),
     ],

@@ -337,7 +337,7 @@ def test_sub_splits_of_the_real_questions(real_data):
 
 def test_numeric_answers():
     assert all(map(strictly_numeric, ("1", "30000")))
-    assert not any(map(strictly_numeric, ("0", "30001", "1,000", "10 apples", "٣", "")))
+    assert not any(map(strictly_numeric, ("0", "30001", "1,000", "10 apples", "٣", "", "9" * 5000)))
     assert all(map(has_number, ("10 apples", "in 1872")))
     assert not any(map(has_number, ("0 apples", "ten", "1,000 apples")))
 

@@ -62,6 +62,13 @@ def test_chunks_are_one_array(monkeypatch):
         ("dice:dim=x", "dim must be int, not 'x'"),
         ("dice:as_printed=maybe", "as_printed must be bool"),
         ("dice:low=5,high=5", "low must be below high"),
+        ("dice:low=-1e308,high=1e308", "both finite"),
+        ("dice:seed=-1", "seed must be 0 or more"),
+        ("value:scale=0", "scale must be above 0"),
+        ("digit_sum:dim=0", "vectors of 0 dimensions"),
+        ("prototype:low=5,high=2", "make no embedding"),
+        ("random:dim=0", "dimensions|make no embedding"),
+        ("char_lstm:dim=-1", "make no embedding"),
         ("dice:form", "write name:key=value"),
         ("", "write name:key=value"),
         ("dice:dim=3,dim=4", "given twice"),
@@ -101,6 +108,12 @@ def test_tables_are_read(tmp_path, form):
     assert made.known([7, 8, "eight", "25", "twenty-five"]).tolist() == [True, False, False, False, True]
     with pytest.raises(DataError, match=r"no row for 2 numbers \(8, eight\)"):
         made([7, 8, "eight"])
+
+
+def test_a_number_and_its_only_coordinate_are_no_header(tmp_path):
+    path = tmp_path / "v.txt"
+    path.write_text("".join(f"{i} {i}\n" for i in range(12)))
+    assert word_vectors.read(path).vectors.ravel().tolist() == list(range(12))
 
 
 def test_the_first_of_repeated_words_counts(tmp_path):

@@ -56,8 +56,8 @@ class Squad(ArrayRecordBuilder):
         splits["test"] = splits["test"] or test
         for split, records in splits.items():
             wanted = [record for record in records if _asked(record["answer"], split, numbers)]
-            if not wanted and split == "train":
-                raise DataError(f"{self.name}: no question is left to train on{self._first_skip()}")
+            if not wanted and (purpose := {"train": "to train on", "test": "to test with"}.get(split)):
+                raise DataError(f"{self.name}: no question is left {purpose}{self._first_skip()}")
             yield from ((split, record) for record in wanted[: size or None])
 
     def _read(self, seed: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:

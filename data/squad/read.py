@@ -101,7 +101,11 @@ def question(raw: Any, context: Any) -> dict[str, Any]:
 
 def strictly_numeric(answer: str) -> bool:
     """Whether an answer is digits and nothing else, and its value in [1, 30000] (sub-split 1, and both tests)."""
-    return _DIGITS.fullmatch(answer) is not None and LOW <= int(answer) <= HIGH
+    if _DIGITS.fullmatch(answer) is None:
+        return False
+    digits = answer.lstrip("0")
+    # Python refuses to read thousands of digits.
+    return len(digits) <= len(str(HIGH)) and LOW <= int(digits or "0") <= HIGH
 
 
 def has_number(answer: str) -> bool:

@@ -20,6 +20,7 @@ from experiments import command, runs, tables
 from experiments.runs import Result, Results
 from experiments.tables import Column, Published, Row
 from numjax import vectors
+from numjax.errors import DataError
 from numjax.geometry import naik
 from numjax.probes import geometry as probed
 from numjax.tools import geometry
@@ -102,7 +103,13 @@ def main(words: Sequence[str] | None = None) -> None:
         made[path], specs[path] = System(pathlib.Path(path).stem, path), path
     for name, one in made.items():
         begun = time.monotonic()
-        scores, missing = measure(specs[name], triples, len(options.seeds), one.range)
+        try:
+            scores, missing = measure(specs[name], triples, len(options.seeds), one.range)
+        except DataError as error:
+            if name in SYSTEMS:
+                raise
+            remarks.append(f"{one.label} is left out: {error}.")
+            continue
         seconds = (time.monotonic() - begun) / len(scores)
         if missing:
             remarks.append(f"{one.label} has no vectors for {vectors.named(missing)}: their triples are left out.")

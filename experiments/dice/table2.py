@@ -13,6 +13,7 @@ Accuracy of list maximum, root mean squared error of decoding and addition, on n
 from __future__ import annotations
 
 import pathlib
+import re
 from collections.abc import Sequence
 
 from experiments import command, noise, plots, report, tables
@@ -143,10 +144,9 @@ def ranges(words: str, smoke: str = "") -> list[int]:
     Raises:
       UsageError: one is no whole number, or its range is empty.
     """
-    try:
-        highs = [int(word) for word in words.split(",")]
-    except ValueError:
-        raise UsageError(f"--ranges={words}: give whole numbers separated by commas, such as 99,999") from None
+    if not re.fullmatch(r"-?[0-9]+(,-?[0-9]+)*", words):
+        raise UsageError(f"--ranges={words}: give whole numbers separated by commas, such as 99,999")
+    highs = [int(word) for word in words.split(",")]
     if min(highs) < 1:
         raise UsageError(f"--ranges={words}: the range 0 … {min(highs)} is empty: give its highest number")
     return highs[:1] if smoke else highs

@@ -63,7 +63,7 @@ def config(options: argparse.Namespace, system: str, split: int, epochs: int) ->
         made.log_every = 50
         if options.path:
             made.task.path = options.path
-            made.task.size = 0
+            made.task.size = made.data.train_size = 0
         if options.bert:
             made.init_from = options.bert
             made.scheme.vocab.path = options.bert

@@ -158,8 +158,10 @@ class Embed(nn.Module):
             )
         if self.dim < 2:
             raise UsageError(f"dice: dim must be at least 2, not {self.dim}")
-        if not self.low < self.high:
-            raise UsageError(f"dice: low must be below high, not {self.low:g} and {self.high:g}")
+        if not (self.low < self.high and np.isfinite(self.high - self.low)):
+            raise UsageError(f"dice: low must be below high, both finite, not {self.low:g} and {self.high:g}")
+        if self.seed < 0:
+            raise UsageError(f"dice: seed must be 0 or more, not {self.seed}")
         return dice(numerals, self.dim, self.form, self.low, self.high, self.out_of_range, self.as_printed, self.seed)
 
     def host_vectors(self, numerals: Numeral) -> np.ndarray:

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from numjax.embed.dice import float64_value
+from numjax.errors import UsageError
 from numjax.types import Numeral
 
 
@@ -29,6 +30,11 @@ class Embed(nn.Module):
     scale: float = 1.0
     limit: float = 1e30
     kind = "numeral"
+
+    def __post_init__(self):
+        super().__post_init__()
+        if not self.scale > 0:
+            raise UsageError(f"value: scale must be above 0, not {self.scale:g}")
 
     def host_vectors(self, numerals: Numeral) -> np.ndarray:
         """The vectors in float64, [..., dim]."""

@@ -77,15 +77,24 @@ def read(folder: str | pathlib.Path) -> Triples:
       DataError: a file is missing, has no triples, or a line that is not three numbers, which is named.
     """
     root = pathlib.Path(folder).expanduser()
-    number: dict[str, int] = {}
+    number: dict[Decimal, int] = {}  # however it is spelled: 1 and 1.0 are one
+    written: list[str] = []
+
+    def place(text: str) -> int:
+        value = Decimal(text)
+        if value not in number:
+            number[value] = len(written)
+            written.append(text)
+        return number[value]
+
     skipped = 0
     found: dict[str, list[list[int]]] = {STRICT: [], BROAD: []}
     rows = {name: _lines(root / name) for name in found}
     listed = _lines(root / NUMBERS) if (root / NUMBERS).exists() else []
     for line, text in enumerate(listed, 1):
         if _finite(text, root / NUMBERS, line):
-            number.setdefault(text, len(number))
-    others = len(number)
+            place(text)
+    others = len(written)
     for name, lines in rows.items():
         for line, text in enumerate(lines, 1):
             parts = text.split("\t")
@@ -96,13 +105,13 @@ def read(folder: str | pathlib.Path) -> Triples:
                 )
             finite = [_finite(part, root / name, line) for part in parts]
             if all(finite):
-                found[name].append([number.setdefault(part, len(number)) for part in parts])
+                found[name].append([place(part) for part in parts])
             else:
                 skipped += name == STRICT
         if not found[name]:
             raise DataError(f"{root / name}: no triples")
     strict, broad = (np.asarray(found[name]) for name in (STRICT, BROAD))
-    return Triples(list(number), strict, broad, np.arange(others or len(number)), skipped)
+    return Triples(written, strict, broad, np.arange(others or len(written)), skipped)
 
 
 def _lines(path: pathlib.Path) -> list[str]:
@@ -119,9 +128,12 @@ def _lines(path: pathlib.Path) -> list[str]:
 
 def _finite(text: str, path: pathlib.Path, line: int) -> bool:
     try:
-        return Decimal(text).is_finite()
+        # Decimal reads digits of every script, and underscores.
+        if text.isascii() and "_" not in text:
+            return Decimal(text).is_finite()
     except InvalidOperation:
-        raise DataError(f"{path}, line {line}: {text[:40]!r} is not a number") from None
+        pass
+    raise DataError(f"{path}, line {line}: {text[:40]!r} is not a number")
 
 
 def magnitude(numbers: Sequence[str]) -> Triples:
@@ -173,13 +185,23 @@ def numeration(numerals: Sequence[str], words: Sequence[str]) -> Triples:
 def of_known(triples: Triples, known: np.ndarray) -> tuple[Triples, list[str]]:
     """The triples whose numbers all have a vector (bool[N]), over those numbers; and which have none.
 
+    The third of a broad triple is the number that is furthest: where that has no vector, the furthest that has one.
+
     Raises:
       DataError: no triple is left.
     """
     if known.all():
         return triples, []
     place = np.cumsum(known) - 1
-    kept = [place[rows[known[rows].all(axis=1)]] for rows in (triples.strict, triples.broad)]
+    broad = triples.broad[known[triples.broad[:, :2]].all(axis=1)]
+    if (lost := ~known[broad[:, 2]]).any() and known[triples.others].any():
+        there = sorted(triples.others[known[triples.others]], key=lambda i: Decimal(triples.numbers[i]))
+        ends = [(Decimal(triples.numbers[i]), i) for i in (there[0], there[-1])]
+        broad = broad.copy()
+        for row in np.flatnonzero(lost):
+            x = Decimal(triples.numbers[broad[row, 0]])
+            broad[row, 2] = max(ends, key=lambda end, x=x: abs(end[0] - x))[1]
+    kept = [place[rows[known[rows].all(axis=1)]] for rows in (triples.strict, broad)]
     missing = [text for text, there in zip(triples.numbers, known, strict=True) if not there]
     if not len(kept[0]) or not len(kept[1]):
         raise DataError(f"no triple has vectors for all of its numbers: {len(missing)} have none, {missing[0]} first")

@@ -74,7 +74,7 @@ class Objective:
     The vectors are hidden states, averaged over a number's sub-words. Parts: the two terms' own sums.
 
     Attributes:
-      of: which intermediate of the backbone: "final", "layer_0", ….
+      of: which intermediate of the backbone: "final", "layer_0", …; of the encoder of a source "encoder/final".
       within: pairs are of one "row", or, as published, of the whole "batch", which therefore must not be cut into
         microbatches.
       pairs: how many to draw with replacement from each row (or batch), 1 as published; 0 takes all.
@@ -113,7 +113,7 @@ class Objective:
     ) -> Loss:
         """`key` draws the pairs; without one, as in an evaluation, they are the same every time."""
         del heads, outs
-        tokens = batch.inputs
+        tokens = batch.source if self.of.startswith("encoder/") and batch.source is not None else batch.inputs
         if tokens.numerals is None or tokens.numeral_index is None:
             raise UsageError("cosine_distance reads numbers, but the scheme marks none: use scheme subword")
         if self.of not in acts:

@@ -8,6 +8,7 @@ for its width and for what is no number; only rows of numerals ("7", "1,000", "-
 from __future__ import annotations
 
 import gzip
+import itertools
 import pathlib
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
@@ -57,8 +58,8 @@ def read(path: str | pathlib.Path, keep: Callable[[str], bool] = is_number) -> T
     path = pathlib.Path(path).expanduser()
     rows, kept, count, repeated = {}, [], 0, 0
     width = promised = None
-    for number, line in enumerate(_lines(path), 1):
-        if number == 1 and (header := _header(line)) is not None:
+    for number, line, header in _told(path):
+        if header is not None:
             promised, width = header
             continue
         if width is None:
@@ -100,6 +101,18 @@ def _lines(path: pathlib.Path) -> Iterator[bytes]:
     with files.readable(path), gzip.open(path, "rb") if path.suffix == ".gz" else open(path, "rb") as file:
         for line in file:
             yield line.replace(b"\t", b" ").rstrip(b"\r\n ")
+
+
+def _told(path: pathlib.Path) -> Iterator[tuple[int, bytes, tuple[int, int] | None]]:
+    """(number, line, word2vec's count and width if it is its first line) of every line."""
+    lines = enumerate(_lines(path), 1)
+    begin = list(itertools.islice(lines, 2))
+    header = _header(begin[0][1]) if begin else None
+    # "7 7" may also be a number and its only coordinate, as the line behind it then is.
+    if len(begin) > 1 and header and header[1] != 1 and begin[1][1].count(b" ") == 1:
+        header = None
+    for number, line in itertools.chain(begin, lines):
+        yield number, line, header if number == 1 else None
 
 
 def _number_behind(word: str) -> bool:

@@ -119,6 +119,8 @@ def _options(flags: argparse.Namespace, numbers: Sequence[str], default: str = "
         defect = next((name for name in ("as_printed", "as_published") if vectors.has(flags.embed, name)), "")
         if not defect or (defect == "as_printed" and vectors.read_spec(flags.embed)[1].get("form", "2") == "2"):
             raise UsageError(f"--as_published: {flags.embed} has no defect to turn back; leave it out")
+        if defect in vectors.read_spec(flags.embed)[1]:
+            raise UsageError(f"--as_published: {flags.embed} says {defect} of its own; leave one out")
         options[defect] = True
     flag = flags.range
     if not flag and not vectors.read_spec(flags.embed)[1].keys() & {"low", "high"}:
@@ -151,6 +153,8 @@ def _spread(found: Sequence[Measures]) -> dict[str, Any]:
 def _naik(flags: argparse.Namespace) -> dict[str, Any]:
     if bool(flags.triples) == (flags.numbers is not None):
         raise UsageError("naik: give --triples=FOLDER or --numbers=LIST, one of them")
+    if not 0 <= flags.tolerance < math.inf:
+        raise UsageError(f"--tolerance={flags.tolerance}: 0 or more")
     triples = naik.read(flags.triples) if flags.triples else naik.magnitude(listed(flags.numbers))
     numbers = [triples.numbers[i] for i in triples.others]
     options = _options(flags, numbers, "p98")
