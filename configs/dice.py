@@ -6,6 +6,8 @@
     python -m numjax.main --config=configs/dice.py:paper,task=squad --config.task.path=FOLDER \\
       --config.init_from=BERT --config.scheme.vocab.path=BERT --workdir=…       # folders of BERT-base and SQuAD 1.1
 
+To be expected of magnitudes at laptop: micro-F1 of 64%, macro-F1 of 25 to 28%, after four minutes of one core.
+
 Arguments: smoke | laptop | paper; task=magnitude|squad; embed=dice|dice_d|prototype|MODULE; size=32|64|128|256|512
 (of tokens and states); for squad lnum=on|off, numbers=0|1|2 (all questions, sub-split 1 or 2); as_published.
 """

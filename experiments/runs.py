@@ -41,7 +41,7 @@ RESULT = "result.json"
 # What changes no result. Decoding is left out for tasks that only classify, see `key`.
 FREE = (
     ("seed",), ("num_seeds",), ("init_from",), ("log_every",), ("profile_steps",), ("compile_cache",), ("mesh",),
-    ("topology",), ("scheme", "pad_multiple"),
+    ("topology",), ("scheme", "pad_multiple"), ("eval", "generate"),
     ("checkpoint",), ("data", "dir"), ("data", "threads"), ("data", "prefetch"), ("data", "workers"),
 )  # fmt: skip
 

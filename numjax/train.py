@@ -221,10 +221,13 @@ class _Run:
             "validation",
             None,
             limit=self.config.eval.examples,
+            generate=self.config.eval.get("generate", True),
         )
         self.writer.write(position.step, "validation", metrics)
         log.say(f"validation at step {position.step}: " + _shown(metrics))
         name = self.system.task.metric
+        if name.lstrip("-") not in metrics:
+            raise UsageError(f"config.eval.generate=False leaves out {name.lstrip('-')}, which chooses the best step")
         value = metrics[name.lstrip("-")] * (-1 if name.startswith("-") else 1)
         if self.config.eval.best and (position.best is None or value > position.best):
             position = position._replace(best=value, best_step=position.step)

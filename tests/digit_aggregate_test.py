@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from numjax.build import build
-from numjax.embed.digit_sum import weights
 from numjax.errors import UsageError
+from numjax.nn.digits import weights
 from numjax.objectives.digit_aggregate import NO_NUMBER
 from numjax.types import Batch, HeadOut, Numeral, Targets, Tokens
 

@@ -70,19 +70,19 @@ def embedded(module, table, *args) -> np.ndarray:
 
 def test_weights_are_those_of_the_equation():
     for n, wanted in WEIGHTS.items():
-        found = digit_sum.weights(n)
+        found = digits.weights(n)
         assert found.dtype == np.float64
         np.testing.assert_allclose(found, wanted, atol=6e-4 if n < 7 else 4e-3)
-        np.testing.assert_array_equal(digit_sum.weight_table(9)[n], [*found, *[0] * (9 - n)])
+        np.testing.assert_array_equal(digits.weight_table(9)[n], [*found, *[0] * (9 - n)])
         assert found[0] == pytest.approx(3 * 2 ** (n - 1) / (n + 2))
-    sums = [round(float(digit_sum.weights(n).sum()), 2) for n in WEIGHTS]
+    sums = [round(float(digits.weights(n).sum()), 2) for n in WEIGHTS]
     assert sums == [1, 1.75, 3.1, 5.55, 10.03, 18.27, 33.51]
-    np.testing.assert_array_equal(digit_sum.weights(3, "place"), [100, 10, 1])
+    np.testing.assert_array_equal(digits.weights(3, "place"), [100, 10, 1])
     for n in (0, -1):
         with pytest.raises(UsageError, match="at least one digit"):
-            digit_sum.weights(n)
+            digits.weights(n)
     with pytest.raises(UsageError, match="weighted, place, sum, mean, not 'max'"):
-        digit_sum.weights(3, "max")
+        digits.weights(3, "max")
 
 
 @pytest.mark.parametrize("how", digits.AGGREGATES)

@@ -11,10 +11,9 @@ import numpy as np
 
 from numjax.errors import UsageError
 from numjax.nn import digits
-from numjax.nn.digits import weight_table, weights
 from numjax.types import Numeral
 
-__all__ = ["DECIMALS", "Embed", "weight_table", "weights"]
+__all__ = ["DECIMALS", "Embed"]
 
 DECIMALS = ("drop", "exponent")
 

@@ -30,6 +30,7 @@ def score_split(
     workdir: pathlib.Path | None,
     limit: int = 0,
     tuned: Mapping[str, Mapping[str, float]] | None = None,
+    generate: bool = True,
 ) -> dict[str, float]:
     """Metrics of a split by name; predictions go to `workdir`/predictions/<task>.jsonl when it is given.
 
@@ -37,11 +38,15 @@ def score_split(
       tuned: the metrics of other splits; what the task's `tuned` names of validation's is given to its `score` and
         `read`. With `workdir`, validation's are kept there, see `evals/tuned.py`.
       limit: score only the first so many examples (0: all), for validation during training.
+      generate: let a task that writes its answers write them; else its metrics are those of the losses.
     """
     config, read = system.config, getattr(system.task, "read", None)
     loader = Loader(encoded, config, seed=0, host_features=system.host_features)
     metrics, log_probs = evaluate(system, compiled, params, loader.epoch(config.eval.batch_size, limit))
-    if getattr(system.task, "generates", False):
+    generates = getattr(system.task, "generates", False)
+    if generates and not generate:
+        return metrics
+    if generates:
         from numjax.evals.generate import predict
 
         predictions, extra = predict(system, params, encoded, limit)

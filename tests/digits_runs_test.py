@@ -1,4 +1,4 @@
-"""Encoder–decoders of configs/digits.py that start from files of T5, FLAN and BART."""
+"""Runs of configs/digits.py, from scratch and from files of T5, FLAN and BART."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from flax.core import FrozenDict
 
 from configs import digits
 from experiments.digits import settings
+from numjax import runs
 from numjax.build import build
 from numjax.errors import UsageError
 from numjax.model import Model
 from numjax.pretrained import seq2seq, weights
+from numjax.tasks import word_problem
 from numjax.types import Batch
 from tests.pretrained_test import FIXTURES, whole
 
@@ -83,3 +85,19 @@ def test_tables_start_from_a_folder_and_take_the_paper_s_loss():
     assert made.objectives.aux.prediction == "literal"
     options.backbone = "bart"
     assert settings.config(options, "mawps", "").scheme.vocab.to_dict() == {"name": "gpt2", "path": "FLAN"}
+
+
+def test_validation_chooses_the_same_epoch_without_writing(tmp_path, monkeypatch):
+    """Perplexity is known before a word is written; accuracies then come at the end alone."""
+    found, told = [], []
+    for generate in (True, False):
+        config = digits.get_config("smoke").unlock()
+        config.task.size, config.eval.generate, config.optim.epochs = 60, generate, 2
+        found.append(runs.run(config, str(tmp_path / str(generate)), "train"))
+        rows = (tmp_path / str(generate) / "metrics.jsonl").read_text().splitlines()
+        told.append(["accuracy" in row for row in map(json.loads, rows) if row["split"] == "validation"])
+    assert told == [[True, True], [False, False]]
+    assert found[0] == found[1] and "accuracy" in found[0]["test"]
+    monkeypatch.setattr(word_problem.Task, "metric", "accuracy")
+    with pytest.raises(UsageError, match="leaves out accuracy"):
+        runs.run(config, str(tmp_path / "other"), "train")
