@@ -35,8 +35,9 @@ from numjax.signals import Signals
 from numjax.system import System
 from numjax.types import TrainState
 
-# Blocks that may differ between a workdir's run and its resumption: they change no parameter.
-FREE_BLOCKS = ("log_every", "profile_steps", "topology", "compile_cache", "checkpoint", "decode", "mesh", "num_seeds")
+# Blocks and settings that may differ between a workdir's run and its resumption: they change no parameter.
+FREE = {"log_every", "profile_steps", "topology", "compile_cache", "checkpoint", "decode", "mesh", "num_seeds"}
+FREE |= {"eval.generate"}
 
 
 Sums = Mapping[str, tuple[Any, Any]]
@@ -290,7 +291,7 @@ def claim(workdir: pathlib.Path, config: Any) -> None:
         different = sorted(
             key
             for key in _flat(mine).keys() | _flat(theirs).keys()
-            if _flat(mine).get(key) != _flat(theirs).get(key) and key.split(".")[0] not in FREE_BLOCKS
+            if _flat(mine).get(key) != _flat(theirs).get(key) and FREE.isdisjoint((key, key.split(".")[0]))
         )
         if different:
             key = different[0]
