@@ -228,7 +228,10 @@ class _Run:
         log.say(f"validation at step {position.step}: " + _shown(metrics))
         name = self.system.task.metric
         if name.lstrip("-") not in metrics:
-            raise UsageError(f"config.eval.generate=False leaves out {name.lstrip('-')}, which chooses the best step")
+            raise UsageError(
+                f"the best step is chosen by {name.lstrip('-')}, which is not among {', '.join(metrics)}: with "
+                "config.eval.generate=False nothing that is written is scored"
+            )
         value = metrics[name.lstrip("-")] * (-1 if name.startswith("-") else 1)
         if self.config.eval.best and (position.best is None or value > position.best):
             position = position._replace(best=value, best_step=position.step)

@@ -100,5 +100,5 @@ def test_validation_chooses_the_same_epoch_without_writing(tmp_path, monkeypatch
     assert found[0] == found[1] and "accuracy" in found[0]["test"]
     train.claim(tmp_path / "True", config)  # a run may go on either way
     monkeypatch.setattr(word_problem.Task, "metric", "accuracy")
-    with pytest.raises(UsageError, match="leaves out accuracy"):
+    with pytest.raises(UsageError, match="chosen by accuracy, which is not among"):
         runs.run(config, str(tmp_path / "other"), "train")

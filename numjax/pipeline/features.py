@@ -274,12 +274,10 @@ def _windows(
     found = scheme.encode(example.document, offsets=True) if offsets else scheme.encode(example.document)
     loss_from, length = found.starts[min(example.loss_from, len(found.starts) - 1)], options.length
     whole = len(found.ids)
-    unwritten = getattr(scheme, "unwritten", ()) if shifted else ()
-    if unwritten and np.isin(found.ids[loss_from:], unwritten).any():
-        raise UsageError(
-            "[AGG] would stand in what is to be written, before its digits are known: name the mark that answers "
-            "stand behind with config.scheme.until, or choose config.scheme.layout=digits"
-        )
+    # What a scheme reads and cannot write, by id, with the reason.
+    for token, reason in getattr(scheme, "unwritten", {}).items() if shifted else ():
+        if (found.ids[loss_from:] == token).any():
+            raise UsageError(reason)
     if example.units:
         found = windows.united(found, example)
     if example.limits:

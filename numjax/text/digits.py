@@ -17,6 +17,11 @@ from numjax.types import Document, Grammar, Mark, Number, Segment, Text
 OPEN, CLOSE = "[F]", "[/F]"
 AGG, PAUSE = "[AGG]", "[PAUSE]"
 
+AGG_FIRST = (
+    "[AGG] would stand in what is to be written, before its digits are known: name the mark that answers stand "
+    "behind with config.scheme.until, or choose config.scheme.layout=digits"
+)
+
 # Layout → (what stands before the digits, what behind them), between [F] and [/F]; plain has no marks.
 LAYOUTS = {"plain": ("", ""), "digits": ("", ""), "agg": (AGG, ""), "agg_after": ("", AGG), "pause": (PAUSE, "")}
 
@@ -85,8 +90,8 @@ class Scheme(BaseScheme):
         self.marks = (OPEN, CLOSE, *filter(None, LAYOUTS[layout]))
         super().__init__(vocab, rules, pad_multiple)
         self.fenced = layout != "plain"
-        # What a text to be written may not hold: an [AGG] that is read while training would give its digits away.
-        self.unwritten = (self.vocab.mark(AGG),) if AGG in self.marks else ()
+        # Id → why a text to be written may not hold it: an [AGG] read while training would give its digits away.
+        self.unwritten = {self.vocab.mark(AGG): AGG_FIRST} if AGG in self.marks else {}
         self._spelled: dict[str, list[int]] = {}
 
     def aggregation(self) -> dict[str, Any]:
