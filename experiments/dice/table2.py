@@ -196,7 +196,8 @@ def draw(path, entries, columns: Sequence[Column]) -> None:
                         error = 1 - value["mean"] if column.task.startswith("max") else value["mean"]
                         points.append((place + 0.05 * number, max(error, 1e-3)))
             colour = plots.COLOURS[number % len(plots.COLOURS)]
-            mark = plots.MARKS[number % len(plots.MARKS)]
+            # Colours come again before the rows end: then with another mark.
+            mark = plots.MARKS[(number + number // len(plots.COLOURS)) % len(plots.MARKS)]
             axes.plot(*zip(*shown["here"], strict=True), mark, color=colour, label=label)
             if shown["paper"]:
                 axes.plot(*zip(*shown["paper"], strict=True), mark, color=colour, fillstyle="none")
