@@ -13,6 +13,7 @@ import numjax
 from experiments import runs as experiment
 from experiments.luna import table3
 from numjax import runs
+from numjax.embed.sizes import of as sizes_of
 from numjax.errors import DataError, UsageError
 from numjax.pretrained import bert
 from numjax.tasks.tatqa_answers import OPERATORS, SCALES
@@ -51,6 +52,11 @@ def test_rows_differ_in_what_they_say(out):
     keys = {experiment.key(table3.cell(OPTIONS, system, task)) for system in table3.CHOICES for task in table3.TASKS}
     # At smoke the three sizes are one.
     assert len(keys) == 2 * (len(table3.CHOICES) - 2)
+    laptop = SimpleNamespace(**vars(OPTIONS) | {"scale": "laptop"})
+    rows = [table3.CHOICES[row] for row in ("luna", "1M", "0.1M")]
+    found = [table3.config(laptop, row, "tatqa", "bert").embeds.numeral for row in rows]
+    sizes = [sizes_of("char_lstm", of.parameters, of.dim, (of.hidden, of.layers)) for of in found]
+    assert sizes == [(128, 1), (32, 3), (16, 1)]
     paper = SimpleNamespace(**vars(OPTIONS) | {"scale": "paper", "bert": "BERT"})
     cells = [table3.cell(paper, system, "tatqa") for system in table3.CHOICES]
     assert len({experiment.key(cell) for cell in cells}) == len(cells)
