@@ -14,6 +14,7 @@ from numjax.embed import char_cnn, char_former, char_lstm, dice_linear, random, 
 from numjax.errors import UsageError
 from numjax.nn import characters, lstm
 from numjax.numeral.exact import to_numeral
+from numjax.plan import flops
 from tests import drawn
 
 PAD = characters.PAD
@@ -72,6 +73,66 @@ def test_neither_padding_nor_neighbours_change_a_vector(module):
     alone, _ = make(module.clone(length=1), ["7"], params)
     np.testing.assert_allclose(alone[0], whole[0], rtol=1e-5, atol=1e-5)
     assert np.abs(whole[3] - whole[4]).max() > 1e-3, "the order of characters counts"
+
+
+SHORT = [
+    char_lstm.Embed(dim=8, hidden=6, layers=2, length=12),
+    SMALL_FORMER.clone(length=12),
+    SMALL_FORMER.clone(length=12, pool="average"),
+]
+
+
+@pytest.mark.parametrize("module", SHORT)
+@pytest.mark.parametrize("many", [1, 2, 7])
+def test_strings_that_are_read_no_further_than_they_are_long_keep_their_vectors_and_gradients(module, many, rng):
+    """Of two rows of eight, `many` of each have more than four characters: two are read to the end, or all are."""
+    surfaces = []
+    for _ in range(2):
+        long = [str(n) for n in rng.integers(10**5, 10**9, many)]
+        surfaces += rng.permutation(long + [str(n) for n in rng.integers(0, 10**4, 8 - many)]).tolist()
+    numerals = to_numeral([Decimal(1)] * 16, 20)
+    flat = module.host_features(numerals, surfaces)
+    features = {name: ids.reshape(2, 8, -1) for name, ids in flat.items()}
+    numerals = jax.tree.map(lambda x: x.reshape(2, 8, *x.shape[1:]), numerals)
+    params = drawn.draw(module, rng, numerals, features, scale=0.5)
+    wanted = rng.normal(size=(2, 8, 8))
+
+    def loss(params, module):
+        return (module.apply({"params": params}, numerals, features) * wanted).sum()
+
+    short = module.clone(short=4)
+    found = [jax.jit(lambda p, m=m: m.apply({"params": p}, numerals, features))(params) for m in (module, short)]
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-5, atol=1e-5)
+    grads = [jax.jit(jax.grad(lambda p, m=m: loss(p, m)))(params) for m in (module, short)]
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4), *grads)
+
+
+def test_fewer_characters_are_read_where_most_strings_are_short():
+    module = char_lstm.Embed(dim=8, hidden=6, layers=2, length=32)
+    ids = np.zeros((1, 64, 32), np.int8)
+    numerals = jax.tree.map(lambda x: x[None], to_numeral([Decimal(1)] * 64, 20))
+    params = jax.eval_shape(module.init, jax.random.key(0), numerals, {"characters": ids})
+
+    def products(short):
+        some = module.clone(short=short)
+        jaxpr = jax.make_jaxpr(lambda p: some.apply(p, numerals, {"characters": ids}))(params).jaxpr
+        branches = [eqn.params["branches"] for eqn in jaxpr.eqns if eqn.primitive.name == "cond"]
+        return flops.count(jaxpr), [[flops.count(branch) for branch in found] for found in branches]
+
+    (whole, none), (most, [[long, brief]]) = products(0), products(8)
+    assert none == [] and most == pytest.approx(whole, rel=0.01) and brief == pytest.approx(long / 4, rel=0.01)
+
+
+def test_dropout_is_another_in_every_place_of_the_short_reading(rng):
+    module = SMALL_FORMER.clone(length=12, short=4, dropout=0.5)
+    surfaces = ["7"] * 8
+    numerals = to_numeral([Decimal(1)] * 8, 20)
+    features = module.host_features(numerals, surfaces)
+    params = {"params": drawn.draw(module, rng, numerals, features, scale=0.5)}
+    found = jax.jit(module.apply)(params, numerals, features, rngs={"dropout": jax.random.key(0)})
+    assert len(np.unique(np.asarray(found)[:, 0])) == 8
+    again = jax.jit(module.apply)(params, numerals, features, rngs={"dropout": jax.random.key(0)})
+    np.testing.assert_array_equal(again, found)
 
 
 def test_the_convolution_is_a_loop_over_windows(rng):

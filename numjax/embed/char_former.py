@@ -10,6 +10,7 @@ Legend: N numerals, C characters, H width, A heads, E = H / A, F width of the ML
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -21,6 +22,7 @@ import numpy as np
 from numjax.embed import sizes
 from numjax.errors import UsageError
 from numjax.nn import attention, characters, lstm
+from numjax.nn.by_length import by_length
 from numjax.nn.dropout import dropout
 from numjax.nn.norm import layer_norm
 from numjax.types import Numeral
@@ -93,7 +95,8 @@ class Embed(nn.Module):
       pool: "lstm", or the "average" over positions instead of it.
       padded: read the padding up to `length` too, as released.
       dropout: while training, on both branches, inside the MLP and between layers of the LSTM.
-      length: characters that are read at most.
+      length: characters that are read at most. short: those that most strings have at most; where it is given, most
+        are read no further (`nn.by_length`), unless padding is read.
       parameters: about how many, a name in `embed/sizes.py`, which then decides on `hidden` and `layers`.
       attention: see `nn.attention.attend`.
     """
@@ -107,6 +110,7 @@ class Embed(nn.Module):
     padded: bool = False
     dropout: float = 0.1
     length: int = 32
+    short: int = 0
     parameters: str = ""
     attention: str = "auto"
     kind = "numeral"
@@ -124,28 +128,33 @@ class Embed(nn.Module):
             raise UsageError(f"char_former: pool must be one of {', '.join(POOLS)}, not {self.pool!r}")
         if hidden % self.heads:
             raise UsageError(f"char_former: hidden={hidden} does not divide over heads={self.heads}")
-        ids = jnp.asarray(found).reshape(-1, found.shape[-1]).astype(jnp.int32)
-        there = ids != characters.PAD
         normal = nn.initializers.normal(1.0)
         which = self.param("characters", normal, (characters.COUNT, hidden), jnp.float32)
         where = self.param("places", normal, (1 + 2 * PLACES, hidden), jnp.float32)
-        x = jnp.take(which, ids, axis=0) + jnp.take(where, places(ids), axis=0)
+        blocks = [self._layer(layer, hidden) for layer in range(count)]
+        weights = lstm.declare(self.param, count, hidden, hidden) if self.pool == "lstm" else []
+
+        key = self.make_rng("dropout") if self.has_rng("dropout") else None
+        drawn = itertools.count()  # of flax there may be no draws within the branches of `by_length`
 
         def drop(x):
-            return dropout(x, self.dropout, self.make_rng("dropout")) if self.has_rng("dropout") else x
+            return x if key is None else dropout(x, self.dropout, jax.random.fold_in(key, next(drawn)))
 
-        x = encode(x, there, [self._layer(layer, hidden) for layer in range(count)], drop, self.attention)
-        read = jnp.ones_like(there) if self.padded else there
-        if self.pool == "average":
-            many = jnp.maximum(read.sum(axis=1), 1)[:, None]
-            x = jnp.where(read[..., None], x, 0).sum(axis=1) / many
-        else:
-            weights = lstm.declare(self.param, count, hidden, hidden)
-            x = jnp.stack(lstm.stack(x, weights, read.astype(jnp.int32), drop)).mean(axis=0)
+        def former(ids):
+            there = ids != characters.PAD
+            x = jnp.take(which, ids, axis=0) + jnp.take(where, places(ids), axis=0)
+            x = encode(x, there, blocks, drop, self.attention)
+            read = jnp.ones_like(there) if self.padded else there
+            if self.pool == "average":
+                many = jnp.maximum(read.sum(axis=1), 1)[:, None]
+                return jnp.where(read[..., None], x, 0).sum(axis=1) / many
+            return jnp.stack(lstm.stack(x, weights, read.astype(jnp.int32), drop)).mean(axis=0)
+
+        ids = jnp.asarray(found).astype(jnp.int32)
+        x = by_length(former, ids, characters.PAD, 0 if self.padded else self.short)
         reach = lstm.uniform(hidden)
         kernel = self.param("kernel", reach, (hidden, self.dim), jnp.float32)
-        x = x @ kernel + self.param("bias", reach, (self.dim,), jnp.float32)
-        return x.reshape(*found.shape[:-1], self.dim)
+        return x @ kernel + self.param("bias", reach, (self.dim,), jnp.float32)
 
     def _layer(self, layer: int, hidden: int) -> Layer:
         size, width = hidden // self.heads, self.mlp_width

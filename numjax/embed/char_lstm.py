@@ -17,6 +17,7 @@ import numpy as np
 from numjax.embed import sizes
 from numjax.errors import UsageError
 from numjax.nn import characters, lstm
+from numjax.nn.by_length import by_length
 from numjax.types import Numeral
 
 POOLS = ("mean", "last")
@@ -48,7 +49,8 @@ class Embed(nn.Module):
       hidden: H of each direction; layers: how many. char_dim: of a character, H by default.
       pool: "mean" of all layers' final states, or the "last" layer's two.
       project: whether a linear layer makes `dim` of them.
-      length: characters that are read at most.
+      length: characters that are read at most. short: those that most strings have at most; where it is given, most
+        are read no further (`nn.by_length`).
       parameters: about how many, a name in `embed/sizes.py`, which then decides on `hidden` and `layers`.
     """
 
@@ -59,6 +61,7 @@ class Embed(nn.Module):
     pool: str = "mean"
     project: bool = True
     length: int = 32
+    short: int = 0
     parameters: str = ""
     kind = "numeral"
     reads_surfaces = True
@@ -79,9 +82,9 @@ class Embed(nn.Module):
         char_dim = self.char_dim or hidden
         table = self.param("characters", nn.initializers.normal(1.0), (characters.COUNT, char_dim), jnp.float32)
         weights = lstm.declare(self.param, layers, char_dim, hidden)
-        found = char_lstm(ids.reshape(-1, ids.shape[-1]), table, weights, self.pool)
+        found = by_length(lambda some: char_lstm(some, table, weights, self.pool), ids, characters.PAD, self.short)
         if self.project:
             uniform = lstm.uniform(width)
             kernel = self.param("kernel", uniform, (width, self.dim), jnp.float32)
             found = found @ kernel + self.param("bias", uniform, (self.dim,), jnp.float32)
-        return found.reshape(*ids.shape[:-1], self.dim)
+        return found

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from jax.interpreters import partial_eval as pe
 
 
-def count(jaxpr: Any) -> float:
+def count(jaxpr: Any, branch: Callable[[Iterable[float]], float] = max) -> float:
     """Multiplications and additions of all matrix products of a jaxpr, over all devices.
 
-    A kernel counts as many tiles as its grid has, those that a causal mask skips included.
+    A kernel counts as many tiles as its grid has, those that a causal mask skips included. Of the branches of a
+    condition the dearest counts, or what `branch` makes of them.
     """
     jaxpr = getattr(jaxpr, "jaxpr", jaxpr)
     total = 0.0
@@ -30,10 +32,10 @@ def count(jaxpr: Any) -> float:
         elif name == "pallas_call":
             times = math.prod(options["grid_mapping"].grid)
         if name == "cond":
-            total += max(count(branch) for branch in options["branches"])
+            total += branch(count(one, branch) for one in options["branches"])
             continue
         for inner in _inner(options):
-            total += times * count(inner)
+            total += times * count(inner, branch)
     return total
 
 
