@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from decimal import Decimal
 
 import jax
@@ -16,6 +18,7 @@ from numjax.nn import characters, lstm
 from numjax.numeral.exact import to_numeral
 from numjax.plan import flops
 from tests import drawn
+from tests.runs_test import ROOT
 
 PAD = characters.PAD
 
@@ -105,6 +108,40 @@ def test_strings_that_are_read_no_further_than_they_are_long_keep_their_vectors_
     np.testing.assert_allclose(found[1], found[0], rtol=1e-5, atol=1e-5)
     grads = [jax.jit(jax.grad(lambda p, m=m: loss(p, m)))(params) for m in (module, short)]
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4), *grads)
+
+
+def sharded() -> None:
+    """A row of eight strings a device: the vectors and the gradient, against those of one device."""
+    jax.config.update("jax_num_cpu_devices", 4)
+    rng, module = np.random.default_rng(0), SHORT[0].clone(short=4)
+    surfaces = [str(n) for n in rng.integers(0, 10**4, 32)]
+    surfaces[::8] = [str(n) for n in rng.integers(10**5, 10**9, 4)]
+    numerals = to_numeral([Decimal(1)] * 32, 20)
+    ids = module.host_features(numerals, surfaces)["characters"].reshape(4, 8, -1)
+    params = drawn.draw(module, rng, numerals, {"characters": ids}, scale=0.5)
+
+    def run(params, ids):
+        def embed(params):
+            found = module.apply({"params": params}, numerals, {"characters": ids})
+            return (found**2).sum(), found
+
+        return jax.grad(embed, has_aux=True)(params)
+
+    mesh = jax.make_mesh((4,), ("rows",), axis_types=(jax.sharding.AxisType.Auto,))
+    split, whole = (jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(*axes)) for axes in (["rows"], []))
+    spread = jax.jit(run, in_shardings=(whole, split), out_shardings=(whole, split)).lower(params, ids).compile()
+    pairs = zip(jax.tree.leaves(jax.jit(run)(params, ids)), jax.tree.leaves(spread(params, ids)), strict=True)
+    apart = [float(np.abs(np.asarray(one) - np.asarray(other)).max()) for one, other in pairs]
+    text = spread.as_text()
+    print(json.dumps({"apart": max(apart), "moved": [w for w in ("all-gather", "all-to-all") if w in text]}))
+
+
+def test_rows_of_strings_are_sorted_where_they_lie():
+    command = [sys.executable, "-c", "from tests.number_encoders_test import sharded; sharded()"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-3000:]
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert found["apart"] < 1e-4 and not found["moved"]
 
 
 def test_fewer_characters_are_read_where_most_strings_are_short():
