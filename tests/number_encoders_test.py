@@ -110,6 +110,16 @@ def test_strings_that_are_read_no_further_than_they_are_long_keep_their_vectors_
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4), *grads)
 
 
+@pytest.mark.parametrize("module", SHORT)
+def test_one_number_alone_has_the_vector_that_it_has_among_others(module):
+    surfaces = ["7", "123456", "12", "-3.5"]
+    whole, params = make(module.clone(short=4), surfaces)
+    numeral = jax.tree.map(lambda x: x[1], to_numeral([Decimal(1)] * 4, 20))
+    features = {"characters": module.host_features(to_numeral([Decimal(1)] * 4, 20), surfaces)["characters"][1]}
+    found = module.clone(short=4).apply({"params": params}, numeral, features)
+    np.testing.assert_allclose(found, whole[1], rtol=1e-5, atol=1e-5)
+
+
 def sharded() -> None:
     """A row of eight strings a device: the vectors and the gradient, against those of one device."""
     jax.config.update("jax_num_cpu_devices", 4)

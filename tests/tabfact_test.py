@@ -96,6 +96,25 @@ def test_validation_alone_is_divided_by_table(archive, tmp_path):
     assert {split: few[split] for split in SPLITS} == {split: found[split][:5] for split in SPLITS}
 
 
+def test_the_first_so_many_statements_are_of_both_kinds(tmp_path):
+    """The release's pairs are those of complex tables first, as are the statements of a split."""
+    examples, texts, kinds = some(64)
+    names = sorted(examples, key=lambda name: kinds[name])
+    pairs = [[name, f"{name} is {side}", f"{name} was {side}"] for side in ("up", "down") for name in names[:48]]
+    ids = {f"{kind}_ids": [name for name, of in kinds.items() if of == kind] for kind in ("simple", "complex")}
+    held = {name: examples[name] for name in names[48:]}
+    root = write(tmp_path / "it", texts, held, positive_negative_pairs=pairs, train_id=names[:48], **ids)
+    found, _ = load(root, tmp_path)
+    assert len(found["train"]) == 4 * 48
+    tables = [record["table_id"] for record in found["train"]]
+    assert all(len(set(tables[at : at + 4])) == 1 for at in range(0, len(tables), 4)), "a table's stay together"
+    many = sum(kinds[name] == "complex" for name in names[:48])
+    share = np.mean([record["kind"] == "complex" for record in found["train"][: 4 * many]])
+    assert 0.4 < share < 0.95, "in the order of the file all of them would be"
+    few, _ = load(root, tmp_path, size=20)
+    assert few["train"] == found["train"][:20]
+
+
 def test_splits_that_are_there_stay_what_they_are(tmp_path):
     examples, texts, _ = some(9)
     names = list(examples)

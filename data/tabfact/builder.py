@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import tensorflow_datasets as tfds
 
 from numjax.errors import DataError, UsageError
 
@@ -23,6 +24,7 @@ class Tabfact(ArrayRecordBuilder):
     """Options: `path` of the folder, or empty for the stand-in; `size`, at most so many statements of each split, of
     the stand-in so many in all (0: all, 16,000); `seed` of splits and stand-in."""
 
+    VERSION = tfds.core.Version("1.1.0")  # tables of a folder in random order
     FIELDS = {
         "id": str,
         "table_id": str,
@@ -56,7 +58,9 @@ class Tabfact(ArrayRecordBuilder):
             raise DataError(f"{self.name}: no statement is left{self._first_skip()}")
         most = size if self.options["path"] else 0
         for split, found in divided(joined, seed).items():
-            yield from ((split, record) for record in found[: most or None])
+            # The release's pairs begin with all those of complex tables, and the first so many may be asked for.
+            ordered = by_table(found, seed) if self.options["path"] else found
+            yield from ((split, record) for record in ordered[: most or None])
 
     def _made(self, size: int, seed: int):
         examples, texts, kinds = release(size or STAND_IN_STATEMENTS, seed)
@@ -135,6 +139,15 @@ def divided(given: Mapping[str, Sequence[Mapping[str, Any]]], seed: int) -> dict
             mine = {names[i] for i in places}
             splits[split] = splits.get(split) or [one for one in whole if one["table_id"] in mine]
     return {split: splits[split] for split in sampling.SPLITS}
+
+
+def by_table(found: Iterable[Mapping[str, Any]], seed: int) -> list[Mapping[str, Any]]:
+    """The records table by table, the tables in random order."""
+    of: dict[str, list[Mapping[str, Any]]] = {}
+    for one in found:
+        of.setdefault(one["table_id"], []).append(one)
+    tables = list(of.values())
+    return [one for i in np.random.default_rng(seed).permutation(len(tables)).tolist() for one in tables[i]]
 
 
 Builder = Tabfact

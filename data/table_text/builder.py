@@ -29,7 +29,7 @@ class TableText(ArrayRecordBuilder):
     of the first two, of so many `contexts` and `statements` (0: as many as those datasets have, so that their test
     splits stay unread); `size`, at most so many records of each source and split (0: all); `seed` of the splits."""
 
-    VERSION = tfds.core.Version("1.1.0")  # with that of tatqa, whose contexts it reads
+    VERSION = tfds.core.Version("1.2.0")  # with those of tatqa and tabfact, which it reads
     FIELDS = {"id": str, "source": str, "text": str, "table": str}
     OPTIONS = {"tatqa": "", "tabfact": "", "text": "", "contexts": 0, "statements": 0, "size": 0, "seed": 0}
     KEYS = {"source": ("source",), "table": ("table",), "text": ("text",)}

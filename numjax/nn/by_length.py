@@ -23,7 +23,7 @@ def by_length(encode: Callable[[jax.Array], jax.Array], ids: jax.Array, pad: int
       encode: int[N, C or K] → [N, D]; what a string is padded to must change nothing.
       pad: the id behind a string's end. short: K; 0 reads all to C.
     """
-    wide, length = ids.shape[-2:]
+    wide, length = (1, *ids.shape)[-2:]
     many = -(-wide // SHARE)
 
     def read(part: jax.Array) -> jax.Array:
