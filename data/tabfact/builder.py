@@ -141,9 +141,9 @@ def divided(given: Mapping[str, Sequence[Mapping[str, Any]]], seed: int) -> dict
     return {split: splits[split] for split in sampling.SPLITS}
 
 
-def by_table(found: Iterable[Mapping[str, Any]], seed: int) -> list[Mapping[str, Any]]:
+def by_table(found: Iterable[dict[str, Any]], seed: int) -> list[dict[str, Any]]:
     """The records table by table, the tables in random order."""
-    of: dict[str, list[Mapping[str, Any]]] = {}
+    of: dict[str, list[dict[str, Any]]] = {}
     for one in found:
         of.setdefault(one["table_id"], []).append(one)
     tables = list(of.values())
