@@ -164,10 +164,13 @@ def test_fewer_characters_are_read_where_most_strings_are_short():
         some = module.clone(short=short)
         jaxpr = jax.make_jaxpr(lambda p: some.apply(p, numerals, {"characters": ids}))(params).jaxpr
         branches = [eqn.params["branches"] for eqn in jaxpr.eqns if eqn.primitive.name == "cond"]
-        return flops.count(jaxpr), [[flops.count(branch) for branch in found] for found in branches]
+        parts = [[flops.count(branch) for branch in found] for found in branches]
+        return flops.count(jaxpr), flops.count(jaxpr, min), parts
 
-    (whole, none), (most, [[long, brief]]) = products(0), products(8)
-    assert none == [] and most == pytest.approx(whole, rel=0.01) and brief == pytest.approx(long / 4, rel=0.01)
+    (whole, same, none), (most, least, [[long, brief]]) = products(0), products(8)
+    assert none == [] and same == whole
+    assert most == pytest.approx(whole, rel=0.01) and brief == pytest.approx(long / 4, rel=0.01)
+    assert least == pytest.approx(whole * (1 / 4 + 3 / 4 / 4), rel=0.02)
 
 
 def test_dropout_is_another_in_every_place_of_the_short_reading(rng):
