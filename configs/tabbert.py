@@ -214,7 +214,7 @@ def laptop(config: Any) -> None:
     if config.task.name == "transactions":
         config.optim.update(learning_rate=1e-3, warmup=50, batch_size=32, epochs=10)
     else:
-        config.optim.update(batch_size=64)
+        config.optim.update(batch_size=64, epochs=4)
 
 
 def paper(config: Any) -> None:
