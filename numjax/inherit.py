@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from absl import logging
 
-from numjax import files, log, shard
+from numjax import files, log, optim, shard
 from numjax.build import build
 from numjax.checkpoint import Checkpoints, is_stacked, split_layers, stack_layers
 from numjax.compile import Compiled
@@ -77,12 +77,26 @@ def load_pretrained(system: System, compiled: Compiled, state: TrainState, sourc
     if not loaded:
         raise UsageError(f"init_from {source}: not one parameter has the same path as in this config")
     log.say(f"init_from {source} (step {step}): {len(loaded)} loaded, {len(fresh)} fresh, {len(flat)} skipped")
+    _tell_parts(source, mine, fresh, flat, system.config.optim.get("rates", ()))
     if is_stacked(state.params):
         params = stack_layers(params)
     layout = jax.tree.map(lambda s: s.sharding, compiled.abstract_state.params)
     params = jax.device_put(params, layout)
     ema = jax.tree.map(jnp.copy, params) if state.ema is not None else None
     return state._replace(params=params, ema=ema)
+
+
+def _tell_parts(source: pathlib.Path, mine: Any, fresh: list[str], skipped: Mapping[str, Any], rates: Any) -> None:
+    """Says where another model was trained there than this: what stays random here, and what of it has no place."""
+    factors = jax.tree_util.tree_leaves_with_path(optim.factors(mine, rates))
+    stay = {shard.path_name(path) for path, factor in factors if factor == 0}
+    if random := [name for name in fresh if name in stay]:
+        log.say(
+            f"init_from {source}: {len(random)} parameters that never change here (optim.rates) are not there and "
+            f"stay random, the first is {random[0]}: start from a run with the same embeddings"
+        )
+    if other := [name for name in sorted(skipped) if not name.startswith("heads_")]:
+        log.say(f"init_from {source}: {len(other)} of its parameters have no place here, the first is {other[0]}")
 
 
 def _tell_splits(system: System, source: pathlib.Path) -> None:

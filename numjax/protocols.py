@@ -99,9 +99,9 @@ class Task(Protocol):
     Options: `needs` (kind of block → names that the config must have), `unanswered` (defaults of fields that records
     to be predicted may lack), `generates`, `read` ((example, what the head says of its row) → the prediction, and
     what else is to be told), `from_file` (a path → (id, record or ValueError) of a file of one's own; None for files
-    with a record a line), `reads_probabilities` (`score` takes the classes' `log_probs` too), `tuned` (metrics that
-    `score` chooses on validation, and takes as arguments on test, with what they are where nothing was chosen; with
-    them it has a `read` that takes them too),
+    with a record a line) with `file_forms` (what these are, in words), `reads_probabilities` (`score` takes the
+    classes' `log_probs` too), `tuned` (metrics that `score` chooses on validation, and takes as arguments on test,
+    with what they are where nothing was chosen; with them it has a `read` that takes them too),
     `prompt` (record → Document), `texts` (records → vocabulary's text), `asked` (a text that someone typed → the
     Document that asks it, or for an encoder–decoder its source; None to continue the text as it is), `splits` (split
     → the dataset's split that stands in for it), `fitted_on` (the split that makes a vocabulary, train).

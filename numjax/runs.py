@@ -7,15 +7,14 @@ import json
 import os
 import pathlib
 import statistics
-import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
 import numpy as np
 from absl import logging
 
-from numjax import files, log, processes, shard, signals
+from numjax import files, inputs, log, processes, shard, signals
 from numjax.compile import make_compiled, parameter_count
 from numjax.errors import DataError, Diverged, UsageError
 from numjax.evals import report
@@ -79,18 +78,14 @@ def _run(config, folder: pathlib.Path, mode: str, strict: bool, input: str | Non
     from numjax import api
 
     model = api.load(folder, config=config)
-    of_file = getattr(model.system.task, "from_file", None)
-    if mode == "predict" and input and input != "-" and of_file and (found := of_file(input)) is not None:
-        return predict(model, *_sorted_out(found, strict), folder, strict)
-    lines = list(prompts) + (_lines(input) if input else [])
-    if not lines:
-        wanted = "--input=FILE (or - for stdin)" + (" or --prompt=TEXT" if mode == "generate" else "")
-        raise UsageError(f"--mode={mode} needs {wanted}")
-    if mode == "generate":
+    if mode == "predict" and input:
+        return predict(model, *inputs.sorted_out(inputs.records(model.system.task, input), strict), folder, strict)
+    if mode == "generate" and (lines := list(prompts) + (inputs.lines(input) if input else [])):
         for result in model.generate(lines):
             log.out(result._asdict())
         return {}
-    return predict(model, *_sorted_out(_parsed(lines), strict), folder, strict)
+    wanted = "--input=FILE (or - for stdin)" + (" or --prompt=TEXT" if mode == "generate" else "")
+    raise UsageError(f"--mode={mode} needs {wanted}")
 
 
 def load_data(system: System, folder: pathlib.Path, strict: bool, splits=("train", "validation", "test")) -> Data:
@@ -223,31 +218,6 @@ def check(config: Any, folder: pathlib.Path, strict: bool) -> dict[str, Any]:
     return found
 
 
-def _parsed(lines: Sequence[str]) -> Iterator[tuple[str, dict[str, Any] | ValueError]]:
-    """(id, record, or why there is none) of lines with a JSON object each."""
-    for number, line in enumerate(lines, 1):
-        name = f"input-{number}"
-        try:
-            yield name, {"id": name} | json.loads(line)
-        except (json.JSONDecodeError, TypeError) as error:
-            yield name, ValueError(f"line {number} is not a JSON object: {error}")
-        except (ValueError, RecursionError):
-            yield name, ValueError(f"line {number} is not a JSON object: a number or its nesting is endless")
-
-
-def _sorted_out(found: Iterable[tuple[str, Any]], strict: bool) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
-    """(records, those left out); under `strict` the first that is no record is an error."""
-    records, skipped = [], []
-    for name, record in found:
-        if not isinstance(record, ValueError):
-            records.append(record)
-        elif strict:
-            raise DataError(f"{name}: {record}")
-        else:
-            skipped.append({"id": name, "split": "input", "reason": str(record)})
-    return records, skipped
-
-
 def predict(
     model: Any,
     records: Sequence[Mapping[str, Any]],
@@ -275,15 +245,3 @@ def predict(
     for row in skipped:
         log.say(f"left out {row['id']}: {row['reason']}")
     return {"predictions": rows, "skipped": copy.copy(skipped)}
-
-
-def _lines(path: str) -> list[str]:
-    if path == "-":
-        # Only the first process has somebody who writes to it.
-        data = processes.from_first(sys.stdin.buffer.read() if jax.process_index() == 0 else b"")
-    else:
-        try:
-            data = files.contents(pathlib.Path(path))
-        except DataError as error:
-            raise UsageError(f"cannot read --input={error}") from None
-    return [line for line in data.decode("utf-8", errors="replace").splitlines() if line.strip()]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import collections
+import gzip
 import json
 import tracemalloc
 from types import SimpleNamespace
@@ -69,6 +71,45 @@ def test_check_counts_what_is_left_out_and_what_is_repeated(monkeypatch, tmp_pat
     assert found["skipped"] == len(told) and [row["split"] for row in told] == ["source", "source", "train"]
     usable = [record["label"] for record in records if record["id"] != bad]
     assert found["train_records"] == len(usable) < found["train_examples"] == 2 * usable.count(0)
+
+
+def test_windows_of_a_table_to_predict(tmp_path):
+    """As the published table has them, with or without a label; what is in no window, or cannot be read, is told."""
+    rows = list(generate.rows(2, 0, 30))
+    table = [",".join(read.COLUMNS), *(",".join(row) for row in rows)]
+    (tmp_path / "transactions.csv").write_text("\n".join(table) + "\n")
+    known = data.load("creditrans", "train", tmp_path, path=str(tmp_path / "transactions.csv"))
+    wanted = {(row["user"], row["first"]): row["rows"] for row in known}
+    task = fraud.Task()
+    bare = [",".join(line.split(",")[:-1]) for line in table]
+    bare[1] = bare[1].replace("$", "about ")
+    (tmp_path / "cards.csv.gz").write_bytes(gzip.compress("\n".join(bare).encode()))
+    for name in ("transactions.csv", "cards.csv.gz"):
+        found = list(task.from_file(str(tmp_path / name)))
+        records = {key: record for key, record in found if not isinstance(record, ValueError)}
+        assert all(set(record) == {"id", "rows"} for record in records.values())
+        if name == "transactions.csv":
+            of = {tuple(map(int, key.split("-")[1:])): record["rows"] for key, record in records.items()}
+            assert all(of[place] == cells for place, cells in wanted.items()) and wanted
+        example = task.example(records[min(records)] | task.unanswered, None)
+        assert len(example.document) == 10 * 12
+    told = {key: str(error) for key, error in found if isinstance(error, ValueError)}
+    assert "is no number of dollars" in told["line 2"]
+    counts = collections.Counter(int(row[0]) for row in rows)
+    counts[0] -= 1
+    lost = {f"user {user}": count % 10 for user, count in counts.items() if count % 10}
+    assert {key: int(text.split()[2]) for key, text in told.items() if key != "line 2"} == lost
+    assert task.from_file("cards.jsonl") is None
+
+
+def test_rows_that_are_no_window_are_told():
+    row = ["0", "0", "100", "-5.00", "", "", "", "", "", "", ""]
+    for rows, message in (
+        ([row] * 9, "has 9 rows; a window has 10"),
+        ([[*row[:3], "$-5.00", *row[4:]]] * 10, "Amount '\\$-5.00' is no number such as -99.00"),
+    ):
+        with pytest.raises(DataError, match=message):
+            fraud.Task().example({"id": "x", "label": 0, "rows": rows}, None)
 
 
 def test_splits_that_are_not_there_are_left_out_of_several(tmp_path):

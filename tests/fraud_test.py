@@ -394,3 +394,32 @@ def test_predictions_are_told_as_they_are_scored(tmp_path, capsys):
     (folder / "tuned.json").write_text("{")
     with pytest.raises(UsageError, match="is damaged"):
         api.load(folder)
+    bad = [{"rows": json.dumps([[*row[:3], "", *row[4:]] for row in json.loads(records[0]["rows"])])}]
+    (folder / "tuned.json").unlink()
+    assert api.load(folder).predict(bad, skipped=(skipped := [])) == []
+    assert [row["reason"] for row in skipped] == ["Amount is missing"]
+
+
+def test_a_start_from_another_model_is_told(tmp_path, capsys):
+    """What stays random where it is lacking there, and what of it is left."""
+
+    def ran(folder, numtok, source):
+        config = tabbert.get_config(f"smoke,task=fraud,numtok={numtok}")
+        with config.unlocked():
+            config.compile_cache, config.init_from = "", source
+            config.data.dir = str(tmp_path / "data")
+            config.task.update(users=4, size=50)
+            config.backbone.layers = 1
+            config.optim.steps = 1
+            config.eval.update(every=1, examples=8)
+        run_modes.run(config, str(folder), "train")
+        return capsys.readouterr().err
+
+    ran(tmp_path / "bare", "none", "")
+    said = ran(tmp_path / "plugged", "addback", str(tmp_path / "bare"))
+    assert (
+        "parameters that never change here (optim.rates) are not there and stay random, the first is embeds_" in said
+    )
+    assert "have no place here" not in said
+    said = ran(tmp_path / "again", "none", str(tmp_path / "plugged"))
+    assert "have no place here, the first is embeds_numeral/" in said and "stay random" not in said

@@ -17,7 +17,7 @@ import jax
 import numpy as np
 import pytest
 
-from numjax import inherit, runs
+from numjax import inherit, inputs, runs
 from numjax.errors import DataError, Diverged, UsageError
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -175,6 +175,16 @@ def test_predict_reads_records_and_names_bad_ones(trained, tmp_path, capsys):
     assert all("is not a JSON object" in line for line in told[:4]) and "question" in told[4]
 
 
+def test_a_gold_answer_that_is_wrong_is_no_reason_not_to_predict(trained, tmp_path, capsys):
+    source = tmp_path / "rows.jsonl"
+    source.write_text('{"question": "How many grams are 2 eggs?", "answer": "80", "label": "right"}\n')
+    found = runs.run(tiny(), str(trained[0]), "predict", input=str(source))
+    assert len(found["predictions"]) == 1 and found["skipped"] == []
+    assert "field 'label', since field 'label' must be a class" in capsys.readouterr().err
+    with pytest.raises(DataError, match="must be a class"):
+        runs.run(tiny(), str(trained[0]), "predict", input=str(source), strict=True)
+
+
 def test_half_a_surrogate_pair_is_written_as_the_sign_for_it(tmp_path, capsys):
     def model(records, **_):
         return [{"id": record["id"], "prediction": "a\ud800b"} for record in records]
@@ -189,16 +199,47 @@ def test_modes_that_need_a_run_say_so(tmp_path):
     with pytest.raises(UsageError, match="train first"):
         runs.run(tiny(), str(tmp_path / "nothing"), "eval")
     with pytest.raises(UsageError, match="cannot read --input"):
-        runs._lines(str(tmp_path / "absent"))
+        inputs.lines(str(tmp_path / "absent"))
 
 
 def test_input_may_be_packed(tmp_path):
     packed = tmp_path / "rows.jsonl.gz"
     packed.write_bytes(gzip.compress("one\n\nzwei é\n".encode()))
-    assert runs._lines(str(packed)) == ["one", "zwei é"]
+    assert inputs.lines(str(packed)) == ["one", "zwei é"]
     packed.write_bytes(packed.read_bytes()[:-9])
     with pytest.raises(UsageError, match=r"cannot read --input=.*the gzip file is damaged or cut short"):
-        runs._lines(str(packed))
+        inputs.lines(str(packed))
+
+
+def test_lines_end_where_json_lines_end(tmp_path):
+    source = tmp_path / "rows.jsonl"
+    texts = ["a\u2028b", "c\x85d", "é"]
+    source.write_bytes(
+        b"\xef\xbb\xbf" + "\r\n".join(json.dumps({"a": t}, ensure_ascii=False) for t in texts).encode()
+    )
+    assert [json.loads(line)["a"] for line in inputs.lines(str(source))] == texts
+    source.write_bytes("é".encode("latin-1"))
+    with pytest.raises(UsageError, match="not UTF-8 at byte 0; convert it"):
+        inputs.lines(str(source))
+
+
+def test_a_file_without_a_record_says_what_is_read(tmp_path):
+    task = SimpleNamespace(file_forms=("a .csv of cards",), from_file=lambda path: [] if path.endswith("x") else None)
+    source = tmp_path / "rows.tsv"
+    source.write_text("a\tb\n[1]\n")
+    with pytest.raises(
+        UsageError, match=r"no record: line 1 is not .* give a JSON object a line, or a \.csv of cards$"
+    ):
+        inputs.records(task, str(source))
+    source.write_text("[1]\n{}\n")
+    (_, first), (_, second) = inputs.records(task, str(source))
+    assert "it is '[1]'" in str(first) and second == {"id": "input-2"}
+    for content, name in (("\n", "rows.tsv"), ("a", "rows.x")):
+        (tmp_path / name).write_text(content)
+        with pytest.raises(UsageError, match="holds no record"):
+            inputs.records(task, str(tmp_path / name))
+    with pytest.raises(UsageError, match="it is a folder"):
+        inputs.records(task, str(tmp_path))
 
 
 def test_fine_tuning_starts_from_another_run(trained, tmp_path):

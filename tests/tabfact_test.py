@@ -20,7 +20,7 @@ import data
 from configs import luna
 from data.tabfact import read
 from data.tabfact.generate import release
-from numjax import api, runs, shard, step
+from numjax import api, inputs, runs, shard, step
 from numjax.errors import DataError, UsageError
 from numjax.geometry import attention
 from numjax.pipeline import batch as batches
@@ -411,8 +411,11 @@ def model(tmp_path_factory):
 def test_statements_on_a_table_of_ones_own(model, tmp_path, capsys):
     good = {"table": [["club", "points"], ["barton", 12], ["fenham", "1,200"]], "statement": "barton have 12 points"}
     bad = good | {"table": [["club"], ["a", "b"]]}
-    lines = [json.dumps(row) for row in (good, bad, {"statement": "no table"})]
-    out = runs.predict(model, *runs._sorted_out(runs._parsed(lines), False), tmp_path, False)
+    given = tmp_path / "asked.jsonl"
+    given.write_text("".join(json.dumps(row) + "\n" for row in (good, bad, {"statement": "no table"})))
+    out = runs.predict(
+        model, *inputs.sorted_out(inputs.records(model.system.task, str(given)), False), tmp_path, False
+    )
     (row,) = out["predictions"]
     assert row["id"] == "input-1" and row["prediction"] in (0, 1) and 0.5 <= row["confidence"] <= 1
     assert [left["reason"][:20] for left in out["skipped"]] == ["the table is ragged:", "there is no field 't"]

@@ -83,6 +83,12 @@ def test_no_table_of_a_test_split_is_read(data_dir):
         known = {s: {r["table"] for r in data.load(name, s, data_dir, **own)} for s in ("train", "test")}
         mine = {record["table"] for record in found["train"] if record["source"] == name}
         assert mine and mine <= known["train"] and not mine & known["test"]
+    # As in LUNA: questions are texts too, and no table is said to hold what it refutes.
+    asked = {row["question"]: row["context"] for row in data.load("tatqa", "train", data_dir, size=60, seed=3)}
+    true = [row["statement"] for row in data.load("tabfact", "train", data_dir, size=300, seed=3) if row["label"]]
+    texts = {name: [r["text"] for r in found["train"] if r["source"] == name] for name in ("tatqa", "tabfact")}
+    assert asked.keys() <= set(texts["tatqa"]) and len(texts["tatqa"]) > len(asked)
+    assert texts["tabfact"] == true and 0 < len(true) < 300
     cut = list(data.load("table_text", "train", data_dir, **options, size=7))
     assert [r["source"] for r in cut] == ["tatqa"] * 7 + ["tabfact"] * 7 and all(r in found["train"] for r in cut)
     # Untold, a stand-in is the very one that a task without options divides.

@@ -103,6 +103,14 @@ def test_decimal_commas_part_no_cells(tmp_path):
         ),
         *(("2019,", "2019"), ("1,2,3", None), ("1,5.2", None), ("$—", "0"), ("$ —", "0"), ("—%", "0"), ("$(—)", "0")),
         *(("9" * 100, "9" * 100), ("9" * 101, None), ("a-", None)),
+        *(("1 200", "1200"), ("1\u00a0200,5", "1200.5"), ("-1'200.50", "-1200.5"), ("12 345 678 EUR", "12345678")),
+        *(("1.200,50", "1200.5"), ("1.234.567", "1234567"), ("(1.234.567,8)", "-1234567.8"), ("1.200", "1.2")),
+        *(("1e5", "100000"), ("1.5e-9", "1.5e-9"), ("2e", "2"), ("2019 (1)", "2019"), ("5 (1)[2]", "5")),
+        *((text, None) for text in ("12/31/2019", "10:30", "(1) 200", "5 to 7", "2019 2018", "1.2.3", "0.500,5")),
+        *(
+            (text, None)
+            for text in ("12345 678", "1 200'300", "1 2000", "1.200.50", "1,200 (12.5%)", "1e5000", "1e5e")
+        ),
     ],
 )
 def test_numbers_of_units(text, number):
@@ -141,9 +149,64 @@ def test_rows_that_were_filled_up_are_told(tmp_path, capsys):
     said = {"id": "report-0", "prediction": {"answer": 1.0}}
     model = SimpleNamespace(predict=lambda records, strict, skipped: [said])
     runs.predict(model, [record], [], tmp_path, strict=False)
-    assert "mended report-0: its rows differ in length: filled up with empty cells" in capsys.readouterr().err
-    ((_, record),) = asked_of(tmp_path, "year,revenue,cost\n2019,1,200\n")
-    assert "mended" not in record
+    told = "mended report-0: its rows differ in length (row 2 has 4 cells, the first 3): filled up with empty cells"
+    assert told in capsys.readouterr().err
+    ((_, record),) = asked_of(tmp_path, "year,revenue,cost\n\n2019,1,200\n\n")
+    assert "mended" not in record, "empty lines are no rows"
+
+
+def test_a_blank_before_a_quotation_mark_parts_no_cell(tmp_path):
+    assert rows_of(tmp_path, 'year, revenue\n2019, "1,200"\n2018, "1,100"\n')[1] == ["2019", "1,200"]
+    assert rows_of(tmp_path, "year\t revenue\n2019\t \n")[1] == ["2019", " "]
+
+
+@pytest.mark.parametrize("begin", ["Q:", "q: ", "Question: ", "  QUESTION :"])
+def test_questions_begin_with_a_word_for_it(begin, tmp_path):
+    (tmp_path / "report.csv").write_text("h,2019\nSales,3\n")
+    (tmp_path / "report.txt").write_text(f"Sales rose.\n{begin}What were sales?\nQuality: it was fine.\n")
+    ((_, record),) = list(tatqa_records.of_csv(tmp_path / "report.csv"))
+    assert record["question"] == "What were sales?"
+    assert json.loads(record["paragraphs"]) == ["Sales rose.", "Quality: it was fine."]
+
+
+def test_what_is_lacking_beside_a_table_is_said(tmp_path):
+    (tmp_path / "report.csv").write_text("h,2019\nSales,3\n")
+    with pytest.raises(DataError, match=r"report\.txt: not there: put the paragraphs into it, and each question"):
+        list(tatqa_records.of_csv(tmp_path / "report.csv"))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b'{"a": 1}\n{"a": 2}\n', r"line 2: name it \.jsonl"),
+        (b'[{"table":', "breaks off or is wrong at line 1: write it again"),
+        (b"", "breaks off or is wrong at line 1: write it again"),
+        ('[{"table": "é"}]'.encode("latin-1"), "not UTF-8 at byte 12; convert it"),
+        (b"[" * 100_000, "nests too deeply"),
+        (b"[" + b"1" * 5000 + b"]", "is endless"),
+    ],
+)
+def test_json_that_cannot_be_read_is_one_line(content, message, tmp_path):
+    (tmp_path / "asked.json").write_bytes(content)
+    with pytest.raises(DataError, match=message):
+        list(tatqa_records.of_file(str(tmp_path / "asked.json")) or ())
+
+
+def test_an_answer_that_cannot_be_used_is_none(tmp_path):
+    """What is asked is answered all the same, and told."""
+    table = {"uid": "t", "table": [["", "2019"], ["Sales", float("nan")]]}
+    own = {"answer": "abc", "answer_type": "arithmetic", "answer_from": "table", "scale": "", "derivation": ""}
+    one = {"table": table, "questions": [{"uid": "q", "question": "What were sales?"} | own]}
+    ((_, record),) = asked_in(tmp_path, [one])
+    assert record["mended"] == "taken to be without an answer: its answer 'abc' is no number"
+    assert json.loads(record["table"])[1] == ["Sales", ""]
+    for cell in ({"x": 1}, True):
+        one["table"] = {"uid": "t", "table": [["", "2019"], ["Sales", cell]]}
+        ((_, error),) = asked_in(tmp_path, [one])
+        assert "a cell must be a text or a number" in str(error)
+    flat = {"id": "1", "question": "What were sales?", "table": [["", "2019"], ["Sales", 3]]}
+    example = tatqa.Task().example(tatqa_records.UNANSWERED | flat | {"rel_paragraphs": []}, documents.parse)
+    assert example.units and example.labels["operator"] == -1
 
 
 @pytest.mark.parametrize("table", ["[" * 100_000, '{"a": 1}'])
@@ -180,7 +243,7 @@ def test_long_cells_are_read_and_endless_ones_named(tmp_path):
         example = tatqa.Task().example(record, documents.parse)
         assert cell.strip() in documents.surface(example.document)
     ((name, error),) = asked_of(tmp_path, f"h,2019\nSales,{'9' * 140_000}\n")
-    assert name == "report-0" and "140000 characters" in str(error)
+    assert name == "report-0" and "140,000 characters" in str(error)
 
 
 def test_questions_of_a_context_that_cannot_be_used_are_named(tmp_path):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import array
 import collections
 import itertools
-import json
 import pathlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
@@ -63,23 +62,12 @@ class Creditrans(ArrayRecordBuilder):
     def _generate_examples(self) -> Iterator[tuple[str, dict[str, Any]]]:
         where, across, counts, users = self._splitter(), 0, collections.Counter(), set()
         for window in self._windows(self._counted(counts)):
-            name = f"{self.name}-{window.user:04d}-{window.first:06d}"
             users.add(window.user)
             split = where(window)
             if split is None:
                 across += 1
                 continue
-            yield (
-                split,
-                {
-                    "id": name,
-                    "user": window.user,
-                    "first": window.first,
-                    "rows": json.dumps([row.cells for row in window.rows], separators=(",", ":"), ensure_ascii=False),
-                    "frauds": "".join("01"[row.fraud] for row in window.rows),
-                    "label": window.label,
-                },
-            )
+            yield split, window.record(self.name)
         if max(counts.values(), default=0) < WINDOW:
             raise DataError(f"{self.name}: no user has {WINDOW} usable rows in a row{self._first_skip()}")
         if self.options["by"] == "user" and len(users) < len(BLOCK):

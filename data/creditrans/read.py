@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import collections
 import csv
 import datetime
+import json
 import math
 import pathlib
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from numjax.errors import DataError
 
@@ -63,9 +65,51 @@ class Window(NamedTuple):
         """1 where any row is a fraud."""
         return int(any(row.fraud for row in self.rows))
 
+    def record(self, name: str) -> dict[str, Any]:
+        """The dataset's fields; `name` begins the id."""
+        return {
+            "id": f"{name}-{self.user:04d}-{self.first:06d}",
+            "user": self.user,
+            "first": self.first,
+            "rows": json.dumps([row.cells for row in self.rows], separators=(",", ":"), ensure_ascii=False),
+            "frauds": "".join("01"[row.fraud] for row in self.rows),
+            "label": self.label,
+        }
 
-def table(path: pathlib.Path) -> Iterator[tuple[int, list[str] | ValueError]]:
-    """(line number, cells of `COLUMNS`, or what is wrong with them) of each row of a .csv or .csv.gz, however long.
+
+def of_file(path: str) -> Iterator[tuple[str, dict[str, Any] | ValueError]]:
+    """(id, record; or what is wrong) of the windows of a table to predict; whether they are frauds may be missing.
+
+    Raises:
+      DataError: the table cannot be read.
+    """
+    left: list[tuple[str, ValueError]] = []
+    counts: collections.Counter[int] = collections.Counter()
+
+    def rows() -> Iterator[tuple[int, Transaction]]:
+        for line, cells in table(pathlib.Path(path), labelled=False):
+            try:
+                if isinstance(cells, ValueError):
+                    raise cells
+                row = transaction([*cells, "No"])
+            except ValueError as error:
+                left.append((f"line {line}", error))
+                continue
+            counts[row.user] += 1
+            yield line, row
+
+    for window in windows(together(rows(), path), WINDOW):
+        record = window.record("input")
+        yield record["id"], {name: record[name] for name in ("id", "rows")}
+    yield from left
+    for user, count in counts.items():
+        if rest := unused(count, WINDOW):
+            yield f"user {user}", ValueError(f"the last {rest} of {count} rows are in no window: {WINDOW} make one")
+
+
+def table(path: pathlib.Path, labelled: bool = True) -> Iterator[tuple[int, list[str] | ValueError]]:
+    """(line number, cells of `COLUMNS`, or what is wrong with them) of each row of a .csv or .csv.gz, however long;
+    unless `labelled` without the last column, which may be missing.
 
     A row of several lines is none: its quote is closed by that of another row, or never.
 
@@ -90,10 +134,11 @@ def table(path: pathlib.Path) -> Iterator[tuple[int, list[str] | ValueError]]:
         raise DataError(f"{path}: line 1 is no header: close its quotes, and end each line in \\n, not in \\r alone")
     if not any(header):
         raise DataError(f"{path}: the file is empty; fetch it again")
-    missing = [name for name in COLUMNS if name not in header]
+    wanted = COLUMNS if labelled else COLUMNS[:-1]
+    missing = [name for name in wanted if name not in header]
     if missing:
         raise DataError(f"{path}: no column {', '.join(map(repr, missing))}; the table has {', '.join(header)}")
-    places = [header.index(name) for name in COLUMNS]
+    places = [header.index(name) for name in wanted]
     while True:
         first = rows.line_num + 1
         try:

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from numjax.errors import DataError, UsageError
-from numjax.tasks.tabfact import LONGEST
+from numjax.tasks.records import LONGEST_CELL
 
 from ..files import parsed
 from ..pieces import list_files, read_file
@@ -94,8 +94,10 @@ def rows(text: str) -> list[list[str]]:
         if len(row) != len(cells[0]):
             raise ValueError(f"its table is ragged: row {number} has {len(row)} cells, the header {len(cells[0])}")
         longest = max(map(len, row))
-        if longest > LONGEST:
-            raise ValueError(f"its table has a cell of {longest:,} characters in row {number}; {LONGEST:,} at most")
+        if longest > LONGEST_CELL:
+            raise ValueError(
+                f"its table has a cell of {longest:,} characters in row {number}; {LONGEST_CELL:,} at most"
+            )
     return cells
 
 

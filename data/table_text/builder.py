@@ -29,7 +29,7 @@ class TableText(ArrayRecordBuilder):
     of the first two, of so many `contexts` and `statements` (0: as many as those datasets have, so that their test
     splits stay unread); `size`, at most so many records of each source and split (0: all); `seed` of the splits."""
 
-    VERSION = tfds.core.Version("1.2.0")  # with those of tatqa and tabfact, which it reads
+    VERSION = tfds.core.Version("1.3.0")  # with those of tatqa and tabfact, which it reads
     FIELDS = {"id": str, "source": str, "text": str, "table": str}
     OPTIONS = {"tatqa": "", "tabfact": "", "text": "", "contexts": 0, "statements": 0, "size": 0, "seed": 0}
     KEYS = {"source": ("source",), "table": ("table",), "text": ("text",)}
@@ -79,20 +79,21 @@ def _sources(options: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]
 
 
 def _contexts(records: Any) -> Iterator[tuple[str, str, str]]:
-    """Each paragraph with the table beside it."""
+    """Each paragraph and each question with the table beside it."""
     seen = set()
     for record in records:
-        if record["context"] in seen:
-            continue
-        seen.add(record["context"])
-        for place, text in enumerate(json.loads(record["paragraphs"])):
-            yield f"{record['context']}/{place}", text, record["table"]
+        if record["context"] not in seen:
+            seen.add(record["context"])
+            for place, text in enumerate(json.loads(record["paragraphs"])):
+                yield f"{record['context']}/{place}", text, record["table"]
+        yield record["id"], record["question"], record["table"]
 
 
 def _statements(records: Any) -> Iterator[tuple[str, str, str]]:
-    """Each statement with its table, be it true or not."""
+    """Each true statement with its table."""
     for record in records:
-        yield record["id"], record["statement"], record["table"]
+        if record["label"] == 1:
+            yield record["id"], record["statement"], record["table"]
 
 
 def _passages(records: Any) -> Iterator[tuple[str, str, str]]:

@@ -93,8 +93,8 @@ class Tatqa(ArrayRecordBuilder):
             found = found[:size]
         for place, one in enumerate(found if isinstance(found, list) else ()):
             table = one.get("table") if isinstance(one, Mapping) else None
-            if isinstance(table, Mapping) and tatqa_records.ragged(table.get("table")):
-                self.mend(str(table.get("uid", f"context-{place}")), tatqa_records.RAGGED)
+            if isinstance(table, Mapping) and (what := tatqa_records.ragged(table.get("table"))):
+                self.mend(str(table.get("uid", f"context-{place}")), what)
         kept: dict[str, dict[str, Any]] = {}
         for uid, record in tatqa_records.of_contexts(found, name):
             if isinstance(record, ValueError):

@@ -5,6 +5,7 @@ A record that cannot be used is left out, counted and named; nothing else stops.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -153,17 +154,31 @@ def encode(
     if options.overflow == "shorten" and not shifted <= reserve < options.length:
         raise UsageError(f"data.overflow=shorten wants data.reserve from 1 to data.length, not {reserve}")
     # Records to predict may lack what is to be predicted.
-    known = getattr(task, "unanswered", {}) if split == INPUT else {}
+    known: Mapping[str, Any] = getattr(task, "unanswered", {}) if split == INPUT else {}
+
+    def read(record: Mapping[str, Any]) -> Example:
+        try:
+            return task.example({**known, **record}, scheme.parse)
+        except (UsageError, KeyError):
+            raise
+        except ValueError as error:
+            # What is to be predicted may be wrong; what is wrong elsewhere still raises.
+            for name in () if strict else known.keys() & record.keys():
+                with contextlib.suppress(ValueError):
+                    example = task.example({**known, **record, name: known[name]}, scheme.parse)
+                    return example._replace(unread=f"field {name!r}, since {' '.join(str(error).split())}")
+            raise
+
     writer = Writer(options.digits, options.get("memory", MEMORY))
     origin, skipped = [], []
     shortened: dict[int, tuple[str, str]] = {}
     for number, record in enumerate(records):
         if limit and number >= limit:
             break
-        record = known | _named(record, number, split)
+        record = _named(record, number, split)
         name = record["id"]
         try:
-            example = task.example(record, scheme.parse)
+            example = read(record)
             made, lost, unread = _windows(example, scheme, options, task.kind)
             if lost and strict:
                 raise DataError(lost)
@@ -188,7 +203,7 @@ def encode(
 
     def look_up(i: int) -> Example:
         number = int(origin[i])
-        return task.example(known | _named(records[number], number, split), scheme.parse)
+        return read(_named(records[number], number, split))
 
     return Encoded(
         task.kind,

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from numjax.errors import UsageError
+from numjax import roots
+from numjax.errors import DataError, UsageError
 from numjax.tasks import records, transactions
-from numjax.types import Document, Example
+from numjax.types import Document, Example, Mark
 
+ROWS = 10  # of a window
 THRESHOLD = 0.5  # where validation chose none, as in LUNA's code
 
 
@@ -23,6 +25,7 @@ class Task(transactions.Task):
     reads_probabilities = True
     unanswered = {"label": 0}
     metric = "F1"
+    file_forms = ("a .csv of the published table's columns",)
     needs = {"heads": ("classify",), "objectives": ("nll",)}
 
     def __init__(
@@ -60,10 +63,22 @@ class Task(transactions.Task):
         self.tuned = {} if threshold else {"threshold": THRESHOLD}
 
     def example(self, record: Mapping[str, Any], parse: Callable[[str], Document]) -> Example:
-        """The window and its label."""
+        """The window and its label.
+
+        Raises:
+          DataError: there are not ten rows of eleven cells, or no label.
+        """
         label = records.label(record, "label", 2)
         found = super().example(record, parse)
+        if (rows := found.document.count(Mark("[SEP]"))) != ROWS:
+            raise DataError(f"field 'rows' has {rows} rows; a window has {ROWS}")
         return found._replace(labels={"label": label}, reference={"label": label})
+
+    def from_file(self, path: str) -> Iterator[tuple[str, dict[str, Any] | ValueError]] | None:
+        """The windows of a card table of one's own, a .csv or .csv.gz; see data/creditrans/README.md."""
+        if not path.lower().endswith((".csv", ".csv.gz")):
+            return None
+        return roots.call("data.creditrans.read", "of_file", path)
 
     def read(
         self, example: Example, said: np.ndarray, threshold: float | None = None

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any
 
 from numjax.errors import DataError
@@ -45,9 +46,29 @@ def label(record: Mapping[str, Any], key: str, classes: int) -> int:
     return int(value)
 
 
+LONGEST_CELL = 20_000  # characters; TAT-QA's longest has 144, TabFact's 420
+
+
+def cell(value: Any, row: int) -> str:
+    """The text of a table's cell; empty where nothing is known: None, or NaN, as pandas has it.
+
+    Raises:
+      DataError: it is neither a text nor a number, or longer than `LONGEST_CELL`.
+    """
+    if value is None or (isinstance(value, Real) and (value != value or abs(value) == math.inf)):
+        return ""
+    if isinstance(value, bool) or not isinstance(value, str | Real):
+        raise DataError(f"a cell must be a text or a number, not {_shown(value)} in row {row}")
+    text = str(value)
+    if len(text.strip()) > LONGEST_CELL:
+        raise DataError(f"the table has a cell of {len(text):,} characters in row {row}; {LONGEST_CELL:,} at most")
+    return text
+
+
 def _field(record: Mapping[str, Any], key: str) -> Any:
     if key not in record:
-        raise DataError(f"there is no field {key!r}; the record has {', '.join(map(str, record)) or 'none'}")
+        there = [str(name) for name in record if name != "id"]
+        raise DataError(f"there is no field {key!r}; the record has {', '.join(there) or 'none'}")
     return record[key]
 
 

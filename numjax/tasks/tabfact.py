@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import functools
 import json
-import math
-import numbers
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -15,7 +13,6 @@ from numjax.text import document as documents
 from numjax.types import Document, Example, Mark, Text
 
 LAYOUTS = ("rows", "columns", "sentences")
-LONGEST = 20_000  # characters of a cell; the longest of the released tables has 420
 Parse = Callable[[str], Document]
 
 
@@ -58,7 +55,7 @@ class Task(statement.Task):
         """The statement and the table, `table` a list of rows of cells or its JSON; the reference keeps the kind.
 
         Raises:
-          DataError: the table is empty or ragged, or has a cell of more than `LONGEST` characters.
+          DataError: the table is empty or ragged, or has a cell that `records.cell` refuses.
         """
         head = (Mark("[CLS]"), *parse(records.text(record, "statement").strip()), Mark("[SEP]"))
         table = _written(_table(record), self.layout, parse)
@@ -91,25 +88,13 @@ def _checked(table: Any) -> list[list[str]]:
     for number, row in enumerate(table, 1):
         if not isinstance(row, Sequence) or isinstance(row, str | bytes):
             raise DataError(f"field 'table' must be a list of rows; its row {number} is no list of cells")
-        rows.append([_cell(cell, number) for cell in row])
+        rows.append([records.cell(cell, number).strip() for cell in row])
     if len(rows) < 2 or not any(cell for row in rows[1:] for cell in row):
         raise DataError("the table is empty: give a header and at least one row")
     for number, row in enumerate(rows, 1):
         if len(row) != len(rows[0]):
             raise DataError(f"the table is ragged: row {number} has {len(row)} cells, the header {len(rows[0])}")
     return rows
-
-
-def _cell(cell: Any, row: int) -> str:
-    # As pandas has them, what is not known is NaN.
-    if cell is None or (isinstance(cell, numbers.Real) and not math.isfinite(cell)):
-        return ""
-    if isinstance(cell, bool) or not isinstance(cell, str | numbers.Real):
-        raise DataError(f"a cell must be a text or a number, not {repr(cell)[:60]} in row {row}")
-    text = str(cell).strip()
-    if len(text) > LONGEST:
-        raise DataError(f"the table has a cell of {len(text):,} characters in row {row}; {LONGEST:,} at most")
-    return text
 
 
 # The statements of a table come one after the other.

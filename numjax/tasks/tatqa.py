@@ -30,6 +30,7 @@ class Task:
     kind = "units"
     unanswered = tatqa_records.UNANSWERED
     metric = "em"
+    file_forms = ("a .json of TAT-QA's form", "a .csv with the questions in a .txt beside it")
     needs = {"heads": ("tagop",), "objectives": ("tagop",)}
 
     def __init__(
@@ -183,8 +184,10 @@ def _gold(record: Mapping[str, Any], order: Sequence[int]) -> tuple[dict[str, An
 
 def _json(record: Mapping[str, Any], name: str) -> Any:
     # Of a user's own they may be as they are.
-    if name in ("table", "paragraphs") and isinstance(record.get(name), list):
+    if name in ("table", "paragraphs", "rel_paragraphs") and isinstance(record.get(name), list):
         return record[name]
+    if name == "paragraphs" and name not in record:
+        return []
     text = records.text(record, name)
     try:
         return json.loads(text)

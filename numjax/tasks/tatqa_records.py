@@ -7,18 +7,18 @@ import csv
 import io
 import json
 import pathlib
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from numjax import files
 from numjax.errors import DataError
+from numjax.tasks import records
 from numjax.tasks.tatqa_answers import SCALES
 
-LONGEST_CELL = 20_000  # characters; TAT-QA's longest has 144
 DELIMITERS = ";\t,"  # a table that two of them part alike has decimal commas
-RAGGED = "its rows differ in length: filled up with empty cells"
-ASKED = "Q:"  # begins a question in a text beside a CSV file
+ASKED = re.compile(r"\s*q(?:uestion)?\s*:\s*", re.IGNORECASE)  # begins a question in a text beside a CSV file
 TYPES = ("span", "multi-span", "arithmetic", "count")
 SOURCES = ("table", "text", "table-text")
 UNANSWERED = {
@@ -67,14 +67,17 @@ def of_contexts(found: Any, name: str, answered: bool = True) -> Found:
             yield from ((uid, error) for uid in uids or [context])
             continue
         shared = {"context": context, "table": json.dumps(rows, ensure_ascii=False)}
-        if not answered and ragged(given):
-            shared["mended"] = RAGGED
+        what = "" if answered else ragged(given)
         shared["paragraphs"] = json.dumps(texts, ensure_ascii=False)
         for uid, raw in zip(uids, asked, strict=True):
             try:
-                yield uid, {"id": uid} | shared | _question(raw, orders, answered)
+                record = {"id": uid} | shared | _question(raw, orders, answered)
             except ValueError as error:
                 yield uid, error
+                continue
+            if done := "; ".join(filter(None, (what, record.pop("mended", "")))):
+                record["mended"] = done
+            yield uid, record
 
 
 def of_csv(path: pathlib.Path) -> Found:
@@ -86,12 +89,13 @@ def of_csv(path: pathlib.Path) -> Found:
     Raises:
       DataError: one of the files is missing or cannot be read.
     """
-    beside = path.with_suffix(".txt")
-    table = _table(path)
+    beside, table = path.with_suffix(".txt"), _table(path)
+    if not beside.exists():
+        raise DataError(f"{beside}: not there: put the paragraphs into it, and each question on a line behind Q:")
     paragraphs, questions, lines = [], [], []
     for line in [*_text(beside).splitlines(), ""]:
-        if line.strip().startswith(ASKED):
-            questions.append(line.strip().removeprefix(ASKED).strip())
+        if begin := ASKED.match(line):
+            questions.append(line[begin.end() :].strip())
         elif line.strip():
             lines.append(line.strip())
             continue
@@ -99,7 +103,7 @@ def of_csv(path: pathlib.Path) -> Found:
             paragraphs.append(" ".join(lines))
             lines = []
     if not questions:
-        raise DataError(f"{beside}: no question there: begin a line with {ASKED}")
+        raise DataError(f"{beside}: no question there: begin a line with Q:")
     one = {
         "table": {"uid": path.stem, "table": table},
         "paragraphs": [{"order": i, "text": text} for i, text in enumerate(paragraphs, 1)],
@@ -120,10 +124,17 @@ def of_file(path: str) -> Found | None:
         return of_csv(file)
     if not file.name.lower().endswith((".json", ".json.gz")):
         return None
+    text = _text(file)
     try:
-        found = json.loads(_text(file))
-    except (ValueError, RecursionError):
-        raise DataError(f"{path}: the JSON breaks off or is wrong; write it again") from None
+        found = json.loads(text)
+    except RecursionError:
+        raise DataError(f"{path}: the JSON nests too deeply; write it again") from None
+    except json.JSONDecodeError as error:
+        lines = error.msg == "Extra data" and error.lineno > 1
+        remedy = "name it .jsonl if each line is a record" if lines else "write it again"
+        raise DataError(f"{path}: the JSON breaks off or is wrong at line {error.lineno}: {remedy}") from None
+    except ValueError:
+        raise DataError(f"{path}: a number of the JSON is endless; write it again") from None
     return of_contexts(found if isinstance(found, list) else [found], path, answered=False)
 
 
@@ -135,19 +146,23 @@ def cells(table: Any) -> list[list[str]]:
     """
     if not isinstance(table, list) or not all(isinstance(row, list) for row in table):
         raise ValueError("its table is no list of rows")
-    rows = [["" if cell is None else str(cell) for cell in row] for row in table]
+    rows = [[records.cell(cell, number) for cell in row] for number, row in enumerate(table, 1)]
     if not any(cell.strip() for row in rows for cell in row):
         raise ValueError("its table is empty")
-    longest = max((cell for row in rows for cell in row), key=len)
-    if len(longest) > LONGEST_CELL:
-        raise ValueError(f"a cell has {len(longest)} characters, more than {LONGEST_CELL}: {longest[:40]!r}…")
     width = max(map(len, rows))
     return [row + [""] * (width - len(row)) for row in rows]
 
 
-def ragged(table: Any) -> bool:
-    """Whether the rows of a table differ in length."""
-    return isinstance(table, list) and len({len(row) for row in table if isinstance(row, list)}) > 1
+def ragged(table: Any) -> str:
+    """What is done where the rows of a table differ in length; "" where they do not."""
+    lengths = [len(row) for row in table if isinstance(row, list)] if isinstance(table, list) else []
+    other = next((place for place, length in enumerate(lengths) if length != lengths[0]), None)
+    if other is None:
+        return ""
+    return (
+        f"its rows differ in length (row {other + 1} has {lengths[other]} cells, the first {lengths[0]}): filled up "
+        "with empty cells"
+    )
 
 
 def _table(path: pathlib.Path) -> list[list[str]]:
@@ -156,7 +171,10 @@ def _table(path: pathlib.Path) -> list[list[str]]:
     text, begin = _text(path), 1
 
     def reader(delimiter: str, strict: bool) -> Any:
-        return csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=strict)
+        # Behind a tab a blank may be all that a cell holds; behind the others it stands before a quotation mark.
+        return csv.reader(
+            io.StringIO(text, newline=""), delimiter=delimiter, strict=strict, skipinitialspace=delimiter != "\t"
+        )
 
     rows = []
     try:
@@ -164,7 +182,8 @@ def _table(path: pathlib.Path) -> list[list[str]]:
         best = max(DELIMITERS, key=lambda delimiter: _alike(list(reader(delimiter, strict=False))))
         found = reader(best, strict=True)
         for row in found:
-            rows.append(row)
+            if len(row) > 1 or any(cell.strip() for cell in row):  # no empty line
+                rows.append(row)
             begin = found.line_num + 1
     except csv.Error as error:
         raise DataError(
@@ -206,9 +225,23 @@ def _question(raw: Any, orders: Sequence[str], answered: bool) -> dict[str, Any]
     text = raw.get("question") if isinstance(raw, Mapping) else None
     if not isinstance(text, str) or not text.strip():
         raise ValueError("it has no question")
-    found: dict[str, Any] = {"question": text}
-    if not answered and (raw.get("answer") in (None, "", []) or raw.get("answer_type") in (None, "")):
-        return found | UNANSWERED
+    if answered:
+        return {"question": text} | _answer(raw, orders)
+    if raw.get("answer") in (None, "", []) or raw.get("answer_type") in (None, ""):
+        return {"question": text} | UNANSWERED
+    try:
+        return {"question": text} | _answer(raw, orders)
+    except ValueError as error:
+        return {"question": text, "mended": f"taken to be without an answer: {error}"} | UNANSWERED
+
+
+def _answer(raw: Mapping[str, Any], orders: Sequence[str]) -> dict[str, Any]:
+    """The fields of a question's answer.
+
+    Raises:
+      ValueError: one is none of TAT-QA's.
+    """
+    found = {}
     for name, allowed in (("answer_type", TYPES), ("answer_from", SOURCES), ("scale", SCALES)):
         value = raw.get(name)
         if value not in allowed:

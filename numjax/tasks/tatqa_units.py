@@ -15,8 +15,13 @@ TABLE = 1  # group of the table's cells; the paragraphs' words have the groups b
 _WORDS = re.compile(r"[^\s\-–—~]+")
 # A sign is part of a number where it does not join it to what precedes.
 _SIGNED = re.compile(r"(?<![^\s(\[$€£¥])[-−]\s?[$€£¥]?\d|[^\s\-–—~]+")
-_NUMBER = re.compile(r"\d[\d,]*(?:\.\d*)?|\.\d+")
+_NUMBER = re.compile(  # 1 200,5 and 1'200.5; 1.200,50 and 1.234.567; the usual form
+    r"[1-9]\d{0,2}(?:(?P<mark>[ \u00a0\u2009\u202f'’])\d{3}(?:(?P=mark)\d{3})*(?![\d'’])(?:[.,]\d+)?"
+    r"|\.\d{3}(?:(?:\.\d{3})*,\d+|(?:\.\d{3})+)(?![\d.,]))"
+    r"|(?:\d[\d,]*(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d{1,3}(?!\w))?"
+)
 _GROUPED = re.compile(r"\d{1,3}(?:,\d{2,3})*,\d{3}(?:\.\d*)?")
+_FOOTNOTES = re.compile(r"(?:\s*[(\[]\d{1,2}[)\]])+")
 DIGITS = 100  # of a number, at most: no amount has more
 _CURRENCY = re.compile(r"(?:US|A|C|HK|S|NZ|R)?[$]|RMB|USD|EUR|GBP|Rs\.?")
 _NOTHING = re.compile(r"[($€£¥\s]*[-−–—]+[)%\s]*")  # what a table writes for nought, as "$ —"
@@ -97,8 +102,10 @@ def words(text: str) -> list[tuple[int, int]]:
 def read(text: str) -> Value | None:
     """The number of a text that holds one and no more than a unit beside it, as accountants write them.
 
-    Negative are "(1,746)", "-5", "$(5)" and "−5"; "—" and "$—" are nought. Of "2019 (1)", a number with a footnote,
-    the first counts. Of "1,5" the comma parts decimals, since it parts no thousands; "1,2,3" is no number.
+    Negative are "(1,746)", "-5", "$(5)" and "−5"; "—" and "$—" are nought. Blanks and apostrophes part thousands
+    too, and so do points where there are several or a comma follows: "1 200", "1'200", "1.200,50". Of "1,5" the
+    comma parts decimals, since it parts no thousands. Of "2019 (1)", a number with a footnote, the first counts;
+    texts with other digits besides, as "5 to 7", "2018/19" and "1,2,3", hold no one number.
     """
     bare = text.strip()
     if _NOTHING.fullmatch(bare):
@@ -108,19 +115,26 @@ def read(text: str) -> Value | None:
         return None
     before, after = bare[: found.start()], bare[found.end() :]
     # "Note 5" and "H2O" are names.
-    if re.search(r"[^\W\d_]", _CURRENCY.sub("", before)):
+    if re.search(r"[^\W\d_]", _CURRENCY.sub("", before)) or re.search(r"\d", _FOOTNOTES.sub("", after)):
         return None
-    written = found[0].rstrip(".,")
-    if "," in written and not _GROUPED.fullmatch(written):
-        written = written.replace(",", ".") if "." not in written else ""
     try:
-        number = Decimal(written.replace(",", ""))
+        number = Decimal(_plain(found[0]))
     except InvalidOperation:
         return None
-    if len(written) > DIGITS:
+    if len(found[0]) > DIGITS:
         return None
     negative = bool(re.search(r"[-−–]\s*[$€£¥]?\s*$", before)) or ("(" in before and ")" in after)
     return Value(-number if negative else number, "%" in after)
+
+
+def _plain(written: str) -> str:
+    """A number as Python writes it; "" where commas part neither thousands nor decimals."""
+    written = re.sub(r"[^\d.,eE+-]", "", written.rstrip(".,"))
+    if re.search(r"\..*[.,]", written):
+        return written.replace(".", "").replace(",", ".")
+    if "," in written and not _GROUPED.fullmatch(written):
+        written = written.replace(",", ".") if "." not in written else ""
+    return written.replace(",", "")
 
 
 @functools.lru_cache(1024)

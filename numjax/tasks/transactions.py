@@ -10,7 +10,7 @@ from typing import Any
 
 from numjax.errors import DataError, UsageError
 from numjax.tasks import records
-from numjax.text.rows import MISSING
+from numjax.text.cells import MISSING
 from numjax.types import Document, Example, Mark, Number, Text
 
 COLUMNS = (
@@ -118,5 +118,5 @@ def _segment(name: str, cell: str) -> Text | Number:
         if not value.is_finite():
             raise InvalidOperation
     except InvalidOperation:
-        raise DataError(f"{name} {cell[:40]!r} is no number") from None
+        raise DataError(f"{name} {cell[:40]!r} is no number such as -99.00") from None
     return Number(cell, value)

@@ -26,6 +26,7 @@ from numjax.text.vocab import BaseVocabulary
 UNKNOWN, BOS = "[UNK]", "[BOS]"
 SPECIAL = (UNKNOWN, "[SEP]", "[PAD]", "[CLS]", "[MASK]", BOS, "[EOS]")
 KINDS = ("label", "time", "amount")
+MISSING = "None"  # what a cell says of which nothing is known
 
 
 class Column(NamedTuple):
@@ -207,5 +208,5 @@ def _number(column: str, cell: str) -> float:
     except ValueError:
         found = math.nan
     if not math.isfinite(found):
-        raise DataError(f"{column} {cell[:40]!r} is no number")
+        raise DataError(f"{column} is missing" if cell == MISSING else f"{column} {cell[:40]!r} is no number")
     return found

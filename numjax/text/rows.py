@@ -11,12 +11,10 @@ from numjax.errors import DataError, UsageError
 from numjax.text import document as documents
 from numjax.text import tables
 from numjax.text.base import PAD, SEP, BaseScheme, Row
-from numjax.text.cells import SPECIAL, UNKNOWN, Cells
+from numjax.text.cells import MISSING, SPECIAL, UNKNOWN, Cells
 from numjax.text.tables import Edge
 from numjax.text.vocab import BaseVocabulary
 from numjax.types import Document, Features, Grammar, Mark, Number, Text
-
-MISSING = "None"  # what a cell says of which nothing is known
 
 
 class Scheme(BaseScheme):
