@@ -305,8 +305,8 @@ class Loaded:
         # What is masked is drawn by an example's place: a likelihood of it would be of that draw.
         if self.system.task.kind == "masked":
             raise UsageError(
-                f"there is nothing to {what}: the run only pre-trains; train a task from it (config.init_from), or "
-                "see `read` and `attention`"
+                f"there is nothing to {what}: the run only pre-trains; train a task from it (config.init_from), or, "
+                "of an encoder, see `read` and `attention`"
             )
 
     def _said(self, encoded: Encoded) -> tuple[dict[int, Any], dict[int, dict[str, Any]]]:

@@ -159,9 +159,10 @@ def ragged(table: Any) -> str:
     other = next((place for place, length in enumerate(lengths) if length != lengths[0]), None)
     if other is None:
         return ""
+    quotes = "; cells that hold what parts cells want quotation marks" if lengths[other] > lengths[0] else ""
     return (
         f"its rows differ in length (row {other + 1} has {lengths[other]} cells, the first {lengths[0]}): filled up "
-        "with empty cells"
+        f"with empty cells{quotes}"
     )
 
 
