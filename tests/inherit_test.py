@@ -52,7 +52,7 @@ def test_vocabulary_and_marks_start_from_their_rows(name, t5_model, tmp_path):
     """Pieces from their own rows, marks from those of the same use, bytes that T5 does not spell from the mean."""
     scheme = subword.Scheme(vocab.SentencePiece(t5_model))
     theirs = seq2seq.read(FIXTURES / f"{name}.safetensors", heads=2)
-    config = ConfigDict(dict(backbone=dict(name="encoder_decoder")))
+    config = ConfigDict(dict(backbone=dict(name="encoder_decoder"), optim={}))
     backbone = types.SimpleNamespace(heads=2)
     system = types.SimpleNamespace(config=config, scheme=scheme, model=types.SimpleNamespace(backbone=backbone))
     size = scheme.vocab_size

@@ -122,7 +122,7 @@ RECORDS = {
     "word_problem": {"id": "w", "question": "Nora had 8 stamps and bought 7 more.", "answer": "15"},
 }
 CELLS = ["7", "1", "1030861260", "-134.09", "Swipe Transaction", "35272", "La Verne", "CA", "91750.0", "5300", ""]
-RECORDS["transactions"] = {"id": "c", "rows": json.dumps([CELLS, CELLS])}
+RECORDS["transactions"] = {"id": "c", "rows": json.dumps([CELLS] * 10)}
 RECORDS["fraud"] = RECORDS["transactions"] | {"label": 1}
 ROWS = ("transactions", "fraud")  # of a table, without marks around them
 OPTIONS = {"language_model": {"path": "unused"}}
@@ -197,7 +197,7 @@ def test_every_missing_field_is_named(name):
         "transactions": {"rows"},
         "fraud": {"rows", "label"},
         "word_problem": {"question", "answer"},
-        "tatqa": set(RECORDS["tatqa"]) - {"id"},
+        "tatqa": set(RECORDS["tatqa"]) - {"id", "paragraphs"},  # there may be none
     }
     assert needed >= wanted.get(name, {"text"})
 

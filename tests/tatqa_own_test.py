@@ -205,7 +205,7 @@ def test_an_answer_that_cannot_be_used_is_none(tmp_path):
         ((_, error),) = asked_in(tmp_path, [one])
         assert "a cell must be a text or a number" in str(error)
     flat = {"id": "1", "question": "What were sales?", "table": [["", "2019"], ["Sales", 3]]}
-    example = tatqa.Task().example(tatqa_records.UNANSWERED | flat | {"rel_paragraphs": []}, documents.parse)
+    example = tatqa.Task().example(tatqa_records.UNANSWERED | flat, documents.parse)
     assert example.units and example.labels["operator"] == -1
 
 

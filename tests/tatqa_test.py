@@ -285,7 +285,7 @@ def test_bad_contexts_are_named(tmp_path):
     found = {split: data.load("tatqa", split, **options) for split in ("train", "validation", "test")}
     assert sum(map(len, found.values())) == 6 * 5 + 5 + 6 + 12
     reasons = {row["id"]: row["reason"] for row in data.skipped("tatqa", **options)}
-    assert "empty" in reasons["bad-0-1"] and "30000 characters" in reasons["bad-1-6"]
+    assert "empty" in reasons["bad-0-1"] and "30,000 characters" in reasons["bad-1-6"]
     assert "no list of texts" in reasons["bad-2-1"] or "no number" in reasons["bad-2-1"]
     assert "no object" in reasons["context-8"]
     (built,) = (tmp_path / "cache").rglob("mended.jsonl")

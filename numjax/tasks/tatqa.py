@@ -184,7 +184,7 @@ def _gold(record: Mapping[str, Any], order: Sequence[int]) -> tuple[dict[str, An
 
 def _json(record: Mapping[str, Any], name: str) -> Any:
     # Of a user's own they may be as they are.
-    if name in ("table", "paragraphs", "rel_paragraphs") and isinstance(record.get(name), list):
+    if name in ("table", "paragraphs") and isinstance(record.get(name), list):
         return record[name]
     if name == "paragraphs" and name not in record:
         return []
