@@ -163,7 +163,7 @@ def encode(
             raise
         except ValueError as error:
             # What is to be predicted may be wrong; what is wrong elsewhere still raises.
-            for name in () if strict else known.keys() & record.keys():
+            for name in () if strict else filter(record.__contains__, known):
                 with contextlib.suppress(ValueError):
                     example = task.example({**known, **record, name: known[name]}, scheme.parse)
                     return example._replace(unread=f"field {name!r}, since {' '.join(str(error).split())}")
