@@ -245,6 +245,12 @@ def test_a_file_without_a_record_says_what_is_read(tmp_path):
 def test_fine_tuning_starts_from_another_run(trained, tmp_path):
     config = tiny(init_from=str(trained[0]), **{"optim.steps": 1, "optim.learning_rate": 0.0, "eval.every": 1})
     runs.run(config, str(tmp_path), "train")
+    # To read it nobody must say where it started; to go on with it, yes.
+    again = tiny(**{"optim.steps": 1, "optim.learning_rate": 0.0, "eval.every": 1})
+    runs.run(again, str(tmp_path), "eval")
+    assert inherit.config_of(tmp_path)["init_from"] == str(trained[0]) and again.init_from == ""
+    with pytest.raises(UsageError, match="init_from was"):
+        runs.run(again, str(tmp_path), "train")
     before, _ = inherit.read_params(trained[0])
     after, _ = inherit.read_params(tmp_path)
     # Rows that only pad the vocabulary are nobody's.
