@@ -320,7 +320,8 @@ def paper(config: Any) -> None:
         resize(config, 1024, layers=24, heads=16)
         config.scheme.vocab = common.block(name="gpt2", path="")
     if "parameters" in config.embeds.get("numeral", {}):
-        config.embeds.numeral.short = 8  # characters; 97 of 100 number strings of tables have no more
+        # Characters: of TAT-QA's distinct number strings 96 in 100 have no more, of TabFact's 99.
+        config.embeds.numeral.short = 8
     if config.task.name == "table_text" and tuple(config.backbone.types) == (2,):
         config.data.length = 400
         config.optim.update(learning_rate=3e-5, batch_size=24, epochs=18)

@@ -14,7 +14,7 @@ import pytest
 
 from numjax.embed import char_cnn, char_former, char_lstm, dice_linear, random, value
 from numjax.errors import UsageError
-from numjax.nn import characters, lstm
+from numjax.nn import by_length, characters, lstm
 from numjax.numeral.exact import to_numeral
 from numjax.plan import flops
 from tests import drawn
@@ -430,3 +430,33 @@ def test_random_vectors_say_only_which_number_it_is(rng):
     assert np.abs(np.corrcoef(found.T)[np.triu_indices(40, 1)]).max() < 5 / np.sqrt(2000)
     steps = np.abs(np.corrcoef(np.concatenate([found[:-1], found[1:]], axis=1).T)[:40, 40:])
     assert steps.max() < 5 / np.sqrt(2000), "nor do neighbours"
+
+
+def test_the_longest_quarter_is_read_to_the_end_and_the_rest_as_far_as_it_goes(rng):
+    """Widths that are read, whatever the order of the strings; one string too many, and all are read to the end."""
+
+    def widths(long: int) -> set[int]:
+        ids = np.full((16, 12), PAD)
+        for row, size in enumerate(rng.permutation([12] * long + [3] * (16 - long))):
+            ids[row, :size] = 1
+        seen = []
+
+        def encode(part):
+            jax.debug.callback(lambda _: seen.append(part.shape), part[0, 0])
+            return (part != PAD).sum(axis=-1, keepdims=True)
+
+        found = by_length.by_length(encode, jax.numpy.asarray(ids), PAD, 4)
+        jax.effects_barrier()
+        np.testing.assert_array_equal(found[:, 0], (ids != PAD).sum(axis=-1))
+        return set(seen)
+
+    assert widths(4) == widths(0) == {(4, 12), (12, 4)}
+    assert widths(5) == {(4, 12), (12, 12)}
+
+
+def test_a_reading_with_its_padding_is_of_all_characters(rng):
+    """As published, where `short` would leave padding out."""
+    surfaces = [str(n) for n in rng.integers(0, 999, 16)]
+    whole, params = make(SMALL_FORMER.clone(padded=True, length=12), surfaces)
+    short, _ = make(SMALL_FORMER.clone(padded=True, length=12, short=4), surfaces, params)
+    np.testing.assert_array_equal(short, whole)

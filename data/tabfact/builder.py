@@ -22,7 +22,8 @@ STAND_IN_STATEMENTS = 16_000
 
 class Tabfact(ArrayRecordBuilder):
     """Options: `path` of the folder, or empty for the stand-in; `size`, at most so many statements of each split, of
-    the stand-in so many in all (0: all, 16,000); `seed` of splits and stand-in."""
+    the stand-in so many in all (0: all, 16,000); `seed` of splits, stand-in and the order of a folder's
+    tables."""
 
     VERSION = tfds.core.Version("1.1.0")  # tables of a folder in random order
     FIELDS = {

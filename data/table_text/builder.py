@@ -27,7 +27,8 @@ SOURCES = {"tatqa": {}, "tabfact": {}, "text": {"validation": 0.1, "test": 0.0}}
 class TableText(ArrayRecordBuilder):
     """Options: folders `tatqa`, `tabfact` and `text`, each of the dataset of that name; all empty for the stand-ins
     of the first two, of so many `contexts` and `statements` (0: as many as those datasets have, so that their test
-    splits stay unread); `size`, at most so many records of each source and split (0: all); `seed` of the splits."""
+    splits stay unread); `size`, at most so many records of each source and split (0: all); `seed` of the splits
+    and of the order of tables."""
 
     VERSION = tfds.core.Version("1.3.0")  # with those of tatqa and tabfact, which it reads
     FIELDS = {"id": str, "source": str, "text": str, "table": str}

@@ -79,7 +79,8 @@ def measure(shape: dict[str, int], plugin: str, numbers: int, rounds: int) -> di
     counted = {}
     for name, (run, state, batch) in steps.items():
         traced = jax.make_jaxpr(run)(0, jax.eval_shape(state), batch)
-        counted[name] = flops.count(flops.live(traced), min)  # its numbers are short, as most of tables are
+        # Its numbers are short, as most of tables are, and the head reads a quarter of the positions.
+        counted[name] = flops.count(flops.live(traced), min)
     found: dict[str, Any] = {"benchmark": "number_plugin", "shape": shape, "plugin": plugin, "numbers": numbers}
     found |= {"flops": counted, "products": counted["with"] / counted["without"]}
     if rounds:

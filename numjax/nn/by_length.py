@@ -16,8 +16,9 @@ SHARE = 4  # one string in so many may be longer than K before all are read to t
 def by_length(encode: Callable[[jax.Array], jax.Array], ids: jax.Array, pad: int, short: int) -> jax.Array:
     """[..., W, D]: what `encode` makes of int[..., W, C], the longest quarter of each row read to C, the rest to K.
 
-    The rest holds strings of more than K only where more than a quarter does: then it is read to C too, and its
-    forward pass is made again for the gradient. One program serves both, and which it is depends on no shape.
+    The rest holds strings of more than K only where more than a quarter of some row does: then all rows' is read to C
+    too, and its forward pass is made again for the gradient. One program serves both, and which it is depends on no
+    shape. (Under `vmap` both branches would run.)
 
     Args:
       encode: int[N, C or K] → [N, D]; what a string is padded to must change nothing.
