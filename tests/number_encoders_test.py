@@ -121,13 +121,15 @@ def test_one_number_alone_has_the_vector_that_it_has_among_others(module):
 
 
 def sharded() -> None:
-    """A row of eight strings a device: the vectors and the gradient, against those of one device."""
+    """A row of eight strings a device: the vectors and the gradient, against those of one device, where a row has one
+    long string and where one row has more than its quarter."""
     jax.config.update("jax_num_cpu_devices", 4)
     rng, module = np.random.default_rng(0), SHORT[0].clone(short=4)
     surfaces = [str(n) for n in rng.integers(0, 10**4, 32)]
     surfaces[::8] = [str(n) for n in rng.integers(10**5, 10**9, 4)]
+    uneven = [*surfaces[:8], *(str(n) for n in rng.integers(10**5, 10**9, 5)), *surfaces[13:]]
     numerals = to_numeral([Decimal(1)] * 32, 20)
-    ids = module.host_features(numerals, surfaces)["characters"].reshape(4, 8, -1)
+    even, ids = (module.host_features(numerals, some)["characters"].reshape(4, 8, -1) for some in (surfaces, uneven))
     params = drawn.draw(module, rng, numerals, {"characters": ids}, scale=0.5)
 
     def run(params, ids):
@@ -140,8 +142,10 @@ def sharded() -> None:
     mesh = jax.make_mesh((4,), ("rows",), axis_types=(jax.sharding.AxisType.Auto,))
     split, whole = (jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(*axes)) for axes in (["rows"], []))
     spread = jax.jit(run, in_shardings=(whole, split), out_shardings=(whole, split)).lower(params, ids).compile()
-    pairs = zip(jax.tree.leaves(jax.jit(run)(params, ids)), jax.tree.leaves(spread(params, ids)), strict=True)
-    apart = [float(np.abs(np.asarray(one) - np.asarray(other)).max()) for one, other in pairs]
+    apart = []
+    for given in (even, ids):
+        pairs = zip(jax.tree.leaves(jax.jit(run)(params, given)), jax.tree.leaves(spread(params, given)), strict=True)
+        apart += [float(np.abs(np.asarray(one) - np.asarray(other)).max()) for one, other in pairs]
     text = spread.as_text()
     print(json.dumps({"apart": max(apart), "moved": [w for w in ("all-gather", "all-to-all") if w in text]}))
 

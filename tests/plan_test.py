@@ -105,6 +105,25 @@ def test_a_compiled_program_is_read_whole():
     assert not program.collectives() and program.traffic() > 5 * 2 * 16 * 16 * 4
 
 
+def test_of_a_condition_flops_are_the_dearest_and_traffic_the_mean():
+    x, w = jax.ShapeDtypeStruct((64, 64), "float32"), jax.ShapeDtypeStruct((3, 64, 64), "float32")
+
+    def dear(x, w):
+        return jax.lax.scan(lambda x, w: (jnp.tanh(x @ w), None), x, w)[0]
+
+    def either(take, x, w):
+        return jax.lax.cond(take, dear, lambda x, w: x, x, w)
+
+    def program(step, *shapes):
+        return Program(jax.jit(step).lower(*shapes).compile().as_text())
+
+    both, one = program(either, jax.ShapeDtypeStruct((), "bool"), x, w), program(dear, x, w)
+    assert (both.branches, one.branches) == (1, 0)
+    assert both.traffic() == pytest.approx(one.traffic() / 2, rel=0.2)
+    traced = jax.make_jaxpr(either)(True, x, w)
+    assert flops.count(traced) == 3 * 2 * 64**3 and flops.count(traced, min) == 0
+
+
 def test_flops_of_loops_gradients_and_kernels():
     x, w = jax.ShapeDtypeStruct((8, 16), "float32"), jax.ShapeDtypeStruct((5, 16, 16), "float32")
 

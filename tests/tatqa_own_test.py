@@ -155,6 +155,15 @@ def test_rows_that_were_filled_up_are_told(tmp_path, capsys):
     assert "mended" not in record, "empty lines are no rows"
 
 
+def test_a_ragged_table_of_a_record_is_told():
+    table = json.dumps([["year", "revenue", "cost"], [2019, 200]])
+    record = {"id": "own", "table": table, "paragraphs": "[]", "question": "What was revenue?"}
+    example = tatqa.Task().example(tatqa_records.UNANSWERED | record, documents.parse)
+    assert example.unread.startswith("its rows differ in length (row 2 has 2 cells, the first 3): filled up")
+    even = record | {"table": json.dumps([["year", "revenue"], [2019, 200]])}
+    assert not tatqa.Task().example(tatqa_records.UNANSWERED | even, documents.parse).unread
+
+
 def test_a_blank_before_a_quotation_mark_parts_no_cell(tmp_path):
     assert rows_of(tmp_path, 'year, revenue\n2019, "1,200"\n2018, "1,100"\n')[1] == ["2019", "1,200"]
     assert rows_of(tmp_path, "year\t revenue\n2019\t \n")[1] == ["2019", " "]

@@ -1,7 +1,7 @@
 """What a number plugin adds to a step of masked pre-training: the same step with and without NumBed.
 
     python -m experiments.benchmarks.number_plugin [--numbed=char_lstm] [--size=1M] [--numbers=104] [--rounds=0]
-        [--layers=12 --width=768 --heads=12 --length=512 --rows=32 --vocab=30522] [--out=FILE]
+        [--layers=12 --width=768 --heads=12 --length=512 --rows=32 --vocab=30522] [--remat=none] [--out=FILE]
 
 Counted are the multiplications and additions of all matrix products of the whole step, loops unrolled; `--rounds`
 also runs the two in turns that many times and takes the ratio of the times within each. Rows are full, and hold as
@@ -46,12 +46,13 @@ def main(words: list[str] | None = None) -> dict[str, Any]:
     made.add_argument("--numbed", default="char_lstm", help=f"one of {', '.join(luna.NUMBEDS)}")
     made.add_argument("--size", default="1M", help="of a character encoder")
     made.add_argument("--numbers", type=int, default=NUMBERS, help="in each row")
+    made.add_argument("--remat", default="none", help="of the encoder, in both; its layers are scanned then")
     given = made.parse_args(words)
     shape = options.shape_of(given, SHAPE)
     if not 0 < given.numbers < shape["length"]:
         raise UsageError("--numbers must be positive, and less than --length")
     plugin = f"numbed={given.numbed}" + (f",size={given.size}" if given.numbed.startswith("char") else "")
-    found = measure(shape, plugin, given.numbers, given.rounds)
+    found = measure(shape, plugin, given.numbers, given.rounds, given.remat)
     print(pairs.table(rows(found)))
     pairs.write(found, given.out)
     return found
@@ -73,15 +74,16 @@ def rows(found: dict[str, Any]) -> list[pairs.Row]:
     return out
 
 
-def measure(shape: dict[str, int], plugin: str, numbers: int, rounds: int) -> dict[str, Any]:
+def measure(shape: dict[str, int], plugin: str, numbers: int, rounds: int, remat: str = "none") -> dict[str, Any]:
     """The step with the plugin over the step without: its products, and with `rounds` its time."""
-    steps = {name: step(shape, plugin, numbers, name == "with") for name in ("with", "without")}
+    steps = {name: step(shape, plugin, numbers, name == "with", remat) for name in ("with", "without")}
     counted = {}
     for name, (run, state, batch) in steps.items():
         traced = jax.make_jaxpr(run)(0, jax.eval_shape(state), batch)
         # Its numbers are short, as most of tables are, and the head reads a quarter of the positions.
         counted[name] = flops.count(flops.live(traced), min)
     found: dict[str, Any] = {"benchmark": "number_plugin", "shape": shape, "plugin": plugin, "numbers": numbers}
+    found["remat"] = remat
     found |= {"flops": counted, "products": counted["with"] / counted["without"]}
     if rounds:
         ready = {name: (jax.jit(run), jax.jit(state)(), batch) for name, (run, state, batch) in steps.items()}
@@ -99,11 +101,15 @@ def measure(shape: dict[str, int], plugin: str, numbers: int, rounds: int) -> di
     return found
 
 
-def step(shape: dict[str, int], plugin: str, numbers: int, plugged: bool) -> tuple[Any, Any, Batch]:
+def step(
+    shape: dict[str, int], plugin: str, numbers: int, plugged: bool, remat: str = "none"
+) -> tuple[Any, Any, Batch]:
     """(the step, what makes its state, a batch)."""
     config: Any = luna.get_config(f"paper,{plugin}")
     with config.unlocked():
         luna.resize(config, shape["width"], layers=shape["layers"], heads=shape["heads"], max_length=shape["length"])
+        # On a CPU the compiler merges what is recomputed with what was computed, except in a scan.
+        config.backbone.update(remat=remat, scan=remat != "none")
         if not plugged:
             del config.embeds["numeral"]
     scheme = make_scheme(config, None, None, None, stand_in.Vocabulary(shape["vocab"]))  # type: ignore[arg-type]

@@ -77,10 +77,12 @@ class Program:
     Attributes:
       computations: name → instructions in order.
       times: name → how often a step runs it, for the computations that run by themselves (not fused ones).
+      branches: conditions in the program, of each of which one branch runs.
     """
 
     def __init__(self, text: str):
         self.computations: dict[str, list[Op]] = {}
+        self.branches = 0
         entry, current = "", ""
         for line in text.splitlines():
             if found := _HEAD.match(line):
@@ -105,6 +107,7 @@ class Program:
                     self._visit(called, times)
             elif op.opcode == "conditional":
                 # One branch runs: each counts as if all were as likely.
+                self.branches += 1
                 for called in op.called:
                     self._visit(called, times / len(op.called))
 

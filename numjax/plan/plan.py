@@ -160,6 +160,11 @@ class _Plan:
             "memory traffic: operands and results of every compiled operation, an upper bound",
             f"a collective uses one of the {self.target.chip.dimensions} dimensions of the torus",
         ]
+        if program.branches:
+            self.assumptions.append(
+                f"of the branches of each condition ({program.branches}) FLOPs count the dearest, traffic and "
+                "collectives the mean"
+            )
 
     def estimate(self) -> None:
         """Fills in what arithmetic says."""

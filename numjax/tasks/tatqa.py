@@ -97,6 +97,8 @@ class Task:
             reference=reference,
             units=tuple((u.start + shift, u.end + shift, u.group, int(u.value is not None)) for u in context.units),
             limits=((1, at - 1, self.limits[0]), (at, len(document) - 1, self.limits[1])),
+            # A record of one's own; what a builder or a file of contexts gives has been filled up, and told.
+            unread=tatqa_records.ragged(_json(record, "table")),
         )
 
     def read(self, example: Example, said: np.ndarray) -> tuple[dict[str, Any], dict[str, Any]]:
