@@ -180,18 +180,25 @@ def quieten() -> None:
     calls back into loops that are closed.
     """
     logging.get_absl_logger().addFilter(lambda record: "orbax" not in record.pathname or record.levelno < ERROR)
-    of_thread, of_main = threading.excepthook, sys.excepthook
+    of_thread, of_main, of_none = threading.excepthook, sys.excepthook, sys.unraisablehook
 
     def in_thread(found: Any) -> None:
         frames = traceback.extract_tb(found.exc_traceback)
         if not any("orbax" in frame.filename for frame in frames):
             of_thread(found)
 
+    def closed(error: BaseException | None) -> bool:
+        return isinstance(error, RuntimeError) and str(error) == "Event loop is closed"
+
     def elsewhere(kind: type[BaseException], error: BaseException, trace: Any) -> None:
-        if not (kind is RuntimeError and str(error) == "Event loop is closed"):
+        if not closed(error):
             of_main(kind, error, trace)
 
-    threading.excepthook, sys.excepthook = in_thread, elsewhere
+    def unraisable(found: Any) -> None:
+        if not closed(found.exc_value):
+            of_none(found)
+
+    threading.excepthook, sys.excepthook, sys.unraisablehook = in_thread, elsewhere, unraisable
 
 
 def line(found: Any) -> str:

@@ -62,9 +62,10 @@ def _run(argv: list[str]) -> None:
 
 
 def _leave(error) -> NoReturn:
-    print(f"numjax: {' '.join(str(error).split())}", file=sys.stderr, flush=True)
-    # Background threads (checkpoints, prefetch) have nothing left to do: the error says what is kept.
+    # In one piece, since other threads may be writing too.
+    print(f"numjax: {' '.join(str(error).split())}\n", end="", file=sys.stderr, flush=True)
     sys.stdout.flush()
+    # Background threads (checkpoints, prefetch) have nothing left to do: the error says what is kept.
     os._exit(error.exit_code)
 
 

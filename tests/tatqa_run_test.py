@@ -11,7 +11,7 @@ import pytest
 
 import numjax
 from experiments import runs as experiment
-from experiments.luna import table3
+from experiments.luna import table3, table4
 from numjax import runs
 from numjax.embed.sizes import of as sizes_of
 from numjax.errors import DataError, UsageError
@@ -44,8 +44,18 @@ def test_table3_says_what_the_predictions_on_disk_say(out):
     found = task.score([r["prediction"] for r in rows], [r["reference"] for r in rows])
     assert entries[choice.label, "EM"]["here"]["mean"] == pytest.approx(100 * found["em"])
     assert entries[choice.label, "EM"]["paper"] == {"mean": 50.15, "std": 0.8}
+    right = [r["prediction"]["operator"] == r["reference"]["operator"] for r in rows if r["reference"]["operator"]]
+    assert entries[choice.label, "operator"]["here"]["mean"] == pytest.approx(100 * np.mean(right))
     text = (out / "table3.md").read_text()
     assert "No pre-trained weights" in text and "stand-in" in text and "| Replace | 51.87 ± 1.70 | – |" in text
+
+
+def test_what_the_tables_say_of_given_files_names_no_folder_above(tmp_path):
+    given = SimpleNamespace(**vars(OPTIONS) | {"tatqa": str(tmp_path / "asked"), "bert": str(tmp_path / "base")})
+    told = " ".join(table3.remarks(given))
+    assert "TAT-QA's files in asked" in told and "from base" in told and str(tmp_path) not in told
+    cards = SimpleNamespace(scale="smoke", as_published=False, path=str(tmp_path / "cards"), users=0, by="random")
+    assert table4.remarks(cards)[0] == "Data: cards."
 
 
 def test_rows_differ_in_what_they_say(out):
@@ -108,8 +118,9 @@ def test_a_row_starts_from_the_files_of_roberta(tmp_path, monkeypatch, capsys):
     assert (vocab.mark("[CLS]"), vocab.mark("[SEP]"), vocab.known) == (0, 2, len(PIECES))
     # The stack's four tables and norms, two layers of twelve, the tokens; TagOp's head is in no file.
     assert f"init_from {tmp_path / 'roberta'} (step 0): 29 loaded" in said.err
-    begins = f"TAT-QA from {tmp_path / 'roberta'}, TabFact from random parameters"
-    assert begins in said.out and "RoBERTa's shape for TAT-QA" in said.out
+    assert (
+        "TAT-QA from roberta, TabFact from random parameters" in said.out and "RoBERTa's shape for TAT-QA" in said.out
+    )
 
 
 def save_roberta(folder):

@@ -13,6 +13,7 @@ every row starts from random parameters.
 from __future__ import annotations
 
 import argparse
+import pathlib
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -33,6 +34,8 @@ COLUMNS = (
     Column("ACC", "tabfact", "accuracy"),
     Column("ACC cx", "tabfact", "accuracy_complex"),
 )
+# What TagOp's first two heads have learned where answers are not right yet; not in the paper.
+HEADS = (Column("operator", "tatqa", "operator"), Column("scale", "tatqa", "scale"))
 # What the paper's three sizes are at each scale. At laptop no named one is small enough for the last.
 SIZES = {
     "paper": {"9M": "9M", "1M": "1M", "0.1M": "0.1M"},
@@ -129,14 +132,14 @@ def remarks(options: argparse.Namespace) -> list[str]:
     """What the data are, and what everything starts from."""
     given = {"TAT-QA": options.tatqa, "TabFact": options.tabfact}
     made_up = [name for name, path in given.items() if not path]
-    data = "Data: " + ", ".join(f"{name} in {path}" for name, path in given.items() if path)
+    data = "Data: " + ", ".join(f"{name}'s files in {_name(path)}" for name, path in given.items() if path)
     if made_up:
         data = f"{data}; " * (len(made_up) < len(given)) + (
             f"{' and '.join(made_up)}: a generated **stand-in**, not the dataset. Its numbers show that the pipeline "
             "works; they do not compare with the paper's."
         )
     starts = {"TAT-QA": options.roberta or options.bert, "TabFact": options.bert}
-    told = [f"{name} from {path or 'random parameters'}" for name, path in starts.items()]
+    told = [f"{name} from {_name(path) or 'random parameters'}" for name, path in starts.items()]
     begin = f"What the encoders start from: {', '.join(told)}." if any(starts.values()) else (
         "No pre-trained weights: every row starts from random parameters, so that L_D's teacher knows no more than "
         "its student did. The paper's rows start from RoBERTa-large (TAT-QA) and BERT-base (TabFact)."
@@ -156,6 +159,11 @@ def remarks(options: argparse.Namespace) -> list[str]:
     ]
 
 
+def _name(path: str) -> str:
+    """Of a folder; where it lies is the reader's own affair."""
+    return pathlib.Path(path).name if path else ""
+
+
 def main(words: Sequence[str] | None = None) -> None:
     """Runs what is missing, then writes table3.{md,json}."""
     parser = command.parser(__doc__ or "", settings.OUT, SEEDS)
@@ -172,10 +180,11 @@ def main(words: Sequence[str] | None = None) -> None:
         raise UsageError(f"pre-training reads both tasks: give --{lacking.pop()}=FOLDER too, or neither")
     results = runs.run([cell(options, *pair) for pair in pairs], options.seeds, options.out)
     rows = [Row(choice.label, system, published(choice)) for system, choice in CHOICES.items()]
-    entries = tables.compare(results, rows, COLUMNS, REFERENCE)
+    columns = [*COLUMNS, *HEADS]
+    entries = tables.compare(results, rows, columns, REFERENCE)
     title = "Table 3: number plugins and number pre-training"
-    extra = {"tatqa": options.tatqa or "stand-in", "tabfact": options.tabfact or "stand-in"}
-    parts = {"": (entries, COLUMNS)}
+    extra = {task: _name(getattr(options, task)) or "stand-in" for task in TASKS}
+    parts = {"": (entries, columns)}
     told, label = remarks(options), CHOICES[REFERENCE].label
     text = report.publish("table3", title, told, parts, results, options, label, extra)
     report.say_where(text, options, "table3.md", "table3.json")

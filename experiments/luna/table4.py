@@ -11,6 +11,7 @@ table has 24 million rows of 2,000 users; without --path a stand-in of the same 
 from __future__ import annotations
 
 import argparse
+import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -112,7 +113,7 @@ def main(words: Sequence[str] | None = None) -> None:
     entries = tables.compare(results, rows(options), columns, REFERENCE)
     name = "table4" if options.by == "random" else f"table4_{options.by}"
     title = "Table 4: fraud among card transactions" + ("" if options.path else " (stand-in data)")
-    extra = {"data": options.path or "stand-in", "by": options.by}
+    extra = {"data": pathlib.Path(options.path).name or "stand-in", "by": options.by}
     parts = {"": (entries, columns)}
     text = report.publish(
         name, title, remarks(options), parts, results, options, SYSTEMS[REFERENCE].label, extra, per="head's seed"
@@ -134,7 +135,7 @@ def rows(options: argparse.Namespace) -> list[Row]:
 def remarks(options: argparse.Namespace) -> list[str]:
     """What a reader must know of data, weights and sizes."""
     if options.path:
-        data = f"Data: {options.path}."
+        data = f"Data: {pathlib.Path(options.path).name}."
     else:
         users = options.users or USERS[options.scale]
         data = (
