@@ -137,6 +137,7 @@ def numtok(fusion: str):
 
     def change(config: Any) -> None:
         config.embeds.numeral = common.block(name="char_lstm", parameters="0.1M", fusion=fusion, dim=64)
+        config.data.shared = True  # zips, categories and prices come again: each string is encoded once a batch
 
     return change
 
@@ -144,6 +145,7 @@ def numtok(fusion: str):
 def no_plugin(config: Any) -> None:
     """The baseline: bins and labels alone. Masked numbers may still be regressed (regress=on)."""
     del config.embeds["numeral"]
+    config.data.shared = False
 
 
 def size(parameters: str):

@@ -78,7 +78,10 @@ def bars(
                 shown_paper = True
     axes.set_xticks(range(len(groups)), groups)
     axes.set_ylabel(label)
-    axes.legend(fontsize="small", ncols=3, loc="lower center", bbox_to_anchor=(0.5, 1.0), frameon=False)
+    # As many columns as fit: some twelve small characters an inch, and five for the patch.
+    wide = max(map(len, series), default=0) + 5
+    ncols = min(3, max(1, int(12.5 * axes.figure.get_figwidth() / wide)))
+    axes.legend(fontsize="small", ncols=ncols, loc="lower center", bbox_to_anchor=(0.5, 1.0), frameon=False)
 
 
 def bars_of(path: pathlib.Path, entries: Sequence[Mapping[str, Any]], label: str, real: bool, width: float) -> None:

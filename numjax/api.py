@@ -225,6 +225,7 @@ class Loaded:
             name = vocab.decode([token]).strip() if mark is None else mark
             tokens.append(f"⟨{row.surfaces[number]}⟩" if mark == "[NUM]" and number >= 0 else name)
         types = np.zeros(len(row.ids), np.int32) if row.types is None else row.types
+        types = types if types.ndim == 1 else types[:, 0]  # behind it are the units of TagOp
         return Reading(tokens, types, row.numeral_index, row.surfaces, layers.astype(np.float32))
 
     def attention(self, record: Mapping[str, Any] | str | Reading, layer: int = -2) -> np.ndarray:

@@ -167,6 +167,11 @@ def duration(seconds: float) -> str:
     return f"{hours}:{minute:02d}:{second:02d}" if hours else f"{minute}:{second:02d}"
 
 
+def shown(metrics: Mapping[str, float]) -> str:
+    """Scores on a line, without the parts of which a split has none ("masked/number" where no number is masked)."""
+    return " · ".join(f"{k} {v:.4f}" for k, v in metrics.items() if not ("/" in k and math.isnan(v)))
+
+
 def say(text: str) -> None:
     """One line to the person watching (process 0), at once."""
     if jax.process_index() == 0:

@@ -184,7 +184,7 @@ def evaluate(config: Any, folder: pathlib.Path, strict: bool) -> dict[str, Any]:
             results[split] = report.score_split(
                 model.system, compiled, model.params, encoded, split, folder, tuned=results
             )
-            log.say(f"{split}: " + " · ".join(f"{k} {v:.4f}" for k, v in results[split].items()))
+            log.say(f"{split}: " + log.shown(results[split]))
     log.out(results)
     return results
 

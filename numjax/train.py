@@ -190,7 +190,7 @@ class _Run:
             metrics = report.score_split(self.system, self.compiled, params, encoded, split, workdir, tuned=results)
             self.writer.write(position.step, f"{split}_best" if split == "validation" else split, metrics)
             results[split] = metrics
-            log.say(f"{split} (step {step}): " + _shown(metrics))
+            log.say(f"{split} (step {step}): " + log.shown(metrics))
         return results
 
     def _read(self, recent, pending, step):
@@ -225,7 +225,7 @@ class _Run:
             generate=self.config.eval.get("generate", True),
         )
         self.writer.write(position.step, "validation", metrics)
-        log.say(f"validation at step {position.step}: " + _shown(metrics))
+        log.say(f"validation at step {position.step}: " + log.shown(metrics))
         name = self.system.task.metric
         if name.lstrip("-") not in metrics:
             raise UsageError(
@@ -320,7 +320,3 @@ def _flat(tree: Any, prefix: str = "") -> dict[str, Any]:
 
 def _finite(metrics):
     return {k: v for k, v in metrics.items() if math.isfinite(v)}
-
-
-def _shown(metrics) -> str:
-    return " · ".join(f"{name} {value:.4f}" for name, value in metrics.items())

@@ -212,6 +212,38 @@ def test_the_loss_is_blind_outside_masked_cells(pretraining, rng):
     np.testing.assert_allclose(found["number"].total / found["number"].count, want, rtol=1e-5)
 
 
+@pytest.mark.parametrize("fusion", ["addback", "replace"])
+def test_strings_that_cards_share_are_encoded_once(fusion, rng):
+    """The same losses and gradients, of fewer strings."""
+    config = tabbert.get_config(f"smoke,numtok={fusion}")
+    config.unlock()
+    records = windows(rng)
+    scheme = scheme_of(records)
+    encoded = features.encode(transactions.Task(), scheme, records, config.data, "train", strict=True)
+    model = make_model(config, scheme, "cpu")
+    objectives, _ = make_objectives(config, model, scheme)
+    embed = model.embeds["numeral"]
+
+    def host(numerals, surfaces):
+        return {f"numeral/{key}": value for key, value in embed.host_features(numerals, surfaces).items()}
+
+    found, strings, params = [], [], None
+    for shared in (True, False):
+        config.data.shared = shared
+        batch = Loader(encoded, config, seed=5, host_features=host, devices=1).batch(0)[0]
+        params = drawn.draw(model, rng, batch) if params is None else params
+
+        def total(params, batch=batch):
+            made = losses(model, objectives, params, batch, None)
+            return sum(loss.total / loss.count for loss in made.values())
+
+        found.append(jax.jit(jax.value_and_grad(total))(params))
+        strings.append(np.prod(batch.inputs.features["numeral/characters"].shape[:-1]))
+    assert strings[0] < 0.8 * strings[1]
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5), *found)
+    assert max(np.abs(x).max() for x in jax.tree.leaves(found[0][1]["embeds_numeral"])) > 1e-4
+
+
 @pytest.mark.parametrize("most", [3, 6])
 def test_a_head_that_reads_the_scored_positions_alone_gives_the_same(most, rng):
     """Six scored positions a row at most: where there is room for three, all are read."""

@@ -11,7 +11,7 @@ import jax
 import numpy as np
 import pytest
 
-from configs import luna
+from configs import luna, tabbert
 from numjax import api, runs, shard, signals, step, train
 from numjax.errors import Preempted, UsageError
 from numjax.pipeline import batch as batches
@@ -25,7 +25,19 @@ def test_the_order_of_words_changes_nothing():
     found = {luna.get_config(",".join(some)).to_json(sort_keys=True) for some in itertools.permutations(words)}
     assert len(found) == 1
     config = luna.get_config("laptop,distill=on,numtok=none")
-    assert config.objectives.masked.weight.end == 0.6 and config.objectives.distill.weight.end == 0.4
+    for name, start, end in (("masked", 0.96, 0.6), ("distill", 0.04, 0.4)):
+        assert (config.objectives[name].weight.start, config.objectives[name].weight.end) == (start, end)
+    assert config.objectives.distill.momentum == 0.995
+    assert config.objectives.masked.weight.steps == config.objectives.distill.weight.steps
+
+
+@pytest.mark.parametrize("scale", ["smoke", "laptop", "paper"])
+def test_each_string_of_a_batch_is_encoded_once(scale):
+    for task in ("pretrain", "tatqa", "tabfact"):
+        assert luna.get_config(f"{scale},task={task}").data.shared
+    for task in ("pretrain", "fraud"):
+        assert tabbert.get_config(f"{scale},task={task}").data.shared
+        assert not tabbert.get_config(f"{scale},task={task},numtok=none").data.shared, "no string is encoded"
 
 
 @pytest.mark.parametrize(

@@ -115,7 +115,7 @@ def test_a_batch_hides_what_its_targets_ask_for(rows):
     batch: Any = loader(rows).batch(0)[0]
     inputs, targets = batch.inputs, batch.targets
     assert targets is not None and inputs.numeral_index is not None and targets.numeral_index is not None
-    num, hidden = scheme().vocab.mark("[NUM]"), 0
+    num, hidden, masked = scheme().vocab.mark("[NUM]"), 0, 0
     for b, example in enumerate(batch.example_id):
         row = rows.rows[int(example)]
         size = len(row.ids)
@@ -128,7 +128,15 @@ def test_a_batch_hides_what_its_targets_ask_for(rows):
         # A number whose [NUM] is no more to be read has no vector either; the others keep theirs.
         assert (inputs.numeral_index[b] == np.where(same, targets.numeral_index[b], -1)).all()
         hidden += int(((targets.ids[b] == num) & ~same).sum())
-    assert hidden > 0
+        # A number's pieces share its [NUM]'s offsets, and its fate.
+        start = rows.columns.starts[int(example)]
+        offsets = rows.columns.offsets[start : start + size]
+        for at in np.flatnonzero(row.ids == num):
+            whole = np.flatnonzero((offsets == offsets[at]).all(axis=1))
+            fates = {(bool(targets.mask[b, i]), inputs.ids[b, i] == scheme().vocab.mark("[MASK]")) for i in whole}
+            assert len(whole) > 1 and len(fates) == 1
+            masked += fates.pop()[0]
+    assert hidden > 0 and masked > 10
 
 
 def test_masks_follow_the_example_alone(rows):

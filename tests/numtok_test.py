@@ -7,6 +7,7 @@ import json
 import pytest
 
 from numjax import numeral
+from numjax.numeral.exact import to_numeral
 from numjax.types import Span
 
 GOLDEN = {
@@ -61,6 +62,10 @@ def test_the_authors_cases(real_data):
         text = case["text"]
         spans = numeral.find(text, "numtok")
         assert [[s.text, s.start, s.end, float(s.value)] for s in spans] == [n[:4] for n in case["numbers"]], text
+        found = to_numeral([s.value for s in spans], 20)
+        for n, mantissa, exponent in zip(case["numbers"], found.mantissa, found.exponent, strict=True):
+            # Theirs have six decimals, and an exponent of -1 for nought.
+            assert abs(mantissa - n[4]) < 1e-6 and exponent == (n[5] if n[3] else 0), text
         # They take a written "[NUM]" out before; here it stays text (tests/text_test.py).
         bare = text.replace("[NUM]", "")
         spans = numeral.find(bare, "numtok")

@@ -6,19 +6,26 @@ import json
 import shutil
 from types import SimpleNamespace
 
+import jax
 import numpy as np
+import optax
 import pytest
 
 import numjax
+from configs import luna
 from experiments import runs as experiment
 from experiments.luna import table3, table4
-from numjax import runs
+from numjax import inherit, runs, shard
 from numjax.embed.sizes import of as sizes_of
 from numjax.errors import DataError, UsageError
+from numjax.pipeline import batch as batches
 from numjax.pretrained import bert
+from numjax.step import init_state
+from numjax.system import assemble
 from numjax.tasks.tatqa_answers import OPERATORS, SCALES
 from numjax.text import bytebpe
 from numjax.text import vocab as vocabularies
+from numjax.types import TrainState
 
 OPTIONS = SimpleNamespace(scale="smoke", as_published=False, tatqa="", tabfact="", bert="", roberta="")
 
@@ -123,6 +130,35 @@ def test_a_row_starts_from_the_files_of_roberta(tmp_path, monkeypatch, capsys):
     )
 
 
+def test_pre_training_starts_from_the_files_of_roberta_with_its_teacher(tmp_path):
+    """Plugin and number head are new, [NUM] begins as the mean of their rows, and the teacher is the student."""
+    save_roberta(tmp_path / "roberta")
+    config = luna.get_config("smoke,distill=on,numbed=dice,shape=roberta")
+    with config.unlocked():
+        config.task.size = 60
+        config.data.update(dir=str(tmp_path / "data"), buckets=1)
+        config.scheme.vocab = {"name": "gpt2", "path": str(tmp_path / "roberta")}
+    system = assemble(config, tmp_path)
+    parse, encode = system.scheme.parse, system.scheme.encode
+    row = encode(system.task.example({"id": "x", "text": "12 of 7", "table": ""}, parse).document)
+    batch = batches.from_features([row], config.data.digits, system.host_features)
+    state = jax.jit(lambda: init_state(system.model, optax.sgd(0.1), batch, 0, teacher=True))()
+    mesh = shard.make_mesh(1, devices=jax.devices()[:1])
+    place = shard.replicated(mesh)
+    layout = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=place), state.params)
+    compiled = SimpleNamespace(mesh=mesh, abstract_state=TrainState(None, layout, ()))
+    done = inherit.load_pretrained(system, compiled, state, tmp_path / "roberta")
+    theirs = bert.read(tmp_path / "roberta", heads=2)
+    for name, leaf in theirs["backbone"]["layer_1"].items():
+        np.testing.assert_array_equal(done.params["backbone"]["layer_1"][name], leaf)
+    mine, rows = done.params["embeds_token"]["table"], theirs["embeds_token"]["table"]
+    np.testing.assert_array_equal(mine[: len(PIECES)], rows)
+    np.testing.assert_allclose(mine[system.scheme.vocab.mark("[NUM]")], rows.mean(axis=0), atol=1e-6)
+    for name in ("embeds_numeral", "heads_number"):
+        jax.tree.map(np.testing.assert_array_equal, done.params[name], state.params[name])
+    jax.tree.map(np.testing.assert_array_equal, done.ema, done.params)
+
+
 def save_roberta(folder):
     """A random RoBERTa of the smoke scale's sizes, of bytes as pieces, in the form of its own files."""
     folder.mkdir()
@@ -141,6 +177,23 @@ def save_roberta(folder):
     kept |= {"positions": draw(98, 32), "types_0": draw(1, 32), "ln_0_scale": draw(32), "ln_0_bias": draw(32)}
     params = {"backbone": kept, "embeds_token": {"table": draw(len(PIECES), 32)}}
     bert.write(folder / "model.safetensors", params, len(PIECES), "roberta")
+
+
+def test_a_question_and_its_table_are_looked_at(out):
+    """Fig. 3's case: what TagOp's encoder reads, and where it looks; the question is of type 0, its table of 1."""
+    cell = table3.cell(OPTIONS, "baseline", "tatqa")
+    folder = experiment.workdir(cell, 0, out)
+    model = numjax.load(folder)
+    table = json.dumps([["", "2019"], ["Sales", "300"]])
+    record = {"id": "own", "question": "What were Sales?", "table": table, "paragraphs": "[]"}
+    reading = model.read(record)
+    size = len(reading.tokens)
+    between = reading.tokens.index("[SEP]")
+    assert reading.types.tolist() == [0] * (between + 1) + [1] * (size - between - 1) and 4 < between < size - 4
+    weights = model.attention(reading)
+    assert weights.shape == (2, size, size)
+    np.testing.assert_allclose(weights.sum(axis=-1), 1, atol=1e-5)
+    np.testing.assert_array_equal(model.attention(record), weights)
 
 
 def test_pre_training_wants_both_folders(tmp_path, capsys):

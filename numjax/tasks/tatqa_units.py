@@ -21,7 +21,7 @@ _NUMBER = re.compile(  # 1 200,5 and 1'200.5; 1.200,50 and 1.234.567; the usual 
     r"|(?:\d[\d,]*(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d{1,3}(?!\w))?"
 )
 _GROUPED = re.compile(r"\d{1,3}(?:,\d{2,3})*,\d{3}(?:\.\d*)?")
-_FOOTNOTES = re.compile(r"(?:\s*[(\[]\d{1,2}[)\]])+")
+_FOOTNOTES = re.compile(r"(?:(?<!\s)\s*[(\[]\d{1,2}[)\]])+")
 DIGITS = 100  # of a number, at most: no amount has more
 _CURRENCY = re.compile(r"(?:US|A|C|HK|S|NZ|R)?[$]|RMB|USD|EUR|GBP|Rs\.?")
 _NOTHING = re.compile(r"[($€£¥\s]*[-−–—]+[)%\s]*")  # what a table writes for nought, as "$ —"
@@ -123,7 +123,7 @@ def read(text: str) -> Value | None:
         return None
     if len(found[0]) > DIGITS:
         return None
-    negative = bool(re.search(r"[-−–]\s*[$€£¥]?\s*$", before)) or ("(" in before and ")" in after)
+    negative = bool(re.search(r"[-−–]\s*[$€£¥]?$", before.rstrip())) or ("(" in before and ")" in after)
     return Value(-number if negative else number, "%" in after)
 
 
