@@ -400,6 +400,11 @@ def test_events_are_what_tensorboard_reads(tmp_path):
 NAMESPACE = ["unshare", "--user", "--map-root-user", "--mount"]
 
 
+def test_a_part_that_a_split_lacks_is_no_score():
+    found = {"loss": 1.0, "masked/token": 2.0, "masked/number": float("nan"), "em": float("nan")}
+    assert log.shown(found) == "loss 1.0000 · masked/token 2.0000 · em nan"
+
+
 def test_only_what_a_failed_save_leaves_behind_is_not_told(monkeypatch):
     printed, unraisable = [], []
     monkeypatch.setattr(sys, "excepthook", lambda kind, error, trace: printed.append(error))

@@ -6,6 +6,7 @@ import collections
 import gzip
 import json
 import math
+import re
 from decimal import Decimal
 
 import numpy as np
@@ -62,6 +63,16 @@ def test_the_number_reader_is_the_official_one(real_data):
             if name in case:
                 assert same(found(text), plain(case[name])), (name, text)
     assert len(cases) > 300
+
+
+def test_the_metrics_expressions_find_what_the_released_ones_find(rng):
+    """Written so that long cells take no square of their length; by the originals on random texts."""
+    for _ in range(3000):
+        text = "".join(rng.choice(list("1.2 %ab(-"), rng.integers(1, 12)))
+        said, word = metric._PERCENT.search(text), metric._WITH_WORD.search(text)
+        assert (said is None) == (re.search(r"[\d.\s]+%", text) is None), text
+        other = re.search(r"[\d.]+\s?[a-zA-Z]+", text)
+        assert (word and word.span()) == (other and other.span()), text
 
 
 def test_single_cases_score_as_officially(real_data):
