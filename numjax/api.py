@@ -62,7 +62,7 @@ class Reading(NamedTuple):
 
     Attributes:
       tokens: marks by name, pieces as they are written, [NUM] as its number: "⟨2,082⟩".
-      types: int32[T], 0 up to the first [SEP] where the scheme has types.
+      types: int32[T], 0 up to the first [SEP] where the scheme has types (without the units of TagOp).
       numbers: int32[T] into `surfaces`, −1 for what is no number.
       surfaces: the numbers as written.
       layers: float32[L + 1, T, D], the embedding and what each layer makes of it.
@@ -224,16 +224,15 @@ class Loaded:
             mark = vocab.mark_name(token)  # type: ignore[attr-defined]
             name = vocab.decode([token]).strip() if mark is None else mark
             tokens.append(f"⟨{row.surfaces[number]}⟩" if mark == "[NUM]" and number >= 0 else name)
-        types = np.zeros(len(row.ids), np.int32) if row.types is None else row.types
-        types = types if types.ndim == 1 else types[:, 0]  # behind it are the units of TagOp
+        types = np.zeros(len(row.ids), np.int32) if row.types is None else row.types.reshape(len(row.ids), -1)[:, 0]
         return Reading(tokens, types, row.numeral_index, row.surfaces, layers.astype(np.float32))
 
     def attention(self, record: Mapping[str, Any] | str | Reading, layer: int = -2) -> np.ndarray:
         """Attention weights of an encoder's layer, float64[H, T, T]: how much position t looks at each other.
 
         Args:
-          record: what the task reads, or what `read` made of it. layer: from 0 on, or from the end: the last but one
-            by default, as in LUNA's Fig. 3.
+          record: what the task reads, or what `read` made of it. layer: from 0, or from the end: the last but one, as
+            in LUNA's Fig. 3.
 
         Raises:
           UsageError: the model is no encoder, or has no such layer.
