@@ -289,6 +289,8 @@ def smoke(config: Any) -> None:
 def laptop(config: Any) -> None:
     """Minutes on two cores, from scratch: larger steps, and kernels that are no smaller than 1/√width."""
     resize(config, 128, init_std=0.08, dropout=0.0, max_length=256)
+    # Else a token's vector would be lost beside its position's, and pre-training stays at the words' frequencies.
+    config.embeds.token.init_std = 0.25
     # Few lengths: a number's LSTM takes long to compile.
     config.data.update(length=256, buckets=2)
     config.scheme.vocab.size = 2000
@@ -301,8 +303,6 @@ def laptop(config: Any) -> None:
         config.optim.epochs = 2
         set_warmup(config, 50)
     if config.task.name == "tabfact":
-        # Else a token's vector would be lost beside its position's.
-        config.embeds.token.init_std = 0.25
         config.data.update(length=128, buckets=2)
         config.optim.update(learning_rate=4e-4, weight_decay=0.0, warmup=300, epochs=4, batch_size=32)
     if config.task.name == "tatqa":
