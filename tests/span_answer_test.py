@@ -94,6 +94,18 @@ def test_wordpiece_is_trained_saved_and_read_again(words, tmp_path):
         assert words.tokenizer.token_to_id("[UNK]") not in words.encode(number), "a digit is never unknown"
 
 
+def test_many_scripts_leave_pieces_for_words():
+    rng = np.random.default_rng(0)
+    words = sorted({"".join(rng.choice(list(string.ascii_lowercase), rng.integers(4, 9))) for _ in range(150)})
+    rare = [chr(c) for c in range(0x0561, 0x0587)] + [chr(c) for c in range(0xA000, 0xA000 + 900)]
+    texts = [" ".join(words) for _ in range(40)] + [f"{a}{b}" for a, b in zip(rare, reversed(rare), strict=True)] * 3
+    made = vocab.build({"name": "wordpiece", "size": 2000}, texts)
+    table = made.tokenizer.get_vocab()
+    single = [piece for piece in table if len(piece.removeprefix("##")) == 1]
+    assert 128 < len(single) <= 500, "and characters of other scripts, as far as they fit"
+    assert all(made.encode(word) == [table[word]] for word in words), "whole words, which are frequent"
+
+
 def test_a_vocabulary_that_keeps_case_tells_it(tmp_path):
     cased = vocab.build({"name": "wordpiece", "size": 300, "lower": False}, TEXTS * 5)
     assert cased.encode("The") != cased.encode("the")

@@ -8,6 +8,7 @@ cuts it by `cover`.
 
 from __future__ import annotations
 
+import itertools
 import json
 import pathlib
 import re
@@ -24,7 +25,10 @@ from numjax.text.vocab import ALPHABET, MARKS, SPACE, BaseVocabulary, read_file,
 
 UNKNOWN = "[UNK]"
 SPECIAL = ("[PAD]", UNKNOWN, "[CLS]", "[SEP]", "[MASK]")
-_CHARACTERS = 1000  # that a trained vocabulary knows, at most
+# How many characters a trained vocabulary knows: of its pieces at most a quarter are single characters (beyond the
+# fewest), of which most take two, since texts of many scripts would else leave none for words.
+_CHARACTERS = (128, 1000)
+_SHARE = 1 / 4
 _ALWAYS = 1 << 40  # more than any count
 # What a tokenizer.json has that is kept: marks are ours, and so is what stands around a text.
 _KEPT = ("version", "normalizer", "pre_tokenizer", "model")
@@ -142,7 +146,10 @@ def _train(texts: Iterable[str] | None, size: int, lower: bool, max_characters: 
         # What numbers are written with must be known, inside a word too.
         first[c] += _ALWAYS
         inner[c] += _ALWAYS * c.isalnum()
-    ranked = sorted(first + inner, key=lambda c: (-(first[c] + inner[c]), c))[:_CHARACTERS]
+    ranked = sorted(first + inner, key=lambda c: (-(first[c] + inner[c]), c))
+    taken = itertools.accumulate(1 + (inner[c] > 0) for c in ranked)
+    fewest, most = _CHARACTERS
+    ranked = ranked[: max(fewest, min(most, sum(n <= _SHARE * size for n in taken)))]
     # Given in order: the trainer would meet them in that of a random hash, and break ties by it.
     special = [*SPECIAL, *(f"##{c}" for c in sorted(ranked) if inner[c])]
     trainer = tokenizers.trainers.WordPieceTrainer(
