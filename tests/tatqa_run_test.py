@@ -27,7 +27,9 @@ from numjax.text import bytebpe
 from numjax.text import vocab as vocabularies
 from numjax.types import TrainState
 
-OPTIONS = SimpleNamespace(scale="smoke", as_published=False, tatqa="", tabfact="", bert="", roberta="")
+OPTIONS = SimpleNamespace(
+    scale="smoke", as_published=False, tatqa="", tabfact="", bert="", roberta="", seeds=[0], tabfact_seeds=0
+)
 
 PIECES = ["<s>", "<pad>", "</s>", "<unk>", *bytebpe._byte_of_character(), "<mask>"]
 
@@ -39,6 +41,17 @@ def out(tmp_path_factory):
         patch.setenv("NUMJAX_CACHE", str(folder / "data"))
         table3.main(["--scale=smoke", "--only=tatqa/baseline", "--seeds=1", f"--out={folder}"])
     return folder
+
+
+def test_tabfact_has_the_first_of_the_seeds():
+    def given(scale, few, seeds=(0, 1, 2)):
+        return SimpleNamespace(scale=scale, seeds=list(seeds), tabfact_seeds=few)
+
+    assert table3.tabfact_seeds(given("laptop", 0)) == [0]
+    assert table3.tabfact_seeds(given("paper", 0)) == table3.tabfact_seeds(given("laptop", 3)) == [0, 1, 2]
+    assert table3.tabfact_seeds(given("paper", 2, seeds=(0,))) == [0], "no more than there are"
+    with pytest.raises(UsageError, match="--tabfact_seeds=-1"):
+        table3.tabfact_seeds(given("laptop", -1))
 
 
 def test_table3_says_what_the_predictions_on_disk_say(out):
