@@ -133,8 +133,8 @@ def test_splits_that_are_there_stay_what_they_are(tmp_path):
 def test_pairs_train_where_nothing_else_does(tmp_path):
     examples, texts, _ = some(6)
     held, *names = examples
-    pairs = [[held, "a", "b"], [names[0], "is 3", "is 4"], [names[0], "is 3", "is 5"], [names[1], "is 4", "is 3"]]
-    pairs += [[names[2], "not", "in the list"], [names[1], "is 3", "is 7"], ["x", 3, ""], [names[3], "one", " "]]
+    pairs = [[held, "is a", "is b"], [names[0], "is 3", "is 4"], [names[0], "is 3", "is 5"], [names[1], "is 4", "is 3"]]
+    pairs += [[names[2], "not", "in the list"], [names[1], "is 3", "is 7"], ["x", 3, ""], [names[3], "is 1", " "]]
     texts = {name: text for name, text in texts.items() if name != names[3]}
     more = dict(positive_negative_pairs=pairs, train_id=[held, names[0], names[1], names[3]])
     root = write(tmp_path / "it", texts, {held: examples[held], names[4]: examples[names[4]]}, **more)
@@ -150,6 +150,28 @@ def test_pairs_train_where_nothing_else_does(tmp_path):
         f"{names[1]}:pair-1": "stands on both sides of pairs",
         f"{names[3]}:pair-0": "its table's file is missing",
         f"{names[3]}:pair-1": "has no statement",
+    }
+
+
+def test_how_a_pair_ends_does_not_give_its_label_away():
+    """The release ends refuted statements with a stop more often, those that are scored with none."""
+    pairs = [
+        ["t", "a is 3.5 .", "a is 4.5 ."],
+        ["t", "b is 3", "b is 4 ."],
+        ["t", "c is 3 . .", "c is 4.."],
+        ["t", "a is 3.5", "d is of the u.s."],
+        ["u", "e is 3 .", "e is 3"],
+        ["u", "f is 3 ?", "borries-ileigh"],
+    ]
+    found = list(read.pairs(pairs, "pairs", None))
+    good = [(one["statement"], one["label"]) for _, one in found if not isinstance(one, ValueError)]
+    assert good == [
+        ("a is 3.5", 1), ("a is 4.5", 0), ("b is 3", 1), ("b is 4", 0), ("c is 3", 1), ("c is 4", 0),
+        ("d is of the u.s.", 0), ("f is 3 ?", 1),
+    ]  # fmt: skip
+    assert {name: str(one) for name, one in found if isinstance(one, ValueError)} == {
+        "u:pair-0": "stands on both sides of pairs",
+        "u:pair-2": "'borries-ileigh' is one word, no statement",
     }
 
 
@@ -229,7 +251,11 @@ def test_the_released_files(real_data, tmp_path):
     paired = json.loads(gzip.open(real_data("tabfact") / "positive_negative_pairs.json.gz").read())
     wanted = read.ids(real_data("tabfact") / "train_id.json")
     good = [one for _, one in read.pairs(paired, "pairs", wanted) if not isinstance(one, ValueError)]
-    assert len(good) == 17_604 and len({one["id"] for one in good}) == 17_604
+    assert len(good) == 17_553 and len({one["id"] for one in good}) == 17_553
+    # 63 in 100 of these labels could be told from the last character, with the stops.
+    ends = collections.Counter((one["statement"][-1], one["label"]) for one in good)
+    told = sum(max(ends[last, 0], ends[last, 1]) for last in {last for last, _ in ends})
+    assert told < 0.53 * len(good)
 
 
 # ---------------------------------------------------------------------------------------------------

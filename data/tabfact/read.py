@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
@@ -21,6 +22,9 @@ KIND_FILES = {
     "complex": ("complex_ids.json", "complex_test_id.json"),
 }
 WHAT = "the folder with TabFact's all_csv (or its .tar.gz) and val_examples.json"
+
+# The stop that the release's pairs end in, more often a refuted one: the files that test have none.
+_STOP = re.compile(r"(?:\s+\.|\.{2,})+\s*$")
 
 Table = str | ValueError  # its rows as JSON, or what is wrong with it
 
@@ -135,7 +139,7 @@ def statements(found: Any, name: str) -> Iterator[tuple[str, Statement | ValueEr
 
 
 def pairs(found: Any, name: str, wanted: Collection[str] | None) -> Iterator[tuple[str, Statement | ValueError]]:
-    """As `statements`, of pairs; each statement once.
+    """As `statements`, of pairs; each statement once, without a full stop at its end.
 
     Args:
       wanted: only of these tables; None: of all.
@@ -151,7 +155,7 @@ def pairs(found: Any, name: str, wanted: Collection[str] | None) -> Iterator[tup
         if not isinstance(row, list) or len(row) != 3 or not all(isinstance(part, str) for part in row):
             yield f"{PAIRS}:{number}", ValueError("is not [table id, entailed statement, refuted statement]")
         elif wanted is None or row[0] in wanted:
-            for text, label in ((row[1], 1), (row[2], 0)):
+            for text, label in ((_STOP.sub("", row[1]), 1), (_STOP.sub("", row[2]), 0)):
                 if said.setdefault((row[0], text), label) != label:
                     both.add((row[0], text))
     counts: dict[str, int] = {}
@@ -159,6 +163,8 @@ def pairs(found: Any, name: str, wanted: Collection[str] | None) -> Iterator[tup
         place = counts[table] = counts.get(table, -1) + 1
         if (table, text) in both:
             yield f"{table}:pair-{place}", ValueError("stands on both sides of pairs")
+        elif len(text.split()) == 1:
+            yield f"{table}:pair-{place}", ValueError(f"{text[:40]!r} is one word, no statement")
         else:
             yield _statement(table, f"pair-{place}", text, label, "")
 

@@ -30,7 +30,7 @@ class TableText(ArrayRecordBuilder):
     splits stay unread); `size`, at most so many records of each source and split (0: all); `seed` of the splits
     and of the order of tables."""
 
-    VERSION = tfds.core.Version("1.3.0")  # with those of tatqa and tabfact, which it reads
+    VERSION = tfds.core.Version("1.4.0")  # with those of tatqa and tabfact, which it reads
     FIELDS = {"id": str, "source": str, "text": str, "table": str}
     OPTIONS = {"tatqa": "", "tabfact": "", "text": "", "contexts": 0, "statements": 0, "size": 0, "seed": 0}
     KEYS = {"source": ("source",), "table": ("table",), "text": ("text",)}
