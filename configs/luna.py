@@ -55,7 +55,7 @@ def plugged(config: Any) -> None:
     """What all tasks share: BERT's shape, AddBack, and a CharLSTM whose vector is added at [NUM]."""
     config.scheme = common.block(
         name="addback",
-        rules="default",
+        rules="accounting",  # cells of tables are parsed one by one
         pad_multiple=128,
         types=True,
         vocab=dict(name="wordpiece", path="", size=8000, lower=True),

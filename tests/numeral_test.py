@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import decimal
+import gzip
+import json
 import re
 from decimal import Decimal
 from fractions import Fraction
@@ -16,6 +18,7 @@ from numjax import numeral
 from numjax.errors import UsageError
 from numjax.numeral.exact import plain, shift, to_decimals, to_numeral
 from numjax.numeral.format import PLAIN, format, parse_value, style_of
+from numjax.tasks import tatqa_units
 from numjax.types import Numeral
 
 GOLDEN = {
@@ -71,6 +74,44 @@ def test_numgpt_rules_know_the_three_kinds():
         ("2300", "2300"), ("2,300", "2300"), ("23%", "0.23"), ("-5", "-5"), ("10", "10"), ("20", "20"), ("7", "7"),
         ("5%", "0.05"), ("6%", "0.06"),
     ]  # fmt: skip
+
+
+CELLS = {
+    "(134)": "-134", "(0.6)": "-0.6", " ( 35 ) ": "-35", "(1,746)": "-1746", "(.5)": "-0.5", "(0)": "-0",
+    "$ (0.66)": "-0.66", "( \u20ac5 )": "-5", "$(5)": "-5",
+    "(6)%": "-0.06", "(6%)": "-0.06", "(1.5 %)": "-0.015", "(13.9) %": "-0.139", "12 %": "0.12", "12%": "0.12",
+    "(2019)": "2019", "( 1907 )": "1907", "(2019%)": "-20.19", "(2,019)": "-2019", "(-5)": "-5", "-5": "-5",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", CELLS)
+def test_a_cell_that_is_one_amount_is_read_as_accountants_write(text):
+    (span,) = numeral.find(text, "accounting")
+    assert str(span.value) == CELLS[text]
+    for around in (f"loss of{text}", f"a {text} b", f"{text}\n{text}", "x" * 64 + f" {text}"):
+        assert numeral.find(around, "accounting") == numeral.find(around)
+
+
+@pytest.mark.parametrize(
+    "text", ["(1.2.3)", "(5%)%", "()", "( )", "%", " %", "(1,23)", "f(5)", "(5) (6)", "(5", "5)"]
+)
+def test_what_is_no_amount_stays_as_it_is_by_default(text):
+    assert numeral.find(text, "accounting") == numeral.find(text)
+
+
+def test_cells_of_real_reports_have_the_signs_that_their_answers_are_made_with(real_data):
+    """Against `tatqa_units.read`, written apart; basis points, which only it knows, are the rest."""
+    contexts = json.loads(gzip.open(real_data("tatqa") / "tatqa_dataset_dev.json.gz").read())
+    cells = [cell.strip() for one in contexts for row in one["table"]["table"] for cell in row]
+    alike, other = 0, []
+    for cell in cells:
+        found, wanted = numeral.find(cell, "accounting"), tatqa_units.read(cell)
+        if wanted is None or len(found) != 1:
+            continue
+        same = found[0].value == (wanted.number / 100 if wanted.percent else wanted.number)
+        alike += same
+        other += [] if same else [cell]
+    assert alike > 5500 and all(cell.endswith(" bps") for cell in other)
 
 
 WORDS = {

@@ -133,7 +133,12 @@ def test_splits_that_are_there_stay_what_they_are(tmp_path):
 def test_pairs_train_where_nothing_else_does(tmp_path):
     examples, texts, _ = some(6)
     held, *names = examples
-    pairs = [[held, "is a", "is b"], [names[0], "is 3", "is 4"], [names[0], "is 3", "is 5"], [names[1], "is 4", "is 3"]]
+    pairs = [
+        [held, "is a", "is b"],
+        [names[0], "is 3", "is 4"],
+        [names[0], "is 3", "is 5"],
+        [names[1], "is 4", "is 3"],
+    ]
     pairs += [[names[2], "not", "in the list"], [names[1], "is 3", "is 7"], ["x", 3, ""], [names[3], "is 1", " "]]
     texts = {name: text for name, text in texts.items() if name != names[3]}
     more = dict(positive_negative_pairs=pairs, train_id=[held, names[0], names[1], names[3]])

@@ -47,7 +47,8 @@ PLAIN = Style()
 
 
 def parse_value(surface: str) -> Decimal:
-    """The exact value of one numeral as any of the rules write it: as `surface.value_of`, or in English words.
+    """The exact value of one numeral that needs no place to stand in, as `accounting`'s cells do: as
+    `surface.value_of` reads it, or in English words.
 
     Raises:
       UsageError: the text is anything else, or more than one numeral.

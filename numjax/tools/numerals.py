@@ -1,8 +1,9 @@
-"""python -m numjax.tools.numerals [--rules=default|numgpt|numtok|words]: the numerals of each line of standard input.
+"""python -m numjax.tools.numerals [--rules=default|accounting|numgpt|numtok|words]: the numerals of each line.
 
-Text lines in, a JSON list of {"start", "end", "text", "value"} a line out. Positions count characters of the
-line; `value` is a decimal string, scientific beyond 40 digits. Lines end at "\\n" or "\\r\\n"; bytes that are not
-UTF-8 are read as U+FFFD. What has arrived is answered at once, so the tool also serves as a co-process.
+Text lines of standard input in, a JSON list of {"start", "end", "text", "value"} a line out. Positions count
+characters of the line; `value` is a decimal string, scientific beyond 40 digits. Lines end at "\\n" or "\\r\\n";
+bytes that are not UTF-8 are read as U+FFFD. What has arrived is answered at once, so the tool also serves as a co-
+process.
 """
 
 from __future__ import annotations
