@@ -87,7 +87,9 @@ def tatqa(config: Any) -> None:
     config.task = common.block(
         name="tatqa", path="", size=0, data_seed=0, question=46, context=463, units=512, as_published=False
     )
-    config.heads = common.block(answer=dict(name="tagop", order="concat", operands="numbers", dropout=0.1))
+    config.heads = common.block(
+        answer=dict(name="tagop", order="concat", operands="numbers", tagged="found", dropout=0.1)
+    )
     config.objectives = common.block(
         **{
             f"{part}_loss": dict(name="tagop", head="answer", part=part, average="row", weight=1.0)
@@ -347,8 +349,9 @@ def set_warmup(config: Any, steps: int) -> None:
 def as_published(config: Any) -> None:
     """NumTok's own rules. In pre-training a masked [NUM] leaves its literal to be read, separators are masked too,
     and the teacher moves with every microbatch. In TAT-QA questions without labels are left out, numbers are read
-    as the metric does, all units can be operands, and the losses of tags and order are summed over the batch (TagOp's
-    own order="mean" is its head's option: LUNA's code reads both units)."""
+    as the metric does, all units can be operands, tags are scored where no unit of the answer is read too, and the
+    losses of tags and order are summed over the batch (TagOp's own order="mean" is its head's option: LUNA's code
+    reads both units)."""
     config.scheme.rules = "numtok"
     if config.task.name == "table_text":
         config.data.masking.update(literals=False, separators=True)
@@ -356,7 +359,7 @@ def as_published(config: Any) -> None:
             config.objectives.distill.each_microbatch = True
     if config.task.name == "tatqa":
         config.task.as_published = True
-        config.heads.answer.operands = "all"
+        config.heads.answer.update(operands="all", tagged="all")
         for part in ("tags", "order"):
             config.objectives[f"{part}_loss"].average = "sum"
     if config.embeds.get("numeral", {}).get("name") == "char_former":

@@ -65,6 +65,7 @@ def test_words_that_do_not_go_together_are_refused(words, says):
                                 "embeds.numeral.padded": (None, True)}),
         ("numbed=dice,task=tabfact", {"embeds.numeral.as_published": (None, True)}),
         ("task=tatqa", {"task.as_published": (False, True), "heads.answer.operands": ("numbers", "all"),
+                        "heads.answer.tagged": ("found", "all"),
                         "objectives.tags_loss.average": ("row", "sum"),
                         "objectives.order_loss.average": ("row", "sum")}),
     ],

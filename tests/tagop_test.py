@@ -61,7 +61,9 @@ def test_the_head_is_that_of_a_slow_computation(order, operands, rng):
     found = drawn.with_units(drawn.batch(rng, lengths=[[5, 3], [9], [6]]), rng)
     # The last units have no labels: whatever is said of them costs nothing.
     most = found.inputs.types[..., 1].max() - 1
-    found = found._replace(labels=dict(found.labels) | {"tags": found.labels["tags"][:, :most]})
+    tags = found.labels["tags"][:, :most]
+    tags[:, 0] = True
+    found = found._replace(labels=dict(found.labels) | {"tags": tags})
     head = build("heads", {"name": "tagop", "order": order, "operands": operands}, width=8)
     h = rng.standard_normal((3, 12, 8)).astype(np.float32)
     params = drawn.draw(head, rng, h, found.inputs)
@@ -96,6 +98,7 @@ def test_a_part_that_is_missing_is_not_scored(rng):
     params = drawn.draw(head, rng, h, found.inputs)
     labels = dict(found.labels)
     labels |= {"operator": np.int32([-1, 2, 3]), "scale": np.int32([0, -1, 1]), "order": np.int32([0, -1, 1])}
+    labels["tags"] = np.ones_like(labels["tags"])
     labels["operands"] = np.int32([[0, 1], [0, 1], [0, 11]])  # the last one's second unit is not there
     out = head.apply({"params": params}, h, found.inputs)
     parts = head.log_prob(out, labels)
@@ -116,9 +119,33 @@ def test_a_part_that_is_missing_is_not_scored(rng):
         assert plain_sum.total == loss.total and plain_sum.count == 1
     with pytest.raises(UsageError, match="units"):
         head.init(jax.random.key(0), h, found.inputs._replace(types=None))
-    for option, says in (("order", "concat or mean"), ("operands", "numbers or all")):
+    for option, says in (("order", "concat or mean"), ("operands", "numbers or all"), ("tagged", "found or all")):
         with pytest.raises(UsageError, match=says):
             build("heads", {"name": "tagop", option: "sum"}, width=8).init(jax.random.key(0), h, found.inputs)
+
+
+def test_a_row_that_was_cut_before_its_answer_teaches_no_tags(rng):
+    """Units 1 and 2 are read of three rows whose answers are units 1 and 3, 3, and none."""
+    units = np.tile(np.int32([[0, 0, 0], [1, 1, 1], [2, 1, 1]]), (3, 1, 1))
+    ids = np.zeros((3, 3), np.int32)
+    tokens = Tokens(ids, ids, ids + 1, types=np.concatenate([np.zeros((3, 3, 1), np.int32), units], axis=-1))
+    labels = {name: np.zeros(3, np.int32) for name in ("operator", "scale")}
+    labels |= {"order": np.full(3, -1, np.int32), "operands": np.full((3, 2), -1, np.int32)}
+    labels["tags"] = np.bool_([[1, 0, 1], [0, 0, 1], [0, 0, 0]])
+    h = rng.standard_normal((3, 3, 8)).astype(np.float32)
+    for tagged, kept in (("found", [True, False, False]), ("all", [True, True, True])):
+        head = tagop.Head(width=8, dropout=0.0, tagged=tagged)
+        params = drawn.draw(head, rng, h, tokens)
+        slopes = jax.grad(lambda h, head, params: head.log_prob(_out(head, params, h, tokens), labels)["tags"].sum())
+        assert (np.abs(slopes(h, head, params)).sum((1, 2)) > 0).tolist() == kept
+        batch = drawn.batch(rng)._replace(labels=labels, valid=None)
+        objective = build("objectives", {"name": "tagop", "head": "a", "part": "tags"})
+        loss = objective({"a": head}, {"a": _out(head, params, h, tokens)}, {}, batch)
+        assert loss.count == sum(kept) and tuple(map(float, loss.parts["share"])) == (sum(kept), 3)
+
+
+def _out(head, params, h, tokens):
+    return head.apply({"params": params}, h, tokens)
 
 
 @pytest.mark.parametrize("order", ["concat", "mean"])

@@ -20,7 +20,7 @@ from numjax.errors import DataError
 from numjax.pipeline import features
 from numjax.tasks import tatqa, tatqa_labels, tatqa_records, tatqa_units
 from numjax.tasks import tatqa_metric as metric
-from numjax.tasks.tatqa_answers import OPERATORS, assemble, compute, rounded
+from numjax.tasks.tatqa_answers import OPERATORS, ORDERED, assemble, compute, rounded
 from numjax.tasks.tatqa_labels import Labels
 from numjax.text import addback, replace, subword, vocab
 
@@ -226,6 +226,21 @@ def places(*texts: str) -> tuple[int, ...]:
 def test_each_operator_makes_its_answer(operator, texts, swapped, scale, answer):
     labels = Labels(operator, places(*texts), swapped)
     assert assemble(CONTEXT, operator, scale, tatqa_labels.scores(CONTEXT, labels), swapped) == answer
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_where_nothing_is_selected_the_best_unit_is_read(operator):
+    """No question has the answer 0: the metric takes a count of it for none."""
+    scores = np.log(np.linspace(0.1, 0.3, len(CONTEXT.units))).tolist()
+    answer = assemble(CONTEXT, operator, "", scores)
+    texts = CONTEXT.text[CONTEXT.units[-1].start :]
+    wanted = {"SPAN-TEXT": [texts], "MULTI-SPAN": [texts], "SPAN-TABLE": ["10%"], "COUNT": 1}
+    wanted |= dict.fromkeys(("AVERAGE", "SUM", "TIMES"), 0.1)
+    if operator in ORDERED:
+        assert isinstance(answer, float)  # of the two best
+    else:
+        assert answer == wanted[operator]
+    assert assemble(CONTEXT, "COUNT", "", scores, as_published=True) == 0
 
 
 def test_as_published_reads_numbers_as_the_metric_does():

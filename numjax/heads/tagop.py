@@ -56,6 +56,8 @@ class Head(nn.Module):
         does not change when they change places, as in TagOp's own code.
       operands: of which units the two best are put in order: "numbers", or "all", as where units without a number are
         let through (`tasks/tatqa_answers.py`, as published).
+      tagged: of which rows the tags are scored: of those with a unit of the answer among what is read ("found"), or
+        of "all" with an operator, as in TagOp's code, where a row cut before its answer teaches that nothing is one.
       dropout: on what each network reads, in training.
       epsilon: of the layer norms.
     """
@@ -65,6 +67,7 @@ class Head(nn.Module):
     scales: int = 5
     order: str = "concat"
     operands: str = "numbers"
+    tagged: str = "found"
     dropout: float = 0.1
     epsilon: float = 1e-5
     init_std: float = 0.02
@@ -78,6 +81,8 @@ class Head(nn.Module):
             raise UsageError(f"tagop: order must be concat or mean, not {self.order!r}")
         if self.operands not in ("numbers", "all"):
             raise UsageError(f"tagop: operands must be numbers or all, not {self.operands!r}")
+        if self.tagged not in ("found", "all"):
+            raise UsageError(f"tagop: tagged must be found or all, not {self.tagged!r}")
         if tokens.types is None or tokens.types.ndim < 3 or tokens.types.shape[-1] < 4:
             raise UsageError("tagop reads units, which this task has not: use task tatqa")
         weights: dict[str, Any] = {"units": tokens.types[..., -3:], "used": tokens.segment_ids > 0}
@@ -135,7 +140,9 @@ class Head(nn.Module):
         there = [(unit == labels["operands"][:, i : i + 1] + 1).any(axis=1) for i in range(2)]
         known = labels["operator"] >= 0
         order = (labels["order"] >= 0) & (labels["operands"] >= 0).all(axis=1) & there[0] & there[1]
-        return {"operator": known, "scale": labels["scale"] >= 0, "tags": known, "order": order}
+        labelled, column = _columns(out, labels["tags"])
+        found = (labelled & jnp.take_along_axis(labels["tags"], column, axis=1)).any(axis=1) | (self.tagged == "all")
+        return {"operator": known, "scale": labels["scale"] >= 0, "tags": known & found, "order": order}
 
     def log_prob(
         self, out: HeadOut, targets: Mapping[str, jax.Array], allowed: Allowed | None = None

@@ -16,7 +16,8 @@ AVERAGES = ("row", "sum")
 
 @dataclasses.dataclass(frozen=True)
 class Objective:
-    """−Σ log p of one part over the rows that have it; "accuracy" is the share of them that are right throughout.
+    """−Σ log p of one part over the rows that have it; "accuracy" is the share of them that are right throughout, and
+    "share" theirs of all rows.
 
     Attributes:
       head: which head, one of heads/tagop.py.
@@ -47,4 +48,4 @@ class Objective:
         # The share of a batch that is real is 1 over a whole one, and adds up over its parts.
         count = scored if self.average == "row" else valid.mean(dtype=jnp.float32)
         right = (head.right(out, batch.labels, self.part) & rows).sum().astype(jnp.float32)
-        return Loss(total, count, {"accuracy": (right, scored)})
+        return Loss(total, count, {"accuracy": (right, scored), "share": (scored, valid.sum().astype(jnp.float32))})

@@ -124,12 +124,14 @@ class Task:
         self, predictions: Sequence[Mapping[str, Any]], references: Sequence[Mapping[str, Any]]
     ) -> dict[str, float]:
         """The official metric as `tatqa_metric.overall` has it, by type too; the accuracy of the operator where it is
-        known, and that of always saying the most frequent one ("majority")."""
+        known, and those of always saying the most frequent operator ("majority") or scale ("scale_majority")."""
         pairs = list(zip(predictions, references, strict=True))
         scores = [
             metric.question(r["answer"], r["answer_type"], r["scale"], p["answer"], p["scale"]) for p, r in pairs
         ]
         out = metric.overall(scores, [r["answer_type"] for _, r in pairs])
+        if pairs:
+            out["scale_majority"] = Counter(r["scale"] for _, r in pairs).most_common(1)[0][1] / len(pairs)
         known = [(p["operator"], r["operator"]) for p, r in pairs if r["operator"]]
         if known:
             out["operator"] = sum(said == right for said, right in known) / len(known)

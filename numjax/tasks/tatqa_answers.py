@@ -120,7 +120,7 @@ def _spans(context: Context, operator: str, scores: Sequence[float], as_publishe
     if operator in ("MULTI-SPAN", "COUNT"):
         inside = list(range(len(units)))
     chosen = [i for i in inside if scores[i] > THRESHOLD]
-    if not chosen and not as_published and operator != "COUNT":
+    if not chosen and not as_published:
         chosen = _best(inside, scores)
     if operator == "SPAN-TABLE":
         chosen = _best(chosen, scores)
