@@ -111,7 +111,7 @@ def tabfact(config: Any) -> None:
     plugged(config)
     config.task = common.block(name="tabfact", path="", size=0, layout="rows", data_seed=0)
     common.set_classifier(config, 2)
-    config.heads.label.update(pool="first", pooler=False)
+    config.heads.label.update(pool="first", pooler=True, dropout=0.1)
     config.data.overflow = "shorten"
     config.data.reserve = 0
     config.optim.update(learning_rate=1e-5, batch_size=48, epochs=10)

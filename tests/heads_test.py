@@ -308,3 +308,23 @@ def test_numbers_beyond_every_class_have_a_likelihood(rng):
     out = head.apply({"params": params}, hidden, inputs, table)
     parts = jax.jit(lambda out: functools.reduce(jnp.add, head.log_prob(out, targets).values()))(out)
     assert np.isfinite(np.asarray(parts)[found.targets.mask]).all()
+
+
+def test_a_pooled_classifier_is_a_tanh_and_drops_in_training_alone(rng):
+    """BERT's `ForSequenceClassification`: W tanh(P h_[CLS] + p) + b."""
+    tokens = batch(rng).inputs
+    h = rng.standard_normal((*tokens.ids.shape, 8)).astype(np.float32)
+    head = build(
+        "heads", {"name": "classify", "pool": "first", "pooler": True, "dropout": 0.5}, width=8, num_classes=3
+    )
+    params = draw(head, rng, h, tokens)
+    w = {name: np.asarray(value, np.float64) for name, value in params.items()}
+    pooled = np.tanh(h[:, 0] @ w["pooler_kernel"] + w["pooler_bias"])
+    logits = pooled @ w["kernel"] + w["bias"]
+    wanted = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+    plain = head.apply({"params": params}, h, tokens)
+    np.testing.assert_allclose(head.log_probs(plain), wanted, atol=1e-5)
+    dropped = head.apply({"params": params}, h, tokens, rngs={"dropout": jax.random.key(1)}).hidden
+    kept = np.asarray(dropped) != 0
+    assert 0 < kept.sum() < kept.size
+    np.testing.assert_allclose(np.asarray(dropped)[kept], 2 * pooled[kept], rtol=1e-4, atol=1e-6)

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 
 from numjax.errors import UsageError
 from numjax.nn import lstm
+from numjax.nn.dropout import dropout
 from numjax.nn.parallel import ROWS, constrain
 from numjax.types import Allowed, HeadOut, Tokens
 
@@ -35,6 +36,7 @@ class Head(nn.Module):
         of `hidden` that reads `columns` positions at a time, side by side: a table's rows, as LUNA does for fraud) or
         "last_padded" (the last position of the padded row, as in NumGPT's code, which pools padding).
       pooler: put a dense layer with tanh before the classes, as BERT does with pool="first".
+      dropout: on the pooled vector, in training.
       use_bias: whether the classes have biases; without, a logit is the product of c and a class embedding.
     """
 
@@ -45,6 +47,7 @@ class Head(nn.Module):
     use_bias: bool = True
     hidden: int = 0
     columns: int = 1
+    dropout: float = 0.0
     init_std: float = 0.02
 
     @nn.compact
@@ -58,24 +61,31 @@ class Head(nn.Module):
             weights["bias"] = self.param("bias", nn.initializers.zeros, (self.num_classes,), jnp.float32)
         if self.pool == "attention":
             scorer = self.param("attention", init, (self.width,), jnp.float32)
-            return HeadOut(attended(h_BTD, scorer, tokens.segment_ids > 0), weights)
-        if self.pool == "lstm":
-            return HeadOut(self._last_state(h_BTD, tokens, width), weights)
-        if self.pool == "end":
-            at = jnp.maximum((tokens.segment_ids > 0).sum(axis=1) - 1, 0)
-        elif self.pool == "first":
-            at = jnp.zeros(h_BTD.shape[0], jnp.int32)
-        elif self.pool == "last_padded":
-            at = jnp.full(h_BTD.shape[0], h_BTD.shape[1] - 1)
+            pooled = attended(h_BTD, scorer, tokens.segment_ids > 0)
+        elif self.pool == "lstm":
+            pooled = self._last_state(h_BTD, tokens, width)
         else:
-            raise UsageError(f"classify: pool must be end, first, attention, lstm or last_padded, not {self.pool!r}")
-        # Rows stay where they are: XLA of jax 0.11 aborts where it splits this gather and its gradient otherwise.
-        pooled = constrain(jnp.take_along_axis(constrain(h_BTD, ROWS), at[:, None, None], axis=1)[:, 0], ROWS)
+            # Rows stay where they are: XLA of jax 0.11 aborts where it splits this gather and its gradient otherwise.
+            at = self._place(tokens)[:, None, None]
+            pooled = constrain(jnp.take_along_axis(constrain(h_BTD, ROWS), at, axis=1)[:, 0], ROWS)
         if self.pooler:
-            square = self.param("pooler_kernel", init, (self.width, self.width), jnp.float32)
-            shift = self.param("pooler_bias", nn.initializers.zeros, (self.width,), jnp.float32)
+            square = self.param("pooler_kernel", init, (width, width), jnp.float32)
+            shift = self.param("pooler_bias", nn.initializers.zeros, (width,), jnp.float32)
             pooled = jnp.tanh(pooled.astype(jnp.float32) @ square + shift)
+        if self.dropout and self.has_rng("dropout"):
+            pooled = dropout(pooled, self.dropout, self.make_rng("dropout"))
         return HeadOut(pooled, weights)
+
+    def _place(self, tokens: Tokens) -> jax.Array:
+        """The one position that is read, int32[B]."""
+        rows, length = tokens.segment_ids.shape
+        if self.pool == "end":
+            return jnp.maximum((tokens.segment_ids > 0).sum(axis=1) - 1, 0)
+        if self.pool == "first":
+            return jnp.zeros(rows, jnp.int32)
+        if self.pool == "last_padded":
+            return jnp.full(rows, length - 1)
+        raise UsageError(f"classify: pool must be end, first, attention, lstm or last_padded, not {self.pool!r}")
 
     def _last_state(self, h_BTD: jax.Array, tokens: Tokens, hidden: int) -> jax.Array:
         rows, length, read = *h_BTD.shape[:2], self.columns * self.width
