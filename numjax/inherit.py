@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 import json
 import pathlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import jax
@@ -14,12 +15,12 @@ import jax.numpy as jnp
 from absl import logging
 
 from numjax import files, log, optim, shard
-from numjax.build import build
+from numjax.build import build, find
 from numjax.checkpoint import Checkpoints, is_stacked, split_layers, stack_layers
 from numjax.compile import Compiled
 from numjax.errors import UsageError
 from numjax.pretrained import bert, gpt2, seq2seq, weights
-from numjax.system import VOCABULARY, System
+from numjax.system import FUSION, VOCABULARY, System
 from numjax.text import vocab as vocabularies
 from numjax.types import TrainState
 
@@ -28,6 +29,13 @@ DIGEST = "digest"
 
 # Whose safetensors a backbone can start from.
 PRETRAINED: dict[str, Any] = {"decoder": gpt2, "encoder": bert, "encoder_decoder": seq2seq}
+
+# Options that change no position of a text and no vector of a number; or the vocabulary alone, which is inherited.
+NO_MATTER = ("vocab", "symbols", "pad_multiple", "unfit", "init_std", "special_std", "dropout", "short", "attention")
+# With another of these an embedding has the same shapes and is no start; other options of it are told.
+OF_EMBEDDINGS = ("name", "fusion", "length")
+# What reads numbers and formulas as any text: what another scheme or embedding adds to it starts anew.
+PLAIN = {"scheme.name": "subword", "scheme.layout": "plain", "embeds.token.name": "token"}
 
 # Parameters with a row a token.
 ROWS_OF_VOCABULARY = ("table", "heads_next/kernel", "heads_next/bias", "heads_masked/bias", "heads_masked/kernel")
@@ -43,7 +51,7 @@ def load_pretrained(system: System, compiled: Compiled, state: TrainState, sourc
     fill the first rows. What was loaded, left fresh and skipped is logged.
 
     Raises:
-      UsageError: there is no readable checkpoint, or its shapes do not fit.
+      UsageError: there is no readable checkpoint, its shapes do not fit, or it read its records otherwise.
     """
     everywhere = shard.replicated(compiled.mesh)
     mine = split_layers(state.params) if is_stacked(state.params) else state.params
@@ -56,6 +64,8 @@ def load_pretrained(system: System, compiled: Compiled, state: TrainState, sourc
         rows = _base_rows(system, len(theirs["embeds_token"]["table"]), source, marks)
         theirs = jax.tree.map(lambda x: shard.place(x, everywhere), theirs)
     else:
+        for told in check_scheme(system.config, source):
+            log.say(f"init_from {source}: {told}")
         _tell_splits(system, source)
         theirs, step = read_params(source, lambda shapes: jax.tree.map(lambda _: everywhere, shapes))
         rows = _vocabulary_rows(system, source)
@@ -84,6 +94,53 @@ def load_pretrained(system: System, compiled: Compiled, state: TrainState, sourc
     params = jax.device_put(params, layout)
     ema = jax.tree.map(jnp.copy, params) if state.ema is not None else None
     return state._replace(params=params, ema=ema)
+
+
+def check_scheme(config: Any, source: pathlib.Path) -> list[str]:
+    """What a run read otherwise than `config` does where its parameters are a start all the same.
+
+    Raises:
+      UsageError: it read its records in another way that no shape shows; or its config is damaged.
+    """
+    if not (source / CONFIG_FILE).exists():
+        return []
+    theirs, mine = config_of(source), json.loads(json.dumps(config.to_dict()))
+    refused, told = [], []
+    for key, was, now in _differences(theirs, mine):
+        embedding = key.startswith("embeds.") and not key.endswith(OF_EMBEDDINGS)
+        (told if embedding or PLAIN.get(key) == was else refused).append(
+            f"{key} was {was!r} there and is {now!r} here"
+        )
+    if refused:
+        raise UsageError(
+            f"init_from {source}: {', '.join(refused)}: give the words or flags that it was trained with, or start "
+            "from a run that has yours"
+        )
+    return told
+
+
+def _differences(theirs: Mapping[str, Any], mine: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
+    """(option, what it was, what it is) of what both have: how records become positions, and numbers vectors."""
+    yield from _changed("text", "scheme", theirs.get("scheme", mine["scheme"]), mine["scheme"])
+    for name in sorted(mine["embeds"].keys() & theirs.get("embeds", {}).keys()):
+        yield from _changed("embed", f"embeds.{name}", theirs["embeds"][name], mine["embeds"][name])
+    was, now = theirs.get("task", {}).get("time"), mine["task"].get("time")
+    if None not in (was, now) and was != now:
+        yield "task.time", was, now
+
+
+def _changed(kind: str, prefix: str, was: Any, now: Any) -> Iterator[tuple[str, Any, Any]]:
+    """The same of a block; of one of another name that alone, since its options are others."""
+    if was["name"] != now["name"]:
+        yield f"{prefix}.name", was["name"], now["name"]
+        return
+    known = {name: option.default for name, option in inspect.signature(find(kind, now["name"])).parameters.items()}
+    # As JSON, since a default may be a tuple where a config has a list.
+    known = json.loads(json.dumps(known | {"fusion": FUSION}, default=str))
+    was, now = known | was, known | now
+    for option in sorted(known.keys() - set(NO_MATTER)):
+        if was[option] != now[option]:
+            yield f"{prefix}.{option}", was[option], now[option]
 
 
 def _tell_parts(source: pathlib.Path, mine: Any, fresh: list[str], skipped: Mapping[str, Any], rates: Any) -> None:

@@ -23,6 +23,7 @@ from numjax.text import vocab as vocabularies
 from numjax.types import Formula, Numeral
 
 VOCABULARY = "vocabulary"
+FUSION = "concat+linear"  # of a numeral embedding that names none
 
 
 class System(NamedTuple):
@@ -78,7 +79,11 @@ def assemble(
 def make_scheme(
     config: Any, workdir: pathlib.Path, task: Task, records: Callable[[], Any] | None, vocabulary: Any = None
 ) -> Scheme:
-    """The scheme around the workdir's vocabulary, which is inherited (`init_from`), loaded or trained."""
+    """The scheme around the workdir's vocabulary, which is inherited (`init_from`), loaded or trained.
+
+    Raises:
+      UsageError: the run that it is inherited from has another scheme.
+    """
     if vocabulary is None:
         vocabulary = _vocabulary(config, workdir, task, records)
     return build("text", {k: v for k, v in config.scheme.items() if k != "vocab"}, vocab=vocabulary)
@@ -88,12 +93,18 @@ def _vocabulary(config, workdir, task, records):
     folder = workdir / VOCABULARY
     block = config.scheme.vocab.to_dict()
     if jax.process_index() == 0 and not (folder / vocabularies.FILE).exists():
+        start = pathlib.Path(config.init_from)
+        inherits = bool(config.init_from) and (start / VOCABULARY / vocabularies.FILE).exists()
+        if inherits:
+            from numjax import inherit  # which imports this module
+
+            # Before records are read, which may take hours.
+            inherit.check_scheme(config, start)
         fitted_on = getattr(task, "fitted_on", "train")
         load = records or (lambda: source.load(task.dataset, fitted_on, config.data.dir))
         marks = _marks(config, task, load)
-        inherited = pathlib.Path(config.init_from) / VOCABULARY
-        if config.init_from and (inherited / vocabularies.FILE).exists():
-            vocabulary = vocabularies.load(str(inherited))
+        if inherits:
+            vocabulary = vocabularies.load(str(start / VOCABULARY))
             # One that has the scheme's marks keeps its own symbols.
             known = set(find("text", config.scheme.name).marks) <= set(vocabulary.marks)  # type: ignore[attr-defined]
             vocabulary = vocabulary if known else vocabulary.with_marks(marks)
@@ -152,7 +163,7 @@ def make_model(config: Any, scheme: Scheme, platform: str) -> Model:
         kind = find("embed", block.name).kind
         embeds[name] = build("embed", options, **known, **({"dim": backbone.width} if kind != "numeral" else {}))
         if kind == "numeral":
-            fusions[name] = block.get("fusion", "concat+linear")
+            fusions[name] = block.get("fusion", FUSION)
     heads = {name: build("heads", block, **known) for name, block in sorted(config.heads.items())}
     if not heads:
         raise UsageError("the config names no heads: set task=… or config.heads")

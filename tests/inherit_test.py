@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import io
 import json
+import pathlib
+import re
 import types
 from typing import Any
 
@@ -17,6 +20,7 @@ from ml_collections import ConfigDict
 from numjax import inherit, shard
 from numjax.errors import UsageError
 from numjax.pretrained import seq2seq
+from numjax.system import assemble
 from numjax.text import bytebpe, subword, vocab
 from numjax.types import TrainState
 from tests.pretrained_test import FIXTURES
@@ -93,3 +97,97 @@ def test_a_mark_that_is_a_symbol_of_theirs_starts_from_the_row_of_its_use():
     kept = set(range(len(pieces))) - {mine.mark(name) for name in uses}
     assert all(rows[token] == token for token in kept) and mine.mark("[CLS]") == 0
     assert rows[mine.size :] == [-1] * 3 and rows[mine.mark("[NUM]")] == -1
+
+
+def configured(words: str) -> Any:
+    name, _, argument = words.partition(":")
+    return importlib.import_module(f"configs.{name}").get_config(argument)
+
+
+def _kept(config: Any, folder: pathlib.Path) -> pathlib.Path:
+    """A workdir that only says what made it."""
+    folder.mkdir()
+    inherit.keep_config(folder, json.loads(json.dumps(config.to_dict())))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("trained", "wanted", "says"),
+    [
+        (
+            "tabbert:smoke,numtok=replace,as_published", "tabbert:smoke,task=fraud",
+            "scheme.signs was False there and is True here, embeds.numeral.fusion was 'replace' there and is 'add' "
+            "here, task.time was 'ns' there and is 's' here: give the words",
+        ),
+        ("luna:smoke,numtok=replace", "luna:smoke,task=tatqa", "scheme.name was 'replace' there and is 'addback'"),
+        ("luna:smoke,as_published", "luna:smoke,task=tatqa", "scheme.rules was 'numtok' there and is 'default'"),
+        ("luna:smoke,numtok=addback", "luna:smoke,task=tatqa,numtok=none", "scheme.name was 'addback'"),
+        ("luna:smoke,numbed=dice", "luna:smoke,task=tatqa", "embeds.numeral.name was 'dice_linear'"),
+        ("luna:laptop", "luna:paper,task=tatqa,size=1M", "embeds.numeral.length was 16 there and is 32 here:"),
+        ("mathgpt:smoke,task=gsm8k", "mathgpt:smoke,task=gsm8k,as_published", "scheme.name was 'trees' there"),
+    ],
+)  # fmt: skip
+def test_a_run_that_reads_otherwise_is_no_start(trained, wanted, says, tmp_path):
+    source = _kept(configured(trained), tmp_path / "source")
+    with pytest.raises(UsageError, match=re.escape(says)):
+        inherit.check_scheme(configured(wanted), source)
+
+
+@pytest.mark.parametrize(
+    ("trained", "wanted", "told"),
+    [
+        ("tabbert:smoke,numtok=replace,as_published", "tabbert:smoke,numtok=replace,task=fraud,as_published", []),
+        ("tabbert:smoke,numtok=none", "tabbert:smoke,task=fraud", []),
+        ("mathgpt:smoke,task=articles", "mathgpt:smoke,task=headline", []),
+        ("numgpt:smoke,task=text", "numgpt:laptop", []),
+        (
+            "luna:smoke,numtok=none", "luna:smoke,task=tatqa",
+            ["scheme.name was 'subword' there and is 'addback' here"],
+        ),
+        (
+            "mathgpt:smoke,task=text,system=gpt", "mathgpt:smoke,task=gsm8k",
+            [
+                "scheme.name was 'subword' there and is 'trees' here",
+                "embeds.token.name was 'token' there and is 'linked' here",
+            ],
+        ),
+    ],
+)  # fmt: skip
+def test_a_run_that_reads_alike_or_all_as_text_is_a_start(trained, wanted, told, tmp_path):
+    source = _kept(configured(trained), tmp_path / "source")
+    assert inherit.check_scheme(configured(wanted), source) == told
+
+
+def test_what_it_started_from_is_looked_at_before_records_are_read(tmp_path):
+    config = configured("tabbert:smoke,task=fraud")
+    source = _kept(configured("tabbert:smoke,as_published"), tmp_path / "source")
+    (source / "vocabulary").mkdir()
+    (source / "vocabulary" / vocab.FILE).touch()
+    with config.unlocked():
+        config.init_from = str(source)
+
+    def records():
+        raise AssertionError("read")
+
+    with pytest.raises(UsageError, match=r"scheme\.signs was False there"):
+        assemble(config, tmp_path / "run", records)
+    # In a workdir that has its vocabulary already too.
+    mesh = shard.make_mesh(1, devices=jax.devices()[:1])
+    system: Any = types.SimpleNamespace(config=config)
+    compiled: Any = types.SimpleNamespace(mesh=mesh)
+    with pytest.raises(UsageError, match=r"scheme\.signs was False there"):
+        inherit.load_pretrained(system, compiled, TrainState(jnp.int32(0), {}, ()), source)
+
+
+def test_options_left_out_are_the_defaults_and_those_of_numbers_are_told(tmp_path):
+    config = configured("luna:smoke,numbed=dice")
+    source = _kept(config, tmp_path / "source")
+    with config.unlocked():
+        del config.scheme["rules"]
+        config.embeds.numeral.update(of="log", sphere=3)
+    assert inherit.check_scheme(config, source) == ["embeds.numeral.sphere was 10 there and is 3 here"]
+    with config.unlocked():
+        del config.scheme["types"]
+    with pytest.raises(UsageError, match=r"scheme\.types was True there and is False here"):
+        inherit.check_scheme(config, source)
+    assert inherit.check_scheme(config, tmp_path / "files of others") == []
