@@ -19,6 +19,7 @@ from numjax.build import build, find
 from numjax.checkpoint import Checkpoints, is_stacked, split_layers, stack_layers
 from numjax.compile import Compiled
 from numjax.errors import UsageError
+from numjax.model import Model
 from numjax.pretrained import bert, gpt2, seq2seq, weights
 from numjax.system import FUSION, VOCABULARY, System
 from numjax.text import vocab as vocabularies
@@ -36,9 +37,6 @@ NO_MATTER = ("vocab", "symbols", "pad_multiple", "unfit", "init_std", "special_s
 OF_EMBEDDINGS = ("name", "fusion", "length")
 # What reads numbers and formulas as any text: what another scheme or embedding adds to it starts anew.
 PLAIN = {"scheme.name": "subword", "scheme.layout": "plain", "embeds.token.name": "token"}
-
-# Parameters with a row a token.
-ROWS_OF_VOCABULARY = ("table", "heads_next/kernel", "heads_next/bias", "heads_masked/bias", "heads_masked/kernel")
 
 
 def load_pretrained(system: System, compiled: Compiled, state: TrainState, source: pathlib.Path) -> TrainState:
@@ -70,6 +68,7 @@ def load_pretrained(system: System, compiled: Compiled, state: TrainState, sourc
         theirs, step = read_params(source, lambda shapes: jax.tree.map(lambda _: everywhere, shapes))
         rows = _vocabulary_rows(system, source)
     flat = {shard.path_name(path): leaf for path, leaf in jax.tree_util.tree_leaves_with_path(theirs)}
+    by_token = _by_token(system.model)
     loaded, fresh = [], []
 
     def take(path, leaf):
@@ -79,7 +78,7 @@ def load_pretrained(system: System, compiled: Compiled, state: TrainState, sourc
             fresh.append(name)
             return leaf
         loaded.append(name)
-        return jax.jit(functools.partial(_fit, name, rows=rows))(found, leaf)
+        return jax.jit(functools.partial(_fit, name, rows=rows if name in by_token else None))(found, leaf)
 
     params = jax.tree_util.tree_map_with_path(take, mine)
     for what, paths in (("loaded", loaded), ("fresh", fresh), ("skipped", sorted(flat))):
@@ -219,8 +218,17 @@ def _base_rows(system: System, size: int, source: pathlib.Path, marks: Mapping[s
     return [used.get(token, token if token < known else -1) for token in range(system.scheme.vocab_size)]
 
 
+def _by_token(model: Model) -> set[str]:
+    """Paths of the parameters with a row a token: tables of token embeddings, and of heads over the vocabulary the
+    kernel and the bias. Other modules may have parameters of these names, with rows of their own."""
+    embeds: Mapping[str, Any] = model.embeds
+    tables = {f"embeds_{name}/table" for name, embed in embeds.items() if embed.kind == "token"}
+    heads = [name for name, head in model.heads.items() if hasattr(head, "vocab_size")]
+    return tables | {f"heads_{name}/{part}" for name in heads for part in ("kernel", "bias")}
+
+
 def _fit(name: str, found: jax.Array, leaf: jax.Array, *, rows: list[int] | None) -> jax.Array:
-    if name.endswith(ROWS_OF_VOCABULARY) and rows is not None:
+    if rows is not None:
         index = jnp.asarray(rows)
         mean = found[: sum(r >= 0 for r in rows)].mean(axis=0)
         known = (index >= 0).reshape(-1, *(1,) * (found.ndim - 1))

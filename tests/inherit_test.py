@@ -18,6 +18,7 @@ import sentencepiece
 from ml_collections import ConfigDict
 
 from numjax import inherit, shard
+from numjax.build import build
 from numjax.errors import UsageError
 from numjax.pretrained import seq2seq
 from numjax.system import assemble
@@ -57,9 +58,12 @@ def test_vocabulary_and_marks_start_from_their_rows(name, t5_model, tmp_path):
     scheme = subword.Scheme(vocab.SentencePiece(t5_model))
     theirs = seq2seq.read(FIXTURES / f"{name}.safetensors", heads=2)
     config = ConfigDict(dict(backbone=dict(name="encoder_decoder"), optim={}))
-    backbone = types.SimpleNamespace(heads=2)
-    system = types.SimpleNamespace(config=config, scheme=scheme, model=types.SimpleNamespace(backbone=backbone))
     size = scheme.vocab_size
+    known = dict(width=64, dim=64, vocab_size=size, size=size)
+    parts = dict(embeds={"token": build("embed", dict(name="token"), **known)})
+    parts |= dict(heads={"next": build("heads", dict(name="token"), **known)})
+    model = types.SimpleNamespace(backbone=types.SimpleNamespace(heads=2), **parts)
+    system = types.SimpleNamespace(config=config, scheme=scheme, model=model)
 
     def blank(path, x):
         rows = (size,) if path[0].key != "backbone" else x.shape[:1]
@@ -97,6 +101,44 @@ def test_a_mark_that_is_a_symbol_of_theirs_starts_from_the_row_of_its_use():
     kept = set(range(len(pieces))) - {mine.mark(name) for name in uses}
     assert all(rows[token] == token for token in kept) and mine.mark("[CLS]") == 0
     assert rows[mine.size :] == [-1] * 3 and rows[mine.mark("[NUM]")] == -1
+
+
+def test_rows_go_by_token_in_parts_of_any_name_and_in_no_other_part(tmp_path, monkeypatch):
+    """Marks that stand in another order there, in a head called `lm`; a table of digits has rows of its own."""
+    mine = vocab.build({"name": "sentencepiece", "size": 320}, TEXTS)
+    scheme = subword.Scheme(mine.with_marks(["[B]", "[A]"]))
+    theirs = mine.with_marks(["[A]", "[B]", "[C]"])
+    theirs.save(str(tmp_path / "vocabulary"))
+    known = dict(width=4, dim=4, vocab_size=scheme.vocab_size, size=scheme.vocab.size)
+    model = types.SimpleNamespace(
+        embeds={name: build("embed", dict(name=name), **known) for name in ("token", "digit_sum")},
+        heads={
+            "lm": build("heads", dict(name="token", tied=False, bias=True), **known),
+            "label": build("heads", dict(name="classify", num_classes=3), **known),
+        },
+    )
+
+    def params(rows):
+        numbered = jnp.arange(1.0, rows + 1)[:, None] * jnp.ones(4)
+        digits = {"table": jnp.arange(40.0).reshape(10, 4)}
+        label = {"kernel": jnp.arange(12.0).reshape(4, 3), "bias": jnp.arange(3.0)}
+        lm = {"kernel": numbered, "bias": numbered[:, 0]}
+        return {"embeds_token": {"table": numbered}, "embeds_digit_sum": digits, "heads_lm": lm, "heads_label": label}
+
+    monkeypatch.setattr(inherit, "read_params", lambda source, layout: (params(subword.Scheme(theirs).vocab_size), 1))
+    start = jax.tree.map(jnp.zeros_like, params(scheme.vocab_size))
+    mesh = shard.make_mesh(1, devices=jax.devices()[:1])
+    layout = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=shard.replicated(mesh)), start)
+    compiled: Any = types.SimpleNamespace(mesh=mesh, abstract_state=TrainState(jnp.int32(0), layout, ()))
+    system: Any = types.SimpleNamespace(config=ConfigDict(dict(optim={})), scheme=scheme, model=model)
+    system.task = types.SimpleNamespace(dataset={})
+    done = inherit.load_pretrained(system, compiled, TrainState(jnp.int32(0), start, ()), tmp_path).params
+    want = np.arange(1.0, mine.size + 3)
+    want[[scheme.vocab.mark("[A]"), scheme.vocab.mark("[B]")]] = 1 + theirs.mark("[A]"), 1 + theirs.mark("[B]")
+    for part, name in (("embeds_token", "table"), ("heads_lm", "kernel"), ("heads_lm", "bias")):
+        np.testing.assert_array_equal(done[part][name].reshape(scheme.vocab_size, -1)[: len(want), 0], want)
+    for part in ("embeds_digit_sum", "heads_label"):
+        jax.tree.map(np.testing.assert_array_equal, done[part], params(1)[part])
 
 
 def configured(words: str) -> Any:
