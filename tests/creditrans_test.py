@@ -14,7 +14,7 @@ import pytest
 import data
 from data import build
 from data.creditrans import generate, read
-from data.records import REMARKS, read_notes, read_skipped
+from data.records import MENDED, REMARKS, read_notes, read_skipped
 from numjax.errors import DataError, UsageError
 
 HEADER = ",".join(read.COLUMNS)
@@ -42,7 +42,17 @@ def test_a_row_as_it_is_published():
 
 @pytest.mark.parametrize(
     ("text", "want"),
-    [("$-99.00", "-99.00"), ("-$99.00", "-99.00"), ("$1,234.5", "1234.5"), ("$0.00", "0.00"), ("12", "12")],
+    [
+        ("$-99.00", "-99.00"),
+        ("-$99.00", "-99.00"),
+        ("$1,234.5", "1234.5"),
+        ("$0.00", "0.00"),
+        ("12", "12"),
+        ("$1,234,567", "1234567"),
+        ("1234.50", "1234.50"),
+        (".5", ".5"),
+        ("$7.", "7."),
+    ],
 )
 def test_amounts_keep_their_sign(text, want):
     assert read.transaction(cells(amount=text)).cells[3] == want
@@ -56,15 +66,20 @@ def test_unknown_cells_are_kept_as_such(nothing):
 
 
 BAD = {
-    "amount": ["$", "", "nan", "12 dollars", "$1.2.3", "--5", "$" + "9" * 400],
-    "day": ["31", "x", "", "nan"],
-    "time": ["25:00", "6", "", "06:21:00:00"],
+    "amount": [
+        *("$", "", "nan", "12 dollars", "$1.2.3", "--5", "$" + "9" * 400),
+        *("$37,50", "$1,23,4", "$1234,567", "$,5", "$1_000", "$３７"),
+    ],
+    "day": ["31", "x", "", "nan", "1_2", "１２", "+3"],
+    "year": ["19", "1969", "2101", "２０１９", "2_019", "20190"],
+    "time": ["25:00", "6", "", "06:21:00:00", "06:60", "-1:00", "0_6:21", "０６:21"],
     "user": ["", "-1", "a", "null", "9" * 20, str(2**63), "9" * 5000],
     "card": ["1.0", str(2**63)],
-    "zip": ["9175O", "inf"],
+    "zip": ["9175O", "inf", "91_750", "91750.5", "９１７５０", "9e4", "-1.0"],
+    "mcc": ["5300.5", "5_300", "0x10"],
     "is_fraud": ["", "maybe", "none"],
 }
-COLUMN = {"is_fraud": "Is Fraud?", **{name: name.title() for name in BAD if name != "is_fraud"}}
+COLUMN = {**{name: name.title() for name in BAD}, "mcc": "MCC"} | {"is_fraud": "Is Fraud?"}
 
 
 @pytest.mark.parametrize(("name", "text"), [(name, text) for name, texts in BAD.items() for text in texts])
@@ -74,7 +89,27 @@ def test_what_cannot_be_read_is_named(name, text):
     says = str(caught.value)
     assert "\n" not in says and len(says) < 120 and COLUMN[name] in says
     # A date is shown whole.
-    assert (f"2002-9-{text} " if name == "day" else text[:40] + "'") in says
+    assert {"day": f"2002-9-{text} ", "year": f"{text}-9-1 "}.get(name, text[:40] + "'") in says
+
+
+@pytest.mark.parametrize(("name", "place", "form"), [("zip", 8, "91750.0"), ("mcc", 9, "5300")])
+@pytest.mark.parametrize("end", ["", ".", ".0", ".00"])
+def test_codes_have_one_form_however_a_table_was_written_again(name, place, form, end):
+    assert read.transaction(cells(**{name: form.removesuffix(".0") + end})).cells[place] == form
+
+
+def test_the_published_rows_keep_the_forms_that_they_have(real_data):
+    (path,) = real_data("creditrans").glob("*.csv.gz")
+    with gzip.open(path, "rt") as file:
+        rows = list(csv.DictReader(file))
+        for row in rows:
+            found = read.transaction([row[name] for name in read.COLUMNS]).cells
+            assert (found[3], found[8], found[9]) == (row["Amount"].replace("$", ""), row["Zip"], row["MCC"])
+    assert len(rows) == 16_951
+
+
+def test_codes_are_whole_numbers_with_no_nought_before():
+    assert read.transaction(cells(zip="07102")).cells[8] == "7102.0" == read.transaction(cells(zip="7102.0")).cells[8]
 
 
 def test_ids_and_amounts_as_large_as_can_be_held_are_read():
@@ -161,6 +196,28 @@ def test_rows_with_more_digits_than_can_be_held_are_named_and_the_next_are_read(
     assert minutes == [i for i in range(22) if i not in (3, 5)]
     assert [row["id"] for row in skipped] == ["creditrans-line-5", "creditrans-line-7"]
     assert "User '9" in skipped[0]["reason"] and "Amount '$1" in skipped[1]["reason"]
+
+
+def test_a_card_whose_rows_go_back_in_time_is_told_and_read_as_it_stands(tmp_path, capsys):
+    years = [ROW.replace("2002", str(year)) for year in range(2002, 2012)]
+    other = [line.replace("7,1,", "7,2,", 1) for line in years]
+    for name, lines, count in (
+        ("cards", [*years, *other], 0),
+        ("same", [ROW] * 20, 0),
+        ("turns", [*years, *other[::-1]], 1),
+        ("back", [*other[::-1], *years[::-1]], 2),
+    ):
+        (tmp_path / name).mkdir()
+        file = tmp_path / name / "transactions.csv"
+        file.write_text("\n".join([HEADER, *lines, ""]))
+        built = data.prepare("creditrans", tmp_path / "built", path=file)
+        said = f"in {count} windows {read.BACKWARDS}"
+        assert (said in capsys.readouterr().err) == (count > 0), name
+        assert len(read_notes(pathlib.Path(built.data_dir), MENDED)) == count
+        records = [record for _, record in read.of_file(str(file))]
+        assert [record.get("mended") for record in records] == [None] * (2 - count) + [read.BACKWARDS] * count
+        found = [row[2] for record in records for row in json.loads(record["rows"])]
+        assert found == [read.transaction(line.split(",")).cells[2] for line in lines]
 
 
 def test_rows_in_no_window_are_counted(tmp_path, capsys):

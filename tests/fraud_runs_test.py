@@ -20,6 +20,7 @@ from numjax.errors import DataError
 from numjax.evals import report
 from numjax.pipeline import source
 from numjax.tasks import fraud, transactions
+from numjax.types import Text
 
 
 def test_without_validation_test_is_scored_at_the_default(monkeypatch, capsys):
@@ -110,6 +111,29 @@ def test_rows_that_are_no_window_are_told():
     ):
         with pytest.raises(DataError, match=message):
             fraud.Task().example({"id": "x", "label": 0, "rows": rows}, None)
+
+
+def test_codes_are_the_same_tokens_however_they_are_written():
+    """In training and in prediction; of a table that pandas wrote again, or of one's own rows."""
+    row = ["0", "0", "100", "-5.00", "", "", "", "", "97201.0", "5411", ""]
+    task = fraud.Task()
+
+    def of(zip_code, mcc):
+        record = {"id": "x", "label": 0, "rows": [[*row[:8], zip_code, mcc, ""]] * 10}
+        return task.example(record, None).document, [*task.texts([record])]
+
+    for written in (("97201", "5411.0"), ("97201.00", "05411"), ("097201.", "5411")):
+        assert of(*written) == of("97201.0", "5411")
+    assert of("", "")[0][8:10] == (Text("None"), Text("None"))
+    for place, name, bad in (
+        (8, "Zip", "97201.5"),
+        (9, "MCC", "5_411"),
+        (3, "Amount", "2_019"),
+        (2, "Timestamp", "１２"),
+    ):
+        rows = [[*row[:place], bad, *row[place + 1 :]]] * 10
+        with pytest.raises(DataError, match=f"{name} '{bad}' is no number such as"):
+            task.example({"id": "x", "label": 0, "rows": rows}, None)
 
 
 def test_splits_that_are_not_there_are_left_out_of_several(tmp_path):

@@ -6,6 +6,7 @@ import array
 import collections
 import itertools
 import pathlib
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -18,7 +19,7 @@ from .. import files
 from ..builder import ArrayRecordBuilder
 from ..sampling import SPLITS
 from .generate import rows as generated
-from .read import WINDOW, Transaction, Window, table, together, transaction, unused, windows
+from .read import BACKWARDS, WINDOW, Transaction, Window, table, together, transaction, unused, windows
 
 SPLITTING = ("random", "time", "user")
 SHARES = (0.6, 0.2, 0.2)  # the paper's, of train, validation and test
@@ -60,14 +61,20 @@ class Creditrans(ArrayRecordBuilder):
         return [files.one_of(options["path"], patterns, "set path to TabFormer's CSV")] if options["path"] else []
 
     def _generate_examples(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        where, across, counts, users = self._splitter(), 0, collections.Counter(), set()
+        where, across, back, counts, users = self._splitter(), 0, 0, collections.Counter(), set()
         for window in self._windows(self._counted(counts)):
             users.add(window.user)
             split = where(window)
             if split is None:
                 across += 1
                 continue
-            yield split, window.record(self.name)
+            record = window.record(self.name)
+            if window.backwards:
+                self.mend(record["id"], BACKWARDS)
+                back += 1
+            yield split, record
+        if back:
+            print(f"{self.name}: in {back:,} windows {BACKWARDS}", file=sys.stderr, flush=True)
         if max(counts.values(), default=0) < WINDOW:
             raise DataError(f"{self.name}: no user has {WINDOW} usable rows in a row{self._first_skip()}")
         if self.options["by"] == "user" and len(users) < len(BLOCK):

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from numjax.errors import DataError
+from numjax.tasks.transactions import code
 
 from .. import files
 
@@ -28,7 +29,10 @@ FIELDS = (
 WINDOW = 10
 # Cells that say that nothing is known, as pandas has them.
 EMPTY = {"", "nan", "na", "n/a", "#n/a", "null", "none", "<na>"}
-_AMOUNT = re.compile(r"(-\$?|\$-|\$?)(\d[\d,]*\.?\d*|\.\d+)")
+_AMOUNT = re.compile(r"(-\$?|\$-|\$?)((?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d*)?|\.\d+)", re.ASCII)
+_CLOCK = re.compile(r"(\d{1,2}):(\d{1,2})(?::(\d{1,2}))?", re.ASCII)
+_YEARS = range(1970, 2101)
+BACKWARDS = "rows of a card go back in time and are taken as they stand: sort by user, card and time"
 _EPOCH = datetime.date(1970, 1, 1).toordinal()
 
 
@@ -65,6 +69,17 @@ class Window(NamedTuple):
         """1 where any row is a fraud."""
         return int(any(row.fraud for row in self.rows))
 
+    @property
+    def backwards(self) -> bool:
+        """Whether a card's row stands behind a later one of its own."""
+        last: dict[str, int] = {}
+        for row in self.rows:
+            card = row.cells[1]
+            if row.seconds < last.get(card, row.seconds):
+                return True
+            last[card] = row.seconds
+        return False
+
     def record(self, name: str) -> dict[str, Any]:
         """The dataset's fields; `name` begins the id."""
         return {
@@ -100,7 +115,8 @@ def of_file(path: str) -> Iterator[tuple[str, dict[str, Any] | ValueError]]:
 
     for window in windows(together(rows(), path), WINDOW):
         record = window.record("input")
-        yield record["id"], {name: record[name] for name in ("id", "rows")}
+        found = {name: record[name] for name in ("id", "rows")}
+        yield record["id"], found | ({"mended": BACKWARDS} if window.backwards else {})
     yield from left
     for user, count in counts.items():
         if rest := unused(count, WINDOW):
@@ -162,7 +178,7 @@ def transaction(cells: Sequence[str]) -> Transaction:
     """A row's cells of `COLUMNS`, checked.
 
     Raises:
-      ValueError: no user, card, date, time, amount or label that can be read; or a code that is no number.
+      ValueError: no user, card, date, time, amount or label that can be read; or a code that is no whole number.
     """
     # Of what must be there, errors show what is written.
     written = [text.strip() for text in cells]
@@ -178,8 +194,8 @@ def transaction(cells: Sequence[str]) -> Transaction:
             name,
             city,
             state,
-            _number("Zip", zip_code),
-            _number("MCC", mcc),
+            _code("Zip", zip_code),
+            _code("MCC", mcc),
             errors.strip(","),
         ),
         _yes(fraud),
@@ -230,26 +246,27 @@ def _whole(name: str, text: str) -> int:
     return int(text)
 
 
-def _number(name: str, text: str) -> str:
-    try:
-        fine = not text or math.isfinite(float(text))
-    except ValueError:
-        fine = False
-    if not fine:
-        raise ValueError(f"{name} {text[:40]!r} is no number")
-    return text
+def _code(name: str, text: str) -> str:
+    found = code(name, text) if text else ""
+    if found is None:
+        raise ValueError(f"{name} {text[:40]!r} is no whole number")
+    return found
 
 
 def _seconds(year: str, month: str, day: str, clock: str) -> int:
     try:
-        days = datetime.date(int(year), int(month), int(day)).toordinal() - _EPOCH
-        hours, minutes, *rest = map(int, clock.split(":"))
-        (seconds,) = rest or (0,)
-        if not (0 <= hours < 24 and 0 <= minutes < 60 and 0 <= seconds < 60):
+        date, time = (year, month, day), _CLOCK.fullmatch(clock)
+        if time is None or not all(part.isascii() and part.isdigit() for part in date):
+            raise ValueError
+        days = datetime.date(*map(int, date)).toordinal() - _EPOCH
+        hours, minutes, seconds = (int(part or 0) for part in time.groups())
+        if not (int(year) in _YEARS and hours < 24 and minutes < 60 and seconds < 60):
             raise ValueError
     except (ValueError, OverflowError):
         shown = f"{year}-{month}-{day} {clock}"[:60]
-        raise ValueError(f"Year-Month-Day Time {shown!r} is no date with a time of day") from None
+        raise ValueError(
+            f"Year-Month-Day Time {shown!r} is no date of {_YEARS[0]} to {_YEARS[-1]} with a time of day"
+        ) from None
     return days * 86_400 + hours * 3600 + minutes * 60 + seconds
 
 

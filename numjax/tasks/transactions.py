@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
@@ -18,6 +19,9 @@ COLUMNS = (
     "MCC", "Errors?",
 )  # fmt: skip
 NUMBERS = ("Timestamp", "Amount", "Zip", "MCC")
+# How the published table writes those that are codes.
+CODES = {"Zip": ".0", "MCC": ""}
+SUCH_AS = {"Zip": "97201.0", "MCC": "5411"}
 ZEROS = {"s": "", "us": "000000", "ns": "000000000"}
 
 
@@ -106,8 +110,22 @@ class Task:
             fine = False
         if not fine:
             raise DataError(f"field 'rows' must be a list of rows of {len(COLUMNS)} texts each, or its JSON")
-        when = COLUMNS.index("Timestamp")
-        return [[cell + self._zeros * (i == when) or MISSING for i, cell in enumerate(row)] for row in found]
+        ends = {"Timestamp": self._zeros}
+        return [
+            [_formed(name, cell) + ends.get(name, "") or MISSING for name, cell in zip(COLUMNS, row, strict=True)]
+            for row in found
+        ]
+
+
+def code(name: str, cell: str) -> str | None:
+    """A zip or MCC in its one form ("97201.0", "5411"), None where it is no whole number. Tables that were written
+    again have others, as pandas adds ".0" to a column with empty cells: a token of its own each would be."""
+    found = re.fullmatch(r"([0-9]{1,18})(?:\.0*)?", cell)
+    return f"{int(found[1])}{CODES[name]}" if found else None
+
+
+def _formed(name: str, cell: str) -> str:
+    return (code(name, cell) or cell) if name in CODES else cell
 
 
 def _segment(name: str, cell: str) -> Text | Number:
@@ -115,8 +133,9 @@ def _segment(name: str, cell: str) -> Text | Number:
         return Text(cell)
     try:
         value = Decimal(cell)
-        if not value.is_finite():
+        # Python reads "2_019" and full-width digits too.
+        if not (value.is_finite() and cell.isascii() and "_" not in cell and (name not in CODES or code(name, cell))):
             raise InvalidOperation
     except InvalidOperation:
-        raise DataError(f"{name} {cell[:40]!r} is no number such as -99.00") from None
+        raise DataError(f"{name} {cell[:40]!r} is no number such as {SUCH_AS.get(name, '-99.00')}") from None
     return Number(cell, value)
