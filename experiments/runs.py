@@ -35,15 +35,14 @@ from numjax.build import build
 from numjax.errors import Diverged, UsageError
 from numjax.runs import load_data, set_up
 from numjax.system import assemble
+from numjax.train import FREE as RESUMABLE
 from numjax.train import claim, train
 
 RESULT = "result.json"
-# What changes no result. Decoding is left out for tasks that only classify, see `key`.
-FREE = (
-    ("seed",), ("num_seeds",), ("init_from",), ("log_every",), ("profile_steps",), ("compile_cache",), ("mesh",),
-    ("topology",), ("scheme", "pad_multiple"), ("eval", "generate"),
-    ("checkpoint",), ("data", "dir"), ("data", "threads"), ("data", "prefetch"), ("data", "workers"),
-)  # fmt: skip
+# What changes no result. Results stand under keys that these settings changed, though a run may go on with others;
+# decoding is left out for tasks that only classify, see `key`.
+KEYED = {"decode", "data.memory", "eval.batch_size", "eval.test"}
+FREE = (RESUMABLE - KEYED) | {"seed", "init_from", "scheme.pad_multiple"}
 
 
 class Cell(NamedTuple):
@@ -92,8 +91,8 @@ def key(cell: Cell) -> str:
     nothing, the version of the dataset, and the key of what it starts from."""
     config = cell.config.to_dict()
     task: Any = build("tasks", cell.config.task)
-    free = FREE if getattr(task, "generates", False) else (*FREE, ("decode",))
-    for *blocks, name in free:
+    free = FREE if getattr(task, "generates", False) else FREE | {"decode"}
+    for *blocks, name in (setting.split(".") for setting in free):
         place = config
         for block in blocks:
             place = place[block]

@@ -21,7 +21,7 @@ from numjax.evals import report
 from numjax.pipeline import features, source
 from numjax.pipeline.loader import Loader
 from numjax.system import System, assemble
-from numjax.train import Data, claim, steps_of, train
+from numjax.train import Data, claim, steps_of, train, trained
 
 
 def set_up(config: Any, distributed: bool = False, planning: bool = False) -> None:
@@ -62,7 +62,7 @@ def run(
 
 def _run(config, folder: pathlib.Path, mode: str, strict: bool, input: str | None, prompts: Sequence[str]):
     if mode in ("eval", "predict", "generate"):
-        if not (folder / inherit.CONFIG_FILE).exists():
+        if not (folder / inherit.CONFIG_FILE).exists() or not trained(folder):
             raise UsageError(f"{folder} holds no run: train first, with --mode=train --workdir={folder}")
         if not config.init_from:
             # Where it started matters no more, and need not be said again.

@@ -16,6 +16,7 @@ import contextlib
 import json
 import math
 import pathlib
+import shutil
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -32,13 +33,16 @@ from numjax.inherit import CONFIG_FILE, config_of, keep_config, load_pretrained
 from numjax.pipeline.features import source_length
 from numjax.pipeline.loader import Loader
 from numjax.signals import Signals
-from numjax.system import System
+from numjax.system import VOCABULARY, System
 from numjax.types import TrainState
 
-# Blocks and settings that may differ between a workdir's run and its resumption: they change no parameter.
-FREE = {"log_every", "profile_steps", "topology", "compile_cache", "checkpoint", "decode", "mesh", "num_seeds"}
-FREE |= {"eval.generate"}
-
+# Blocks and settings that may differ between a workdir's run and its resumption: they change no parameter. That
+# another `data.dir` holds the same data is seen by the fingerprint in the checkpoints.
+FREE = {
+    *("log_every", "profile_steps", "topology", "compile_cache", "checkpoint", "decode", "mesh", "num_seeds"),
+    *("data.dir", "data.memory", "data.threads", "data.prefetch", "data.workers"),
+    *("eval.batch_size", "eval.generate", "eval.test"),
+}
 
 Sums = Mapping[str, tuple[Any, Any]]
 
@@ -281,32 +285,56 @@ def _start(
     return state, Position(0, 0, None, 0), {}
 
 
+def trained(workdir: pathlib.Path) -> bool:
+    """Whether the workdir, or the folder of a seed in it, holds a checkpoint; what is half written is none."""
+    folders = (f"{of}{name}/*" for of in ("", "seed_*/") for name in ("checkpoints", "best"))
+    return any(path.name.isdigit() for pattern in folders for path in workdir.glob(pattern))
+
+
 def claim(workdir: pathlib.Path, config: Any) -> None:
-    """Writes the config into the workdir, or checks that it is the one that made it.
+    """Writes the config into the workdir, or checks that it is the one that has trained there.
+
+    Where nothing is trained yet, another config gives way, and with it what it alone has made.
 
     Raises:
-      UsageError: another config made it, naming the first difference; or it cannot be written.
+      UsageError: another config trained there, naming the first difference; or it cannot be written.
     """
-    path = workdir / CONFIG_FILE
     mine = json.loads(json.dumps(config.to_dict()))
-    if path.exists():
-        theirs = config_of(workdir)
-        different = sorted(
-            key
-            for key in _flat(mine).keys() | _flat(theirs).keys()
-            if _flat(mine).get(key) != _flat(theirs).get(key) and FREE.isdisjoint((key, key.split(".")[0]))
+    different = _difference(workdir, mine)
+    if different is not None and trained(workdir):
+        raise UsageError(
+            f"{workdir} was made by another config ({different}): use another --workdir, or the config that made it"
         )
-        if different:
-            key = different[0]
-            raise UsageError(
-                f"{workdir} was made by another config ({key} was {_flat(theirs).get(key)!r}, now "
-                f"{_flat(mine).get(key)!r}): use another --workdir, or the config that made it"
-            )
     if jax.process_index() == 0:
         try:
+            if different is not None:
+                shutil.rmtree(workdir / VOCABULARY, ignore_errors=True)
+                for name in ("skipped.jsonl", "shortened.jsonl"):
+                    (workdir / name).unlink(missing_ok=True)
             keep_config(workdir, mine)
         except OSError as error:
             raise UsageError(f"cannot write to {workdir} ({error.strerror}): choose another --workdir") from error
+
+
+def _difference(workdir: pathlib.Path, mine: dict[str, Any]) -> str | None:
+    """In words, the first setting that is not free and is other than in the workdir; None where none is.
+
+    Raises:
+      UsageError: something is trained there, and its config is damaged.
+    """
+    if not (workdir / CONFIG_FILE).exists():
+        return None
+    try:
+        theirs = _flat(config_of(workdir))
+    except UsageError as error:
+        if trained(workdir):
+            raise
+        return str(error)
+    ours = _flat(mine)
+    for key in sorted(ours.keys() | theirs.keys()):
+        if ours.get(key) != theirs.get(key) and FREE.isdisjoint((key, key.split(".")[0])):
+            return f"{key} was {theirs.get(key)!r}, now {ours.get(key)!r}"
+    return None
 
 
 def _flat(tree: Any, prefix: str = "") -> dict[str, Any]:

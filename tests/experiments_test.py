@@ -201,6 +201,14 @@ def test_the_key_is_of_what_changes_results_and_of_nothing_else(tmp_path):
     assert runs.key(smoke({"decode": {"max_tokens": 5}}, "generation")) != writing
 
 
+def test_committed_results_are_found_again_under_their_keys():
+    options = SimpleNamespace(scale="laptop", as_published=False)
+    stored = json.loads((ROOT / "experiments/numgpt/results/laptop/table1.json").read_text())["runs"]
+    keys = {(run["task"], run["system"]): run["key"] for run in stored}
+    assert len(keys) == len(table1.TASKS) * len(settings.SYSTEMS)
+    assert keys == {(task, system): runs.key(settings.cell(options, task, system)) for task, system in keys}
+
+
 def test_fig3_takes_the_default_width_from_table1():
     assert runs.key(fig3.cell(OPTIONS, 0.5)) == runs.key(smoke())
     cells = [fig3.cell(OPTIONS, sigma) for sigma in fig3.SIGMAS]

@@ -19,6 +19,7 @@ import pytest
 
 from numjax import inherit, inputs, runs
 from numjax.errors import DataError, Diverged, UsageError
+from numjax.train import claim
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 TINY = {
@@ -121,6 +122,44 @@ def test_a_finished_run_has_what_the_contract_names(trained):
 def test_another_config_in_the_workdir_is_refused(trained):
     with pytest.raises(UsageError, match=r"made by another config \(backbone.layers was 2, now 1\)"):
         runs.run(tiny(**{"backbone.layers": 1}), str(trained[0]), "train")
+
+
+def test_a_config_that_trained_nothing_gives_way_with_what_it_made(tmp_path):
+    with pytest.raises(UsageError, match="cosin"):
+        runs.run(tiny(**{"optim.schedule": "cosin"}), str(tmp_path), "train")
+    runs.run(tiny(**{"scheme.vocab.size": 400}), str(tmp_path), "check")
+    (tmp_path / "skipped.jsonl").write_text("{}\n")
+    with pytest.raises(UsageError, match="train first"):  # there is nothing to read: the config stays
+        runs.run(tiny(), str(tmp_path), "eval")
+    assert inherit.config_of(tmp_path)["scheme"]["vocab"]["size"] == 400
+    (tmp_path / "config.json").write_text("{")  # cut short
+    right = runs.run(tiny(**{"scheme.vocab.size": 500, "optim.steps": 1, "eval.every": 1}), str(tmp_path), "check")
+    assert (
+        right["vocabulary"]
+        == runs.run(tiny(**{"scheme.vocab.size": 500}), str(tmp_path / "new"), "check")["vocabulary"]
+    )
+    assert not (tmp_path / "skipped.jsonl").exists()
+    assert inherit.config_of(tmp_path)["scheme"]["vocab"]["size"] == 500
+
+
+@pytest.mark.parametrize("place", ["checkpoints/5", "best/5", "seed_1/checkpoints/5", "seed_0/best/5"])
+def test_another_config_is_refused_wherever_a_checkpoint_lies(tmp_path, place):
+    config = tiny()
+    claim(tmp_path, config)
+    half = tmp_path / (place + ".orbax-checkpoint-tmp-1")
+    half.mkdir(parents=True)
+    claim(tmp_path, tiny(**{"optim.clip": 0.5}))
+    half.rename(tmp_path / place)
+    with pytest.raises(UsageError, match=r"made by another config \(optim.clip was 0.5, now 1.0\)"):
+        claim(tmp_path, config)
+
+
+def test_a_run_goes_on_with_other_settings_of_the_machine(trained, data_dir):
+    changes = {"data.threads": 1, "data.prefetch": 3, "data.workers": 0, "data.memory": 64, "eval.test": True}
+    changes |= {"eval.batch_size": 16, "data.dir": str(data_dir)}
+    results = runs.run(tiny(**changes), str(trained[0]), "train")
+    assert results["validation"]["accuracy"] == pytest.approx(trained[1]["validation"]["accuracy"])
+    assert "test" in results and inherit.config_of(trained[0])["eval"]["batch_size"] == 16
 
 
 def test_a_loss_that_is_not_finite_stops_and_keeps_the_last_good_checkpoint(tmp_path):
