@@ -33,7 +33,8 @@ def publish(
     seconds = sum(result.seconds for of in results.values() for result in of.values())
     facts = (
         f"Scale `{options.scale}`, {per}s {', '.join(map(str, options.seeds))}"
-        f"{', as published' * options.as_published}; {hardware}; {seconds / 60:.1f} minutes of training in all."
+        f"{', as published' * options.as_published}; {hardware}; {seconds / 60:.1f} minutes of training "
+        f"in all{_without(results)}."
     )
     text = f"# {title}\n\n{facts}\n"
     text += "".join(f"\n{remark}\n" for remark in remarks)
@@ -51,6 +52,12 @@ def publish(
     }
     runs.write_json(options.out / f"{name}.json", written | dict(extra or {}))
     return text
+
+
+def _without(results: Results) -> str:
+    """What the minutes leave out: pre-trainings that were done elsewhere, and what they took is not known here."""
+    unknown = sorted(f"{task}/{system}" for (task, system), of in results.items() if not of)
+    return f", without {', '.join(unknown)}, whose results are not here" if unknown else ""
 
 
 def say_where(text: str, options: argparse.Namespace, *files: str) -> None:

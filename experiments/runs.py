@@ -149,9 +149,10 @@ def _adopted(out: pathlib.Path, name: str, seed: int) -> pathlib.Path:
 
 
 def run(cells: Iterable[Cell], seeds: Sequence[int], out: str | pathlib.Path) -> Results:
-    """Results of all cells and seeds, training those that are not done.
+    """Results of all cells and seeds, and of what they start from, training those that are not done.
 
-    A seed that diverges is a result too and stops nothing.
+    A seed that diverges is a result too and stops nothing. What cells start from is trained where one of them is yet
+    to be done; else its result may be nowhere to be found, and there are none of its seeds.
 
     Args:
       cells: in the order in which to run; what they start from is run before them.
@@ -164,13 +165,17 @@ def run(cells: Iterable[Cell], seeds: Sequence[int], out: str | pathlib.Path) ->
       UsageError: another process runs the same cell, or `out` cannot be written.
     """
     folder = pathlib.Path(out).expanduser()
+    cells = list(cells)
+    unfinished = [cell for cell in cells if any(read(cell, seed, folder) is None for seed in seeds)]
+    needed = {key(cell.start) for cell in unfinished if cell.start is not None}
     wanted: list[tuple[Cell, Sequence[int]]] = []
     before: set[str] = set()
     for cell in cells:
-        todo = any(read(cell, seed, folder) is None for seed in seeds)
-        if todo and cell.start is not None and key(cell.start) not in before:
-            before.add(key(cell.start))
-            wanted.append((cell.start, (0,)))
+        if cell.start is not None and (name := key(cell.start)) not in before:
+            before.add(name)
+            # What nothing starts from any more is not trained for its own sake; without seeds, none is missing.
+            known = name in needed or read(cell.start, 0, folder) is not None
+            wanted.append((cell.start, (0,) if known else ()))
         wanted.append((cell, seeds))
     found: Results = {}
     schedule = Schedule()

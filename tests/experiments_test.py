@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from experiments import command, runs, tables
+from experiments import command, report, runs, tables
 from experiments.mathgpt import headlines
 from experiments.mathgpt import table1 as mathgpt_table1
 from experiments.mathgpt import table2 as mathgpt_table2
@@ -154,6 +154,34 @@ def test_fine_tuning_runs_its_pretraining_first_and_once(tmp_path, pretended):
     (runs.workdir(cells[0], 1, tmp_path) / runs.RESULT).unlink()
     with pytest.raises(Diverged, match="pre-training numgpt diverged"):
         runs.run(cells, [0, 1], tmp_path)
+
+
+def test_minutes_count_the_pretraining_of_an_earlier_call_or_say_that_they_do_not(tmp_path, pretended):
+    start = settings.pretraining(OPTIONS, "numgpt", str(tmp_path))
+    (runs.home(start, tmp_path) / "vocabulary").mkdir(parents=True)
+    cells = [settings.cell(OPTIONS, "mme", "numgpt", start)]
+    runs.run(cells, [0], tmp_path)
+    kept = runs.workdir(start, 0, tmp_path) / runs.RESULT
+    kept.write_text(json.dumps(json.loads(kept.read_text()) | {"seconds": 600.0}))
+
+    def published() -> tuple[str, list]:
+        found = runs.run(cells, [0], tmp_path)
+        options = SimpleNamespace(scale="smoke", seeds=[0], as_published=False, out=tmp_path)
+        text = report.publish("made", "Made", [], {}, found, options, "NumGPT")
+        return text, json.loads((tmp_path / "made.json").read_text())["runs"]
+
+    text, told = published()
+    assert "; 10.0 minutes of training in all." in text
+    assert [(run["task"], run["seconds"] == 600.0) for run in told] == [("text", True), ("mme", False)]
+    kept.unlink()
+    text, told = published()
+    assert "; 0.0 minutes of training in all, without text/numgpt, whose results are not here." in text
+    assert [run["task"] for run in told] == ["mme"]
+    old = told[0] | {"task": "text", "key": runs.key(start), "seconds": 60.0}
+    (tmp_path / "old.json").write_text(json.dumps({"runs": [old]}))
+    runs.adopt([str(tmp_path / "old.json")], tmp_path)
+    assert "; 1.0 minutes of training in all." in published()[0]
+    assert len(pretended.asked) == 2  # nothing was trained for its minutes' sake
 
 
 def test_runs_of_other_tables_are_not_run_again(tmp_path, pretended, out):
