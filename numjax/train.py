@@ -237,7 +237,9 @@ class _Run:
                 "config.eval.generate=False nothing that is written is scored"
             )
         value = metrics[name.lstrip("-")] * (-1 if name.startswith("-") else 1)
-        if self.config.eval.best and (position.best is None or value > position.best):
+        # NaN, where nothing was counted, is no best: nothing compares as better. One of before gives way.
+        better = not math.isnan(value) and (position.best is None or not value <= position.best)
+        if self.config.eval.best and better:
             position = position._replace(best=value, best_step=position.step)
             self.best.save(position.step, self._params_only(state), {"metrics": _finite(metrics)})
         return position

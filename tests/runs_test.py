@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
+import math
 import os
 import pathlib
 import re
@@ -18,7 +20,9 @@ import numpy as np
 import pytest
 
 from numjax import inherit, inputs, runs
+from numjax.checkpoint import Checkpoints
 from numjax.errors import DataError, Diverged, UsageError
+from numjax.evals import report
 from numjax.train import claim
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -160,6 +164,22 @@ def test_a_run_goes_on_with_other_settings_of_the_machine(trained, data_dir):
     results = runs.run(tiny(**changes), str(trained[0]), "train")
     assert results["validation"]["accuracy"] == pytest.approx(trained[1]["validation"]["accuracy"])
     assert "test" in results and inherit.config_of(trained[0])["eval"]["batch_size"] == 16
+
+
+@pytest.mark.parametrize(
+    ("scores", "kept"), [((math.nan, 0.3, 0.2), 20), ((0.1, math.nan, 0.2), 30), ((math.nan,) * 3, None)]
+)
+def test_a_validation_that_counted_nothing_is_never_the_best(tmp_path, monkeypatch, scores, kept):
+    told, real = iter(scores), report.score_split
+
+    def score_split(system, compiled, params, encoded, split, workdir, **options):
+        found = real(system, compiled, params, encoded, split, workdir, **options)
+        return found | {"accuracy": next(told)} if workdir is None else found  # not the one at the end
+
+    monkeypatch.setattr(report, "score_split", score_split)
+    runs.run(tiny(**{"optim.steps": 30, "eval.every": 10}), str(tmp_path), "train")
+    with contextlib.closing(Checkpoints(tmp_path / "best")) as best:
+        assert (best.steps() or [None])[-1] == kept
 
 
 def test_a_loss_that_is_not_finite_stops_and_keeps_the_last_good_checkpoint(tmp_path):
