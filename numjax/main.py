@@ -42,7 +42,7 @@ def main(argv: list[str]) -> None:
 
 def _parse(argv: list[str]) -> list[str]:
     try:
-        return flags.FLAGS([roots.resolve_config(word) for word in argv])
+        return flags.FLAGS(roots.resolve_configs(argv))
     except (flags.Error, ValueError, KeyError, AttributeError, TypeError, OSError) as error:
         # absl wraps a config file's own complaint in a traceback, whose last line it is; a KeyError quotes it.
         text = str(error).replace("\\n", "\n").replace("\\'", "")

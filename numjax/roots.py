@@ -6,6 +6,7 @@ import difflib
 import importlib
 import pathlib
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 from numjax.errors import UsageError
@@ -33,20 +34,28 @@ def call(module: str, function: str, *arguments: Any) -> Any:
     return getattr(importlib.import_module(module), function)(*arguments)
 
 
-def resolve_config(word: str) -> str:
-    """`--config=numgpt:laptop` → `--config=ROOT/configs/numgpt.py:laptop`; other words as they are.
+def resolve_configs(words: Sequence[str]) -> list[str]:
+    """A command line with `--config=numgpt:laptop`, or `--config numgpt:laptop`, as
+    `--config=ROOT/configs/numgpt.py:laptop`; other words as they are.
 
     Raises:
       UsageError: neither a file nor the name of a config.
     """
-    for flag in ("--config=", "-config="):
-        if not word.startswith(flag):
-            continue
-        name, colon, argument = word[len(flag) :].partition(":")
-        for candidate in (pathlib.Path(name), root() / name, root() / "configs" / f"{name}.py"):
-            if candidate.suffix == ".py" and candidate.is_file():
-                return f"{flag}{candidate}{colon}{argument}"
-        known = sorted(p.stem for p in (root() / "configs").glob("*.py") if p.stem not in ("__init__", "common"))
-        near = difflib.get_close_matches(pathlib.Path(name).stem, known, n=3, cutoff=0.4) or known
-        raise UsageError(f"no config {name!r}: give the path of a file, or a name such as {', '.join(near)}")
-    return word
+    out: list[str] = []
+    rest = iter(words)
+    for word in rest:
+        flag, equals, value = word.partition("=")
+        if flag in ("--config", "-config") and (equals or (value := next(rest, ""))):
+            word = f"{flag}={_config_file(value)}"
+        out.append(word)
+    return out
+
+
+def _config_file(word: str) -> str:
+    name, colon, argument = word.partition(":")
+    for candidate in (pathlib.Path(name), root() / name, root() / "configs" / f"{name}.py"):
+        if candidate.suffix == ".py" and candidate.is_file():
+            return f"{candidate}{colon}{argument}"
+    known = sorted(p.stem for p in (root() / "configs").glob("*.py") if p.stem not in ("__init__", "common"))
+    near = difflib.get_close_matches(pathlib.Path(name).stem, known, n=3, cutoff=0.4) or known
+    raise UsageError(f"no config {name!r}: give the path of a file, or a name such as {', '.join(near)}")

@@ -19,7 +19,7 @@ import jax
 import numpy as np
 import pytest
 
-from numjax import inherit, inputs, runs
+from numjax import inherit, inputs, roots, runs
 from numjax.checkpoint import Checkpoints
 from numjax.errors import DataError, Diverged, UsageError
 from numjax.evals import report
@@ -330,6 +330,8 @@ def test_fine_tuning_starts_from_another_run(trained, tmp_path):
         (["--config=numgpt:smoke", "--workdir=x", "--config.optim.xyz=1"], 2, "the config has no key 'xyz' there"),
         (["--config=numgpt:smoke", "--workdir=x", "--config.embeds.numeral.name=protoype"], 2, "prototype"),
         (["--config=numgpt:smoke"], 2, "--workdir"),
+        (["--config", "numgp", "--workdir=x"], 2, "no config 'numgp'"),
+        (["--workdir=x", "--config"], 2, "Missing value for flag --config"),
         (["--config=numgpt:smoke,task=text", "--workdir=x"], 2, "--config.task.path=FOLDER"),
     ],
 )
@@ -340,6 +342,16 @@ def test_bad_usage_is_one_line_and_exit_2(tmp_path, words, code, message):
     last = done.stderr.strip().splitlines()[-1]
     assert last.startswith("numjax: ") and message in last
     assert "Traceback" not in done.stderr
+
+
+def test_a_config_is_found_behind_a_blank_too(tmp_path):
+    wanted = f"--config={ROOT}/configs/numgpt.py:smoke"
+    for words in (["--config=numgpt:smoke"], ["--config", "numgpt:smoke"]):
+        assert roots.resolve_configs(["main", *words, "--strict"]) == ["main", wanted, "--strict"]
+    words = ["--config", "numgpt:smoke", "--config.optim.steps", "7", f"--workdir={tmp_path}", "--mode=check"]
+    done = subprocess.run([sys.executable, "-m", "numjax.main", *words], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout.splitlines()[-1])["steps"] == 7
 
 
 @pytest.fixture
