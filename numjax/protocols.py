@@ -64,7 +64,8 @@ class Head(Protocol):
     `log_prob` gives named parts, each [B, T] (or [B]), zero where a part does not apply; their sum is the
     log-likelihood. `step_scores` gives log masses [B, V] and the numeral that [NUM] would stand for, raw (or
     None); a head that predicts numerals says in `fed_back` what is read back of one. What is predicted of a row,
-    evaluations read from `log_probs` ([B, classes], of a classifier) or `best` ([B, …], anything else).
+    evaluations read from `log_probs` ([B, classes], of a classifier) or `best` ([B, …], anything else); a model has
+    one such head at most.
     """
 
     def log_prob(self, out: HeadOut, targets: Any, allowed: Allowed | None) -> Mapping[str, Array]: ...

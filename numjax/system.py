@@ -167,6 +167,9 @@ def make_model(config: Any, scheme: Scheme, platform: str) -> Model:
     heads = {name: build("heads", block, **known) for name, block in sorted(config.heads.items())}
     if not heads:
         raise UsageError("the config names no heads: set task=… or config.heads")
+    speaking = [name for name, head in heads.items() if hasattr(head, "log_probs") or hasattr(head, "best")]
+    if len(speaking) > 1:
+        raise UsageError(f"heads {' and '.join(speaking)} each predict a row, and a task reads one: keep one of them")
     # Frozen, so that the model can be a static argument of jitted functions.
     return Model(FrozenDict(embeds), FrozenDict(fusions), backbone, FrozenDict(heads))
 
