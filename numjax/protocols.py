@@ -62,10 +62,11 @@ class Head(Protocol):
     """[Head] heads/NAME.py: (h[B, T, D], tokens, table[V, D] or None) → HeadOut, and pure readers of it.
 
     `log_prob` gives named parts, each [B, T] (or [B]), zero where a part does not apply; their sum is the
-    log-likelihood. `step_scores` gives log masses [B, V] and the numeral that [NUM] would stand for, raw (or
-    None); a head that predicts numerals says in `fed_back` what is read back of one. What is predicted of a row,
-    evaluations read from `log_probs` ([B, classes], of a classifier) or `best` ([B, …], anything else); a model has
-    one such head at most.
+    log-likelihood. Those that are log densities and no log masses are named in `densities` (none by default).
+    `total_log_prob` sums the parts with weights, in chunks: objectives read positions by it. `step_scores` gives log
+    masses [B, V] and the numeral that [NUM] would stand for, raw (or None); a head that predicts numerals says in
+    `fed_back` what is read back of one. What is predicted of a row, evaluations read from `log_probs` ([B, classes],
+    of a classifier) or `best` ([B, …], anything else); a model has one such head at most.
     """
 
     def log_prob(self, out: HeadOut, targets: Any, allowed: Allowed | None) -> Mapping[str, Array]: ...

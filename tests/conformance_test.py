@@ -238,6 +238,7 @@ def test_head(name, rng):
     assert finite(grads) and all(np.any(g) for g in jax.tree.leaves(grads))
     at = np.asarray(grads[1])
     np.testing.assert_array_equal(at[~scored], 0, err_msg="a position without a weight has a gradient")
+    assert set(getattr(head, "densities", ())) <= set(parts), "densities are parts"
     close(parts_of(params, hidden, found.inputs, targets), parts, 1e-4)  # eager
     one = jax.jit(parts_of)
     for b in range(3):

@@ -8,6 +8,8 @@ import re
 import shutil
 import subprocess
 import sys
+from types import SimpleNamespace
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -15,10 +17,14 @@ import numpy as np
 import optax
 import pytest
 
+from numjax import shard
 from numjax.build import CLASS_OF_KIND, build, names
 from numjax.checkpoint import Checkpoints
 from numjax.errors import UsageError
-from numjax.step import init_state, train_step
+from numjax.evals import score
+from numjax.heads import token
+from numjax.model import Model
+from numjax.step import eval_step, init_state, train_step
 from tests import drawn
 from tests.conftest import ROOT
 
@@ -123,6 +129,37 @@ def test_the_faults_of_ones_own_module_are_shown_as_they_are(laboratory):
         build("embed", {"name": "mylab.broken"})
     with pytest.raises(UsageError, match=r"embed 'mylab.waves' has no option 'dimm': did you mean dim\?"):
         build("embed", {"name": "mylab.waves", "dimm": 3})
+
+
+class Tall(token.Head):
+    """A head whose new part, the height of what is said, is a density."""
+
+    densities = ("height",)
+
+    def log_prob(self, out, targets, allowed=None):
+        height = -jnp.square(out.hidden[..., 0].astype(jnp.float32) - 3)
+        return {**super().log_prob(out, targets, allowed), "height": height}
+
+    def total_log_prob(self, out, targets, weights_BT, allowed=None):
+        return {name: (part * weights_BT).sum() for name, part in self.log_prob(out, targets, allowed).items()}
+
+
+def test_the_densities_of_ones_own_head_stay_out_of_the_perplexity(rng):
+    found = drawn.batch(rng)
+    parts = {"embeds": {"token": build("embed", {"name": "token"}, dim=16, **drawn.KNOWN)}, "fusions": {}}
+    backbone = build("backbone", drawn.DECODER)
+    known = {name: drawn.KNOWN[name] for name in ("width", "vocab_size", "size")}
+    model = Model(**parts, backbone=backbone, heads={"next": Tall(**known)})
+    params = drawn.draw(model, rng, found)
+    objectives = {"next": build("objectives", {"name": "nll", "head": "next"})}
+    done = jax.jit(functools.partial(eval_step, model, objectives, {"next": 1.0}))(params, found)
+    compiled: Any = SimpleNamespace(mesh=shard.make_mesh(), evaluate=lambda params, batch: done)
+    system: Any = SimpleNamespace(objectives=objectives, weights={"next": 1.0})
+    means, _ = score.evaluate(system, compiled, params, [found])
+    assert abs(means["next/height"]) > 0.1, "else it proves nothing"
+    np.testing.assert_allclose(means["next/mass"] + means["next/height"], means["loss"], rtol=1e-5)
+    np.testing.assert_allclose(means["mass_perplexity"], np.exp(means["next/token"]), rtol=1e-5)
+    assert "perplexity" not in means
 
 
 def test_names_finds_every_file_of_a_kind_and_nothing_else():

@@ -48,8 +48,7 @@ def evaluate(
         means["loss"] = float(sum(weights[name] * means[name] for name in asked))
     for name, objective in system.objectives.items():
         if isinstance(objective, nll.Objective) and objective.label is None and not objective.whole_batch:
-            density = any(f"{name}/{part}" in means for part in nll.DENSITY_PARTS)
-            means |= sums.perplexity(means, name, density)
+            means |= sums.perplexity(means, name, has_density=f"{name}/mass" in means)
     return means, predictions
 
 

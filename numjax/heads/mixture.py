@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import flax.linen as nn
 import jax
@@ -56,6 +56,8 @@ class Head(nn.Module):
     digits: int = 20
     chunk_rows: int | None = None
     init_std: float = 0.02
+
+    densities: ClassVar[tuple[str, ...]] = ("mantissa",)
 
     @nn.compact
     def __call__(self, h_BTD: jax.Array, tokens: Tokens, table_VD: jax.Array | None = None) -> HeadOut:

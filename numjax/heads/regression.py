@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 import flax.linen as nn
 import jax
@@ -39,6 +40,8 @@ class Head(nn.Module):
     dropout: float = 0.1
     epsilon: float = 1e-5
     init_std: float = 0.02
+
+    densities: ClassVar[tuple[str, ...]] = ("number",)
 
     @nn.compact
     def __call__(self, h_BTD: jax.Array, tokens: Tokens, table_VD: jax.Array | None = None) -> HeadOut:

@@ -15,9 +15,6 @@ from numjax.nn.numerals import gather
 from numjax.nn.scored import at_scored
 from numjax.types import Allowed, Batch, Grammar, HeadOut, Loss, Targets
 
-# The parts of a mixture that are densities; the rest are masses.
-DENSITY_PARTS = ("mantissa", "number")
-
 
 @dataclasses.dataclass(frozen=True)
 class Objective:
@@ -25,7 +22,7 @@ class Objective:
 
     Reported parts: each part's own mean ("selector", "token", …) over the positions where it applies is left
     to the reader; here every part is a (−Σ, scored positions) pair, so that they add up to the loss. Where
-    a density takes part, "mass" is the sum without it: only that one may be turned into a perplexity.
+    one of the head's `densities` takes part, "mass" is the sum without: only that may be turned into a perplexity.
 
     Attributes:
       head: which head.
@@ -73,8 +70,9 @@ class Objective:
         if self.average == "columns":
             parts = {name: part * scored for name, part in parts.items()}
         report = {name: (-part, count) for name, part in parts.items()}
-        if any(name in DENSITY_PARTS for name in parts):
-            masses = [-part for name, part in parts.items() if name not in DENSITY_PARTS]
+        densities = getattr(head, "densities", ())
+        if any(name in densities for name in parts):
+            masses = [-part for name, part in parts.items() if name not in densities]
             report["mass"] = (sum(masses), count)
         return Loss(-sum(parts.values()), count, report)
 
