@@ -76,8 +76,8 @@ class Objective(Protocol):
     """[Objective] objectives/NAME.py: sums over a batch. `heads` are the model's, by name.
 
     Options: `draws` (it is given a `key` too, another one each step, None in evaluations), `whole_batch` (its sums
-    are not those of its rows, so that a batch cannot be cut into microbatches), `head_methods` (what it calls of the
-    head that it is given, beyond `log_prob`), `reads_teacher` (it is given `taught`
+    are not those of its rows, so that a batch cannot be cut into microbatches), `head_methods` (what the
+    head that it is given must have, beyond `log_prob`), `reads_teacher` (it is given `taught`
     too, the outs of a teacher: the mean of the parameters by its `momentum`, moved once a step, or, with its
     `each_microbatch`, with every microbatch; evaluations leave it out).
     """

@@ -184,12 +184,23 @@ def make_objectives(config: Any, model: Model, scheme: Scheme) -> tuple[dict[str
             raise UsageError(f"objective {name!r} reads head {head!r}; the config has {', '.join(model.heads)}")
         options = {k: v for k, v in block.items() if k != "weight"}
         objectives[name] = build("objectives", options, **known)
+        if head is not None and (lacking := lacks(model.heads[head], objectives[name])):
+            raise UsageError(
+                f"objective {name!r} ({block.name}) wants {', '.join(lacking)} of its head, and head {head!r} has no "
+                "such method: choose another head or objective"
+            )
         if getattr(objectives[name], "whole_batch", False) and config.optim.accumulate > 1:
             raise UsageError(f"objective {name!r} is of a batch as a whole: set optim.accumulate=1, or within='row'")
         weights[name] = _weight(block.get("weight", 1.0))
     if not objectives:
         raise UsageError("the config names no objectives")
     return objectives, weights
+
+
+def lacks(head: Any, objective: Any) -> list[str]:
+    """The methods that an objective wants of its head, and that it lacks."""
+    wanted = ("log_prob", *getattr(objective, "head_methods", ()))
+    return [method for method in wanted if not hasattr(head, method)]
 
 
 def _aggregation(scheme: Scheme) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from numjax.errors import DataError
 from numjax.model import Model
 from numjax.numeral.exact import to_numeral
 from numjax.pipeline import source
+from numjax.system import lacks
 from numjax.text import document as documents
 from numjax.text import grammar as grammars
 from numjax.text import vocab as vocabularies
@@ -276,23 +277,25 @@ def test_head_that_writes(name, rng):
             )
 
 
-# Some objectives read what a head would write.
+def objective_of(name: str, head: str):
+    known = {"label": label_of(head), "digit_ids": drawn.KNOWN["digit_ids"]}
+    return build("objectives", {"name": name}, head="next", **known)
+
+
 OBJECTIVES = [
     (o, h)
     for o in names("objectives")
     for h in names("heads")
-    if hasattr(find("heads", h), "step_scores") or not getattr(find("objectives", o), "writes", False)
-    if all(hasattr(find("heads", h), method) for method in getattr(find("objectives", o), "head_methods", ()))
+    if not lacks(find("heads", h), objective_of(o, h))
     # The labels of a head of units are read by objectives made for it.
-    if not reads_units(h) or getattr(find("objectives", o), "head_methods", ())
+    if not reads_units(h) or getattr(objective_of(o, h), "head_methods", ())
 ]
 
 
 @pytest.mark.parametrize(("name", "head"), OBJECTIVES)
 def test_objective(name, head, rng):
     """Sums and counts over rows add up to those of the batch: exact under any sharding or accumulation."""
-    known = {"label": label_of(head), "digit_ids": drawn.KNOWN["digit_ids"]}
-    objective = build("objectives", {"name": name}, head="next", **known)
+    objective = objective_of(name, head)
     model = drawn.model({"name": "prototype", "exponent_dim": 4}, {"name": head}, layers=1)
     found = drawn.batch(rng, lengths=[[5, 3], [9], [2, 2], [4]])
     found = drawn.with_units(found, rng) if reads_units(head) else found

@@ -34,3 +34,24 @@ def test_two_heads_that_predict_a_row_are_refused_by_their_names(tmp_path, vocab
     assemble(numgpt.get_config("smoke"), tmp_path, vocabulary=vocabulary)
     said = refused(tmp_path, vocabulary, add)
     assert re.search(r"heads label and other each predict a row.*keep one", said), said
+
+
+@pytest.mark.parametrize(
+    ("head", "objective", "method"),
+    [
+        ("classify", "nll", "total_log_prob"),
+        ("masked", "digit_aggregate", "step_scores"),
+        ("token", "number", "error"),
+        ("mixture", "distill", "total_cross_entropy"),
+        ("span", "tagop", "scored, right"),
+    ],
+)
+def test_an_objective_that_its_head_cannot_serve_is_refused_with_the_method(
+    tmp_path, vocabulary, head, objective, method
+):
+    def change(config):
+        config.heads = common.block(mine=dict(name=head) | (dict(num_classes=2) if head == "classify" else {}))
+        config.objectives = common.block(loss=dict(name=objective, head="mine"))
+
+    said = refused(tmp_path, vocabulary, change)
+    assert f"objective 'loss' ({objective}) wants {method} of its head, and head 'mine' has no such" in said, said

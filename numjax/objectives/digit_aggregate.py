@@ -50,7 +50,8 @@ class Objective:
     floor: float = 1e-3
     aggregate: str = "weighted"
     longest: int = 20
-    writes = True  # reads a head that predicts tokens
+
+    head_methods = ("step_scores",)  # it reads a head that predicts the next token
 
     def __post_init__(self):
         if self.prediction not in PREDICTIONS:

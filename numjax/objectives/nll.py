@@ -46,6 +46,10 @@ class Objective:
     grammar: Grammar | None = None
 
     @property
+    def head_methods(self) -> tuple[str, ...]:
+        return () if self.label is not None else ("total_log_prob",)
+
+    @property
     def whole_batch(self) -> bool:
         return self.average == "columns"
 
