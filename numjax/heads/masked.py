@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
 from numjax.errors import UsageError
-from numjax.nn import cross_entropy
+from numjax.heads import softmax
 from numjax.nn.norm import layer_norm
-from numjax.types import Allowed, HeadOut, Targets, Tokens
+from numjax.types import HeadOut, Tokens
 
 
-class Head(nn.Module):
+class Head(softmax.Softmax, nn.Module):
     """p(x_t) = softmax(norm(gelu(h W + b)) Eᵀ + c), E the token embedding's table or one of the head's own.
 
     Attributes:
@@ -38,10 +35,7 @@ class Head(nn.Module):
         del tokens
         ones, zeros = nn.initializers.ones, nn.initializers.zeros
         normal, inner = nn.initializers.normal(self.init_std), self.inner or self.width
-        if not self.tied:
-            table_VD = self.param("kernel", normal, (self.vocab_size, inner), jnp.float32)
-        if table_VD is None:
-            raise ValueError("a head over the token embedding needs one in the model")
+        table_VD = softmax.table(self, table_VD, inner)
         if table_VD.shape[1] != inner:
             raise UsageError(f"masked: inner={inner} and tied, but tokens have width {table_VD.shape[1]}")
         low, shape = h_BTD.dtype, (inner,)
@@ -51,24 +45,3 @@ class Head(nn.Module):
         scale, shift = self.param("ln_scale", ones, shape), self.param("ln_bias", zeros, shape)
         bias = self.param("bias", zeros, (self.vocab_size,), jnp.float32)
         return HeadOut(layer_norm(h_BTD, scale, shift, self.epsilon), {"kernel": table_VD, "bias": bias})
-
-    def log_prob(self, out: HeadOut, targets: Targets, allowed: Allowed | None = None) -> Mapping[str, jax.Array]:
-        """{"token": log p(target)[B, T]}."""
-        options = self._options(out, allowed)
-        return {"token": cross_entropy.log_prob(out.hidden, out.weights["kernel"], targets.ids, **options)}
-
-    def total_log_prob(
-        self, out: HeadOut, targets: Targets, weights_BT: jax.Array, allowed: Allowed | None = None
-    ) -> Mapping[str, jax.Array]:
-        """The parts of `log_prob`, each summed with `weights_BT`; the form that a loss should use."""
-        options, kernel = self._options(out, allowed), out.weights["kernel"]
-        return {"token": cross_entropy.total_log_prob(out.hidden, kernel, targets.ids, weights_BT, **options)}
-
-    def total_cross_entropy(self, out: HeadOut, taught: HeadOut, weights_BT: jax.Array) -> jax.Array:
-        """−Σ weights · Σ_v p(v) log q(v), p of `taught`, which gets no gradient, and q of `out`."""
-        options, kernel = self._options(out, None), out.weights["kernel"]
-        aim = cross_entropy.Aim(taught.hidden, taught.weights["kernel"], taught.weights.get("bias"))
-        return -cross_entropy.total_soft_log_prob(out.hidden, kernel, aim, weights_BT, **options)
-
-    def _options(self, out: HeadOut, allowed: Allowed | None) -> dict[str, Any]:
-        return dict(size=self.size, allowed=allowed, chunk_rows=self.chunk_rows, bias=out.weights["bias"])

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from numjax.errors import UsageError
+from numjax.heads import softmax
 from numjax.nn import cross_entropy
 from numjax.nn.numerals import exponent_id, exponent_of_id, from_raw, from_rounded
 from numjax.types import Allowed, HeadOut, Numeral, Targets, Tokens
@@ -71,11 +72,7 @@ class Head(nn.Module):
         if self.density == "learned":
             shapes["log_variance"] = 1
         weights = {name: self.param(name, init, (self.width, n), jnp.float32) for name, n in shapes.items()}
-        if not self.tied:
-            table_VD = self.param("kernel", init, (self.vocab_size, self.width), jnp.float32)
-        if table_VD is None:
-            raise ValueError("a tied head needs a token embedding in the model")
-        return HeadOut(h_BTD, weights | {"kernel": table_VD})
+        return HeadOut(h_BTD, weights | {"kernel": softmax.table(self, table_VD, self.width)})
 
     def log_prob(self, out: HeadOut, targets: Targets, allowed: Allowed | None = None) -> Mapping[str, jax.Array]:
         """Log masses "selector", "token", "exponent" and the log density "mantissa", each [B, T], zero
