@@ -26,14 +26,15 @@ class Compiled(NamedTuple):
       abstract_state: shapes, types and layouts of the state.
       init: seed → TrainState.
       step: (seed, TrainState, Batch) → (TrainState, metrics); the state is donated.
-      evaluate: (params, Batch) → (metrics, what classifiers say), both replicated; donates nothing.
+      evaluate: (params, Batch) → (metrics, what classifiers say, the batch's example_id and valid), all replicated;
+        donates nothing.
     """
 
     mesh: Mesh
     abstract_state: TrainState
     init: Callable[[Any], TrainState]
     step: Callable[[Any, TrainState, Batch], tuple[TrainState, Any]]
-    evaluate: Callable[[Any, Batch], tuple[Any, Any]]
+    evaluate: Callable[[Any, Batch], tuple[Any, Any, Any, Any]]
 
 
 def make_compiled(system: System, mesh: Mesh, batch: Batch, steps: int) -> Compiled:
@@ -69,6 +70,10 @@ def make_compiled(system: System, mesh: Mesh, batch: Batch, steps: int) -> Compi
         *(system.model, system.objectives, system.weights, optimizer, rate, config.optim.accumulate),
     )
     score = under(mesh, eval_step, system.model, system.objectives, system.weights)
+
+    def evaluate(params, batch):
+        return (*score(params, batch), batch.example_id, batch.valid)
+
     return Compiled(
         mesh=mesh,
         abstract_state=abstract,
@@ -80,7 +85,7 @@ def make_compiled(system: System, mesh: Mesh, batch: Batch, steps: int) -> Compi
             donate_argnums=(1,),
             compiler_options=compiler_options(platform),
         ),
-        evaluate=jax.jit(score, in_shardings=(layout.params, rows), out_shardings=(everywhere, everywhere)),
+        evaluate=jax.jit(evaluate, in_shardings=(layout.params, rows), out_shardings=everywhere),
     )
 
 

@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -69,6 +70,16 @@ def same(mine: dict[int, float], theirs: dict[int, float]) -> None:
     np.testing.assert_allclose(list(mine.values()), list(theirs.values()), rtol=1e-5)
 
 
+def same_said(mine: pathlib.Path, theirs: pathlib.Path) -> None:
+    """Each validation example has its own prediction, once, whichever process had it."""
+    said = [
+        [json.loads(line) for line in (folder / "predictions" / "mme.validation.jsonl").read_text().splitlines()]
+        for folder in (mine, theirs)
+    ]
+    assert [row["id"] for row in said[0]] == [row["id"] for row in said[1]]
+    np.testing.assert_allclose(*[[row["confidence"] for row in rows] for rows in said], rtol=1e-4)
+
+
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory):
     """The same run in one process."""
@@ -84,14 +95,14 @@ def test_two_processes_train_and_evaluate_as_one(alone, tmp_path):
     np.testing.assert_allclose(list(mine.values()), list(theirs.values()), rtol=1e-5)
     validated = [[row["loss"] for row in lines(folder, "validation")] for folder in (tmp_path, alone)]
     np.testing.assert_allclose(*validated, rtol=1e-5)
-    assert (tmp_path / "predictions").exists()
-    said = [
-        [json.loads(line) for line in (folder / "predictions" / "mme.validation.jsonl").read_text().splitlines()]
-        for folder in (tmp_path, alone)
-    ]
-    # Each example once, whichever process had it.
-    assert [row["id"] for row in said[0]] == [row["id"] for row in said[1]]
-    np.testing.assert_allclose(*[[row["confidence"] for row in rows] for rows in said], rtol=1e-4)
+    same_said(tmp_path, alone)
+
+
+def test_predictions_are_of_their_own_examples_wherever_the_mesh_has_them(alone, tmp_path):
+    shutil.copytree(alone, tmp_path / "two")
+    (tmp_path / "two" / "predictions" / "mme.validation.jsonl").unlink()
+    done(2, tmp_path / "two", "--mode=eval", "--module=tests.interleaved", devices=2)
+    same_said(tmp_path / "two", alone)
 
 
 def test_a_stop_reaches_all_and_other_numbers_of_processes_go_on(alone, tmp_path):

@@ -111,7 +111,7 @@ def run(sizes) -> dict[str, np.ndarray]:
         keep(f"metrics/{step}", metrics)
     keep("params", state.params)
     keep("momentum", state.opt_state)
-    metrics, said = jax.block_until_ready(compiled.evaluate(state.params, placed))
+    metrics, said, *_ = jax.block_until_ready(compiled.evaluate(state.params, placed))
     keep("evaluated", (metrics, said))
     for name, tree in {"params": state.params, "momentum": state.opt_state, "batch": placed}.items():
         for path, leaf in jax.tree_util.tree_leaves_with_path(tree):

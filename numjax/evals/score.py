@@ -24,7 +24,7 @@ from numjax.types import Batch
 def evaluate(
     system: System, compiled: Compiled, params: Any, batches: Iterable[Batch]
 ) -> tuple[dict[str, float], dict[int, Any]]:
-    """(metrics by name, predicted label by example id) over batches that hold each example once.
+    """(metrics by name, what is said of each example by its id) over batches that hold each once; on every process.
 
     Labels come from the head that the task predicts with; a task without one has no predictions here.
     """
@@ -34,12 +34,10 @@ def evaluate(
     for batch in batches:
         done = compiled.evaluate(params, shard.put(batch, compiled.mesh))
         if pending is not None:
-            found = _read(system, *pending, found, predictions)
-        pending = (done, batch)
+            found = _read(pending, found, predictions)
+        pending = done
     if pending is not None:
-        found = _read(system, *pending, found, predictions)
-    if jax.process_count() > 1:
-        predictions = _from_all_processes(predictions)
+        found = _read(pending, found, predictions)
     means = sums.divide(found)
     if len(system.objectives) > 1 and all(name in found for name in system.objectives):
         # Of the whole split, whatever its batches are: they have not as many positions of each.
@@ -80,33 +78,11 @@ def row_log_prob(model: Model, head: str, params: Any, batch: Batch) -> jax.Arra
     return jnp.where(targets.mask, sum(parts.values()), 0.0).sum(axis=1)
 
 
-def _read(system, done, batch, found, predictions):
-    metrics, said = jax.device_get(done)
-    if said and batch.example_id is not None:
+def _read(done, found, predictions):
+    metrics, said, ids, valid = jax.device_get(done)
+    if said and ids is not None:
         (log_probs,) = said.values()
-        # Every process gets all rows; its own are enough, the rest are gathered once at the end.
-        start = jax.process_index() * len(batch.example_id)
-        for row, (example, valid) in enumerate(zip(batch.example_id, batch.valid, strict=True)):
-            if valid:
-                predictions[int(example)] = np.asarray(log_probs[start + row])
+        # All rows of the batch, on every process: which are whose depends on the mesh.
+        for row in np.flatnonzero(valid):
+            predictions[int(ids[row])] = log_probs[row]
     return sums.add(found, metrics)
-
-
-def _from_all_processes(predictions):
-    from jax.experimental import multihost_utils
-
-    ids = np.asarray(sorted(predictions), np.int64)
-    # Heads that speak of positions have rows of several lengths, in which −1 says that there is no such position.
-    mine = max((len(predictions[i]) for i in ids), default=1)
-    rows = np.full((len(ids), mine), -1, np.float32)
-    for row, i in zip(rows, ids, strict=True):
-        row[: len(predictions[i])] = predictions[i]
-    longest = int(multihost_utils.process_allgather(np.asarray(len(ids))).max())
-    width = int(multihost_utils.process_allgather(np.asarray(mine)).max())
-    padded_ids = np.full(longest, -1, np.int64)
-    padded_ids[: len(ids)] = ids
-    padded = np.full((longest, width), -1, np.float32)
-    padded[: len(ids), : rows.shape[1]] = rows
-    all_ids = multihost_utils.process_allgather(padded_ids).reshape(-1)
-    all_rows = multihost_utils.process_allgather(padded).reshape(-1, width)
-    return {int(i): row for i, row in zip(all_ids, all_rows, strict=True) if i >= 0}
