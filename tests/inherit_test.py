@@ -162,7 +162,7 @@ def _kept(config: Any, folder: pathlib.Path) -> pathlib.Path:
             "here, task.time was 'ns' there and is 's' here: give the words",
         ),
         ("luna:smoke,numtok=replace", "luna:smoke,task=tatqa", "scheme.name was 'replace' there and is 'addback'"),
-        ("luna:smoke,as_published", "luna:smoke,task=tatqa", "scheme.rules was 'numtok' there and is 'default'"),
+        ("luna:smoke,as_published", "luna:smoke,task=tatqa", "scheme.rules was 'numtok' there and is 'accounting'"),
         ("luna:smoke,numtok=addback", "luna:smoke,task=tatqa,numtok=none", "scheme.name was 'addback'"),
         ("luna:smoke,numbed=dice", "luna:smoke,task=tatqa", "embeds.numeral.name was 'dice_linear'"),
         ("luna:laptop", "luna:paper,task=tatqa,size=1M", "embeds.numeral.length was 16 there and is 32 here:"),
@@ -223,6 +223,7 @@ def test_what_it_started_from_is_looked_at_before_records_are_read(tmp_path):
 
 def test_options_left_out_are_the_defaults_and_those_of_numbers_are_told(tmp_path):
     config = configured("luna:smoke,numbed=dice")
+    config.scheme.rules = "default"
     source = _kept(config, tmp_path / "source")
     with config.unlocked():
         del config.scheme["rules"]
