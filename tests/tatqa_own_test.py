@@ -71,6 +71,27 @@ def test_a_packed_file_is_read_as_the_plain_one(tmp_path):
     assert len(plain) == 1 and list(tatqa_records.of_file(str(packed)) or ()) == plain
 
 
+def test_of_questions_with_one_uid_the_first_is_answered_and_the_others_are_named(tmp_path):
+    def context(uid: str, *questions: tuple[str, str]) -> dict:
+        asked = [{"uid": name, "question": text} for name, text in questions]
+        return {"table": {"uid": uid, "table": [["", "2019"], ["Sales", "5"]]}, "questions": asked}
+
+    given = [context("a", ("p", " "), ("p", "One?"), ("q", "Two?"), ("p", "Three?")), context("b", ("q", "Four?"))]
+    found = asked_in(tmp_path, given)
+    assert [one["question"] for _, one in found if not isinstance(one, ValueError)] == ["One?", "Two?"]
+    assert [(uid, str(one)) for uid, one in found if isinstance(one, ValueError)] == [
+        ("p", "it has no question"),
+        *((uid, "a question before it has the same uid: give each its own") for uid in "pq"),
+    ]
+
+
+@pytest.mark.parametrize("text", ["1½", "1 ½", "$12¾ million", "½ 5", "(3⅓)", "⅟2"])
+def test_a_number_with_a_fraction_beside_it_is_not_read_without_it(text):
+    assert tatqa_units.read(text) is None
+    found = tatqa_units.read("1,200²")
+    assert found is not None and found.number == 1200, "a footnote is none"
+
+
 def rows_of(folder, table: str) -> list[list[str]]:
     ((_, record),) = asked_of(folder, table)
     return json.loads(record["table"])

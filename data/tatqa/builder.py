@@ -95,15 +95,13 @@ class Tatqa(ArrayRecordBuilder):
             table = one.get("table") if isinstance(one, Mapping) else None
             if isinstance(table, Mapping) and (what := tatqa_records.ragged(table.get("table"))):
                 self.mend(str(table.get("uid", f"context-{place}")), what)
-        kept: dict[str, dict[str, Any]] = {}
+        kept: list[dict[str, Any]] = []
         for uid, record in tatqa_records.of_contexts(found, name):
             if isinstance(record, ValueError):
                 self.skip(uid, str(record))
-            elif uid in kept:
-                self.skip(uid, "a question before it has the same uid")
             else:
-                kept[uid] = record
-        return list(kept.values())
+                kept.append(record)
+        return kept
 
 
 def find_files(path: str) -> list[pathlib.Path]:

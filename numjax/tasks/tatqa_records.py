@@ -36,7 +36,8 @@ Found = Iterator[tuple[str, dict[str, Any] | ValueError]]
 def of_contexts(found: Any, name: str, answered: bool = True) -> Found:
     """(id, record; or what is wrong with it) of each question of TAT-QA's JSON.
 
-    A context that cannot be used is named by its questions, or by its own id where it has none.
+    A context that cannot be used is named by its questions, or by its own id where it has none. Of questions with one
+    uid the first is kept.
 
     Args:
       name: of the file, for messages.
@@ -47,6 +48,7 @@ def of_contexts(found: Any, name: str, answered: bool = True) -> Found:
     """
     if not isinstance(found, list):
         raise DataError(f"{name}: not TAT-QA's form: give a list of objects with table, paragraphs and questions")
+    known_ids: set[str] = set()
     for place, one in enumerate(found):
         if not isinstance(one, Mapping):
             yield f"context-{place}", ValueError("it is no object with table, paragraphs and questions")
@@ -72,11 +74,14 @@ def of_contexts(found: Any, name: str, answered: bool = True) -> Found:
         for uid, raw in zip(uids, asked, strict=True):
             try:
                 record = {"id": uid} | shared | _question(raw, orders, answered)
+                if uid in known_ids:
+                    raise ValueError("a question before it has the same uid: give each its own")
             except ValueError as error:
                 yield uid, error
                 continue
             if done := "; ".join(filter(None, (what, record.pop("mended", "")))):
                 record["mended"] = done
+            known_ids.add(uid)
             yield uid, record
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from decimal import Decimal, InvalidOperation
@@ -105,7 +106,7 @@ def read(text: str) -> Value | None:
     Negative are "(1,746)", "-5", "$(5)" and "−5"; "—" and "$—" are nought. Blanks and apostrophes part thousands
     too, and so do points where there are several or a comma follows: "1 200", "1'200", "1.200,50". Of "1,5" the
     comma parts decimals, since it parts no thousands. Of "2019 (1)", a number with a footnote, the first counts;
-    texts with other digits besides, as "5 to 7", "2018/19" and "1,2,3", hold no one number.
+    texts with other digits besides, as "5 to 7", "2018/19", "1,2,3" and "1½", hold no one number.
     """
     bare = text.strip()
     if _NOTHING.fullmatch(bare):
@@ -116,6 +117,8 @@ def read(text: str) -> Value | None:
     before, after = bare[: found.start()], bare[found.end() :]
     # "Note 5" and "H2O" are names.
     if re.search(r"[^\W\d_]", _CURRENCY.sub("", before)) or re.search(r"\d", _FOOTNOTES.sub("", after)):
+        return None
+    if any(unicodedata.decomposition(c).startswith("<fraction>") for c in before + after):
         return None
     try:
         number = Decimal(_plain(found[0]))
