@@ -29,7 +29,6 @@ from configs import common
 
 # Weight of the cross-entropy, λ of eq. 3, by task and backbone (Table 4; FLAN base stands for T5).
 LAMBDAS = {("mawps", "t5"): 0.6, ("mawps", "bart"): 0.6, ("fermat", "t5"): 0.65, ("fermat", "bart"): 0.6}
-SHARED = ("name", "width", "layers", "heads", "mlp_ratio", "max_length", "dropout", "remat", "attention", "dtype")
 
 
 def get_config(argument: str | None = None) -> ConfigDict:
@@ -74,16 +73,14 @@ def task(form: str):
 
 def t5(config: Any) -> None:
     """T5 1.1's stacks: relative positions, RMS norms before, a gated MLP."""
-    kept = {key: config.backbone[key] for key in SHARED}
+    kept = {key: value for key, value in config.backbone.items() if key not in ("scan", "packed", "init_std")}
     config.backbone = common.block(**kept | dict(name="encoder_decoder"))
 
 
 def bart(config: Any) -> None:
-    """BART's stacks: learned positions, layer norms behind, biases; a tied head with a bias."""
-    kept = {key: config.backbone[key] for key in SHARED} | dict(name="encoder_decoder")
-    options = dict(positions="learned", offset=2, norm="layer", post_norm=True, embed_norm=True, biases=True)
-    config.backbone = common.block(**kept, **options, mlp="gelu", gated=False)
-    config.heads.next = common.block(name="token", tied=True, bias=True)
+    """BART's stacks: learned positions, layer norms behind, biases; a tied head with a bias. T5's first kernels."""
+    common.set_encoder_decoder(config, "bart")
+    del config.backbone["shrink"], config.backbone["initial"]
 
 
 def published(form: str):
