@@ -92,14 +92,7 @@ class Head(nn.Module):
         if length % self.columns:
             raise UsageError(f"classify: {length} positions are no whole rows of columns={self.columns}")
         x = h_BTD.astype(jnp.float32).reshape(rows, length // self.columns, read)
-        uniform = lstm.uniform(hidden)
-        found = lstm.Weights(
-            *(
-                self.param(f"lstm_{name}", uniform, shape, jnp.float32)
-                for name, shape in lstm.shapes(read, hidden).items()
-            )
-        )
-        _, last = lstm.lstm(x, found, tokens.segment_ids[:, :: self.columns])
+        _, last = lstm.lstm(x, lstm.weights(self.param, "lstm", read, hidden), tokens.segment_ids[:, :: self.columns])
         return last.hidden
 
     def log_probs(self, out: HeadOut) -> jax.Array:
