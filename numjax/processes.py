@@ -7,15 +7,17 @@ found by JAX; elsewhere three variables say who is who, and `numjax.tools.launch
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
 import numpy as np
 from jax.experimental import multihost_utils
+from jax.sharding import Mesh, NamedSharding
 
 from numjax.errors import DataError, Diverged, Lost, Preempted, UsageError
 
@@ -79,6 +81,35 @@ def together() -> Iterator[None]:
         traceback.print_exc()
         sys.stderr.flush()
         os._exit(1)
+
+
+@functools.cache
+def row_shards(mesh: Mesh) -> tuple[tuple[int, ...], int]:
+    """Which slices of a batch's rows the devices of this process hold, ascending, and how many there are.
+
+    They need not lie side by side where the mesh follows a torus, and where the axis `tensor` spans processes several
+    of them hold the same ones. Each reads what it holds, so that the whole batch is that of one device, row for row.
+    """
+    rows = mesh.devices.reshape(-1, mesh.shape["tensor"])
+    mine = [any(device.process_index == jax.process_index() for device in devices) for devices in rows]
+    return tuple(np.flatnonzero(mine).tolist()), len(rows)
+
+
+def join_rows(tree: Any, layout: NamedSharding, held: Sequence[int], shards: int) -> Any:
+    """Arrays of the rows that this process holds (see `row_shards`), as global arrays of the rows of all."""
+    if jax.process_count() == 1:
+        return jax.device_put(jax.tree.map(np.asarray, tree), layout)
+
+    def join(x):
+        rows = len(x) // len(held)
+
+        def shard(index):
+            at = held.index((index[0].start or 0) // rows)
+            return x[at * rows : (at + 1) * rows]
+
+        return jax.make_array_from_callback((rows * shards, *x.shape[1:]), layout, shard)
+
+    return jax.tree.map(lambda x: join(np.asarray(x)), tree)
 
 
 def barrier(name: str) -> None:

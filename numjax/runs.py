@@ -197,8 +197,10 @@ def check(config: Any, folder: pathlib.Path, strict: bool) -> dict[str, Any]:
     """
     system = assemble(config, folder)
     data = load_data(system, folder, strict)
-    loader = Loader(data.train, config, seed=config.seed, host_features=system.host_features)
     mesh = shard.mesh_of(config)
+    reads = processes.row_shards(mesh)
+    loader = Loader(data.train, config, seed=config.seed, host_features=system.host_features, process=reads)
+    loader.check_batch()
     batch = loader.example_batch()
     compiled = make_compiled(system, mesh, batch, steps_of(config, loader))
     rows = shard.batch_sharding(mesh)

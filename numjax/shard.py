@@ -12,6 +12,7 @@ from absl import logging
 from jax.experimental import mesh_utils
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
+from numjax import processes
 from numjax.errors import UsageError
 
 AXES = ("data", "fsdp", "tensor")
@@ -110,9 +111,8 @@ def path_name(path: Sequence[Any]) -> str:
 
 
 def put(batch: Any, mesh: Mesh) -> Any:
-    """This process's rows of a batch as global arrays, rows split over the mesh."""
-    sharding = batch_sharding(mesh)
-    return jax.tree.map(lambda x: jax.make_array_from_process_local_data(sharding, np.asarray(x)), batch)
+    """What this process reads of a batch as global arrays, rows split over the mesh: see `processes.row_shards`."""
+    return processes.join_rows(batch, batch_sharding(mesh), *processes.row_shards(mesh))
 
 
 def place(tree: Any, layout: NamedSharding) -> Any:

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from numjax import log, optim, profiling, shard
+from numjax import log, optim, processes, profiling, shard
 from numjax import metrics as sums
 from numjax.checkpoint import Checkpoints
 from numjax.compile import Compiled, flops_per_token, make_compiled, parameter_count
@@ -93,13 +93,17 @@ def train(
     Raises:
       Diverged: the loss is NaN or infinite; the last good checkpoint stays.
       Preempted: SIGTERM or SIGINT; the state is saved.
+      UsageError: a batch does not divide over the mesh.
     """
     config = system.config
     workdir.mkdir(parents=True, exist_ok=True)
-    loader = Loader(data.train, config, seed=seed, host_features=system.host_features)
+    mesh = shard.mesh_of(config) if compiled is None else compiled.mesh
+    reads = processes.row_shards(mesh)
+    loader = Loader(data.train, config, seed=seed, host_features=system.host_features, process=reads)
+    loader.check_batch()
     steps = steps_of(config, loader)
     if compiled is None:
-        compiled = make_compiled(system, shard.mesh_of(config), loader.example_batch(), steps)
+        compiled = make_compiled(system, mesh, loader.example_batch(), steps)
     with contextlib.ExitStack() as stack:
         asynchronous = config.checkpoint.asynchronous
         checkpoints = Checkpoints(workdir / "checkpoints", config.checkpoint.keep, asynchronous)

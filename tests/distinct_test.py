@@ -30,15 +30,16 @@ def features(numerals, surfaces):
     return {f"numeral/{name}": values for name, values in found.items()}
 
 
-def pair(rng, devices=1, process=(0, 1), **options) -> tuple[Loader, Loader]:
+def pair(rng, devices=1, process=None, accumulate=1, **options) -> tuple[Loader, Loader]:
     """Loaders of the same rows, without and with shared tables."""
     plain = make_loader(rng, count=40, batch_size=8, **options)
     changes = {key: value for key, value in options.items() if key != "kind"}
     made = []
     for shared in (False, True):
         config = make_config(batch_size=8, shared=shared, **changes)
-        config.optim.accumulate = 1
-        made.append(Loader(plain.encoded, config, seed=0, host_features=features, process=process, devices=devices))
+        config.optim.accumulate = accumulate
+        process = process or (range(devices), devices)
+        made.append(Loader(plain.encoded, config, seed=0, host_features=features, process=process))
     return made[0], made[1]
 
 
@@ -94,8 +95,7 @@ def shapes_of(tokens):
 
 
 def test_evaluations_know_no_microbatches(rng):
-    _, shared = pair(rng, devices=2)
-    shared._groups = distinct.Groups(2, 2)
+    _, shared = pair(rng, devices=2, accumulate=2)
     trained, (scored, *_) = shared.batch(0)[0].inputs, shared.epoch(8)
     assert trained.distinct.valid.shape[0] == shared.example_batch().inputs.distinct.valid.shape[0] == 4
     assert scored.inputs.distinct.valid.shape[0] == 2
@@ -107,8 +107,7 @@ def test_evaluations_know_no_microbatches(rng):
 
 @pytest.mark.parametrize("accumulate", [1, 2])
 def test_a_step_is_the_same_with_shared_tables(accumulate, rng):
-    plain, shared = pair(rng, devices=2)
-    shared._groups = distinct.Groups(2, accumulate)
+    plain, shared = pair(rng, devices=2, accumulate=accumulate)
     net, objectives = model(), {"next": build("objectives", {"name": "nll", "head": "next"})}
     optimizer, after = optax.sgd(0.5), []
     for loader in (plain, shared):

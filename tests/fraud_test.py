@@ -230,7 +230,7 @@ def test_strings_that_cards_share_are_encoded_once(fusion, rng):
     found, strings, params = [], [], None
     for shared in (True, False):
         config.data.shared = shared
-        batch = Loader(encoded, config, seed=5, host_features=host, devices=1).batch(0)[0]
+        batch = Loader(encoded, config, seed=5, host_features=host, process=(0, 1)).batch(0)[0]
         params = drawn.draw(model, rng, batch) if params is None else params
 
         def total(params, batch=batch):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import collections
 import itertools
 import pickle
+import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -80,6 +82,19 @@ def test_reading_on_from_a_position_is_the_tail_of_reading_from_the_start(pack, 
         assert all(same(a, b) for a, b in zip(straight[step:], tail, strict=True))
 
 
+@pytest.mark.parametrize("held", [(0, 2), (1, 3), (3,), range(4)])
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_process_reads_the_slices_that_its_devices_hold(held, shared, rng):
+    config = make_config(batch_size=8, shared=shared)
+    encoded = make_loader(rng, count=90, batch_size=8).encoded
+    mine, whole = (Loader(encoded, config, seed=0, process=process) for process in ((held, 4), (range(4), 4)))
+    for index in range(whole.batches_of_epoch()):
+        mine_too, of_all = leaves(mine.batch(index)[0]), leaves(whole.batch(index)[0])
+        for got, want in zip(mine_too, of_all, strict=True):
+            each = len(want) // 4  # two rows, or where rows share tables, one
+            assert np.array_equal(got, np.concatenate([want[each * at : each * (at + 1)] for at in held]))
+
+
 @pytest.mark.parametrize("processes", [2, 4])
 @pytest.mark.parametrize("pack", [False, True])
 def test_slices_of_all_processes_are_the_whole_batch(pack, processes, rng):
@@ -93,6 +108,23 @@ def test_slices_of_all_processes_are_the_whole_batch(pack, processes, rng):
     evaluated = [list(part.epoch(8)) for part in parts]
     for want, *got in zip(whole.epoch(8), *evaluated, strict=True):
         assert all(np.array_equal(a, b) for a, b in zip(leaves(want), joined(got), strict=True))
+
+
+def test_without_a_mesh_processes_read_side_by_side_and_a_row_that_several_hold_is_refused(rng, monkeypatch):
+    def started(processes, devices):
+        running = SimpleNamespace(
+            device_count=lambda: devices, process_count=lambda: processes, process_index=lambda: 1
+        )
+        monkeypatch.setitem(sys.modules, "jax", running)
+
+    loader, config = make_loader(rng, kind="classify"), make_config()
+    config.mesh = dict(tensor=2)
+    started(2, 8)
+    mine = Loader(loader.encoded, config, seed=0)
+    assert same(mine.batch(0)[0], Loader(loader.encoded, config, seed=0, process=(1, 2)).batch(0)[0])
+    started(2, 2)
+    with pytest.raises(UsageError, match=r"config\.mesh\.tensor=2 spans processes"):
+        Loader(loader.encoded, config, seed=0)
 
 
 def test_reader_processes_give_what_threads_give(rng):
@@ -114,8 +146,10 @@ def test_positions_and_batches_that_do_not_divide_are_refused(rng):
     loader = make_loader(rng)
     with pytest.raises(UsageError, match="keep the batch size"):
         loader.iterate(6)
-    with pytest.raises(UsageError, match="does not divide over 3 processes"):
-        Loader(loader.encoded, make_config(), seed=0, process=(0, 3))
+    with pytest.raises(UsageError, match=r"batch_size=4 does not divide over data × fsdp=3 × accumulate=1"):
+        Loader(loader.encoded, make_config(), seed=0, process=(0, 3)).check_batch()
+    with pytest.raises(UsageError, match="a batch of 4 rows does not divide over 3"):
+        Loader(loader.encoded, make_config(), seed=0, process=(0, 3)).batch(0)
     empty = Loader(loader.encoded.subset([]), make_config(), seed=0, process=(0, 1))
     with pytest.raises(UsageError, match="no example to read"):
         empty.iterate()

@@ -14,7 +14,7 @@ import sys
 import jax
 import numpy as np
 
-from numjax import api, runs, shard
+from numjax import api, processes, runs, shard
 from numjax import compile as compiling
 from numjax.compile import make_compiled
 from numjax.nn.attention import attend
@@ -73,7 +73,8 @@ def main(word: str, folder: str) -> None:
         system = assemble(config, pathlib.Path(folder) / f"tensor_{sizes[2]}")
         data = runs.load_data(system, pathlib.Path(folder), strict=True, splits=("train",))
         mesh = shard.make_mesh(*sizes, devices=jax.devices()[: sizes[0] * sizes[1] * sizes[2]])
-        loader = Loader(data.train, config, seed=0, host_features=system.host_features)
+        reads = processes.row_shards(mesh)
+        loader = Loader(data.train, config, seed=0, host_features=system.host_features, process=reads)
         compiled = make_compiled(system, mesh, loader.example_batch(), STEPS)
         state, losses, steps, step = compiled.init(0), [], {}, None
         for index in range(STEPS):

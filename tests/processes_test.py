@@ -98,11 +98,30 @@ def test_two_processes_train_and_evaluate_as_one(alone, tmp_path):
     same_said(tmp_path, alone)
 
 
+@pytest.mark.parametrize(("count", "devices", "data"), [(2, 1, 1), (2, 2, 2)])
+def test_a_tensor_axis_across_processes_trains_as_one(count, devices, data, alone, tmp_path):
+    """All of them read the same rows: of a mesh of 1 × 2, and of 2 × 2 where each has a column."""
+    module = "numjax.main" if devices == 1 else "tests.interleaved"
+    flags = ["--config.mesh.tensor=2", f"--config.mesh.data={data}", f"--module={module}"]
+    done(count, tmp_path, *flags, devices=devices)
+    same(losses(tmp_path), losses(alone))
+    same_said(tmp_path, alone)
+
+
 def test_predictions_are_of_their_own_examples_wherever_the_mesh_has_them(alone, tmp_path):
     shutil.copytree(alone, tmp_path / "two")
     (tmp_path / "two" / "predictions" / "mme.validation.jsonl").unlink()
     done(2, tmp_path / "two", "--mode=eval", "--module=tests.interleaved", devices=2)
     same_said(tmp_path / "two", alone)
+
+
+def test_processes_whose_rows_do_not_lie_side_by_side_train_and_evaluate_as_one(tmp_path):
+    """Also with dropout and microbatches, which go by a row's place in the batch."""
+    flags = ["--config.optim.accumulate=2", "--config.backbone.dropout=0.3"]
+    done(1, tmp_path / "alone", *flags)
+    done(2, tmp_path / "two", *flags, "--module=tests.interleaved", devices=2)
+    same(losses(tmp_path / "two"), losses(tmp_path / "alone"))
+    same_said(tmp_path / "two", tmp_path / "alone")
 
 
 def test_a_stop_reaches_all_and_other_numbers_of_processes_go_on(alone, tmp_path):
@@ -214,4 +233,4 @@ def test_bad_flags_are_said(tmp_path):
     with pytest.raises(UsageError, match="at least 1"):
         launch.main(["--processes=0", "--config=numgpt"])
     code, _, err = finish(start(2, tmp_path, "--config.optim.batch_size=7"))
-    assert code == 2 and "does not divide over 2 processes" in err
+    assert code == 2 and "batch_size=7 does not divide over data × fsdp=2" in err

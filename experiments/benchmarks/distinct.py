@@ -68,9 +68,7 @@ def make(shape: dict[str, int], tatqa: str, tabfact: str, parameters: str, folde
     loaders = []
     for shared in (False, True):
         config.data.shared = shared
-        loaders.append(
-            Loader(data.train, config, seed=0, host_features=system.host_features, process=(0, 1), devices=1)
-        )
+        loaders.append(Loader(data.train, config, seed=0, host_features=system.host_features, process=(0, 1)))
     return system, loaders
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from numjax import files, log
+from numjax import files, log, processes
 from numjax.compile import Compiled
 from numjax.errors import UsageError
 from numjax.evals import tuned as choices
@@ -42,7 +42,8 @@ def score_split(
       generate: let a task that writes its answers write them; else its metrics are those of the losses.
     """
     config, read = system.config, getattr(system.task, "read", None)
-    loader = Loader(encoded, config, seed=0, host_features=system.host_features)
+    reads = processes.row_shards(compiled.mesh)
+    loader = Loader(encoded, config, seed=0, host_features=system.host_features, process=reads)
     metrics, log_probs = evaluate(system, compiled, params, loader.epoch(config.eval.batch_size, limit))
     generates = getattr(system.task, "generates", False)
     if generates and not generate:

@@ -9,8 +9,7 @@ Legend: B rows, T positions, N numerals of a row, S groups, W width of a table.
 
 from __future__ import annotations
 
-import sys
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -37,13 +36,6 @@ class Groups(NamedTuple):
             )
         device = np.arange(rows) // (rows // self.devices)
         return device * self.accumulate + np.arange(rows) % self.accumulate
-
-
-def row_devices(tensor: int) -> int:
-    """The devices of this process over which rows are split, where `tensor` share a row; 1 without JAX."""
-    # Only a program that runs JAX has devices, so there is no need to import it.
-    jax: Any = sys.modules.get("jax")
-    return 1 if jax is None else max(1, jax.local_device_count() // tensor)
 
 
 def needed(columns: Columns, members: np.ndarray, counts: np.ndarray, group_B: np.ndarray) -> int:

@@ -1,8 +1,8 @@
 """Batches as a function of the step: a plan an epoch, read through grain.
 
 A position is one global example count: rows of batches read so far, those that only fill a batch among them,
-so that it is the step times the batch size. A run resumes from it on any number of processes: each takes its
-own slice of every global batch.
+so that it is the step times the batch size. A run resumes from it on any number of processes and any mesh: each
+process takes those rows of every global batch that its devices hold.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -41,33 +41,28 @@ class Loader:
         *,
         seed: int,
         host_features: HostFeatures | None = None,
-        process: tuple[int, int] | None = None,
-        devices: int = 0,
+        process: tuple[int | Sequence[int], int] | None = None,
     ):
         """
         Args:
-          config: reads its blocks data, optim and objectives, and mesh.tensor.
+          config: reads its blocks data, optim and objectives, and mesh.tensor where `process` is not given.
           seed: of the data order.
           host_features: what embeddings compute on the host; once a number where that fits into memory.
-          process: (index, count); by default those of the running JAX program, else (0, 1).
-          devices: of a process, over which rows are split where they share tables (data.shared); 0 for those of the
-            running program.
+          process: (which of the equal slices of a batch this process reads, one or several ascending; how many there
+            are), as `processes.row_shards` finds them in a mesh. By default those of a mesh of all devices in their
+            order, and the whole batch without JAX.
 
         Raises:
-          UsageError: the batch does not divide over processes, or options do not go together.
+          UsageError: only a mesh can say what this process reads.
         """
         data = config.data
         self.encoded, self.batch_size = encoded, int(config.optim.batch_size)
         self._seed, self._length = seed, int(data.length)
         self._threads, self._prefetch, self._workers = data.threads, data.prefetch, data.workers
         self._grammar = any(block.get("constrain", False) for block in config.objectives.values())
-        self._process, self._processes = _this_process() if process is None else process
-        self._groups = None
-        if data.get("shared", False):
-            devices = devices or distinct.row_devices(config.mesh.tensor)
-            self._groups = distinct.Groups(devices, config.optim.get("accumulate", 1))
-        if self.batch_size % self._processes:
-            raise UsageError(f"optim.batch_size={self.batch_size} does not divide over {self._processes} processes")
+        held, self._parts = _of_all_devices(config) if process is None else process
+        self._held = (held,) if isinstance(held, int) else tuple(held)
+        self._accumulate, self._shares = int(config.optim.get("accumulate", 1)), bool(data.get("shared", False))
         self._keys, self._shapes = encoded.lengths, {}
         if encoded.source is None:
             sizes = packing.buckets(encoded.lengths, data.get("buckets", 4), longest=self._length)
@@ -95,6 +90,14 @@ class Loader:
                 )
         self._plans: dict[int, packing.Plan] = {}
         self._lock = threading.Lock()
+
+    def check_batch(self) -> None:
+        """Raises UsageError unless all slices of a batch hold as many rows, and as many of each microbatch."""
+        if self.batch_size % (self._parts * self._accumulate):
+            raise UsageError(
+                f"config.optim.batch_size={self.batch_size} does not divide over data × fsdp={self._parts} "
+                f"× accumulate={self._accumulate}: change it, config.mesh or optim.accumulate"
+            )
 
     def batches_of_epoch(self, epoch: int = 0) -> int:
         """Batches of an epoch; all have the same number."""
@@ -152,8 +155,7 @@ class Loader:
     def epoch(self, batch_size: int, limit: int = 0) -> Iterator[Batch]:
         """Each of the first `limit` rows (0: all) once, unpacked and unshuffled; this process's part of each
         batch. The last batch is filled up with rows that are not valid."""
-        unit = self._processes * (self._groups.devices if self._groups else 1)
-        batch_size = max(unit, batch_size // unit * unit)
+        batch_size = max(self._parts, batch_size // self._parts * self._parts)
         lengths = self._keys[:limit] if limit else self._keys
         plan = packing.sequential(lengths, self._sizes, batch_size)
         for within in range(len(plan.lengths)):
@@ -161,8 +163,9 @@ class Loader:
 
     def example_batch(self) -> Batch:
         """A global batch of the largest shape, all padding: for shapes."""
-        empty = np.zeros(0, np.int64), np.zeros(self.batch_size, np.int64)
-        return self._gather(*empty, *self.shapes()[-1][1:], need=self.batch_size * self.numerals, epoch=0)
+        empty, need = (np.zeros(0, np.int64), np.zeros(self.batch_size, np.int64)), self.batch_size * self.numerals
+        groups = self._groups(self.batch_size, self._parts, 0)
+        return self._gather(*empty, *self.shapes()[-1][1:], groups=groups, need=need, epoch=0)
 
     def shapes(self) -> list[tuple[int, ...]]:
         """The distinct (rows, positions) of training batches, ascending; with an encoder, its positions too."""
@@ -188,23 +191,23 @@ class Loader:
 
     def _make(self, plan: packing.Plan, within: int, epoch: int = -1) -> Batch:
         size = int(plan.lengths[within])
-        rows = plan.rows(within, self._process, self._processes)
+        # Whoever reads all asks for no slices: they need not be equal.
+        whole = len(self._held) == self._parts
+        rows = plan.rows(within) if whole else plan.rows(within, self._held, self._parts)
+        groups = self._groups(len(rows[1]), len(self._held), epoch)
         shape = self._shapes.get(size, (size,))
-        return self._gather(*rows, *shape, need=self._needed(plan, within, epoch), epoch=epoch)
+        return self._gather(*rows, *shape, groups=groups, need=self._needed(plan, within, epoch), epoch=epoch)
 
-    def _shared(self, rows: int, epoch: int) -> np.ndarray | None:
-        """The group of each row, where rows share tables; evaluations know no microbatches."""
-        if self._groups is None:
+    def _groups(self, rows: int, slices: int, epoch: int) -> np.ndarray | None:
+        """The group of each row of so many slices, where rows share tables; evaluations know no microbatches."""
+        if not self._shares:
             return None
-        return (self._groups if epoch >= 0 else self._groups._replace(accumulate=1)).of_rows(rows)
+        return distinct.Groups(slices, self._accumulate if epoch >= 0 else 1).of_rows(rows)
 
     def _needed(self, plan: packing.Plan, within: int, epoch: int) -> int:
         """The most numerals that rows share in any process: all of them make batches of one shape."""
-        groups = self._shared(plan.size // self._processes, epoch)
-        if groups is None:
-            return 0
-        parts = (plan.rows(within, process, self._processes) for process in range(self._processes))
-        return max(distinct.needed(self.encoded.columns, *part, groups) for part in parts)
+        groups = self._groups(plan.size, self._parts, epoch)
+        return 0 if groups is None else distinct.needed(self.encoded.columns, *plan.rows(within), groups)
 
     def _gather(
         self,
@@ -213,10 +216,11 @@ class Loader:
         length: int,
         source: int = 0,
         *,
-        need: int = 0,
-        epoch: int = -1,
+        groups: np.ndarray | None,
+        need: int,
+        epoch: int,
     ) -> Batch:
-        """A batch; evaluations, of no epoch, mask alike each time. `need`: see `_needed`."""
+        """A batch; evaluations, of no epoch, mask alike each time. `groups`, `need`: see `_groups`, `_needed`."""
         encoded = self.encoded
         known: dict[str, Any] = dict(pad_id=encoded.pad_id, host_features=self._host_features)
         read = None
@@ -230,7 +234,7 @@ class Loader:
                 features=self._source_features,
                 **known,
             )
-        shared, groups = None, self._shared(len(counts), epoch)
+        shared = None
         if groups is not None:
             most = len(counts) // (int(groups.max()) + 1) * self.numerals
             shared = groups, distinct.width(need, most)
@@ -273,10 +277,20 @@ class _Source:
         return self._loader.batch(self._start + int(index))
 
 
-def _this_process() -> tuple[int, int]:
-    # Only a program that runs JAX can be one of several processes, so there is no need to import it.
+def _of_all_devices(config: Any) -> tuple[Sequence[int], int]:
+    # Only a program that runs JAX has devices or is one of several processes, so there is no need to import it.
     jax: Any = sys.modules.get("jax")
-    return (jax.process_index(), jax.process_count()) if jax is not None else (0, 1)
+    if jax is None:
+        return (0,), 1
+    tensor = config.mesh.tensor if "mesh" in config else 1
+    parts, processes = max(1, jax.device_count() // tensor), jax.process_count()
+    if parts % processes:
+        raise UsageError(
+            f"config.mesh.tensor={tensor} spans processes, and only the mesh says which rows this one reads: give "
+            "the loader its processes.row_shards, or do this in one process"
+        )
+    share = parts // processes
+    return range(jax.process_index() * share, (jax.process_index() + 1) * share), parts
 
 
 def _parse_flags() -> None:

@@ -31,12 +31,18 @@ class Plan(NamedTuple):
     lengths: np.ndarray
     size: int
 
-    def rows(self, batch: int, part: int = 0, parts: int = 1) -> tuple[np.ndarray, np.ndarray]:
-        """(examples row after row, how many each row holds) of a batch, or of one of `parts` equal slices of it."""
+    def rows(self, batch: int, held: Sequence[int] = (0,), parts: int = 1) -> tuple[np.ndarray, np.ndarray]:
+        """(examples row after row, how many each row holds) of a batch, or of some of `parts` equal slices of it.
+
+        Raises:
+          UsageError: the batch has no such slices.
+        """
+        if self.size % parts:
+            raise UsageError(f"a batch of {self.size} rows does not divide over {parts}")
         share = self.size // parts
-        first = batch * self.size + part * share
-        bounds = self.row_starts[first : first + share + 1]
-        return self.members[bounds[0] : bounds[-1]], np.diff(bounds)
+        at = (np.asarray(held)[:, None] * share + np.arange(share)).ravel() + batch * self.size
+        counts = self.row_starts[at + 1] - self.row_starts[at]
+        return self.members[ranges(self.row_starts[at], counts)], counts
 
 
 class Filling(NamedTuple):
