@@ -127,6 +127,14 @@ def test_without_a_mesh_processes_read_side_by_side_and_a_row_that_several_hold_
         Loader(loader.encoded, config, seed=0)
 
 
+def test_an_evaluation_batch_is_rounded_up_to_what_the_mesh_divides(rng):
+    encoded = make_loader(rng, kind="classify").encoded
+    for asked, rows in ((1, 3), (6, 6), (7, 9)):
+        batches = list(Loader(encoded, make_config(), seed=0, process=(range(3), 3)).epoch(asked))
+        assert {len(batch.example_id) for batch in batches} == {rows}
+        assert sorted(i for batch in batches for i in batch.example_id[batch.valid]) == list(range(len(encoded)))
+
+
 def test_reader_processes_give_what_threads_give(rng):
     loader = make_loader(rng, kind="classify")
     worker = Loader(loader.encoded, make_config(workers=1), seed=0, process=(0, 1))

@@ -204,7 +204,7 @@ def test_microbatches_take_less_memory_and_more_gathers(tmp_path):
     assert cut["per_chip_bytes"]["temporary"] < whole["per_chip_bytes"]["temporary"]
     assert cut["collective_bytes"]["all-gather"] == 8 * whole["collective_bytes"]["all-gather"]
     assert cut["flops"] == whole["flops"]
-    with pytest.raises(UsageError, match=r"batch_size=100 does not divide over data × fsdp × accumulate=64"):
+    with pytest.raises(UsageError, match=r"batch_size=100 does not divide over data × fsdp=64 × accumulate=1"):
         planned("decoder_1b3", "h100:64", tmp_path, optim_batch_size=100)
 
 

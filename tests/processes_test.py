@@ -229,6 +229,18 @@ def test_an_error_in_one_process_stops_all(tmp_path, monkeypatch):
     assert re.search(r"process(es 0 and)? 1 of 2 ended with exit code 1", err.splitlines()[-1])
 
 
+def test_a_batch_is_checked_against_the_mesh_and_an_evaluation_fits_it(tmp_path):
+    """On three devices of one process, which divide neither 8 rows nor the 32 of an evaluation."""
+    for mode in ("train", "check"):
+        code, _, err = finish(start(1, tmp_path / mode, f"--mode={mode}", devices=3))
+        assert code == 2 and "batch_size=8 does not divide over data × fsdp=3" in err and "Traceback" not in err
+    six = ["--config.optim.batch_size=6", "--config.optim.steps=2", "--config.eval.batch_size=32"]
+    done(1, tmp_path / "six", *six, devices=3)
+    assert (tmp_path / "six" / "predictions" / "mme.validation.jsonl").exists()
+    code, _, err = finish(start(1, tmp_path / "cut", *six, "--config.optim.accumulate=4", devices=3))
+    assert code == 2 and "× accumulate=4" in err
+
+
 def test_bad_flags_are_said(tmp_path):
     with pytest.raises(UsageError, match="at least 1"):
         launch.main(["--processes=0", "--config=numgpt"])

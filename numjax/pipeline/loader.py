@@ -154,8 +154,8 @@ class Loader:
 
     def epoch(self, batch_size: int, limit: int = 0) -> Iterator[Batch]:
         """Each of the first `limit` rows (0: all) once, unpacked and unshuffled; this process's part of each
-        batch. The last batch is filled up with rows that are not valid."""
-        batch_size = max(self._parts, batch_size // self._parts * self._parts)
+        batch, whose size is rounded up to what divides. The last is filled up with rows that are not valid."""
+        batch_size = max(1, -(-batch_size // self._parts)) * self._parts
         lengths = self._keys[:limit] if limit else self._keys
         plan = packing.sequential(lengths, self._sizes, batch_size)
         for within in range(len(plan.lengths)):

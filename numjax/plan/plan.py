@@ -47,13 +47,10 @@ def plan(config: Any, folder: pathlib.Path) -> dict[str, Any]:
     target = topology.find(config.topology)
     platform = "gpu" if target.devices is None else "tpu"
     mesh = _mesh(config, target)
-    parts = int(mesh.shape["data"] * mesh.shape["fsdp"]) * config.optim.accumulate
-    if config.optim.batch_size % parts:
-        raise UsageError(
-            f"config.optim.batch_size={config.optim.batch_size} does not divide over data × fsdp × accumulate={parts}"
-        )
+    parts = int(mesh.shape["data"] * mesh.shape["fsdp"])
     with tempfile.TemporaryDirectory() as scratch:
-        system, loader = _prepare(config, folder, pathlib.Path(scratch), platform)
+        system, loader = _prepare(config, folder, pathlib.Path(scratch), platform, parts)
+        loader.check_batch()
         batch = loader.example_batch()
         compiled = make_compiled(system, mesh, batch, steps_of(config, loader))
     found = _Plan(folder, target, system, compiled, batch)
@@ -73,8 +70,11 @@ def _mesh(config: Any, target: topology.Topology) -> Any:
     return AbstractMesh(sizes, shard.AXES, axis_types=(AxisType.Auto,) * len(sizes), abstract_device=device)
 
 
-def _prepare(config: Any, folder: pathlib.Path, scratch: pathlib.Path, platform: str) -> tuple[System, Loader]:
-    """The system and batches of the right shapes; a vocabulary and a text that are not here are stood in for."""
+def _prepare(
+    config: Any, folder: pathlib.Path, scratch: pathlib.Path, platform: str, parts: int
+) -> tuple[System, Loader]:
+    """The system and batches of the right shapes, cut into so many slices of rows; a vocabulary and a text that are
+    not here are stood in for."""
     block = config.scheme.vocab
     vocabulary = None
     if not (folder / VOCABULARY).exists() and not block.get("path"):
@@ -88,7 +88,8 @@ def _prepare(config: Any, folder: pathlib.Path, scratch: pathlib.Path, platform:
     system = assemble(config, folder, vocabulary=vocabulary, platform=platform)
     records = source.load(system.task.dataset, "train", config.data.dir or None)
     encoded = features.encode(system.task, system.scheme, records or [], config.data, "train", limit=RECORDS)
-    return system, Loader(encoded, config, seed=0, host_features=system.host_features, process=(0, 1))
+    whole = range(parts), parts
+    return system, Loader(encoded, config, seed=0, host_features=system.host_features, process=whole)
 
 
 class _Plan:
