@@ -20,7 +20,7 @@ from numjax import chips, runs
 from numjax.errors import UsageError
 from numjax.plan import arithmetic, flops, topology
 from numjax.plan.hlo import Collective, Program
-from numjax.plan.plan import FILE, PROGRAM
+from numjax.plan.plan import FILE, PROGRAM, _prepare
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
@@ -194,6 +194,18 @@ def test_a_plan_by_arithmetic_fits_and_its_sums_are_right(tmp_path):
     assert found["step_seconds"] == max(found["seconds"].values())
     assert found["mfu"] == pytest.approx(found["flops"]["model"] / 989e12 / found["step_seconds"], abs=1e-4)
     assert found["mfu_no_overlap"] < found["mfu"] < 1 and "arithmetic" in " ".join(found["assumptions"])
+
+
+@pytest.mark.parametrize("accumulate", [1, 2])
+def test_a_planned_batch_divides_over_the_mesh_where_rows_share_tables(accumulate, tmp_path):
+    config = importlib.import_module("configs.luna").get_config("smoke")
+    with config.unlocked():
+        config.optim.update(batch_size=16, accumulate=accumulate)
+    assert config.data.shared
+    _, loader = _prepare(config, tmp_path, tmp_path, "gpu", 8)
+    batch = loader.example_batch()
+    assert batch.inputs.distinct.valid.shape[0] == 8 * accumulate
+    assert all(len(x) % 8 == 0 for x in jax.tree.leaves(batch))
 
 
 def test_microbatches_take_less_memory_and_more_gathers(tmp_path):

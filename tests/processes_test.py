@@ -24,9 +24,17 @@ LIMIT = 240  # seconds; a hung process is killed, never left
 FLAGS = [f"--config.{key}={value}" for key, value in TINY.items() if key != "task.size"]
 
 
-def start(count: int, workdir: pathlib.Path, *flags: str, argument: str = "smoke", devices: int = 1, stdin=None):
+def start(
+    count: int,
+    workdir: pathlib.Path,
+    *flags: str,
+    argument: str = "smoke",
+    devices: int = 1,
+    stdin=None,
+    name="numgpt",
+):
     """A launcher at work; its processes die with it."""
-    words = [f"--processes={count}", f"--devices={devices}", f"--config=numgpt:{argument}", f"--workdir={workdir}"]
+    words = [f"--processes={count}", f"--devices={devices}", f"--config={name}:{argument}", f"--workdir={workdir}"]
     command = [sys.executable, "-m", "numjax.tools.launch", *words, *FLAGS, *flags]
     pipes = {"stdin": stdin, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     return subprocess.Popen(
@@ -239,6 +247,12 @@ def test_a_batch_is_checked_against_the_mesh_and_an_evaluation_fits_it(tmp_path)
     assert (tmp_path / "six" / "predictions" / "mme.validation.jsonl").exists()
     code, _, err = finish(start(1, tmp_path / "cut", *six, "--config.optim.accumulate=4", devices=3))
     assert code == 2 and "× accumulate=4" in err
+
+
+def test_processes_check_batches_whose_rows_share_tables(tmp_path):
+    """What is lowered is the whole batch: it has the tables of all processes."""
+    out, _ = done(2, tmp_path, "--mode=check", name="luna", argument="smoke,task=tatqa")
+    assert json.loads(out.splitlines()[-1])["batch_shapes"] == [[8, 96]]
 
 
 def test_bad_flags_are_said(tmp_path):
