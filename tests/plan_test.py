@@ -196,6 +196,13 @@ def test_a_plan_by_arithmetic_fits_and_its_sums_are_right(tmp_path):
     assert found["mfu_no_overlap"] < found["mfu"] < 1 and "arithmetic" in " ".join(found["assumptions"])
 
 
+def test_arithmetic_refuses_a_backbone_that_it_cannot_count(tmp_path):
+    config = importlib.import_module("configs.dice").get_config("smoke")
+    config.topology = "h100:8"
+    with pytest.raises(UsageError, match=r"counts transformers on GPUs, and this backbone is none"):
+        runs.run(config, str(tmp_path), "compile")
+
+
 @pytest.mark.parametrize("accumulate", [1, 2])
 def test_a_planned_batch_divides_over_the_mesh_where_rows_share_tables(accumulate, tmp_path):
     config = importlib.import_module("configs.luna").get_config("smoke")

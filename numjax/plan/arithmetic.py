@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from numjax.chips import Chip
+from numjax.errors import UsageError
 from numjax.plan.hlo import Collective
 
 LOW = 2  # bytes of bfloat16
@@ -58,7 +59,15 @@ def estimate(
     Counts bfloat16 activations of a pre-LN block with fused attention: twelve of the layer's width between its
     matrix products, those that `remat` keeps in memory at once; four of the traffic's passes are forward,
     recomputed and backward.
+
+    Raises:
+      UsageError: the backbone is no transformer.
     """
+    if not hasattr(backbone, "remat"):
+        raise UsageError(
+            "--mode=compile counts transformers on GPUs, and this backbone is none: set config.topology to a TPU's, "
+            "such as v5e:2x2, whose compiler counts, or see --mode=check"
+        )
     width, layers, tensor, fsdp = backbone.width, backbone.layers, mesh["tensor"], mesh["fsdp"]
     tokens = rows * length // (mesh["data"] * fsdp)
     one = float(LOW * tokens * width)
