@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from numjax.build import build, find, names
-from numjax.errors import DataError
+from numjax.errors import DataError, UsageError
 from numjax.model import Model
 from numjax.numeral.exact import to_numeral
 from numjax.pipeline import source
@@ -189,6 +189,16 @@ def test_backbone(name, rng):
     assert rough.dtype == jnp.bfloat16 and finite(rough)
     seen = np.asarray(tokens.segment_ids > 0)
     assert np.abs(np.asarray(rough, np.float32) - h)[seen].mean() < 0.1
+
+
+@pytest.mark.parametrize("name", [n for n in names("backbone") if hasattr(find("backbone", n), "remat")])
+def test_a_backbone_names_what_may_be_kept_for_the_backward_pass(name, rng):
+    options = {k: v for k, v in drawn.DECODER.items() if k != "name"}
+    stack = build("backbone", {"name": name, "remat": "some"}, **options)
+    x, (tokens, _) = np.zeros((3, 12, 16), np.float32), drawn.tokens(rng, 3, 12)
+    more = {"source": (x, tokens)} if getattr(stack, "encodes", False) else {}
+    with pytest.raises(UsageError, match=r"^backbone\.remat must be one of none, full, dots, not 'some'"):
+        stack.init(jax.random.key(0), x, tokens, **more)
 
 
 def label_of(head: str) -> str | None:

@@ -1,5 +1,7 @@
 """Layers of a transformer whose norms, biases, MLP and attention are options: what encoder–decoders are made of.
 
+And how any backbone keeps what its layers compute, and scans over them.
+
 Legend: B rows, T positions of the queries, S of the keys, D width, H heads, E width of a head, F width of the MLP.
 """
 
@@ -7,12 +9,14 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
+from numjax.errors import UsageError
 from numjax.nn.attention import Cache, attend, attend_cached, attend_memory
 from numjax.nn.dropout import dropout
 from numjax.nn.norm import layer_norm, rms_norm
@@ -23,6 +27,52 @@ ACTIVATIONS = {
     "gelu": functools.partial(jax.nn.gelu, approximate=False),
     "gelu_tanh": functools.partial(jax.nn.gelu, approximate=True),
 }
+REMAT = {
+    "none": None,
+    "full": jax.checkpoint_policies.nothing_saveable,
+    "dots": jax.checkpoint_policies.dots_with_no_batch_dims_saveable,
+}
+
+
+def remat(block: Any, how: str, last: int, scanned: bool = False) -> Any:
+    """The class `block`, of whose results only what `how` says, one of `REMAT`, is kept for the backward pass.
+
+    Args:
+      last: place among its call's arguments of `deterministic`, the only one that is no array.
+      scanned: `scan` goes over it.
+
+    Raises:
+      UsageError: there is no such `how`.
+    """
+    if how not in REMAT:
+        raise UsageError(f"backbone.remat must be one of {', '.join(REMAT)}, not {how!r}")
+    if how == "none":
+        return block
+    # Inside a scan nothing can be merged across iterations, so CSE needs no prevention.
+    return nn.remat(block, policy=REMAT[how], static_argnums=(last,), prevent_cse=not scanned)
+
+
+def scan(
+    call: Callable[..., jax.Array], block: nn.Module, layers: int, x: jax.Array, segments: jax.Array | None
+) -> Any:
+    """(x after the layers, after each of them [layers, …]): one compiled layer over stacked parameters.
+
+    Args:
+      call: (block, x, segments) → x.
+    """
+
+    def layer(block, x, segments):
+        x = call(block, x, segments)
+        return x, x
+
+    stack = nn.scan(
+        layer,
+        variable_axes={"params": 0},
+        split_rngs={"params": True, "dropout": True},
+        in_axes=nn.broadcast,  # type: ignore[arg-type]
+        length=layers,
+    )
+    return stack(block, x, segments)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -11,18 +11,13 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
+from numjax.backbone import blocks
 from numjax.errors import UsageError
 from numjax.nn.attention import Cache, attend, attend_cached, empty_cache
 from numjax.nn.dropout import dropout
 from numjax.nn.norm import layer_norm
 from numjax.nn.parallel import ROWS, constrain
 from numjax.types import Tokens
-
-REMAT = {
-    "none": None,
-    "full": jax.checkpoint_policies.nothing_saveable,
-    "dots": jax.checkpoint_policies.dots_with_no_batch_dims_saveable,
-}
 
 
 @jax.checkpoint
@@ -112,8 +107,6 @@ class Backbone(nn.Module):
         """(final hidden states after the last layer norm, every layer's output by name, the cache moved on)."""
         if self.width % self.heads:
             raise UsageError(f"backbone.width={self.width} does not divide over backbone.heads={self.heads}")
-        if self.remat not in REMAT:
-            raise UsageError(f"backbone.remat must be one of {', '.join(REMAT)}, not {self.remat!r}")
         # As small as token vectors start out, whatever the kernels' scale: neither may drown the other.
         positions = self.param("positions", nn.initializers.normal(0.02), (self.max_length, self.width))
         x = (x_BTD + jnp.take(positions, tokens.positions, axis=0)).astype(self.dtype)
@@ -126,7 +119,11 @@ class Backbone(nn.Module):
             cache = cache._replace(valid=valid)
         acts: dict[str, Any] = {"embedded": x}
         if self.scan and cache is None:
-            x, acts["layers"] = self._scanned(x, segments, deterministic)
+
+            def one(block, x, segments):
+                return block(x, segments, None, deterministic)[0]
+
+            x, acts["layers"] = blocks.scan(one, self._block(name="layers"), self.layers, x, segments)
         else:
             kept = []
             for layer in range(self.layers):
@@ -144,11 +141,7 @@ class Backbone(nn.Module):
         return h, acts, cache
 
     def _block(self, **more) -> nn.Module:
-        block = Block
-        if self.remat != "none":
-            # Inside a scan nothing can be merged across iterations, so CSE needs no prevention.
-            block = nn.remat(Block, policy=REMAT[self.remat], static_argnums=(4,), prevent_cse=not self.scan)
-        return block(
+        return blocks.remat(Block, self.remat, 4, self.scan)(
             width=self.width,
             heads=self.heads,
             mlp_width=self.mlp_ratio * self.width,
@@ -158,20 +151,6 @@ class Backbone(nn.Module):
             residual_std=self.init_std / (2 * self.layers) ** 0.5,
             **more,
         )
-
-    def _scanned(self, x, segments, deterministic):
-        def layer(block, x, segments):
-            x, _ = block(x, segments, None, deterministic)
-            return x, x
-
-        stack = nn.scan(
-            layer,
-            variable_axes={"params": 0},
-            split_rngs={"params": True, "dropout": True},
-            in_axes=nn.broadcast,  # type: ignore[arg-type]
-            length=self.layers,
-        )
-        return stack(self._block(name="layers"), x, segments)
 
     def init_cache(self, batch: int, slots: int) -> Cache:
         """An empty key-value cache for `slots` positions."""

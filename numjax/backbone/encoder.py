@@ -15,8 +15,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from numjax.backbone.blocks import activate_project
-from numjax.backbone.decoder import REMAT
+from numjax.backbone import blocks
 from numjax.errors import UsageError
 from numjax.nn.attention import attend
 from numjax.nn.dropout import dropout
@@ -60,7 +59,9 @@ class Block(nn.Module):
 
         up = x_BTD @ weight("up_kernel", normal, width, self.mlp_width).astype(low)
         up = up + weight("up_bias", zeros, self.mlp_width).astype(low)
-        down = activate_project(self.mlp, up, None, weight("down_kernel", normal, self.mlp_width, width).astype(low))
+        down = blocks.activate_project(
+            self.mlp, up, None, weight("down_kernel", normal, self.mlp_width, width).astype(low)
+        )
         x_BTD = join(x_BTD, down + weight("down_bias", zeros, width).astype(low), "ln_2")
         return constrain(x_BTD, ROWS)
 
@@ -103,8 +104,6 @@ class Backbone(nn.Module):
         """(hidden states of the last layer, every layer's output by name, no cache)."""
         if self.width % self.heads:
             raise UsageError(f"backbone.width={self.width} does not divide over backbone.heads={self.heads}")
-        if self.remat not in REMAT:
-            raise UsageError(f"backbone.remat must be one of {', '.join(REMAT)}, not {self.remat!r}")
         if cache is not None:
             raise UsageError("an encoder reads whole texts and writes none: use backbone decoder to generate")
         normal = nn.initializers.normal(self.init_std)
@@ -120,7 +119,11 @@ class Backbone(nn.Module):
         x = constrain(x, ROWS)
         acts: dict[str, Any] = {"embedded": x}
         if self.scan:
-            x, acts["layers"] = self._scanned(x, tokens.segment_ids, deterministic)
+
+            def one(block, x, segments):
+                return block(x, segments, deterministic)
+
+            x, acts["layers"] = blocks.scan(one, self._block(name="layers"), self.layers, x, tokens.segment_ids)
         else:
             for layer in range(self.layers):
                 x = self._block(name=f"layer_{layer}")(x, tokens.segment_ids, deterministic)
@@ -140,11 +143,7 @@ class Backbone(nn.Module):
         return total
 
     def _block(self, **more) -> nn.Module:
-        block = Block
-        if self.remat != "none":
-            # Inside a scan nothing can be merged across iterations, so CSE needs no prevention.
-            block = nn.remat(Block, policy=REMAT[self.remat], static_argnums=(3,), prevent_cse=not self.scan)
-        return block(
+        return blocks.remat(Block, self.remat, 3, self.scan)(
             width=self.width,
             heads=self.heads,
             mlp_width=int(self.mlp_ratio * self.width),
@@ -154,17 +153,3 @@ class Backbone(nn.Module):
             init_std=self.init_std,
             **more,
         )
-
-    def _scanned(self, x, segments, deterministic):
-        def layer(block, x, segments):
-            x = block(x, segments, deterministic)
-            return x, x
-
-        stack = nn.scan(
-            layer,
-            variable_axes={"params": 0},
-            split_rngs={"params": True, "dropout": True},
-            in_axes=nn.broadcast,  # type: ignore[arg-type]
-            length=self.layers,
-        )
-        return stack(self._block(name="layers"), x, segments)

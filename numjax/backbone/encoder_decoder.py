@@ -23,8 +23,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from numjax.backbone.blocks import ACTIVATIONS, Block, Form, Norm
-from numjax.backbone.decoder import REMAT
+from numjax.backbone.blocks import ACTIVATIONS, Block, Form, Norm, remat
 from numjax.errors import UsageError
 from numjax.nn.attention import Cache, Memory, empty_cache, relative_buckets
 from numjax.nn.dropout import dropout
@@ -53,9 +52,7 @@ class Stack(nn.Module):
             self.relative_bias = self.param("relative_bias", init, (form.buckets, form.heads), jnp.float32)
         if form.embed_norm:
             self.norm_embed = Norm(form)
-        block = Block
-        if form.remat != "none":
-            block = nn.remat(Block, policy=REMAT[form.remat], static_argnums=(6,))
+        block = remat(Block, form.remat, 6)
         self.layer = [block(form=form, decodes=self.decodes, layer=i) for i in range(self.layers)]
         if not form.post_norm:
             self.norm_final = Norm(form)
@@ -171,7 +168,7 @@ class Backbone(nn.Module):
     encodes = True
 
     def setup(self):
-        choices = dict(positions=POSITIONS, norm=NORMS, initial=INITIAL, mlp=tuple(ACTIVATIONS), remat=tuple(REMAT))
+        choices = dict(positions=POSITIONS, norm=NORMS, initial=INITIAL, mlp=tuple(ACTIVATIONS))
         for name, known in choices.items():
             if getattr(self, name) not in known:
                 raise UsageError(f"backbone.{name} must be one of {', '.join(known)}, not {getattr(self, name)!r}")
