@@ -103,7 +103,7 @@ class Task:
     def score(self, predictions: Sequence[Any], references: Sequence[Mapping[str, Any]]) -> dict[str, float]:
         """See `formulas.scores`: tree match, solve rate by the stated answer, tree edit distance."""
         return formulas.scores(
-            [_tree(prediction) for prediction in predictions],
+            [formulas.tree_of(prediction) for prediction in predictions],
             [from_json(reference["tree"]) for reference in references],
             [answer_of(reference["answer"]) for reference in references],
             tolerance=self.tolerance,
@@ -155,11 +155,4 @@ def answer_of(written: str) -> Value | None:
     try:
         return solve(tree, mixed=True) if isinstance(tree, Tree) else None
     except Unevaluable:
-        return None
-
-
-def _tree(prediction: Any) -> Tree | None:
-    try:
-        return None if prediction is None else from_json(prediction)
-    except ValueError:
         return None

@@ -9,14 +9,23 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import Any
 
 from numjax.errors import UsageError
 from numjax.expr.arithmetic import Unevaluable, Value
 from numjax.expr.distance import distance, published
 from numjax.expr.evaluate import solve
-from numjax.expr.tree import Tree
+from numjax.expr.tree import Tree, from_json
 
 TOLERANCE = 1e-4  # of an answer, relative, and absolute below 1
+
+
+def tree_of(prediction: Any) -> Tree | None:
+    """The tree of a prediction in the form of `Tree.to_json`; None for None, and for what is not of that form."""
+    try:
+        return None if prediction is None else from_json(prediction)
+    except ValueError:
+        return None
 
 
 def scores(

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from numjax.errors import DataError, UsageError
-from numjax.expr.tree import Tree, from_json
+from numjax.expr.tree import from_json
 from numjax.tasks import formulas, mixed, overlap, records
 from numjax.tasks.mixed import Written
 from numjax.text import document as documents
@@ -118,7 +118,7 @@ class Task:
         )
         if self.region == "formula":
             found |= formulas.distances(
-                [_tree(prediction["tree"]) for prediction in predictions],
+                [formulas.tree_of(prediction["tree"]) for prediction in predictions],
                 [from_json(reference["tree"]) for reference in references],
                 as_published=self.as_published,
             )
@@ -154,10 +154,3 @@ class Task:
 
 def _with_blank(text: str) -> str:
     return f" {text.strip()}" if text.strip() else ""
-
-
-def _tree(found: Any) -> Tree | None:
-    try:
-        return None if found is None else from_json(found)
-    except ValueError:
-        return None
