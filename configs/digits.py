@@ -78,8 +78,9 @@ def t5(config: Any) -> None:
 
 
 def bart(config: Any) -> None:
-    """BART's stacks: learned positions, layer norms behind, biases; a tied head with a bias. T5's first kernels."""
+    """BART's stacks: learned positions, layer norms behind, biases; a tied head with a bias."""
     common.set_encoder_decoder(config, "bart")
+    # From scratch, kernels start as t5's.
     del config.backbone["shrink"], config.backbone["initial"]
 
 
