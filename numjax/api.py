@@ -352,16 +352,16 @@ class Loaded:
         return encoded
 
     def _loader(self, encoded: Encoded) -> Loader:
-        return Loader(encoded, self.system.config, seed=0, host_features=self.system.host_features)
+        reads = processes.row_shards(self.mesh)
+        return Loader(encoded, self.system.config, seed=0, host_features=self.system.host_features, process=reads)
 
     def _evaluate(self, encoded: Encoded):
         batches_ = self._loader(encoded).epoch(self._rows(encoded))
         return evaluate(self.system, self.compiled(encoded), self.params, batches_)
 
     def _rows(self, encoded: Encoded) -> int:
-        """Rows of a batch: no more than there are, but as many as the mesh splits evenly."""
-        parts = self.mesh.shape["data"] * self.mesh.shape["fsdp"]
-        return -(-min(len(encoded), self.system.config.eval.batch_size) // parts) * parts
+        """Rows of a batch: no more than there are; the loader rounds them up to what the mesh splits evenly."""
+        return min(len(encoded), self.system.config.eval.batch_size)
 
     def _apply(self, method: str, *args: Any, name: str | None = None) -> np.ndarray:
         placed = shard.place(args, shard.replicated(self.mesh))
