@@ -105,8 +105,9 @@ def tatqa(config: Any) -> None:
 def tabfact(config: Any) -> None:
     """Whether a table entails a statement (section 4): read off [CLS], the table cut where the context ends.
 
-    At laptop on the stand-in 56% of the validation split (seed 0), of which half is true: what the statements alone
-    give away, as a linear model of their words has 57.6%. To look a number up in a table is not learned in so few steps.
+    At laptop on the stand-in 56% of the validation split (seed 0), of which half is true: what the statements
+    alone give away, as a linear model of their words has 57.6%. To look numbers up in a table is not learned in
+    so few steps.
     """
     plugged(config)
     config.task = common.block(name="tabfact", path="", size=0, layout="rows", data_seed=0)
