@@ -10,15 +10,14 @@ from __future__ import annotations
 
 import contextlib
 import difflib
-import fcntl
 import importlib
 import os
 import pathlib
 import shutil
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from numjax.errors import DataError, UsageError
+from numjax.files import locked
 
 if TYPE_CHECKING:
     from .beam import Pipeline
@@ -102,7 +101,8 @@ def prepare(
         builder = make(data_dir=root, strict=strict, **options)
     if not builder.is_prepared():
         try:
-            with _locked(root / ".locks" / f"{name}-{builder.chosen_config.name}.lock"):
+            lock = root / ".locks" / f"{name}-{builder.chosen_config.name}.lock"
+            with locked(lock, f"another process builds {name}"):
                 # Another process may have built it while this one waited for the lock.
                 builder = make(data_dir=root, strict=strict, **options)
                 if not builder.is_prepared():
@@ -154,12 +154,3 @@ def _build(builder: ArrayRecordBuilder, pipeline: Pipeline | None, parts: pathli
     with open(os.devnull, "w") as silence, contextlib.redirect_stdout(silence):
         builder.download_and_prepare()
     shutil.rmtree(folder.parent, ignore_errors=True)
-
-
-@contextlib.contextmanager
-def _locked(path: pathlib.Path) -> Iterator[None]:
-    """Holds a lock between processes; the system frees it when its holder dies."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with open(path, "w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield

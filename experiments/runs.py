@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import fcntl
 import hashlib
 import importlib
 import json
@@ -33,7 +32,7 @@ from ml_collections import ConfigDict
 from numjax import log, roots
 from numjax.build import build
 from numjax.errors import Diverged, UsageError
-from numjax.runs import load_data, set_up
+from numjax.runs import alone, load_data, set_up
 from numjax.system import assemble
 from numjax.train import FREE as RESUMABLE
 from numjax.train import claim, train
@@ -202,8 +201,8 @@ def _train(cell: Cell, seeds: Sequence[int], out: pathlib.Path, schedule: Schedu
     if cell.start is not None:
         config.init_from = str(_vocabulary_beside(cell.start, out))
     set_up(config)
-    claim(place, config)
-    with _alone(place):
+    with alone(place, "--out"):
+        claim(place, config)
         system = assemble(config, place)
         data = load_data(system, place, strict=False)
         compiled = None
@@ -246,17 +245,6 @@ def _drop_training_state(folder: pathlib.Path) -> None:
     best = folder / "best"
     if best.is_dir() and any(path.name.isdigit() for path in best.iterdir()):
         shutil.rmtree(folder / "checkpoints", ignore_errors=True)
-
-
-@contextlib.contextmanager
-def _alone(place: pathlib.Path) -> Iterator[None]:
-    """Two processes must not write the same run; the system frees the lock when its holder dies."""
-    with open(place / ".lock", "w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise UsageError(f"another process runs {place}: wait for it, or use another --out") from None
-        yield
 
 
 class Schedule:

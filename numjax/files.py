@@ -1,13 +1,18 @@
-"""Small files that are there whole or not at all, what a full disk says, and files of people's own, packed or not."""
+"""Small files that are there whole or not at all, locks between processes, what a full disk says, and files of
+people's own, packed or not."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import gzip
 import hashlib
+import math
 import os
 import pathlib
+import sys
+import time
 import zlib
 from collections.abc import Iterable, Iterator
 
@@ -15,6 +20,8 @@ from numjax.errors import DataError, UsageError
 
 # Nothing is wrong with the program: somebody has to make room, or mend the disk.
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO}
+# What network file systems say that are mounted without locks.
+_NO_LOCKS = {errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS}
 
 
 def write(path: pathlib.Path, content: str | bytes | Iterable[str]) -> None:
@@ -39,6 +46,44 @@ def write(path: pathlib.Path, content: str | bytes | Iterable[str]) -> None:
         with contextlib.suppress(OSError):
             fresh.unlink()
         raise
+
+
+@contextlib.contextmanager
+def locked(path: pathlib.Path, held: str, wait: float = math.inf) -> Iterator[None]:
+    """Holds a lock between processes; the system frees it when its holder dies. Makes the file and its folder.
+
+    Where the file system has no locks it goes on without, and says so.
+
+    Args:
+      held: what is said when another process holds it: "another process builds mme".
+      wait: seconds until it is given up.
+
+    Raises:
+      OSError: the file cannot be made.
+      UsageError: another process holds it still.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a") as file:
+        end, waiting = time.monotonic() + wait, False
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() >= end:
+                    raise UsageError(held) from None
+                if not waiting:
+                    limit = f"at most {wait:.0f} seconds " if math.isfinite(wait) else ""
+                    print(f"{held}: waiting {limit}for it to end", file=sys.stderr, flush=True)
+                    waiting = True
+                time.sleep(0.2)
+            except OSError as error:
+                if error.errno not in _NO_LOCKS:
+                    raise
+                told = f"{path}: the file system has no locks ({error.strerror}): let no other process write there"
+                print(told, file=sys.stderr, flush=True)
+                break
+        yield
 
 
 @contextlib.contextmanager

@@ -63,9 +63,7 @@ def together() -> Iterator[None]:
     try:
         yield
     except (Diverged, Preempted):
-        # All know of it; who left at once would be taken for dead by the others.
-        if jax.process_count() > 1:
-            jax.distributed.shutdown()
+        part()
         raise
     except jax.errors.JaxRuntimeError as error:
         if jax.process_count() == 1:
@@ -110,6 +108,12 @@ def join_rows(tree: Any, layout: NamedSharding, held: Sequence[int], shards: int
         return jax.make_array_from_callback((rows * shards, *x.shape[1:]), layout, shard)
 
     return jax.tree.map(lambda x: join(np.asarray(x)), tree)
+
+
+def part() -> None:
+    """Before an end that all processes know of: who left at once would be taken for dead by the others."""
+    if jax.process_count() > 1:
+        jax.distributed.shutdown()
 
 
 def barrier(name: str) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import json
 import os
 import pathlib
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -22,6 +23,10 @@ from numjax.pipeline import features, source
 from numjax.pipeline.loader import Loader
 from numjax.system import System, assemble
 from numjax.train import Data, claim, steps_of, train, trained
+
+# Seconds that a run waits for one before it in the same workdir, which may still be saving. Other processes wait
+# meanwhile, and those of Gloo for 30 at most.
+WAIT = 20
 
 
 def set_up(config: Any, distributed: bool = False, planning: bool = False) -> None:
@@ -73,11 +78,12 @@ def _run(config, folder: pathlib.Path, mode: str, strict: bool, input: str | Non
 
         # Planning claims no workdir: the next plan there may be of another batch or mesh.
         return plan(config, folder)
+    if mode in ("train", "check"):
+        # Both make what a workdir holds before its checkpoints: config, vocabulary, the list of what is left out.
+        with alone(folder):
+            claim(folder, config)
+            return (train_seeds if mode == "train" else check)(config, folder, strict)
     claim(folder, config)
-    if mode == "train":
-        return train_seeds(config, folder, strict)
-    if mode == "check":
-        return check(config, folder, strict)
     if mode == "eval":
         return evaluate(config, folder, strict)
     from numjax import api
@@ -91,6 +97,31 @@ def _run(config, folder: pathlib.Path, mode: str, strict: bool, input: str | Non
         return {}
     wanted = "--input=FILE (or - for stdin)" + (" or --prompt=TEXT" if mode == "generate" else "")
     raise UsageError(f"--mode={mode} needs {wanted}")
+
+
+@contextlib.contextmanager
+def alone(folder: pathlib.Path, flag: str = "--workdir") -> Iterator[None]:
+    """Two runs must not write the same folder: process 0 holds its lock, and all processes fail where it cannot.
+
+    Args:
+      flag: that names another folder.
+
+    Raises:
+      UsageError: another run is at work there for longer than `WAIT`, or the folder cannot be written.
+    """
+    with contextlib.ExitStack() as stack:
+        problem = ""
+        if jax.process_index() == 0:
+            try:
+                stack.enter_context(files.locked(folder / ".lock", f"another process is at work in {folder}", WAIT))
+            except UsageError as error:
+                problem = f"{error}: wait for it to end, or use another {flag}"
+            except OSError as error:
+                problem = f"cannot write to {folder} ({error.strerror}): choose another {flag}"
+        if problem := processes.from_first(problem.encode()).decode():
+            processes.part()
+            raise UsageError(problem)
+        yield
 
 
 def load_data(system: System, folder: pathlib.Path, strict: bool, splits=("train", "validation", "test")) -> Data:

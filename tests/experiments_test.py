@@ -23,6 +23,7 @@ from experiments.mathgpt import table1 as mathgpt_table1
 from experiments.mathgpt import table2 as mathgpt_table2
 from experiments.numgpt import fig1, fig3, settings, table1, table2, table3
 from experiments.runs import Cell, Result
+from numjax import runs as numjax_runs
 from numjax.errors import Diverged, Preempted, UsageError
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -243,14 +244,15 @@ def test_fig3_takes_the_default_width_from_table1():
     assert len({runs.key(cell) for cell in cells}) == len({cell.system for cell in cells}) == len(fig3.SIGMAS)
 
 
-def test_another_process_on_the_same_run_is_refused(tmp_path, pretended):
+def test_another_process_on_the_same_run_is_refused(tmp_path, pretended, monkeypatch):
+    monkeypatch.setattr(numjax_runs, "WAIT", 0)
     place = runs.home(smoke(), tmp_path)
     place.mkdir(parents=True)
     with open(place / ".lock", "w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        with pytest.raises(UsageError, match="another process runs"):
+        with pytest.raises(UsageError, match=r"another process is at work in .* use another --out"):
             runs.run([smoke()], [0], tmp_path)
-    assert not pretended.asked
+    assert not pretended.asked and not (place / "config.json").exists()
 
 
 def test_sigterm_exits_143_and_the_next_call_goes_on(tmp_path, monkeypatch):

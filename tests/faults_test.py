@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import fcntl
 import json
 import os
 import pathlib
@@ -35,7 +37,7 @@ from numjax.pipeline.loader import Loader
 from numjax.system import assemble
 from numjax.text import vocab
 from numjax.train import train
-from tests.runs_test import ROOT, cache, command, lines, start, tiny  # noqa: F401
+from tests.runs_test import ROOT, cache, command, finish, lines, start, tiny, wait_for_step  # noqa: F401
 
 # Orbax leaves coroutines behind when a file cannot be read.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -141,6 +143,43 @@ def test_sigterm_outside_the_loop_ends_at_once_and_says_so(tmp_path):
         assert late == [1]  # and afterwards signals go where they went before
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def test_two_runs_never_write_one_workdir(tmp_path, monkeypatch, request):
+    """Who comes second waits for the first, which may be saving, and goes on from there; or gives up."""
+    first = start(tmp_path, "--config.optim.steps=100000")
+    request.addfinalizer(first.kill)
+    wait_for_step(first, 8)
+    before = (tmp_path / "config.json").read_bytes()
+    monkeypatch.setattr(runs, "WAIT", 0)
+    for mode in ("train", "check"):
+        with pytest.raises(UsageError, match=r"another process is at work in .* use another --workdir"):
+            runs.run(config(**{"optim.steps": 100000, "data.threads": 1}), str(tmp_path), mode)
+    assert (tmp_path / "config.json").read_bytes() == before
+    second = start(tmp_path, "--config.optim.steps=100000")
+    request.addfinalizer(second.kill)
+    assert next(line for line in second.stderr if "waiting at most 20 seconds for it to end" in line)
+    first.send_signal(signal.SIGTERM)
+    assert finish(first)[0] == 143
+    stopped = max(row["step"] for row in lines(tmp_path))
+    wait_for_step(second, stopped + 3)
+    second.send_signal(signal.SIGTERM)
+    assert finish(second)[0] == 143
+    steps = [row["step"] for row in lines(tmp_path)]
+    assert steps == list(range(2, steps[-1] + 1))
+
+
+def test_without_locks_a_run_goes_on_and_says_so(tmp_path, monkeypatch, capsys):
+    def flock(file, how):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    for number in (errno.ENOLCK, errno.EOPNOTSUPP):
+        with files.locked(tmp_path / ".lock", "held", 0):
+            assert f"no locks ({os.strerror(number)})" in capsys.readouterr().err
+    number = errno.EIO
+    with pytest.raises(OSError, match=os.strerror(number)), files.locked(tmp_path / ".lock", "held", 0):
+        raise AssertionError("the disk fails")
 
 
 def test_nan_at_a_step_is_not_saved_and_a_dataset_that_vanishes_is_built_anew(straight, tmp_path, monkeypatch):

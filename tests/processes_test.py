@@ -260,3 +260,10 @@ def test_bad_flags_are_said(tmp_path):
         launch.main(["--processes=0", "--config=numgpt"])
     code, _, err = finish(start(2, tmp_path, "--config.optim.batch_size=7"))
     assert code == 2 and "batch_size=7 does not divide over data × fsdp=2" in err
+
+
+def test_what_the_first_process_cannot_have_is_said_by_all(tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    code, _, err = finish(start(2, tmp_path / "file" / "run"))
+    assert code == 2, err[-3000:]
+    assert err.count("numjax: cannot write to") == 2 and "Traceback" not in err
