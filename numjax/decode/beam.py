@@ -58,7 +58,7 @@ class _Loop(NamedTuple):
     stands: Stands
 
 
-@functools.partial(jax.jit, static_argnames=("model", "head", "most", "width", "num_id", "closing"))
+@functools.partial(jax.jit, static_argnames=("model", "head", "most", "width", "num_id"))
 def search(
     model: Model,
     params: Any,
@@ -67,14 +67,12 @@ def search(
     budget: jax.Array,
     end_ids: jax.Array,
     length_penalty: jax.Array | float = 0.0,
-    least: jax.Array | int = 0,
     source: Tokens | None = None,
     *,
     head: str,
     most: int,
     width: int = 3,
     num_id: int,
-    closing: bool = True,
 ) -> Beams:
     """The likeliest continuations that a beam of `width` finds; one compilation a (B, P, most, width).
 
@@ -84,12 +82,12 @@ def search(
     Args:
       model: with unscanned layers. params: its parameters.
       tables: the scheme's grammar.
-      prompt: Tokens[B, P], padded on the left. budget: int32[B], tokens that a row may write, at most M.
-      end_ids: int32[B, E], what ends a text, filled up with −1. least: int32[B], tokens to write before it may.
+      prompt: Tokens[B, P], padded on the left. budget: int32[B], tokens within which a row's text
+        must end; of one above M there may be no end.
+      end_ids: int32[B, E], what ends a text, filled up with −1.
       length_penalty: beams are ranked by score / length^α; 0 ranks by the sum of log masses.
       source: Tokens[B, S] that an encoder reads, once for all beams of a row; None for models without one.
       head: name of the head to write with. most: M. width: W. num_id: id of [NUM].
-      closing: keep every text closable within its budget; MathGPT's generator does not.
     """
     rows = prompt.ids.shape[0]
     lengths = jnp.repeat((prompt.segment_ids > 0).sum(axis=1), width)
@@ -99,16 +97,11 @@ def search(
     first = jnp.repeat(jnp.arange(rows), width)  # every beam starts as its row
     weights = dict(outs[head].weights)
     ends = jnp.asarray(end_ids)[first]  # [B · W, E]
-    least = jnp.broadcast_to(jnp.asarray(least), (rows,))[first]
 
     def choose(hidden: jax.Array, place: automaton.GrammarState, step: jax.Array, beams: Beams) -> Any:
         """The best W of each row's candidates: (beams, their parents among the B · W, place, token, numeral, …)."""
         left = jnp.repeat(budget, width) - step
-        may = automaton.token_mask(automaton.allowed(tables, place, left if closing else None))
-        early = (step < least)[:, None] & (ends >= 0)
-        # Few ids: each is a column to clear.
-        for column in range(ends.shape[1]):
-            may &= ~(early[:, column, None] & (jnp.arange(may.shape[-1]) == ends[:, column, None]))
+        may = automaton.token_mask(automaton.allowed(tables, place, left))
         ended, score = beams.ended.reshape(-1), beams.score.reshape(-1)
         live = ~ended & (left > 0) & (score > -jnp.inf)
         stuck = live & ~may.any(-1)  # the text has ended for good
