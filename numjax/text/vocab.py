@@ -21,7 +21,7 @@ import json
 import pathlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import sentencepiece
@@ -201,14 +201,10 @@ def build(block: Mapping[str, Any], texts: Iterable[str] | None = None, marks: I
       UsageError: unknown name or option, missing path or files, a size too small, or no texts.
     """
     options = dict(block)
-    name = options.pop("name", None)
-    from numjax.text import bytebpe, cells, wordpiece
-
-    makers = {"sentencepiece": _build_sentencepiece, "gpt2": bytebpe.make, "wordpiece": wordpiece.make}
-    makers |= {"cells": cells.make}
-    if name not in makers:
-        raise UsageError(f"no vocabulary is called {name!r}: choose one of {', '.join(makers)}")
-    maker = makers[name]
+    name, kinds = options.pop("name", None), _kinds()
+    if name not in kinds:
+        raise UsageError(f"no vocabulary is called {name!r}: choose one of {', '.join(kinds)}")
+    maker = kinds[name].make
     known = maker.__kwdefaults__
     for key in options:
         if key not in known:
@@ -223,8 +219,6 @@ def load(folder: str) -> BaseVocabulary:
     Raises:
       UsageError: no vocabulary there, or a damaged one.
     """
-    from numjax.text import bytebpe, cells, wordpiece
-
     root = pathlib.Path(folder)
     try:
         about = json.loads((root / FILE).read_text())
@@ -241,15 +235,30 @@ def load(folder: str) -> BaseVocabulary:
             f"the vocabulary in {folder} is damaged: bring it back, or delete the folder, and the same config makes "
             "the same one again"
         )
-    if kind == SentencePiece.kind and len(contents) == 1:
-        return SentencePiece(contents[0], marks)
-    if kind == bytebpe.ByteBPE.kind and len(contents) == 2:
-        return bytebpe.ByteBPE(contents[0], contents[1], marks)
-    if kind == wordpiece.WordPiece.kind and len(contents) == 1:
-        return wordpiece.WordPiece(contents[0], marks)
-    if kind == cells.Cells.kind and len(contents) == 1:
-        return cells.Cells(contents[0], marks)
+    for known in _kinds().values():
+        if (known.cls.kind, known.files) == (kind, len(contents)):
+            return known.cls(*contents, marks)
     raise UsageError(f"{root / FILE} names the kind {kind!r} with {len(contents)} files: not one of numjax's")
+
+
+class _Kind(NamedTuple):
+    """A class, made of the contents of so many files and of marks; and what makes one from a config block."""
+
+    cls: Any
+    files: int
+    make: Any
+
+
+def _kinds() -> dict[str, _Kind]:
+    """By the name that a config gives them. A new kind is a line here."""
+    from numjax.text import bytebpe, cells, wordpiece  # which import this module
+
+    return {
+        "sentencepiece": _Kind(SentencePiece, 1, _build_sentencepiece),
+        "gpt2": _Kind(bytebpe.ByteBPE, 2, bytebpe.make),
+        "wordpiece": _Kind(wordpiece.WordPiece, 1, wordpiece.make),
+        "cells": _Kind(cells.Cells, 1, cells.make),
+    }
 
 
 def _digest(about: Mapping[str, Any], contents: Sequence[bytes]) -> str:
