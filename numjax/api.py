@@ -108,7 +108,7 @@ class Loaded:
 
     def __init__(self, system: System, params: Any, step: int, mesh: Mesh, tuned: Mapping[str, float] | None = None):
         self.system, self.step, self.mesh, self.tuned = system, step, mesh, dict(tuned or {})
-        self.params = checkpoint.split_layers(params)
+        self.params, self._compiled = checkpoint.split_layers(params), None
 
     def embed(self, numbers: str | Sequence[str], name: str | None = None) -> np.ndarray:
         """The vector with which a number enters the stack, before positions: float32[D], or [n, D] for a list.
@@ -119,9 +119,8 @@ class Loaded:
         Raises:
           DataError: an entry is not one number.
         """
-        texts = [numbers] if isinstance(numbers, str) else list(numbers)
         found = []
-        for text in texts:
+        for text in [numbers] if isinstance(numbers, str) else numbers:
             row = self.system.scheme.encode(self.system.scheme.parse(text))
             if len(row.numbers) != 1 or row.numbers[0].surface != text.strip():
                 raise DataError(f"{text!r} is not one number: write it alone, such as 3.14 or -1,200")
@@ -133,8 +132,7 @@ class Loaded:
             x_BTD = self._apply("embed", tokens)
             mine = (np.asarray(tokens.numeral_index) == 0)[..., None]
             vectors = np.where(mine, x_BTD, 0).sum(1) / mine.sum(1)
-        vectors = np.asarray(vectors, np.float32)
-        return vectors[0] if isinstance(numbers, str) else vectors
+        return np.asarray(vectors[0] if isinstance(numbers, str) else vectors, np.float32)
 
     def symbols(self) -> list[Symbol]:
         """The symbols that have tokens of their own, special ones left out.
@@ -315,8 +313,10 @@ class Loaded:
         return report.predicted(encoded, self._evaluate(encoded)[1], read)
 
     def compiled(self, encoded: Encoded) -> Compiled:
-        """The jitted evaluation functions for batches of `encoded`."""
-        return make_compiled(self.system, self.mesh, self._loader(encoded).example_batch(), steps=1)
+        """The jitted functions, made once: what `encoded` is changes `init` alone, which is not called here."""
+        if self._compiled is None:
+            self._compiled = make_compiled(self.system, self.mesh, self._loader(encoded).example_batch(), steps=1)
+        return self._compiled
 
     def _check_encoder(self) -> None:
         if (name := self.system.config.backbone.name) != "encoder":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import jax
 import numpy as np
 import pytest
 
@@ -56,6 +57,25 @@ def test_score_gives_probabilities_in_order(classifier):
     np.testing.assert_allclose(model.score(other), both[1], rtol=1e-5)
     with pytest.raises(DataError, match="question"):
         model.score({"answer": "80"})
+
+
+def test_the_same_question_is_compiled_for_once(classifier, writer):
+    record = {"question": "How many grams are 2 eggs?", "answer": "80"}
+    count = [0]
+
+    def counted(event: str, seconds: float, **more) -> None:
+        count[0] += event == "/jax/core/compile/backend_compile_duration"
+
+    jax.monitoring.register_event_duration_secs_listener(counted)
+    for folder, methods in ((classifier, ("score", "predict")), (writer[0], ("score",))):
+        model, before = numjax.load(folder), count[0]
+        for method in methods:
+            getattr(model, method)([record])
+        assert count[0] > before  # the listener hears
+        before = count[0]
+        for method in methods * 2:
+            getattr(model, method)([record])
+        assert count[0] == before
 
 
 def test_a_classifier_does_not_write(classifier):
