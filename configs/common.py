@@ -73,11 +73,10 @@ def base() -> ConfigDict:
                 threads=2,
                 prefetch=8,
                 workers=0,
-                strict=False,
                 train_size=0,
             ),
             # generate: tasks that write their answers do so at each look at validation, not at the end alone.
-            eval=dict(every=0, batch_size=128, examples=0, test=True, length=32, best=True, generate=True),
+            eval=dict(every=0, batch_size=128, examples=0, test=True, best=True, generate=True),
             decode=dict(
                 temperature=0.0, top_k=0, top_p=1.0, max_tokens=32, batch_size=32, beams=0, length_penalty=0.0
             ),

@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 import jax
 from ml_collections import ConfigDict
 
-from numjax import log, roots
+from numjax import files, log, roots
 from numjax.build import build
 from numjax.errors import Diverged, UsageError
 from numjax.runs import alone, load_data, set_up
@@ -40,7 +40,7 @@ from numjax.train import claim, train
 RESULT = "result.json"
 # What changes no result. Results stand under keys that these settings changed, though a run may go on with others;
 # decoding is left out for tasks that only classify, see `key`.
-KEYED = {"decode", "data.memory", "eval.batch_size", "eval.test"}
+KEYED = {"decode", "data.memory", "eval.batch_size", "eval.test", "data.strict", "eval.length"}
 FREE = (RESUMABLE - KEYED) | {"seed", "init_from", "scheme.pad_multiple"}
 
 
@@ -89,6 +89,8 @@ def key(cell: Cell) -> str:
     """Twelve hexadecimal digits of everything that a result depends on: the config without what changes
     nothing, the version of the dataset, and the key of what it starts from."""
     config = cell.config.to_dict()
+    # Every config had these when the results were made whose keys are to stay. Nothing ever read them.
+    config["data"]["strict"], config["eval"]["length"] = False, 32
     task: Any = build("tasks", cell.config.task)
     free = FREE if getattr(task, "generates", False) else FREE | {"decode"}
     for *blocks, name in (setting.split(".") for setting in free):
@@ -332,10 +334,7 @@ def write_json(path: pathlib.Path, value: Any) -> None:
       UsageError: it cannot be written.
     """
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        fresh = path.with_suffix(".tmp")
-        fresh.write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-        fresh.replace(path)
+        files.write(path, json.dumps(value, indent=1, ensure_ascii=False) + "\n")
     except OSError as error:
         raise UsageError(f"cannot write {path} ({error.strerror}): make room or choose another --out") from error
 

@@ -42,6 +42,7 @@ FREE = {
     *("log_every", "profile_steps", "topology", "compile_cache", "checkpoint", "decode", "mesh", "num_seeds"),
     *("data.dir", "data.memory", "data.threads", "data.prefetch", "data.workers"),
     *("eval.batch_size", "eval.generate", "eval.test"),
+    *("data.strict", "eval.length"),  # of configs that had them; nothing read them
 }
 
 Sums = Mapping[str, tuple[Any, Any]]

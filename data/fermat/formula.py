@@ -111,9 +111,7 @@ def _estimate(node: ast.expr, values: Mapping[str, np.ndarray]) -> np.ndarray | 
     if not isinstance(node, ast.BinOp):
         return float(_value(node, {}))
     left, right = _estimate(node.left, values), _estimate(node.right, values)
-    return {ast.Add: np.add, ast.Sub: np.subtract, ast.Mult: np.multiply, ast.Div: np.divide}[type(node.op)](
-        left, right
-    )
+    return _ARRAYS[type(node.op)](left, right)
 
 
 def _shape(node: ast.expr, letters: Iterator[str], top: bool = False) -> str:

@@ -90,10 +90,8 @@ def generate(
     )
     settings |= dict(beams=beams, length_penalty=length_penalty)
     out = []
-    for prompt, row, (ids, numbers, log_prob, ended) in zip(
-        prompts, rows, _continue(system, params, rows, batch_size, **settings), strict=True
-    ):
-        del row
+    continued = _continue(system, params, rows, batch_size, **settings)
+    for prompt, (ids, numbers, log_prob, ended) in zip(prompts, continued, strict=True):
         document = scheme.decode(ids, [Number(written, value) for written, value, _ in numbers])
         out.append(Result(prompt, text_of(document), _told(document, numbers), log_prob, ended))
     return out
