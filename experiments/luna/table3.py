@@ -35,8 +35,13 @@ COLUMNS = (
     Column("ACC", "tabfact", "accuracy"),
     Column("ACC cx", "tabfact", "accuracy_complex"),
 )
-# What TagOp's first two heads have learned where answers are not right yet; not in the paper.
-HEADS = (Column("operator", "tatqa", "operator"), Column("scale", "tatqa", "scale"))
+# What TagOp's first two heads have learned where answers are not right yet, and of how many questions some unit of
+# the answer is among what is read; not in the paper.
+HEADS = (
+    Column("operator", "tatqa", "operator"),
+    Column("scale", "tatqa", "scale"),
+    Column("answer read", "tatqa", "tags_loss/share"),
+)
 # What the paper's three sizes are at each scale. At laptop no named one is small enough for the last.
 SIZES = {
     "paper": {"9M": "9M", "1M": "1M", "0.1M": "0.1M"},

@@ -145,6 +145,7 @@ def remarks(options: argparse.Namespace) -> list[str]:
     weights = "Weights: pre-trained from scratch, one pre-training a row (seed 0); seeds are those of the fraud head."
     chosen = "0.5" if options.as_published else "chosen on validation"
     found = [data, weights, f"In percent on test, windows divided by {options.by}; threshold {chosen}."]
+    found[-1] += " ±: the standard deviation over seeds here, the standard error of the mean in the paper's column."
     if known := SIZES.get(options.scale):
         shown = ", ".join(f"{name}: {layers} × {hidden}" for name, (hidden, layers) in known.items())
         found.append(f"Sizes of the CharLSTM stand for the paper's, layers × hidden: {shown}.")
