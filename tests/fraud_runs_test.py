@@ -7,6 +7,7 @@ import gzip
 import json
 import tracemalloc
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ import data
 from configs import tabbert
 from data.creditrans import generate, read
 from numjax import runs as run_modes
+from numjax import shard
 from numjax.build import build
 from numjax.errors import DataError
 from numjax.evals import report
@@ -34,7 +36,8 @@ def test_without_validation_test_is_scored_at_the_default(monkeypatch, capsys):
 
     def scored(split, tuned, **options):
         system = SimpleNamespace(config=config, task=fraud.Task(**options), host_features=None)
-        found = report.score_split(system, None, None, encoded, split, None, tuned=tuned)
+        compiled: Any = SimpleNamespace(mesh=shard.make_mesh())
+        found = report.score_split(system, compiled, None, encoded, split, None, tuned=tuned)
         return found["threshold"], found["F1"], capsys.readouterr().err
 
     said = "test: nothing was chosen on validation: scored with the default, threshold 0.5\n"

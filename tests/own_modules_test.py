@@ -153,7 +153,7 @@ def test_the_densities_of_ones_own_head_stay_out_of_the_perplexity(rng):
     params = drawn.draw(model, rng, found)
     objectives = {"next": build("objectives", {"name": "nll", "head": "next"})}
     done = jax.jit(functools.partial(eval_step, model, objectives, {"next": 1.0}))(params, found)
-    compiled: Any = SimpleNamespace(mesh=shard.make_mesh(), evaluate=lambda params, batch: done)
+    compiled: Any = SimpleNamespace(mesh=shard.make_mesh(), evaluate=lambda params, batch: (*done, None, None))
     system: Any = SimpleNamespace(objectives=objectives, weights={"next": 1.0})
     means, _ = score.evaluate(system, compiled, params, [found])
     assert abs(means["next/height"]) > 0.1, "else it proves nothing"

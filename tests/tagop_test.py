@@ -197,12 +197,16 @@ def test_unit_scores_ignore_what_is_outside():
     np.testing.assert_allclose(tagop.unit_scores(jnp.asarray(p), jnp.asarray(unit)), [[0.7, -1, 0.4, -1]])
 
 
-def test_rows_of_several_processes_say_where_there_is_no_unit():
-    """As they are gathered: what fills up a shorter row is no unit of probability 0."""
-    said = {3: np.float32([2, 0, 0, -1, 0.5]), 7: np.float32([1, 0, 0, -2, 0.2, 0.0, 0.9])}
-    found = score._from_all_processes(said)
-    np.testing.assert_array_equal(found[3], [*said[3], -1, -1])
-    np.testing.assert_array_equal(found[7], said[7])
+def test_what_is_said_of_a_row_is_as_long_as_its_batch_and_of_real_rows_alone():
+    """What would fill up a shorter batch's rows is no unit of probability 0."""
+    short = np.float32([[2, 0, 0, -1, 0.5], [3, 0, 0, -1, 0.4]])
+    long = np.float32([[1, 0, 0, -2, 0.2, 0.0, 0.9]])
+    found: dict = {}
+    for ids, rows, valid in ((np.int32([3, 0]), short, [True, False]), (np.int32([7]), long, [True])):
+        score._read(({}, {"answer": rows}, ids, np.bool_(valid)), {}, found)
+    assert found.keys() == {3, 7}
+    np.testing.assert_array_equal(found[3], short[0])
+    np.testing.assert_array_equal(found[7], long[0])
 
 
 def test_weight_decay_by_path(rng):
