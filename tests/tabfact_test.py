@@ -7,25 +7,17 @@ import functools
 import gzip
 import io
 import json
-import math
 import re
 import tarfile
 
-import jax
 import numpy as np
 import pytest
-from ml_collections import ConfigDict
 
 import data
-from configs import luna
 from data.tabfact import read
 from data.tabfact.generate import release
-from numjax import api, inputs, runs, shard, step
 from numjax.errors import DataError, UsageError
-from numjax.geometry import attention
-from numjax.pipeline import batch as batches
 from numjax.pipeline import features
-from numjax.system import assemble
 from numjax.tasks import tabfact
 from numjax.text import document as documents
 from numjax.text import subword, vocab
@@ -413,111 +405,3 @@ def test_accuracy_on_the_complex_subset():
     assert found == {"accuracy": 0.5, "majority": 0.75, "accuracy_simple": 1.0, "accuracy_complex": 0.5}
     with pytest.raises(UsageError, match="rows, columns, sentences"):
         tabfact.Task(layout="cells")
-
-
-# ---------------------------------------------------------------------------------------------------
-# A run, and what its layers look at.
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    """task=tabfact with AddBack and LUNA's DICE, as it starts out."""
-    folder = tmp_path_factory.mktemp("tabfact")
-    config = luna.get_config("smoke,task=tabfact,numbed=dice")
-    with config.unlocked():
-        config.task.size = 320
-        config.data.update(dir=str(folder / "data"), buckets=1)
-    # As it is read from a workdir.
-    config = ConfigDict(json.loads(json.dumps(config.to_dict())))
-    system = assemble(config, folder)
-    loaded = api.Loaded(system, {}, 0, shard.make_mesh())
-    record = {"table": [["club", "points"], ["barton", 12]], "statement": "barton have 12 points"}
-    example = system.task.example({"id": "x", "label": 0, "kind": ""} | record, system.scheme.parse)
-    row = system.scheme.encode(example.document)
-    batch = batches.from_features([row], config.data.digits, system.host_features)
-    loaded.params = jax.jit(step.init_params, static_argnums=0)(system.model, batch, 0)
-    return loaded
-
-
-def test_statements_on_a_table_of_ones_own(model, tmp_path, capsys):
-    good = {"table": [["club", "points"], ["barton", 12], ["fenham", "1,200"]], "statement": "barton have 12 points"}
-    bad = good | {"table": [["club"], ["a", "b"]]}
-    given = tmp_path / "asked.jsonl"
-    given.write_text("".join(json.dumps(row) + "\n" for row in (good, bad, {"statement": "no table"})))
-    out = runs.predict(
-        model, *inputs.sorted_out(inputs.records(model.system.task, str(given)), False), tmp_path, False
-    )
-    (row,) = out["predictions"]
-    assert row["id"] == "input-1" and row["prediction"] in (0, 1) and 0.5 <= row["confidence"] <= 1
-    assert [left["reason"][:20] for left in out["skipped"]] == ["the table is ragged:", "there is no field 't"]
-    assert capsys.readouterr().err.count("left out input-") == 2
-
-
-def slow_layer(x, p, heads):
-    """One post-LN layer in float64, position by position: (its output, its attention weights)."""
-    x, p = x.astype(np.float64), {name: np.asarray(value, np.float64) for name, value in p.items()}
-    count, width = x.shape
-    size = width // heads
-    seen, maps = np.zeros((count, width)), np.zeros((heads, count, count))
-    for h in range(heads):
-        q, k, v = (x @ p["qkv_kernel"][:, i, h] + p["qkv_bias"][i, h] for i in range(3))
-        for t in range(count):
-            exps = [math.exp(sum(q[t] * k[s]) / math.sqrt(size)) for s in range(count)]
-            maps[h, t] = [e / sum(exps) for e in exps]
-            seen[t, h * size : (h + 1) * size] = sum(maps[h, t, s] * v[s] for s in range(count))
-
-    def norm(z, name):
-        centred = z - z.mean(1, keepdims=True)
-        return centred / np.sqrt((centred**2).mean(1, keepdims=True) + 1e-12) * p[f"{name}_scale"] + p[f"{name}_bias"]
-
-    y = norm(x + seen @ p["out_kernel"] + p["out_bias"], "ln_1")
-    up = y @ p["up_kernel"] + p["up_bias"]
-    gelu = np.vectorize(lambda z: 0.5 * z * (1 + math.erf(z / math.sqrt(2))))(up)
-    return norm(y + gelu @ p["down_kernel"] + p["down_bias"], "ln_2"), maps
-
-
-def test_the_map_is_what_the_layer_looked_at(model):
-    record = {"table": [["club", "$"], ["barton", "1,200"], ["fenham", "7.5"]], "statement": "barton have 1,200 $"}
-    reading = model.read(record)
-    assert reading.surfaces == ("1,200", "1,200", "7.5") and reading.layers.shape == (3, len(reading.tokens), 32)
-    assert [reading.tokens[i] for i in np.flatnonzero(reading.numbers >= 0)] == ["⟨1,200⟩", "⟨1,200⟩", "⟨7.5⟩"]
-    assert reading.tokens[0] == "[CLS]" and reading.tokens[-1] == "[SEP]"
-    assert reading.types.tolist() == sorted(reading.types.tolist()) and reading.types[-1] == 1
-    for layer in (0, 1):
-        params = model.params["backbone"][f"layer_{layer}"]
-        # From the same input, the map's values lead to the very output that the model has.
-        output, maps = slow_layer(reading.layers[layer], params, heads=2)
-        np.testing.assert_allclose(output, reading.layers[layer + 1], atol=2e-5)
-        found = model.attention(reading, layer)
-        np.testing.assert_allclose(found, maps, atol=1e-12)
-        np.testing.assert_allclose(found.sum(axis=2), 1, atol=1e-12)
-    np.testing.assert_array_equal(model.attention(record), model.attention(reading, 0))
-    with pytest.raises(UsageError, match="layer=2: there are 2"):
-        model.attention(reading, 2)
-
-
-def test_padding_and_other_segments_get_no_attention(rng):
-    layer = {"qkv_kernel": rng.normal(size=(8, 3, 2, 4)), "qkv_bias": rng.normal(size=(3, 2, 4))}
-    x, segments = rng.normal(size=(7, 8)), np.array([1, 1, 2, 2, 2, 0, 0])
-    found = attention.weights(x, layer, segments)
-    np.testing.assert_allclose(found.sum(axis=2), [[1, 1, 1, 1, 1, 0, 0]] * 2)
-    for own in (slice(0, 2), slice(2, 5)):
-        np.testing.assert_allclose(found[:, own, own], attention.weights(x[own], layer), rtol=1e-12)
-    assert not found[:, :2, 2:].any() and not found[:, :, 5:].any() and not found[:, 5:].any()
-    with pytest.raises(UsageError, match="no attention of an encoder's layer"):
-        attention.weights(x, {"kernel": 0})
-
-
-def test_a_map_is_drawn_with_its_names(rng):
-    pyplot = pytest.importorskip("matplotlib.pyplot")
-    figure, axes = pyplot.subplots()
-    image = attention.picture(
-        axes, rng.random((2, 3)), ["a", "$5"], ["b", "⟨7⟩", "c"], ([0, 1], [0, 1, 0]), "layer 0"
-    )
-    assert image.get_array().shape == (2, 3)
-    figure.draw_without_rendering()
-    assert [label.get_text() for label in axes.get_yticklabels()] == ["a", r"\$5"]
-    assert [label.get_weight() for label in axes.get_xticklabels()] == ["normal", "bold", "normal"]
-    with pytest.raises(UsageError, match=r"shape \(2, 3\) for 3 rows"):
-        attention.picture(axes, rng.random((2, 3)), ["a"] * 3, ["b"] * 3)
-    pyplot.close(figure)
