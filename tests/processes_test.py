@@ -21,6 +21,7 @@ from numjax.tools import launch
 from tests.runs_test import ROOT, TINY, lines
 
 LIMIT = 240  # seconds; a hung process is killed, never left
+EXAMPLES = 1600  # of the validation split
 FLAGS = [f"--config.{key}={value}" for key, value in TINY.items() if key != "task.size"]
 
 
@@ -72,20 +73,22 @@ def losses(workdir: pathlib.Path) -> dict[int, float]:
     return {row["step"]: row["loss"] for row in lines(workdir)}
 
 
-def same(mine: dict[int, float], theirs: dict[int, float]) -> None:
-    """Losses are equal, step for step."""
+def same(mine: dict[int, float], theirs: dict[int, float]) -> int:
+    """Losses are equal, step for step; returns the last step."""
     assert list(mine) == list(theirs)
     np.testing.assert_allclose(list(mine.values()), list(theirs.values()), rtol=1e-5)
+    return max(mine)
 
 
-def same_said(mine: pathlib.Path, theirs: pathlib.Path) -> None:
-    """Each validation example has its own prediction, once, whichever process had it."""
+def same_said(mine: pathlib.Path, theirs: pathlib.Path) -> int:
+    """Each validation example has its own prediction, once, whichever process had it; returns how many there are."""
     said = [
         [json.loads(line) for line in (folder / "predictions" / "mme.validation.jsonl").read_text().splitlines()]
         for folder in (mine, theirs)
     ]
     assert [row["id"] for row in said[0]] == [row["id"] for row in said[1]]
     np.testing.assert_allclose(*[[row["confidence"] for row in rows] for rows in said], rtol=1e-4)
+    return len(said[0])
 
 
 @pytest.fixture(scope="module")
@@ -112,15 +115,15 @@ def test_a_tensor_axis_across_processes_trains_as_one(count, devices, data, alon
     module = "numjax.main" if devices == 1 else "tests.interleaved"
     flags = ["--config.mesh.tensor=2", f"--config.mesh.data={data}", f"--module={module}"]
     done(count, tmp_path, *flags, devices=devices)
-    same(losses(tmp_path), losses(alone))
-    same_said(tmp_path, alone)
+    assert same(losses(tmp_path), losses(alone)) == 40
+    assert same_said(tmp_path, alone) == EXAMPLES
 
 
 def test_predictions_are_of_their_own_examples_wherever_the_mesh_has_them(alone, tmp_path):
     shutil.copytree(alone, tmp_path / "two")
     (tmp_path / "two" / "predictions" / "mme.validation.jsonl").unlink()
     done(2, tmp_path / "two", "--mode=eval", "--module=tests.interleaved", devices=2)
-    same_said(tmp_path / "two", alone)
+    assert same_said(tmp_path / "two", alone) == EXAMPLES
 
 
 def test_processes_whose_rows_do_not_lie_side_by_side_train_and_evaluate_as_one(tmp_path):
@@ -128,8 +131,8 @@ def test_processes_whose_rows_do_not_lie_side_by_side_train_and_evaluate_as_one(
     flags = ["--config.optim.accumulate=2", "--config.backbone.dropout=0.3"]
     done(1, tmp_path / "alone", *flags)
     done(2, tmp_path / "two", *flags, "--module=tests.interleaved", devices=2)
-    same(losses(tmp_path / "two"), losses(tmp_path / "alone"))
-    same_said(tmp_path / "two", tmp_path / "alone")
+    assert same(losses(tmp_path / "two"), losses(tmp_path / "alone")) == 40
+    assert same_said(tmp_path / "two", tmp_path / "alone") == EXAMPLES
 
 
 def test_a_stop_reaches_all_and_other_numbers_of_processes_go_on(alone, tmp_path):
