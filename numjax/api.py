@@ -24,7 +24,7 @@ from numjax.geometry import attention
 from numjax.pipeline import batch as batches
 from numjax.pipeline import features
 from numjax.pipeline.loader import Encoded, Loader
-from numjax.system import System, assemble
+from numjax.system import System, assemble, reader
 from numjax.text.tree_grammar import TYPE_OF
 from numjax.types import Features, Formula
 
@@ -352,8 +352,7 @@ class Loaded:
         return encoded
 
     def _loader(self, encoded: Encoded) -> Loader:
-        reads = processes.row_shards(self.mesh)
-        return Loader(encoded, self.system.config, seed=0, host_features=self.system.host_features, process=reads)
+        return reader(self.system, encoded, self.mesh)
 
     def _evaluate(self, encoded: Encoded):
         batches_ = self._loader(encoded).epoch(self._rows(encoded))

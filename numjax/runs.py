@@ -20,8 +20,7 @@ from numjax.compile import make_compiled, parameter_count
 from numjax.errors import DataError, Diverged, UsageError
 from numjax.evals import report
 from numjax.pipeline import features, source
-from numjax.pipeline.loader import Loader
-from numjax.system import System, assemble
+from numjax.system import System, assemble, reader
 from numjax.train import Data, claim, steps_of, train, trained
 
 # Seconds that a run waits for one before it in the same workdir, which may still be saving. Other processes wait
@@ -229,8 +228,7 @@ def check(config: Any, folder: pathlib.Path, strict: bool) -> dict[str, Any]:
     system = assemble(config, folder)
     data = load_data(system, folder, strict)
     mesh = shard.mesh_of(config)
-    reads = processes.row_shards(mesh)
-    loader = Loader(data.train, config, seed=config.seed, host_features=system.host_features, process=reads)
+    loader = reader(system, data.train, mesh, config.seed)
     loader.check_batch()
     batch = loader.example_batch()
     compiled = make_compiled(system, mesh, batch, steps_of(config, loader))

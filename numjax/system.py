@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 from flax.core import FrozenDict
+from jax.sharding import Mesh
 
 from numjax import processes
 from numjax.build import build, find
@@ -17,6 +18,7 @@ from numjax.expr.tree import Tree
 from numjax.model import Model
 from numjax.optim import Ramp
 from numjax.pipeline import source
+from numjax.pipeline.loader import Encoded, Loader
 from numjax.protocols import Scheme, Task
 from numjax.text import document as documents
 from numjax.text import vocab as vocabularies
@@ -195,6 +197,12 @@ def make_objectives(config: Any, model: Model, scheme: Scheme) -> tuple[dict[str
     if not objectives:
         raise UsageError("the config names no objectives")
     return objectives, weights
+
+
+def reader(system: System, encoded: Encoded, mesh: Mesh, seed: int = 0) -> Loader:
+    """Batches of a split in an order by `seed`; this process reads the rows that its devices in the mesh hold."""
+    reads, features = processes.row_shards(mesh), system.host_features
+    return Loader(encoded, system.config, seed=seed, host_features=features, process=reads)
 
 
 def lacks(head: Any, objective: Any) -> list[str]:

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from numjax import log, optim, processes, profiling, shard
+from numjax import log, optim, profiling, shard
 from numjax import metrics as sums
 from numjax.checkpoint import Checkpoints
 from numjax.compile import Compiled, flops_per_token, make_compiled, parameter_count
@@ -33,7 +33,7 @@ from numjax.inherit import CONFIG_FILE, config_of, keep_config, load_pretrained
 from numjax.pipeline.features import source_length
 from numjax.pipeline.loader import Loader
 from numjax.signals import Signals
-from numjax.system import VOCABULARY, System
+from numjax.system import VOCABULARY, System, reader
 from numjax.types import TrainState
 
 # Blocks and settings that may differ between a workdir's run and its resumption: they change no parameter. That
@@ -99,8 +99,7 @@ def train(
     config = system.config
     workdir.mkdir(parents=True, exist_ok=True)
     mesh = shard.mesh_of(config) if compiled is None else compiled.mesh
-    reads = processes.row_shards(mesh)
-    loader = Loader(data.train, config, seed=seed, host_features=system.host_features, process=reads)
+    loader = reader(system, data.train, mesh, seed)
     loader.check_batch()
     steps = steps_of(config, loader)
     if compiled is None:

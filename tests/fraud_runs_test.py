@@ -29,7 +29,7 @@ def test_without_validation_test_is_scored_at_the_default(monkeypatch, capsys):
     """Not at what is best on test."""
     chances = np.asarray([0.1, 0.2, 0.3, 0.6])
     log_probs = dict(enumerate(np.log(np.stack([1 - chances, chances], axis=1))))
-    monkeypatch.setattr(report, "Loader", lambda *_, **__: SimpleNamespace(epoch=lambda *_: ()))
+    monkeypatch.setattr(report, "reader", lambda *_, **__: SimpleNamespace(epoch=lambda *_: ()))
     monkeypatch.setattr(report, "evaluate", lambda *_: ({"loss": 0.5}, log_probs))
     config = SimpleNamespace(eval=SimpleNamespace(batch_size=4))
     encoded = SimpleNamespace(example=lambda i: SimpleNamespace(reference={"label": int(i > 1)}))

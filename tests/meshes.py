@@ -14,14 +14,13 @@ import sys
 import jax
 import numpy as np
 
-from numjax import api, processes, runs, shard
+from numjax import api, runs, shard
 from numjax import compile as compiling
 from numjax.compile import make_compiled
 from numjax.nn.attention import attend
 from numjax.pipeline import source
-from numjax.pipeline.loader import Loader
 from numjax.plan.hlo import Program
-from numjax.system import assemble
+from numjax.system import assemble, reader
 
 DEVICES, STEPS = 8, 10
 MESHES = {"1×1×1": (1, 1, 1), "8×1×1": (8, 1, 1), "1×8×1": (1, 8, 1), "2×2×2": (2, 2, 2), "1×2×4": (1, 2, 4)}
@@ -73,8 +72,7 @@ def main(word: str, folder: str) -> None:
         system = assemble(config, pathlib.Path(folder) / f"tensor_{sizes[2]}")
         data = runs.load_data(system, pathlib.Path(folder), strict=True, splits=("train",))
         mesh = shard.make_mesh(*sizes, devices=jax.devices()[: sizes[0] * sizes[1] * sizes[2]])
-        reads = processes.row_shards(mesh)
-        loader = Loader(data.train, config, seed=0, host_features=system.host_features, process=reads)
+        loader = reader(system, data.train, mesh)
         compiled = make_compiled(system, mesh, loader.example_batch(), STEPS)
         state, losses, steps, step = compiled.init(0), [], {}, None
         for index in range(STEPS):

@@ -11,13 +11,13 @@ from typing import Any
 import jax
 import numpy as np
 
-from numjax import files, log, processes
+from numjax import files, log
 from numjax.compile import Compiled
 from numjax.errors import UsageError
 from numjax.evals import tuned as choices
 from numjax.evals.score import evaluate
-from numjax.pipeline.loader import Encoded, Loader
-from numjax.system import System
+from numjax.pipeline.features import Encoded
+from numjax.system import System, reader
 from numjax.text import document as documents
 
 
@@ -42,8 +42,7 @@ def score_split(
       generate: let a task that writes its answers write them; else its metrics are those of the losses.
     """
     config, read = system.config, getattr(system.task, "read", None)
-    reads = processes.row_shards(compiled.mesh)
-    loader = Loader(encoded, config, seed=0, host_features=system.host_features, process=reads)
+    loader = reader(system, encoded, compiled.mesh)
     metrics, log_probs = evaluate(system, compiled, params, loader.epoch(config.eval.batch_size, limit))
     generates = getattr(system.task, "generates", False)
     if generates and not generate:
