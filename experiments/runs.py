@@ -114,9 +114,10 @@ def workdir(cell: Cell, seed: int, out: pathlib.Path) -> pathlib.Path:
     return home(cell, out) / f"seed_{seed}"
 
 
-def read(cell: Cell, seed: int, out: pathlib.Path) -> Result | None:
-    """A seed's result, None where it is not done."""
-    return stored(workdir(cell, seed, out) / RESULT, out, key(cell), seed)
+def read(cell: Cell, seed: int, out: pathlib.Path, here: bool = False) -> Result | None:
+    """A seed's result, None where it is not done; `here`: where its parameters are not in `out` either."""
+    path = workdir(cell, seed, out) / RESULT
+    return None if here and not path.exists() else stored(path, out, key(cell), seed)
 
 
 def stored(path: pathlib.Path, out: pathlib.Path, name: str, seed: int) -> Result | None:
@@ -180,24 +181,25 @@ def run(cells: Iterable[Cell], seeds: Sequence[int], out: str | pathlib.Path) ->
         wanted.append((cell, seeds))
     found: Results = {}
     schedule = Schedule()
-    missing: list[tuple[Cell, list[int]]] = []
+    missing: list[tuple[Cell, list[int], bool]] = []
     for cell, its_seeds in wanted:
-        done = {seed: result for seed in its_seeds if (result := read(cell, seed, folder)) is not None}
+        here = key(cell) in needed  # a table that was made elsewhere brings no parameters to start from
+        done = {seed: result for seed in its_seeds if (result := read(cell, seed, folder, here)) is not None}
         found[cell.task, cell.system] = done
         for seed in its_seeds:
             schedule.add(cell, seed, done.get(seed))
         if len(done) < len(its_seeds):
-            missing.append((cell, [seed for seed in its_seeds if seed not in done]))
+            missing.append((cell, [seed for seed in its_seeds if seed not in done], here))
     log.say(f"{schedule.total} runs, {schedule.done} of them done; in {folder}")
-    for cell, its_seeds in missing:
-        for result in _train(cell, its_seeds, folder, schedule):
+    for cell, its_seeds, here in missing:
+        for result in _train(cell, its_seeds, folder, schedule, here):
             found[cell.task, cell.system][result.seed] = result
             if result.diverged and any(other.start is not None and other.start is cell for other, _ in wanted):
                 raise Diverged(f"pre-training {cell.system} diverged: {result.diverged}")
     return {name: dict(sorted(of.items())) for name, of in found.items()}
 
 
-def _train(cell: Cell, seeds: Sequence[int], out: pathlib.Path, schedule: Schedule) -> Iterator[Result]:
+def _train(cell: Cell, seeds: Sequence[int], out: pathlib.Path, schedule: Schedule, here: bool) -> Iterator[Result]:
     place, name = home(cell, out), key(cell)
     config = ConfigDict(cell.config.to_dict())
     if cell.start is not None:
@@ -209,7 +211,7 @@ def _train(cell: Cell, seeds: Sequence[int], out: pathlib.Path, schedule: Schedu
         data = load_data(system, place, strict=False)
         compiled = None
         for seed in seeds:
-            if (done := read(cell, seed, out)) is not None:  # by another process, since this one looked
+            if (done := read(cell, seed, out, here)) is not None:  # by another process, since this one looked
                 schedule.end(done)
                 yield done
                 continue

@@ -183,6 +183,8 @@ def test_minutes_count_the_pretraining_of_an_earlier_call_or_say_that_they_do_no
     runs.adopt([str(tmp_path / "old.json")], tmp_path)
     assert "; 1.0 minutes of training in all." in published()[0]
     assert len(pretended.asked) == 2  # nothing was trained for its minutes' sake
+    runs.run(cells, [0, 1], tmp_path)  # but to start from it, since a table brings no parameters
+    assert pretended.asked[2:] == [("numgpt", 0), ("numgpt", 1)] and kept.exists()
 
 
 def test_runs_of_other_tables_are_not_run_again(tmp_path, pretended, out):
