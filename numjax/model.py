@@ -97,6 +97,20 @@ class Model(nn.Module):
         """Whether the backbone has an encoder, which reads `Batch.source`."""
         return getattr(self.backbone, "encodes", False)
 
+    @property
+    def writer(self) -> str:
+        """The head that gives the next token, which generation and likelihoods read.
+
+        Raises:
+          UsageError: no head does, or several do.
+        """
+        found = [name for name, head in self.heads.items() if hasattr(head, "step_scores")]
+        if not found:
+            raise UsageError("this model only classifies: take a run of task=generation or task=text")
+        if len(found) > 1:
+            raise UsageError(f"heads {' and '.join(found)} each give the next token, and one writes: keep one")
+        return found[0]
+
     def remember(self, source: Tokens, cache: Any, tables: Mapping[str, Any] | None = None) -> Any:
         """The cache with what the decoder reads of a source, encoded once; `tables` as in `step`."""
         return self.backbone.remember(self.embed(source, tables), source, cache)

@@ -27,6 +27,16 @@ def refused(tmp_path, vocabulary, change, argument: str = "smoke") -> str:
     return str(caught.value)
 
 
+def test_of_two_heads_that_give_the_next_token_none_writes(tmp_path, vocabulary):
+    config = numgpt.get_config("smoke,task=generation")
+    made = assemble(config, tmp_path, vocabulary=vocabulary).model
+    assert made.writer == "next"
+    with config.unlocked():
+        config.heads.other = common.block(name="token")
+    with pytest.raises(UsageError, match=r"heads next and other each give the next token.*keep one"):
+        _ = assemble(config, tmp_path, vocabulary=vocabulary).model.writer
+
+
 def test_two_heads_that_predict_a_row_are_refused_by_their_names(tmp_path, vocabulary):
     def add(config):
         config.heads.other = common.block(name="span")

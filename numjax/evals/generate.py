@@ -155,7 +155,7 @@ def text_of(document: Document) -> str:
 def _continue(system: System, params, rows: Sequence[Row], batch_size: int, **settings):
     """(ids, [(surface, value, raw value)], log mass, ended) of each row, in order."""
     model, grammar = _writer(system)
-    (head,) = [name for name, h in model.heads.items() if hasattr(h, "step_scores")][:1]
+    head = model.writer
     context, most = model.backbone.max_length, settings["max_tokens"]
     longest = max((len(row.ids) for row in rows), default=0)
     if longest + most > context:
@@ -339,8 +339,6 @@ def _writer(system: System):
     model = system.model
     if getattr(model.backbone, "scan", False):
         model = model.clone(backbone=model.backbone.clone(scan=False))
-    if not any(hasattr(head, "step_scores") for head in model.heads.values()):
-        raise UsageError("this model only classifies: generate with a run of task=generation or task=text")
     # A scheme may have its own way of writing (`trees_published`).
     grammar = getattr(system.scheme, "generation_grammar", system.scheme.grammar)()
     return model, jax.tree.map(jnp.asarray, grammar)
