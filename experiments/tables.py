@@ -32,6 +32,7 @@ class Column(NamedTuple):
       task: of the results; metric: of their test split.
       scale: the paper's unit is the metric times this.
       digits: decimals to show.
+      tested: whether it varies from seed to seed, so that a t-test over seeds means something.
     """
 
     title: str
@@ -39,6 +40,7 @@ class Column(NamedTuple):
     metric: str
     scale: float = 100.0
     digits: int = 2
+    tested: bool = True
 
 
 class Row(NamedTuple):
@@ -107,7 +109,7 @@ def compare(results: Results, rows: Sequence[Row], columns: Sequence[Column], re
             by_seed = values(mine, column)
             here = spread(list(by_seed.values()))
             test = None
-            if row.system not in (None, reference):
+            if column.tested and row.system not in (None, reference):
                 test = paired(values(results.get((column.task, reference), {}), column), by_seed)
             if column.title in row.constant:
                 here = (row.constant[column.title], None)

@@ -353,6 +353,17 @@ def test_accuracy_by_kind_and_significance_are_shown(tmp_path):
     assert "| GPT + DICE | 49.17 ± 1.04 | – | – |" in text
 
 
+def test_what_no_seed_changes_has_no_p():
+    found = {("mwpas", system): {seed: result("mwpas", system, seed, accuracy=0.1 * seed, read=share)
+                                 for seed in range(3)}
+             for system, share in (("numgpt", 0.8), ("gpt", 0.9))}  # fmt: skip
+    rows = [tables.Row(system, system) for system in ("numgpt", "gpt")]
+    columns = [tables.Column("ACC", "mwpas", "accuracy"), tables.Column("read", "mwpas", "read", tested=False)]
+    header, _, _, gpt = tables.markdown(tables.compare(found, rows, columns, "numgpt"), columns, "N").splitlines()[:4]
+    assert header == "| system | ACC here | ACC p | read |"
+    assert gpt == "| gpt | 10.00 ± 10.00 | 1.000 | 90.00 ± 0.00 |"
+
+
 def test_fig1_answers_are_spread_evenly_in_logarithm():
     numbers = fig1.answers()
     assert numbers[0] == 1 and numbers[-1] == 14_000 and numbers == sorted(set(numbers))
