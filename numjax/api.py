@@ -13,7 +13,7 @@ import numpy as np
 from jax.sharding import Mesh
 from ml_collections import ConfigDict
 
-from numjax import checkpoint, inherit, log, processes, roots, shard
+from numjax import checkpoint, inherit, log, origin, processes, roots, shard
 from numjax.compile import Compiled, make_compiled
 from numjax.errors import DataError, UsageError
 from numjax.evals import report, tuned
@@ -88,7 +88,7 @@ def load(workdir: str | pathlib.Path, config: Any = None) -> Loaded:
     roots.put_on_path()
     folder = pathlib.Path(workdir).expanduser()
     home = folder if (folder / "config.json").exists() else folder.parent
-    config = ConfigDict(inherit.config_of(home)) if config is None else config
+    config = ConfigDict(origin.config_of(home)) if config is None else config
     mesh = _mesh(config)
     params, step = inherit.read_params(folder, lambda shapes: shard.shardings(shapes, mesh, config.mesh.rules))
     if config.backbone.get("scan", False):

@@ -4,39 +4,28 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import inspect
-import json
 import pathlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from absl import logging
 
-from numjax import files, log, optim, shard
-from numjax.build import build, find
+from numjax import log, optim, shard
+from numjax.build import build
 from numjax.checkpoint import Checkpoints, is_stacked, split_layers, stack_layers
 from numjax.compile import Compiled
 from numjax.errors import UsageError
 from numjax.model import Model
+from numjax.origin import check_scheme, config_of
 from numjax.pretrained import bert, gpt2, seq2seq, weights
-from numjax.system import FUSION, VOCABULARY, System
+from numjax.system import VOCABULARY, System
 from numjax.text import vocab as vocabularies
 from numjax.types import TrainState
 
-CONFIG_FILE = "config.json"
-DIGEST = "digest"
-
 # Whose safetensors a backbone can start from.
 PRETRAINED: dict[str, Any] = {"decoder": gpt2, "encoder": bert, "encoder_decoder": seq2seq}
-
-# Options that change no position of a text and no vector of a number; or the vocabulary alone, which is inherited.
-NO_MATTER = ("vocab", "symbols", "pad_multiple", "unfit", "init_std", "special_std", "dropout", "short", "attention")
-# With another of these an embedding has the same shapes and is no start; other options of it are told.
-OF_EMBEDDINGS = ("name", "fusion", "length")
-# What reads numbers and formulas as any text: what another scheme or embedding adds to it starts anew.
-PLAIN = {"scheme.name": "subword", "scheme.layout": "plain", "embeds.token.name": "token"}
 
 
 def load_pretrained(system: System, compiled: Compiled, state: TrainState, source: pathlib.Path) -> TrainState:
@@ -93,53 +82,6 @@ def load_pretrained(system: System, compiled: Compiled, state: TrainState, sourc
     params = jax.device_put(params, layout)
     ema = jax.tree.map(jnp.copy, params) if state.ema is not None else None
     return state._replace(params=params, ema=ema)
-
-
-def check_scheme(config: Any, source: pathlib.Path) -> list[str]:
-    """What a run read otherwise than `config` does where its parameters are a start all the same.
-
-    Raises:
-      UsageError: it read its records in another way that no shape shows; or its config is damaged.
-    """
-    if not (source / CONFIG_FILE).exists():
-        return []
-    theirs, mine = config_of(source), json.loads(json.dumps(config.to_dict()))
-    refused, told = [], []
-    for key, was, now in _differences(theirs, mine):
-        embedding = key.startswith("embeds.") and not key.endswith(OF_EMBEDDINGS)
-        (told if embedding or PLAIN.get(key) == was else refused).append(
-            f"{key} was {was!r} there and is {now!r} here"
-        )
-    if refused:
-        raise UsageError(
-            f"init_from {source}: {', '.join(refused)}: give the words or flags that it was trained with, or start "
-            "from a run that has yours"
-        )
-    return told
-
-
-def _differences(theirs: Mapping[str, Any], mine: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
-    """(option, what it was, what it is) of what both have: how records become positions, and numbers vectors."""
-    yield from _changed("text", "scheme", theirs.get("scheme", mine["scheme"]), mine["scheme"])
-    for name in sorted(mine["embeds"].keys() & theirs.get("embeds", {}).keys()):
-        yield from _changed("embed", f"embeds.{name}", theirs["embeds"][name], mine["embeds"][name])
-    was, now = theirs.get("task", {}).get("time"), mine["task"].get("time")
-    if None not in (was, now) and was != now:
-        yield "task.time", was, now
-
-
-def _changed(kind: str, prefix: str, was: Any, now: Any) -> Iterator[tuple[str, Any, Any]]:
-    """The same of a block; of one of another name that alone, since its options are others."""
-    if was["name"] != now["name"]:
-        yield f"{prefix}.name", was["name"], now["name"]
-        return
-    known = {name: option.default for name, option in inspect.signature(find(kind, now["name"])).parameters.items()}
-    # As JSON, since a default may be a tuple where a config has a list.
-    known = json.loads(json.dumps(known | {"fusion": FUSION}, default=str))
-    was, now = known | was, known | now
-    for option in sorted(known.keys() - set(NO_MATTER)):
-        if was[option] != now[option]:
-            yield f"{prefix}.{option}", was[option], now[option]
 
 
 def _tell_parts(source: pathlib.Path, mine: Any, fresh: list[str], skipped: Mapping[str, Any], rates: Any) -> None:
@@ -241,32 +183,3 @@ def _fit(name: str, found: jax.Array, leaf: jax.Array, *, rows: list[int] | None
             f"init_from: {name} is {found.shape} there and {leaf.shape} here: use the same sizes of config.backbone"
         )
     return found.astype(leaf.dtype)
-
-
-def config_of(workdir: pathlib.Path) -> dict[str, Any]:
-    """The config that made a workdir.
-
-    Raises:
-      UsageError: it has none, or a damaged one.
-    """
-    path = workdir / CONFIG_FILE
-    try:
-        config = json.loads(path.read_text())
-        saved = config.pop(DIGEST, None)
-    except (OSError, ValueError, AttributeError):
-        raise UsageError(f"{workdir} holds no readable {CONFIG_FILE}: give the --workdir of a run") from None
-    if saved not in (None, _digest(config)):
-        raise UsageError(
-            f'{path} is damaged or was edited: bring it back, or take its "{DIGEST}" out if it is what it should be'
-        )
-    return config
-
-
-def keep_config(workdir: pathlib.Path, config: dict[str, Any]) -> None:
-    """Writes what `config_of` reads."""
-    text = json.dumps(config | {DIGEST: _digest(config)}, indent=1)
-    files.write(workdir / CONFIG_FILE, text + "\n")
-
-
-def _digest(config):
-    return files.digest(json.dumps(config, sort_keys=True).encode())

@@ -19,6 +19,7 @@ from numjax.nn.numerals import gather_rows
 from numjax.types import Batch, HeadOut, Numeral, Tokens
 
 FUSIONS = ("concat+linear", "add", "replace")
+FUSION = FUSIONS[0]  # of a numeral embedding that names none
 
 
 class Fusion(nn.Module):

@@ -15,7 +15,7 @@ import jax
 import numpy as np
 from absl import logging
 
-from numjax import files, inherit, inputs, log, processes, shard, signals
+from numjax import files, inputs, log, origin, processes, shard, signals
 from numjax.compile import make_compiled, parameter_count
 from numjax.errors import DataError, Diverged, UsageError
 from numjax.evals import report
@@ -66,12 +66,12 @@ def run(
 
 def _run(config, folder: pathlib.Path, mode: str, strict: bool, input: str | None, prompts: Sequence[str]):
     if mode in ("eval", "predict", "generate"):
-        if not (folder / inherit.CONFIG_FILE).exists() or not trained(folder):
+        if not (folder / origin.CONFIG_FILE).exists() or not trained(folder):
             raise UsageError(f"{folder} holds no run: train first, with --mode=train --workdir={folder}")
         if not config.init_from:
             # Where it started matters no more, and need not be said again.
             config = config.copy_and_resolve_references()
-            config.init_from = inherit.config_of(folder).get("init_from", "")
+            config.init_from = origin.config_of(folder).get("init_from", "")
     if mode == "compile":
         from numjax.plan.plan import plan
 

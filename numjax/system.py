@@ -15,8 +15,9 @@ from numjax import processes
 from numjax.build import build, find
 from numjax.errors import UsageError
 from numjax.expr.tree import Tree
-from numjax.model import Model
+from numjax.model import FUSION, Model
 from numjax.optim import Ramp
+from numjax.origin import check_scheme
 from numjax.pipeline import source
 from numjax.pipeline.loader import Encoded, Loader
 from numjax.protocols import Scheme, Task
@@ -25,7 +26,6 @@ from numjax.text import vocab as vocabularies
 from numjax.types import Formula, Numeral
 
 VOCABULARY = "vocabulary"
-FUSION = "concat+linear"  # of a numeral embedding that names none
 
 
 class System(NamedTuple):
@@ -98,10 +98,7 @@ def _vocabulary(config, workdir, task, records):
         start = pathlib.Path(config.init_from)
         inherits = bool(config.init_from) and (start / VOCABULARY / vocabularies.FILE).exists()
         if inherits:
-            from numjax import inherit  # which imports this module
-
-            # Before records are read, which may take hours.
-            inherit.check_scheme(config, start)
+            check_scheme(config, start)  # before records are read, which may take hours
         fitted_on = getattr(task, "fitted_on", "train")
         load = records or (lambda: source.load(task.dataset, fitted_on, config.data.dir))
         marks = _marks(config, task, load)

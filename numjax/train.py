@@ -29,7 +29,8 @@ from numjax.checkpoint import Checkpoints
 from numjax.compile import Compiled, flops_per_token, make_compiled, parameter_count
 from numjax.errors import Diverged, Preempted, UsageError
 from numjax.evals import report
-from numjax.inherit import CONFIG_FILE, config_of, keep_config, load_pretrained
+from numjax.inherit import load_pretrained
+from numjax.origin import CONFIG_FILE, config_of, keep_config
 from numjax.pipeline.features import source_length
 from numjax.pipeline.loader import Loader
 from numjax.signals import Signals

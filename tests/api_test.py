@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import numjax
-from numjax import inherit, runs
+from numjax import origin, runs
 from numjax.errors import DataError, UsageError
 from tests.runs_test import cache, tiny  # noqa: F401  (the fixture builds datasets once)
 
@@ -120,10 +120,10 @@ def test_a_folder_without_a_run_is_named(tmp_path):
 
 def test_runs_whose_configs_had_settings_that_are_gone_go_on(classifier, tmp_path):
     shutil.copytree(classifier, tmp_path / "old")
-    config = inherit.config_of(classifier)
+    config = origin.config_of(classifier)
     assert "strict" not in config["data"] and "length" not in config["eval"]
     config["data"]["strict"], config["eval"]["length"] = False, 32
-    inherit.keep_config(tmp_path / "old", config)
+    origin.keep_config(tmp_path / "old", config)
     assert numjax.load(tmp_path / "old").embed("3.14").shape == (32,)
     changes = {"optim.steps": 10, "eval.every": 10, "profile_steps": "3:5"}
     assert "validation" in runs.run(tiny(**changes), str(tmp_path / "old"), "train")

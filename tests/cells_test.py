@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from configs import tabbert
-from numjax import api, inherit, metrics, shard, step
+from numjax import api, inherit, metrics, origin, shard, step
 from numjax.build import build
 from numjax.errors import UsageError
 from numjax.evals.score import evaluate
@@ -120,7 +120,7 @@ def test_a_loss_of_several_is_made_of_the_whole_splits(tmp_path):
     ],
 )
 def test_a_start_from_a_run_on_other_splits_is_told(words, path, told, tmp_path, capsys):
-    inherit.keep_config(tmp_path, tabbert.get_config("smoke").to_dict())
+    origin.keep_config(tmp_path, tabbert.get_config("smoke").to_dict())
     block = tabbert.get_config(f"smoke,task=fraud{words}").task.to_dict()
     task = build("tasks", block | {"path": path})
     inherit._tell_splits(cast(Any, SimpleNamespace(task=task)), tmp_path)

@@ -29,7 +29,7 @@ import pytest
 
 import data as datasets
 from experiments.faults import verdict
-from numjax import digests, files, inherit, log, runs, shard
+from numjax import digests, files, log, origin, runs, shard
 from numjax.checkpoint import Checkpoints
 from numjax.compile import make_compiled
 from numjax.errors import DataError, Diverged, Preempted, UsageError
@@ -326,14 +326,14 @@ def test_digests_change_with_every_element_and_not_with_the_layout(rng):
 
 def test_damaged_vocabularies_and_configs_are_refused(copied, rng):
     folder = copied / "vocabulary"
-    good, right = vocab.load(str(folder)), inherit.config_of(copied)
+    good, right = vocab.load(str(folder)), origin.config_of(copied)
     for file in [*folder.iterdir(), copied / "config.json"]:
         content, refused = file.read_bytes(), 0
         for how in ("flip",) * 60 + ("truncate",):
             damage(file, how, rng)
             try:
                 if file.name == "config.json":
-                    assert right.items() <= inherit.config_of(copied).items()
+                    assert right.items() <= origin.config_of(copied).items()
                 else:
                     found = vocab.load(str(folder))
                     assert found.pieces == good.pieces and found.marks == good.marks

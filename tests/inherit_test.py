@@ -17,7 +17,7 @@ import pytest
 import sentencepiece
 from ml_collections import ConfigDict
 
-from numjax import inherit, shard
+from numjax import inherit, origin, shard
 from numjax.build import build
 from numjax.errors import UsageError
 from numjax.pretrained import seq2seq
@@ -149,7 +149,7 @@ def configured(words: str) -> Any:
 def _kept(config: Any, folder: pathlib.Path) -> pathlib.Path:
     """A workdir that only says what made it."""
     folder.mkdir()
-    inherit.keep_config(folder, json.loads(json.dumps(config.to_dict())))
+    origin.keep_config(folder, json.loads(json.dumps(config.to_dict())))
     return folder
 
 
@@ -172,7 +172,7 @@ def _kept(config: Any, folder: pathlib.Path) -> pathlib.Path:
 def test_a_run_that_reads_otherwise_is_no_start(trained, wanted, says, tmp_path):
     source = _kept(configured(trained), tmp_path / "source")
     with pytest.raises(UsageError, match=re.escape(says)):
-        inherit.check_scheme(configured(wanted), source)
+        origin.check_scheme(configured(wanted), source)
 
 
 @pytest.mark.parametrize(
@@ -197,7 +197,7 @@ def test_a_run_that_reads_otherwise_is_no_start(trained, wanted, says, tmp_path)
 )  # fmt: skip
 def test_a_run_that_reads_alike_or_all_as_text_is_a_start(trained, wanted, told, tmp_path):
     source = _kept(configured(trained), tmp_path / "source")
-    assert inherit.check_scheme(configured(wanted), source) == told
+    assert origin.check_scheme(configured(wanted), source) == told
 
 
 def test_what_it_started_from_is_looked_at_before_records_are_read(tmp_path):
@@ -228,9 +228,9 @@ def test_options_left_out_are_the_defaults_and_those_of_numbers_are_told(tmp_pat
     with config.unlocked():
         del config.scheme["rules"]
         config.embeds.numeral.update(of="log", sphere=3)
-    assert inherit.check_scheme(config, source) == ["embeds.numeral.sphere was 10 there and is 3 here"]
+    assert origin.check_scheme(config, source) == ["embeds.numeral.sphere was 10 there and is 3 here"]
     with config.unlocked():
         del config.scheme["types"]
     with pytest.raises(UsageError, match=r"scheme\.types was True there and is False here"):
-        inherit.check_scheme(config, source)
-    assert inherit.check_scheme(config, tmp_path / "files of others") == []
+        origin.check_scheme(config, source)
+    assert origin.check_scheme(config, tmp_path / "files of others") == []

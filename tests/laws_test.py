@@ -27,6 +27,7 @@ MEETING = {
     "compile",
     "runs",
     "inherit",
+    "origin",
     "shard",
     "vectors",
     "probes",

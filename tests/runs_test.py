@@ -19,7 +19,7 @@ import jax
 import numpy as np
 import pytest
 
-from numjax import inherit, inputs, roots, runs
+from numjax import inherit, inputs, origin, roots, runs
 from numjax.checkpoint import Checkpoints
 from numjax.errors import DataError, Diverged, UsageError
 from numjax.evals import report
@@ -135,7 +135,7 @@ def test_a_config_that_trained_nothing_gives_way_with_what_it_made(tmp_path):
     (tmp_path / "skipped.jsonl").write_text("{}\n")
     with pytest.raises(UsageError, match="train first"):  # there is nothing to read: the config stays
         runs.run(tiny(), str(tmp_path), "eval")
-    assert inherit.config_of(tmp_path)["scheme"]["vocab"]["size"] == 400
+    assert origin.config_of(tmp_path)["scheme"]["vocab"]["size"] == 400
     (tmp_path / "config.json").write_text("{")  # cut short
     right = runs.run(tiny(**{"scheme.vocab.size": 500, "optim.steps": 1, "eval.every": 1}), str(tmp_path), "check")
     assert (
@@ -143,7 +143,7 @@ def test_a_config_that_trained_nothing_gives_way_with_what_it_made(tmp_path):
         == runs.run(tiny(**{"scheme.vocab.size": 500}), str(tmp_path / "new"), "check")["vocabulary"]
     )
     assert not (tmp_path / "skipped.jsonl").exists()
-    assert inherit.config_of(tmp_path)["scheme"]["vocab"]["size"] == 500
+    assert origin.config_of(tmp_path)["scheme"]["vocab"]["size"] == 500
 
 
 @pytest.mark.parametrize("place", ["checkpoints/5", "best/5", "seed_1/checkpoints/5", "seed_0/best/5"])
@@ -163,7 +163,7 @@ def test_a_run_goes_on_with_other_settings_of_the_machine(trained, data_dir):
     changes |= {"eval.batch_size": 16, "data.dir": str(data_dir)}
     results = runs.run(tiny(**changes), str(trained[0]), "train")
     assert results["validation"]["accuracy"] == pytest.approx(trained[1]["validation"]["accuracy"])
-    assert "test" in results and inherit.config_of(trained[0])["eval"]["batch_size"] == 16
+    assert "test" in results and origin.config_of(trained[0])["eval"]["batch_size"] == 16
 
 
 @pytest.mark.parametrize(
@@ -307,7 +307,7 @@ def test_fine_tuning_starts_from_another_run(trained, tmp_path):
     # To read it nobody must say where it started; to go on with it, yes.
     again = tiny(**{"optim.steps": 1, "optim.learning_rate": 0.0, "eval.every": 1})
     runs.run(again, str(tmp_path), "eval")
-    assert inherit.config_of(tmp_path)["init_from"] == str(trained[0]) and again.init_from == ""
+    assert origin.config_of(tmp_path)["init_from"] == str(trained[0]) and again.init_from == ""
     with pytest.raises(UsageError, match="init_from was"):
         runs.run(again, str(tmp_path), "train")
     before, _ = inherit.read_params(trained[0])
