@@ -25,7 +25,7 @@ from tensorboardX.proto.summary_pb2 import Summary
 from tensorboardX.record_writer import masked_crc32c
 
 from numjax import chips, files
-from numjax.text.vocab import scalar
+from numjax.text.base_vocabulary import scalar
 
 # Written once, when a run is over: a resumed run writes them again.
 FINAL_SPLITS = ("test", "validation_best")

@@ -22,7 +22,7 @@ from numjax.build import build
 from numjax.errors import UsageError
 from numjax.pretrained import seq2seq
 from numjax.system import assemble
-from numjax.text import bytebpe, subword, vocab
+from numjax.text import base_vocabulary, bytebpe, sentencepieces, subword, vocab
 from numjax.types import TrainState
 from tests.pretrained_test import FIXTURES
 
@@ -41,12 +41,12 @@ def t5_model() -> bytes:
 
 
 def test_t5s_pieces_are_read_exactly(t5_model, tmp_path):
-    mine, theirs = vocab.SentencePiece(t5_model), sentencepiece.SentencePieceProcessor(model_proto=t5_model)
+    mine, theirs = sentencepieces.SentencePiece(t5_model), sentencepiece.SentencePieceProcessor(model_proto=t5_model)
     assert mine.known == theirs.vocab_size() and mine.base == mine.known + 256
     for text in ("How many eggs?", "It cost 12", "2 eggs"):
         assert mine.encode(" " + text) == theirs.encode(text), "what it has seen begins with a blank"
     for text in ("naïve  two\tblanks\n", "∀ ½ ﬁ", "▁ x", " 12  12", "\ud800"):
-        assert mine.decode(mine.encode(text)) == vocab.scalar(text)
+        assert mine.decode(mine.encode(text)) == base_vocabulary.scalar(text)
     mine.save(str(tmp_path))
     again = vocab.load(str(tmp_path))
     assert again.encode("∀ 12") == mine.encode("∀ 12") and again.marks == mine.marks
@@ -55,7 +55,7 @@ def test_t5s_pieces_are_read_exactly(t5_model, tmp_path):
 @pytest.mark.parametrize("name", ["flan", "bart"])
 def test_vocabulary_and_marks_start_from_their_rows(name, t5_model, tmp_path):
     """Pieces from their own rows, marks from those of the same use, bytes that T5 does not spell from the mean."""
-    scheme = subword.Scheme(vocab.SentencePiece(t5_model))
+    scheme = subword.Scheme(sentencepieces.SentencePiece(t5_model))
     theirs = seq2seq.read(FIXTURES / f"{name}.safetensors", heads=2)
     config = ConfigDict(dict(backbone=dict(name="encoder_decoder"), optim={}))
     size = scheme.vocab_size

@@ -110,7 +110,7 @@ def math_vocabulary(text: int):
     """Symbols as many and as various as the original's, behind `text` pieces that all show."""
     from numjax.expr.symbols import RELATIONS
     from numjax.text import symbols as names
-    from numjax.text.vocab import BaseVocabulary
+    from numjax.text.base_vocabulary import BaseVocabulary
 
     groups = [f"{kind}-{n}" for kind in "LSV" for n in range(1, 9)]
     groups += [f"M-{rows}x{columns}" for rows in range(1, 5) for columns in range(1, 5)]

@@ -6,7 +6,7 @@ import pathlib
 import zlib
 from collections.abc import Iterable, Mapping
 
-from numjax.text.vocab import BaseVocabulary
+from numjax.text.base_vocabulary import BaseVocabulary
 
 CHARACTERS = 4  # of English a token of a large vocabulary, about
 NUMBERS = 0.03  # of the words of the text below

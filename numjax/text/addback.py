@@ -10,7 +10,7 @@ from numjax.errors import DataError
 from numjax.text import document as documents
 from numjax.text import tables
 from numjax.text.base import EOS, NUM, BaseScheme, Row
-from numjax.text.vocab import scalar
+from numjax.text.base_vocabulary import scalar
 from numjax.types import Document, Features, Grammar, Mark, Number, Segment, Text
 
 

@@ -11,8 +11,8 @@ import numpy as np
 from numjax.errors import DataError, UsageError
 from numjax.text import document as documents
 from numjax.text import grammar as grammars
+from numjax.text.base_vocabulary import BaseVocabulary
 from numjax.text.tables import Edge
-from numjax.text.vocab import BaseVocabulary
 from numjax.types import Document, Features, Grammar, Mark, Number, Segment
 
 PAD, SEP, EOS, NUM = "[PAD]", "[SEP]", "[EOS]", "[NUM]"

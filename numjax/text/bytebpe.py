@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 import tokenizers
 
 from numjax.errors import UsageError
-from numjax.text.vocab import BaseVocabulary, read_file
+from numjax.text.base_vocabulary import BaseVocabulary, read_file
 
 # Control symbols of RoBERTa's and BART's files, which no merge makes: marks of ours.
 MARKS_OF_ROBERTA = {"[PAD]": "<pad>", "[CLS]": "<s>", "[SEP]": "</s>", "[MASK]": "<mask>"}

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from numjax.errors import DataError, UsageError
-from numjax.text.vocab import BaseVocabulary
+from numjax.text.base_vocabulary import BaseVocabulary
 
 UNKNOWN, BOS = "[UNK]", "[BOS]"
 SPECIAL = (UNKNOWN, "[SEP]", "[PAD]", "[CLS]", "[MASK]", BOS, "[EOS]")

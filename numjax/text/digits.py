@@ -10,8 +10,8 @@ from numjax.errors import UsageError
 from numjax.text import document as documents
 from numjax.text import tables
 from numjax.text.base import BaseScheme, Row
+from numjax.text.base_vocabulary import BaseVocabulary
 from numjax.text.tables import Edge
-from numjax.text.vocab import BaseVocabulary
 from numjax.types import Document, Grammar, Mark, Number, Segment, Text
 
 OPEN, CLOSE = "[F]", "[/F]"

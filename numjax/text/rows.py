@@ -11,9 +11,9 @@ from numjax.errors import DataError, UsageError
 from numjax.text import document as documents
 from numjax.text import tables
 from numjax.text.base import PAD, SEP, BaseScheme, Row
+from numjax.text.base_vocabulary import BaseVocabulary
 from numjax.text.cells import MISSING, SPECIAL, UNKNOWN, Cells
 from numjax.text.tables import Edge
-from numjax.text.vocab import BaseVocabulary
 from numjax.types import Document, Features, Grammar, Mark, Number, Text
 
 

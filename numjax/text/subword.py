@@ -9,7 +9,7 @@ import numpy as np
 from numjax.text import document as documents
 from numjax.text import tables
 from numjax.text.base import BaseScheme, Row
-from numjax.text.vocab import BaseVocabulary, scalar
+from numjax.text.base_vocabulary import BaseVocabulary, scalar
 from numjax.types import Document, Grammar, Number, Segment
 
 

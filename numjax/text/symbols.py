@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from numjax.errors import UsageError
 from numjax.expr.tree import Tree
-from numjax.text.vocab import BaseVocabulary
+from numjax.text.base_vocabulary import BaseVocabulary
 
 START, STOP, END = "[FORMULA]", "[/FORMULA]", "END ! END"
 VAR, NUM, OP = "VAR", "NUM", "OP"

@@ -13,8 +13,8 @@ from numjax.text import grammar as grammars
 from numjax.text import subword, tables, tree_grammar, tree_tokens
 from numjax.text import symbols as names
 from numjax.text.base import Row
+from numjax.text.base_vocabulary import BaseVocabulary
 from numjax.text.symbols import START, STOP, Symbols
-from numjax.text.vocab import BaseVocabulary
 from numjax.types import Document, Features, Formula, Grammar, Mark, Number, Segment
 
 

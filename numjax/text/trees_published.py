@@ -18,6 +18,7 @@ from numjax.errors import UsageError
 from numjax.expr.tree import Tree
 from numjax.text import symbols as names
 from numjax.text import tables, tree_grammar, trees
+from numjax.text.base_vocabulary import BaseVocabulary
 from numjax.text.symbols import ANON, ERROR, KIND, NUMBER, PADDING, TEXT
 from numjax.text.tables import Edge
 from numjax.text.tree_grammar import (
@@ -31,7 +32,6 @@ from numjax.text.tree_grammar import (
     TYPE_VAR,
     WIDTH,
 )
-from numjax.text.vocab import BaseVocabulary
 from numjax.types import NEXT, NONE, POP, PUSH, Grammar
 
 CAPS = names.CAPS | {"N": 2000}

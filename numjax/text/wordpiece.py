@@ -20,8 +20,8 @@ import numpy as np
 import tokenizers
 
 from numjax.errors import UsageError
+from numjax.text.base_vocabulary import ALPHABET, MARKS, SPACE, BaseVocabulary, read_file, scalar, training_lines
 from numjax.text.bytebpe import first_of
-from numjax.text.vocab import ALPHABET, MARKS, SPACE, BaseVocabulary, read_file, scalar, training_lines
 
 UNKNOWN = "[UNK]"
 SPECIAL = ("[PAD]", UNKNOWN, "[CLS]", "[SEP]", "[MASK]")
