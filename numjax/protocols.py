@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Vocabulary(Protocol):
-    """Text ↔ ids, with reserved tokens behind the last id of the text (`text/vocab.py`)."""
+    """Text ↔ ids, with reserved tokens behind the last id of the text (`text/base_vocabulary.py`)."""
 
     size: int  # with reserved tokens, without padding
 
