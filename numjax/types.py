@@ -291,6 +291,8 @@ class Grammar(NamedTuple):
         included, from a state, with n children still lacking, room for w more and d free levels.
       end_cost: int32[S], least number of tokens to an accepting state at an empty stack.
       start: state before the first token. accept: bool[S], a text may end here, with an empty stack.
+      recalled: bool[C], a class of one token that may be generated only where the text, or the source that an encoder
+        reads, has shown it before: a pointer to one of its numbers. It may be read wherever the tables say so.
       counted: bool[D + 1], whether a node that is closed counts as a child of its parent, by the depth of what is
         read next. True but for MathGPT's own generator, which forgets it at even depths.
     """
@@ -308,6 +310,7 @@ class Grammar(NamedTuple):
     end_cost: Array
     start: Array | int
     accept: Array
+    recalled: Array
     counted: Array
 
     @property

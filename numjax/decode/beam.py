@@ -161,7 +161,7 @@ def search(
         beams = loop.beams
         return (loop.step < most) & (~beams.ended & (beams.score > -jnp.inf) & (loop.step < budget[:, None])).any()
 
-    place = jax.tree.map(lambda x: x[first], sample.read(tables, prompt))
+    place = jax.tree.map(lambda x: x[first], sample.read(tables, prompt, source))
     hidden = outs[head].hidden[:, -1][first]
     beams, _, place, *read = choose(hidden, place, jnp.int32(0), _blank(model.heads[head], rows, width, most))
     loop = _Loop(jnp.int32(1), beams, cache, cache.valid[first], place, *read)

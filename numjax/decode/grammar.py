@@ -14,7 +14,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from numjax.types import NEXT, NONE, POP, PUSH, Allowed, Grammar
+from numjax.types import NEXT, NONE, POP, PUSH, Allowed, Grammar, Tokens
 
 # Same as the host's: the cost of what cannot be closed.
 NEVER = 1 << 24
@@ -32,6 +32,7 @@ class GrammarState(NamedTuple):
       count: int32[B, D + 1], children of the node so far.
       lacking, room: int32[B, D + 1], children that it still needs, and still may have.
       pending: int32[B, D + 1], least number of tokens that end the text once the node is closed.
+      shown: bool[B, C], which recalled classes (see `Grammar.recalled`) were read, in the source too.
     """
 
     state: jax.Array
@@ -41,13 +42,19 @@ class GrammarState(NamedTuple):
     lacking: jax.Array
     room: jax.Array
     pending: jax.Array
+    shown: jax.Array
 
 
-def init(tables: Grammar, batch: int) -> GrammarState:
-    """The state of `batch` rows before their first token."""
+def init(tables: Grammar, batch: int, source: Tokens | None = None) -> GrammarState:
+    """The state of `batch` rows before their first token; `source`: what an encoder reads."""
     levels = jnp.zeros((batch, tables.max_depth + 1), jnp.int32)
     start = jnp.full((batch,), tables.start, jnp.int32)
-    return GrammarState(start, jnp.zeros((batch,), jnp.int32), levels, levels, levels, levels, levels)
+    shown = jnp.zeros((batch, tables.recalled.shape[0]), bool)
+    if source is not None:
+        classes_BS = jnp.asarray(tables.class_of)[source.ids]
+        shown = shown.at[jnp.arange(batch)[:, None], classes_BS].max(source.segment_ids > 0)
+        shown &= jnp.asarray(tables.recalled)
+    return GrammarState(start, jnp.zeros((batch,), jnp.int32), levels, levels, levels, levels, levels, shown)
 
 
 def allowed(tables: Grammar, g: GrammarState, remaining: jax.Array | None = None) -> Allowed:
@@ -63,7 +70,8 @@ def allowed(tables: Grammar, g: GrammarState, remaining: jax.Array | None = None
     limit = jnp.full(g.state.shape, NEVER, jnp.int32) if remaining is None else remaining
     cost_BC = _cost_after(tables, g, op_BC)
     within = cost_BC <= jnp.minimum(limit, NEVER)[:, None] - 1
-    return Allowed(legal_BC & ~jnp.asarray(tables.given)[g.state] & within, jnp.asarray(tables.class_of))
+    legal_BC &= ~jnp.asarray(tables.given)[g.state] & (g.shown | ~jnp.asarray(tables.recalled))
+    return Allowed(legal_BC & within, jnp.asarray(tables.class_of))
 
 
 def token_mask(allowed: Allowed) -> jax.Array:
@@ -112,6 +120,7 @@ def step(tables: Grammar, g: GrammarState, token: jax.Array) -> GrammarState:
         lacking=level(jnp.asarray(tables.least_children)[c_B], jnp.maximum(g.lacking - counted, 0)),
         room=level(jnp.asarray(tables.most_children)[c_B], g.room - counted),
         pending=level(pending_B, g.pending),
+        shown=g.shown | (jnp.asarray(tables.recalled) & (jnp.arange(g.shown.shape[1]) == c_B[:, None])),
     )
 
 

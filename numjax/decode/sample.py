@@ -106,7 +106,7 @@ def generate(
     tables_of_params = model.apply({"params": params}, method="tables")
     cache = begin(model, params, request.source, rows, prompt.ids.shape[1] + most, tables_of_params)
     outs, cache = model.apply({"params": params}, prompt, cache, tables_of_params, method="step")
-    place = read(tables, prompt)
+    place = read(tables, prompt, request.source)
 
     # They depend on parameters alone: made here, once, not in the loop.
     weights = dict(outs[head].weights)
@@ -173,12 +173,12 @@ def begin(model: Model, params: Any, source: Tokens | None, rows: int, slots: in
     return cache if source is None else model.apply({"params": params}, source, cache, made, method="remember")
 
 
-def read(tables: Grammar, prompt: Tokens) -> automaton.GrammarState:
+def read(tables: Grammar, prompt: Tokens, source: Tokens | None = None) -> automaton.GrammarState:
     """Where the automaton stands after a prompt. Its nodes are all counted (see `Grammar.counted`), as in training,
     but for what its last token closes: from there on the generator counts."""
     true = tables._replace(counted=jnp.ones_like(tables.counted))
     ids, valid = prompt.ids, prompt.segment_ids > 0
-    place = automaton.read(true, automaton.init(tables, len(ids)), ids[:, :-1], valid[:, :-1])
+    place = automaton.read(true, automaton.init(tables, len(ids), source), ids[:, :-1], valid[:, :-1])
     return automaton.step(tables, place, ids[:, -1])
 
 

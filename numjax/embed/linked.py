@@ -6,6 +6,7 @@ Legend: V vocabulary, M mathematical symbols, P text tokens of all symbols toget
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 import flax.linen as nn
 import jax
@@ -13,20 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from numjax.embed.token import lookup
+from numjax.nn.spelling import means
 from numjax.types import Tokens
-
-
-def symbol_means(table_VD: jax.Array, pieces: tuple[tuple[int, ...], ...], dtype: str) -> jax.Array:
-    """Mean vector of the tokens that spell each symbol, float32[M, D]; zero where there are none."""
-    sizes = np.asarray([len(one) for one in pieces])
-    ids_P = np.asarray([i for one in pieces for i in one], np.int32)
-    owner_P = np.repeat(np.arange(len(pieces)), sizes)
-    # Padded so that the rows split over a mesh; what pads belongs to no symbol.
-    room = -len(ids_P) % 128
-    ids_P, owner_P = np.pad(ids_P, (0, room)), np.pad(owner_P, (0, room), constant_values=len(pieces))
-    vectors_PD = lookup(table_VD, jnp.asarray(ids_P)[:, None], dtype)[:, 0].astype(jnp.float32)
-    sums = jax.ops.segment_sum(vectors_PD, jnp.asarray(owner_P), len(pieces) + 1, indices_are_sorted=True)[:-1]
-    return sums / np.maximum(sizes, 1)[:, None].astype(np.float32)
 
 
 def link(mean_MD: jax.Array, down_DH: jax.Array, up_HD: jax.Array) -> jax.Array:
@@ -74,9 +63,9 @@ class Embed(nn.Module):
         if self.symbols is None:
             return {}
         linked = self._linked()
-        means = symbol_means(self.table, self.symbols[1], self.dtype)
+        spelled = means(self.table, self.symbols[1], partial(lookup, dtype=self.dtype))
         own = jnp.take(self.special, np.where(linked, 0, np.cumsum(~linked) - 1), axis=0)
-        return {"symbols": jnp.where(linked[:, None], link(means, self.down, self.up), own)}
+        return {"symbols": jnp.where(linked[:, None], link(spelled, self.down, self.up), own)}
 
     def __call__(self, tokens: Tokens, tables: Mapping[str, jax.Array] | None = None) -> jax.Array:
         text_BTD = lookup(self.table, tokens.ids, self.dtype)

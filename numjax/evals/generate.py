@@ -83,7 +83,7 @@ def generate(
         row = features.from_features(found, digits)
         if system.model.encodes:
             # What is typed is the source; the decoder begins with nothing but its mark.
-            row = features.from_features(scheme.encode(START), digits)._replace(source=row)
+            row = features.from_features(scheme.encode(START, source=found), digits)._replace(source=row)
         rows.append(row)
     settings: dict[str, Any] = dict(
         max_tokens=max_tokens, temperature=temperature, top_k=top_k, top_p=top_p, seed=seed
@@ -91,8 +91,8 @@ def generate(
     settings |= dict(beams=beams, length_penalty=length_penalty)
     out = []
     continued = _continue(system, params, rows, batch_size, **settings)
-    for prompt, (ids, numbers, log_prob, ended) in zip(prompts, continued, strict=True):
-        document = scheme.decode(ids, [Number(written, value) for written, value, _ in numbers])
+    for prompt, row, (ids, numbers, log_prob, ended) in zip(prompts, rows, continued, strict=True):
+        document = _document(system, row, ids, numbers)
         out.append(Result(prompt, text_of(document), _told(document, numbers), log_prob, ended))
     return out
 
@@ -108,7 +108,7 @@ def _asked(system: System, text: str) -> Document:
 
 def predict(system: System, params: Any, encoded: Encoded, limit: int = 0) -> tuple[dict[int, Any], dict[int, Any]]:
     """(first number written for each example, raw; what was written) by row: what generation tasks score."""
-    settings, scheme = system.config.decode, system.scheme
+    settings = system.config.decode
     count = min(limit or len(encoded), len(encoded))
     rows = [_prompt_of(encoded.rows[i]) for i in range(count)]
     from numjax import checkpoint
@@ -129,7 +129,7 @@ def predict(system: System, params: Any, encoded: Encoded, limit: int = 0) -> tu
     )
     predictions, extra = {}, {}
     for i, (ids, numbers, log_prob, _) in enumerate(found):
-        document = scheme.decode(ids, [Number(written, value) for written, value, _ in numbers])
+        document = _document(system, rows[i], ids, numbers)
         text = text_of(document)
         first = next((segment for segment in document if isinstance(segment, Number)), None)
         if hasattr(system.task, "predicted"):
@@ -140,6 +140,16 @@ def predict(system: System, params: Any, encoded: Encoded, limit: int = 0) -> tu
             predictions[i] = None if first is None else str(first.value)
         extra[i] = {"text": text, "log_prob": log_prob}
     return predictions, extra
+
+
+def _document(system: System, row: Row, ids: Sequence[int], numbers: Sequence[Any]) -> Document:
+    """What ids say that were written behind a row, with the numbers that a head predicted."""
+    known = [Number(written, value) for written, value, _ in numbers]
+    if system.scheme.points:
+        read = row if row.source is None else row.source
+        found = (segment for surface in read.surfaces for segment in system.scheme.parse(surface))
+        known = [segment for segment in found if isinstance(segment, Number)]
+    return system.scheme.decode(ids, known)
 
 
 def text_of(document: Document) -> str:

@@ -1,12 +1,15 @@
-"""Text and mathematics in one softmax, each with weights of its own (MathGPT, section 3.3)."""
+"""Text and mathematics in one softmax, each with weights of its own (MathGPT, section 3.3), or linked."""
 
 from __future__ import annotations
+
+from functools import partial
 
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
 from numjax.heads import softmax
+from numjax.nn import spelling
 from numjax.types import HeadOut, Tokens
 
 
@@ -25,6 +28,9 @@ class Head(softmax.Writer, nn.Module):
       symbol_range: (first mathematical id, how many); without it this is the tied `token` head.
       tied: W_text is the token embedding's table.
       bias: whether b is there.
+      linked: a symbol's row of W_math is added to the mean of the rows of the text tokens that spell it, so that a
+        digit of a formula is likely where that digit of the text is.
+      symbols: (first mathematical id, for each from there on the text tokens that spell it).
       chunk_rows: rows of logits at a time; None chooses by vocabulary and backend.
     """
 
@@ -34,6 +40,8 @@ class Head(softmax.Writer, nn.Module):
     symbol_range: tuple[int, int] | None = None
     tied: bool = True
     bias: bool = True
+    linked: bool = False
+    symbols: tuple[int, tuple[tuple[int, ...], ...]] | None = None
     chunk_rows: int | None = None
     init_std: float = 0.02
 
@@ -45,6 +53,8 @@ class Head(softmax.Writer, nn.Module):
             return HeadOut(h_BTD, {"kernel": table_VD})
         first, count = self.symbol_range
         math_MD = self.param("math_kernel", nn.initializers.normal(self.init_std), (count, self.width), jnp.float32)
+        if self.linked and self.symbols is not None:
+            math_MD += spelling.means(table_VD, self.symbols[1], partial(jnp.take, axis=0))
         weights = {"kernel": join(table_VD, math_MD, first)}
         if self.bias:
             bias_M = self.param("math_bias", nn.initializers.zeros, (count,), jnp.float32)

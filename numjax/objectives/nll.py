@@ -82,9 +82,10 @@ class Objective:
 
     def _parts(self, head, out: HeadOut, targets: Targets, weights: jax.Array, batch: Batch) -> dict[str, Any]:
         states = batch.grammar_state
+        shown = masks.shown(self.grammar, batch.inputs, batch.source) if self.constrain and self.grammar else None
 
         def read(take):
-            allowed = self._allowed(None if states is None else take(states))
+            allowed = self._allowed(None if states is None else take(states), None if shown is None else take(shown))
             return head.total_log_prob(out._replace(hidden=take(out.hidden)), take(targets), take(weights), allowed)
 
         return at_scored(targets.mask, self.room, read)
@@ -103,12 +104,12 @@ class Objective:
         log_prob = sum(jnp.where(valid > 0, part, 0).sum() for part in parts.values())
         return Loss(-log_prob, count, {"accuracy": ((right * valid).sum(), count)})
 
-    def _allowed(self, states: jax.Array | None) -> Allowed | None:
+    def _allowed(self, states: jax.Array | None, shown: jax.Array | None) -> Allowed | None:
         if not self.constrain:
             return None
         if self.grammar is None or states is None:
             raise ValueError("constrain needs a grammar and its states in the batch")
-        return masks.allowed(self.grammar, states, self.given)
+        return masks.allowed(self.grammar, states, self.given, shown)
 
 
 def by_column(mask_BT: jax.Array, columns: int) -> jax.Array:

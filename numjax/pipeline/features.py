@@ -179,10 +179,10 @@ def encode(
         name = record["id"]
         try:
             example = read(record)
-            made, lost, unread = _windows(example, scheme, options, task.kind)
+            source, beside = (None, "") if example.source is None else _source(example, scheme, options)
+            made, lost, unread = _windows(example, scheme, options, task.kind, source)
             if lost and strict:
                 raise DataError(lost)
-            source, beside = (None, "") if example.source is None else _source(example, scheme, options)
             for found, loss_from in made:
                 writer.add(found, loss_from, {**example.labels, **windows.placed(example, found)}, source)
         except UsageError:
@@ -279,14 +279,14 @@ def _named(record: Mapping[str, Any], number: int, split: str) -> dict[str, Any]
 
 
 def _windows(
-    example: Example, scheme: Scheme, options: Any, kind: str
+    example: Example, scheme: Scheme, options: Any, kind: str, source: Features | None
 ) -> tuple[list[tuple[Features, int]], str, str]:
     """(rows, each with the first of its ids that is scored; what of the document no row could hold, if anything; what
     else is not read)."""
     shifted = kind == "language_model"
     # Not every scheme knows them: only where there is a span or a unit to find, or a number to be masked as one.
     offsets = bool(example.spans or example.units) or kind == "masked"
-    found = scheme.encode(example.document, offsets=True) if offsets else scheme.encode(example.document)
+    found = scheme.encode(example.document, offsets=offsets, source=source)
     loss_from, length = found.starts[min(example.loss_from, len(found.starts) - 1)], options.length
     whole = len(found.ids)
     # What a scheme reads and cannot write, by id, with the reason.

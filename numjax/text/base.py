@@ -26,6 +26,7 @@ class Row(NamedTuple):
     numbers: list[Number]
     starts: list[int]
     offsets: list[np.ndarray] | None = None  # of what was added since the last mark, from there; None: not asked for
+    source: tuple[Number, ...] = ()  # the numbers of what an encoder reads
 
     def add(self, ids: Sequence[int], number: int = -1) -> None:
         self.ids.extend(ids)
@@ -41,12 +42,14 @@ class BaseScheme(abc.ABC):
 
     Attributes:
       marks: reserved tokens that the scheme needs beyond those of every vocabulary.
+      points: what is written may point to numbers of the text before it, or of the source: `decode` then wants those.
       vocab: the vocabulary given, with these marks.
       vocab_size: its size rounded up to a multiple of `pad_multiple`; padded ids are never legal. The same on every
         mesh, so that a run goes on on another: 128 divides over tensor · fsdp up to 128 devices.
     """
 
     marks: tuple[str, ...] = ()
+    points = False
 
     def __init__(self, vocab: BaseVocabulary, rules: str = "default", pad_multiple: int = 128, types: bool = False):
         """
@@ -64,17 +67,18 @@ class BaseScheme(abc.ABC):
         """Text and Number segments by the scheme's rules."""
         return documents.parse(text, self.rules)
 
-    def encode(self, document: Document, offsets: bool = False) -> Features:
+    def encode(self, document: Document, offsets: bool = False, source: Features | None = None) -> Features:
         """One unpadded row.
 
         Args:
           offsets: say which characters each position covers.
+          source: what an encoder reads beside it.
 
         Raises:
           DataError: the scheme's grammar does not have this document.
           UsageError: the vocabulary lacks one of its marks; or a segment's characters are not known.
         """
-        row = Row([], [], [], [], [] if offsets else None)
+        row = Row([], [], [], [], [] if offsets else None, () if source is None else source.numbers)
         run: list[Segment] = []
         covered: list[np.ndarray] = []
         place = 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from numjax import numeral
+from numjax.numeral.surface import trimmed
 from numjax.types import Document, Mark, Number, Segment, Text
 
 
@@ -49,6 +50,11 @@ def beginning(text: str, most: int) -> str:
         return text
     at = max(text.rfind(blank, 0, most + 1) for blank in " \n\t")
     return text[: at if at > 0 else most].rstrip()
+
+
+def in_formula(number: Number) -> str:
+    """A number of a text as a formula writes it: 15 for "15%", whose sign is an operator there, 2340 for "2,340"."""
+    return trimmed(number.value * 100 if number.surface.endswith("%") else number.value)
 
 
 def merge(document: Iterable[Segment]) -> Document:

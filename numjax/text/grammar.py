@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -31,6 +31,7 @@ class Place(NamedTuple):
 
     state: int
     stack: tuple[Open, ...] = ()
+    shown: frozenset[int] = frozenset()  # recalled classes (see `Grammar.recalled`) that were read
 
 
 class Trace(NamedTuple):
@@ -69,10 +70,12 @@ class Automaton:
         self._most = grammar.most_children.tolist()
         self._given = grammar.given.tolist()
         self._counts = grammar.counted.tolist()
+        self._recalled = grammar.recalled.tolist()
 
-    def start(self) -> Place:
-        """Before the first token."""
-        return Place(int(self.grammar.start))
+    def start(self, source: Iterable[int] = ()) -> Place:
+        """Before the first token; `source`: ids that an encoder reads."""
+        classes = {int(self._class_of[token]) for token in source}
+        return Place(int(self.grammar.start), (), frozenset(c for c in classes if self._recalled[c]))
 
     def step(self, place: Place, token: int) -> Place:
         """Reads a token.
@@ -101,7 +104,7 @@ class Automaton:
         limit = NEVER - 1 if remaining is None else remaining - 1
         allowed = np.zeros(len(self._least), bool)
         for c, given in enumerate(self._given[place.state]):
-            if given or self._next[place.state][c] < 0:
+            if given or self._next[place.state][c] < 0 or (self._recalled[c] and c not in place.shown):
                 continue
             try:
                 allowed[c] = self.cost(self._read(place, c)) <= limit
@@ -126,7 +129,11 @@ class Automaton:
         return (0, *(node.count for node in place.stack)) if self.grammar.placed[place.state] else ()
 
     def _read(self, place: Place, c: int) -> Place:
-        state, stack = place
+        shown = place.shown | {c} if self._recalled[c] else place.shown
+        return self._moved(place, c)._replace(shown=shown)
+
+    def _moved(self, place: Place, c: int) -> Place:
+        state, stack, _ = place
         to, op = self._next[state][c], self._op[state][c]
         if to < 0:
             raise Illegal(f"no token of its kind may stand in state {state}")

@@ -30,6 +30,9 @@ UNKNOWN = ("VAR ! UNK", "NUM ! UNK", "OP ! UNK")
 PADDING, ANON, ERROR = "VAR ! PAD", "OP ! ANON", "OP ! ERROR"
 NUMBER, TEXT = "OP ! NUMBER", "OP ! TEXT"
 
+# The n-th number of the text before a formula, where a formula points to it instead of spelling its digits.
+POINTER = "NUM ! #{}"
+
 # How many symbols of a type become tokens, the most frequent first (MathGPT's caps; its numbers are spelled anyway).
 CAPS = {"T": 1000, "V": 1000, "N": 0}
 
@@ -97,6 +100,7 @@ class Symbols:
 
     Attributes:
       names: id → (kind, type, symbol) of every such mark, type "!" for special ones.
+      pointers: ids of `POINTER`, the first number's first.
       first: the least id of all. size: how many ids from there on, other marks between them included.
     """
 
@@ -107,6 +111,8 @@ class Symbols:
         for name in vocab.marks:
             if found := re.fullmatch(r"(VAR|NUM|OP|END) (.) (.*)", name, re.DOTALL):
                 self.names[vocab.mark(name)] = (found[1], found[2], found[3])
+        pointers = [POINTER.format(i + 1) for i in range(len(vocab.marks))]
+        self.pointers = tuple(vocab.mark(name) for name in pointers if name in vocab.marks)
         known = [self.start, self.stop, *self.names]
         self.first = min(known)
         self.size = max(known) + 1 - self.first

@@ -46,6 +46,7 @@ def build(
     max_depth: int = 0,
     max_width: int = 0,
     counted: Sequence[bool] | None = None,
+    recalled: Collection[int] = (),
 ) -> Grammar:
     """The tables of an automaton given by its edges. Tokens that behave alike share a class.
 
@@ -57,6 +58,7 @@ def build(
       placed: states whose token stands in a tree.
       max_depth, max_width: D and W.
       counted: see `Grammar`; all by default.
+      recalled: tokens that may be generated only where they have been read before, each in a class of its own.
 
     Raises:
       ValueError: two edges for one token in one state, an edge to an unknown state, or no way to an end.
@@ -82,7 +84,9 @@ def build(
         least_V[token], most_V[token] = least, min(most, max_width)
     given_V = np.zeros(vocab_size, np.int32)
     given_V[list(given)] = 1
-    rows_VX = np.column_stack([edge_VS, given_V, least_V, most_V])
+    recalled_V = np.zeros(vocab_size, np.int32)
+    recalled_V[list(recalled)] = np.arange(1, len(recalled) + 1)
+    rows_VX = np.column_stack([edge_VS, recalled_V, given_V, least_V, most_V])
     rows_VX[(edge_VS < 0).all(axis=1)] = dead = [-1] * rows_VX.shape[1]
     # The dead row comes first, so class 0 is the one that can never be read, with or without such tokens.
     kinds_CX, class_of = _distinct(np.vstack([dead, rows_VX]))
@@ -105,6 +109,7 @@ def build(
         end_cost=np.zeros(len(names), np.int32),
         start=np.asarray(number[start], np.int32),
         accept=np.asarray([name in accept for name in names]),
+        recalled=kinds_CX[:, -4] > 0,
         counted=np.ones(max_depth + 1, bool) if counted is None else np.asarray(counted, bool),
     )
     grammar = grammar._replace(close_cost=_close_cost(grammar))
@@ -127,7 +132,8 @@ def _distinct(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def _moves(grammar: Grammar) -> np.ndarray:
     """What a decoder can do, [M, 6]: state, op, next state, return state, least and most children."""
-    s, c = np.nonzero((grammar.next_state >= 0) & ~grammar.given)
+    # What must have been shown first is not to be relied on.
+    s, c = np.nonzero((grammar.next_state >= 0) & ~grammar.given & ~grammar.recalled)
     moves = [s, grammar.stack_op[s, c], grammar.next_state[s, c], grammar.return_state[s, c]]
     moves += [grammar.least_children[c], grammar.most_children[c]]
     return np.unique(np.column_stack(moves), axis=0)

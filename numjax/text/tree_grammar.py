@@ -113,6 +113,7 @@ def _node(symbols: Symbols, state: str, back: str, leaf: int, arity: Arity | Non
             shown.add(special(PADDING))
         out.append(Edge(state, sorted(shown), back, leaf, token_type=token_type))
         out.append(Edge(state, sorted(hidden), back, leaf, token_type=token_type, given=True))
+    out.append(Edge(state, symbols.pointers, back, leaf, token_type=TYPE_NUM))
     matrices = {} if arity is None else _matrices(symbols)
     shown = {i for i in symbols.of_kind(names.OP) if _writable(*symbols.names[i][1:])}
     if arity is not None:

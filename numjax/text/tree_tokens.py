@@ -3,6 +3,7 @@
 | node                        | tokens                                                                |
 |-----------------------------|-----------------------------------------------------------------------|
 | V, C, -, one-digit N        | its token                                                             |
+| N that is a text's number   | a pointer to it, where the scheme has pointers                        |
 | N, as numbers are written   | NUMBER, its characters, END                                           |
 | V without a token           | TEXT, the pieces of its symbol, END                                   |
 | E without children          | PAD (of a matrix); with children: ERROR, children, END                |
@@ -14,7 +15,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from numjax.errors import DataError
 from numjax.expr.tree import Tree
@@ -30,8 +31,11 @@ def hint(tree: Tree) -> str:
     return f"{tree.type}!{tree.symbol}"
 
 
-def encode(tree: Tree, symbols: Symbols) -> list[int]:
+def encode(tree: Tree, symbols: Symbols, pointers: Mapping[str, int] | None = None) -> list[int]:
     """The tree's tokens.
+
+    Args:
+      pointers: numbers as N has them → the tokens that point to them.
 
     Raises:
       DataError: a symbol that text cannot spell (a lone surrogate).
@@ -42,6 +46,9 @@ def encode(tree: Tree, symbols: Symbols) -> list[int]:
         node = pending.pop()
         if isinstance(node, int):
             out.append(node)
+            continue
+        if pointers and node.type == "N" and node.children is None and node.symbol in pointers:
+            out.append(pointers[node.symbol])
             continue
         head, closes = _head(node, symbols)
         out += head
@@ -82,9 +89,13 @@ def _spelled(symbol: str, symbols: Symbols) -> list[int]:
     return [symbols.special(TEXT), *pieces, symbols.end]
 
 
-def decode(ids: Sequence[int], symbols: Symbols) -> Tree | None:
-    """The tree of a formula's tokens; None where they are not a whole formula."""
-    reader = _Reader(ids, symbols)
+def decode(ids: Sequence[int], symbols: Symbols, numbers: Sequence[str] = ()) -> Tree | None:
+    """The tree of a formula's tokens; None where they are not a whole formula.
+
+    Args:
+      numbers: what pointers point to, as N has it.
+    """
+    reader = _Reader(ids, symbols, numbers)
     try:
         tree = reader.node()
     except (_Broken, IndexError):
@@ -99,8 +110,9 @@ class _Broken(Exception):
 class _Reader:
     """Reads nodes off a row of tokens, on an explicit stack."""
 
-    def __init__(self, ids: Sequence[int], symbols: Symbols):
+    def __init__(self, ids: Sequence[int], symbols: Symbols, numbers: Sequence[str]):
         self.ids, self.symbols, self.at = ids, symbols, 0
+        self.pointed = dict(zip(symbols.pointers, numbers, strict=False))
         special = symbols.special
         self.heads: dict[int, Callable[[list[Tree]], Tree]] = {
             special(ANON): _compound,
@@ -133,6 +145,8 @@ class _Reader:
         if token in self.heads:
             open_.append((self.heads[token], []))
             return None
+        if token in self.pointed:
+            return Tree("N", self.pointed[token])
         if token == symbols.special(PADDING):
             return Tree("E", "E")
         if token == symbols.special(NUMBER):

@@ -9,12 +9,14 @@ from numjax.errors import DataError, UsageError
 from numjax.expr import printer
 from numjax.expr import symbols as symbol_table
 from numjax.expr.tree import Tree
+from numjax.text import document as documents
 from numjax.text import grammar as grammars
 from numjax.text import subword, tables, tree_grammar, tree_tokens
 from numjax.text import symbols as names
 from numjax.text.base import Row
 from numjax.text.base_vocabulary import BaseVocabulary
 from numjax.text.symbols import START, STOP, Symbols
+from numjax.text.tables import Edge
 from numjax.types import Document, Features, Formula, Grammar, Mark, Number, Segment
 
 
@@ -22,6 +24,10 @@ class Scheme(subword.Scheme):
     """Text as `subword` writes it; a formula is [FORMULA], its tree in preorder, [/FORMULA].
 
     The surface of a formula is not kept: `decode` prints the tree.
+
+    With pointers the n-th number of a text is followed by the n-th pointer, and a number of a formula that stands in
+    the text before it, or in the source, is that pointer: it is carried over whole, whatever its digits. Others are
+    spelled. The first of equal numbers is pointed to.
 
     Attributes:
       symbols: the mathematical part of the vocabulary.
@@ -38,6 +44,7 @@ class Scheme(subword.Scheme):
         arity: bool = True,
         symbols: Mapping[str, Any] | None = None,
         unfit: str = "error",
+        pointers: int = 0,
     ):
         """
         Args:
@@ -45,9 +52,14 @@ class Scheme(subword.Scheme):
           symbols: see `marks_of`, which has read it already.
           unfit: "text" writes a formula that the grammar does not have (too deep, too wide) as its surface; under
             "error" its document is refused.
+          pointers: how many numbers of a text can be pointed to; 0: formulas spell all their numbers.
         """
         del symbols
-        super().__init__(vocab, rules, pad_multiple, apart)
+        if pointers:
+            self.marks = (*type(self).marks, *(names.POINTER.format(i + 1) for i in range(pointers)))
+        # A pointer must follow its number, which then shares no position with text.
+        super().__init__(vocab, rules, pad_multiple, apart or pointers > 0)
+        self.points = pointers > 0
         if unfit not in ("error", "text"):
             raise UsageError(f"scheme.unfit={unfit!r}: choose error or text")
         self.arity = arity
@@ -69,27 +81,31 @@ class Scheme(subword.Scheme):
         path = options.pop("path", "")
         return names.marks(names.read_counts(path) if path else names.count(trees), **options)
 
-    def encode(self, document: Document, offsets: bool = False) -> Features:
+    def encode(self, document: Document, offsets: bool = False, source: Features | None = None) -> Features:
         """As of every scheme; see `unfit`."""
         try:
-            return super().encode(document, offsets)
+            return super().encode(document, offsets, source)
         except DataError:
             if self.unfit == "error":
                 raise
-            return super().encode(tuple(self._fitting(segment) for segment in document), offsets)
+            return super().encode(tuple(self._fitting(segment) for segment in document), offsets, source)
 
     def decode(self, ids: Sequence[int], numbers: Sequence[Number] = ()) -> Document:
-        """Numbers are found anew in the text. Tokens that are no whole formula give a `Formula` without a tree."""
-        del numbers
+        """Numbers are found anew in the text. Tokens that are no whole formula give a `Formula` without a tree.
+
+        Args:
+          numbers: of the text, for what points to them.
+        """
+        pointed = [documents.in_formula(number) for number in numbers[: len(self.symbols.pointers)]]
         segments: list[Segment] = []
         formula: list[int] | None = None
-        for run in self._runs(ids):
+        for run in self._runs(self._unpointed(ids)):
             if formula is not None and run != STOP:
                 formula += run if isinstance(run, list) else [self.vocab.mark(run)]
             elif run == START:
                 formula = []
             elif formula is not None:
-                segments.append(self._formula(formula))
+                segments.append(self._formula(formula, pointed))
                 formula = None
             elif isinstance(run, list):
                 segments += self.parse(self.vocab.decode(run))
@@ -103,9 +119,18 @@ class Scheme(subword.Scheme):
         """(first mathematical id, for each from there on the text tokens that spell its symbol)."""
         return self.symbols.first, self.symbols.spelled()
 
-    def _formula(self, ids: Sequence[int]) -> Formula:
-        tree = tree_tokens.decode(ids, self.symbols)
+    def _formula(self, ids: Sequence[int], pointed: Sequence[str]) -> Formula:
+        tree = tree_tokens.decode(ids, self.symbols, pointed)
         return Formula("" if tree is None else printer.latex(tree), tree)
+
+    def _unpointed(self, ids: Sequence[int]) -> list[int]:
+        """The ids without the pointers of the text, where they only count its numbers."""
+        out, inside = [], False
+        for token in map(int, ids):
+            inside = token != self.symbols.stop and (inside or token == self.symbols.start)
+            if inside or token not in self.symbols.pointers:
+                out.append(token)
+        return out
 
     def _fitting(self, segment: Segment) -> Segment:
         if not isinstance(segment, Formula) or segment.tree is None:
@@ -116,8 +141,11 @@ class Scheme(subword.Scheme):
             error = str(wrong)
         return segment if error is None else Formula(segment.surface, None)
 
-    def _formula_tokens(self, tree: Tree) -> list[int]:
-        return [self.symbols.start, *tree_tokens.encode(tree, self.symbols), self.symbols.stop]
+    def _formula_tokens(self, tree: Tree, numbers: Sequence[Number] = ()) -> list[int]:
+        pointers: dict[str, int] = {}
+        for token, number in zip(self.symbols.pointers, numbers, strict=False):
+            pointers.setdefault(documents.in_formula(number), token)
+        return [self.symbols.start, *tree_tokens.encode(tree, self.symbols, pointers), self.symbols.stop]
 
     def _write(self, run: Sequence[Segment], row: Row) -> None:
         texts: list[Segment] = []
@@ -126,10 +154,15 @@ class Scheme(subword.Scheme):
                 super()._write(texts, row)
                 texts = []
                 row.starts.append(len(row.ids))
-                row.add(self._formula_tokens(segment.tree))
+                row.add(self._formula_tokens(segment.tree, (*row.source, *row.numbers)))
             else:
                 texts.append(segment)
         super()._write(texts, row)
+
+    def _write_number(self, number: Number, row: Row) -> None:
+        super()._write_number(number, row)
+        place = len(row.source) + len(row.numbers) - 1
+        row.add(self.symbols.pointers[place : place + 1], len(row.numbers) - 1)
 
     def _check(self, mark: Mark) -> None:
         if mark.name in self._own:
@@ -139,6 +172,7 @@ class Scheme(subword.Scheme):
         text, given = self._text_edges()
         own = {self.vocab.mark(name) for name in self._own if name is not None}
         text[0] = text[0]._replace(tokens=[i for i in text[0].tokens if i not in own])
+        text.append(Edge("text", self.symbols.pointers, "text", given=True))
         arity = symbol_table.arity if self.arity else None
         return tables.build(
             self.vocab_size,
@@ -150,4 +184,5 @@ class Scheme(subword.Scheme):
             placed=tree_grammar.PLACED,
             max_depth=tree_grammar.DEPTH,
             max_width=tree_grammar.WIDTH,
+            recalled=self.symbols.pointers,
         )

@@ -32,7 +32,7 @@ from numjax.text.tree_grammar import (
     TYPE_VAR,
     WIDTH,
 )
-from numjax.types import NEXT, NONE, POP, PUSH, Grammar
+from numjax.types import NEXT, NONE, POP, PUSH, Grammar, Number
 
 CAPS = names.CAPS | {"N": 2000}
 
@@ -87,7 +87,8 @@ class Scheme(trees.Scheme):
             kept.append(name)
         return tuple(kept)
 
-    def _formula_tokens(self, tree: Tree) -> list[int]:
+    def _formula_tokens(self, tree: Tree, numbers: Sequence[Number] = ()) -> list[int]:
+        del numbers  # the released code points to none
         found = self._nodes(tree)
         # The released code has opened the formula by the time it finds it too deep.
         return [self.symbols.start] if found is None else [self.symbols.start, *found, self.symbols.stop]
