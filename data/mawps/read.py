@@ -53,7 +53,7 @@ def _problems(piece: Piece) -> Iterator[tuple[str, Any]]:
         return
     for number, problem in enumerate(root.iter("Problem")):
         fields = {child.tag: child.text or "" for child in problem}
-        yield f"{piece.id}:{number}", {"ID": problem.get("ID", ""), **fields}
+        yield f"{piece.id}:{number}", {**problem.attrib, **fields}
 
 
 def mawps(raw: Any) -> dict[str, str]:
