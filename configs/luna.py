@@ -21,8 +21,6 @@ from typing import Any
 from ml_collections import ConfigDict
 
 from configs import common
-from numjax.errors import UsageError
-from numjax.pretrained import installed
 
 # Share of a row's positions that may be scored before a head reads all; 15% are masked.
 ROOM = 0.25
@@ -221,14 +219,10 @@ def minilm(config: Any) -> None:
     """
     if tuple(config.backbone.types) != (2,):
         raise ValueError("bert=minilm is of BERT's shape: leave shape=roberta out")
-    try:
-        path = str(installed.find("minilm"))
-    except UsageError as error:
-        raise ValueError(str(error)) from None
     resize(config, 384, layers=6, heads=12, init_std=0.02, dropout=0.1, max_length=512)
     config.embeds.token = common.block(name="token")
-    config.init_from = path
-    config.scheme.vocab = common.block(name="wordpiece", path=path, lower=True)
+    config.init_from = "pretrained:minilm"
+    config.scheme.vocab = common.block(name="wordpiece", path="pretrained:minilm", lower=True)
 
 
 # --- Objectives of pre-training.

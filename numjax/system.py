@@ -20,6 +20,7 @@ from numjax.optim import Ramp
 from numjax.origin import check_scheme
 from numjax.pipeline import source
 from numjax.pipeline.loader import Encoded, Loader
+from numjax.pretrained import installed
 from numjax.protocols import Scheme, Task
 from numjax.text import document as documents
 from numjax.text import vocab as vocabularies
@@ -94,8 +95,10 @@ def make_scheme(
 def _vocabulary(config, workdir, task, records):
     folder = workdir / VOCABULARY
     block = config.scheme.vocab.to_dict()
+    if "path" in block:
+        block["path"] = installed.located(block["path"])
     if jax.process_index() == 0 and not (folder / vocabularies.FILE).exists():
-        start = pathlib.Path(config.init_from)
+        start = pathlib.Path(installed.located(config.init_from))
         inherits = bool(config.init_from) and (start / VOCABULARY / vocabularies.FILE).exists()
         if inherits:
             check_scheme(config, start)  # before records are read, which may take hours

@@ -33,6 +33,7 @@ from numjax.inherit import load_pretrained
 from numjax.origin import CONFIG_FILE, config_of, keep_config
 from numjax.pipeline.features import source_length
 from numjax.pipeline.loader import Loader
+from numjax.pretrained import installed
 from numjax.signals import Signals
 from numjax.system import VOCABULARY, System, reader
 from numjax.types import TrainState
@@ -283,7 +284,7 @@ def _start(
     state = compiled.init(seed)
     log.say(f"{parameter_count(compiled.abstract_state):,} parameters on {jax.device_count()} device(s)")
     if system.config.init_from:
-        state = load_pretrained(system, compiled, state, pathlib.Path(system.config.init_from))
+        state = load_pretrained(system, compiled, state, pathlib.Path(installed.located(system.config.init_from)))
     elif stay := optim.frozen(state.params, system.config.optim.get("rates", ())):
         log.say(
             f"{stay:,} of them never change (optim.rates) and are random: set --config.init_from to the workdir of a "

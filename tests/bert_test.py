@@ -11,7 +11,7 @@ from numjax.build import build
 from numjax.errors import UsageError
 from numjax.heads.span import best_span, legal_positions
 from numjax.model import Model
-from numjax.pretrained import bert, weights
+from numjax.pretrained import bert, seq2seq, weights
 from numjax.types import Batch, Tokens
 from tests.conftest import ROOT
 
@@ -159,3 +159,26 @@ def test_answers_stand_in_the_context_alone():
         for i in (3, 4, 5) for j in (3, 4, 5)
     )  # fmt: skip
     np.testing.assert_allclose(chances, 1, rtol=1e-5)
+
+
+def test_as_the_encoder_of_an_encoder_decoder_it_reads_the_same(rng):
+    """The same file, through the encoder that is held against `transformers` above."""
+    params, _ = params_of("bert")
+    shape = SHAPES["bert"]
+    form = dict(
+        positions="learned", norm="layer", post_norm=True, embed_norm=True, biases=True, mlp="gelu", gated=False
+    )
+    stack = build("backbone", dict(name="encoder_decoder", offset=0, norm_epsilon=1e-12) | shape | form)
+    read = seq2seq.read(FIXTURES / "bert.safetensors", heads=shape["heads"])
+    assert seq2seq.marks(read) == {} and "decoder" not in read["backbone"]
+    ids = rng.integers(0, 96, (2, 9)).astype(np.int32)
+    positions = np.broadcast_to(np.arange(9, dtype=np.int32), ids.shape)
+    segments = (np.arange(9) < [[9], [5]]).astype(np.int32)
+    tokens = Tokens(ids, positions, segments, types=np.zeros_like(ids))
+    encoder = build("backbone", dict(name="encoder") | shape)
+    wanted, _, _ = encoder.apply({"params": params["backbone"]}, params["embeds_token"]["table"][ids], tokens)
+    x = read["embeds_token"]["table"][ids]
+    found, _ = stack.apply({"params": read["backbone"]}, x, tokens, method="encode")
+    inside = segments[..., None] > 0
+    np.testing.assert_allclose(np.where(inside, found, 0), np.where(inside, wanted, 0), atol=2e-5)
+    assert np.abs(np.where(inside, wanted, 0)).max() > 0.5

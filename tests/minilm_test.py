@@ -11,6 +11,7 @@ import pytest
 from flax.core import FrozenDict
 
 from configs import luna
+from numjax import system
 from numjax.build import build
 from numjax.errors import UsageError
 from numjax.model import Model
@@ -56,7 +57,7 @@ def test_minilm_gives_the_hidden_states_of_transformers(minilm):
 
 def test_its_vocabulary_gives_the_ids_of_transformers(minilm):
     found, block = np.load(FOUND), luna.get_config("laptop,task=tabfact,bert=minilm").scheme.vocab.to_dict()
-    words = vocab.build(block)
+    words = vocab.build(block | {"path": installed.located(block["path"])})
     for row, (first, second) in enumerate(TEXTS):
         ids = [words.mark("[CLS]"), *words.encode(first), words.mark("[SEP]"), *words.encode(second)]
         ids += [words.mark("[SEP]")]
@@ -65,8 +66,12 @@ def test_its_vocabulary_gives_the_ids_of_transformers(minilm):
 
 def test_weights_that_are_missing_are_named_with_what_to_do(tmp_path, monkeypatch):
     monkeypatch.setenv(installed.VARIABLE, str(tmp_path))
-    with pytest.raises(ValueError, match=r"^the weights of minilm are not at .*: run make pretrained, or set"):
-        luna.get_config("laptop,task=tatqa,bert=minilm")
+    config = luna.get_config("smoke,task=tatqa,bert=minilm")
+    with pytest.raises(UsageError, match=r"^the weights of minilm are not at .*: run make pretrained, or set"):
+        system.assemble(config, tmp_path / "run", records=list)
+    with pytest.raises(UsageError, match="pretrained:maxilm: the pretrained weights that numjax knows are minilm"):
+        installed.located("pretrained:maxilm")
+    assert installed.located("runs/mine") == "runs/mine"
     with pytest.raises(ValueError, match="leave shape=roberta out"):
         luna.get_config("task=tatqa,bert=minilm,shape=roberta")
 

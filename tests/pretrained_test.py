@@ -146,7 +146,7 @@ def test_encoder_decoders_go_there_and_back(name, tmp_path):
 
 
 def test_what_is_no_encoder_decoder_is_named(tmp_path):
-    with pytest.raises(UsageError, match="neither T5's nor BART's weights"):
+    with pytest.raises(UsageError, match="neither T5's nor BART's nor BERT's weights"):
         seq2seq.read(FIXTURES / "gpt2.safetensors", heads=2)
     with pytest.raises(UsageError, match="does not divide over 5 heads"):
         seq2seq.read(FIXTURES / "t5.safetensors", heads=5)

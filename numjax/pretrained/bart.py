@@ -29,35 +29,37 @@ def entries(encoder: int, decoder: int, biased: bool) -> Iterator[Entry]:
     for side, count in (("encoder", encoder), ("decoder", decoder)):
         ours, theirs = f"backbone/{side}", f"model.{side}"
         yield Entry(f"{ours}/positions", (f"{theirs}.embed_positions.weight",))
-        yield from _norm(f"{ours}/norm_embed", f"{theirs}.layernorm_embedding")
+        yield from norm(f"{ours}/norm_embed", f"{theirs}.layernorm_embedding")
         for i in range(count):
             yield from _layer(f"{ours}/layer_{i}", f"{theirs}.layers.{i}", side == "decoder")
 
 
 def _layer(ours: str, theirs: str, decodes: bool) -> Iterator[Entry]:
     yield from _attention(f"{ours}/attention", f"{theirs}.self_attn", ("qkv",))
-    yield from _norm(f"{ours}/norm_1", f"{theirs}.self_attn_layer_norm")
+    yield from norm(f"{ours}/norm_1", f"{theirs}.self_attn_layer_norm")
     if decodes:
         yield from _attention(f"{ours}/cross", f"{theirs}.encoder_attn", ("q", "kv"))
-        yield from _norm(f"{ours}/norm_cross", f"{theirs}.encoder_attn_layer_norm")
-    yield from _linear(f"{ours}/mlp/up", f"{theirs}.fc1")
-    yield from _linear(f"{ours}/mlp/down", f"{theirs}.fc2")
-    yield from _norm(f"{ours}/norm_2", f"{theirs}.final_layer_norm")
+        yield from norm(f"{ours}/norm_cross", f"{theirs}.encoder_attn_layer_norm")
+    yield from linear(f"{ours}/mlp/up", f"{theirs}.fc1")
+    yield from linear(f"{ours}/mlp/down", f"{theirs}.fc2")
+    yield from norm(f"{ours}/norm_2", f"{theirs}.final_layer_norm")
 
 
 def _attention(ours: str, theirs: str, kernels: tuple[str, ...]) -> Iterator[Entry]:
     for name in kernels:
         yield Entry(f"{ours}/{name}_kernel", tuple(f"{theirs}.{x}_proj.weight" for x in name), "heads")
         yield Entry(f"{ours}/{name}_bias", tuple(f"{theirs}.{x}_proj.bias" for x in name), "bias")
-    yield from _linear(f"{ours}/out", f"{theirs}.out_proj")
+    yield from linear(f"{ours}/out", f"{theirs}.out_proj")
 
 
-def _linear(ours: str, theirs: str) -> Iterator[Entry]:
+def linear(ours: str, theirs: str) -> Iterator[Entry]:
+    """A kernel and its bias."""
     yield Entry(f"{ours}_kernel", (f"{theirs}.weight",), "turned")
     yield Entry(f"{ours}_bias", (f"{theirs}.bias",))
 
 
-def _norm(ours: str, theirs: str) -> Iterator[Entry]:
+def norm(ours: str, theirs: str) -> Iterator[Entry]:
+    """A layer norm's scale and bias."""
     yield Entry(f"{ours}/scale", (f"{theirs}.weight",))
     yield Entry(f"{ours}/bias", (f"{theirs}.bias",))
 

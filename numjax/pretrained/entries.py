@@ -20,7 +20,7 @@ ROWS = ("embeds_token/table", "heads_next/kernel", "heads_next/bias")
 class Entry(NamedTuple):
     """A parameter, the tensors that it is made of, and how: "same"; "turned" (Linear's [out, in] ↔ [in, out]);
     "heads" (n of [H · E, D] ↔ [D, n, H, E], or [D, H, E] of one); "bias" (n of [H · E] ↔ [n, H, E], or [H, E]);
-    "row" ([1, V] ↔ [V])."""
+    "row" ([1, V] ↔ [V]); "first" (the first tensor with row 0 of the second added to each row; one way only)."""
 
     ours: str
     theirs: tuple[str, ...]
@@ -75,6 +75,8 @@ def _ours(entry: Entry, found: Sequence[np.ndarray], heads: int, whose: str) -> 
         parts = [x.reshape(heads, -1, *x.shape[1:]) for x in found]
         x = np.stack(parts) if len(parts) > 1 else parts[0]
         return np.moveaxis(x, -1, 0) if entry.how == "heads" else x
+    if entry.how == "first":
+        return found[0] + found[1][0]
     (x,) = found
     return x.T if entry.how == "turned" else x[0] if entry.how == "row" else x
 

@@ -19,6 +19,7 @@ from numjax.pretrained import weights
 # Not inside the environment's own packages: what they depend on (torch) is not installed.
 BESIDE = pathlib.Path(sys.prefix) / "pretrained"
 VARIABLE = "NUMJAX_PRETRAINED"  # names another folder
+PREFIX = "pretrained:"
 _CHUNK = 1 << 20
 
 
@@ -47,6 +48,20 @@ def find(name: str) -> pathlib.Path:
     if not weights.is_here(path):
         raise UsageError(f"the weights of {name} are not at {path}: run make pretrained, or set {VARIABLE}")
     return path
+
+
+def located(path: str) -> str:
+    """A path as it is; what begins with "pretrained:", such as "pretrained:minilm", as the folder of those weights.
+
+    Raises:
+      UsageError: no weights have this name, or they are not installed.
+    """
+    if not path.startswith(PREFIX):
+        return path
+    name = path.removeprefix(PREFIX)
+    if name not in MODELS:
+        raise UsageError(f"{path}: the pretrained weights that numjax knows are {', '.join(MODELS)}")
+    return str(find(name))
 
 
 def check(name: str) -> pathlib.Path:

@@ -1,4 +1,4 @@
-"""Files of encoder–decoders: T5's and BART's, told apart by what they hold."""
+"""Files that encoder–decoders start from: T5's, BART's, BERT's for the encoder alone; what they hold tells them."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from numjax.errors import UsageError
-from numjax.pretrained import bart, entries, t5, weights
+from numjax.pretrained import bart, bert_reader, entries, t5, weights
 
-FAMILIES: tuple[Any, ...] = (t5, bart)
+FAMILIES: tuple[Any, ...] = (t5, bart, bert_reader)
 
 
 def family(names: Any) -> Any:
-    """`t5` or `bart`, whose file holds tensors of these names.
+    """`t5`, `bart` or `bert_reader`, whose file holds tensors of these names.
 
     Raises:
       UsageError: neither's does.
@@ -23,7 +23,7 @@ def family(names: Any) -> Any:
     for module in FAMILIES:
         if module.TELLTALE in names:
             return module
-    raise UsageError("neither T5's nor BART's weights: an encoder–decoder starts from a model for generation")
+    raise UsageError("neither T5's nor BART's nor BERT's weights: an encoder–decoder starts from one of these")
 
 
 def to_params(tensors: Mapping[str, np.ndarray], heads: int) -> dict[str, Any]:
@@ -39,6 +39,8 @@ def to_params(tensors: Mapping[str, np.ndarray], heads: int) -> dict[str, Any]:
         # A file of the bare model, without the head.
         bare = (name for name in tensors if name != "final_logits_bias")
         tensors = dict(tensors) | {bart.PREFIX + name: tensors[name] for name in bare}
+    if f"bert.{bert_reader.TELLTALE}" in tensors:
+        tensors = {name.removeprefix("bert."): x for name, x in tensors.items()}
     found = family(tensors)
     return entries.to_params(found.of_tensors(tensors), tensors, heads, found.NAME)
 
@@ -49,12 +51,15 @@ def read(path: pathlib.Path, heads: int) -> dict[str, Any]:
     Raises:
       UsageError: it cannot be read, or its config.json names another number of heads.
     """
-    weights.check_heads(path, heads, "num_heads", "encoder_attention_heads", "decoder_attention_heads")
+    names = ("num_heads", "encoder_attention_heads", "decoder_attention_heads", "num_attention_heads")
+    weights.check_heads(path, heads, *names)
     return to_params(weights.load(path), heads)
 
 
 def marks(params: Mapping[str, Any]) -> dict[str, int]:
     """Name of a mark of ours → the row of theirs that it starts from, by parameters that `read` gave."""
+    if bert_reader.is_here(params):
+        return bert_reader.MARKS
     module = bart if "positions" in params["backbone"]["encoder"] else t5
     rows = len(params["embeds_token"]["table"])
     return {name: row for name, row in module.MARKS.items() if row < rows}
