@@ -1,6 +1,7 @@
 """MathGPT (Scarlatos and Lan 2023): formulas as operator trees, from embeddings to constrained decoding.
 
-    python -m numjax.main --config=configs/mathgpt.py --workdir=runs/mathgpt            # equations, 2 cores
+    python -m numjax.main --config=configs/mathgpt.py --workdir=runs/mathgpt            # word problems, 2 cores
+    python -m numjax.main --config=configs/mathgpt.py:reader=minilm --workdir=…         # with a pretrained encoder
     python -m numjax.main --config=configs/mathgpt.py:system=gpt --workdir=…            # the GPT baseline
     python -m numjax.main --config=configs/mathgpt.py:without=tpe --workdir=…           # Table 5's ablation
     python -m numjax.main --config=configs/mathgpt.py:task=headline --workdir=…         # another task, see TASKS
@@ -8,9 +9,10 @@
     python -m numjax.main --config=configs/mathgpt.py --config.init_from=runs/wiki --workdir=…
     python -m numjax.main --config=configs/mathgpt.py:paper --workdir=…                 # the paper's sizes, one GPU
 
-Arguments: smoke | laptop | paper; system=mathgpt|gpt; without=tpe|te|se|nt; vocab=gpt2; as_published;
-task=equation|headline|next_formula|next_text|student_action|answer_scoring|feedback|gsm8k|math|articles|text. Each
-reads the files where `--config.task.path` says, else generated ones.
+Arguments: smoke | laptop | paper; system=mathgpt|gpt; numbers=pointed|linked|spelled; reader=scratch|minilm;
+without=tpe|te|se|nt; vocab=gpt2; as_published;
+task=problems|equation|headline|next_formula|next_text|student_action|answer_scoring|feedback|gsm8k|math|articles|text.
+All but problems read the files where `--config.task.path` says, else made ones.
 """
 
 from __future__ import annotations
@@ -31,10 +33,10 @@ def get_config(argument: str | None = None) -> ConfigDict:
         config,
         tasks=TASKS,
         scales=SCALES,
-        swaps={"system": SYSTEMS, "without": ABLATIONS, "vocab": VOCABULARIES},
+        swaps={"system": SYSTEMS, "without": ABLATIONS, "vocab": VOCABULARIES, "numbers": NUMBERS, "reader": READERS},
         as_published=as_published,
-        default_task="equation",
-        replacing=("system", "vocab"),
+        default_task="problems",
+        replacing=("system", "vocab", "numbers"),
     )
 
 
@@ -56,6 +58,8 @@ def mathgpt(config: Any) -> None:
         type=dict(name="token_type"),
         position=dict(name="tree_position", init_std=SMALL),
     )
+    if config.task.get("dataset") == "problems":
+        pointed(config)
     set_head(config, "joint", tied=True, bias=True)
     if "next" in config.objectives:
         config.objectives.next.constrain = True
@@ -115,6 +119,29 @@ def text(config: Any) -> None:
     config.data.overflow = "split"
 
 
+def problems(config: Any) -> None:
+    """Word problems composed from plans; test has other wordings than training."""
+    config.task = common.block(name="equation_extraction", dataset="problems", path="", as_published=False)
+    mathgpt(config)
+
+
+def spelled(config: Any) -> None:
+    """A number of a formula is the sub-tree of its digits, as published."""
+    config.scheme.pointers = 0
+
+
+def linked(config: Any) -> None:
+    """Its digits are linked with those of the text at the output as at the input."""
+    spelled(config)
+    config.heads.next.linked = True
+
+
+def pointed(config: Any) -> None:
+    """A number of a formula points to the number of the text that it is; numbers in words are numbers too."""
+    with config.unlocked():
+        config.scheme.update(rules="words", pointers=12)
+
+
 def smoke(config: Any) -> None:
     """Seconds: for tests."""
     config.backbone.update(width=32, layers=2, heads=2)
@@ -125,6 +152,7 @@ def smoke(config: Any) -> None:
     config.optim.update(batch_size=16, epochs=1, learning_rate=1e-3)
     config.eval.update(batch_size=32, examples=64)
     room(config, "smoke")
+    change(config, SMOKE)
 
 
 def laptop(config: Any) -> None:
@@ -148,15 +176,21 @@ def paper(config: Any) -> None:
 
 def change(config: Any, tasks: dict[str, dict[str, dict[str, Any]]]) -> None:
     """What a task has of its own at a scale: its name → block → values."""
-    for block, values in tasks.get(config.task.name, {}).items():
-        config[block].update(values)
+    for block, values in tasks.get(named(config), {}).items():
+        with config[block].unlocked():
+            config[block].update(values)
+
+
+def named(config: Any) -> str:
+    """The task, or the part of it that has settings of its own."""
+    if (region := config.task.get("region", "all")) != "all":
+        return f"next_{region}"
+    return "problems" if config.task.get("dataset") == "problems" else config.task.name
 
 
 def room(config: Any, scale: str) -> None:
     """Sets how long rows, what is written and the context are, see ROOM."""
-    region = config.task.get("region", "all")
-    name = config.task.name if region == "all" else f"next_{region}"
-    positions, written, context = ROOM.get(name, {}).get(scale, ROOM["equation_extraction"][scale])
+    positions, written, context = ROOM.get(named(config), {}).get(scale, ROOM["equation_extraction"][scale])
     if config.data.overflow == "shorten":
         context, config.data.reserve = positions, written
     # What is packed fills the context.
@@ -173,7 +207,10 @@ def as_published(config: Any) -> None:
     if "as_published" in config.task:
         config.task.as_published = True
     if config.scheme.name == "trees":
-        config.scheme.name = "trees_published"
+        config.scheme.name, config.scheme.rules = "trees_published", "default"
+        with config.unlocked():
+            if "pointers" in config.scheme:
+                del config.scheme["pointers"]
         if "next" in config.objectives:
             config.objectives.next.given = False
         if "special_std" in config.embeds.token:
@@ -211,10 +248,44 @@ def gpt2_vocabulary(config: Any) -> None:
         config.embeds.token.special_std = 0.14
 
 
+def with_encoder(config: Any, **sizes: Any) -> None:
+    """An encoder reads the problem, BERT's stack of post-norm layers; the decoder writes the formula."""
+    if config.task.name != "equation_extraction":
+        raise ValueError("reader= is of word problems: use it with task=problems or task=equation")
+    with config.unlocked():
+        config.task.encoder = True
+        config.data.source_length = config.data.length
+        config.data.length = config.decode.max_tokens + 8
+    common.set_encoder_decoder(config, "bart", offset=0, norm_epsilon=1e-12, **sizes)
+    set_head(config, "joint", tied=True, bias=True)
+    config.objectives.next.constrain = True
+    with config.unlocked():
+        config.objectives.next.given = True
+
+
+def scratch(config: Any) -> None:
+    """The same without pretrained weights, as small as the decoder alone is."""
+    with_encoder(config, encoder_layers=config.backbone.layers, initial="fan_in", shrink=True)
+
+
+def minilm(config: Any) -> None:
+    """all-MiniLM-L6-v2 with its vocabulary, 22.7 M weights, as `make pretrained` installs it."""
+    sizes = dict(width=384, heads=12, layers=2, encoder_layers=6, mlp_ratio=4, max_length=512, dropout=0.1)
+    with_encoder(config, **sizes)
+    config.init_from = "pretrained:minilm"
+    config.scheme.vocab = common.block(name="wordpiece", path="pretrained:minilm", lower=True)
+    # What is new learns faster than what is known; the word vectors stay as they are.
+    with config.unlocked():
+        config.optim.rates = (("backbone/encoder/", 0.1), ("embeds_token/table", 0.0))
+    config.optim.update(learning_rate=1e-3, schedule="cosine", warmup=200, batch_size=32)
+    config.embeds.token.special_std = 0.05
+
+
 # Of the matrix of tree positions. Three levels deep a position adds eighteen of its rows: so they come to the length
 # of a token's vector as it starts out. PyTorch's 0.03, which suits GPT-2's weights (None), is seven times as much.
 SMALL = 0.005
 TASKS = {
+    "problems": problems,
     "equation": task("equation_extraction", fold=0),
     "headline": task("headline", long="shorten", region="all", splits="files"),
     "next_formula": task("headline", long="shorten", region="formula", splits="files"),
@@ -239,8 +310,14 @@ ROOM = {
     "feedback": {"smoke": (192, 32, 0), "laptop": (200, 56, 0), "paper": (1024, 160, 0)},
     "solving": {"smoke": (256, 64, 320), "laptop": (448, 128, 576), "paper": (640, 384, 1024)},
 }
+SMOKE: dict[str, dict[str, dict[str, Any]]] = {"problems": dict(task=dict(size=64))}
+# Of problems, whose words are many.
+WORDS = dict(size=4000)
 # Examples and epochs for five minutes on two cores.
 LAPTOP: dict[str, dict[str, dict[str, Any]]] = {
+    "problems": dict(
+        task=dict(size=100_000), data=dict(train_size=0), optim=dict(epochs=2, warmup=400), scheme=dict(vocab=WORDS)
+    ),
     "headline": dict(data=dict(train_size=2000), optim=dict(batch_size=16, warmup=100)),
     "student_action": dict(data=dict(train_size=3000), optim=dict(epochs=6, warmup=100), eval=dict(examples=256)),
     "answer_scoring": dict(
@@ -256,6 +333,8 @@ PAPER: dict[str, dict[str, dict[str, Any]]] = {
 LABELS = {"answer_scoring": 5}
 # Where one formula of many that the grammar does not have does not cost an article or a solution.
 WHOLE = ("articles", "solving")
+READERS = {"scratch": scratch, "minilm": minilm}
+NUMBERS = {"pointed": pointed, "linked": linked, "spelled": spelled}
 SCALES = {"smoke": smoke, "laptop": laptop, "paper": paper}
 SYSTEMS = {"mathgpt": mathgpt, "gpt": gpt}
 VOCABULARIES = {"gpt2": gpt2_vocabulary}

@@ -234,7 +234,10 @@ def test_published_trees_and_tokens_are_the_originals(real_data):
 
 
 def test_a_config_as_published():
-    plain, published = configs.get_config("smoke"), configs.get_config("smoke,as_published")
+    plain, published = (
+        configs.get_config("smoke,task=equation"),
+        configs.get_config("smoke,task=equation,as_published"),
+    )
     changed = {
         "task.as_published": (False, True), "scheme.name": ("trees", "trees_published"), "decode.beams": (0, 3),
         "objectives.next.given": (True, False), "embeds.token.special_std": (0.02, 1.0),

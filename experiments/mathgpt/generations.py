@@ -139,7 +139,7 @@ def set_up(symbols: str, pieces: int) -> tuple[System, list[features.Row]]:
     roots.put_on_path()
     from configs import mathgpt
 
-    config: Any = mathgpt.get_config("smoke")
+    config: Any = mathgpt.get_config("smoke,task=equation")
     with config.unlocked():
         config.task.update(size=400)
         config.backbone.update(width=WIDTH, max_length=ROOM + MOST, init_std=0.2)

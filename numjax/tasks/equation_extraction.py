@@ -1,4 +1,7 @@
-"""Writing the equation that solves a word problem (MathGPT, Math23K): "Question: … [SEP] Equation: " → a formula."""
+"""Writing the equation that solves a word problem (MathGPT, Math23K): "Question: … [SEP] Equation: " → a formula.
+
+Or an encoder reads the question and a decoder writes the equation.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +17,11 @@ from numjax.expr.rules import DEFAULT, Rules
 from numjax.expr.tree import Tree, from_json
 from numjax.tasks import formulas, records
 from numjax.text import document as documents
-from numjax.types import Document, Example, Formula, Mark, Text
+from numjax.types import Document, Example, Formula, Mark, Number, Text
 
+DATASETS = ("math23k", "problems")
+# Numbers that an equation may hold without the problem: of units, of π, and small ones.
+CONSTANTS = frozenset("1 2 3 4 5 6 7 8 9 10 12 16 24 30 52 60 100 365 1000 3600 3.14".split())
 _TOKEN = re.compile(r"[0-9]+\.?[0-9]*|\.[0-9]+|\S")
 
 
@@ -35,27 +41,44 @@ class Task:
     def __init__(
         self,
         *,
+        dataset: str = "math23k",
         path: str = "",
         fold: int = 0,
         size: int | None = None,
         data_seed: int = 221,
+        invented: int = 30,
+        wordings: int = 0,
+        encoder: bool = False,
         tolerance: float = formulas.TOLERANCE,
         as_published: bool = False,
     ):
         """
         Args:
+          dataset: "math23k", or "problems": composed from plans, test in other wordings than training.
           path: of Math23K's file or its folder; without one, the stand-in.
-          fold: which of the five is the test split. size: at most so many problems. data_seed: of the folds.
+          fold: which of Math23K's five is the test split. size: at most so many problems; of "problems" so many to
+            train on. data_seed: of the folds, or of what is composed.
+          invented, wordings: see the dataset "problems".
+          encoder: the question is the source of an encoder; else the prompt of a decoder.
           tolerance: of the answer, see `formulas.scores`.
           as_published: no [CLS], "[SEP]" as ordinary text, trees by LaTeXML's conventions with square brackets as
             nodes of their own, values equal as floats to the reference's.
         """
         if not tolerance >= 0:
             raise UsageError(f"tolerance={tolerance} must not be negative")
+        if dataset not in DATASETS:
+            raise UsageError(f"dataset={dataset!r}: choose one of {', '.join(DATASETS)}")
+        if encoder and as_published:
+            raise UsageError("as_published is a decoder's: set task.encoder=False")
         self.dataset: dict[str, Any] = {"name": "math23k", "path": path, "fold": fold, "seed": data_seed}
+        if dataset == "problems":
+            if path:
+                raise UsageError("the dataset problems is composed and reads no path: set task.dataset=math23k")
+            self.dataset = {"name": "problems", "seed": data_seed, "invented": invented, "wordings": wordings}
         if size is not None:
             self.dataset["size"] = size
         self.tolerance = tolerance
+        self.encoder = encoder
         self.as_published = as_published
         self.rules = Rules.as_published() if as_published else DEFAULT
 
@@ -66,18 +89,29 @@ class Task:
             yield f"Question: {records.text(row, 'text_en')}[SEP] Equation: {written}"
 
     def example(self, record: Mapping[str, Any], parse: Callable[[str], Document]) -> Example:
-        """[CLS] question [SEP], then the equation and [EOS]."""
+        """[CLS] question [SEP] equation [EOS]; or the question as a source, and [CLS] equation [EOS]."""
         prompt = self.prompt(record, parse)
         surface = latex_of(records.text(record, "equation"), self.as_published)
         tree = latex.parse(surface, self.rules)
         if not isinstance(tree, Tree):
             raise DataError(f"the equation {record['equation'][:60]!r} cannot be read: {tree.error}")
-        reference = {"tree": tree.to_json(), "answer": records.text(record, "ans", empty=True)}
-        document = (*prompt, Formula(surface, tree), Mark("[EOS]"))
-        return Example(str(record["id"]), document, loss_from=len(prompt), reference=reference)
+        reference = {
+            "tree": tree.to_json(),
+            "answer": records.text(record, "ans", empty=True),
+            "numbers": [documents.in_formula(number) for number in prompt if isinstance(number, Number)],
+            "stream": record.get("stream", ""),
+            "steps": record.get("steps", 0),
+        }
+        known: dict[str, Any] = dict(id=str(record["id"]), reference=reference)
+        written = (Formula(surface, tree), Mark("[EOS]"))
+        if self.encoder:
+            return Example(document=(Mark("[CLS]"), *written), source=prompt, loss_from=1, **known)
+        return Example(document=(*prompt, *written), loss_from=len(prompt), **known)
 
     def prompt(self, record: Mapping[str, Any], parse: Callable[[str], Document]) -> Document:
-        """What the model reads before it writes."""
+        """What the model reads before it writes, or its encoder reads."""
+        if self.encoder:
+            return (Mark("[CLS]"), *parse(" ".join(records.text(record, "text_en").split())), Mark("[SEP]"))
         question = parse(f"Question: {records.text(record, 'text_en')}")
         if self.as_published:
             return (*question, Text("[SEP] Equation: "))
@@ -101,14 +135,33 @@ class Task:
         return tree.to_json() if isinstance(tree, Tree) else None
 
     def score(self, predictions: Sequence[Any], references: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-        """See `formulas.scores`: tree match, solve rate by the stated answer, tree edit distance."""
-        return formulas.scores(
-            [formulas.tree_of(prediction) for prediction in predictions],
-            [from_json(reference["tree"]) for reference in references],
-            [answer_of(reference["answer"]) for reference in references],
-            tolerance=self.tolerance,
-            as_published=self.as_published,
-        )
+        """See `formulas.scores`: tree match, solve rate by the stated answer, tree edit distance.
+
+        "carried": share of the written equations all of whose numbers are the problem's, or `CONSTANTS`. Where
+        problems say what they are of, "solve_rate/STREAM" and "solve_rate/STREAM/STEPS" are of those alone.
+        """
+        trees = [formulas.tree_of(prediction) for prediction in predictions]
+        known: dict[str, Any] = dict(tolerance=self.tolerance, as_published=self.as_published)
+        wanted = [from_json(reference["tree"]) for reference in references]
+        answers = [answer_of(reference["answer"]) for reference in references]
+        out = formulas.scores(trees, wanted, answers, **known)
+        read = [carries(t, r["numbers"]) for t, r in zip(trees, references, strict=True) if t is not None]
+        out["carried"] = sum(read) / len(references)
+        groups: dict[str, list[int]] = {}
+        for i, reference in enumerate(references):
+            if stream := reference["stream"]:
+                for group in (stream, f"{stream}/{reference['steps']}"):
+                    groups.setdefault(group, []).append(i)
+        for group, at in sorted(groups.items()):
+            of = formulas.scores([trees[i] for i in at], [wanted[i] for i in at], [answers[i] for i in at], **known)
+            out[f"solve_rate/{group}"] = of["solve_rate"]
+        return out
+
+
+def carries(tree: Tree, numbers: Sequence[str]) -> bool:
+    """Whether every number of an equation is one of the problem's, or of `CONSTANTS`."""
+    known = CONSTANTS.union(numbers)
+    return all(node.symbol in known for node in tree.walk() if node.type == "N")
 
 
 def latex_of(equation: str, brackets: bool = False) -> str:
