@@ -248,15 +248,15 @@ def gpt2_vocabulary(config: Any) -> None:
         config.embeds.token.special_std = 0.14
 
 
-def with_encoder(config: Any, **sizes: Any) -> None:
-    """An encoder reads the problem, BERT's stack of post-norm layers; the decoder writes the formula."""
+def with_encoder(config: Any, form: str, **sizes: Any) -> None:
+    """An encoder reads the problem, and the decoder writes the formula."""
     if config.task.name != "equation_extraction":
         raise ValueError("reader= is of word problems: use it with task=problems or task=equation")
     with config.unlocked():
         config.task.encoder = True
         config.data.source_length = config.data.length
         config.data.length = config.decode.max_tokens + 8
-    common.set_encoder_decoder(config, "bart", offset=0, norm_epsilon=1e-12, **sizes)
+    common.set_encoder_decoder(config, form, **sizes)
     set_head(config, "joint", tied=True, bias=True)
     config.objectives.next.constrain = True
     with config.unlocked():
@@ -265,13 +265,13 @@ def with_encoder(config: Any, **sizes: Any) -> None:
 
 def scratch(config: Any) -> None:
     """The same without pretrained weights, as small as the decoder alone is."""
-    with_encoder(config, encoder_layers=config.backbone.layers, initial="fan_in", shrink=True)
+    with_encoder(config, "flan", encoder_layers=config.backbone.layers, scaled=True, shrink=True)
 
 
 def minilm(config: Any) -> None:
     """all-MiniLM-L6-v2 with its vocabulary, 22.7 M weights, as `make pretrained` installs it."""
     sizes = dict(width=384, heads=12, layers=2, encoder_layers=6, mlp_ratio=4, max_length=512, dropout=0.1)
-    with_encoder(config, **sizes)
+    with_encoder(config, "bart", offset=0, norm_epsilon=1e-12, **sizes)
     config.init_from = "pretrained:minilm"
     config.scheme.vocab = common.block(name="wordpiece", path="pretrained:minilm", lower=True)
     # What is new learns faster than what is known; the word vectors stay as they are.

@@ -62,6 +62,7 @@ class BaseScheme(abc.ABC):
         self.vocab_size = -(-self.vocab.size // pad_multiple) * pad_multiple
         self.text_ids = [i for i in range(self.vocab.base) if self.vocab.bytes_of(i)]
         self._grammar: Grammar | None = None
+        self._automaton: grammars.Automaton | None = None
 
     def parse(self, text: str) -> Document:
         """Text and Number segments by the scheme's rules."""
@@ -98,7 +99,7 @@ class BaseScheme(abc.ABC):
                 row.add([self.vocab.mark(segment.name)])
                 covered.append(np.asarray([[place, place + len(segment.name)]], np.int32))
                 place += len(segment.name)
-        trace = grammars.run(self.grammar(), row.ids)
+        trace = self.automaton().run(row.ids)
         if trace.error is not None:
             raise DataError(f"a document is outside the scheme's grammar: {trace.error}")
         return Features(
@@ -127,6 +128,12 @@ class BaseScheme(abc.ABC):
         if self._grammar is None:
             self._grammar = self._make_grammar()
         return self._grammar
+
+    def automaton(self) -> grammars.Automaton:
+        """The host's automaton of that grammar, made once."""
+        if self._automaton is None:
+            self._automaton = grammars.Automaton(self.grammar())
+        return self._automaton
 
     @abc.abstractmethod
     def _make_grammar(self) -> Grammar: ...

@@ -71,6 +71,8 @@ class Automaton:
         self._given = grammar.given.tolist()
         self._counts = grammar.counted.tolist()
         self._recalled = grammar.recalled.tolist()
+        self._placed = grammar.placed.tolist()
+        self._has_trees, self._has_types = bool(grammar.placed.any()), bool(grammar.token_type.any())
 
     def start(self, source: Iterable[int] = ()) -> Place:
         """Before the first token; `source`: ids that an encoder reads."""
@@ -126,27 +128,71 @@ class Automaton:
 
     def tree_position(self, place: Place) -> tuple[int, ...]:
         """Child index at each level of the token read next, the root's first; empty in text."""
-        return (0, *(node.count for node in place.stack)) if self.grammar.placed[place.state] else ()
+        return (0, *(node.count for node in place.stack)) if self._placed[place.state] else ()
+
+    def run(self, ids: Sequence[int] | np.ndarray) -> Trace:
+        """Reads a sequence from the start; after the first token that cannot be read the states are −1.
+
+        The error, if there is one, also says when the text may not end where the sequence does.
+        """
+        grammar = self.grammar
+        ids_T = np.asarray(ids, np.int64)
+        known = (ids_T >= 0) & (ids_T < len(grammar.class_of))
+        classes = np.where(known, grammar.class_of[np.where(known, ids_T, 0)], 0)
+        states = np.full(len(ids) + 1, -1, np.int32)
+        states[0] = grammar.start
+        positions = np.full((len(ids), grammar.max_depth + 1), -1, np.int32) if self._has_trees else None
+        if grammar.max_depth == 0 and positions is None:
+            place, error = self._run_flat(classes.tolist(), states)
+        else:
+            place, error = self.start(), None
+            for t, c in enumerate(classes.tolist()):
+                if positions is not None and (at := self.tree_position(place)):
+                    positions[t, : len(at)] = at
+                try:
+                    place = self._read(place, c)
+                except Illegal as illegal:
+                    error = f"token {t} (id {ids[t]}): {illegal}"
+                    break
+                states[t + 1] = self.code(place) if place.stack else place.state
+        types = None
+        if self._has_types:
+            at = states[:-1] % len(grammar.accept)
+            types = np.where(states[1:] >= 0, grammar.token_type[at, classes], 0).astype(np.int32)
+        if error is None and not self.accepts(place):
+            error = f"the text may not end after its {len(ids)} tokens: it takes {self.cost(place)} more at least"
+        return Trace(states, types, positions, error, place)
+
+    def _run_flat(self, classes: list[int], states: np.ndarray) -> tuple[Place, str | None]:
+        """Without a stack a run is a walk through one table, some 50 ns a token."""
+        table, state = self._next, int(self.grammar.start)
+        walk = []
+        for t, c in enumerate(classes):
+            to = table[state][c]
+            if to < 0:
+                states[1 : t + 1] = walk
+                return Place(state), f"token {t}: no token of its kind may stand in state {state}"
+            walk.append(state := to)
+        states[1:] = walk
+        return Place(state), None
 
     def _read(self, place: Place, c: int) -> Place:
-        shown = place.shown | {c} if self._recalled[c] else place.shown
-        return self._moved(place, c)._replace(shown=shown)
-
-    def _moved(self, place: Place, c: int) -> Place:
-        state, stack, _ = place
+        state, stack, shown = place
+        if self._recalled[c]:
+            shown = shown | {c}
         to, op = self._next[state][c], self._op[state][c]
         if to < 0:
             raise Illegal(f"no token of its kind may stand in state {state}")
         if op == NONE:
-            return Place(to, stack)
+            return Place(to, stack, shown)
         if op == NEXT:
-            return Place(to, self._counted(stack))
+            return Place(to, self._counted(stack), shown)
         if op == POP:
             if not stack:
                 raise Illegal("no node is open")
             if stack[-1].lacking:
                 raise Illegal(f"the open node lacks {stack[-1].lacking} children")
-            return Place(stack[-1].back, self._closed(stack[:-1]))
+            return Place(stack[-1].back, self._closed(stack[:-1]), shown)
         if len(stack) == self.grammar.max_depth:
             raise Illegal(f"nodes are {len(stack)} deep already")
         back = self._back[state][c]
@@ -154,7 +200,7 @@ class Automaton:
         if stack and not stack[-1].room:
             raise Illegal(f"the open node has {stack[-1].count} children already")
         pending = self._cost(back, self._closed(stack))
-        return Place(to, (*stack, Open(back, 0, self._least[c], self._most[c], pending)))
+        return Place(to, (*stack, Open(back, 0, self._least[c], self._most[c], pending)), shown)
 
     def _closed(self, stack: tuple[Open, ...]) -> tuple[Open, ...]:
         """The stack once a node is closed upon it."""
@@ -177,37 +223,8 @@ class Automaton:
 
 
 def run(grammar: Grammar, ids: Sequence[int] | np.ndarray) -> Trace:
-    """Reads a sequence from the start; after the first token that cannot be read the states are −1.
-
-    The error, if there is one, also says when the text may not end where the sequence does.
-    """
-    ids_T = np.asarray(ids, np.int64)
-    known = (ids_T >= 0) & (ids_T < len(grammar.class_of))
-    classes = np.where(known, grammar.class_of[np.where(known, ids_T, 0)], 0)
-    states = np.full(len(ids) + 1, -1, np.int32)
-    states[0] = grammar.start
-    positions = np.full((len(ids), grammar.max_depth + 1), -1, np.int32) if grammar.placed.any() else None
-    automaton, error = Automaton(grammar), None
-    if grammar.max_depth == 0 and positions is None:
-        place, error = _run_flat(grammar, classes.tolist(), states)
-    else:
-        place = automaton.start()
-        for t, c in enumerate(classes.tolist()):
-            if positions is not None and (at := automaton.tree_position(place)):
-                positions[t, : len(at)] = at
-            try:
-                place = automaton._read(place, c)
-            except Illegal as illegal:
-                error = f"token {t} (id {ids[t]}): {illegal}"
-                break
-            states[t + 1] = automaton.code(place)
-    types = None
-    if grammar.token_type.any():
-        at = states[:-1] % len(grammar.accept)
-        types = np.where(states[1:] >= 0, grammar.token_type[at, classes], 0).astype(np.int32)
-    if error is None and not automaton.accepts(place):
-        error = f"the text may not end after its {len(ids)} tokens: it takes {automaton.cost(place)} more at least"
-    return Trace(states, types, positions, error, place)
+    """`Automaton.run` of a grammar's automaton, for a single sequence."""
+    return Automaton(grammar).run(ids)
 
 
 def validate(grammar: Grammar, ids: Sequence[int] | np.ndarray) -> str | None:
@@ -222,17 +239,3 @@ def digest(grammar: Grammar) -> str:
         array = np.asarray(field)
         total.update(f"{name} {array.dtype.kind} {array.shape}".encode() + array.astype(np.int64).tobytes())
     return total.hexdigest()[:16]
-
-
-def _run_flat(grammar: Grammar, classes: list[int], states: np.ndarray) -> tuple[Place, str | None]:
-    """Without a stack a run is a walk through one table, some 50 ns a token."""
-    table, state = grammar.next_state.tolist(), int(grammar.start)
-    walk = []
-    for t, c in enumerate(classes):
-        to = table[state][c]
-        if to < 0:
-            states[1 : t + 1] = walk
-            return Place(state), f"token {t}: no token of its kind may stand in state {state}"
-        walk.append(state := to)
-    states[1:] = walk
-    return Place(state), None

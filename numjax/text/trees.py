@@ -10,7 +10,6 @@ from numjax.expr import printer
 from numjax.expr import symbols as symbol_table
 from numjax.expr.tree import Tree
 from numjax.text import document as documents
-from numjax.text import grammar as grammars
 from numjax.text import subword, tables, tree_grammar, tree_tokens
 from numjax.text import symbols as names
 from numjax.text.base import Row
@@ -136,7 +135,7 @@ class Scheme(subword.Scheme):
         if not isinstance(segment, Formula) or segment.tree is None:
             return segment
         try:
-            error = grammars.run(self.grammar(), self._formula_tokens(segment.tree)).error
+            error = self.automaton().run(self._formula_tokens(segment.tree)).error
         except DataError as wrong:
             error = str(wrong)
         return segment if error is None else Formula(segment.surface, None)
