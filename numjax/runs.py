@@ -80,9 +80,9 @@ def _run(config, folder: pathlib.Path, mode: str, strict: bool, input: str | Non
     if mode in ("train", "check"):
         # Both make what a workdir holds before its checkpoints: config, vocabulary, the list of what is left out.
         with alone(folder):
-            claim(folder, config)
+            claim(folder, config, keep=mode == "train")
             return (train_seeds if mode == "train" else check)(config, folder, strict)
-    claim(folder, config)
+    claim(folder, config, keep=False)
     if mode == "eval":
         return evaluate(config, folder, strict)
     from numjax import api
