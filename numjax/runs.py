@@ -67,7 +67,7 @@ def run(
 def _run(config, folder: pathlib.Path, mode: str, strict: bool, input: str | None, prompts: Sequence[str]):
     if mode in ("eval", "predict", "generate"):
         if not (folder / origin.CONFIG_FILE).exists() or not trained(folder):
-            raise UsageError(f"{folder} holds no run: train first, with --mode=train --workdir={folder}")
+            raise origin.no_run(folder)
         if not config.init_from:
             # Where it started matters no more, and need not be said again.
             config = config.copy_and_resolve_references()
