@@ -37,7 +37,7 @@ def resolve_configs(words: Sequence[str]) -> list[str]:
     if "config" in given:
         return out
     if workdir := given.get("workdir"):
-        if not (pathlib.Path(workdir).expanduser() / origin.CONFIG_FILE).exists():
+        if not (origin.home(pathlib.Path(workdir).expanduser()) / origin.CONFIG_FILE).exists():
             raise origin.no_run(workdir)
         return [*out[:1], f"--config={origin.__file__}:{workdir}", *out[1:]]
     if any(word.startswith(("--config.", "-config.")) for word in out):

@@ -25,6 +25,12 @@ OF_EMBEDDINGS = ("name", "fusion", "length")
 PLAIN = {"scheme.name": "subword", "scheme.layout": "plain", "embeds.token.name": "token"}
 
 
+def home(workdir: pathlib.Path) -> pathlib.Path:
+    """The folder with the config and vocabulary of a run: the workdir, or of a seed's folder the one around it."""
+    is_seed = workdir.name.startswith("seed_") and not (workdir / CONFIG_FILE).exists()
+    return workdir.parent if is_seed and (workdir.parent / CONFIG_FILE).exists() else workdir
+
+
 def config_of(workdir: pathlib.Path) -> dict[str, Any]:
     """The config that made a workdir.
 
@@ -53,7 +59,7 @@ def get_config(workdir: str | pathlib.Path) -> ConfigDict:
     Raises:
       UsageError: as `config_of`.
     """
-    return ConfigDict(_with_tuples(config_of(pathlib.Path(workdir).expanduser())))
+    return ConfigDict(_with_tuples(config_of(home(pathlib.Path(workdir).expanduser()))))
 
 
 def _with_tuples(value: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 from typing import Any
@@ -125,6 +126,26 @@ def test_what_may_not_differ_is_named(made, mode):
         with pytest.raises(UsageError, match=told):
             runs.run(parsed(f"--workdir={made}", *words), str(made), mode, prompts=[PROMPT])
     assert (made / "config.json").read_bytes() == before
+
+
+def test_a_seed_is_looked_at_by_the_config_of_its_run(made, tmp_path):
+    """Of a run of several seeds, whose config and vocabulary lie around them."""
+    seed = tmp_path / "seed_3"
+    shutil.copytree(made, seed)
+    for name in ("config.json", "vocabulary"):
+        (seed / name).rename(tmp_path / name)
+    config = parsed(f"--workdir={seed}")
+    same(runs.run(config, str(seed), "eval"), runs.run(config, str(made), "eval"))
+    assert not (seed / "config.json").exists() and not (seed / "vocabulary").exists()
+    with pytest.raises(UsageError, match=r"\(optim.clip was 1.0, now 2.0\)"):
+        runs.run(parsed(f"--workdir={seed}", "--config.optim.clip=2"), str(seed), "eval")
+    for mode in ("train", "check"):
+        with pytest.raises(UsageError, match=r"seed_3 is a seed of the run in .*: give --workdir="):
+            runs.run(config, str(seed), mode)
+    with pytest.raises(UsageError, match=r"holds no checkpoint that can be read: .*, such as .*/seed_3$"):
+        runs.run(config, str(tmp_path), "eval")
+    with pytest.raises(UsageError, match="other holds no run"):
+        parsed(f"--workdir={tmp_path}/other")
 
 
 def test_a_config_given_as_well_goes_first(made, tmp_path):
