@@ -5,7 +5,7 @@
     python -m numjax.main --config=configs/luna.py:paper,shape=roberta,size=9M,distill=on --config.task.tatqa=DIR \\
       --config.init_from=ROBERTA --config.scheme.vocab.path=ROBERTA --workdir=…        # from a checkpoint, one GPU
     python -m numjax.main --config=configs/luna.py:task=tatqa --workdir=runs/tatqa  # stand-in, 2 cores, minutes
-    python -m numjax.main --config=configs/luna.py:task=tatqa --workdir=runs/tatqa --mode=predict --input=report.csv
+    python -m numjax.main --workdir=runs/tatqa --mode=predict --input=report.csv
     python -m numjax.main --config=configs/luna.py:task=tabfact --workdir=runs/tabfact  # stand-in, 2 cores, minutes
 
 Arguments: smoke | laptop | paper; task=pretrain|tatqa|tabfact; numtok=addback|replace|none (none: pieces alone);

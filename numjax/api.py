@@ -87,15 +87,14 @@ def load(workdir: str | pathlib.Path, config: Any = None) -> Loaded:
     """
     roots.put_on_path()
     folder = pathlib.Path(workdir).expanduser()
-    home = folder if (folder / origin.CONFIG_FILE).exists() else folder.parent
-    config = ConfigDict(origin.config_of(home)) if config is None else config
+    config = origin.get_config(folder) if config is None else config
     mesh = _mesh(config)
     params, step = inherit.read_params(folder, lambda shapes: shard.shardings(shapes, mesh, config.mesh.rules))
     if config.backbone.get("scan", False):
         # Decoding walks layer by layer, and one device has no use for a stack.
         config = ConfigDict(config.to_dict())
         config.backbone.scan = False
-    system = assemble(config, home)
+    system = assemble(config, origin.home(folder))
     return Loaded(system, params, step, mesh, tuned.recall(folder, system.task))
 
 

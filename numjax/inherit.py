@@ -126,7 +126,8 @@ def read_params(workdir: pathlib.Path, layout: Callable[[Any], Any] | None = Non
                 checkpoints.close()
             if found is not None:
                 return found
-    raise UsageError(f"{workdir} holds no checkpoint that can be read: give the --workdir of a finished run")
+    seeds = "".join(f", such as {seed}" for seed in sorted(workdir.glob("seed_*"))[:1])
+    raise UsageError(f"{workdir} holds no checkpoint that can be read: give the --workdir of a finished run{seeds}")
 
 
 def _vocabulary_rows(system: System, source: pathlib.Path) -> list[int] | None:

@@ -1,6 +1,6 @@
-"""python -m numjax.main --config=FILE|NAME[:ARG] --workdir=DIR [--mode=train|eval|predict|generate|compile|check].
+"""python -m numjax.main [--config=FILE|NAME[:ARG]] --workdir=DIR [--mode=train|eval|predict|generate|compile|check].
 
-Only flags, processes and exit codes are here, so that everything else can be called from a notebook.
+Without --config it is the workdir's own. Only flags, processes and exit codes are here; notebooks can call the rest.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import NoReturn
 from absl import app, flags
 from ml_collections import config_flags
 
-from numjax import huge_pages, roots
+from numjax import config_file, huge_pages, roots
 from numjax.errors import DataError, Diverged, Lost, Preempted, UsageError
 
 MODES = ("train", "eval", "predict", "generate", "compile", "check")
 
-_CONFIG = config_flags.DEFINE_config_file("config", None, "FILE or NAME[:ARGUMENT] of the config.", lock_config=True)
+_CONFIG = config_flags.DEFINE_config_file("config", None, "FILE or NAME[:ARGUMENT]; default: the workdir's.")
 _WORKDIR = flags.DEFINE_string("workdir", None, "Folder of the run.")
 _MODE = flags.DEFINE_enum("mode", "train", MODES, "What to do.")
 _INPUT = flags.DEFINE_string("input", None, "predict, generate: a file of records or prompts a line, - for stdin.")
@@ -32,7 +32,7 @@ def main(argv: list[str]) -> None:
     if len(argv) > 1:
         raise UsageError(f"unexpected argument {argv[1]!r}: flags look like --workdir=DIR")
     if not _CONFIG.value or not _WORKDIR.value:
-        raise UsageError("give --config and --workdir: python -m numjax.main --config=numgpt --workdir=runs/mme")
+        raise UsageError(config_file.USAGE)
     from numjax import runs  # imports jax: not before the flags are known to be good
 
     runs.set_up(_CONFIG.value, distributed=_DISTRIBUTED.value, planning=_MODE.value == "compile")
@@ -42,13 +42,13 @@ def main(argv: list[str]) -> None:
 
 def _parse(argv: list[str]) -> list[str]:
     try:
-        return flags.FLAGS(roots.resolve_configs(argv))
+        return flags.FLAGS(config_file.resolve_configs(flags.FLAGS.read_flags_from_files(argv, force_gnu=False)))
     except (flags.Error, ValueError, KeyError, AttributeError, TypeError, OSError) as error:
         # absl wraps a config file's own complaint in a traceback, whose last line it is; a KeyError quotes it.
         text = str(error).replace("\\n", "\n").replace("\\'", "")
         told = [line for line in text.strip().splitlines() if line.strip()]
         line = told[-1] if "parsing config file" in told[0] else " ".join(told[:2])
-        line = re.sub(r"^\w+Error: ", "", line.strip("\"' "))
+        line = re.sub(r"^[\w.]+Error: ", "", line.strip("\"' "))
         if re.fullmatch(r"\w+", line):  # all that ml_collections says where no key is near
             line = f"the config has no key {line!r} there: its file and configs/common.py list them all"
         _leave(UsageError(line))

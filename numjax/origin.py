@@ -8,10 +8,11 @@ import pathlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ml_collections import ConfigDict
+
 from numjax import files
 from numjax.build import find
 from numjax.errors import UsageError
-from numjax.model import FUSION
 
 CONFIG_FILE = "config.json"
 DIGEST = "digest"
@@ -24,6 +25,12 @@ OF_EMBEDDINGS = ("name", "fusion", "length")
 PLAIN = {"scheme.name": "subword", "scheme.layout": "plain", "embeds.token.name": "token"}
 
 
+def home(workdir: pathlib.Path) -> pathlib.Path:
+    """The folder with the config and vocabulary of a run: the workdir, or of a seed's folder the one around it."""
+    is_seed = workdir.name.startswith("seed_") and not (workdir / CONFIG_FILE).exists()
+    return workdir.parent if is_seed and (workdir.parent / CONFIG_FILE).exists() else workdir
+
+
 def config_of(workdir: pathlib.Path) -> dict[str, Any]:
     """The config that made a workdir.
 
@@ -33,14 +40,37 @@ def config_of(workdir: pathlib.Path) -> dict[str, Any]:
     path = workdir / CONFIG_FILE
     try:
         config = json.loads(path.read_text())
-        saved = config.pop(DIGEST, None)
-    except (OSError, ValueError, AttributeError):
-        raise UsageError(f"{workdir} holds no readable {CONFIG_FILE}: give the --workdir of a run") from None
+    except (OSError, ValueError):
+        config = None
+    if not isinstance(config, dict) or "task" not in config:  # models of others come with a file of that name too
+        raise UsageError(f"{workdir} holds no readable {CONFIG_FILE}: give the --workdir of a run")
+    saved = config.pop(DIGEST, None)
     if saved not in (None, _digest(config)):
         raise UsageError(
             f'{path} is damaged or was edited: bring it back, or take its "{DIGEST}" out if it is what it should be'
         )
     return config
+
+
+def get_config(workdir: str | pathlib.Path) -> ConfigDict:
+    """The same as files of `configs/` give it, with tuples where JSON has lists: `--config` can be this file, with
+    the workdir as its argument.
+
+    Raises:
+      UsageError: as `config_of`.
+    """
+    return ConfigDict(_with_tuples(config_of(home(pathlib.Path(workdir).expanduser()))))
+
+
+def _with_tuples(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _with_tuples(one) for key, one in value.items()}
+    return tuple(map(_with_tuples, value)) if isinstance(value, list) else value
+
+
+def no_run(workdir: str | pathlib.Path) -> UsageError:
+    """What to say of a workdir where nothing is trained."""
+    return UsageError(f"{workdir} holds no run: train one, with --config=NAME --workdir={workdir}")
 
 
 def keep_config(workdir: pathlib.Path, config: dict[str, Any]) -> None:
@@ -91,6 +121,8 @@ def _changed(kind: str, prefix: str, was: Any, now: Any) -> Iterator[tuple[str, 
     if was["name"] != now["name"]:
         yield f"{prefix}.name", was["name"], now["name"]
         return
+    from numjax.model import FUSION  # imports jax, which a config alone is read without
+
     known = {name: option.default for name, option in inspect.signature(find(kind, now["name"])).parameters.items()}
     # As JSON, since a default may be a tuple where a config has a list.
     known = json.loads(json.dumps(known | {"fusion": FUSION}, default=str))

@@ -65,24 +65,27 @@ def run(
 
 
 def _run(config, folder: pathlib.Path, mode: str, strict: bool, input: str | None, prompts: Sequence[str]):
+    home = origin.home(folder)
     if mode in ("eval", "predict", "generate"):
-        if not (folder / origin.CONFIG_FILE).exists() or not trained(folder):
-            raise UsageError(f"{folder} holds no run: train first, with --mode=train --workdir={folder}")
+        if not (home / origin.CONFIG_FILE).exists() or not trained(folder):
+            raise origin.no_run(folder)
         if not config.init_from:
             # Where it started matters no more, and need not be said again.
             config = config.copy_and_resolve_references()
-            config.init_from = origin.config_of(folder).get("init_from", "")
+            config.init_from = origin.config_of(home).get("init_from", "")
     if mode == "compile":
         from numjax.plan.plan import plan
 
         # Planning claims no workdir: the next plan there may be of another batch or mesh.
         return plan(config, folder)
     if mode in ("train", "check"):
+        if home != folder:
+            raise UsageError(f"{folder} is a seed of the run in {home}: give --workdir={home}")
         # Both make what a workdir holds before its checkpoints: config, vocabulary, the list of what is left out.
         with alone(folder):
-            claim(folder, config)
+            claim(folder, config, keep=mode == "train")
             return (train_seeds if mode == "train" else check)(config, folder, strict)
-    claim(folder, config)
+    claim(home, config, keep=False)
     if mode == "eval":
         return evaluate(config, folder, strict)
     from numjax import api

@@ -299,10 +299,14 @@ def trained(workdir: pathlib.Path) -> bool:
     return any(path.name.isdigit() for pattern in folders for path in workdir.glob(pattern))
 
 
-def claim(workdir: pathlib.Path, config: Any) -> None:
-    """Writes the config into the workdir, or checks that it is the one that has trained there.
+def claim(workdir: pathlib.Path, config: Any, keep: bool = True) -> None:
+    """Checks that the config is the one that has trained in the workdir, and writes it there.
 
     Where nothing is trained yet, another config gives way, and with it what it alone has made.
+
+    Args:
+      keep: False where something is trained leaves what was written: settings that may differ hold for one look at
+        the run, not for those after it.
 
     Raises:
       UsageError: another config trained there, naming the first difference; or it cannot be written.
@@ -311,9 +315,10 @@ def claim(workdir: pathlib.Path, config: Any) -> None:
     different = _difference(workdir, mine)
     if different is not None and trained(workdir):
         raise UsageError(
-            f"{workdir} was made by another config ({different}): use another --workdir, or the config that made it"
+            f"{workdir} was made by another config ({different}): leave out the flags that change it (without "
+            "--config it is read from the workdir), or use another --workdir"
         )
-    if jax.process_index() == 0:
+    if jax.process_index() == 0 and (keep or not trained(workdir)):
         try:
             if different is not None:
                 shutil.rmtree(workdir / VOCABULARY, ignore_errors=True)

@@ -194,8 +194,9 @@ def late():
     assert "jax" in imports(ast.parse(source), "numjax.text.made_up", type_checking=True)
 
 
-def test_importing_the_host_half_brings_no_jax():
+def test_importing_the_host_half_and_reading_a_config_brings_no_jax():
     names = [name_of(path) for path in [*belonging(HOST | GROUND | GEOMETRY), *modules("data", "configs")]]
+    names += ["numjax.main", "numjax.origin"]
     script = (
         "import importlib, sys\n"
         f"for name in {names!r}:\n"

@@ -19,7 +19,7 @@ import jax
 import numpy as np
 import pytest
 
-from numjax import inherit, inputs, origin, roots, runs
+from numjax import config_file, inherit, inputs, origin, runs
 from numjax.checkpoint import Checkpoints
 from numjax.errors import DataError, Diverged, UsageError
 from numjax.evals import report
@@ -133,7 +133,7 @@ def test_a_config_that_trained_nothing_gives_way_with_what_it_made(tmp_path):
         runs.run(tiny(**{"optim.schedule": "cosin"}), str(tmp_path), "train")
     runs.run(tiny(**{"scheme.vocab.size": 400}), str(tmp_path), "check")
     (tmp_path / "skipped.jsonl").write_text("{}\n")
-    with pytest.raises(UsageError, match="train first"):  # there is nothing to read: the config stays
+    with pytest.raises(UsageError, match="holds no run: train one"):  # there is nothing to read: the config stays
         runs.run(tiny(), str(tmp_path), "eval")
     assert origin.config_of(tmp_path)["scheme"]["vocab"]["size"] == 400
     (tmp_path / "config.json").write_text("{")  # cut short
@@ -255,7 +255,7 @@ def test_half_a_surrogate_pair_is_written_as_the_sign_for_it(tmp_path, capsys):
 
 
 def test_modes_that_need_a_run_say_so(tmp_path):
-    with pytest.raises(UsageError, match="train first"):
+    with pytest.raises(UsageError, match="holds no run: train one, with --config="):
         runs.run(tiny(), str(tmp_path / "nothing"), "eval")
     with pytest.raises(UsageError, match="cannot read --input"):
         inputs.lines(str(tmp_path / "absent"))
@@ -347,7 +347,7 @@ def test_bad_usage_is_one_line_and_exit_2(tmp_path, words, code, message):
 def test_a_config_is_found_behind_a_blank_too(tmp_path):
     wanted = f"--config={ROOT}/configs/numgpt.py:smoke"
     for words in (["--config=numgpt:smoke"], ["--config", "numgpt:smoke"]):
-        assert roots.resolve_configs(["main", *words, "--strict"]) == ["main", wanted, "--strict"]
+        assert config_file.resolve_configs(["main", *words, "--strict"]) == ["main", wanted, "--strict"]
     words = ["--config", "numgpt:smoke", "--config.optim.steps", "7", f"--workdir={tmp_path}", "--mode=check"]
     done = subprocess.run([sys.executable, "-m", "numjax.main", *words], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
