@@ -293,6 +293,8 @@ class Grammar(NamedTuple):
       start: state before the first token. accept: bool[S], a text may end here, with an empty stack.
       counted: bool[D + 1], whether a node that is closed counts as a child of its parent, by the depth of what is
         read next. True but for MathGPT's own generator, which forgets it at even depths.
+      answer: state in which an answer begins, whatever the prompt before it; −1 where what is written goes on from
+        the prompt's end.
     """
 
     class_of: Array
@@ -309,6 +311,7 @@ class Grammar(NamedTuple):
     start: Array | int
     accept: Array
     counted: Array
+    answer: Array | int = -1
 
     @property
     def max_depth(self) -> int:

@@ -174,12 +174,15 @@ def begin(model: Model, params: Any, source: Tokens | None, rows: int, slots: in
 
 
 def read(tables: Grammar, prompt: Tokens) -> automaton.GrammarState:
-    """Where the automaton stands after a prompt. Its nodes are all counted (see `Grammar.counted`), as in training,
-    but for what its last token closes: from there on the generator counts."""
+    """Where the automaton stands after a prompt: where an answer begins, if the grammar says (`Grammar.answer`).
+
+    The prompt's nodes are all counted (see `Grammar.counted`), as in training, but for what its last token closes:
+    from there on the generator counts.
+    """
     true = tables._replace(counted=jnp.ones_like(tables.counted))
     ids, valid = prompt.ids, prompt.segment_ids > 0
     place = automaton.read(true, automaton.init(tables, len(ids)), ids[:, :-1], valid[:, :-1])
-    return automaton.step(tables, place, ids[:, -1])
+    return automaton.begin_answer(tables, automaton.step(tables, place, ids[:, -1]))
 
 
 def stand(tables: Grammar, place: automaton.GrammarState, token: jax.Array) -> Stands:
