@@ -68,8 +68,10 @@ class Head(Protocol):
     log-likelihood. Those that are log densities and no log masses are named in `densities` (none by default).
     `total_log_prob` sums the parts with weights, in chunks: objectives read positions by it. `step_scores` gives log
     masses [B, V] and the numeral that [NUM] would stand for, raw (or None); a head that predicts numerals says in
-    `fed_back` what is read back of one. What is predicted of a row, evaluations read from `log_probs` ([B, classes],
-    of a classifier) or `best` ([B, …], anything else); a model has one such head at most.
+    `fed_back` what is read back of one. One whose numbers are approximate has `interval` ((out, raw numerals [B]) →
+    [B, 2], between which mantissas the central `share` of what it predicts lies). What is predicted of a row,
+    evaluations read from `log_probs` ([B, classes], of a classifier) or `best` ([B, …], anything else); a model has
+    one such head at most.
     """
 
     def log_prob(self, out: HeadOut, targets: Any, allowed: Allowed | None) -> Mapping[str, Array]: ...
