@@ -2,7 +2,8 @@
 
     python -m numjax.main --config=configs/numgpt.py --workdir=runs/mme              # MME, 2 cores, 3 min, ~96%
     python -m numjax.main --config=configs/numgpt.py:task=mwpas --workdir=runs/mwpas
-    python -m numjax.main --config=configs/numgpt.py:task=generation --workdir=runs/gen
+    python -m numjax.main --config=configs/numgpt.py:task=generation --workdir=runs/generation     # estimates of sums
+    python -m numjax.main --config=configs/numgpt.py:task=generation,system=digits --workdir=runs/sums  # exact digits
     python -m numjax.main --config=configs/numgpt.py:paper,task=mme --workdir=…      # the paper's sizes, one GPU
 
 Arguments: smoke | laptop | paper; task=mme|gnc|mwpas|mwpas_hard|generation|magnitude|text;
@@ -125,8 +126,8 @@ def statement(dataset: str, **options):
 
 
 def generation(config: Any) -> None:
-    """Writes the answer of a word problem."""
-    config.task = common.block(name="generation")
+    """Writes the answer of a word problem: one number."""
+    config.task = common.block(name="generation", answer="number")
     common.set_language_model(config, "mixture", **MIXTURE)
 
 
@@ -180,10 +181,12 @@ def paper(config: Any) -> None:
 
 def as_published(config: Any) -> None:
     """The authors' code: its numeral rules and initial exponents, raw feedback, losses averaged over padding,
-    pooling of the last padded position."""
+    pooling of the last padded position, answers that are whatever the model writes."""
     config.scheme.rules = "numgpt"
     if config.embeds.get("numeral", {}).get("name") == "prototype":
         config.embeds.numeral.init_std = 0.02
+    if config.task.name == "generation":
+        config.task.answer = "text"
     if "label" in config.heads:
         config.heads.label.pool = "last_padded"
     if "next" in config.heads:

@@ -40,7 +40,7 @@ from numjax.train import claim, train
 RESULT = "result.json"
 # What changes no result. Results stand under keys that these settings changed, though a run may go on with others;
 # decoding is left out for tasks that only classify, see `key`.
-KEYED = {"decode", "data.memory", "eval.batch_size", "eval.test", "data.strict", "eval.length"}
+KEYED = {"decode", "data.memory", "eval.batch_size", "eval.test", "data.strict", "eval.length", "task.answer"}
 FREE = (RESUMABLE - KEYED) | {"seed", "init_from", "scheme.pad_multiple"}
 
 

@@ -24,7 +24,10 @@ class Vocabulary(Protocol):
 
 
 class Scheme(Protocol):
-    """[Scheme] text/NAME.py. Document ↔ positions; decode(encode(doc)) == doc."""
+    """[Scheme] text/NAME.py. Document ↔ positions; decode(encode(doc)) == doc.
+
+    One that can hold answers to a form has `answering(form)`, see `text/base.py`.
+    """
 
     vocab: Vocabulary
     vocab_size: int  # padded
@@ -68,8 +71,10 @@ class Head(Protocol):
     log-likelihood. Those that are log densities and no log masses are named in `densities` (none by default).
     `total_log_prob` sums the parts with weights, in chunks: objectives read positions by it. `step_scores` gives log
     masses [B, V] and the numeral that [NUM] would stand for, raw (or None); a head that predicts numerals says in
-    `fed_back` what is read back of one. What is predicted of a row, evaluations read from `log_probs` ([B, classes],
-    of a classifier) or `best` ([B, …], anything else); a model has one such head at most.
+    `fed_back` what is read back of one. One whose numbers are approximate has `interval` ((out, raw numerals [B]) →
+    [B, 2], between which mantissas the central `share` of what it predicts lies). What is predicted of a row,
+    evaluations read from `log_probs` ([B, classes], of a classifier) or `best` ([B, …], anything else); a model has
+    one such head at most.
     """
 
     def log_prob(self, out: HeadOut, targets: Any, allowed: Allowed | None) -> Mapping[str, Array]: ...
@@ -107,9 +112,11 @@ class Task(Protocol):
     with a record a line) with `file_forms` (what these are, in words), `reads_probabilities` (`score` takes the
     classes' `log_probs` too), `tuned` (metrics that `score` chooses on validation, and takes as arguments on test,
     with what they are where nothing was chosen; with them it has a `read` that takes them too),
-    `prompt` (record → Document), `texts` (records → vocabulary's text), `asked` (a text that someone typed → the
-    Document that asks it, or for an encoder–decoder its source; None to continue the text as it is), `splits` (split
-    → the dataset's split that stands in for it), `fitted_on` (the split that makes a vocabulary, train).
+    `answer` (the form of what is written behind a prompt, of `text/answers.FORMS`; "text", whatever the scheme
+    writes, by default), `prompt` (record → Document), `texts` (records → vocabulary's text), `asked` (a text that
+    someone typed → the Document that asks it, or for an encoder–decoder its source; None to continue the text as it
+    is), `splits` (split → the dataset's split that stands in for it), `fitted_on` (the split that makes a vocabulary,
+    train).
     """
 
     dataset: Mapping[str, Any]

@@ -82,14 +82,21 @@ def assemble(
 def make_scheme(
     config: Any, workdir: pathlib.Path, task: Task, records: Callable[[], Any] | None, vocabulary: Any = None
 ) -> Scheme:
-    """The scheme around the workdir's vocabulary, which is inherited (`init_from`), loaded or trained.
+    """The scheme around the workdir's vocabulary, which is inherited (`init_from`), loaded or trained; its grammar
+    holds answers to the form that the task asks for.
 
     Raises:
-      UsageError: the run that it is inherited from has another scheme.
+      UsageError: the run that it is inherited from has another scheme; or the scheme has no such form.
     """
     if vocabulary is None:
         vocabulary = _vocabulary(config, workdir, task, records)
-    return build("text", {k: v for k, v in config.scheme.items() if k != "vocab"}, vocab=vocabulary)
+    scheme = build("text", {k: v for k, v in config.scheme.items() if k != "vocab"}, vocab=vocabulary)
+    form = getattr(task, "answer", "text")
+    if form == "text":
+        return scheme
+    if not hasattr(scheme, "answering"):
+        raise UsageError(f"scheme {config.scheme.name} has no method `answering`: set task.answer=text")
+    return scheme.answering(form)
 
 
 def _vocabulary(config, workdir, task, records):

@@ -44,6 +44,7 @@ FREE = {
     *("log_every", "profile_steps", "topology", "compile_cache", "checkpoint", "decode", "mesh", "num_seeds"),
     *("data.dir", "data.memory", "data.threads", "data.prefetch", "data.workers"),
     *("eval.batch_size", "eval.generate", "eval.test"),
+    "task.answer",  # how answers are decoded; configs from before it had whatever the model writes
     *("data.strict", "eval.length"),  # of configs that had them; nothing read them
 }
 

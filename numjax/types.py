@@ -295,6 +295,8 @@ class Grammar(NamedTuple):
         reads, has shown it before: a pointer to one of its numbers. It may be read wherever the tables say so.
       counted: bool[D + 1], whether a node that is closed counts as a child of its parent, by the depth of what is
         read next. True but for MathGPT's own generator, which forgets it at even depths.
+      answer: state in which an answer begins, whatever the prompt before it; −1 where what is written goes on from
+        the prompt's end.
     """
 
     class_of: Array
@@ -312,6 +314,7 @@ class Grammar(NamedTuple):
     accept: Array
     recalled: Array
     counted: Array
+    answer: Array | int = -1
 
     @property
     def max_depth(self) -> int:

@@ -11,8 +11,8 @@ import pytest
 
 from numjax import checkpoint
 from numjax.build import build
+from numjax.decode import beam, sample
 from numjax.decode import grammar as automaton
-from numjax.decode import sample
 from numjax.errors import UsageError
 from numjax.evals import generate as evals
 from numjax.model import Model
@@ -249,10 +249,44 @@ def test_numbers_come_out_as_numbers_and_as_text():
     assert again[0].log_prob == pytest.approx(found[0].log_prob, rel=1e-4)
 
 
+def test_each_number_comes_with_its_own_interval_sampled_or_in_beams():
+    """The printed density is as wide everywhere: an interval that is another number's has another centre."""
+    scheme, model, params, tables = parts("replace")
+    known = dict(head="next", most=MOST, num_id=scheme.vocab.mark("[NUM]"))
+    tokens = evals.prompt_tokens([row(scheme, p) for p in PROMPTS], 48, 20)
+    ends = jnp.full((len(PROMPTS), 1), scheme.vocab.mark("[EOS]"), jnp.int32)
+    beams = beam.search(model, params, tables, tokens, jnp.full(len(PROMPTS), MOST), ends, width=3, **known)
+    width = 2 * 1.6449 * np.sqrt(0.5)
+    for done in (run("replace", PROMPTS), run("replace", PROMPTS, temperature=1.0), jax.device_get(beams)):
+        at = done.numerals.valid & (done.numerals.exponent >= -8)
+        mantissas = np.asarray(done.numerals.digits[..., 0] * done.numerals.sign)[at]
+        assert len(np.unique(mantissas)) > 3
+        np.testing.assert_allclose(done.bounds[at].mean(-1), mantissas, atol=1e-5)
+        np.testing.assert_allclose(np.diff(done.bounds[at])[:, 0], width, rtol=1e-4)
+    assert run("subword", PROMPTS).bounds is None
+
+
+def test_approximate_numbers_say_so_and_exact_ones_do_not():
+    system, params = _system("replace")
+    numbers = [n for r in evals.generate(system, params, PROMPTS, max_tokens=8) for n in r.numbers]
+    assert numbers
+    for number in numbers:
+        assert number.keys() == {"value", "raw", "approximate", "interval"} and number["approximate"] is True
+        low, high = float(number["interval"]["low"]), float(number["interval"]["high"])
+        assert number["interval"]["share"] == 0.9 and low <= float(number["value"]) <= high and low < high
+        if float(number["raw"]):
+            # 10^exponent is the only power of ten by which the density's width becomes the interval's.
+            power = np.log10((high - low) / (2 * 1.6449 * np.sqrt(0.5)))
+            assert abs(power - round(power)) < 1e-3
+    system, params = _system("subword")
+    found = evals.generate(system, params, ["7 7 7"] * 8, max_tokens=8, temperature=3.0)
+    assert all(number.keys() == {"value", "raw"} for r in found for number in r.numbers)
+
+
 def test_requests_that_cannot_be_met_say_so():
     system, params = _system("replace")
-    with pytest.raises(UsageError, match="do not fit the context of 64"):
-        evals.generate(system, params, ["word " * 200])
+    with pytest.raises(UsageError, match=r"^the prompt 'word word.*do not fit the context of 64"):
+        evals.generate(system, params, ["7", "word " * 200])
     with pytest.raises(UsageError, match="max_tokens"):
         evals.generate(system, params, ["7"], max_tokens=0)
     with pytest.raises(UsageError, match="top_p"):

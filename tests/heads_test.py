@@ -250,6 +250,53 @@ def test_sampled_exponents_follow_their_distribution(rng):
     assert np.abs(seen - expected).max() < 5 * math.sqrt(0.25 / 4000)
 
 
+@pytest.mark.parametrize(("density", "variance"), [("printed", 0.5), ("scaled", 1.445), ("learned", 0.04)])
+@pytest.mark.parametrize("share", [0.5, 0.9])
+def test_the_interval_holds_the_share_of_what_the_head_samples(rng, density, variance, share):
+    """The head is set to say N(3.2, variance) · 10^4; its own sampler draws, and nothing else is assumed."""
+    options = dict(density=density, scale=1.7, share=share, mantissas="sampled")
+    head, params, found, _, table = make("mixture", rng, **options)
+    at = np.zeros((1, 1, WIDTH), np.float32)
+    at[..., 0] = 1
+    params = {name: np.zeros_like(value) for name, value in params.items()}
+    params["mantissa"][0], params["exponent"][0, 4 + 10] = 3.2, 50
+    if density == "learned":
+        params["log_variance"][0] = 10 * math.atanh(math.log(variance) / 10)
+    out = head.apply({"params": params}, at, found.inputs, table)
+    out = HeadOut(out.hidden[:, 0], out.weights)
+
+    count = 20_000
+    keys = jax.random.split(jax.random.key(7), count)
+    _, numerals = jax.jit(jax.vmap(lambda key: head.step_scores(out, None, key)))(keys)
+    drawn = np.asarray(numerals.mantissa, np.float64)[:, 0]
+    assert (np.asarray(numerals.exponent) == 4).all()
+    _, likeliest = head.step_scores(out)
+    low, high = np.asarray(head.interval(out, likeliest), np.float64)[0]
+    np.testing.assert_allclose([(low + high) / 2, float(likeliest.mantissa[0])], 3.2, rtol=1e-5)
+    five_sigma = 5 * math.sqrt(share * (1 - share) / count)
+    assert abs(np.mean((low < drawn) & (drawn < high)) - share) < five_sigma
+    assert abs(np.mean(drawn <= low) - (1 - share) / 2) < five_sigma, "it is the central one"
+    assert abs(drawn.var() / variance - 1) < 5 * math.sqrt(2 / count)
+
+
+def test_mantissas_are_drawn_only_where_they_are_asked_for_and_decoding_samples(rng):
+    for mantissas, key, moves in (("mean", 3, False), ("sampled", None, False), ("sampled", 3, True)):
+        head, params, found, hidden, table = make("mixture", rng, mantissas=mantissas)
+        key = None if key is None else jax.random.key(key)
+        (_, numeral), out = step(head, params, hidden, table, found, key=key)
+        mean = (np.asarray(out.hidden, np.float64) @ np.asarray(params["mantissa"], np.float64))[:, 0]
+        mean = np.where(numeral.exponent < -8, 0, mean)
+        assert (np.abs(numeral.mantissa - mean).max() > 1e-3) == moves
+
+
+def test_zero_stands_for_all_that_is_smaller_than_the_exponents_reach(rng):
+    head, params, found, hidden, table = make("mixture", rng)
+    params = params | {"exponent": np.zeros_like(params["exponent"])}  # of equals the first: below them all
+    (_, numeral), out = step(head, params, hidden, table, found)
+    assert (numeral.mantissa == 0).all() and (numeral.exponent == -9).all()
+    np.testing.assert_array_equal(head.interval(out, numeral), [[-10, 10]] * 3)  # times 10^−9: below 10^−8
+
+
 def test_token_head_is_log_softmax(rng):
     for tied in (True, False):
         head, params, found, hidden, table = make("token", rng, tied=tied)
@@ -290,6 +337,8 @@ def test_classifier_pools_where_it_says(rng, pool):
     [
         (dict(name="mixture", density="wide"), "density must be one of"),
         (dict(name="mixture", feedback="none"), "feedback must be raw or rounded"),
+        (dict(name="mixture", mantissas="median"), "mantissas must be mean or sampled"),
+        (dict(name="mixture", share=1.0), "share must lie between 0 and 1"),
         (dict(name="classify", pool="middle"), "pool must be"),
     ],
 )

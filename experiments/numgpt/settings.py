@@ -43,6 +43,8 @@ def config(
         made.log_every = 50 if scale == "smoke" else 250
         if task != "text":
             made.task.data_seed = DATA_SEED
+        if task == "generation":
+            made.task.answer = "text"  # as in the paper: NGR is the share of outputs that are a number
         if scale == "smoke" and task != "text":
             made.task.size = SMOKE_SIZE
         made.update(changes or {})

@@ -34,6 +34,7 @@ class Beams(NamedTuple):
       score: float32[B, W], their sum; −∞ where there are fewer texts than beams.
       numerals: Numeral[B, W, M], raw as predicted, valid at [NUM]; None for models that spell numbers out.
       ended: bool[B, W], False when the budget ran out first.
+      bounds: float32[B, W, M, 2], as in `sample.Generated`, or None.
     """
 
     ids: jax.Array
@@ -42,6 +43,7 @@ class Beams(NamedTuple):
     score: jax.Array
     numerals: Numeral | None
     ended: jax.Array
+    bounds: jax.Array | None = None
 
 
 class _Loop(NamedTuple):
@@ -126,8 +128,10 @@ def search(
             return jnp.take_along_axis(x.reshape(rows, -1), picked, axis=1).reshape(-1)
 
         token, gain, writes = pick(tokens), pick(gains), open_[parents]
-        numerals = beams.numerals
+        numerals, bounds = beams.numerals, beams.bounds
         if numeral is not None:
+            if bounds is not None:
+                bounds = _put(_take(bounds, parents), model.heads[head].interval(out, numeral)[parents], step)
             numeral = jax.tree.map(lambda x: x[parents], numeral)
             numeral = numeral._replace(valid=writes & (token == num_id))
             numerals = jax.tree.map(lambda x, new: _put(_take(x, parents), new, step), numerals, numeral)
@@ -139,6 +143,7 @@ def search(
             score=_like(beams.score, pick(total)),
             numerals=numerals,
             ended=_like(beams.ended, (ended | stuck)[parents] | at_end),
+            bounds=bounds,
         )
         before = jax.tree.map(lambda x: x[parents], place)
         after = automaton.step(tables, before, token)
@@ -170,8 +175,8 @@ def search(
 
 def first(beams: Beams) -> sample.Generated:
     """The best beam of each row."""
-    best_of = jax.tree.map(lambda x: x[:, 0], beams)
-    return sample.Generated(best_of.ids, best_of.length, best_of.log_prob, best_of.numerals, best_of.ended)
+    found = jax.tree.map(lambda x: x[:, 0], beams)
+    return sample.Generated(found.ids, found.length, found.log_prob, found.numerals, found.ended, found.bounds)
 
 
 def _step(model: Model, params: Any, tokens: Tokens, cache: Cache, made: Any) -> tuple[Any, Cache]:
@@ -230,6 +235,7 @@ def _blank(head: Any, rows: int, width: int, most: int) -> Beams:
         score=jnp.broadcast_to(score, (rows, width)),
         numerals=jax.tree.map(split, blank.numerals),
         ended=split(blank.ended),
+        bounds=jax.tree.map(split, blank.bounds),
     )
 
 

@@ -57,6 +57,14 @@ def init(tables: Grammar, batch: int, source: Tokens | None = None) -> GrammarSt
     return GrammarState(start, jnp.zeros((batch,), jnp.int32), levels, levels, levels, levels, levels, shown)
 
 
+def begin_answer(tables: Grammar, g: GrammarState) -> GrammarState:
+    """`g` in the state in which an answer begins, with no node open; as it is where answers have no form."""
+    begins = jnp.asarray(tables.answer) >= 0
+    return g._replace(
+        state=jnp.where(begins, tables.answer, g.state).astype(jnp.int32), depth=jnp.where(begins, 0, g.depth)
+    )
+
+
 def allowed(tables: Grammar, g: GrammarState, remaining: jax.Array | None = None) -> Allowed:
     """What may be generated next: `classes` bool[B, C] with `class_of`; `token_mask` makes bool[B, V] of it.
 

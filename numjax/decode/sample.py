@@ -48,6 +48,8 @@ class Generated(NamedTuple):
       log_prob: float32[B, M], the model's log mass of each token under the grammar (not tempered).
       numerals: Numeral[B, M], raw as predicted, valid at [NUM]; None for models that spell numbers out.
       ended: bool[B], False when the budget ran out first.
+      bounds: float32[B, M, 2], between which mantissas a numeral lies (`interval` of the head); None where numbers
+        are exact.
     """
 
     ids: jax.Array
@@ -55,6 +57,7 @@ class Generated(NamedTuple):
     log_prob: jax.Array
     numerals: Numeral | None
     ended: jax.Array
+    bounds: jax.Array | None = None
 
 
 class Stands(NamedTuple):
@@ -132,20 +135,19 @@ def generate(
             token = jax.random.categorical(token_key, warm, axis=-1).astype(jnp.int32)
         token = jnp.where(open_, token, 0)
         log_prob = jnp.where(open_, jnp.take_along_axis(mass, token[:, None], axis=1)[:, 0], 0.0)
-        numerals = written.numerals
+        numerals, bounds = written.numerals, written.bounds
         if numeral is not None:
             numeral = numeral._replace(valid=open_ & (token == num_id))
-            numerals = jax.tree.map(
-                lambda whole, new: jax.lax.dynamic_update_index_in_dim(whole, new.astype(whole.dtype), step, 1),
-                numerals,
-                numeral,
-            )
+            numerals = jax.tree.map(lambda whole, new: _put(whole, new, step), numerals, numeral)
+            if bounds is not None:
+                bounds = _put(bounds, model.heads[head].interval(out, numeral), step)
         written = Generated(
-            ids=jax.lax.dynamic_update_index_in_dim(written.ids, token, step, 1),
+            ids=_put(written.ids, token, step),
             length=written.length + open_,
-            log_prob=jax.lax.dynamic_update_index_in_dim(written.log_prob, log_prob, step, 1),
+            log_prob=_put(written.log_prob, log_prob, step),
             numerals=numerals,
             ended=written.ended | stuck | (open_ & (token == end_id)),
+            bounds=bounds,
         )
         stands = stand(tables, place, token)
         after = automaton.step(tables, place, token)
@@ -174,12 +176,15 @@ def begin(model: Model, params: Any, source: Tokens | None, rows: int, slots: in
 
 
 def read(tables: Grammar, prompt: Tokens, source: Tokens | None = None) -> automaton.GrammarState:
-    """Where the automaton stands after a prompt. Its nodes are all counted (see `Grammar.counted`), as in training,
-    but for what its last token closes: from there on the generator counts."""
+    """Where the automaton stands after a prompt: where an answer begins, if the grammar says (`Grammar.answer`).
+
+    The prompt's nodes are all counted (see `Grammar.counted`), as in training, but for what its last token closes:
+    from there on the generator counts.
+    """
     true = tables._replace(counted=jnp.ones_like(tables.counted))
     ids, valid = prompt.ids, prompt.segment_ids > 0
     place = automaton.read(true, automaton.init(tables, len(ids), source), ids[:, :-1], valid[:, :-1])
-    return automaton.step(tables, place, ids[:, -1])
+    return automaton.begin_answer(tables, automaton.step(tables, place, ids[:, -1]))
 
 
 def stand(tables: Grammar, place: automaton.GrammarState, token: jax.Array) -> Stands:
@@ -246,7 +251,13 @@ def blank(head: Any, rows: int, most: int) -> Generated:
         log_prob=jnp.zeros((rows, most), jnp.float32),
         numerals=numerals,
         ended=jnp.zeros(rows, bool),
+        bounds=jnp.zeros((rows, most, 2), jnp.float32) if hasattr(head, "interval") else None,
     )
+
+
+def _put(whole: jax.Array, new: jax.Array, step: jax.Array) -> jax.Array:
+    """whole[B, M, …] with new[B, …] at position `step`."""
+    return jax.lax.dynamic_update_index_in_dim(whole, new.astype(whole.dtype), step, 1)
 
 
 def _where(keep: jax.Array, new: jax.Array, old: jax.Array) -> jax.Array:

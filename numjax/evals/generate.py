@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from decimal import Decimal
 from typing import Any, NamedTuple
 
 import jax
@@ -15,8 +14,8 @@ from jax.sharding import Mesh, NamedSharding
 from numjax import processes, shard
 from numjax.decode import beam, sample
 from numjax.errors import DataError, UsageError
+from numjax.evals.numbers import Predicted, predicted
 from numjax.numeral import format as formats
-from numjax.numeral.exact import shift
 from numjax.pipeline import features
 from numjax.pipeline.batch import assemble
 from numjax.pipeline.features import Encoded, Row
@@ -25,7 +24,6 @@ from numjax.text import document as documents
 from numjax.types import Document, Mark, Number, Tokens
 
 START: Document = (Mark("[CLS]"),)  # what every text begins with
-DIGITS = 5  # significant digits of a number in text, unless the head says otherwise
 
 
 class Result(NamedTuple):
@@ -33,13 +31,14 @@ class Result(NamedTuple):
 
     Attributes:
       prompt, text: as read and as written; numbers in the text are renormalised and rounded.
-      numbers: each number written: {"value": as in the text, "raw": unrounded, as the head gave it}.
+      numbers: each number written: {"value": as in the text, "raw": unrounded, as the head gave it}; with
+        "approximate" and "interval" where the head is approximate, see `numbers.Predicted`.
       log_prob: sum of the tokens' log masses. ended: whether [EOS] was written within the budget.
     """
 
     prompt: str
     text: str
-    numbers: list[dict[str, str]]
+    numbers: list[dict[str, Any]]
     log_prob: float
     ended: bool
 
@@ -90,7 +89,8 @@ def generate(
     )
     settings |= dict(beams=beams, length_penalty=length_penalty)
     out = []
-    continued = _continue(system, params, rows, batch_size, **settings)
+    names = [f"the prompt {prompt[:40]!r}" for prompt in prompts]
+    continued = _continue(system, params, rows, names, batch_size, **settings)
     for prompt, row, (ids, numbers, log_prob, ended) in zip(prompts, rows, continued, strict=True):
         document = _document(system, row, ids, numbers)
         out.append(Result(prompt, text_of(document), _told(document, numbers), log_prob, ended))
@@ -107,7 +107,10 @@ def _asked(system: System, text: str) -> Document:
 
 
 def predict(system: System, params: Any, encoded: Encoded, limit: int = 0) -> tuple[dict[int, Any], dict[int, Any]]:
-    """(first number written for each example, raw; what was written) by row: what generation tasks score."""
+    """(first number written for each example, raw; what was written) by row: what generation tasks score.
+
+    Beside what was written stand "approximate" and "interval" of a number that is so, see `numbers.Predicted`.
+    """
     settings = system.config.decode
     count = min(limit or len(encoded), len(encoded))
     rows = [_prompt_of(encoded.rows[i]) for i in range(count)]
@@ -118,6 +121,7 @@ def predict(system: System, params: Any, encoded: Encoded, limit: int = 0) -> tu
         system,
         params,
         rows,
+        [f"row {i + 1}" for i in range(count)],
         settings.batch_size,
         max_tokens=settings.max_tokens,
         temperature=settings.temperature,
@@ -130,21 +134,21 @@ def predict(system: System, params: Any, encoded: Encoded, limit: int = 0) -> tu
     predictions, extra = {}, {}
     for i, (ids, numbers, log_prob, _) in enumerate(found):
         document = _document(system, rows[i], ids, numbers)
-        text = text_of(document)
         first = next((segment for segment in document if isinstance(segment, Number)), None)
+        extra[i] = {"text": text_of(document), "log_prob": log_prob}
         if hasattr(system.task, "predicted"):
             predictions[i] = system.task.predicted(document)  # type: ignore[attr-defined]
         elif numbers:
-            predictions[i] = str(numbers[0][2])
+            predictions[i] = str(numbers[0].raw)
+            extra[i] |= numbers[0].trust()
         else:
             predictions[i] = None if first is None else str(first.value)
-        extra[i] = {"text": text, "log_prob": log_prob}
     return predictions, extra
 
 
-def _document(system: System, row: Row, ids: Sequence[int], numbers: Sequence[Any]) -> Document:
+def _document(system: System, row: Row, ids: Sequence[int], numbers: Sequence[Predicted]) -> Document:
     """What ids say that were written behind a row, with the numbers that a head predicted."""
-    known = [Number(written, value) for written, value, _ in numbers]
+    known = [Number(number.surface, number.value) for number in numbers]
     if system.scheme.points:
         read = row if row.source is None else row.source
         found = (segment for surface in read.surfaces for segment in system.scheme.parse(surface))
@@ -162,21 +166,24 @@ def text_of(document: Document) -> str:
     return "".join(out)
 
 
-def _continue(system: System, params, rows: Sequence[Row], batch_size: int, **settings):
-    """(ids, [(surface, value, raw value)], log mass, ended) of each row, in order."""
+def _continue(system: System, params, rows: Sequence[Row], names: Sequence[str], batch_size: int, **settings):
+    """(ids, the numbers that the head predicted, log mass, ended) of each row, in order; `names` are told of one that
+    is too long."""
     model, grammar = _writer(system)
     head = model.writer
     context, most = model.backbone.max_length, settings["max_tokens"]
-    longest = max((len(row.ids) for row in rows), default=0)
-    if longest + most > context:
-        raise UsageError(
-            f"a prompt of {longest} positions and max_tokens={most} do not fit the context of {context}: "
-            "shorten the prompt or set --config.decode.max_tokens"
-        )
-    if model.encodes and (longest := max((len(_read_first(row).ids) for row in rows), default=0)) > context:
-        raise UsageError(
-            f"a source of {longest} positions is more than config.backbone.max_length={context}: shorten it"
-        )
+    if grammar.answer >= 0 and most < (least := int(grammar.end_cost[grammar.answer])):
+        raise UsageError(f"max_tokens={most} has no room for an answer, which takes {least} tokens or more")
+    for name, row in zip(names, rows, strict=True):
+        if (count := len(row.ids)) + most > context:
+            raise UsageError(
+                f"{name}: its {count} positions and max_tokens={most} do not fit the context of {context}: "
+                "shorten it or set --config.decode.max_tokens"
+            )
+        if model.encodes and (count := len(_read_first(row).ids)) > context:
+            raise UsageError(
+                f"{name}: its {count} positions are more than config.backbone.max_length={context}: shorten it"
+            )
     order = sorted(range(len(rows)), key=lambda i: (len(rows[i].ids), _source_size(rows[i])))
     found: dict[int, Any] = {}
     batch_size = min(batch_size, max(1, len(rows)))
@@ -218,9 +225,8 @@ def _continue(system: System, params, rows: Sequence[Row], batch_size: int, **se
                 greedy = settings["temperature"] <= 0
                 done = sample.generate(model, params, placed, request, end_id=end_id, greedy=greedy, **known)
         done = processes.fetch(done)
-        keep = getattr(model.heads[head], "keep", DIGITS)
         for b, i in enumerate(at):
-            found[i] = _read(done, b, keep)
+            found[i] = _read(done, b, model.heads[head])
     return [found[i] for i in range(len(rows))]
 
 
@@ -250,32 +256,10 @@ def _placed(params, grammar, request: sample.Request):
     )
 
 
-def _read(done: sample.Generated, b: int, keep: int):
+def _read(done: sample.Generated, b: int, head: Any):
     length = int(done.length[b])
-    numbers = []
-    if done.numerals is not None:
-        for t in np.flatnonzero(done.numerals.valid[b, :length]):
-            raw = raw_value(done.numerals, b, int(t))
-            value = rounded(raw, keep)
-            numbers.append((formats.format(value), value, raw))
-    return done.ids[b, :length].tolist(), numbers, float(done.log_prob[b, :length].sum()), bool(done.ended[b])
-
-
-def raw_value(numerals: Any, b: int, t: int) -> Decimal:
-    """mantissa · 10^exponent of a raw numeral, with the shortest digits that give the float32 mantissa."""
-    mantissa = np.float32(numerals.digits[b, t, 0]) * np.float32(numerals.sign[b, t])
-    return shift(Decimal(str(mantissa)), int(numerals.exponent[b, t]))
-
-
-def rounded(value: Decimal, keep: int) -> Decimal:
-    """`value` to `keep` significant digits, half-even, without trailing zeros behind the point."""
-    if not value:
-        return Decimal(0)
-    from decimal import ROUND_HALF_EVEN, localcontext
-
-    with localcontext(prec=keep, rounding=ROUND_HALF_EVEN) as context:
-        value = context.plus(value).normalize(context)
-    return Decimal(f"{value:f}") if abs(value.adjusted()) < 60 else value
+    log_prob = float(done.log_prob[b, :length].sum())
+    return done.ids[b, :length].tolist(), predicted(done, b, head), log_prob, bool(done.ended[b])
 
 
 def prompt_tokens(rows: Sequence[Row], room: int, digits: int, host_features: Any = None) -> Tokens:
@@ -354,9 +338,9 @@ def _writer(system: System):
     return model, jax.tree.map(jnp.asarray, grammar)
 
 
-def _told(document: Document, numbers) -> list[dict[str, str]]:
+def _told(document: Document, numbers: Sequence[Predicted]) -> list[dict[str, Any]]:
     if numbers:
-        return [{"value": written, "raw": str(raw)} for written, _, raw in numbers]
+        return [{"value": n.surface, "raw": str(n.raw)} | n.trust() for n in numbers]
     found = [segment for segment in document if isinstance(segment, Number)]
     return [{"value": formats.format(n.value), "raw": str(n.value)} for n in found]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -17,6 +18,7 @@ from numjax.nn.numerals import exponent_id, exponent_of_id, from_raw, from_round
 from numjax.types import Allowed, HeadOut, Numeral, Targets, Tokens
 
 DENSITIES = ("printed", "scaled", "learned")
+MANTISSAS = ("mean", "sampled")
 
 
 def mantissa_log_density(x: jax.Array, mean: jax.Array, log_variance: jax.Array | float) -> jax.Array:
@@ -39,6 +41,9 @@ class Head(nn.Module):
         output gives the log-variance).
       feedback: what a predicted number becomes when it is read back: "raw" (mantissa unrounded, as in the
         paper's code) or "rounded" (renormalised to 1 ≤ |f| < 10 and rounded to `keep` digits).
+      mantissas: what a number is written with where decoding samples: the "mean" of the mantissa's density, or one
+        "sampled" from it. Greedy decoding and beams take the mean.
+      share: of the mantissa's density that lies in `interval`.
       digits: K of the numerals made here.
       tied: W is the token embedding's table (the paper's code: it is not).
     """
@@ -54,6 +59,8 @@ class Head(nn.Module):
     scale: float = 2.5
     feedback: str = "rounded"
     keep: int = 5
+    mantissas: str = "mean"
+    share: float = 0.9
     digits: int = 20
     chunk_rows: int | None = None
     init_std: float = 0.02
@@ -67,6 +74,10 @@ class Head(nn.Module):
             raise UsageError(f"mixture: density must be one of {', '.join(DENSITIES)}, not {self.density!r}")
         if self.feedback not in ("raw", "rounded"):
             raise UsageError(f"mixture: feedback must be raw or rounded, not {self.feedback!r}")
+        if self.mantissas not in MANTISSAS:
+            raise UsageError(f"mixture: mantissas must be {' or '.join(MANTISSAS)}, not {self.mantissas!r}")
+        if not 0 < self.share < 1:
+            raise UsageError(f"mixture: share must lie between 0 and 1, not {self.share}")
         init = nn.initializers.normal(self.init_std)
         shapes = {"selector": 2, "exponent": self.high - self.low + 3, "mantissa": 1}
         if self.density == "learned":
@@ -95,8 +106,8 @@ class Head(nn.Module):
     ) -> tuple[jax.Array, Numeral]:
         """(log mass[B, V], the numeral that [NUM] stands for, raw) of hidden states [B, D].
 
-        The mass of [NUM] is the selector's. The exponent is the likeliest, or sampled when a key is given;
-        the mantissa is its mean, never sampled. `fed_back` says what is read back of it.
+        The mass of [NUM] is the selector's. The exponent is the likeliest, or sampled when a key is given; the
+        mantissa is its mean, or with a key what `mantissas` says. `fed_back` says what is read back of it.
         """
         text = jnp.arange(self.vocab_size) != self.num_id
         logits = cross_entropy.step_logits(out.hidden, out.weights, self.size, banned=self.num_id)
@@ -112,9 +123,27 @@ class Head(nn.Module):
         chosen = exponents.argmax(-1) if key is None else jax.random.categorical(key, exponents)
         exponent = exponent_of_id(chosen, self.low, self.high)
         mantissa = self._project(out, "mantissa")[..., 0]
+        if key is not None and self.mantissas == "sampled":
+            noise = jax.random.normal(jax.random.fold_in(key, 1), mantissa.shape)
+            mantissa += jnp.exp(self._log_variance(out) / 2) * noise
         # −INF stands for zero, as in the paper's code.
         mantissa = jnp.where(chosen == 0, 0.0, mantissa)
         return mass, from_raw(mantissa, exponent, self.digits)
+
+    def interval(self, out: HeadOut, raw: Numeral) -> jax.Array:
+        """Between which mantissas, [B, 2], the central `share` of the density lies, at the exponent of `raw`.
+
+        This is what the head says of the mantissa: N(mean, variance) of eq. 11, its mean ± z · √variance. How likely
+        the exponent is has no part in it. A number that is written as zero stands for all below 10^`low`: its
+        interval holds them all.
+
+        Args:
+          out: of hidden states [B, D]. raw: what `step_scores` gave for them.
+        """
+        mean, log_variance = self._project(out, "mantissa")[..., 0], self._log_variance(out)
+        reach = statistics.NormalDist().inv_cdf((1 + self.share) / 2) * jnp.exp(log_variance / 2)
+        is_zero = (raw.exponent < self.low)[..., None]
+        return jnp.where(is_zero, jnp.asarray([-10.0, 10.0]), jnp.stack([mean - reach, mean + reach], axis=-1))
 
     def fed_back(self, raw: Numeral) -> Numeral:
         """What the decoder reads of a numeral it has just predicted; see `feedback`."""
@@ -124,6 +153,13 @@ class Head(nn.Module):
 
     def _options(self, allowed) -> dict[str, Any]:
         return dict(size=self.size, allowed=allowed, banned=self.num_id, chunk_rows=self.chunk_rows)
+
+    def _log_variance(self, out: HeadOut) -> jax.Array | float:
+        """Of the mantissa's density: a number, or of each position where it is learned."""
+        if self.density == "learned":
+            # Kept within e^±10, so that one confident mistake cannot overflow.
+            return 10 * jnp.tanh(self._project(out, "log_variance")[..., 0] / 10)
+        return float(np.log(0.5) + (2 * np.log(self.scale) if self.density == "scaled" else 0.0))
 
     def _project(self, out: HeadOut, name: str) -> jax.Array:
         # Numeral maths stays float32 whatever the compute type.
@@ -147,13 +183,8 @@ class Head(nn.Module):
         index = exponent_id(targets.numerals.exponent, self.low, self.high)
         log_exponent = jax.nn.log_softmax(self._project(out, "exponent"), axis=-1)
         exponent = jnp.take_along_axis(log_exponent, index[..., None], axis=-1)[..., 0]
-        if self.density == "learned":
-            # Kept within e^±10, so that one confident mistake cannot overflow.
-            log_variance = 10 * jnp.tanh(self._project(out, "log_variance")[..., 0] / 10)
-        else:
-            log_variance = np.log(0.5) + (2 * np.log(self.scale) if self.density == "scaled" else 0.0)
         mean = self._project(out, "mantissa")[..., 0]
-        mantissa = mantissa_log_density(targets.numerals.mantissa, mean, log_variance)
+        mantissa = mantissa_log_density(targets.numerals.mantissa, mean, self._log_variance(out))
         return parts | {
             "exponent": jnp.where(is_numeral, exponent, 0.0),
             "mantissa": jnp.where(is_numeral, mantissa, 0.0),

@@ -18,7 +18,8 @@ from numjax.numeral.exact import to_numeral
 from numjax.pipeline import masking, windows
 from numjax.pipeline.columns import MEMORY, Columns, Row, Rows, Writer
 from numjax.protocols import Scheme, Task
-from numjax.types import Example, Features
+from numjax.text import grammar as grammars
+from numjax.types import Example, Features, Grammar
 
 __all__ = ["OVERFLOWS", "Encoded", "Row", "cut", "encode", "from_features"]
 
@@ -288,6 +289,8 @@ def _windows(
     offsets = bool(example.spans or example.units) or kind == "masked"
     found = scheme.encode(example.document, offsets=offsets, source=source)
     loss_from, length = found.starts[min(example.loss_from, len(found.starts) - 1)], options.length
+    if shifted and scheme.grammar().answer >= 0:
+        found = _answered(found, loss_from, scheme.grammar())
     whole = len(found.ids)
     # What a scheme reads and cannot write, by id, with the reason.
     for token, reason in getattr(scheme, "unwritten", {}).items() if shifted else ():
@@ -326,6 +329,18 @@ def _windows(
         return [(cut(found, slice(room)), loss_from)], "", _unread(whole, room)
     # A classifier reads its label off the last position.
     return [(cut(found, np.r_[: room - 1, count - 1]), loss_from)], "", _unread(whole, room)
+
+
+def _answered(found: Features, loss_from: int, grammar: Grammar) -> Features:
+    """The row with the states of an answer (see `Grammar.answer`) from `loss_from` on.
+
+    Raises:
+      DataError: the answer has another form.
+    """
+    trace = grammars.run(grammars.of_answers(grammar), found.ids[loss_from:])
+    if trace.error is not None:
+        raise DataError(f"the answer is not of the form that the task asks for: {trace.error}")
+    return found._replace(grammar_state=np.concatenate([found.grammar_state[:loss_from], trace.states]))
 
 
 def _unread(count: int, read: int, of: str = "") -> str:

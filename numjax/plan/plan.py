@@ -79,9 +79,11 @@ def _prepare(
     vocabulary = None
     if not (folder / VOCABULARY).exists() and not block.get("path"):
         vocabulary = stand_in.Vocabulary(block.get("size", VOCABULARY_SIZE))
+    config = config.copy_and_resolve_references()
+    if vocabulary is not None and "answer" in config.task:
+        config.task.answer = "text"  # no piece of the stand-in spells a number
     if "path" in config.task and not config.task.path and config.task.name == "language_model":
         stand_in.write_text(scratch)
-        config = config.copy_and_resolve_references()
         with config.unlocked():
             config.task.path = str(scratch)
             config.data.dir = str(scratch / "built")

@@ -7,6 +7,7 @@ from decimal import Decimal, InvalidOperation, localcontext
 from typing import Any
 
 from numjax.errors import DataError
+from numjax.numeral import format as formats
 from numjax.tasks import records
 from numjax.types import Document, Example, Mark, Number, Text
 
@@ -16,6 +17,9 @@ class Task:
 
     A prediction is the first number that follows the prompt, as a `Decimal` (or a string of one), or None
     when none does.
+
+    Attributes:
+      answer: see `__init__`.
     """
 
     kind = "language_model"
@@ -24,12 +28,16 @@ class Task:
     metric = "-loss"
     needs = {"objectives": ("nll",)}
 
-    def __init__(self, *, size: int | None = None, data_seed: int = 0):
+    def __init__(self, *, size: int | None = None, data_seed: int = 0, answer: str = "text"):
         """
         Args:
           size: of the word-problem set that the positives are taken from; the paper's by default.
           data_seed: of the generator.
+          answer: "number": exactly one number is written behind " A:", and every prompt is laid out to end there.
+            "text": whatever the model writes, behind the prompt as it is: the paper's NGR is the share of prompts
+            that a number follows.
         """
+        self.answer = answer
         self.dataset: dict[str, Any] = {"name": "mwpas_generation", "seed": data_seed}
         if size is not None:
             self.dataset["size"] = size
@@ -42,18 +50,31 @@ class Task:
     def example(self, record: Mapping[str, Any], parse: Callable[[str], Document]) -> Example:
         """[CLS] prompt, then a blank, the answer and [EOS]."""
         prompt = self.prompt(record, parse)
-        answer = parse(records.text(record, "answer"))
-        if len(answer) != 1 or not isinstance(answer[0], Number):
+        found = parse(records.text(record, "answer"))
+        if len(found) != 1 or not isinstance(answer := found[0], Number):
             raise DataError(f"the answer {record['answer']!r} is not one number")
-        if answer[0].value <= 0:
+        if answer.value <= 0:
             raise DataError(f"the answer {record['answer']!r} has no logarithm: it must be above 0")
-        document = (*prompt, Text(" "), *answer, Mark("[EOS]"))
+        if self.answer == "number":
+            # In the one spelling that the grammar of answers has: without groups, exponent, percent or currency.
+            answer = answer._replace(surface=formats.format(answer.value))
+            if "e" in answer.surface.lower():
+                raise DataError(f"the answer {record['answer']!r} is too long to be written without an exponent")
+        document = (*prompt, Text(" "), answer, Mark("[EOS]"))
         # The blank belongs to what is written: a subword model may spell " 42" as one token.
-        return Example(str(record["id"]), document, loss_from=len(prompt), reference={"answer": str(answer[0].value)})
+        return Example(str(record["id"]), document, loss_from=len(prompt), reference={"answer": str(answer.value)})
 
     def prompt(self, record: Mapping[str, Any], parse: Callable[[str], Document]) -> Document:
         """What the model reads before it writes."""
         return (Mark("[CLS]"), *parse(self._text(record)))
+
+    def asked(self, text: str, parse: Callable[[str], Document]) -> Document | None:
+        """A problem that someone typed, as `prompt` lays it out; None to continue the text as it is.
+
+        Raises:
+          DataError: there is no problem.
+        """
+        return None if self.answer == "text" else (Mark("[CLS]"), *parse(_laid_out(text)))
 
     def score(
         self, predictions: Sequence[Decimal | str | None], references: Sequence[Mapping[str, Any]]
@@ -87,8 +108,18 @@ class Task:
 
     def _text(self, record: Mapping[str, Any]) -> str:
         if "prompt" in record:
-            return records.text(record, "prompt")
-        return f"Q: {records.text(record, 'question')} A:"
+            prompt = records.text(record, "prompt")
+            return prompt if self.answer == "text" else _laid_out(prompt)
+        question = records.text(record, "question")
+        return f"Q: {question} A:" if self.answer == "text" else _laid_out(question)
+
+
+def _laid_out(text: str) -> str:
+    """A problem as "Q: … A:", whether it was typed with these or without."""
+    problem = text.strip().removeprefix("Q:").removesuffix("A:").strip()
+    if not problem:
+        raise DataError("there is no problem in it: type a question such as 'How many are 3 and 4?'")
+    return f"Q: {problem} A:"
 
 
 def _decimal(prediction: Decimal | str | None) -> Decimal | None:

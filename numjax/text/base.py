@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import abc
+import copy
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from numjax.errors import DataError, UsageError
+from numjax.text import answers, tables
 from numjax.text import document as documents
 from numjax.text import grammar as grammars
 from numjax.text.base_vocabulary import BaseVocabulary
@@ -43,6 +45,7 @@ class BaseScheme(abc.ABC):
     Attributes:
       marks: reserved tokens that the scheme needs beyond those of every vocabulary.
       points: what is written may point to numbers of the text before it, or of the source: `decode` then wants those.
+      forms: those of `answers.FORMS` to which the scheme can hold an answer.
       vocab: the vocabulary given, with these marks.
       vocab_size: its size rounded up to a multiple of `pad_multiple`; padded ids are never legal. The same on every
         mesh, so that a run goes on on another: 128 divides over tensor · fsdp up to 128 devices.
@@ -50,6 +53,7 @@ class BaseScheme(abc.ABC):
 
     marks: tuple[str, ...] = ()
     points = False
+    forms: tuple[str, ...] = ("text",)
 
     def __init__(self, vocab: BaseVocabulary, rules: str = "default", pad_multiple: int = 128, types: bool = False):
         """
@@ -63,6 +67,25 @@ class BaseScheme(abc.ABC):
         self.text_ids = [i for i in range(self.vocab.base) if self.vocab.bytes_of(i)]
         self._grammar: Grammar | None = None
         self._automaton: grammars.Automaton | None = None
+        self._form = "text"
+
+    def answering(self, form: str) -> Self:
+        """The same scheme, whose grammar holds what is written behind a prompt to a form: "text", whatever the scheme
+        writes, or "number", see `text/answers.py`.
+
+        Raises:
+          UsageError: there is no such form, or the scheme cannot hold an answer to it.
+        """
+        if form not in answers.FORMS:
+            raise UsageError(f"task.answer={form!r}: choose {' or '.join(answers.FORMS)}")
+        if form not in self.forms:
+            raise UsageError(
+                f"scheme {type(self).__module__.rpartition('.')[2]} cannot hold an answer to one {form}: set "
+                "task.answer=text, or choose scheme replace, digits (layout plain or digits) or subword"
+            )
+        other = copy.copy(self)
+        other._form, other._grammar, other._automaton = form, None, None
+        return other
 
     def parse(self, text: str) -> Document:
         """Text and Number segments by the scheme's rules."""
@@ -137,6 +160,17 @@ class BaseScheme(abc.ABC):
 
     @abc.abstractmethod
     def _make_grammar(self) -> Grammar: ...
+
+    def _tables(self, edges: Sequence[Edge], accept: Sequence[str], **options: Any) -> Grammar:
+        """The tables of running text, and of answers where they have a form."""
+        if self._form == "text":
+            return tables.build(self.vocab_size, edges, "text", accept, **options)
+        edges = [*edges, *self._answer_edges()]
+        return tables.build(self.vocab_size, edges, "text", accept, answer=answers.START, **options)
+
+    def _answer_edges(self) -> list[Edge]:
+        """From `answers.START` to "end": a blank, one number, [EOS]."""
+        raise NotImplementedError
 
     @abc.abstractmethod
     def _write_number(self, number: Number, row: Row) -> None:

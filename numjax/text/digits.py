@@ -7,9 +7,9 @@ from typing import Any
 
 from numjax import numeral
 from numjax.errors import UsageError
+from numjax.text import answers
 from numjax.text import document as documents
-from numjax.text import tables
-from numjax.text.base import BaseScheme, Row
+from numjax.text.base import EOS, BaseScheme, Row
 from numjax.text.base_vocabulary import BaseVocabulary
 from numjax.text.tables import Edge
 from numjax.types import Document, Grammar, Mark, Number, Segment, Text
@@ -86,6 +86,8 @@ class Scheme(BaseScheme):
         if layout not in LAYOUTS:
             raise UsageError(f"layout must be one of {', '.join(LAYOUTS)}, not {layout!r}")
         self.layout, self.until = layout, until
+        if layout in ("plain", "digits") and vocab.exact:  # else its digits are words of their own
+            self.forms = answers.FORMS
         self.before, self.behind = LAYOUTS[layout]
         self.marks = (OPEN, CLOSE, *filter(None, LAYOUTS[layout]))
         super().__init__(vocab, rules, pad_multiple)
@@ -151,24 +153,24 @@ class Scheme(BaseScheme):
         if self.fenced:
             edges.append(Edge("text", [self.vocab.mark(OPEN)], "open" if self.before else "first"))
             edges += self._number_edges()
-        return tables.build(self.vocab_size, edges, "text", ("text", "end"), given=given)
+        return self._tables(edges, ("text", "end"), given=given)
+
+    def _answer_edges(self) -> list[Edge]:
+        end, numbers = [self.vocab.mark(EOS)], answers.number()
+        first, blank = next(iter(numbers)), self._spell(" ")
+        edges = answers.spelled(numbers, self._spell)
+        if not self.fenced:
+            edges += answers.path(answers.START, blank, first)
+            return [*edges, *(Edge(state, end, "end") for state in answers.complete())]
+        edges += answers.path(answers.START, [*blank, self.vocab.mark(OPEN)], first)
+        edges += [Edge(state, [self.vocab.mark(CLOSE)], "answered") for state in answers.complete()]
+        return [*edges, Edge("answered", end, "end")]
 
     def _number_edges(self) -> list[Edge]:
         """The spelling of numbers, character by character, over the ids that spell them."""
-        targets: dict[tuple[str, tuple[int, ...]], str] = {}
-        for state, moves in (SPELLING | ({"open": SPELLING["first"]} if self.before else {})).items():
-            for kind, to in moves.items():
-                for character in KINDS[kind]:
-                    *prefix, last = self._spell(character)
-                    path: tuple[int, ...] = ()
-                    at = state
-                    for token in prefix:
-                        path = (*path, token)
-                        between = f"{state} {path}"
-                        targets[at, (token,)] = between
-                        at = between
-                    targets[at, (last,)] = to
-        edges = [Edge(state, tokens, to) for (state, tokens), to in targets.items()]
+        spelling = SPELLING | ({"open": SPELLING["first"]} if self.before else {})
+        moves = {state: {KINDS[kind]: to for kind, to in row.items()} for state, row in spelling.items()}
+        edges = answers.spelled(moves, self._spell)
         complete = COMPLETE
         if self.rules not in DIGITS_ONLY:
             edges += self._word_edges(edges)

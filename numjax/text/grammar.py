@@ -232,6 +232,17 @@ def validate(grammar: Grammar, ids: Sequence[int] | np.ndarray) -> str | None:
     return run(grammar, ids).error
 
 
+def of_answers(grammar: Grammar) -> Grammar:
+    """The same automaton for what stands behind a prompt (see `Grammar.answer`).
+
+    Raises:
+      ValueError: answers have no form of their own here.
+    """
+    if grammar.answer < 0:
+        raise ValueError("the grammar has no state in which answers begin")
+    return grammar._replace(start=np.asarray(grammar.answer))
+
+
 def digest(grammar: Grammar) -> str:
     """A short hash of the tables, for checkpoints: other tables give another one."""
     total = hashlib.sha256()

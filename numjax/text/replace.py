@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from numjax.errors import DataError
+from numjax.text import answers
 from numjax.text import document as documents
-from numjax.text import tables
-from numjax.text.base import NUM, BaseScheme, Row
+from numjax.text.base import EOS, NUM, BaseScheme, Row
+from numjax.text.tables import Edge
 from numjax.types import Document, Features, Grammar, Mark, Number, Segment, Text
 
 
 class Scheme(BaseScheme):
     """Each number is [NUM]; its digits travel in `Features.numbers`, and `decode` puts them back."""
+
+    forms = answers.FORMS
 
     def encode(self, document: Document, offsets: bool = False) -> Features:
         """One unpadded row.
@@ -44,7 +47,11 @@ class Scheme(BaseScheme):
         accept: tuple[str, ...] = ("text", "end")
         if self.types:
             edges, accept = self._typed(edges, accept)
-        return tables.build(self.vocab_size, edges, "text", accept, given=given)
+        return self._tables(edges, accept, given=given)
+
+    def _answer_edges(self) -> list[Edge]:
+        ids = [*self.vocab.encode(" "), self.vocab.mark(NUM), self.vocab.mark(EOS)]
+        return answers.path(answers.START, ids, "end")
 
     def _write_number(self, number: Number, row: Row) -> None:
         row.add([self.vocab.mark(NUM)], len(row.numbers) - 1)

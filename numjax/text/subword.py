@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from numjax.text import answers
 from numjax.text import document as documents
-from numjax.text import tables
-from numjax.text.base import BaseScheme, Row
+from numjax.text.base import EOS, BaseScheme, Row
 from numjax.text.base_vocabulary import BaseVocabulary, scalar
+from numjax.text.tables import Edge
 from numjax.types import Document, Grammar, Number, Segment
 
 
@@ -21,6 +22,8 @@ class Scheme(BaseScheme):
     belongs to the number, and the number's segment starts with it. A stretch with one position for parts
     of two numbers is encoded piece by piece, so that every number has positions of its own.
     """
+
+    forms = answers.FORMS
 
     def __init__(
         self,
@@ -47,7 +50,14 @@ class Scheme(BaseScheme):
         accept: tuple[str, ...] = ("text", "end")
         if self.types:
             edges, accept = self._typed(edges, accept)
-        return tables.build(self.vocab_size, edges, "text", accept, given=given)
+        return self._tables(edges, accept, given=given)
+
+    def _answer_edges(self) -> list[Edge]:
+        numbers = answers.number()
+        # The blank may be a piece with the first digits.
+        moves = {answers.START: {" ": next(iter(numbers))}, **numbers}
+        end = [Edge(state, [self.vocab.mark(EOS)], "end") for state in answers.complete()]
+        return [*answers.in_pieces(moves, self.vocab, self.text_ids), *end]
 
     def _write(self, run: Sequence[Segment], row: Row) -> None:
         if self.apart or not any(isinstance(segment, Number) for segment in run):

@@ -47,6 +47,7 @@ def build(
     max_width: int = 0,
     counted: Sequence[bool] | None = None,
     recalled: Collection[int] = (),
+    answer: str = "",
 ) -> Grammar:
     """The tables of an automaton given by its edges. Tokens that behave alike share a class.
 
@@ -59,11 +60,12 @@ def build(
       max_depth, max_width: D and W.
       counted: see `Grammar`; all by default.
       recalled: tokens that may be generated only where they have been read before, each in a class of its own.
+      answer: name of the state in which answers begin, where they have one.
 
     Raises:
       ValueError: two edges for one token in one state, an edge to an unknown state, or no way to an end.
     """
-    names = list(dict.fromkeys([start, *(edge.state for edge in edges)]))
+    names = list(dict.fromkeys([start, *filter(None, [answer]), *(edge.state for edge in edges)]))
     names += [name for edge in edges for name in (edge.to, edge.back) if name]
     names = list(dict.fromkeys([*names, *accept, *placed]))
     number = {name: i for i, name in enumerate(names)}
@@ -111,11 +113,13 @@ def build(
         accept=np.asarray([name in accept for name in names]),
         recalled=kinds_CX[:, -4] > 0,
         counted=np.ones(max_depth + 1, bool) if counted is None else np.asarray(counted, bool),
+        answer=np.asarray(number[answer] if answer else -1, np.int32),
     )
     grammar = grammar._replace(close_cost=_close_cost(grammar))
     grammar = grammar._replace(end_cost=_end_cost(grammar))
-    if grammar.end_cost[number[start]] >= NEVER:
-        raise ValueError(f"no text from state {start!r} can ever end within depth {max_depth}, width {max_width}")
+    for name in filter(None, (start, answer)):
+        if grammar.end_cost[number[name]] >= NEVER:
+            raise ValueError(f"no text from state {name!r} can ever end within depth {max_depth}, width {max_width}")
     return grammar
 
 

@@ -33,6 +33,7 @@ class Scheme(subword.Scheme):
     """
 
     marks = tuple(names.minimal())
+    forms = ("text",)
 
     def __init__(
         self,
