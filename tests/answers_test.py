@@ -28,7 +28,7 @@ from numjax.tasks import generation
 from numjax.text import answers, tables
 from numjax.text import grammar as host
 from numjax.text import vocab as vocabularies
-from numjax.types import Batch, Number
+from numjax.types import POP, PUSH, Batch, Number
 
 NOWHERE = pathlib.Path("unused")  # a workdir, where the vocabulary is at hand
 SYSTEMS = ("numgpt", "gpt", "digits", "dice")
@@ -178,6 +178,9 @@ def test_the_grammar_is_a_regular_expression(text, name, random):
         ids = [*ids[:1], *marks["[F]"], *ids[1:], *marks["[/F]"]]
     valid = host.validate(host.of_answers(scheme.grammar()), ids + marks["[EOS]"]) is None
     assert valid == (text[:1] == " " and PLAIN.fullmatch(text[1:]) is not None)
+    assert (
+        host.validate(host.of_answers(scheme.grammar()), [*ids, *marks["[EOS]"], *ids, *marks["[EOS]"]]) is not None
+    )
 
 
 @settings(max_examples=200, deadline=None)
@@ -294,6 +297,24 @@ def test_tables_refuse_an_answer_that_cannot_end():
     edges = [tables.Edge("text", [1], "text"), tables.Edge("answer", [1], "answer")]
     with pytest.raises(ValueError, match="no text from state 'answer' can ever end"):
         tables.build(4, edges, "text", ["text"], answer="answer")
+
+
+def test_an_answer_begins_outside_of_nodes_that_the_prompt_has_left_open():
+    edges = [
+        tables.Edge("text", [1], "node", PUSH, "text"),
+        tables.Edge("node", [2], op=POP),
+        *answers.path("answer", [3, 4], "end"),
+    ]
+    grammar = tables.build(5, edges, "text", ["text", "end"], answer="answer", max_depth=2, max_width=2)
+    on_device = jax.tree.map(jnp.asarray, grammar)
+    opened = device.step(on_device, device.init(on_device, 1), jnp.asarray([1]))
+    assert int(opened.depth[0]) == 1
+    g = device.begin_answer(on_device, opened)
+    for token, left in ((3, 2), (4, 1)):
+        mask = device.token_mask(device.allowed(on_device, g, jnp.asarray([left])))
+        assert np.flatnonzero(mask[0]).tolist() == [token]
+        g = device.step(on_device, g, jnp.asarray([token]))
+    assert bool(device.accepts(on_device, g)[0])
 
 
 def test_paths_and_several_ids_of_a_character():

@@ -66,11 +66,16 @@ def spelled(moves: Moves, spell: Callable[[str], Sequence[int]]) -> list[Edge]:
 
 
 def in_pieces(moves: Moves, vocab: BaseVocabulary, ids: Iterable[int]) -> list[Edge]:
-    """Edges over the pieces, of one character or several, all of whose characters may come next."""
+    """Edges over the pieces, of one character or several, all of whose characters may come next.
+
+    Args:
+      ids: of the pieces to choose from, all of which spell something.
+    """
     steps = {state: {c: to for characters, to in row.items() for c in characters} for state, row in moves.items()}
     alphabet = {c for row in steps.values() for c in row}
     pieces = {i: vocab.bytes_of(i).decode("ascii", "replace") for i in ids}
-    pieces = {i: piece for i, piece in pieces.items() if piece and alphabet.issuperset(piece)}
+    # Of a large vocabulary few pieces have these characters alone: the others need not be walked.
+    pieces = {i: piece for i, piece in pieces.items() if alphabet.issuperset(piece)}
     edges = []
     for state in moves:
         ends: dict[str, list[int]] = {}
