@@ -9,7 +9,8 @@
     python -m numjax.main --config=configs/mathgpt.py --config.init_from=runs/wiki --workdir=…
     python -m numjax.main --config=configs/mathgpt.py:paper --workdir=…                 # the paper's sizes, one GPU
 
-Arguments: smoke | laptop | paper; system=mathgpt|gpt; numbers=pointed|linked|spelled; reader=scratch|minilm;
+Arguments: smoke | laptop | paper; system=mathgpt|gpt; numbers=pointed|linked|spelled;
+reader=scratch|minilm|none (an encoder of the problem, by default of task=problems scratch; none: a decoder alone);
 without=tpe|te|se|nt; vocab=gpt2; as_published;
 task=problems|equation|headline|next_formula|next_text|student_action|answer_scoring|feedback|gsm8k|math|articles|text.
 All but problems read the files where `--config.task.path` says, else made ones.
@@ -28,6 +29,11 @@ from configs import common
 def get_config(argument: str | None = None) -> ConfigDict:
     """The config for an argument such as "laptop,without=tpe"."""
     config = common.base()
+    words = [word for word in (argument or "").split(",") if word]
+    if not any(word.startswith(("system=", "reader=")) or word == "as_published" for word in words):
+        if "task=problems" in words or not any(word.startswith("task=") for word in words):
+            words.append("reader=scratch")
+    argument = ",".join(words)
     return common.compose(
         argument,
         config,
@@ -256,16 +262,18 @@ def with_encoder(config: Any, form: str, **sizes: Any) -> None:
         config.task.encoder = True
         config.data.source_length = config.data.length
         config.data.length = config.decode.max_tokens + 8
+    heads, objectives = config.heads, config.objectives
     common.set_encoder_decoder(config, form, **sizes)
-    set_head(config, "joint", tied=True, bias=True)
-    config.objectives.next.constrain = True
-    with config.unlocked():
-        config.objectives.next.given = True
+    config.heads, config.objectives = heads, objectives
 
 
 def scratch(config: Any) -> None:
-    """The same without pretrained weights, as small as the decoder alone is."""
+    """An encoder without pretrained weights, as small as the decoder."""
     with_encoder(config, "flan", encoder_layers=config.backbone.layers, scaled=True, shrink=True)
+
+
+def no_reader(config: Any) -> None:
+    """A decoder that reads the problem and writes the formula behind it, as published."""
 
 
 def minilm(config: Any) -> None:
@@ -333,7 +341,7 @@ PAPER: dict[str, dict[str, dict[str, Any]]] = {
 LABELS = {"answer_scoring": 5}
 # Where one formula of many that the grammar does not have does not cost an article or a solution.
 WHOLE = ("articles", "solving")
-READERS = {"scratch": scratch, "minilm": minilm}
+READERS = {"scratch": scratch, "minilm": minilm, "none": no_reader}
 NUMBERS = {"pointed": pointed, "linked": linked, "spelled": spelled}
 SCALES = {"smoke": smoke, "laptop": laptop, "paper": paper}
 SYSTEMS = {"mathgpt": mathgpt, "gpt": gpt}

@@ -14,14 +14,14 @@ from jax.sharding import Mesh, NamedSharding
 from numjax import processes, shard
 from numjax.decode import beam, sample
 from numjax.errors import DataError, UsageError
-from numjax.evals.numbers import Predicted, predicted
+from numjax.evals.numbers import Predicted, predicted, value_of
 from numjax.numeral import format as formats
 from numjax.pipeline import features
 from numjax.pipeline.batch import assemble
 from numjax.pipeline.features import Encoded, Row
 from numjax.system import System
 from numjax.text import document as documents
-from numjax.types import Document, Mark, Number, Tokens
+from numjax.types import Document, Formula, Mark, Number, Tokens
 
 START: Document = (Mark("[CLS]"),)  # what every text begins with
 
@@ -32,7 +32,8 @@ class Result(NamedTuple):
     Attributes:
       prompt, text: as read and as written; numbers in the text are renormalised and rounded.
       numbers: each number written: {"value": as in the text, "raw": unrounded, as the head gave it}; with
-        "approximate" and "interval" where the head is approximate, see `numbers.Predicted`.
+        "approximate" and "interval" where the head is approximate, see `numbers.Predicted`; and {"value"} of each
+        formula that has one, such as the 84 of x = 12 · 7.
       log_prob: sum of the tokens' log masses. ended: whether [EOS] was written within the budget.
     """
 
@@ -342,7 +343,9 @@ def _told(document: Document, numbers: Sequence[Predicted]) -> list[dict[str, An
     if numbers:
         return [{"value": n.surface, "raw": str(n.raw)} | n.trust() for n in numbers]
     found = [segment for segment in document if isinstance(segment, Number)]
-    return [{"value": formats.format(n.value), "raw": str(n.value)} for n in found]
+    told: list[dict[str, Any]] = [{"value": formats.format(n.value), "raw": str(n.value)} for n in found]
+    trees = [segment.tree for segment in document if isinstance(segment, Formula) and segment.tree is not None]
+    return told + [{"value": value} for tree in trees if (value := value_of(tree)) is not None]
 
 
 def _check(max_tokens: int, temperature: float, top_k: int, top_p: float, beams: int = 0) -> None:

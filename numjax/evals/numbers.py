@@ -2,16 +2,38 @@
 
 from __future__ import annotations
 
-from decimal import ROUND_HALF_EVEN, Decimal, localcontext
+from decimal import ROUND_HALF_EVEN, Decimal, Inexact, localcontext
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from numjax.decode.sample import Generated
+from numjax.expr.arithmetic import Unevaluable
+from numjax.expr.evaluate import solve
+from numjax.expr.tree import Tree
 from numjax.numeral import format as formats
 from numjax.numeral.exact import shift
 
 DIGITS = 5  # significant digits of a number in text, unless the head says otherwise
+
+
+def value_of(tree: Tree) -> str | None:
+    """What an equation x = … gives, or an expression: an exact decimal, p/q where there is none, or the digits of a
+    float; None where it has no value."""
+    try:
+        value = solve(tree)
+    except Unevaluable:
+        return None
+    if isinstance(value, complex):
+        return None
+    if isinstance(value, float):
+        return f"{value:.12g}"
+    with localcontext(prec=60) as context:
+        context.traps[Inexact] = True
+        try:
+            return formats.format(context.divide(Decimal(value.numerator), Decimal(value.denominator)))
+        except Inexact:
+            return str(value)
 
 
 class Predicted(NamedTuple):

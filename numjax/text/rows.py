@@ -52,7 +52,7 @@ class Scheme(BaseScheme):
         self._has_number = [*(name in numbers for name in names), False]
         self._signs = signs
 
-    def encode(self, document: Document, offsets: bool = False) -> Features:
+    def encode(self, document: Document, offsets: bool = False, source: Features | None = None) -> Features:
         """One unpadded row of a batch: the table's rows, one after the other.
 
         Raises:
