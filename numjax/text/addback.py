@@ -22,7 +22,7 @@ class Scheme(BaseScheme):
     which positions are one number: its pieces and its [NUM] have the same.
     """
 
-    def encode(self, document: Document, offsets: bool = False) -> Features:
+    def encode(self, document: Document, offsets: bool = False, source: Features | None = None) -> Features:
         """One unpadded row.
 
         Raises:
@@ -30,7 +30,7 @@ class Scheme(BaseScheme):
         """
         if Mark(NUM) in document:
             raise DataError(f"the mark {NUM} stands behind a number's own pieces: give the number, or use [MASK]")
-        return super().encode(document, offsets)
+        return super().encode(document, offsets, source)
 
     def decode(self, ids: Sequence[int], numbers: Sequence[Number] = ()) -> Document:
         """Each [NUM] takes the next of `numbers` if that is what stands before it, else the number that does; where

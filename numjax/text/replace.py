@@ -14,7 +14,7 @@ from numjax.types import Document, Features, Grammar, Mark, Number, Segment, Tex
 class Scheme(BaseScheme):
     """Each number is [NUM]; its digits travel in `Features.numbers`, and `decode` puts them back."""
 
-    def encode(self, document: Document, offsets: bool = False) -> Features:
+    def encode(self, document: Document, offsets: bool = False, source: Features | None = None) -> Features:
         """One unpadded row.
 
         Raises:
@@ -26,7 +26,7 @@ class Scheme(BaseScheme):
             bare |= segment == Mark(NUM)
             if bare and isinstance(segment, Number):
                 raise DataError(f"the mark {NUM} comes before the number {segment.surface!r}: use [MASK]")
-        return super().encode(document, offsets)
+        return super().encode(document, offsets, source)
 
     def decode(self, ids: Sequence[int], numbers: Sequence[Number] = ()) -> Document:
         """Each [NUM] takes the next of `numbers`; when none is left it stays a mark."""

@@ -52,8 +52,8 @@ class Scheme(BaseScheme):
         self._has_number = [*(name in numbers for name in names), False]
         self._signs = signs
 
-    def encode(self, document: Document, offsets: bool = False) -> Features:
-        """One unpadded row of a batch: the table's rows, one after the other.
+    def encode(self, document: Document, offsets: bool = False, source: Features | None = None) -> Features:
+        """One unpadded row of a batch: the table's rows, one after the other. A `source` has no part in it.
 
         Raises:
           DataError: a row has too few or too many cells, or a cell is no number where the column has numbers.
