@@ -46,7 +46,7 @@ def numgpt(config: Any) -> None:
     """
     config.scheme = common.block(
         name="replace",
-        rules="default",
+        rules=config.scheme.rules,
         pad_multiple=128,
         vocab=dict(name="sentencepiece", model="bpe", size=2000, split_digits=True),
     )
@@ -64,7 +64,7 @@ def plain(scheme: str):
     def change(config: Any) -> None:
         config.scheme = common.block(
             name=scheme,
-            rules="default",
+            rules=config.scheme.rules,
             pad_multiple=128,
             vocab=dict(name="sentencepiece", model="bpe", size=2000, split_digits=False),
         )

@@ -2,7 +2,7 @@
 
 A sentence has alternatives and slots, "[how much|what] {do} {k} {things} weigh in {unit}", and is written without a
 capital and without a mark at its end: how a question is typed is drawn apart from what it says. Each kind of measure
-has sentences of its own, and all share those of `ANY`. Which wordings are trained on is a hash of their text
+has sentences of its own, and all share those of `any`. Which wordings are trained on is a hash of their text
 (`data.problems.wording`).
 """
 
@@ -41,6 +41,7 @@ class _Words(NamedTuple):
 
 
 def _read() -> _Words:
+    """The words, with the parts of sentences put in."""
     told = tomllib.loads((pathlib.Path(__file__).parent / "wordings.toml").read_text(encoding="utf-8"))
 
     def whole(sentence: str) -> str:

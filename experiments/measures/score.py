@@ -88,7 +88,7 @@ def _question(line: str, known: Mapping[str, Any], where: str, name: str) -> Que
     fields = row if isinstance(row, dict) else {}
     if missing := {"question", "thing", "count"} - fields.keys():
         raise DataError(f"{where}: give {', '.join(sorted(missing))}; it has {', '.join(fields) or 'no fields'}")
-    thing, count = known.get(row["thing"]), row["count"]
+    thing, count = known.get(str(row["thing"])), row["count"]
     if thing is None or not isinstance(count, int) or count < 1:
         raise DataError(
             f"{where}: {count!r} of {row['thing']!r}: give a whole count of a thing of data/mme/generate.py"
