@@ -1,6 +1,6 @@
 """A plain GPT on subwords: the baseline of every system.
 
-    python -m numjax.main --config=configs/gpt.py --workdir=runs/gpt-mme       # MME, 2 cores, 2 min
+    python -m numjax.main --config=configs/gpt.py:task=mme --workdir=runs/gpt-mme      # MME, 2 cores, 2 min
     python -m numjax.main --config=configs/gpt.py:task=text --config.task.path=FOLDER --workdir=…
 
 Takes the arguments of configs/numgpt.py; `scheme=digits` spells numbers digit by digit.

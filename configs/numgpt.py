@@ -1,12 +1,13 @@
 """NumGPT (Jin et al. 2021): prototype mantissas, learned exponents, a numeral-aware loss.
 
-    python -m numjax.main --config=configs/numgpt.py --workdir=runs/mme              # MME, 2 cores, 3 min, ~96%
+    python -m numjax.main --config=configs/numgpt.py --workdir=runs/measures         # typed questions, 2 cores
+    python -m numjax.main --config=configs/numgpt.py:task=mme --workdir=runs/mme     # the paper's MME, 3 min, ~96%
     python -m numjax.main --config=configs/numgpt.py:task=mwpas --workdir=runs/mwpas
     python -m numjax.main --config=configs/numgpt.py:task=generation --workdir=runs/generation     # estimates of sums
     python -m numjax.main --config=configs/numgpt.py:task=generation,system=digits --workdir=runs/sums  # exact digits
     python -m numjax.main --config=configs/numgpt.py:paper,task=mme --workdir=…      # the paper's sizes, one GPU
 
-Arguments: smoke | laptop | paper; task=mme|gnc|mwpas|mwpas_hard|generation|magnitude|text;
+Arguments: smoke | laptop | paper; task=measures|mme|gnc|mwpas|mwpas_hard|generation|magnitude|text;
 system=numgpt|gpt|digits|dice (the columns of Table 1); embed=prototype|dice|dice_d|MODULE;
 density=printed|scaled|learned; as_published.
 """
@@ -33,7 +34,7 @@ def get_config(argument: str | None = None) -> ConfigDict:
         scales=SCALES,
         swaps={"system": SYSTEMS, "embed": EMBEDS, "density": DENSITIES},
         as_published=as_published,
-        default_task="mme",
+        default_task="measures",
         replacing=("system", "embed"),
     )
 
@@ -46,7 +47,7 @@ def numgpt(config: Any) -> None:
     """
     config.scheme = common.block(
         name="replace",
-        rules="default",
+        rules=config.scheme.rules,
         pad_multiple=128,
         vocab=dict(name="sentencepiece", model="bpe", size=2000, split_digits=True),
     )
@@ -64,7 +65,7 @@ def plain(scheme: str):
     def change(config: Any) -> None:
         config.scheme = common.block(
             name=scheme,
-            rules="default",
+            rules=config.scheme.rules,
             pad_multiple=128,
             vocab=dict(name="sentencepiece", model="bpe", size=2000, split_digits=False),
         )
@@ -125,6 +126,12 @@ def statement(dataset: str, **options):
     return change
 
 
+def measures(config: Any) -> None:
+    """MME in many wordings, counts in words too: answers what someone types (experiments/measures)."""
+    statement("mme", wordings="many")(config)
+    config.scheme.rules = "words"
+
+
 def generation(config: Any) -> None:
     """Writes the answer of a word problem: one number."""
     config.task = common.block(name="generation", answer="number")
@@ -156,6 +163,8 @@ def smoke(config: Any) -> None:
     config.scheme.vocab.size = 400
     config.optim.update(batch_size=16, epochs=1, learning_rate=1e-3)
     config.eval.update(batch_size=32, examples=64)
+    if config.task.get("wordings") == "many":
+        config.task.size = 400
 
 
 def laptop(config: Any) -> None:
@@ -164,7 +173,12 @@ def laptop(config: Any) -> None:
     config.backbone.update(width=128, layers=2, heads=4, max_length=160, init_std=0.08, dropout=0.0)
     config.data.train_size = 8000
     config.optim.update(batch_size=32, learning_rate=1e-3, schedule="cosine", warmup=200)
-    if config.task.name == "statement":
+    if config.task.get("wordings") == "many":
+        config.task.size = 100_000
+        config.data.train_size = 0
+        config.eval.examples = 2000
+        config.optim.update(epochs=5, warmup=400)
+    elif config.task.name == "statement":
         config.optim.epochs = 20 if config.task.dataset == "mme" else 10
 
 
@@ -196,6 +210,7 @@ def as_published(config: Any) -> None:
 
 
 TASKS = {
+    "measures": measures,
     "mme": statement("mme"),
     "gnc": statement("gnc"),
     "mwpas": statement("mwpas", negatives="plain"),

@@ -70,7 +70,7 @@ def load(
         instructions = present[split].file_instructions
     except (KeyError, ValueError):
         raise UsageError(f"{name}: no split {split!r}; it has {', '.join(present)}") from None
-    return Records(instructions, builder.FIELDS, folder)
+    return Records(instructions, builder.fields, folder)
 
 
 def skipped(name: str, data_dir: str | os.PathLike | None = None, **options: Any) -> list[dict[str, str]]:

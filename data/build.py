@@ -60,7 +60,7 @@ def _run(known: argparse.Namespace, options: dict[str, str]) -> None:
     builder = prepare(known.name, known.data_dir, strict=known.strict, pipeline=pipeline, **options)
     folder = pathlib.Path(builder.data_dir)
     splits = {
-        name: Records(info.file_instructions, builder.FIELDS, folder) for name, info in builder.info.splits.items()
+        name: Records(info.file_instructions, builder.fields, folder) for name, info in builder.info.splits.items()
     }
     if known.sample is not None:
         for records in splits.values():

@@ -174,10 +174,15 @@ class ArrayRecordBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True
         with open(self.data_path / name, "a", encoding="utf-8", errors="replace") as file:
             file.write(line + "\n")
 
+    @property
+    def fields(self) -> Mapping[str, type]:
+        """The fields of its records: `FIELDS`, unless they depend on the options."""
+        return self.FIELDS
+
     def _info(self) -> tfds.core.DatasetInfo:
         features = {
             name: tfds.features.Text() if kind is str else tfds.features.Scalar(np.int64)
-            for name, kind in self.FIELDS.items()
+            for name, kind in self.fields.items()
         }
         metadata = self.get_metadata()
         return _LocalInfo(
@@ -224,7 +229,7 @@ class ArrayRecordBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True
     def _encoded_examples(self) -> Iterator[tuple[str, bytes]]:
         for split, record in self._generate_examples():
             try:
-                yield split, encode(record, self.FIELDS)
+                yield split, encode(record, self.fields)
             except UnicodeEncodeError:
                 self.skip(record["id"], NO_CHARACTER)
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+from numjax.errors import UsageError
+
 from ..builder import ArrayRecordBuilder
-from .generate import records
+from . import generate
+
+WORDINGS = {"paper": generate.records, "many": generate.many_records}
 
 
 class Mme(ArrayRecordBuilder):
-    """Options: `size` samples in all (a multiple of 40; the paper's 20,000), `seed`."""
+    """Options: `size` samples in all (a multiple of 40; the paper's 20,000), `seed`, `wordings` ("paper": four
+    templates; "many": see wordings.py, with the fields `wording` and `stream`)."""
 
     FIELDS = {
         "id": str,
@@ -24,14 +29,32 @@ class Mme(ArrayRecordBuilder):
         "answer_min": int,
         "answer_max": int,
     }
-    OPTIONS = {"size": 20_000, "seed": 0}
+    OPTIONS = {"size": 20_000, "seed": 0, "wordings": "paper"}
     KEYS = {
         "(multiplier, object, answer)": ("multiplier", "object", "answer"),
         "(template, object, multiplier)": ("template", "object", "multiplier"),
     }
 
+    @classmethod
+    def check(cls, options: Mapping[str, Any]) -> None:
+        super().check(options)
+        if options["wordings"] not in WORDINGS:
+            raise UsageError(f"{cls.name}: wordings={options['wordings']!r}: choose one of {', '.join(WORDINGS)}")
+
+    @classmethod
+    def config_name(cls, options: Mapping[str, Any]) -> str:
+        # The paper's set was there before the option: its folder keeps its name.
+        named = {name: value for name, value in options.items() if (name, value) != ("wordings", "paper")}
+        return super().config_name(named)
+
+    @property
+    def fields(self) -> Mapping[str, type]:
+        more = {"wording": str, "stream": str} if self.options["wordings"] == "many" else {}
+        return self.FIELDS | more
+
     def _generate_examples(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        return records(**self.options)
+        options = dict(self.options)
+        return WORDINGS[options.pop("wordings")](**options)
 
 
 Builder = Mme

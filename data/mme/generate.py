@@ -10,10 +10,12 @@ import numpy as np
 from numjax.errors import UsageError
 
 from ..sampling import log_uniform, per_group, split_sizes, unique_rows
+from . import wordings
 
 NAME = "mme"
 MULTIPLIERS = (2, 200)
 BEYOND = 100  # a wrong answer is off by at most this factor
+COUNTS = (1, 1000)  # multipliers where the wordings are many
 
 TEMPLATES = (
     "How many {unit} are {k} {thing}?",
@@ -127,3 +129,64 @@ def records(size: int, seed: int) -> Iterator[tuple[str, dict[str, Any]]]:
                 ),
             )
             place += 1
+
+
+def many_records(size: int, seed: int) -> Iterator[tuple[str, dict[str, Any]]]:
+    """As `records`, in many wordings: those of a split are of no other, but for the half of test that is "seen".
+
+    Each question is asked twice, with a right and with a wrong answer, both in the same split.
+
+    Args, raises: see `records`.
+    """
+    count = per_group(NAME, size, len(THINGS))
+    rng = np.random.default_rng(seed)
+    things = rng.permutation(np.repeat(np.arange(len(THINGS)), count))
+    asked: set[str] = set()
+    place = start = 0
+    for split, length in split_sizes(len(things)).items():
+        made = []
+        for nth, index in enumerate(things[start : start + length].tolist()):
+            stream = "seen" if split == "train" or (split == "test" and nth % 2) else "unseen"
+            made += _asked_twice(rng, THINGS[index], _use(rng, split, stream), asked, stream)
+        start += length
+        for i in rng.permutation(len(made)).tolist():
+            yield split, dict(id=f"{NAME}-{place:06d}") | made[i]
+            place += 1
+
+
+def _use(rng: np.random.Generator, split: str, stream: str) -> str:
+    """What a question's wording is for, of `wordings.USES`."""
+    if stream == "seen":
+        return "train"
+    return "validation" if split == "validation" else ("wordings", "sentences")[int(rng.integers(2))]
+
+
+def _asked_twice(
+    rng: np.random.Generator, thing: Thing, use: str, asked: set[str], stream: str
+) -> list[dict[str, Any]]:
+    """A question that was not asked yet, with a right and with a wrong answer; `asked` has it from then on."""
+    for _ in range(1000):
+        k = int(log_uniform(rng, *COUNTS, 1)[0])
+        question = wordings.question(rng, thing.name, thing.unit, k, use)
+        if question.text not in asked:
+            break
+    else:
+        raise UsageError(f"{NAME} ({thing.name}): too few different questions; choose a smaller size")
+    asked.add(question.text)
+    low, high = k * thing.low, k * thing.high
+    return [
+        dict(
+            question=question.text,
+            answer=wordings.answer(rng, low, high, BEYOND, thing.unit, right),
+            label=int(right),
+            template=question.sentence,
+            object=thing.name,
+            unit=thing.unit,
+            multiplier=k,
+            answer_min=low,
+            answer_max=high,
+            wording=question.wording,
+            stream=stream,
+        )
+        for right in (True, False)
+    ]

@@ -117,7 +117,7 @@ class Life:
             "checkpoint.every": SAVE, "log_every": 1, "compile_cache": out / "jit",
         }  # fmt: skip
         words = [
-            "--config=numgpt:smoke",
+            "--config=numgpt:smoke,task=mme",
             f"--workdir={self.workdir}",
             *(f"--config.{k}={v}" for k, v in flags.items()),
         ]

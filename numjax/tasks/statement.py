@@ -23,18 +23,27 @@ class Task:
     needs = {"heads": ("classify",), "objectives": ("nll",)}
 
     def __init__(
-        self, dataset: str = "mme", *, negatives: str | None = None, size: int | None = None, data_seed: int = 0
+        self,
+        dataset: str = "mme",
+        *,
+        negatives: str | None = None,
+        wordings: str | None = None,
+        size: int | None = None,
+        data_seed: int = 0,
     ):
         """
         Args:
           dataset: name of the builder.
           negatives: "plain" or "hard", for mwpas.
+          wordings: "paper" or "many", for mme.
           size: examples to generate, the paper's number by default.
           data_seed: of the generator.
         """
         self.dataset: dict[str, Any] = {"name": dataset, "seed": data_seed}
         if negatives is not None:
             self.dataset["negatives"] = negatives
+        if wordings is not None:
+            self.dataset["wordings"] = wordings
         if size is not None:
             self.dataset["size"] = size
 
@@ -46,12 +55,13 @@ class Task:
                 yield records.text(row, "answer")
 
     def example(self, record: Mapping[str, Any], parse: Callable[[str], Document]) -> Example:
-        """The statement and its label; the reference keeps the label and, for mwpas, the kind of negative."""
+        """The statement and its label; the reference keeps the label and, by which accuracy is given, the kind of
+        negative of mwpas, or the stream of mme."""
         document = (Mark("[CLS]"), *parse(records.text(record, "question")))
         if "answer" in record:
             document += (Mark("[SEP]"), *parse(records.text(record, "answer")))
         label = records.label(record, "label", 2)
-        reference = {"label": label, "kind": record.get("kind", "")}
+        reference = {"label": label, "kind": record.get("kind", record.get("stream", ""))}
         return Example(str(record["id"]), (*document, Mark("[EOS]")), labels={"label": label}, reference=reference)
 
     def score(self, predictions: Sequence[int], references: Sequence[Mapping[str, Any]]) -> dict[str, float]:
