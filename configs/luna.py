@@ -10,7 +10,8 @@
 
 Arguments: smoke | laptop | paper; task=pretrain|tatqa|tabfact; numtok=addback|replace|none (none: pieces alone);
 numbed=char_lstm|char_former|dice|MODULE; size=0.1M|base|1M|9M (parameters of the character encoders); shape=bert|
-roberta; for pre-training distill=on|off, regress=on|off; as_published.
+roberta; bert=minilm, to start from the weights of `make pretrained`; for pre-training distill=on|off, regress=on|off;
+as_published.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from typing import Any
 from ml_collections import ConfigDict
 
 from configs import common
+from numjax.errors import UsageError
+from numjax.pretrained import installed
 
 # Share of a row's positions that may be scored before a head reads all; 15% are masked.
 ROOM = 0.25
@@ -35,6 +38,7 @@ def get_config(argument: str | None = None) -> ConfigDict:
         tasks=TASKS,
         scales=SCALES,
         swaps={
+            "bert": BERTS,
             "shape": SHAPES,
             "numtok": NUMTOKS,
             "numbed": NUMBEDS,
@@ -205,6 +209,28 @@ def roberta(config: Any) -> None:
         config.heads.masked.epsilon = 1e-5
 
 
+# --- Weights to start from.
+
+
+def minilm(config: Any) -> None:
+    """all-MiniLM-L6-v2 with its vocabulary, 22.7 M weights, as `make pretrained` installs it. It was trained for
+    vectors of sentences and has no masked-language head.
+
+    Raises:
+      ValueError: it is not installed, or the shape is another.
+    """
+    if tuple(config.backbone.types) != (2,):
+        raise ValueError("bert=minilm is of BERT's shape: leave shape=roberta out")
+    try:
+        path = str(installed.find("minilm"))
+    except UsageError as error:
+        raise ValueError(str(error)) from None
+    resize(config, 384, layers=6, heads=12, init_std=0.02, dropout=0.1, max_length=512)
+    config.embeds.token = common.block(name="token")
+    config.init_from = path
+    config.scheme.vocab = common.block(name="wordpiece", path=path, lower=True)
+
+
 # --- Objectives of pre-training.
 
 
@@ -371,6 +397,7 @@ def as_published(config: Any) -> None:
 
 TASKS = {"pretrain": pretrain, "tatqa": tatqa, "tabfact": tabfact}
 SCALES = {"smoke": smoke, "laptop": laptop, "paper": paper}
+BERTS = {"minilm": minilm}
 SHAPES = {"bert": bert, "roberta": roberta}
 NUMTOKS = {"addback": numtok("addback"), "replace": numtok("replace"), "none": no_plugin}
 NUMBEDS = {"char_lstm": char_lstm, "char_former": char_former, "dice": dice, "*": other}

