@@ -10,8 +10,8 @@
 
 Arguments: smoke | laptop | paper; task=pretrain|tatqa|tabfact; numtok=addback|replace|none (none: pieces alone);
 numbed=char_lstm|char_former|dice|MODULE; size=0.1M|base|1M|9M (parameters of the character encoders); shape=bert|
-roberta; bert=minilm, to start from the weights of `make pretrained`; for pre-training distill=on|off, regress=on|off;
-as_published.
+roberta; bert=minilm|minilm3, to start from the weights of `make pretrained`, all six layers or three;
+tables=few|many, of the stand-ins; for pre-training distill=on|off, regress=on|off; as_published.
 """
 
 from __future__ import annotations
@@ -242,6 +242,9 @@ def many_tables(config: Any) -> None:
     """Tables of many layouts and subjects (data/tables)."""
     of_tables(config)
     config.task.update(tables="many", traits=True)
+    if "operator_loss" in config.objectives:
+        # Else they are lost beside the tags' losses, which are sums over a row.
+        config.objectives.operator_loss.weight, config.objectives.scale_loss.weight = 3.0, 2.0
     config.backbone.types = (config.backbone.types[0], *table_traits.SIZES)
     if config.task.name == "tabfact":
         # What decides may stand at any cell, and [CLS] of a pretrained encoder need not know of it.

@@ -8,6 +8,7 @@ import json
 import re
 from collections import Counter
 from decimal import Decimal
+from typing import Any
 
 import jax
 import numpy as np
@@ -28,6 +29,7 @@ from numjax.tasks import tabfact, table_traits, tatqa, tatqa_records
 from numjax.tasks.table_traits import TRAITS
 from numjax.tasks.tatqa_units import read
 from numjax.text import document, vocab
+from numjax.types import Tokens
 
 PARSE = functools.partial(document.parse, rules="accounting")
 REPORT = [["year", "revenue", "cost"], ["2019", "1,200", "900"], ["2018", "1,000", "850"]]
@@ -268,6 +270,37 @@ def test_headers_are_the_means_of_their_positions(rng):
     for b, t in itertools.product(range(2), range(9)):
         at = [u for u in range(9) if header[b, u] and line[b, u] == line[b, t] and line[b, t] > 0]
         np.testing.assert_allclose(found[b, t], h[b, at].mean(axis=0) if at else np.zeros(4), atol=1e-5)
+
+
+def test_a_cell_is_tagged_by_its_headers_and_the_question(rng):
+    """With cells="crossed" and asked="both" they alone are beside it; without, nothing is."""
+    h = rng.standard_normal((1, 8, 16)).astype(np.float32)
+    # [CLS] asked asked, then a header of a row, one of a column, a cell of both, and another cell.
+    row, column = [0, 0, 0, 2, 1, 2, 3, 0], [0, 0, 0, 1, 2, 2, 3, 0]
+    unit = [0, 0, 0, 1, 2, 3, 4, 0]
+    types = np.zeros((1, 8, 4 + len(TRAITS)), np.int32)
+    types[0, :, 1], types[0, :, 2], types[0, :, -3] = row, column, unit
+    types[0, :, -2] = np.asarray(unit) > 0
+    tokens = Tokens(np.zeros((1, 8), np.int32), np.arange(8)[None], np.asarray([[1] * 7 + [0]]), types=types)
+
+    def depends(cells: str, asked: str) -> set[int]:
+        head: Any = build("heads", {"name": "tagop", "cells": cells, "asked": asked, "init_std": 0.5}, width=16)
+        params = head.init(jax.random.key(0), h, tokens)
+
+        def tag(h):
+            return head.tags(head.apply(params, h, tokens))[0, 5, 1]
+
+        gradient = np.abs(jax.jit(jax.grad(tag))(h)[0]).sum(axis=-1)
+        return set(np.flatnonzero(gradient > 1e-9).tolist())
+
+    assert depends("alone", "first") == {5}
+    assert depends("crossed", "first") == {3, 4, 5}
+    assert depends("alone", "both") == {1, 2, 5}
+    assert depends("crossed", "both") == {1, 2, 3, 4, 5}
+    with pytest.raises(UsageError, match=r"set task\.traits=True"):
+        build("heads", {"name": "tagop", "cells": "crossed"}, width=16).init(
+            jax.random.key(0), h, tokens._replace(types=types[..., -4:])
+        )
 
 
 # --- The words of the config, and the typed tables.

@@ -74,7 +74,8 @@ class Head(nn.Module):
       cells: "alone", or "crossed": the third and the fourth network read beside a cell the headers of its row and its
         column. That needs the token types of `tasks/table_traits.py`.
       asked: "first", or "both": the first two networks read beside [CLS] the mean of the question, for encoders that
-        were trained to have another vector of a sentence than [CLS].
+        were trained to have another vector of a sentence than [CLS]; the other two read that mean too, since which
+        cells answer, and which of them comes first, depends on what is asked.
       tagged: of which rows the tags are scored: of those with a unit of the answer among what is read ("found"), or
         of "all" with an operator, as in TagOp's code, where a row cut before its answer teaches that nothing is one.
       dropout: on what each network reads, in training.
@@ -111,13 +112,13 @@ class Head(nn.Module):
         if tokens.types is None or tokens.types.ndim < 3 or tokens.types.shape[-1] < 4:
             raise UsageError("tagop reads units, which this task has not: use task tatqa")
         weights: dict[str, Any] = {"units": tokens.types[..., -3:], "used": tokens.segment_ids > 0}
-        wide = 1
+        more = int(self.asked == "both")
+        wide = 1 + more
         if self.cells == "crossed":
-            wide = 3
+            wide += 2
             if tokens.types.shape[-1] < 4 + len(SIZES):
                 raise UsageError("tagop: cells=crossed wants to know rows and columns: set task.traits=True")
             weights["grid"] = tokens.types[..., 1:3]
-        more = int(self.asked == "both")
         sizes = {"operator": (1 + more, self.operators), "scale": (3 + more, self.scales), "tags": (wide, 2)}
         sizes["order"] = (2 * wide if self.order == "concat" else wide, 2)
         normal, ones, zeros = nn.initializers.normal(self.init_std), nn.initializers.ones, nn.initializers.zeros
@@ -168,14 +169,14 @@ class Head(nn.Module):
         return self.log_probs_of(out, "tags", self.crossed(out))
 
     def crossed(self, out: HeadOut) -> jax.Array:
-        """What the networks of positions read, [B, T, D or 3 · D]."""
-        if self.cells == "alone":
-            return out.hidden
-        row, column = out.weights["grid"][..., 0], out.weights["grid"][..., 1]
-        beside = [
-            headers_of(out.hidden, row, column == 1, SIZES[0]),
-            headers_of(out.hidden, column, row == 1, SIZES[1]),
-        ]
+        """What the networks of positions read, [B, T, …]: its own vector, and what is beside it."""
+        beside = []
+        if self.asked == "both":
+            beside.append(jnp.broadcast_to(self._question(out)[1][:, None], out.hidden.shape))
+        if self.cells == "crossed":
+            row, column = out.weights["grid"][..., 0], out.weights["grid"][..., 1]
+            beside.append(headers_of(out.hidden, row, column == 1, SIZES[0]))
+            beside.append(headers_of(out.hidden, column, row == 1, SIZES[1]))
         return jnp.concatenate([out.hidden, *(x.astype(out.hidden.dtype) for x in beside)], axis=-1)
 
     def orders(self, out: HeadOut, chosen_B2: jax.Array) -> jax.Array:
