@@ -279,11 +279,12 @@ def minilm(config: Any) -> None:
         raise ValueError(str(error)) from None
     resize(config, 384, layers=6, heads=12, init_std=0.02, max_length=512)
     config.embeds.token = common.block(name="token")
+    config.backbone.types_std = 0.0
     config.init_from = path
     config.scheme.vocab = common.block(name="wordpiece", path=path, lower=True)
     config.optim.update(learning_rate=1e-3, warmup=60, batch_size=16)
     # What is new learns faster than what is known; the pieces' vectors stay.
-    config.optim.rates = (("^embeds_token/", 0.0), ("^backbone/types_[1-9]", 3.0), ("^backbone/", 0.3))
+    config.optim.rates = (("^embeds_token/", 0.0), ("^backbone/types_[1-9]", 2.0), ("^backbone/", 0.15))
 
 
 def minilm3(config: Any) -> None:
