@@ -10,8 +10,8 @@
 
 Arguments: smoke | laptop | paper; task=pretrain|tatqa|tabfact; numtok=addback|replace|none (none: pieces alone);
 numbed=char_lstm|char_former|dice|MODULE; size=0.1M|base|1M|9M (parameters of the character encoders); shape=bert|
-roberta; bert=minilm, to start from the weights of `make pretrained`; for pre-training distill=on|off, regress=on|off;
-as_published.
+roberta; bert=minilm|minilm3, to start from the weights of `make pretrained`, all six layers or three;
+tables=few|many, of the stand-ins; for pre-training distill=on|off, regress=on|off; as_published.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ def get_config(argument: str | None = None) -> ConfigDict:
         scales=SCALES,
         swaps={
             "bert": BERTS,
+            "tables": {"few": few_tables, "many": many_tables},
             "shape": SHAPES,
             "numtok": NUMTOKS,
             "numbed": NUMBEDS,
@@ -87,7 +88,17 @@ def tatqa(config: Any) -> None:
     """Questions about a table and the paragraphs beside it, by TagOp (appendix D.2)."""
     plugged(config)
     config.task = common.block(
-        name="tatqa", path="", size=0, data_seed=0, question=46, context=463, units=512, as_published=False
+        name="tatqa",
+        path="",
+        size=0,
+        data_seed=0,
+        tables="few",
+        wordings="apart",
+        traits=False,
+        question=46,
+        context=463,
+        units=512,
+        as_published=False,
     )
     config.heads = common.block(
         answer=dict(name="tagop", order="concat", operands="numbers", tagged="found", dropout=0.1)
@@ -112,7 +123,16 @@ def tabfact(config: Any) -> None:
     so few steps.
     """
     plugged(config)
-    config.task = common.block(name="tabfact", path="", size=0, layout="rows", data_seed=0)
+    config.task = common.block(
+        name="tabfact",
+        path="",
+        size=0,
+        layout="rows",
+        data_seed=0,
+        tables="few",
+        wordings="apart",
+        traits=False,
+    )
     common.set_classifier(config, 2)
     config.heads.label.update(pool="first", pooler=True, dropout=0.1)
     config.data.overflow = "shorten"
@@ -207,6 +227,38 @@ def roberta(config: Any) -> None:
         config.heads.masked.epsilon = 1e-5
 
 
+# --- Tables of the stand-ins.
+
+# How many values each trait of a cell has (numjax/tasks/table_traits.py).
+TRAITS = (32, 32, 8, 8, 8, 8, 8, 8, 4, 8, 8, 8, 2, 4, 2, 2, 2, 2, 2, 8)
+
+
+def few_tables(config: Any) -> None:
+    """Those of the task's own form: what is already set."""
+    of_tables(config)
+
+
+def many_tables(config: Any) -> None:
+    """Tables of many layouts and subjects (data/tables)."""
+    of_tables(config)
+    config.task.update(tables="many", traits=True)
+    if "operator_loss" in config.objectives:
+        # Else they are lost beside the tags' losses, which are sums over a row.
+        config.objectives.operator_loss.weight, config.objectives.scale_loss.weight = 3.0, 2.0
+    config.backbone.types = (config.backbone.types[0], *TRAITS)
+    if config.task.name == "tabfact":
+        # What decides may stand at any cell, and [CLS] of a pretrained encoder need not know of it.
+        config.heads.label.update(pool="attention")
+    else:
+        config.heads.answer.update(cells="crossed", asked="both", operators=12)
+
+
+def of_tables(config: Any) -> None:
+    """Raises ValueError unless the task answers or judges over tables."""
+    if config.task.name not in ("tatqa", "tabfact"):
+        raise ValueError("tables= is of the stand-ins of task=tatqa and task=tabfact: use it with one of them")
+
+
 # --- Weights to start from.
 
 
@@ -215,14 +267,24 @@ def minilm(config: Any) -> None:
     vectors of sentences and has no masked-language head.
 
     Raises:
-      ValueError: it is not installed, or the shape is another.
+      ValueError: the shape is another.
     """
-    if tuple(config.backbone.types) != (2,):
+    if config.backbone.types[0] != 2:
         raise ValueError("bert=minilm is of BERT's shape: leave shape=roberta out")
-    resize(config, 384, layers=6, heads=12, init_std=0.02, dropout=0.1, max_length=512)
+    resize(config, 384, layers=6, heads=12, init_std=0.02, max_length=512)
     config.embeds.token = common.block(name="token")
+    config.backbone.types_std = 0.0
     config.init_from = "pretrained:minilm"
     config.scheme.vocab = common.block(name="wordpiece", path="pretrained:minilm", lower=True)
+    config.optim.update(learning_rate=1e-3, warmup=60, batch_size=16)
+    # What is new learns faster than what is known; the pieces' vectors stay.
+    config.optim.rates = (("^embeds_token/", 0.0), ("^backbone/types_[1-9]", 2.0), ("^backbone/", 0.15))
+
+
+def minilm3(config: Any) -> None:
+    """Its first three layers alone, in half the time. Raises as `minilm`."""
+    minilm(config)
+    config.backbone.layers = 3
 
 
 # --- Objectives of pre-training.
@@ -337,7 +399,7 @@ def laptop(config: Any) -> None:
 
 def paper(config: Any) -> None:
     """BERT-base or RoBERTa-large, which init_from and scheme.vocab.path name."""
-    if tuple(config.backbone.types) == (2,):
+    if config.backbone.types[0] == 2:
         resize(config, 768, layers=12, heads=12)
         config.scheme.vocab.size = 30_000
     else:
@@ -346,7 +408,7 @@ def paper(config: Any) -> None:
     if "parameters" in config.embeds.get("numeral", {}):
         # Characters: of TAT-QA's distinct number strings 96 in 100 have no more, of TabFact's 99.
         config.embeds.numeral.short = 8
-    if config.task.name == "table_text" and tuple(config.backbone.types) == (2,):
+    if config.task.name == "table_text" and config.backbone.types[0] == 2:
         config.data.length = 400
         config.optim.update(learning_rate=3e-5, batch_size=24, epochs=18)
     elif config.task.name == "table_text":
@@ -391,7 +453,7 @@ def as_published(config: Any) -> None:
 
 TASKS = {"pretrain": pretrain, "tatqa": tatqa, "tabfact": tabfact}
 SCALES = {"smoke": smoke, "laptop": laptop, "paper": paper}
-BERTS = {"minilm": minilm}
+BERTS = {"minilm": minilm, "minilm3": minilm3}
 SHAPES = {"bert": bert, "roberta": roberta}
 NUMTOKS = {"addback": numtok("addback"), "replace": numtok("replace"), "none": no_plugin}
 NUMBEDS = {"char_lstm": char_lstm, "char_former": char_former, "dice": dice, "*": other}

@@ -111,6 +111,8 @@ class Example(NamedTuple):
         "windows".
       units: characters [start, end) of the document's surface, in order and apart, with more numbers of each. Behind
         the scheme's own types a position has the number of its unit, from 1, and these; all 0 outside units.
+      traits: characters [start, end) of the document's surface, in order and apart, with numbers that become token
+        types between the scheme's own and those of units; 0 elsewhere.
       limits: segments [start, end) and how many of their positions are read, the first ones.
       spare: segments [start, end) of the prompt, in the order in which they are left out where it is too long and
         `data.overflow` is "shorten". Of a range that is one Text only as many last positions as need be.
@@ -128,6 +130,7 @@ class Example(NamedTuple):
     spans: Mapping[str, tuple[int, int] | None] = {}
     slide: tuple[int, int] | None = None
     units: tuple[tuple[int, ...], ...] = ()
+    traits: tuple[tuple[int, ...], ...] = ()
     limits: tuple[tuple[int, int, int], ...] = ()
     unread: str = ""
 

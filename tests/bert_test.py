@@ -78,6 +78,26 @@ def test_encoders_give_what_transformers_gives(family, scan):
     assert (pooler is not None) == (family == "bert")
 
 
+def test_further_types_leave_a_pretrained_stack_at_first_what_it_was():
+    """With types_std=0; else the tables' sum, which is there at every position, changes all that it reads."""
+    found = np.load(FIXTURES / "bert.npz")
+    tokens = inputs_of(found)
+    assert tokens.types is not None
+    more = np.stack([tokens.types, tokens.ids % 5, tokens.ids % 3], axis=-1)
+    params, _ = params_of("bert")
+
+    def hidden(**options):
+        model = model_of("bert", types=(2, 5, 3), **options)
+        batch = Batch(tokens._replace(types=more))
+        fresh = jax.jit(model.init)(jax.random.key(0), batch)["params"]
+        known = params["backbone"] | {name: fresh["backbone"][name] for name in ("types_1", "types_2")}
+        return jax.jit(model.apply)({"params": params | {"backbone": known}}, batch)[1]["final"]
+
+    seen = tokens.segment_ids > 0
+    np.testing.assert_allclose(hidden(types_std=0.0)[seen], found["hidden"][seen], atol=1e-4)
+    assert np.abs(hidden(init_std=0.2)[seen] - found["hidden"][seen]).max() > 0.1
+
+
 @pytest.mark.parametrize("family", list(SHAPES))
 def test_encoders_go_there_and_back(family, tmp_path):
     from safetensors.numpy import load_file

@@ -33,7 +33,7 @@ MEETING = {
     "probes",
 }
 ARRAYS = {"jax", "jaxlib", "flax", "optax", "orbax", "chex"}
-LONGEST = 400
+LONGEST = 600
 
 
 def modules(*folders: str) -> list[pathlib.Path]:

@@ -192,3 +192,11 @@ def test_the_notebook_looks_at_a_run_without_a_test_split(model):
     exec(cell, names)
     held = source.load(model.system.task.dataset, "validation", model.system.config.data.dir)
     assert held is not None and names["record"] == held[0]
+
+
+def test_many_tables_have_the_traits_and_operators_that_the_tasks_know():
+    from numjax.tasks import table_traits, tatqa_answers
+
+    config = luna.get_config("smoke,task=tatqa,tables=many")
+    assert tuple(config.backbone.types[1:]) == table_traits.SIZES
+    assert config.heads.answer.operators == len(tatqa_answers.OPERATORS + tatqa_answers.SHARES)

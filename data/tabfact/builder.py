@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pathlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -14,16 +15,20 @@ from numjax.errors import DataError, UsageError
 from .. import sampling
 from ..builder import ArrayRecordBuilder
 from ..files import parsed
+from ..tables import statements
+from ..tables.options import check_tables
 from . import read
 from .generate import release
 
 STAND_IN_STATEMENTS = 16_000
+MANY = {"train": 40_000, "validation": 1_200, "test": 1_200}  # statements on tables of many layouts
 
 
 class Tabfact(ArrayRecordBuilder):
     """Options: `path` of the folder, or empty for the stand-in; `size`, at most so many statements of each split, of
     the stand-in so many in all (0: all, 16,000); `seed` of splits, stand-in and the order of a folder's
-    tables."""
+    tables; `tables` of the stand-in: "few" subjects, or "many" (../tables), of which `size` is what there is to train
+    on (0: 40,000); `wordings` of the latter: "apart" in each split, or "seen", those to train on in all."""
 
     VERSION = tfds.core.Version("1.2.0")  # pairs without the full stop that gave their label away
     FIELDS = {
@@ -35,7 +40,7 @@ class Tabfact(ArrayRecordBuilder):
         "label": int,
         "kind": str,
     }
-    OPTIONS = {"path": "", "size": 0, "seed": 0}
+    OPTIONS = {"path": "", "size": 0, "seed": 0, "tables": "few", "wordings": "apart"}
     KEYS = {"table": ("table_id",), "table's cells": ("table",), "statement": ("statement", "table_id")}
 
     @classmethod
@@ -43,6 +48,7 @@ class Tabfact(ArrayRecordBuilder):
         super().check(options)
         if options["size"] < 0:
             raise UsageError(f"{cls.name}: size={options['size']} is negative; 0 takes all")
+        check_tables(cls.name, options)
 
     @classmethod
     def files(cls, options: Mapping[str, Any]) -> list[pathlib.Path]:
@@ -52,6 +58,13 @@ class Tabfact(ArrayRecordBuilder):
 
     def _generate_examples(self) -> Iterator[tuple[str, dict[str, Any]]]:
         size, seed = self.options["size"], self.options["seed"]
+        if not self.options["path"] and self.options["tables"] == "many":
+            for split, most in MANY.items():
+                count = min(most, max(1, size // 10)) if size and split != "train" else size or most
+                made = statements.records(-(-count // statements.STATEMENTS), seed, split, self.options["wordings"])
+                for one in made:
+                    yield split, one | {"table": json.dumps(one["table"], ensure_ascii=False)}
+            return
         given, tables, kinds = self._released() if self.options["path"] else self._made(size, seed)
         # Joined first, so that splits are made of what can be used.
         joined = {split: list(self._joined(found, tables, kinds)) for split, found in given.items()}

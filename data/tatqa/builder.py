@@ -16,9 +16,12 @@ from numjax.tasks import tatqa_records
 from ..builder import ArrayRecordBuilder
 from ..files import parsed
 from ..sampling import VALIDATION_SHARE
+from ..tables import questions as tables
+from ..tables.options import check_tables
 from .generate import contexts
 
 STAND_IN_CONTEXTS = 480
+MANY = {"train": 4000, "validation": 150, "test": 150}  # contexts of many layouts
 HELD_SHARE = 0.1  # of contexts, for validation and as much for the test, where one file is all there is
 
 _NAMES = re.compile(r"(?:^|[/_.-])(train|dev|test)(?:[/_.-]|$)")
@@ -26,9 +29,11 @@ _NAMES = re.compile(r"(?:^|[/_.-])(train|dev|test)(?:[/_.-]|$)")
 
 class Tatqa(ArrayRecordBuilder):
     """Options: `path` of a file or a folder with some, or empty for the stand-in; `size`, at most so many contexts of
-    each file (0: all; of the stand-in 480); `seed` of splits and stand-in."""
+    each file (0: all; of the stand-in 480, or 4,000 to train on of many layouts); `seed` of splits and stand-in;
+    `tables` of the stand-in: "few" (like TAT-QA's), or "many" (../tables); `wordings` of the latter: "apart" in each
+    split, or "seen", those to train on in all."""
 
-    VERSION = tfds.core.Version("1.1.0")  # contexts apart over all files
+    VERSION = tfds.core.Version("1.2.0")  # with the cells of the evidence
     FIELDS = {
         "id": str,
         "context": str,
@@ -41,8 +46,9 @@ class Tatqa(ArrayRecordBuilder):
         "answer_from": str,
         "scale": str,
         "rel_paragraphs": str,
+        "mapping": str,
     }
-    OPTIONS = {"path": "", "size": 0, "seed": 0}
+    OPTIONS = {"path": "", "size": 0, "seed": 0, "tables": "few", "wordings": "apart"}
     KEYS = {"context": ("context",), "question": ("question", "context"), "answer_type": ("answer_type",)}
 
     @classmethod
@@ -50,6 +56,7 @@ class Tatqa(ArrayRecordBuilder):
         super().check(options)
         if options["size"] < 0:
             raise UsageError(f"{cls.name}: size={options['size']} is negative; 0 takes all")
+        check_tables(cls.name, options)
 
     @classmethod
     def files(cls, options: Mapping[str, Any]) -> list[pathlib.Path]:
@@ -59,6 +66,12 @@ class Tatqa(ArrayRecordBuilder):
         size, seed = self.options["size"], self.options["seed"]
         files = self.files(self.options)
         given: dict[str, list[dict[str, Any]]] = {"train": [], "dev": [], "test": []}
+        if not files and self.options["tables"] == "many":
+            for split, most in MANY.items():
+                count = min(most, max(1, size // 10)) if size and split != "train" else size or most
+                made = list(tables.contexts(count, seed, split, self.options["wordings"]))
+                yield from ((split, record) for record in self._kept(made, "tables", 0))
+            return
         if files:
             for path in files:
                 given[kind_of(path)] += self._kept(parsed(path), str(path), size)

@@ -80,6 +80,8 @@ class Backbone(nn.Module):
       attention: see `nn.attention.attend`.
       dtype: compute type, "float32" or "bfloat16"; parameters stay float32.
       epsilon: of the layer norms. init_std: of all kernels and tables.
+      types_std: of the tables of types behind the first; None as all. 0 leaves a pretrained stack, which knows one
+        table, at first what it was: their sum would be as large as what it reads.
     """
 
     width: int = 768
@@ -96,6 +98,7 @@ class Backbone(nn.Module):
     dtype: str = "float32"
     epsilon: float = 1e-12
     init_std: float = 0.02
+    types_std: float | None = None
 
     @nn.compact
     def __call__(
@@ -138,7 +141,9 @@ class Backbone(nn.Module):
             raise UsageError(f"backbone.types={tuple(self.types)}: the scheme gives {ids.shape[-1]} types a position")
         total: Any = 0.0
         for i, count in enumerate(self.types):
-            table = self.param(f"types_{i}", init, (count, self.width), jnp.float32)
+            known = i == 0 or self.types_std is None
+            begin = init if known else nn.initializers.normal(self.types_std)
+            table = self.param(f"types_{i}", begin, (count, self.width), jnp.float32)
             total = total + jnp.take(table, jnp.minimum(ids[..., min(i, ids.shape[-1] - 1)], count - 1), axis=0)
         return total
 

@@ -18,6 +18,7 @@ import jax.numpy as jnp
 from numjax.errors import UsageError
 from numjax.nn.dropout import dropout
 from numjax.nn.norm import layer_norm
+from numjax.tasks.table_traits import SIZES
 from numjax.types import Allowed, HeadOut, Tokens
 
 PARTS = ("operator", "scale", "tags", "order")
@@ -45,6 +46,20 @@ def at_units(h_BTD: jax.Array, unit_BT: jax.Array, chosen_B2: jax.Array) -> jax.
     return jnp.stack([mean_of(h_BTD, unit_BT == chosen_B2[:, i : i + 1] + 1) for i in range(2)], axis=1)
 
 
+def headers_of(h_BTD: jax.Array, line_BT: jax.Array, header_BT: jax.Array, lines: int) -> jax.Array:
+    """For each position the mean vector of its line's header: float32[B, T, D], 0 where it has none.
+
+    Args:
+      line_BT: the row, or the column, of each position, from 1; 0 outside the table. header_BT: what is a header.
+      lines: how many there may be.
+    """
+    of_BTL = jax.nn.one_hot(line_BT - 1, lines, dtype=jnp.float32)
+    heads_BTL = of_BTL * header_BT[..., None]
+    total = jnp.einsum("btl,btd->bld", heads_BTL, h_BTD, preferred_element_type=jnp.float32)
+    means = total / jnp.maximum(heads_BTL.sum(axis=1), 1)[..., None]
+    return jnp.einsum("btl,bld->btd", of_BTL, means)
+
+
 class Head(nn.Module):
     """Four networks W₂ norm(gelu(W₁ x)), the first for [CLS], the second for [CLS] beside the means of the table and
     of the texts, the third for each position, the fourth for two units.
@@ -56,6 +71,11 @@ class Head(nn.Module):
         does not change when they change places, as in TagOp's own code.
       operands: of which units the two best are put in order: "numbers", or "all", as where units without a number are
         let through (`tasks/tatqa_answers.py`, as published).
+      cells: "alone", or "crossed": the third and the fourth network read beside a cell the headers of its row and its
+        column. That needs the token types of `tasks/table_traits.py`.
+      asked: "first", or "both": the first two networks read beside [CLS] the mean of the question, for encoders that
+        were trained to have another vector of a sentence than [CLS]; the other two read that mean too, since which
+        cells answer, and which of them comes first, depends on what is asked.
       tagged: of which rows the tags are scored: of those with a unit of the answer among what is read ("found"), or
         of "all" with an operator, as in TagOp's code, where a row cut before its answer teaches that nothing is one.
       dropout: on what each network reads, in training.
@@ -68,6 +88,8 @@ class Head(nn.Module):
     order: str = "concat"
     operands: str = "numbers"
     tagged: str = "found"
+    cells: str = "alone"
+    asked: str = "first"
     dropout: float = 0.1
     epsilon: float = 1e-5
     init_std: float = 0.02
@@ -83,11 +105,22 @@ class Head(nn.Module):
             raise UsageError(f"tagop: operands must be numbers or all, not {self.operands!r}")
         if self.tagged not in ("found", "all"):
             raise UsageError(f"tagop: tagged must be found or all, not {self.tagged!r}")
+        if self.cells not in ("alone", "crossed"):
+            raise UsageError(f"tagop: cells must be alone or crossed, not {self.cells!r}")
+        if self.asked not in ("first", "both"):
+            raise UsageError(f"tagop: asked must be first or both, not {self.asked!r}")
         if tokens.types is None or tokens.types.ndim < 3 or tokens.types.shape[-1] < 4:
             raise UsageError("tagop reads units, which this task has not: use task tatqa")
         weights: dict[str, Any] = {"units": tokens.types[..., -3:], "used": tokens.segment_ids > 0}
-        sizes = {"operator": (1, self.operators), "scale": (3, self.scales), "tags": (1, 2)}
-        sizes["order"] = (2 if self.order == "concat" else 1, 2)
+        more = int(self.asked == "both")
+        wide = 1 + more
+        if self.cells == "crossed":
+            wide += 2
+            if tokens.types.shape[-1] < 4 + len(SIZES):
+                raise UsageError("tagop: cells=crossed wants to know rows and columns: set task.traits=True")
+            weights["grid"] = tokens.types[..., 1:3]
+        sizes = {"operator": (1 + more, self.operators), "scale": (3 + more, self.scales), "tags": (wide, 2)}
+        sizes["order"] = (2 * wide if self.order == "concat" else wide, 2)
         normal, ones, zeros = nn.initializers.normal(self.init_std), nn.initializers.ones, nn.initializers.zeros
         for name in PARTS:
             inputs, classes = sizes[name]
@@ -116,21 +149,39 @@ class Head(nn.Module):
 
     def operator(self, out: HeadOut) -> jax.Array:
         """log p of the operators, float32[B, C]."""
-        return self.log_probs_of(out, "operator", out.hidden[:, 0])
+        return self.log_probs_of(out, "operator", jnp.concatenate(self._question(out), axis=-1))
 
     def scale(self, out: HeadOut) -> jax.Array:
         """log p of the scales, float32[B, C]."""
         group = out.weights["units"][..., 1]
-        parts = [out.hidden[:, 0], mean_of(out.hidden, group == 1), mean_of(out.hidden, group > 1)]
+        parts = [*self._question(out), mean_of(out.hidden, group == 1), mean_of(out.hidden, group > 1)]
         return self.log_probs_of(out, "scale", jnp.concatenate([p.astype(jnp.float32) for p in parts], axis=-1))
+
+    def _question(self, out: HeadOut) -> list[jax.Array]:
+        """[CLS], and the mean of what follows it up to the first unit."""
+        if self.asked == "first":
+            return [out.hidden[:, 0]]
+        before = (jnp.cumsum(out.weights["units"][..., 0] > 0, axis=1) == 0) & out.weights["used"]
+        return [out.hidden[:, 0], mean_of(out.hidden, before.at[:, 0].set(False)).astype(out.hidden.dtype)]
 
     def tags(self, out: HeadOut) -> jax.Array:
         """log p of being outside and inside the answer, float32[B, T, 2]."""
-        return self.log_probs_of(out, "tags", out.hidden)
+        return self.log_probs_of(out, "tags", self.crossed(out))
+
+    def crossed(self, out: HeadOut) -> jax.Array:
+        """What the networks of positions read, [B, T, …]: its own vector, and what is beside it."""
+        beside = []
+        if self.asked == "both":
+            beside.append(jnp.broadcast_to(self._question(out)[1][:, None], out.hidden.shape))
+        if self.cells == "crossed":
+            row, column = out.weights["grid"][..., 0], out.weights["grid"][..., 1]
+            beside.append(headers_of(out.hidden, row, column == 1, SIZES[0]))
+            beside.append(headers_of(out.hidden, column, row == 1, SIZES[1]))
+        return jnp.concatenate([out.hidden, *(x.astype(out.hidden.dtype) for x in beside)], axis=-1)
 
     def orders(self, out: HeadOut, chosen_B2: jax.Array) -> jax.Array:
         """log p of two units standing in their order, and of the other, float32[B, 2]."""
-        both = at_units(out.hidden, out.weights["units"][..., 0], chosen_B2)
+        both = at_units(self.crossed(out), out.weights["units"][..., 0], chosen_B2)
         x = both.reshape(len(both), -1) if self.order == "concat" else both.mean(axis=1)
         return self.log_probs_of(out, "order", x)
 

@@ -286,7 +286,7 @@ def _windows(
     else is not read)."""
     shifted = kind == "language_model"
     # Not every scheme knows them: only where there is a span or a unit to find, or a number to be masked as one.
-    offsets = bool(example.spans or example.units) or kind == "masked"
+    offsets = bool(example.spans or example.units or example.traits) or kind == "masked"
     found = scheme.encode(example.document, offsets=offsets, source=source)
     loss_from, length = found.starts[min(example.loss_from, len(found.starts) - 1)], options.length
     if shifted and scheme.grammar().answer >= 0:
@@ -296,7 +296,7 @@ def _windows(
     for token, reason in getattr(scheme, "unwritten", {}).items() if shifted else ():
         if (found.ids[loss_from:] == token).any():
             raise UsageError(reason)
-    if example.units:
+    if example.units or example.traits:
         found = windows.united(found, example)
     if example.limits:
         keep = windows.limited(found, example)

@@ -112,14 +112,24 @@ def limited(found: Features, example: Example) -> np.ndarray:
 
 
 def united(found: Features, example: Example) -> Features:
-    """With the units' numbers as further types, and without offsets. Of two units in a position the first counts."""
-    units, offsets = np.asarray(example.units, np.int32), found.offsets
-    assert offsets is not None
-    at = np.minimum(np.searchsorted(units[:, 1], offsets[:, 0], side="right"), len(units) - 1)
-    inside = (units[at, 0] < offsets[:, 1]) & (units[at, 1] > offsets[:, 0])
-    columns = np.where(inside[:, None], np.column_stack([at + 1, units[at, 2:]]), 0).astype(np.int32)
-    own = np.zeros(len(at), np.int32) if found.types is None else found.types
-    return found._replace(types=np.column_stack([own, columns]), offsets=None)
+    """With the numbers of traits and of units as further types, and without offsets. Of two units in a position the
+    first counts."""
+    assert found.offsets is not None
+    columns = [np.zeros(len(found.ids), np.int32) if found.types is None else found.types]
+    if example.traits:
+        columns.append(_of_spans(example.traits, found.offsets)[:, 1:])
+    if example.units:
+        columns.append(_of_spans(example.units, found.offsets))
+    return found._replace(types=np.column_stack(columns), offsets=None)
+
+
+def _of_spans(spans: Sequence[tuple[int, ...]], offsets: np.ndarray) -> np.ndarray:
+    """For each position the number of the span that it lies in, from 1, and the numbers of that span; 0 outside:
+    int32[T, …]."""
+    table = np.asarray(spans, np.int32)
+    at = np.minimum(np.searchsorted(table[:, 1], offsets[:, 0], side="right"), len(table) - 1)
+    inside = (table[at, 0] < offsets[:, 1]) & (table[at, 1] > offsets[:, 0])
+    return np.where(inside[:, None], np.column_stack([at + 1, table[at, 2:]]), 0).astype(np.int32)
 
 
 def kept(found: Features, example: Example, prompt: int, room: int) -> np.ndarray:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from numjax.errors import DataError, UsageError
-from numjax.tasks import records, statement
+from numjax.tasks import records, statement, table_traits
 from numjax.text import document as documents
 from numjax.types import Document, Example, Mark, Text
 
@@ -25,7 +25,17 @@ class Task(statement.Task):
 
     unanswered = {"label": 0, "kind": ""}
 
-    def __init__(self, *, path: str = "", size: int = 0, layout: str = "rows", data_seed: int = 0):
+    def __init__(
+        self,
+        *,
+        path: str = "",
+        size: int = 0,
+        layout: str = "rows",
+        data_seed: int = 0,
+        tables: str = "few",
+        wordings: str = "apart",
+        traits: bool = False,
+    ):
         """
         Args:
           path: folder of the release; empty for the generated stand-in.
@@ -34,12 +44,20 @@ class Task(statement.Task):
             "sentences" ("row 1 is : club is barton ; points is 12 .", as Table-BERT writes rows; it has only the
             columns that its entity linking finds, here are all).
           data_seed: of the splits that are made here and of the stand-in.
+          tables, wordings: of the stand-in: "few" subjects, or "many" (data/tables); of the latter, wordings that are
+            "apart" in each split, or "seen" in training.
+          traits: what is exactly known of cells and of the statement's words, as further token types
+            (`table_traits.SIZES`); for layouts "rows" and "columns".
         """
         if layout not in LAYOUTS:
             raise UsageError(f"tabfact: layout must be one of {', '.join(LAYOUTS)}, not {layout!r}")
-        self.layout = layout
+        if traits and layout == "sentences":
+            raise UsageError("tabfact: traits are of cells in rows or columns: use layout=rows or layout=columns")
+        self.layout, self.traits = layout, traits
         self.dataset: dict[str, Any] = {"name": "tabfact", "seed": data_seed}
         self.dataset |= {k: v for k, v in {"path": path, "size": size}.items() if v}
+        if tables != "few":
+            self.dataset |= {"tables": tables, "wordings": wordings}
 
     def texts(self, rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         """What a vocabulary is trained on: each table once."""
@@ -60,14 +78,28 @@ class Task(statement.Task):
         head = (Mark("[CLS]"), *parse(records.text(record, "statement").strip()), Mark("[SEP]"))
         table = _written(_table(record), self.layout, parse)
         label = records.label(record, "label", 2)
+        rows = json.loads(_table(record))
         spare = reversed(range(len(head), len(head) + len(table)))
         return Example(
             str(record["id"]),
             (*head, *table, Mark("[SEP]")),
             labels={"label": label},
             reference={"label": label, "kind": records.text(record, "kind", empty=True)},
+            traits=self._traits(records.text(record, "statement").strip(), rows, head) if self.traits else (),
             spare=tuple((place, place + 1) for place in spare),
         )
+
+    def _traits(self, said: str, rows: list[list[str]], head: Document) -> tuple[tuple[int, ...], ...]:
+        cells, words = table_traits.of(said, rows)
+        begin, place = len("[CLS]"), len(documents.surface(head))
+        found = [(start + begin, end + begin, *known) for start, end, *known in words]
+        across = self.layout == "columns"
+        order = sorted(cells, key=lambda cell: cell[::-1]) if across else sorted(cells)
+        for row, column in order:
+            if text := rows[row][column].strip():
+                found.append((place + 1, place + 1 + len(text), *cells[row, column]))
+                place += 1 + len(text)
+        return tuple(found)
 
 
 def _table(record: Mapping[str, Any]) -> str:

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from numjax.errors import DataError
-from numjax.tasks import records, tatqa_labels, tatqa_records, tatqa_units
+from numjax.tasks import records, table_traits, tatqa_labels, tatqa_records, tatqa_units
 from numjax.tasks import tatqa_metric as metric
-from numjax.tasks.tatqa_answers import OPERATORS, ORDERED, SCALES, assemble
+from numjax.tasks.tatqa_answers import OPERATORS, ORDERED, SCALES, SHARES, assemble
 from numjax.tasks.tatqa_units import TABLE, Context, Unit
 from numjax.text import document as documents
 from numjax.types import Document, Example, Mark, Segment, Text
@@ -39,6 +39,9 @@ class Task:
         path: str = "",
         size: int = 0,
         data_seed: int = 0,
+        tables: str = "few",
+        wordings: str = "apart",
+        traits: bool = False,
         question: int = 46,
         context: int = 463,
         units: int = 512,
@@ -49,6 +52,11 @@ class Task:
           path: TAT-QA's file, or a folder with several; empty for the generated stand-in.
           size: contexts of each file to take, or to generate; 0 for all.
           data_seed: of the splits and of the stand-in.
+          tables, wordings: of the stand-in: "few" layouts, or "many" (data/tables); of the latter, wordings that are
+            "apart" in each split, or "seen" in training.
+          traits: what is exactly known of cells and of the question's words, as further token types
+            (`table_traits.SIZES`). With them there are two more operators, a cell's share in its column or row, for
+            tables without a total: set heads.answer.operators=12.
           question, context: positions of each that are read, at most.
           units: of a row, as many as it has positions.
           as_published: as TagOp's code as LUNA uses it: questions without labels are left out, also of what is
@@ -56,7 +64,10 @@ class Task:
         """
         self.dataset: dict[str, Any] = {"name": "tatqa", "seed": data_seed}
         self.dataset |= {k: v for k, v in {"path": path, "size": size}.items() if v}
+        if tables != "few":
+            self.dataset |= {"tables": tables, "wordings": wordings}
         self.limits, self.units, self.as_published = (question, context), units, as_published
+        self.traits = traits
 
     def texts(self, rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         """What a vocabulary is trained on: each context once, and the questions."""
@@ -78,7 +89,7 @@ class Task:
         order = tatqa_units.ranked(question, _listed(record, "paragraphs"))
         context = _context(record, order)
         gold, reference = _gold(record, order)
-        found = tatqa_labels.find(context, gold, self.as_published) if gold else None
+        found = tatqa_labels.find(context, gold, self.as_published, self.traits) if gold else None
         if self.as_published and gold and found is None:
             raise DataError("no operator over the units gives its answer: left out as published")
         if gold:
@@ -95,6 +106,7 @@ class Task:
             document,
             labels=self._labels(context, gold, found),
             reference=reference,
+            traits=self._traits(question, record, context, shift) if self.traits else (),
             units=tuple((u.start + shift, u.end + shift, u.group, int(u.value is not None)) for u in context.units),
             limits=((1, at - 1, self.limits[0]), (at, len(document) - 1, self.limits[1])),
             # A record of one's own; what a builder or a file of contexts gives has been filled up, and told.
@@ -103,7 +115,7 @@ class Task:
 
     def read(self, example: Example, said: np.ndarray) -> tuple[dict[str, Any], dict[str, Any]]:
         """({"answer", "scale", "operator"}, {"confidence"}) of what `heads/tagop.py` says of a row."""
-        operator, scale = OPERATORS[int(said[0])], SCALES[int(said[1])]
+        operator, scale = (*OPERATORS, *SHARES)[int(said[0])], SCALES[int(said[1])]
         question = documents.surface(example.document[1 : example.document.index(Mark("[SEP]"))])
         surface = documents.surface(example.document)
         units = tuple(
@@ -112,11 +124,13 @@ class Task:
         )
         known = np.full(len(units), -1.0)
         known[: len(said) - 4] = said[4 : 4 + len(units)]
+        places = {start: (row - 1, column - 1) for start, _, row, column, *_ in example.traits}
         if not self.as_published:
             # What was cut off is no answer, however little else there is.
             units, known = tuple(unit for unit, p in zip(units, known, strict=True) if p >= 0), known[known >= 0]
         scores = np.log(np.maximum(known, _LEAST))
-        context = Context(question, surface, units)
+        cells = tuple(places[unit.start] for unit in units if unit.group == TABLE) if places else ()
+        context = Context(question, surface, units, cells=cells)
         answer = assemble(context, operator, scale, scores.tolist(), bool(said[2]), self.as_published)
         return {"answer": answer, "scale": scale, "operator": operator}, {"confidence": float(np.exp(said[3]))}
 
@@ -142,6 +156,18 @@ class Task:
         """The questions of a file of one's own, see `tatqa_records.of_file`."""
         return tatqa_records.of_file(path)
 
+    def _traits(
+        self, question: str, record: Mapping[str, Any], context: Context, shift: int
+    ) -> tuple[tuple[int, ...], ...]:
+        cells, asked = table_traits.of(question, tatqa_records.cells(_json(record, "table")))
+        begin = len("[CLS]")
+        words = [(start + begin, end + begin, *known) for start, end, *known in asked]
+        found = [
+            (unit.start + shift, unit.end + shift, *cells[cell])
+            for unit, cell in zip(context.units, context.cells, strict=False)
+        ]
+        return (*words, *found)
+
     def _labels(
         self, context: Context, gold: Mapping[str, Any] | None, found: tatqa_labels.Labels | None
     ) -> dict[str, Any]:
@@ -151,7 +177,7 @@ class Task:
             if found.operator in ORDERED and max(found.units) < self.units:
                 operands[:], order = found.units, int(found.swapped)
         return {
-            "operator": OPERATORS.index(found.operator) if found else -1,
+            "operator": (*OPERATORS, *SHARES).index(found.operator) if found else -1,
             "scale": SCALES.index(gold["scale"]) if gold else -1,
             "tags": tags,
             "operands": operands,
@@ -182,6 +208,7 @@ def _gold(record: Mapping[str, Any], order: Sequence[int]) -> tuple[dict[str, An
         gold["answer"] = tatqa_records.gold(answer, gold["answer_type"])
     except ValueError as error:
         raise DataError(f"field 'answer': {error}") from None
+    gold["cells"] = [tuple(place) for place in _listed({"mapping": "[]"} | dict(record), "mapping", list)]
     gold["rel_paragraphs"] = [TABLE + 1 + order.index(i) for i in related if i in order]
     return gold, {name: gold[name] for name in ("answer", "answer_type", "answer_from", "scale")}
 

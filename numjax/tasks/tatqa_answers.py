@@ -8,17 +8,19 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
 from numjax.tasks import tatqa_metric as metric
+from numjax.tasks.table_traits import is_total
 from numjax.tasks.tatqa_units import TABLE, Context, Value
 
 OPERATORS = (
     "SPAN-TEXT", "SPAN-TABLE", "MULTI-SPAN", "CHANGE-RATIO", "AVERAGE", "COUNT", "SUM", "DIFF", "TIMES", "DIVIDE",
 )  # fmt: skip
 SCALES = ("", "thousand", "million", "billion", "percent")
+SHARES = ("SHARE-COLUMN", "SHARE-ROW")  # of the best cell in its line; not TagOp's, see `tasks/tatqa.py`
 ORDERED = ("CHANGE-RATIO", "DIFF", "DIVIDE")  # of two units, whose order counts
 THRESHOLD = math.log(0.5)  # a unit is selected above it
 
@@ -59,6 +61,8 @@ def assemble(
         if as_published:
             return [_text(context, *span) for span in found] or ""
         return _alike([said(context, *span) for span in found]) or ""
+    if operator in SHARES:
+        return _share(context, operator, scale, scores)
     numbers = [i for i, unit in enumerate(context.units) if unit.value is not None or as_published]
     if operator in ORDERED:
         best = sorted(sorted(numbers, key=lambda i: -scores[i])[:2])
@@ -102,6 +106,26 @@ def compute(operator: str, scale: str, values: Sequence[Value]) -> Decimal | Non
         return None
     ratio = fractions[0] / fractions[1]
     return (ratio - 1 if operator == "CHANGE-RATIO" else abs(ratio)) * hundred
+
+
+def _share(context: Context, operator: str, scale: str, scores: Sequence[float]) -> Answer:
+    """The best cell over the sum of its column or row, without headers and totals; "" where that is nought."""
+    texts = {cell: _text(context, i, i) for i, cell in enumerate(context.cells)}
+    inner = {
+        cell: unit.value.number
+        for cell, unit in zip(context.cells, context.units, strict=False)
+        if min(cell) > 0 and unit.value is not None and not any(map(is_total, _headers(texts, cell)))
+    }
+    best = _best([i for i, cell in enumerate(context.cells) if cell in inner], scores)
+    if not best:
+        return ""
+    cell, axis = context.cells[best[0]], int(operator == "SHARE-COLUMN")
+    whole = sum((number for other, number in inner.items() if other[axis] == cell[axis]), Decimal(0))
+    return rounded(inner[cell] / whole * (100 if scale == "percent" else 1)) if whole else ""
+
+
+def _headers(texts: Mapping[tuple[int, int], str], cell: tuple[int, int]) -> tuple[str, str]:
+    return texts.get((cell[0], 0), ""), texts.get((0, cell[1]), "")
 
 
 def rounded(number: Decimal) -> float:

@@ -14,7 +14,7 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 
 from numjax.tasks import tatqa_metric as metric
-from numjax.tasks.tatqa_answers import ORDERED, THRESHOLD, assemble, said
+from numjax.tasks.tatqa_answers import ORDERED, SHARES, THRESHOLD, assemble, said
 from numjax.tasks.tatqa_units import TABLE, Context, Value
 
 _OPERAND = re.compile(
@@ -40,17 +40,21 @@ class Derived(NamedTuple):
     values: tuple[Value, ...]
 
 
-def find(context: Context, question: Mapping[str, Any], as_published: bool = False) -> Labels | None:
+def find(
+    context: Context, question: Mapping[str, Any], as_published: bool = False, shares: bool = False
+) -> Labels | None:
     """The labels of a question, None where no operator over the context's units gives its answer.
 
     Args:
-      question: `answer`, `derivation`, `answer_type`, `answer_from`, `scale`, `question`, and `rel_paragraphs`, the
-        groups of the paragraphs that matter.
-      as_published: see `assemble`.
+      question: `answer`, `derivation`, `answer_type`, `answer_from`, `scale`, `question`, `rel_paragraphs`, the
+        groups of the paragraphs that matter, and optionally `cells`, (row, column) of the evidence in the order of
+        the derivation.
+      as_published: see `assemble`. shares: also with the operators `SHARES`.
     """
     kind = question["answer_type"]
     proposed = {"arithmetic": _arithmetic, "count": _counted}.get(kind, _spanned)(context, question)
-    for labels in itertools.islice(proposed, _TRIED):
+    shared = _shared(context, question) if shares and kind == "arithmetic" else ()
+    for labels in itertools.islice(itertools.chain(_mapped(context, question), proposed, shared), _TRIED):
         certain, scale = scores(context, labels), question["scale"]
         answer = assemble(context, labels.operator, scale, certain, labels.swapped, as_published)
         found = metric.question(question["answer"], kind, scale, answer, scale)
@@ -70,6 +74,22 @@ def scores(context: Context, labels: Labels) -> list[float]:
 def _zero(gold: Any, said: Any) -> bool:
     """An answer of nought, to which the metric gives no point."""
     return isinstance(gold, int | float) and not isinstance(said, list | str) and round(said, 2) == gold == 0
+
+
+def _mapped(context: Context, question: Mapping[str, Any]) -> Iterator[Labels]:
+    """What the evidence says, where a question names its cells."""
+    at, cells = {cell: i for i, cell in enumerate(context.cells)}, question.get("cells") or ()
+    units = tuple(at[cell] for cell in cells if cell in at)
+    if not units or len(units) != len(cells):
+        return
+    ordered, kind = tuple(sorted(units)), question["answer_type"]
+    if kind == "arithmetic":
+        for derived in derivations(question["derivation"], question["scale"]):
+            if len(derived.values) == len(units):
+                yield Labels(derived.operator, ordered, derived.operator in ORDERED and units[0] > units[1])
+    else:
+        operator = "COUNT" if kind == "count" else "MULTI-SPAN" if kind == "multi-span" else "SPAN-TABLE"
+        yield Labels(operator, ordered)
 
 
 def _spanned(context: Context, question: Mapping[str, Any]) -> Iterator[Labels]:
@@ -150,6 +170,17 @@ def _arithmetic(context: Context, question: Mapping[str, Any]) -> Iterator[Label
                     yield Labels(derived.operator, tuple(sorted(chosen)), not swapped)
             else:
                 yield Labels(derived.operator, tuple(sorted(chosen)))
+
+
+def _shared(context: Context, question: Mapping[str, Any]) -> Iterator[Labels]:
+    """Of "5/(5+7+3)": the share of a cell in its column or row."""
+    over, slash, rest = question["derivation"].partition("/")
+    found = next(derivations(f"{over}+{over}", question["scale"]), None) if slash and "+" in rest else None
+    at, cells = {cell: i for i, cell in enumerate(context.cells)}, question.get("cells") or ()
+    evident = [at[cell] for cell in cells[:1] if cell in at]
+    for unit in (evident or _worth(context, found.values[0])) if found else ():
+        for operator in SHARES:
+            yield Labels(operator, (unit,))
 
 
 def _apart(chosen: Sequence[int]) -> bool:

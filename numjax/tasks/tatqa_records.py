@@ -28,6 +28,7 @@ UNANSWERED = {
     "answer_from": "",
     "scale": "",
     "rel_paragraphs": "[]",
+    "mapping": "[]",
 }
 
 Found = Iterator[tuple[str, dict[str, Any] | ValueError]]
@@ -263,7 +264,16 @@ def _answer(raw: Mapping[str, Any], orders: Sequence[str]) -> dict[str, Any]:
         "answer": json.dumps(answer, ensure_ascii=False),
         "derivation": derivation,
         "rel_paragraphs": json.dumps(places),
+        "mapping": json.dumps(_mapping(raw.get("mapping"))),
     }
+
+
+def _mapping(found: Any) -> list[list[int]]:
+    """[row, column] of the cells that an answer rests on, where a question says so, else none; TAT-QA's raw form has
+    them under "table"."""
+    cells = found.get("table") if isinstance(found, Mapping) else found
+    places = [one for one in cells if isinstance(one, list)] if isinstance(cells, list) else []
+    return [one for one in places if len(one) == 2 and all(type(part) is int and part >= 0 for part in one)]
 
 
 def gold(answer: Any, kind: str) -> Any:

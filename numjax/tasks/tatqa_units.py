@@ -51,13 +51,14 @@ class Context(NamedTuple):
 
     Attributes:
       question: what is asked of it. text: all of it. units: in the order of the text. pieces: the texts of cells and
-        paragraphs.
+        paragraphs. cells: (row, column) of each of the table's units, from 0.
     """
 
     question: str
     text: str
     units: tuple[Unit, ...]
     pieces: tuple[str, ...] = ()
+    cells: tuple[tuple[int, int], ...] = ()
 
 
 def context(question: str, table: Sequence[Sequence[str]], paragraphs: Sequence[str]) -> Context:
@@ -65,7 +66,8 @@ def context(question: str, table: Sequence[Sequence[str]], paragraphs: Sequence[
     pieces: list[str] = []
     units: list[Unit] = []
     place = 0
-    cells = [cell.strip() for row in table for cell in row if cell.strip()]
+    at = [(r, c) for r, row in enumerate(table) for c, cell in enumerate(row) if cell.strip()]
+    cells = [table[r][c].strip() for r, c in at]
     for group, piece in [(TABLE, cell) for cell in cells] + [(TABLE + 1 + i, p) for i, p in enumerate(paragraphs)]:
         if group == TABLE:
             units.append(Unit(place, place + len(piece), TABLE, read(piece)))
@@ -73,7 +75,7 @@ def context(question: str, table: Sequence[Sequence[str]], paragraphs: Sequence[
             units += [Unit(place + a, place + b, group, value) for a, b, value in _words_of(piece)]
         pieces.append(piece)
         place += len(piece) + 1
-    return Context(question, " ".join(pieces), tuple(units), tuple(pieces))
+    return Context(question, " ".join(pieces), tuple(units), tuple(pieces), tuple(at))
 
 
 @functools.lru_cache(1024)

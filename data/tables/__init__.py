@@ -1,0 +1,1 @@
+"""Tables of many layouts and subjects, with questions and statements; see README.md."""

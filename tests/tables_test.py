@@ -1,0 +1,349 @@
+"""Tables of many layouts: answers and labels follow from the cells, and nothing but the table tells what is true."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import json
+import re
+from collections import Counter
+from decimal import Decimal
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+from configs import luna
+from data.tables import statement_wordings, wording
+from data.tables.draw import Draw
+from data.tables.question_wordings import WORDINGS
+from data.tables.questions import contexts
+from data.tables.sheet import Sheet
+from data.tables.statements import records
+from experiments.typed_tables import __main__ as typed
+from numjax.build import build
+from numjax.errors import UsageError
+from numjax.heads.tagop import headers_of
+from numjax.tasks import tabfact, table_traits, tatqa, tatqa_records
+from numjax.tasks.table_traits import TRAITS
+from numjax.tasks.tatqa_units import read
+from numjax.text import document, vocab
+from numjax.types import Tokens
+
+PARSE = functools.partial(document.parse, rules="accounting")
+REPORT = [["year", "revenue", "cost"], ["2019", "1,200", "900"], ["2018", "1,000", "850"]]
+
+
+@pytest.fixture(scope="module")
+def asked():
+    return [(one["table"]["table"], q) for one in contexts(250, 3, "train") for q in one["questions"]]
+
+
+def computed(derivation: str) -> Decimal:
+    """What a derivation comes to, by Python."""
+    text = re.sub(r"[\d.,]+", lambda match: f"Decimal('{match[0].replace(',', '')}')", derivation)
+    return eval(text, {"Decimal": Decimal})
+
+
+def test_answers_follow_from_the_cells_that_are_named(asked):
+    kinds = Counter()
+    for table, q in asked:
+        cells = [table[row][column] for row, column in q["mapping"]]
+        kinds[q["answer_type"]] += 1
+        if q["answer_type"] == "count":
+            assert q["answer"] == len(cells) == len(set(map(tuple, q["mapping"])))
+        elif q["answer_type"] == "arithmetic":
+            numbers = [value.number for value in map(read, cells) if value is not None]
+            named = [Decimal(x.replace(",", "")) for x in re.findall(r"[\d.,]*\d", q["derivation"])]
+            assert len(numbers) == len(cells) and set(map(abs, numbers)) <= set(named)
+            value = computed(q["derivation"]) * (100 if q["scale"] == "percent" and "/" in q["derivation"] else 1)
+            average = re.fullmatch(r"\(.*\+.*\)/\d+", q["derivation"])
+            value = value / 100 if average and q["scale"] == "percent" else value
+            assert abs(value - Decimal(str(q["answer"]))) <= Decimal("0.00501"), q
+        elif q["answer_from"] == "table":
+            assert len(cells) == len(q["answer"])
+            assert all(answer in cell for answer, cell in zip(q["answer"], cells, strict=True))
+    assert set(kinds) == {"span", "multi-span", "arithmetic", "count"}
+
+
+def test_nearly_every_question_has_labels_at_its_cells(asked):
+    task, found = tatqa.Task(traits=True), Counter()
+    one = [one for split in wording.SPLITS for one in contexts(60, 1, split)]
+    for _, record in tatqa_records.of_contexts(one, "tables"):
+        assert not isinstance(record, ValueError)
+        example = task.example(record, PARSE)
+        operator = example.reference["operator"]
+        found[operator] += 1
+        if operator and record["answer_from"] == "table" and not operator.startswith("SHARE"):
+            assert example.labels["tags"].sum() == len(json.loads(record["mapping"]))
+    assert found[""] < 0.01 * found.total() and len(found) >= 11
+    assert found["SHARE-COLUMN"] and found["CHANGE-RATIO"]
+
+
+def test_what_is_made_follows_from_its_seed_and_split():
+    first, again, other = (list(contexts(5, seed, "train")) for seed in (0, 0, 1))
+    assert first == again != other
+    tables = {
+        split: {json.dumps(one["table"]["table"]) for one in contexts(40, 0, split)} for split in wording.SPLITS
+    }
+    assert not any(a & b for a, b in itertools.combinations(tables.values(), 2))
+
+
+@pytest.mark.parametrize("known", [WORDINGS, statement_wordings.WORDINGS])
+def test_splits_share_no_wording(known):
+    for plan, wordings in known.items():
+        assert len(set(wordings)) == len(wordings), plan
+        parts = [wording.of_split(wordings, split) for split in wording.SPLITS]
+        assert all(parts) and sum(map(len, parts)) == len(wordings), plan
+        assert not any(set(a) & set(b) for a, b in itertools.combinations(parts, 2)), plan
+
+
+def test_seen_wordings_are_those_of_training():
+    def begins(split: str, wordings: str) -> set[str]:
+        found = [q["question"] for one in contexts(120, 0, split, wordings) for q in one["questions"]]
+        return {" ".join(text.split()[:2]).lower() for text in found}
+
+    held = {text.split("{")[0].strip().lower() for text in wording.of_split(WORDINGS["percent_change"], "test")}
+    only = {text for text in held if text.startswith("state the change in")}
+    assert only and not begins("test", "seen") & {"from the"}
+    assert begins("test", "apart") - begins("test", "seen"), "other wordings"
+
+
+def test_tables_are_of_many_forms():
+    sheets = [Sheet(Draw(7, place)) for place in range(400)]
+    text = json.dumps([sheet.cells for sheet in sheets], ensure_ascii=False)
+    assert {sheet.shape for sheet in sheets} == {"report", "list", "series", "double"}
+    for sign in ("%", "$", "€", " km", "(in ", "FY", "Q1", "Total"):
+        assert sign in text, sign
+    assert re.search(r"\(\d[\d,.]*\)\"", text) and re.search(r"\"\d{1,3},\d{3}\"", text)
+    assert any("thousands" in paragraph for sheet in sheets for paragraph in sheet.paragraphs)
+    for sheet in sheets:
+        assert len({len(row) for row in sheet.cells}) == 1
+        for ref, (row, column) in sheet.at.items():
+            found = read(sheet.cells[row][column])
+            assert found is not None and found.number == sheet.values[ref], (sheet.cells[row][column], ref)
+
+
+def test_statements_are_balanced_and_tell_nothing_themselves():
+    """A linear model of a statement's words and pairs of words stays near a half."""
+    said = list(records(1500, 0, "train"))
+    assert sum(one["label"] for one in said) * 2 == len(said)
+
+    def words(text: str) -> set[str]:
+        parts = re.findall(r"[a-z]+|\d|[^\sa-z\d]", text.lower())
+        return {*parts, *map("_".join, itertools.pairwise(parts))}
+
+    every = [words(one["statement"]) for one in said]
+    cut = len(said) * 4 // 5
+    counts = Counter(word for one in every[:cut] for word in one)
+    place = {word: i for i, word in enumerate(word for word, n in counts.items() if n >= 5)}
+    weights = np.zeros(len(place))
+    rows = [[place[word] for word in one if word in place] for one in every]
+    for _ in range(4):
+        for row, one in zip(rows[:cut], said[:cut], strict=True):
+            weights[row] -= 0.05 * (1 / (1 + np.exp(-weights[row].sum())) - one["label"])
+    right = [(weights[row].sum() > 0) == one["label"] for row, one in zip(rows[cut:], said[cut:], strict=True)]
+    assert 0.45 < np.mean(right) < 0.55
+
+
+def test_statements_are_true_as_they_say():
+    """Those of a few wordings, read again by patterns."""
+    seen = Counter()
+    for one in records(900, 5, "train"):
+        table, text = one["table"], one["statement"].rstrip(".")
+        match = re.fullmatch(r"(.+) ha(?:s|d) (more|less|fewer) (?:number of )?(.+) than (.+)", text, re.IGNORECASE)
+        if match is None:
+            continue
+        rows = {row[0].lower(): row for row in table[1:]}
+        heads = [re.sub(r"[(\[,:].*", "", head).strip().lower() for head in table[0]]
+        first, second, measure = match[1].lower(), match[4].lower(), match[3].lower()
+        if first not in rows or second not in rows or heads.count(measure) != 1:
+            continue
+        a, b = (read(rows[name][heads.index(measure)]) for name in (first, second))
+        assert a is not None and b is not None
+        assert ((a.number > b.number) == (match[2] == "more")) == bool(one["label"]), one
+        seen[one["label"]] += 1
+    assert min(seen[0], seen[1]) > 5
+
+
+# --- Traits.
+
+
+def known(question, table, cell):
+    cells, _ = table_traits.of(question, table)
+    return {name: value for name, value in zip(TRAITS, cells[cell], strict=True) if value}
+
+
+def of_words(question, table):
+    _, spans = table_traits.of(question, table)
+    names = list(TRAITS)
+    return {question[s[0] : s[1]]: {names[i]: v for i, v in enumerate(s[2:]) if v} for s in spans}
+
+
+def test_traits_say_what_a_question_names_and_in_which_order():
+    forward, back = "What was the change in revenue from 2018 to 2019?", "Revenue in 2019 less that of 2018?"
+    assert known(forward, REPORT, (1, 1))["row_named"] == 3 and known(forward, REPORT, (2, 1))["row_named"] == 2
+    assert known(back, REPORT, (1, 1))["row_named"] == 2 and known(back, REPORT, (2, 1))["row_named"] == 3
+    assert known(forward, REPORT, (1, 1))["column_named"] == 2 and "column_named" not in known(
+        forward, REPORT, (1, 2)
+    )
+    assert of_words(forward, REPORT)["2018"] == {"row_named": 2}
+    assert (known(forward, REPORT, (2, 2))["row"], known(forward, REPORT, (2, 2))["column"]) == (3, 3)
+
+
+def test_a_header_whose_words_are_another_s_gives_way_to_it():
+    table = [["item", "cost", "cost of sales"], ["a", "1", "2"], ["b", "3", "4"]]
+    assert known("What was the cost of sales of a?", table, (1, 2))["column_named"] == 2
+    assert known("What was the cost of sales of a?", table, (1, 1))["column_named"] == 1
+    assert known("What was the cost of a?", table, (1, 1))["column_named"] == 2
+
+
+def test_traits_compare_numbers_exactly():
+    table = [["club", "points"], ["Barton", "45"], ["Fenham", "1,200"], ["Total", "1,245"]]
+    question = "How many clubs have more than 45 points?"
+    assert known(question, table, (1, 1))["compared"] == 1 and known(question, table, (2, 1))["compared"] == 2
+    ranks = known(question, table, (2, 1))
+    assert (ranks["column_rank"], ranks["column_rank_back"]) == (2, 1)
+    assert "column_rank" not in known(question, table, (3, 1)) and known(question, table, (3, 1))["total"] == 1
+    assert of_words(question, table)["45"] == {"is_cell": 2, "exceeded": 2}
+
+
+@pytest.mark.parametrize(
+    ("statement", "word", "trait", "holds"),
+    [
+        ("The total revenue is 2,200.", "2,200", "is_sum", True),
+        ("The total revenue is 2,201.", "2,201", "is_sum", False),
+        ("The total revenue is 1,750.", "1,750", "is_sum", False),
+        ("The total is 1,750.", "1,750", "is_sum", True),
+        ("The average cost was 875.", "875", "is_mean", True),
+        ("The average revenue was 875.", "875", "is_mean", False),
+        ("Revenue rose by 200 from 2018 to 2019.", "200", "is_difference", True),
+        ("Cost rose by 200 from 2018 to 2019.", "200", "is_difference", False),
+        ("Revenue rose by 20% from 2018 to 2019.", "20", "is_ratio", True),
+        ("Revenue rose by 21% from 2018 to 2019.", "21", "is_ratio", False),
+        ("In two years cost was above 800.", "two", "is_count", True),
+        ("In two years cost was above 870.", "two", "is_count", False),
+        ("In one year cost was above 870.", "one", "is_count", True),
+    ],
+)
+def test_a_statement_s_numbers_are_known(statement, word, trait, holds):
+    assert of_words(statement, REPORT)[word].get(trait, 0) == int(holds)
+
+
+def test_traits_lie_at_their_cells_in_both_tasks():
+    """What the encoder reads at a cell is what is known of it; words outside have none."""
+    words = vocab.build(
+        dict(name="wordpiece", size=400), ["what was the change in revenue cost year 2018 2019 , 1 2 0 9"]
+    )
+    scheme = build("text", {"name": "addback", "types": True, "rules": "accounting"}, vocab=words)
+    from numjax.pipeline import features, windows
+
+    question = "what was the change in revenue"
+    record = {"id": "1", "question": question, "table": REPORT, "paragraphs": []} | tatqa_records.UNANSWERED
+    fact = {"id": "1", "statement": question, "table": REPORT, "label": 1, "kind": ""}
+    tasks = ((tatqa.Task(traits=True), record, 3), (tabfact.Task(traits=True), fact, 0))
+    for (task, given, units), layout in itertools.product(tasks, ("rows", "columns")):
+        if layout == "columns":
+            if units:
+                continue
+            task = tabfact.Task(traits=True, layout=layout)
+        example = task.example(given, scheme.parse)
+        found = windows.united(scheme.encode(example.document, offsets=True), example)
+        assert found.types is not None and found.types.shape[1] == 1 + len(TRAITS) + units
+        surface = document.surface(example.document)
+        places = {surface[start:end]: known for start, end, *known in example.traits}
+        cells, _ = table_traits.of(question, REPORT)
+        assert all(tuple(places[REPORT[r][c]]) == cells[r, c] for r, c in cells)
+        assert not found.types[0].any(), "[CLS]"
+        row = features.from_features(found, 20)
+        assert row.types is not None and row.types[:, 1].max() == 3
+    with pytest.raises(UsageError, match="use layout=rows"):
+        tabfact.Task(traits=True, layout="sentences")
+
+
+def test_headers_are_the_means_of_their_positions(rng):
+    h = rng.standard_normal((2, 9, 4)).astype(np.float32)
+    line = rng.integers(0, 4, (2, 9))
+    header = rng.random((2, 9)) < 0.4
+    found = np.asarray(jax.jit(headers_of, static_argnums=3)(h, line, header, 5))
+    for b, t in itertools.product(range(2), range(9)):
+        at = [u for u in range(9) if header[b, u] and line[b, u] == line[b, t] and line[b, t] > 0]
+        np.testing.assert_allclose(found[b, t], h[b, at].mean(axis=0) if at else np.zeros(4), atol=1e-5)
+
+
+def test_a_cell_is_tagged_by_its_headers_and_the_question(rng):
+    """With cells="crossed" and asked="both" they alone are beside it; without, nothing is."""
+    h = rng.standard_normal((1, 8, 16)).astype(np.float32)
+    # [CLS] asked asked, then a header of a row, one of a column, a cell of both, and another cell.
+    row, column = [0, 0, 0, 2, 1, 2, 3, 0], [0, 0, 0, 1, 2, 2, 3, 0]
+    unit = [0, 0, 0, 1, 2, 3, 4, 0]
+    types = np.zeros((1, 8, 4 + len(TRAITS)), np.int32)
+    types[0, :, 1], types[0, :, 2], types[0, :, -3] = row, column, unit
+    types[0, :, -2] = np.asarray(unit) > 0
+    tokens = Tokens(np.zeros((1, 8), np.int32), np.arange(8)[None], np.asarray([[1] * 7 + [0]]), types=types)
+
+    def depends(cells: str, asked: str) -> set[int]:
+        head: Any = build("heads", {"name": "tagop", "cells": cells, "asked": asked, "init_std": 0.5}, width=16)
+        params = head.init(jax.random.key(0), h, tokens)
+
+        def tag(h):
+            return head.tags(head.apply(params, h, tokens))[0, 5, 1]
+
+        gradient = np.abs(jax.jit(jax.grad(tag))(h)[0]).sum(axis=-1)
+        return set(np.flatnonzero(gradient > 1e-9).tolist())
+
+    assert depends("alone", "first") == {5}
+    assert depends("crossed", "first") == {3, 4, 5}
+    assert depends("alone", "both") == {1, 2, 5}
+    assert depends("crossed", "both") == {1, 2, 3, 4, 5}
+    with pytest.raises(UsageError, match=r"set task\.traits=True"):
+        build("heads", {"name": "tagop", "cells": "crossed"}, width=16).init(
+            jax.random.key(0), h, tokens._replace(types=types[..., -4:])
+        )
+
+
+# --- The words of the config, and the typed tables.
+
+
+@pytest.mark.parametrize("task", ["tatqa", "tabfact"])
+def test_one_word_gives_tables_of_many_layouts(task):
+    few, many = (luna.get_config(f"task={task},tables={word}") for word in ("few", "many"))
+    assert few.to_json() == luna.get_config(f"task={task}").to_json(), "the default stays"
+    assert many.task.tables == "many" and many.task.traits
+    assert tuple(many.backbone.types) == (2, *table_traits.SIZES)
+    with pytest.raises(ValueError, match="use it with one of them"):
+        luna.get_config("task=pretrain,tables=many")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "scale", "answer", "said_scale", "is_right"),
+    [
+        ("200", "thousand", 200.0, "thousand", True),
+        ("200", "thousand", 200.0, "", False),
+        ("33.3", "percent", 33.33, "percent", True),
+        ("33.4", "percent", 33.33, "percent", False),
+        ("850", "thousand", ["850"], "thousand", True),
+        ("1200", "", ["1,200"], "", True),
+        ("Fenham", "", ["fenham"], "", True),
+        ("3", "", 3, "", True),
+        ("3", "", "", "", False),
+    ],
+)
+def test_typed_answers_are_judged(wanted, scale, answer, said_scale, is_right):
+    said = {"answer": answer, "scale": said_scale, "operator": ""}
+    assert typed.right({"answer": wanted, "scale": scale}, said) == is_right
+
+
+def test_the_typed_tables_can_be_read(capsys):
+    asked = typed.read(typed.TYPED)
+    assert len(asked) == 20
+    task = tatqa.Task(traits=True)
+    for record, _ in typed.questions(asked):
+        assert task.example(tatqa_records.UNANSWERED | record, PARSE).units
+    for record, _ in typed.statements(asked):
+        assert tabfact.Task(traits=True).example(record | {"label": 0, "kind": ""}, PARSE).traits
+    typed.report([({"table": "t", "kind": "sum", "question": "?", "answer": "1"}, "2", False)] * 2)
+    assert "sum: 0 of 2, 0.0%" in capsys.readouterr().out
+    with pytest.raises(UsageError, match="no tables with"):
+        typed.read(typed.TYPED / "none")
