@@ -65,6 +65,8 @@ def mathgpt(config: Any) -> None:
         position=dict(name="tree_position", init_std=SMALL),
     )
     if config.task.get("dataset") == "problems":
+        with config.unlocked():
+            config.task.answer = "formula"
         pointed(config)
     set_head(config, "joint", tied=True, bias=True)
     if "next" in config.objectives:
@@ -82,6 +84,8 @@ def gpt(config: Any) -> None:
         vocab=dict(name="sentencepiece", model="bpe", size=2000, split_digits=True),
     )
     config.embeds = common.block(token=dict(name="token"))
+    if "answer" in config.task:
+        config.task.answer = "text"
     set_head(config, "token", tied=True)
 
 
@@ -212,6 +216,8 @@ def as_published(config: Any) -> None:
     config.decode.beams = 3
     if "as_published" in config.task:
         config.task.as_published = True
+    if "answer" in config.task:
+        config.task.answer = "text"
     if config.scheme.name == "trees":
         config.scheme.name, config.scheme.rules = "trees_published", "default"
         with config.unlocked():

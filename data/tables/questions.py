@@ -223,7 +223,9 @@ def _before(sheet: Sheet, draw: Draw, line: Line) -> tuple[Line, str] | None:
 def _change_in(sheet: Sheet, draw: Draw, split: str) -> dict[str, Any] | None:
     """By how much something rose or fell in one time: against the time before."""
     line = _line(sheet, draw, timed=True)
-    found = _before(sheet, draw, line) if line else None
+    if line is None:
+        return None
+    found = _before(sheet, draw, line)
     if found is None:
         return None
     two, late = found

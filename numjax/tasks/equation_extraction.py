@@ -49,6 +49,7 @@ class Task:
         invented: int = 30,
         wordings: int = 0,
         encoder: bool = False,
+        answer: str = "text",
         tolerance: float = formulas.TOLERANCE,
         as_published: bool = False,
     ):
@@ -60,6 +61,8 @@ class Task:
             train on. data_seed: of the folds, or of what is composed.
           invented, wordings: see the dataset "problems".
           encoder: the question is the source of an encoder; else the prompt of a decoder.
+          answer: "formula": exactly one formula is written; "text": whatever the model writes, of which the first
+            formula counts.
           tolerance: of the answer, see `formulas.scores`.
           as_published: no [CLS], "[SEP]" as ordinary text, trees by LaTeXML's conventions with square brackets as
             nodes of their own, values equal as floats to the reference's.
@@ -78,7 +81,7 @@ class Task:
         if size is not None:
             self.dataset["size"] = size
         self.tolerance = tolerance
-        self.encoder = encoder
+        self.encoder, self.answer = encoder, answer
         self.as_published = as_published
         self.rules = Rules.as_published() if as_published else DEFAULT
 

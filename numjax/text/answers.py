@@ -1,8 +1,8 @@
-"""The form of an answer: what may be written behind a prompt where a task asks for one number.
+"""The form of an answer: what may be written behind a prompt where a task asks for one number, or for one formula.
 
-The prompt is free text; the answer is a blank, one number and [EOS]. A number that is spelled has digits, perhaps a
-minus before them and one point among them, and no zeros in front, so that every set of numeral rules reads one number
-in it.
+The prompt is free text; the answer is a blank, one number and [EOS], or one formula (`tree_grammar.edges`) and [EOS].
+A number that is spelled has digits, perhaps a minus before them and one point among them, and no zeros in front, so
+that every set of numeral rules reads one number in it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from numjax.text.base_vocabulary import BaseVocabulary
 from numjax.text.tables import Edge
 
-FORMS = ("text", "number")  # text: whatever the scheme writes
+FORMS = ("text", "number", "formula")  # text: whatever the scheme writes
+NUMBERS = FORMS[:2]  # of schemes that write numbers
 START = "answer"  # the state in which an answer begins
 
 Moves = Mapping[str, Mapping[str, str]]  # state → the characters that may come next → state

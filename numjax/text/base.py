@@ -20,6 +20,10 @@ from numjax.types import Document, Features, Grammar, Mark, Number, Segment
 PAD, SEP, EOS, NUM = "[PAD]", "[SEP]", "[EOS]", "[NUM]"
 
 
+# Which schemes can hold an answer to a form.
+WRITES = {"number": "replace, digits (layout plain or digits) or subword", "formula": "trees"}
+
+
 class Row(NamedTuple):
     """What `encode` writes: `Features` in the making."""
 
@@ -71,7 +75,7 @@ class BaseScheme(abc.ABC):
 
     def answering(self, form: str) -> Self:
         """The same scheme, whose grammar holds what is written behind a prompt to a form: "text", whatever the scheme
-        writes, or "number", see `text/answers.py`.
+        writes, "number" or "formula", see `text/answers.py`.
 
         Raises:
           UsageError: there is no such form, or the scheme cannot hold an answer to it.
@@ -81,7 +85,7 @@ class BaseScheme(abc.ABC):
         if form not in self.forms:
             raise UsageError(
                 f"scheme {type(self).__module__.rpartition('.')[2]} cannot hold an answer to one {form}: set "
-                "task.answer=text, or choose scheme replace, digits (layout plain or digits) or subword"
+                f"task.answer=text, or choose scheme {WRITES[form]}"
             )
         other = copy.copy(self)
         other._form, other._grammar, other._automaton = form, None, None
@@ -169,7 +173,7 @@ class BaseScheme(abc.ABC):
         return tables.build(self.vocab_size, edges, "text", accept, answer=answers.START, **options)
 
     def _answer_edges(self) -> list[Edge]:
-        """From `answers.START` to "end": a blank, one number, [EOS]."""
+        """From `answers.START` to "end": what is asked for and [EOS]."""
         raise NotImplementedError
 
     @abc.abstractmethod

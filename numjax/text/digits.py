@@ -87,7 +87,7 @@ class Scheme(BaseScheme):
             raise UsageError(f"layout must be one of {', '.join(LAYOUTS)}, not {layout!r}")
         self.layout, self.until = layout, until
         if layout in ("plain", "digits") and vocab.exact:  # else its digits are words of their own
-            self.forms = answers.FORMS
+            self.forms = answers.NUMBERS
         self.before, self.behind = LAYOUTS[layout]
         self.marks = (OPEN, CLOSE, *filter(None, LAYOUTS[layout]))
         super().__init__(vocab, rules, pad_multiple)

@@ -15,7 +15,7 @@ from numjax.types import Document, Features, Grammar, Mark, Number, Segment, Tex
 class Scheme(BaseScheme):
     """Each number is [NUM]; its digits travel in `Features.numbers`, and `decode` puts them back."""
 
-    forms = answers.FORMS
+    forms = answers.NUMBERS
 
     def encode(self, document: Document, offsets: bool = False, source: Features | None = None) -> Features:
         """One unpadded row.

@@ -23,7 +23,7 @@ class Scheme(BaseScheme):
     of two numbers is encoded piece by piece, so that every number has positions of its own.
     """
 
-    forms = answers.FORMS
+    forms = answers.NUMBERS
 
     def __init__(
         self,

@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from numjax.expr.canonical import NUMBER as CANONICAL_NUMBER
+from numjax.text import answers
 from numjax.text import symbols as names
 from numjax.text.symbols import ANON, ERROR, LEAVES, NUMBER, PADDING, SPELL, TEXT, Symbols
 from numjax.text.tables import Edge
@@ -48,6 +49,9 @@ _ROW = ("M", "R!")
 _COUNTED = re.compile(r"[LSV]-(0|[1-9][0-9]*)")
 _MATRIX = re.compile(r"M-([1-9][0-9]*)x([1-9][0-9]*)")
 
+# The states of an answer that is a formula: before its root, and behind it.
+ANSWER_ROOT, ANSWERED = "answer root", "answered"
+
 PLACED = (
     *("root", "child", "none or two", "one more", "spell", "piece", "pieces", *_NUMBERS),
     *(f"{what} {count}" for what in ("rows", "cells") for count in range(_MOST_ROWS + 1)),
@@ -59,14 +63,19 @@ Arity = Callable[[str, str], tuple[int, int]]
 _MOST_ASKED = 8
 
 
-def edges(symbols: Symbols, text_ids: Sequence[int], arity: Arity | None = None) -> list[Edge]:
-    """From START in state "text" to the end of the formula, back in "text".
+def edges(symbols: Symbols, text_ids: Sequence[int], arity: Arity | None = None, answer: bool = False) -> list[Edge]:
+    """From START in state "text" to the end of the formula, back in "text"; with `answer` also from START in
+    `answers.START` to `ANSWERED`.
 
     An operator of two operands or more may also stand bare, as the + of r_+: it opens in "none or two".
     """
     out = [Edge("text", [symbols.start], "root", token_type=TYPE_START)]
     out += [Edge("done", [symbols.stop], "text", token_type=TYPE_STOP)]
     nodes = [("root", "done", NONE), ("child", "child", NEXT)]
+    if answer:
+        out += [Edge(answers.START, [symbols.start], ANSWER_ROOT, token_type=TYPE_START)]
+        out += [Edge("answer done", [symbols.stop], ANSWERED, token_type=TYPE_STOP)]
+        nodes.append((ANSWER_ROOT, "answer done", NONE))
     widths = [] if arity is None else _widths(symbols)
     if arity is not None:
         nodes += [("none or two", "one more", NEXT), ("one more", "child", NEXT)]

@@ -10,9 +10,9 @@ from numjax.expr import printer
 from numjax.expr import symbols as symbol_table
 from numjax.expr.tree import Tree
 from numjax.text import document as documents
-from numjax.text import subword, tables, tree_grammar, tree_tokens
+from numjax.text import subword, tree_grammar, tree_tokens
 from numjax.text import symbols as names
-from numjax.text.base import Row
+from numjax.text.base import EOS, Row
 from numjax.text.base_vocabulary import BaseVocabulary
 from numjax.text.symbols import START, STOP, Symbols
 from numjax.text.tables import Edge
@@ -33,7 +33,7 @@ class Scheme(subword.Scheme):
     """
 
     marks = tuple(names.minimal())
-    forms = ("text",)
+    forms = ("text", "formula")
 
     def __init__(
         self,
@@ -168,20 +168,22 @@ class Scheme(subword.Scheme):
         if mark.name in self._own:
             raise DataError(f"{mark.name} is the scheme's own: a document cannot hold it")
 
+    def _answer_edges(self) -> list[Edge]:
+        return [Edge(tree_grammar.ANSWERED, [self.vocab.mark(EOS)], "end")]
+
     def _make_grammar(self) -> Grammar:
         text, given = self._text_edges()
         own = {self.vocab.mark(name) for name in self._own if name is not None}
         text[0] = text[0]._replace(tokens=[i for i in text[0].tokens if i not in own])
         text.append(Edge("text", self.symbols.pointers, "text", given=True))
         arity = symbol_table.arity if self.arity else None
-        return tables.build(
-            self.vocab_size,
-            [*text, *tree_grammar.edges(self.symbols, self.text_ids, arity)],
-            "text",
+        answers_formula = self._form == "formula"
+        return self._tables(
+            [*text, *tree_grammar.edges(self.symbols, self.text_ids, arity, answers_formula)],
             ("text", "end"),
             given=[i for i in given if i not in own],
             arity=tree_grammar.arities(self.symbols, arity),
-            placed=tree_grammar.PLACED,
+            placed=(*tree_grammar.PLACED, *([tree_grammar.ANSWER_ROOT] if answers_formula else [])),
             max_depth=tree_grammar.DEPTH,
             max_width=tree_grammar.WIDTH,
             recalled=self.symbols.pointers,
