@@ -7,6 +7,7 @@ import functools
 import json
 import re
 from decimal import Decimal
+from typing import Any
 
 import numpy as np
 import pytest
@@ -166,10 +167,11 @@ def test_accuracy_is_given_for_seen_and_unseen_wordings():
 
 
 def test_the_default_task_is_measures_and_the_tables_keep_the_papers():
-    default = config_file.get_config()
+    default: Any = config_file.get_config()
     assert default.task.wordings == "many" and default.scheme.rules == "words"
     for words in ("embed=dice", "system=gpt", "system=digits"):
-        assert config_file.get_config(words).scheme.rules == "words"
+        swapped: Any = config_file.get_config(words)
+        assert swapped.scheme.rules == "words"
     for system in settings.SYSTEMS:
         table = settings.config("laptop", "mme", system)
         assert "wordings" not in table.task and table.scheme.rules == "default"
@@ -179,7 +181,7 @@ def test_the_default_task_is_measures_and_the_tables_keep_the_papers():
 def trained(tmp_path_factory):
     """A run of seconds, and its metrics."""
     folder = tmp_path_factory.mktemp("measures")
-    config = config_file.get_config("smoke")
+    config: Any = config_file.get_config("smoke")
     with config.unlocked():
         config.data.dir = str(folder / "data")
     return folder / "run", runs.run(config, str(folder / "run"), "train")
