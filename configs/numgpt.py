@@ -1,7 +1,7 @@
 """NumGPT (Jin et al. 2021): prototype mantissas, learned exponents, a numeral-aware loss.
 
-    python -m numjax.main --config=configs/numgpt.py --workdir=runs/measures         # 2 cores, 6 min, ~98%
-    python -m numjax.main --config=configs/numgpt.py:task=mme --workdir=runs/mme     # the paper's MME, 3 min, ~96%
+    python -m numjax.main --config=configs/numgpt.py --workdir=runs/mme              # the paper's MME, 3 min, ~96%
+    python -m numjax.main --config=configs/numgpt.py:task=measures --workdir=runs/measures   # 2 cores, 6 min, ~98%
     python -m numjax.main --config=configs/numgpt.py:task=mwpas --workdir=runs/mwpas
     python -m numjax.main --config=configs/numgpt.py:task=generation --workdir=runs/generation     # estimates of sums
     python -m numjax.main --config=configs/numgpt.py:task=generation,system=digits --workdir=runs/sums  # exact digits
@@ -34,7 +34,7 @@ def get_config(argument: str | None = None) -> ConfigDict:
         scales=SCALES,
         swaps={"system": SYSTEMS, "embed": EMBEDS, "density": DENSITIES},
         as_published=as_published,
-        default_task="measures",
+        default_task="mme",
         replacing=("system", "embed"),
     )
 

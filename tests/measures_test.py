@@ -166,11 +166,11 @@ def test_accuracy_is_given_for_seen_and_unseen_wordings():
     assert (found["accuracy_seen"], found["accuracy_unseen"], found["accuracy"]) == (1, 0, 0.5)
 
 
-def test_the_default_task_is_measures_and_the_tables_keep_the_papers():
-    default: Any = config_file.get_config()
+def test_measures_read_counts_in_words_and_the_tables_keep_the_papers():
+    default: Any = config_file.get_config("task=measures")
     assert default.task.wordings == "many" and default.scheme.rules == "words"
     for words in ("embed=dice", "system=gpt", "system=digits"):
-        swapped: Any = config_file.get_config(words)
+        swapped: Any = config_file.get_config(f"task=measures,{words}")
         assert swapped.scheme.rules == "words"
     for system in settings.SYSTEMS:
         table = settings.config("laptop", "mme", system)
@@ -181,7 +181,7 @@ def test_the_default_task_is_measures_and_the_tables_keep_the_papers():
 def trained(tmp_path_factory):
     """A run of seconds, and its metrics."""
     folder = tmp_path_factory.mktemp("measures")
-    config: Any = config_file.get_config("smoke")
+    config: Any = config_file.get_config("smoke,task=measures")
     with config.unlocked():
         config.data.dir = str(folder / "data")
     return folder / "run", runs.run(config, str(folder / "run"), "train")

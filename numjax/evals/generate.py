@@ -32,7 +32,7 @@ class Result(NamedTuple):
     Attributes:
       prompt, text: as read and as written; numbers in the text are renormalised and rounded.
       numbers: each number written: {"value": as in the text, "raw": unrounded, as the head gave it}; with
-        "approximate" and "interval" where the head is approximate, see `numbers.Predicted`; and {"value"} of each
+        "approximate" and "interval" where the head is approximate, see `numbers.Predicted`; and the same of each
         formula that has one, such as the 84 of x = 12 · 7.
       log_prob: sum of the tokens' log masses. ended: whether [EOS] was written within the budget.
     """
@@ -345,7 +345,7 @@ def _told(document: Document, numbers: Sequence[Predicted]) -> list[dict[str, An
     found = [segment for segment in document if isinstance(segment, Number)]
     told: list[dict[str, Any]] = [{"value": formats.format(n.value), "raw": str(n.value)} for n in found]
     trees = [segment.tree for segment in document if isinstance(segment, Formula) and segment.tree is not None]
-    return told + [{"value": value} for tree in trees if (value := value_of(tree)) is not None]
+    return told + [{"value": value, "raw": value} for tree in trees if (value := value_of(tree)) is not None]
 
 
 def _check(max_tokens: int, temperature: float, top_k: int, top_p: float, beams: int = 0) -> None:
