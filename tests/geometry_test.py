@@ -298,7 +298,7 @@ def trained(tmp_path_factory, counted):
     from configs import mathgpt
 
     folders = {}
-    for name, words in (("mathgpt", "smoke"), ("gpt", "smoke,system=gpt")):
+    for name, words in (("mathgpt", "smoke,task=equation"), ("gpt", "smoke,task=equation,system=gpt")):
         config = mathgpt.get_config(words)
         with config.unlocked():
             config.task.size = TINY["task.size"]

@@ -28,7 +28,8 @@ class Task:
     """
 
     kind = "units"
-    unanswered = tatqa_records.UNANSWERED
+    # Which cells are meant is not said in every file, with an answer or without.
+    unanswered = {name: value for name, value in tatqa_records.UNANSWERED.items() if name != "mapping"}
     metric = "em"
     file_forms = ("a .json of TAT-QA's form", "a .csv with the questions in a .txt beside it")
     needs = {"heads": ("tagop",), "objectives": ("tagop",)}
