@@ -279,7 +279,7 @@ def scratch(config: Any) -> None:
 
 
 def no_reader(config: Any) -> None:
-    """A decoder that reads the problem and writes the formula behind it, as published."""
+    """A decoder that reads the problem and writes the formula behind it, as published: what the task sets already."""
 
 
 def minilm(config: Any) -> None:
