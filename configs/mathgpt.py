@@ -271,6 +271,9 @@ def with_encoder(config: Any, form: str, **sizes: Any) -> None:
     heads, objectives = config.heads, config.objectives
     common.set_encoder_decoder(config, form, **sizes)
     config.heads, config.objectives = heads, objectives
+    if config.task.answer == "formula":
+        with config.unlocked():
+            config.heads.next.text = False
 
 
 def scratch(config: Any) -> None:

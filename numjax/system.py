@@ -157,6 +157,7 @@ def make_model(config: Any, scheme: Scheme, platform: str) -> Model:
     known = {
         "vocab_size": scheme.vocab_size,
         "size": scheme.vocab.size,
+        "base": scheme.vocab.base,
         "num_id": scheme.vocab.mark("[NUM]"),
         "digits": config.data.digits,
         "width": backbone.width,
@@ -174,6 +175,9 @@ def make_model(config: Any, scheme: Scheme, platform: str) -> Model:
         if kind == "numeral":
             fusions[name] = block.get("fusion", FUSION)
     heads = {name: build("heads", block, **known) for name, block in sorted(config.heads.items())}
+    formulas = config.task.get("encoder", False) and config.task.get("answer") == "formula"
+    if not formulas and any(block.get("text") is False for block in config.heads.values()):
+        raise UsageError("a head with text=False writes formulas alone: set task.answer=formula and task.encoder=True")
     if not heads:
         raise UsageError("the config names no heads: set task=… or config.heads")
     speaking = [name for name, head in heads.items() if hasattr(head, "log_probs") or hasattr(head, "best")]

@@ -1,7 +1,11 @@
-"""Text and mathematics in one softmax, each with weights of its own (MathGPT, section 3.3), or linked."""
+"""Text and mathematics in one softmax, each with weights of its own (MathGPT, section 3.3), or linked.
+
+Legend: B rows, T positions, D width, V vocabulary, M mathematical symbols.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 
 import flax.linen as nn
@@ -9,8 +13,8 @@ import jax
 import jax.numpy as jnp
 
 from numjax.heads import softmax
-from numjax.nn import spelling
-from numjax.types import HeadOut, Tokens
+from numjax.nn import cross_entropy, spelling
+from numjax.types import Allowed, HeadOut, Numeral, Targets, Tokens
 
 
 def join(table_VD: jax.Array, math_MD: jax.Array, first: int) -> jax.Array:
@@ -31,6 +35,9 @@ class Head(softmax.Writer, nn.Module):
       linked: a symbol's row of W_math is added to the mean of the rows of the text tokens that spell it, so that a
         digit of a formula is likely where that digit of the text is.
       symbols: (first mathematical id, for each from there on the text tokens that spell it).
+      text: False leaves out all ids before `base`, for what writes formulas alone: the softmax then costs nothing of a
+        large vocabulary. Marks and symbols have weights of their own, and a target of text has the loss NaN.
+      base: the first id behind those of text.
       chunk_rows: rows of logits at a time; None chooses by vocabulary and backend.
     """
 
@@ -42,21 +49,66 @@ class Head(softmax.Writer, nn.Module):
     bias: bool = True
     linked: bool = False
     symbols: tuple[int, tuple[tuple[int, ...], ...]] | None = None
+    text: bool = True
+    base: int = 0
     chunk_rows: int | None = None
     init_std: float = 0.02
 
     @nn.compact
     def __call__(self, h_BTD: jax.Array, tokens: Tokens, table_VD: jax.Array | None = None) -> HeadOut:
         del tokens
-        table_VD = softmax.table(self, table_VD, self.width)
+        table_VD = softmax.table(self, table_VD, self.width) if self.text or self.linked else None
         if self.symbol_range is None:
             return HeadOut(h_BTD, {"kernel": table_VD})
         first, count = self.symbol_range
-        math_MD = self.param("math_kernel", nn.initializers.normal(self.init_std), (count, self.width), jnp.float32)
+        # Without text there is nothing to stand among: the marks before the symbols are written by rows like theirs.
+        kept = count if self.text else self.vocab_size - self.base
+        math_MD = self.param("math_kernel", nn.initializers.normal(self.init_std), (kept, self.width), jnp.float32)
+        bias_M = self.param("math_bias", nn.initializers.zeros, (kept,), jnp.float32) if self.bias else None
         if self.linked and self.symbols is not None:
-            math_MD += spelling.means(table_VD, self.symbols[1], partial(jnp.take, axis=0))
-        weights = {"kernel": join(table_VD, math_MD, first)}
-        if self.bias:
-            bias_M = self.param("math_bias", nn.initializers.zeros, (count,), jnp.float32)
-            weights["bias"] = join(jnp.zeros(table_VD.shape[0], jnp.float32), bias_M, first)
-        return HeadOut(h_BTD, weights)
+            spelled_MD = spelling.means(table_VD, self.symbols[1], partial(jnp.take, axis=0))
+            start = 0 if self.text else first - self.base
+            math_MD = math_MD.at[start : start + count].add(spelled_MD)
+        if not self.text:
+            weights = {"kernel": math_MD, "bias": bias_M}
+        else:
+            assert table_VD is not None
+            weights = {"kernel": join(table_VD, math_MD, first), "bias": None}
+            if bias_M is not None:
+                weights["bias"] = join(jnp.zeros(table_VD.shape[0], jnp.float32), bias_M, first)
+        return HeadOut(h_BTD, {name: value for name, value in weights.items() if value is not None})
+
+    def log_prob(self, out: HeadOut, targets: Targets, allowed: Allowed | None = None) -> Mapping[str, jax.Array]:
+        """{"token": log p(target)[B, T]}."""
+        return super().log_prob(out, *self._kept(targets, allowed))
+
+    def total_log_prob(
+        self, out: HeadOut, targets: Targets, weights_BT: jax.Array, allowed: Allowed | None = None
+    ) -> Mapping[str, jax.Array]:
+        """The same, summed with weights, as in `softmax.Softmax`."""
+        targets, allowed = self._kept(targets, allowed)
+        return super().total_log_prob(out, targets, weights_BT, allowed)
+
+    def step_scores(
+        self, out: HeadOut, allowed_BV: jax.Array | None = None, key: jax.Array | None = None
+    ) -> tuple[jax.Array, Numeral | None]:
+        """As in `softmax.Writer`; ids that are left out have no mass."""
+        if self.text:
+            return super().step_scores(out, allowed_BV, key)
+        allowed_BM = None if allowed_BV is None else allowed_BV[:, self.base :]
+        mass_BM, numeral = super().step_scores(out, allowed_BM, key)
+        return jnp.pad(mass_BM, ((0, 0), (self.base, 0)), constant_values=cross_entropy.FORBIDDEN), numeral
+
+    def _kept(self, targets: Targets, allowed: Allowed | None) -> tuple[Targets, Allowed | None]:
+        """Both counted from the first id that has a row."""
+        if self.text:
+            return targets, allowed
+        # No target becomes another one: behind all rows there is none.
+        ids = jnp.where(targets.ids < self.base, self.vocab_size, targets.ids - self.base)
+        if allowed is not None:
+            allowed = allowed._replace(class_of=allowed.class_of[self.base :])
+        return targets._replace(ids=ids), allowed
+
+    def _options(self, out: HeadOut, allowed: Allowed | None) -> dict:
+        options = super()._options(out, allowed)
+        return options if self.text else options | {"size": self.size - self.base}

@@ -63,7 +63,7 @@ class Writer(Softmax):
     ) -> tuple[jax.Array, Numeral | None]:
         """(log mass[B, V], no numeral) of hidden states [B, D]; `allowed_BV` masks before the softmax."""
         del key
-        logits = cross_entropy.step_logits(out.hidden, out.weights, self.size)
+        logits = cross_entropy.step_logits(out.hidden, out.weights, self._options(out, None)["size"])
         if allowed_BV is not None:
             logits = jnp.where(allowed_BV, logits, cross_entropy.FORBIDDEN)
         return jax.nn.log_softmax(logits, axis=-1), None

@@ -18,7 +18,6 @@ import jax.numpy as jnp
 from numjax.errors import UsageError
 from numjax.nn.dropout import dropout
 from numjax.nn.norm import layer_norm
-from numjax.tasks.table_traits import SIZES
 from numjax.types import Allowed, HeadOut, Tokens
 
 PARTS = ("operator", "scale", "tags", "order")
@@ -73,6 +72,7 @@ class Head(nn.Module):
         let through (`tasks/tatqa_answers.py`, as published).
       cells: "alone", or "crossed": the third and the fourth network read beside a cell the headers of its row and its
         column. That needs the token types of `tasks/table_traits.py`.
+      lines: how many rows and how many columns are told apart, as many as those token types do.
       asked: "first", or "both": the first two networks read beside [CLS] the mean of the question, for encoders that
         were trained to have another vector of a sentence than [CLS]; the other two read that mean too, since which
         cells answer, and which of them comes first, depends on what is asked.
@@ -89,6 +89,7 @@ class Head(nn.Module):
     operands: str = "numbers"
     tagged: str = "found"
     cells: str = "alone"
+    lines: int = 32
     asked: str = "first"
     dropout: float = 0.1
     epsilon: float = 1e-5
@@ -116,7 +117,7 @@ class Head(nn.Module):
         wide = 1 + more
         if self.cells == "crossed":
             wide += 2
-            if tokens.types.shape[-1] < 4 + len(SIZES):
+            if tokens.types.shape[-1] < 4 + 2:
                 raise UsageError("tagop: cells=crossed wants to know rows and columns: set task.traits=True")
             weights["grid"] = tokens.types[..., 1:3]
         sizes = {"operator": (1 + more, self.operators), "scale": (3 + more, self.scales), "tags": (wide, 2)}
@@ -175,8 +176,8 @@ class Head(nn.Module):
             beside.append(jnp.broadcast_to(self._question(out)[1][:, None], out.hidden.shape))
         if self.cells == "crossed":
             row, column = out.weights["grid"][..., 0], out.weights["grid"][..., 1]
-            beside.append(headers_of(out.hidden, row, column == 1, SIZES[0]))
-            beside.append(headers_of(out.hidden, column, row == 1, SIZES[1]))
+            beside.append(headers_of(out.hidden, row, column == 1, self.lines))
+            beside.append(headers_of(out.hidden, column, row == 1, self.lines))
         return jnp.concatenate([out.hidden, *(x.astype(out.hidden.dtype) for x in beside)], axis=-1)
 
     def orders(self, out: HeadOut, chosen_B2: jax.Array) -> jax.Array:
