@@ -49,6 +49,7 @@ def base() -> ConfigDict:
             heads=dict(),
             objectives=dict(),
             optim=dict(
+                name="adamw",
                 learning_rate=3e-4,
                 schedule="constant",
                 warmup=0,

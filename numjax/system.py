@@ -165,7 +165,7 @@ def make_model(config: Any, scheme: Scheme, platform: str) -> Model:
     }
     if spelled := getattr(scheme, "symbol_pieces", None):
         first, pieces = spelled()
-        known |= {"symbols": (first, pieces), "symbol_range": (first, len(pieces))}
+        known |= {"symbols": (first, pieces), "symbol_range": (first, len(pieces)), "types": scheme.token_types}
     known |= _aggregation(scheme)
     embeds, fusions = {}, {}
     for name, block in sorted(config.embeds.items()):
@@ -177,7 +177,9 @@ def make_model(config: Any, scheme: Scheme, platform: str) -> Model:
     heads = {name: build("heads", block, **known) for name, block in sorted(config.heads.items())}
     formulas = config.task.get("encoder", False) and config.task.get("answer") == "formula"
     if not formulas and any(block.get("text") is False for block in config.heads.values()):
-        raise UsageError("a head with text=False writes formulas alone: set task.answer=formula and task.encoder=True")
+        raise UsageError(
+            "a head with text=False writes formulas alone: set task.answer=formula and task.encoder=True"
+        )
     if not heads:
         raise UsageError("the config names no heads: set task=… or config.heads")
     speaking = [name for name, head in heads.items() if hasattr(head, "log_probs") or hasattr(head, "best")]

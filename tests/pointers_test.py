@@ -14,6 +14,7 @@ from data.problems.generate import records
 from numjax.build import build
 from numjax.decode import beam, sample
 from numjax.decode import grammar as device
+from numjax.errors import UsageError
 from numjax.evals import generate as evals
 from numjax.expr.tree import Tree
 from numjax.model import Model
@@ -22,7 +23,7 @@ from numjax.pipeline.features import from_features
 from numjax.tasks.equation_extraction import Task
 from numjax.text import grammar as grammars
 from numjax.text import trees, vocab
-from numjax.types import Batch, Formula, Mark, Text
+from numjax.types import Allowed, Batch, Formula, Mark, Targets, Text
 
 COUNT = 4
 SIZES = dict(size=60, test=2, validation=2, invented=0.3, wordings=0)
@@ -78,15 +79,41 @@ def test_a_problem_and_its_equation_come_back_whole(encoder):
 
 
 def test_what_is_pointed_to_and_what_is_spelled():
-    """The first of equal numbers; a percentage without its sign; words. Constants and what stands behind: spelled."""
+    """The first of equal numbers; a percentage with its sign; words. Constants, what stands behind, and a percentage
+    without its sign: spelled."""
     text = "It took 2,340 of twelve and 15% of 2340, 7 and 8 times"
-    document = (*parse(text), Mark("[SEP]"), equation("2340", "12", "15", "7", "8", "60", "12.0"))
+    numbers = [Tree("N", n) for n in ("2340", "12", "15", "7", "8", "60", "12.0")]
+    percent = [Tree("O", "percent", [Tree("N", n)]) for n in ("15", "12")]
+    tree = Tree("U", "eq", [Tree("V", "x"), Tree("U", "plus", [*numbers, *percent])])
+    document = (*parse(text), Mark("[SEP]"), Formula("", tree))
     ids = scheme().encode(document).ids.tolist()
     inside = ids[ids.index(scheme().symbols.start) :]
     first, second, third, fourth = scheme().symbols.pointers
-    assert [i for i in inside if i in scheme().symbols.pointers] == [first, second, third]
+    assert [i for i in inside if i in scheme().symbols.pointers] == [first, second, third, second]
+    percents = [i for i in inside if scheme().symbols.names.get(i) == ("OP", "O", "percent")]
+    assert len(percents) == 1  # of 12, which the text has without a sign
     assert [i for i in ids if i in scheme().symbols.pointers][:4] == [first, second, third, fourth]
     assert scheme().decode(ids, scheme().encode(document).numbers) == document
+
+
+def test_a_pointer_of_the_text_has_the_rank_of_its_number_for_a_type():
+    """Numbers in words, with groups and percent signs are compared by value; behind the last pointer none is ranked."""
+    built = trees.Scheme(scheme().vocab, rules="words", pointers=COUNT, ranks=True)
+    document = (*parse("of 2,340 and twelve, 15% are 12.0, and 7 more"), Mark("[SEP]"), equation("12", "2340"))
+    found, plain = built.encode(document), scheme().encode(document)
+    np.testing.assert_array_equal(found.ids, plain.ids)
+    at = np.isin(found.ids, built.symbols.pointers) & (found.numeral_index >= 0)
+    first = built.token_types - COUNT  # the type of rank 1
+    assert (found.types[at] - first + 1).tolist() == [
+        4,
+        3,
+        1,
+        3,
+    ] and built.token_types == scheme().token_types + COUNT + 1
+    np.testing.assert_array_equal(found.types[~at], plain.types[~at])
+    assert found.types.max() < built.token_types and (plain.types < scheme().token_types).all()
+    with pytest.raises(UsageError, match=r"set scheme\.pointers"):
+        trees.Scheme(scheme().vocab, ranks=True)
 
 
 def test_the_fourth_pointer_is_the_last_and_without_pointers_all_is_spelled():
@@ -271,6 +298,44 @@ def test_a_digit_of_a_formula_is_likely_where_that_digit_of_the_text_is():
     np.testing.assert_array_equal(linked[:first], unlinked[:first])
     seven = built.symbols.of("N", "7")
     assert pieces[seven - first] == tuple(built.vocab.encode("7"))
+
+
+@pytest.mark.parametrize("linked", [False, True])
+def test_without_text_it_is_the_same_softmax_over_marks_and_symbols_alone(linked):
+    built, rng = scheme(0), np.random.default_rng(1)
+    first, pieces = built.symbol_pieces()
+    base, rows = built.vocab.base, built.vocab_size - built.vocab.base
+    known = dict(vocab_size=built.vocab_size, size=built.vocab.size, width=8, symbols=(first, pieces), base=base)
+    whole = build("heads", {"name": "joint", "linked": linked}, symbol_range=(first, len(pieces)), **known)
+    alone = whole.clone(text=False)
+    table = rng.normal(size=(built.vocab_size, 8)).astype(np.float32)
+    hidden = jnp.asarray(rng.normal(size=(2, 3, 8)), jnp.float32)
+    kernel, bias = (rng.normal(size=shape).astype(np.float32) for shape in ((rows, 8), (rows,)))
+    # The marks before the symbols are rows of the table where there is text.
+    kernel[: first - base], bias[: first - base] = table[base:first], 0
+    symbols = slice(first - base, first - base + len(pieces))
+    of_whole = {"params": {"math_kernel": kernel[symbols], "math_bias": bias[symbols]}}
+    outs = (
+        whole.apply(of_whole, hidden, None, table),
+        alone.apply({"params": {"math_kernel": kernel, "math_bias": bias}}, hidden, None, table),
+    )
+    assert outs[1].weights["kernel"].shape == (rows, 8)
+    ids = rng.integers(base, built.vocab.size, size=(2, 3))
+    marks = Allowed(jnp.broadcast_to(jnp.asarray([False, True]), (2, 3, 2)), jnp.arange(built.vocab_size) >= base)
+    targets, weights = Targets(jnp.asarray(ids), jnp.ones((2, 3), bool), None, None), jnp.ones((2, 3))
+    wanted, got = (h.log_prob(out, targets, marks)["token"] for h, out in zip((whole, alone), outs, strict=True))
+    np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-6)
+    total = alone.total_log_prob(outs[1], targets, weights, None)["token"]
+    np.testing.assert_allclose(total, np.sum(wanted), rtol=1e-5)
+    may = jnp.broadcast_to(jnp.arange(built.vocab_size) >= base, (2, built.vocab_size))
+    steps = [
+        h.step_scores(out._replace(hidden=out.hidden[:, 0]), may)[0]
+        for h, out in zip((whole, alone), outs, strict=True)
+    ]
+    np.testing.assert_allclose(*(np.exp(np.asarray(x)) for x in steps), rtol=1e-5, atol=1e-7)
+    # A target of text is no other symbol: it has no finite loss.
+    text = targets._replace(ids=targets.ids.at[0, 0].set(1))
+    assert not np.isfinite(alone.log_prob(outs[1], text)["token"][0, 0])
 
 
 def test_text_may_stand_beside_formulas_that_point():

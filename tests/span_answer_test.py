@@ -112,6 +112,25 @@ def test_a_vocabulary_that_keeps_case_tells_it(tmp_path):
     assert cased.decode(cased.encode("The Tigris")) == "The Tigris"
 
 
+def test_digits_that_are_split_are_words_wherever_they_stand(tmp_path):
+    """Also those of a vocabulary that is read, whose pieces stay; what is decoded is encoded the same."""
+    whole = vocab.build({"name": "wordpiece", "size": 300}, [*TEXTS * 5, "2019 2019 2019"])
+    whole.save(str(tmp_path))
+    read = {"name": "wordpiece", "path": str(tmp_path / "tokenizer.json"), "split_digits": True}
+    trained = vocab.build({"name": "wordpiece", "size": 300, "split_digits": True}, [*TEXTS * 5, "2019 2019 2019"])
+    for split in (trained, vocab.build(read)):
+        ones = [split.encode(digit) for digit in "2019"]
+        assert all(len(one) == 1 for one in ones)
+        for text in ("2019", "the2019", "$2,019.", "x20 19"):
+            ids = split.encode(text)
+            assert [one for one in ids if [one] in ones] == [one[0] for one in ones], text
+            assert split.encode(split.decode(ids)) == ids
+    assert len(whole.encode("2019")) < 4
+    with pytest.raises(UsageError, match="not a WordPiece vocabulary"):
+        (tmp_path / "x.json").write_text("{")
+        vocab.build({"name": "wordpiece", "path": str(tmp_path / "x.json"), "split_digits": True})
+
+
 def test_what_is_no_wordpiece_is_named(tmp_path):
     cases = {
         "vocab.txt": "a\nb\n",

@@ -68,7 +68,7 @@ class Head(softmax.Writer, nn.Module):
         if self.linked and self.symbols is not None:
             spelled_MD = spelling.means(table_VD, self.symbols[1], partial(jnp.take, axis=0))
             start = 0 if self.text else first - self.base
-            math_MD = math_MD.at[start : start + count].add(spelled_MD)
+            math_MD += jnp.pad(spelled_MD, ((start, kept - start - count), (0, 0)))
         if not self.text:
             weights = {"kernel": math_MD, "bias": bias_M}
         else:

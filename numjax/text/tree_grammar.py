@@ -19,7 +19,8 @@ from numjax.text.tables import Edge
 from numjax.types import NEXT, NONE, POP, PUSH
 
 # Token types (MathGPT, section 3.1), in the order of the original's embedding table.
-TYPE_TEXT, TYPE_START, TYPE_STOP, TYPE_VAR, TYPE_NUM, TYPE_OP, TYPE_END, TYPE_PIECE = range(8)
+TYPES = 8
+TYPE_TEXT, TYPE_START, TYPE_STOP, TYPE_VAR, TYPE_NUM, TYPE_OP, TYPE_END, TYPE_PIECE = range(TYPES)
 
 # Kind of a symbol (`text.symbols`) → its type.
 TYPE_OF = {names.VAR: TYPE_VAR, names.NUM: TYPE_NUM, names.OP: TYPE_OP, "END": TYPE_END}

@@ -3,7 +3,8 @@
 | node                        | tokens                                                                |
 |-----------------------------|-----------------------------------------------------------------------|
 | V, C, -, one-digit N        | its token                                                             |
-| N that is a text's number   | a pointer to it, where the scheme has pointers                        |
+| N that is a text's number,  | a pointer to it, where the scheme has pointers                        |
+| % of one that has its sign  |                                                                       |
 | N, as numbers are written   | NUMBER, its characters, END                                           |
 | V without a token           | TEXT, the pieces of its symbol, END                                   |
 | E without children          | PAD (of a matrix); with children: ERROR, children, END                |
@@ -22,6 +23,8 @@ from numjax.expr.tree import Tree
 from numjax.text import symbols as names
 from numjax.text.symbols import ANON, ERROR, LEAVES, NUMBER, PADDING, SPELL, TEXT, Symbols
 
+PERCENT = ("O", "percent")
+
 # What the number grammar of `tree_grammar` accepts. One digit alone is a leaf.
 WRITTEN = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 
@@ -35,7 +38,7 @@ def encode(tree: Tree, symbols: Symbols, pointers: Mapping[str, int] | None = No
     """The tree's tokens.
 
     Args:
-      pointers: numbers as N has them → the tokens that point to them.
+      pointers: numbers as N has them, behind them "%" where they are percentages → the tokens that point to them.
 
     Raises:
       DataError: a symbol that text cannot spell (a lone surrogate).
@@ -47,8 +50,8 @@ def encode(tree: Tree, symbols: Symbols, pointers: Mapping[str, int] | None = No
         if isinstance(node, int):
             out.append(node)
             continue
-        if pointers and node.type == "N" and node.children is None and node.symbol in pointers:
-            out.append(pointers[node.symbol])
+        if pointers and (pointer := pointers.get(_number(node))) is not None:
+            out.append(pointer)
             continue
         head, closes = _head(node, symbols)
         out += head
@@ -56,6 +59,16 @@ def encode(tree: Tree, symbols: Symbols, pointers: Mapping[str, int] | None = No
             pending.append(symbols.end)
             pending += reversed(node.children or ())
     return out
+
+
+def _number(node: Tree) -> str:
+    """12 of N, 15% of a percentage of one; "" of anything else."""
+    if node.children is None:
+        return node.symbol if node.type == "N" else ""
+    if PERCENT == (node.type, node.symbol) and len(node.children) == 1:
+        below = node.children[0]
+        return f"{below.symbol}%" if below.type == "N" and below.children is None else ""
+    return ""
 
 
 def _head(node: Tree, symbols: Symbols) -> tuple[list[int], bool]:
@@ -93,7 +106,7 @@ def decode(ids: Sequence[int], symbols: Symbols, numbers: Sequence[str] = ()) ->
     """The tree of a formula's tokens; None where they are not a whole formula.
 
     Args:
-      numbers: what pointers point to, as N has it.
+      numbers: what pointers point to, see `encode`.
     """
     reader = _Reader(ids, symbols, numbers)
     try:
@@ -146,7 +159,9 @@ class _Reader:
             open_.append((self.heads[token], []))
             return None
         if token in self.pointed:
-            return Tree("N", self.pointed[token])
+            number = self.pointed[token]
+            one = Tree("N", number.removesuffix("%"))
+            return Tree(*PERCENT, [one]) if number.endswith("%") else one
         if token == symbols.special(PADDING):
             return Tree("E", "E")
         if token == symbols.special(NUMBER):

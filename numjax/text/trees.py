@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from numjax.errors import DataError, UsageError
 from numjax.expr import printer
 from numjax.expr import symbols as symbol_table
@@ -25,8 +27,10 @@ class Scheme(subword.Scheme):
     The surface of a formula is not kept: `decode` prints the tree.
 
     With pointers the n-th number of a text is followed by the n-th pointer, and a number of a formula that stands in
-    the text before it, or in the source, is that pointer: it is carried over whole, whatever its digits. Others are
-    spelled. The first of equal numbers is pointed to.
+    the text before it, or in the source, is that pointer: it is carried over whole, whatever its digits, with its
+    percent sign. Others are spelled. The first of equal numbers is pointed to. With ranks the token type of a text's
+    pointer says how its number compares with the others of the text, which no digits do at a glance: the smallest is
+    1, equal ones are the same (as cells' ranks in TAPAS, Herzig et al. 2020, section 3).
 
     Attributes:
       symbols: the mathematical part of the vocabulary.
@@ -45,6 +49,7 @@ class Scheme(subword.Scheme):
         symbols: Mapping[str, Any] | None = None,
         unfit: str = "error",
         pointers: int = 0,
+        ranks: bool = False,
     ):
         """
         Args:
@@ -53,13 +58,17 @@ class Scheme(subword.Scheme):
           unfit: "text" writes a formula that the grammar does not have (too deep, too wide) as its surface; under
             "error" its document is refused.
           pointers: how many numbers of a text can be pointed to; 0: formulas spell all their numbers.
+          ranks: the text's pointers have token types of their own, see above.
         """
         del symbols
         if pointers:
             self.marks = (*type(self).marks, *(names.POINTER.format(i + 1) for i in range(pointers)))
         # A pointer must follow its number, which then shares no position with text.
         super().__init__(vocab, rules, pad_multiple, apart or pointers > 0)
-        self.points = pointers > 0
+        if ranks and not pointers:
+            raise UsageError("scheme.ranks are those of pointers: set scheme.pointers, or scheme.ranks=False")
+        self.points, self.ranks = pointers > 0, ranks
+        self.token_types = tree_grammar.TYPES + (pointers + 1 if ranks else 0)
         if unfit not in ("error", "text"):
             raise UsageError(f"scheme.unfit={unfit!r}: choose error or text")
         self.arity = arity
@@ -84,11 +93,12 @@ class Scheme(subword.Scheme):
     def encode(self, document: Document, offsets: bool = False, source: Features | None = None) -> Features:
         """As of every scheme; see `unfit`."""
         try:
-            return super().encode(document, offsets, source)
+            found = super().encode(document, offsets, source)
         except DataError:
             if self.unfit == "error":
                 raise
-            return super().encode(tuple(self._fitting(segment) for segment in document), offsets, source)
+            found = super().encode(tuple(self._fitting(segment) for segment in document), offsets, source)
+        return found._replace(types=self._ranked(found)) if self.ranks else found
 
     def decode(self, ids: Sequence[int], numbers: Sequence[Number] = ()) -> Document:
         """Numbers are found anew in the text. Tokens that are no whole formula give a `Formula` without a tree.
@@ -96,7 +106,7 @@ class Scheme(subword.Scheme):
         Args:
           numbers: of the text, for what points to them.
         """
-        pointed = [documents.in_formula(number) for number in numbers[: len(self.symbols.pointers)]]
+        pointed = [_pointed(number) for number in numbers[: len(self.symbols.pointers)]]
         segments: list[Segment] = []
         formula: list[int] | None = None
         for run in self._runs(self._unpointed(ids)):
@@ -144,7 +154,7 @@ class Scheme(subword.Scheme):
     def _formula_tokens(self, tree: Tree, numbers: Sequence[Number] = ()) -> list[int]:
         pointers: dict[str, int] = {}
         for token, number in zip(self.symbols.pointers, numbers, strict=False):
-            pointers.setdefault(documents.in_formula(number), token)
+            pointers.setdefault(_pointed(number), token)
         return [self.symbols.start, *tree_tokens.encode(tree, self.symbols, pointers), self.symbols.stop]
 
     def _write(self, run: Sequence[Segment], row: Row) -> None:
@@ -163,6 +173,16 @@ class Scheme(subword.Scheme):
         super()._write_number(number, row)
         place = len(row.source) + len(row.numbers) - 1
         row.add(self.symbols.pointers[place : place + 1], len(row.numbers) - 1)
+
+    def _ranked(self, found: Features) -> np.ndarray:
+        """Token types, in which the pointers of the text have the rank of their number."""
+        assert found.types is not None
+        order = sorted({number.value for number in found.numbers})
+        types = found.types.copy()
+        for at in np.flatnonzero(np.isin(found.ids, self.symbols.pointers) & (found.numeral_index >= 0)):
+            rank = 1 + order.index(found.numbers[found.numeral_index[at]].value)
+            types[at] = tree_grammar.TYPES + min(rank, len(self.symbols.pointers))
+        return types
 
     def _check(self, mark: Mark) -> None:
         if mark.name in self._own:
@@ -188,3 +208,8 @@ class Scheme(subword.Scheme):
             max_width=tree_grammar.WIDTH,
             recalled=self.symbols.pointers,
         )
+
+
+def _pointed(number: Number) -> str:
+    """A number of a text as `tree_tokens` has what is pointed to."""
+    return documents.in_formula(number) + ("%" if number.surface.endswith("%") else "")

@@ -97,6 +97,7 @@ def make(
     *,
     size: int = 8000,
     lower: bool = True,
+    split_digits: bool = False,
     max_characters: int = 200_000_000,
     path: str = "",
 ) -> WordPiece:
@@ -104,25 +105,45 @@ def make(
 
     Args:
       size: pieces of one that is trained. lower: lower-case and strip accents; a tokenizer.json says so itself.
+      split_digits: each digit is a word, so that a number has the same pieces wherever it stands.
       path: a vocab.txt, a tokenizer.json, or a folder with one of them.
     """
     if not path:
-        return WordPiece(_train(texts, size, lower, max_characters), marks)
+        return WordPiece(_train(texts, size, lower, split_digits, max_characters), marks)
     root = pathlib.Path(path).expanduser()
     if root.is_dir():
         name = "tokenizer.json" if (root / "tokenizer.json").is_file() else "vocab.txt"
         content = first_of(root, "tokenizer.json", "vocab.txt")
     else:
         name, content = root.name, read_file(root, "BERT's vocab.txt or a tokenizer.json")
-    return WordPiece(content if name.endswith(".json") else _of_lines(content, lower), marks)
+    if not name.endswith(".json"):
+        content = _of_lines(content, lower)
+    return WordPiece(_digits_apart(content) if split_digits else content, marks)
 
 
-def _tokenizer(table: dict[str, int], lower: bool) -> Any:
+def _tokenizer(table: dict[str, int], lower: bool, split_digits: bool = False) -> Any:
     model = tokenizers.models.WordPiece(vocab=table, unk_token=UNKNOWN, max_input_chars_per_word=100)
     made: Any = tokenizers.Tokenizer(model)
     made.normalizer = tokenizers.normalizers.BertNormalizer(lowercase=lower)
     made.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
+    if split_digits:
+        _split_digits(made)
     return made
+
+
+def _split_digits(made: Any) -> None:
+    apart = tokenizers.pre_tokenizers.Digits(individual_digits=True)
+    made.pre_tokenizer = tokenizers.pre_tokenizers.Sequence([made.pre_tokenizer, apart])
+
+
+def _digits_apart(file: bytes) -> bytes:
+    """A tokenizer.json whose digits are words."""
+    try:
+        made = tokenizers.Tokenizer.from_str(file.decode())
+        _split_digits(made)
+    except Exception as error:  # the library's own errors are bare Exceptions
+        raise UsageError(f"not a WordPiece vocabulary: {str(error).splitlines()[0]}") from None
+    return made.to_str().encode()
 
 
 def _of_lines(content: bytes, lower: bool) -> bytes:
@@ -136,10 +157,10 @@ def _of_lines(content: bytes, lower: bool) -> bytes:
     return _tokenizer(table, lower).to_str().encode()
 
 
-def _train(texts: Iterable[str] | None, size: int, lower: bool, max_characters: int) -> bytes:
+def _train(texts: Iterable[str] | None, size: int, lower: bool, split_digits: bool, max_characters: int) -> bytes:
     if texts is None:
         raise UsageError("a wordpiece vocabulary needs texts to train on, or path=FILE")
-    made = _tokenizer({UNKNOWN: 0}, lower)
+    made = _tokenizer({UNKNOWN: 0}, lower, split_digits)
     lines = list(training_lines(texts, max_characters))
     first, inner = _characters(made, lines)
     for c in (ALPHABET.lower() if lower else ALPHABET).replace(SPACE, ""):

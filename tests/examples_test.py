@@ -1,0 +1,106 @@
+"""The README's examples: which commands they are, at smoke scale their form, and how answers are judged."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import re
+
+import pytest
+
+from experiments.examples import __main__ as examples
+from experiments.examples import readme
+from numjax.errors import UsageError
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_every_question_of_the_readme_has_an_answer_and_a_training():
+    asked = examples.questions(README)
+    found = readme.commands(README)
+    asking = [one for one in found if one.mode in ("generate", "predict") and one.workdir not in ("runs/fraud",)]
+    assert asking and {one.text for one in asking} <= {one.ask.text for one in asked}
+    assert all(one.train and one.train[-1].workdir == one.workdir for one in asked)
+    with pytest.raises(UsageError, match="the README does not ask"):
+        examples.questions("nothing")
+
+
+def test_typed_problems_of_the_readme_are_in_the_typed_list():
+    """As `data/problems/README.md` says; those of estimates and of measures have lists of their own."""
+    typed = [json.loads(line) for line in (ROOT / "data/problems/typed.jsonl").read_text("utf-8").splitlines()]
+    answers = {row["problem"]: row["answer"] for row in typed}
+    for one in examples.questions(README):
+        if "number" in one.wanted:
+            assert answers[one.prompt] == one.wanted["number"], one.prompt
+    measures = [json.loads(line) for line in (ROOT / "data/mme/typed.jsonl").read_text("utf-8").splitlines()]
+    assert any(row["question"] in one.prompt for one in examples.questions(README) for row in measures)
+
+
+def test_commands_are_read_whole():
+    text = """
+```
+a -m numjax.main --config=x --workdir=runs/one
+
+printf 'b' > b.txt
+a -m numjax.main --workdir=runs/one --mode=generate \\
+  --prompt="two words"
+echo '{}' |
+  a -m numjax.main --workdir=runs/one --mode=predict --input=-
+a -m numjax.main --config=y --config.init_from=runs/one --workdir=runs/two
+a -m numjax.main --workdir=runs/two --mode=predict --input=- <<'END'
+{"x": 1}
+END
+```
+
+```python
+no = "command"
+```
+"""
+    found = readme.commands(text)
+    assert [(one.workdir, one.mode) for one in found] == [
+        ("runs/one", "train"),
+        ("", "train"),
+        ("runs/one", "generate"),
+        ("runs/one", "predict"),
+        ("runs/two", "train"),
+        ("runs/two", "predict"),
+    ]
+    assert found[2].text.endswith('--prompt="two words"') and found[2].before == ("printf 'b' > b.txt",)
+    assert found[5].text.endswith('{"x": 1}\nEND\n')
+    assert [one.workdir for one in readme.training(found, "runs/two")] == ["runs/one", "runs/two"]
+    with pytest.raises(LookupError):
+        readme.training(found, "runs/three")
+    assert examples.at_smoke("a --config=x --workdir=w") == "a --config=x:smoke --workdir=w"
+    assert examples.at_smoke("a --config=x:task=y") == "a --config=x:smoke,task=y"
+
+
+@pytest.mark.parametrize(
+    ("right", "said", "is_right"),
+    [
+        ({"number": "84"}, {"numbers": [{"value": "84.0"}]}, True),
+        ({"number": "84"}, {"numbers": [{"value": "6"}]}, False),
+        ({"number": "84"}, {"numbers": [{"value": "84"}, {"value": "84"}], "text": "84 84"}, False),
+        ({"estimate": "80"}, {"numbers": [{"value": "70", "interval": {"low": "60", "high": "90"}}]}, True),
+        ({"estimate": "91"}, {"numbers": [{"value": "70", "interval": {"low": "60", "high": "90"}}]}, False),
+        ({"label": 1}, {"prediction": 1}, True),
+        ({"label": 1}, {"prediction": 0}, False),
+        ({"answer": "200", "scale": "thousand"}, {"prediction": {"answer": ["200"], "scale": "thousand"}}, True),
+        ({"answer": "200", "scale": "thousand"}, {"prediction": {"answer": "200", "scale": ""}}, False),
+        ({"answer": "200"}, {"prediction": {"answer": ["200", "1"], "scale": ""}}, False),
+    ],
+)
+def test_answers_are_judged_by_what_is_right(right, said, is_right):
+    assert examples.judged(right, f"a line\n{json.dumps(said)}\n")[1] == is_right
+    assert examples.judged(right, "no answer\n") == ("nothing", False)
+
+
+def test_a_run_at_smoke_scale_writes_the_table(tmp_path, capsys):
+    code = examples.main(["--scale=smoke", f"--out={tmp_path}", "--only=runs/sums"])
+    lines = (tmp_path / "examples.md").read_text().splitlines()
+    assert len(lines) == 4 and lines[0].startswith("| prompt | wanted | got | right |")
+    wanted = [re.split(r" \| ", line)[1] for line in lines[2:]]
+    assert wanted == ["10060", "35"] and "of 2 answered right" in capsys.readouterr().out
+    assert code == 0  # an answer each, whatever it is
+    with pytest.raises(UsageError, match="nothing asks runs/other"):
+        examples.main(["--only=runs/other", f"--out={tmp_path}"])
