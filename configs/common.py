@@ -49,7 +49,6 @@ def base() -> ConfigDict:
             heads=dict(),
             objectives=dict(),
             optim=dict(
-                name="adamw",
                 learning_rate=3e-4,
                 schedule="constant",
                 warmup=0,

@@ -50,8 +50,7 @@ def make_compiled(system: System, mesh: Mesh, batch: Batch, steps: int) -> Compi
     options = {k: config.optim[k] for k in ("warmup", "floor", "weight_decay", "betas", "clip")}
     rates, weight_decays = (tuple(config.optim.get(name, ())) for name in ("rates", "weight_decays"))
     options |= {"rates": rates, "weight_decays": weight_decays}
-    peak, form = config.optim.learning_rate, config.optim.schedule
-    optimizer, rate = optim.optimiser(config.optim.name, peak, steps, schedule_name=form, **options)
+    optimizer, rate = optim.adamw(config.optim.learning_rate, steps, schedule_name=config.optim.schedule, **options)
 
     def init(seed):
         # Only shapes of the batch matter for parameters: zeros that are made here stay out of the call. NumPy's would

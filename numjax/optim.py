@@ -10,14 +10,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import optax
-import optax.contrib
 
 from numjax.errors import UsageError
 from numjax.shard import path_name
 
 SCHEDULES = ("constant", "cosine", "linear")
-# Kernels with an axis of heads, see `backbone/` and `nn/attention.py`.
-PER_HEAD = ("/qkv_kernel", "/q_kernel", "/kv_kernel")
 
 
 def schedule(name: str, peak: float, steps: int, warmup: int = 0, floor: float = 0.0) -> Callable[[Any], Any]:
@@ -101,53 +98,7 @@ def decayed(weight_decay: float, weight_decays: Sequence[tuple[str, float]]) -> 
     return optax.GradientTransformation(lambda params: optax.EmptyState(), update)
 
 
-def matrices(params: Any) -> Any:
-    """For each parameter the axes by which it is a matrix (`optax.contrib.MuonDimensionNumbers`); None for those that are
-    none: tables, biases, norms, and the heads', of which each row is a vector of its own.
-
-    The axes are those of `backbone/`: kernels of heads [D, …, H, E] turn D into H · E, all others [D, F]; what stands
-    before or between counts each for itself.
-    """
-
-    def axes(path: Any, param: Any) -> Any:
-        name = path_name(path)
-        if not (name.startswith("backbone/") and name.endswith("kernel") and param.ndim > 1):
-            return None
-        if name.endswith(PER_HEAD):
-            first = 0 if param.ndim == (3 if name.endswith("/q_kernel") else 4) else 1
-            return optax.contrib.MuonDimensionNumbers(first, (param.ndim - 2, param.ndim - 1))
-        return optax.contrib.MuonDimensionNumbers(param.ndim - 2, param.ndim - 1)
-
-    return jax.tree_util.tree_map_with_path(axes, params)
-
-
-def _adamw(rate, weight_decay, weight_decays, betas, epsilon) -> optax.GradientTransformation:
-    if weight_decays:
-        adam = optax.scale_by_adam(*betas, eps=epsilon)
-        return optax.chain(adam, decayed(weight_decay, weight_decays), optax.scale_by_learning_rate(rate))
-    return optax.adamw(rate, b1=betas[0], b2=betas[1], eps=epsilon, weight_decay=weight_decay, mask=decays)
-
-
-def _muon(rate, weight_decay, weight_decays, betas, epsilon) -> optax.GradientTransformation:
-    """Matrices by Muon (Jordan et al. 2024), with updates as large as AdamW's (Liu et al. 2025, section 2.2): the learning
-    rate is that of AdamW, which has the rest, without weight decay."""
-    if weight_decays:
-        raise UsageError("optim.weight_decays are AdamW's: set optim.name=adamw, or leave them out")
-    adam = dict(adam_b1=betas[0], adam_b2=betas[1], eps=epsilon)
-    return optax.contrib.muon(
-        rate,
-        weight_decay=weight_decay,
-        consistent_rms=0.2,
-        muon_weight_dimension_numbers=matrices,
-        **adam,
-    )
-
-
-OPTIMISERS = {"adamw": _adamw, "muon": _muon}
-
-
-def optimiser(
-    name: str,
+def adamw(
     learning_rate: float,
     steps: int,
     *,
@@ -161,21 +112,19 @@ def optimiser(
     rates: Sequence[tuple[str, float]] = (),
     weight_decays: Sequence[tuple[str, float]] = (),
 ) -> tuple[optax.GradientTransformation, Callable[[Any], Any]]:
-    """(the optimiser behind clipping by global norm, its schedule). `clip` 0 turns clipping off.
+    """(AdamW behind clipping by global norm, its schedule). `clip` 0 turns clipping off.
 
     Args:
-      name: "adamw" or "muon".
       rates: (path regex, factor of the learning rate), see `factors`. Parameters with factor 0 stay as they are: they
         have no state and no share in the norm.
       weight_decays: (path regex, weight decay) of kernels that have another; the rate's factor counts for it too.
-
-    Raises:
-      UsageError: no optimiser or schedule has this name.
     """
-    if name not in OPTIMISERS:
-        raise UsageError(f"optim.name must be one of {', '.join(OPTIMISERS)}, not {name!r}")
     rate = schedule(schedule_name, learning_rate, steps, warmup, floor)
-    inner = OPTIMISERS[name](rate, weight_decay, weight_decays, betas, epsilon)
+    if weight_decays:
+        adam = optax.scale_by_adam(*betas, eps=epsilon)
+        inner = optax.chain(adam, decayed(weight_decay, weight_decays), optax.scale_by_learning_rate(rate))
+    else:
+        inner = optax.adamw(rate, b1=betas[0], b2=betas[1], eps=epsilon, weight_decay=weight_decay, mask=decays)
     inner = optax.chain(optax.clip_by_global_norm(clip), inner) if clip else inner
     if not rates:
         return inner, rate

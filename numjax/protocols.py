@@ -16,6 +16,7 @@ class Vocabulary(Protocol):
     """Text ↔ ids, with reserved tokens behind the last id of the text (`text/base_vocabulary.py`)."""
 
     size: int  # with reserved tokens, without padding
+    base: int  # ids of text, before those tokens
 
     def encode(self, text: str) -> list[int]: ...
     def decode(self, ids: Sequence[int]) -> str: ...

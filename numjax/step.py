@@ -120,7 +120,7 @@ def train_step(
     nothing orders the two, and CPU devices of one process then wait for each other for ever.
 
     A teacher moves towards the parameters before it is asked: once a step, or with each microbatch. To
-    parameters that `rates` freeze (see `optim.optimiser`) nothing is carried back.
+    parameters that `rates` freeze (see `optim.adamw`) nothing is carried back.
     """
     key = jax.random.fold_in(jax.random.key(seed), state.step)
     weights, teacher = weights_at(weights, state.step), teaching(objectives)

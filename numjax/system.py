@@ -165,7 +165,7 @@ def make_model(config: Any, scheme: Scheme, platform: str) -> Model:
     }
     if spelled := getattr(scheme, "symbol_pieces", None):
         first, pieces = spelled()
-        known |= {"symbols": (first, pieces), "symbol_range": (first, len(pieces)), "types": scheme.token_types}
+        known |= {"symbols": (first, pieces), "symbol_range": (first, len(pieces)), "types": scheme.token_types}  # type: ignore[attr-defined]
     known |= _aggregation(scheme)
     embeds, fusions = {}, {}
     for name, block in sorted(config.embeds.items()):

@@ -104,12 +104,8 @@ def test_a_pointer_of_the_text_has_the_rank_of_its_number_for_a_type():
     np.testing.assert_array_equal(found.ids, plain.ids)
     at = np.isin(found.ids, built.symbols.pointers) & (found.numeral_index >= 0)
     first = built.token_types - COUNT  # the type of rank 1
-    assert (found.types[at] - first + 1).tolist() == [
-        4,
-        3,
-        1,
-        3,
-    ] and built.token_types == scheme().token_types + COUNT + 1
+    assert (found.types[at] - first + 1).tolist() == [4, 3, 1, 3]
+    assert built.token_types == scheme().token_types + COUNT + 1
     np.testing.assert_array_equal(found.types[~at], plain.types[~at])
     assert found.types.max() < built.token_types and (plain.types < scheme().token_types).all()
     with pytest.raises(UsageError, match=r"set scheme\.pointers"):
@@ -328,10 +324,8 @@ def test_without_text_it_is_the_same_softmax_over_marks_and_symbols_alone(linked
     total = alone.total_log_prob(outs[1], targets, weights, None)["token"]
     np.testing.assert_allclose(total, np.sum(wanted), rtol=1e-5)
     may = jnp.broadcast_to(jnp.arange(built.vocab_size) >= base, (2, built.vocab_size))
-    steps = [
-        h.step_scores(out._replace(hidden=out.hidden[:, 0]), may)[0]
-        for h, out in zip((whole, alone), outs, strict=True)
-    ]
+    last = [out._replace(hidden=out.hidden[:, 0]) for out in outs]
+    steps = [h.step_scores(out, may)[0] for h, out in zip((whole, alone), last, strict=True)]
     np.testing.assert_allclose(*(np.exp(np.asarray(x)) for x in steps), rtol=1e-5, atol=1e-7)
     # A target of text is no other symbol: it has no finite loss.
     text = targets._replace(ids=targets.ids.at[0, 0].set(1))

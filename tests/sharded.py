@@ -125,7 +125,7 @@ def run(sizes) -> dict[str, np.ndarray]:
 def main(path: str) -> None:
     jax.config.update("jax_num_cpu_devices", DEVICES)
     assert len(jax.devices()) == DEVICES
-    optim.optimiser = gradient_descent
+    optim.adamw = gradient_descent
     found = {name: run(sizes) for name, sizes in MESHES.items()}
     np.savez(path, **{f"{name}:{key}": value for name, parts in found.items() for key, value in parts.items()})
 

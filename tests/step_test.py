@@ -173,7 +173,7 @@ def test_initialisation_follows_the_seed_and_what_the_parts_ask_for(everything):
     down = np.asarray(first["backbone"]["layer_1"]["down_kernel"])
     assert up.std() == pytest.approx(0.02, rel=0.1)
     assert down.std() == pytest.approx(0.02 / np.sqrt(2 * 2), rel=0.1)
-    state = jax.eval_shape(lambda: init_state(model, optim.optimiser("adamw", 1e-3, 10)[0], found, 0))
+    state = jax.eval_shape(lambda: init_state(model, optim.adamw(1e-3, 10)[0], found, 0))
     assert state.step.shape == () and state.step.dtype == jnp.int32
 
 
@@ -216,7 +216,7 @@ def host_primitives(jaxpr) -> list[str]:
 def test_nothing_moves_between_host_and_device_inside_a_step(everything, accumulate):
     model, params, found = everything
     objectives, weights = {"next": NLL, "label": LABEL}, {"next": 1.0, "label": 1.0}
-    optimizer, rate = optim.optimiser("adamw", 1e-3, 10, schedule_name="cosine", warmup=2)
+    optimizer, rate = optim.adamw(1e-3, 10, schedule_name="cosine", warmup=2)
     dropping = model.clone(backbone=model.backbone.clone(dropout=0.1))
     body = functools.partial(train_step, dropping, objectives, weights, optimizer, rate, accumulate)
     state = TrainState(jnp.int32(0), params, optimizer.init(params))

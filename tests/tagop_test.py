@@ -221,7 +221,7 @@ def test_weight_decay_by_path(rng):
     )
 
     def update(decay, **more):
-        optimizer, _ = optim.optimiser("adamw", 1e-2, 10, weight_decay=decay, **more)
+        optimizer, _ = optim.adamw(1e-2, 10, weight_decay=decay, **more)
         return optimizer.update(grads, optimizer.init(params), params)[0]
 
     found = update(0.5, weight_decays=(("^heads_", 0.02),), rates=(("^backbone/", 0.1),))
@@ -238,7 +238,7 @@ def test_rates_by_path_scale_the_updates(rng):
     grads = jax.tree.map(lambda x: jnp.asarray(rng.standard_normal(x.shape), jnp.float32), params)
     found = []
     for rates in ((), (("^backbone/", 1 / 30), (".*/up_kernel", 1.0))):
-        optimizer, _ = optim.optimiser("adamw", 1e-2, 10, rates=rates)
+        optimizer, _ = optim.adamw(1e-2, 10, rates=rates)
         found.append(optimizer.update(grads, optimizer.init(params), params)[0])
     plain_updates, scaled = found
     close = functools.partial(np.testing.assert_allclose, rtol=1e-6)

@@ -115,7 +115,7 @@ def step(
     scheme = make_scheme(config, None, None, None, stand_in.Vocabulary(shape["vocab"]))  # type: ignore[arg-type]
     model = make_model(config, scheme, "cpu")
     objectives, weights = make_objectives(config, model, scheme)
-    optimizer, rate = optim.optimiser("adamw", 1e-4, 100)
+    optimizer, rate = optim.adamw(1e-4, 100)
     batch = drawn(shape, numbers, scheme, model if plugged else None)
     body = functools.partial(train_step, model, objectives, weights, optimizer, rate, 1)
     return body, lambda: init_state(model, optimizer, batch, 0), batch

@@ -140,7 +140,7 @@ def work(folder: pathlib.Path) -> None:
     place = np.broadcast_to(np.arange(inputs.shape[1], dtype=np.int32), inputs.shape)
     tokens, targets = Tokens(inputs, place, np.ones_like(inputs)), Targets(saved["ids"], saved["mask"])
     batch = Batch(tokens, targets, grammar_state=place % COLUMNS, valid=np.ones(len(inputs), bool))
-    optimizer, rate = optim.optimiser("adamw", 1e-4, 1000, weight_decay=0.0, betas=(0.9, 0.999))
+    optimizer, rate = optim.adamw(1e-4, 1000, weight_decay=0.0, betas=(0.9, 0.999))
     body = functools.partial(train_step, model, objectives, {"cells": 1.0}, optimizer, rate, 1)
     step = jax.jit(body, donate_argnums=(1,), compiler_options=compiler_options(jax.default_backend()))
     state = jax.jit(functools.partial(init_state, model, optimizer))(batch, 0)

@@ -4,8 +4,9 @@
     python -m experiments.examples --only=runs/equations  # one workdir
     python -m experiments.examples --scale=smoke          # form alone: small models answer nothing
 
-Commands are read from the README and run as they are printed, in --out. The right answers are in `answers.toml`. Writes
-examples.md there: prompt, wanted, got. The exit code is 1 where an answer is wrong (at smoke: where there is none).
+Commands are read from the README and run as they are printed, in --out. The right answers are in `answers.toml`.
+Writes examples.md there: prompt, wanted, got. The exit code is 1 where an answer is wrong (at smoke: where there is
+none).
 """
 
 from __future__ import annotations

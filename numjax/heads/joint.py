@@ -35,8 +35,8 @@ class Head(softmax.Writer, nn.Module):
       linked: a symbol's row of W_math is added to the mean of the rows of the text tokens that spell it, so that a
         digit of a formula is likely where that digit of the text is.
       symbols: (first mathematical id, for each from there on the text tokens that spell it).
-      text: False leaves out all ids before `base`, for what writes formulas alone: the softmax then costs nothing of a
-        large vocabulary. Marks and symbols have weights of their own, and a target of text has the loss NaN.
+      text: False leaves out all ids before `base`, for what writes formulas alone: the softmax then costs nothing of
+        a large vocabulary. Marks and symbols have weights of their own, and a target of text has the loss NaN.
       base: the first id behind those of text.
       chunk_rows: rows of logits at a time; None chooses by vocabulary and backend.
     """
@@ -65,7 +65,7 @@ class Head(softmax.Writer, nn.Module):
         kept = count if self.text else self.vocab_size - self.base
         math_MD = self.param("math_kernel", nn.initializers.normal(self.init_std), (kept, self.width), jnp.float32)
         bias_M = self.param("math_bias", nn.initializers.zeros, (kept,), jnp.float32) if self.bias else None
-        if self.linked and self.symbols is not None:
+        if self.linked and self.symbols is not None and table_VD is not None:
             spelled_MD = spelling.means(table_VD, self.symbols[1], partial(jnp.take, axis=0))
             start = 0 if self.text else first - self.base
             math_MD += jnp.pad(spelled_MD, ((start, kept - start - count), (0, 0)))

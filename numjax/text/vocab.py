@@ -41,8 +41,9 @@ def build(block: Mapping[str, Any], texts: Iterable[str] | None = None, marks: I
         max_characters=…)`, trained on `texts`, or with `path=` of a .model file, or of a folder with spiece.model,
         read from there;
         `dict(name="gpt2", path=FOLDER)` with encoder.json or vocab.json, and vocab.bpe or merges.txt;
-        `dict(name="wordpiece", size=…, lower=True, split_digits=False)`, trained on `texts`, or with `path=` of BERT's
-        vocab.txt, of a tokenizer.json, or of a folder with one; `dict(name="cells", columns=…)` of a table, see `text/cells.py`.
+        `dict(name="wordpiece", size=…, lower=True, split_digits=False)`, trained on `texts`, or with `path=` of
+        BERT's vocab.txt, of a tokenizer.json, or of a folder with one; `dict(name="cells", columns=…)` of a table,
+        see `text/cells.py`.
       texts: what to train on (the train split); read once, not kept.
       marks: marks beyond `MARKS` that the scheme needs.
 
