@@ -5,9 +5,10 @@
     python -m numjax.main --config=configs/numgpt.py:task=mwpas --workdir=runs/mwpas
     python -m numjax.main --config=configs/numgpt.py:task=generation --workdir=runs/generation     # estimates of sums
     python -m numjax.main --config=configs/numgpt.py:task=generation,system=digits --workdir=runs/sums  # exact digits
+    python -m numjax.main --config=configs/numgpt.py:task=problems --workdir=runs/problems      # in many wordings
     python -m numjax.main --config=configs/numgpt.py:paper,task=mme --workdir=…      # the paper's sizes, one GPU
 
-Arguments: smoke | laptop | paper; task=measures|mme|gnc|mwpas|mwpas_hard|generation|magnitude|text;
+Arguments: smoke | laptop | paper; task=measures|mme|gnc|mwpas|mwpas_hard|generation|problems|magnitude|text;
 system=numgpt|gpt|digits|dice (the columns of Table 1); embed=prototype|dice|dice_d|MODULE;
 density=printed|scaled|learned; as_published.
 """
@@ -138,6 +139,14 @@ def generation(config: Any) -> None:
     common.set_language_model(config, "mixture", **MIXTURE)
 
 
+def problems(config: Any) -> None:
+    """Writes the answer of problems composed in many wordings, whose numbers may be words."""
+    generation(config)
+    with config.unlocked():
+        config.task.dataset = "problems"
+    config.scheme.rules = "words"
+
+
 def magnitude(config: Any) -> None:
     """The number of digits of a masked numeral (Numeracy-600K, or its stand-in)."""
     config.task = common.block(name="magnitude", variant="titles", path="", size=20_000, num_classes=8)
@@ -163,8 +172,11 @@ def smoke(config: Any) -> None:
     config.scheme.vocab.size = 400
     config.optim.update(batch_size=16, epochs=1, learning_rate=1e-3)
     config.eval.update(batch_size=32, examples=64)
-    if config.task.get("wordings") == "many":
+    if config.task.get("wordings") == "many" or config.task.get("dataset") == "problems":
         config.task.size = 400
+    if config.task.get("dataset") == "problems":
+        # So small a vocabulary cuts words to letters.
+        config.backbone.max_length, config.data.length = 320, 280
 
 
 def laptop(config: Any) -> None:
@@ -178,6 +190,12 @@ def laptop(config: Any) -> None:
         config.data.train_size = 0
         config.eval.examples = 2000
         config.optim.update(epochs=5, warmup=400)
+    elif config.task.get("dataset") == "problems":
+        config.task.size = 100_000
+        config.data.train_size = 0
+        config.optim.update(epochs=1, warmup=400)
+        config.scheme.vocab.size = 4000
+        config.backbone.max_length, config.data.length = 200, 160
     elif config.task.name == "statement":
         config.optim.epochs = 20 if config.task.dataset == "mme" else 10
 
@@ -216,6 +234,7 @@ TASKS = {
     "mwpas": statement("mwpas", negatives="plain"),
     "mwpas_hard": statement("mwpas", negatives="hard"),
     "generation": generation,
+    "problems": problems,
     "magnitude": magnitude,
     "text": text,
 }

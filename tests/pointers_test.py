@@ -97,7 +97,7 @@ def test_what_is_pointed_to_and_what_is_spelled():
 
 
 def test_a_pointer_of_the_text_has_the_rank_of_its_number_for_a_type():
-    """Numbers in words, with groups and percent signs are compared by value; behind the last pointer none is ranked."""
+    """Numbers in words, with groups and percent signs are compared by value; behind the last pointer none has one."""
     built = trees.Scheme(scheme().vocab, rules="words", pointers=COUNT, ranks=True)
     document = (*parse("of 2,340 and twelve, 15% are 12.0, and 7 more"), Mark("[SEP]"), equation("12", "2340"))
     found, plain = built.encode(document), scheme().encode(document)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 import numjax
-from experiments.problems import score, sets
+from experiments.problems import ablation, score, sets
 from numjax import roots, runs
 from numjax.errors import UsageError
 from numjax.evals.numbers import value_of
@@ -63,6 +65,61 @@ def test_a_list_of_problems_is_scored_by_its_groups(model):
     found = score.summary(score.answers(model, problems))
     assert found["n"] == 6 and {name.split("/")[0] for name in found} == {"n", "solved", "carried"}
     assert found["carried"] == 1
+
+
+@pytest.mark.parametrize("system", ["numgpt", "digits"])
+def test_a_model_of_numbers_answers_composed_and_typed_problems_with_one_number(system, tmp_path):
+    roots.put_on_path()
+    from configs import numgpt
+
+    config = numgpt.get_config(f"smoke,task=problems,system={system}")
+    with config.unlocked():
+        config.optim.steps = 3
+        config.eval.examples = 8
+    results = runs.run(config, str(tmp_path), "train")
+    streams = {"seen", "wordings", "sentences", "nouns", "range", "steps"}
+    assert {name.partition("/")[2] for name in results["test"] if name.startswith("exact/")} == streams
+    found = score.numbers(numjax.load(tmp_path), sets.typed()[:20])
+    assert all(answer.carried and answer.error is not None for answer in found)
+    summary = score.summary(found)
+    assert summary["LMAE"] > 0 and 0 <= summary["decade"] <= 1
+
+
+def test_numbers_are_scored_by_value_error_and_decade():
+    class Written:
+        def predict(self, records, skipped):
+            del skipped
+            said = {"a": "84.2", "b": "8", "c": None, "d": "0.33"}
+            return [{"id": record["id"], "prediction": said[record["id"]]} for record in records]
+
+    problems = [
+        sets.Problem(i, "?", answer, "1 step") for i, answer in zip("abcd", ("84", "80", "5", "1/3"), strict=True)
+    ]
+    found = score.numbers(Written(), problems)
+    assert [(a.solved, a.carried, a.decade) for a in found] == [
+        (True, True, True),
+        (False, True, False),
+        (False, False, False),
+        (False, True, True),
+    ]
+    assert found[1].error == pytest.approx(1.0) and found[2].error is None
+
+
+def test_the_ablation_at_smoke_scale_keeps_what_is_done(tmp_path):
+    words = ["--scale=smoke", "--steps=2", f"--out={tmp_path}", "--only=pointed,20_0"]
+    ablation.main(words)
+    first = (tmp_path / "ablation.md").read_text()
+    assert first.count("\n") == 6 and "20 wordings, 0% invented" in first
+    for name in ("wordings.png", "parts.png"):
+        assert (tmp_path / name).stat().st_size > 10_000
+    typed = list(tmp_path.rglob("typed.json"))
+    assert len(typed) == 2
+    # What is done is neither trained nor asked again.
+    for path in typed:
+        path.write_text(path.read_text().replace('"n": 208', '"n": 209'))
+    ablation.main(words)
+    figures = json.loads((tmp_path / "ablation.json").read_text())["figures"]
+    assert {seed["typed/n"] for of in figures.values() for seed in of.values()} == {209}
 
 
 def test_real_problems_of_one_step_are_read_with_their_operation(real_data):

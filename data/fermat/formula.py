@@ -11,6 +11,8 @@ from fractions import Fraction
 
 import numpy as np
 
+from ..problems import numbers
+
 LONGEST = 200  # characters: deeper ones are no word problem's
 LARGEST = 10**30  # of a result
 
@@ -45,19 +47,9 @@ def shape(formula: str) -> str:
 def decimal(value: Fraction, longest: int = 15) -> str | None:
     """A number as the published answers write it, "273.0" or "0.25"; None where it has no last digit or takes more
     than `longest` characters, the ".0" of a whole number not counted."""
-    twos = fives = 0
-    rest = value.denominator
-    while rest % 2 == 0:
-        rest, twos = rest // 2, twos + 1
-    while rest % 5 == 0:
-        rest, fives = rest // 5, fives + 1
-    places = max(twos, fives, 1)
-    if rest > 1 or places > longest:
-        return None
-    scaled = abs(value.numerator) * 10**places // value.denominator
-    whole, part = divmod(scaled, 10**places)
-    text = f"{'-' * (value < 0)}{whole}.{part:0{places}d}"
-    return text if len(text.removesuffix(".0")) <= longest else None
+    text = numbers.decimal(value)
+    text = text if "." in text else f"{text}.0"
+    return None if "/" in text or len(text.removesuffix(".0")) > longest else text
 
 
 @functools.lru_cache(maxsize=1024)

@@ -10,6 +10,7 @@ from numjax.errors import DataError, UsageError
 
 from ..builder import ArrayRecordBuilder
 from ..sampling import divided
+from . import word_problems
 from .generate import problems
 from .read import FORMS, find_files, read
 
@@ -18,7 +19,8 @@ STAND_IN_SIZE = 6000
 
 class Solving(ArrayRecordBuilder):
     """Options: `form`, gsm8k or math; `path` of its files, or empty for the stand-in; `size`, at most so many records
-    of each file (0: all, 6,000 of the stand-in); `seed` of the splits and of the stand-in."""
+    of each file (0: all, 6,000 of the stand-in); `seed` of the splits and of the stand-in. That of GSM8K is of
+    composed problems, tested in other wordings than it is trained on."""
 
     FIELDS = {"id": str, "problem": str, "solution": str, "answer": str, "level": str, "subject": str}
     OPTIONS = {"form": "gsm8k", "path": "", "size": 0, "seed": 221}
@@ -40,8 +42,12 @@ class Solving(ArrayRecordBuilder):
         form, path, size, seed = (self.options[name] for name in ("form", "path", "size", "seed"))
         if path:
             source = read(path)
+        elif form == "gsm8k":
+            for number, (split, raw) in enumerate(word_problems.problems(size or STAND_IN_SIZE, seed)):
+                yield split, {"id": f"stand-in-{number:06d}"} | FORMS[form](raw)
+            return
         else:
-            made = problems(form, size or STAND_IN_SIZE, seed)
+            made = problems(size or STAND_IN_SIZE, seed)
             source = ((f"stand-in-{number:06d}", False, raw) for number, raw in enumerate(made))
         # Which is the test split, the files' names say; each keeps its own first `size` records.
         kept: dict[bool, list[dict[str, Any]]] = {False: [], True: []}

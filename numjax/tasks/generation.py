@@ -6,10 +6,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal, InvalidOperation, localcontext
 from typing import Any
 
-from numjax.errors import DataError
+from numjax.errors import DataError, UsageError
 from numjax.numeral import format as formats
 from numjax.tasks import records
 from numjax.types import Document, Example, Mark, Number, Text
+
+DATASETS = ("mwpas_generation", "problems")
 
 
 class Task:
@@ -28,41 +30,62 @@ class Task:
     metric = "-loss"
     needs = {"objectives": ("nll",)}
 
-    def __init__(self, *, size: int | None = None, data_seed: int = 0, answer: str = "text"):
+    def __init__(
+        self,
+        *,
+        dataset: str = "mwpas_generation",
+        size: int | None = None,
+        data_seed: int = 0,
+        answer: str = "text",
+        invented: int = 30,
+        wordings: int = 0,
+    ):
         """
         Args:
-          size: of the word-problem set that the positives are taken from; the paper's by default.
+          dataset: "mwpas_generation", the large answers of the paper's twenty templates; or "problems": composed from
+            plans, test in other wordings than training. Problems of it whose answer is no decimal are left out.
+          size: of the word-problem set that the positives are taken from; the paper's by default. Of "problems" so
+            many to train on.
           data_seed: of the generator.
+          invented, wordings: see the dataset "problems".
           answer: "number": exactly one number is written behind " A:", and every prompt is laid out to end there.
             "text": whatever the model writes, behind the prompt as it is: the paper's NGR is the share of prompts
             that a number follows.
         """
         self.answer = answer
-        self.dataset: dict[str, Any] = {"name": "mwpas_generation", "seed": data_seed}
+        if dataset not in DATASETS:
+            raise UsageError(f"task.dataset must be one of {', '.join(DATASETS)}, not {dataset!r}")
+        self.dataset: dict[str, Any] = {"name": dataset, "seed": data_seed}
+        if dataset == "problems":
+            self.dataset |= {"invented": invented, "wordings": wordings}
         if size is not None:
             self.dataset["size"] = size
 
     def texts(self, rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         """What a vocabulary is trained on."""
         for row in rows:
-            yield f"{self._text(row)} {records.text(row, 'answer')}"
+            yield f"{self._text(row)} {_answer(row)}"
 
     def example(self, record: Mapping[str, Any], parse: Callable[[str], Document]) -> Example:
         """[CLS] prompt, then a blank, the answer and [EOS]."""
         prompt = self.prompt(record, parse)
-        found = parse(records.text(record, "answer"))
+        said = _answer(record)
+        found = parse(said)
         if len(found) != 1 or not isinstance(answer := found[0], Number):
-            raise DataError(f"the answer {record['answer']!r} is not one number")
+            raise DataError(f"the answer {said!r} is not one number")
         if answer.value <= 0:
-            raise DataError(f"the answer {record['answer']!r} has no logarithm: it must be above 0")
+            raise DataError(f"the answer {said!r} has no logarithm: it must be above 0")
         if self.answer == "number":
             # In the one spelling that the grammar of answers has: without groups, exponent, percent or currency.
             answer = answer._replace(surface=formats.format(answer.value))
             if "e" in answer.surface.lower():
-                raise DataError(f"the answer {record['answer']!r} is too long to be written without an exponent")
+                raise DataError(f"the answer {said!r} is too long to be written without an exponent")
         document = (*prompt, Text(" "), answer, Mark("[EOS]"))
         # The blank belongs to what is written: a subword model may spell " 42" as one token.
-        return Example(str(record["id"]), document, loss_from=len(prompt), reference={"answer": str(answer.value)})
+        reference = {"answer": str(answer.value)}
+        if "stream" in record:
+            reference |= {"stream": record["stream"], "steps": record["steps"]}
+        return Example(str(record["id"]), document, loss_from=len(prompt), reference=reference)
 
     def prompt(self, record: Mapping[str, Any], parse: Callable[[str], Document]) -> Document:
         """What the model reads before it writes."""
@@ -84,7 +107,8 @@ class Task:
         ŷ ≤ 0 has no logarithm: it counts as a number but is not valid. "LMAE_penalised" charges every
         prediction that is missing or not valid with the error of answering 1, "E_Acc_penalised" counts it as
         wrong. "exact" is equality once the prediction is rounded to the answer's decimals (a mixture head
-        predicts a real number).
+        predicts a real number). Composed problems say what they are of: "exact/STREAM" and "E_Acc/STREAM" are of
+        those alone.
         """
         found = [_decimal(p) for p in predictions]
         gold = [Decimal(r["answer"]) for r in references]
@@ -99,19 +123,33 @@ class Task:
             "n_valid": float(len(pairs)),
             "LMAE_penalised": (sum(errors) + sum(lost)) / count,
             "E_Acc_penalised": same / count,
-            "exact": sum(p is not None and _rounds_to(p, y) for p, y in zip(found, gold, strict=True)) / count,
+            "exact": sum(p is not None and rounds_to(p, y) for p, y in zip(found, gold, strict=True)) / count,
         }
         if pairs:
             out["LMAE"] = sum(errors) / len(pairs)
             out["E_Acc"] = same / len(pairs)
-        return out
+        return out | _by_stream(found, gold, references)
 
     def _text(self, record: Mapping[str, Any]) -> str:
         if "prompt" in record:
             prompt = records.text(record, "prompt")
             return prompt if self.answer == "text" else _laid_out(prompt)
-        question = records.text(record, "question")
+        question = records.text(record, "text_en" if "text_en" in record else "question")
         return f"Q: {question} A:" if self.answer == "text" else _laid_out(question)
+
+
+def _answer(record: Mapping[str, Any]) -> str:
+    return records.text(record, "ans" if "ans" in record else "answer")
+
+
+def _by_stream(found: Sequence[Decimal | None], gold: Sequence[Decimal], references: Sequence[Mapping[str, Any]]):
+    parts: dict[str, list[float]] = {}
+    for p, y, reference in zip(found, gold, references, strict=True):
+        if stream := reference.get("stream"):
+            parts.setdefault(f"exact/{stream}", []).append(p is not None and rounds_to(p, y))
+            decade = p is not None and p > 0 and p.adjusted() == y.adjusted()
+            parts.setdefault(f"E_Acc/{stream}", []).append(decade)
+    return {name: sum(values) / len(values) for name, values in parts.items()}
 
 
 def _laid_out(text: str) -> str:
@@ -130,7 +168,8 @@ def _decimal(prediction: Decimal | str | None) -> Decimal | None:
     return value if value is not None and value.is_finite() else None
 
 
-def _rounds_to(prediction: Decimal, answer: Decimal) -> bool:
+def rounds_to(prediction: Decimal, answer: Decimal) -> bool:
+    """Whether it is the answer, rounded to its decimals."""
     with localcontext(prec=len(prediction.as_tuple().digits) + len(answer.as_tuple().digits) + 50):
         # Numbers of other sizes are different, and quantising them could need any number of digits.
         near = abs(prediction.adjusted() - answer.adjusted()) <= 1

@@ -1,0 +1,67 @@
+"""Composed word problems (`data/problems`) in GSM8K's form: solved step by step, with the calculator's marks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from ..problems import expression
+from ..problems.expression import Node
+from ..problems.generate import STREAMS, records
+from ..problems.numbers import decimal
+
+TEST, VALIDATION = 0.2, 0.1  # of all, and of what is left
+INVENTED = 0.3
+FIRST = ("First, {}.", "Start with {}.", "{}", "To begin, {}.", "We have {}.")
+NEXT = ("Then {}.", "Next, {}.", "That makes {}.", "{}", "Now {}.", "So {}.")
+ONLY = ("{}", "The answer is {}.", "We have {}.", "It is {}.", "That is {}.")
+
+_PERCENT = re.compile(r"(\d+(?:\.\d+)?) %")
+_SHARE = re.compile(r"\( (\d+) / (\d+) \)")
+
+
+def problems(size: int, seed: int) -> Iterator[tuple[str, dict[str, Any]]]:
+    """(split, raw object), no two with the same problem.
+
+    Args:
+      size: how many in all. seed: of everything random.
+    """
+    streams = sum(stream.split == "test" for stream in STREAMS.values())
+    test = max(1, round(size * TEST / streams))
+    validation = max(1, round((size - test * streams) * VALIDATION))
+    train = max(1, size - validation - test * streams)
+    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(1,)))
+    made = records(size=train, test=test, validation=validation, seed=seed, invented=INVENTED, wordings=0)
+    for split, record in made:
+        lines = [*solved(record["equation"], rng), f"#### {record['ans']}"]
+        yield split, {"question": record["text_en"], "answer": "\n".join(lines)}
+
+
+def solved(equation: str, rng: np.random.Generator) -> list[str]:
+    """An equation "x = …" worked out, an operation a line.
+
+    A fraction of something, and what has no end as a decimal, stand within the next line.
+    """
+    calls: list[str] = []
+    whole = expression.read(_SHARE.sub(r"(\1/\2)", _PERCENT.sub(r"(\1/100)", equation.partition("=")[2].strip())))
+
+    def work_out(node: Node, above: str) -> tuple[str, Fraction]:
+        if isinstance(node, str):
+            return node, Fraction(node)
+        sign = node[0]
+        (left, a), (right, b) = (work_out(child, sign) for child in node[1:])
+        value = expression.evaluate((sign, "a", "b"), {"a": a, "b": b})
+        written = decimal(value)
+        is_share = sign == "/" and isinstance(node[1], str) and isinstance(node[2], str) and value < 1
+        if above and ("/" in written or (is_share and above in "*/")):
+            return f"({left}{sign}{right})", value
+        calls.append(f"{left}{sign}{right}=<<{left}{sign}{right}={written}>>{written}")
+        return written, value
+
+    work_out(whole, "")
+    leads = [ONLY] if len(calls) == 1 else [FIRST, *[NEXT] * (len(calls) - 1)]
+    return [lead[int(rng.integers(len(lead)))].format(call) for lead, call in zip(leads, calls, strict=True)]

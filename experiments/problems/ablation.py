@@ -1,0 +1,185 @@
+"""What it takes to read a problem that someone typed: wordings, invented words, pointers, readers.
+
+python -m experiments.problems.ablation                        # laptop: 15 systems, a seed each, 2 cores: 3 hours
+python -m experiments.problems.ablation --only=minilm,pointed  # some of them
+python -m experiments.problems.ablation --scale=smoke          # seconds: for form
+
+Every system is the default `mathgpt` but for one thing, trained for as many steps. Validation chooses the best step;
+the typed list is asked once, at the end. Runs go on where they were stopped. Writes ablation.md, ablation.json,
+wordings.png and parts.png.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from experiments import command, plots, report, runs, tables
+from experiments.problems import score, sets
+from experiments.runs import Cell, Result
+from numjax import roots
+
+OUT = "runs/problems-{scale}"
+SEEDS = {"smoke": 1, "laptop": 1, "paper": 3}
+WORDINGS = {"20": 20, "100": 100, "500": 500, "all": 0}
+TYPED = "typed.json"
+
+
+class System(NamedTuple):
+    """What differs from the default: an argument of configs/mathgpt.py, and settings of the task."""
+
+    label: str
+    argument: str = ""
+    task: Mapping[str, int] = {}
+    scheme: Mapping[str, Any] = {}
+
+
+def systems() -> dict[str, System]:
+    """Name → system; "pointed" is the default."""
+    found = {"pointed": System("default: pointers with ranks, all wordings, 30% invented")}
+    for invented in (30, 0):
+        for name, count in WORDINGS.items():
+            if count or not invented:
+                task = {"wordings": count, "invented": invented}
+                found[f"{name}_{invented}"] = System(f"{name} wordings, {invented}% invented", task=task)
+    return found | {
+        "no_ranks": System("pointers without ranks", scheme={"ranks": False}),
+        "linked": System("digits linked at the output", "numbers=linked"),
+        "spelled": System("digits spelled, as published", "numbers=spelled"),
+        "decoder": System("a decoder alone", "reader=none"),
+        "minilm": System("a pretrained reader", "reader=minilm"),
+    }
+
+
+COLUMNS = {
+    "seen": "test/solve_rate/seen",
+    "unseen wordings": "test/solve_rate/wordings",
+    "unseen sentences": "test/solve_rate/sentences",
+    "larger numbers": "test/solve_rate/range",
+    "typed": "typed/solved",
+    "typed, 1 step": "typed/solved/1 step",
+    "typed, 2 steps": "typed/solved/2 step",
+    "carried": "typed/carried",
+}
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """Runs what is missing, then writes the tables and pictures."""
+    made = command.parser(__doc__ or "", OUT, SEEDS)
+    made.add_argument("--only", default="", help="systems, separated by commas")
+    made.add_argument("--steps", type=int, default=0, help="of every run; by default those of the config")
+    options = command.parse(made, words)
+    chosen = command.only(options.only, ["problems"], systems())
+    known = {name: system for name, system in systems().items() if chosen("problems", name)}
+    found: dict[str, dict[int, dict[str, float]]] = {}
+    results: runs.Results = {}
+    for name, system in known.items():
+        cell = Cell("problems", name, config(options, system))
+        results |= runs.run([cell], options.seeds, options.out)
+        found[name] = {
+            seed: figures(result, runs.workdir(cell, seed, options.out))
+            for seed, result in results["problems", name].items()
+            if result.diverged is None
+        }
+        write(options.out, known, found, results)
+    report.say_where(table(known, found), options, "ablation.md", "ablation.json", "wordings.png", "parts.png")
+
+
+def config(options: argparse.Namespace, system: System) -> Any:
+    """Of a system."""
+    roots.put_on_path()
+    from configs import mathgpt
+
+    made: Any = mathgpt.get_config(",".join(filter(None, [options.scale, system.argument])))
+    with made.unlocked():
+        made.task.update(system.task)
+        made.scheme.update(system.scheme)
+        if options.steps:
+            made.optim.steps = options.steps
+    return made
+
+
+def figures(result: Result, workdir: pathlib.Path) -> dict[str, float]:
+    """A run's figures by split and name; the typed list is asked once and kept beside the run."""
+    import numjax
+
+    path = workdir / TYPED
+    if not path.exists():
+        runs.write_json(path, score.summary(score.answers(numjax.load(workdir), sets.typed())))
+    typed = json.loads(path.read_text(encoding="utf-8"))
+    out = {f"{split}/{name}": value for split, of in result.metrics.items() for name, value in of.items()}
+    return out | {f"typed/{name}": value for name, value in typed.items()} | {"seconds": result.seconds}
+
+
+def write(out: pathlib.Path, known: Mapping[str, System], found: Mapping[str, Any], results: runs.Results) -> None:
+    """What is known so far."""
+    where = f"\nPercent; mean ± standard deviation over seeds where there are several. {tables.machines(results)}.\n"
+    tables.write(out / "ablation.md", table(known, found) + where)
+    machines = tables.machines(results)
+    runs.write_json(out / "ablation.json", {"machines": machines, "figures": found})
+    draw_wordings(out / "wordings.png", found)
+    draw_parts(out / "parts.png", known, found)
+
+
+def table(known: Mapping[str, System], found: Mapping[str, Mapping[int, Mapping[str, float]]]) -> str:
+    """In Markdown, a line a system."""
+    lines = [["", *COLUMNS, "minutes"], ["---", *["---:"] * (len(COLUMNS) + 1)]]
+    for name, of in found.items():
+        numbers = [_shown([seed[at] for seed in of.values() if at in seed]) for at in COLUMNS.values()]
+        minutes = [seed["seconds"] / 60 for seed in of.values()]
+        lines.append([known[name].label, *numbers, f"{sum(minutes) / len(minutes):.0f}" if minutes else "–"])
+    return "".join("| " + " | ".join(line) + " |\n" for line in lines)
+
+
+def draw_wordings(path: pathlib.Path, found: Mapping[str, Mapping[int, Mapping[str, float]]]) -> None:
+    """Solve rate by the number of wordings in training, with and without invented words."""
+    with plots.figure(path) as axes:
+        for key, title, style in (("typed/solved", "typed", "-"), ("test/solve_rate/wordings", "unseen", ":")):
+            for invented, colour in zip((30, 0), plots.COLOURS, strict=False):
+                names = ["pointed" if (name, invented) == ("all", 30) else f"{name}_{invented}" for name in WORDINGS]
+                points = [(place, _mean(found.get(name, {}), key)) for place, name in enumerate(names)]
+                points = [(place, value) for place, value in points if value is not None]
+                label = f"{title}, {invented}% invented"
+                places, values = zip(*points, strict=True) if points else ((), ())
+                axes.plot(places, values, style, color=colour, marker="o", label=label)
+        axes.set_xticks(range(len(WORDINGS)), WORDINGS)
+        axes.set_xlabel("wordings in training")
+        axes.set_ylabel("solved, %")
+        axes.set_ylim(0, 100)
+        axes.legend(frameon=False)
+
+
+def draw_parts(path: pathlib.Path, known: Mapping[str, System], found: Mapping[str, Mapping[int, Any]]) -> None:
+    """Solve rates by how numbers are carried over, and by the reader."""
+    names = [name for name in ("pointed", "no_ranks", "linked", "spelled", "decoder", "minilm") if found.get(name)]
+    series = {
+        title: [(value, None) if (value := _mean(found[name], key)) is not None else None for name in names]
+        for title, key in (
+            ("seen wordings", "test/solve_rate/seen"),
+            ("unseen wordings", "test/solve_rate/wordings"),
+            ("typed", "typed/solved"),
+        )
+    }
+    with plots.figure(path, width=10) as axes:
+        plots.bars(axes, [known[name].label.partition(",")[0] for name in names], series, {}, "solved, %")
+        axes.set_ylim(0, 100)
+
+
+def _mean(of: Mapping[int, Mapping[str, float]], key: str) -> float | None:
+    values = [seed[key] for seed in of.values() if key in seed]
+    return 100 * sum(values) / len(values) if values else None
+
+
+def _shown(values: Sequence[float]) -> str:
+    spread = tables.spread([100 * value for value in values])
+    if spread is None:
+        return "–"
+    mean, std = spread
+    return f"{mean:.1f}" + ("" if std is None else f" ± {std:.1f}")
+
+
+if __name__ == "__main__":
+    command.entry(main)
