@@ -8,9 +8,9 @@
     python -m numjax.main --config=configs/numgpt.py:task=problems --workdir=runs/problems      # in many wordings
     python -m numjax.main --config=configs/numgpt.py:paper,task=mme --workdir=…      # the paper's sizes, one GPU
 
-Arguments: smoke | laptop | paper; task=measures|mme|gnc|mwpas|mwpas_hard|generation|problems|magnitude|text;
-system=numgpt|gpt|digits|dice (the columns of Table 1); embed=prototype|dice|dice_d|MODULE;
-density=printed|scaled|learned; as_published.
+Arguments: smoke | laptop | paper; system=numgpt|gpt|digits|dice (the columns of Table 1);
+task=mme|gnc|mwpas|mwpas_hard|generation|magnitude|text, and in many wordings measures|mwpas_many|problems;
+embed=prototype|dice|dice_d|MODULE; density=printed|scaled|learned; as_published.
 """
 
 from __future__ import annotations
@@ -133,6 +133,12 @@ def measures(config: Any) -> None:
     config.scheme.rules = "words"
 
 
+def mwpas_many(config: Any) -> None:
+    """MWPAS of problems composed in many wordings, whose numbers may be words."""
+    statement("mwpas", negatives="hard", wordings="many")(config)
+    config.scheme.rules = "words"
+
+
 def generation(config: Any) -> None:
     """Writes the answer of a word problem: one number."""
     config.task = common.block(name="generation", answer="number")
@@ -164,6 +170,12 @@ def text(config: Any) -> None:
     config.optim.epochs = 1
 
 
+def composed(config: Any) -> bool:
+    """Whether its problems are those of data/problems, which are long and have many words."""
+    task = config.task
+    return task.get("dataset") == "problems" or (task.get("dataset") == "mwpas" and task.get("wordings") == "many")
+
+
 def smoke(config: Any) -> None:
     """Seconds: for tests."""
     config.backbone.update(width=32, layers=2, heads=2, max_length=128)
@@ -172,9 +184,9 @@ def smoke(config: Any) -> None:
     config.scheme.vocab.size = 400
     config.optim.update(batch_size=16, epochs=1, learning_rate=1e-3)
     config.eval.update(batch_size=32, examples=64)
-    if config.task.get("wordings") == "many" or config.task.get("dataset") == "problems":
+    if config.task.get("wordings") == "many" or composed(config):
         config.task.size = 400
-    if config.task.get("dataset") == "problems":
+    if composed(config):
         # So small a vocabulary cuts words to letters.
         config.backbone.max_length, config.data.length = 320, 280
 
@@ -185,18 +197,16 @@ def laptop(config: Any) -> None:
     config.backbone.update(width=128, layers=2, heads=4, max_length=160, init_std=0.08, dropout=0.0)
     config.data.train_size = 8000
     config.optim.update(batch_size=32, learning_rate=1e-3, schedule="cosine", warmup=200)
-    if config.task.get("wordings") == "many":
+    if composed(config) or config.task.get("wordings") == "many":
         config.task.size = 100_000
         config.data.train_size = 0
         config.eval.examples = 2000
         config.optim.update(epochs=5, warmup=400)
-    elif config.task.get("dataset") == "problems":
-        config.task.size = 100_000
-        config.data.train_size = 0
-        config.optim.update(epochs=1, warmup=400)
+    if composed(config):
+        config.optim.epochs = 2
         config.scheme.vocab.size = 4000
         config.backbone.max_length, config.data.length = 200, 160
-    elif config.task.name == "statement":
+    elif config.task.name == "statement" and config.task.get("wordings") != "many":
         config.optim.epochs = 20 if config.task.dataset == "mme" else 10
 
 
@@ -233,6 +243,7 @@ TASKS = {
     "gnc": statement("gnc"),
     "mwpas": statement("mwpas", negatives="plain"),
     "mwpas_hard": statement("mwpas", negatives="hard"),
+    "mwpas_many": mwpas_many,
     "generation": generation,
     "problems": problems,
     "magnitude": magnitude,

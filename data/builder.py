@@ -49,7 +49,8 @@ class ArrayRecordBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True
       FIELDS: name → str or int (stored as int64). Every record has a string `id`.
       OPTIONS: name → default. An option called `path` stands for the files under it: its part of the
         configuration's name changes when a file's name, size or time of change does.
-      KEYS: what a report counts the different values of, and their overlap between splits.
+      KEYS: what a report counts the different values of, and their overlap between splits; of those fields that the
+        options leave.
       TOTALS: fields of which a report gives the sum.
     """
 

@@ -25,7 +25,8 @@ def lines(builder: ArrayRecordBuilder, splits: dict[str, Records], left_out: int
     sums = {(field, split): 0 for field in builder.TOTALS for split in splits}
     counts = {(field, split): collections.Counter() for field in _CLASSES for split in splits}
     # Hashes, so that a large corpus fits: two of 10^7 records collide by chance once in 10^5 reports.
-    seen: dict[str, dict[str, set[int]]] = {key: {split: set() for split in splits} for key in builder.KEYS}
+    keys = {key: fields for key, fields in builder.KEYS.items() if set(fields) <= builder.fields.keys()}
+    seen: dict[str, dict[str, set[int]]] = {key: {split: set() for split in splits} for key in keys}
     for split, records in splits.items():
         for record in records:
             for field in _CLASSES:
@@ -33,7 +34,7 @@ def lines(builder: ArrayRecordBuilder, splits: dict[str, Records], left_out: int
                     counts[field, split][record[field]] += 1
             for field in builder.TOTALS:
                 sums[field, split] += record[field]
-            for key, fields in builder.KEYS.items():
+            for key, fields in keys.items():
                 seen[key][split].add(hash(tuple(record[field] for field in fields)))
     total = sum(map(len, splits.values()))
     yield f"{builder.name} ({builder.chosen_config.name}): {total:,} records, {left_out:,} left out"

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ import data
 from data import build
 from data.mme.generate import THINGS
 from data.mwpas.generate import records as mwpas_records
+from data.problems.generate import records as composed_records
 from data.sampling import hashed_split, log_uniform, unique_rows
 from numjax.errors import UsageError
 
@@ -166,6 +168,31 @@ def test_mwpas_labels_are_true_and_kinds_are_what_they_say(everything, negatives
     )
     assert kinds == {"positive": 2000, **others}
     assert len({r["template"] for r in records}) == 20
+
+
+@pytest.mark.parametrize("negatives", ["plain", "hard"])
+def test_mwpas_in_many_wordings_is_of_composed_problems_and_their_answers(everything, negatives):
+    """Right answers are those of the problems, wrong ones are none; kinds are what they say; wordings are held out."""
+    found = everything("mwpas", size=2000, negatives=negatives, wordings="many")
+    kinds = ("wrong_operation", "random", "near_miss", "digit_edit")[: 2 if negatives == "plain" else 4]
+    sizes = dict(size=1438, validation=160, test=67, seed=0, invented=0.3, wordings=0)
+    problems = {row["text_en"]: row for _, row in composed_records(**sizes)}
+    records = join(found)
+    assert len(records) == len(problems) and {r["question"] for r in records} == problems.keys()
+    assert {r["stream"] for r in found["test"]} == {"seen", "wordings", "sentences", "nouns", "range", "steps"}
+    held = ("validation", "wordings", "sentences")
+    trained = {problems[r["question"]]["form"] for r in found["train"]}
+    assert trained.isdisjoint(problems[r["question"]]["form"] for r in records if r["stream"] in held)
+    counts = collections.Counter(r["kind"] for r in records)
+    assert counts.keys() == {"positive", *kinds} and abs(counts["positive"] - len(records) / 2) < 100
+    for record in records:
+        answer, said = Fraction(problems[record["question"]]["ans"]), Fraction(record["answer"])
+        assert (said == answer) == record["label"] == (record["kind"] == "positive")
+        assert said > 0
+    near = [r for r in records if r["kind"] == "near_miss"]
+    assert all(1 <= abs(Fraction(r["answer"]) - Fraction(problems[r["question"]]["ans"])) <= 10 for r in near)
+    edited = [(r["answer"], problems[r["question"]]["ans"]) for r in records if r["kind"] == "digit_edit"]
+    assert all(sum(a != b for a, b in zip(*pair, strict=True)) == 1 for pair in edited)
 
 
 def test_mwpas_mixes_differ_in_nothing_but_the_wrong_answers():

@@ -8,12 +8,16 @@ from typing import Any
 from numjax.errors import UsageError
 
 from ..builder import ArrayRecordBuilder
-from .generate import KINDS, records
+from . import composed, generate
+from .generate import KINDS
+
+WORDINGS = {"paper": generate.records, "many": composed.records}
 
 
 class Mwpas(ArrayRecordBuilder):
     """Options: `negatives` "plain" or "hard", `size` problems in all (a multiple of 40; the paper's
-    40,000), `seed`."""
+    40,000), `seed`, `wordings` ("paper": twenty templates; "many": composed from plans, with the fields `stream` and
+    `steps` in place of `template`, `a` and `b`)."""
 
     FIELDS = {
         "id": str,
@@ -26,7 +30,7 @@ class Mwpas(ArrayRecordBuilder):
         "a": int,
         "b": int,
     }
-    OPTIONS = {"negatives": "plain", "size": 40_000, "seed": 0}
+    OPTIONS = {"negatives": "plain", "size": 40_000, "seed": 0, "wordings": "paper"}
     KEYS = {"(template, a, b)": ("template", "a", "b")}
 
     @classmethod
@@ -34,9 +38,25 @@ class Mwpas(ArrayRecordBuilder):
         super().check(options)
         if options["negatives"] not in KINDS:
             raise UsageError(f"{cls.name}: negatives={options['negatives']!r} is none of {', '.join(KINDS)}")
+        if options["wordings"] not in WORDINGS:
+            raise UsageError(f"{cls.name}: wordings={options['wordings']!r}: choose one of {', '.join(WORDINGS)}")
+
+    @classmethod
+    def config_name(cls, options: Mapping[str, Any]) -> str:
+        # The paper's set was there before the option: its folder keeps its name.
+        named = {name: value for name, value in options.items() if (name, value) != ("wordings", "paper")}
+        return super().config_name(named)
+
+    @property
+    def fields(self) -> Mapping[str, type]:
+        if self.options["wordings"] == "paper":
+            return self.FIELDS
+        kept = {name: kind for name, kind in self.FIELDS.items() if name not in ("template", "a", "b")}
+        return kept | {"stream": str, "steps": int}
 
     def _generate_examples(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        return records(**self.options)
+        options = dict(self.options)
+        return WORDINGS[options.pop("wordings")](**options)
 
 
 Builder = Mwpas

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import operator
+import re
 from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
 
@@ -21,6 +22,7 @@ _COMPUTE: dict[str, Callable[[Fraction, Fraction], Fraction]] = {
     "*": operator.mul,
     "/": operator.truediv,
 }
+_PERCENT = re.compile(r"(\d+(?:\.\d+)?) %")
 _BINDS = {"+": 1, "-": 1, "*": 2, "/": 2}
 
 
@@ -44,6 +46,11 @@ def read(text: str) -> Node:
         return node(ast.parse(text, mode="eval").body)
     except SyntaxError as error:
         raise UsageError(f"the expression {text!r} cannot be read: {error.msg}") from None
+
+
+def of_equation(equation: str) -> Node:
+    """The right side of "x = …" as `write` writes it, 45 % read as 45/100."""
+    return read(_PERCENT.sub(r"(\1/100)", equation.partition("=")[2].strip()))
 
 
 def put(node: Node, name: str, other: Node) -> Node:

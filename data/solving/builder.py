@@ -6,6 +6,8 @@ import pathlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import tensorflow_datasets as tfds
+
 from numjax.errors import DataError, UsageError
 
 from ..builder import ArrayRecordBuilder
@@ -22,6 +24,7 @@ class Solving(ArrayRecordBuilder):
     of each file (0: all, 6,000 of the stand-in); `seed` of the splits and of the stand-in. That of GSM8K is of
     composed problems, tested in other wordings than it is trained on."""
 
+    VERSION = tfds.core.Version("1.1.0")  # GSM8K's stand-in is composed
     FIELDS = {"id": str, "problem": str, "solution": str, "answer": str, "level": str, "subject": str}
     OPTIONS = {"form": "gsm8k", "path": "", "size": 0, "seed": 221}
     KEYS = {"problem": ("problem",), "answer": ("answer",)}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
@@ -19,9 +18,6 @@ INVENTED = 0.3
 FIRST = ("First, {}.", "Start with {}.", "{}", "To begin, {}.", "We have {}.")
 NEXT = ("Then {}.", "Next, {}.", "That makes {}.", "{}", "Now {}.", "So {}.")
 ONLY = ("{}", "The answer is {}.", "We have {}.", "It is {}.", "That is {}.")
-
-_PERCENT = re.compile(r"(\d+(?:\.\d+)?) %")
-_SHARE = re.compile(r"\( (\d+) / (\d+) \)")
 
 
 def problems(size: int, seed: int) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -47,7 +43,7 @@ def solved(equation: str, rng: np.random.Generator) -> list[str]:
     A fraction of something, and what has no end as a decimal, stand within the next line.
     """
     calls: list[str] = []
-    whole = expression.read(_SHARE.sub(r"(\1/\2)", _PERCENT.sub(r"(\1/100)", equation.partition("=")[2].strip())))
+    whole = expression.of_equation(equation)
 
     def work_out(node: Node, above: str) -> tuple[str, Fraction]:
         if isinstance(node, str):

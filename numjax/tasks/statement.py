@@ -35,7 +35,7 @@ class Task:
         Args:
           dataset: name of the builder.
           negatives: "plain" or "hard", for mwpas.
-          wordings: "paper" or "many", for mme.
+          wordings: "paper" or "many", for mme and mwpas.
           size: examples to generate, the paper's number by default.
           data_seed: of the generator.
         """
@@ -55,22 +55,24 @@ class Task:
                 yield records.text(row, "answer")
 
     def example(self, record: Mapping[str, Any], parse: Callable[[str], Document]) -> Example:
-        """The statement and its label; the reference keeps the label and, by which accuracy is given, the kind of
-        negative of mwpas, or the stream of mme."""
+        """The statement and its label; the reference keeps the label and what accuracy is given by: the kind of
+        negative of mwpas, and the stream of many wordings."""
         document = (Mark("[CLS]"), *parse(records.text(record, "question")))
         if "answer" in record:
             document += (Mark("[SEP]"), *parse(records.text(record, "answer")))
         label = records.label(record, "label", 2)
-        reference = {"label": label, "kind": record.get("kind", record.get("stream", ""))}
+        reference = {"label": label} | {name: record[name] for name in ("kind", "stream") if record.get(name)}
         return Example(str(record["id"]), (*document, Mark("[EOS]")), labels={"label": label}, reference=reference)
 
     def score(self, predictions: Sequence[int], references: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-        """Accuracy, that of always saying the more frequent label ("majority"), and accuracy by kind."""
+        """Accuracy, that of always saying the more frequent label ("majority"), and that by kind and by stream."""
         right = [int(p == r["label"]) for p, r in zip(predictions, references, strict=True)]
         common = Counter(r["label"] for r in references).most_common(1)[0][1]
         out = {"accuracy": sum(right) / len(right), "majority": common / len(right)}
-        kinds = sorted({r["kind"] for r in references} - {""})
-        for kind in kinds:
-            mine = [ok for ok, r in zip(right, references, strict=True) if r["kind"] == kind]
-            out[f"accuracy_{kind}"] = sum(mine) / len(mine)
+        by: dict[str, list[int]] = {}
+        for ok, reference in zip(right, references, strict=True):
+            for name in ("kind", "stream"):
+                if name in reference:
+                    by.setdefault(f"accuracy_{reference[name]}", []).append(ok)
+        out |= {name: sum(mine) / len(mine) for name, mine in sorted(by.items())}
         return out
