@@ -172,7 +172,7 @@ def test_mwpas_labels_are_true_and_kinds_are_what_they_say(everything, negatives
 
 @pytest.mark.parametrize("negatives", ["plain", "hard"])
 def test_mwpas_in_many_wordings_is_of_composed_problems_and_their_answers(everything, negatives):
-    """Right answers are those of the problems, wrong ones are none; kinds are what they say; wordings are held out."""
+    """Right answers are those of the problems, wrong ones are none; kinds are what they say; splits are of forms."""
     found = everything("mwpas", size=2000, negatives=negatives, wordings="many")
     kinds = ("wrong_operation", "random", "near_miss", "digit_edit")[: 2 if negatives == "plain" else 4]
     sizes = dict(size=1438, validation=160, test=67, seed=0, invented=0.3, wordings=0)

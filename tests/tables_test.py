@@ -199,6 +199,14 @@ def test_a_header_whose_words_are_another_s_gives_way_to_it():
     assert known("What was the cost of a?", table, (1, 1))["column_named"] == 2
 
 
+@pytest.mark.parametrize(
+    "table", [[["Sales", "300", "200"], ["Costs", "111", "74"]], [["", ""], ["300", "200"]], [["3"]]]
+)
+def test_tables_without_headers_have_traits_too(table):
+    cells, _ = table_traits.of("What was the change in Sales from 300 to 200?", table)
+    assert len(list(cells)) == len(table) * len(table[0])
+
+
 def test_traits_compare_numbers_exactly():
     table = [["club", "points"], ["Barton", "45"], ["Fenham", "1,200"], ["Total", "1,245"]]
     question = "How many clubs have more than 45 points?"

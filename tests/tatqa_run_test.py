@@ -229,6 +229,13 @@ def test_questions_of_ones_own_are_answered(out, tmp_path, capsys):
     assert json.loads((folder / "predictions" / "input.jsonl").read_text()) == row
     assert row["id"] == "report-0" and row["prediction"]["operator"] in OPERATORS
     assert row["prediction"]["scale"] in SCALES and 0 < row["confidence"] <= 1
+    for headless in ("Sales,300,200\nCosts,111,74\n", ",,\nSales,300,200\n", "300,200\n111,74\n", "300\n"):
+        (tmp_path / "report.csv").write_text(headless)
+        (row,) = runs.run(config, str(folder), "predict", input=str(tmp_path / "report.csv"))["predictions"]
+        assert row["prediction"]["operator"] in OPERATORS, headless
+    (tmp_path / "report.csv").write_text("\n\n")
+    with pytest.raises(UsageError, match=r"report\.csv: (.*no record|.*table is empty)"):
+        runs.run(config, str(folder), "predict", input=str(tmp_path / "report.csv"))
     bad = [{"table": {"uid": "b", "table": []}, "questions": []}]
     (tmp_path / "asked.json").write_text(json.dumps(bad))
     with pytest.raises(DataError, match="b: its table is empty"):
