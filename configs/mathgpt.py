@@ -333,7 +333,7 @@ ROOM = {
     "feedback": {"smoke": (192, 32, 0), "laptop": (200, 56, 0), "paper": (1024, 160, 0)},
     "solving": {"smoke": (256, 64, 320), "laptop": (448, 128, 576), "paper": (640, 384, 1024)},
 }
-SMOKE: dict[str, dict[str, dict[str, Any]]] = {"problems": dict(task=dict(size=64))}
+SMOKE: dict[str, dict[str, dict[str, Any]]] = {"problems": dict(task=dict(size=64, test=10))}
 # Of problems, whose words are many.
 WORDS = dict(size=6000)
 # Examples and epochs for five minutes on two cores.

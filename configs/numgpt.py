@@ -186,6 +186,8 @@ def smoke(config: Any) -> None:
     config.eval.update(batch_size=32, examples=64)
     if config.task.get("wordings") == "many" or composed(config):
         config.task.size = 400
+    if config.task.get("dataset") == "problems":
+        config.task.test = 10
     if composed(config):
         # So small a vocabulary cuts words to letters.
         config.backbone.max_length, config.data.length = 320, 280

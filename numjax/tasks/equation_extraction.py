@@ -48,6 +48,7 @@ class Task:
         data_seed: int = 221,
         invented: int = 30,
         wordings: int = 0,
+        test: int = 300,
         encoder: bool = False,
         answer: str = "text",
         tolerance: float = formulas.TOLERANCE,
@@ -59,7 +60,7 @@ class Task:
           path: of Math23K's file or its folder; without one, the stand-in.
           fold: which of Math23K's five is the test split. size: at most so many problems; of "problems" so many to
             train on. data_seed: of the folds, or of what is composed.
-          invented, wordings: see the dataset "problems".
+          invented, wordings, test: see the dataset "problems".
           encoder: the question is the source of an encoder; else the prompt of a decoder.
           answer: "formula": exactly one formula is written; "text": whatever the model writes, of which the first
             formula counts.
@@ -78,6 +79,7 @@ class Task:
             if path:
                 raise UsageError("the dataset problems is composed and reads no path: set task.dataset=math23k")
             self.dataset = {"name": "problems", "seed": data_seed, "invented": invented, "wordings": wordings}
+            self.dataset["test"] = test
         if size is not None:
             self.dataset["size"] = size
         self.tolerance = tolerance

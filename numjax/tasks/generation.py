@@ -39,6 +39,7 @@ class Task:
         answer: str = "text",
         invented: int = 30,
         wordings: int = 0,
+        test: int = 300,
     ):
         """
         Args:
@@ -47,7 +48,7 @@ class Task:
           size: of the word-problem set that the positives are taken from; the paper's by default. Of "problems" so
             many to train on.
           data_seed: of the generator.
-          invented, wordings: see the dataset "problems".
+          invented, wordings, test: see the dataset "problems".
           answer: "number": exactly one number is written behind " A:", and every prompt is laid out to end there.
             "text": whatever the model writes, behind the prompt as it is: the paper's NGR is the share of prompts
             that a number follows.
@@ -57,7 +58,7 @@ class Task:
             raise UsageError(f"task.dataset must be one of {', '.join(DATASETS)}, not {dataset!r}")
         self.dataset: dict[str, Any] = {"name": dataset, "seed": data_seed}
         if dataset == "problems":
-            self.dataset |= {"invented": invented, "wordings": wordings}
+            self.dataset |= {"invented": invented, "wordings": wordings, "test": test}
         if size is not None:
             self.dataset["size"] = size
 
