@@ -230,7 +230,7 @@ def roberta(config: Any) -> None:
 # --- Tables of the stand-ins.
 
 # How many values each trait of a cell has (numjax/tasks/table_traits.py).
-TRAITS = (32, 32, 8, 8, 8, 8, 8, 8, 4, 8, 8, 8, 2, 4, 2, 2, 2, 2, 2, 8)
+TRAITS = (32, 32, 8, 8, 8, 8, 8, 8, 4, 8, 8, 8, 2, 4, 2, 2, 2, 2, 2, 4, 8)
 
 
 def few_tables(config: Any) -> None:

@@ -207,6 +207,45 @@ def test_tables_without_headers_have_traits_too(table):
     assert len(list(cells)) == len(table) * len(table[0])
 
 
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("All figures are in thousands.", 1),
+        ("Revenue, in millions of dollars", 2),
+        ("($ in thousands)", 1),
+        ("(in millions)", 2),
+        ("Sales by region, € billion.", 3),
+        ("revenue ($m)", 2),
+        ("cost (k)", 1),
+        ("(000s)", 1),
+        ("income in £ million", 2),
+        ("Numbers are stated in US$ bn.", 3),
+        ("It sold 2 million cars", 0),
+        ("a profit of $3 million", 0),
+        ("a profit of 1,200 million", 0),
+        ("one million people and a thousand dogs", 0),
+        ("13 m long", 0),
+        ("km", 0),
+        ("Points", 0),
+    ],
+)
+def test_what_numbers_are_in_is_read_from_headers_and_paragraphs(text, wanted):
+    assert table_traits.scale(text) == wanted
+
+
+def test_cells_have_the_scale_that_their_headers_or_a_paragraph_say():
+    table = [["", "revenue ($m)", "staff", "margin %"], ["2019", "5", "7", "3"], ["2018", "4", "6", "2"]]
+
+    def scaled(rows, *paragraphs):
+        cells, _ = table_traits.of("What?", rows, paragraphs)
+        at = list(TRAITS).index("scaled")
+        return [cells[1, c][at] for c in range(1, 4)]
+
+    assert scaled(table) == [2, 0, 0]
+    assert scaled(table, "A note.", "Figures are in thousands.") == [2, 1, 0]
+    assert scaled([["(in billions)", *table[0][1:]], *table[1:]], "Figures are in thousands.") == [2, 3, 0]
+
+
 def test_traits_compare_numbers_exactly():
     table = [["club", "points"], ["Barton", "45"], ["Fenham", "1,200"], ["Total", "1,245"]]
     question = "How many clubs have more than 45 points?"

@@ -40,6 +40,7 @@ TRAITS: Mapping[str, int] = {
     "is_difference": 2,
     "is_ratio": 2,  # a percentage, a percent change, or a quotient
     "is_count": 2,
+    "scaled": 4,  # in thousands 1, millions 2, billions 3, as its headers, the corner or a paragraph say
     "exceeded": 8,  # by how many of the cells it may be of: 1 none, 2 one, 3 some, 4 all but one, 5 all
 }
 SIZES = tuple(TRAITS.values())
@@ -54,10 +55,27 @@ _WORDS = {
     word: number
     for number, word in enumerate("zero one two three four five six seven eight nine ten eleven twelve".split())
 }
+# What scales a number is a unit, not a number's own: "in millions", "thousands of euros", "€ bn", "($m)", "'000".
+_SCALED = re.compile(
+    r"(?<!\d )(?<![\w.,])(?:(?:us|a|c)?[$€£¥] ?|in (?:[a-z]+ )?[$€£¥]? ?|[(\[])?"
+    r"(thousands?|millions?|billions?|['’]?000s?|k|mn?|bn)\b",
+    re.IGNORECASE,
+)
+_SCALES = {"t": 1, "k": 1, "0": 1, "m": 2, "b": 3}
 _MOST = 7
 _PAIRS = 400  # of cells that are compared with a number, at most
 
 Cell = tuple[int, int]
+
+
+def scale(text: str) -> int:
+    """What a header or a paragraph says that numbers are in: 1 thousands, 2 millions, 3 billions; 0 nothing."""
+    for match in _SCALED.finditer(text):
+        word = match[1].lower().lstrip("'’")
+        # "k", "m" and "thousand" are units behind a currency, "in" or a bracket alone.
+        if len(match[0].strip()) > len(match[1]) or (len(word) > 3 and word.endswith("s")):
+            return _SCALES[word[0]]
+    return 0
 
 
 def is_total(header: str) -> bool:
@@ -91,8 +109,14 @@ class _Names(NamedTuple):
     words: dict[int, int]
 
 
-def of(question: str, rows: Sequence[Sequence[str]]) -> tuple[dict[Cell, tuple[int, ...]], list[Span]]:
-    """({cell: its traits} of a table, [(start, end, *traits)] of the question's words and numbers, in order)."""
+def of(
+    question: str, rows: Sequence[Sequence[str]], paragraphs: Sequence[str] = ()
+) -> tuple[dict[Cell, tuple[int, ...]], list[Span]]:
+    """({cell: its traits} of a table, [(start, end, *traits)] of the question's words and numbers, in order).
+
+    Args:
+      paragraphs: texts beside the table, which may say in what its numbers are.
+    """
     grid = _grid(tuple(tuple(cell.strip() for cell in row) for row in rows))
     asked = _asked(question)
     height, width = len(grid.rows), max(map(len, grid.rows))
@@ -111,6 +135,7 @@ def of(question: str, rows: Sequence[Sequence[str]]) -> tuple[dict[Cell, tuple[i
     own = {text: texts.order.get(i, 0) for i, text in enumerate(dict.fromkeys(inner.values()))}
 
     cells: dict[Cell, tuple[int, ...]] = {}
+    beside = next(filter(None, map(scale, (grid.rows[0][0], *paragraphs))), 0)
     ranks, moved, among = _ranks(grid), _moved(grid), _among(grid, down, across)
     for r, row in enumerate(grid.rows):
         for c, text in enumerate(row):
@@ -121,6 +146,9 @@ def of(question: str, rows: Sequence[Sequence[str]]) -> tuple[dict[Cell, tuple[i
             known |= ranks.get((r, c), {}) | moved.get((r, c), {}) | among.get((r, c), {})
             if (r, c) in grid.values:
                 known["compared"] = _compared(grid.values[r, c].number, free)
+                # A percentage, or a number with a scale of its own, has none from elsewhere.
+                own_scale = "%" in text or "%" in row[0] or "%" in grid.rows[0][c]
+                known["scaled"] = 0 if own_scale else scale(grid.rows[0][c]) or scale(row[0]) or beside
             cells[r, c] = _tuple(known)
     return cells, _spans(asked, free, grid, down, across, own)
 

@@ -160,7 +160,8 @@ class Task:
     def _traits(
         self, question: str, record: Mapping[str, Any], context: Context, shift: int
     ) -> tuple[tuple[int, ...], ...]:
-        cells, asked = table_traits.of(question, tatqa_records.cells(_json(record, "table")))
+        rows = tatqa_records.cells(_json(record, "table"))
+        cells, asked = table_traits.of(question, rows, _listed(record, "paragraphs"))
         begin = len("[CLS]")
         words = [(start + begin, end + begin, *known) for start, end, *known in asked]
         found = [
