@@ -52,6 +52,8 @@ class ArrayRecordBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True
       KEYS: what a report counts the different values of, and their overlap between splits; of those fields that the
         options leave.
       TOTALS: fields of which a report gives the sum.
+      UNNAMED: option → a value that a folder's name leaves out, so that what was built before there was this option
+        keeps its folder.
     """
 
     VERSION = tfds.core.Version("1.0.0")
@@ -59,6 +61,7 @@ class ArrayRecordBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True
     OPTIONS: ClassVar[dict[str, Any]]
     KEYS: ClassVar[dict[str, tuple[str, ...]]] = {}
     TOTALS: ClassVar[tuple[str, ...]] = ()
+    UNNAMED: ClassVar[dict[str, Any]] = {}
 
     # Nothing is downloaded; the inherited one asks for a package that is not always there.
     url_infos: ClassVar[dict[str, Any]] = {}
@@ -126,9 +129,11 @@ class ArrayRecordBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True
 
     @classmethod
     def config_name(cls, options: Mapping[str, Any]) -> str:
-        """A folder's name that spells every option."""
+        """A folder's name that spells every option, see `UNNAMED`."""
         parts = []
         for name, value in options.items():
+            if name in cls.UNNAMED and value == cls.UNNAMED[name]:
+                continue
             if name == "path":
                 seen = [(str(path.resolve()), path.stat()) for path in cls.files(options)]
                 state = repr([(path, stat.st_size, stat.st_mtime_ns) for path, stat in seen])

@@ -30,6 +30,7 @@ class Mme(ArrayRecordBuilder):
         "answer_max": int,
     }
     OPTIONS = {"size": 20_000, "seed": 0, "wordings": "paper"}
+    UNNAMED = {"wordings": "paper"}
     KEYS = {
         "(multiplier, object, answer)": ("multiplier", "object", "answer"),
         "(template, object, multiplier)": ("template", "object", "multiplier"),
@@ -40,12 +41,6 @@ class Mme(ArrayRecordBuilder):
         super().check(options)
         if options["wordings"] not in WORDINGS:
             raise UsageError(f"{cls.name}: wordings={options['wordings']!r}: choose one of {', '.join(WORDINGS)}")
-
-    @classmethod
-    def config_name(cls, options: Mapping[str, Any]) -> str:
-        # The paper's set was there before the option: its folder keeps its name.
-        named = {name: value for name, value in options.items() if (name, value) != ("wordings", "paper")}
-        return super().config_name(named)
 
     @property
     def fields(self) -> Mapping[str, type]:

@@ -31,6 +31,7 @@ class Mwpas(ArrayRecordBuilder):
         "b": int,
     }
     OPTIONS = {"negatives": "plain", "size": 40_000, "seed": 0, "wordings": "paper"}
+    UNNAMED = {"wordings": "paper"}
     KEYS = {"(template, a, b)": ("template", "a", "b")}
 
     @classmethod
@@ -40,12 +41,6 @@ class Mwpas(ArrayRecordBuilder):
             raise UsageError(f"{cls.name}: negatives={options['negatives']!r} is none of {', '.join(KINDS)}")
         if options["wordings"] not in WORDINGS:
             raise UsageError(f"{cls.name}: wordings={options['wordings']!r}: choose one of {', '.join(WORDINGS)}")
-
-    @classmethod
-    def config_name(cls, options: Mapping[str, Any]) -> str:
-        # The paper's set was there before the option: its folder keeps its name.
-        named = {name: value for name, value in options.items() if (name, value) != ("wordings", "paper")}
-        return super().config_name(named)
 
     @property
     def fields(self) -> Mapping[str, type]:
