@@ -224,8 +224,8 @@ def as_published(config: Any) -> None:
     if config.scheme.name == "trees":
         config.scheme.name, config.scheme.rules = "trees_published", "default"
         with config.unlocked():
-            for name in ("pointers", "ranks"):
-                config.scheme.pop(name, None)
+            for name in {"pointers", "ranks"} & set(config.scheme):
+                del config.scheme[name]
         if "next" in config.objectives:
             config.objectives.next.given = False
         if "special_std" in config.embeds.token:

@@ -72,7 +72,7 @@ class Task:
         by: dict[str, list[int]] = {}
         for ok, reference in zip(right, references, strict=True):
             for name in ("kind", "stream"):
-                if name in reference:
+                if reference.get(name):
                     by.setdefault(f"accuracy_{reference[name]}", []).append(ok)
         out |= {name: sum(mine) / len(mine) for name, mine in sorted(by.items())}
         return out
