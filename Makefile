@@ -23,7 +23,7 @@ $(STAMP): pyproject.toml constraints/base.txt
 quickstart: env
 	@$(RUN) -m experiments.numgpt.quickstart --out=runs/quickstart
 
-# Trains what the README trains, asks what it asks, and compares the answers with the right ones: 40 minutes on two cores.
+# Trains what the README trains, asks what it asks, and compares the answers with the right ones.
 examples: env
 	@$(RUN) -m experiments.examples --out=runs/examples
 

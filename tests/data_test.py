@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import collections
+import contextlib
 import hashlib
 import json
 import pathlib
@@ -170,6 +172,20 @@ def test_mwpas_labels_are_true_and_kinds_are_what_they_say(everything, negatives
     assert len({r["template"] for r in records}) == 20
 
 
+def with_another_sign(equation: str) -> set[Fraction]:
+    """All values of "x = …" with one of its operations replaced, by Python's own reading of it."""
+    right = re.sub(r"([\d.]+) %", r"(\1 / 100)", equation.partition("=")[2].strip())
+    tree, found = ast.parse(right, mode="eval"), set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.BinOp):
+            kept = node.op
+            for node.op in (ast.Add(), ast.Sub(), ast.Mult(), ast.Div()):
+                with contextlib.suppress(ZeroDivisionError):
+                    found.add(eval(re.sub(r"\d+(\.\d+)?", r"Fraction('\g<0>')", ast.unparse(tree))))
+            node.op = kept
+    return found
+
+
 @pytest.mark.parametrize("negatives", ["plain", "hard"])
 def test_mwpas_in_many_wordings_is_of_composed_problems_and_their_answers(everything, negatives):
     """Right answers are those of the problems, wrong ones are none; kinds are what they say; splits are of forms."""
@@ -191,6 +207,8 @@ def test_mwpas_in_many_wordings_is_of_composed_problems_and_their_answers(everyt
         assert said > 0
     near = [r for r in records if r["kind"] == "near_miss"]
     assert all(1 <= abs(Fraction(r["answer"]) - Fraction(problems[r["question"]]["ans"])) <= 10 for r in near)
+    for record in (r for r in records if r["kind"] == "wrong_operation"):
+        assert Fraction(record["answer"]) in with_another_sign(problems[record["question"]]["equation"])
     edited = [(r["answer"], problems[r["question"]]["ans"]) for r in records if r["kind"] == "digit_edit"]
     assert all(sum(a != b for a, b in zip(*pair, strict=True)) == 1 for pair in edited)
 

@@ -332,6 +332,17 @@ def test_without_text_it_is_the_same_softmax_over_marks_and_symbols_alone(linked
     assert not np.isfinite(alone.log_prob(outs[1], text)["token"][0, 0])
 
 
+def test_a_head_without_text_wants_a_task_that_writes_formulas_alone(tmp_path):
+    from configs import mathgpt
+    from numjax.system import assemble
+
+    for change in ({"answer": "text"}, {"encoder": False}):
+        config = mathgpt.get_config("smoke")
+        config.task.update(change)
+        with pytest.raises(UsageError, match=r"set task\.answer=formula and task\.encoder=True"):
+            assemble(config, tmp_path)
+
+
 def test_text_may_stand_beside_formulas_that_point():
     document = (*parse("of 12"), equation("12"), Text(" and "), equation("12", "5"), Mark("[EOS]"))
     found = scheme().encode(document)

@@ -12,6 +12,8 @@ from numjax.errors import UsageError
 from . import compose
 from .compose import Form
 
+TEST, VALIDATION = 0.2, 0.1  # of all, and of what is left, where one size is given for all splits
+INVENTED = 0.3
 _PATIENCE = 200  # draws for one problem before the plans are taken to be used up
 
 
@@ -65,6 +67,15 @@ def records(
         forms = [_form(rng, stream) for _ in range(wordings)] if wordings and name == "train" else None
         for place in range(counts[name]):
             yield stream.split, _record(rng, name, stream, place, forms, invented, seen)
+
+
+def of_size(size: int, seed: int) -> Iterator[tuple[str, dict[str, Any]]]:
+    """(split, record) of so many problems in all: a fifth, in equal parts of its streams, for test."""
+    streams = sum(stream.split == "test" for stream in STREAMS.values())
+    test = max(1, round(size * TEST / streams))
+    validation = max(1, round((size - test * streams) * VALIDATION))
+    train = max(1, size - validation - test * streams)
+    return records(size=train, test=test, seed=seed, invented=INVENTED, wordings=0, validation=validation)
 
 
 def _form(rng: np.random.Generator, stream: Stream) -> Form:

@@ -10,11 +10,9 @@ import numpy as np
 
 from ..problems import expression
 from ..problems.expression import Node
-from ..problems.generate import STREAMS, records
+from ..problems.generate import of_size
 from ..problems.numbers import decimal
 
-TEST, VALIDATION = 0.2, 0.1  # of all, and of what is left
-INVENTED = 0.3
 FIRST = ("First, {}.", "Start with {}.", "{}", "To begin, {}.", "We have {}.")
 NEXT = ("Then {}.", "Next, {}.", "That makes {}.", "{}", "Now {}.", "So {}.")
 ONLY = ("{}", "The answer is {}.", "We have {}.", "It is {}.", "That is {}.")
@@ -26,13 +24,8 @@ def problems(size: int, seed: int) -> Iterator[tuple[str, dict[str, Any]]]:
     Args:
       size: how many in all. seed: of everything random.
     """
-    streams = sum(stream.split == "test" for stream in STREAMS.values())
-    test = max(1, round(size * TEST / streams))
-    validation = max(1, round((size - test * streams) * VALIDATION))
-    train = max(1, size - validation - test * streams)
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(1,)))
-    made = records(size=train, test=test, validation=validation, seed=seed, invented=INVENTED, wordings=0)
-    for split, record in made:
+    for split, record in of_size(size, seed):
         lines = [*solved(record["equation"], rng), f"#### {record['ans']}"]
         yield split, {"question": record["text_en"], "answer": "\n".join(lines)}
 

@@ -117,13 +117,14 @@ def ask(plan: str, split: str, draw: Draw, **slots: str) -> str:
     return text[0].lower() + text[1:] if draw.chance(0.06) else text
 
 
-def _said(sheet: Sheet, shared: Ref, draw: Draw) -> dict[str, str]:
+def slots_of(sheet: Sheet, shared: Ref, draw: Draw) -> dict[str, str]:
     """The slots {x} and {X}."""
     text = wording.quantity(sheet, shared, draw)
     return {"x": text, "X": text.removeprefix("the ")}
 
 
-def _line(sheet: Sheet, draw: Draw, timed: bool | None = None, least: int = 2) -> Line | None:
+def drawn_line(sheet: Sheet, draw: Draw, timed: bool | None = None, least: int = 2) -> Line | None:
+    """A line of at least so many numbers, None where there is none; `timed`: over times, or at one."""
     found = [
         line
         for line in lines(sheet)
@@ -176,13 +177,13 @@ def _lookup(sheet: Sheet, draw: Draw, split: str) -> dict[str, Any] | None:
         slots = {"did": f"did {name}", "have": "have", "had": f"{name} had", "who": name, "then": when}
         question = ask("how_many", split, draw, m=wording.measure(sheet, ref.measure, draw), **slots)
     else:
-        question = ask("lookup", split, draw, **_said(sheet, ref, draw))
+        question = ask("lookup", split, draw, **slots_of(sheet, ref, draw))
     return answer(question, [text], "", "span", sheet.scale(ref.measure), [sheet.at[ref]])
 
 
 def _two_times(sheet: Sheet, draw: Draw) -> tuple[Line, str, str, Decimal, Decimal] | None:
     """(the line of the two, earlier and later as one says them, their numbers)."""
-    line = _line(sheet, draw, timed=True)
+    line = drawn_line(sheet, draw, timed=True)
     if line is None:
         return None
     first, second = sorted(draw.some(range(len(line.refs)), 2), key=lambda i: sheet.order(line.refs[i].time))
@@ -200,7 +201,7 @@ def _change(sheet: Sheet, draw: Draw, split: str) -> dict[str, Any] | None:
     if found is None:
         return None
     line, early, late, a, b = found
-    said = _said(sheet, line.shared, draw)
+    said = slots_of(sheet, line.shared, draw)
     if a != b and draw.chance(0.4):
         grow, growth = draw.one(_UP if b > a else _DOWN)
         higher = draw.one(("higher", "larger") if b > a else ("lower", "smaller"))
@@ -222,7 +223,7 @@ def _before(sheet: Sheet, draw: Draw, line: Line) -> tuple[Line, str] | None:
 
 def _change_in(sheet: Sheet, draw: Draw, split: str) -> dict[str, Any] | None:
     """By how much something rose or fell in one time: against the time before."""
-    line = _line(sheet, draw, timed=True)
+    line = drawn_line(sheet, draw, timed=True)
     if line is None:
         return None
     found = _before(sheet, draw, line)
@@ -234,7 +235,14 @@ def _change_in(sheet: Sheet, draw: Draw, split: str) -> dict[str, Any] | None:
         return None
     grow, growth = draw.one(_UP if b > a else _DOWN)
     question = ask(
-        "change_in", split, draw, b=late, grow=grow, growth=growth, one=line.one, **_said(sheet, two.shared, draw)
+        "change_in",
+        split,
+        draw,
+        b=late,
+        grow=grow,
+        growth=growth,
+        one=line.one,
+        **slots_of(sheet, two.shared, draw),
     )
     down = two if b < a else two.only([1, 0])
     first, second = (sheet.values[ref] for ref in down.refs)
@@ -255,7 +263,7 @@ def _percent_change(sheet: Sheet, draw: Draw, split: str) -> dict[str, Any] | No
     line, early, late, a, b = found
     if not a or sheet.measures[line.refs[0].measure].kind in ("temperature", "percent"):
         return None
-    slots = _said(sheet, line.shared, draw) | {"a": early, "b": late}
+    slots = slots_of(sheet, line.shared, draw) | {"a": early, "b": late}
     if b > a > 0 and draw.chance(0.35):
         grow, growth = draw.one(_UP)
         question = ask("percent_rise", split, draw, grow=grow, growth=growth, **slots)
@@ -266,7 +274,7 @@ def _percent_change(sheet: Sheet, draw: Draw, split: str) -> dict[str, Any] | No
 
 
 def _difference(sheet: Sheet, draw: Draw, split: str) -> dict[str, Any] | None:
-    line = _line(sheet, draw, timed=False)
+    line = drawn_line(sheet, draw, timed=False)
     if line is None:
         return None
     two = line.only(draw.some(range(len(line.refs)), 2))
@@ -279,13 +287,17 @@ def _difference(sheet: Sheet, draw: Draw, split: str) -> dict[str, Any] | None:
     if "and {b}" in plan and draw.chance(0.5):
         names = names[::-1]
     text = plan.format(
-        a=names[0], b=names[1], more="more", higher=draw.one(("higher", "larger")), **_said(sheet, line.shared, draw)
+        a=names[0],
+        b=names[1],
+        more="more",
+        higher=draw.one(("higher", "larger")),
+        **slots_of(sheet, line.shared, draw),
     )
     return _number(sheet, text[0].upper() + text[1:], a - b, f"{_plain(a)}-{_plain(b)}", two.refs)
 
 
 def _several(sheet: Sheet, draw: Draw) -> Line | None:
-    line = _line(sheet, draw)
+    line = drawn_line(sheet, draw)
     if line is None or sheet.total in {ref.entity for ref in line.refs if ref.entity >= 0}:
         return None
     count = min(len(line.refs), draw.one((2, 2, 2, 3)))
@@ -298,17 +310,21 @@ def _sum(sheet: Sheet, draw: Draw, split: str) -> dict[str, Any] | None:
         return None
     values = [sheet.values[ref] for ref in line.refs]
     question = ask(
-        "sum", split, draw, all=_all(line, sheet.is_whole(line.refs), draw), **_said(sheet, line.shared, draw)
+        "sum",
+        split,
+        draw,
+        all=_all(line, sheet.is_whole(line.refs), draw),
+        **slots_of(sheet, line.shared, draw),
     )
     return _number(sheet, question, sum(values, Decimal(0)), "+".join(map(_plain, values)), line.refs)
 
 
 def _sum_all(sheet: Sheet, draw: Draw, split: str) -> dict[str, Any] | None:
-    line = _line(sheet, draw)
+    line = drawn_line(sheet, draw)
     if line is None or not sheet.measures[line.refs[0].measure].additive:
         return None
     timed = line.refs[0].time != line.refs[-1].time
-    slots = _said(sheet, line.shared, draw) | {"one": line.one, "many": line.many}
+    slots = slots_of(sheet, line.shared, draw) | {"one": line.one, "many": line.many}
     countable = sheet.measures[line.refs[0].measure].countable
     if countable and not timed and draw.chance(0.4):
         t = line.shared.time
@@ -328,10 +344,10 @@ def _sum_all(sheet: Sheet, draw: Draw, split: str) -> dict[str, Any] | None:
 
 def _average(sheet: Sheet, draw: Draw, split: str) -> dict[str, Any] | None:
     every = draw.chance(0.5)
-    line = _line(sheet, draw) if every else _several(sheet, draw)
+    line = drawn_line(sheet, draw) if every else _several(sheet, draw)
     if line is None:
         return None
-    said = _said(sheet, line.shared, draw)
+    said = slots_of(sheet, line.shared, draw)
     if every:
         question = ask("average_all", split, draw, one=line.one, many=line.many, **said)
         timed = line.refs[0].time != line.refs[-1].time
@@ -370,7 +386,7 @@ def limit(values: Sequence[Decimal], style: figures.Style, draw: Draw) -> Decima
 
 
 def _count_more(sheet: Sheet, draw: Draw, split: str) -> dict[str, Any] | None:
-    line = _line(sheet, draw, least=3)
+    line = drawn_line(sheet, draw, least=3)
     if line is None:
         return None
     style = sheet.styles[line.refs[0].measure]
@@ -386,7 +402,7 @@ def _count_more(sheet: Sheet, draw: Draw, split: str) -> dict[str, Any] | None:
         written = style.before.strip() + written
     elif sheet.measures[line.refs[0].measure].unit == "%":
         written = f"{written}%"
-    slots = _said(sheet, line.shared, draw) | {"one": line.one, "many": line.many, "n": written}
+    slots = slots_of(sheet, line.shared, draw) | {"one": line.one, "many": line.many, "n": written}
     question = ask("count_more" if more else "count_less", split, draw, **slots)
     refs = line.only(chosen).refs
     return answer(
@@ -415,7 +431,7 @@ def _text(sheet: Sheet, draw: Draw, split: str) -> dict[str, Any] | None:
 
 
 def _share(sheet: Sheet, draw: Draw, split: str) -> dict[str, Any] | None:
-    line = _line(sheet, draw, timed=False)
+    line = drawn_line(sheet, draw, timed=False)
     if line is None:
         return None
     ref = draw.one(line.refs)
@@ -424,7 +440,7 @@ def _share(sheet: Sheet, draw: Draw, split: str) -> dict[str, Any] | None:
         values = [sheet.values[other] for other in line.refs]
         if min(values) < 0 or not sum(values) or not sheet.measures[ref.measure].additive:
             return None
-        question = ask("share", split, draw, a=sheet.entities[ref.entity], **_said(sheet, line.shared, draw))
+        question = ask("share", split, draw, a=sheet.entities[ref.entity], **slots_of(sheet, line.shared, draw))
         a, parts = sheet.values[ref], "+".join(map(_plain, values))
         share = a / sum(values, Decimal(0)) * 100
         return _number(sheet, question, share, f"{_plain(a)}/({parts})", [ref, *line.refs], "percent")
@@ -432,7 +448,7 @@ def _share(sheet: Sheet, draw: Draw, split: str) -> dict[str, Any] | None:
     a, b = sheet.values[ref], sheet.values[whole]
     if not b or a < 0 or b < 0:
         return None
-    question = ask("share", split, draw, a=sheet.entities[ref.entity], **_said(sheet, line.shared, draw))
+    question = ask("share", split, draw, a=sheet.entities[ref.entity], **slots_of(sheet, line.shared, draw))
     return _number(sheet, question, a / b * 100, f"{_plain(a)}/{_plain(b)}", [ref, whole], "percent")
 
 
@@ -468,7 +484,7 @@ def _respective(sheet: Sheet, draw: Draw, split: str) -> dict[str, Any] | None:
     line = _several(sheet, draw)
     if line is None:
         return None
-    question = ask("respective", split, draw, all=listed(line.names), **_said(sheet, line.shared, draw))
+    question = ask("respective", split, draw, all=listed(line.names), **slots_of(sheet, line.shared, draw))
     texts, style = [sheet.text(ref) for ref in line.refs], sheet.styles[line.refs[0].measure]
     if style.first:
         texts = [text.removeprefix(style.before).removesuffix(style.after) for text in texts]
@@ -477,7 +493,7 @@ def _respective(sheet: Sheet, draw: Draw, split: str) -> dict[str, Any] | None:
 
 
 def _most(sheet: Sheet, draw: Draw, split: str) -> dict[str, Any] | None:
-    line = _line(sheet, draw)
+    line = drawn_line(sheet, draw)
     if line is None:
         return None
     most = draw.chance(0.6)
@@ -486,7 +502,7 @@ def _most(sheet: Sheet, draw: Draw, split: str) -> dict[str, Any] | None:
     if values.count(best) > 1:
         return None
     ref = line.refs[values.index(best)]
-    slots = _said(sheet, line.shared, draw) | {"one": line.one, "many": line.many}
+    slots = slots_of(sheet, line.shared, draw) | {"one": line.one, "many": line.many}
     question = ask("most" if most else "least", split, draw, **slots)
     timed = line.refs[0].time != line.refs[-1].time
     place = (sheet.of_time if timed else sheet.of_entity).get(ref.time if timed else ref.entity)

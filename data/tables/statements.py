@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 from . import figures, wording
 from .draw import Draw
-from .questions import Line, limit, lines
-from .sheet import Ref, Sheet, listed
+from .questions import Line, drawn_line, limit, slots_of
+from .sheet import Sheet, listed
 from .statement_wordings import NOT, WORDINGS
 
 STATEMENTS = 8  # of a table, half of them entailed
@@ -125,20 +125,6 @@ def _way(more: bool, draw: Draw) -> dict[str, str]:
     return {name: draw.one(words) for name, words in _WAYS[0 if more else 1].items()}
 
 
-def _x(sheet: Sheet, shared: Ref, draw: Draw) -> dict[str, str]:
-    text = wording.quantity(sheet, shared, draw)
-    return {"x": text, "X": text.removeprefix("the ")}
-
-
-def _line(sheet: Sheet, draw: Draw, timed: bool | None = None, least: int = 2) -> Line | None:
-    found = [
-        line
-        for line in lines(sheet)
-        if len(line.refs) >= least and (timed is None or (line.refs[0].time != line.refs[-1].time) == timed)
-    ]
-    return draw.one(found) if found else None
-
-
 def number(sheet: Sheet, m: int, value: Decimal, draw: Draw) -> str:
     """A number as a sentence has it: grouped or not, with its unit or scale at times."""
     style, measure = sheet.styles[m], sheet.measures[m]
@@ -182,7 +168,7 @@ def _value(sheet: Sheet, draw: Draw, true: bool) -> Fact:
     text = number(sheet, m, value, draw)
     if sheet.measures[m].countable and ref.entity >= 0 and ref.time < 0 and draw.chance(0.5):
         return Fact("has", {"a": sheet.entities[ref.entity], "v": text, "m": wording.measure(sheet, m, draw)})
-    return Fact("value", _x(sheet, ref, draw) | {"v": text})
+    return Fact("value", slots_of(sheet, ref, draw) | {"v": text})
 
 
 def _text(sheet: Sheet, draw: Draw, true: bool) -> Fact | None:
@@ -210,16 +196,16 @@ def _pair(sheet: Sheet, draw: Draw, more: bool, line: Line) -> Line | None:
 
 
 def _more(sheet: Sheet, draw: Draw, true: bool) -> Fact | None:
-    line = _line(sheet, draw, timed=False)
+    line = drawn_line(sheet, draw, timed=False)
     more = draw.chance(0.5)
     two = _pair(sheet, draw, more == true, line) if line else None
     if two is None:
         return None
-    return Fact("more", _x(sheet, two.shared, draw) | _way(more, draw) | {"a": two.names[0], "b": two.names[1]})
+    return Fact("more", slots_of(sheet, two.shared, draw) | _way(more, draw) | {"a": two.names[0], "b": two.names[1]})
 
 
 def _moved(sheet: Sheet, draw: Draw, true: bool) -> Fact | None:
-    line = _line(sheet, draw, timed=True)
+    line = drawn_line(sheet, draw, timed=True)
     more = draw.chance(0.5)
     if line is None:
         return None
@@ -232,12 +218,14 @@ def _moved(sheet: Sheet, draw: Draw, true: bool) -> Fact | None:
     if not pairs:
         return None
     two = line.only(draw.one(pairs))
-    return Fact("moved", _x(sheet, two.shared, draw) | _way(more, draw) | {"a": two.names[0], "b": two.names[1]})
+    return Fact(
+        "moved", slots_of(sheet, two.shared, draw) | _way(more, draw) | {"a": two.names[0], "b": two.names[1]}
+    )
 
 
 def _moved_in(sheet: Sheet, draw: Draw, true: bool) -> Fact | None:
     """In one time, against the time before."""
-    line = _line(sheet, draw, timed=True)
+    line = drawn_line(sheet, draw, timed=True)
     more = draw.chance(0.5)
     if line is None:
         return None
@@ -251,12 +239,12 @@ def _moved_in(sheet: Sheet, draw: Draw, true: bool) -> Fact | None:
     if not pairs:
         return None
     late = draw.one(pairs)[1]
-    slots = _x(sheet, line.shared, draw) | _way(more, draw) | {"one": line.one}
+    slots = slots_of(sheet, line.shared, draw) | _way(more, draw) | {"one": line.one}
     return Fact("moved_in", slots | {"b": line.names[late]})
 
 
 def _extreme(sheet: Sheet, draw: Draw, true: bool) -> Fact | None:
-    line = _line(sheet, draw)
+    line = drawn_line(sheet, draw)
     if line is None:
         return None
     values, more = [sheet.values[ref] for ref in line.refs], draw.chance(0.5)
@@ -264,7 +252,7 @@ def _extreme(sheet: Sheet, draw: Draw, true: bool) -> Fact | None:
     if values.count(best) > 1:
         return None
     at = values.index(best) if true else draw.one([i for i, value in enumerate(values) if value != best])
-    slots = _x(sheet, line.shared, draw) | _way(more, draw) | {"one": line.one, "many": line.many}
+    slots = slots_of(sheet, line.shared, draw) | _way(more, draw) | {"one": line.one, "many": line.many}
     return Fact("extreme", slots | {"a": line.names[at]})
 
 
@@ -274,16 +262,18 @@ def _limit(sheet: Sheet, draw: Draw, true: bool) -> Fact | None:
     bound = wrong(value, [], style, draw)
     if (value > bound) != (more == true):
         bound = 2 * value - bound
-    return Fact("limit", _x(sheet, ref, draw) | _way(more, draw) | {"n": number(sheet, ref.measure, bound, draw)})
+    return Fact(
+        "limit", slots_of(sheet, ref, draw) | _way(more, draw) | {"n": number(sheet, ref.measure, bound, draw)}
+    )
 
 
 def _bounded(sheet: Sheet, draw: Draw) -> tuple[Line, list[Decimal]] | None:
-    line = _line(sheet, draw, least=3)
+    line = drawn_line(sheet, draw, least=3)
     return (line, [sheet.values[ref] for ref in line.refs]) if line else None
 
 
 def _slots(sheet: Sheet, line: Line, bound: Decimal, more: bool, draw: Draw) -> dict[str, str]:
-    slots = _x(sheet, line.shared, draw) | _way(more, draw) | {"one": line.one, "many": line.many}
+    slots = slots_of(sheet, line.shared, draw) | _way(more, draw) | {"one": line.one, "many": line.many}
     return slots | {"n": number(sheet, line.refs[0].measure, bound, draw)}
 
 
@@ -355,7 +345,7 @@ def _quantified(sheet: Sheet, draw: Draw, true: bool) -> Fact | None:
 
 
 def _sum(sheet: Sheet, draw: Draw, true: bool) -> Fact | None:
-    line = _line(sheet, draw, least=3)
+    line = drawn_line(sheet, draw, least=3)
     if line is None or not sheet.measures[line.refs[0].measure].additive:
         return None
     m = line.refs[0].measure
@@ -365,12 +355,16 @@ def _sum(sheet: Sheet, draw: Draw, true: bool) -> Fact | None:
     if not true:
         pairs = itertools.combinations([sheet.values[ref] for ref in line.refs], 2)
         value = wrong(value, [] if every else [a + b for a, b in pairs], sheet.styles[m], draw)
-    slots = _x(sheet, line.shared, draw) | {"v": number(sheet, m, value, draw), "many": line.many, "one": line.one}
+    slots = slots_of(sheet, line.shared, draw) | {
+        "v": number(sheet, m, value, draw),
+        "many": line.many,
+        "one": line.one,
+    }
     return Fact("sum_all", slots) if every else Fact("sum", slots | {"all": listed(some.names)})
 
 
 def _mean(sheet: Sheet, draw: Draw, true: bool) -> Fact | None:
-    line = _line(sheet, draw, least=3)
+    line = drawn_line(sheet, draw, least=3)
     if line is None or line.refs[0].entity == line.refs[-1].entity:
         return None
     m = line.refs[0].measure
@@ -379,12 +373,12 @@ def _mean(sheet: Sheet, draw: Draw, true: bool) -> Fact | None:
     value = value.quantize(Decimal(1).scaleb(-style.places), ROUND_HALF_UP)
     value = value if true else wrong(value, [], style, draw)
     text = f"{value.normalize():,f}" if sheet.styles[m].grouped else f"{value.normalize():f}"
-    return Fact("mean", _x(sheet, line.shared, draw) | {"v": text, "many": line.many})
+    return Fact("mean", slots_of(sheet, line.shared, draw) | {"v": text, "many": line.many})
 
 
 def _difference(sheet: Sheet, draw: Draw, true: bool) -> Fact | None:
     timed = draw.chance(0.4)
-    line = _line(sheet, draw, timed=timed)
+    line = drawn_line(sheet, draw, timed=timed)
     if line is None:
         return None
     two = line.only(draw.some(range(len(line.refs)), 2))
@@ -399,12 +393,12 @@ def _difference(sheet: Sheet, draw: Draw, true: bool) -> Fact | None:
         value if true else wrong(value, [other for other in others if other], sheet.styles[two.refs[0].measure], draw)
     )
     more = b > a if timed else a > b
-    slots = _x(sheet, two.shared, draw) | _way(more, draw) | {"a": two.names[0], "b": two.names[1]}
+    slots = slots_of(sheet, two.shared, draw) | _way(more, draw) | {"a": two.names[0], "b": two.names[1]}
     return Fact("changed" if timed else "difference", slots | {"v": number(sheet, two.refs[0].measure, value, draw)})
 
 
 def _percent(sheet: Sheet, draw: Draw, true: bool) -> Fact | None:
-    line = _line(sheet, draw, timed=True)
+    line = drawn_line(sheet, draw, timed=True)
     if line is None:
         return None
     two = line.only(sorted(draw.some(range(len(line.refs)), 2), key=lambda i: sheet.order(line.refs[i].time)))
@@ -416,7 +410,7 @@ def _percent(sheet: Sheet, draw: Draw, true: bool) -> Fact | None:
         return None
     if not true:
         value = wrong(value, [], figures.Style(1 if value != int(value) else 0), draw)
-    slots = _x(sheet, two.shared, draw) | _way(b > a, draw) | {"a": two.names[0], "b": two.names[1]}
+    slots = slots_of(sheet, two.shared, draw) | _way(b > a, draw) | {"a": two.names[0], "b": two.names[1]}
     return Fact("percent", slots | {"v": f"{value.normalize():f}"})
 
 
@@ -438,7 +432,7 @@ def _two(sheet: Sheet, draw: Draw, true: bool) -> Fact | None:
     if (sheet.values[ref] > sheet.values[other]) != (more == true):
         ref, other = other, ref
     y = wording.measure(sheet, other.measure, draw)
-    slots = _x(sheet, ref, draw) | _way(more, draw)
+    slots = slots_of(sheet, ref, draw) | _way(more, draw)
     return Fact("two", slots | {"y": y, "Y": y})
 
 

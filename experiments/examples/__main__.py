@@ -1,6 +1,6 @@
 """Trains what the README trains, asks what it asks, and compares the answers with the right ones.
 
-    make examples                                         # 2 cores: about 40 minutes; goes on where it was stopped
+    make examples                                         # goes on where it was stopped
     python -m experiments.examples --only=runs/equations  # one workdir
     python -m experiments.examples --scale=smoke          # form alone: small models answer nothing
 

@@ -1,12 +1,12 @@
 """What it takes to read a problem that someone typed: wordings, invented words, pointers, readers.
 
-python -m experiments.problems.ablation                        # laptop: 15 systems, a seed each, 2 cores: 3 hours
+python -m experiments.problems.ablation                        # laptop: 13 systems, a seed each, hours on 2 cores
 python -m experiments.problems.ablation --only=minilm,pointed  # some of them
 python -m experiments.problems.ablation --scale=smoke          # seconds: for form
 
-Every system is the default `mathgpt` but for one thing, trained for as many steps. Validation chooses the best step;
-the typed list is asked once, at the end. Runs go on where they were stopped. Writes ablation.md, ablation.json,
-wordings.png and parts.png.
+Every system is the default `mathgpt` but for one thing, trained for as many steps; a pretrained reader for half of
+them. Validation chooses the best step; the typed list is asked once, at the end. Runs go on where they were stopped.
+Writes ablation.md, ablation.json, wordings.png and parts.png.
 """
 
 from __future__ import annotations

@@ -146,9 +146,8 @@ def of(
             known |= ranks.get((r, c), {}) | moved.get((r, c), {}) | among.get((r, c), {})
             if (r, c) in grid.values:
                 known["compared"] = _compared(grid.values[r, c].number, free)
-                # A percentage, or a number with a scale of its own, has none from elsewhere.
-                own_scale = "%" in text or "%" in row[0] or "%" in grid.rows[0][c]
-                known["scaled"] = 0 if own_scale else scale(grid.rows[0][c]) or scale(row[0]) or beside
+                percent = "%" in text or "%" in row[0] or "%" in grid.rows[0][c]
+                known["scaled"] = 0 if percent else scale(grid.rows[0][c]) or scale(row[0]) or beside
             cells[r, c] = _tuple(known)
     return cells, _spans(asked, free, grid, down, across, own)
 
