@@ -70,6 +70,8 @@ def mathgpt(config: Any) -> None:
         with config.unlocked():
             config.task.answer = "formula"
         pointed(config)
+        # Among so many equations the one whose value an answer may have, see the task's `log_prior`.
+        config.decode.beams = 8
     set_head(config, "joint", tied=True, bias=True)
     if "next" in config.objectives:
         config.objectives.next.constrain = True
@@ -302,6 +304,8 @@ def minilm(config: Any) -> None:
         config.optim.rates = (("backbone/encoder/", 0.2), ("embeds_token/table", 0.0))
     config.optim.update(learning_rate=1e-3, schedule="cosine", warmup=200, batch_size=32, epochs=1)
     config.embeds.token.special_std = 0.05
+    with config.unlocked():
+        config.embeds.token.word_dropout = 0.1
 
 
 # Of the matrix of tree positions. Three levels deep a position adds eighteen of its rows: so they come to the length

@@ -18,7 +18,9 @@ CONFIG_FILE = "config.json"
 DIGEST = "digest"
 
 # Options that change no position of a text and no vector of a number; or the vocabulary alone, which is inherited.
-NO_MATTER = ("vocab", "symbols", "pad_multiple", "unfit", "init_std", "special_std", "dropout", "short", "attention")
+NO_MATTER = tuple(
+    "vocab symbols pad_multiple unfit init_std special_std dropout word_dropout short attention".split()
+)
 # With another of these an embedding has the same shapes and is no start; other options of it are told.
 OF_EMBEDDINGS = ("name", "fusion", "length")
 # What reads numbers and formulas as any text: what another scheme or embedding adds to it starts anew.

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from numjax.build import build
-from numjax.embed import dice, prototype, token
+from numjax.embed import dice, linked, prototype, token
 from numjax.errors import DataError, UsageError
 from numjax.numeral.exact import to_numeral
 from numjax.types import Tokens
@@ -225,3 +225,17 @@ def test_token_looks_up(rng):
     found = module.apply({"params": {"table": table}}, Tokens(ids, ids, ids))
     np.testing.assert_array_equal(found, table[ids])
     np.testing.assert_array_equal(token.lookup(table, ids), table[ids])
+
+
+def test_words_are_dropped_in_training_alone_and_symbols_never():
+    embed = linked.Embed(dim=4, vocab_size=12, symbols=(8, ((1, 2), ())), word_dropout=0.5)
+    ids = jnp.asarray([[1, 2, 3, 4, 5, 6, 8, 9] * 8])
+    count = ids.shape[1]
+    tokens = Tokens(ids, jnp.arange(count)[None], jnp.ones((1, count), int), jnp.full((1, count), -1), None)
+    params = embed.init(jax.random.key(0), tokens)
+    whole = embed.apply(params, tokens)
+    dropped = embed.apply(params, tokens, rngs={"dropout": jax.random.key(1)})
+    unread, math = np.asarray((dropped == 0).all(-1)), np.asarray(ids >= 8)
+    assert not (np.asarray(whole) == 0).all(-1).any()
+    assert 10 < unread[~math].sum() < 40 and not unread[math].any()
+    np.testing.assert_array_equal(np.asarray(dropped)[~unread], np.asarray(whole)[~unread])

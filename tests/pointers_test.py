@@ -243,9 +243,8 @@ def test_no_random_model_points_to_a_number_that_is_not_there(encoder, beams):
         known = dict(head="next", most=24, num_id=scheme().vocab.mark("[NUM]"))
         if beams:
             ends = jnp.full((len(texts), 1), eos, jnp.int32)
-            done = beam.first(
-                beam.search(built, params, tables, prompt, budget, ends, source=source, width=3, **known)
-            )
+            found_BW = beam.search(built, params, tables, prompt, budget, ends, source=source, width=3, **known)
+            done = beam.ranked(found_BW, 0)
         else:
             scalars = dict(temperature=jnp.float32(2.0), top_k=jnp.int32(0), top_p=jnp.float32(1.0))
             request = sample.Request(prompt, budget, jax.random.key(seed), source=source, **scalars)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 import json
+import math
 import re
+import types
 from fractions import Fraction
 
 import numpy as np
@@ -13,7 +15,9 @@ import pytest
 import data
 from data.problems import compose, expression, numbers, plans, wording, words
 from data.problems.generate import records
+from numjax.decode import beam
 from numjax.errors import UsageError
+from numjax.evals import generate
 from numjax.expr import latex
 from numjax.expr.evaluate import solve
 from numjax.expr.tree import Tree
@@ -21,9 +25,10 @@ from numjax.numeral.words import find
 from numjax.roots import root
 from numjax.tasks.equation_extraction import CONSTANTS, Task, answer_of, carries, latex_of
 from numjax.text import document as documents
-from numjax.types import Number
+from numjax.types import Formula, Number
 
 parse = functools.partial(documents.parse, rules="words")
+SURROUNDINGS = ("stories", "leads", "asides")
 SMALL = dict(size=400, test=60, validation=60, invented=0.3, wordings=0)
 
 
@@ -297,3 +302,49 @@ def test_no_typed_problem_can_be_composed():
             known.setdefault(re.escape(text)[-6:], []).append(re.compile(pattern, re.IGNORECASE))
     found = {s for s in sentences for p in known.get(re.escape(s)[-6:], ()) if p.fullmatch(s)}
     assert len(found) <= len(sentences) // 50, found
+
+
+def written(equation: str) -> tuple:
+    return (Formula(equation, tree_of(equation)),)
+
+
+def test_among_beams_a_value_that_no_answer_has_is_left_out_and_a_broken_one_is_rare():
+    prior = Task(dataset="problems").log_prior
+    assert prior(written("x = 12 - 7")) == prior(written("x = 7 / 2.5")) == prior(written("x = 7 * 45 %")) == 0
+    assert prior(written("x = 7 - 12")) == prior(written("x = 7 / 0")) == prior(()) == -math.inf
+    assert -math.inf < prior(written("x = 7 / 12")) < 0
+    assert Task(dataset="math23k").log_prior(written("x = 7 - 12")) == 0
+
+
+def test_the_best_beam_is_the_likeliest_whose_value_an_answer_may_have(monkeypatch):
+    """The prior moves a negative one back, and a broken one only where it leads by little."""
+    texts = ["x = 7 - 12", "x = 7 / 2", "x = 12 - 7"]
+    monkeypatch.setattr(generate, "_read", lambda done, b, head: ([int(done.ids[b, 0])], [], 0.0, True))
+    monkeypatch.setattr(generate, "_document", lambda system, row, ids, numbers: written(texts[ids[0]]))
+
+    def best(scores, task) -> str:
+        beams = beam.Beams(np.arange(3).reshape(1, 3, 1), *[None] * 2, np.asarray([scores]), *[None] * 2)
+        beams = beams._replace(**{f: np.zeros((1, 3)) for f in ("length", "log_prob", "ended")})
+        found = generate._chosen(types.SimpleNamespace(task=task), None, beams, 0, None)
+        return texts[found[0][0]]
+
+    problems = Task(dataset="problems")
+    assert best([-1.0, -2.0, -3.0], Task(dataset="math23k")) == texts[0]
+    assert best([-1.0, -2.0, -3.0], problems) == texts[2]
+    assert best([-1.0, -2.0, -9.0], problems) == texts[1]
+    assert best([-1.0, -np.inf, -np.inf], problems) == texts[0]
+
+
+def test_sentences_that_no_question_needs_leave_the_equation_as_it_is():
+    """Stories, leads and other numbers stand in forms for training; no equation uses what they say."""
+    rng = np.random.default_rng(3)
+    kept = {name: {text for line in words.words(name) for text in wording.expand(line)} for name in SURROUNDINGS}
+    counts = dict.fromkeys(kept, 0)
+    for _ in range(400):
+        form = compose.draw_form(rng, "train")
+        counts["stories"] += any(text in kept["stories"] for text in form.sentences)
+        counts["asides"] += any(text in kept["asides"] for text in form.sentences)
+        counts["leads"] += any(text.startswith(f"{lead} ") for lead in kept["leads"] for text in form.sentences)
+        assert ("n" in dict(form.kinds)) == any("{n}" in text for text in form.sentences)
+        assert "n" not in expression.leaves(form.equation)
+    assert counts["stories"] > 60 and counts["asides"] > 30 and counts["leads"] > 10, counts

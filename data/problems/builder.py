@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import tensorflow_datasets as tfds
+
 from numjax.errors import UsageError
 
 from ..builder import ArrayRecordBuilder
@@ -15,6 +17,7 @@ class Problems(ArrayRecordBuilder):
     """Options: `size` problems to train on, `test` problems in each stream of the test split, `seed`, `invented`
     (percent of the things that are invented words), `wordings` (how many forms to train on; 0: all)."""
 
+    VERSION = tfds.core.Version("1.1.0")  # with stories around the facts
     FIELDS = {
         "id": str,
         "text_en": str,

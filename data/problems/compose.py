@@ -24,7 +24,11 @@ from .plans import Plan
 MOST = 10_000_000  # no answer is larger
 _TRIES = 300  # fillings of one form; most take a few
 STEPS = {1: 0.45, 2: 0.35, 3: 0.2}  # how often a problem has so many
-_ASIDES = 0.12
+_ASIDES = 0.18  # how often a problem has a number that is no operand
+_STORIES = (0.68, 0.2, 0.08, 0.04)  # how often it has so many sentences without one
+_LEADS = 0.1  # how often its first sentence begins with when, where or why
+# Sentences that begin with such a word have that already.
+_LED = re.compile(r"(On|In|At|By|For|From|To|With|Of|If|Last|Each|Every|This|When|After|Before|During|Yesterday)\b")
 _COMPARE = {
     "<": lambda a, b: a < b,
     ">": lambda a, b: a > b,
@@ -162,16 +166,15 @@ def _form(rng: np.random.Generator, chain: list[Plan], use: str) -> Form:
         between.append(quantity)
         if plan.ask:
             ask = drawn(plan.ask)
-    if rng.random() < _ASIDES:
-        aside, fresh = wording.draw(rng, words.words("asides"), use)
-        kinds["n"] = numbers.Kind("small", 2, 60)
-        sentences.insert(int(rng.integers(min(1, len(sentences)), len(sentences) + 1)), aside)
-        new |= fresh and aside not in plans.trained()
     merge = all(plan.merge for plan in chain) and 0 < len(sentences) <= 3 and ask.endswith("?")
-    if merge and "n" not in kinds and rng.random() < 0.15:
+    if merge and rng.random() < 0.15:
         sentences = [_merged(sentences, ask)]
     else:
-        sentences.append(ask)
+        around, fresh = _surrounded(rng, sentences, ask, use)
+        new |= fresh
+        if any("{n}" in text for text in around):
+            kinds["n"] = numbers.Kind("small", 2, 60) if rng.random() < 0.5 else numbers.Kind("count", 2, 300)
+        sentences = [*around, ask]
     steps = expression.steps(quantity)
     return Form(
         chain[0].situation,
@@ -187,10 +190,39 @@ def _form(rng: np.random.Generator, chain: list[Plan], use: str) -> Form:
     )
 
 
+def _surrounded(rng: np.random.Generator, facts: list[str], ask: str, use: str) -> tuple[list[str], bool]:
+    """(facts among sentences that no question needs, whether one of these is new)."""
+    out, new = list(facts), False
+
+    def drawn(name: str) -> tuple[str, bool]:
+        text, fresh = wording.draw(rng, words.words(name), use)
+        return text, fresh and text not in plans.trained()
+
+    if out and not _LED.match(out[0]) and rng.random() < _LEADS:
+        lead, new = drawn("leads")
+        out[0] = f"{lead} {_small(out[0])}"
+    if rng.random() < _ASIDES:
+        aside, fresh = drawn("asides")
+        used = wording.slots(" ".join((*facts, ask)))
+        # Other things than those that are asked for, and where nothing else counts as them.
+        if "{things2}" not in aside or ("things" in used and "things2" not in used):
+            out.insert(int(rng.integers(min(1, len(out)), len(out) + 1)), aside)
+            new |= fresh
+    for _ in range(int(rng.choice(len(_STORIES), p=_STORIES))):
+        story, fresh = drawn("stories")
+        out.insert(int(rng.integers(len(out) + 1)), story)
+        new |= fresh
+    return out, new
+
+
+def _small(sentence: str) -> str:
+    """A sentence that goes on behind others' words: without its capital, unless that is a name's."""
+    return sentence if re.match(r"\{[ABC]\}|I\b|[A-Z]{2}", sentence) else sentence[:1].lower() + sentence[1:]
+
+
 def _merged(facts: list[str], ask: str) -> str:
     """ "How many … if this and that?" """
-    told = [fact.rstrip(".") for fact in facts]
-    told = [fact if re.match(r"\{[ABC]\}|I\b|[A-Z]{2}", fact) else fact[:1].lower() + fact[1:] for fact in told]
+    told = [_small(fact.rstrip(".")) for fact in facts]
     return f"{ask[:-1]} if {', '.join(told[:-1])}{' and ' * (len(told) > 1)}{told[-1]}?"
 
 

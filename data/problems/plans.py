@@ -106,7 +106,7 @@ def load() -> tuple[Plan, ...]:
 def trained() -> frozenset[str]:
     """Every wording that training may have; the same may be an alternative of several sentences."""
     lists = {alternatives for plan in load() for alternatives in (*plan.facts, plan.ask) if alternatives}
-    lists.add(words.words("asides"))
+    lists.update(words.words(name) for name in ("asides", "stories", "leads"))
     return frozenset(text for each in lists for group in wording.pools(each)["train"] for text in group)
 
 

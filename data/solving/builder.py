@@ -24,7 +24,7 @@ class Solving(ArrayRecordBuilder):
     of each file (0: all, 6,000 of the stand-in); `seed` of the splits and of the stand-in. That of GSM8K is of
     composed problems, tested in other wordings than it is trained on."""
 
-    VERSION = tfds.core.Version("1.1.0")  # GSM8K's stand-in is composed
+    VERSION = tfds.core.Version("1.2.0")  # GSM8K's stand-in is composed, with stories around the facts
     FIELDS = {"id": str, "problem": str, "solution": str, "answer": str, "level": str, "subject": str}
     OPTIONS = {"form": "gsm8k", "path": "", "size": 0, "seed": 221}
     KEYS = {"problem": ("problem",), "answer": ("answer",)}

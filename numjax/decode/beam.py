@@ -173,9 +173,9 @@ def search(
     return jax.lax.while_loop(going, body, loop).beams
 
 
-def first(beams: Beams) -> sample.Generated:
-    """The best beam of each row."""
-    found = jax.tree.map(lambda x: x[:, 0], beams)
+def ranked(beams: Beams, rank: int) -> sample.Generated:
+    """The beam of each row that comes at `rank`, the best at 0."""
+    found = jax.tree.map(lambda x: x[:, rank], beams)
     return sample.Generated(found.ids, found.length, found.log_prob, found.numerals, found.ended, found.bounds)
 
 

@@ -32,6 +32,7 @@ class Embed(nn.Module):
         without it this is the plain token embedding.
       hidden: H.
       init_std: of the table. special_std: of the special symbols' vectors (1 in the released code).
+      word_dropout: how often a text token is unread in training, so that no answer hangs on one word; symbols never.
       dtype: compute type; vectors are read in it.
     """
 
@@ -41,6 +42,7 @@ class Embed(nn.Module):
     hidden: int = 10
     init_std: float = 0.02
     special_std: float = 0.02
+    word_dropout: float = 0.0
     dtype: str = "float32"
     kind = "token"
 
@@ -69,6 +71,9 @@ class Embed(nn.Module):
 
     def __call__(self, tokens: Tokens, tables: Mapping[str, jax.Array] | None = None) -> jax.Array:
         text_BTD = lookup(self.table, tokens.ids, self.dtype)
+        if self.word_dropout and self.has_rng("dropout"):
+            kept_BT = jax.random.bernoulli(self.make_rng("dropout"), 1 - self.word_dropout, tokens.ids.shape)
+            text_BTD = text_BTD * kept_BT[..., None].astype(text_BTD.dtype)
         if self.symbols is None:
             return text_BTD
         symbols_MD = (self.tables() if tables is None else tables)["symbols"]

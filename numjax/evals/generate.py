@@ -209,7 +209,7 @@ def _continue(system: System, params, rows: Sequence[Row], names: Sequence[str],
             if settings["beams"]:
                 ends = jnp.full((batch_size, 1), end_id, jnp.int32)
                 penalty = jnp.float32(settings["length_penalty"])
-                found_BW = beam.search(
+                written = beam.search(
                     model,
                     params,
                     placed,
@@ -221,14 +221,31 @@ def _continue(system: System, params, rows: Sequence[Row], names: Sequence[str],
                     width=settings["beams"],
                     **known,
                 )
-                done = beam.first(found_BW)
             else:
                 greedy = settings["temperature"] <= 0
-                done = sample.generate(model, params, placed, request, end_id=end_id, greedy=greedy, **known)
-        done = processes.fetch(done)
+                written = sample.generate(model, params, placed, request, end_id=end_id, greedy=greedy, **known)
+        written = processes.fetch(written)
         for b, i in enumerate(at):
-            found[i] = _read(done, b, model.heads[head])
+            if settings["beams"]:
+                found[i] = _chosen(system, rows[i], written, b, model.heads[head])
+            else:
+                found[i] = _read(written, b, model.heads[head])
     return [found[i] for i in range(len(rows))]
+
+
+def _chosen(system: System, row: Row, beams: beam.Beams, b: int, head: Any):
+    """The best beam of a row; where the task has a prior of what is written, by its mass times that."""
+    written = [_read(beam.ranked(beams, rank), b, head) for rank in range(beams.ids.shape[1])]
+    prior = getattr(system.task, "log_prior", None)
+    if prior is None:
+        return written[0]
+    scores = [
+        beams.score[b, rank] + prior(_document(system, row, *found[:2]))
+        if found[3] and np.isfinite(beams.score[b, rank])
+        else -np.inf
+        for rank, found in enumerate(written)
+    ]
+    return written[int(np.argmax(scores))]
 
 
 def _under(params):
