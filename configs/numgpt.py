@@ -21,7 +21,7 @@ from ml_collections import ConfigDict
 
 from configs import common
 
-MIXTURE = dict(density="printed", scale=2.5, feedback="rounded", keep=5, tied=False)
+MIXTURE = dict(density="printed", scale=2.5, keep=5, tied=False)
 
 
 def get_config(argument: str | None = None) -> ConfigDict:
@@ -224,8 +224,8 @@ def paper(config: Any) -> None:
 
 
 def as_published(config: Any) -> None:
-    """The authors' code: its numeral rules and initial exponents, raw feedback, losses averaged over padding,
-    pooling of the last padded position, answers that are whatever the model writes."""
+    """The authors' code: its numeral rules and initial exponents, numbers read back to nine digits, losses averaged
+    over padding, pooling of the last padded position, answers that are whatever the model writes."""
     config.scheme.rules = "numgpt"
     if config.embeds.get("numeral", {}).get("name") == "prototype":
         config.embeds.numeral.init_std = 0.02
@@ -235,8 +235,8 @@ def as_published(config: Any) -> None:
         config.heads.label.pool = "last_padded"
     if "next" in config.heads:
         config.objectives.next.average = "all"
-        if "feedback" in config.heads.next:
-            config.heads.next.update(feedback="raw", density="printed", tied=False)
+        if config.heads.next.name == "mixture":
+            config.heads.next.update(keep=9, density="printed", tied=False)
 
 
 TASKS = {

@@ -92,7 +92,7 @@ def key(cell: Cell) -> str:
     # Every config had these when the results were made whose keys are to stay. Nothing ever read them.
     config["data"]["strict"], config["eval"]["length"] = False, 32
     task: Any = build("tasks", cell.config.task)
-    free = FREE if getattr(task, "generates", False) else FREE | {"decode"}
+    free = FREE if task.generates else FREE | {"decode"}
     for *blocks, name in (setting.split(".") for setting in free):
         place = config
         for block in blocks:

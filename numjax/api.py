@@ -157,7 +157,7 @@ class Loaded:
         """
         rows, scheme = [], self.system.scheme
         for one in symbols:
-            if hasattr(scheme, "symbols"):
+            if scheme.symbols is not None:
                 token = self._trees().symbols.of(one.type, one.symbol)
                 if token is None:
                     raise DataError(
@@ -289,7 +289,7 @@ class Loaded:
         self._check_said("predict")
         if not len(encoded := self._encode(records, strict, skipped)):
             return []
-        if getattr(self.system.task, "generates", False):
+        if self.system.task.generates:
             from numjax.evals.generate import predict
 
             found, extra = predict(self.system, self.params, encoded)
@@ -307,8 +307,8 @@ class Loaded:
             )
 
     def _said(self, encoded: Encoded) -> tuple[dict[int, Any], dict[int, dict[str, Any]]]:
-        read: Any = getattr(self.system.task, "read", None)
-        read = functools.partial(read, **self.tuned) if self.tuned else read
+        task = self.system.task
+        read = functools.partial(task.read, **self.tuned) if task.provides("read") else None
         return report.predicted(encoded, self._evaluate(encoded)[1], read)
 
     def compiled(self, encoded: Encoded) -> Compiled:
@@ -323,7 +323,7 @@ class Loaded:
 
     def _trees(self) -> Any:
         """The scheme, which must be one with trees."""
-        if not hasattr(self.system.scheme, "symbols"):
+        if self.system.scheme.symbols is None:
             raise UsageError(f"scheme {self.system.config.scheme.name} has no formulas: load a run of MathGPT")
         return self.system.scheme
 

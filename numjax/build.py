@@ -7,26 +7,28 @@ import importlib
 import importlib.util
 import inspect
 import pkgutil
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, get_origin
 
+from numjax import protocols
 from numjax.errors import UsageError
 
-CLASS_OF_KIND = {
-    "text": "Scheme",
-    "embed": "Embed",
-    "backbone": "Backbone",
-    "heads": "Head",
-    "objectives": "Objective",
-    "tasks": "Task",
+BASE_OF_KIND: dict[str, type[protocols.Part]] = {
+    "text": protocols.Scheme,
+    "embed": protocols.Embed,
+    "backbone": protocols.Backbone,
+    "heads": protocols.Head,
+    "objectives": protocols.Objective,
+    "tasks": protocols.Task,
 }
 
 
-def find(kind: str, name: str) -> type:
+def find(kind: str, name: str) -> Any:
     """The class that numjax/<kind>/<name>.py defines; else the one of your own module `name`.
 
     Raises:
-      UsageError: there is no such module, and the nearest names are given; or it defines no such class.
+      UsageError: there is no such module, and the nearest names are given; or it defines no such class, or one that
+        is no part.
     """
     path = f"numjax.{kind}.{name}"
     if name.startswith("."):
@@ -41,9 +43,15 @@ def find(kind: str, name: str) -> type:
         known = names(kind)
         near = difflib.get_close_matches(name, known, n=3, cutoff=0.4) or known
         raise UsageError(f"no {kind} is called {name!r}: did you mean {', '.join(near)}?") from None
-    if not hasattr(module, CLASS_OF_KIND[kind]):
-        raise UsageError(f"{kind} {name!r}: {path} defines no class called {CLASS_OF_KIND[kind]}")
-    return getattr(module, CLASS_OF_KIND[kind])
+    base = BASE_OF_KIND[kind]
+    if base.__name__ not in vars(module):
+        raise UsageError(f"{kind} {name!r}: {path} defines no class called {base.__name__}")
+    found = vars(module)[base.__name__]
+    if not (isinstance(found, type) and issubclass(found, base)):
+        raise UsageError(
+            f"{kind} {name!r}: {path}.{base.__name__} must be derived from numjax.protocols.{base.__name__}"
+        )
+    return found
 
 
 def _is_module(name: str) -> bool:
@@ -57,22 +65,52 @@ def names(kind: str) -> list[str]:
     """Every module of numjax/<kind>/ that defines the kind's class."""
     package = importlib.import_module(f"numjax.{kind}")
     found = sorted(module.name for module in pkgutil.iter_modules(package.__path__))
-    return [n for n in found if hasattr(importlib.import_module(f"numjax.{kind}.{n}"), CLASS_OF_KIND[kind])]
+    return [n for n in found if BASE_OF_KIND[kind].__name__ in vars(importlib.import_module(f"numjax.{kind}.{n}"))]
 
 
-def build(kind: str, block: Mapping[str, Any], **extra: Any) -> Any:
-    """An instance from a config block dict(name=…, **kwargs). `extra` holds what the caller knows; the
-    class takes of it what it has a parameter for.
+def build(kind: str, block: Mapping[str, Any], **known: Any) -> Any:
+    """An instance from a config block dict(name=…, **options).
+
+    Args:
+      known: fields of `protocols.Context`; the class takes those that it marks with `Told`. An option of the same
+        name counts instead.
 
     Raises:
-      UsageError: an unknown name or option; the nearest ones are given.
+      UsageError: an unknown name or option, and the nearest ones are given; a part that wants of the context what it
+        has not; or an option that is missing.
     """
     # A config that was read from a workdir has lists where it had tuples, and modules must be hashable.
     options = {key: tuple(v) if isinstance(v, list) else v for key, v in dict(block).items() if key != "name"}
-    cls = find(kind, block["name"])
-    known = [p for p in inspect.signature(cls).parameters if p not in ("parent",)]
+    cls, name = find(kind, block["name"]), block["name"]
+    declared = {p.name: p for p in inspect.signature(cls).parameters.values() if p.name != "parent"}
     for key in options:
-        if key not in known:
-            near = difflib.get_close_matches(key, known, n=3, cutoff=0.4) or known
-            raise UsageError(f"{kind} {block['name']!r} has no option {key!r}: did you mean {', '.join(near)}?")
-    return cls(**{k: v for k, v in extra.items() if k in known} | options)
+        if key not in declared:
+            raise UsageError(f"{kind} {name!r} has no option {key!r}: did you mean {_near(key, declared)}?")
+    context = vars(protocols.Context(**known))
+    told = [key for key, parameter in declared.items() if _is_told(parameter.annotation)]
+    for key in told:
+        if key not in context:
+            raise UsageError(
+                f"{kind} {name!r} wants {key!r} to be told, which is nothing of a Context: did you mean "
+                f"{_near(key, context)}?"
+            )
+    given = {key: context[key] for key in told if context[key] is not None} | options
+    needed = (key for key, p in declared.items() if p.default is p.empty and p.kind not in _VARIADIC)
+    lacking = [key for key in needed if key not in given]
+    if lacking:
+        raise UsageError(f"{kind} {name!r} needs {', '.join(lacking)}: give it as an option of the block")
+    return cls(**given)
+
+
+_VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+
+def _is_told(annotation: Any) -> bool:
+    """Whether a parameter is marked with `Told`, as it stands in the file or evaluated."""
+    if isinstance(annotation, str):
+        return annotation.removeprefix("protocols.").startswith("Told[")
+    return get_origin(annotation) is Annotated and "by the context" in annotation.__metadata__
+
+
+def _near(key: str, among: Iterable[str]) -> str:
+    return ", ".join(difflib.get_close_matches(key, list(among), n=3, cutoff=0.4) or among)

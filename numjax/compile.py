@@ -111,15 +111,15 @@ def flops_per_token(model: Model, abstract_state: TrainState, length: int, sourc
     were not causal (the usual convention). With an encoder it is the mean over the tokens of both sides, `source` of
     one for every `length` of the other: each passes its own stack, and the decoder's also see the source.
     """
-    multiply = ("kernel", "table") if any(getattr(head, "tied", False) for head in model.heads.values()) else "kernel"
+    multiply = ("kernel", "table") if any(head.tied for head in model.heads.values()) else "kernel"
     leaves = jax.tree_util.tree_leaves_with_path(abstract_state.params)
     found = [(shard.path_name(path), x.size) for path, x in leaves if shard.path_name(path).endswith(multiply)]
-    width, layers = model.backbone.width, getattr(model.backbone, "layers", 1)
+    width, layers = model.backbone.width, model.backbone.layers
     if not source:
         return 6.0 * sum(size for _, size in found) + 12.0 * layers * width * length
     read = sum(size for name, size in found if "/encoder/" in name or name.endswith("cross/kv_kernel"))
     written = sum(size for _, size in found) - read
-    encoder = getattr(model.backbone, "encoder_layers", 0) or layers
+    encoder = model.backbone.encoder_layers or layers
     total = source * (6.0 * read + 12.0 * encoder * width * source)
     total += length * (6.0 * written + 12.0 * layers * width * (length + source))
     return total / (length + source)

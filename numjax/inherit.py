@@ -47,7 +47,7 @@ def load_pretrained(system: System, compiled: Compiled, state: TrainState, sourc
         if family is None:
             raise UsageError(f"init_from {source}: weights of others are read for {', '.join(PRETRAINED)} alone")
         theirs, step = family.read(source, system.model.backbone.heads), 0  # type: ignore[attr-defined]
-        marks = family.marks(theirs) if hasattr(family, "marks") else {}
+        marks = family.marks(theirs)
         rows = _base_rows(system, len(theirs["embeds_token"]["table"]), source, marks)
         theirs = jax.tree.map(lambda x: shard.place(x, everywhere), theirs)
     else:
@@ -166,7 +166,7 @@ def _by_token(model: Model) -> set[str]:
     kernel and the bias. Other modules may have parameters of these names, with rows of their own."""
     embeds: Mapping[str, Any] = model.embeds
     tables = {f"embeds_{name}/table" for name, embed in embeds.items() if embed.kind == "token"}
-    heads = [name for name, head in model.heads.items() if hasattr(head, "vocab_size")]
+    heads = [name for name, head in model.heads.items() if head.by_token]
     return tables | {f"heads_{name}/{part}" for name in heads for part in ("kernel", "bias")}
 
 

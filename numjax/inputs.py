@@ -26,13 +26,12 @@ def records(task: Any, given: str) -> Found:
       UsageError: it cannot be read, or there is no record in it.
     """
     _there(given)
-    of_file = getattr(task, "from_file", None)
-    if given != STDIN and of_file and (of_own := of_file(given)) is not None:
+    if given != STDIN and (of_own := task.from_file(given)) is not None:
         found = list(of_own)
     else:
         found = list(_parsed(lines(given)))
         if found and all(isinstance(record, ValueError) for _, record in found):
-            forms = "".join(f", or {form}" for form in getattr(task, "file_forms", ()))
+            forms = "".join(f", or {form}" for form in task.file_forms)
             raise UsageError(f"--input={given}: no record: {found[0][1]}; give a JSON object a line{forms}")
     if not found:
         raise UsageError(f"--input={given}: it holds no record")

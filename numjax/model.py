@@ -78,10 +78,7 @@ class Model(nn.Module):
             if how not in FUSIONS:
                 raise UsageError(f"embed {name!r}: fusion must be one of {', '.join(FUSIONS)}, not {how!r}")
         # Adopting the parts as attributes names their parameters embeds_NAME/…, heads_NAME/….
-        self.fuse = {
-            n: Fusion(how, self.backbone.width, getattr(self.backbone, "init_std", 0.02))
-            for n, how in self.fusions.items()
-        }
+        self.fuse = {n: Fusion(how, self.backbone.width, self.backbone.init_std) for n, how in self.fusions.items()}
 
     def __call__(self, batch: Batch, *, deterministic: bool = True) -> tuple[dict[str, HeadOut], dict[str, Any]]:
         """(every head's output, every intermediate by name)."""
@@ -96,7 +93,7 @@ class Model(nn.Module):
     @property
     def encodes(self) -> bool:
         """Whether the backbone has an encoder, which reads `Batch.source`."""
-        return getattr(self.backbone, "encodes", False)
+        return self.backbone.encodes
 
     @property
     def writer(self) -> str:
@@ -105,7 +102,7 @@ class Model(nn.Module):
         Raises:
           UsageError: no head does, or several do.
         """
-        found = [name for name, head in self.heads.items() if hasattr(head, "step_scores")]
+        found = [name for name, head in self.heads.items() if head.provides("step_scores")]
         if not found:
             raise UsageError("this model only classifies: take a run of task=generation or task=text")
         if len(found) > 1:
@@ -118,7 +115,7 @@ class Model(nn.Module):
 
     def tables(self) -> dict[str, Mapping[str, jax.Array]]:
         """What embeddings make of their parameters alone, by name: for a decoder, outside its loop."""
-        return {name: embed.tables() for name, embed in self.embeds.items() if hasattr(embed, "tables")}
+        return {name: made for name, embed in self.embeds.items() if (made := embed.tables())}
 
     def embed(self, tokens: Tokens, tables: Mapping[str, Any] | None = None) -> jax.Array:
         """x[B, T, D] before positions: token embeddings, those of trees added, every numeral embedding fused in."""

@@ -1,103 +1,288 @@
-"""What each kind of part promises. The file name is the registration: `build.py` finds numjax/<kind>/<name>.py and
-calls what it defines under the name in brackets."""
+"""What each kind of part is: one base class a kind, with every optional method and what it does by default.
+
+The file name is the registration: `build.py` finds numjax/<kind>/<name>.py and calls what it defines under the name
+of the base class. Nobody asks a part what attributes it has: an optional one is here, with a default that does the
+obvious thing or says what is missing; whether a part has its own of a method, `Part.provides` says.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeVar
 
-from numjax.types import Allowed, Batch, Document, Example, Features, Grammar, HeadOut, Loss, Number
+from numjax.errors import UsageError
+from numjax.types import Allowed, Document, Example, Features, Grammar, HeadOut, Loss, Number, Numeral, Scores, Tokens
 
 if TYPE_CHECKING:
     Array = Any  # as in types.py
 
+T = TypeVar("T")
+Told = Annotated[T, "by the context"]  # marks a parameter of a part that is a field of `Context`, and no option
 
-class Vocabulary(Protocol):
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Context:
+    """What the core tells parts as it builds them, each those fields that it marks with `Told`. None is not known: a
+    part then keeps its default, or is refused if it has none.
+
+    Attributes:
+      width: D. dim: the same, for embeddings of tokens and trees. dtype: of the backbone's computation.
+      vocab: the vocabulary, of schemes. vocab_size: its size, padded; size: ids in use; base: those of text.
+      num_id: id of [NUM]. digits: K of numerals.
+      digit_ids: of 0 … 9, where each is a token of its own; agg_id: of [AGG].
+      symbols: (first id of mathematical symbols, for each the text tokens that spell it); symbol_range: (that first,
+        how many). types: how many token types there are.
+      grammar: of the scheme.
+    """
+
+    width: int | None = None
+    dim: int | None = None
+    dtype: str | None = None
+    vocab: Any = None
+    vocab_size: int | None = None
+    size: int | None = None
+    base: int | None = None
+    num_id: int | None = None
+    digits: int | None = None
+    digit_ids: tuple[int, ...] | None = None
+    agg_id: int | None = None
+    symbols: tuple[int, tuple[tuple[int, ...], ...]] | None = None
+    symbol_range: tuple[int, int] | None = None
+    types: int | None = None
+    grammar: Grammar | None = None
+
+
+class Part:
+    """What all kinds share."""
+
+    @classmethod
+    def provides(cls, method: str) -> bool:
+        """Whether it has a method of its own by this name, beyond what its kind does by default.
+
+        Methods that no kind has are for parts made for each other, such as an objective and its head.
+        """
+        found = getattr(cls, method, None)
+        return found is not None and found is not getattr(cls._kind(), method, None)
+
+    @classmethod
+    def lacks(cls, what: str) -> UsageError:
+        """The error of a part that is asked for what it has not."""
+        name = cls.__module__.rpartition(".")[2] if cls.__module__.startswith("numjax.") else cls.__module__
+        return UsageError(f"{cls._kind().__name__.lower()} {name} {what}")
+
+    @classmethod
+    def _kind(cls) -> type:
+        return next(one for one in cls.__mro__ if Part in one.__bases__)
+
+
+class Vocabulary:
     """Text ↔ ids, with reserved tokens behind the last id of the text (`text/base_vocabulary.py`)."""
 
     size: int  # with reserved tokens, without padding
     base: int  # ids of text, before those tokens
 
-    def encode(self, text: str) -> list[int]: ...
-    def decode(self, ids: Sequence[int]) -> str: ...
-    def mark(self, name: str) -> int: ...
-    def save(self, folder: str) -> None: ...
+    def encode(self, text: str) -> list[int]:
+        raise NotImplementedError
+
+    def decode(self, ids: Sequence[int]) -> str:
+        raise NotImplementedError
+
+    def mark(self, name: str) -> int:
+        raise NotImplementedError
+
+    def save(self, folder: str) -> None:
+        raise NotImplementedError
 
 
-class Scheme(Protocol):
-    """[Scheme] text/NAME.py. Document ↔ positions; decode(encode(doc)) == doc.
+class Scheme(Part):
+    """text/NAME.py. Document ↔ positions; decode(encode(doc)) == doc. Most begin with `text/base.py`.
 
-    One that can hold answers to a form has `answering(form)`, see `text/base.py`.
+    Attributes:
+      marks: reserved tokens that it needs beyond those of every vocabulary.
+      vocab: the vocabulary. vocab_size: its size, padded.
+      points: what is written may point to numbers read before, which `decode` then wants.
+      unwritten: ids that are read and cannot be written → the reason.
+      symbols: the mathematical vocabulary of a scheme with trees; None for others.
+      token_types: how many `types` there are. reads: what documents it is for, "text" or "rows".
     """
 
-    vocab: Vocabulary
-    vocab_size: int  # padded
+    marks: tuple[str, ...] = ()
+    vocab: Any
+    vocab_size: int
+    points: bool = False
+    unwritten: Mapping[int, str] = {}
+    symbols: Any = None
+    token_types: int = 0
+    reads: str = "text"
 
-    def parse(self, text: str) -> Document: ...
+    @classmethod
+    def marks_of(cls, options: Mapping[str, Any], trees: Iterable[Any]) -> tuple[str, ...]:
+        """The marks that it needs with these `symbols` options; some depend on a corpus's operator trees."""
+        del options, trees
+        return cls.marks
 
-    points: bool  # what is written may point to numbers read before, which `decode` then wants
+    def parse(self, text: str) -> Document:
+        """Text → segments."""
+        raise NotImplementedError
 
-    def encode(self, document: Document, offsets: bool = False, source: Features | None = None) -> Features: ...
-    def decode(self, ids: Sequence[int], numbers: Sequence[Number] = ()) -> Document: ...
-    def grammar(self) -> Grammar: ...
+    def encode(self, document: Document, offsets: bool = False, source: Features | None = None) -> Features:
+        """One unpadded row; `offsets` says which characters a position covers, `source` is what an encoder reads."""
+        raise NotImplementedError
+
+    def decode(self, ids: Sequence[int], numbers: Sequence[Number] = ()) -> Document:
+        """The document of a row; `numbers` are those that [NUM]s or pointers stand for."""
+        raise NotImplementedError
+
+    def grammar(self) -> Grammar:
+        """The automaton of the rows that it writes."""
+        raise NotImplementedError
+
+    def generation_grammar(self) -> Grammar:
+        """The automaton that generation follows, where that is another one (`trees_published`)."""
+        return self.grammar()
+
+    def answering(self, form: str) -> Self:
+        """The same scheme, whose grammar holds what is written to a form of `text/answers.FORMS`."""
+        if form == "text":
+            return self
+        raise self.lacks(f"cannot hold an answer to one {form}: set task.answer=text")
+
+    def aggregation(self) -> dict[str, Any]:
+        """What a scheme that spells digits tells parts of them: fields of `Context`."""
+        return {}
+
+    def symbol_pieces(self) -> tuple[int, tuple[tuple[int, ...], ...]] | None:
+        """(first id of the mathematical symbols, for each the text tokens that spell it); None without symbols."""
+        return None
 
 
-class Embed(Protocol):
-    """[Embed] embed/NAME.py, a Linen shell over a pure function. `kind` says what it reads:
+class Embed(Part):
+    """embed/NAME.py, a Linen shell over a pure function.
 
-    numeral: (Numeral[...], features) → x[..., dim]; token and tree: (Tokens[B, T]) → x[B, T, D].
-    A numeral embedding may define `host_features(numerals, surfaces) → {name: [N, …]}` in NumPy, which the
-    pipeline calls; without features (in the decoder) it works from the numerals alone. One without parameters may
-    define `host_vectors(numerals) → float64[N, dim]`, for those who measure distances. `reads_surfaces` says that
-    the surfaces count; given None for them, `host_features` spells them from the digits, as the decoder does.
+    Attributes:
+      kind: what it reads. numeral: (Numeral[...], features) → x[..., dim]; token and tree: (Tokens[B, T]) →
+        x[B, T, D].
+      reads_surfaces: the surfaces of numbers count; given None for them, `host_features` spells them from the digits,
+        as the decoder does.
     """
 
-    kind: str
+    kind: ClassVar[str]
+    reads_surfaces: ClassVar[bool] = False
+
+    def tables(self) -> Mapping[str, Array]:
+        """What depends on parameters alone, computed once a step and given to each call as `tables`."""
+        return {}
+
+    def host_features(self, numerals: Numeral, surfaces: Sequence[str] | None) -> Mapping[str, Any]:
+        """{name: [N, …]} in NumPy, which the pipeline calls. Without features (in the decoder) a numeral embedding
+        works from the numerals alone."""
+        del numerals, surfaces
+        return {}
+
+    def host_vectors(self, numerals: Numeral) -> Any:
+        """float64[N, dim], for those who measure distances, of an embedding without parameters."""
+        del numerals
+        raise self.lacks("has no vectors without parameters")
 
 
-class Backbone(Protocol):
-    """[Backbone] backbone/NAME.py: (x[B, T, D], tokens, …) → (h[B, T, D], acts, cache).
+class Backbone(Part):
+    """backbone/NAME.py: (x[B, T, D], tokens, …) → (h[B, T, D], acts, cache).
 
-    One that writes has `init_cache(rows, slots)` and `max_length`. With `encodes = True` it also takes `source`, the
-    embedded source and its tokens, and `remember(x, tokens, cache)` puts what it makes of one into the cache.
+    Attributes:
+      width: D. layers: how many. init_std: of what stands around it, such as fusions.
+      encodes: it also takes `source`, the embedded source and its tokens.
+      scan: its layers are stacked in memory. remat: what it computes anew on the way back; None: there is no choice.
+      encoder_layers: of its encoder, where it has both.
     """
 
     width: int
+    layers: int
+    max_length: int
+    init_std: float
+    encodes: ClassVar[bool] = False
+    encoder_layers = 0
+    scan = False
+    remat = None
+
+    def init_cache(self, rows: int, slots: int) -> Any:
+        """An empty cache of so many slots."""
+        del rows, slots
+        raise self.lacks("writes nothing: choose backbone decoder or encoder_decoder")
+
+    def remember(self, x: Array, tokens: Tokens, cache: Any) -> Any:
+        """The cache with what the decoder reads of an embedded source."""
+        del x, tokens, cache
+        raise self.lacks("reads no source: choose backbone encoder_decoder")
 
 
-class Head(Protocol):
-    """[Head] heads/NAME.py: (h[B, T, D], tokens, table[V, D] or None) → HeadOut, and pure readers of it.
+class Head(Part):
+    """heads/NAME.py: (h[B, T, D], tokens, table[V, D] or None) → HeadOut, and pure readers of it.
 
-    `log_prob` gives named parts, each [B, T] (or [B]), zero where a part does not apply; their sum is the
-    log-likelihood. Those that are log densities and no log masses are named in `densities` (none by default).
-    `total_log_prob` sums the parts with weights, in chunks: objectives read positions by it. `step_scores` gives log
-    masses [B, V] and the numeral that [NUM] would stand for, raw (or None); a head that predicts numerals says in
-    `fed_back` what is read back of one. One whose numbers are approximate has `interval` ((out, raw numerals [B]) →
-    [B, 2], between which mantissas the central `share` of what it predicts lies). What is predicted of a row,
-    evaluations read from `log_probs` ([B, classes], of a classifier) or `best` ([B, …], anything else); a model has
-    one such head at most.
+    One that writes provides `step_scores`; one that says something of each row provides `log_probs` or `best`, and a
+    model has one of these at most.
+
+    Attributes:
+      densities: parts of `log_prob` that are log densities and no log masses.
+      labels: of units, where it reads several of each row.
+      tied: it reads with the token embedding's table. by_token: its "kernel" and "bias" have a row a token.
     """
 
-    def log_prob(self, out: HeadOut, targets: Any, allowed: Allowed | None) -> Mapping[str, Array]: ...
+    densities: ClassVar[tuple[str, ...]] = ()
+    labels: ClassVar[tuple[str, ...]] = ()
+    tied = False
+    by_token: ClassVar[bool] = False
+
+    def log_prob(self, out: HeadOut, targets: Any, allowed: Allowed | None = None) -> Mapping[str, Array]:
+        """Named parts, each [B, T] (or [B]), zero where a part does not apply; their sum is the log-likelihood."""
+        raise NotImplementedError
+
+    def total_log_prob(
+        self, out: HeadOut, targets: Any, weights_BT: Array, allowed: Allowed | None = None
+    ) -> Mapping[str, Array]:
+        """The parts of `log_prob`, each summed with weights. Those that can go in chunks do."""
+        return {name: (part * weights_BT).sum() for name, part in self.log_prob(out, targets, allowed).items()}
+
+    def step_scores(self, out: HeadOut, allowed_BV: Array | None = None, key: Array | None = None) -> Scores:
+        """The next token of hidden states [B, D]: log masses, and the canonical number that [NUM] would stand for."""
+        del out, allowed_BV, key
+        raise self.lacks("does not write")
+
+    def log_probs(self, out: HeadOut) -> Array:
+        """Log-probabilities of a row's classes, [B, classes]."""
+        del out
+        raise self.lacks("has no classes")
+
+    def best(self, out: HeadOut) -> Array:
+        """What is predicted of a row that is no class, [B, …]."""
+        del out
+        raise self.lacks("says nothing of a row")
 
 
-class Objective(Protocol):
-    """[Objective] objectives/NAME.py: sums over a batch. `heads` are the model's, by name.
+class Objective(Part):
+    """objectives/NAME.py: sums over a batch. `heads` are the model's, by name.
 
-    Options: `draws` (it is given a `key` too, another one each step, None in evaluations), `whole_batch` (its sums
-    are not those of its rows, so that a batch cannot be cut into microbatches), `head_methods` (what the
-    head that it is given must have, beyond `log_prob`), `reads_teacher` (it is given `taught`
-    too, the outs of a teacher: the mean of the parameters by its `momentum`, moved once a step, or, with its
-    `each_microbatch`, with every microbatch; evaluations leave it out).
+    Attributes:
+      draws: it is given a `key` too, another one each step, None in evaluations.
+      whole_batch: its sums are not those of its rows, so that a batch cannot be cut into microbatches.
+      head_methods: what its head must provide, beyond `log_prob`.
+      reads_teacher: it is given `taught` too, the outs of a teacher: the mean of the parameters by its `momentum`,
+        moved once a step, or, with its `each_microbatch`, with every microbatch; evaluations leave it out.
     """
+
+    draws: ClassVar[bool] = False
+    head_methods: ClassVar[tuple[str, ...]] = ()
+    reads_teacher: ClassVar[bool] = False
+    whole_batch = False
 
     def __call__(
-        self, heads: Mapping[str, Head], outs: Mapping[str, HeadOut], acts: Mapping[str, Any], batch: Batch
-    ) -> Loss: ...
+        self, heads: Mapping[str, Any], outs: Mapping[str, HeadOut], acts: Mapping[str, Any], batch: Any, **more: Any
+    ) -> Loss:
+        raise NotImplementedError
 
 
-class Task(Protocol):
-    """[Task] tasks/NAME.py: record → Example; predictions → metrics.
+class Task(Part):
+    """tasks/NAME.py: record → Example; predictions → metrics.
 
     Attributes:
       dataset: name of the builder in data/, with its options.
@@ -106,23 +291,67 @@ class Task(Protocol):
         `Example.spans`; predictions are characters of it), "units" (labels of stretches of it, see `Example.units`;
         the task's `read` makes the predictions).
       metric: name of the validation metric that selects the best checkpoint, "-" before it if less is better.
-
-    Options: `needs` (kind of block → names that the config must have), `unanswered` (defaults of fields that records
-    to be predicted may lack), `generates`, `read` ((example, what the head says of its row) → the prediction, and
-    what else is to be told), `from_file` (a path → (id, record or ValueError) of a file of one's own; None for files
-    with a record a line) with `file_forms` (what these are, in words), `reads_probabilities` (`score` takes the
-    classes' `log_probs` too), `tuned` (metrics that `score` chooses on validation, and takes as arguments on test,
-    with what they are where nothing was chosen; with them it has a `read` that takes them too),
-    `answer` (the form of what is written behind a prompt, of `text/answers.FORMS`; "text", whatever the scheme
-    writes, by default), `prompt` (record → Document), `texts` (records → vocabulary's text), `asked` (a text that
-    someone typed → the Document that asks it, or for an encoder–decoder its source; None to continue the text as it
-    is), `splits` (split → the dataset's split that stands in for it), `fitted_on` (the split that makes a vocabulary,
-    train).
+      needs: kind of block → names that the config must have.
+      unanswered: defaults of fields that records to be predicted may lack.
+      generates: predictions are what the model writes.
+      answer: the form of what is written behind a prompt, of `text/answers.FORMS`; "text": whatever the scheme
+        writes.
+      fitted_on: the split that makes a vocabulary. splits: split → the dataset's split that stands in for it.
+      reads_probabilities: `score` takes the classes' `log_probs` too.
+      tuned: metrics that `score` chooses on validation, and takes as arguments on test, with what they are where
+        nothing was chosen; `read` takes them too.
+      file_forms: what files of one's own `from_file` reads, in words.
     """
 
     dataset: Mapping[str, Any]
     kind: str
     metric: str
+    needs: Mapping[str, tuple[str, ...]] = {}
+    unanswered: Mapping[str, Any] = {}
+    generates = False
+    answer = "text"
+    fitted_on = "train"
+    splits: Mapping[str, str] = {}
+    reads_probabilities = False
+    tuned: Mapping[str, float] = {}
+    file_forms: tuple[str, ...] = ()
 
-    def example(self, record: Mapping[str, Any], parse: Callable[[str], Document]) -> Example: ...
-    def score(self, predictions: Sequence[Any], references: Sequence[Any]) -> Mapping[str, float]: ...
+    def example(self, record: Mapping[str, Any], parse: Callable[[str], Document]) -> Example:
+        """What is read of a record, and what is wanted of it."""
+        raise NotImplementedError
+
+    def score(self, predictions: Sequence[Any], references: Sequence[Any], **more: Any) -> Mapping[str, float]:
+        """Metrics by name."""
+        raise NotImplementedError
+
+    def texts(self, rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+        """What a vocabulary is trained on."""
+        raise self.lacks("has no text to train a vocabulary on: set scheme.vocab.path")
+
+    def prompt(self, record: Mapping[str, Any], parse: Callable[[str], Document]) -> Document:
+        """What the model reads of a record before it writes."""
+        raise self.lacks("writes nothing")
+
+    def asked(self, text: str, parse: Callable[[str], Document]) -> Document | None:
+        """The document that asks what someone typed, or for an encoder–decoder its source; None to continue the text
+        as it is."""
+        del text, parse
+        return None
+
+    def predicted(self, document: Document) -> Any:
+        """What of a written document is scored: by default the first number."""
+        return next((str(segment.value) for segment in document if isinstance(segment, Number)), None)
+
+    def log_prior(self, document: Document) -> float:
+        """What to add to the log mass of a written document when beams are compared."""
+        del document
+        return 0.0
+
+    def read(self, example: Example, said: Any, **tuned: float) -> tuple[Any, dict[str, Any]]:
+        """(the prediction, what else is to be told) of what the head says of an example's row."""
+        raise NotImplementedError
+
+    def from_file(self, path: str) -> Iterable[tuple[str, Any]] | None:
+        """(id, record or ValueError) of each record of a file of one's own; None for files with a record a line."""
+        del path
+        return None

@@ -137,7 +137,7 @@ def load_data(system: System, folder: pathlib.Path, strict: bool, splits=("train
     skipped: list[dict[str, str]] = []
     shortened: list[dict[str, str]] = []
     for split in splits:
-        stored = getattr(system.task, "splits", {}).get(split, split)
+        stored = system.task.splits.get(split, split)
         records = source.load(system.task.dataset, stored, config.data.dir or None, strict=strict)
         if records is None:
             continue

@@ -55,7 +55,7 @@ def teaching(objectives: Mapping[str, Any]) -> Any:
     Raises:
       UsageError: several have.
     """
-    found = [name for name, objective in objectives.items() if getattr(objective, "reads_teacher", False)]
+    found = [name for name, objective in objectives.items() if objective.reads_teacher]
     if len(found) > 1:
         raise UsageError(f"objectives {' and '.join(found)} both have a teacher, and there is one")
     return objectives[found[0]] if found else None
@@ -88,10 +88,10 @@ def _each(
     found = {}
     for place, (name, objective) in enumerate(objectives.items()):
         more: dict[str, Any] = {}
-        if getattr(objective, "draws", False):
+        if objective.draws:
             # Its own key: one that draws must not draw what dropout has drawn.
             more["key"] = None if key is None else jax.random.fold_in(key, 2**31 - 1 - place)
-        if getattr(objective, "reads_teacher", False):
+        if objective.reads_teacher:
             if taught is None:  # evaluations have no teacher
                 continue
             more["taught"] = taught
@@ -178,8 +178,8 @@ def eval_step(model: Model, objectives: Mapping[str, Any], weights: Mapping[str,
     with that of runs without a teacher."""
     outs, acts = model.apply({"params": params}, batch)
     found = _each(model, objectives, outs, acts, batch, None)
-    said = {name: head.log_probs(outs[name]) for name, head in model.heads.items() if hasattr(head, "log_probs")}
-    said |= {name: head.best(outs[name]) for name, head in model.heads.items() if hasattr(head, "best")}
+    said = {name: head.log_probs(outs[name]) for name, head in model.heads.items() if head.provides("log_probs")}
+    said |= {name: head.best(outs[name]) for name, head in model.heads.items() if head.provides("best")}
     alone = len(found) == 1 and len(objectives) > 1
     return sums(found, dict.fromkeys(found, 1.0) if alone else weights_at(weights, None)), said
 

@@ -73,7 +73,7 @@ def assemble(
     model = make_model(config, scheme, platform or jax.default_backend())
     objectives, weights = make_objectives(config, model, scheme)
     for kind in ("heads", "objectives"):
-        lacking = [name for name in getattr(task, "needs", {}).get(kind, ()) if name not in _named(config[kind])]
+        lacking = [name for name in task.needs.get(kind, ()) if name not in _named(config[kind])]
         if lacking:
             raise UsageError(f"task {config.task.name} needs {kind} {', '.join(lacking)} in the config")
     return System(config, task, scheme, model, objectives, weights, _host_features(model))
@@ -91,12 +91,7 @@ def make_scheme(
     if vocabulary is None:
         vocabulary = _vocabulary(config, workdir, task, records)
     scheme = build("text", {k: v for k, v in config.scheme.items() if k != "vocab"}, vocab=vocabulary)
-    form = getattr(task, "answer", "text")
-    if form == "text":
-        return scheme
-    if not hasattr(scheme, "answering"):
-        raise UsageError(f"scheme {config.scheme.name} has no method `answering`: set task.answer=text")
-    return scheme.answering(form)
+    return scheme.answering(task.answer)
 
 
 def _vocabulary(config, workdir, task, records):
@@ -109,18 +104,17 @@ def _vocabulary(config, workdir, task, records):
         inherits = bool(config.init_from) and (start / VOCABULARY / vocabularies.FILE).exists()
         if inherits:
             check_scheme(config, start)  # before records are read, which may take hours
-        fitted_on = getattr(task, "fitted_on", "train")
-        load = records or (lambda: source.load(task.dataset, fitted_on, config.data.dir))
+        load = records or (lambda: source.load(task.dataset, task.fitted_on, config.data.dir))
         marks = _marks(config, task, load)
         if inherits:
             vocabulary = vocabularies.load(str(start / VOCABULARY))
             # One that has the scheme's marks keeps its own symbols.
-            known = set(find("text", config.scheme.name).marks) <= set(vocabulary.marks)  # type: ignore[attr-defined]
+            known = set(find("text", config.scheme.name).marks) <= set(vocabulary.marks)
             vocabulary = vocabulary if known else vocabulary.with_marks(marks)
         else:
             texts = None
             if block["name"] in vocabularies.TRAINED and not block.get("path"):
-                texts = task.texts(load())  # type: ignore[attr-defined]
+                texts = task.texts(load())
             vocabulary = vocabularies.build(block, texts, marks)
         vocabulary.save(str(folder))
     processes.barrier("vocabulary")
@@ -129,11 +123,7 @@ def _vocabulary(config, workdir, task, records):
 
 def _marks(config, task, load) -> tuple[str, ...]:
     """The scheme's marks; where it has them made from formulas, from those of the train split."""
-    cls: Any = find("text", config.scheme.name)
-    if not hasattr(cls, "marks_of"):
-        return cls.marks
-    options = config.scheme.get("symbols") or {}
-    return cls.marks_of(options, trees(task, load))
+    return find("text", config.scheme.name).marks_of(config.scheme.get("symbols") or {}, trees(task, load))
 
 
 def trees(task: Task, load: Callable[[], Iterable[Mapping[str, Any]]]) -> Iterator[Tree]:
@@ -163,10 +153,10 @@ def make_model(config: Any, scheme: Scheme, platform: str) -> Model:
         "width": backbone.width,
         "dtype": dtype,
     }
-    if spelled := getattr(scheme, "symbol_pieces", None):
-        first, pieces = spelled()
-        known |= {"symbols": (first, pieces), "symbol_range": (first, len(pieces)), "types": scheme.token_types}  # type: ignore[attr-defined]
-    known |= _aggregation(scheme)
+    if spelled := scheme.symbol_pieces():
+        first, pieces = spelled
+        known |= {"symbols": (first, pieces), "symbol_range": (first, len(pieces)), "types": scheme.token_types}
+    known |= scheme.aggregation()
     embeds, fusions = {}, {}
     for name, block in sorted(config.embeds.items()):
         options = {k: v for k, v in block.items() if k != "fusion"}
@@ -182,7 +172,7 @@ def make_model(config: Any, scheme: Scheme, platform: str) -> Model:
         )
     if not heads:
         raise UsageError("the config names no heads: set task=… or config.heads")
-    speaking = [name for name, head in heads.items() if hasattr(head, "log_probs") or hasattr(head, "best")]
+    speaking = [name for name, head in heads.items() if head.provides("log_probs") or head.provides("best")]
     if len(speaking) > 1:
         raise UsageError(f"heads {' and '.join(speaking)} each predict a row, and a task reads one: keep one of them")
     # Frozen, so that the model can be a static argument of jitted functions.
@@ -191,7 +181,7 @@ def make_model(config: Any, scheme: Scheme, platform: str) -> Model:
 
 def make_objectives(config: Any, model: Model, scheme: Scheme) -> tuple[dict[str, Any], dict[str, Any]]:
     """(objectives, their weights) by name; a weight is a number or a `Ramp`."""
-    known = {"grammar": scheme.grammar()} | _aggregation(scheme)
+    known = {"grammar": scheme.grammar()} | scheme.aggregation()
     objectives, weights = {}, {}
     for name, block in sorted(config.objectives.items()):
         head = block.get("head")
@@ -204,7 +194,7 @@ def make_objectives(config: Any, model: Model, scheme: Scheme) -> tuple[dict[str
                 f"objective {name!r} ({block.name}) wants {', '.join(lacking)} of its head, and head {head!r} has no "
                 "such method: choose another head or objective"
             )
-        if getattr(objectives[name], "whole_batch", False) and config.optim.accumulate > 1:
+        if objectives[name].whole_batch and config.optim.accumulate > 1:
             raise UsageError(f"objective {name!r} is of a batch as a whole: set optim.accumulate=1, or within='row'")
         weights[name] = _weight(block.get("weight", 1.0))
     if not objectives:
@@ -220,18 +210,12 @@ def reader(system: System, encoded: Encoded, mesh: Mesh, seed: int = 0) -> Loade
 
 def lacks(head: Any, objective: Any) -> list[str]:
     """The methods that an objective wants of its head, and that it lacks."""
-    wanted = ("log_prob", *getattr(objective, "head_methods", ()))
-    return [method for method in wanted if not hasattr(head, method)]
-
-
-def _aggregation(scheme: Scheme) -> dict[str, Any]:
-    """What a scheme that spells digits says of them."""
-    return scheme.aggregation() if hasattr(scheme, "aggregation") else {}  # type: ignore[attr-defined]
+    return [method for method in ("log_prob", *objective.head_methods) if not head.provides(method)]
 
 
 def _weight(found: Any) -> Any:
     """A number, or from a block of `start`, `end` and `steps` what changes with the step."""
-    if not hasattr(found, "items"):
+    if isinstance(found, int | float):
         return float(found)
     return Ramp(float(found["start"]), float(found["end"]), int(found["steps"]))
 
@@ -241,7 +225,7 @@ def _named(blocks) -> set[str]:
 
 
 def _host_features(model: Model):
-    wanted = {name: embed for name, embed in model.embeds.items() if hasattr(embed, "host_features")}
+    wanted = {name: embed for name, embed in model.embeds.items() if embed.provides("host_features")}
     if not wanted:
         return None
 
@@ -249,7 +233,7 @@ def _host_features(model: Model):
         return {
             f"{name}/{key}": value
             for name, embed in wanted.items()
-            for key, value in embed.host_features(numerals, surfaces).items()  # type: ignore[attr-defined]
+            for key, value in embed.host_features(numerals, surfaces).items()
         }
 
     return features

@@ -148,8 +148,7 @@ class Numeral(NamedTuple):
 
     Attributes:
       sign: int8[...], −1 or +1 (−0 keeps its −1).
-      digits: int8[..., K]. A predicted number fed back raw holds its whole mantissa, unrounded, in a
-        float digit 0 (see `heads/mixture.py`).
+      digits: int8[..., K].
       n_digits: int32[...], significant digits of the exact number. exponent: int32[...].
       valid: bool[...], False in padding.
     """
@@ -350,6 +349,36 @@ class HeadOut(NamedTuple):
 
     hidden: Array
     weights: Mapping[str, Array]
+
+
+class Estimate(NamedTuple):
+    """A number as a head that approximates gave it, for those who look: nothing is read back of it.
+
+    Attributes:
+      mantissa: float32[...], unrounded; exponent: int32[...].
+      low, high: the canonical numbers between which the central `share` (float32[...]) of its density lies.
+    """
+
+    mantissa: Array
+    exponent: Array
+    low: Numeral
+    high: Numeral
+    share: Array
+
+
+class Scores(NamedTuple):
+    """What a head says of the next token.
+
+    Attributes:
+      mass: float32[B, V], log masses.
+      numeral: the canonical number that [NUM] would stand for, rounded as the head rounds; None where numbers are
+        spelled.
+      estimate: where the head only approximates.
+    """
+
+    mass: Array
+    numeral: Numeral | None = None
+    estimate: Estimate | None = None
 
 
 class Loss(NamedTuple):

@@ -70,7 +70,7 @@ class Vectors(Protocol):
 
 def names() -> list[str]:
     """The numeral embeddings of the library."""
-    return [name for name in build.names("embed") if getattr(build.find("embed", name), "kind", "") == "numeral"]
+    return [name for name in build.names("embed") if build.find("embed", name).kind == "numeral"]
 
 
 def make(spec: str, seed: int = 0, **defaults: Any) -> Vectors:
@@ -149,9 +149,9 @@ def _value(number: Written) -> Decimal:
     return value
 
 
-def _numeral(name: str) -> type:
+def _numeral(name: str) -> Any:
     cls = build.find("embed", name)
-    if getattr(cls, "kind", "") != "numeral":
+    if cls.kind != "numeral":
         raise UsageError(f"embed {name!r} does not embed numbers: choose {', '.join([*names(), TABLE])}")
     return cls
 
@@ -189,7 +189,7 @@ class _Embedded:
         if "dim" in declared and declared["dim"].default is inspect.Parameter.empty:
             told.setdefault("dim", DIM)
         self.spec = spec
-        self.module = build.build("embed", {"name": name, **options}, **{"digits": DIGITS, **told})
+        self.module = build.build("embed", {"name": name, **told, **options})
         self.options = {key: getattr(self.module, key) for key in declared if key not in ("name", "parent")}
         # A number that lies in the range, where there is one that is enforced.
         try:
@@ -211,7 +211,7 @@ class _Embedded:
         self._apply = jax.jit(self.module.apply)
 
     def __call__(self, numbers: Numbers) -> np.ndarray:
-        if hasattr(self.module, "host_vectors"):
+        if self.module.provides("host_vectors"):
             numerals = to_numeral(values(numbers), DIGITS)
             return np.asarray(self.module.host_vectors(numerals), np.float64)
         return np.asarray(self.on_device(numbers), np.float64)
@@ -234,7 +234,7 @@ class _Embedded:
 
     def _read(self, exact: Sequence[Decimal]) -> tuple[Numeral, dict[str, np.ndarray]]:
         numerals = to_numeral(exact, DIGITS)
-        if not hasattr(self.module, "host_features"):
+        if not self.module.provides("host_features"):
             return numerals, {}
         return numerals, self.module.host_features(numerals, [plain(value) for value in exact])
 

@@ -287,7 +287,7 @@ def test_a_scheme_of_ones_own_without_forms_is_refused_and_as_published_writes_f
     from numjax.text import replace
 
     monkeypatch.delattr(replace.BaseScheme, "answering")
-    with pytest.raises(UsageError, match=r"^scheme replace has no method `answering`: set task.answer=text"):
+    with pytest.raises(UsageError, match=r"^scheme replace cannot hold an answer to one number: set task.answer=text"):
         assemble(config_of("numgpt"), tmp_path, vocabulary=vocabulary())
     published = numgpt.get_config("smoke,task=generation,as_published")
     assert assemble(published, tmp_path, vocabulary=vocabulary()).scheme.grammar().answer == -1
@@ -344,7 +344,7 @@ def test_predictions_tell_how_far_they_are_to_be_trusted():
         for i, result in enumerate(results):
             (number,) = result.numbers
             assert extra[i]["text"] == result.text
-            assert float(predictions[i]) == pytest.approx(float(number["raw"]), rel=1e-5)
+            assert float(predictions[i]) == pytest.approx(float(number["value"]), rel=1e-5)
             trust = {key: extra[i][key] for key in ("approximate", "interval") if key in extra[i]}
             assert trust == {key: number[key] for key in ("approximate", "interval") if key in number}
             assert bool(trust) == (name == "numgpt")

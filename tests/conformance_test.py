@@ -7,9 +7,11 @@ defaults and what a model tells its parts (widths, vocabulary), so a part must w
 from __future__ import annotations
 
 import functools
+import inspect
 import os
 import pickle
 from decimal import Decimal
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -19,7 +21,7 @@ import pytest
 from numjax.build import build, find, names
 from numjax.errors import DataError, UsageError
 from numjax.model import Model
-from numjax.numeral.exact import to_numeral
+from numjax.numeral.exact import to_decimals, to_numeral
 from numjax.pipeline import source
 from numjax.system import lacks
 from numjax.text import document as documents
@@ -33,6 +35,15 @@ HARD = [
     Decimal(text) for text in ("0", "-0", "1", "-1", "1e30", "-1e30", "1e-30", "-1e-30", "1e300", "9.99999999999")
 ]
 DIM = 16
+
+
+def _parameters(kind: str, name: str) -> set[str]:
+    return set(inspect.signature(find(kind, name)).parameters)
+
+
+def embed_block(name: str) -> dict[str, Any]:
+    """A numeral embedding has as many dimensions as one likes; others are told."""
+    return {"name": name} | ({"dim": DIM} if find("embed", name).kind == "numeral" else {})
 
 
 def close(found, want, tolerance=1e-5):
@@ -53,7 +64,7 @@ class Embedding:
     """An embedding of any kind behind one call: apply(params, rows) → x, rows having a leading axis."""
 
     def __init__(self, name: str, rng):
-        self.module = build("embed", {"name": name}, dim=DIM, **drawn.KNOWN)
+        self.module = build("embed", embed_block(name), dim=DIM, **drawn.KNOWN)
         self.kind = self.module.kind
         tokens, values = drawn.tokens(rng, 2, drawn.DECODER["max_length"], slots=len(HARD) + 4)
         if self.kind == "numeral":
@@ -67,7 +78,7 @@ class Embedding:
             self.shape = tokens.ids.shape
             self.used = tokens.segment_ids > 0
         # An embedding that reads what is written is compared with what it spells from the digits itself.
-        spells = getattr(self.module, "reads_surfaces", False)
+        spells = self.module.reads_surfaces
         self.surfaces = [None if spells else ["" if v is None else str(v) for v in row] for row in values]
         self.params = drawn.draw(self.module, rng, self.rows, {}) if self.numeral else self._draw(rng)
 
@@ -118,7 +129,7 @@ def test_embedding(name, rng):
 @pytest.mark.parametrize("name", names("embed"))
 def test_embedding_from_host_features(name, rng):
     embedding = Embedding(name, rng)
-    if not hasattr(embedding.module, "host_features"):
+    if not embedding.module.provides("host_features"):
         pytest.skip("computes everything on the device")
     features = embedding.host_features()
     for key, value in features.items():
@@ -138,7 +149,7 @@ def test_embedding_in_a_bfloat16_model_is_float32(name, rng):
     embeds = {"token": build("embed", {"name": "token"}, dim=16, **drawn.KNOWN)}
     fusions = {}
     if kind == "numeral":
-        embeds["new"] = build("embed", {"name": name}, **(drawn.KNOWN | {"dim": DIM}))
+        embeds["new"] = build("embed", embed_block(name), **drawn.KNOWN)
         fusions = {"new": "concat+linear"}
     elif kind == "token":
         embeds = {"token": build("embed", {"name": name}, **(drawn.KNOWN | {"dim": 16}))}
@@ -162,12 +173,12 @@ def test_embedding_in_a_bfloat16_model_is_float32(name, rng):
 
 @pytest.mark.parametrize("name", names("backbone"))
 def test_backbone(name, rng):
-    options = {k: v for k, v in drawn.DECODER.items() if k != "name"}
-    stack = build("backbone", {"name": name}, **options)
+    options = {k: v for k, v in drawn.DECODER.items() if k != "name" and k in _parameters("backbone", name)}
+    stack = build("backbone", {"name": name} | options)
     tokens, _ = drawn.tokens(rng, 3, 12)
     x = rng.standard_normal((3, 12, stack.width)).astype(np.float32)
     more = {}
-    if getattr(stack, "encodes", False):
+    if stack.encodes:
         read, _ = drawn.tokens(rng, 3, 8)
         more["source"] = (rng.standard_normal((3, 8, stack.width)).astype(np.float32), read)
     params = drawn.draw(stack, rng, x, tokens, **more)
@@ -184,19 +195,19 @@ def test_backbone(name, rng):
     alone = jax.jit(lambda x, t, more: stack.apply({"params": params}, x, t, **more)[0])
     loop = [alone(*jax.tree.map(lambda a, b=b: a[b : b + 1], (x, tokens, more)))[0] for b in range(3)]
     close(h, np.stack(loop), 1e-4)
-    low = build("backbone", {"name": name, "dtype": "bfloat16"}, **options)
+    low = build("backbone", {"name": name, "dtype": "bfloat16"} | options)
     rough, _, _ = jax.jit(lambda x: low.apply({"params": params}, x, tokens, **more))(x)
     assert rough.dtype == jnp.bfloat16 and finite(rough)
     seen = np.asarray(tokens.segment_ids > 0)
     assert np.abs(np.asarray(rough, np.float32) - h)[seen].mean() < 0.1
 
 
-@pytest.mark.parametrize("name", [n for n in names("backbone") if hasattr(find("backbone", n), "remat")])
+@pytest.mark.parametrize("name", [n for n in names("backbone") if find("backbone", n).remat is not None])
 def test_a_backbone_names_what_may_be_kept_for_the_backward_pass(name, rng):
-    options = {k: v for k, v in drawn.DECODER.items() if k != "name"}
-    stack = build("backbone", {"name": name, "remat": "some"}, **options)
+    options = {k: v for k, v in drawn.DECODER.items() if k != "name" and k in _parameters("backbone", name)}
+    stack = build("backbone", {"name": name, "remat": "some"} | options)
     x, (tokens, _) = np.zeros((3, 12, 16), np.float32), drawn.tokens(rng, 3, 12)
-    more = {"source": (x, tokens)} if getattr(stack, "encodes", False) else {}
+    more = {"source": (x, tokens)} if stack.encodes else {}
     with pytest.raises(UsageError, match=r"^backbone\.remat must be one of none, full, dots, not 'some'"):
         stack.init(jax.random.key(0), x, tokens, **more)
 
@@ -204,16 +215,16 @@ def test_a_backbone_names_what_may_be_kept_for_the_backward_pass(name, rng):
 def label_of(head: str) -> str | None:
     """What a head predicts of a row: a class, a span, or None for its positions."""
     cls = find("heads", head)
-    return "label" if hasattr(cls, "log_probs") else "span" if hasattr(cls, "best") else None
+    return "label" if cls.provides("log_probs") else "span" if cls.provides("best") else None
 
 
 def reads_units(head: str) -> bool:
     """Whether a head's labels are several, of units."""
-    return hasattr(find("heads", head), "labels")
+    return bool(find("heads", head).labels)
 
 
 def head_case(name, rng):
-    head = build("heads", {"name": name}, **drawn.KNOWN)
+    head = build("heads", {"name": name} | drawn.OPTIONS.get(name, {}), **drawn.KNOWN)
     found = drawn.batch(rng)
     found = drawn.with_units(found, rng) if reads_units(name) else found
     hidden = rng.standard_normal((*found.inputs.ids.shape, drawn.KNOWN["width"])).astype(np.float32)
@@ -249,7 +260,7 @@ def test_head(name, rng):
     assert finite(grads) and all(np.any(g) for g in jax.tree.leaves(grads))
     at = np.asarray(grads[1])
     np.testing.assert_array_equal(at[~scored], 0, err_msg="a position without a weight has a gradient")
-    assert set(getattr(head, "densities", ())) <= set(parts), "densities are parts"
+    assert set(head.densities) <= set(parts), "densities are parts"
     close(parts_of(params, hidden, found.inputs, targets), parts, 1e-4)  # eager
     one = jax.jit(parts_of)
     for b in range(3):
@@ -257,7 +268,7 @@ def test_head(name, rng):
         close(one(params, row(hidden), row(found.inputs), row(targets)), row(parts), 1e-4)
     low = jax.jit(parts_of)(params, jnp.asarray(hidden, jnp.bfloat16), found.inputs, targets)
     assert {value.dtype for value in low.values()} == {jnp.dtype("float32")}, "losses stay float32"
-    if hasattr(head, "total_log_prob"):
+    if head.provides("total_log_prob"):
         out = head.apply({"params": params}, hidden, found.inputs, table)
         totals = jax.jit(lambda out: head.total_log_prob(out, targets, weights))(out)
         assert set(totals) == set(parts)
@@ -266,7 +277,7 @@ def test_head(name, rng):
         np.testing.assert_allclose(sum(totals.values()), total, rtol=1e-4)
 
 
-@pytest.mark.parametrize("name", [n for n in names("heads") if hasattr(find("heads", n), "step_scores")])
+@pytest.mark.parametrize("name", [n for n in names("heads") if find("heads", n).provides("step_scores")])
 def test_head_that_writes(name, rng):
     head, params, found, hidden, table, _, _ = head_case(name, rng)
     out = head.apply({"params": params}, hidden, found.inputs, table)
@@ -274,22 +285,22 @@ def test_head_that_writes(name, rng):
     allowed = (np.arange(drawn.VOCAB) < drawn.SIZE) & (rng.random((3, drawn.VOCAB)) < 0.5)
     allowed[:, 1] = True
     for mask in (None, allowed):
-        mass, numeral = jax.jit(head.step_scores)(out, mask)
+        mass, numeral, _ = jax.jit(head.step_scores)(out, mask)
         assert mass.shape == (3, drawn.VOCAB) and mass.dtype == jnp.float32
         np.testing.assert_allclose(np.exp(mass).sum(-1), 1, atol=1e-5)
         closed = np.arange(drawn.VOCAB) >= drawn.SIZE if mask is None else ~mask
         np.testing.assert_array_equal(np.exp(mass)[np.broadcast_to(closed, mass.shape)], 0)
         if numeral is not None:
             assert numeral.exponent.shape == (3,) and finite(numeral.mantissa)
-            fed = jax.jit(head.fed_back)(numeral)
-            assert jax.tree.map(lambda x: (x.shape, x.dtype), fed) == jax.tree.map(
-                lambda x: (x.shape, x.dtype), numeral
-            )
+            again = to_numeral(to_decimals(numeral), numeral.digits.shape[-1])
+            jax.tree.map(np.testing.assert_array_equal, numeral, again)  # canonical
+            assert [x.dtype for x in numeral] == [x.dtype for x in again]
 
 
 def objective_of(name: str, head: str):
-    known = {"label": label_of(head), "digit_ids": drawn.KNOWN["digit_ids"]}
-    return build("objectives", {"name": name}, head="next", **known)
+    known = _parameters("objectives", name)
+    options = {key: value for key, value in {"head": "next", "label": label_of(head)}.items() if key in known}
+    return build("objectives", {"name": name} | options, digit_ids=drawn.KNOWN["digit_ids"])
 
 
 OBJECTIVES = [
@@ -298,7 +309,7 @@ OBJECTIVES = [
     for h in names("heads")
     if not lacks(find("heads", h), objective_of(o, h))
     # The labels of a head of units are read by objectives made for it.
-    if not reads_units(h) or getattr(objective_of(o, h), "head_methods", ())
+    if not reads_units(h) or objective_of(o, h).head_methods
 ]
 
 
@@ -313,7 +324,7 @@ def test_objective(name, head, rng):
 
     def of(params, found):
         outs, acts = model.apply({"params": params}, found)
-        more = {"taught": model.apply({"params": other}, found)[0]} if hasattr(objective, "reads_teacher") else {}
+        more = {"taught": model.apply({"params": other}, found)[0]} if objective.reads_teacher else {}
         loss = objective(model.heads, outs, acts, found, **more)
         return loss.total, loss
 
@@ -346,7 +357,7 @@ def vocabulary():
 
 @pytest.mark.parametrize("name", names("text"))
 def test_scheme(name, vocabulary, rng):
-    if getattr(find("text", name), "reads", "text") != "text":
+    if find("text", name).reads != "text":
         pytest.skip("reads no text: see its own tests")
     scheme = find("text", name)(vocabulary)
     assert scheme.vocab_size % 128 == 0 and scheme.vocab_size >= scheme.vocab.size
@@ -377,7 +388,9 @@ def test_task(name, tmp_path, vocabulary):
     cls = find("tasks", name)
     (tmp_path / "texts").mkdir()
     (tmp_path / "texts" / "a.txt").write_text("\n\n".join(CORPUS))
-    task = build("tasks", {"name": name}, size=200, path=str(tmp_path / "texts") if name == "language_model" else "")
+    options = {"size": 200, "path": str(tmp_path / "texts") if name == "language_model" else ""}
+    known = _parameters("tasks", name)
+    task = build("tasks", {"name": name} | {key: value for key, value in options.items() if key in known})
     kinds = ("language_model", "masked", "classify", "span", "units")
     assert task.kind in kinds and task.metric and isinstance(task.dataset, dict)
     assert set(cls.needs) <= {"heads", "objectives"}

@@ -16,7 +16,7 @@ from numjax.build import build
 from numjax.embed import digit_sum
 from numjax.errors import UsageError
 from numjax.nn import digits
-from numjax.nn.numerals import from_raw
+from numjax.nn.numerals import from_mantissa
 from numjax.numeral.exact import to_numeral
 from numjax.pipeline.batch import from_features
 from numjax.pipeline.features import encode
@@ -123,8 +123,8 @@ def test_what_does_not_fit_keeps_its_first_digits(rng):
 
 
 def test_a_predicted_number_is_read_in_its_decimals():
-    raw = from_raw(jnp.float32([1.25, -9.9999999, 0.5]), jnp.int32([2, 0, 3]), 8)
-    found, behind = digits.written(raw, 6)
+    said = from_mantissa(jnp.float32([1.25, -9.9999999, 0.5]), jnp.int32([2, 0, 3]), 8, 5)
+    found, behind = digits.written(said, 6)
     np.testing.assert_array_equal(found, [[1, 2, 5, -1, -1, -1], [1, 0, -1, -1, -1, -1], [5, 0, 0, -1, -1, -1]])
     np.testing.assert_array_equal(behind, 0)
 

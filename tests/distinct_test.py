@@ -26,7 +26,7 @@ SCALE = dict(width=16, layers=1, heads=2, max_length=48)
 
 
 def features(numerals, surfaces):
-    found = build("embed", {"name": "char_lstm"}, length=10).host_features(numerals, surfaces)
+    found = build("embed", {"name": "char_lstm", "length": 10}).host_features(numerals, surfaces)
     return {f"numeral/{name}": values for name, values in found.items()}
 
 

@@ -115,8 +115,9 @@ def with_numerals(found: Batch) -> Targets:
     return found.targets._replace(numerals=gather(table, found.targets.numeral_index))
 
 
-KNOWN = {"vocab_size": VOCAB, "size": SIZE, "num_id": NUM, "digits": DIGITS, "width": 16, "num_classes": 3}
+KNOWN = {"vocab_size": VOCAB, "size": SIZE, "num_id": NUM, "digits": DIGITS, "width": 16}
 KNOWN |= {"digit_ids": tuple(range(10)), "agg_id": 18}
+OPTIONS: dict[str, dict[str, Any]] = {"classify": {"num_classes": 3}}  # of parts that have some without a default
 DECODER = {"name": "decoder", "width": 16, "layers": 2, "heads": 2, "max_length": 16}
 
 
@@ -132,7 +133,8 @@ def model(
     if embed is not None:
         embeds["numeral"] = build("embed", {"dim": 12} | dict(embed), **KNOWN)
         fusions["numeral"] = fusion
-    heads = {"next": build("heads", head or {"name": "token"}, **KNOWN)}
+    head = {"name": "token"} if head is None else dict(head)
+    heads = {"next": build("heads", OPTIONS.get(head["name"], {}) | head, **KNOWN)}
     return Model(embeds, fusions, build("backbone", DECODER | backbone), heads)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from decimal import Decimal
+from decimal import ROUND_HALF_EVEN, Context, Decimal
 
 import jax
 import jax.numpy as jnp
@@ -14,9 +14,9 @@ import pytest
 from numjax.build import build
 from numjax.errors import UsageError
 from numjax.heads.mixture import mantissa_log_density
-from numjax.numeral.exact import to_decimals
+from numjax.numeral.exact import to_decimals, to_numeral
 from numjax.types import Allowed, HeadOut, Targets, Tokens
-from tests.drawn import DIGITS, KNOWN, NUM, SIZE, VOCAB, batch, draw, numeral_table, with_numerals
+from tests.drawn import DIGITS, KNOWN, NUM, OPTIONS, SIZE, VOCAB, batch, draw, numeral_table, with_numerals
 
 WIDTH = KNOWN["width"]
 DENSITIES = ("printed", "scaled", "learned")
@@ -29,7 +29,7 @@ def log_softmax(x):
 
 def make(name: str, rng, **options):
     """(head, its parameters, a batch, hidden states)."""
-    head = build("heads", {"name": name} | options, **KNOWN)
+    head = build("heads", {"name": name} | OPTIONS.get(name, {}) | options, **KNOWN)
     found = batch(rng)
     hidden = rng.standard_normal((*found.inputs.ids.shape, WIDTH)).astype(np.float32)
     table = rng.standard_normal((VOCAB, WIDTH)).astype(np.float32)
@@ -97,23 +97,25 @@ def test_mixture_is_its_equations(rng, density, tied):
 
 
 @pytest.mark.parametrize("density", DENSITIES)
-def test_densities_integrate_to_one(rng, density):
+def test_densities_integrate_to_one_and_are_those_of_log_prob(rng, density):
     head, params, found, hidden, table = make("mixture", rng, density=density, scale=1.7)
     out = head.apply({"params": params}, hidden[:1, :1], found.inputs, table)
-    # The mantissa as a real number: a float digit 0 may hold any.
-    grid = np.linspace(-60, 60, 40_001, dtype=np.float32)
-    from numjax.nn.numerals import from_raw
-
-    count = len(grid)
-    spread = HeadOut(jnp.broadcast_to(out.hidden[:, :1], (1, count, WIDTH)), out.weights)
-    numerals = jax.tree.map(lambda x: x[None], from_raw(jnp.asarray(grid), jnp.zeros(count, jnp.int32), DIGITS))
-    zeros = jnp.zeros((1, count), jnp.int32)
-    density_of = jax.jit(lambda out: head.log_prob(out, Targets(zeros, zeros > -1, zeros, numerals))["mantissa"])
-    density_values = np.exp(np.asarray(density_of(spread), np.float64))[0]
-    assert np.trapezoid(density_values, grid) == pytest.approx(1, abs=2e-3)
-    spread_of = np.trapezoid(density_values * grid**2, grid) - np.trapezoid(density_values * grid, grid) ** 2
+    mean, log_variance = head._project(out, "mantissa")[0, 0, 0], head._log_variance(out)
+    log_variance = log_variance if isinstance(log_variance, float) else log_variance[0, 0]
+    grid = np.linspace(-60, 60, 40_001)
+    values = np.exp(np.asarray(mantissa_log_density(grid, mean, log_variance), np.float64))
+    assert np.trapezoid(values, grid) == pytest.approx(1, abs=2e-3)
+    spread = np.trapezoid(values * grid**2, grid) - np.trapezoid(values * grid, grid) ** 2
     if density != "learned":
-        assert spread_of == pytest.approx({"printed": 0.5, "scaled": 0.5 * 1.7**2}[density], rel=0.01)
+        assert spread == pytest.approx({"printed": 0.5, "scaled": 0.5 * 1.7**2}[density], rel=0.01)
+    texts = [f"{sign}{rng.integers(10_000, 100_000) / 10_000}" for sign in ("", "-") for _ in range(20)]
+    numerals = to_numeral([Decimal(text) for text in texts], DIGITS)
+    numerals = jax.tree.map(lambda x: x[None], numerals)
+    zeros = jnp.zeros((1, len(texts)), jnp.int32)
+    many = HeadOut(jnp.broadcast_to(out.hidden[:, :1], (1, len(texts), WIDTH)), out.weights)
+    parts = head.log_prob(many, Targets(zeros, zeros > -1, zeros, numerals))
+    want = [mantissa_log_density(float(text), mean, log_variance) for text in texts]
+    np.testing.assert_allclose(parts["mantissa"][0], want, rtol=1e-4, atol=1e-5)
 
 
 def test_printed_density_is_variance_one_half():
@@ -169,7 +171,7 @@ def step(head, params, hidden, table, found, allowed=None, key=None):
 @pytest.mark.parametrize("name", ["token", "mixture"])
 def test_step_scores_are_masses_that_sum_to_one(rng, name):
     head, params, found, hidden, table = make(name, rng, tied=False)
-    (mass, _), _ = step(head, params, hidden, table, found)
+    mass = step(head, params, hidden, table, found)[0].mass
     np.testing.assert_allclose(np.exp(mass).sum(-1), 1, atol=1e-5)
     np.testing.assert_array_equal(np.exp(mass)[:, SIZE:], 0)
     legal = [i for i in range(SIZE) if i != NUM]
@@ -177,7 +179,7 @@ def test_step_scores_are_masses_that_sum_to_one(rng, name):
     rows[0, [1, 2, NUM]] = True  # both kinds
     rows[1, legal[:4]] = True  # text alone: the selector may not take from it
     rows[2, NUM] = True  # a number alone, for certain
-    (masked, _), _ = step(head, params, hidden, table, found, allowed=rows)
+    masked = step(head, params, hidden, table, found, allowed=rows)[0].mass
     np.testing.assert_allclose(np.exp(masked).sum(-1), 1, atol=1e-5)
     np.testing.assert_array_equal(np.exp(masked)[~rows], 0)
     assert masked[2, NUM] == pytest.approx(0, abs=1e-6)
@@ -214,26 +216,22 @@ def test_masked_training_renormalises_over_what_is_open(rng):
     np.testing.assert_allclose(chosen[targets.mask], expected[targets.mask], atol=1e-4)
 
 
-@pytest.mark.parametrize("feedback", ["raw", "rounded"])
-def test_predicted_numeral(rng, feedback):
-    head, params, found, hidden, table = make("mixture", rng, feedback=feedback, keep=4)
-    (_, numeral), out = step(head, params, hidden, table, found)
+@pytest.mark.parametrize("keep", [4, 8])
+def test_predicted_numeral(rng, keep):
+    """Canonical, and the estimate rounded: against float64 and exact decimals."""
+    head, params, found, hidden, table = make("mixture", rng, keep=keep)
+    scores, out = step(head, params, hidden, table, found)
     h = np.asarray(out.hidden, np.float64)
     mean = (h @ np.asarray(params["mantissa"], np.float64))[:, 0]
     row = (h @ np.asarray(params["exponent"], np.float64)).argmax(-1)
     exponent = np.where(row == 0, -9, np.where(row == 1, 13, row - 10))
     mean = np.where(row == 0, 0, mean)  # below every exponent stands for zero
-    np.testing.assert_allclose(numeral.mantissa, mean, atol=1e-5)  # raw, whatever is fed back
-    np.testing.assert_array_equal(numeral.exponent, exponent)
-    fed = jax.jit(head.fed_back)(numeral)
-    if feedback == "raw":
-        np.testing.assert_array_equal(fed.mantissa, numeral.mantissa)
-        return
-    for value, m, e in zip(to_decimals(fed), mean, exponent, strict=True):
-        expected = Decimal(f"{float(m):.3e}").scaleb(int(e))
-        assert abs(value - expected) <= Decimal("1e-3") * abs(expected)
-        assert len(value.normalize().as_tuple().digits) <= 4
-        assert value == 0 or 1 <= abs(value.scaleb(-value.adjusted())) < 10
+    np.testing.assert_allclose(scores.estimate.mantissa, mean, atol=1e-5)
+    np.testing.assert_array_equal(scores.estimate.exponent, exponent)
+    assert scores.numeral.digits.dtype == jnp.int8
+    context = Context(prec=keep, rounding=ROUND_HALF_EVEN)
+    for value, m, e in zip(to_decimals(scores.numeral), scores.estimate.mantissa, exponent, strict=True):
+        assert value == context.plus(Decimal(float(m)).scaleb(int(e)))
 
 
 def test_sampled_exponents_follow_their_distribution(rng):
@@ -241,7 +239,7 @@ def test_sampled_exponents_follow_their_distribution(rng):
     params = params | {"exponent": params["exponent"] * 0.3}
     out = head.apply({"params": params}, hidden[:1, -1:], found.inputs, table)
     out = HeadOut(out.hidden[:, 0], out.weights)
-    draw = jax.jit(jax.vmap(lambda key: head.step_scores(out, None, key)[1].exponent[0]))
+    draw = jax.jit(jax.vmap(lambda key: head.step_scores(out, None, key).estimate.exponent[0]))
     drawn = np.asarray(draw(jax.random.split(jax.random.key(3), 4000)))
     logits = np.asarray(out.hidden[0], np.float64) @ np.asarray(params["exponent"], np.float64)
     p = np.exp(log_softmax(logits))
@@ -267,12 +265,13 @@ def test_the_interval_holds_the_share_of_what_the_head_samples(rng, density, var
 
     count = 20_000
     keys = jax.random.split(jax.random.key(7), count)
-    _, numerals = jax.jit(jax.vmap(lambda key: head.step_scores(out, None, key)))(keys)
-    drawn = np.asarray(numerals.mantissa, np.float64)[:, 0]
-    assert (np.asarray(numerals.exponent) == 4).all()
-    _, likeliest = head.step_scores(out)
-    low, high = np.asarray(head.interval(out, likeliest), np.float64)[0]
-    np.testing.assert_allclose([(low + high) / 2, float(likeliest.mantissa[0])], 3.2, rtol=1e-5)
+    drawn = jax.jit(jax.vmap(lambda key: head.step_scores(out, None, key).estimate))(keys)
+    assert (np.asarray(drawn.exponent) == 4).all()
+    drawn = np.asarray(drawn.mantissa, np.float64)[:, 0]
+    estimate = head.step_scores(out).estimate
+    low, high = (float(to_decimals(end)[0]) / 1e4 for end in (estimate.low, estimate.high))
+    np.testing.assert_allclose([(low + high) / 2, float(estimate.mantissa[0])], 3.2, rtol=1e-4)
+    assert estimate.share == np.float32(share)
     five_sigma = 5 * math.sqrt(share * (1 - share) / count)
     assert abs(np.mean((low < drawn) & (drawn < high)) - share) < five_sigma
     assert abs(np.mean(drawn <= low) - (1 - share) / 2) < five_sigma, "it is the central one"
@@ -283,18 +282,19 @@ def test_mantissas_are_drawn_only_where_they_are_asked_for_and_decoding_samples(
     for mantissas, key, moves in (("mean", 3, False), ("sampled", None, False), ("sampled", 3, True)):
         head, params, found, hidden, table = make("mixture", rng, mantissas=mantissas)
         key = None if key is None else jax.random.key(key)
-        (_, numeral), out = step(head, params, hidden, table, found, key=key)
+        scores, out = step(head, params, hidden, table, found, key=key)
         mean = (np.asarray(out.hidden, np.float64) @ np.asarray(params["mantissa"], np.float64))[:, 0]
-        mean = np.where(numeral.exponent < -8, 0, mean)
-        assert (np.abs(numeral.mantissa - mean).max() > 1e-3) == moves
+        mean = np.where(scores.estimate.exponent < -8, 0, mean)
+        assert (np.abs(scores.estimate.mantissa - mean).max() > 1e-3) == moves
 
 
 def test_zero_stands_for_all_that_is_smaller_than_the_exponents_reach(rng):
     head, params, found, hidden, table = make("mixture", rng)
     params = params | {"exponent": np.zeros_like(params["exponent"])}  # of equals the first: below them all
-    (_, numeral), out = step(head, params, hidden, table, found)
-    assert (numeral.mantissa == 0).all() and (numeral.exponent == -9).all()
-    np.testing.assert_array_equal(head.interval(out, numeral), [[-10, 10]] * 3)  # times 10^−9: below 10^−8
+    scores, _ = step(head, params, hidden, table, found)
+    assert to_decimals(scores.numeral) == [0, 0, 0]
+    ends = (to_decimals(end) for end in (scores.estimate.low, scores.estimate.high))
+    assert [*zip(*ends, strict=True)] == [(Decimal("-1e-8"), Decimal("1e-8"))] * 3  # all below 10^−8
 
 
 def test_token_head_is_log_softmax(rng):
@@ -336,10 +336,10 @@ def test_classifier_pools_where_it_says(rng, pool):
     ("block", "says"),
     [
         (dict(name="mixture", density="wide"), "density must be one of"),
-        (dict(name="mixture", feedback="none"), "feedback must be raw or rounded"),
+        (dict(name="mixture", keep=10), "keep must lie between 1 and"),
         (dict(name="mixture", mantissas="median"), "mantissas must be mean or sampled"),
         (dict(name="mixture", share=1.0), "share must lie between 0 and 1"),
-        (dict(name="classify", pool="middle"), "pool must be"),
+        (dict(name="classify", num_classes=3, pool="middle"), "pool must be"),
     ],
 )
 def test_bad_options_are_named(block, says):
@@ -364,7 +364,7 @@ def test_a_pooled_classifier_is_a_tanh_and_drops_in_training_alone(rng):
     tokens = batch(rng).inputs
     h = rng.standard_normal((*tokens.ids.shape, 8)).astype(np.float32)
     head = build(
-        "heads", {"name": "classify", "pool": "first", "pooler": True, "dropout": 0.5}, width=8, num_classes=3
+        "heads", {"name": "classify", "num_classes": 3, "pool": "first", "pooler": True, "dropout": 0.5}, width=8
     )
     params = draw(head, rng, h, tokens)
     w = {name: np.asarray(value, np.float64) for name, value in params.items()}

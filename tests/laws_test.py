@@ -215,3 +215,28 @@ def test_committed_results_name_no_folder_of_the_machine_they_were_made_on():
     assert len(found) > 20
     for path in found:
         assert not re.search(r'["`(](?:/tmp|/work|/home|/root|/mnt|/Users)/', path.read_text()), path
+
+
+# What is asked with `hasattr` or with a default of `getattr` is no part of ours but something of others.
+ASKED = {
+    "protocols": "Part.provides, which asks for everybody",
+    "nn.parallel": "JAX's mesh knows its device, or does not",
+    "shard": "leaves of any tree, and keys of its paths",
+    "checkpoint": "named tuples of any library, and Orbax's trees",
+    "plan.flops": "jaxprs, closed or open",
+    "plan.plan": "arrays that lie somewhere, or shapes",
+    "tools.geometry": "flags of one of its commands",
+    "huge_pages": "the main module, run by its name or its file",
+}
+
+
+def test_no_part_is_asked_what_it_has():
+    """`protocols.py` gives each kind's optional methods a default; whoever asks with `hasattr` knows better."""
+    asking = set()
+    for path in modules("numjax"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)):
+                continue
+            if node.func.id == "hasattr" or (node.func.id == "getattr" and len(node.args) == 3):
+                asking.add(name_of(path).removeprefix("numjax."))
+    assert asking == set(ASKED), f"ask `provides`, or give the base class a default: {asking ^ set(ASKED)}"

@@ -148,7 +148,7 @@ def test_attention_is_its_equation_and_sees_no_padding(rng):
 
 
 def test_the_head_without_biases_is_a_product_with_class_embeddings(rng):
-    head = build("heads", {"name": "classify", "pool": "attention", "use_bias": False}, width=WIDTH, num_classes=3)
+    head = build("heads", {"name": "classify", "num_classes": 3, "pool": "attention", "use_bias": False}, width=WIDTH)
     tokens = drawn.tokens(rng, 4, 6)[0]._replace(segment_ids=SEGMENTS)
     h = rng.standard_normal((4, 6, WIDTH)).astype(np.float32)
     params = drawn.draw(head, rng, h, tokens)

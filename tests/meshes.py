@@ -101,7 +101,7 @@ def main(word: str, folder: str) -> None:
             if masked
             else np.asarray(model.score(records)).tolist()
         )
-        if any(hasattr(head, "step_scores") for head in system.model.heads.values()):
+        if any(head.provides("step_scores") for head in system.model.heads.values()):
             found["written"] = [result._asdict() for result in model.generate(PROMPTS, max_tokens=6)]
         print(json.dumps(found), flush=True)
 

@@ -19,7 +19,6 @@ from numjax.errors import UsageError
 from numjax.numeral.exact import plain, shift, to_decimals, to_numeral
 from numjax.numeral.format import PLAIN, format, parse_value, style_of
 from numjax.tasks import tatqa_units
-from numjax.types import Numeral
 
 GOLDEN = {
     "-5 +5 \u22125": [("-5", "-5"), ("+5", "5"), ("\u22125", "-5")],
@@ -367,19 +366,6 @@ def test_arrays_at_the_edges():
         assert one.exponent[0] == power and float(one.mantissa[0]) == 1.0
     assert to_numeral([]).digits.shape == (0, 20)
     assert np.isinf(numerals.value[2]) and numerals.value[3] == 0
-
-
-def test_a_raw_mantissa_is_read_to_its_last_digit():
-    mantissas = np.asarray([[3.7, 12.5, 0.1], [7.0, np.nan, np.inf]], np.float32)
-    raw = Numeral(
-        sign=np.asarray([[1, -1, 1], [-1, 1, 1]], np.int8),
-        digits=np.stack([mantissas, np.zeros_like(mantissas)], axis=-1),
-        n_digits=np.ones((2, 3), np.int32),
-        exponent=np.asarray([[0, 2, -3], [1, 0, 0]], np.int32),
-        valid=np.ones((2, 3), bool),
-    )
-    assert to_decimals(raw) == [Decimal("3.7"), Decimal(-1250), Decimal("0.0001"), Decimal(-70), None, None]
-    assert to_decimals(raw._replace(valid=np.zeros((2, 3), bool))) == [None] * 6
 
 
 def test_arrays_refuse_what_has_no_digits():

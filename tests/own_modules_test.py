@@ -18,7 +18,7 @@ import optax
 import pytest
 
 from numjax import shard
-from numjax.build import CLASS_OF_KIND, build, names
+from numjax.build import BASE_OF_KIND, build, names
 from numjax.checkpoint import Checkpoints
 from numjax.errors import UsageError
 from numjax.evals import score
@@ -33,6 +33,8 @@ FOURIER = '''"""The number's logarithm as waves, each with a learned strength.""
 import flax.linen as nn
 import jax.numpy as jnp
 
+from numjax import protocols
+
 
 def fourier(numerals, strength):
     size = jnp.where(numerals.n_digits > 0, numerals.log10, 0.0)
@@ -40,7 +42,7 @@ def fourier(numerals, strength):
     return jnp.concatenate([jnp.sin(angle), jnp.cos(angle)], axis=-1) * strength
 
 
-class Embed(nn.Module):
+class Embed(protocols.Embed, nn.Module):
     dim: int = 16
     kind = "numeral"
 
@@ -82,7 +84,11 @@ def laboratory(tmp_path, monkeypatch):
     (package / "__init__.py").write_text("")
     (package / "waves.py").write_text(FOURIER)
     (package / "empty.py").write_text("")
+    (package / "alien.py").write_text("class Embed:\n    kind = 'numeral'\n")
     (package / "broken.py").write_text("import a_library_that_is_not_there\n")
+    wants = FOURIER.replace("dim: int = 16", "dim: int = 16\n    vocab_sise: protocols.Told[int] = 0")
+    (package / "misspelt.py").write_text(wants)
+    (package / "bare.py").write_text(FOURIER.replace("dim: int = 16", "dim: int"))
     (tmp_path / "mywaves.py").write_text(FOURIER)
     monkeypatch.syspath_prepend(tmp_path)
     before = set(sys.modules)
@@ -114,6 +120,7 @@ def test_a_module_of_ones_own_is_trained_by_its_name(laboratory, name, rng):
         ("mylab.wavs", "no embed is called 'mylab.wavs'"),
         ("nolab.waves", "no embed is called 'nolab.waves'"),
         ("mylab.empty", "embed 'mylab.empty': mylab.empty defines no class called Embed"),
+        ("mylab.alien", "embed 'mylab.alien': mylab.alien.Embed must be derived from numjax.protocols.Embed"),
         ("json", "embed 'json': json defines no class called Embed"),
         (".waves", "embed '.waves': give the whole dotted name of your own module"),
         ("", "no embed is called ''"),
@@ -129,6 +136,19 @@ def test_the_faults_of_ones_own_module_are_shown_as_they_are(laboratory):
         build("embed", {"name": "mylab.broken"})
     with pytest.raises(UsageError, match=r"embed 'mylab.waves' has no option 'dimm': did you mean dim\?"):
         build("embed", {"name": "mylab.waves", "dimm": 3})
+
+
+def test_a_part_is_told_what_it_marks_and_a_misspelt_mark_is_an_error(laboratory):
+    (laboratory / "needy.py").write_text(
+        FOURIER.replace("dim: int = 16", "dim: int = 16\n    vocab_size: protocols.Told[int] = 0\n    size: int = 5")
+    )
+    found = build("embed", {"name": "mylab.needy"}, vocab_size=128, size=100, width=8)
+    assert (found.vocab_size, found.size) == (128, 5), "what it does not mark it is not told"
+    assert build("embed", {"name": "mylab.needy"}).vocab_size == 0
+    with pytest.raises(UsageError, match=r"embed 'mylab.misspelt' wants 'vocab_sise' .* did you mean vocab_size"):
+        build("embed", {"name": "mylab.misspelt"}, vocab_size=128)
+    with pytest.raises(UsageError, match=r"embed 'mylab\.bare' needs dim: give it as an option"):
+        build("embed", {"name": "mylab.bare"}, dim=8)
 
 
 class Tall(token.Head):
@@ -163,7 +183,9 @@ def test_the_densities_of_ones_own_head_stay_out_of_the_perplexity(rng):
 
 
 def test_names_finds_every_file_of_a_kind_and_nothing_else():
-    for kind, cls in CLASS_OF_KIND.items():
+    for kind, base in BASE_OF_KIND.items():
         paths = (ROOT / "numjax" / kind).glob("*.py")
-        files = {path.stem for path in paths if re.search(rf"^class {cls}\b", path.read_text(), re.MULTILINE)}
+        files = {
+            path.stem for path in paths if re.search(rf"^class {base.__name__}\b", path.read_text(), re.MULTILINE)
+        }
         assert set(names(kind)) == files and files, kind

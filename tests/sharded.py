@@ -40,7 +40,7 @@ def gradient_descent(*args, **options):
 
 def system(tensor: int) -> System:
     base = drawn.model({"name": "prototype", "exponent_dim": 4}, {"name": "mixture"}, dropout=0.1, layers=1)
-    heads = dict(base.heads) | {"label": build("heads", {"name": "classify"}, **drawn.KNOWN)}
+    heads = dict(base.heads) | {"label": build("heads", {"name": "classify", "num_classes": 3}, **drawn.KNOWN)}
     model = Model(FrozenDict(base.embeds), FrozenDict(base.fusions), base.backbone, FrozenDict(heads))
     objectives = {
         "next": build("objectives", {"name": "nll", "head": "next"}),

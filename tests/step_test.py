@@ -33,7 +33,7 @@ def everything():
     """A NumGPT with a second head, random parameters, and a batch whose rows score unlike counts."""
     rng = np.random.default_rng(5)
     base = drawn.model({"name": "prototype", "exponent_dim": 4}, {"name": "mixture"})
-    heads = dict(base.heads) | {"label": build("heads", {"name": "classify"}, **drawn.KNOWN)}
+    heads = dict(base.heads) | {"label": build("heads", {"name": "classify", "num_classes": 3}, **drawn.KNOWN)}
     model = Model(base.embeds, base.fusions, base.backbone, heads)
     found = drawn.batch(rng, lengths=[[1 + b, 1] for b in range(ROWS)], length=drawn.DECODER["max_length"])
     counts = found.targets.mask.sum(1)

@@ -214,7 +214,7 @@ def test_fields_of_the_wrong_kind_are_named(name):
 
 def test_records_to_predict_may_lack_the_answer_alone(name):
     task = make(name)
-    unanswered = getattr(task, "unanswered", {})
+    unanswered = task.unanswered
     record = {k: v for k, v in RECORDS[name].items() if k not in unanswered}
     task.example(unanswered | record, parse)
     for field in unanswered:

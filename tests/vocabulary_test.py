@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import copy
 import json
+import math
 import pickle
 
+import numpy as np
 import pytest
 from hypothesis import given
 
@@ -151,3 +153,36 @@ def test_bad_files_are_one_line(tmp_path):
     (tmp_path / vocab.FILE).write_text("{}")
     with pytest.raises(UsageError, match="cannot be read"):
         vocab.load(str(tmp_path))
+
+
+def test_the_vocabulary_knows_which_tokens_are_numbers(vocabulary):
+    """Against the text of each token alone, read by Python: also of marks that come later, and of symbols."""
+    vocabulary = vocabulary.with_marks(["NUM N 7", "NUM N 365", "NUM N 2.5", "VAR V 7", "NUM ! #1", "[7]"])
+    named = {"NUM N 7": "7", "NUM N 365": "365", "NUM N 2.5": "2.5"}
+    digits, values, every = vocabulary.digit_values, vocabulary.number_values, vocabulary.number_digits
+    assert len(digits) == len(values) == len(every) == vocabulary.size
+    found = []
+    for token in range(vocabulary.size):
+        name = vocabulary.mark_name(token)
+        written = named.get(name, "") if name else vocabulary.decode([token]).removeprefix(" ")
+        written = written if all(c in "0123456789." for c in written) and written[:1].isdigit() else ""
+        try:
+            value = float(written) if written[-1:].isdigit() else math.nan
+        except ValueError:
+            value = math.nan
+        np.testing.assert_equal(values[token], value)
+        assert digits[token] == (int(written) if len(written) == 1 else -1)
+        whole = [int(c) for c in written] if written.isdigit() else []
+        assert every[token, : len(whole)].tolist() == whole and (every[token, len(whole) :] == -1).all()
+        found += [token] * (not math.isnan(value))
+    assert vocabulary.number_ids == tuple(found)
+    assert sorted(set(digits.tolist())) == list(range(-1, 10)), "every digit is a token"
+    assert vocabulary.mark("NUM N 365") in vocabulary.number_ids
+
+
+def test_digits_of_gpt2s_pieces_of_several(gpt2_folder):
+    known = vocab.build({"name": "gpt2", "path": str(gpt2_folder)}, None, ())
+    (token,) = known.encode(" 2015")
+    assert known.number_values[token] == 2015 and known.digit_values[token] == -1
+    assert known.number_digits[token, :5].tolist() == [2, 0, 1, 5, -1]
+    assert len(known.number_ids) > 1500

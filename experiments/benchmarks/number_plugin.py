@@ -137,7 +137,7 @@ def drawn(shape: dict[str, int], numbers: int, scheme: Any, model: Any) -> Batch
     # The shared table has a width of the ladder; what fills it up is encoded too.
     filled = np.resize(np.arange(pool), distinct.width(pool, many))
     features = {}
-    if model is not None and hasattr(model.embeds["numeral"], "host_features"):
+    if model is not None and model.embeds["numeral"].provides("host_features"):
         made = model.embeds["numeral"].host_features(flat, surfaces)
         features = {f"numeral/{name}": values[filled][None] for name, values in made.items()}
     shared = Numeral(*(x[filled][None] for x in flat))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime
 import functools
 import hashlib
+import inspect
 import json
 import math
 import pathlib
@@ -171,8 +172,10 @@ def _train(cell: Cell, seed: int, kept: pathlib.Path, sizes: Sizes, path: str, a
     """(metrics by split, what was said if the loss stopped being finite, seconds that earlier calls took)."""
     lines, found = sources(path, sizes.tables)[-1], data(path, sizes, seed, as_published)
     name, options = vectors.read_spec(cell.spec)
-    length = max(map(len, lines.literals))
-    encoder: Any = build.build("embed", {"name": name, **options}, dim=sizes.dim, length=length)
+    block = {"name": name, "dim": sizes.dim, **options}
+    if "length" in inspect.signature(build.find("embed", name)).parameters:
+        block["length"] = max(map(len, lines.literals))
+    encoder: Any = build.build("embed", block)
     rule = Rule(sizes.learning_rate, sizes.batch_size, sizes.epochs, sizes.hidden)
     # Where padding counts, all strings are padded alike.
     bounds = () if getattr(encoder, "padded", False) else GROUPS

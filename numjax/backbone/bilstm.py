@@ -10,6 +10,7 @@ from typing import Any
 import flax.linen as nn
 import jax
 
+from numjax import protocols
 from numjax.errors import UsageError
 from numjax.nn.dropout import dropout
 from numjax.nn.lstm import bidirectional, weights
@@ -17,7 +18,7 @@ from numjax.nn.parallel import ROWS, constrain
 from numjax.types import Tokens
 
 
-class Backbone(nn.Module):
+class Backbone(protocols.Backbone, nn.Module):
     """h_n = forward h_n + backward h_n: every position sees its whole text, so this stack reads and does not write.
 
     Attributes:

@@ -11,6 +11,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
+from numjax import protocols
 from numjax.backbone import blocks
 from numjax.errors import UsageError
 from numjax.nn.attention import Cache, attend, attend_cached, empty_cache
@@ -71,7 +72,7 @@ class Block(nn.Module):
         return constrain(x_BTD, ROWS), kept
 
 
-class Backbone(nn.Module):
+class Backbone(protocols.Backbone, nn.Module):
     """The decoder.
 
     Attributes:

@@ -15,6 +15,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
+from numjax import protocols
 from numjax.backbone import blocks
 from numjax.errors import UsageError
 from numjax.nn.attention import attend
@@ -66,7 +67,7 @@ class Block(nn.Module):
         return constrain(x_BTD, ROWS)
 
 
-class Backbone(nn.Module):
+class Backbone(protocols.Backbone, nn.Module):
     """The encoder. Padding is a segment of its own: no text sees it.
 
     Attributes:

@@ -23,6 +23,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
+from numjax import protocols
 from numjax.backbone.blocks import ACTIVATIONS, Block, Form, Norm, remat
 from numjax.errors import UsageError
 from numjax.nn.attention import Cache, Memory, empty_cache, relative_buckets
@@ -118,7 +119,7 @@ class Stack(nn.Module):
         return jnp.moveaxis(jnp.take(self.relative_bias, index, axis=0), -1, 1)
 
 
-class Backbone(nn.Module):
+class Backbone(protocols.Backbone, nn.Module):
     """An encoder of the source and a decoder that attends to it; the defaults are T5 1.1 with scaled attention.
 
     Attributes:

@@ -12,12 +12,13 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
+from numjax import protocols
 from numjax.backbone import encoder
 from numjax.errors import UsageError
 from numjax.types import Tokens
 
 
-class Backbone(nn.Module):
+class Backbone(protocols.Backbone, nn.Module):
     """Cells attend to the cells of their row, without positions; side by side, through a linear layer, they are one
     vector of C·D; rows attend to each other as BERT's positions do, and what comes out is cut into cells again.
 

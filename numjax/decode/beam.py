@@ -20,7 +20,7 @@ from numjax.decode import sample
 from numjax.decode.sample import Stands
 from numjax.model import Model
 from numjax.nn.attention import Cache
-from numjax.types import Grammar, Numeral, Tokens
+from numjax.types import Estimate, Grammar, HeadOut, Numeral, Tokens
 
 BLOCK = 128  # ids whose maximum is looked for together; what schemes pad their vocabularies to
 
@@ -32,9 +32,8 @@ class Beams(NamedTuple):
       ids: int32[B, W, M], the ending id included, 0 behind it. length: int32[B, W].
       log_prob: float32[B, W, M], the model's log mass of each token under the grammar.
       score: float32[B, W], their sum; −∞ where there are fewer texts than beams.
-      numerals: Numeral[B, W, M], raw as predicted, valid at [NUM]; None for models that spell numbers out.
+      numerals: Numeral[B, W, M], estimates: Estimate[B, W, M], as in `sample.Generated`, or None.
       ended: bool[B, W], False when the budget ran out first.
-      bounds: float32[B, W, M, 2], as in `sample.Generated`, or None.
     """
 
     ids: jax.Array
@@ -42,8 +41,8 @@ class Beams(NamedTuple):
     log_prob: jax.Array
     score: jax.Array
     numerals: Numeral | None
+    estimates: Estimate | None
     ended: jax.Array
-    bounds: jax.Array | None = None
 
 
 class _Loop(NamedTuple):
@@ -109,7 +108,7 @@ def search(
         stuck = live & ~may.any(-1)  # the text has ended for good
         open_ = live & ~stuck
         out = outs[head]._replace(hidden=hidden, weights=weights)
-        mass, numeral = model.heads[head].step_scores(out, may | ~open_[:, None])
+        mass, numeral, estimate = model.heads[head].step_scores(out, may | ~open_[:, None])
         mass = jnp.where(may, mass, -jnp.inf)
         few = min(width, mass.shape[-1])
         tokens, gains = best(mass, few)
@@ -128,22 +127,22 @@ def search(
             return jnp.take_along_axis(x.reshape(rows, -1), picked, axis=1).reshape(-1)
 
         token, gain, writes = pick(tokens), pick(gains), open_[parents]
-        numerals, bounds = beams.numerals, beams.bounds
+        numeral, estimate = jax.tree.map(lambda x: x[parents], (numeral, estimate))
         if numeral is not None:
-            if bounds is not None:
-                bounds = _put(_take(bounds, parents), model.heads[head].interval(out, numeral)[parents], step)
-            numeral = jax.tree.map(lambda x: x[parents], numeral)
             numeral = numeral._replace(valid=writes & (token == num_id))
-            numerals = jax.tree.map(lambda x, new: _put(_take(x, parents), new, step), numerals, numeral)
+
+        def put(whole: Any, new: Any) -> Any:
+            return jax.tree.map(lambda x, y: _put(_take(x, parents), y, step), whole, new)
+
         at_end = writes & (token[:, None] == ends).any(-1)
         beams = Beams(
             ids=_put(_take(beams.ids, parents), token, step),
             length=_like(beams.length, beams.length.reshape(-1)[parents] + writes),
             log_prob=_put(_take(beams.log_prob, parents), jnp.where(writes, gain, 0.0), step),
             score=_like(beams.score, pick(total)),
-            numerals=numerals,
+            numerals=put(beams.numerals, numeral),
+            estimates=put(beams.estimates, estimate),
             ended=_like(beams.ended, (ended | stuck)[parents] | at_end),
-            bounds=bounds,
         )
         before = jax.tree.map(lambda x: x[parents], place)
         after = automaton.step(tables, before, token)
@@ -152,7 +151,7 @@ def search(
 
     def body(loop: _Loop) -> _Loop:
         at = lengths + loop.step - 1
-        tokens = sample.feed(model.heads[head], prompt, loop.last, loop.fed, loop.stands, at, num_id)
+        tokens = sample.feed(prompt, loop.last, loop.fed, loop.stands, at, num_id)
         # Beam w of every row writes the same slot.
         own = loop.cache.length + jnp.tile(jnp.arange(width), rows)
         past = loop.past | (jnp.arange(loop.past.shape[1]) == own[:, None])
@@ -168,7 +167,9 @@ def search(
 
     place = jax.tree.map(lambda x: x[first], sample.read(tables, prompt, source))
     hidden = outs[head].hidden[:, -1][first]
-    beams, _, place, *read = choose(hidden, place, jnp.int32(0), _blank(model.heads[head], rows, width, most))
+    beams, _, place, *read = choose(
+        hidden, place, jnp.int32(0), _blank(model.heads[head], outs[head], rows, width, most)
+    )
     loop = _Loop(jnp.int32(1), beams, cache, cache.valid[first], place, *read)
     return jax.lax.while_loop(going, body, loop).beams
 
@@ -176,7 +177,7 @@ def search(
 def ranked(beams: Beams, rank: int) -> sample.Generated:
     """The beam of each row that comes at `rank`, the best at 0."""
     found = jax.tree.map(lambda x: x[:, rank], beams)
-    return sample.Generated(found.ids, found.length, found.log_prob, found.numerals, found.ended, found.bounds)
+    return sample.Generated(found.ids, found.length, found.log_prob, found.numerals, found.estimates, found.ended)
 
 
 def _step(model: Model, params: Any, tokens: Tokens, cache: Cache, made: Any) -> tuple[Any, Cache]:
@@ -220,8 +221,8 @@ def beside(tokens: Tokens, rows: int) -> Tokens:
     return tokens._replace(numeral_index=index)
 
 
-def _blank(head: Any, rows: int, width: int, most: int) -> Beams:
-    blank = sample.blank(head, rows * width, most)
+def _blank(head: Any, out: HeadOut, rows: int, width: int, most: int) -> Beams:
+    blank = sample.blank(head, out, rows * width, most)
 
     def split(x):
         return x.reshape(rows, width, *x.shape[1:])
@@ -234,8 +235,8 @@ def _blank(head: Any, rows: int, width: int, most: int) -> Beams:
         log_prob=split(blank.log_prob),
         score=jnp.broadcast_to(score, (rows, width)),
         numerals=jax.tree.map(split, blank.numerals),
+        estimates=jax.tree.map(split, blank.estimates),
         ended=split(blank.ended),
-        bounds=jax.tree.map(split, blank.bounds),
     )
 
 

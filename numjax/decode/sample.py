@@ -16,7 +16,7 @@ from numjax.decode import grammar as automaton
 from numjax.model import Model
 from numjax.nn import cross_entropy
 from numjax.nn.cross_entropy import FORBIDDEN
-from numjax.types import Grammar, HeadOut, Numeral, Tokens
+from numjax.types import Estimate, Grammar, HeadOut, Numeral, Tokens
 
 
 class Request(NamedTuple):
@@ -46,18 +46,17 @@ class Generated(NamedTuple):
       ids: int32[B, M], `end_id` included, 0 behind it.
       length: int32[B].
       log_prob: float32[B, M], the model's log mass of each token under the grammar (not tempered).
-      numerals: Numeral[B, M], raw as predicted, valid at [NUM]; None for models that spell numbers out.
+      numerals: Numeral[B, M] as predicted, valid at [NUM]; None for models that spell numbers out.
+      estimates: Estimate[B, M] of these; None where numbers are exact.
       ended: bool[B], False when the budget ran out first.
-      bounds: float32[B, M, 2], between which mantissas a numeral lies (`interval` of the head); None where numbers
-        are exact.
     """
 
     ids: jax.Array
     length: jax.Array
     log_prob: jax.Array
     numerals: Numeral | None
+    estimates: Estimate | None
     ended: jax.Array
-    bounds: jax.Array | None = None
 
 
 class Stands(NamedTuple):
@@ -127,7 +126,7 @@ def generate(
         may = may | ~open_[:, None]
         key = jax.random.fold_in(request.key, step)
         token_key, number_key = jax.random.split(key)
-        mass, numeral = model.heads[head].step_scores(out, may, None if greedy else number_key)
+        mass, numeral, estimate = model.heads[head].step_scores(out, may, None if greedy else number_key)
         if greedy:
             token = likeliest(mass)
         else:
@@ -135,19 +134,19 @@ def generate(
             token = jax.random.categorical(token_key, warm, axis=-1).astype(jnp.int32)
         token = jnp.where(open_, token, 0)
         log_prob = jnp.where(open_, jnp.take_along_axis(mass, token[:, None], axis=1)[:, 0], 0.0)
-        numerals, bounds = written.numerals, written.bounds
         if numeral is not None:
             numeral = numeral._replace(valid=open_ & (token == num_id))
-            numerals = jax.tree.map(lambda whole, new: _put(whole, new, step), numerals, numeral)
-            if bounds is not None:
-                bounds = _put(bounds, model.heads[head].interval(out, numeral), step)
+
+        def put(whole: Any, new: Any) -> Any:
+            return jax.tree.map(lambda x, y: _put(x, y, step), whole, new)
+
         written = Generated(
             ids=_put(written.ids, token, step),
             length=written.length + open_,
             log_prob=_put(written.log_prob, log_prob, step),
-            numerals=numerals,
+            numerals=put(written.numerals, numeral),
+            estimates=put(written.estimates, estimate),
             ended=written.ended | stuck | (open_ & (token == end_id)),
-            bounds=bounds,
         )
         stands = stand(tables, place, token)
         after = automaton.step(tables, place, token)
@@ -155,7 +154,7 @@ def generate(
         return written, place, token, numeral, stands
 
     def body(loop: _Loop) -> _Loop:
-        tokens = feed(model.heads[head], prompt, loop.last, loop.fed, loop.stands, lengths + loop.step - 1, num_id)
+        tokens = feed(prompt, loop.last, loop.fed, loop.stands, lengths + loop.step - 1, num_id)
         outs, cache = model.apply({"params": params}, tokens, loop.cache, tables_of_params, method="step")
         written, place, token, numeral, stands = choose(outs[head], loop.place, loop.step, loop.written)
         return _Loop(loop.step + 1, written, cache, place, token, numeral, stands)
@@ -163,7 +162,7 @@ def generate(
     def going(loop: _Loop) -> jax.Array:
         return (loop.step < most) & (~loop.written.ended & (loop.step < request.budget)).any()
 
-    unwritten = blank(model.heads[head], rows, most)
+    unwritten = blank(model.heads[head], outs[head], rows, most)
     written, place, token, numeral, stands = choose(outs[head], place, jnp.int32(0), unwritten)
     loop = _Loop(jnp.int32(1), written, cache, place, token, numeral, stands)
     return jax.lax.while_loop(going, body, loop).written
@@ -193,12 +192,11 @@ def stand(tables: Grammar, place: automaton.GrammarState, token: jax.Array) -> S
 
 
 def feed(
-    head: Any, like: Tokens, token: jax.Array, numeral: Numeral | None, stands: Stands, at: jax.Array, num_id: int
+    like: Tokens, token: jax.Array, numeral: Numeral | None, stands: Stands, at: jax.Array, num_id: int
 ) -> Tokens:
     """A token just written, int32[B], as one more position `at` int32[B], with the parts that `like` has."""
     index = None
     if numeral is not None:
-        numeral = head.fed_back(numeral)._replace(valid=numeral.valid)
         index = jnp.where(token == num_id, 0, -1)[:, None]
         numeral = jax.tree.map(lambda x: x[:, None], numeral)
     return Tokens(
@@ -233,25 +231,23 @@ def filtered(logits_BV: jax.Array, top_k: jax.Array, top_p: jax.Array) -> jax.Ar
     return jnp.where(logits_BV >= least, logits_BV, FORBIDDEN)
 
 
-def blank(head: Any, rows: int, most: int) -> Generated:
-    """Nothing written yet."""
-    numerals = None
-    if hasattr(head, "fed_back"):
-        size = (rows, most)
-        numerals = Numeral(
-            sign=jnp.ones(size, jnp.int8),
-            digits=jnp.zeros((*size, head.digits), jnp.float32),
-            n_digits=jnp.zeros(size, jnp.int32),
-            exponent=jnp.zeros(size, jnp.int32),
-            valid=jnp.zeros(size, bool),
-        )
+def blank(head: Any, out: HeadOut, rows: int, most: int) -> Generated:
+    """Nothing written yet.
+
+    Args:
+      out: the head's, of any positions: its numbers have the form that `step_scores` makes of them.
+    """
+    form = jax.eval_shape(lambda out: head.step_scores(out._replace(hidden=out.hidden[:, -1])), out)
+    numerals, estimates = jax.tree.map(
+        lambda x: jnp.zeros((rows, most, *x.shape[1:]), x.dtype), (form.numeral, form.estimate)
+    )
     return Generated(
         ids=jnp.zeros((rows, most), jnp.int32),
         length=jnp.zeros(rows, jnp.int32),
         log_prob=jnp.zeros((rows, most), jnp.float32),
         numerals=numerals,
+        estimates=estimates,
         ended=jnp.zeros(rows, bool),
-        bounds=jnp.zeros((rows, most, 2), jnp.float32) if hasattr(head, "interval") else None,
     )
 
 

@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from numjax import protocols
 from numjax.errors import UsageError
 from numjax.nn import characters
 from numjax.nn.lstm import uniform
@@ -43,7 +44,7 @@ def char_cnn(
     return jnp.concatenate(found, axis=-1)
 
 
-class Embed(nn.Module):
+class Embed(protocols.Embed, nn.Module):
     """A numeral read by filters over its characters.
 
     Attributes:

@@ -19,6 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from numjax import protocols
 from numjax.embed import sizes
 from numjax.errors import UsageError
 from numjax.nn import attention, characters, lstm
@@ -85,7 +86,7 @@ def encode(
     return x_NCH
 
 
-class Embed(nn.Module):
+class Embed(protocols.Embed, nn.Module):
     """A numeral read character by character and place by place.
 
     Attributes:

@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from numjax import protocols
 from numjax.embed import sizes
 from numjax.errors import UsageError
 from numjax.nn import characters, lstm
@@ -41,7 +42,7 @@ def char_lstm(
     return jnp.concatenate(states[-2:], axis=-1)
 
 
-class Embed(nn.Module):
+class Embed(protocols.Embed, nn.Module):
     """A numeral read character by character, as it is written.
 
     Attributes:

@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from numjax import protocols
 from numjax.errors import DataError, UsageError
 from numjax.types import Numeral
 
@@ -127,7 +128,7 @@ def float64_value(numerals: Numeral) -> np.ndarray:
         return numerals.sign * (numerals.digits * places).sum(-1) * scale
 
 
-class Embed(nn.Module):
+class Embed(protocols.Embed, nn.Module):
     """DICE as an embedding; it has no parameters.
 
     Attributes:

@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from numjax import protocols
 from numjax.embed import dice
 from numjax.errors import UsageError
 from numjax.nn import lstm
@@ -39,7 +40,7 @@ def angle(numerals: Numeral, of: str, as_published: bool):
     return theta if of == "value" or as_published else xp.where(value < 0, -theta, theta)
 
 
-class Embed(nn.Module):
+class Embed(protocols.Embed, nn.Module):
     """DICE-D in a few dimensions, turned, then projected by what is learned.
 
     Attributes:

@@ -6,13 +6,15 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
+from numjax import protocols
 from numjax.embed.token import lookup
 from numjax.errors import UsageError
 from numjax.nn import digits
+from numjax.protocols import Told
 from numjax.types import Tokens
 
 
-class Embed(nn.Module):
+class Embed(protocols.Embed, nn.Module):
     """A learned vector a token; that of [AGG] is computed anew each time from the digits' current ones.
 
     Attributes:
@@ -25,15 +27,15 @@ class Embed(nn.Module):
       dtype: compute type; vectors are read in it.
     """
 
-    dim: int
-    vocab_size: int
-    digit_ids: tuple[int, ...] | None = None
-    agg_id: int | None = None
+    dim: Told[int]
+    vocab_size: Told[int]
+    digit_ids: Told[tuple[int, ...] | None] = None
+    agg_id: Told[int | None] = None
     aggregate: str = "weighted"
     longest: int = 20
     gradient: bool = True
     init_std: float = 0.02
-    dtype: str = "float32"
+    dtype: Told[str] = "float32"
     kind = "token"
 
     def setup(self):

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from numjax import protocols
 from numjax.errors import UsageError
 from numjax.nn import digits
 from numjax.types import Numeral
@@ -18,7 +19,7 @@ __all__ = ["DECIMALS", "Embed"]
 DECIMALS = ("drop", "exponent")
 
 
-class Embed(nn.Module):
+class Embed(protocols.Embed, nn.Module):
     """Learned vectors of the ten digits, aggregated.
 
     Attributes:

@@ -13,8 +13,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from numjax import protocols
 from numjax.embed.token import lookup
 from numjax.nn.spelling import means
+from numjax.protocols import Told
 from numjax.types import Tokens
 
 
@@ -23,7 +25,7 @@ def link(mean_MD: jax.Array, down_DH: jax.Array, up_HD: jax.Array) -> jax.Array:
     return mean_MD + jnp.tanh(mean_MD @ down_DH) @ up_HD
 
 
-class Embed(nn.Module):
+class Embed(protocols.Embed, nn.Module):
     """Token embedding whose mathematical rows follow those of the text; special symbols have rows of their own.
 
     Attributes:
@@ -36,14 +38,14 @@ class Embed(nn.Module):
       dtype: compute type; vectors are read in it.
     """
 
-    dim: int
-    vocab_size: int
-    symbols: tuple[int, tuple[tuple[int, ...], ...]] | None = None
+    dim: Told[int]
+    vocab_size: Told[int]
+    symbols: Told[tuple[int, tuple[tuple[int, ...], ...]] | None] = None
     hidden: int = 10
     init_std: float = 0.02
     special_std: float = 0.02
     word_dropout: float = 0.0
-    dtype: str = "float32"
+    dtype: Told[str] = "float32"
     kind = "token"
 
     def setup(self):

@@ -6,6 +6,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
+from numjax import protocols
 from numjax.errors import UsageError
 from numjax.nn.numerals import exponent_id
 from numjax.types import Numeral
@@ -28,7 +29,7 @@ def prototype(
     return jnp.concatenate([exponent, mantissa_features(numerals.mantissa, count, sigma)], axis=-1)
 
 
-class Embed(nn.Module):
+class Embed(protocols.Embed, nn.Module):
     """NumGPT's numeral embedding.
 
     Attributes:

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from numjax import protocols
 from numjax.embed.dice import hashed
 from numjax.types import Numeral
 
@@ -32,7 +33,7 @@ def random_vectors(numerals: Numeral, dim: int, seed: int):
     return radius * xp.cos(np.float32(2 * np.pi) * uniform(0xC2B2AE35))
 
 
-class Embed(nn.Module):
+class Embed(protocols.Embed, nn.Module):
     """Random vectors; they have no parameters.
 
     Attributes:

@@ -9,8 +9,10 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import PartitionSpec
 
+from numjax import protocols
 from numjax.nn import parallel
 from numjax.nn.parallel import ROWS, TENSOR, VOCABULARY
+from numjax.protocols import Told
 from numjax.types import Tokens
 
 
@@ -71,7 +73,7 @@ def _table_spec(split):
     return PartitionSpec(VOCABULARY if split else TENSOR)
 
 
-class Embed(nn.Module):
+class Embed(protocols.Embed, nn.Module):
     """Token embedding TE (NumGPT eq. 5).
 
     Attributes:
@@ -81,10 +83,10 @@ class Embed(nn.Module):
       dtype: compute type; vectors are read in it.
     """
 
-    dim: int
-    vocab_size: int
+    dim: Told[int]
+    vocab_size: Told[int]
     init_std: float = 0.02
-    dtype: str = "float32"
+    dtype: Told[str] = "float32"
     kind = "token"
 
     def setup(self):

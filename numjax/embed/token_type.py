@@ -6,11 +6,13 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
+from numjax import protocols
 from numjax.errors import UsageError
+from numjax.protocols import Told
 from numjax.types import Tokens
 
 
-class Embed(nn.Module):
+class Embed(protocols.Embed, nn.Module):
     """One of `types` vectors by `Tokens.types`.
 
     Attributes:
@@ -19,8 +21,8 @@ class Embed(nn.Module):
       init_std: by default Xavier's times 0.1, as published.
     """
 
-    dim: int
-    types: int = 8
+    dim: Told[int]
+    types: Told[int] = 8
     init_std: float | None = None
     kind = "tree"
 

@@ -6,7 +6,9 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
+from numjax import protocols
 from numjax.errors import UsageError
+from numjax.protocols import Told
 from numjax.types import Tokens
 
 
@@ -20,7 +22,7 @@ def position_bits(indices: jax.Array, bits: int) -> jax.Array:
     return pairs.reshape(*indices.shape[:-1], -1)
 
 
-class Embed(nn.Module):
+class Embed(protocols.Embed, nn.Module):
     """The bits of a token's tree position times a matrix; zero for what stands in no tree.
 
     Attributes:
@@ -29,11 +31,11 @@ class Embed(nn.Module):
       dtype: compute type of the product.
     """
 
-    dim: int
+    dim: Told[int]
     levels: int = 32
     bits: int = 6
     init_std: float | None = None
-    dtype: str = "float32"
+    dtype: Told[str] = "float32"
     kind = "tree"
 
     @nn.compact

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from numjax import protocols
 from numjax.embed.dice import float64_value
 from numjax.errors import UsageError
 from numjax.types import Numeral
@@ -19,7 +20,7 @@ def value(number, dim: int, scale: float, limit: float):
     return xp.concatenate([first, xp.zeros((*number.shape, dim - 1), first.dtype)], axis=-1)
 
 
-class Embed(nn.Module):
+class Embed(protocols.Embed, nn.Module):
     """The value; it has no parameters.
 
     Attributes:

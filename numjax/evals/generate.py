@@ -30,8 +30,8 @@ class Result(NamedTuple):
     """One continuation.
 
     Attributes:
-      prompt, text: as read and as written; numbers in the text are renormalised and rounded.
-      numbers: each number written: {"value": as in the text, "raw": unrounded, as the head gave it}; with
+      prompt, text: as read and as written.
+      numbers: each number written: {"value": as in the text, "raw": as a head that approximates gave it}; with
         "approximate" and "interval" where the head is approximate, see `numbers.Predicted`; and the same of each
         formula that has one, such as the 84 of x = 12 · 7.
       log_prob: sum of the tokens' log masses. ended: whether [EOS] was written within the budget.
@@ -101,14 +101,14 @@ def generate(
 def _asked(system: System, text: str) -> Document:
     """A prompt, or the source of an encoder, as the task lays out what is typed, or as it is."""
     task, parse = system.task, system.scheme.parse
-    document = task.asked(text, parse) if hasattr(task, "asked") else None  # type: ignore[attr-defined]
+    document = task.asked(text, parse)
     if document is None:
         document = (*parse(text), Mark("[EOS]")) if system.model.encodes else (*START, *parse(text))
     return document
 
 
 def predict(system: System, params: Any, encoded: Encoded, limit: int = 0) -> tuple[dict[int, Any], dict[int, Any]]:
-    """(first number written for each example, raw; what was written) by row: what generation tasks score.
+    """(first number written for each example; what was written) by row: what generation tasks score.
 
     Beside what was written stand "approximate" and "interval" of a number that is so, see `numbers.Predicted`.
     """
@@ -135,15 +135,10 @@ def predict(system: System, params: Any, encoded: Encoded, limit: int = 0) -> tu
     predictions, extra = {}, {}
     for i, (ids, numbers, log_prob, _) in enumerate(found):
         document = _document(system, rows[i], ids, numbers)
-        first = next((segment for segment in document if isinstance(segment, Number)), None)
         extra[i] = {"text": text_of(document), "log_prob": log_prob}
-        if hasattr(system.task, "predicted"):
-            predictions[i] = system.task.predicted(document)  # type: ignore[attr-defined]
-        elif numbers:
-            predictions[i] = str(numbers[0].raw)
+        predictions[i] = system.task.predicted(document)
+        if numbers and not system.task.provides("predicted"):
             extra[i] |= numbers[0].trust()
-        else:
-            predictions[i] = None if first is None else str(first.value)
     return predictions, extra
 
 
@@ -227,20 +222,19 @@ def _continue(system: System, params, rows: Sequence[Row], names: Sequence[str],
         written = processes.fetch(written)
         for b, i in enumerate(at):
             if settings["beams"]:
-                found[i] = _chosen(system, rows[i], written, b, model.heads[head])
+                found[i] = _chosen(system, rows[i], written, b)
             else:
-                found[i] = _read(written, b, model.heads[head])
+                found[i] = _read(written, b)
     return [found[i] for i in range(len(rows))]
 
 
-def _chosen(system: System, row: Row, beams: beam.Beams, b: int, head: Any):
+def _chosen(system: System, row: Row, beams: beam.Beams, b: int):
     """The best beam of a row; where the task has a prior of what is written, by its mass times that."""
-    written = [_read(beam.ranked(beams, rank), b, head) for rank in range(beams.ids.shape[1])]
-    prior = getattr(system.task, "log_prior", None)
-    if prior is None:
-        return written[0]
+    if not system.task.provides("log_prior"):
+        return _read(beam.ranked(beams, 0), b)
+    written = [_read(beam.ranked(beams, rank), b) for rank in range(beams.ids.shape[1])]
     scores = [
-        beams.score[b, rank] + prior(_document(system, row, *found[:2]))
+        float(beams.score[b, rank]) + system.task.log_prior(_document(system, row, *found[:2]))
         if found[3] and np.isfinite(beams.score[b, rank])
         else -np.inf
         for rank, found in enumerate(written)
@@ -274,10 +268,10 @@ def _placed(params, grammar, request: sample.Request):
     )
 
 
-def _read(done: sample.Generated, b: int, head: Any):
+def _read(done: sample.Generated, b: int):
     length = int(done.length[b])
     log_prob = float(done.log_prob[b, :length].sum())
-    return done.ids[b, :length].tolist(), predicted(done, b, head), log_prob, bool(done.ended[b])
+    return done.ids[b, :length].tolist(), predicted(done, b), log_prob, bool(done.ended[b])
 
 
 def prompt_tokens(rows: Sequence[Row], room: int, digits: int, host_features: Any = None) -> Tokens:
@@ -349,11 +343,9 @@ def _prompt_of(row: Row) -> Row:
 def _writer(system: System):
     """(the model with unscanned layers, the grammar on the device)."""
     model = system.model
-    if getattr(model.backbone, "scan", False):
+    if model.backbone.scan:
         model = model.clone(backbone=model.backbone.clone(scan=False))
-    # A scheme may have its own way of writing (`trees_published`).
-    grammar = getattr(system.scheme, "generation_grammar", system.scheme.grammar)()
-    return model, jax.tree.map(jnp.asarray, grammar)
+    return model, jax.tree.map(jnp.asarray, system.scheme.generation_grammar())
 
 
 def _told(document: Document, numbers: Sequence[Predicted]) -> list[dict[str, Any]]:

@@ -1,8 +1,8 @@
-"""The numbers that a head predicts, as text: exact digits on the host, and how far they are to be trusted."""
+"""The numbers that a head predicts, as text, and how far they are to be trusted."""
 
 from __future__ import annotations
 
-from decimal import ROUND_HALF_EVEN, Decimal, Inexact, localcontext
+from decimal import Decimal, Inexact, localcontext
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,9 +12,8 @@ from numjax.expr.arithmetic import Unevaluable
 from numjax.expr.evaluate import solve
 from numjax.expr.tree import Tree
 from numjax.numeral import format as formats
-from numjax.numeral.exact import shift
-
-DIGITS = 5  # significant digits of a number in text, unless the head says otherwise
+from numjax.numeral.exact import shift, to_decimals
+from numjax.types import Numeral
 
 
 def value_of(tree: Tree) -> str | None:
@@ -40,9 +39,9 @@ class Predicted(NamedTuple):
     """A number that a head predicted.
 
     Attributes:
-      surface, value: as in the text, rounded. raw: as the head gave it.
+      surface, value: as in the text. raw: as the head gave it, where it approximates; else the value.
       interval: {"share", "low", "high"} where the head is approximate: the central share of its predictive
-        distribution of the mantissa (`interval` of the head), at the exponent that the number is written with. That
+        distribution of the mantissa (`Estimate`), at the exponent that the number is written with. That
         is the likeliest one, unless decoding samples; how likely it is has no part in the interval.
     """
 
@@ -56,32 +55,31 @@ class Predicted(NamedTuple):
         return {} if self.interval is None else {"approximate": True, "interval": self.interval}
 
 
-def predicted(done: Generated, row: int, head: Any) -> list[Predicted]:
+def predicted(done: Generated, row: int) -> list[Predicted]:
     """The numbers of a row of what was written, in order."""
-    numerals, keep = done.numerals, getattr(head, "keep", DIGITS)
-    if numerals is None:
+    if done.numerals is None:
         return []
-    numbers = []
-    for t in np.flatnonzero(numerals.valid[row, : int(done.length[row])]).tolist():
-        exponent = int(numerals.exponent[row, t])
-        raw = scaled(np.float32(numerals.digits[row, t, 0]) * np.float32(numerals.sign[row, t]), exponent)
-        value, interval = rounded(raw, keep), None
-        if done.bounds is not None:
-            low, high = (formats.format(rounded(scaled(end, exponent), keep)) for end in done.bounds[row, t])
-            interval = {"share": head.share, "low": low, "high": high}
+    at = np.flatnonzero(done.numerals.valid[row, : int(done.length[row])])
+    values, numbers = _decimals(done.numerals, row, at), []
+    estimate = done.estimates
+    for place, value in zip(at.tolist(), values, strict=True):
+        raw, interval = value, None
+        if estimate is not None:
+            raw = scaled(np.float32(estimate.mantissa[row, place]), int(estimate.exponent[row, place]))
+            low, high = (_decimals(end, row, [place])[0] for end in (estimate.low, estimate.high))
+            share = round(float(estimate.share[row, place]), 6)
+            interval = {"share": share, "low": formats.format(low), "high": formats.format(high)}
         numbers.append(Predicted(formats.format(value), value, raw, interval))
     return numbers
+
+
+def _decimals(numerals: Numeral, row: int, places: Any) -> list[Decimal]:
+    """The numbers at some places of a row, without an exponent while they are not too long for it."""
+    chosen = Numeral(*(np.asarray(x)[row, places] for x in numerals))._replace(valid=np.ones(len(places), bool))
+    found = (value for value in to_decimals(chosen) if value is not None)
+    return [Decimal(f"{value:f}") if abs(value.adjusted()) < 60 else value for value in found]
 
 
 def scaled(mantissa: np.floating, exponent: int) -> Decimal:
     """mantissa · 10^exponent, with the shortest digits that give the float32 mantissa."""
     return shift(Decimal(str(mantissa)), exponent)
-
-
-def rounded(value: Decimal, keep: int) -> Decimal:
-    """`value` to `keep` significant digits, half-even, without trailing zeros behind the point."""
-    if not value:
-        return Decimal(0)
-    with localcontext(prec=keep, rounding=ROUND_HALF_EVEN) as context:
-        value = context.plus(value).normalize(context)
-    return Decimal(f"{value:f}") if abs(value.adjusted()) < 60 else value

@@ -41,13 +41,13 @@ def score_split(
       limit: score only the first so many examples (0: all), for validation during training.
       generate: let a task that writes its answers write them; else its metrics are those of the losses.
     """
-    config, read = system.config, getattr(system.task, "read", None)
+    config, task = system.config, system.task
+    read = task.read if task.provides("read") else None
     loader = reader(system, encoded, compiled.mesh)
     metrics, log_probs = evaluate(system, compiled, params, loader.epoch(config.eval.batch_size, limit))
-    generates = getattr(system.task, "generates", False)
-    if generates and not generate:
+    if task.generates and not generate:
         return metrics
-    if generates:
+    if task.generates:
         from numjax.evals.generate import predict
 
         predictions, extra = predict(system, params, encoded, limit)
@@ -57,12 +57,11 @@ def score_split(
         order = sorted(predictions)
         references = [encoded.example(i).reference for i in order]
         # Some metrics rank predictions.
-        ranked = getattr(system.task, "reads_probabilities", False)
-        more: dict[str, Any] = {"log_probs": [log_probs[i] for i in order]} if ranked else {}
-        defaults = getattr(system.task, "tuned", {})
+        more: dict[str, Any] = {"log_probs": [log_probs[i] for i in order]} if task.reads_probabilities else {}
+        defaults = task.tuned
         if split != "validation":  # which chooses
             more |= _given(defaults, (tuned or {}).get("validation", {}), split)
-        metrics |= system.task.score([predictions[i] for i in order], references, **more)
+        metrics |= task.score([predictions[i] for i in order], references, **more)
         chosen = {name: metrics[name] for name in defaults}
         if chosen and read is not None:
             # Told as they are scored.

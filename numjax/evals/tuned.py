@@ -24,7 +24,7 @@ def recall(folder: pathlib.Path, task: Any) -> dict[str, float]:
     Raises:
       UsageError: the file is damaged.
     """
-    names, path = getattr(task, "tuned", ()), folder / FILE
+    names, path = task.tuned, folder / FILE
     if not names:
         return {}
     if not path.exists():

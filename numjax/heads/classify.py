@@ -8,10 +8,12 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
+from numjax import protocols
 from numjax.errors import UsageError
 from numjax.nn import lstm
 from numjax.nn.dropout import dropout
 from numjax.nn.parallel import ROWS, constrain
+from numjax.protocols import Told
 from numjax.types import Allowed, HeadOut, Tokens
 
 
@@ -26,7 +28,7 @@ def attended(h_BTD: jax.Array, scorer_D: jax.Array, valid_BT: jax.Array) -> jax.
     return jnp.einsum("bt,btd->bd", weights_BT, h_BTD)
 
 
-class Head(nn.Module):
+class Head(protocols.Head, nn.Module):
     """A linear classifier on one position's hidden state, on a mean of all, or on what an LSTM makes of them.
 
     Attributes:
@@ -40,7 +42,7 @@ class Head(nn.Module):
       use_bias: whether the classes have biases; without, a logit is the product of c and a class embedding.
     """
 
-    width: int
+    width: Told[int]
     num_classes: int
     pool: str = "end"
     pooler: bool = False

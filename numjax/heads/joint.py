@@ -14,7 +14,8 @@ import jax.numpy as jnp
 
 from numjax.heads import softmax
 from numjax.nn import cross_entropy, spelling
-from numjax.types import Allowed, HeadOut, Numeral, Targets, Tokens
+from numjax.protocols import Told
+from numjax.types import Allowed, HeadOut, Scores, Targets, Tokens
 
 
 def join(table_VD: jax.Array, math_MD: jax.Array, first: int) -> jax.Array:
@@ -41,16 +42,16 @@ class Head(softmax.Writer, nn.Module):
       chunk_rows: rows of logits at a time; None chooses by vocabulary and backend.
     """
 
-    width: int
-    vocab_size: int
-    size: int
-    symbol_range: tuple[int, int] | None = None
+    width: Told[int]
+    vocab_size: Told[int]
+    size: Told[int]
+    symbol_range: Told[tuple[int, int] | None] = None
     tied: bool = True
     bias: bool = True
     linked: bool = False
-    symbols: tuple[int, tuple[tuple[int, ...], ...]] | None = None
+    symbols: Told[tuple[int, tuple[tuple[int, ...], ...]] | None] = None
     text: bool = True
-    base: int = 0
+    base: Told[int] = 0
     chunk_rows: int | None = None
     init_std: float = 0.02
 
@@ -89,15 +90,14 @@ class Head(softmax.Writer, nn.Module):
         targets, allowed = self._kept(targets, allowed)
         return super().total_log_prob(out, targets, weights_BT, allowed)
 
-    def step_scores(
-        self, out: HeadOut, allowed_BV: jax.Array | None = None, key: jax.Array | None = None
-    ) -> tuple[jax.Array, Numeral | None]:
+    def step_scores(self, out: HeadOut, allowed_BV: jax.Array | None = None, key: jax.Array | None = None) -> Scores:
         """As in `softmax.Writer`; ids that are left out have no mass."""
         if self.text:
             return super().step_scores(out, allowed_BV, key)
         allowed_BM = None if allowed_BV is None else allowed_BV[:, self.base :]
-        mass_BM, numeral = super().step_scores(out, allowed_BM, key)
-        return jnp.pad(mass_BM, ((0, 0), (self.base, 0)), constant_values=cross_entropy.FORBIDDEN), numeral
+        scores = super().step_scores(out, allowed_BM, key)
+        mass_BV = jnp.pad(scores.mass, ((0, 0), (self.base, 0)), constant_values=cross_entropy.FORBIDDEN)
+        return scores._replace(mass=mass_BV)
 
     def _kept(self, targets: Targets, allowed: Allowed | None) -> tuple[Targets, Allowed | None]:
         """Both counted from the first id that has a row."""

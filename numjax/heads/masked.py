@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from numjax.errors import UsageError
 from numjax.heads import softmax
 from numjax.nn.norm import layer_norm
+from numjax.protocols import Told
 from numjax.types import HeadOut, Tokens
 
 
@@ -21,9 +22,9 @@ class Head(softmax.Softmax, nn.Module):
       epsilon: of the layer norm, as the backbone's. chunk_rows: as of heads/token.py.
     """
 
-    width: int
-    vocab_size: int
-    size: int
+    width: Told[int]
+    vocab_size: Told[int]
+    size: Told[int]
     inner: int = 0
     tied: bool = True
     epsilon: float = 1e-12

@@ -11,11 +11,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from numjax import protocols
 from numjax.errors import UsageError
 from numjax.heads import softmax
 from numjax.nn import cross_entropy
-from numjax.nn.numerals import exponent_id, exponent_of_id, from_raw, from_rounded
-from numjax.types import Allowed, HeadOut, Numeral, Targets, Tokens
+from numjax.nn.numerals import exponent_id, exponent_of_id, from_mantissa
+from numjax.protocols import Told
+from numjax.types import Allowed, Estimate, HeadOut, Scores, Targets, Tokens
 
 DENSITIES = ("printed", "scaled", "learned")
 MANTISSAS = ("mean", "sampled")
@@ -27,7 +29,7 @@ def mantissa_log_density(x: jax.Array, mean: jax.Array, log_variance: jax.Array 
     return -0.5 * (jnp.square(x - mean) * jnp.exp(-log_variance) + log_variance + np.log(2 * np.pi))
 
 
-class Head(nn.Module):
+class Head(protocols.Head, nn.Module):
     """log p(x_t) = log p(z_t) + [text] log p(token) + [numeral] (log p(exponent) + log p(mantissa)).
 
     NumGPT eq. 7–11. The selector, token and exponent parts are log masses; the mantissa part is a log
@@ -39,8 +41,8 @@ class Head(nn.Module):
       low, high: exponents with a class of their own; 0 and 1 are the classes below and above.
       density: "printed" (variance ½), "scaled" (the residual is divided by `scale`) or "learned" (a second
         output gives the log-variance).
-      feedback: what a predicted number becomes when it is read back: "raw" (mantissa unrounded, as in the
-        paper's code) or "rounded" (renormalised to 1 ≤ |f| < 10 and rounded to `keep` digits).
+      keep: significant digits of a number that is written, which is what is read back of it. Nine name every float32:
+        they are nearest to the paper's code, which reads the unrounded mantissa back.
       mantissas: what a number is written with where decoding samples: the "mean" of the mantissa's density, or one
         "sampled" from it. Greedy decoding and beams take the mean.
       share: of the mantissa's density that lies in `interval`.
@@ -48,32 +50,32 @@ class Head(nn.Module):
       tied: W is the token embedding's table (the paper's code: it is not).
     """
 
-    width: int
-    vocab_size: int
-    size: int
-    num_id: int
+    width: Told[int]
+    vocab_size: Told[int]
+    size: Told[int]
+    num_id: Told[int]
     tied: bool = False
     low: int = -8
     high: int = 12
     density: str = "printed"
     scale: float = 2.5
-    feedback: str = "rounded"
     keep: int = 5
     mantissas: str = "mean"
     share: float = 0.9
-    digits: int = 20
+    digits: Told[int] = 20
     chunk_rows: int | None = None
     init_std: float = 0.02
 
     densities: ClassVar[tuple[str, ...]] = ("mantissa",)
+    by_token = True
 
     @nn.compact
     def __call__(self, h_BTD: jax.Array, tokens: Tokens, table_VD: jax.Array | None = None) -> HeadOut:
         del tokens
         if self.density not in DENSITIES:
             raise UsageError(f"mixture: density must be one of {', '.join(DENSITIES)}, not {self.density!r}")
-        if self.feedback not in ("raw", "rounded"):
-            raise UsageError(f"mixture: feedback must be raw or rounded, not {self.feedback!r}")
+        if not 1 <= self.keep <= min(9, self.digits):
+            raise UsageError(f"mixture: keep must lie between 1 and {min(9, self.digits)}, not {self.keep}")
         if self.mantissas not in MANTISSAS:
             raise UsageError(f"mixture: mantissas must be {' or '.join(MANTISSAS)}, not {self.mantissas!r}")
         if not 0 < self.share < 1:
@@ -101,13 +103,13 @@ class Head(nn.Module):
         kernel, options = out.weights["kernel"], self._options(allowed)
         return parts | {"token": cross_entropy.total_log_prob(out.hidden, kernel, targets.ids, of_text, **options)}
 
-    def step_scores(
-        self, out: HeadOut, allowed_BV: jax.Array | None = None, key: jax.Array | None = None
-    ) -> tuple[jax.Array, Numeral]:
-        """(log mass[B, V], the numeral that [NUM] stands for, raw) of hidden states [B, D].
+    def step_scores(self, out: HeadOut, allowed_BV: jax.Array | None = None, key: jax.Array | None = None) -> Scores:
+        """Of hidden states [B, D]. The mass of [NUM] is the selector's. The exponent is the likeliest, or sampled
+        with a key; the mantissa is its mean, or with a key what `mantissas` says.
 
-        The mass of [NUM] is the selector's. The exponent is the likeliest, or sampled when a key is given; the
-        mantissa is its mean, or with a key what `mantissas` says. `fed_back` says what is read back of it.
+        The estimate's interval is what the head says of the mantissa, at the number's exponent: N(mean, variance) of
+        eq. 11, its mean ± z · √variance. How likely the exponent is has no part in it. A number that is written as
+        zero stands for all below 10^`low`: its interval holds them all.
         """
         text = jnp.arange(self.vocab_size) != self.num_id
         logits = cross_entropy.step_logits(out.hidden, out.weights, self.size, banned=self.num_id)
@@ -128,28 +130,16 @@ class Head(nn.Module):
             mantissa += jnp.exp(self._log_variance(out) / 2) * noise
         # −INF stands for zero, as in the paper's code.
         mantissa = jnp.where(chosen == 0, 0.0, mantissa)
-        return mass, from_raw(mantissa, exponent, self.digits)
+        numeral = from_mantissa(mantissa, exponent, self.digits, self.keep)
+        return Scores(mass, numeral, self._estimate(out, mantissa, exponent))
 
-    def interval(self, out: HeadOut, raw: Numeral) -> jax.Array:
-        """Between which mantissas, [B, 2], the central `share` of the density lies, at the exponent of `raw`.
-
-        This is what the head says of the mantissa: N(mean, variance) of eq. 11, its mean ± z · √variance. How likely
-        the exponent is has no part in it. A number that is written as zero stands for all below 10^`low`: its
-        interval holds them all.
-
-        Args:
-          out: of hidden states [B, D]. raw: what `step_scores` gave for them.
-        """
+    def _estimate(self, out: HeadOut, mantissa: jax.Array, exponent: jax.Array) -> Estimate:
         mean, log_variance = self._project(out, "mantissa")[..., 0], self._log_variance(out)
         reach = statistics.NormalDist().inv_cdf((1 + self.share) / 2) * jnp.exp(log_variance / 2)
-        is_zero = (raw.exponent < self.low)[..., None]
-        return jnp.where(is_zero, jnp.asarray([-10.0, 10.0]), jnp.stack([mean - reach, mean + reach], axis=-1))
-
-    def fed_back(self, raw: Numeral) -> Numeral:
-        """What the decoder reads of a numeral it has just predicted; see `feedback`."""
-        if self.feedback == "raw":
-            return raw
-        return from_rounded(raw.mantissa, raw.exponent, self.digits, self.keep)
+        is_zero = exponent < self.low
+        low, high = jnp.where(is_zero, -10.0, mean - reach), jnp.where(is_zero, 10.0, mean + reach)
+        low, high = (from_mantissa(end, exponent, self.digits, self.keep) for end in (low, high))
+        return Estimate(mantissa, exponent, low, high, jnp.full(mantissa.shape, self.share, jnp.float32))
 
     def _options(self, allowed) -> dict[str, Any]:
         return dict(size=self.size, allowed=allowed, banned=self.num_id, chunk_rows=self.chunk_rows)

@@ -10,8 +10,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from numjax import protocols
 from numjax.nn.dropout import dropout
 from numjax.nn.norm import layer_norm
+from numjax.protocols import Told
 from numjax.types import Allowed, HeadOut, Numeral, Targets, Tokens
 
 SMALLEST = 1e-7  # is added to |v|, so that zero has a logarithm
@@ -26,7 +28,7 @@ def target(numerals: Numeral) -> jax.Array:
     return jnp.stack([jnp.logaddexp(jnp.float32(np.log(SMALLEST)), size), sign], axis=-1)
 
 
-class Head(nn.Module):
+class Head(protocols.Head, nn.Module):
     """(size, sign) = norm(gelu(h W + b)) V + c, in float32.
 
     Attributes:
@@ -35,7 +37,7 @@ class Head(nn.Module):
       epsilon: of the layer norm.
     """
 
-    width: int
+    width: Told[int]
     inner: int = 0
     dropout: float = 0.1
     epsilon: float = 1e-5

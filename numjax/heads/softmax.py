@@ -12,8 +12,9 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
+from numjax import protocols
 from numjax.nn import cross_entropy
-from numjax.types import Allowed, HeadOut, Numeral, Targets
+from numjax.types import Allowed, HeadOut, Scores, Targets
 
 
 def table(head: Any, table_VD: jax.Array | None, width: int) -> jax.Array:
@@ -26,11 +27,12 @@ def table(head: Any, table_VD: jax.Array | None, width: int) -> jax.Array:
     return table_VD
 
 
-class Softmax:
+class Softmax(protocols.Head):
     """p = softmax(h Wᵀ + b), with W[V, D] the "kernel" and b[V] the "bias", if there is one, of a `HeadOut`."""
 
     size: int
     chunk_rows: int | None
+    by_token = True
 
     def log_prob(self, out: HeadOut, targets: Targets, allowed: Allowed | None = None) -> Mapping[str, jax.Array]:
         """{"token": log p(target)[B, T]}."""
@@ -58,12 +60,10 @@ class Softmax:
 class Writer(Softmax):
     """A softmax over the next token."""
 
-    def step_scores(
-        self, out: HeadOut, allowed_BV: jax.Array | None = None, key: jax.Array | None = None
-    ) -> tuple[jax.Array, Numeral | None]:
-        """(log mass[B, V], no numeral) of hidden states [B, D]; `allowed_BV` masks before the softmax."""
+    def step_scores(self, out: HeadOut, allowed_BV: jax.Array | None = None, key: jax.Array | None = None) -> Scores:
+        """Of hidden states [B, D]; `allowed_BV` masks before the softmax."""
         del key
         logits = cross_entropy.step_logits(out.hidden, out.weights, self._options(out, None)["size"])
         if allowed_BV is not None:
             logits = jnp.where(allowed_BV, logits, cross_entropy.FORBIDDEN)
-        return jax.nn.log_softmax(logits, axis=-1), None
+        return Scores(jax.nn.log_softmax(logits, axis=-1))

@@ -11,6 +11,8 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
+from numjax import protocols
+from numjax.protocols import Told
 from numjax.types import Allowed, HeadOut, Tokens
 
 FORBIDDEN = -1e30  # exp underflows to zero, yet a row without a context stays finite
@@ -44,7 +46,7 @@ def best_span(start_BT: jax.Array, end_BT: jax.Array, longest: int) -> tuple[jax
     return first, first + best % longest, jnp.take_along_axis(flat, best[:, None], axis=1)[:, 0]
 
 
-class Head(nn.Module):
+class Head(protocols.Head, nn.Module):
     """Two logits a position: of being the answer's first, and its last.
 
     Attributes:
@@ -52,7 +54,7 @@ class Head(nn.Module):
       longest: positions of an answer that is predicted, at most (30 in BERT's code).
     """
 
-    width: int
+    width: Told[int]
     longest: int = 30
     init_std: float = 0.02
 

@@ -15,9 +15,11 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
+from numjax import protocols
 from numjax.errors import UsageError
 from numjax.nn.dropout import dropout
 from numjax.nn.norm import layer_norm
+from numjax.protocols import Told
 from numjax.types import Allowed, HeadOut, Tokens
 
 PARTS = ("operator", "scale", "tags", "order")
@@ -59,7 +61,7 @@ def headers_of(h_BTD: jax.Array, line_BT: jax.Array, header_BT: jax.Array, lines
     return jnp.einsum("btl,bld->btd", of_BTL, means)
 
 
-class Head(nn.Module):
+class Head(protocols.Head, nn.Module):
     """Four networks W₂ norm(gelu(W₁ x)), the first for [CLS], the second for [CLS] beside the means of the table and
     of the texts, the third for each position, the fourth for two units.
 
@@ -82,7 +84,7 @@ class Head(nn.Module):
       epsilon: of the layer norms.
     """
 
-    width: int
+    width: Told[int]
     operators: int = 10
     scales: int = 5
     order: str = "concat"

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from numjax.heads import softmax
+from numjax.protocols import Told
 from numjax.types import HeadOut, Tokens
 
 
@@ -20,9 +21,9 @@ class Head(softmax.Writer, nn.Module):
       chunk_rows: rows of logits at a time; None chooses by vocabulary and backend.
     """
 
-    width: int
-    vocab_size: int
-    size: int
+    width: Told[int]
+    vocab_size: Told[int]
+    size: Told[int]
     tied: bool = True
     scaled: bool = False
     bias: bool = False

@@ -11,7 +11,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from numjax.errors import UsageError
-from numjax.nn.numerals import from_rounded
 from numjax.types import Numeral
 
 WEIGHTED = ("weighted", "place", "sum", "mean")
@@ -62,9 +61,6 @@ def written(numerals: Numeral, longest: int) -> tuple[Any, Any]:
     `longest`; of the digits beyond the K of a `Numeral` nothing is known but that they were there: they are zeros.
     """
     xp = numerals.digits.__array_namespace__()
-    if xp.issubdtype(numerals.digits.dtype, xp.floating):  # as a head predicted it
-        most = numerals.digits.shape[-1]
-        numerals = from_rounded(numerals.mantissa, numerals.exponent, most, min(most, 7))
     digits_K = numerals.digits.astype(xp.int32)
     exponent, n_digits = numerals.exponent.astype(xp.int32), numerals.n_digits.astype(xp.int32)
     whole = xp.clip(exponent, 0, longest - 1) + 1

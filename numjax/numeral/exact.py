@@ -55,11 +55,7 @@ def to_numeral(values: Sequence[Decimal | None], digits: int = 20) -> Numeral:
 
 def to_decimals(numerals: Numeral) -> list[Decimal | None]:
     """The numbers of a `Numeral` of any shape, in row-major order; exact inverse of `to_numeral` where
-    n_digits ≤ K, None where not valid.
-
-    A number that a head predicted and nothing rounded holds its whole mantissa in a float digit 0: it is read
-    as the shortest decimal that names that float32, and is None where it is NaN or infinite.
-    """
+    n_digits ≤ K, None where not valid."""
     digits_NK = np.asarray(numerals.digits)
     digits_NK = digits_NK.reshape(-1, digits_NK.shape[-1])
     rows = zip(
@@ -72,16 +68,9 @@ def to_decimals(numerals: Numeral) -> list[Decimal | None]:
     return [_decimal(sign, row, exponent) if valid else None for sign, row, exponent, valid in rows]
 
 
-def _decimal(sign: int, digits_K: np.ndarray, exponent: int) -> Decimal | None:
+def _decimal(sign: int, digits_K: np.ndarray, exponent: int) -> Decimal:
     minus = "-" if sign < 0 else ""
-    first = digits_K[0]
-    if not (first == np.floor(first) and 0 <= first <= 9):
-        if not np.isfinite(first):
-            return None
-        # str of a NumPy float is the shortest decimal that reads back as the same float.
-        mantissa, _, power = str(np.float32(first)).partition("e")
-        return Decimal(f"{minus}{mantissa}e{int(power or 0) + exponent}")
-    text = "".join(map(str, digits_K.astype(np.int8).tolist())).rstrip("0") or "0"
+    text = "".join(map(str, digits_K.tolist())).rstrip("0") or "0"
     return Decimal(f"{minus}{text}e{exponent - len(text) + 1}")
 
 

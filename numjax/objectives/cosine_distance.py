@@ -12,6 +12,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from numjax import protocols
 from numjax.errors import UsageError
 from numjax.types import Batch, HeadOut, Loss, Numeral, Tokens
 
@@ -68,7 +69,7 @@ def pooled(h_BTD: jax.Array, tokens: Tokens, token_type: int | None = None) -> t
 
 
 @dataclasses.dataclass(frozen=True)
-class Objective:
+class Objective(protocols.Objective):
     """Σ | 2|x − y|/(|x| + |y|) − d_cos(x, y) | over pairs of numbers, and how many pairs there are.
 
     The vectors are hidden states, averaged over a number's sub-words. Parts: the two terms' own sums.

@@ -9,8 +9,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from numjax import protocols
 from numjax.errors import UsageError
 from numjax.nn import cross_entropy, digits, parallel
+from numjax.protocols import Told
 from numjax.types import Batch, HeadOut, Loss
 
 PREDICTIONS = ("soft", "straight", "literal")
@@ -19,7 +21,7 @@ NO_NUMBER = 20.0  # the paper's penalty for an answer that is no number; it has 
 
 
 @dataclasses.dataclass(frozen=True)
-class Objective:
+class Objective(protocols.Objective):
     """Σ log2 ‖W(p) − W(l)‖₂ over the numbers to be written, W the weighted sum of digit vectors (eq. 1 and 2).
 
     The paper's λ · CE + (1 − λ) · AUX (eq. 3) is the weights λ and 1 − λ of the config's two objectives. The vectors
@@ -44,7 +46,7 @@ class Objective:
     """
 
     head: str
-    digit_ids: tuple[int, ...] | None = None
+    digit_ids: Told[tuple[int, ...] | None] = None
     prediction: str = "soft"
     scale: str = "log2"
     floor: float = 1e-3

@@ -12,13 +12,14 @@ from typing import Any
 
 import jax.numpy as jnp
 
+from numjax import protocols
 from numjax.errors import UsageError
 from numjax.nn.scored import at_scored
 from numjax.types import Batch, HeadOut, Loss
 
 
 @dataclasses.dataclass(frozen=True)
-class Objective:
+class Objective(protocols.Objective):
     """−Σ over masked positions of Σ_v p_teacher(v) log p(v), and how many are masked.
 
     Attributes:

@@ -8,6 +8,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
+from numjax import protocols
 from numjax.errors import UsageError
 from numjax.nn.numerals import gather
 from numjax.nn.scored import at_scored
@@ -15,7 +16,7 @@ from numjax.types import Batch, HeadOut, Loss
 
 
 @dataclasses.dataclass(frozen=True)
-class Objective:
+class Objective(protocols.Objective):
     """Σ over masked numbers of the mean squared error + Σ over other masked positions of −log p, and how many are
     masked in all. Parts: "token" and "number", the two sums, each with its own count.
 

@@ -9,15 +9,17 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from numjax import protocols
 from numjax.errors import UsageError
 from numjax.nn import grammar as masks
 from numjax.nn.numerals import gather
 from numjax.nn.scored import at_scored
+from numjax.protocols import Told
 from numjax.types import Allowed, Batch, Grammar, HeadOut, Loss, Targets
 
 
 @dataclasses.dataclass(frozen=True)
-class Objective:
+class Objective(protocols.Objective):
     """−Σ log p over scored positions (NumGPT eq. 12), or over the labels of a classifier.
 
     Reported parts: each part's own mean ("selector", "token", …) over the positions where it applies is left
@@ -43,7 +45,7 @@ class Objective:
     given: bool = True
     columns: int = 1
     room: float = 0.0
-    grammar: Grammar | None = None
+    grammar: Told[Grammar | None] = None
 
     @property
     def head_methods(self) -> tuple[str, ...]:
@@ -74,7 +76,7 @@ class Objective:
         if self.average == "columns":
             parts = {name: part * scored for name, part in parts.items()}
         report = {name: (-part, count) for name, part in parts.items()}
-        densities = getattr(head, "densities", ())
+        densities = head.densities
         if any(name in densities for name in parts):
             masses = [-part for name, part in parts.items() if name not in densities]
             report["mass"] = (sum(masses), count)

@@ -8,6 +8,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
+from numjax import protocols
 from numjax.errors import UsageError
 from numjax.nn.numerals import gather
 from numjax.objectives.nll import by_column
@@ -15,7 +16,7 @@ from numjax.types import Batch, HeadOut, Loss
 
 
 @dataclasses.dataclass(frozen=True)
-class Objective:
+class Objective(protocols.Objective):
     """Σ of the mean squared errors in (ln(1e-7 + |v|), sgn v) over scored positions that are numbers; see
     `heads/regression.py`.
 

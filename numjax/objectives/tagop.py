@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import jax.numpy as jnp
 
+from numjax import protocols
 from numjax.errors import UsageError
 from numjax.types import Batch, HeadOut, Loss
 
@@ -15,7 +16,7 @@ AVERAGES = ("row", "sum")
 
 
 @dataclasses.dataclass(frozen=True)
-class Objective:
+class Objective(protocols.Objective):
     """−Σ log p of one part over the rows that have it; "accuracy" is the share of them that are right throughout, and
     "share" theirs of all rows.
 

@@ -155,7 +155,7 @@ def encode(
     if options.overflow == "shorten" and not shifted <= reserve < options.length:
         raise UsageError(f"data.overflow=shorten wants data.reserve from 1 to data.length, not {reserve}")
     # Records to predict may lack what is to be predicted.
-    known: Mapping[str, Any] = getattr(task, "unanswered", {}) if split == INPUT else {}
+    known: Mapping[str, Any] = task.unanswered if split == INPUT else {}
 
     def read(record: Mapping[str, Any]) -> Example:
         try:
@@ -293,7 +293,7 @@ def _windows(
         found = _answered(found, loss_from, scheme.grammar())
     whole = len(found.ids)
     # What a scheme reads and cannot write, by id, with the reason.
-    for token, reason in getattr(scheme, "unwritten", {}).items() if shifted else ():
+    for token, reason in scheme.unwritten.items() if shifted else ():
         if (found.ids[loss_from:] == token).any():
             raise UsageError(reason)
     if example.units or example.traits:

@@ -63,7 +63,7 @@ def estimate(
     Raises:
       UsageError: the backbone is no transformer.
     """
-    if not hasattr(backbone, "remat"):
+    if backbone.remat is None:
         raise UsageError(
             "--mode=compile counts transformers on GPUs, and this backbone is none: set config.topology to a TPU's, "
             "such as v5e:2x2, whose compiler counts, or see --mode=check"

@@ -206,7 +206,7 @@ class _Plan:
 
     def _remedy(self) -> str:
         backbone = self.system.model.backbone
-        softer = "" if getattr(backbone, "remat", "full") == "full" else ", or set config.backbone.remat=full"
+        softer = "" if backbone.remat in (None, "full") else ", or set config.backbone.remat=full"
         state = self.bytes["parameters"] + self.bytes["optimizer"]
         if 2 * state > self.target.chip.memory and self.sizes["data"] > 1:
             axis = "fsdp"

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from numjax import protocols
 from numjax.errors import DataError, UsageError
 from numjax.tasks import records
 from numjax.text import document as documents
@@ -21,7 +22,7 @@ SCORES = ("Wrong", "Poor", "Fair", "Good", "Excellent")
 POSSIBLE = f" Possible scores: {' '.join(SCORES)}"
 
 
-class Task:
+class Task(protocols.Task):
     """One of five grades, read off the last position.
 
     What is too long loses examples, the last ones first, then the end of the question and that of the answer.

@@ -6,13 +6,14 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from numjax import protocols
 from numjax.errors import DataError
 from numjax.tasks import records
 from numjax.text import article
 from numjax.types import Document, Example, Mark
 
 
-class Task:
+class Task(protocols.Task):
     """[CLS] article [EOS]; every position is scored.
 
     Perplexity comes from the loss itself, so `score` adds nothing. Schemes without formulas read " <m> LaTeX </m> ".

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
+from numjax import protocols
 from numjax.errors import DataError, UsageError
 from numjax.expr import latex
 from numjax.expr.arithmetic import Unevaluable, Value
@@ -29,7 +30,7 @@ BROKEN = -3.4
 _TOKEN = re.compile(r"[0-9]+\.?[0-9]*|\.[0-9]+|\S")
 
 
-class Task:
+class Task(protocols.Task):
     """Only the formula and [EOS] are scored; the prompt is read.
 
     A prediction is the first formula's tree in the form of `Tree.to_json`, or None where none was written. Schemes

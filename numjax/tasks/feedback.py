@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from numjax import protocols
 from numjax.tasks import overlap, records
 from numjax.text import document as documents
 from numjax.text import marked
@@ -14,7 +15,7 @@ from numjax.types import Document, Example, Mark, Text
 _WORD = re.compile(r"\\[A-Za-z]+|[A-Za-z]+(?:['’][a-z]+)?|[0-9]+(?:\.[0-9]+)?|\S")
 
 
-class Task:
+class Task(protocols.Task):
     """Only the feedback and [EOS] are scored; question and answer are read.
 
     A prediction is a text; formulas in it are LaTeX as the printer writes it, as in the references. What is too long

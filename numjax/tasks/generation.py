@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal, InvalidOperation, localcontext
 from typing import Any
 
+from numjax import protocols
 from numjax.errors import DataError, UsageError
 from numjax.numeral import format as formats
 from numjax.tasks import records
@@ -14,7 +15,7 @@ from numjax.types import Document, Example, Mark, Number, Text
 DATASETS = ("mwpas_generation", "problems")
 
 
-class Task:
+class Task(protocols.Task):
     """Only the answer and [EOS] are scored; the prompt is read.
 
     A prediction is the first number that follows the prompt, as a `Decimal` (or a string of one), or None

@@ -9,6 +9,7 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from numjax import protocols
 from numjax.errors import DataError, UsageError
 from numjax.expr.tree import from_json
 from numjax.tasks import formulas, mixed, overlap, records
@@ -19,7 +20,7 @@ from numjax.types import Document, Example, Formula, Mark, Segment, Text
 REGIONS = ("all", "formula", "text")
 
 
-class Task:
+class Task(protocols.Task):
     """Only what is to be written and [EOS] are scored. A question that is too long loses its end (`Example.spare`).
 
     A prediction is {"text": tokens that blanks part}: all that was written; where the next formula is asked for, the

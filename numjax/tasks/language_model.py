@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from numjax import protocols
 from numjax.errors import UsageError
 from numjax.tasks import records
 from numjax.types import Document, Example, Mark
 
 
-class Task:
+class Task(protocols.Task):
     """[CLS] document [EOS]; every position is scored.
 
     Perplexity (and what of it is density) comes from the loss itself, so `score` adds nothing.

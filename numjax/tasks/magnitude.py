@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from numjax import protocols
 from numjax.errors import DataError, UsageError
 from numjax.tasks import records
 from numjax.types import Document, Example, Mark
 
 
-class Task:
+class Task(protocols.Task):
     """[CLS] text with [MASK] in the place of the numeral [EOS] → the digits of its integer part (0 below 1).
 
     Attributes:

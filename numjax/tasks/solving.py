@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from numjax import protocols
 from numjax.errors import UsageError
 from numjax.expr import dollars, latex, wrap
 from numjax.expr.tree import Tree
@@ -24,7 +25,7 @@ _UNITS = re.compile(r"(?<=[0-9})])\s*(?:\\(?:text|mbox|textrm|mathrm)\s*\{[^{}]*
 _UNORDERED = frozenset(("plus", "times", "eq", "neq", "and", "or", "union", "intersect", "plus-or-minus"))
 
 
-class Task:
+class Task(protocols.Task):
     """The solution, the final answer and [EOS] are scored; the question is read.
 
     Formulas are found in GSM8K's plain text by `numjax.expr.wrap`, in MATH's LaTeX by `numjax.expr.dollars`; one that

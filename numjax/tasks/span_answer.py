@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from numjax import protocols
 from numjax.errors import DataError
 from numjax.tasks import records
 from numjax.text import document as documents
@@ -18,7 +19,7 @@ _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
-class Task:
+class Task(protocols.Task):
     """[CLS] question [SEP] context [SEP] → the span of the answer; predictions are cut from the context as it was.
 
     Contexts that are too long are read in windows under `data.overflow="windows"`.

@@ -6,11 +6,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from numjax import protocols
 from numjax.tasks import records
 from numjax.types import Document, Example, Mark
 
 
-class Task:
+class Task(protocols.Task):
     """[CLS] question [SEP] answer [EOS], or [CLS] sentence [EOS] where a record has no answer.
 
     Attributes:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from numjax import protocols
 from numjax.errors import DataError
 from numjax.expr import latex
 from numjax.expr.tree import Tree
@@ -26,7 +27,7 @@ _ENTERED = re.compile(r"\s*(?P<outcome>[^:]*?)\s*:\s*(?P<action>\S+)\s*(?P<input
 _PARTS = ("outcome", "action", "input")
 
 
-class Task:
+class Task(protocols.Task):
     """Only the entry and [EOS] are scored; what came before it is read, as the log has it.
 
     A prediction is {"outcome", "action", "input"}, the input a tree in the form of `Tree.to_json` or a text; or None

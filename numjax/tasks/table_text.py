@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from numjax import protocols
 from numjax.errors import DataError
 from numjax.tasks import records
 from numjax.text import document as documents
@@ -19,7 +20,7 @@ CHARACTERS = {"text": 256, "cell": 128}
 NUMBERS = {"text": 7, "cell": 3}
 
 
-class Task:
+class Task(protocols.Task):
     """[CLS] text [SEP] cells [SEP], columns one after the other; without a table [CLS] text [SEP].
 
     Read are 20 rows, 256 characters of the text and 128 of a cell; 7 numbers of the text and 3 of a cell are numbers,

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from numjax import protocols
 from numjax.errors import DataError
 from numjax.tasks import records, table_traits, tatqa_labels, tatqa_records, tatqa_units
 from numjax.tasks import tatqa_metric as metric
@@ -20,7 +21,7 @@ from numjax.types import Document, Example, Mark, Segment, Text
 _LEAST = 1e-30  # of a probability
 
 
-class Task:
+class Task(protocols.Task):
     """[CLS] question [SEP] cells row by row, and the paragraphs, the most alike to the question first [SEP].
 
     What the head says of units (cells, and words of paragraphs) becomes an answer here; a prediction is {"answer",

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
+from numjax import protocols
 from numjax.errors import DataError, UsageError
 from numjax.tasks import records
 from numjax.text.cells import MISSING
@@ -25,7 +26,7 @@ SUCH_AS = {"Zip": "97201.0", "MCC": "5411"}
 ZEROS = {"s": "", "us": "000000", "ns": "000000000"}
 
 
-class Task:
+class Task(protocols.Task):
     """The cells of a window, row by row, [SEP] behind each; scheme `rows` makes a position of each.
 
     Time, amount, zip and MCC are numbers; of a zip or MCC that is not known, and of any other cell, there is a text.

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
+from numjax import protocols
 from numjax.errors import DataError, UsageError
 from numjax.numeral.surface import trimmed
 from numjax.tasks import records
@@ -15,7 +16,7 @@ FORMS = ("mawps", "svamp", "asdiv", "addsub", "fermat")
 OPERATIONS = ("a+b", "a-b", "a*b", "a/b")  # of two numbers: the columns of the paper's tables
 
 
-class Task:
+class Task(protocols.Task):
     """An encoder reads the question and a decoder writes the answer; or a decoder reads one and writes the other.
 
     A prediction is what was written, without marks, or None where there is nothing. Only the answer and [EOS] are

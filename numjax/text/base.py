@@ -9,7 +9,9 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from numjax import protocols
 from numjax.errors import DataError, UsageError
+from numjax.protocols import Told
 from numjax.text import answers, tables
 from numjax.text import document as documents
 from numjax.text import grammar as grammars
@@ -39,7 +41,7 @@ class Row(NamedTuple):
         self.numeral_index.extend([number] * len(ids))
 
 
-class BaseScheme(abc.ABC):
+class BaseScheme(protocols.Scheme, abc.ABC):
     """Document ↔ positions over a vocabulary. A formula is written as its surface.
 
     decode(encode(d).ids, encode(d).numbers) == d for every canonical document made of marks and of what
@@ -59,7 +61,9 @@ class BaseScheme(abc.ABC):
     points = False
     forms: tuple[str, ...] = ("text",)
 
-    def __init__(self, vocab: BaseVocabulary, rules: str = "default", pad_multiple: int = 128, types: bool = False):
+    def __init__(
+        self, vocab: Told[BaseVocabulary], rules: str = "default", pad_multiple: int = 128, types: bool = False
+    ):
         """
         Args:
           rules: by which numbers are found, see numjax/numeral/.

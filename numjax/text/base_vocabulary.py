@@ -15,8 +15,10 @@ Marks that the files have themselves, such as BERT's [CLS], keep their base ids.
 from __future__ import annotations
 
 import copy
+import functools
 import json
 import pathlib
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar
 
@@ -33,6 +35,10 @@ FILE = "vocabulary.json"
 # corpus or not. sentencepiece writes a space as U+2581.
 SPACE = "\u2581"
 ALPHABET = SPACE + "0123456789+-\u2212.,%eE$()"
+
+
+# A token that is a number, by its text: " 42", "3.5"; or, among mathematical symbols, by its mark: "NUM N 42".
+_NUMBER = re.compile(r"(?: |NUM N )?([0-9]+(?:\.[0-9]+)?)")
 
 
 class BaseVocabulary:
@@ -64,6 +70,47 @@ class BaseVocabulary:
         self.size = self.base + len(behind)
         self._mark_id = self._own | {name: self.base + i for i, name in enumerate(behind)}
         self._name_of = {token: name for name, token in self._mark_id.items()}
+        for name in ("_numbers", "digit_values", "number_values", "number_digits"):  # of other marks
+            self.__dict__.pop(name, None)
+
+    @functools.cached_property
+    def _numbers(self) -> dict[int, str]:
+        """id → the decimal that the token is."""
+        texts = {i: piece.decode("utf-8", errors="replace") for i, piece in enumerate(self.pieces)} | self._name_of
+        found = ((i, _NUMBER.fullmatch(text)) for i, text in sorted(texts.items()))
+        return {i: match[1] for i, match in found if match}
+
+    @property
+    def number_ids(self) -> tuple[int, ...]:
+        """The tokens that are numbers by themselves, alone or behind a blank, in order."""
+        return tuple(self._numbers)
+
+    @functools.cached_property
+    def number_values(self) -> np.ndarray:
+        """float64[size], what such a token is worth, NaN for others."""
+        values = np.full(self.size, np.nan)
+        for token, written in self._numbers.items():
+            values[token] = float(written)
+        return values
+
+    @functools.cached_property
+    def digit_values(self) -> np.ndarray:
+        """int32[size], the digit that a token is, −1 for others; "12" is none, see `number_digits`."""
+        values = np.full(self.size, -1, np.int32)
+        for token, written in self._numbers.items():
+            if len(written) == 1:
+                values[token] = int(written)
+        return values
+
+    @functools.cached_property
+    def number_digits(self) -> np.ndarray:
+        """int8[size, L], the digits of tokens that are whole numbers, as written, −1 behind them and for others; L is
+        at least 1."""
+        whole = {token: written for token, written in self._numbers.items() if "." not in written}
+        found = np.full((self.size, max(map(len, whole.values()), default=1)), -1, np.int8)
+        for token, written in whole.items():
+            found[token, : len(written)] = [int(digit) for digit in written]
+        return found
 
     def _ids(self, text: str) -> list[int]:
         raise NotImplementedError

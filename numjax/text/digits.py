@@ -7,6 +7,7 @@ from typing import Any
 
 from numjax import numeral
 from numjax.errors import UsageError
+from numjax.protocols import Told
 from numjax.text import answers
 from numjax.text import document as documents
 from numjax.text.base import EOS, BaseScheme, Row
@@ -64,7 +65,7 @@ class Scheme(BaseScheme):
 
     def __init__(
         self,
-        vocab: BaseVocabulary,
+        vocab: Told[BaseVocabulary],
         rules: str = "default",
         pad_multiple: int = 128,
         layout: str = "plain",

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from numjax.errors import DataError, UsageError
+from numjax.protocols import Told
 from numjax.text import document as documents
 from numjax.text import tables
 from numjax.text.base import PAD, SEP, BaseScheme, Row
@@ -31,7 +32,7 @@ class Scheme(BaseScheme):
     reads = "rows"
 
     def __init__(
-        self, vocab: BaseVocabulary, pad_multiple: int = 128, numbers: Sequence[str] = (), signs: bool = True
+        self, vocab: Told[BaseVocabulary], pad_multiple: int = 128, numbers: Sequence[str] = (), signs: bool = True
     ):
         """
         Args:

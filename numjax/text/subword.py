@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from numjax.protocols import Told
 from numjax.text import answers
 from numjax.text import document as documents
 from numjax.text.base import EOS, BaseScheme, Row
@@ -27,7 +28,7 @@ class Scheme(BaseScheme):
 
     def __init__(
         self,
-        vocab: BaseVocabulary,
+        vocab: Told[BaseVocabulary],
         rules: str = "default",
         pad_multiple: int = 128,
         apart: bool = False,

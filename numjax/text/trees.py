@@ -11,6 +11,7 @@ from numjax.errors import DataError, UsageError
 from numjax.expr import printer
 from numjax.expr import symbols as symbol_table
 from numjax.expr.tree import Tree
+from numjax.protocols import Told
 from numjax.text import document as documents
 from numjax.text import subword, tree_grammar, tree_tokens
 from numjax.text import symbols as names
@@ -41,7 +42,7 @@ class Scheme(subword.Scheme):
 
     def __init__(
         self,
-        vocab: BaseVocabulary,
+        vocab: Told[BaseVocabulary],
         rules: str = "default",
         pad_multiple: int = 128,
         apart: bool = False,

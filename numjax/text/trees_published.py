@@ -16,6 +16,7 @@ import numpy as np
 
 from numjax.errors import UsageError
 from numjax.expr.tree import Tree
+from numjax.protocols import Told
 from numjax.text import symbols as names
 from numjax.text import tables, tree_grammar, trees
 from numjax.text.base_vocabulary import BaseVocabulary
@@ -48,7 +49,7 @@ class Scheme(trees.Scheme):
 
     def __init__(
         self,
-        vocab: BaseVocabulary,
+        vocab: Told[BaseVocabulary],
         rules: str = "default",
         pad_multiple: int = 128,
         apart: bool = False,
