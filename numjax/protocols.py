@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeVar
 
 from numjax.errors import UsageError
@@ -247,6 +248,11 @@ class Head(Part):
         """The next token of hidden states [B, D]: log masses, and the canonical number that [NUM] would stand for."""
         del out, allowed_BV, key
         raise self.lacks("does not write")
+
+    def represents(self, value: Decimal) -> bool:
+        """Whether it can write this number exactly; one that spells its numbers writes any."""
+        del value
+        return self.provides("step_scores")
 
     def log_probs(self, out: HeadOut) -> Array:
         """Log-probabilities of a row's classes, [B, classes]."""

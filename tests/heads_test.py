@@ -14,6 +14,7 @@ import pytest
 from numjax.build import build
 from numjax.errors import UsageError
 from numjax.heads.mixture import mantissa_log_density
+from numjax.nn.numerals import exponent_id
 from numjax.numeral.exact import to_decimals, to_numeral
 from numjax.types import Allowed, HeadOut, Targets, Tokens
 from tests.drawn import DIGITS, KNOWN, NUM, OPTIONS, SIZE, VOCAB, batch, draw, numeral_table, with_numerals
@@ -232,6 +233,31 @@ def test_predicted_numeral(rng, keep):
     context = Context(prec=keep, rounding=ROUND_HALF_EVEN)
     for value, m, e in zip(to_decimals(scores.numeral), scores.estimate.mantissa, exponent, strict=True):
         assert value == context.plus(Decimal(float(m)).scaleb(int(e)))
+
+
+def test_a_perfect_mixture_gives_every_number_back_that_it_represents(rng):
+    """Hidden states that say mantissa and exponent outright: what is written is the number, or its nearest."""
+    head, params, found, _, table = make("mixture", rng, keep=7, low=-8, high=12)
+    exact = ["0", "-0", "7", "-7", "0.001", "1e12", "-2.5e-8", "9999999", "1234567", "0.0625", "1000000", "-30.05"]
+    others = {"1e20": "1e13", "1e-9": "0", "12345678": "12345680", "0.12345674": "0.1234567", "99999999": "100000000"}
+    context = Context(prec=7, rounding=ROUND_HALF_EVEN)
+    params = {name: np.zeros_like(value) for name, value in params.items()}
+    params["mantissa"][0] = 1
+    classes = params["exponent"].shape[1]
+    assert classes + 1 > WIDTH, "an exponent is said by a product, not by a coordinate of its own"
+    for text, wanted in [*((text, text) for text in exact), *others.items()]:
+        value = Decimal(text)
+        assert head.represents(value) == (text in exact), text
+        exponent = value.adjusted() if value else -9
+        row = int(exponent_id(jnp.int32(exponent), -8, 12))
+        params["exponent"][1] = np.where(np.arange(classes) == row, 50, 0)
+        hidden = np.zeros((1, 1, WIDTH), np.float32)
+        hidden[..., 0] = float(value.scaleb(-exponent)) if row > 1 else math.copysign(1, value)
+        hidden[..., 1] = 1
+        out = head.apply({"params": params}, hidden, found.inputs, table)
+        (written,) = to_decimals(head.step_scores(HeadOut(out.hidden[:, 0], out.weights)).numeral)
+        assert written == Decimal(wanted), text
+        assert row < 2 or written == context.plus(value), text
 
 
 def test_sampled_exponents_follow_their_distribution(rng):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Any, ClassVar
 
 import flax.linen as nn
@@ -132,6 +133,12 @@ class Head(protocols.Head, nn.Module):
         mantissa = jnp.where(chosen == 0, 0.0, mantissa)
         numeral = from_mantissa(mantissa, exponent, self.digits, self.keep)
         return Scores(mass, numeral, self._estimate(out, mantissa, exponent))
+
+    def represents(self, value: Decimal) -> bool:
+        """Of `keep` significant digits at most, and an exponent between `low` and `high`; zero is written too. Others
+        are written as the nearest of these: rounded half-even, zero below, and 10^(`high` + 1) and more above."""
+        digits = len(value.normalize().as_tuple().digits)
+        return not value or (digits <= self.keep and self.low <= value.adjusted() <= self.high)
 
     def _estimate(self, out: HeadOut, mantissa: jax.Array, exponent: jax.Array) -> Estimate:
         mean, log_variance = self._project(out, "mantissa")[..., 0], self._log_variance(out)
