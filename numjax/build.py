@@ -102,6 +102,13 @@ def build(kind: str, block: Mapping[str, Any], **known: Any) -> Any:
     return cls(**given)
 
 
+def options(kind: str, name: str) -> dict[str, inspect.Parameter]:
+    """What a block of this part may say, by name: its parameters but for those that it is told."""
+    found = {p.name: p for p in inspect.signature(find(kind, name)).parameters.values() if p.kind not in _VARIADIC}
+    # Linen adds two of its own.
+    return {key: p for key, p in found.items() if key not in ("parent", "name") and not _is_told(p.annotation)}
+
+
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import difflib
 import pathlib
+import re
 from collections.abc import Sequence
 
-from numjax import origin, roots
+from numjax import blocks, origin, roots
 from numjax.errors import UsageError
 
 USAGE = "give --workdir, and --config where it holds no run: python -m numjax.main --config=numgpt --workdir=runs/mme"
@@ -16,7 +17,8 @@ def resolve_configs(words: Sequence[str]) -> list[str]:
     """A command line whose `--config` is a file; other words as they are.
 
     `--config=numgpt:laptop`, or `--config numgpt:laptop`, becomes `--config=ROOT/configs/numgpt.py:laptop`. Where it
-    is not given, `--config=numjax/origin.py:WORKDIR` goes before all flags: the config that the workdir holds.
+    is not given, `--config=numjax/origin.py:WORKDIR` goes before all flags: the config that the workdir holds. Each
+    `--set=…` (`blocks.apply`) goes into the config, before `--config.a.b=…`.
 
     Args:
       words: the program's name, then its flags.
@@ -26,23 +28,53 @@ def resolve_configs(words: Sequence[str]) -> list[str]:
     """
     out: list[str] = []
     given: dict[str, str] = {}
+    changes: list[str] = []
     rest = iter(words)
     for word in rest:
         flag, equals, value = word.partition("=")
+        if flag in ("--set", "-set"):
+            changes.append(value if equals else next(rest, ""))
+            continue
         if (name := flag.lstrip("-")) in ("config", "workdir") and flag in (f"--{name}", f"-{name}"):
             given[name] = value if equals else next(rest, "")
             if equals or given[name]:
                 word = f"{flag}={_config_file(given[name]) if name == 'config' else given[name]}"
         out.append(word)
     if "config" in given:
-        return out
+        return _changed(out, changes)
     if workdir := given.get("workdir"):
         if not (origin.home(pathlib.Path(workdir).expanduser()) / origin.CONFIG_FILE).exists():
             raise origin.no_run(workdir)
-        return [*out[:1], f"--config={origin.__file__}:{workdir}", *out[1:]]
-    if any(word.startswith(("--config.", "-config.")) for word in out):
+        return _changed([*out[:1], f"--config={origin.__file__}:{workdir}", *out[1:]], changes)
+    if changes or any(word.startswith(("--config.", "-config.")) for word in out):
         raise UsageError(USAGE)
     return out
+
+
+def complaint(error: Exception) -> str:
+    """What an error of parsing flags says of the config, in one line."""
+    # absl wraps a config file's own complaint in a traceback, whose last line it is; a KeyError quotes it.
+    text = str(error).replace("\\n", "\n").replace("\\'", "")
+    told = [line for line in text.strip().splitlines() if line.strip()]
+    line = told[-1] if "parsing config file" in told[0] else " ".join(told[:2])
+    line = re.sub(r"^[\w.]+Error: ", "", line.strip("\"' "))
+    if re.fullmatch(r"\w+", line):  # all that ml_collections says where no key is near
+        return f"the config has no key {line!r} there: its file and configs/common.py list them all"
+    return line
+
+
+def _changed(words: list[str], changes: Sequence[str]) -> list[str]:
+    """The command line whose config is the same with `--set`s applied, before single values are."""
+    if not changes:
+        return words
+
+    def config_of(word: str) -> str:
+        flag, _, value = word.partition("=")
+        return (
+            f"{flag}={blocks.__file__}:{blocks.argument(value, changes)}" if flag in ("--config", "-config") else word
+        )
+
+    return [config_of(word) for word in words]
 
 
 def _config_file(word: str) -> str:

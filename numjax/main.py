@@ -1,4 +1,6 @@
-"""python -m numjax.main [--config=FILE|NAME[:ARG]] --workdir=DIR [--mode=train|eval|predict|generate|compile|check].
+"""python -m numjax.main [--config=FILE|NAME[:ARG]] [--set=…] --workdir=DIR [--mode=MODE].
+
+Modes: train eval predict generate compile check show.
 
 Without --config it is the workdir's own. Only flags, processes and exit codes are here; notebooks can call the rest.
 """
@@ -6,19 +8,24 @@ Without --config it is the workdir's own. Only flags, processes and exit codes a
 from __future__ import annotations
 
 import os
-import re
 import sys
 from typing import NoReturn
 
 from absl import app, flags
 from ml_collections import config_flags
 
-from numjax import config_file, huge_pages, roots
+from numjax import blocks, config_file, huge_pages, roots
 from numjax.errors import DataError, Diverged, Lost, Preempted, UsageError
 
-MODES = ("train", "eval", "predict", "generate", "compile", "check")
+MODES = ("train", "eval", "predict", "generate", "compile", "check", "show")
 
 _CONFIG = config_flags.DEFINE_config_file("config", None, "FILE or NAME[:ARGUMENT]; default: the workdir's.")
+_SET = flags.DEFINE_multi_string(
+    "set",
+    [],
+    "heads.next=mixture:keep=7 replaces a block, +objectives.more=nll:head=next adds one, ~embeds.numeral "
+    "takes one out; may be repeated. See python -m numjax.tools.parts.",
+)
 _WORKDIR = flags.DEFINE_string("workdir", None, "Folder of the run.")
 _MODE = flags.DEFINE_enum("mode", "train", MODES, "What to do.")
 _INPUT = flags.DEFINE_string("input", None, "predict, generate: a file of records or prompts a line, - for stdin.")
@@ -31,6 +38,9 @@ def main(argv: list[str]) -> None:
     """Sets processes and caches up and hands over to `runs`."""
     if len(argv) > 1:
         raise UsageError(f"unexpected argument {argv[1]!r}: flags look like --workdir=DIR")
+    if _MODE.value == "show" and _CONFIG.value:
+        print("\n".join(blocks.shown(_CONFIG.value)))
+        return
     if not _CONFIG.value or not _WORKDIR.value:
         raise UsageError(config_file.USAGE)
     from numjax import runs  # imports jax: not before the flags are known to be good
@@ -44,14 +54,7 @@ def _parse(argv: list[str]) -> list[str]:
     try:
         return flags.FLAGS(config_file.resolve_configs(flags.FLAGS.read_flags_from_files(argv, force_gnu=False)))
     except (flags.Error, ValueError, KeyError, AttributeError, TypeError, OSError) as error:
-        # absl wraps a config file's own complaint in a traceback, whose last line it is; a KeyError quotes it.
-        text = str(error).replace("\\n", "\n").replace("\\'", "")
-        told = [line for line in text.strip().splitlines() if line.strip()]
-        line = told[-1] if "parsing config file" in told[0] else " ".join(told[:2])
-        line = re.sub(r"^[\w.]+Error: ", "", line.strip("\"' "))
-        if re.fullmatch(r"\w+", line):  # all that ml_collections says where no key is near
-            line = f"the config has no key {line!r} there: its file and configs/common.py list them all"
-        _leave(UsageError(line))
+        _leave(UsageError(config_file.complaint(error)))
 
 
 def _run(argv: list[str]) -> None:

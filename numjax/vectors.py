@@ -9,19 +9,18 @@ Legend: N numbers, D width.
 
 from __future__ import annotations
 
-import ast
 import functools
 import inspect
 import pathlib
 from collections.abc import Sequence
 from decimal import Decimal
-from typing import Any, NoReturn, Protocol
+from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from numjax import build
+from numjax import blocks, build
 from numjax.errors import DataError, UsageError
 from numjax.numeral import words
 from numjax.numeral.exact import plain, to_numeral
@@ -97,24 +96,16 @@ def read_spec(spec: str) -> tuple[str, dict[str, Any]]:
     """
     if spec and pathlib.Path(spec).expanduser().is_file():
         return TABLE, {"path": spec}
-    name, colon, rest = spec.partition(":")
-    pairs = [word.partition("=") for word in rest.split(",")] if colon else []
-    if not name or any(not key or not equals for key, equals, _ in pairs):
-        raise UsageError(
-            f"{spec!r}: write name:key=value,key=value such as dice:form=d,dim=300, or a file of vectors"
-        )
-    options = {key: value for key, _, value in pairs}
-    if len(options) < len(pairs):
-        raise UsageError(f"{spec!r}: an option is given twice")
+    name, options = blocks.split(spec)
     if name == TABLE:
         if options.keys() != {"path"}:
             raise UsageError(f"{spec!r}: a table has one option: table:path=FILE")
         return name, options
     if "/" in name or pathlib.Path(name).suffix in (".txt", ".vec", ".gz"):
         raise UsageError(f"{spec}: no such file of vectors")
-    declared = inspect.signature(_numeral(name)).parameters
-    typed = {key: _typed(name, key, text, declared[key]) for key, text in options.items() if key in declared}
-    return name, {**options, **typed}  # `build` names the nearest of what is not declared
+    _numeral(name)
+    block = blocks.read("embed", spec)
+    return name, {key: value for key, value in block.items() if key != "name"}
 
 
 def has(spec: str, *options: str) -> bool:
@@ -154,28 +145,6 @@ def _numeral(name: str) -> Any:
     if cls.kind != "numeral":
         raise UsageError(f"embed {name!r} does not embed numbers: choose {', '.join([*names(), TABLE])}")
     return cls
-
-
-def _typed(name: str, key: str, text: str, declared: inspect.Parameter) -> Any:
-    kinds = [kind.strip() for kind in str(declared.annotation).split("|")]
-
-    def fail() -> NoReturn:
-        raise UsageError(f"{name}: {key} must be {' or '.join(kinds)}, not {text!r}")
-
-    if "None" in kinds and text in ("None", "none"):
-        return None
-    if "str" in kinds:
-        return text
-    if "bool" in kinds:
-        if text.lower() not in ("true", "false"):
-            fail()
-        return text.lower() == "true"
-    try:
-        if "int" in kinds:
-            return int(text)
-        return float(text) if "float" in kinds else ast.literal_eval(text)
-    except (ValueError, SyntaxError):
-        fail()
 
 
 class _Embedded:

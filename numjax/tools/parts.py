@@ -1,0 +1,58 @@
+"""python -m numjax.tools.parts [KIND [NAME]]: the parts that a config can name, and their options.
+
+Without words every part, a line each: its kind, its name, what it is. With a name its options: name, type, default.
+Kinds: tasks text embed backbone heads objectives. NAME may be a module of your own.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from numjax import blocks, build
+from numjax.errors import UsageError
+from numjax.tools.command import Parser
+
+
+def lines(kind: str = "", name: str = "") -> list[str]:
+    """What is printed.
+
+    Raises:
+      UsageError: there is no such kind or part.
+    """
+    if kind and kind not in build.BASE_OF_KIND:
+        raise UsageError(f"no kind of part is called {kind!r}: choose {', '.join(build.BASE_OF_KIND)}")
+    if not name:
+        kinds = [kind] if kind else build.BASE_OF_KIND
+        return [f"{k:10}  {n:19}  {_first_line(k, n)}" for k in kinds for n in build.names(k)]
+    known, parameters = blocks.declared(kind, name), build.options(kind, name)
+    out = [f"{name}: {_first_line(kind, name)}"]
+    for key, written in known.items():
+        default = parameters[key].default if key in parameters else blocks.BESIDE[kind][key]
+        needed = key in parameters and default is parameters[key].empty
+        out.append(f"  {key}: {written}" + (", to be given" if needed else f" = {default!r}"))
+    return out
+
+
+def _first_line(kind: str, name: str) -> str:
+    module = sys.modules[build.find(kind, name).__module__]
+    return (module.__doc__ or "").strip().split("\n")[0]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Prints the lines; 0, or 2 for bad usage."""
+    parser = Parser(prog="python -m numjax.tools.parts", description=(__doc__ or "").partition(": ")[2])
+    parser.add_argument("kind", nargs="?", default="", help=f"one of {', '.join(build.BASE_OF_KIND)}")
+    parser.add_argument("name", nargs="?", default="", help="a part of that kind, or a module of your own")
+    try:
+        flags = parser.parse_args(argv)
+        found = lines(flags.kind, flags.name)
+    except UsageError as error:
+        print(f"parts: {error}", file=sys.stderr)
+        return 2
+    print("\n".join(found))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
