@@ -21,10 +21,7 @@ MODES = ("train", "eval", "predict", "generate", "compile", "check", "show")
 
 _CONFIG = config_flags.DEFINE_config_file("config", None, "FILE or NAME[:ARGUMENT]; default: the workdir's.")
 _SET = flags.DEFINE_multi_string(
-    "set",
-    [],
-    "heads.next=mixture:keep=7 replaces a block, +objectives.more=nll:head=next adds one, ~embeds.numeral "
-    "takes one out; may be repeated. See python -m numjax.tools.parts.",
+    "set", [], "PATH=NAME:option=value replaces a block; +PATH=… adds one, ~PATH drops it."
 )
 _WORKDIR = flags.DEFINE_string("workdir", None, "Folder of the run.")
 _MODE = flags.DEFINE_enum("mode", "train", MODES, "What to do.")
