@@ -404,6 +404,8 @@ def test_digits_by_place_go_there_and_back(rng):
         kept = Decimal(int(abs(value).scaleb(-lowest)) % 10**count).scaleb(lowest)
         assert abs(found) == kept and bool(all_there) == (abs(value) == kept), value
         assert not all_there or found.is_signed() == value.is_signed()
+    _, fits = numerals.to_places(to_numeral([Decimal("1234"), Decimal("12345")], 4), 0, 8)
+    assert fits.tolist() == [True, False], "of the second not all digits are known"
 
 
 def test_scaled_integers_are_exact(rng):

@@ -311,7 +311,8 @@ def written(equation: str) -> tuple:
 def test_among_beams_a_value_that_no_answer_has_is_left_out_and_a_broken_one_is_rare():
     prior = Task(dataset="problems").log_prior
     assert prior(written("x = 12 - 7")) == prior(written("x = 7 / 2.5")) == prior(written("x = 7 * 45 %")) == 0
-    assert prior(written("x = 7 - 12")) == prior(written("x = 7 / 0")) == prior(()) == -math.inf
+    assert prior(written("x = 7 - 12")) == prior(written("x = 7 - 7")) == -math.inf
+    assert prior(written("x = 7 / 0")) == prior(()) == -math.inf
     assert -math.inf < prior(written("x = 7 / 12")) < 0
     assert Task(dataset="math23k").log_prior(written("x = 7 - 12")) == 0
 
@@ -319,13 +320,13 @@ def test_among_beams_a_value_that_no_answer_has_is_left_out_and_a_broken_one_is_
 def test_the_best_beam_is_the_likeliest_whose_value_an_answer_may_have(monkeypatch):
     """The prior moves a negative one back, and a broken one only where it leads by little."""
     texts = ["x = 7 - 12", "x = 7 / 2", "x = 12 - 7"]
-    monkeypatch.setattr(generate, "_read", lambda done, b, head: ([int(done.ids[b, 0])], [], 0.0, True))
+    monkeypatch.setattr(generate, "_read", lambda done, b: ([int(done.ids[b, 0])], [], 0.0, True))
     monkeypatch.setattr(generate, "_document", lambda system, row, ids, numbers: written(texts[ids[0]]))
 
     def best(scores, task) -> str:
-        beams = beam.Beams(np.arange(3).reshape(1, 3, 1), *[None] * 2, np.asarray([scores]), *[None] * 2)
+        beams = beam.Beams(np.arange(3).reshape(1, 3, 1), *[None] * 2, np.asarray([scores]), *[None] * 3)
         beams = beams._replace(**{f: np.zeros((1, 3)) for f in ("length", "log_prob", "ended")})
-        found = generate._chosen(types.SimpleNamespace(task=task), None, beams, 0, None)
+        found = generate._chosen(types.SimpleNamespace(task=task), None, beams, 0)
         return texts[found[0][0]]
 
     problems = Task(dataset="problems")
@@ -347,4 +348,8 @@ def test_sentences_that_no_question_needs_leave_the_equation_as_it_is():
         counts["leads"] += any(text.startswith(f"{lead} ") for lead in kept["leads"] for text in form.sentences)
         assert ("n" in dict(form.kinds)) == any("{n}" in text for text in form.sentences)
         assert "n" not in expression.leaves(form.equation)
-    assert counts["stories"] > 60 and counts["asides"] > 30 and counts["leads"] > 10, counts
+        for aside in (text for text in form.sentences if text in kept["asides"] and "{things2}" in text):
+            others = wording.slots(" ".join(text for text in form.sentences if text != aside))
+            assert "things" in others and "things2" not in others, "nothing else may be counted with them"
+            counts["others"] = counts.get("others", 0) + 1
+    assert counts["stories"] > 60 and counts["asides"] > 30 and counts["leads"] > 10 and counts["others"] > 0, counts

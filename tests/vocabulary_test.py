@@ -157,6 +157,7 @@ def test_bad_files_are_one_line(tmp_path):
 
 def test_the_vocabulary_knows_which_tokens_are_numbers(vocabulary):
     """Against the text of each token alone, read by Python: also of marks that come later, and of symbols."""
+    assert len(vocabulary.digit_values) == len(vocabulary.number_digits) == vocabulary.size
     vocabulary = vocabulary.with_marks(["NUM N 7", "NUM N 365", "NUM N 2.5", "VAR V 7", "NUM ! #1", "[7]"])
     named = {"NUM N 7": "7", "NUM N 365": "365", "NUM N 2.5": "2.5"}
     digits, values, every = vocabulary.digit_values, vocabulary.number_values, vocabulary.number_digits
