@@ -320,12 +320,13 @@ def test_among_beams_a_value_that_no_answer_has_is_left_out_and_a_broken_one_is_
 def test_the_best_beam_is_the_likeliest_whose_value_an_answer_may_have(monkeypatch):
     """The prior moves a negative one back, and a broken one only where it leads by little."""
     texts = ["x = 7 - 12", "x = 7 / 2", "x = 12 - 7"]
-    monkeypatch.setattr(generate, "_read", lambda done, b: ([int(done.ids[b, 0])], [], 0.0, True))
+    monkeypatch.setattr(generate, "_read", lambda done, b: ([int(done.ids[b, 0])], [], 0.0, bool(done.ended[b])))
     monkeypatch.setattr(generate, "_document", lambda system, row, ids, numbers: written(texts[ids[0]]))
 
-    def best(scores, task) -> str:
+    def best(scores, task, ended=(True, True, True)) -> str:
         beams = beam.Beams(np.arange(3).reshape(1, 3, 1), *[None] * 2, np.asarray([scores]), *[None] * 3)
-        beams = beams._replace(**{f: np.zeros((1, 3)) for f in ("length", "log_prob", "ended")})
+        beams = beams._replace(**{f: np.zeros((1, 3)) for f in ("length", "log_prob")})
+        beams = beams._replace(ended=np.asarray([ended]))
         found = generate._chosen(types.SimpleNamespace(task=task), None, beams, 0)
         return texts[found[0][0]]
 
@@ -334,6 +335,7 @@ def test_the_best_beam_is_the_likeliest_whose_value_an_answer_may_have(monkeypat
     assert best([-1.0, -2.0, -3.0], problems) == texts[2]
     assert best([-1.0, -2.0, -9.0], problems) == texts[1]
     assert best([-1.0, -np.inf, -np.inf], problems) == texts[0]
+    assert best([-1.0, -9.0, -3.0], problems, ended=(True, True, False)) == texts[1], "cut off, it is no equation"
 
 
 def test_sentences_that_no_question_needs_leave_the_equation_as_it_is():
