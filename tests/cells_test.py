@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from configs import tabbert
-from numjax import api, inherit, metrics, origin, shard, step
+from numjax import api, inherit, metrics, origin, protocols, shard, step
 from numjax.build import build
 from numjax.errors import UsageError
 from numjax.evals.score import evaluate
@@ -63,7 +63,7 @@ def test_everywhere_asks_for_no_unknown_cell(rng):
     assert (ids == 3).any() and 0.05 < found.hidden.mean() < 0.2
 
 
-class Given:
+class Given(protocols.Head):
     """A head whose hidden states are the targets' log-probabilities."""
 
     def total_log_prob(self, out, targets, weights, allowed):

@@ -277,8 +277,7 @@ def test_version_1_0_0_is_what_it_was(name, everything):
     [
         *("math23k", "mathsum", "mme", "gnc", "mwpas", "mwpas_generation", "numeracy600k"),
         *("cognitive_tutor", "answer_scoring", "answer_feedback", "squad", "fermat", "mawps", "tabfact"),
-        "creditrans",
-        "table_text",
+        *("creditrans", "table_text", "problems"),
     ],
 )
 def test_sample_files_come_from_the_builder(name, capsys, data_dir):

@@ -8,6 +8,7 @@ import pathlib
 import numpy as np
 from ml_collections import ConfigDict
 
+from numjax import protocols
 from numjax.build import build
 from numjax.errors import DataError
 from numjax.numeral.exact import to_decimals
@@ -24,7 +25,7 @@ WORDS = "the a sum of eggs weighs grams and costs in about years left more than 
 NUMBERS = ("7", "1,234.5", "-3.25", "50%", "0", "007", "1e-30", "98765", "12")
 
 
-class Labelled:
+class Labelled(protocols.Task):
     """Texts with a label, a vector and an id that tells them apart."""
 
     kind = "classify"

@@ -259,7 +259,7 @@ def test_a_head_that_reads_the_scored_positions_alone_gives_the_same(most, rng):
         def of(hidden):
             out = {"next": head.apply({"params": params}, hidden, tokens, None)}
             objective = build(
-                "objectives", {"name": "nll", "average": "columns", "columns": 4, "room": room}, head="next"
+                "objectives", {"name": "nll", "head": "next", "average": "columns", "columns": 4, "room": room}
             )
             return objective({"next": head}, out, {}, Batch(tokens, targets)).total
 

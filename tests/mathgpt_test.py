@@ -172,7 +172,9 @@ def test_masks(data, reference):
 
 def loss_of(data, params, batch):
     model, grammar = mathgpt.model(data), mathgpt.scheme(data).grammar()
-    objective = build("objectives", {"name": "nll"}, head="next", constrain=True, grammar=grammar, given=False)
+    objective = build(
+        "objectives", {"name": "nll", "head": "next", "constrain": True, "given": False}, grammar=grammar
+    )
     outs, acts = model.apply({"params": params}, batch)
     return objective(model.heads, outs, acts, batch)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from numjax import api, runs
+from numjax import api, protocols, runs
 from numjax.evals import report
 from numjax.pipeline import source
 from numjax.tasks import table_text
@@ -23,7 +23,7 @@ SHORT = {"id": "short", "text": "eggs", "label": 0}
 TABLE = {"id": "table", "text": "hello " * 100, "table": json.dumps([["12 cells", "4 5 6 7"]] * 40)}
 
 
-class Answering:
+class Answering(protocols.Task):
     """A text for an encoder, with one word to write."""
 
     kind = "language_model"

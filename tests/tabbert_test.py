@@ -149,7 +149,7 @@ def model_of(scheme, fusion=None, **heads) -> Model:
     known = dict(vocab_size=scheme.vocab_size, size=scheme.vocab.size, width=16, dim=16, digits=20)
     embeds, fusions = {"token": build("embed", {"name": "token"}, **known)}, {}
     if fusion:
-        embeds["numeral"] = build("embed", dict(name="char_lstm", hidden=8, layers=2), **known)
+        embeds["numeral"] = build("embed", dict(name="char_lstm", dim=16, hidden=8, layers=2), **known)
         fusions["numeral"] = fusion
     found = {name: build("heads", block, **known) for name, block in (heads or {"masked": BLOCKS["masked"]}).items()}
     return Model(FrozenDict(embeds), FrozenDict(fusions), build("backbone", BLOCKS["backbone"]), FrozenDict(found))
