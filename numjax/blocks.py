@@ -10,7 +10,6 @@ import ast
 import difflib
 import inspect
 import json
-import re
 from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
@@ -30,6 +29,7 @@ PLACES = {
     "objectives": ("objectives", True),
 }
 # What a block says beside the options of its part, and what it is where nothing is said.
+# The fusion is `model.FUSION`, which would bring in JAX.
 BESIDE: dict[str, dict[str, Any]] = {"embed": {"fusion": "concat+linear"}, "objectives": {"weight": 1.0}}
 KEPT = {"scheme": ("vocab",)}  # blocks inside a block, which stay when it is replaced
 _FORM = "write PATH=NAME:option=value,… to replace a block, +PATH=NAME to add one, ~PATH to take one out"
@@ -62,7 +62,7 @@ def read(kind: str, spec: str) -> dict[str, Any]:
     out: dict[str, Any] = {"name": name}
     for key, text in written.items():
         if key not in known:
-            raise UsageError(f"{kind} {name!r} has no option {key!r}: did you mean {_near(key, known)}?")
+            raise UsageError(f"{kind} {name!r} has no option {key!r}: did you mean {build.near(key, known)}?")
         out[key] = typed(name, key, text, known[key])
     return out
 
@@ -207,8 +207,3 @@ def _parted(text: str) -> list[str]:
             out.append(text[start:at])
             start = at + 1
     return [*out, text[start:]]
-
-
-def _near(key: str, among: Iterable[str]) -> str:
-    among = list(among)
-    return ", ".join(difflib.get_close_matches(re.sub(r"\s", "", key), among, n=3, cutoff=0.4) or among)

@@ -40,9 +40,7 @@ def find(kind: str, name: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name != path and not path.startswith(f"{error.name}."):
             raise
-        known = names(kind)
-        near = difflib.get_close_matches(name, known, n=3, cutoff=0.4) or known
-        raise UsageError(f"no {kind} is called {name!r}: did you mean {', '.join(near)}?") from None
+        raise UsageError(f"no {kind} is called {name!r}: did you mean {near(name, names(kind))}?") from None
     base = BASE_OF_KIND[kind]
     if base.__name__ not in vars(module):
         raise UsageError(f"{kind} {name!r}: {path} defines no class called {base.__name__}")
@@ -85,14 +83,14 @@ def build(kind: str, block: Mapping[str, Any], **known: Any) -> Any:
     declared = {p.name: p for p in inspect.signature(cls).parameters.values() if p.name != "parent"}
     for key in options:
         if key not in declared:
-            raise UsageError(f"{kind} {name!r} has no option {key!r}: did you mean {_near(key, declared)}?")
+            raise UsageError(f"{kind} {name!r} has no option {key!r}: did you mean {near(key, declared)}?")
     context = vars(protocols.Context(**known))
     told = [key for key, parameter in declared.items() if _is_told(parameter.annotation)]
     for key in told:
         if key not in context:
             raise UsageError(
                 f"{kind} {name!r} wants {key!r} to be told, which is nothing of a Context: did you mean "
-                f"{_near(key, context)}?"
+                f"{near(key, context)}?"
             )
     given = {key: context[key] for key in told if context[key] is not None} | options
     needed = (key for key, p in declared.items() if p.default is p.empty and p.kind not in _VARIADIC)
@@ -119,5 +117,6 @@ def _is_told(annotation: Any) -> bool:
     return get_origin(annotation) is Annotated and "by the context" in annotation.__metadata__
 
 
-def _near(key: str, among: Iterable[str]) -> str:
+def near(key: str, among: Iterable[str]) -> str:
+    """The names that `key` may have been meant for, or all of them."""
     return ", ".join(difflib.get_close_matches(key, list(among), n=3, cutoff=0.4) or among)

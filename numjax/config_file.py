@@ -65,16 +65,13 @@ def complaint(error: Exception) -> str:
 
 def _changed(words: list[str], changes: Sequence[str]) -> list[str]:
     """The command line whose config is the same with `--set`s applied, before single values are."""
-    if not changes:
-        return words
-
-    def config_of(word: str) -> str:
+    out = []
+    for word in words:
         flag, _, value = word.partition("=")
-        return (
-            f"{flag}={blocks.__file__}:{blocks.argument(value, changes)}" if flag in ("--config", "-config") else word
-        )
-
-    return [config_of(word) for word in words]
+        if changes and flag in ("--config", "-config"):
+            word = f"{flag}={blocks.__file__}:{blocks.argument(value, changes)}"
+        out.append(word)
+    return out
 
 
 def _config_file(word: str) -> str:

@@ -77,31 +77,12 @@ class Part:
         return next(one for one in cls.__mro__ if Part in one.__bases__)
 
 
-class Vocabulary:
-    """Text ↔ ids, with reserved tokens behind the last id of the text (`text/base_vocabulary.py`)."""
-
-    size: int  # with reserved tokens, without padding
-    base: int  # ids of text, before those tokens
-
-    def encode(self, text: str) -> list[int]:
-        raise NotImplementedError
-
-    def decode(self, ids: Sequence[int]) -> str:
-        raise NotImplementedError
-
-    def mark(self, name: str) -> int:
-        raise NotImplementedError
-
-    def save(self, folder: str) -> None:
-        raise NotImplementedError
-
-
 class Scheme(Part):
     """text/NAME.py. Document ↔ positions; decode(encode(doc)) == doc. Most begin with `text/base.py`.
 
     Attributes:
       marks: reserved tokens that it needs beyond those of every vocabulary.
-      vocab: the vocabulary. vocab_size: its size, padded.
+      vocab: the vocabulary (`text/base_vocabulary.py`). vocab_size: its size, padded.
       points: what is written may point to numbers read before, which `decode` then wants.
       unwritten: ids that are read and cannot be written → the reason.
       symbols: the mathematical vocabulary of a scheme with trees; None for others.

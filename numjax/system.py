@@ -151,6 +151,7 @@ def make_model(config: Any, scheme: Scheme, platform: str) -> Model:
         "num_id": scheme.vocab.mark("[NUM]"),
         "digits": config.data.digits,
         "width": backbone.width,
+        "dim": backbone.width,
         "dtype": dtype,
     }
     if spelled := scheme.symbol_pieces():
@@ -160,9 +161,8 @@ def make_model(config: Any, scheme: Scheme, platform: str) -> Model:
     embeds, fusions = {}, {}
     for name, block in sorted(config.embeds.items()):
         options = {k: v for k, v in block.items() if k != "fusion"}
-        kind = find("embed", block.name).kind
-        embeds[name] = build("embed", options, **known, **({"dim": backbone.width} if kind != "numeral" else {}))
-        if kind == "numeral":
+        embeds[name] = build("embed", options, **known)
+        if embeds[name].kind == "numeral":
             fusions[name] = block.get("fusion", FUSION)
     heads = {name: build("heads", block, **known) for name, block in sorted(config.heads.items())}
     formulas = config.task.get("encoder", False) and config.task.get("answer") == "formula"

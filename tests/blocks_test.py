@@ -13,6 +13,7 @@ from ml_collections import ConfigDict
 import numjax
 from numjax import blocks, build
 from numjax.errors import UsageError
+from numjax.model import FUSION
 from numjax.tools import parts
 from tests.conftest import ROOT
 from tests.drawn import OPTIONS
@@ -39,6 +40,11 @@ def test_a_block_is_replaced_with_its_defaults_and_loses_its_old_options():
     assert found.heads == config().heads, "others stay"
     found.embeds.numeral.high = 7.0
     assert found.is_locked
+
+
+def test_what_a_block_says_beside_is_what_the_core_takes_where_nothing_is_said():
+    assert blocks.BESIDE["embed"] == {"fusion": FUSION}
+    assert blocks.BESIDE["objectives"] == {"weight": 1.0}
 
 
 def test_blocks_are_added_and_taken_out():

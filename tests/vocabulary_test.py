@@ -181,6 +181,20 @@ def test_the_vocabulary_knows_which_tokens_are_numbers(vocabulary):
     assert vocabulary.mark("NUM N 365") in vocabulary.number_ids
 
 
+@pytest.mark.parametrize("split", [False, True])
+def test_wordpieces_are_numbers_within_words_too(split):
+    known = vocab.build(
+        {"name": "wordpiece", "size": 300, "split_digits": split}, ["12 a12 2012 b7 c8 7 8 2012 2012"] * 9
+    )
+    for text in ("7", "b9", "2012"):
+        last = known.encode(text)[-1]
+        written = known.decode([last]).strip()
+        assert last in known.number_ids and known.number_values[last] == int(written)
+        assert known.digit_values[last] == (int(written) if len(written) == 1 else -1)
+        assert known.number_digits[last, : len(written)].tolist() == [int(c) for c in written]
+    assert len(known.encode("2012")) == (4 if split else 1)
+
+
 def test_digits_of_gpt2s_pieces_of_several(gpt2_folder):
     known = vocab.build({"name": "gpt2", "path": str(gpt2_folder)}, None, ())
     (token,) = known.encode(" 2015")

@@ -110,8 +110,7 @@ def to_places(numerals: Numeral, lowest: int, count: int) -> tuple[jax.Array, ja
 
 
 def from_integer(value: jax.Array, scale: int, digits: int) -> Numeral:
-    """The number value · 10^scale of integers int32[...]; −2^31 has no counterpart above zero and is refused by none:
-    its digits are those of 2^31."""
+    """The number value · 10^scale of integers int32[...], −2^31 among them."""
     size = jnp.abs(value.astype(jnp.int32)).astype(jnp.uint32)  # |−2^31| wraps to itself, which is 2^31 unsigned
     places = jnp.asarray([10**i for i in range(10)], jnp.uint32)
     found = ((size[..., None] // places) % 10).astype(jnp.int32)
