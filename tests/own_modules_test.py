@@ -17,7 +17,7 @@ import numpy as np
 import optax
 import pytest
 
-from numjax import shard
+from numjax import protocols, shard
 from numjax.build import BASE_OF_KIND, build, names
 from numjax.checkpoint import Checkpoints
 from numjax.errors import UsageError
@@ -189,3 +189,21 @@ def test_names_finds_every_file_of_a_kind_and_nothing_else():
             path.stem for path in paths if re.search(rf"^class {base.__name__}\b", path.read_text(), re.MULTILINE)
         }
         assert set(names(kind)) == files and files, kind
+
+
+def test_a_part_provides_what_it_has_beyond_its_kind():
+    class Mine(protocols.Task):
+        def asked(self, text, parse):
+            return None
+
+        def special(self):
+            return 1
+
+    class Younger(Mine):
+        pass
+
+    for cls in (Mine, Younger):
+        assert cls.provides("asked") and cls.provides("special") and cls().provides("asked")
+        assert not cls.provides("read") and not cls.provides("from_file") and not cls.provides("nothing")
+    assert token.Head.provides("step_scores") and not token.Head.provides("log_probs")
+    assert str(Mine.lacks("has no text")) == f"task {__name__} has no text"
