@@ -12,6 +12,8 @@ from typing import Any
 
 from ml_collections import ConfigDict
 
+from configs import presets
+
 Change = Callable[[Any], None]  # ConfigDict's attributes are not known to type checkers
 
 
@@ -31,6 +33,7 @@ def base() -> ConfigDict:
                 name="subword", rules="default", pad_multiple=128, vocab=dict(name="sentencepiece", size=2000)
             ),
             embeds=dict(token=dict(name="token")),
+            positions=dict(sequence=dict(name="learned")),
             backbone=dict(
                 name="decoder",
                 width=128,
@@ -167,52 +170,29 @@ def set_language_model(config: Any, head: str, **options) -> None:
     )
 
 
-# The options of `numjax/backbone/encoder_decoder.py` and of its token head that make the published models.
-ENCODER_DECODERS = {
-    "t5": (dict(scaled=False, shrink=False, mlp="relu", gated=False), dict(tied=True, scaled=True)),
-    "flan": (dict(scaled=False, shrink=False, mlp="gelu_tanh", gated=True), dict(tied=False)),
-    "bart": (
-        dict(positions="learned", offset=2, norm="layer", post_norm=True, embed_norm=True, biases=True, mlp="gelu")
-        | dict(gated=False, shrink=False, initial="normal"),
-        dict(tied=True, bias=True),
-    ),
-}
+def set_encoder(config: Any, max_length: int, preset: str = "bert") -> None:
+    """BERT's stack, or RoBERTa's, over texts of `max_length` positions."""
+    sizes = dict(width=128, layers=2, heads=4, mlp_ratio=4, max_length=max_length, types=(2,), dropout=0.1)
+    runs = dict(scan=False, remat="none", attention="auto", dtype="auto", norm_epsilon=1e-12, init_std=0.02)
+    chosen = presets.PRESETS[preset]
+    config.backbone = block(**(sizes | runs | chosen.backbone))
+    config.positions = block(sequence=dict(chosen.positions))
 
 
-def set_encoder(config: Any, max_length: int, **more: Any) -> None:
-    """BERT's stack over texts of `max_length` positions; `more` changes or adds what the backbone has."""
-    config.backbone = block(
-        **(
-            dict(
-                name="encoder",
-                width=128,
-                layers=2,
-                heads=4,
-                mlp_ratio=4,
-                max_length=max_length,
-                types=(2,),
-                dropout=0.1,
-                scan=False,
-                remat="none",
-                attention="auto",
-                dtype="auto",
-                epsilon=1e-12,
-                init_std=0.02,
-            )
-            | more
-        )
-    )
-
-
-def set_encoder_decoder(config: Any, form: str, **sizes) -> None:
-    """An encoder–decoder of the form of T5 1.0 ("t5"), T5 1.1 and FLAN ("flan") or BART ("bart") that writes tokens.
+def set_encoder_decoder(config: Any, preset: str, **sizes) -> None:
+    """An encoder–decoder of the form of T5 1.0 ("t5"), T5 1.1 and FLAN ("flan"), BART ("bart") or BERT with a decoder
+    of its own ("bert_reader"), which writes tokens.
 
     Args:
-      sizes: and other options of the backbone; those that every backbone has stay as they were.
+      sizes: and other options of the backbone; those that every backbone has stay as they were, and so do other
+        positions than the sequence's.
     """
-    known(form, ENCODER_DECODERS, "encoder–decoder")
-    backbone, head = ENCODER_DECODERS[form]
+    known(preset, presets.PRESETS, "preset")
+    chosen = presets.PRESETS[preset]
     kept = ("width", "layers", "heads", "mlp_ratio", "max_length", "dropout", "remat", "attention", "dtype")
     kept_options = {name: config.backbone[name] for name in kept}
-    config.backbone = block(name="encoder_decoder", **(kept_options | backbone | sizes))
-    set_language_model(config, "token", **head)
+    config.backbone = block(**(kept_options | chosen.backbone | sizes))
+    with config.unlocked():
+        config.positions.sequence = ConfigDict(chosen.positions)
+    head = {key: value for key, value in chosen.head.items() if key != "name"}
+    set_language_model(config, chosen.head["name"], **head)

@@ -46,6 +46,7 @@ def magnitude(config: Any) -> None:
     config.scheme.vocab.update(model="bpe", split_digits=True)
     config.scheme.name = "replace"
     config.backbone = common.block(name="bilstm", width=128, layers=1, dropout=0.0, dtype="auto", init_std=0.02)
+    config.positions = common.block(sequence=dict(name="none"))
     dice("2")(config)
     common.set_classifier(config, 8)
     config.heads.label.update(pool="attention", use_bias=False)
@@ -66,7 +67,7 @@ def squad(config: Any) -> None:
         vocab=dict(name="wordpiece", path="", size=8000, lower=True),
     )
     config.embeds = common.block(token=dict(name="token"))
-    common.set_encoder(config, max_length=384, position_offset=0)
+    common.set_encoder(config, max_length=384)
     config.heads = common.block(span=dict(name="span", longest=30))
     # BERT's loss is the mean of the start's and the end's, ours their sum.
     config.objectives = common.block(span=dict(name="nll", head="span", label="span", weight=0.5))

@@ -116,7 +116,7 @@ def auxiliary(prediction: str):
         form = "fermat" if config.task.form == "fermat" else "mawps"
         # The paper's own, whose digits have no gradient.
         used = "literal" if config.task.as_published else prediction
-        weight = LAMBDAS[form, "bart" if config.backbone.get("post_norm", False) else "t5"]
+        weight = LAMBDAS[form, "bart" if config.backbone.get("norm_place") == "post" else "t5"]
         config.objectives.next.weight = weight
         aux = dict(name="digit_aggregate", head="next", prediction=used, weight=1 - weight)
         config.objectives = common.block(next=config.objectives.next, aux=aux)
@@ -165,7 +165,7 @@ def laptop(config: Any) -> None:
 def paper(config: Any) -> None:
     """The paper's base sizes, batches and learning rates (Table 4), from scratch unless `--config.init_from` says.
     FLAN base has 12 layers × 768 a side, BART base 6; one GPU."""
-    post = config.backbone.get("post_norm", False)
+    post = config.backbone.get("norm_place") == "post"
     fermat = config.task.form == "fermat"
     config.backbone.update(width=768, layers=6 if post else 12, heads=12, dropout=0.1, dtype="float32")
     if config.backbone.get("gated", False) and "mlp_width" in config.backbone:

@@ -65,7 +65,7 @@ def plugged(config: Any) -> None:
     )
     config.embeds = common.block(token=dict(name="token"))
     char_lstm(config)
-    common.set_encoder(config, max_length=512, position_offset=0)
+    common.set_encoder(config, max_length=512)
     config.data.update(length=512, overflow="truncate")
     config.data.shared = True  # tables repeat their numbers: each string is encoded once a batch
     config.optim.update(schedule="linear", weight_decay=0.01, betas=(0.9, 0.999))
@@ -220,7 +220,7 @@ def roberta(config: Any) -> None:
     """Pieces with their blanks, one token type, positions from 2 on."""
     config.scheme.types = False
     config.scheme.vocab = common.block(name="sentencepiece", size=8000, model="bpe", split_digits=False, path=None)
-    config.backbone.update(position_offset=2, types=(1,), epsilon=1e-5)
+    common.set_encoder(config, config.backbone.max_length, preset="roberta")
     if config.task.name == "tabfact":
         config.task.layout = "columns"
     if "masked" in config.heads:

@@ -62,8 +62,9 @@ def mathgpt(config: Any) -> None:
     config.embeds = common.block(
         token=dict(name="linked", special_std=0.02),
         type=dict(name="token_type"),
-        position=dict(name="tree_position", init_std=SMALL),
     )
+    with config.unlocked():
+        config.positions.tree = common.block(name="tree", init_std=SMALL)
     if config.task.get("dataset") == "problems":
         # Only read, never written: what people type in capitals is the same words.
         config.scheme.vocab = common.block(name="wordpiece", size=6000, lower=True, split_digits=True)
@@ -88,6 +89,8 @@ def gpt(config: Any) -> None:
         vocab=dict(name="sentencepiece", model="bpe", size=2000, split_digits=True),
     )
     config.embeds = common.block(token=dict(name="token"))
+    if "tree" in config.positions:
+        del config.positions.tree
     if "answer" in config.task:
         config.task.answer = "text"
     set_head(config, "token", tied=True)
@@ -232,12 +235,12 @@ def as_published(config: Any) -> None:
             config.objectives.next.given = False
         if "special_std" in config.embeds.token:
             config.embeds.token.special_std = 1.0
-        config.embeds.position.init_std = None
+        config.positions.tree.init_std = None
 
 
 def no_positions(config: Any) -> None:
     """No tree positions (TPE)."""
-    del config.embeds.position
+    del config.positions.tree
 
 
 def no_types(config: Any) -> None:
@@ -259,8 +262,8 @@ def gpt2_vocabulary(config: Any) -> None:
     """GPT-2's own: give its folder as `--config.scheme.vocab.path`, and its weights as `--config.init_from`."""
     config.scheme.vocab = common.block(name="gpt2", path="")
     # As long as GPT-2's vectors, and PyTorch's start of the positions, which suits them.
-    if "position" in config.embeds:
-        config.embeds.position.init_std = None
+    if "tree" in config.positions:
+        config.positions.tree.init_std = None
     if "special_std" in config.embeds.token:
         config.embeds.token.special_std = 0.14
 
@@ -296,7 +299,7 @@ def no_reader(config: Any) -> None:
 def minilm(config: Any) -> None:
     """all-MiniLM-L6-v2 with its vocabulary, 22.7 M weights, as `make pretrained` installs it."""
     sizes = dict(width=384, heads=12, layers=2, encoder_layers=6, mlp_ratio=4, max_length=512, dropout=0.0)
-    with_encoder(config, "bart", offset=0, norm_epsilon=1e-12, **sizes)
+    with_encoder(config, "bert_reader", **sizes)
     config.init_from = "pretrained:minilm"
     config.scheme.vocab = common.block(name="wordpiece", path="pretrained:minilm", lower=True, split_digits=True)
     # What is new learns faster than what is known; the word vectors stay as they are.

@@ -73,19 +73,10 @@ def shared(config: Any) -> None:
         ),
     )
     config.embeds = common.block(token=dict(name="token"))
-    common.set_encoder(
-        config,
-        max_length=ROWS * CELLS,
-        name="tabular",
-        width=64,
-        columns=CELLS,
-        layers=12,
-        heads=12,
-        mlp_ratio=4.0,
-        field_layers=1,
-        field_heads=8,
-        field_mlp_width=64,
-    )
+    common.set_encoder(config, max_length=ROWS * CELLS)
+    sizes = dict(width=64, columns=CELLS, layers=12, heads=12, mlp_ratio=4.0)
+    fields = dict(field_layers=1, field_heads=8, field_mlp_width=64)
+    config.backbone = common.block(**(config.backbone.to_dict() | sizes | fields | dict(name="tabular")))
     config.data.update(length=ROWS * CELLS, buckets=1)
     config.optim.update(weight_decay=0.0, betas=(0.9, 0.999))
     numtok("add")(config)

@@ -26,7 +26,7 @@ from numjax.pipeline import features
 from numjax.pipeline.loader import Encoded, Loader
 from numjax.system import System, assemble, reader
 from numjax.text.tree_grammar import TYPE_OF
-from numjax.types import Features, Formula
+from numjax.types import TREE_POSITIONS, TYPES, Features, Formula
 
 
 class Symbol(NamedTuple):
@@ -120,7 +120,7 @@ class Loaded:
         """
         found = []
         for text in [numbers] if isinstance(numbers, str) else numbers:
-            row = self.system.scheme.encode(self.system.scheme.parse(text))
+            row = self.system.encode(self.system.scheme.parse(text))
             if len(row.numbers) != 1 or row.numbers[0].surface != text.strip():
                 raise DataError(f"{text!r} is not one number: write it alone, such as 3.14 or -1,200")
             found.append(row)
@@ -178,12 +178,14 @@ class Loaded:
         Raises:
           UsageError: the context is shorter, or the backbone learns none.
         """
-        table = self.params["backbone"].get("positions")
-        if table is None:
+        found = [name for name, block in self.system.config.positions.items() if block.name == "learned"]
+        if not found:
             raise UsageError("this backbone has no learned positions")
-        if first + count > len(table):
+        place = first + self.system.config.positions[found[0]].get("offset", 0)
+        table = self.params["backbone"][f"order_{found[0]}"]["places"]
+        if place + count > len(table):
             raise UsageError(f"{first + count} positions are more than the context of {len(table)}")
-        return processes.fetch(table)[first : first + count].astype(np.float32)
+        return processes.fetch(table)[place : place + count].astype(np.float32)
 
     def nodes(self, formula: str) -> Nodes:
         """A LaTeX formula as the model's tokens stand in its tree; in the sequence it stands at the beginning.
@@ -191,17 +193,15 @@ class Loaded:
         Raises:
           DataError: it cannot be read as a tree, or the scheme cannot write it. UsageError: as `symbols`.
         """
-        scheme, tree = self._trees(), latex.parse(formula)
+        self._trees()
+        tree = latex.parse(formula)
         if not isinstance(tree, Tree):
             raise DataError(f"the formula {formula[:60]!r} cannot be read: {tree.error} at {tree.at}")
-        row = scheme.encode((Formula(formula, tree),))
+        row = self.system.encode((Formula(formula, tree),))
         inside = slice(1, len(row.ids) - 1)
-        vectors = self.positions(len(row.ids))[inside]
-        for name, block in self.system.config.embeds.items():
-            if block.name == "tree_position":
-                vectors = vectors + self._apply("embed_part", self._tokens([row]), name=name)[0, inside]
+        vectors = self._apply("place", self._tokens([row]))[0, inside]
         names = [self._name_of(int(i)) for i in row.ids[inside]]
-        return Nodes(names, row.tree_positions[inside], np.asarray(vectors, np.float32))
+        return Nodes(names, row.channels[TREE_POSITIONS.name][inside], np.asarray(vectors, np.float32))
 
     def read(self, record: Mapping[str, Any] | str) -> Reading:
         """What each layer of an encoder makes of a record (of a text that is read in windows, its first).
@@ -221,7 +221,7 @@ class Loaded:
             mark = vocab.mark_name(token)  # type: ignore[attr-defined]
             name = vocab.decode([token]).strip() if mark is None else mark
             tokens.append(f"⟨{row.surfaces[number]}⟩" if mark == "[NUM]" and number >= 0 else name)
-        types = np.zeros(len(row.ids), np.int32) if row.types is None else row.types.reshape(len(row.ids), -1)[:, 0]
+        types = row.channels.get(TYPES.name, np.zeros(len(row.ids), np.int32)).reshape(len(row.ids), -1)[:, 0]
         return Reading(tokens, types, row.numeral_index, row.surfaces, layers.astype(np.float32))
 
     def attention(self, record: Mapping[str, Any] | str | Reading, layer: int = -2) -> np.ndarray:
@@ -336,13 +336,12 @@ class Loaded:
 
     def _tokens(self, rows: Sequence[Features]) -> Any:
         """Whole rows as the model reads them."""
-        return batches.from_features(rows, self.system.config.data.digits, self.system.host_features).inputs
+        known = self.system.config.data.digits, self.system.host_features, self.system.channels
+        return batches.from_features(rows, *known).inputs
 
     def _encode(self, records, strict=False, skipped=None) -> Encoded:
         kept = [{"id": f"record-{i}"} | dict(record) for i, record in enumerate(records)]
-        encoded = features.encode(
-            self.system.task, self.system.scheme, kept, self.system.config.data, "input", strict or skipped is None
-        )
+        encoded = self.system.encode_split(kept, features.INPUT, strict or skipped is None)
         if skipped is not None:
             skipped += encoded.skipped
         elif encoded.shortened:  # whoever asks for values alone is told on the way
@@ -371,7 +370,8 @@ def _row(ids: Sequence[int], type: int = 0) -> Features:
     count = len(ids)
     none = np.full(count, -1, np.int32)
     types, places = np.full(count, type, np.int32), np.full((count, 1), -1, np.int32)
-    return Features(np.asarray(ids, np.int32), none, (), (0, count), np.zeros(count + 1, np.int32), types, places)
+    channels = {TYPES.name: types, TREE_POSITIONS.name: places}
+    return Features(np.asarray(ids, np.int32), none, (), (0, count), np.zeros(count + 1, np.int32), channels)
 
 
 @functools.partial(jax.jit, static_argnames=("model", "method", "name"))

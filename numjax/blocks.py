@@ -23,6 +23,7 @@ from numjax.errors import UsageError
 PLACES = {
     "task": ("tasks", False),
     "scheme": ("text", False),
+    "positions": ("positions", True),
     "backbone": ("backbone", False),
     "embeds": ("embed", True),
     "heads": ("heads", True),

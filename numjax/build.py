@@ -16,6 +16,7 @@ from numjax.errors import UsageError
 BASE_OF_KIND: dict[str, type[protocols.Part]] = {
     "text": protocols.Scheme,
     "embed": protocols.Embed,
+    "positions": protocols.Positions,
     "backbone": protocols.Backbone,
     "heads": protocols.Head,
     "objectives": protocols.Objective,

@@ -176,7 +176,7 @@ def _fit(name: str, found: jax.Array, leaf: jax.Array, *, rows: list[int] | None
         mean = found[: sum(r >= 0 for r in rows)].mean(axis=0)
         known = (index >= 0).reshape(-1, *(1,) * (found.ndim - 1))
         return jnp.where(known, found[jnp.maximum(index, 0)], mean).astype(leaf.dtype)
-    if name.endswith("positions") and found.shape[1:] == leaf.shape[1:]:
+    if name.endswith("/places") and found.shape[1:] == leaf.shape[1:]:
         short = min(found.shape[0], leaf.shape[0])
         return leaf.at[:short].set(found[:short])
     if found.shape != leaf.shape:

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 
 from numjax.errors import UsageError
 from numjax.nn.numerals import gather_rows
+from numjax.protocols import Producer
 from numjax.types import Batch, HeadOut, Numeral, Tokens
 
 FUSIONS = ("concat+linear", "add", "replace")
@@ -109,6 +110,28 @@ class Model(nn.Module):
             raise UsageError(f"heads {' and '.join(found)} each give the next token, and one writes: keep one")
         return found[0]
 
+    def parts(self) -> dict[str, Any]:
+        """Its parts, each under what messages call it."""
+        found: dict[str, Any] = {f"embed {name!r}": one for name, one in self.embeds.items()}
+        found |= {f"positions {name!r}": one for name, one in self.backbone.positions.items()}
+        found["the backbone"] = self.backbone
+        return found | {f"head {name!r}": one for name, one in self.heads.items()}
+
+    def producers(self) -> tuple[Producer, ...]:
+        """What makes the channels that its parts read and no scheme gives, each once.
+
+        Raises:
+          UsageError: two parts mean different things by a name.
+        """
+        found: dict[str, Producer] = {}
+        for what, part in self.parts().items():
+            for one in part.producers():
+                if found.setdefault(one.channel.name, one) != one:
+                    raise UsageError(
+                        f"{what} makes another channel {one.channel.name!r} than a part before it: keep one"
+                    )
+        return tuple(found.values())
+
     def remember(self, source: Tokens, cache: Any, tables: Mapping[str, Any] | None = None) -> Any:
         """The cache with what the decoder reads of a source, encoded once; `tables` as in `step`."""
         return self.backbone.remember(self.embed(source, tables), source, cache)
@@ -118,14 +141,14 @@ class Model(nn.Module):
         return {name: made for name, embed in self.embeds.items() if (made := embed.tables())}
 
     def embed(self, tokens: Tokens, tables: Mapping[str, Any] | None = None) -> jax.Array:
-        """x[B, T, D] before positions: token embeddings, those of trees added, every numeral embedding fused in."""
+        """x[B, T, D] before positions: token embeddings, those of types added, every numeral embedding fused in."""
         x = None
         for name in self._of_kind("token"):
             made = (tables or {}).get(name)
             x = self.embeds[name](tokens) if made is None else self.embeds[name](tokens, made)
         if x is None:
             raise UsageError("the model needs one embedding of kind token")
-        for name in self._of_kind("tree"):
+        for name in self._of_kind("type"):
             x = x + self.embeds[name](tokens)
         for name in self._of_kind("numeral"):
             if tokens.numerals is None or tokens.numeral_index is None:
@@ -145,8 +168,12 @@ class Model(nn.Module):
         return self.embeds[name](numerals, features)
 
     def embed_part(self, tokens: Tokens, name: str) -> jax.Array:
-        """What one embedding of tokens or trees gives, [B, T, D], before they are added: for geometry too."""
+        """What one embedding of tokens or types gives, [B, T, D], before they are added: for geometry too."""
         return self.embeds[name](tokens)
+
+    def place(self, tokens: Tokens) -> jax.Array:
+        """What positions add to the input, [B, T, D]: for geometry."""
+        return self.backbone.place(tokens)
 
     def step(
         self, tokens: Tokens, cache: Any, tables: Mapping[str, Any] | None = None

@@ -10,10 +10,23 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, Self, TypeVar
 
 from numjax.errors import UsageError
-from numjax.types import Allowed, Document, Example, Features, Grammar, HeadOut, Loss, Number, Numeral, Scores, Tokens
+from numjax.types import (
+    Allowed,
+    Channel,
+    Document,
+    Example,
+    Features,
+    Grammar,
+    HeadOut,
+    Loss,
+    Number,
+    Numeral,
+    Scores,
+    Tokens,
+)
 
 if TYPE_CHECKING:
     Array = Any  # as in types.py
@@ -32,9 +45,11 @@ class Context:
       vocab: the vocabulary, of schemes. vocab_size: its size, padded; size: ids in use; base: those of text.
       num_id: id of [NUM]. digits: K of numerals.
       digit_ids: of 0 … 9, where each is a token of its own; agg_id: of [AGG].
-      symbols: (first id of mathematical symbols, for each the text tokens that spell it); symbol_range: (that first,
-        how many). types: how many token types there are.
+      digit_symbols: (id, digit) of each token that is one digit. number_symbols: (id, value) of each that is a
+      number. symbols: (first id of mathematical symbols, for each the text tokens that spell it); symbol_range: (that
+        first, how many). types: how many token types there are.
       grammar: of the scheme.
+      stack: where positions are. positions: what a backbone gives its stacks.
     """
 
     width: int | None = None
@@ -48,14 +63,54 @@ class Context:
     digits: int | None = None
     digit_ids: tuple[int, ...] | None = None
     agg_id: int | None = None
+    digit_symbols: tuple[tuple[int, int], ...] | None = None
+    number_symbols: tuple[tuple[int, float], ...] | None = None
     symbols: tuple[int, tuple[tuple[int, ...], ...]] | None = None
     symbol_range: tuple[int, int] | None = None
     types: int | None = None
     grammar: Grammar | None = None
+    stack: Any = None
+    positions: Any = None
+
+
+class Producer:
+    """Makes a channel of the ids: on the host of a whole document, in the decoder token by token, the same values.
+
+    Producers are values: hashable, and equal ones make the same channel.
+
+    Attributes:
+      channel: what it makes.
+    """
+
+    channel: Channel
+
+    def of(self, ids: Any) -> Any:
+        """int32[T, …] in NumPy, of the ids int32[T] of a document."""
+        raise NotImplementedError
+
+    def begin(self, rows: int) -> Any:
+        """The state before the first token, a pytree of arrays [rows, …]."""
+        del rows
+        return ()
+
+    def step(self, state: Any, token: Array, at: Any) -> tuple[Any, Array]:
+        """(the state behind a token int32[B], the channel's value at it, [B, …]). `at`: the automaton there,
+        `decode.channels.At`."""
+        raise NotImplementedError
 
 
 class Part:
-    """What all kinds share."""
+    """What all kinds share.
+
+    Attributes:
+      reads_channels: names of channels without which it cannot work.
+    """
+
+    reads_channels: tuple[str, ...] = ()
+
+    def producers(self) -> tuple[Producer, ...]:
+        """What makes the channels that it reads and nobody else gives."""
+        return ()
 
     @classmethod
     def provides(cls, method: str) -> bool:
@@ -86,6 +141,7 @@ class Scheme(Part):
       points: what is written may point to numbers read before, which `decode` then wants.
       unwritten: ids that are read and cannot be written → the reason.
       symbols: the mathematical vocabulary of a scheme with trees; None for others.
+      channels: what it gives beside ids.
       token_types: how many `types` there are. reads: what documents it is for, "text" or "rows".
     """
 
@@ -95,6 +151,7 @@ class Scheme(Part):
     points: bool = False
     unwritten: Mapping[int, str] = {}
     symbols: Any = None
+    channels: tuple[Channel, ...] = ()
     token_types: int = 0
     reads: str = "text"
 
@@ -143,7 +200,7 @@ class Embed(Part):
     """embed/NAME.py, a Linen shell over a pure function.
 
     Attributes:
-      kind: what it reads. numeral: (Numeral[...], features) → x[..., dim]; token and tree: (Tokens[B, T]) →
+      kind: what it reads. numeral: (Numeral[...], features) → x[..., dim]; token and type: (Tokens[B, T]) →
         x[B, T, D].
       reads_surfaces: the surfaces of numbers count; given None for them, `host_features` spells them from the digits,
         as the decoder does.
@@ -168,16 +225,78 @@ class Embed(Part):
         raise self.lacks("has no vectors without parameters")
 
 
+class Stack(NamedTuple):
+    """What a stack of layers tells the positions in it.
+
+    Attributes:
+      width: D. heads: H; size: E, dimensions of a head; both 0 without attention. max_length: of a text.
+      causal: a position sees only those before it. dtype: of the computation.
+    """
+
+    width: int
+    heads: int = 0
+    size: int = 0
+    max_length: int = 0
+    causal: bool = False
+    dtype: str = "float32"
+
+
+class Positions(Part):
+    """positions/NAME.py: how order enters a stack. Each provides some of `added`, `angles` and `bias`.
+
+    Attributes:
+      stack: where it is; whoever builds a stack fills it in.
+      bounded: it has no place beyond the stack's max_length.
+    """
+
+    stack: Stack | None = None
+    bounded: ClassVar[bool] = False
+
+    def inside(self) -> Stack:
+        """Where it is."""
+        if self.stack is None:
+            raise UsageError("positions are of a stack: give them to a backbone")
+        return self.stack
+
+    def added(self, tokens: Tokens, deterministic: bool = True) -> Array:
+        """x[B, T, D], added to the stack's input."""
+        raise NotImplementedError
+
+    def angles(self, tokens: Tokens, deterministic: bool = True) -> Array:
+        """Radians by which pairs of a head's dimensions are turned in queries and keys, float32[B, T, pairs]."""
+        raise NotImplementedError
+
+    @property
+    def sharpness(self) -> float:
+        """What turned queries and keys are multiplied by."""
+        return 1.0
+
+    def place(self, tokens: Tokens, deterministic: bool = True) -> Array:
+        """What `bias` wants to know of each position, int32[B, T]; a decoder keeps it for its keys."""
+        del deterministic
+        return tokens.positions
+
+    def bias(self, query: Array, key: Array) -> Array:
+        """Added to the scores, float32[B, H, T, S], of places [B, T] of queries and [B, S] of keys."""
+        raise NotImplementedError
+
+
+PLACES = ("added", "angles", "bias")  # where positions can act
+
+
 class Backbone(Part):
     """backbone/NAME.py: (x[B, T, D], tokens, …) → (h[B, T, D], acts, cache).
 
     Attributes:
+      positions: parts of that kind by name, which it gives to its stacks. takes: which of `PLACES` it knows.
       width: D. layers: how many. init_std: of what stands around it, such as fusions.
       encodes: it also takes `source`, the embedded source and its tokens.
       scan: its layers are stacked in memory. remat: what it computes anew on the way back; None: there is no choice.
       encoder_layers: of its encoder, where it has both.
     """
 
+    positions: Mapping[str, Any]
+    takes: ClassVar[tuple[str, ...]] = PLACES
     width: int
     layers: int
     max_length: int
@@ -186,6 +305,11 @@ class Backbone(Part):
     encoder_layers = 0
     scan = False
     remat = None
+
+    def place(self, tokens: Tokens) -> Array:
+        """What positions add to the input of the stack, [B, T, D]."""
+        del tokens
+        raise self.lacks("adds no positions that could be looked at")
 
     def init_cache(self, rows: int, slots: int) -> Any:
         """An empty cache of so many slots."""
@@ -235,6 +359,11 @@ class Head(Part):
         del value
         return self.provides("step_scores")
 
+    def token_logits(self, out: HeadOut, ids: Array) -> Array:
+        """float32[B, T, n], the logits of tokens int32[n] before any mask, of a head with a softmax over tokens."""
+        del out, ids
+        raise self.lacks("has no softmax over tokens")
+
     def log_probs(self, out: HeadOut) -> Array:
         """Log-probabilities of a row's classes, [B, classes]."""
         del out
@@ -280,6 +409,7 @@ class Task(Part):
       metric: name of the validation metric that selects the best checkpoint, "-" before it if less is better.
       needs: kind of block → names that the config must have.
       unanswered: defaults of fields that records to be predicted may lack.
+      channels: what it gives beside a scheme's.
       generates: predictions are what the model writes.
       answer: the form of what is written behind a prompt, of `text/answers.FORMS`; "text": whatever the scheme
         writes.
@@ -295,6 +425,7 @@ class Task(Part):
     metric: str
     needs: Mapping[str, tuple[str, ...]] = {}
     unanswered: Mapping[str, Any] = {}
+    channels: tuple[Channel, ...] = ()
     generates = False
     answer = "text"
     fitted_on = "train"

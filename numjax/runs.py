@@ -142,7 +142,7 @@ def load_data(system: System, folder: pathlib.Path, strict: bool, splits=("train
         if records is None:
             continue
         size = config.data.train_size if split == "train" else 0
-        found[split] = features.encode(system.task, system.scheme, records, config.data, split, strict, limit=size)
+        found[split] = system.encode_split(records, split, strict, limit=size)
         skipped += found[split].skipped
         shortened += [{"id": id, "split": split, "reason": why} for id, why in found[split].shortened.values()]
         if split == "train" and (label := config.data.get("balance")):

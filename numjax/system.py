@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -18,13 +18,13 @@ from numjax.expr.tree import Tree
 from numjax.model import FUSION, Model
 from numjax.optim import Ramp
 from numjax.origin import check_scheme
-from numjax.pipeline import source
+from numjax.pipeline import features, source
 from numjax.pipeline.loader import Encoded, Loader
 from numjax.pretrained import installed
-from numjax.protocols import Scheme, Task
+from numjax.protocols import PLACES, Scheme, Task
 from numjax.text import document as documents
 from numjax.text import vocab as vocabularies
-from numjax.types import Formula, Numeral
+from numjax.types import Channel, Document, Features, Formula, Numeral
 
 VOCABULARY = "vocabulary"
 
@@ -46,6 +46,20 @@ class System(NamedTuple):
     objectives: Mapping[str, Any]
     weights: Mapping[str, Any]
     host_features: Callable[[Numeral, Any], dict[str, np.ndarray]] | None
+
+    @property
+    def channels(self) -> dict[str, Channel]:
+        """What positions have beside ids, by name."""
+        return features.declared(self.scheme, self.task, self.model.producers())
+
+    def encode(self, document: Document, source: Features | None = None) -> Features:
+        """A document as the model reads it; `source`: what an encoder reads beside it."""
+        return features.produced(self.scheme.encode(document, source=source), self.model.producers())
+
+    def encode_split(self, records: Sequence[Mapping[str, Any]], split: str, strict: bool = False, limit: int = 0):
+        """A split's records as rows, see `pipeline.features.encode`."""
+        known: Any = self.task, self.scheme, records, self.config.data, split, strict, limit
+        return features.encode(*known, producers=self.model.producers())
 
 
 def assemble(
@@ -76,7 +90,21 @@ def assemble(
         lacking = [name for name in task.needs.get(kind, ()) if name not in _named(config[kind])]
         if lacking:
             raise UsageError(f"task {config.task.name} needs {kind} {', '.join(lacking)} in the config")
-    return System(config, task, scheme, model, objectives, weights, _host_features(model))
+    made = System(config, task, scheme, model, objectives, weights, _host_features(model))
+    for what, part in model.parts().items():
+        if lacking := [name for name in part.reads_channels if name not in made.channels]:
+            raise UsageError(
+                f"{what} reads the channel {lacking[0]!r}, which neither scheme {config.scheme.name} nor task "
+                f"{config.task.name} gives: {_GIVERS.get(lacking[0], 'choose others')}"
+            )
+    return made
+
+
+_GIVERS = {
+    "types": "set scheme.types=True, or choose scheme trees",
+    "tree_positions": "choose scheme trees",
+    "units": "choose task tatqa",
+}
 
 
 def make_scheme(
@@ -143,8 +171,9 @@ def make_model(config: Any, scheme: Scheme, platform: str) -> Model:
     dtype = config.backbone.get("dtype", "float32")
     if dtype == "auto":
         dtype = "float32" if platform == "cpu" else "bfloat16"
-    backbone = build("backbone", dict(config.backbone) | {"dtype": dtype})
-    known = {
+    numbers = number_symbols(scheme.vocab)
+    backbone = make_backbone(dict(config.backbone) | {"dtype": dtype}, config.positions, **numbers)
+    known = numbers | {
         "vocab_size": scheme.vocab_size,
         "size": scheme.vocab.size,
         "base": scheme.vocab.base,
@@ -179,9 +208,36 @@ def make_model(config: Any, scheme: Scheme, platform: str) -> Model:
     return Model(FrozenDict(embeds), FrozenDict(fusions), backbone, FrozenDict(heads))
 
 
+def number_symbols(vocab: Any) -> dict[str, tuple[tuple[int, Any], ...]]:
+    """Which tokens are digits and numbers by themselves: fields of `Context`."""
+    values, digits = vocab.number_values, vocab.digit_values
+    return {
+        "number_symbols": tuple((token, float(values[token])) for token in vocab.number_ids),
+        "digit_symbols": tuple((token, int(digits[token])) for token in vocab.number_ids if digits[token] >= 0),
+    }
+
+
+def make_backbone(block: Mapping[str, Any], positions: Mapping[str, Any], **known: Any) -> Any:
+    """The backbone with the positions of its stacks; `known`: fields of `Context` for these.
+
+    Raises:
+      UsageError: positions that it cannot take.
+    """
+    order = {name: build("positions", one, **known) for name, one in sorted(positions.items())}
+    backbone = build("backbone", block, positions=FrozenDict(order))
+    for name, part in order.items():
+        for place in PLACES:
+            if part.provides(place) and place not in backbone.takes:
+                raise UsageError(
+                    f"positions {name!r} ({positions[name]['name']}) act on attention, which backbone "
+                    f"{block['name']} has not: choose positions that are added, such as learned, or none"
+                )
+    return backbone
+
+
 def make_objectives(config: Any, model: Model, scheme: Scheme) -> tuple[dict[str, Any], dict[str, Any]]:
     """(objectives, their weights) by name; a weight is a number or a `Ramp`."""
-    known = {"grammar": scheme.grammar()} | scheme.aggregation()
+    known = {"grammar": scheme.grammar()} | scheme.aggregation() | number_symbols(scheme.vocab)
     objectives, weights = {}, {}
     for name, block in sorted(config.objectives.items()):
         head = block.get("head")

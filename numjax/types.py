@@ -24,6 +24,8 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from numjax.errors import UsageError
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -109,10 +111,10 @@ class Example(NamedTuple):
         the row has not all of them.
       slide: segments [start, end) that are read in windows where the text is too long and `data.overflow` is
         "windows".
-      units: characters [start, end) of the document's surface, in order and apart, with more numbers of each. Behind
-        the scheme's own types a position has the number of its unit, from 1, and these; all 0 outside units.
+      units: characters [start, end) of the document's surface, in order and apart, with more numbers of each. In the
+        channel "units" a position has the number of its unit, from 1, and these; all 0 outside units.
       traits: characters [start, end) of the document's surface, in order and apart, with numbers that become token
-        types between the scheme's own and those of units; 0 elsewhere.
+        types behind the scheme's own; 0 elsewhere.
       limits: segments [start, end) and how many of their positions are read, the first ones.
       spare: segments [start, end) of the prompt, in the order in which they are left out where it is too long and
         `data.overflow` is "shorten". Of a range that is one Text only as many last positions as need be.
@@ -179,15 +181,34 @@ class Numeral(NamedTuple):
         return xp.log10(xp.abs(self.mantissa)) + self.exponent.astype(xp.float32)
 
 
+class Channel(NamedTuple):
+    """What a position has beside its id, declared once by who gives it; batches, windows and meshes treat all alike.
+
+    Attributes:
+      name: its key in `Tokens.channels`.
+      fill: its value in padding.
+      of_ids: it follows from the ids: where one is hidden, so is this.
+    """
+
+    name: str
+    fill: int = 0
+    of_ids: bool = False
+
+
+TYPES, TREE_POSITIONS, UNITS = Channel("types"), Channel("tree_positions", -1), Channel("units")
+
+
 class Tokens(NamedTuple):
     """One stream of positions: a row of a batch, or a batch of rows.
 
     Attributes:
       ids: int32[B, T]. positions: int32[B, T], counted anew in each segment.
       segment_ids: int32[B, T]; 0 is padding, 1, 2, … the examples packed into a row.
-      types: int32[B, T] or [B, T, n], token types (segment, column, node type, …).
-      tree_positions: int32[B, T, L], child index at each level, −1 below the node.
-      numeral_index: int32[B, T], which numeral of the row the position belongs to, −1 for none.
+      channels: what else a position has, by name, each int32[B, T, …], see `Channel`. Schemes give "types"
+        ([B, T] or [B, T, n]: segment, column, node type, …) and "tree_positions" ([B, T, L], child index at each
+        level, −1 below the node), tasks "units" ([B, T, n], see `Example.units`), parts what they declare.
+      numeral_index: int32[B, T], which numeral of the row the position belongs to, −1 for none. No channel: it points
+        into `numerals`, so that packing renumbers it and masking takes it away.
       numerals: Numeral[B, N]. features: what an embedding's `host_features` computed, each [B, N, …].
       distinct: Numeral[S, W], the numerals of S groups of as many rows each, every string once a group, where the
         config says data.shared; embeddings then read these, and `features` are theirs, each [S, W, …].
@@ -197,13 +218,22 @@ class Tokens(NamedTuple):
     ids: Array
     positions: Array
     segment_ids: Array
-    types: Array | None = None
-    tree_positions: Array | None = None
+    channels: Mapping[str, Array] = {}
     numeral_index: Array | None = None
     numerals: Numeral | None = None
     features: Mapping[str, Array] = {}
     distinct: Numeral | None = None
     distinct_index: Array | None = None
+
+    def channel(self, name: str) -> Array:
+        """What positions have under this name.
+
+        Raises:
+          UsageError: nothing.
+        """
+        if name not in self.channels:
+            raise UsageError(f"positions have no channel {name!r}: choose a scheme, a task or a part that gives it")
+        return self.channels[name]
 
 
 class Targets(NamedTuple):
@@ -250,7 +280,7 @@ class Features(NamedTuple):
       starts: first position of each segment of the document, and at the end T.
       grammar_state: int32[T + 1], where the automaton stands before each id, and at the end after the last one:
         its state + S · what the stack forbids there (see `NO_PUSH`).
-      types, tree_positions: as in `Tokens`, or None.
+      channels: name → int32[T, …], as in `Tokens`.
       offsets: int32[T, 2], the characters [start, end) of the document's surface that a position covers; None where
         nobody asked.
     """
@@ -260,8 +290,7 @@ class Features(NamedTuple):
     numbers: tuple[Number, ...]
     starts: tuple[int, ...]
     grammar_state: np.ndarray
-    types: np.ndarray | None = None
-    tree_positions: np.ndarray | None = None
+    channels: Mapping[str, np.ndarray] = {}
     offsets: np.ndarray | None = None
 
 

@@ -18,6 +18,7 @@ from numjax.text import grammar as grammars
 from numjax.text import tables
 from numjax.text.tables import Edge
 from numjax.types import NEXT, POP, PUSH, Batch, Tokens
+from tests import drawn
 from tests.decode_test import parts, row
 
 A, B, OPEN, SHUT, EOS = range(5)
@@ -44,9 +45,11 @@ def model():
     embeds = {
         "token": build("embed", {"name": "token", "init_std": 1.0}, **known),
         "type": build("embed", {"name": "token_type", "init_std": 1.0, "types": 3}, **known),
-        "place": build("embed", {"name": "tree_position", "levels": 4, "bits": 2, "init_std": 1.0}, **known),
     }
-    backbone = build("backbone", dict(name="decoder", width=16, layers=2, heads=2, max_length=32, init_std=0.4))
+    backbone = drawn.stack(
+        dict(name="decoder", width=16, layers=2, heads=2, max_length=32, init_std=0.4),
+        drawn.LEARNED | {"tree": {"name": "tree", "levels": 4, "bits": 2, "init_std": 1.0}},
+    )
     head = build("heads", {"name": "token", "tied": False, "init_std": 1.0}, **known)
     made = Model(FrozenDict(embeds), FrozenDict(), backbone, FrozenDict(next=head))
     return made, jax.tree.map(jnp.asarray, grammar())
@@ -63,7 +66,7 @@ def prompts(lists, room=ROOM):
         assert trace.types is not None and trace.tree_positions is not None
         ids[b, at], positions[b, at], segments[b, at] = row_, np.arange(len(row_)), 1
         types[b, at], places[b, at] = trace.types, trace.tree_positions
-    return Tokens(ids, positions, segments, types=types, tree_positions=places)
+    return Tokens(ids, positions, segments, channels={"types": types, "tree_positions": places})
 
 
 # One program each for all tests: what they cost is compilation.

@@ -7,31 +7,32 @@ import numpy as np
 import pytest
 from flax.core import FrozenDict
 
+from configs import presets
 from numjax.build import build
 from numjax.errors import UsageError
 from numjax.heads.span import best_span, legal_positions
 from numjax.model import Model
 from numjax.pretrained import bert, seq2seq, weights
 from numjax.types import Batch, Tokens
+from tests import drawn
 from tests.conftest import ROOT
 
 FIXTURES = ROOT / "tests/fixtures"
 SHAPES = {
     "bert": dict(width=32, layers=2, heads=4, mlp_ratio=2, max_length=16),
-    "roberta": dict(
-        width=16, layers=1, heads=2, mlp_ratio=2, max_length=16, position_offset=2, types=(1,), epsilon=1e-5
-    ),
+    "roberta": dict(width=16, layers=1, heads=2, mlp_ratio=2, max_length=16),
 }
 
 
 def model_of(family: str, **more) -> Model:
-    shape = SHAPES[family]
+    preset = presets.PRESETS[family]
+    shape = preset.backbone | SHAPES[family]
     known = dict(vocab_size=128, size=96, width=shape["width"], dim=shape["width"])
-    heads = {"masked": {"name": "masked", "epsilon": shape.get("epsilon", 1e-12)}, "span": {"name": "span"}}
+    heads = {"masked": {"name": "masked", "epsilon": shape.get("norm_epsilon", 1e-12)}, "span": {"name": "span"}}
     return Model(
         FrozenDict(token=build("embed", {"name": "token"}, **known)),
         FrozenDict(),
-        build("backbone", dict(name="encoder") | shape | more),
+        drawn.stack(shape | more, {"sequence": preset.positions}),
         FrozenDict({name: build("heads", block, **known) for name, block in heads.items()}),
     )
 
@@ -48,7 +49,7 @@ def params_of(family: str):
 def inputs_of(found) -> Tokens:
     ids = found["ids"].astype(np.int32)
     positions = np.broadcast_to(np.arange(ids.shape[1], dtype=np.int32), ids.shape)
-    return Tokens(ids, positions, (ids != 1).astype(np.int32), types=found["types"].astype(np.int32))
+    return Tokens(ids, positions, (ids != 1).astype(np.int32), channels={"types": found["types"].astype(np.int32)})
 
 
 @pytest.mark.parametrize("scan", [False, True])
@@ -82,13 +83,12 @@ def test_further_types_leave_a_pretrained_stack_at_first_what_it_was():
     """With types_std=0; else the tables' sum, which is there at every position, changes all that it reads."""
     found = np.load(FIXTURES / "bert.npz")
     tokens = inputs_of(found)
-    assert tokens.types is not None
-    more = np.stack([tokens.types, tokens.ids % 5, tokens.ids % 3], axis=-1)
+    more = np.stack([tokens.channels["types"], tokens.ids % 5, tokens.ids % 3], axis=-1)
     params, _ = params_of("bert")
 
     def hidden(**options):
         model = model_of("bert", types=(2, 5, 3), **options)
-        batch = Batch(tokens._replace(types=more))
+        batch = Batch(tokens._replace(channels={"types": more}))
         fresh = jax.jit(model.init)(jax.random.key(0), batch)["params"]
         known = params["backbone"] | {name: fresh["backbone"][name] for name in ("types_1", "types_2")}
         return jax.jit(model.apply)({"params": params | {"backbone": known}}, batch)[1]["final"]
@@ -162,7 +162,7 @@ def test_answers_stand_in_the_context_alone():
     tokens = Tokens(
         np.zeros((2, 8), np.int32), np.zeros((2, 8), np.int32),
         segment_ids=np.asarray([[1] * 7 + [0], [1] * 4 + [0] * 4]),
-        types=np.asarray([[0, 0, 0, 1, 1, 1, 1, 0], [0, 0, 1, 1, 0, 0, 0, 0]]),
+        channels={"types": np.asarray([[0, 0, 0, 1, 1, 1, 1, 0], [0, 0, 1, 1, 0, 0, 0, 0]])},
     )  # fmt: skip
     legal = np.asarray(legal_positions(tokens))
     np.testing.assert_array_equal(legal.nonzero()[0], [0, 0, 0, 1])
@@ -185,17 +185,14 @@ def test_as_the_encoder_of_an_encoder_decoder_it_reads_the_same(rng):
     """The same file, through the encoder that is held against `transformers` above."""
     params, _ = params_of("bert")
     shape = SHAPES["bert"]
-    form = dict(
-        positions="learned", norm="layer", post_norm=True, embed_norm=True, biases=True, mlp="gelu", gated=False
-    )
-    stack = build("backbone", dict(name="encoder_decoder", offset=0, norm_epsilon=1e-12) | shape | form)
+    stack = drawn.stack(presets.PRESETS["bert_reader"].backbone | shape)
     read = seq2seq.read(FIXTURES / "bert.safetensors", heads=shape["heads"])
     assert seq2seq.marks(read) == {} and "decoder" not in read["backbone"]
     ids = rng.integers(0, 96, (2, 9)).astype(np.int32)
     positions = np.broadcast_to(np.arange(9, dtype=np.int32), ids.shape)
     segments = (np.arange(9) < [[9], [5]]).astype(np.int32)
-    tokens = Tokens(ids, positions, segments, types=np.zeros_like(ids))
-    encoder = build("backbone", dict(name="encoder") | shape)
+    tokens = Tokens(ids, positions, segments, channels={"types": np.zeros_like(ids)})
+    encoder = drawn.stack(dict(name="encoder") | shape)
     wanted, _, _ = encoder.apply({"params": params["backbone"]}, params["embeds_token"]["table"][ids], tokens)
     x = read["embeds_token"]["table"][ids]
     found, _ = stack.apply({"params": read["backbone"]}, x, tokens, method="encode")

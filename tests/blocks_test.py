@@ -110,7 +110,7 @@ def test_unknown_kinds_and_names_are_one_line(capsys):
     assert parts.main(["hed"]) == 2 and parts.main(["heads", "mixtur"]) == 2
     err = capsys.readouterr().err
     assert err.splitlines() == [
-        "parts: no kind of part is called 'hed': choose text, embed, backbone, heads, objectives, tasks",
+        "parts: no kind of part is called 'hed': choose text, embed, positions, backbone, heads, objectives, tasks",
         "parts: no heads is called 'mixtur': did you mean mixture?",
     ]
 

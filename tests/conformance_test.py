@@ -57,7 +57,9 @@ def finite(tree) -> bool:
 def tree_positions(tokens: Tokens, rng) -> Tokens:
     """With child indices of three levels, −1 below a node and in text."""
     places = rng.integers(-1, 3, (*tokens.ids.shape, 3)).astype(np.int32)
-    return tokens._replace(tree_positions=places, types=rng.integers(0, 3, tokens.ids.shape).astype(np.int32))
+    return tokens._replace(
+        channels={"tree_positions": places, "types": rng.integers(0, 3, tokens.ids.shape).astype(np.int32)}
+    )
 
 
 class Embedding:
@@ -103,7 +105,7 @@ class Embedding:
 @pytest.mark.parametrize("name", names("embed"))
 def test_embedding(name, rng):
     embedding = Embedding(name, rng)
-    assert embedding.kind in ("numeral", "token", "tree"), "an embedding says what it reads"
+    assert embedding.kind in ("numeral", "token", "type"), "an embedding says what it reads"
     params, rows, used = embedding.params, embedding.rows, embedding.used
     weights = rng.standard_normal((*embedding.shape, DIM)).astype(np.float32)
 
@@ -159,7 +161,7 @@ def test_embedding_in_a_bfloat16_model_is_float32(name, rng):
     heads = {"next": build("heads", {"name": "token", "tied": False}, **drawn.KNOWN)}
     acts = {}
     for dtype in ("float32", "bfloat16"):
-        model = Model(embeds, fusions, build("backbone", drawn.DECODER | {"dtype": dtype, "layers": 1}), heads)
+        model = Model(embeds, fusions, drawn.stack(drawn.DECODER | {"dtype": dtype, "layers": 1}), heads)
         params = drawn.draw(model, np.random.default_rng(1), Batch(inputs))
         assert {x.dtype for x in jax.tree.leaves(params)} == {np.dtype("float32")}
         acts[dtype] = jax.jit(lambda p, m=model: m.apply({"params": p}, Batch(inputs))[1])(params)
@@ -174,7 +176,7 @@ def test_embedding_in_a_bfloat16_model_is_float32(name, rng):
 @pytest.mark.parametrize("name", names("backbone"))
 def test_backbone(name, rng):
     options = {k: v for k, v in drawn.DECODER.items() if k != "name" and k in _parameters("backbone", name)}
-    stack = build("backbone", {"name": name} | options)
+    stack = drawn.stack({"name": name} | options)
     tokens, _ = drawn.tokens(rng, 3, 12)
     x = rng.standard_normal((3, 12, stack.width)).astype(np.float32)
     more = {}
@@ -195,7 +197,7 @@ def test_backbone(name, rng):
     alone = jax.jit(lambda x, t, more: stack.apply({"params": params}, x, t, **more)[0])
     loop = [alone(*jax.tree.map(lambda a, b=b: a[b : b + 1], (x, tokens, more)))[0] for b in range(3)]
     close(h, np.stack(loop), 1e-4)
-    low = build("backbone", {"name": name, "dtype": "bfloat16"} | options)
+    low = drawn.stack({"name": name, "dtype": "bfloat16"} | options)
     rough, _, _ = jax.jit(lambda x: low.apply({"params": params}, x, tokens, **more))(x)
     assert rough.dtype == jnp.bfloat16 and finite(rough)
     seen = np.asarray(tokens.segment_ids > 0)
@@ -205,7 +207,7 @@ def test_backbone(name, rng):
 @pytest.mark.parametrize("name", [n for n in names("backbone") if find("backbone", n).remat is not None])
 def test_a_backbone_names_what_may_be_kept_for_the_backward_pass(name, rng):
     options = {k: v for k, v in drawn.DECODER.items() if k != "name" and k in _parameters("backbone", name)}
-    stack = build("backbone", {"name": name, "remat": "some"} | options)
+    stack = drawn.stack({"name": name, "remat": "some"} | options)
     x, (tokens, _) = np.zeros((3, 12, 16), np.float32), drawn.tokens(rng, 3, 12)
     more = {"source": (x, tokens)} if stack.encodes else {}
     with pytest.raises(UsageError, match=r"^backbone\.remat must be one of none, full, dots, not 'some'"):

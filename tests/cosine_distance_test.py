@@ -130,7 +130,9 @@ def test_gradients_reach_only_positions_of_numbers(rng):
     for objective in (Objective(), Objective(norm="squared"), Objective(within="batch")):
         _, grad = run(objective, hidden, found)
         np.testing.assert_array_equal(np.abs(grad).sum(-1) > 0, np.asarray(INDEX) >= 0)
-    typed = found._replace(inputs=found.inputs._replace(types=np.asarray([[0, 0, 1, 1, 1, 1, 1, 1]] * 3)))
+    typed = found._replace(
+        inputs=found.inputs._replace(channels={"types": np.asarray([[0, 0, 1, 1, 1, 1, 1, 1]] * 3)})
+    )
     _, grad = run(Objective(token_type=1), hidden, typed)
     np.testing.assert_array_equal(np.abs(grad).sum((0, 2)) > 0, [0, 0, 0, 1, 1, 1, 1, 0])
 
@@ -166,5 +168,5 @@ def test_bad_options_are_one_line(rng):
         Objective(of="layer_9")({}, {}, {"final": hidden}, found)
     with pytest.raises(UsageError, match="the scheme marks none"):
         Objective()({}, {}, {"final": hidden}, found._replace(inputs=found.inputs._replace(numerals=None)))
-    with pytest.raises(UsageError, match="needs a scheme that gives types"):
+    with pytest.raises(UsageError, match="no channel 'types'"):
         Objective(token_type=1)({}, {}, {"final": hidden}, found)

@@ -17,8 +17,10 @@ from numjax.errors import UsageError
 from numjax.evals import generate as evals
 from numjax.model import Model
 from numjax.nn import cross_entropy
+from numjax.system import System
 from numjax.text import replace, subword, vocab
 from numjax.types import Batch, Mark, Numeral, Tokens
+from tests import drawn
 
 TEXTS = ["Q: 12 birds and 30 cats. A: 42", "Q: 7 of 1,000 fell. A: 993", "no numbers here at all"] * 20
 WIDTH, MOST = 32, 10
@@ -39,9 +41,8 @@ def parts(kind: str, scan: bool = False, keep: int = 5, dtype: str = "float32"):
         embeds["numeral"] = build("embed", {"name": "prototype", "dim": 16})
         fusions["numeral"] = "concat+linear"
         head = {"name": "mixture", "keep": keep, "init_std": 0.5}
-    backbone = build(
-        "backbone",
-        dict(name="decoder", width=WIDTH, layers=2, heads=2, max_length=64, scan=scan, dtype=dtype, init_std=0.2),
+    backbone = drawn.stack(
+        dict(name="decoder", width=WIDTH, layers=2, heads=2, max_length=64, scan=scan, dtype=dtype, init_std=0.2)
     )
     from flax.core import FrozenDict
 
@@ -224,12 +225,8 @@ class _Config:
 def _system(kind):
     scheme, model, params, _ = parts(kind)
 
-    class System:
-        task = protocols.Task()  # prompts stay as they are typed
-
-    system = System()
-    system.scheme, system.model, system.host_features, system.config = scheme, model, None, _Config
-    return system, params
+    task = protocols.Task()  # prompts stay as they are typed
+    return System(_Config, task, scheme, model, {}, {}, None), params
 
 
 def test_numbers_come_out_as_numbers_and_as_text():

@@ -19,6 +19,7 @@ from numjax.model import Model
 from numjax.pretrained import seq2seq, weights
 from numjax.tasks import word_problem
 from numjax.types import Batch
+from tests import drawn
 from tests.pretrained_test import FIXTURES, whole
 
 # What of the files of tests/fixtures differs from the smoke sizes.
@@ -36,12 +37,12 @@ def test_the_config_of_a_file_gives_its_logits(name):
     if name == "bart":
         config.backbone.mlp_width = 24  # BART's own is 4 · D
     else:
-        config.backbone.update(buckets=8, furthest=16)
+        config.positions.sequence.update(buckets=8, furthest=16)
     known = dict(vocab_size=40, size=40, width=16, dim=16)
     model = Model(
         FrozenDict(token=build("embed", {"name": "token"}, **known)),
         FrozenDict(),
-        build("backbone", config.backbone.to_dict() | {"dtype": "float32"}),
+        drawn.stack(config.backbone.to_dict() | {"dtype": "float32"}, config.positions.to_dict()),
         FrozenDict(next=build("heads", config.heads.next, **known)),
     )
     params, found = seq2seq.read(FIXTURES / f"{name}.safetensors", heads=2), np.load(FIXTURES / f"{name}.npz")

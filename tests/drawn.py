@@ -19,6 +19,7 @@ from numjax.build import build
 from numjax.model import Model
 from numjax.nn.numerals import gather
 from numjax.numeral.exact import to_numeral
+from numjax.system import make_backbone
 from numjax.types import Batch, Numeral, Targets, Tokens
 
 DIGITS = 8
@@ -95,7 +96,7 @@ def with_units(found: Batch, rng: np.random.Generator) -> Batch:
     units = np.where(found.inputs.segment_ids > 0, units, 0)
     group = np.where(units > 3, 2, (units > 0).astype(np.int32))
     numeric = (units > 0) & (units % 5 != 0)
-    types = np.stack([np.zeros_like(units), units, group, numeric.astype(np.int32)], axis=-1).astype(np.int32)
+    channels = {"units": np.stack([units, group, numeric.astype(np.int32)], axis=-1).astype(np.int32)}
     labels = {
         "operator": rng.integers(0, 10, rows).astype(np.int32),
         "scale": rng.integers(0, 5, rows).astype(np.int32),
@@ -103,7 +104,7 @@ def with_units(found: Batch, rng: np.random.Generator) -> Batch:
         "operands": np.tile(np.int32([0, 1]), (rows, 1)),
         "order": rng.integers(0, 2, rows).astype(np.int32),
     }
-    return found._replace(inputs=found.inputs._replace(types=types), labels=dict(found.labels) | labels)
+    return found._replace(inputs=found.inputs._replace(channels=channels), labels=dict(found.labels) | labels)
 
 
 def with_numerals(found: Batch) -> Targets:
@@ -119,12 +120,19 @@ KNOWN = {"vocab_size": VOCAB, "size": SIZE, "num_id": NUM, "digits": DIGITS, "wi
 KNOWN |= {"digit_ids": tuple(range(10)), "agg_id": 18}
 OPTIONS: dict[str, dict[str, Any]] = {"classify": {"num_classes": 3}}  # of parts that have some without a default
 DECODER = {"name": "decoder", "width": 16, "layers": 2, "heads": 2, "max_length": 16}
+LEARNED = {"sequence": {"name": "learned"}}
+
+
+def stack(block: Mapping[str, Any], positions: Mapping[str, Any] = LEARNED) -> Any:
+    """A backbone with positions, those of GPT-2 and BERT by default."""
+    return make_backbone(block, positions)
 
 
 def model(
     embed: Mapping[str, Any] | None = None,
     head: Mapping[str, Any] | None = None,
     fusion: str = "concat+linear",
+    positions: Mapping[str, Any] = LEARNED,
     **backbone: Any,
 ) -> Model:
     """A decoder of two layers with head "next"; `embed` is fused into the tokens as "numeral"."""
@@ -135,7 +143,7 @@ def model(
         fusions["numeral"] = fusion
     head = {"name": "token"} if head is None else dict(head)
     heads = {"next": build("heads", OPTIONS.get(head["name"], {}) | head, **KNOWN)}
-    return Model(embeds, fusions, build("backbone", DECODER | backbone), heads)
+    return Model(embeds, fusions, stack(DECODER | backbone, positions), heads)
 
 
 def draw(module: Any, rng: np.random.Generator, *args: Any, scale: float = 0.3, **more: Any) -> Any:

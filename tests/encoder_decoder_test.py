@@ -17,25 +17,28 @@ from numjax.build import build
 from numjax.decode import beam, sample
 from numjax.errors import DataError, UsageError
 from numjax.model import Model
-from numjax.nn import attention
 from numjax.numeral.exact import to_decimals
 from numjax.pipeline import packing
 from numjax.pipeline.loader import Loader
+from numjax.positions import relative
 from numjax.text import tables
 from numjax.text.tables import Edge
 from numjax.types import Batch, Example, Mark, Numeral, Tokens
 from tests import drawn
 from tests.encoded import Labelled, encode, make_config, make_records, make_scheme, same
 
-T5 = dict(scaled=False, buckets=8, furthest=16, encoder_layers=1)
-BART = dict(
-    positions="learned", offset=2, norm="layer", post_norm=True, embed_norm=True, biases=True, mlp="gelu", gated=False
-)
+T5 = dict(scaled=False, encoder_layers=1)
+BART = dict(norm="layer", norm_place="post", embed_norm=True, biases=True, mlp="gelu", gated=False)
 FORMS = {"t5": T5, "bart": BART}
+POSITIONS = {
+    "t5": {"sequence": {"name": "relative", "buckets": 8, "furthest": 16}},
+    "bart": {"sequence": {"name": "learned", "offset": 2}},
+}
 
 
 def stack(form: str, **more):
-    return build("backbone", drawn.DECODER | FORMS[form] | {"name": "encoder_decoder", "max_length": 40} | more)
+    known = drawn.DECODER | FORMS[form] | {"name": "encoder_decoder", "max_length": 40}
+    return drawn.stack(known | more, POSITIONS[form])
 
 
 def model_of(form: str, numerals: bool = True, **more) -> Model:
@@ -137,10 +140,10 @@ def test_buckets_are_those_of_a_loop():
         steps = int(np.log(distance / exact) / np.log(furthest / exact) * (buckets - exact) + 1e-6)
         return first + min(exact + steps, buckets - 1)
 
-    relative = np.arange(-300, 301)
+    distances = np.arange(-300, 301)
     for two_sided in (False, True):
-        found = attention.relative_buckets(jnp.asarray(relative), two_sided)
-        assert found.tolist() == [bucket(int(d), two_sided) for d in relative]
+        found = relative.relative_buckets(jnp.asarray(distances), two_sided)
+        assert found.tolist() == [bucket(int(d), two_sided) for d in distances]
 
 
 def test_remat_and_dropout(rng):
@@ -168,10 +171,12 @@ def test_remat_and_dropout(rng):
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (dict(positions="rotary"), "backbone.positions must be one of relative, learned, not 'rotary'"),
         (dict(heads=3), "width=16 does not divide over backbone.heads=3"),
-        (dict(biases=True), "a gated MLP has no biases"),
-        (dict(positions="learned", max_length=4), "10 positions are more than backbone.max_length=4"),
+        (dict(heads=4, kv_heads=3), "heads=4 does not divide over backbone.kv_heads=3"),
+        (dict(norm="batch"), "backbone.norm must be one of layer, rms, not 'batch'"),
+        (dict(norm_place="last"), "backbone.norm_place must be one of pre, post, sandwich, not 'last'"),
+        (dict(parallel=True), "backbone.parallel wants"),
+        (dict(scan=True), "backbone.scan is of decoders and encoders alone"),
     ],
 )
 def test_options_that_do_not_go_together_say_so(options, says):

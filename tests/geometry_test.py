@@ -349,7 +349,7 @@ def test_nodes_are_where_the_tree_puts_them(trained):
         [0], [0, 0], [0, 1], [0, 1, 0], [0, 1, 0, 0], [0, 1, 0, 1], [0, 1, 0, 2], [0, 1, 0, 3], [0, 1, 1],
         [0, 1, 1, 0], [0, 1, 1, 1], [0, 1, 1, 2], [0, 1, 2], [0, 2],
     ]  # fmt: skip
-    sequence = np.asarray(model.params["backbone"]["positions"])[1:15]
+    sequence = np.asarray(model.params["backbone"]["order_sequence"]["places"])[1:15]
     np.testing.assert_array_equal(model.positions(14, first=1), sequence)
     kernel = np.asarray(model.params["embeds_position"]["kernel"]).reshape(32, 6, 2, -1)
     for vector, place, row in zip(nodes.vectors, sequence, nodes.tree_positions, strict=True):

@@ -390,8 +390,8 @@ def test_a_long_question_loses_its_end_outside_formulas_and_numbers(name, rng):
         np.testing.assert_array_equal(row.ids, wanted.ids[kept])
         np.testing.assert_array_equal(row.grammar_state, wanted.grammar_state[kept])
         if name == "trees":
-            np.testing.assert_array_equal(row.tree_positions, wanted.tree_positions[kept])
-            np.testing.assert_array_equal(row.types, wanted.types[kept])
+            np.testing.assert_array_equal(row.channels["tree_positions"], wanted.channels["tree_positions"][kept])
+            np.testing.assert_array_equal(row.channels["types"], wanted.channels["types"][kept])
         # The headline is whole unless it is longer than what is left for it.
         assert row.ids[row.loss_from :].tolist() == whole.ids[loss_from:][: 61 - row.loss_from].tolist()
         cuts.add(40 - row.loss_from)

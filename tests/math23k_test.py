@@ -241,7 +241,7 @@ def test_a_config_as_published():
     changed = {
         "task.as_published": (False, True), "scheme.name": ("trees", "trees_published"), "decode.beams": (0, 3),
         "objectives.next.given": (True, False), "embeds.token.special_std": (0.02, 1.0),
-        "embeds.position.init_std": (0.005, None),
+        "positions.tree.init_std": (0.005, None),
         "optim.betas": ((0.9, 0.95), (0.9, 0.999)),
     }  # fmt: skip
     flat = [dict(_flat(config.to_dict())) for config in (plain, published)]

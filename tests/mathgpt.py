@@ -17,6 +17,7 @@ from numjax.model import Model
 from numjax.text import grammar as grammars
 from numjax.text import trees_published, vocab
 from numjax.types import Batch, Formula, Targets, Text, Tokens
+from tests import drawn
 
 END_OF_TEXT = 50256
 # Sizes of START, END_FORMULA, VAR, NUM, OP and END in the output layer, by token type.
@@ -92,9 +93,11 @@ def model(data: pathlib.Path) -> Model:
         vocab_size=of.vocab_size, size=of.vocab.size, width=64, dim=64, symbols=(first, pieces),
         symbol_range=(first, len(pieces)),
     )  # fmt: skip
-    names = ("linked", "token_type", "tree_position")
+    names = ("linked", "token_type")
     embeds = {name: build("embed", {"name": name}, **known) for name in names}
-    backbone = build("backbone", dict(name="decoder", width=64, layers=2, heads=4, max_length=256))
+    backbone = drawn.stack(
+        dict(name="decoder", width=64, layers=2, heads=4, max_length=256), drawn.LEARNED | {"tree": {"name": "tree"}}
+    )
     heads = {"next": build("heads", {"name": "joint"}, **known)}
     return Model(FrozenDict(embeds), FrozenDict(), backbone, FrozenDict(heads))
 
@@ -126,7 +129,6 @@ def to_params(data: pathlib.Path, found: dict[str, np.ndarray]) -> dict[str, Any
             "up": found["shared_emb_perturbation.2.weight"].T,
         },
         "embeds_token_type": {"vectors": found["type_embeddings.weight"]},
-        "embeds_tree_position": {"kernel": found["math_embedding_projection.weight"].T},
         "heads_next": {
             "math_kernel": found["math_pred_layer.weight"],
             "math_bias": found["math_pred_layer.bias"],
@@ -134,7 +136,8 @@ def to_params(data: pathlib.Path, found: dict[str, np.ndarray]) -> dict[str, Any
     }
     gpt = "gpt2_lm.transformer."
     backbone: dict[str, Any] = {
-        "positions": found[gpt + "wpe.weight"],
+        "order_sequence": {"places": found[gpt + "wpe.weight"]},
+        "order_tree": {"kernel": found["math_embedding_projection.weight"].T},
         "ln_f_scale": found[gpt + "ln_f.weight"],
         "ln_f_bias": found[gpt + "ln_f.bias"],
     }
@@ -175,5 +178,5 @@ def batch(data: pathlib.Path, which: list[dict[str, Any]], length: int, label_on
         targets[b, : n - 1], states[b, :n] = row[1:], np.maximum(trace.states[1:], 0)
         mask[b, case["prompt_length"] - 1 if label_only else 0 : n - 1] = True
     positions = np.broadcast_to(np.arange(length, dtype=np.int32), shape)
-    tokens = Tokens(ids, positions, segments, types=types, tree_positions=places)
+    tokens = Tokens(ids, positions, segments, channels={"types": types, "tree_positions": places})
     return Batch(tokens, Targets(targets, mask), grammar_state=states, valid=np.ones(len(which), bool))

@@ -111,7 +111,9 @@ def forward(data):
     @jax.jit
     def run(params, batch):
         def parts(m):
-            return {name: m.embeds[name](batch.inputs) for name in m.embeds} | {"sum": m.embed(batch.inputs)}
+            found = {name: m.embeds[name](batch.inputs) for name in m.embeds}
+            found["tree"] = m.backbone.order["tree"].added(batch.inputs)
+            return found | {"sum": m.embed(batch.inputs) + found["tree"]}
 
         outs, acts = model.apply({"params": params}, batch)
         out = outs["next"]
@@ -129,7 +131,7 @@ def test_embeddings_hidden_states_and_logits(data, reference, forward):
             continue
         n, of = len(case["token_ids"]), f"c{case['id']:03d}/"
         parts, hidden, logits = forward(mathgpt.batch(data, [case], 128 if n <= 128 else 256))
-        for ours, theirs in (("linked", "token"), ("token_type", "type"), ("tree_position", "tree"), ("sum", "sum")):
+        for ours, theirs in (("linked", "token"), ("token_type", "type"), ("tree", "tree"), ("sum", "sum")):
             np.testing.assert_allclose(
                 parts[ours][0, :n], outputs[f"{of}emb_{theirs}"], atol=1e-5, err_msg=of + theirs
             )
@@ -260,7 +262,7 @@ def prompts_of(data, runs, room=128):
         ids[b, at] = mathgpt.flat(data, run["prompt_token_ids"], of)
         for i, place in enumerate(run["prompt_positions"], room - len(of)):
             places[b, i, : len(place)] = place
-    return Tokens(ids, positions, segments, types=types, tree_positions=places)
+    return Tokens(ids, positions, segments, channels={"types": types, "tree_positions": places})
 
 
 @pytest.mark.parametrize(("name", "width"), [("beam", 3), ("greedy", 1)])

@@ -18,6 +18,7 @@ from numjax.model import Model
 from numjax.pretrained import bert, installed, weights
 from numjax.text import vocab
 from numjax.types import Batch, Tokens
+from tests import drawn
 from tests.conftest import ROOT
 from tests.make_minilm_fixture import KEPT, TEXTS
 
@@ -41,12 +42,12 @@ def test_minilm_gives_the_hidden_states_of_transformers(minilm):
     model = Model(
         FrozenDict(token=build("embed", {"name": "token"}, **known)),
         FrozenDict(),
-        build("backbone", shape),
+        drawn.stack(shape),
         FrozenDict(),
     )
     ids, seen = found["ids"], found["seen"]
     positions = np.broadcast_to(np.arange(ids.shape[1], dtype=np.int32), ids.shape)
-    tokens = Tokens(ids, positions, seen.astype(np.int32), types=found["types"])
+    tokens = Tokens(ids, positions, seen.astype(np.int32), channels={"types": found["types"]})
     given = {name: params[name] for name in ("backbone", "embeds_token")}
     _, acts = jax.jit(functools.partial(model.apply, mutable=False))({"params": given}, Batch(tokens))
     np.testing.assert_allclose(acts["layer_2"][seen][:, :KEPT], found["middle"], atol=1e-4)

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from numjax import checkpoint
-from numjax.build import build
 from numjax.errors import UsageError
 from numjax.model import Fusion
 from numjax.types import Batch, Tokens
@@ -38,7 +37,7 @@ def gelu(x):
 def gpt2(params, x, tokens: Tokens, heads: int = 2) -> np.ndarray:
     """Hidden states after the last norm, in float64, a row and a head at a time."""
     p = jax.tree.map(lambda a: np.asarray(a, np.float64), params)
-    x = x + p["positions"][tokens.positions]
+    x = x + p["order_sequence"]["places"][tokens.positions]
     length, width = x.shape[1:]
     size = width // heads
     for layer in range(sum(name.startswith("layer_") for name in p)):
@@ -59,7 +58,7 @@ def gpt2(params, x, tokens: Tokens, heads: int = 2) -> np.ndarray:
 
 
 def backbone(**options):
-    return build("backbone", drawn.DECODER | options)
+    return drawn.stack(drawn.DECODER | options)
 
 
 def test_decoder_is_gpt2(rng):

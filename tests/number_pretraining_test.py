@@ -142,7 +142,7 @@ def everything():
     """A small encoder with both heads, its parameters, and a masked batch."""
     rng = np.random.default_rng(3)
     base = drawn.model({"name": "prototype", "exponent_dim": 4}, {"name": "masked"}, fusion="add", layers=1)
-    backbone = build("backbone", {"name": "encoder", "width": 16, "layers": 1, "heads": 2, "max_length": 16})
+    backbone = drawn.stack({"name": "encoder", "width": 16, "layers": 1, "heads": 2, "max_length": 16})
     blocks = {"masked": {"name": "masked"}, "number": {"name": "regression", "dropout": 0.0}}
     heads = {name: build("heads", block, **drawn.KNOWN) for name, block in blocks.items()}
     model = Model(base.embeds, base.fusions, backbone, heads)

@@ -167,7 +167,7 @@ class Tall(token.Head):
 def test_the_densities_of_ones_own_head_stay_out_of_the_perplexity(rng):
     found = drawn.batch(rng)
     parts = {"embeds": {"token": build("embed", {"name": "token"}, dim=16, **drawn.KNOWN)}, "fusions": {}}
-    backbone = build("backbone", drawn.DECODER)
+    backbone = drawn.stack(drawn.DECODER)
     known = {name: drawn.KNOWN[name] for name in ("width", "vocab_size", "size")}
     model = Model(**parts, backbone=backbone, heads={"next": Tall(**known)})
     params = drawn.draw(model, rng, found)

@@ -15,7 +15,7 @@ from numjax.pipeline import batch as batches
 from numjax.pipeline import columns as stores
 from numjax.pipeline.loader import Loader
 from numjax.tasks import language_model
-from numjax.types import Example, Features, Mark, Number, Numeral, Tokens
+from numjax.types import TREE_POSITIONS, Example, Features, Mark, Number, Numeral, Tokens
 from tests.encoded import (
     DIGITS,
     NUMBERS,
@@ -112,7 +112,7 @@ def test_a_batch_is_what_a_loop_over_positions_gives(name, kind, rng):
     assert got.example_id.tolist() == [row[0] if len(row) == 1 else -1 for row in grouped]
 
 
-def test_columns_of_types_and_tree_positions_are_laid_out_too(rng):
+def test_channels_are_laid_out_too_and_filled_up_with_what_they_declare(rng):
     sizes, levels = [3, 1, 5], 4
     rows = []
     for size in sizes:
@@ -125,8 +125,10 @@ def test_columns_of_types_and_tree_positions_are_laid_out_too(rng):
                 surfaces=(),
                 loss_from=0,
                 labels={},
-                types=rng.integers(1, 9, size).astype(np.int32),
-                tree_positions=rng.integers(0, 9, (size, levels)).astype(np.int32),
+                channels={
+                    "types": rng.integers(1, 9, size).astype(np.int32),
+                    "tree_positions": rng.integers(0, 9, (size, levels)).astype(np.int32),
+                },
             )
         )
     got = batches.assemble(
@@ -136,12 +138,14 @@ def test_columns_of_types_and_tree_positions_are_laid_out_too(rng):
         length=6,
         numerals=2,
         digits=DIGITS,
+        declared={"tree_positions": TREE_POSITIONS},
     )
-    first = np.concatenate([rows[0].types, rows[1].types])
-    assert got.inputs.types.tolist() == [[*first, 0, 0], [0] * 6, [*rows[2].types, 0]]
-    assert got.inputs.tree_positions.shape == (3, 6, levels)
-    assert np.array_equal(got.inputs.tree_positions[2, :5], rows[2].tree_positions)
-    assert (got.inputs.tree_positions[1] == -1).all()
+    types, places = ([row.channels[name] for row in rows] for name in ("types", "tree_positions"))
+    found = got.inputs.channels
+    assert found["types"].tolist() == [[*types[0], *types[1], 0, 0], [0] * 6, [*types[2], 0]]
+    assert found["tree_positions"].shape == (3, 6, levels)
+    assert np.array_equal(found["tree_positions"][2, :5], places[2])
+    assert (found["tree_positions"][1] == -1).all()
     assert got.example_id.tolist() == [-1, -1, 9]
 
 

@@ -24,6 +24,7 @@ from numjax.tasks.equation_extraction import Task
 from numjax.text import grammar as grammars
 from numjax.text import trees, vocab
 from numjax.types import Allowed, Batch, Formula, Mark, Targets, Text
+from tests import drawn
 
 COUNT = 4
 SIZES = dict(size=60, test=2, validation=2, invented=0.3, wordings=0)
@@ -104,10 +105,12 @@ def test_a_pointer_of_the_text_has_the_rank_of_its_number_for_a_type():
     np.testing.assert_array_equal(found.ids, plain.ids)
     at = np.isin(found.ids, built.symbols.pointers) & (found.numeral_index >= 0)
     first = built.token_types - COUNT  # the type of rank 1
-    assert (found.types[at] - first + 1).tolist() == [4, 3, 1, 3]
+    assert (found.channels["types"][at] - first + 1).tolist() == [4, 3, 1, 3]
     assert built.token_types == scheme().token_types + COUNT + 1
-    np.testing.assert_array_equal(found.types[~at], plain.types[~at])
-    assert found.types.max() < built.token_types and (plain.types < scheme().token_types).all()
+    np.testing.assert_array_equal(found.channels["types"][~at], plain.channels["types"][~at])
+    assert (
+        found.channels["types"].max() < built.token_types and (plain.channels["types"] < scheme().token_types).all()
+    )
     with pytest.raises(UsageError, match=r"set scheme\.pointers"):
         trees.Scheme(scheme().vocab, ranks=True)
 
@@ -201,13 +204,13 @@ def model(encoder: bool, seed: int):
     known |= {"symbols": (first, pieces), "symbol_range": (first, len(pieces))}
     shape = dict(width=width, layers=1, heads=2, max_length=200, init_std=0.4)
     if encoder:
-        shape |= dict(name="encoder_decoder", positions="learned", offset=0, norm="layer", biases=True, gated=False)
+        shape |= dict(name="encoder_decoder", norm="layer", biases=True, gated=False)
     else:
         shape |= dict(name="decoder")
     built = Model(
         FrozenDict(token=build("embed", {"name": "linked", "init_std": 0.4}, **known)),
         FrozenDict(),
-        build("backbone", shape),
+        drawn.stack(shape),
         FrozenDict(next=build("heads", {"name": "joint", "init_std": 0.4}, **known)),
     )
     tokens = evals.prompt_tokens([from_features(scheme().encode((Mark("[CLS]"),)), 20)], 8, 20)
@@ -263,15 +266,14 @@ def _begun(row, formula):
     start = scheme().symbols.start
     place = formula.ids.tolist().index(start)
 
-    def more(name, values):
-        return np.concatenate([getattr(row, name), values[place : place + 1]])
+    def more(before, values):
+        return np.concatenate([before, values[place : place + 1]])
 
     return row._replace(
-        ids=more("ids", formula.ids),
+        ids=more(row.ids, formula.ids),
         numeral_index=np.append(row.numeral_index, -1).astype(np.int32),
-        grammar_state=more("grammar_state", formula.grammar_state),
-        types=more("types", formula.types),
-        tree_positions=more("tree_positions", formula.tree_positions),
+        grammar_state=more(row.grammar_state, formula.grammar_state),
+        channels={name: more(values, formula.channels[name]) for name, values in row.channels.items()},
     )
 
 

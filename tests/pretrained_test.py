@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from flax.core import FrozenDict
 
+from configs import presets
 from numjax.build import build
 from numjax.decode import sample
 from numjax.errors import UsageError
@@ -16,6 +17,7 @@ from numjax.pretrained import bart, gpt2, seq2seq, t5, weights
 from numjax.text import tables
 from numjax.text.tables import Edge
 from numjax.types import Batch, Tokens
+from tests import drawn
 from tests.conftest import ROOT
 
 FIXTURES = ROOT / "tests/fixtures"
@@ -29,7 +31,7 @@ def test_gpt2_gives_the_logits_of_transformers():
     model = Model(
         FrozenDict(token=build("embed", {"name": "token"}, **known)),
         FrozenDict(),
-        build("backbone", dict(name="decoder", width=32, layers=2, heads=4, max_length=16)),
+        drawn.stack(dict(name="decoder", width=32, layers=2, heads=4, max_length=16)),
         FrozenDict(next=build("heads", {"name": "token"}, **known)),
     )
     ids = found["ids"].astype(np.int32)
@@ -67,25 +69,26 @@ def test_what_is_no_gpt2_is_named(tmp_path):
 # ---------------------------------------------------------------------------------------------------
 # `tests/make_seq2seq_fixtures.py` made the files, the logits and what is written greedily.
 
-# (backbone, head, first token, last token)
-T5 = dict(layers=3, encoder_layers=2, head_size=6, mlp_width=24, buckets=8, furthest=16, scaled=False)
-BART = dict(layers=2, mlp_width=24, positions="learned", offset=2, norm="layer", post_norm=True, embed_norm=True,
-            biases=True, mlp="gelu", gated=False)  # fmt: skip
+# (sizes of the backbone, of the positions, first token, last token)
+T5 = dict(layers=3, encoder_layers=2, head_size=6, mlp_width=24)
+BUCKETS = dict(buckets=8, furthest=16)
 SEQ2SEQ = {
-    "t5": (T5 | dict(mlp="relu", gated=False), dict(scaled=True), 0, 1),
-    "flan": (T5, dict(tied=False), 0, 1),
-    "bart": (BART, dict(bias=True), 2, 2),
+    "t5": (T5, BUCKETS, 0, 1),
+    "flan": (T5, BUCKETS, 0, 1),
+    "bart": (dict(layers=2, mlp_width=24), {}, 2, 2),
 }
 
 
 def seq2seq_model(name):
     known = dict(vocab_size=40, size=40, width=16, dim=16)
-    backbone, head, *_ = SEQ2SEQ[name]
+    (sizes, places, *_), preset = SEQ2SEQ[name], presets.PRESETS[name]
     return Model(
         FrozenDict(token=build("embed", {"name": "token"}, **known)),
         FrozenDict(),
-        build("backbone", dict(name="encoder_decoder", width=16, heads=2, max_length=32) | backbone),
-        FrozenDict(next=build("heads", {"name": "token"} | head, **known)),
+        drawn.stack(
+            preset.backbone | dict(width=16, heads=2, max_length=32) | sizes, {"sequence": preset.positions | places}
+        ),
+        FrozenDict(next=build("heads", preset.head, **known)),
     )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import json
 import pickle
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,9 +12,10 @@ import pytest
 from numjax import api, protocols, runs
 from numjax.evals import report
 from numjax.pipeline import source
+from numjax.system import System
 from numjax.tasks import table_text
 from numjax.types import Example, Mark
-from tests import masking_test
+from tests import drawn, masking_test
 from tests.encoded import Labelled, encode, make_config, make_scheme, make_text_task
 
 LONG = {"id": "long", "text": "eggs " * 30, "label": 1}
@@ -31,6 +31,10 @@ class Answering(protocols.Task):
     def example(self, record, parse):
         document = (Mark("[CLS]"), *parse("eggs"), Mark("[EOS]"))
         return Example(record["id"], document, source=(*parse(record["text"]), Mark("[EOS]")), loss_from=1)
+
+
+def system_of(config: Any, task: Any) -> System:
+    return System(config, task, make_scheme("subword"), drawn.model(), {}, {}, None)
 
 
 class Limited(Labelled):
@@ -96,7 +100,7 @@ def test_they_are_told_before_training_and_kept(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(source, "skipped", lambda *_: [])
     task: Any = Labelled()
     task.dataset = {}
-    system: Any = SimpleNamespace(task=task, scheme=make_scheme("subword"), config=config)
+    system = system_of(config, task)
     runs.load_data(system, tmp_path, False)
     rows = [json.loads(line) for line in (tmp_path / "shortened.jsonl").read_text().splitlines()]
     assert [(row["id"], row["split"]) for row in rows] == [("long", "train"), ("held", "validation")]
@@ -109,7 +113,7 @@ def test_a_prediction_says_what_was_not_read(monkeypatch, capsys):
     """Of a model that says the same of everything; its rows come with what they are made of."""
     model: Any = api.Loaded.__new__(api.Loaded)
     config: Any = make_config(length=8, overflow="truncate")
-    model.system, model.tuned = SimpleNamespace(task=Labelled(), scheme=make_scheme("subword"), config=config), {}
+    model.system, model.tuned = system_of(config, Labelled()), {}
     monkeypatch.setattr(api.Loaded, "_evaluate", lambda *_: ({}, {}))
     monkeypatch.setattr(report, "predicted", lambda found, *_: (dict.fromkeys(range(len(found)), 1), {}))
     skipped: list = []

@@ -200,7 +200,7 @@ def test_schemes_give_offsets_and_types(kind, apart, request):
         assert scheme.encode(document).offsets is None
         surface = documents.surface(document)
         first = int(np.flatnonzero(found.ids == scheme.vocab.mark("[SEP]"))[0])
-        np.testing.assert_array_equal(found.types, np.arange(len(found.ids)) > first)
+        np.testing.assert_array_equal(found.channels["types"], np.arange(len(found.ids)) > first)
         assert surface[slice(*found.offsets[first])] == "[SEP]" and surface[slice(*found.offsets[-1])] == "[SEP]"
         for n, number in enumerate(found.numbers):
             at = found.offsets[found.numeral_index == n]

@@ -152,7 +152,12 @@ def model_of(scheme, fusion=None, **heads) -> Model:
         embeds["numeral"] = build("embed", dict(name="char_lstm", dim=16, hidden=8, layers=2), **known)
         fusions["numeral"] = fusion
     found = {name: build("heads", block, **known) for name, block in (heads or {"masked": BLOCKS["masked"]}).items()}
-    return Model(FrozenDict(embeds), FrozenDict(fusions), build("backbone", BLOCKS["backbone"]), FrozenDict(found))
+    return Model(
+        FrozenDict(embeds),
+        FrozenDict(fusions),
+        drawn.stack(BLOCKS["backbone"]),
+        FrozenDict(found),
+    )
 
 
 def attention(w, name, parts, heads) -> dict[str, np.ndarray]:
@@ -193,7 +198,7 @@ def params_of(w, vocab_size: int):
     fields |= dense(w, ln_1=f"{layer}.norm1", ln_2=f"{layer}.norm2", up=f"{layer}.linear1", down=f"{layer}.linear2")
     bert = "tb_model.bert"
     stack = {
-        "positions": w[f"{bert}.embeddings.position_embeddings.weight"],
+        "order_sequence": {"places": w[f"{bert}.embeddings.position_embeddings.weight"]},
         "types_0": w[f"{bert}.embeddings.token_type_embeddings.weight"],
         **dense(w, ln_0=f"{bert}.embeddings.LayerNorm"),
     }

@@ -363,7 +363,7 @@ def test_a_long_table_loses_its_end_and_is_counted():
     cut = whole.numeral_index[len(rows[0]) - 1]
     assert cut < 0 or cut != whole.numeral_index[len(rows[0]) - 2]
     statement = rows[0].index(words.mark("[SEP]"))
-    assert found.rows[0].types.tolist() == [0] * (statement + 1) + [1] * (len(rows[0]) - statement - 1)
+    assert found.rows[0].channels["types"].tolist() == [0] * (statement + 1) + [1] * (len(rows[0]) - statement - 1)
     long = record | {"statement": "barton " * 80}
     found = features.encode(tabfact.Task(), scheme, [long], options, "train")
     assert not len(found) and "no more than 64 fit" in found.skipped[0]["reason"]

@@ -297,14 +297,14 @@ def test_traits_lie_at_their_cells_in_both_tasks():
             task = tabfact.Task(traits=True, layout=layout)
         example = task.example(given, scheme.parse)
         found = windows.united(scheme.encode(example.document, offsets=True), example)
-        assert found.types is not None and found.types.shape[1] == 1 + len(TRAITS) + units
+        assert found.channels["types"].shape[1] == 1 + len(TRAITS) and ("units" in found.channels) == bool(units)
         surface = document.surface(example.document)
         places = {surface[start:end]: known for start, end, *known in example.traits}
         cells, _ = table_traits.of(question, REPORT)
         assert all(tuple(places[REPORT[r][c]]) == cells[r, c] for r, c in cells)
-        assert not found.types[0].any(), "[CLS]"
+        assert not found.channels["types"][0].any(), "[CLS]"
         row = features.from_features(found, 20)
-        assert row.types is not None and row.types[:, 1].max() == 3
+        assert row.channels["types"][:, 1].max() == 3
     with pytest.raises(UsageError, match="use layout=rows"):
         tabfact.Task(traits=True, layout="sentences")
 
@@ -325,10 +325,11 @@ def test_a_cell_is_tagged_by_its_headers_and_the_question(rng):
     # [CLS] asked asked, then a header of a row, one of a column, a cell of both, and another cell.
     row, column = [0, 0, 0, 2, 1, 2, 3, 0], [0, 0, 0, 1, 2, 2, 3, 0]
     unit = [0, 0, 0, 1, 2, 3, 4, 0]
-    types = np.zeros((1, 8, 4 + len(TRAITS)), np.int32)
-    types[0, :, 1], types[0, :, 2], types[0, :, -3] = row, column, unit
-    types[0, :, -2] = np.asarray(unit) > 0
-    tokens = Tokens(np.zeros((1, 8), np.int32), np.arange(8)[None], np.asarray([[1] * 7 + [0]]), types=types)
+    types, units = np.zeros((1, 8, 1 + len(TRAITS)), np.int32), np.zeros((1, 8, 3), np.int32)
+    types[0, :, 1], types[0, :, 2], units[0, :, 0] = row, column, unit
+    units[0, :, 1] = np.asarray(unit) > 0
+    channels = {"types": types, "units": units}
+    tokens = Tokens(np.zeros((1, 8), np.int32), np.arange(8)[None], np.asarray([[1] * 7 + [0]]), channels=channels)
 
     def depends(cells: str, asked: str) -> set[int]:
         head: Any = build("heads", {"name": "tagop", "cells": cells, "asked": asked, "init_std": 0.5}, width=16)
@@ -346,7 +347,7 @@ def test_a_cell_is_tagged_by_its_headers_and_the_question(rng):
     assert depends("crossed", "both") == {1, 2, 3, 4, 5}
     with pytest.raises(UsageError, match=r"set task\.traits=True"):
         build("heads", {"name": "tagop", "cells": "crossed"}, width=16).init(
-            jax.random.key(0), h, tokens._replace(types=types[..., -4:])
+            jax.random.key(0), h, tokens._replace(channels=channels | {"types": types[..., 0]})
         )
 
 

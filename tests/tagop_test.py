@@ -60,7 +60,7 @@ def slow(h, units, weights, order, operands="numbers"):
 def test_the_head_is_that_of_a_slow_computation(order, operands, rng):
     found = drawn.with_units(drawn.batch(rng, lengths=[[5, 3], [9], [6]]), rng)
     # The last units have no labels: whatever is said of them costs nothing.
-    most = found.inputs.types[..., 1].max() - 1
+    most = found.inputs.channels["units"][..., 0].max() - 1
     tags = found.labels["tags"][:, :most]
     tags[:, 0] = True
     found = found._replace(labels=dict(found.labels) | {"tags": tags})
@@ -75,7 +75,7 @@ def test_the_head_is_that_of_a_slow_computation(order, operands, rng):
 
     weights, parts, best = run(params, h)
     for b in range(3):
-        units = found.inputs.types[b, :, 1:]
+        units = found.inputs.channels["units"][b]
         want = slow(h[b], units, {n: weights[n] for n in tagop.PARTS}, order, operands)
         labels = {name: value[b] for name, value in found.labels.items()}
         for name in ("operator", "scale"):
@@ -118,7 +118,7 @@ def test_a_part_that_is_missing_is_not_scored(rng):
         assert loss.total == pytest.approx(-float(parts[name].sum()), rel=1e-6)
         assert plain_sum.total == loss.total and plain_sum.count == 1
     with pytest.raises(UsageError, match="units"):
-        head.init(jax.random.key(0), h, found.inputs._replace(types=None))
+        head.init(jax.random.key(0), h, found.inputs._replace(channels={}))
     for option, says in (("order", "concat or mean"), ("operands", "numbers or all"), ("tagged", "found or all")):
         with pytest.raises(UsageError, match=says):
             build("heads", {"name": "tagop", option: "sum"}, width=8).init(jax.random.key(0), h, found.inputs)
@@ -128,7 +128,7 @@ def test_a_row_that_was_cut_before_its_answer_teaches_no_tags(rng):
     """Units 1 and 2 are read of three rows whose answers are units 1 and 3, 3, and none."""
     units = np.tile(np.int32([[0, 0, 0], [1, 1, 1], [2, 1, 1]]), (3, 1, 1))
     ids = np.zeros((3, 3), np.int32)
-    tokens = Tokens(ids, ids, ids + 1, types=np.concatenate([np.zeros((3, 3, 1), np.int32), units], axis=-1))
+    tokens = Tokens(ids, ids, ids + 1, channels={"units": units})
     labels = {name: np.zeros(3, np.int32) for name in ("operator", "scale")}
     labels |= {"order": np.full(3, -1, np.int32), "operands": np.full((3, 2), -1, np.int32)}
     labels["tags"] = np.bool_([[1, 0, 1], [0, 0, 1], [0, 0, 0]])
@@ -154,9 +154,8 @@ def test_order_is_learned_from_both_units_and_not_from_their_mean(order, rng):
     rows = 64
     head = tagop.Head(width=8, order=order, dropout=0.0, init_std=0.3)
     units = np.tile(np.int32([[0, 0, 0], [1, 1, 1], [2, 1, 1]]), (rows, 1, 1))
-    types = np.concatenate([np.zeros((rows, 3, 1), np.int32), units], axis=-1)
     ids = np.zeros((rows, 3), np.int32)
-    tokens = Tokens(ids, ids, ids + 1, types=types)
+    tokens = Tokens(ids, ids, ids + 1, channels={"units": units})
     labels = {
         "operator": np.zeros(rows, np.int32), "scale": np.zeros(rows, np.int32), "tags": np.ones((rows, 3), bool),
         "operands": np.tile(np.int32([0, 1]), (rows, 1)),

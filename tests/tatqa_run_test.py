@@ -187,7 +187,12 @@ def save_roberta(folder):
 
     layer = ("qkv_kernel", "qkv_bias", *bert.LAYER)
     kept = {f"layer_{i}": {name: draw(*wide.get(name, (32,))) for name in layer} for i in range(2)}
-    kept |= {"positions": draw(98, 32), "types_0": draw(1, 32), "ln_0_scale": draw(32), "ln_0_bias": draw(32)}
+    kept |= {
+        "order_sequence": {"places": draw(98, 32)},
+        "types_0": draw(1, 32),
+        "ln_0_scale": draw(32),
+        "ln_0_bias": draw(32),
+    }
     params = {"backbone": kept, "embeds_token": {"table": draw(len(PIECES), 32)}}
     bert.write(folder / "model.safetensors", params, len(PIECES), "roberta")
 

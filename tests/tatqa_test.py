@@ -427,10 +427,10 @@ def test_units_have_positions_and_answers_come_back(scheme, words):
     scores = []
     for i in range(len(encoded)):
         row, labels = encoded.rows[i], encoded.rows[i].labels
-        unit, group, number = row.types[:, 1:].T
+        unit, group, number = row.channels["units"].T
         assert (np.unique(unit) == np.arange(unit.max() + 1)).all(), "each unit has a position, in order"
         assert ((unit > 0) == (group > 0)).all() and (number <= (unit > 0)).all()
-        assert set(np.unique(row.types[:, 0])) == {0, 1}, "BERT's types stay"
+        assert set(np.unique(row.channels["types"])) == {0, 1}, "BERT's types stay"
         certain = labels["tags"][: len(row.ids)].astype(np.float32)
         said = np.concatenate([[labels["operator"], labels["scale"], max(labels["order"], 0), 0.0], certain])
         example = encoded.example(i)
@@ -453,7 +453,7 @@ def test_what_is_too_long_is_cut_and_counted(words):
     assert len(encoded.shortened) == 6 and encoded.lengths.max() == 29
     for i in range(6):
         row = encoded.rows[i]
-        assert row.ids[7] == scheme.vocab.mark("[SEP]") == row.ids[-1] and row.types[8:28, 1].min() > 0
+        assert row.ids[7] == scheme.vocab.mark("[SEP]") == row.ids[-1] and row.channels["units"][8:28, 0].min() > 0
     shorter = features.encode(task, scheme, records[:6], Options(options | {"length": 20}), "test")
     assert len(shorter.shortened) == 6 and shorter.lengths.max() == 20
     unlabelled = records[0] | {"derivation": "1+2", "answer": "3", "answer_type": "arithmetic", "scale": ""}

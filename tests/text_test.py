@@ -225,8 +225,8 @@ def test_addback_puts_the_mark_behind_what_a_plain_tokenizer_reads(vocabulary):
     assert row.ids.tolist() == [i for part in want for i in part]
     assert [n.surface for n in row.numbers] == ["1,200", "3.5", "5", "7"]
     assert row.numeral_index[row.ids == num].tolist() == [0, 1, 2, 3] and (row.numeral_index >= 0).sum() == 4
-    second = row.types.tolist().index(1)
-    assert row.types.tolist() == [0] * second + [1] * (len(row.ids) - second)
+    second = row.channels["types"].tolist().index(1)
+    assert row.channels["types"].tolist() == [0] * second + [1] * (len(row.ids) - second)
     assert second == row.ids.tolist().index(vocabulary.mark("[SEP]")) + 1
     # A number's pieces and its mark cover the same characters, and nothing else does.
     surface = document.surface((Mark("[CLS]"), *text, Mark("[SEP]"), Text("7"), Mark("[SEP]")))

@@ -89,7 +89,7 @@ def test_nothing_is_lost(tree, text):
     features = scheme().encode(document)
     assert scheme().decode(features.ids.tolist(), features.numbers) == document
     assert features.ids.max() < scheme().vocab.size
-    types, places = features.types, features.tree_positions
+    types, places = features.channels["types"], features.channels["tree_positions"]
     assert types is not None and places is not None
     # Text and the two brackets stand in no tree; all else does.
     np.testing.assert_array_equal(places[:, 0] == 0, types > 2)
@@ -322,7 +322,6 @@ def test_positions_on_device_are_the_hosts_at_every_depth(rng):
     for depth in range(30):
         tree = Tree("U", "plus", [Tree("V", "y")] * (depth % 3) + [tree] + [Tree("N", "12")] * (depth % 29 == 0))
     features = scheme().encode((Formula("", tree), Formula("", SAMPLE)))
-    assert features.tree_positions is not None and features.types is not None
     tables = jax.tree.map(jnp.asarray, scheme().grammar())
 
     def body(place, token):
@@ -330,9 +329,9 @@ def test_positions_on_device_are_the_hosts_at_every_depth(rng):
         return device.step(tables, place, token[None]), (*at, device.accepts(tables, place))
 
     _, (places, types, _) = jax.jit(lambda ids: jax.lax.scan(body, device.init(tables, 1), ids))(features.ids)
-    np.testing.assert_array_equal(np.asarray(places)[:, 0], features.tree_positions)
-    np.testing.assert_array_equal(np.asarray(types)[:, 0], features.types)
-    assert (features.tree_positions >= 0).sum(axis=1).max() == 32, "the deepest level is reached"
+    np.testing.assert_array_equal(np.asarray(places)[:, 0], features.channels["tree_positions"])
+    np.testing.assert_array_equal(np.asarray(types)[:, 0], features.channels["types"])
+    assert (features.channels["tree_positions"] >= 0).sum(axis=1).max() == 32, "the deepest level is reached"
 
 
 def test_the_training_mask_is_the_automatons(rng):

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from ml_collections import ConfigDict
 
+from numjax import protocols
 from numjax.errors import DataError
 from numjax.expr import latex
 from numjax.expr.tree import Tree
@@ -82,7 +83,7 @@ def scheme() -> trees.Scheme:
     return trees.Scheme(vocab.build({"name": "sentencepiece", "size": 320, "model": "bpe"}, texts, marks))
 
 
-class Given:
+class Given(protocols.Task):
     """Records are documents."""
 
     kind = "language_model"

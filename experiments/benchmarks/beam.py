@@ -131,6 +131,7 @@ def tree_parts(shape: dict[str, int], positions: bool):
     from numjax.build import build
     from numjax.expr.symbols import arity
     from numjax.model import Model
+    from numjax.system import make_backbone
     from numjax.text import tables, tree_grammar
     from numjax.text.symbols import Symbols
 
@@ -138,11 +139,14 @@ def tree_parts(shape: dict[str, int], positions: bool):
     symbols, text = Symbols(vocabulary), list(range(vocabulary.base))
     known = dict(vocab_size=-(-vocabulary.size // 128) * 128, size=vocabulary.size, num_id=-1)
     known |= dict(width=shape["width"], dim=shape["width"])
-    names = ("token", "token_type", "tree_position") if positions else ("token",)
+    names = ("token", "token_type") if positions else ("token",)
     embeds = {name: build("embed", {"name": name}, **known) for name in names}
     head = build("heads", {"name": "token", "tied": True}, **known)
     sizes = {name: shape[name] for name in ("width", "layers", "heads")}
-    backbone = build("backbone", {"name": "decoder", "max_length": shape["length"], **sizes})
+    backbone = make_backbone(
+        {"name": "decoder", "max_length": shape["length"], **sizes},
+        {"sequence": {"name": "learned"}} | ({"tree": {"name": "tree"}} if positions else {}),
+    )
     model = Model(FrozenDict(embeds), FrozenDict(), backbone, FrozenDict(next=head))
     running = [tables.Edge("text", text, "text")]
     if not positions:
@@ -181,7 +185,9 @@ def work(name: str, shape: dict[str, int], folder: pathlib.Path) -> None:
         prompts = prompts._replace(numeral_index=None, numerals=None)
         if name == "trees":
             none = np.zeros_like(prompts.ids)
-            prompts = prompts._replace(types=none, tree_positions=np.full((*none.shape, 32), -1, np.int32))
+            prompts = prompts._replace(
+                channels={"types": none, "tree_positions": np.full((*none.shape, 32), -1, np.int32)}
+            )
         model, grammar = tree_parts(shape, positions=name == "trees")
         params = jax.jit(lambda: model.init(jax.random.key(0), Batch(prompts))["params"])()
     rows = len(prompts.ids)

@@ -85,6 +85,7 @@ def make_model(shape: dict[str, int], numerals: bool):
 
     from numjax.build import build
     from numjax.model import Model
+    from numjax.system import make_backbone
 
     # Two reserved tokens behind the text; padded as the schemes do.
     num_id, end_id = shape["vocab"], shape["vocab"] + 1
@@ -95,7 +96,9 @@ def make_model(shape: dict[str, int], numerals: bool):
         embeds["numeral"] = build("embed", {"name": "prototype"}, **known)
     head = build("heads", {"name": "mixture" if numerals else "token", "tied": True}, **known)
     sizes = {name: shape[name] for name in ("width", "layers", "heads")}
-    backbone = build("backbone", {"name": "decoder", "max_length": shape["length"], **sizes})
+    backbone = make_backbone(
+        {"name": "decoder", "max_length": shape["length"], **sizes}, {"sequence": {"name": "learned"}}
+    )
     fusions = FrozenDict({"numeral": "concat+linear"} if numerals else {})
     return Model(FrozenDict(embeds), fusions, backbone, FrozenDict(next=head)), num_id, end_id
 

@@ -148,7 +148,7 @@ def drawn(shape: dict[str, int], numbers: int, scheme: Any, model: Any) -> Batch
     read = np.where(mask, scheme.vocab.mark("[MASK]"), ids).astype(np.int32)
     seen = np.where(mask, -1, index).astype(np.int32)
     ones = np.ones(size, np.int32)
-    inputs = Tokens(read, positions, ones, ones, numeral_index=seen, numerals=table, features=features)
+    inputs = Tokens(read, positions, ones, {"types": ones}, numeral_index=seen, numerals=table, features=features)
     inputs = inputs._replace(distinct=shared, distinct_index=np.where(mask, -1, place).astype(np.int32))
     return jax.tree.map(jnp.asarray, Batch(inputs, Targets(ids, mask, index), valid=np.ones(shape["rows"], bool)))
 

@@ -116,6 +116,7 @@ def work(folder: pathlib.Path) -> None:
     from numjax.build import build
     from numjax.model import Model
     from numjax.step import compiler_options, init_state, train_step
+    from numjax.system import make_backbone
     from numjax.text import cells, rows
     from numjax.types import Batch, Targets, Tokens
 
@@ -132,7 +133,10 @@ def work(folder: pathlib.Path) -> None:
     stack |= dict(field_heads=shape["field_heads"], field_mlp_width=width)
     head = build("heads", dict(name="masked", inner=COLUMNS * width, tied=False), **known)
     model = Model(
-        {"token": build("embed", {"name": "token"}, **known)}, {}, build("backbone", stack), {"masked": head}
+        {"token": build("embed", {"name": "token"}, **known)},
+        {},
+        make_backbone(stack, {"sequence": {"name": "learned"}}),
+        {"masked": head},
     )
     loss = dict(name="nll", head="masked", average="columns", columns=COLUMNS, constrain=True, given=False)
     objectives = {"cells": build("objectives", loss, grammar=scheme.grammar())}

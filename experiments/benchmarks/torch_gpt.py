@@ -66,7 +66,7 @@ class GPT(nn.Module):
         saved = np.load(path)
         own = {
             "tokens.weight": saved["embeds_token/table"][: self.tokens.num_embeddings],
-            "positions.weight": saved["backbone/positions"][: self.positions.num_embeddings],
+            "positions.weight": saved["backbone/order_sequence/places"][: self.positions.num_embeddings],
             "ln_f.weight": saved["backbone/ln_f_scale"],
             "ln_f.bias": saved["backbone/ln_f_bias"],
         }

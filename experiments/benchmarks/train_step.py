@@ -189,7 +189,7 @@ def save(folder: pathlib.Path, shape: dict[str, int]) -> None:
     width, heads, layers = shape["width"], shape["heads"], shape["layers"]
     found = {
         "embeds_token/table": (padded(shape["vocab"]), width),
-        "backbone/positions": (shape["length"], width),
+        "backbone/order_sequence/places": (shape["length"], width),
         "backbone/ln_f_scale": (width,),
         "backbone/ln_f_bias": (width,),
     }
@@ -250,6 +250,7 @@ def make_model(shape: dict[str, int], numerals: bool):
     """A plain GPT, or the same with every numeral part; both with a tied output."""
     from numjax.build import build
     from numjax.model import Model
+    from numjax.system import make_backbone
 
     width, vocab = shape["width"], shape["vocab"]
     known = dict(vocab_size=padded(vocab), size=vocab, num_id=vocab - 1, width=width, digits=20)
@@ -258,7 +259,7 @@ def make_model(shape: dict[str, int], numerals: bool):
         embeds["numeral"] = build("embed", {"name": "prototype"}, **known)
     head = build("heads", {"name": "mixture" if numerals else "token", "tied": True}, **known)
     stack = {"name": "decoder", "width": width, "layers": shape["layers"], "heads": shape["heads"], "packed": False}
-    backbone = build("backbone", stack | {"max_length": shape["length"]})
+    backbone = make_backbone(stack | {"max_length": shape["length"]}, {"sequence": {"name": "learned"}})
     return Model(embeds, {"numeral": "concat+linear"} if numerals else {}, backbone, {"next": head})
 
 

@@ -21,7 +21,7 @@ def load(model, path: str) -> None:
     saved, config = np.load(path), model.config
     own = {
         "transformer.wte.weight": saved["embeds_token/table"][: config.vocab_size],
-        "transformer.wpe.weight": saved["backbone/positions"],
+        "transformer.wpe.weight": saved["backbone/order_sequence/places"],
         "transformer.ln_f.weight": saved["backbone/ln_f_scale"],
         "transformer.ln_f.bias": saved["backbone/ln_f_bias"],
     }

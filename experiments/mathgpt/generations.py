@@ -36,7 +36,7 @@ from numjax.model import Model
 from numjax.pipeline import features, source
 from numjax.system import System, assemble
 from numjax.text import grammar as grammars
-from numjax.types import Batch, Formula, Mark
+from numjax.types import TREE_POSITIONS, TYPES, Batch, Formula, Mark
 
 TEMPERATURES = (0.0, 0.5, 1.0, 2.0)
 BUDGETS = {"tight": (2, 10), "loose": (20, 40)}
@@ -59,7 +59,9 @@ class Watched(Model):
 
     def step(self, tokens, cache, tables=None):
         if tokens.ids.shape[1] == 1:
-            jax.debug.callback(_note, tokens.ids, tokens.types, tokens.tree_positions, ordered=True)
+            jax.debug.callback(
+                _note, tokens.ids, *(tokens.channel(c.name) for c in (TYPES, TREE_POSITIONS)), ordered=True
+            )
         return super().step(tokens, cache, tables)
 
 
@@ -191,7 +193,7 @@ def written(
     least, most = BUDGETS[setting.budget]
     key = jax.random.fold_in(jax.random.key(seed[0]), seed[1])
     request = sample.Request(
-        prompt=evals.prompt_tokens(chosen, ROOM, system.config.data.digits),
+        prompt=evals.prompt_tokens(chosen, ROOM, system.config.data.digits, declared=system.channels),
         budget=jnp.asarray(rng.integers(least, most + 1, batch), jnp.int32),
         key=key,
         temperature=jnp.float32(setting.temperature),
@@ -247,9 +249,8 @@ def judge(
         encoded = scheme.encode(tuple(s for s in document if not isinstance(s, Mark)))
         n = min(len(encoded.ids) - 1, len(places))
         if encoded.ids[1 : n + 1].tolist() == ids[:n]:
-            assert encoded.tree_positions is not None
             counts["same"] += 1
-            counts["same_positions"] += bool((encoded.tree_positions[1 : n + 1] == places[:n]).all())
+            counts["same_positions"] += bool((encoded.channels[TREE_POSITIONS.name][1 : n + 1] == places[:n]).all())
             if counts["same"] != counts["same_positions"]:
                 wrong.append({"what": "positions of the encoding"})
     wrong = [entry | {"ids": ids} for entry in wrong]

@@ -5,16 +5,20 @@ Legend: B rows, T positions, D width.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import flax.linen as nn
 import jax
+from flax.core import FrozenDict
 
 from numjax import protocols
+from numjax.backbone.stack import added
 from numjax.errors import UsageError
 from numjax.nn.dropout import dropout
 from numjax.nn.lstm import bidirectional, weights
 from numjax.nn.parallel import ROWS, constrain
+from numjax.protocols import Told
 from numjax.types import Tokens
 
 
@@ -23,17 +27,22 @@ class Backbone(protocols.Backbone, nn.Module):
 
     Attributes:
       width: D, of the tokens and of both directions' states.
+      max_length: of a text, for positions that must know.
       layers: each reads the sums of the one below.
       dropout: rate on the embedding and on each layer's output.
       dtype: compute type of the products, "float32" or "bfloat16"; parameters, gates and states stay float32.
+      positions: what is added to the tokens; the recurrence tells order without any.
       init_std: of what joins numerals to tokens (see `model.Fusion`); the LSTM's own weights are uniform over ±1/√D.
     """
 
     width: int = 256
     layers: int = 1
+    max_length: int = 512
     dropout: float = 0.0
     dtype: str = "float32"
     init_std: float = 0.02
+    positions: Told[Mapping[str, Any]] = FrozenDict()
+    takes = ("added",)
 
     @nn.compact
     def __call__(
@@ -46,7 +55,11 @@ class Backbone(protocols.Backbone, nn.Module):
         def drop(x):
             return x if deterministic else dropout(x, self.dropout, self.make_rng("dropout"))
 
-        x = constrain(drop(x_BTD.astype(self.dtype)), ROWS)
+        stack = protocols.Stack(self.width, max_length=self.max_length, dtype=self.dtype)
+        order = {
+            name: part.clone(parent=self, name=f"order_{name}", stack=stack) for name, part in self.positions.items()
+        }
+        x = constrain(drop((x_BTD + added(order, tokens, deterministic)).astype(self.dtype)), ROWS)
         acts: dict[str, Any] = {"embedded": x}
         for layer in range(self.layers):
             there, back = (

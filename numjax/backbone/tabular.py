@@ -5,16 +5,19 @@ Legend: B rows of a batch, T = R·C positions, R rows of a table, C its columns,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
+from flax.core import FrozenDict
 
 from numjax import protocols
 from numjax.backbone import encoder
+from numjax.backbone.block import Block, Shared
 from numjax.errors import UsageError
+from numjax.protocols import Told
 from numjax.types import Tokens
 
 
@@ -24,8 +27,9 @@ class Backbone(protocols.Backbone, nn.Module):
 
     Attributes:
       width: D. columns: C; each text has whole rows of so many positions.
-      layers, heads, mlp_ratio, max_length, types, dropout, scan, remat, attention, dtype, epsilon, init_std: of the
-        encoder over rows, as in `encoder.Backbone`; its width is C·D, max_length counts positions of cells.
+      layers, heads, mlp_ratio, max_length, types, dropout, scan, remat, attention, dtype, norm_epsilon, init_std,
+        positions: of the encoder over rows, as in `encoder.Backbone`; its width is C·D, max_length counts positions
+        of cells.
       field_layers, field_heads, field_mlp_width: of the encoder over cells, whose MLPs have ReLU.
     """
 
@@ -41,12 +45,13 @@ class Backbone(protocols.Backbone, nn.Module):
     remat: str = "none"
     attention: str = "auto"
     dtype: str = "float32"
-    epsilon: float = 1e-12
+    norm_epsilon: float = 1e-12
     init_std: float = 0.02
     field_layers: int = 1
     field_heads: int = 8
     field_mlp_width: int = 64
     field_epsilon: float = 1e-5
+    positions: Told[Mapping[str, Any]] = FrozenDict()
 
     @nn.compact
     def __call__(
@@ -63,19 +68,23 @@ class Backbone(protocols.Backbone, nn.Module):
         acts: dict[str, Any] = {}
         x = x_BTD.astype(self.dtype).reshape(rows * count, columns, self.width)
         segments = tokens.segment_ids.reshape(rows * count, columns)
+        fields = encoder.Backbone(
+            width=self.width,
+            layers=self.field_layers,
+            heads=self.field_heads,
+            mlp_width=self.field_mlp_width,
+            max_length=columns,
+            dropout=self.dropout,
+            attention=self.attention,
+            dtype=self.dtype,
+            norm_epsilon=self.field_epsilon,
+            init_std=self.init_std,
+            mlp="relu",
+            parent=None,
+        )
         for layer in range(self.field_layers):
-            block = encoder.Block(
-                width=self.width,
-                heads=self.field_heads,
-                mlp_width=self.field_mlp_width,
-                dropout=self.dropout,
-                attention=self.attention,
-                epsilon=self.field_epsilon,
-                init_std=self.init_std,
-                mlp="relu",
-                name=f"fields_{layer}",
-            )
-            x = block(x, segments, deterministic)
+            block = Block(fields.form(causal=False), name=f"fields_{layer}")
+            x, _ = block(x, Shared(segments), None, deterministic)
         acts["fields"] = x.reshape(x_BTD.shape)
         kernel = self.param("kernel", nn.initializers.normal(self.init_std), (wide, wide), jnp.float32)
         bias = self.param("bias", nn.initializers.zeros, (wide,), jnp.float32)
@@ -93,8 +102,9 @@ class Backbone(protocols.Backbone, nn.Module):
             remat=self.remat,
             attention=self.attention,
             dtype=self.dtype,
-            epsilon=self.epsilon,
+            norm_epsilon=self.norm_epsilon,
             init_std=self.init_std,
+            positions={name: part.clone(parent=None, name=None) for name, part in self.positions.items()},
             name="rows",
         )
         h, more, _ = stack(x, _rows_of(tokens, columns), cache=cache, deterministic=deterministic)

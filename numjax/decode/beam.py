@@ -15,9 +15,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from numjax.decode import channels, sample
 from numjax.decode import grammar as automaton
-from numjax.decode import sample
-from numjax.decode.sample import Stands
 from numjax.model import Model
 from numjax.nn.attention import Cache
 from numjax.types import Estimate, Grammar, HeadOut, Numeral, Tokens
@@ -46,8 +45,9 @@ class Beams(NamedTuple):
 
 
 class _Loop(NamedTuple):
-    """`step` tokens are written; `last`, `fed` and `stands`, each [B · W, …], is what the next step reads; `past`,
-    bool[B · W, S], are the slots of what each beam has read."""
+    """`step` tokens are written; `last`, `fed` and `values` (of channels), each [B · W, …], is what the next step
+    reads; `made` are the states of what makes channels; `past`, bool[B · W, S], are the slots of what each beam has
+    read."""
 
     step: jax.Array
     beams: Beams
@@ -56,7 +56,8 @@ class _Loop(NamedTuple):
     place: automaton.GrammarState
     last: jax.Array
     fed: Numeral | None
-    stands: Stands
+    made: Any
+    values: dict[str, jax.Array]
 
 
 @functools.partial(jax.jit, static_argnames=("model", "head", "most", "width", "num_id"))
@@ -99,8 +100,11 @@ def search(
     weights = dict(outs[head].weights)
     ends = jnp.asarray(end_ids)[first]  # [B · W, E]
 
-    def choose(hidden: jax.Array, place: automaton.GrammarState, step: jax.Array, beams: Beams) -> Any:
-        """The best W of each row's candidates: (beams, their parents among the B · W, place, token, numeral, …)."""
+    makers = channels.find(prompt, model.producers())
+
+    def choose(hidden: jax.Array, place: automaton.GrammarState, states: Any, step: jax.Array, beams: Beams) -> Any:
+        """The best W of each row's candidates: (beams, their parents among the B · W, place, token, numeral, the
+        states of what makes channels, their values)."""
         left = jnp.repeat(budget, width) - step
         may = automaton.token_mask(automaton.allowed(tables, place, left))
         ended, score = beams.ended.reshape(-1), beams.score.reshape(-1)
@@ -144,31 +148,33 @@ def search(
             estimates=put(beams.estimates, estimate),
             ended=_like(beams.ended, (ended | stuck)[parents] | at_end),
         )
-        before = jax.tree.map(lambda x: x[parents], place)
-        after = automaton.step(tables, before, token)
-        place = jax.tree.map(lambda new, old: _where(writes, new, old), after, before)
-        return beams, parents, place, token, numeral, sample.stand(tables, before, token)
+        before, earlier = jax.tree.map(lambda x: x[parents], (place, states))
+        following, values = channels.step(makers, earlier, token, channels.At(tables, before))
+        after = automaton.step(tables, before, token), following
+        place, states = channels.keep_where(writes, after, (before, earlier))
+        return beams, parents, place, token, numeral, states, values
 
     def body(loop: _Loop) -> _Loop:
         at = lengths + loop.step - 1
-        tokens = sample.feed(prompt, loop.last, loop.fed, loop.stands, at, num_id)
+        tokens = sample.feed(loop.last, loop.fed, loop.values, at, num_id)
         # Beam w of every row writes the same slot.
         own = loop.cache.length + jnp.tile(jnp.arange(width), rows)
         past = loop.past | (jnp.arange(loop.past.shape[1]) == own[:, None])
         cache = loop.cache._replace(seen=past.reshape(rows, width, -1))
         found, cache = _step(model, params, beside(tokens, rows), cache, made)
         hidden = found[head].hidden.reshape(rows * width, -1)
-        beams, parents, place, *read = choose(hidden, loop.place, loop.step, loop.beams)
+        beams, parents, place, *read = choose(hidden, loop.place, loop.made, loop.step, loop.beams)
         return _Loop(loop.step + 1, beams, cache, past[parents], place, *read)
 
     def going(loop: _Loop) -> jax.Array:
         beams = loop.beams
         return (loop.step < most) & (~beams.ended & (beams.score > -jnp.inf) & (loop.step < budget[:, None])).any()
 
-    place = jax.tree.map(lambda x: x[first], sample.read(tables, prompt, source))
+    states = channels.read(makers, sample.beginning(tables, prompt, source), prompt.ids, prompt.segment_ids > 0)
+    place, states = jax.tree.map(lambda x: x[first], (sample.read(tables, prompt, source), states))
     hidden = outs[head].hidden[:, -1][first]
     beams, _, place, *read = choose(
-        hidden, place, jnp.int32(0), _blank(model.heads[head], outs[head], rows, width, most)
+        hidden, place, states, jnp.int32(0), _blank(model.heads[head], outs[head], rows, width, most)
     )
     loop = _Loop(jnp.int32(1), beams, cache, cache.valid[first], place, *read)
     return jax.lax.while_loop(going, body, loop).beams
@@ -251,7 +257,3 @@ def _put(x: jax.Array, new: jax.Array, step: jax.Array) -> jax.Array:
 
 def _like(x: jax.Array, flat: jax.Array) -> jax.Array:
     return flat.astype(x.dtype).reshape(x.shape)
-
-
-def _where(keep: jax.Array, new: jax.Array, old: jax.Array) -> jax.Array:
-    return jnp.where(keep.reshape((-1,) + (1,) * (new.ndim - 1)), new, old)

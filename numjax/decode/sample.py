@@ -7,11 +7,13 @@ K digits.
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
+from numjax.decode import channels
 from numjax.decode import grammar as automaton
 from numjax.model import Model
 from numjax.nn import cross_entropy
@@ -59,15 +61,9 @@ class Generated(NamedTuple):
     ended: jax.Array
 
 
-class Stands(NamedTuple):
-    """Where a token stands: its type int32[B] and its tree position int32[B, D + 1], from the automaton."""
-
-    types: jax.Array
-    tree_positions: jax.Array
-
-
 class _Loop(NamedTuple):
-    """The loop's state: `step` tokens are written; `last`, `fed` and `stands` is what the next step reads."""
+    """The loop's state: `step` tokens are written; `last`, `fed` and `values` (of channels) is what the next step
+    reads; `made` are the states of what makes channels."""
 
     step: jax.Array
     written: Generated
@@ -75,7 +71,8 @@ class _Loop(NamedTuple):
     place: automaton.GrammarState
     last: jax.Array
     fed: Numeral | None
-    stands: Stands
+    made: Any
+    values: dict[str, jax.Array]
 
 
 @functools.partial(jax.jit, static_argnames=("model", "head", "most", "num_id", "end_id", "greedy"))
@@ -109,13 +106,15 @@ def generate(
     cache = begin(model, params, request.source, rows, prompt.ids.shape[1] + most, tables_of_params)
     outs, cache = model.apply({"params": params}, prompt, cache, tables_of_params, method="step")
     place = read(tables, prompt, request.source)
+    makers = channels.find(prompt, model.producers())
+    made = channels.read(makers, beginning(tables, prompt, request.source), prompt.ids, prompt.segment_ids > 0)
 
     # They depend on parameters alone: made here, once, not in the loop.
     weights = dict(outs[head].weights)
     if (kernel := outs[head].weights.get("kernel")) is not None:
         weights["turned"] = cross_entropy.turned(kernel.astype(outs[head].hidden.dtype), rows, most)
 
-    def choose(out: HeadOut, place: automaton.GrammarState, step: jax.Array, written: Generated):
+    def choose(out: HeadOut, place: automaton.GrammarState, made: Any, step: jax.Array, written: Generated):
         """The next token of every row, from the last position's hidden state."""
         out = out._replace(hidden=out.hidden[:, -1], weights={**out.weights, **weights})
         may = automaton.token_mask(automaton.allowed(tables, place, request.budget - step))
@@ -148,23 +147,24 @@ def generate(
             estimates=put(written.estimates, estimate),
             ended=written.ended | stuck | (open_ & (token == end_id)),
         )
-        stands = stand(tables, place, token)
-        after = automaton.step(tables, place, token)
-        place = jax.tree.map(lambda new, old: _where(open_, new, old), after, place)
-        return written, place, token, numeral, stands
+        following, values = channels.step(makers, made, token, channels.At(tables, place))
+        after = automaton.step(tables, place, token), following
+        place, made = channels.keep_where(open_, after, (place, made))
+        return written, place, made, token, numeral, values
 
     def body(loop: _Loop) -> _Loop:
-        tokens = feed(prompt, loop.last, loop.fed, loop.stands, lengths + loop.step - 1, num_id)
+        tokens = feed(loop.last, loop.fed, loop.values, lengths + loop.step - 1, num_id)
         outs, cache = model.apply({"params": params}, tokens, loop.cache, tables_of_params, method="step")
-        written, place, token, numeral, stands = choose(outs[head], loop.place, loop.step, loop.written)
-        return _Loop(loop.step + 1, written, cache, place, token, numeral, stands)
+        chosen = choose(outs[head], loop.place, loop.made, loop.step, loop.written)
+        written, place, made, token, numeral, values = chosen
+        return _Loop(loop.step + 1, written, cache, place, token, numeral, made, values)
 
     def going(loop: _Loop) -> jax.Array:
         return (loop.step < most) & (~loop.written.ended & (loop.step < request.budget)).any()
 
     unwritten = blank(model.heads[head], outs[head], rows, most)
-    written, place, token, numeral, stands = choose(outs[head], place, jnp.int32(0), unwritten)
-    loop = _Loop(jnp.int32(1), written, cache, place, token, numeral, stands)
+    written, place, made, token, numeral, values = choose(outs[head], place, made, jnp.int32(0), unwritten)
+    loop = _Loop(jnp.int32(1), written, cache, place, token, numeral, made, values)
     return jax.lax.while_loop(going, body, loop).written
 
 
@@ -180,21 +180,22 @@ def read(tables: Grammar, prompt: Tokens, source: Tokens | None = None) -> autom
     The prompt's nodes are all counted (see `Grammar.counted`), as in training, but for what its last token closes:
     from there on the generator counts.
     """
-    true = tables._replace(counted=jnp.ones_like(tables.counted))
     ids, valid = prompt.ids, prompt.segment_ids > 0
-    place = automaton.read(true, automaton.init(tables, len(ids), source), ids[:, :-1], valid[:, :-1])
+    true, place = beginning(tables, prompt, source)
+    place = automaton.read(true, place, ids[:, :-1], valid[:, :-1])
     return automaton.begin_answer(tables, automaton.step(tables, place, ids[:, -1]))
 
 
-def stand(tables: Grammar, place: automaton.GrammarState, token: jax.Array) -> Stands:
-    """Where a token that is read next stands."""
-    return Stands(automaton.token_types(tables, place, token), automaton.tree_positions(tables, place))
+def beginning(tables: Grammar, prompt: Tokens, source: Tokens | None) -> channels.At:
+    """The automaton before a prompt, whose nodes are all counted."""
+    true = tables._replace(counted=jnp.ones_like(tables.counted))
+    return channels.At(true, automaton.init(tables, len(prompt.ids), source))
 
 
 def feed(
-    like: Tokens, token: jax.Array, numeral: Numeral | None, stands: Stands, at: jax.Array, num_id: int
+    token: jax.Array, numeral: Numeral | None, values: Mapping[str, jax.Array], at: jax.Array, num_id: int
 ) -> Tokens:
-    """A token just written, int32[B], as one more position `at` int32[B], with the parts that `like` has."""
+    """A token just written, int32[B], with its channels' values as one more position `at` int32[B]."""
     index = None
     if numeral is not None:
         index = jnp.where(token == num_id, 0, -1)[:, None]
@@ -203,8 +204,7 @@ def feed(
         ids=token[:, None],
         positions=at[:, None],
         segment_ids=jnp.ones((len(token), 1), jnp.int32),
-        types=None if like.types is None else stands.types[:, None],
-        tree_positions=None if like.tree_positions is None else stands.tree_positions[:, None],
+        channels={name: value[:, None] for name, value in values.items()},
         numeral_index=index,
         numerals=numeral,
     )
@@ -254,7 +254,3 @@ def blank(head: Any, out: HeadOut, rows: int, most: int) -> Generated:
 def _put(whole: jax.Array, new: jax.Array, step: jax.Array) -> jax.Array:
     """whole[B, M, …] with new[B, …] at position `step`."""
     return jax.lax.dynamic_update_index_in_dim(whole, new.astype(whole.dtype), step, 1)
-
-
-def _where(keep: jax.Array, new: jax.Array, old: jax.Array) -> jax.Array:
-    return jnp.where(keep.reshape((-1,) + (1,) * (new.ndim - 1)), new, old)

@@ -7,13 +7,12 @@ import jax
 import jax.numpy as jnp
 
 from numjax import protocols
-from numjax.errors import UsageError
 from numjax.protocols import Told
-from numjax.types import Tokens
+from numjax.types import TYPES, Tokens
 
 
 class Embed(protocols.Embed, nn.Module):
-    """One of `types` vectors by `Tokens.types`.
+    """One of `types` vectors by the channel "types".
 
     Attributes:
       dim: width D.
@@ -24,13 +23,12 @@ class Embed(protocols.Embed, nn.Module):
     dim: Told[int]
     types: Told[int] = 8
     init_std: float | None = None
-    kind = "tree"
+    kind = "type"
+    reads_channels = (TYPES.name,)
 
     @nn.compact
     def __call__(self, tokens: Tokens) -> jax.Array:
-        if tokens.types is None:
-            raise UsageError("embed token_type reads token types, but the scheme has none: use scheme trees")
         std = 0.1 * (2 / (self.types + self.dim)) ** 0.5 if self.init_std is None else self.init_std
         vectors = self.param("vectors", nn.initializers.normal(std), (self.types, self.dim), jnp.float32)
         # So few rows are picked by a product, whose gradient is one too.
-        return jax.nn.one_hot(tokens.types, self.types, dtype=jnp.float32) @ vectors
+        return jax.nn.one_hot(tokens.channel(TYPES.name), self.types, dtype=jnp.float32) @ vectors

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -21,7 +21,7 @@ from numjax.pipeline.batch import assemble
 from numjax.pipeline.features import Encoded, Row
 from numjax.system import System
 from numjax.text import document as documents
-from numjax.types import Document, Formula, Mark, Number, Tokens
+from numjax.types import Channel, Document, Formula, Mark, Number, Tokens
 
 START: Document = (Mark("[CLS]"),)  # what every text begins with
 
@@ -73,17 +73,16 @@ def generate(
         context leaves room for.
     """
     _check(max_tokens, temperature, top_k, top_p, beams)
-    scheme, digits = system.scheme, system.config.data.digits
-    rows = []
+    digits, rows = system.config.data.digits, []
     for prompt in prompts:
         try:
-            found = scheme.encode(_asked(system, prompt))
+            found = system.encode(_asked(system, prompt))
         except DataError as error:
             raise UsageError(f"the prompt {prompt[:40]!r} cannot be read: {error}") from error
         row = features.from_features(found, digits)
         if system.model.encodes:
             # What is typed is the source; the decoder begins with nothing but its mark.
-            row = features.from_features(scheme.encode(START, source=found), digits)._replace(source=row)
+            row = features.from_features(system.encode(START, source=found), digits)._replace(source=row)
         rows.append(row)
     settings: dict[str, Any] = dict(
         max_tokens=max_tokens, temperature=temperature, top_k=top_k, top_p=top_p, seed=seed
@@ -189,7 +188,7 @@ def _continue(system: System, params, rows: Sequence[Row], names: Sequence[str],
         room = min(-(-len(rows[at[-1]].ids) // 16) * 16, context - most)
         padded = [rows[i] for i in at] + [rows[at[-1]]] * (batch_size - len(at))
         request = sample.Request(
-            prompt=prompt_tokens(padded, room, system.config.data.digits, system.host_features),
+            prompt=prompt_tokens(padded, room, **_known(system)),
             budget=jnp.full(batch_size, most, jnp.int32),
             key=jax.random.fold_in(jax.random.key(settings["seed"]), start),
             temperature=jnp.float32(settings["temperature"]),
@@ -274,7 +273,13 @@ def _read(done: sample.Generated, b: int):
     return done.ids[b, :length].tolist(), predicted(done, b), log_prob, bool(done.ended[b])
 
 
-def prompt_tokens(rows: Sequence[Row], room: int, digits: int, host_features: Any = None) -> Tokens:
+def prompt_tokens(
+    rows: Sequence[Row],
+    room: int,
+    digits: int,
+    host_features: Any = None,
+    declared: Mapping[str, Channel] | None = None,
+) -> Tokens:
     """Rows as one batch of Tokens[B, room], padded on the left."""
     batch = assemble(
         [[row] for row in rows],
@@ -284,15 +289,17 @@ def prompt_tokens(rows: Sequence[Row], room: int, digits: int, host_features: An
         numerals=_room_for_numerals(rows),
         digits=digits,
         host_features=host_features,
+        declared=declared,
     )
     shifts = [room - len(row.ids) for row in rows]
 
     def roll(x):
         return np.stack([np.roll(row, by, axis=0) for row, by in zip(x, shifts, strict=True)])
 
-    flat = ("ids", "positions", "segment_ids", "numeral_index", "types", "tree_positions")
-    moved = {name: roll(x) for name in flat if (x := getattr(batch.inputs, name)) is not None}
-    return batch.inputs._replace(**moved)
+    flat = ("ids", "positions", "segment_ids", "numeral_index")
+    moved = {name: roll(getattr(batch.inputs, name)) for name in flat}
+    channels = {name: roll(values) for name, values in batch.inputs.channels.items()}
+    return batch.inputs._replace(**moved, channels=channels)
 
 
 def _source_tokens(rows: Sequence[Row], context: int, system: System) -> Tokens:
@@ -304,9 +311,12 @@ def _source_tokens(rows: Sequence[Row], context: int, system: System) -> Tokens:
         kind="source",
         length=min(-(-max(len(row.ids) for row in read) // 16) * 16, context),
         numerals=_room_for_numerals(read),
-        digits=system.config.data.digits,
-        host_features=system.host_features,
+        **_known(system),
     ).inputs
+
+
+def _known(system: System) -> dict[str, Any]:
+    return dict(digits=system.config.data.digits, host_features=system.host_features, declared=system.channels)
 
 
 def _read_first(row: Row) -> Row:
@@ -333,8 +343,7 @@ def _prompt_of(row: Row) -> Row:
         ids=row.ids[:cut],
         numeral_index=row.numeral_index[:cut],
         grammar_state=row.grammar_state[:cut],
-        types=None if row.types is None else row.types[:cut],
-        tree_positions=None if row.tree_positions is None else row.tree_positions[:cut],
+        channels={name: values[:cut] for name, values in row.channels.items()},
         numerals=type(row.numerals)(*(x[:used] for x in row.numerals)),
         surfaces=row.surfaces[:used],
     )

@@ -134,6 +134,10 @@ class Head(protocols.Head, nn.Module):
         numeral = from_mantissa(mantissa, exponent, self.digits, self.keep)
         return Scores(mass, numeral, self._estimate(out, mantissa, exponent))
 
+    def token_logits(self, out: HeadOut, ids: jax.Array) -> jax.Array:
+        """float32[B, T, n] of tokens int32[n], within the text's softmax."""
+        return cross_entropy.logits_of(out.hidden, out.weights["kernel"], ids)
+
     def represents(self, value: Decimal) -> bool:
         """Of `keep` significant digits at most, and an exponent between `low` and `high`; zero is written too. Others
         are written as the nearest of these: rounded half-even, zero below, and 10^(`high` + 1) and more above."""

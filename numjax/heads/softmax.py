@@ -14,7 +14,7 @@ import jax.numpy as jnp
 
 from numjax import protocols
 from numjax.nn import cross_entropy
-from numjax.types import Allowed, HeadOut, Scores, Targets
+from numjax.types import Allowed, Estimate, HeadOut, Numeral, Scores, Targets
 
 
 def table(head: Any, table_VD: jax.Array | None, width: int) -> jax.Array:
@@ -46,6 +46,10 @@ class Softmax(protocols.Head):
         kernel, options = out.weights["kernel"], self._options(out, allowed)
         return {"token": cross_entropy.total_log_prob(out.hidden, kernel, targets.ids, weights_BT, **options)}
 
+    def token_logits(self, out: HeadOut, ids: jax.Array) -> jax.Array:
+        """float32[B, T, n] of tokens int32[n]."""
+        return cross_entropy.logits_of(out.hidden, out.weights["kernel"], ids, out.weights.get("bias"))
+
     def total_cross_entropy(self, out: HeadOut, taught: HeadOut, weights_BT: jax.Array) -> jax.Array:
         """−Σ weights · Σ_v p(v) log q(v), p of `taught`, which gets no gradient, and q of `out`."""
         kernel, options = out.weights["kernel"], self._options(out, None)
@@ -67,3 +71,46 @@ class Writer(Softmax):
         if allowed_BV is not None:
             logits = jnp.where(allowed_BV, logits, cross_entropy.FORBIDDEN)
         return Scores(jax.nn.log_softmax(logits, axis=-1))
+
+
+class NumberWriter(Writer):
+    """A softmax over the next token, [NUM] among them, and behind [NUM] the number that it stands for.
+
+    What schemes that write a number in one place share; each says how likely a number is, and which is likeliest.
+
+    Attributes:
+      num_id: id of [NUM].
+    """
+
+    num_id: int
+
+    def number_log_prob(self, out: HeadOut, numerals: Numeral) -> Mapping[str, jax.Array]:
+        """Named parts of log p(number), each [B, T], of numerals [B, T]; what they say elsewhere is not read."""
+        raise NotImplementedError
+
+    def number(self, out: HeadOut, key: jax.Array | None) -> tuple[Numeral, Estimate | None]:
+        """(the canonical numbers of hidden states [B, D], what is known of them), the likeliest or, with a key,
+        drawn."""
+        raise NotImplementedError
+
+    def log_prob(self, out: HeadOut, targets: Targets, allowed: Allowed | None = None) -> Mapping[str, jax.Array]:
+        """{"token": …} and the parts of the number, each [B, T], zero where there is none."""
+        return dict(super().log_prob(out, targets, allowed)) | self._number_parts(out, targets)
+
+    def total_log_prob(
+        self, out: HeadOut, targets: Targets, weights_BT: jax.Array, allowed: Allowed | None = None
+    ) -> Mapping[str, jax.Array]:
+        """The parts of `log_prob`, each summed with `weights_BT`; the form that a loss should use."""
+        found = dict(super().total_log_prob(out, targets, weights_BT, allowed))
+        return found | {k: (v * weights_BT).sum() for k, v in self._number_parts(out, targets).items()}
+
+    def step_scores(self, out: HeadOut, allowed_BV: jax.Array | None = None, key: jax.Array | None = None) -> Scores:
+        """Of hidden states [B, D]; `allowed_BV` masks before the softmax."""
+        return Scores(super().step_scores(out, allowed_BV, key).mass, *self.number(out, key))
+
+    def _number_parts(self, out: HeadOut, targets: Targets) -> dict[str, jax.Array]:
+        if targets.numerals is None or targets.numeral_index is None:
+            return {}
+        at_number = (targets.numeral_index >= 0) & (targets.ids == self.num_id)
+        parts = self.number_log_prob(out, targets.numerals)
+        return {name: jnp.where(at_number, part, 0.0) for name, part in parts.items()}

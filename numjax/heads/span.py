@@ -13,7 +13,7 @@ import jax.numpy as jnp
 
 from numjax import protocols
 from numjax.protocols import Told
-from numjax.types import Allowed, HeadOut, Tokens
+from numjax.types import TYPES, Allowed, HeadOut, Tokens
 
 FORBIDDEN = -1e30  # exp underflows to zero, yet a row without a context stays finite
 
@@ -24,9 +24,10 @@ def legal_positions(tokens: Tokens) -> jax.Array:
     Without types, every position but padding.
     """
     used = tokens.segment_ids > 0
-    if tokens.types is None:
+    if TYPES.name not in tokens.channels:
         return used
-    kind = tokens.types if tokens.types.ndim == 2 else tokens.types[..., 0]
+    types = tokens.channels[TYPES.name]
+    kind = types if types.ndim == 2 else types[..., 0]
     last = used.sum(axis=1, keepdims=True) - 1
     return used & (kind == 1) & (jnp.arange(used.shape[1]) != last)
 

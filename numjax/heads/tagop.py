@@ -1,7 +1,7 @@
 """TagOp (Zhu et al. 2021, sections 4.2–4.3): an operator, a scale, a tag for each sub-word, and an order.
 
-A unit is a cell of a table, or a word of a text: `Tokens.types` has behind the scheme's own types of each position
-its unit's number from 1, its group (1 the table, more a paragraph each) and whether it holds a number; 0 outside.
+A unit is a cell of a table, or a word of a text: the channel "units" has of each position its unit's number from 1,
+its group (1 the table, more a paragraph each) and whether it holds a number; 0 outside.
 
 Legend: B rows, T positions, D width, U units, of which no row has more than positions, C classes.
 """
@@ -20,7 +20,7 @@ from numjax.errors import UsageError
 from numjax.nn.dropout import dropout
 from numjax.nn.norm import layer_norm
 from numjax.protocols import Told
-from numjax.types import Allowed, HeadOut, Tokens
+from numjax.types import TYPES, UNITS, Allowed, HeadOut, Tokens
 
 PARTS = ("operator", "scale", "tags", "order")
 
@@ -112,16 +112,15 @@ class Head(protocols.Head, nn.Module):
             raise UsageError(f"tagop: cells must be alone or crossed, not {self.cells!r}")
         if self.asked not in ("first", "both"):
             raise UsageError(f"tagop: asked must be first or both, not {self.asked!r}")
-        if tokens.types is None or tokens.types.ndim < 3 or tokens.types.shape[-1] < 4:
-            raise UsageError("tagop reads units, which this task has not: use task tatqa")
-        weights: dict[str, Any] = {"units": tokens.types[..., -3:], "used": tokens.segment_ids > 0}
+        weights: dict[str, Any] = {"units": tokens.channel(UNITS.name), "used": tokens.segment_ids > 0}
         more = int(self.asked == "both")
         wide = 1 + more
         if self.cells == "crossed":
             wide += 2
-            if tokens.types.shape[-1] < 4 + 2:
+            types = tokens.channel(TYPES.name)
+            if types.ndim < 3:
                 raise UsageError("tagop: cells=crossed wants to know rows and columns: set task.traits=True")
-            weights["grid"] = tokens.types[..., 1:3]
+            weights["grid"] = types[..., 1:3]
         sizes = {"operator": (1 + more, self.operators), "scale": (3 + more, self.scales), "tags": (wide, 2)}
         sizes["order"] = (2 * wide if self.order == "concat" else wide, 2)
         normal, ones, zeros = nn.initializers.normal(self.init_std), nn.initializers.ones, nn.initializers.zeros

@@ -1,15 +1,18 @@
 """Scaled dot-product attention, in full and against a key-value cache.
 
+Keys and values may have fewer heads than queries; each then serves as many of these, one after the other (grouped
+queries; Ainslie et al. 2023).
+
 Legend: B rows, T queries, S keys (or cache slots), H heads, E width of a head.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.sharding import PartitionSpec
 
 from numjax.errors import UsageError
@@ -46,7 +49,7 @@ class Cache(NamedTuple):
       length: int32, slots filled.
       seen: bool[B, T, S], what each of the T positions read next sees, itself included; None for all before it that
         is valid. Beams are positions of one row, each of which sees its own past: nothing is ever moved.
-      positions: int32[B, S], where in its text each slot stands; None for backbones that do not ask.
+      places: name → int32[B, S], what biases want to know of each slot's position (see `protocols.Positions.place`).
       memory: of an encoder, None without one.
     """
 
@@ -55,31 +58,19 @@ class Cache(NamedTuple):
     valid: jax.Array
     length: jax.Array
     seen: jax.Array | None = None
-    positions: jax.Array | None = None
+    places: Mapping[str, jax.Array] = {}
     memory: Memory | None = None
 
 
-def empty_cache(layers: int, batch: int, slots: int, heads: int, size: int, dtype) -> Cache:
-    """A cache of `slots` positions in which nothing is filled."""
+def empty_cache(
+    layers: int, batch: int, slots: int, heads: int, size: int, dtype: Any, places: Iterable[str] = ()
+) -> Cache:
+    """A cache of `slots` positions in which nothing is filled; `heads` of keys, `places` by name."""
     # An axis of size 1 is dropped for the products by a reshape, and XLA then updates a copy of the cache for it.
     rows = (batch,) if batch > 1 else ()
     keys, values = (jnp.zeros((*rows, heads, *shape), dtype) for shape in ((size, slots), (slots, size)))
-    return Cache((keys,) * layers, (values,) * layers, jnp.zeros((batch, slots), bool), jnp.int32(0))
-
-
-def relative_buckets(relative: jax.Array, two_sided: bool, buckets: int = 32, furthest: int = 128) -> jax.Array:
-    """T5's bucket of each key position − query position (Raffel et al. 2020, section 2.1), int32 as `relative`.
-
-    Half of a side's buckets are one distance each; the others grow by a constant factor up to `furthest`, and the
-    last holds all beyond. Keys behind the query have buckets of their own if `two_sided`, else that of distance 0.
-    """
-    side = buckets // 2 if two_sided else buckets
-    distance = jnp.abs(relative) if two_sided else jnp.maximum(-relative, 0)
-    exact = side // 2
-    growth = jnp.log(jnp.maximum(distance, 1).astype(jnp.float32) / exact) / np.log(furthest / exact)
-    far = jnp.minimum(exact + (growth * (side - exact)).astype(jnp.int32), side - 1)
-    found = jnp.where(distance < exact, distance, far)
-    return found + jnp.where(relative > 0, side, 0) if two_sided else found
+    known = {name: jnp.zeros((batch, slots), jnp.int32) for name in places}
+    return Cache((keys,) * layers, (values,) * layers, jnp.zeros((batch, slots), bool), jnp.int32(0), places=known)
 
 
 def segment_mask(segment_ids_BT: jax.Array, causal: bool) -> jax.Array:
@@ -121,12 +112,14 @@ def attend(
     """
     if implementation not in IMPLEMENTATIONS:
         raise UsageError(f"attention must be one of {', '.join(IMPLEMENTATIONS)}, not {implementation!r}")
-    plain = valid_BS is None and bias_BHTS is None and scale is None
+    plain = valid_BS is None and bias_BHTS is None and scale is None and q_BTHE.shape[2] == k_BSHE.shape[2]
     if implementation == "auto":
         implementation = _best(q_BTHE, k_BSHE, segment_ids_BT, plain)
     if implementation == "splash":
         if not plain:
-            raise UsageError("attention=splash knows neither two texts nor a bias nor a scale: use auto or xla")
+            raise UsageError(
+                "attention=splash knows neither two texts, a bias, a scale nor grouped heads: use auto or xla"
+            )
         return _splash(q_BTHE, k_BSHE, v_BSHE, segment_ids_BT, causal)
     mask = None if segment_ids_BT is None else segment_mask(segment_ids_BT, causal)
     if valid_BS is not None:
@@ -253,8 +246,15 @@ def _splash(q_BTHE, k_BSHE, v_BSHE, segment_ids_BT, causal):
 
 
 def _scores(q_BHTE, k_BHES, scale):
-    scores = jnp.einsum("...te,...es->...ts", q_BHTE, k_BHES, preferred_element_type=jnp.float32)
-    return scores * (q_BHTE.shape[-1] ** -0.5 if scale is None else scale)
+    heads = k_BHES.shape[-3]
+    scores = jnp.einsum("...te,...es->...ts", _grouped(q_BHTE, heads), k_BHES, preferred_element_type=jnp.float32)
+    return scores.reshape(*q_BHTE.shape[:-1], -1) * (q_BHTE.shape[-1] ** -0.5 if scale is None else scale)
+
+
+def _grouped(x_BHTX, heads):
+    """Queries that share keys as rows of one product, so that no key is copied: [..., heads, H / heads · T, X]."""
+    *rows, of, length, width = x_BHTX.shape
+    return x_BHTX if of == heads else x_BHTX.reshape(*rows, heads, of // heads * length, width)
 
 
 def _weighted(scores, v_BHSE, mask, bias=None):
@@ -263,4 +263,5 @@ def _weighted(scores, v_BHSE, mask, bias=None):
     if mask is not None:
         scores = jnp.where(mask, scores, jnp.finfo(jnp.float32).min)
     weights = jax.nn.softmax(scores, axis=-1).astype(v_BHSE.dtype)
-    return jnp.einsum("...ts,...se->...te", weights, v_BHSE)
+    seen = jnp.einsum("...ts,...se->...te", _grouped(weights, v_BHSE.shape[-3]), v_BHSE)
+    return seen.reshape(*weights.shape[:-1], -1)

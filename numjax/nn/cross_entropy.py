@@ -70,6 +70,15 @@ def vocabulary_logits(
     return logits
 
 
+def logits_of(
+    hidden_BTD: jax.Array, kernel_VD: jax.Array, ids: jax.Array, bias_V: jax.Array | None = None
+) -> jax.Array:
+    """float32[..., n], the logits of tokens int32[n] alone; the rows are gathered, wherever the kernel is split."""
+    rows = jnp.take(kernel_VD, jnp.asarray(ids, jnp.int32), axis=0).astype(hidden_BTD.dtype)
+    found = jnp.einsum("...d,nd->...n", hidden_BTD, rows, preferred_element_type=jnp.float32)
+    return found if bias_V is None else found + jnp.take(bias_V, jnp.asarray(ids, jnp.int32))
+
+
 def step_logits(
     hidden_BD: jax.Array, weights: Mapping[str, jax.Array], size: int, banned: int | None = None
 ) -> jax.Array:

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 
 from numjax import protocols
 from numjax.errors import UsageError
-from numjax.types import Batch, HeadOut, Loss, Numeral, Tokens
+from numjax.types import TYPES, Batch, HeadOut, Loss, Numeral, Tokens
 
 _LOST = 60  # decimal places beyond which the smaller of two numbers is nothing beside the larger, in float32
 _EXACT = jax.lax.Precision.HIGHEST
@@ -59,9 +59,8 @@ def pooled(h_BTD: jax.Array, tokens: Tokens, token_type: int | None = None) -> t
     assert index is not None and numerals is not None
     seen = tokens.segment_ids > 0
     if token_type is not None:
-        if tokens.types is None:
-            raise UsageError("cosine_distance: token_type needs a scheme that gives types: set scheme.types=True")
-        seen &= (tokens.types if tokens.types.ndim == 2 else tokens.types[..., 0]) == token_type
+        types = tokens.channel(TYPES.name)
+        seen &= (types if types.ndim == 2 else types[..., 0]) == token_type
     mine = (index[..., None] == jnp.arange(numerals.valid.shape[1])) & seen[..., None]
     counts = mine.sum(axis=1)
     total = jnp.einsum("btn,btd->bnd", mine.astype(jnp.float32), h_BTD.astype(jnp.float32), precision=_EXACT)

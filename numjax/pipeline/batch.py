@@ -15,7 +15,7 @@ from numjax.pipeline import distinct
 from numjax.pipeline import features as encoded
 from numjax.pipeline import masking as masks
 from numjax.pipeline.columns import Columns, Row, ranges
-from numjax.types import Batch, Features, Numeral, Targets, Tokens
+from numjax.types import Batch, Channel, Features, Numeral, Targets, Tokens
 
 HostFeatures = Callable[[Numeral, Sequence[str] | None], dict[str, np.ndarray]]
 
@@ -31,6 +31,7 @@ def gather(
     grammar: bool = False,
     pad_id: int = 0,
     start_state: int = 0,
+    declared: Mapping[str, Channel] | None = None,
     host_features: HostFeatures | None = None,
     features: Mapping[str, np.ndarray] | None = None,
     source: Tokens | None = None,
@@ -44,7 +45,7 @@ def gather(
       kind: "language_model" (targets shifted by one inside each example) or another ("classify": labels only).
       length: T. numerals: N.
       grammar: also ship the automaton's states.
-      pad_id, start_state: what fills ids and states up.
+      pad_id, start_state: what fills ids and states up. declared: the same of channels, 0 for those it lacks.
       host_features: what embeddings compute on the host, per numeral; or `features`, the same for every entry
         of `columns.numerals`.
       source: what an encoder reads in these rows, see `gather_source`.
@@ -81,6 +82,9 @@ def gather(
     table = Numeral(*(x[numbers_BN] for x in columns.numerals))
     place = ranges(np.zeros(len(members), np.int64), sizes)
     ids, index, targets, states = columns.ids[taken], index_at(taken), None, None
+    channels = {
+        name: (values[taken], (declared or {}).get(name, Channel(name))) for name, values in columns.channels.items()
+    }
     if masking is not None:
         assert columns.offsets is not None
         how, seed, epoch = masking
@@ -88,6 +92,9 @@ def gather(
         hiding = masks.mask(how, seed, epoch, owners, place, ids, columns.offsets[taken])
         targets = Targets(lay(ids, pad_id), lay(hiding.chosen, False), index)
         ids, index = hiding.ids, np.where(lay(hiding.hidden, False), np.int32(-1), index)
+        for values, channel in channels.values():
+            if channel.of_ids:
+                values[hiding.hidden] = channel.fill
     # What embeddings read: the rows' own tables, or those that rows share.
     read, entries, place_BT = table, numbers_BN, None
     if shared is not None:
@@ -101,8 +108,7 @@ def gather(
         ids=lay(ids, pad_id),
         positions=lay(place.astype(np.int32), 0),
         segment_ids=lay(np.repeat(np.arange(len(members)) - first[row] + 1, sizes).astype(np.int32), 0),
-        types=None if columns.types is None else lay(columns.types[taken], 0),
-        tree_positions=None if columns.tree_positions is None else lay(columns.tree_positions[taken], -1),
+        channels={name: lay(values, channel.fill) for name, (values, channel) in channels.items()},
         numeral_index=index,
         numerals=table,
         features=found,
@@ -149,6 +155,7 @@ def assemble(
     host_features: HostFeatures | None = None,
     grammar: bool = False,
     pad_id: int = 0,
+    declared: Mapping[str, Channel] | None = None,
 ) -> Batch:
     """A batch of rows at hand, as `gather`. `ids`: index of each example, as `rows`; K = `digits`."""
     found = gather(
@@ -160,12 +167,18 @@ def assemble(
         numerals=numerals,
         grammar=grammar,
         pad_id=pad_id,
+        declared=declared,
         host_features=host_features,
     )
     return found._replace(example_id=np.asarray([i[0] if len(i) == 1 else -1 for i in ids], np.int32))
 
 
-def from_features(found: Sequence[Features], digits: int, host_features: HostFeatures | None = None) -> Batch:
+def from_features(
+    found: Sequence[Features],
+    digits: int,
+    host_features: HostFeatures | None = None,
+    declared: Mapping[str, Channel] | None = None,
+) -> Batch:
     """A batch of whole encoded documents, for looking at embeddings; lengths rounded up to 8."""
     rows = [encoded.from_features(f, digits) for f in found]
     return assemble(
@@ -175,6 +188,7 @@ def from_features(found: Sequence[Features], digits: int, host_features: HostFea
         length=max([8, *(-(-len(row.ids) // 8) * 8 for row in rows)]),
         numerals=max([1, *(len(row.surfaces) for row in rows)]),
         digits=digits,
+        declared=declared,
         host_features=host_features,
     )
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import mmap
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +17,7 @@ from numjax.numeral.exact import to_numeral
 from numjax.types import Features, Numeral
 
 MEMORY = 512  # MiB
+CHANNEL = "channels/"  # before a channel's name among the columns that are written
 
 
 class Row(NamedTuple):
@@ -28,7 +29,7 @@ class Row(NamedTuple):
       surfaces: how they were written.
       loss_from: first id that is scored.
       labels: name → number or array.
-      types, tree_positions: int32[T], [T, L], or None.
+      channels: name → int32[T, …].
       source: what an encoder reads, a row of its own; None without one.
     """
 
@@ -39,8 +40,7 @@ class Row(NamedTuple):
     surfaces: tuple[str, ...]
     loss_from: int
     labels: Mapping[str, Any]
-    types: np.ndarray | None = None
-    tree_positions: np.ndarray | None = None
+    channels: Mapping[str, np.ndarray] = {}
     source: Row | None = None
 
 
@@ -49,7 +49,7 @@ class Columns(NamedTuple):
 
     Attributes:
       ids, numeral_index, grammar_state: int32[S], row after row.
-      types, tree_positions: int32[S, …], or None.
+      channels: name → int32[S, …], row after row.
       starts: int64[E + 1], first position of each row, and at the end S.
       numbers: int32[M] into `numerals`, row after row. number_starts: int64[E + 1].
       numerals: Numeral[U + 1], each number once; the last slot is invalid, so that index −1 reads it.
@@ -64,8 +64,7 @@ class Columns(NamedTuple):
     ids: np.ndarray
     numeral_index: np.ndarray
     grammar_state: np.ndarray
-    types: np.ndarray | None
-    tree_positions: np.ndarray | None
+    channels: Mapping[str, np.ndarray]
     starts: np.ndarray
     numbers: np.ndarray
     number_starts: np.ndarray
@@ -89,8 +88,7 @@ class Columns(NamedTuple):
             surfaces=tuple(self.surfaces[n] for n in numbers),
             loss_from=int(self.loss_from[i]),
             labels={name: column[i] for name, column in self.labels.items()},
-            types=None if self.types is None else self.types[at],
-            tree_positions=None if self.tree_positions is None else self.tree_positions[at],
+            channels={name: values[at] for name, values in self.channels.items()},
             source=None if self.source is None else self.source.row(i),
         )
 
@@ -103,8 +101,7 @@ class Columns(NamedTuple):
             ids=self.ids[positions],
             numeral_index=self.numeral_index[positions],
             grammar_state=self.grammar_state[positions],
-            types=None if self.types is None else self.types[positions],
-            tree_positions=None if self.tree_positions is None else self.tree_positions[positions],
+            channels={name: values[positions] for name, values in self.channels.items()},
             offsets=None if self.offsets is None else self.offsets[positions],
             starts=_offsets(sizes),
             numbers=self.numbers[ranges(self.number_starts[at], many)],
@@ -149,6 +146,7 @@ class Writer:
         self._digits, self._memory, self._limit = digits, memory, max(1, (memory << 20) // 3)
         self._source: Writer | None = None
         self._flat: dict[str, _Column] = {}
+        self._channels: Collection[str] = ()
         self._index: dict[tuple[str, Any, bool], int] = {}
         self._sizes, self._many, self._loss_from = [], [], []
         self._numbers: list[int] = []
@@ -164,7 +162,7 @@ class Writer:
         """Adds one row, with what an encoder reads beside it.
 
         Raises:
-          DataError: its labels differ in names or shape from those before, or it alone has a source or none.
+          DataError: its labels or channels differ from those before, or it alone has a source or none.
           UsageError: a temporary file cannot be written.
         """
         if self._sizes and (source is None) != (self._source is None):
@@ -177,10 +175,14 @@ class Writer:
             "ids": found.ids,
             "numeral_index": found.numeral_index,
             "grammar_state": found.grammar_state[: len(found.ids)],
-            "types": found.types,
-            "tree_positions": found.tree_positions,
             "offsets": found.offsets,
         }
+        if self._sizes and found.channels.keys() != self._channels:
+            raise DataError(
+                f"channels {sorted(found.channels)} instead of {sorted(self._channels)} as in those before"
+            )
+        self._channels = found.channels.keys()
+        columns |= {CHANNEL + name: values for name, values in found.channels.items()}
         for name, values in columns.items():
             if values is not None:
                 array = np.ascontiguousarray(values, np.int32)
@@ -203,8 +205,7 @@ class Writer:
             ids=flat.get("ids", empty),
             numeral_index=flat.get("numeral_index", empty),
             grammar_state=flat.get("grammar_state", empty),
-            types=flat.get("types"),
-            tree_positions=flat.get("tree_positions"),
+            channels={name.removeprefix(CHANNEL): flat[name] for name in flat if name.startswith(CHANNEL)},
             offsets=flat.get("offsets"),
             starts=_offsets(self._sizes),
             numbers=np.asarray(self._numbers, np.int32),
@@ -241,16 +242,14 @@ def from_rows(rows: Sequence[Row], digits: int) -> Columns:
     blank = to_numeral([None], digits)
     empty = np.zeros(0, np.int32)
 
-    def flat(name: str, default: Any = empty) -> Any:
-        parts = [getattr(row, name) for row in rows]
-        return default if not parts or parts[0] is None else np.concatenate(parts)
+    def flat(parts: Sequence[np.ndarray]) -> np.ndarray:
+        return np.concatenate(parts) if parts else empty
 
     return Columns(
-        ids=flat("ids"),
-        numeral_index=flat("numeral_index"),
-        grammar_state=flat("grammar_state"),
-        types=flat("types", None),
-        tree_positions=flat("tree_positions", None),
+        ids=flat([row.ids for row in rows]),
+        numeral_index=flat([row.numeral_index for row in rows]),
+        grammar_state=flat([row.grammar_state for row in rows]),
+        channels={name: flat([row.channels[name] for row in rows]) for name in (rows[0].channels if rows else ())},
         starts=_offsets([len(row.ids) for row in rows]),
         numbers=np.arange(sum(many), dtype=np.int32),
         number_starts=_offsets(many),

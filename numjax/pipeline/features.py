@@ -17,9 +17,9 @@ from numjax.errors import DataError, UsageError
 from numjax.numeral.exact import to_numeral
 from numjax.pipeline import masking, windows
 from numjax.pipeline.columns import MEMORY, Columns, Row, Rows, Writer
-from numjax.protocols import Scheme, Task
+from numjax.protocols import Producer, Scheme, Task
 from numjax.text import grammar as grammars
-from numjax.types import Example, Features, Grammar
+from numjax.types import Channel, Example, Features, Grammar
 
 __all__ = ["OVERFLOWS", "Encoded", "Row", "cut", "encode", "from_features"]
 
@@ -42,6 +42,7 @@ class Encoded:
       origin: int64[E], number of the record that each row comes from.
       masking: how to mask, where the task is of kind "masked".
       pad_id: the id that fills rows up. start_state: the grammar's, for the same positions.
+      declared: the channels that are known of, by name.
     """
 
     def __init__(
@@ -56,7 +57,9 @@ class Encoded:
         shortened: Mapping[int, tuple[str, str]] | None = None,
         origin: np.ndarray | None = None,
         masking: masking.Masking | None = None,
+        declared: Mapping[str, Channel] | None = None,
     ):
+        self.declared = dict(declared or {})
         self.shortened = dict(shortened or {})
         self.origin = np.arange(len(columns.loss_from)) if origin is None else origin
         self.kind, self.columns, self.skipped, self.packed = kind, columns, list(skipped), packed
@@ -67,7 +70,9 @@ class Encoded:
         self.numbers = np.diff(columns.number_starts).astype(np.int32)
         self.source: Encoded | None = None
         if columns.source is not None:
-            self.source = Encoded("source", columns.source, None, pad_id=pad_id, start_state=start_state)
+            self.source = Encoded(
+                "source", columns.source, None, pad_id=pad_id, start_state=start_state, declared=declared
+            )
         self._look_up = look_up
 
     def __len__(self) -> int:
@@ -75,10 +80,12 @@ class Encoded:
 
     @functools.cached_property
     def fingerprint(self) -> str:
-        """Eight hexadecimal digits that change when an id, a numeral, a label or the order of the rows does."""
+        """Eight hexadecimal digits that change when an id, a numeral, a label, a channel or the order of the rows
+        does."""
         columns = self.columns
         parts = [columns.starts, columns.ids, columns.numeral_index, columns.numbers, columns.loss_from]
-        parts += [*columns.numerals, *(columns.labels[name] for name in sorted(columns.labels))]
+        parts += [*columns.numerals]
+        parts += [named[name] for named in (columns.labels, columns.channels) for name in sorted(named)]
         seen = 0 if self.source is None else int(self.source.fingerprint, 16)
         for part in parts:
             flat: Any = np.ascontiguousarray(part).reshape(-1).view(np.uint8)
@@ -113,6 +120,7 @@ class Encoded:
             shortened=self.shortened,
             origin=self.origin[at],
             masking=self.masking,
+            declared=self.declared,
         )
 
     def __getstate__(self) -> dict[str, Any]:
@@ -128,6 +136,7 @@ def encode(
     split: str,
     strict: bool = False,
     limit: int = 0,
+    producers: Sequence[Producer] = (),
 ) -> Encoded:
     """Encodes a split.
 
@@ -141,6 +150,7 @@ def encode(
       split: its name, for `skipped`; under "input" records may lack the task's `unanswered` fields.
       strict: raise at the first record that cannot be used.
       limit: read only the first so many records (0: all).
+      producers: what makes channels beside the scheme's and the task's.
 
     Raises:
       DataError: under `strict`, a record that cannot be used.
@@ -180,8 +190,8 @@ def encode(
         name = record["id"]
         try:
             example = read(record)
-            source, beside = (None, "") if example.source is None else _source(example, scheme, options)
-            made, lost, unread = _windows(example, scheme, options, task.kind, source)
+            source, beside = (None, "") if example.source is None else _source(example, scheme, options, producers)
+            made, lost, unread = _windows(example, scheme, options, task.kind, source, producers)
             if lost and strict:
                 raise DataError(lost)
             for found, loss_from in made:
@@ -217,7 +227,20 @@ def encode(
         shortened=shortened,
         origin=origin,
         masking=masking.make(options.masking, scheme) if task.kind == "masked" else None,
+        declared=declared(scheme, task, producers),
     )
+
+
+def declared(scheme: Scheme, task: Task, producers: Sequence[Producer] = ()) -> dict[str, Channel]:
+    """The channels that a scheme, a task and producers give, by name."""
+    found = (*scheme.channels, *task.channels, *(producer.channel for producer in producers))
+    return {channel.name: channel for channel in found}
+
+
+def produced(found: Features, producers: Sequence[Producer]) -> Features:
+    """A whole document with the channels that producers make of its ids."""
+    more = {one.channel.name: np.asarray(one.of(found.ids), np.int32) for one in producers}
+    return found._replace(channels={**found.channels, **more}) if more else found
 
 
 def balanced(encoded: Encoded, label: str, seed: int) -> Encoded:
@@ -252,8 +275,7 @@ def from_features(found: Features, digits: int, loss_from: int = 0, labels: Mapp
         surfaces=tuple(number.surface for number in found.numbers),
         loss_from=loss_from,
         labels=labels or {},
-        types=found.types,
-        tree_positions=found.tree_positions,
+        channels=found.channels,
     )
 
 
@@ -269,8 +291,7 @@ def cut(found: Features, keep: slice | np.ndarray) -> Features:
         numbers=tuple(found.numbers[i] for i in used),
         starts=(),
         grammar_state=found.grammar_state[: len(found.ids)][keep],
-        types=None if found.types is None else found.types[keep],
-        tree_positions=None if found.tree_positions is None else found.tree_positions[keep],
+        channels={name: values[keep] for name, values in found.channels.items()},
         offsets=None if found.offsets is None else found.offsets[keep],
     )
 
@@ -280,14 +301,14 @@ def _named(record: Mapping[str, Any], number: int, split: str) -> dict[str, Any]
 
 
 def _windows(
-    example: Example, scheme: Scheme, options: Any, kind: str, source: Features | None
+    example: Example, scheme: Scheme, options: Any, kind: str, source: Features | None, producers: Sequence[Producer]
 ) -> tuple[list[tuple[Features, int]], str, str]:
     """(rows, each with the first of its ids that is scored; what of the document no row could hold, if anything; what
     else is not read)."""
     shifted = kind == "language_model"
     # Not every scheme knows them: only where there is a span or a unit to find, or a number to be masked as one.
     offsets = bool(example.spans or example.units or example.traits) or kind == "masked"
-    found = scheme.encode(example.document, offsets=offsets, source=source)
+    found = produced(scheme.encode(example.document, offsets=offsets, source=source), producers)
     loss_from, length = found.starts[min(example.loss_from, len(found.starts) - 1)], options.length
     if shifted and scheme.grammar().answer >= 0:
         found = _answered(found, loss_from, scheme.grammar())
@@ -352,13 +373,13 @@ def source_length(options: Any) -> int:
     return options.get("source_length", 0) or options.length
 
 
-def _source(example: Example, scheme: Scheme, options: Any) -> tuple[Features, str]:
+def _source(example: Example, scheme: Scheme, options: Any, producers: Sequence[Producer]) -> tuple[Features, str]:
     """(what the encoder reads, which keeps its last position where it is truncated; what is not read)."""
     if options.pack:
         raise UsageError("rows with a source for an encoder cannot be packed: set data.pack to False")
     if options.overflow not in ("skip", "truncate"):
         raise UsageError(f"with an encoder data.overflow must be skip or truncate, not {options.overflow}")
-    found, room = scheme.encode(example.source or ()), source_length(options)
+    found, room = produced(scheme.encode(example.source or ()), producers), source_length(options)
     count = len(found.ids)
     if not count:
         raise DataError("the source is empty")

@@ -222,7 +222,9 @@ class Loader:
     ) -> Batch:
         """A batch; evaluations, of no epoch, mask alike each time. `groups`, `need`: see `_groups`, `_needed`."""
         encoded = self.encoded
-        known: dict[str, Any] = dict(pad_id=encoded.pad_id, host_features=self._host_features)
+        known: dict[str, Any] = dict(
+            pad_id=encoded.pad_id, declared=encoded.declared, host_features=self._host_features
+        )
         read = None
         if encoded.source is not None:
             read = gather_source(

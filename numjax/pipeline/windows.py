@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from numjax.errors import DataError, UsageError
-from numjax.types import Example, Features, Formula, Text
+from numjax.types import TYPES, UNITS, Example, Features, Formula, Text
 
 Span = tuple[int, int]  # first position, and the one behind the last
 
@@ -112,15 +112,16 @@ def limited(found: Features, example: Example) -> np.ndarray:
 
 
 def united(found: Features, example: Example) -> Features:
-    """With the numbers of traits and of units as further types, and without offsets. Of two units in a position the
-    first counts."""
+    """With the numbers of traits as further types, those of units as a channel, and without offsets. Of two units in
+    a position the first counts."""
     assert found.offsets is not None
-    columns = [np.zeros(len(found.ids), np.int32) if found.types is None else found.types]
+    channels = dict(found.channels)
     if example.traits:
-        columns.append(_of_spans(example.traits, found.offsets)[:, 1:])
+        own = channels.get(TYPES.name, np.zeros(len(found.ids), np.int32))
+        channels[TYPES.name] = np.column_stack([own, _of_spans(example.traits, found.offsets)[:, 1:]])
     if example.units:
-        columns.append(_of_spans(example.units, found.offsets))
-    return found._replace(types=np.column_stack(columns), offsets=None)
+        channels[UNITS.name] = _of_spans(example.units, found.offsets)
+    return found._replace(channels=channels, offsets=None)
 
 
 def _of_spans(spans: Sequence[tuple[int, ...]], offsets: np.ndarray) -> np.ndarray:

@@ -21,7 +21,7 @@ from jax.sharding import AbstractDevice, AbstractMesh, AxisType
 from numjax import log, shard
 from numjax.compile import Compiled, flops_per_token, make_compiled, parameter_count
 from numjax.errors import UsageError
-from numjax.pipeline import features, source
+from numjax.pipeline import source
 from numjax.pipeline.loader import Loader
 from numjax.plan import arithmetic, flops, stand_in, topology
 from numjax.plan.arithmetic import Times
@@ -89,7 +89,7 @@ def _prepare(
             config.data.dir = str(scratch / "built")
     system = assemble(config, folder, vocabulary=vocabulary, platform=platform)
     records = source.load(system.task.dataset, "train", config.data.dir or None)
-    encoded = features.encode(system.task, system.scheme, records or [], config.data, "train", limit=RECORDS)
+    encoded = system.encode_split(records or [], "train", limit=RECORDS)
     whole = range(parts), parts
     return system, Loader(encoded, config, seed=0, host_features=system.host_features, process=whole)
 

@@ -1,6 +1,6 @@
 """BART of Hugging Face ↔ numjax: the same numbers under other names (Lewis et al. 2020).
 
-What the backbone and the head must be is in the table of `backbone/encoder_decoder.py`.
+What the backbone and the head must be is in `configs/presets.py`.
 """
 
 from __future__ import annotations
@@ -28,28 +28,28 @@ def entries(encoder: int, decoder: int, biased: bool) -> Iterator[Entry]:
         yield Entry("heads_next/bias", ("final_logits_bias",), "row")
     for side, count in (("encoder", encoder), ("decoder", decoder)):
         ours, theirs = f"backbone/{side}", f"model.{side}"
-        yield Entry(f"{ours}/positions", (f"{theirs}.embed_positions.weight",))
-        yield from norm(f"{ours}/norm_embed", f"{theirs}.layernorm_embedding")
+        yield Entry(f"{ours}/order_sequence/places", (f"{theirs}.embed_positions.weight",))
+        yield from norm(f"{ours}/ln_0", f"{theirs}.layernorm_embedding")
         for i in range(count):
             yield from _layer(f"{ours}/layer_{i}", f"{theirs}.layers.{i}", side == "decoder")
 
 
 def _layer(ours: str, theirs: str, decodes: bool) -> Iterator[Entry]:
-    yield from _attention(f"{ours}/attention", f"{theirs}.self_attn", ("qkv",))
-    yield from norm(f"{ours}/norm_1", f"{theirs}.self_attn_layer_norm")
+    yield from _attention(f"{ours}/", f"{theirs}.self_attn", ("qkv",))
+    yield from norm(f"{ours}/ln_1", f"{theirs}.self_attn_layer_norm")
     if decodes:
-        yield from _attention(f"{ours}/cross", f"{theirs}.encoder_attn", ("q", "kv"))
-        yield from norm(f"{ours}/norm_cross", f"{theirs}.encoder_attn_layer_norm")
-    yield from linear(f"{ours}/mlp/up", f"{theirs}.fc1")
-    yield from linear(f"{ours}/mlp/down", f"{theirs}.fc2")
-    yield from norm(f"{ours}/norm_2", f"{theirs}.final_layer_norm")
+        yield from _attention(f"{ours}/cross_", f"{theirs}.encoder_attn", ("q", "kv"))
+        yield from norm(f"{ours}/ln_cross", f"{theirs}.encoder_attn_layer_norm")
+    yield from linear(f"{ours}/up", f"{theirs}.fc1")
+    yield from linear(f"{ours}/down", f"{theirs}.fc2")
+    yield from norm(f"{ours}/ln_2", f"{theirs}.final_layer_norm")
 
 
 def _attention(ours: str, theirs: str, kernels: tuple[str, ...]) -> Iterator[Entry]:
     for name in kernels:
-        yield Entry(f"{ours}/{name}_kernel", tuple(f"{theirs}.{x}_proj.weight" for x in name), "heads")
-        yield Entry(f"{ours}/{name}_bias", tuple(f"{theirs}.{x}_proj.bias" for x in name), "bias")
-    yield from linear(f"{ours}/out", f"{theirs}.out_proj")
+        yield Entry(f"{ours}{name}_kernel", tuple(f"{theirs}.{x}_proj.weight" for x in name), "heads")
+        yield Entry(f"{ours}{name}_bias", tuple(f"{theirs}.{x}_proj.bias" for x in name), "bias")
+    yield from linear(f"{ours}out", f"{theirs}.out_proj")
 
 
 def linear(ours: str, theirs: str) -> Iterator[Entry]:
@@ -60,8 +60,8 @@ def linear(ours: str, theirs: str) -> Iterator[Entry]:
 
 def norm(ours: str, theirs: str) -> Iterator[Entry]:
     """A layer norm's scale and bias."""
-    yield Entry(f"{ours}/scale", (f"{theirs}.weight",))
-    yield Entry(f"{ours}/bias", (f"{theirs}.bias",))
+    yield Entry(f"{ours}_scale", (f"{theirs}.weight",))
+    yield Entry(f"{ours}_bias", (f"{theirs}.bias",))
 
 
 def of_tensors(names: Iterable[str]) -> Iterator[Entry]:

@@ -20,11 +20,11 @@ from numjax.pretrained import weights
 
 # Ours → theirs. Theirs are Linear: kernels [out, in], turned here.
 STACK = {
-    "positions": "embeddings.position_embeddings.weight",
     "types_0": "embeddings.token_type_embeddings.weight",
     "ln_0_scale": "embeddings.LayerNorm.weight",
     "ln_0_bias": "embeddings.LayerNorm.bias",
 }
+PLACES = "embeddings.position_embeddings.weight"
 TABLE = "embeddings.word_embeddings.weight"
 LAYER = {
     "out_kernel": "attention.output.dense.weight",
@@ -84,7 +84,7 @@ def to_params(tensors: Mapping[str, np.ndarray], heads: int) -> dict[str, Any]:
     width = table.shape[1]
     if width % heads:
         raise UsageError(f"BERT's width {width} does not divide over {heads} heads")
-    backbone: dict[str, Any] = part(STACK)
+    backbone: dict[str, Any] = part(STACK) | {"order_sequence": {"places": take(PLACES)}}
     layers = {int(m[1]) for name in found if (m := re.match(r"encoder\.layer\.(\d+)\.", name))}
     for layer in sorted(layers):
         under = f"encoder.layer.{layer}."
@@ -116,6 +116,7 @@ def to_tensors(params: Mapping[str, Any], size: int, family: str = "bert") -> di
         return {under + theirs: _turned(mine, np.asarray(block[mine])) for mine, theirs in names.items()}
 
     out = part(backbone, STACK, prefix)
+    out[prefix + PLACES] = np.asarray(backbone["order_sequence"]["places"])
     out[prefix + TABLE] = np.asarray(params["embeds_token"]["table"])[:size]
     width = out[prefix + TABLE].shape[1]
     for name, block in backbone.items():

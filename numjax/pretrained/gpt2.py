@@ -30,7 +30,8 @@ LAYER = {
     "down_kernel": "mlp.c_proj.weight",
     "down_bias": "mlp.c_proj.bias",
 }
-STACK = {"positions": "wpe.weight", "ln_f_scale": "ln_f.weight", "ln_f_bias": "ln_f.bias"}
+STACK = {"ln_f_scale": "ln_f.weight", "ln_f_bias": "ln_f.bias"}
+PLACES = "wpe.weight"
 PREFIX = "transformer."
 
 
@@ -56,6 +57,7 @@ def to_params(tensors: Mapping[str, np.ndarray], heads: int) -> dict[str, Any]:
     if width % heads:
         raise UsageError(f"GPT-2's width {width} does not divide over {heads} heads")
     backbone: dict[str, Any] = {mine: take(theirs) for mine, theirs in STACK.items()}
+    backbone["order_sequence"] = {"places": take(PLACES)}
     layers = {int(m[1]) for name in found if (m := re.match(r"h\.(\d+)\.", name))}
     for layer in sorted(layers):
         block = {mine: take(f"h.{layer}.{theirs}") for mine, theirs in LAYER.items()}
@@ -73,6 +75,7 @@ def to_tensors(params: Mapping[str, Any], size: int) -> dict[str, np.ndarray]:
     """
     backbone = params["backbone"]
     out = {PREFIX + theirs: np.asarray(backbone[mine]) for mine, theirs in STACK.items()}
+    out[PREFIX + PLACES] = np.asarray(backbone["order_sequence"]["places"])
     out[PREFIX + "wte.weight"] = np.asarray(params["embeds_token"]["table"])[:size]
     width = out[PREFIX + "wte.weight"].shape[1]
     for name, block in backbone.items():

@@ -60,12 +60,12 @@ def marks(params: Mapping[str, Any]) -> dict[str, int]:
     """Name of a mark of ours → the row of theirs that it starts from, by parameters that `read` gave."""
     if bert_reader.is_here(params):
         return bert_reader.MARKS
-    module = bart if "positions" in params["backbone"]["encoder"] else t5
+    module = bart if "places" in params["backbone"]["encoder"]["order_sequence"] else t5
     rows = len(params["embeds_token"]["table"])
     return {name: row for name, row in module.MARKS.items() if row < rows}
 
 
 def write(path: pathlib.Path, params: Mapping[str, Any], size: int) -> None:
     """Writes the tensors of T5 or BART as a .safetensors file; `size`: rows of the token table that it has."""
-    module = bart if "positions" in params["backbone"]["encoder"] else t5
+    module = bart if "places" in params["backbone"]["encoder"]["order_sequence"] else t5
     weights.save(path, module.to_tensors(params, size))

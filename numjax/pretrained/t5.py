@@ -1,6 +1,6 @@
 """T5, T5 1.1 and FLAN-T5 of Hugging Face ↔ numjax: the same numbers under other names (Raffel et al. 2020).
 
-What the backbone and the head must be is in the table of `backbone/encoder_decoder.py`; with `head_size` and
+What the backbone and the head must be is in `configs/presets.py`; with `head_size` and
 `mlp_width` of the model where they are not the usual.
 """
 
@@ -30,8 +30,8 @@ def entries(encoder: int, decoder: int, gated: bool, untied: bool) -> Iterator[E
     for side, count in (("encoder", encoder), ("decoder", decoder)):
         ours = f"backbone/{side}"
         first = f"{side}.block.0.layer.0.SelfAttention"
-        yield Entry(f"{ours}/relative_bias", (f"{first}.relative_attention_bias.weight",))
-        yield Entry(f"{ours}/norm_final/scale", (f"{side}.final_layer_norm.weight",))
+        yield Entry(f"{ours}/order_sequence/distances", (f"{first}.relative_attention_bias.weight",))
+        yield Entry(f"{ours}/ln_f_scale", (f"{side}.final_layer_norm.weight",))
         for i in range(count):
             yield from _layer(f"{ours}/layer_{i}", f"{side}.block.{i}.layer", side == "decoder", gated)
 
@@ -40,21 +40,21 @@ def _layer(ours: str, theirs: str, decodes: bool, gated: bool) -> Iterator[Entry
     def own(part: str, *names: str) -> tuple[str, ...]:
         return tuple(f"{theirs}.{part}.{name}.weight" for name in names)
 
-    yield Entry(f"{ours}/norm_1/scale", own("0", "layer_norm"))
-    yield Entry(f"{ours}/attention/qkv_kernel", own("0.SelfAttention", "q", "k", "v"), "heads")
-    yield Entry(f"{ours}/attention/out_kernel", own("0.SelfAttention", "o"), "turned")
+    yield Entry(f"{ours}/ln_1_scale", own("0", "layer_norm"))
+    yield Entry(f"{ours}/qkv_kernel", own("0.SelfAttention", "q", "k", "v"), "heads")
+    yield Entry(f"{ours}/out_kernel", own("0.SelfAttention", "o"), "turned")
     if decodes:
-        yield Entry(f"{ours}/norm_cross/scale", own("1", "layer_norm"))
-        yield Entry(f"{ours}/cross/q_kernel", own("1.EncDecAttention", "q"), "heads")
-        yield Entry(f"{ours}/cross/kv_kernel", own("1.EncDecAttention", "k", "v"), "heads")
-        yield Entry(f"{ours}/cross/out_kernel", own("1.EncDecAttention", "o"), "turned")
+        yield Entry(f"{ours}/ln_cross_scale", own("1", "layer_norm"))
+        yield Entry(f"{ours}/cross_q_kernel", own("1.EncDecAttention", "q"), "heads")
+        yield Entry(f"{ours}/cross_kv_kernel", own("1.EncDecAttention", "k", "v"), "heads")
+        yield Entry(f"{ours}/cross_out_kernel", own("1.EncDecAttention", "o"), "turned")
     last = "2" if decodes else "1"
-    yield Entry(f"{ours}/norm_2/scale", own(last, "layer_norm"))
+    yield Entry(f"{ours}/ln_2_scale", own(last, "layer_norm"))
     dense = f"{last}.DenseReluDense"
-    yield Entry(f"{ours}/mlp/up_kernel", own(dense, "wi_1" if gated else "wi"), "turned")
+    yield Entry(f"{ours}/up_kernel", own(dense, "wi_1" if gated else "wi"), "turned")
     if gated:
-        yield Entry(f"{ours}/mlp/gate_kernel", own(dense, "wi_0"), "turned")
-    yield Entry(f"{ours}/mlp/down_kernel", own(dense, "wo"), "turned")
+        yield Entry(f"{ours}/gate_kernel", own(dense, "wi_0"), "turned")
+    yield Entry(f"{ours}/down_kernel", own(dense, "wo"), "turned")
 
 
 def of_tensors(names: Iterable[str]) -> Iterator[Entry]:
@@ -73,6 +73,6 @@ def to_tensors(params: Mapping[str, Any], size: int) -> dict[str, np.ndarray]:
     """
     sides = [params["backbone"][side] for side in ("encoder", "decoder")]
     encoder, decoder = (lists.layers(side, r"layer_(\d+)") for side in sides)
-    gated = "gate_kernel" in sides[0]["layer_0"]["mlp"]
+    gated = "gate_kernel" in sides[0]["layer_0"]
     found = entries(encoder, decoder, gated, "kernel" in params.get("heads_next", {}))
     return lists.to_tensors(found, params, size)

@@ -16,7 +16,7 @@ from numjax.tasks import tatqa_metric as metric
 from numjax.tasks.tatqa_answers import OPERATORS, ORDERED, SCALES, SHARES, assemble
 from numjax.tasks.tatqa_units import TABLE, Context, Unit
 from numjax.text import document as documents
-from numjax.types import Document, Example, Mark, Segment, Text
+from numjax.types import UNITS, Document, Example, Mark, Segment, Text
 
 _LEAST = 1e-30  # of a probability
 
@@ -29,6 +29,7 @@ class Task(protocols.Task):
     """
 
     kind = "units"
+    channels = (UNITS,)
     # Which cells are meant is not said in every file, with an answer or without.
     unanswered = {name: value for name, value in tatqa_records.UNANSWERED.items() if name != "mapping"}
     metric = "em"

@@ -17,7 +17,7 @@ from numjax.text import document as documents
 from numjax.text import grammar as grammars
 from numjax.text.base_vocabulary import BaseVocabulary
 from numjax.text.tables import Edge
-from numjax.types import Document, Features, Grammar, Mark, Number, Segment
+from numjax.types import TYPES, Document, Features, Grammar, Mark, Number, Segment
 
 PAD, SEP, EOS, NUM = "[PAD]", "[SEP]", "[EOS]", "[NUM]"
 
@@ -71,6 +71,8 @@ class BaseScheme(protocols.Scheme, abc.ABC):
         """
         self.vocab = vocab if set(self.marks) <= set(vocab.marks) else vocab.with_marks(self.marks)
         self.rules, self.types = rules, types
+        if types:
+            self.channels = (TYPES,)
         self.vocab_size = -(-self.vocab.size // pad_multiple) * pad_multiple
         self.text_ids = [i for i in range(self.vocab.base) if self.vocab.bytes_of(i)]
         self._grammar: Grammar | None = None
@@ -139,8 +141,7 @@ class BaseScheme(protocols.Scheme, abc.ABC):
             numbers=tuple(row.numbers),
             starts=(*row.starts, len(row.ids)),
             grammar_state=trace.states,
-            types=trace.types,
-            tree_positions=trace.tree_positions,
+            channels=trace.channels,
             offsets=self._joined(covered, len(row.ids)) if offsets else None,
         )
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from numjax.text.tables import NEVER
-from numjax.types import NEXT, NO_NEXT, NO_POP, NO_PUSH, NONE, POP, Grammar
+from numjax.types import NEXT, NO_NEXT, NO_POP, NO_PUSH, NONE, POP, TREE_POSITIONS, TYPES, Grammar
 
 
 class Open(NamedTuple):
@@ -51,6 +51,12 @@ class Trace(NamedTuple):
     tree_positions: np.ndarray | None
     error: str | None
     place: Place
+
+    @property
+    def channels(self) -> dict[str, np.ndarray]:
+        """What of these it has, by the names of their channels."""
+        found = {TYPES.name: self.types, TREE_POSITIONS.name: self.tree_positions}
+        return {name: values for name, values in found.items() if values is not None}
 
 
 class Illegal(ValueError):

@@ -19,7 +19,7 @@ from numjax.text.base import EOS, Row
 from numjax.text.base_vocabulary import BaseVocabulary
 from numjax.text.symbols import START, STOP, Symbols
 from numjax.text.tables import Edge
-from numjax.types import Document, Features, Formula, Grammar, Mark, Number, Segment
+from numjax.types import TREE_POSITIONS, TYPES, Document, Features, Formula, Grammar, Mark, Number, Segment
 
 
 class Scheme(subword.Scheme):
@@ -38,6 +38,7 @@ class Scheme(subword.Scheme):
     """
 
     marks = tuple(names.minimal())
+    channels = (TYPES, TREE_POSITIONS)
     forms = ("text", "formula")
 
     def __init__(
@@ -99,7 +100,7 @@ class Scheme(subword.Scheme):
             if self.unfit == "error":
                 raise
             found = super().encode(tuple(self._fitting(segment) for segment in document), offsets, source)
-        return found._replace(types=self._ranked(found)) if self.ranks else found
+        return found._replace(channels={**found.channels, TYPES.name: self._ranked(found)}) if self.ranks else found
 
     def decode(self, ids: Sequence[int], numbers: Sequence[Number] = ()) -> Document:
         """Numbers are found anew in the text. Tokens that are no whole formula give a `Formula` without a tree.
@@ -177,9 +178,8 @@ class Scheme(subword.Scheme):
 
     def _ranked(self, found: Features) -> np.ndarray:
         """Token types, in which the pointers of the text have the rank of their number."""
-        assert found.types is not None
         order = sorted({number.value for number in found.numbers})
-        types = found.types.copy()
+        types = found.channels[TYPES.name].copy()
         for at in np.flatnonzero(np.isin(found.ids, self.symbols.pointers) & (found.numeral_index >= 0)):
             rank = 1 + order.index(found.numbers[found.numeral_index[at]].value)
             types[at] = tree_grammar.TYPES + min(rank, len(self.symbols.pointers))

@@ -1,7 +1,7 @@
 """python -m numjax.tools.parts [KIND [NAME]]: the parts that a config can name, and their options.
 
 Without words every part, a line each: its kind, its name, what it is. With a name its options: name, type, default.
-Kinds: tasks text embed backbone heads objectives. NAME may be a module of your own.
+Kinds: tasks text embed positions backbone heads objectives. NAME may be a module of your own.
 """
 
 from __future__ import annotations

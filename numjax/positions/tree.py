@@ -1,4 +1,7 @@
-"""Where a token stands in its operator tree (MathGPT, section 3.2): levels × bits of child indices, projected."""
+"""Where a token stands in its operator tree (MathGPT, section 3.2): levels × bits of child indices, projected.
+
+Legend: B rows, T positions, L levels, D width.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,8 @@ import jax
 import jax.numpy as jnp
 
 from numjax import protocols
-from numjax.errors import UsageError
 from numjax.protocols import Told
-from numjax.types import Tokens
+from numjax.types import TREE_POSITIONS, Tokens
 
 
 def position_bits(indices: jax.Array, bits: int) -> jax.Array:
@@ -22,30 +24,31 @@ def position_bits(indices: jax.Array, bits: int) -> jax.Array:
     return pairs.reshape(*indices.shape[:-1], -1)
 
 
-class Embed(protocols.Embed, nn.Module):
-    """The bits of a token's tree position times a matrix; zero for what stands in no tree.
+class Positions(protocols.Positions, nn.Module):
+    """The bits of a token's tree position times a matrix, added to the stack's input; zero for what stands in no
+    tree.
 
     Attributes:
-      dim: width D. levels, bits: of the positions.
+      levels, bits: of the positions.
       init_std: of the matrix; 1 / √(3 · 2 · levels · bits), which is PyTorch's, by default.
-      dtype: compute type of the product.
     """
 
-    dim: Told[int]
+    stack: Told[protocols.Stack | None] = None
     levels: int = 32
     bits: int = 6
     init_std: float | None = None
-    dtype: Told[str] = "float32"
-    kind = "tree"
+    reads_channels = (TREE_POSITIONS.name,)
 
-    @nn.compact
-    def __call__(self, tokens: Tokens) -> jax.Array:
-        if tokens.tree_positions is None:
-            raise UsageError("embed tree_position reads tree positions, but the scheme has none: use scheme trees")
+    def setup(self):
         size = 2 * self.levels * self.bits
         std = (3 * size) ** -0.5 if self.init_std is None else self.init_std
-        kernel = self.param("kernel", nn.initializers.normal(std), (size, self.dim), jnp.float32)
-        encoded = position_bits(tokens.tree_positions, self.bits).astype(self.dtype)
+        self.kernel = self.param("kernel", nn.initializers.normal(std), (size, self.inside().width), jnp.float32)
+
+    def added(self, tokens: Tokens, deterministic: bool = True) -> jax.Array:
+        """x[B, T, D]."""
+        del deterministic
+        low = self.inside().dtype
+        encoded = position_bits(tokens.channel(TREE_POSITIONS.name), self.bits).astype(low)
         # Rows without so deep a tree may come with fewer levels.
-        kernel = kernel[: encoded.shape[-1]].astype(self.dtype)
+        kernel = self.kernel[: encoded.shape[-1]].astype(low)
         return jnp.matmul(encoded, kernel, preferred_element_type=jnp.float32)

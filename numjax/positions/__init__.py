@@ -1,0 +1,1 @@
+"""How order enters a stack, one way a file, each with a Linen module named `Positions`."""

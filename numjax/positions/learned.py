@@ -1,0 +1,38 @@
+"""A learned vector for each place in the text (Gehring et al. 2017; BERT, GPT-2).
+
+Legend: B rows, T positions, D width.
+"""
+
+from __future__ import annotations
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+
+from numjax import protocols
+from numjax.protocols import Told
+from numjax.types import Tokens
+
+
+class Positions(protocols.Positions, nn.Module):
+    """A table of the stack's max_length vectors, added to its input.
+
+    Attributes:
+      offset: rows of the table before that of the first position: 2 in RoBERTa and BART.
+      init_std: as small as token vectors start out, whatever the kernels' scale: neither may drown the other.
+    """
+
+    stack: Told[protocols.Stack | None] = None
+    offset: int = 0
+    init_std: float = 0.02
+    bounded = True
+
+    def setup(self):
+        stack = self.inside()
+        shape = (stack.max_length + self.offset, stack.width)
+        self.places = self.param("places", nn.initializers.normal(self.init_std), shape, jnp.float32)
+
+    def added(self, tokens: Tokens, deterministic: bool = True) -> jax.Array:
+        """x[B, T, D]."""
+        del deterministic
+        return jnp.take(self.places, tokens.positions + self.offset, axis=0)

@@ -1,0 +1,52 @@
+"""A learned bias of the scores for each bucket of distances (T5; Raffel et al. 2020, section 2.1).
+
+Legend: B rows, H heads, T queries, S keys.
+"""
+
+from __future__ import annotations
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from numjax import protocols
+from numjax.protocols import Told
+
+
+def relative_buckets(relative: jax.Array, two_sided: bool, buckets: int = 32, furthest: int = 128) -> jax.Array:
+    """T5's bucket of each key position − query position, int32 as `relative`.
+
+    Half of a side's buckets are one distance each; the others grow by a constant factor up to `furthest`, and the
+    last holds all beyond. Keys behind the query have buckets of their own if `two_sided`, else that of distance 0.
+    """
+    side = buckets // 2 if two_sided else buckets
+    distance = jnp.abs(relative) if two_sided else jnp.maximum(-relative, 0)
+    exact = side // 2
+    growth = jnp.log(jnp.maximum(distance, 1).astype(jnp.float32) / exact) / np.log(furthest / exact)
+    far = jnp.minimum(exact + (growth * (side - exact)).astype(jnp.int32), side - 1)
+    found = jnp.where(distance < exact, distance, far)
+    return found + jnp.where(relative > 0, side, 0) if two_sided else found
+
+
+class Positions(protocols.Positions, nn.Module):
+    """A bias a head and bucket, the same in all layers of a stack; in an encoder the sides have buckets of their own.
+
+    Attributes:
+      buckets: how many. furthest: the distance from which on all are one.
+    """
+
+    stack: Told[protocols.Stack | None] = None
+    buckets: int = 32
+    furthest: int = 128
+
+    def setup(self):
+        stack = self.inside()
+        init = nn.initializers.normal(stack.width**-0.5)
+        self.distances = self.param("distances", init, (self.buckets, stack.heads), jnp.float32)
+
+    def bias(self, query_BT: jax.Array, key_BS: jax.Array) -> jax.Array:
+        """float32[B, H, T, S]."""
+        relative = key_BS[:, None, :] - query_BT[:, :, None]
+        index = relative_buckets(relative, not self.inside().causal, self.buckets, self.furthest)
+        return jnp.moveaxis(jnp.take(self.distances, index, axis=0), -1, 1)

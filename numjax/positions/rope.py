@@ -1,0 +1,58 @@
+"""Queries and keys turned by their place (RoPE; Su et al. 2021).
+
+Legend: B rows, T positions, P pairs of dimensions.
+"""
+
+from __future__ import annotations
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+
+from numjax import protocols
+from numjax.errors import UsageError
+from numjax.nn import rotary
+from numjax.protocols import Told
+from numjax.types import Tokens
+
+
+class Positions(protocols.Positions, nn.Module):
+    """Pair p of a head's dimensions is turned by place · base^(−p/P); dimensions p and p + P are a pair, as in Llama.
+
+    Attributes:
+      base: θ.
+      fraction: of a head's dimensions that are turned, the first ones.
+      scaling: for texts longer than those of the training, see `nn.rotary.frequencies`, with its `factor`, `trained`,
+        `slow` and `fast`.
+    """
+
+    stack: Told[protocols.Stack | None] = None
+    base: float = 10_000.0
+    fraction: float = 1.0
+    scaling: str = "none"
+    factor: float = 1.0
+    trained: int = 8192
+    slow: float = 1.0
+    fast: float = 4.0
+
+    def setup(self):
+        if self.scaling not in rotary.SCALINGS:
+            raise UsageError(
+                f"positions rope: scaling must be one of {', '.join(rotary.SCALINGS)}, not {self.scaling!r}"
+            )
+        size = self.inside().size
+        self.pairs = int(size * self.fraction) // 2
+        if self.pairs < 1 or size % 2:
+            raise UsageError(f"positions rope: {size} dimensions of a head × fraction={self.fraction} are no pairs")
+
+    def angles(self, tokens: Tokens, deterministic: bool = True) -> jax.Array:
+        """Radians, float32[B, T, P]."""
+        del deterministic
+        how = self.scaling, self.factor, self.trained, self.slow, self.fast
+        rates = rotary.frequencies(self.pairs, self.base, *how)
+        return tokens.positions[..., None].astype(jnp.float32) * jnp.asarray(rates, jnp.float32)
+
+    @property
+    def sharpness(self) -> float:
+        """See `nn.rotary.sharpness`."""
+        return rotary.sharpness(self.scaling, self.factor)
