@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 
 from numjax.build import build, find, names
+from numjax.build import options as options_of
 from numjax.errors import DataError, UsageError
 from numjax.model import Model
 from numjax.numeral.exact import to_decimals, to_numeral
@@ -42,8 +43,10 @@ def _parameters(kind: str, name: str) -> set[str]:
 
 
 def embed_block(name: str) -> dict[str, Any]:
-    """A numeral embedding has as many dimensions as one likes; others are told."""
-    return {"name": name} | ({"dim": DIM} if find("embed", name).kind == "numeral" else {})
+    """A numeral embedding has as many dimensions as one likes, unless it says 0: as many as it needs; others are
+    told."""
+    dim = options_of("embed", name).get("dim")
+    return {"name": name} | ({"dim": DIM} if dim is not None and dim.default else {})
 
 
 def close(found, want, tolerance=1e-5):
