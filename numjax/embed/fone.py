@@ -1,0 +1,60 @@
+"""A number as the phases of its decimal places (FoNE; Zhou et al. 2025, arXiv 2502.09741, section 3).
+
+Legend: P periods, one a decimal place.
+"""
+
+from __future__ import annotations
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+
+from numjax import protocols
+from numjax.errors import UsageError
+from numjax.nn.numerals import to_places
+from numjax.types import Numeral
+
+
+def phases(numerals: Numeral, integer: int, fraction: int) -> jax.Array:
+    """|x| mod T / T for the periods T = 10^(1 − fraction), …, 10^integer, float32[..., P] in [0, 1).
+
+    From the digits: each place adds a tenth of itself to a tenth of what the places below it come to, so that no
+    large number is divided.
+    """
+    digits, _ = to_places(numerals, -fraction, integer + fraction)
+    below, found = jnp.zeros(digits.shape[:-1], jnp.float32), []
+    for place in range(integer + fraction):
+        below = (digits[..., place].astype(jnp.float32) + below) / 10
+        found.append(below)
+    return jnp.stack(found, axis=-1)
+
+
+class Embed(protocols.Embed, nn.Module):
+    """(cos 2πφ, sin 2πφ) of every phase φ, the lowest place first, and the sign; it has no parameters.
+
+    Places outside are not seen. Zero has all phases 0, which no text has; the published code makes it text.
+
+    Attributes:
+      dim: width; zeros fill it up, and 0 is as many as there are. integer, fraction: digits before and behind the
+      point. signed: a last feature is −1 for negative numbers and 1 for others; the published code reads sizes alone.
+    """
+
+    dim: int = 0
+    integer: int = 9
+    fraction: int = 4
+    signed: bool = True
+    kind = "numeral"
+
+    @nn.compact
+    def __call__(self, numerals: Numeral, features=None) -> jax.Array:
+        del features
+        angles = 2 * jnp.pi * phases(numerals, self.integer, self.fraction)
+        pairs = jnp.stack([jnp.cos(angles), jnp.sin(angles)], axis=-1).reshape(*angles.shape[:-1], -1)
+        if self.signed:
+            pairs = jnp.concatenate([pairs, numerals.sign.astype(jnp.float32)[..., None]], axis=-1)
+        size = self.dim or pairs.shape[-1]
+        if pairs.shape[-1] > size:
+            raise UsageError(
+                f"fone: {pairs.shape[-1]} features do not fit dim={size}: leave it 0, or read fewer places"
+            )
+        return jnp.pad(pairs, [(0, 0)] * (pairs.ndim - 1) + [(0, size - pairs.shape[-1])])
