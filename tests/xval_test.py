@@ -1,0 +1,105 @@
+"""xVal: a squared error, the value that is read back, and its input side made of what is there."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import jax
+import numpy as np
+import pytest
+
+from configs import numgpt
+from numjax.build import build
+from numjax.errors import UsageError
+from numjax.numeral.exact import to_decimals, to_numeral
+from numjax.types import HeadOut
+from tests import drawn
+from tests.swapped import trained
+
+
+def case(rng, **options):
+    head = build("heads", dict(name="xval") | options, **drawn.KNOWN)
+    h = rng.standard_normal((3, 12, 16)).astype(np.float32)
+    inputs, _ = drawn.tokens(rng, 3, 12)
+    table = rng.standard_normal((drawn.VOCAB, 16)).astype(np.float32)
+    params = drawn.draw(head, rng, h, inputs, table)
+    return head, head.apply({"params": params}, h, inputs, table), params, h
+
+
+def gelu(x):
+    return 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
+
+
+@pytest.mark.parametrize("options", [dict(map="linear", scale=10.0), dict(map="log1p"), dict(map="log1p", scale=5.0)])
+def test_the_loss_is_the_squared_error_of_the_mapped_value(options, rng):
+    head, out, params, h = case(rng, **options)
+    values = [Decimal(int(rng.integers(-500, 500))).scaleb(-1) for _ in range(36)]
+    numerals = jax.tree.map(lambda x: x.reshape(3, 12, *x.shape[1:]), to_numeral(values, 20))
+    found = head.number_log_prob(out, numerals)["number"]
+    w = {name: np.asarray(x, np.float64) for name, x in params.items()}
+    u = (gelu(h @ w["number_up"] + w["number_up_bias"]) @ w["number_down"] + w["number_down_bias"])[..., 0]
+    x = np.asarray([float(v) for v in values]).reshape(3, 12) / options.get("scale", 1.0)
+    wanted = x if options["map"] == "linear" else np.sign(x) * np.log1p(np.abs(x))
+    np.testing.assert_allclose(-found, (u - wanted) ** 2 + 0.5 * np.log(np.pi), rtol=2e-4, atol=2e-4)
+
+
+def says(head, u: float):
+    """What a head of width 1 whose MLP says `u` writes."""
+    w = {
+        "kernel": np.zeros((drawn.VOCAB, 1), np.float32),
+        "number_up": np.zeros((1, 4), np.float32),
+        "number_up_bias": np.zeros(4, np.float32),
+        "number_down": np.zeros((4, 1), np.float32),
+        "number_down_bias": np.full(1, u, np.float32),
+    }
+    numeral, estimate = head.number(HeadOut(np.zeros((1, 1), np.float32), w), None)
+    ends = [to_decimals(end)[0] for end in (estimate.low, estimate.high)]
+    return to_decimals(numeral)[0], ends
+
+
+@pytest.mark.parametrize("text", ["0", "1", "-3", "1000", "0.001", "-123.45", "98765", "1e20", "-1e20"])
+def test_a_sure_head_gives_back_what_it_represents(text):
+    value = Decimal(text)
+    head = build(
+        "heads", dict(name="xval", width=1, scale=1e-3), **{k: drawn.KNOWN[k] for k in drawn.KNOWN if k != "width"}
+    )
+    u = float(np.sign(float(value)) * np.log1p(abs(float(value)) / 1e-3))
+    found, (low, high) = says(head, u)
+    assert head.represents(value)
+    assert abs(found - value) <= abs(value) * Decimal("3e-5"), "as near as a float32 of its logarithm"
+    assert low < found < high
+    assert not head.represents(Decimal("123456")) and not head.represents(Decimal("1e40"))
+
+
+def test_linear_values_are_exact_where_floats_are():
+    known = {k: v for k, v in drawn.KNOWN.items() if k != "width"}
+    head = build("heads", dict(name="xval", width=1, map="linear", scale=1.0), **known)
+    for text in ("0", "2", "-0.5", "1024", "-65536"):
+        assert says(head, float(text))[0] == Decimal(text)
+    assert says(head, float("1e35"))[0] == Decimal("1e30"), "clipped, as its docstring says"
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        (dict(map="cube"), "map must be one of"),
+        (dict(scale=0.0), "scale must be above 0"),
+        (dict(keep=12), "keep must"),
+    ],
+)
+def test_bad_options_are_one_line(options, line, rng):
+    with pytest.raises(UsageError, match=line):
+        case(rng, **options)
+
+
+def test_it_is_trained_scored_and_written_by_set_alone(tmp_path):
+    words = "embeds.numeral=value:scale=100,fusion=replace", "heads.next=xval"
+    model, seen = trained(tmp_path, numgpt.get_config("smoke,task=generation"), *words)
+    assert {"next/number", "next/token", "next/mass"} <= set(seen) and seen["NGR"] == 1
+    found = model.generate("Q: 3 and 4 are how many? A:", max_tokens=6)
+    (number,) = found.numbers
+    assert number["approximate"] and Decimal(number["value"]) == Decimal(found.text.strip())
+    # The value times one vector, as the paper scales [NUM]'s.
+    one, two = model.embed(["1", "2"])
+    zero = model.embed("0")
+    np.testing.assert_allclose(two - zero, 2 * (one - zero), atol=1e-6)
