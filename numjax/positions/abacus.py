@@ -1,0 +1,86 @@
+"""The place of a digit in its number (Abacus; McLeish et al. 2024, arXiv 2405.17399).
+
+Legend: B rows, T positions, D width.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from numjax import protocols
+from numjax.errors import UsageError
+from numjax.protocols import Told
+from numjax.types import Channel, Tokens
+
+
+@dataclasses.dataclass(frozen=True)
+class Run(protocols.Producer):
+    """The channel "digit_run": from 1 on, which digit of its run a token is; 0 for what is no digit.
+
+    Attributes:
+      digits: ids of the tokens that are one digit.
+    """
+
+    digits: tuple[int, ...]
+    channel = Channel("digit_run", of_ids=True)
+
+    def of(self, ids: np.ndarray) -> np.ndarray:
+        """int32[T] of a document's ids."""
+        inside = np.isin(ids, self.digits)
+        at = np.arange(1, len(ids) + 1)
+        return np.where(inside, at - np.maximum.accumulate(np.where(inside, 0, at)), 0).astype(np.int32)
+
+    def begin(self, rows: int) -> jax.Array:
+        """int32[rows], the digits of the run so far."""
+        return jnp.zeros(rows, jnp.int32)
+
+    def step(self, state: jax.Array, token: jax.Array, at: Any) -> tuple[jax.Array, jax.Array]:
+        """(the run with this token, which is its value)."""
+        del at
+        inside = (token[:, None] == jnp.asarray(self.digits, jnp.int32)).any(-1)
+        state = jnp.where(inside, state + 1, 0)
+        return state, state
+
+
+class Positions(protocols.Positions, nn.Module):
+    """A learned vector for each place in a run of digits, added to the stack's input; nothing is added to text.
+
+    Numbers should be written with their last digit first, so that digits of one size have one place.
+
+    Attributes:
+      most: places that have a vector; further ones have the last.
+      offset: in training places are moved by a random number up to this, one a row (one a batch in the authors'
+        code), so that places that few numbers reach are trained too.
+      init_std: as of `learned`.
+    """
+
+    stack: Told[protocols.Stack | None] = None
+    digit_symbols: Told[tuple[tuple[int, int], ...] | None] = None
+    most: int = 128
+    offset: int = 99
+    init_std: float = 0.02
+    reads_channels = ("digit_run",)
+
+    def setup(self):
+        shape = (self.most + self.offset, self.inside().width)
+        self.runs = self.param("runs", nn.initializers.normal(self.init_std), shape, jnp.float32)
+
+    def producers(self) -> tuple[protocols.Producer, ...]:
+        if not self.digit_symbols:
+            raise UsageError("positions abacus: no token of this vocabulary is a digit: split its digits")
+        return (Run(tuple(token for token, _ in self.digit_symbols)),)
+
+    def added(self, tokens: Tokens, deterministic: bool = True) -> jax.Array:
+        """x[B, T, D]."""
+        places = tokens.channel("digit_run")
+        moved = jnp.minimum(places, self.most) - 1
+        if not deterministic:
+            rows = (places.shape[0], 1)
+            moved = moved + jax.random.randint(self.make_rng("dropout"), rows, 0, self.offset + 1)
+        return jnp.where((places > 0)[..., None], jnp.take(self.runs, jnp.maximum(moved, 0), axis=0), 0.0)
