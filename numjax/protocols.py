@@ -143,6 +143,8 @@ class Scheme(Part):
       symbols: the mathematical vocabulary of a scheme with trees; None for others.
       channels: what it gives beside ids.
       token_types: how many `types` there are. reads: what documents it is for, "text" or "rows".
+      numbers: what a number is: its pieces ("spelled"), [NUM] with its value beside it ("slot"), both ("behind"), or
+        a cell ("cell").
     """
 
     marks: tuple[str, ...] = ()
@@ -153,7 +155,14 @@ class Scheme(Part):
     symbols: Any = None
     channels: tuple[Channel, ...] = ()
     token_types: int = 0
-    reads: str = "text"
+    reads: ClassVar[str] = "text"
+    numbers: ClassVar[str] = "spelled"
+
+    @classmethod
+    def channels_of(cls, options: Mapping[str, Any]) -> tuple[Channel, ...]:
+        """The channels that it gives with these options."""
+        del options
+        return cls.channels
 
     @classmethod
     def marks_of(cls, options: Mapping[str, Any], trees: Iterable[Any]) -> tuple[str, ...]:
@@ -290,7 +299,8 @@ class Backbone(Part):
     Attributes:
       positions: parts of that kind by name, which it gives to its stacks. takes: which of `PLACES` it knows.
       width: D. layers: how many. init_std: of what stands around it, such as fusions.
-      encodes: it also takes `source`, the embedded source and its tokens.
+      encodes: it also takes `source`, the embedded source and its tokens. writes: no position sees those behind it.
+      reads: "text", or "rows" of a table.
       scan: its layers are stacked in memory. remat: what it computes anew on the way back; None: there is no choice.
       encoder_layers: of its encoder, where it has both.
     """
@@ -302,6 +312,8 @@ class Backbone(Part):
     max_length: int
     init_std: float
     encodes: ClassVar[bool] = False
+    writes: ClassVar[bool] = False
+    reads: ClassVar[str] = "text"
     encoder_layers = 0
     scan = False
     remat = None
@@ -330,11 +342,14 @@ class Head(Part):
 
     Attributes:
       densities: parts of `log_prob` that are log densities and no log masses.
+      answers: the kind of task that it answers. numbers: what it writes as [NUM] has a number.
       labels: of units, where it reads several of each row.
       tied: it reads with the token embedding's table. by_token: its "kernel" and "bias" have a row a token.
     """
 
     densities: ClassVar[tuple[str, ...]] = ()
+    answers: ClassVar[str]
+    numbers: ClassVar[bool] = False
     labels: ClassVar[tuple[str, ...]] = ()
     tied = False
     by_token: ClassVar[bool] = False
@@ -381,15 +396,28 @@ class Objective(Part):
     Attributes:
       draws: it is given a `key` too, another one each step, None in evaluations.
       whole_batch: its sums are not those of its rows, so that a batch cannot be cut into microbatches.
-      head_methods: what its head must provide, beyond `log_prob`.
+      head_methods: what its head must provide, beyond `log_prob`. kinds: of the tasks that it is for; () for all.
       reads_teacher: it is given `taught` too, the outs of a teacher: the mean of the parameters by its `momentum`,
         moved once a step, or, with its `each_microbatch`, with every microbatch; evaluations leave it out.
     """
 
     draws: ClassVar[bool] = False
     head_methods: ClassVar[tuple[str, ...]] = ()
+    kinds: ClassVar[tuple[str, ...]] = ()
     reads_teacher: ClassVar[bool] = False
     whole_batch = False
+
+    @classmethod
+    def methods_of(cls, options: Mapping[str, Any]) -> tuple[str, ...]:
+        """`head_methods` with these options."""
+        del options
+        return cls.head_methods
+
+    @classmethod
+    def kinds_of(cls, options: Mapping[str, Any]) -> tuple[str, ...]:
+        """`kinds` with these options."""
+        del options
+        return cls.kinds
 
     def __call__(
         self, heads: Mapping[str, Any], outs: Mapping[str, HeadOut], acts: Mapping[str, Any], batch: Any, **more: Any
@@ -409,7 +437,8 @@ class Task(Part):
       metric: name of the validation metric that selects the best checkpoint, "-" before it if less is better.
       needs: kind of block → names that the config must have.
       unanswered: defaults of fields that records to be predicted may lack.
-      channels: what it gives beside a scheme's.
+      channels: what it gives beside a scheme's. reads: "text" or "rows".
+      sources: its examples have a source, which an encoder reads.
       generates: predictions are what the model writes.
       answer: the form of what is written behind a prompt, of `text/answers.FORMS`; "text": whatever the scheme
         writes.
@@ -426,6 +455,8 @@ class Task(Part):
     needs: Mapping[str, tuple[str, ...]] = {}
     unanswered: Mapping[str, Any] = {}
     channels: tuple[Channel, ...] = ()
+    reads: ClassVar[str] = "text"
+    sources: bool = False
     generates = False
     answer = "text"
     fitted_on = "train"

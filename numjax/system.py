@@ -11,7 +11,7 @@ import numpy as np
 from flax.core import FrozenDict
 from jax.sharding import Mesh
 
-from numjax import processes
+from numjax import fit, processes
 from numjax.build import build, find
 from numjax.errors import UsageError
 from numjax.expr.tree import Tree
@@ -21,7 +21,7 @@ from numjax.origin import check_scheme
 from numjax.pipeline import features, source
 from numjax.pipeline.loader import Encoded, Loader
 from numjax.pretrained import installed
-from numjax.protocols import PLACES, Scheme, Task
+from numjax.protocols import Scheme, Task
 from numjax.text import document as documents
 from numjax.text import vocab as vocabularies
 from numjax.types import Channel, Document, Features, Formula, Numeral
@@ -83,28 +83,11 @@ def assemble(
       UsageError: parts that do not go together.
     """
     task = build("tasks", config.task)
+    fit.check(config, task)
     scheme = make_scheme(config, workdir, task, records, vocabulary)
     model = make_model(config, scheme, platform or jax.default_backend())
     objectives, weights = make_objectives(config, model, scheme)
-    for kind in ("heads", "objectives"):
-        lacking = [name for name in task.needs.get(kind, ()) if name not in _named(config[kind])]
-        if lacking:
-            raise UsageError(f"task {config.task.name} needs {kind} {', '.join(lacking)} in the config")
-    made = System(config, task, scheme, model, objectives, weights, _host_features(model))
-    for what, part in model.parts().items():
-        if lacking := [name for name in part.reads_channels if name not in made.channels]:
-            raise UsageError(
-                f"{what} reads the channel {lacking[0]!r}, which neither scheme {config.scheme.name} nor task "
-                f"{config.task.name} gives: {_GIVERS.get(lacking[0], 'choose others')}"
-            )
-    return made
-
-
-_GIVERS = {
-    "types": "set scheme.types=True, or choose scheme trees",
-    "tree_positions": "choose scheme trees",
-    "units": "choose task tatqa",
-}
+    return System(config, task, scheme, model, objectives, weights, _host_features(model))
 
 
 def make_scheme(
@@ -199,11 +182,6 @@ def make_model(config: Any, scheme: Scheme, platform: str) -> Model:
         raise UsageError(
             "a head with text=False writes formulas alone: set task.answer=formula and task.encoder=True"
         )
-    if not heads:
-        raise UsageError("the config names no heads: set task=… or config.heads")
-    speaking = [name for name, head in heads.items() if head.provides("log_probs") or head.provides("best")]
-    if len(speaking) > 1:
-        raise UsageError(f"heads {' and '.join(speaking)} each predict a row, and a task reads one: keep one of them")
     # Frozen, so that the model can be a static argument of jitted functions.
     return Model(FrozenDict(embeds), FrozenDict(fusions), backbone, FrozenDict(heads))
 
@@ -218,21 +196,9 @@ def number_symbols(vocab: Any) -> dict[str, tuple[tuple[int, Any], ...]]:
 
 
 def make_backbone(block: Mapping[str, Any], positions: Mapping[str, Any], **known: Any) -> Any:
-    """The backbone with the positions of its stacks; `known`: fields of `Context` for these.
-
-    Raises:
-      UsageError: positions that it cannot take.
-    """
+    """The backbone with the positions of its stacks; `known`: fields of `Context` for these."""
     order = {name: build("positions", one, **known) for name, one in sorted(positions.items())}
-    backbone = build("backbone", block, positions=FrozenDict(order))
-    for name, part in order.items():
-        for place in PLACES:
-            if part.provides(place) and place not in backbone.takes:
-                raise UsageError(
-                    f"positions {name!r} ({positions[name]['name']}) act on attention, which backbone "
-                    f"{block['name']} has not: choose positions that are added, such as learned, or none"
-                )
-    return backbone
+    return build("backbone", block, positions=FrozenDict(order))
 
 
 def make_objectives(config: Any, model: Model, scheme: Scheme) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -240,21 +206,11 @@ def make_objectives(config: Any, model: Model, scheme: Scheme) -> tuple[dict[str
     known = {"grammar": scheme.grammar()} | scheme.aggregation() | number_symbols(scheme.vocab)
     objectives, weights = {}, {}
     for name, block in sorted(config.objectives.items()):
-        head = block.get("head")
-        if head is not None and head not in model.heads:
-            raise UsageError(f"objective {name!r} reads head {head!r}; the config has {', '.join(model.heads)}")
         options = {k: v for k, v in block.items() if k != "weight"}
         objectives[name] = build("objectives", options, **known)
-        if head is not None and (lacking := lacks(model.heads[head], objectives[name])):
-            raise UsageError(
-                f"objective {name!r} ({block.name}) wants {', '.join(lacking)} of its head, and head {head!r} has no "
-                "such method: choose another head or objective"
-            )
         if objectives[name].whole_batch and config.optim.accumulate > 1:
             raise UsageError(f"objective {name!r} is of a batch as a whole: set optim.accumulate=1, or within='row'")
         weights[name] = _weight(block.get("weight", 1.0))
-    if not objectives:
-        raise UsageError("the config names no objectives")
     return objectives, weights
 
 
@@ -264,20 +220,11 @@ def reader(system: System, encoded: Encoded, mesh: Mesh, seed: int = 0) -> Loade
     return Loader(encoded, system.config, seed=seed, host_features=features, process=reads)
 
 
-def lacks(head: Any, objective: Any) -> list[str]:
-    """The methods that an objective wants of its head, and that it lacks."""
-    return [method for method in ("log_prob", *objective.head_methods) if not head.provides(method)]
-
-
 def _weight(found: Any) -> Any:
     """A number, or from a block of `start`, `end` and `steps` what changes with the step."""
     if isinstance(found, int | float):
         return float(found)
     return Ramp(float(found["start"]), float(found["end"]), int(found["steps"]))
-
-
-def _named(blocks) -> set[str]:
-    return {block["name"] for block in blocks.values()} | set(blocks)
 
 
 def _host_features(model: Model):

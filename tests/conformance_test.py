@@ -24,7 +24,6 @@ from numjax.errors import DataError, UsageError
 from numjax.model import Model
 from numjax.numeral.exact import to_decimals, to_numeral
 from numjax.pipeline import source
-from numjax.system import lacks
 from numjax.text import document as documents
 from numjax.text import grammar as grammars
 from numjax.text import vocab as vocabularies
@@ -110,7 +109,12 @@ def test_embedding(name, rng):
     embedding = Embedding(name, rng)
     assert embedding.kind in ("numeral", "token", "type"), "an embedding says what it reads"
     params, rows, used = embedding.params, embedding.rows, embedding.used
-    weights = rng.standard_normal((*embedding.shape, DIM)).astype(np.float32)
+    size = (
+        DIM
+        if embed_block(name).keys() > {"name"} or embedding.kind != "numeral"
+        else embedding(params, rows).shape[-1]
+    )
+    weights = rng.standard_normal((*embedding.shape, size)).astype(np.float32)
 
     def loss(params, scored):
         x = embedding(params, rows)
@@ -118,7 +122,7 @@ def test_embedding(name, rng):
 
     value_and_grad = jax.jit(jax.value_and_grad(loss, has_aux=True))
     (_, x), grads = value_and_grad(params, used)
-    assert x.shape == (*embedding.shape, DIM) and x.dtype == jnp.float32
+    assert x.shape == (*embedding.shape, size) and x.dtype == jnp.float32
     assert finite(x), "also at 0, ±1e±30 and in empty slots"
     assert finite(grads)
     assert all(np.any(g) for g in jax.tree.leaves(grads)), "a parameter that nothing reaches"
@@ -305,16 +309,20 @@ def test_head_that_writes(name, rng):
 def objective_of(name: str, head: str):
     known = _parameters("objectives", name)
     options = {key: value for key, value in {"head": "next", "label": label_of(head)}.items() if key in known}
-    return build("objectives", {"name": name} | options, digit_ids=drawn.KNOWN["digit_ids"])
+    return build("objectives", {"name": name} | options, **drawn.KNOWN)
+
+
+def methods_of(objective: Any) -> tuple[str, ...]:
+    return objective.methods_of(vars(objective))
 
 
 OBJECTIVES = [
     (o, h)
     for o in names("objectives")
     for h in names("heads")
-    if not lacks(find("heads", h), objective_of(o, h))
+    if all(map(find("heads", h).provides, ("log_prob", *methods_of(objective_of(o, h)))))
     # The labels of a head of units are read by objectives made for it.
-    if not reads_units(h) or objective_of(o, h).head_methods
+    if not reads_units(h) or methods_of(objective_of(o, h))
 ]
 
 

@@ -24,6 +24,7 @@ MEETING = {
     "api",
     "experiments",
     "system",
+    "fit",
     "compile",
     "runs",
     "inherit",

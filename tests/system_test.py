@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
 from configs import common, numgpt
+from numjax import blocks, fit
+from numjax.build import build
 from numjax.errors import UsageError
 from numjax.system import assemble
 from numjax.text import vocab as vocabularies
@@ -27,14 +27,15 @@ def refused(tmp_path, vocabulary, change, argument: str = "smoke") -> str:
     return str(caught.value)
 
 
-def test_of_two_heads_that_give_the_next_token_none_writes(tmp_path, vocabulary):
+def test_what_does_not_go_together_is_refused_before_anything_is_read(tmp_path):
+    """Neither records nor a vocabulary are there to be read."""
     config = numgpt.get_config("smoke,task=generation")
-    made = assemble(config, tmp_path, vocabulary=vocabulary).model
-    assert made.writer == "next"
     with config.unlocked():
         config.heads.other = common.block(name="token")
-    with pytest.raises(UsageError, match=r"heads next and other each give the next token.*keep one"):
-        _ = assemble(config, tmp_path, vocabulary=vocabulary).model.writer
+        config.scheme.vocab.path = str(tmp_path / "nowhere")
+    with pytest.raises(UsageError, match=r"^head 'next' \(mixture\) and head 'other' \(token\) each give the next"):
+        assemble(config, tmp_path, lambda: pytest.fail("records were read"))
+    assert not any(tmp_path.iterdir())
 
 
 def test_two_heads_that_predict_a_row_are_refused_by_their_names(tmp_path, vocabulary):
@@ -43,7 +44,120 @@ def test_two_heads_that_predict_a_row_are_refused_by_their_names(tmp_path, vocab
 
     assemble(numgpt.get_config("smoke"), tmp_path, vocabulary=vocabulary)
     said = refused(tmp_path, vocabulary, add)
-    assert re.search(r"heads label and other each predict a row.*keep one", said), said
+    assert said == (
+        "head 'label' (classify) and head 'other' (span) each predict a row, and a task reads one: keep one of them"
+    )
+
+
+# (config, --set words, the line). What `fit.faults` says; the first of them is what a user sees.
+FAULTS = [
+    (
+        "numgpt",
+        "smoke",
+        "task=transactions",
+        "task transactions reads rows, and scheme replace text: choose scheme rows",
+    ),
+    ("numgpt", "smoke", "backbone=tabular", "backbone tabular reads rows of cells, and scheme replace text: choose"),
+    (
+        "numgpt",
+        "smoke,task=generation",
+        "backbone=encoder",
+        "task generation writes, and backbone encoder sees whole",
+    ),
+    (
+        "numgpt",
+        "smoke",
+        "backbone=encoder_decoder",
+        "backbone encoder_decoder reads a source, which task statement has",
+    ),
+    (
+        "digits",
+        "smoke",
+        "backbone=decoder",
+        "task word_problem has a source for an encoder, and backbone decoder has",
+    ),
+    ("numgpt", "smoke", "task=span_answer", "task span_answer needs heads span in the config"),
+    ("numgpt", "smoke", "~heads.label", "the config names no heads"),
+    (
+        "numgpt",
+        "smoke",
+        "heads.label=token",
+        "task statement wants an answer that head 'label' (token) does not give",
+    ),
+    (
+        "numgpt",
+        "smoke",
+        "~embeds.token",
+        "a model reads tokens by one embedding: the config has none; keep or add one",
+    ),
+    (
+        "numgpt",
+        "smoke",
+        "+embeds.more=linked",
+        "embed 'more' (linked) and embed 'token' (token); keep or add one of kind",
+    ),
+    (
+        "dice",
+        "smoke",
+        "positions.sequence=rope",
+        "positions 'sequence' (rope) acts on attention, which backbone bilstm",
+    ),
+    (
+        "numgpt",
+        "smoke",
+        "+positions.tree=tree",
+        "positions 'tree' (tree) reads the channel 'tree_positions', which neither",
+    ),
+    (
+        "numgpt",
+        "smoke",
+        "+embeds.type=token_type",
+        "embed 'type' (token_type) reads the channel 'types', which neither",
+    ),
+    (
+        "numgpt",
+        "smoke,task=generation,system=digits",
+        "heads.next=xval",
+        "head 'next' (xval) writes numbers as [NUM], and",
+    ),
+    (
+        "numgpt",
+        "smoke,task=generation",
+        "heads.next=token",
+        "scheme replace writes a number as [NUM], and head 'next'",
+    ),
+    (
+        "numgpt",
+        "smoke,task=generation",
+        "heads.next=token",
+        "embed 'numeral' (prototype) reads the numbers of what is",
+    ),
+    (
+        "numgpt",
+        "smoke",
+        "+objectives.more=distill:head=label",
+        "objective 'more' (distill) is of tasks of kind masked, and",
+    ),
+    (
+        "numgpt",
+        "smoke",
+        "+objectives.more=nll:head=lable",
+        "objective 'more' (nll) reads head 'lable'; the config has label",
+    ),
+    ("numgpt", "smoke", "~objectives.label", "the config names no objectives"),
+]
+
+
+@pytest.mark.parametrize(("name", "argument", "word", "line"), FAULTS)
+def test_each_fault_is_a_line_that_names_both(name, argument, word, line):
+    import importlib
+
+    config = importlib.import_module(f"configs.{name}").get_config(argument)
+    assert not list(fit.faults(config, build("tasks", config.task)))
+    blocks.apply(config, [word])
+    found = list(fit.faults(config, build("tasks", config.task)))
+    assert any(line in one for one in found), found
+    assert all("\n" not in one for one in found)
 
 
 @pytest.mark.parametrize(
@@ -54,14 +168,13 @@ def test_two_heads_that_predict_a_row_are_refused_by_their_names(tmp_path, vocab
         ("token", "number", "error"),
         ("mixture", "distill", "total_cross_entropy"),
         ("span", "tagop", "scored, right"),
+        ("classify", "ntl", "token_logits"),
     ],
 )
-def test_an_objective_that_its_head_cannot_serve_is_refused_with_the_method(
-    tmp_path, vocabulary, head, objective, method
-):
-    def change(config):
+def test_an_objective_that_its_head_cannot_serve_is_refused_with_the_method(head, objective, method):
+    config = numgpt.get_config("smoke")
+    with config.unlocked():
         config.heads = common.block(mine=dict(name=head) | (dict(num_classes=2) if head == "classify" else {}))
         config.objectives = common.block(loss=dict(name=objective, head="mine"))
-
-    said = refused(tmp_path, vocabulary, change)
-    assert f"objective 'loss' ({objective}) wants {method} of its head, and head 'mine' has no such" in said, said
+    said = f"objective 'loss' ({objective}) wants {method} of its head, and head 'mine' ({head}) has none"
+    assert f"{said}: choose another" in list(fit.faults(config, build("tasks", config.task)))

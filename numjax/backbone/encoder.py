@@ -37,6 +37,7 @@ class Backbone(Stack):
     shrink: bool = False
     types: Sequence[int] = (2,)
     types_std: float | None = None
+    writes = False
     causal = False
 
     @property

@@ -49,6 +49,7 @@ class Backbone(Options):
     gated: bool = True
     initial: str = "fan_in"
     encodes = True
+    writes = True
 
     def setup(self):
         names = {field.name for field in dataclasses.fields(Options)} - {"parent", "name", "positions"}

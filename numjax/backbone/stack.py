@@ -139,6 +139,7 @@ class Stack(Options):
       drops_end: dropout behind the final norm too.
     """
 
+    writes = True
     causal: ClassVar[bool] = True
     cross: ClassVar[bool] = False
     drops_end: ClassVar[bool] = False

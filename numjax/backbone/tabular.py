@@ -52,6 +52,7 @@ class Backbone(protocols.Backbone, nn.Module):
     field_mlp_width: int = 64
     field_epsilon: float = 1e-5
     positions: Told[Mapping[str, Any]] = FrozenDict()
+    reads = "rows"
 
     @nn.compact
     def __call__(

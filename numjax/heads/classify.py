@@ -52,6 +52,8 @@ class Head(protocols.Head, nn.Module):
     dropout: float = 0.0
     init_std: float = 0.02
 
+    answers = "classify"
+
     @nn.compact
     def __call__(self, h_BTD: jax.Array, tokens: Tokens, table_VD: jax.Array | None = None) -> HeadOut:
         del table_VD

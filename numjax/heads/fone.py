@@ -16,7 +16,7 @@ import numpy as np
 from numjax.errors import UsageError
 from numjax.heads import softmax
 from numjax.nn.norm import layer_norm
-from numjax.nn.numerals import from_places, to_places
+from numjax.nn.numerals import as_kept, from_places, to_places
 from numjax.protocols import Told
 from numjax.types import HeadOut, Numeral, Tokens
 
@@ -60,8 +60,6 @@ class Head(softmax.NumberWriter, nn.Module):
     @nn.compact
     def __call__(self, h_BTD: jax.Array, tokens: Tokens, table_VD: jax.Array | None = None) -> HeadOut:
         del tokens
-        if self.places > self.digits:
-            raise UsageError(f"fone: {self.places} places are more than data.digits={self.digits}: raise it")
         wanted = 2 * self.places + self.signed
         if not self.projected and wanted > self.width:
             raise UsageError(f"fone: {wanted} features do not fit a width of {self.width}: set projected=True")
@@ -98,15 +96,15 @@ class Head(softmax.NumberWriter, nn.Module):
             digits = jax.random.categorical(one, logits)
             chance = jax.nn.sigmoid(-sign) if sign is not None else jnp.zeros(logits.shape[:-2])
             negative = jax.random.bernoulli(other, chance)
-        return from_places(jnp.where(negative, -1, 1), digits, -self.fraction, self.digits), None
+        return as_kept(from_places(jnp.where(negative, -1, 1), digits, -self.fraction, self.digits)), None
 
     def represents(self, value: Decimal) -> bool:
-        """Of `integer` digits before the point and `fraction` behind it, at most."""
+        """Of `integer` digits before the point and `fraction` behind it, at most, and of no more than K in all."""
         exponent = value.normalize().as_tuple().exponent
         if not value:
             return True
         known = isinstance(exponent, int) and exponent >= -self.fraction and value.adjusted() < self.integer
-        return known and (self.signed or value > 0)
+        return known and len(value.normalize().as_tuple().digits) <= self.digits and (self.signed or value > 0)
 
     def _read(self, out: HeadOut) -> tuple[jax.Array, jax.Array | None]:
         """(logits float32[..., P, 10] of the digits, the lowest place first; of a positive sign, [...])."""

@@ -90,6 +90,14 @@ class Head(softmax.Writer, nn.Module):
         targets, allowed = self._kept(targets, allowed)
         return super().total_log_prob(out, targets, weights_BT, allowed)
 
+    def token_logits(self, out: HeadOut, ids: jax.Array) -> jax.Array:
+        """As in `softmax.Softmax`; ids that are left out have no mass."""
+        if self.text:
+            return super().token_logits(out, ids)
+        ids = jnp.asarray(ids)
+        found = super().token_logits(out, jnp.maximum(ids - self.base, 0))
+        return jnp.where(ids >= self.base, found, cross_entropy.FORBIDDEN)
+
     def step_scores(self, out: HeadOut, allowed_BV: jax.Array | None = None, key: jax.Array | None = None) -> Scores:
         """As in `softmax.Writer`; ids that are left out have no mass."""
         if self.text:

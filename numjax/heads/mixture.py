@@ -69,6 +69,8 @@ class Head(protocols.Head, nn.Module):
 
     densities: ClassVar[tuple[str, ...]] = ("mantissa",)
     by_token = True
+    answers = "language_model"
+    numbers = True
 
     @nn.compact
     def __call__(self, h_BTD: jax.Array, tokens: Tokens, table_VD: jax.Array | None = None) -> HeadOut:

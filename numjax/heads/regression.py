@@ -45,6 +45,8 @@ class Head(protocols.Head, nn.Module):
 
     densities: ClassVar[tuple[str, ...]] = ("number",)
 
+    answers = "masked"
+
     @nn.compact
     def __call__(self, h_BTD: jax.Array, tokens: Tokens, table_VD: jax.Array | None = None) -> HeadOut:
         del tokens, table_VD

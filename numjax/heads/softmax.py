@@ -33,6 +33,7 @@ class Softmax(protocols.Head):
     size: int
     chunk_rows: int | None
     by_token = True
+    answers = "masked"
 
     def log_prob(self, out: HeadOut, targets: Targets, allowed: Allowed | None = None) -> Mapping[str, jax.Array]:
         """{"token": log p(target)[B, T]}."""
@@ -64,6 +65,8 @@ class Softmax(protocols.Head):
 class Writer(Softmax):
     """A softmax over the next token."""
 
+    answers = "language_model"
+
     def step_scores(self, out: HeadOut, allowed_BV: jax.Array | None = None, key: jax.Array | None = None) -> Scores:
         """Of hidden states [B, D]; `allowed_BV` masks before the softmax."""
         del key
@@ -83,6 +86,7 @@ class NumberWriter(Writer):
     """
 
     num_id: int
+    numbers = True
 
     def number_log_prob(self, out: HeadOut, numerals: Numeral) -> Mapping[str, jax.Array]:
         """Named parts of log p(number), each [B, T], of numerals [B, T]; what they say elsewhere is not read."""

@@ -59,6 +59,8 @@ class Head(protocols.Head, nn.Module):
     longest: int = 30
     init_std: float = 0.02
 
+    answers = "span"
+
     @nn.compact
     def __call__(self, h_BTD: jax.Array, tokens: Tokens, table_VD: jax.Array | None = None) -> HeadOut:
         del table_VD

@@ -99,6 +99,8 @@ class Head(protocols.Head, nn.Module):
 
     labels: ClassVar[tuple[str, ...]] = ("operator", "scale", "tags", "operands", "order")
 
+    answers = "units"
+
     @nn.compact
     def __call__(self, h_BTD: jax.Array, tokens: Tokens, table_VD: jax.Array | None = None) -> HeadOut:
         del table_VD

@@ -81,7 +81,7 @@ def from_mantissa(mantissa: jax.Array, exponent: jax.Array, digits: int, keep: i
     top = exponent.astype(jnp.int32) + shift + _WHOLE - 1
     rounded = from_digits(jnp.where(mantissa < 0, -1, 1), jnp.concatenate(found, axis=-1), top, keep)
     kept = jnp.zeros((*mantissa.shape, digits), jnp.int8).at[..., :keep].set(rounded.digits)
-    return rounded._replace(digits=kept, n_digits=_count(kept))
+    return as_kept(rounded._replace(digits=kept))
 
 
 def from_places(sign: jax.Array, digits: jax.Array, lowest: int, most: int) -> Numeral:
@@ -150,6 +150,11 @@ def from_digits(sign: jax.Array, digits: jax.Array, exponent: jax.Array, most: i
         exponent=jnp.where(is_zero, 0, exponent.astype(jnp.int32) - first + carried),
         valid=jnp.ones(first.shape, bool),
     )
+
+
+def as_kept(numerals: Numeral) -> Numeral:
+    """The numbers that the digits which were kept are, as if there had never been others."""
+    return numerals._replace(n_digits=_count(numerals.digits))
 
 
 def _count(digits: jax.Array) -> jax.Array:

@@ -54,6 +54,7 @@ class Objective(protocols.Objective):
     longest: int = 20
 
     head_methods = ("step_scores",)  # it reads a head that predicts the next token
+    kinds = ("language_model",)
 
     def __post_init__(self):
         if self.prediction not in PREDICTIONS:

@@ -36,6 +36,7 @@ class Objective(protocols.Objective):
 
     reads_teacher = True
     head_methods = ("total_cross_entropy",)
+    kinds = ("masked",)
 
     def __post_init__(self):
         if not 0 <= self.momentum <= 1:

@@ -30,6 +30,7 @@ class Objective(protocols.Objective):
     room: float = 0.0
 
     head_methods = ("total_log_prob",)
+    kinds = ("masked",)
 
     def __call__(
         self, heads: Mapping[str, Any], outs: Mapping[str, HeadOut], acts: Mapping[str, Any], batch: Batch

@@ -47,9 +47,13 @@ class Objective(protocols.Objective):
     room: float = 0.0
     grammar: Told[Grammar | None] = None
 
-    @property
-    def head_methods(self) -> tuple[str, ...]:
-        return () if self.label is not None else ("total_log_prob",)
+    @classmethod
+    def methods_of(cls, options: Mapping[str, Any]) -> tuple[str, ...]:
+        return () if options.get("label") is not None else ("total_log_prob",)
+
+    @classmethod
+    def kinds_of(cls, options: Mapping[str, Any]) -> tuple[str, ...]:
+        return ("language_model", "masked") if options.get("label") is None else ("classify", "span")
 
     @property
     def whole_batch(self) -> bool:

@@ -42,6 +42,7 @@ class Objective(protocols.Objective):
     digit_symbols: Told[tuple[tuple[int, int], ...] | None] = None
     number_symbols: Told[tuple[tuple[int, float], ...] | None] = None
     head_methods = ("token_logits",)
+    kinds = ("language_model", "masked")
 
     def __post_init__(self):
         for name, known in (("form", FORMS), ("symbols", SYMBOLS)):

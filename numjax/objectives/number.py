@@ -29,6 +29,7 @@ class Objective(protocols.Objective):
     columns: int = 1
 
     head_methods = ("error",)
+    kinds = ("language_model", "masked")
 
     @property
     def whole_batch(self) -> bool:

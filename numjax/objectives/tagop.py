@@ -31,6 +31,7 @@ class Objective(protocols.Objective):
     part: str = "tags"
     average: str = "row"
     head_methods: ClassVar[tuple[str, ...]] = ("scored", "right")
+    kinds = ("units",)
 
     def __post_init__(self) -> None:
         if self.average not in AVERAGES:

@@ -88,7 +88,7 @@ class Task(protocols.Task):
         if size is not None:
             self.dataset["size"] = size
         self.tolerance = tolerance
-        self.encoder, self.answer = encoder, answer
+        self.encoder, self.sources, self.answer = encoder, encoder, answer
         self.as_published = as_published
         self.rules = Rules.as_published() if as_published else DEFAULT
 

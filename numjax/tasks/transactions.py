@@ -33,6 +33,7 @@ class Task(protocols.Task):
     """
 
     kind = "masked"
+    reads = "rows"
     metric = "-loss"
     needs = {"objectives": ("nll",)}
 

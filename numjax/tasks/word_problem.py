@@ -57,7 +57,7 @@ class Task(protocols.Task):
             self.dataset["commuted"] = int(as_published)
         if size is not None:
             self.dataset["size"] = size
-        self.encoder, self.as_published = encoder, as_published
+        self.encoder, self.sources, self.as_published = encoder, encoder, as_published
 
     def texts(self, rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         """What a vocabulary is trained on."""

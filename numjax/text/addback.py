@@ -22,6 +22,8 @@ class Scheme(BaseScheme):
     which positions are one number: its pieces and its [NUM] have the same.
     """
 
+    numbers = "behind"
+
     def encode(self, document: Document, offsets: bool = False, source: Features | None = None) -> Features:
         """One unpadded row.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -17,7 +17,7 @@ from numjax.text import document as documents
 from numjax.text import grammar as grammars
 from numjax.text.base_vocabulary import BaseVocabulary
 from numjax.text.tables import Edge
-from numjax.types import TYPES, Document, Features, Grammar, Mark, Number, Segment
+from numjax.types import TYPES, Channel, Document, Features, Grammar, Mark, Number, Segment
 
 PAD, SEP, EOS, NUM = "[PAD]", "[SEP]", "[EOS]", "[NUM]"
 
@@ -78,6 +78,10 @@ class BaseScheme(protocols.Scheme, abc.ABC):
         self._grammar: Grammar | None = None
         self._automaton: grammars.Automaton | None = None
         self._form = "text"
+
+    @classmethod
+    def channels_of(cls, options: Mapping[str, Any]) -> tuple[Channel, ...]:
+        return (TYPES,) if options.get("types") else cls.channels
 
     def answering(self, form: str) -> Self:
         """The same scheme, whose grammar holds what is written behind a prompt to a form: "text", whatever the scheme

@@ -16,6 +16,7 @@ class Scheme(BaseScheme):
     """Each number is [NUM]; its digits travel in `Features.numbers`, and `decode` puts them back."""
 
     forms = answers.NUMBERS
+    numbers = "slot"
 
     def encode(self, document: Document, offsets: bool = False, source: Features | None = None) -> Features:
         """One unpadded row.

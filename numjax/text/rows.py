@@ -30,6 +30,7 @@ class Scheme(BaseScheme):
     """
 
     reads = "rows"
+    numbers = "cell"
 
     def __init__(
         self, vocab: Told[BaseVocabulary], pad_multiple: int = 128, numbers: Sequence[str] = (), signs: bool = True
