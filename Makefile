@@ -8,7 +8,7 @@ TPU = $(VENV)/tpu
 # Weights to start from, as a package of files alone: beside the environment, without the torch that it names.
 PRETRAINED = $(VENV)/pretrained
 
-.PHONY: env beam tpu pretrained quickstart examples notebooks test lint check bench compare constraints clean
+.PHONY: env beam tpu pretrained quickstart examples notebooks test test-all lint check bench compare constraints clean
 
 env: $(STAMP)
 
@@ -50,6 +50,10 @@ pretrained: $(PRETRAINED)/.installed
 
 test: env $(TPU)/.installed
 	$(RUN) -m pytest -n 2 --dist=loadfile --no-loadscope-reorder
+
+# And every compatible pair of parts, of which `test` takes a fifth, another one at each commit.
+test-all: env $(TPU)/.installed
+	NUMJAX_TEST_ALL=1 $(RUN) -m pytest -n 2 --dist=loadfile --no-loadscope-reorder
 
 lint: env
 	$(VENV)/bin/ruff check .

@@ -91,6 +91,9 @@ def key(cell: Cell) -> str:
     config = cell.config.to_dict()
     # Every config had these when the results were made whose keys are to stay. Nothing ever read them.
     config["data"]["strict"], config["eval"]["length"] = False, 32
+    # Nor could any say how order enters, which was so for every decoder.
+    if config["positions"] == {"sequence": {"name": "learned"}}:
+        del config["positions"]
     task: Any = build("tasks", cell.config.task)
     free = FREE if task.generates else FREE | {"decode"}
     for *blocks, name in (setting.split(".") for setting in free):

@@ -47,7 +47,9 @@ class Named:
 
 
 def check(config: Any, task: Task) -> None:
-    """Raises UsageError for the first two parts that do not go together."""
+    """Raises UsageError for the first two parts that do not go together, or a config of an earlier version."""
+    if "positions" not in config:
+        raise UsageError("the config says nothing of positions: it is of an earlier version of numjax, so train anew")
     for line in faults(config, task):
         raise UsageError(line)
 
@@ -60,6 +62,11 @@ def faults(config: Any, task: Task) -> Iterator[str]:
     positions, heads = _several("positions", config.positions), _several("heads", config.heads, "head")
     objectives = _several("objectives", config.objectives, "objective")
     yield from _reading(task, of_task, scheme, backbone)
+    if task.answer not in scheme.cls.forms:
+        yield (
+            f"{of_task} wants answers of the form {task.answer!r}, to which {scheme} holds none: set "
+            f"task.answer=text, or choose scheme {'trees' if task.answer == 'formula' else 'replace or digits'}"
+        )
     yield from _needs(config, task, of_task)
     yield from _heads(task, of_task, heads)
     yield from _embeds(embeds)
@@ -70,8 +77,10 @@ def faults(config: Any, task: Task) -> Iterator[str]:
                     f"{one} acts on attention, which {backbone} has not: choose positions that are added, such as "
                     "learned, or none"
                 )
+        if one.cls.reads_channels and not backbone.cls.by_position:
+            yield f"{one} reads a channel of each position, and {backbone} places rows: choose backbone encoder"
     yield from _numbers(task, of_task, scheme, embeds, heads)
-    yield from _objectives(task, of_task, heads, objectives)
+    yield from _objectives(task, of_task, scheme, heads, objectives)
     given = {channel.name for channel in (*scheme.cls.channels_of(scheme.options), *task.channels)}
     for one in (*embeds, *positions, backbone, *heads):
         for name in one.cls.reads_channels:
@@ -142,6 +151,8 @@ def _numbers(task: Task, of_task: Named, scheme: Named, embeds: list[Named], hea
                 f"{scheme} writes a number as [NUM], and {head} does not say which: choose head mixture, or "
                 "scheme subword"
             )
+        if task.metric.lstrip("-") == "perplexity" and head.cls.densities:
+            yield (f"{of_task} chooses its best step by perplexity, and {head} has densities: choose head token")
         for one in embeds:
             if one.cls.kind == "numeral" and not head.cls.numbers:
                 yield (
@@ -150,7 +161,9 @@ def _numbers(task: Task, of_task: Named, scheme: Named, embeds: list[Named], hea
                 )
 
 
-def _objectives(task: Task, of_task: Named, heads: list[Named], objectives: list[Named]) -> Iterator[str]:
+def _objectives(
+    task: Task, of_task: Named, scheme: Named, heads: list[Named], objectives: list[Named]
+) -> Iterator[str]:
     if not objectives:
         yield "the config names no objectives"
     by_key = {one.key: one for one in heads}
@@ -161,6 +174,8 @@ def _objectives(task: Task, of_task: Named, heads: list[Named], objectives: list
         key = one.options.get("head")
         if key is None:
             continue
+        if one.cls.reads_digits and not scheme.cls.digit_tokens:
+            yield f"{one} reads digits that are tokens of their own, which {scheme} has not: choose scheme digits"
         if key not in by_key:
             yield f"{one} reads head {key!r}; the config has {', '.join(by_key) or 'none'}"
             continue

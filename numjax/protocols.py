@@ -143,6 +143,8 @@ class Scheme(Part):
       symbols: the mathematical vocabulary of a scheme with trees; None for others.
       channels: what it gives beside ids.
       token_types: how many `types` there are. reads: what documents it is for, "text" or "rows".
+      forms: of `text/answers.FORMS`, those that it can hold an answer to, with some vocabulary.
+      digit_tokens: each digit of a number is a token of its own, with some vocabulary.
       numbers: what a number is: its pieces ("spelled"), [NUM] with its value beside it ("slot"), both ("behind"), or
         a cell ("cell").
     """
@@ -157,6 +159,8 @@ class Scheme(Part):
     token_types: int = 0
     reads: ClassVar[str] = "text"
     numbers: ClassVar[str] = "spelled"
+    digit_tokens: ClassVar[bool] = False
+    forms: tuple[str, ...] = ("text",)
 
     @classmethod
     def channels_of(cls, options: Mapping[str, Any]) -> tuple[Channel, ...]:
@@ -300,7 +304,7 @@ class Backbone(Part):
       positions: parts of that kind by name, which it gives to its stacks. takes: which of `PLACES` it knows.
       width: D. layers: how many. init_std: of what stands around it, such as fusions.
       encodes: it also takes `source`, the embedded source and its tokens. writes: no position sees those behind it.
-      reads: "text", or "rows" of a table.
+      reads: "text", or "rows" of a table. by_position: it places every position, and not rows of them.
       scan: its layers are stacked in memory. remat: what it computes anew on the way back; None: there is no choice.
       encoder_layers: of its encoder, where it has both.
     """
@@ -314,6 +318,7 @@ class Backbone(Part):
     encodes: ClassVar[bool] = False
     writes: ClassVar[bool] = False
     reads: ClassVar[str] = "text"
+    by_position: ClassVar[bool] = True
     encoder_layers = 0
     scan = False
     remat = None
@@ -397,6 +402,7 @@ class Objective(Part):
       draws: it is given a `key` too, another one each step, None in evaluations.
       whole_batch: its sums are not those of its rows, so that a batch cannot be cut into microbatches.
       head_methods: what its head must provide, beyond `log_prob`. kinds: of the tasks that it is for; () for all.
+      reads_digits: it reads digits that are tokens of their own.
       reads_teacher: it is given `taught` too, the outs of a teacher: the mean of the parameters by its `momentum`,
         moved once a step, or, with its `each_microbatch`, with every microbatch; evaluations leave it out.
     """
@@ -404,6 +410,7 @@ class Objective(Part):
     draws: ClassVar[bool] = False
     head_methods: ClassVar[tuple[str, ...]] = ()
     kinds: ClassVar[tuple[str, ...]] = ()
+    reads_digits: ClassVar[bool] = False
     reads_teacher: ClassVar[bool] = False
     whole_batch = False
 

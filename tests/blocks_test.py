@@ -11,7 +11,8 @@ import pytest
 from ml_collections import ConfigDict
 
 import numjax
-from numjax import blocks, build
+from configs import numgpt
+from numjax import blocks, build, fit
 from numjax.errors import UsageError
 from numjax.model import FUSION
 from numjax.tools import parts
@@ -20,8 +21,6 @@ from tests.drawn import OPTIONS
 
 
 def config() -> ConfigDict:
-    from configs import numgpt
-
     return numgpt.get_config("smoke,task=generation")
 
 
@@ -104,6 +103,19 @@ def test_every_part_is_shown_with_its_options_and_can_be_written_as_a_block(kind
     assert set(OPTIONS.get(name, {})) <= set(needed)
     json.dumps(block)
     assert any(f"  {name} " in line for line in parts.lines(kind)) and parts.lines(kind)[0] in parts.lines()
+
+
+def test_the_ideas_of_the_readme_go_together():
+    """Each row of its table, beside the config that stands above it."""
+    argument, seen = "", 0
+    for line in (ROOT / "README.md").read_text().splitlines():
+        if found := re.search(r"beside `--config=numgpt:([^`]+)`", line):
+            argument = found[1]
+        elif line.startswith("|") and argument and (words := re.findall(r"--set=([^ `]+)", line)):
+            config = blocks.apply(numgpt.get_config(f"smoke,{argument}"), words)
+            assert not list(fit.faults(config, build.build("tasks", config.task))), line
+            seen += 1
+    assert seen == 5
 
 
 def test_unknown_kinds_and_names_are_one_line(capsys):

@@ -351,7 +351,7 @@ def test_nodes_are_where_the_tree_puts_them(trained):
     ]  # fmt: skip
     sequence = np.asarray(model.params["backbone"]["order_sequence"]["places"])[1:15]
     np.testing.assert_array_equal(model.positions(14, first=1), sequence)
-    kernel = np.asarray(model.params["embeds_position"]["kernel"]).reshape(32, 6, 2, -1)
+    kernel = np.asarray(model.params["backbone"]["order_tree"]["kernel"]).reshape(32, 6, 2, -1)
     for vector, place, row in zip(nodes.vectors, sequence, nodes.tree_positions, strict=True):
         tree = sum(
             kernel[level, bit, index >> bit & 1] for level, index in enumerate(row) if index >= 0 for bit in range(6)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 from ml_collections import ConfigDict
 
+from numjax import protocols
 from numjax.build import build
 from numjax.errors import UsageError
 from numjax.numeral.exact import to_decimals
@@ -16,7 +18,7 @@ from numjax.pipeline import features, masking
 from numjax.pipeline.loader import Loader
 from numjax.tasks import table_text
 from numjax.text import vocab
-from numjax.types import Numeral
+from numjax.types import Channel, Numeral
 from tests import encoded
 
 RATES = {"rate": 0.15, "keep": 0.1, "random": 0.1, "literals": True, "separators": False}
@@ -137,6 +139,34 @@ def test_a_batch_hides_what_its_targets_ask_for(rows):
             assert len(whole) > 1 and len(fates) == 1
             masked += fates.pop()[0]
     assert hidden > 0 and masked > 10
+
+
+TOLD = Channel("told", fill=-7, of_ids=True)
+
+
+@dataclasses.dataclass(frozen=True)
+class Copied(protocols.Producer):
+    """What follows from the ids, and tells them."""
+
+    channel: Channel = TOLD
+
+    def of(self, ids):
+        return ids + 1
+
+
+def test_a_channel_of_the_ids_is_hidden_with_them():
+    rng = np.random.default_rng(0)
+    records = [{"id": r["id"], "text": r["text"], "table": TABLE} for r in encoded.make_records(rng, 11)]
+    makers = Copied(), Copied(Channel("stays", fill=-7))
+    known: Any = table_text.Task(), scheme(), records, config().data, "train"
+    batch: Any = loader(features.encode(*known, producers=makers)).batch(0)[0]
+    changed = (batch.inputs.ids != batch.targets.ids) & (batch.inputs.segment_ids > 0)
+    told, stays, used = *(batch.inputs.channels[name] for name in ("told", "stays")), batch.inputs.segment_ids > 0
+    np.testing.assert_array_equal(stays, np.where(used, batch.targets.ids + 1, -7))
+    assert changed.sum() > 10 and (told[changed] == -7).all() and (told[~used] == -7).all()
+    kept = used & (told != -7)
+    np.testing.assert_array_equal(told[kept], batch.targets.ids[kept] + 1)
+    assert kept.sum() > changed.sum()
 
 
 def test_masks_follow_the_example_alone(rows):

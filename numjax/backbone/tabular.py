@@ -53,6 +53,7 @@ class Backbone(protocols.Backbone, nn.Module):
     field_epsilon: float = 1e-5
     positions: Told[Mapping[str, Any]] = FrozenDict()
     reads = "rows"
+    by_position = False
 
     @nn.compact
     def __call__(

@@ -55,6 +55,7 @@ class Objective(protocols.Objective):
 
     head_methods = ("step_scores",)  # it reads a head that predicts the next token
     kinds = ("language_model",)
+    reads_digits = True
 
     def __post_init__(self):
         if self.prediction not in PREDICTIONS:

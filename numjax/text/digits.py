@@ -62,6 +62,8 @@ class Scheme(BaseScheme):
     the bytes of another one. Positions of [F], [/F] and [PAUSE] belong to no number, [AGG] to the one beside it."""
 
     marks = (OPEN, CLOSE)
+    forms = answers.NUMBERS
+    digit_tokens = True
 
     def __init__(
         self,
@@ -87,8 +89,8 @@ class Scheme(BaseScheme):
         if layout not in LAYOUTS:
             raise UsageError(f"layout must be one of {', '.join(LAYOUTS)}, not {layout!r}")
         self.layout, self.until = layout, until
-        if layout in ("plain", "digits") and vocab.exact:  # else its digits are words of their own
-            self.forms = answers.NUMBERS
+        if layout not in ("plain", "digits") or not vocab.exact:  # its digits are words of their own
+            self.forms = ("text",)
         self.before, self.behind = LAYOUTS[layout]
         self.marks = (OPEN, CLOSE, *filter(None, LAYOUTS[layout]))
         super().__init__(vocab, rules, pad_multiple)
