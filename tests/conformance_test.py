@@ -312,6 +312,22 @@ def objective_of(name: str, head: str):
     return build("objectives", {"name": name} | options, **drawn.KNOWN)
 
 
+@pytest.mark.parametrize("name", [n for n in names("heads") if find("heads", n).provides("token_logits")])
+def test_logits_of_single_tokens_are_those_of_the_softmax(name, rng):
+    """They differ as the log masses of the same tokens do, mask and normalisation aside."""
+    head, _, found, hidden, table, targets, _ = head_case(name, rng)
+    params = drawn.draw(head, rng, hidden, found.inputs, table)
+    out = head.apply({"params": params}, hidden, found.inputs, table)
+    ids = np.asarray([3, 11, 20], np.int32)
+    logits = jax.jit(lambda: head.token_logits(out, ids))()
+    masses = []
+    for token in ids:
+        one = targets._replace(ids=np.full_like(found.inputs.ids, token), numeral_index=None, numerals=None)
+        masses.append(head.log_prob(out, one)["token"])
+    close(np.diff(logits, axis=-1), np.diff(np.stack(masses, axis=-1), axis=-1), 1e-4)
+    assert np.abs(np.diff(logits, axis=-1)).max() > 0.1
+
+
 def methods_of(objective: Any) -> tuple[str, ...]:
     return objective.methods_of(vars(objective))
 

@@ -17,7 +17,7 @@ from numjax.heads.mixture import mantissa_log_density
 from numjax.nn.numerals import exponent_id
 from numjax.numeral.exact import to_decimals, to_numeral
 from numjax.types import Allowed, HeadOut, Targets, Tokens
-from tests.drawn import DIGITS, KNOWN, NUM, OPTIONS, SIZE, VOCAB, batch, draw, numeral_table, with_numerals
+from tests.drawn import DIGITS, KNOWN, NUM, OPTIONS, SIZE, VOCAB, batch, draw, numeral_table, tokens, with_numerals
 
 WIDTH = KNOWN["width"]
 DENSITIES = ("printed", "scaled", "learned")
@@ -403,3 +403,19 @@ def test_a_pooled_classifier_is_a_tanh_and_drops_in_training_alone(rng):
     kept = np.asarray(dropped) != 0
     assert 0 < kept.sum() < kept.size
     np.testing.assert_allclose(np.asarray(dropped)[kept], 2 * pooled[kept], rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("text", [True, False])
+def test_logits_of_single_symbols_with_and_without_text(text, rng):
+    """Their rows and biases, wherever they lie; what is left out has no mass."""
+    known = KNOWN | {"symbol_range": (12, 6), "symbols": (12, ((1,),) * 6), "base": 10}
+    head = build("heads", {"name": "joint", "text": text}, **known)
+    inputs, _ = tokens(rng, 2, 8)
+    h = rng.standard_normal((2, 8, 16)).astype(np.float32)
+    table = rng.standard_normal((VOCAB, 16)).astype(np.float32)
+    out = head.apply({"params": draw(head, rng, h, inputs, table)}, h, inputs, table)
+    ids = np.asarray([11, 12, 17], np.int32)
+    logits = np.asarray(head.token_logits(out, ids))
+    masses = [head.log_prob(out, Targets(np.full((2, 8), t, np.int32), inputs.ids > 0))["token"] for t in ids]
+    np.testing.assert_allclose(np.diff(logits), np.diff(np.stack(masses, axis=-1)), atol=1e-4)
+    assert (np.asarray(head.token_logits(out, np.asarray([3]))) < -1e29).all() == (not text)

@@ -145,6 +145,10 @@ FAULTS = [
         "objective 'more' (nll) reads head 'lable'; the config has label",
     ),
     ("numgpt", "smoke", "~objectives.label", "the config names no objectives"),
+    ("numgpt", "smoke,task=generation", "+objectives.more=digit_aggregate:head=next", "reads digits that are"),
+    ("digits", "smoke", "heads.next=mixture", "task word_problem chooses its best step by perplexity, and"),
+    ("tabbert", "smoke", "+positions.place=abacus", "reads a channel of each position, and backbone"),
+    ("mathgpt", "smoke", "scheme=addback", "task equation_extraction wants answers of the form 'formula', to which"),
 ]
 
 
