@@ -82,8 +82,8 @@ def faults(config: Any, task: Task) -> Iterator[str]:
     yield from _numbers(task, of_task, scheme, embeds, heads)
     yield from _objectives(task, of_task, scheme, heads, objectives)
     given = {channel.name for channel in (*scheme.cls.channels_of(scheme.options), *task.channels)}
-    for one in (*embeds, *positions, backbone, *heads):
-        for name in one.cls.reads_channels:
+    for one in (*embeds, *positions, backbone, *heads, *objectives):
+        for name in one.cls.wants_channels(one.options):
             if name not in given and not one.cls.provides("producers"):
                 what = GIVERS.get(name, "choose others")
                 yield f"{one} reads the channel {name!r}, which neither {scheme} nor {of_task} gives: {what}"

@@ -108,6 +108,12 @@ class Part:
 
     reads_channels: tuple[str, ...] = ()
 
+    @classmethod
+    def wants_channels(cls, options: Mapping[str, Any]) -> tuple[str, ...]:
+        """`reads_channels` with these options."""
+        del options
+        return cls.reads_channels
+
     def producers(self) -> tuple[Producer, ...]:
         """What makes the channels that it reads and nobody else gives."""
         return ()

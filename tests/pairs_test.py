@@ -10,6 +10,7 @@ import os
 import subprocess
 import zlib
 
+import jax
 import numpy as np
 import pytest
 
@@ -40,6 +41,14 @@ def label(i: int) -> str:
     return " ".join([system.base, *(f"{a}={v}" for a, v in sorted(system.choices.items()) if own[a] != v)])
 
 
+@pytest.fixture
+def room():
+    """A process holds only so many programs: those of hundreds of systems are more."""
+    yield
+    jax.clear_caches()
+
+
+@pytest.mark.usefixtures("room")
 @pytest.mark.parametrize("number", of_today(), ids=label)
 def test_a_system_trains_two_steps_is_scored_and_writes(number, tmp_path):
     config = pairs.config_of(SYSTEMS[number])

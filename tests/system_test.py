@@ -144,6 +144,12 @@ FAULTS = [
         "+objectives.more=nll:head=lable",
         "objective 'more' (nll) reads head 'lable'; the config has label",
     ),
+    (
+        "dice",
+        "smoke,task=squad",
+        "scheme=digits",
+        "(cosine_distance) reads the channel 'types', which",
+    ),
     ("numgpt", "smoke", "~objectives.label", "the config names no objectives"),
     ("numgpt", "smoke,task=generation", "+objectives.more=digit_aggregate:head=next", "reads digits that are"),
     ("digits", "smoke", "heads.next=mixture", "task word_problem chooses its best step by perplexity, and"),

@@ -90,6 +90,10 @@ class Objective(protocols.Objective):
 
     draws = True  # wants a key
 
+    @classmethod
+    def wants_channels(cls, options: Mapping[str, Any]) -> tuple[str, ...]:
+        return () if options.get("token_type") is None else (TYPES.name,)
+
     def __post_init__(self):
         if self.within not in ("row", "batch"):
             raise UsageError(f"cosine_distance: within must be row or batch, not {self.within!r}")
