@@ -232,9 +232,16 @@ class Loaded:
             in LUNA's Fig. 3.
 
         Raises:
-          UsageError: the model is no encoder, or has no such layer.
+          UsageError: the model is no encoder, has no such layer, or attends otherwise than BERT.
         """
         self._check_encoder()
+        stack: Any = self.system.model.backbone
+        turned = [name for name, part in stack.positions.items() if part.provides("angles") or part.provides("bias")]
+        own = [name for name in ("qk_norm", "window", "kv_heads") if getattr(stack, name)]
+        own += ["norm_place"] if stack.norm_place != "post" else [] if stack.scaled else ["scaled"]
+        if turned or own:
+            what = f"positions {turned[0]!r}" if turned else f"backbone.{own[0]}"
+            raise UsageError(f"weights are shown of attention as in BERT, which {what} changes")
         reading = record if isinstance(record, Reading) else self.read(record)
         count = len(reading.layers) - 1
         if not -count <= layer < count:

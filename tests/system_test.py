@@ -38,6 +38,13 @@ def test_what_does_not_go_together_is_refused_before_anything_is_read(tmp_path):
     assert not any(tmp_path.iterdir())
 
 
+def test_a_config_of_an_earlier_version_is_one_line(tmp_path, vocabulary):
+    def drop(config):
+        del config.positions
+
+    assert "it is of an earlier version of numjax, so train anew" in refused(tmp_path, vocabulary, drop)
+
+
 def test_two_heads_that_predict_a_row_are_refused_by_their_names(tmp_path, vocabulary):
     def add(config):
         config.heads.other = common.block(name="span")

@@ -9,6 +9,7 @@ import math
 import jax
 import numpy as np
 import pytest
+from flax.core import FrozenDict
 from ml_collections import ConfigDict
 
 from configs import luna
@@ -16,6 +17,7 @@ from numjax import api, inputs, runs, shard, step
 from numjax.errors import UsageError
 from numjax.geometry import attention
 from numjax.pipeline import batch as batches
+from numjax.positions import alibi
 from numjax.system import assemble
 from numjax.text import document as documents
 
@@ -97,6 +99,23 @@ def test_the_map_is_what_the_layer_looked_at(model):
     np.testing.assert_array_equal(model.attention(record), model.attention(reading, 0))
     with pytest.raises(UsageError, match="layer=2: there are 2"):
         model.attention(reading, 2)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (dict(window=3), r"backbone\.window"),
+        (dict(norm_place="pre"), r"backbone\.norm_place"),
+        (dict(scaled=False), r"backbone\.scaled"),
+        (dict(positions=FrozenDict(far=alibi.Positions())), "positions 'far'"),
+    ],
+)
+def test_what_attends_otherwise_than_bert_is_not_shown_as_if_it_did(model, options, says):
+    reading, system = model.read({"table": [["club"], ["barton"]], "statement": "barton"}), model.system
+    changed = system.model.clone(backbone=system.model.backbone.clone(**options))
+    other = api.Loaded(system._replace(model=changed), model.params, model.step, model.mesh)
+    with pytest.raises(UsageError, match=f"attention as in BERT, which {says} changes"):
+        other.attention(reading)
 
 
 def test_padding_and_other_segments_get_no_attention(rng):
