@@ -6,7 +6,6 @@ import dataclasses
 from typing import Any
 
 import flax.linen as nn
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -14,16 +13,12 @@ from flax.core import FrozenDict
 
 from numjax import protocols
 from numjax.build import build, find, names
-from numjax.decode import beam, sample
 from numjax.decode import channels as decoding
 from numjax.errors import UsageError
-from numjax.model import Model
 from numjax.pipeline import features
-from numjax.text import tables
-from numjax.types import Batch, Channel, Features, Tokens
-from tests import drawn
-
-V, END, ROOM, MOST = 12, 1, 9, 7
+from numjax.types import Batch, Channel, Features
+from tests import drawn, writing
+from tests.writing import V
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,72 +65,18 @@ class Positions(protocols.Positions, nn.Module):
 
 @pytest.fixture(scope="module")
 def made():
-    known = dict(vocab_size=V, size=V, width=16, dim=16, num_id=-1)
-    embeds = {"token": build("embed", {"name": "token", "init_std": 1.0}, **known)}
-    block = dict(name="decoder", width=16, layers=2, heads=2, max_length=32, init_std=0.4)
-    backbone = drawn.stack(block, drawn.LEARNED | {"since": {"name": __name__}})
-    head = build("heads", {"name": "token", "tied": False, "init_std": 1.0}, **known)
-    model = Model(FrozenDict(embeds), FrozenDict(), backbone, FrozenDict(next=head))
-    grammar = tables.build(V, [tables.Edge("text", range(1, V), "text")], "text", ["text"])
-    prompt = tokens_of([[2, 3, 4]])
-    params = jax.jit(lambda: model.init(jax.random.key(0), Batch(prompt))["params"])()
-    return model, params, jax.tree.map(jnp.asarray, grammar)
-
-
-def tokens_of(lists, room: int = 0, left: bool = False) -> Tokens:
-    """Rows with the host's values."""
-    room = room or max(map(len, lists))
-    shape = (len(lists), room)
-    ids, positions, segments = (np.zeros(shape, np.int32) for _ in range(3))
-    since = np.zeros((*shape, 2), np.int32)
-    for b, row in enumerate(lists):
-        at = slice(room - len(row), room) if left else slice(len(row))
-        ids[b, at], positions[b, at], segments[b, at] = row, range(len(row)), 1
-        since[b, at] = Since((3, 5, 8)).of(row)
-    return Tokens(ids, positions, segments, channels={"since": since})
-
-
-PROMPTS = [[2, 3, 4, 4], [8], [6, 7, 6, 2, 5, 9, 9, 4, 3]]
-
-
-def masses(made, row, written):
-    """The log mass of each token that was written, of the whole text read at once."""
-    model, params, _ = made
-    outs, _ = model.apply({"params": params}, Batch(tokens_of([[*row, *written]])))
-    logits = outs["next"].hidden[0] @ outs["next"].weights["kernel"].T
-    chances = jax.nn.log_softmax(jnp.where(jnp.arange(V) > 0, logits, -jnp.inf))
-    at = len(row) - 1 + np.arange(len(written))
-    return np.asarray(chances[at, jnp.asarray(written)])
+    of = Since((3, 5, 8)).of
+    return writing.writer(drawn.LEARNED | {"since": {"name": __name__}}, lambda ids: {"since": of(ids)})
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.5])
 def test_what_is_written_is_as_likely_as_when_it_is_read(made, temperature):
-    model, params, grammar = made
-    request = sample.Request(
-        tokens_of(PROMPTS, ROOM, left=True), jnp.full(3, MOST), jax.random.key(3),
-        jnp.float32(temperature), jnp.int32(0), jnp.float32(1),
-    )  # fmt: skip
-    known: dict[str, Any] = dict(head="next", most=MOST, num_id=-1, end_id=END)
-    found = sample.generate(model, params, grammar, request, greedy=temperature == 0, **known)
-    for b, row in enumerate(PROMPTS):
-        count = int(found.length[b])
-        wanted = masses(made, row, found.ids[b, :count].tolist())
-        np.testing.assert_allclose(found.log_prob[b, :count], wanted, atol=2e-4)
+    writing.check_sampled(made, made.sampled(temperature))
 
 
 def test_beams_too(made):
-    model, params, grammar = made
-    prompt, ends = tokens_of(PROMPTS, ROOM, left=True), jnp.full((3, 1), END)
-    known: dict[str, Any] = dict(head="next", most=MOST, num_id=-1, width=4)
-    found = beam.search(model, params, grammar, prompt, jnp.full(3, MOST), ends, **known)
-    changed = 0
-    for b, row in enumerate(PROMPTS):
-        for w in range(4):
-            written = found.ids[b, w, : int(found.length[b, w])].tolist()
-            wanted = masses(made, row, written)
-            np.testing.assert_allclose(found.log_prob[b, w, : len(written)], wanted, atol=2e-4)
-            changed += len({3, 5, 8} & set(written))
-    assert changed > 3, "the channel has changed on the way"
+    texts = writing.check_beams(made, made.beams())
+    assert sum(len({3, 5, 8} & set(text)) for text in texts) > 3, "the channel has changed on the way"
 
 
 @pytest.mark.parametrize("name", names("positions"))
@@ -156,8 +97,7 @@ def test_a_producer_makes_token_by_token_what_it_makes_of_a_whole(name, rng):
 
 
 def test_what_nobody_makes_is_one_line(made):
-    model, params, _ = made
-    prompt = tokens_of([[2, 3]])
+    model, params, prompt = made.model, made.params, made.tokens([[2, 3]])
     prompt = prompt._replace(channels={**prompt.channels, "units": np.zeros((1, 2, 3), np.int32)})
     with pytest.raises(UsageError, match="the channel 'units' is of whole texts: no text can be written with it"):
         decoding.find(prompt, model.producers())

@@ -129,7 +129,7 @@ LEARNED = {"sequence": {"name": "learned"}}
 
 def stack(block: Mapping[str, Any], positions: Mapping[str, Any] = LEARNED) -> Any:
     """A backbone with positions, those of GPT-2 and BERT by default."""
-    return make_backbone(block, positions)
+    return make_backbone(block, positions, **{name: KNOWN[name] for name in ("digit_symbols", "number_symbols")})
 
 
 def model(

@@ -13,7 +13,7 @@ from numjax.nn import rotary
 from numjax.positions import alibi
 from numjax.protocols import PLACES, Stack
 from numjax.types import TREE_POSITIONS, Tokens
-from tests import drawn
+from tests import drawn, writing
 from tests.conftest import ROOT
 
 FIXTURE = ROOT / "tests/fixtures/positions.npz"  # made by make_positions_fixture.py
@@ -33,11 +33,14 @@ def of(name: str, **more):
     return {"sequence": {"name": name} | LOUD.get(name, {}) | more}
 
 
-def tokens_of(rng, lengths, length=T) -> Tokens:
+def tokens_of(rng, lengths, length=T, stack=None) -> Tokens:
+    """With tree positions, and what the positions of a stack make of the ids."""
     tokens, _ = drawn.tokens(rng, lengths=[[n] for n in lengths], length=length)
-    places = rng.integers(-1, 3, (*tokens.ids.shape, 3)).astype(np.int32)
-    found = {TREE_POSITIONS.name: places}
-    return tokens._replace(channels={**tokens.channels, **found})
+    found = {TREE_POSITIONS.name: rng.integers(-1, 3, (*tokens.ids.shape, 3)).astype(np.int32)}
+    for part in () if stack is None else stack.positions.values():
+        for one in part.producers():
+            found[one.channel.name] = np.stack([one.of(row) for row in tokens.ids])
+    return tokens._replace(channels=found)
 
 
 @pytest.mark.parametrize("scaling", list(SCALED))
@@ -79,8 +82,8 @@ def test_ntk_slows_the_slowest_pair_by_its_factor_and_keeps_the_fastest():
 @pytest.mark.parametrize("name", EVERY)
 def test_they_tell_order_in_every_stack(name, kind, rng):
     """A text whose tokens change places gives other states; without positions an encoder's only move along."""
-    tokens = tokens_of(rng, [T, T])
     stack, bare = (drawn.stack(drawn.DECODER | {"name": kind}, p) for p in (of(name), {"sequence": {"name": "none"}}))
+    tokens = tokens_of(rng, [T, T], stack=stack)
     x = rng.standard_normal((2, T, 16)).astype(np.float32)
     more = {"source": (x, tokens)} if stack.encodes else {}
     params = drawn.draw(stack, rng, x, tokens, **more)
@@ -104,8 +107,8 @@ def test_they_tell_order_in_every_stack(name, kind, rng):
 @pytest.mark.parametrize("name", names("positions"))
 def test_reading_step_by_step_is_reading_at_once(name, window, rng):
     """Prompts of unlike length, padded on the left, then one position at a time."""
-    tokens = tokens_of(rng, [9, 6, T])
     stack = drawn.stack(drawn.DECODER | {"window": window, "kv_heads": 1}, of(name))
+    tokens = tokens_of(rng, [9, 6, T], stack=stack)
     x = rng.standard_normal((3, T, 16)).astype(np.float32)
     params = drawn.draw(stack, rng, x, tokens)
     full = jax.jit(lambda x, t: stack.apply({"params": params}, x, t)[0])(x, tokens)
@@ -138,6 +141,16 @@ def test_reading_step_by_step_is_reading_at_once(name, window, rng):
         for b, n in enumerate(read):
             if n + i < lengths[b]:
                 np.testing.assert_allclose(h[b, 0], full[b, n + i], atol=2e-5, err_msg=f"row {b}, position {n + i}")
+
+
+@pytest.mark.parametrize("window", [0, 4])
+@pytest.mark.parametrize("name", [n for n in EVERY if not find("positions", n).reads_channels])
+def test_what_is_written_is_as_likely_as_when_it_is_read(name, window):
+    """Greedily, sampled and in beams, which share a cache: a token's mass is that of the whole text read at once."""
+    made = writing.writer(of(name), window=window, kv_heads=1)
+    for temperature in (0.0, 1.5):
+        writing.check_sampled(made, made.sampled(temperature))
+    assert len(set(map(tuple, writing.check_beams(made, made.beams())))) > 3
 
 
 @pytest.mark.parametrize("name", ["rope", "alibi", "relative"])
@@ -190,8 +203,6 @@ def test_sinusoidal_is_the_papers():
 
 
 def test_what_does_not_go_together_is_one_line(rng):
-    with pytest.raises(UsageError, match=r"'sequence' \(rope\) act on attention, which backbone bilstm has"):
-        drawn.stack({"name": "bilstm", "width": 16}, of("rope"))
     x, tokens = np.zeros((1, T, 16), np.float32), tokens_of(rng, [T])
     cases = {
         "scaling must be one of": of("rope", scaling="cubic"),
