@@ -127,6 +127,13 @@ def _heads(task: Task, of_task: Named, heads: list[Named]) -> Iterator[str]:
     speaking = [one for one in heads if one.cls.provides("log_probs") or one.cls.provides("best")]
     if len(speaking) > 1:
         yield f"{' and '.join(map(str, speaking))} each predict a row, and a task reads one: keep one of them"
+    for one in heads:
+        only = one.cls.only_form(one.options)
+        if only and (task.answer != only or not task.sources):
+            yield (
+                f"{one} writes a {only} alone, and {of_task} has more to write: set task.answer={only} and "
+                "task.encoder=True, or text=True of the head"
+            )
     if not any(one.cls.answers == task.kind for one in heads):
         shown = " and ".join(map(str, heads))
         yield f"{of_task} wants an answer that {shown} does not give: choose a head {ANSWERS[task.kind]}"

@@ -365,6 +365,12 @@ class Head(Part):
     tied = False
     by_token: ClassVar[bool] = False
 
+    @classmethod
+    def only_form(cls, options: Mapping[str, Any]) -> str:
+        """The form of answer, of `text/answers.FORMS`, beside which it writes nothing with these options; "" for none."""
+        del options
+        return ""
+
     def log_prob(self, out: HeadOut, targets: Any, allowed: Allowed | None = None) -> Mapping[str, Array]:
         """Named parts, each [B, T] (or [B]), zero where a part does not apply; their sum is the log-likelihood."""
         raise NotImplementedError

@@ -177,11 +177,6 @@ def make_model(config: Any, scheme: Scheme, platform: str) -> Model:
         if embeds[name].kind == "numeral":
             fusions[name] = block.get("fusion", FUSION)
     heads = {name: build("heads", block, **known) for name, block in sorted(config.heads.items())}
-    formulas = config.task.get("encoder", False) and config.task.get("answer") == "formula"
-    if not formulas and any(block.get("text") is False for block in config.heads.values()):
-        raise UsageError(
-            "a head with text=False writes formulas alone: set task.answer=formula and task.encoder=True"
-        )
     # Frozen, so that the model can be a static argument of jitted functions.
     return Model(FrozenDict(embeds), FrozenDict(fusions), backbone, FrozenDict(heads))
 

@@ -55,6 +55,10 @@ class Head(softmax.Writer, nn.Module):
     chunk_rows: int | None = None
     init_std: float = 0.02
 
+    @classmethod
+    def only_form(cls, options: Mapping[str, Any]) -> str:
+        return "formula" if options.get("text") is False else ""
+
     @nn.compact
     def __call__(self, h_BTD: jax.Array, tokens: Tokens, table_VD: jax.Array | None = None) -> HeadOut:
         del tokens
