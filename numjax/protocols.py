@@ -367,7 +367,7 @@ class Head(Part):
 
     @classmethod
     def only_form(cls, options: Mapping[str, Any]) -> str:
-        """The form of answer, of `text/answers.FORMS`, beside which it writes nothing with these options; "" for none."""
+        """With these options it writes nothing but answers of this form of `text/answers.FORMS`; "" for whatever."""
         del options
         return ""
 

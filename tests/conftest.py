@@ -39,10 +39,13 @@ if not flags.FLAGS.is_parsed():
 
 
 # Files of few tests that take minutes: begun last, they would leave one worker alone with them.
-LONG = ("meshes_test", "processes_test", "readme_test", "plan_test", "faults_test", "runs_test", "experiments_test")
+LONG = ("pairs_test", "meshes_test", "processes_test", "readme_test", "plan_test", "faults_test", "runs_test")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not os.environ.get("NUMJAX_TEST_ALL"):
+        config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("whole")])
+        items[:] = [item for item in items if not item.get_closest_marker("whole")]
     items.sort(key=lambda item: LONG.index(item.path.stem) if item.path.stem in LONG else len(LONG))
 
 

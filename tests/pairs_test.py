@@ -57,7 +57,9 @@ def test_a_system_trains_two_steps_is_scored_and_writes(number, tmp_path):
         config.optim.accumulate = 1
         config.data.update(train_size=8, buckets=1, threads=0, prefetch=0)
         config.eval.update(examples=4, batch_size=4, test=False, every=0, generate=True)
-        config.decode.update(batch_size=4, max_tokens=min(config.decode.max_tokens, 16))
+        config.decode.update(
+            batch_size=4, max_tokens=min(config.decode.max_tokens, 16), beams=min(config.decode.beams, 2)
+        )
     runs.run(config, str(tmp_path), "train")
     lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
     seen = [line for line in lines if line["split"] == "validation"][-1]

@@ -323,6 +323,7 @@ def test_124m_on_a_small_slice(tmp_path):
 
 
 @tpu
+@pytest.mark.whole
 def test_1b3_on_a_pod_slice(tmp_path):
     found, program, memory = compiled("decoder_1b3", "v5e:16x16", tmp_path)
     assert found["chips"] == 256 and found["rows"] == 4 * 256 and found["length"] == 2048

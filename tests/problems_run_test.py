@@ -105,6 +105,7 @@ def test_numbers_are_scored_by_value_error_and_decade():
     assert found[1].error == pytest.approx(1.0) and found[2].error is None
 
 
+@pytest.mark.whole
 def test_the_ablation_at_smoke_scale_keeps_what_is_done(tmp_path):
     words = ["--scale=smoke", "--steps=2", f"--out={tmp_path}", "--only=pointed,20_0"]
     ablation.main(words)
