@@ -8,17 +8,16 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 import zlib
 
-import jax
 import numpy as np
 import pytest
 
-from numjax import runs
 from tests import pairs
 from tests.conftest import ROOT
 
-SHARE = 5
+SHARE, BATCH = 5, 8
 SYSTEMS = pairs.covering()
 
 
@@ -41,30 +40,21 @@ def label(i: int) -> str:
     return " ".join([system.base, *(f"{a}={v}" for a, v in sorted(system.choices.items()) if own[a] != v)])
 
 
-@pytest.fixture
-def room():
-    """A process holds only so many programs: those of hundreds of systems are more."""
-    yield
-    jax.clear_caches()
+TODAY = of_today()
 
 
-@pytest.mark.usefixtures("room")
-@pytest.mark.parametrize("number", of_today(), ids=label)
-def test_a_system_trains_two_steps_is_scored_and_writes(number, tmp_path):
-    config = pairs.config_of(SYSTEMS[number])
-    with config.unlocked():
-        config.optim.update(steps=2, epochs=1, batch_size=4)
-        config.optim.accumulate = 1
-        config.data.update(train_size=8, buckets=1, threads=0, prefetch=0)
-        config.eval.update(examples=4, batch_size=4, test=False, every=0, generate=True)
-        config.decode.update(
-            batch_size=4, max_tokens=min(config.decode.max_tokens, 16), beams=min(config.decode.beams, 2)
-        )
-    runs.run(config, str(tmp_path), "train")
-    lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
-    seen = [line for line in lines if line["split"] == "validation"][-1]
-    losses = [value for line in lines for name, value in line.items() if name == "loss"]
-    assert np.isfinite(losses).all() and len(seen) > 3
+@pytest.mark.parametrize("batch", [TODAY[i : i + BATCH] for i in range(0, len(TODAY), BATCH)], ids=str)
+def test_systems_train_two_steps_are_scored_and_write(batch, tmp_path):
+    words = [sys.executable, "-m", "tests.pairs_run", str(tmp_path)]
+    asked = "".join(
+        json.dumps([number, SYSTEMS[number].base, dict(SYSTEMS[number].choices)]) + "\n" for number in batch
+    )
+    done = subprocess.run(words, cwd=ROOT, input=asked, capture_output=True, text=True, timeout=1200, check=False)
+    found = {line["number"]: line for line in map(json.loads, done.stdout.splitlines())}
+    for number in batch:
+        assert number in found, (label(number), done.returncode, done.stderr[-2000:])
+        assert "error" not in found[number], f"{label(number)}\n{found[number]['error']}"
+        assert np.isfinite(found[number]["losses"]).all() and len(found[number]["seen"]) > 3, label(number)
 
 
 def test_the_set_covers_every_compatible_pair():
