@@ -1,5 +1,6 @@
-"""python -m tests.pairs_run FOLDER < SYSTEMS: trains systems of `pairs.covering`, a JSON list [number, base, choices] a
-line, two steps each; a JSON line a system.
+"""python -m tests.pairs_run FOLDER < SYSTEMS: trains systems of `pairs.covering` two steps each; a JSON line a system.
+
+SYSTEMS: a JSON list [number, base, choices] a line.
 
 A process of its own, since one holds only so many programs: those of a covering set are more.
 """
