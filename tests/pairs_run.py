@@ -1,4 +1,4 @@
-"""python -m tests.pairs_run FOLDER < SYSTEMS: trains systems of `pairs.covering` two steps each; a JSON line a system.
+"""python -m tests.pairs_run FOLDER < SYSTEMS: trains systems of a covering set two steps each; a JSON line a system.
 
 SYSTEMS: a JSON list [number, base, choices] a line.
 
