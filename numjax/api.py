@@ -199,7 +199,7 @@ class Loaded:
             raise DataError(f"the formula {formula[:60]!r} cannot be read: {tree.error} at {tree.at}")
         row = self.system.encode((Formula(formula, tree),))
         inside = slice(1, len(row.ids) - 1)
-        vectors = self._apply("place", self._tokens([row]))[0, inside]
+        vectors = self._apply("added_positions", self._tokens([row]))[0, inside]
         names = [self._name_of(int(i)) for i in row.ids[inside]]
         return Nodes(names, row.channels[TREE_POSITIONS.name][inside], np.asarray(vectors, np.float32))
 

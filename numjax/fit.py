@@ -11,7 +11,7 @@ from typing import Any
 
 from numjax.build import find
 from numjax.errors import UsageError
-from numjax.protocols import PLACES, Task
+from numjax.protocols import ACTS, Task
 
 # Task kind → the heads that answer it, and what to say where there is none.
 ANSWERS = {
@@ -32,12 +32,12 @@ class Named:
     """A part as its config names it.
 
     Attributes:
-      kind, key: of its block, as in heads.next; key is "" where a config has one of the kind. cls: its class.
+      word, key: of its block, as in heads.next; key is "" where a config has one of the kind. cls: its class.
       options: its block without the name.
     """
 
     def __init__(self, kind: str, key: str, block: Mapping[str, Any], word: str = ""):
-        self.kind, self.key, self.word = kind, key, word or kind
+        self.key, self.word = key, word or kind
         self.name = str(block["name"])
         self.options = {k: v for k, v in dict(block).items() if k != "name"}
         self.cls = find(kind, self.name)
@@ -71,7 +71,7 @@ def faults(config: Any, task: Task) -> Iterator[str]:
     yield from _heads(task, of_task, heads)
     yield from _embeds(embeds)
     for one in positions:
-        for place in PLACES:
+        for place in ACTS:
             if one.cls.provides(place) and place not in backbone.cls.takes:
                 yield (
                     f"{one} acts on attention, which {backbone} has not: choose positions that are added, such as "

@@ -171,9 +171,9 @@ class Model(nn.Module):
         """What one embedding of tokens or types gives, [B, T, D], before they are added: for geometry too."""
         return self.embeds[name](tokens)
 
-    def place(self, tokens: Tokens) -> jax.Array:
+    def added_positions(self, tokens: Tokens) -> jax.Array:
         """What positions add to the input, [B, T, D]: for geometry."""
-        return self.backbone.place(tokens)
+        return self.backbone.added_positions(tokens)
 
     def step(
         self, tokens: Tokens, cache: Any, tables: Mapping[str, Any] | None = None

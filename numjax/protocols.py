@@ -300,14 +300,14 @@ class Positions(Part):
         raise NotImplementedError
 
 
-PLACES = ("added", "angles", "bias")  # where positions can act
+ACTS = ("added", "angles", "bias")  # where positions can act
 
 
 class Backbone(Part):
     """backbone/NAME.py: (x[B, T, D], tokens, …) → (h[B, T, D], acts, cache).
 
     Attributes:
-      positions: parts of that kind by name, which it gives to its stacks. takes: which of `PLACES` it knows.
+      positions: parts of that kind by name, which it gives to its stacks. takes: which of `ACTS` it knows.
       width: D. layers: how many. init_std: of what stands around it, such as fusions.
       encodes: it also takes `source`, the embedded source and its tokens. writes: no position sees those behind it.
       reads: "text", or "rows" of a table. by_position: it places every position, and not rows of them.
@@ -316,7 +316,7 @@ class Backbone(Part):
     """
 
     positions: Mapping[str, Any]
-    takes: ClassVar[tuple[str, ...]] = PLACES
+    takes: ClassVar[tuple[str, ...]] = ACTS
     width: int
     layers: int
     max_length: int
@@ -329,7 +329,7 @@ class Backbone(Part):
     scan = False
     remat = None
 
-    def place(self, tokens: Tokens) -> Array:
+    def added_positions(self, tokens: Tokens) -> Array:
         """What positions add to the input of the stack, [B, T, D]."""
         del tokens
         raise self.lacks("adds no positions that could be looked at")

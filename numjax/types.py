@@ -229,7 +229,7 @@ class Tokens(NamedTuple):
         """What positions have under this name.
 
         Raises:
-          UsageError: nothing.
+          UsageError: there is no such channel.
         """
         if name not in self.channels:
             raise UsageError(f"positions have no channel {name!r}: choose a scheme, a task or a part that gives it")

@@ -49,6 +49,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(key=lambda item: LONG.index(item.path.stem) if item.path.stem in LONG else len(LONG))
 
 
+@pytest.fixture(autouse=True, scope="module")
+def room_for_programs():
+    """A process holds only so many memory maps, and every compiled program takes some until it is let go."""
+    yield
+    if "jax" in sys.modules:
+        sys.modules["jax"].clear_caches()
+
+
 @pytest.fixture(scope="session")
 def real_data():
     """Path of a folder of real data by name; the test is skipped where it is absent."""

@@ -11,7 +11,7 @@ from numjax.build import build, find, names
 from numjax.errors import UsageError
 from numjax.nn import rotary
 from numjax.positions import alibi
-from numjax.protocols import PLACES, Stack
+from numjax.protocols import ACTS, Stack
 from numjax.types import TREE_POSITIONS, Tokens
 from tests import drawn, writing
 from tests.conftest import ROOT
@@ -221,5 +221,5 @@ def test_what_does_not_go_together_is_one_line(rng):
 
 @pytest.mark.parametrize("name", names("positions"))
 def test_each_says_where_it_acts(name):
-    acts = [place for place in PLACES if find("positions", name).provides(place)]
+    acts = [place for place in ACTS if find("positions", name).provides(place)]
     assert acts or name == "none"

@@ -1,6 +1,6 @@
 """An encoder and a decoder that reads it. As it stands it is T5 1.1's with scaled attention (Raffel et al. 2020).
 
-What other published models are is in `presets.py`.
+What other published models are is in `configs/presets.py`.
 
 Legend: B rows, T positions of the decoder, S of the encoder, D width.
 """

@@ -211,7 +211,7 @@ class Stack(Options):
         h = drop(h) if self.drops_end and self.norm_place != "post" else h
         return h, acts | {"final": h}, cache
 
-    def place(self, tokens: Tokens) -> jax.Array:
+    def added_positions(self, tokens: Tokens) -> jax.Array:
         """What positions add to the input, [B, T, D]."""
         return jnp.broadcast_to(added(self.order, tokens, True), (*tokens.ids.shape, self.width))
 

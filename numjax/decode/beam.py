@@ -46,7 +46,7 @@ class Beams(NamedTuple):
 
 class _Loop(NamedTuple):
     """`step` tokens are written; `last`, `fed` and `values` (of channels), each [B · W, …], is what the next step
-    reads; `made` are the states of what makes channels; `past`, bool[B · W, S], are the slots of what each beam has
+    reads; `states` are those of what makes channels; `past`, bool[B · W, S], are the slots of what each beam has
     read."""
 
     step: jax.Array
@@ -56,7 +56,7 @@ class _Loop(NamedTuple):
     place: automaton.GrammarState
     last: jax.Array
     fed: Numeral | None
-    made: Any
+    states: Any
     values: dict[str, jax.Array]
 
 
@@ -163,7 +163,7 @@ def search(
         cache = loop.cache._replace(seen=past.reshape(rows, width, -1))
         found, cache = _step(model, params, beside(tokens, rows), cache, made)
         hidden = found[head].hidden.reshape(rows * width, -1)
-        beams, parents, place, *read = choose(hidden, loop.place, loop.made, loop.step, loop.beams)
+        beams, parents, place, *read = choose(hidden, loop.place, loop.states, loop.step, loop.beams)
         return _Loop(loop.step + 1, beams, cache, past[parents], place, *read)
 
     def going(loop: _Loop) -> jax.Array:

@@ -63,7 +63,7 @@ class Generated(NamedTuple):
 
 class _Loop(NamedTuple):
     """The loop's state: `step` tokens are written; `last`, `fed` and `values` (of channels) is what the next step
-    reads; `made` are the states of what makes channels."""
+    reads; `states` are those of what makes channels."""
 
     step: jax.Array
     written: Generated
@@ -71,7 +71,7 @@ class _Loop(NamedTuple):
     place: automaton.GrammarState
     last: jax.Array
     fed: Numeral | None
-    made: Any
+    states: Any
     values: dict[str, jax.Array]
 
 
@@ -107,14 +107,14 @@ def generate(
     outs, cache = model.apply({"params": params}, prompt, cache, tables_of_params, method="step")
     place = read(tables, prompt, request.source)
     makers = channels.find(prompt, model.producers())
-    made = channels.read(makers, beginning(tables, prompt, request.source), prompt.ids, prompt.segment_ids > 0)
+    states = channels.read(makers, beginning(tables, prompt, request.source), prompt.ids, prompt.segment_ids > 0)
 
     # They depend on parameters alone: made here, once, not in the loop.
     weights = dict(outs[head].weights)
     if (kernel := outs[head].weights.get("kernel")) is not None:
         weights["turned"] = cross_entropy.turned(kernel.astype(outs[head].hidden.dtype), rows, most)
 
-    def choose(out: HeadOut, place: automaton.GrammarState, made: Any, step: jax.Array, written: Generated):
+    def choose(out: HeadOut, place: automaton.GrammarState, states: Any, step: jax.Array, written: Generated):
         """The next token of every row, from the last position's hidden state."""
         out = out._replace(hidden=out.hidden[:, -1], weights={**out.weights, **weights})
         may = automaton.token_mask(automaton.allowed(tables, place, request.budget - step))
@@ -147,24 +147,24 @@ def generate(
             estimates=put(written.estimates, estimate),
             ended=written.ended | stuck | (open_ & (token == end_id)),
         )
-        following, values = channels.step(makers, made, token, channels.At(tables, place))
+        following, values = channels.step(makers, states, token, channels.At(tables, place))
         after = automaton.step(tables, place, token), following
-        place, made = channels.keep_where(open_, after, (place, made))
-        return written, place, made, token, numeral, values
+        place, states = channels.keep_where(open_, after, (place, states))
+        return written, place, states, token, numeral, values
 
     def body(loop: _Loop) -> _Loop:
         tokens = feed(loop.last, loop.fed, loop.values, lengths + loop.step - 1, num_id)
         outs, cache = model.apply({"params": params}, tokens, loop.cache, tables_of_params, method="step")
-        chosen = choose(outs[head], loop.place, loop.made, loop.step, loop.written)
-        written, place, made, token, numeral, values = chosen
-        return _Loop(loop.step + 1, written, cache, place, token, numeral, made, values)
+        chosen = choose(outs[head], loop.place, loop.states, loop.step, loop.written)
+        written, place, states, token, numeral, values = chosen
+        return _Loop(loop.step + 1, written, cache, place, token, numeral, states, values)
 
     def going(loop: _Loop) -> jax.Array:
         return (loop.step < most) & (~loop.written.ended & (loop.step < request.budget)).any()
 
     unwritten = blank(model.heads[head], outs[head], rows, most)
-    written, place, made, token, numeral, values = choose(outs[head], place, made, jnp.int32(0), unwritten)
-    loop = _Loop(jnp.int32(1), written, cache, place, token, numeral, made, values)
+    written, place, states, token, numeral, values = choose(outs[head], place, states, jnp.int32(0), unwritten)
+    loop = _Loop(jnp.int32(1), written, cache, place, token, numeral, states, values)
     return jax.lax.while_loop(going, body, loop).written
 
 

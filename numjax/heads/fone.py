@@ -17,40 +17,29 @@ from numjax.errors import UsageError
 from numjax.heads import softmax
 from numjax.nn.norm import layer_norm
 from numjax.nn.numerals import as_kept, from_places, to_places
-from numjax.protocols import Told
 from numjax.types import HeadOut, Numeral, Tokens
 
 # (cos 2πj/10, sin 2πj/10) of the digits j.
 CODES = np.stack([f(2 * np.pi * np.arange(10) / 10) for f in (np.cos, np.sin)]).astype(np.float32)
 
 
-class Head(softmax.NumberWriter, nn.Module):
+class Head(softmax.NumberWriter):
     """p(x_t) = softmax(h W) with [NUM] among the tokens, and at [NUM] p(digit j of place k) = softmax_j(h_k ·
     code_j).
 
     h_k is the k-th pair of the normed hidden state times a matrix. Places are independent; a number is its likeliest
-    digits and sign, exactly, however many they are.
+    digits and sign, exactly where K digits hold them.
 
-    Attributes:
-      width: D; vocab_size: V, padded; size: ids in use; num_id: id of [NUM]; digits: K.
+    Attributes, beside those of `softmax.NumberWriter`:
       integer, fraction: places before and behind the point.
       projected: the published code reads the first pairs of the normed hidden state itself, without a matrix.
       signed: also the sign is predicted; the published code has none.
-      tied, chunk_rows: as of `heads/token`.
     """
 
-    width: Told[int]
-    vocab_size: Told[int]
-    size: Told[int]
-    num_id: Told[int]
-    digits: Told[int] = 20
     integer: int = 9
     fraction: int = 4
     projected: bool = True
     signed: bool = True
-    tied: bool = True
-    chunk_rows: int | None = None
-    init_std: float = 0.02
 
     @property
     def places(self) -> int:

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 
 from numjax import protocols
 from numjax.nn import cross_entropy
+from numjax.protocols import Told
 from numjax.types import Allowed, Estimate, HeadOut, Numeral, Scores, Targets
 
 
@@ -76,16 +77,24 @@ class Writer(Softmax):
         return Scores(jax.nn.log_softmax(logits, axis=-1))
 
 
-class NumberWriter(Writer):
+class NumberWriter(Writer, nn.Module):
     """A softmax over the next token, [NUM] among them, and behind [NUM] the number that it stands for.
 
     What schemes that write a number in one place share; each says how likely a number is, and which is likeliest.
 
     Attributes:
-      num_id: id of [NUM].
+      width: D; vocab_size: V, padded; size: ids in use; num_id: id of [NUM]; digits: K of numerals.
+      tied, chunk_rows: as of `heads/token`.
     """
 
-    num_id: int
+    width: Told[int]
+    vocab_size: Told[int]
+    size: Told[int]
+    num_id: Told[int]
+    digits: Told[int] = 20
+    tied: bool = True
+    chunk_rows: int | None = None
+    init_std: float = 0.02
     numbers = True
 
     def number_log_prob(self, out: HeadOut, numerals: Numeral) -> Mapping[str, jax.Array]:

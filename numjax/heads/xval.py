@@ -19,37 +19,26 @@ import numpy as np
 from numjax.errors import UsageError
 from numjax.heads import softmax
 from numjax.nn.numerals import from_mantissa
-from numjax.protocols import Told
 from numjax.types import Estimate, HeadOut, Numeral, Tokens
 
 MAPS = ("linear", "log1p")
 
 
-class Head(softmax.NumberWriter, nn.Module):
+class Head(softmax.NumberWriter):
     """p(x_t) = softmax(h W) with [NUM] among the tokens, and at [NUM] a value u = MLP(h): its log density is that of
     N(u; map(x), ½), so that the loss is the squared error of the paper, but for a constant.
 
-    Attributes:
-      width: D; vocab_size: V, padded; size: ids in use; num_id: id of [NUM]; digits: K.
+    Attributes, beside those of `softmax.NumberWriter`:
       map: what of a number is predicted: "linear", x / scale, or "log1p", sign(x) · ln(1 + |x| / scale).
       hidden: F, by default 4 · D.
       keep: significant digits of a number that is written. share: of the density that lies in an estimate's interval.
-      tied, chunk_rows: as of `heads/token`.
     """
 
-    width: Told[int]
-    vocab_size: Told[int]
-    size: Told[int]
-    num_id: Told[int]
-    digits: Told[int] = 20
     map: str = "log1p"
     scale: float = 1.0
     hidden: int = 0
     keep: int = 5
     share: float = 0.9
-    tied: bool = True
-    chunk_rows: int | None = None
-    init_std: float = 0.02
 
     densities = ("number",)
 

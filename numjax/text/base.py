@@ -71,8 +71,7 @@ class BaseScheme(protocols.Scheme, abc.ABC):
         """
         self.vocab = vocab if set(self.marks) <= set(vocab.marks) else vocab.with_marks(self.marks)
         self.rules, self.types = rules, types
-        if types:
-            self.channels = (TYPES,)
+        self.channels = self.channels_of({"types": types})
         self.vocab_size = -(-self.vocab.size // pad_multiple) * pad_multiple
         self.text_ids = [i for i in range(self.vocab.base) if self.vocab.bytes_of(i)]
         self._grammar: Grammar | None = None
