@@ -33,7 +33,7 @@ def base() -> ConfigDict:
                 name="subword", rules="default", pad_multiple=128, vocab=dict(name="sentencepiece", size=2000)
             ),
             embeds=dict(token=dict(name="token")),
-            positions=dict(sequence=dict(name="learned")),
+            positions=dict(sequence=dict(presets.PRESETS["gpt2"].positions)),
             backbone=dict(
                 name="decoder",
                 width=128,

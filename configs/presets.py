@@ -1,15 +1,15 @@
 """Published models as choices of options: of the backbone, of its positions and of the head that writes tokens.
 
-|            | GPT-2   | BERT, RoBERTa    | T5 1.0   | T5 1.1, FLAN     | BART             |
-|------------|---------|------------------|----------|------------------|------------------|
-| positions  | learned | learned          | relative | relative         | learned          |
-| norm       | layer   | layer            | rms      | rms              | layer            |
-| norm_place | pre     | post             | pre      | pre              | post             |
-| embed_norm | no      | yes              | no       | no               | yes              |
-| biases     | yes     | yes              | no       | no               | yes              |
-| scaled     | yes     | yes              | no       | no               | yes              |
-| mlp        | gelu_tanh | gelu           | relu     | gelu_tanh, gated | gelu             |
-| its head   | tied    | masked           | tied, scaled | untied       | tied, with a bias |
+|            | GPT-2     | BERT, RoBERTa | T5 1.0       | T5 1.1, FLAN     | BART              |
+|------------|-----------|---------------|--------------|------------------|-------------------|
+| positions  | learned   | learned       | relative     | relative         | learned           |
+| norm       | layer     | layer         | rms          | rms              | layer             |
+| norm_place | pre       | post          | pre          | pre              | post              |
+| embed_norm | no        | yes           | no           | no               | yes               |
+| biases     | yes       | yes           | no           | no               | yes               |
+| scaled     | yes       | yes           | no           | no               | yes               |
+| mlp        | gelu_tanh | gelu          | relu         | gelu_tanh, gated | gelu              |
+| its head   | tied      | masked        | tied, scaled | untied           | tied, with a bias |
 """
 
 from __future__ import annotations

@@ -159,7 +159,7 @@ def _numbers(task: Task, of_task: Named, scheme: Named, embeds: list[Named], hea
                 "scheme subword"
             )
         if task.metric.lstrip("-") == "perplexity" and head.cls.densities:
-            yield (f"{of_task} chooses its best step by perplexity, and {head} has densities: choose head token")
+            yield f"{of_task} chooses its best step by perplexity, and {head} has densities: choose head token"
         for one in embeds:
             if one.cls.kind == "numeral" and not head.cls.numbers:
                 yield (

@@ -56,7 +56,9 @@ class System(NamedTuple):
         """A document as the model reads it; `source`: what an encoder reads beside it."""
         return features.produced(self.scheme.encode(document, source=source), self.model.producers())
 
-    def encode_split(self, records: Sequence[Mapping[str, Any]], split: str, strict: bool = False, limit: int = 0):
+    def encode_split(
+        self, records: Sequence[Mapping[str, Any]], split: str, strict: bool = False, limit: int = 0
+    ) -> Encoded:
         """A split's records as rows, see `pipeline.features.encode`."""
         known: Any = self.task, self.scheme, records, self.config.data, split, strict, limit
         return features.encode(*known, producers=self.model.producers())

@@ -37,7 +37,7 @@ def frequencies(
     if scaling == "linear":
         return plain / factor
     if scaling == "ntk":
-        return (base * factor ** (pairs / (pairs - 1))) ** (-np.arange(pairs) / pairs)
+        return (base * factor ** (pairs / max(pairs - 1, 1))) ** (-np.arange(pairs) / pairs)
     if scaling == "yarn":
         # The pair that turns so often, as a real number.
         first, last = (pairs * math.log(trained / (turns * 2 * math.pi)) / math.log(base) for turns in (fast, slow))
