@@ -1,1 +1,1 @@
-"""Experiment configs: one file a system, composed from `configs.common`."""
+"""Experiment configs: one file a system, a recipe as data (`numjax/recipe.py`)."""

@@ -3,23 +3,30 @@
     python -m numjax.main --config=configs/gpt.py:task=mme --workdir=runs/gpt-mme      # MME, 2 cores, 2 min
     python -m numjax.main --config=configs/gpt.py:task=text --config.task.path=FOLDER --workdir=…
 
-Takes the arguments of configs/numgpt.py; `scheme=digits` spells numbers digit by digit.
+Arguments: scales, tasks and as_published of configs/numgpt.py; scheme=subword|digits (numbers digit by digit).
 """
 
 from __future__ import annotations
 
-from ml_collections import ConfigDict
+from configs import numgpt
+from numjax.recipe import Recipe
 
-from configs import common, numgpt
+GPT = {
+    "scheme": dict(
+        name="subword",
+        rules="default",
+        vocab=dict(name="sentencepiece", model="bpe", size=2000, split_digits=False),
+    ),
+    "embeds": dict(token=dict(name="token")),
+    "heads": dict(next=dict(name="token", tied=False)),
+}
 
-
-def get_config(argument: str | None = None) -> ConfigDict:
-    """The config for an argument such as "laptop,task=gnc"."""
-    words = [word for word in (argument or "").split(",") if word]
-    scheme = "gpt"
-    for word in list(words):
-        if word.startswith("scheme="):
-            words.remove(word)
-            scheme = {"subword": "gpt", "digits": "digits"}.get(word[7:], word[7:])
-    common.known(scheme, {"gpt": 0, "digits": 0}, "scheme")
-    return numgpt.get_config(",".join([*words, f"system={scheme}"]))
+get_config = Recipe(
+    system=GPT,
+    task="mme",
+    tasks=numgpt.TASKS,
+    parts={"scheme": {name: {"scheme": dict(name=name)} for name in ("subword", "digits")}},
+    scale="laptop",
+    scales=numgpt.SCALES,
+    as_published=numgpt.AS_PUBLISHED,
+)

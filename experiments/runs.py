@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 import jax
 from ml_collections import ConfigDict
 
-from numjax import files, log, roots
+from numjax import blocks, files, log, roots
 from numjax.build import build
 from numjax.errors import Diverged, UsageError
 from numjax.runs import alone, load_data, set_up
@@ -40,7 +40,7 @@ from numjax.train import claim, train
 RESULT = "result.json"
 # What changes no result. Results stand under keys that these settings changed, though a run may go on with others;
 # decoding is left out for tasks that only classify, see `key`.
-KEYED = {"decode", "data.memory", "eval.batch_size", "eval.test", "data.strict", "eval.length", "task.answer"}
+KEYED = {"decode", "data.memory", "eval.batch_size", "eval.test", "task.answer"}
 FREE = (RESUMABLE - KEYED) | {"seed", "init_from", "scheme.pad_multiple"}
 
 
@@ -86,19 +86,14 @@ Results = dict[tuple[str, str], dict[int, Result]]
 
 
 def key(cell: Cell) -> str:
-    """Twelve hexadecimal digits of everything that a result depends on: the config without what changes
-    nothing, the version of the dataset, and the key of what it starts from."""
-    config = cell.config.to_dict()
-    # Every config had these when the results were made whose keys are to stay. Nothing ever read them.
-    config["data"]["strict"], config["eval"]["length"] = False, 32
-    # Nor could any say how order enters, which was so for every decoder.
-    if config["positions"] == {"sequence": {"name": "learned"}}:
-        del config["positions"]
+    """Twelve hexadecimal digits of everything that a result depends on: the config with all options of its parts,
+    said or not, without what changes nothing, the version of the dataset, and the key of what it starts from."""
+    config = blocks.filled(cell.config)
     task: Any = build("tasks", cell.config.task)
     free = FREE if task.generates else FREE | {"decode"}
-    for *blocks, name in (setting.split(".") for setting in free):
+    for *above, name in (setting.split(".") for setting in free):
         place = config
-        for block in blocks:
+        for block in above:
             place = place[block]
         place.pop(name, None)
     roots.put_on_path()

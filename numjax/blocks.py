@@ -7,10 +7,11 @@ names: its argument holds another config and what to set in it (`config_file.res
 from __future__ import annotations
 
 import ast
+import copy
 import difflib
 import inspect
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from absl import flags
@@ -32,7 +33,12 @@ PLACES = {
 # What a block says beside the options of its part, and what it is where nothing is said.
 # The fusion is `model.FUSION`, which would bring in JAX.
 BESIDE: dict[str, dict[str, Any]] = {"embed": {"fusion": "concat+linear"}, "objectives": {"weight": 1.0}}
-KEPT = {"scheme": ("vocab",)}  # blocks inside a block, which stay when it is replaced
+# What stays when a block is replaced, where the new part has such an option and its block says nothing of it: of a
+# scheme what is read, however it is laid out; of a backbone its sizes.
+KEPT = {
+    "scheme": ("rules", "pad_multiple", "symbols", "unfit"),
+    "backbone": ("width", "layers", "heads", "mlp_ratio", "max_length", "dropout", "remat", "attention", "dtype"),
+}
 _FORM = "write PATH=NAME:option=value,… to replace a block, +PATH=NAME to add one, ~PATH to take one out"
 
 
@@ -132,9 +138,10 @@ def _set(config: Any, word: str, sign: str, path: Sequence[str], spec: str) -> N
     if not several:
         if sign:
             raise UsageError(f"--set={word}: a config has exactly one {path[0]}: replace it with {path[0]}=NAME")
-        old = config[path[0]]
-        block = _whole(kind, spec)
-        config[path[0]] = ConfigDict(block | {key: old[key] for key in KEPT.get(path[0], ()) if key in old})
+        block = read(kind, spec)
+        config[path[0]] = ConfigDict(_whole(kind, block) | kept(path[0], config[path[0]], block["name"]) | block)
+        if path[0] == "task":
+            bring(config)
         return
     blocks, name = config[path[0]], path[1]
     if (sign == "+") == (name in blocks):
@@ -144,15 +151,43 @@ def _set(config: Any, word: str, sign: str, path: Sequence[str], spec: str) -> N
     if sign == "~":
         del blocks[name]
     else:
-        blocks[name] = ConfigDict(_whole(kind, spec))
+        blocks[name] = ConfigDict(_whole(kind, read(kind, spec)))
 
 
-def _whole(kind: str, spec: str) -> dict[str, Any]:
-    """A block with every option that a config can hold."""
-    block = read(kind, spec)
+def kept(place: str, old: Any, name: str) -> dict[str, Any]:
+    """What another part in the place of a block goes on with, see `KEPT`."""
+    old = old or {}
+    wanted = [key for key in KEPT.get(place, ()) if key in old]
+    known = declared(PLACES[place][0], name) if wanted else {}
+    always = [key for key in ("vocab",) if place == "scheme" and key in old]
+    return {key: old[key] for key in (*always, *(key for key in wanted if key in known))}
+
+
+def bring(config: Any) -> None:
+    """Puts the heads and losses that a task brings into a config in place, unless it has heads of their names."""
+    brings = build.find("tasks", config.task.name).brings
+    if not set(brings.get("heads", ())) <= set(config.heads):
+        for place, values in brings.items():
+            new = ConfigDict(copy.deepcopy(dict(values)))
+            config[place] = new if place in PLACES else ConfigDict({**config[place], **new})
+
+
+def _whole(kind: str, block: dict[str, Any]) -> dict[str, Any]:
+    """A block with every option that a config can hold, but for those that the core tells."""
     options = build.options(kind, block["name"])
+    for key in build.leaves_to_context(kind, block["name"]):
+        del options[key]
     plain = {key: p.default for key, p in options.items() if p.default is not p.empty and _is_plain(p.default)}
     return {"name": block["name"]} | plain | BESIDE.get(kind, {}) | block
+
+
+def filled(config: Any) -> dict[str, Any]:
+    """A config as a dict, each block with all options of its part, said or not."""
+    found = config.to_dict()
+    for place, (kind, several) in PLACES.items():
+        for holder, key in [(found[place], key) for key in found[place]] if several else [(found, place)]:
+            holder[key] = _whole(kind, {"name": holder[key]["name"]}) | holder[key]
+    return found
 
 
 def _is_plain(value: Any) -> bool:
@@ -186,18 +221,50 @@ def shown(config: Any) -> list[str]:
     return lines
 
 
+def of_block(path: str) -> bool:
+    """Whether a path such as "embeds.numeral.dim" is of an option of a part."""
+    keys = path.split(".")
+    return keys[0] in PLACES and len(keys) == 2 + PLACES[keys[0]][1]
+
+
+def make_room(config: Any, path: str, text: str) -> None:
+    """Puts an option of a part into its block in place, where the config says nothing of it or None: flags change
+    only what is there, and keep its type.
+
+    Raises:
+      UsageError: the part has no such option, or the value is none of its type.
+    """
+    *above, key = path.split(".")
+    kind, block = PLACES[above[0]][0], config
+    for name in above:
+        if name not in block:
+            return
+        block = block[name]
+    known = declared(kind, block.name)
+    if key not in block and key not in known:
+        raise UsageError(f"{kind} {block.name!r} has no option {key!r}: did you mean {build.near(key, known)}?")
+    if block.get(key) is None and key in known:
+        with config.unlocked():
+            block[key] = typed(block.name, key, text, known[key])
+
+
 def get_config(argument: str) -> ConfigDict:
-    """The config of `{"config": FILE[:ARG], "set": [word, …]}` in JSON, which `config_file` writes."""
+    """The config of `{"config": FILE[:ARG], "set": [word, …], "values": {path: text}}` in JSON, which `config_file`
+    writes."""
     asked = json.loads(argument)
-    values = flags.FlagValues()
-    holder = config_flags.DEFINE_config_file("config", flag_values=values)
-    values(["config", f"--config={asked['config']}"])
-    return apply(holder.value, asked["set"]).lock()
+    values, line = flags.FlagValues(), ["config", f"--config={asked['config']}"]
+    # The line is its own: the flags of the command line change what comes of this.
+    holder = config_flags.DEFINE_config_file("config", flag_values=values, sys_argv=line)
+    values(line)
+    config = apply(holder.value, asked["set"])
+    for path, text in asked["values"].items():
+        make_room(config, path, text)
+    return config.lock()
 
 
-def argument(config: str, words: Sequence[str]) -> str:
+def argument(config: str, words: Sequence[str], values: Mapping[str, str]) -> str:
     """What `get_config` reads."""
-    return json.dumps({"config": config, "set": list(words)})
+    return json.dumps({"config": config, "set": list(words), "values": dict(values)})
 
 
 def _parted(text: str) -> list[str]:

@@ -8,7 +8,7 @@ import importlib.util
 import inspect
 import pkgutil
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, get_origin
+from typing import Annotated, Any, get_args, get_origin
 
 from numjax import protocols
 from numjax.errors import UsageError
@@ -71,8 +71,8 @@ def build(kind: str, block: Mapping[str, Any], **known: Any) -> Any:
     """An instance from a config block dict(name=…, **options).
 
     Args:
-      known: fields of `protocols.Context`; the class takes those that it marks with `Told`. An option of the same
-        name counts instead.
+      known: fields of `protocols.Context`; the class takes those that it marks with `Told` or `OrTold`. An option of
+        the same name counts instead.
 
     Raises:
       UsageError: an unknown name or option, and the nearest ones are given; a part that wants of the context what it
@@ -86,7 +86,7 @@ def build(kind: str, block: Mapping[str, Any], **known: Any) -> Any:
         if key not in declared:
             raise UsageError(f"{kind} {name!r} has no option {key!r}: did you mean {near(key, declared)}?")
     context = vars(protocols.Context(**known))
-    told = [key for key, parameter in declared.items() if _is_told(parameter.annotation)]
+    told = [key for key, parameter in declared.items() if _marked(parameter.annotation)]
     for key in told:
         if key not in context:
             raise UsageError(
@@ -105,17 +105,33 @@ def options(kind: str, name: str) -> dict[str, inspect.Parameter]:
     """What a block of this part may say, by name: its parameters but for those that it is told."""
     found = {p.name: p for p in inspect.signature(find(kind, name)).parameters.values() if p.kind not in _VARIADIC}
     # Linen adds two of its own.
-    return {key: p for key, p in found.items() if key not in ("parent", "name") and not _is_told(p.annotation)}
+    found = {key: p for key, p in found.items() if key not in ("parent", "name") and _marked(p.annotation) != "Told"}
+    return {
+        key: p.replace(annotation=str(p.annotation).removeprefix("protocols.").removeprefix("OrTold[").rstrip("]"))
+        if _marked(p.annotation)
+        else p
+        for key, p in found.items()
+    }
+
+
+def leaves_to_context(kind: str, name: str) -> set[str]:
+    """The options that a part is told where its block says nothing of them."""
+    declared = inspect.signature(find(kind, name)).parameters.values()
+    return {p.name for p in declared if _marked(p.annotation) == "OrTold"}
 
 
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
-def _is_told(annotation: Any) -> bool:
-    """Whether a parameter is marked with `Told`, as it stands in the file or evaluated."""
+_MARKS = {get_args(mark)[1]: name for name, mark in (("Told", protocols.Told), ("OrTold", protocols.OrTold))}
+
+
+def _marked(annotation: Any) -> str:
+    """ "Told", "OrTold" or "", as it stands in the file or evaluated."""
     if isinstance(annotation, str):
-        return annotation.removeprefix("protocols.").startswith("Told[")
-    return get_origin(annotation) is Annotated and "by the context" in annotation.__metadata__
+        word = annotation.removeprefix("protocols.").partition("[")[0]
+        return word if word in _MARKS.values() else ""
+    return _MARKS.get(annotation.__metadata__[0], "") if get_origin(annotation) is Annotated else ""
 
 
 def near(key: str, among: Iterable[str]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import pathlib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from numjax import blocks, origin, roots
 from numjax.errors import UsageError
@@ -18,7 +18,8 @@ def resolve_configs(words: Sequence[str]) -> list[str]:
 
     `--config=numgpt:laptop`, or `--config numgpt:laptop`, becomes `--config=ROOT/configs/numgpt.py:laptop`. Where it
     is not given, `--config=numjax/origin.py:WORKDIR` goes before all flags: the config that the workdir holds. Each
-    `--set=…` (`blocks.apply`) goes into the config, before `--config.a.b=…`.
+    `--set=…` (`blocks.apply`) goes into the config, before `--config.a.b=…`; so does each option of a part that a
+    config says nothing of.
 
     Args:
       words: the program's name, then its flags.
@@ -29,6 +30,7 @@ def resolve_configs(words: Sequence[str]) -> list[str]:
     out: list[str] = []
     given: dict[str, str] = {}
     changes: list[str] = []
+    values: dict[str, str] = {}
     rest = iter(words)
     for word in rest:
         flag, equals, value = word.partition("=")
@@ -39,13 +41,17 @@ def resolve_configs(words: Sequence[str]) -> list[str]:
             given[name] = value if equals else next(rest, "")
             if equals or given[name]:
                 word = f"{flag}={_config_file(given[name]) if name == 'config' else given[name]}"
+        if flag.startswith(("--config.", "-config.")):
+            if not equals and (value := next(rest, "")):
+                word = f"{flag}={value}"
+            values[flag.lstrip("-").removeprefix("config.")] = value
         out.append(word)
     if "config" in given:
-        return _changed(out, changes)
+        return _changed(out, changes, values)
     if workdir := given.get("workdir"):
         if not (origin.home(pathlib.Path(workdir).expanduser()) / origin.CONFIG_FILE).exists():
             raise origin.no_run(workdir)
-        return _changed([*out[:1], f"--config={origin.__file__}:{workdir}", *out[1:]], changes)
+        return _changed([*out[:1], f"--config={origin.__file__}:{workdir}", *out[1:]], changes, values)
     if changes or any(word.startswith(("--config.", "-config.")) for word in out):
         raise UsageError(USAGE)
     return out
@@ -57,19 +63,23 @@ def complaint(error: Exception) -> str:
     text = str(error).replace("\\n", "\n").replace("\\'", "")
     told = [line for line in text.strip().splitlines() if line.strip()]
     line = told[-1] if "parsing config file" in told[0] else " ".join(told[:2])
-    line = re.sub(r"^[\w.]+Error: ", "", line.strip("\"' "))
+    line = line.strip()
+    while line[:1] in ("'", '"') and line[-1:] == line[:1]:
+        line = line[1:-1]
+    line = re.sub(r"^[\w.]+Error: ", "", line)
     if re.fullmatch(r"\w+", line):  # all that ml_collections says where no key is near
-        return f"the config has no key {line!r} there: its file and configs/common.py list them all"
+        return f"the config has no key {line!r} there: --mode=show lists them all"
     return line
 
 
-def _changed(words: list[str], changes: Sequence[str]) -> list[str]:
-    """The command line whose config is the same with `--set`s applied, before single values are."""
+def _changed(words: list[str], changes: Sequence[str], values: Mapping[str, str]) -> list[str]:
+    """The command line whose config is the same with `--set`s applied, and with room for options of its blocks."""
+    of_blocks = {path: value for path, value in values.items() if blocks.of_block(path)}
     out = []
     for word in words:
         flag, _, value = word.partition("=")
-        if changes and flag in ("--config", "-config"):
-            word = f"{flag}={blocks.__file__}:{blocks.argument(value, changes)}"
+        if (changes or of_blocks) and flag in ("--config", "-config"):
+            word = f"{flag}={blocks.__file__}:{blocks.argument(value, changes, of_blocks)}"
         out.append(word)
     return out
 

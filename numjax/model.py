@@ -21,6 +21,7 @@ from numjax.types import Batch, HeadOut, Numeral, Tokens
 
 FUSIONS = ("concat+linear", "add", "replace")
 FUSION = FUSIONS[0]  # of a numeral embedding that names none
+AS_WIDE = ("add", "replace")  # with these an embedding is as wide as the model
 
 
 class Fusion(nn.Module):

@@ -33,22 +33,25 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Told = Annotated[T, "by the context"]  # marks a parameter of a part that is a field of `Context`, and no option
+OrTold = Annotated[T, "by the context, or an option"]  # … and an option all the same, which counts instead
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Context:
-    """What the core tells parts as it builds them, each those fields that it marks with `Told`. None is not known: a
-    part then keeps its default, or is refused if it has none.
+    """What the core tells parts as it builds them, each those fields that it marks with `Told` or `OrTold`.
+
+    None is not known: a part then keeps its default, or is refused if it has none.
 
     Attributes:
-      width: D. dim: the same, for embeddings of tokens and trees. dtype: of the backbone's computation.
+      width: D. dim: the same, for embeddings of tokens and trees, and for those of numerals that are added to tokens
+        or stand in their place. dtype: of the backbone's computation.
       vocab: the vocabulary, of schemes. vocab_size: its size, padded; size: ids in use; base: those of text.
       num_id: id of [NUM]. digits: K of numerals.
       digit_ids: of 0 … 9, where each is a token of its own; agg_id: of [AGG].
       digit_symbols: (id, digit) of each token that is one digit. number_symbols: (id, value) of each that is a
       number. symbols: (first id of mathematical symbols, for each the text tokens that spell it); symbol_range: (that
         first, how many). types: how many token types there are.
-      grammar: of the scheme.
+      grammar: of the scheme. num_classes: of the task's labels.
       stack: where positions are. positions: what a backbone gives its stacks.
     """
 
@@ -69,6 +72,7 @@ class Context:
     symbol_range: tuple[int, int] | None = None
     types: int | None = None
     grammar: Grammar | None = None
+    num_classes: int | None = None
     stack: Any = None
     positions: Any = None
 
@@ -454,7 +458,9 @@ class Task(Part):
         `Example.spans`; predictions are characters of it), "units" (labels of stretches of it, see `Example.units`;
         the task's `read` makes the predictions).
       metric: name of the validation metric that selects the best checkpoint, "-" before it if less is better.
-      needs: kind of block → names that the config must have.
+      needs: kind of block → names that the config must have. brings: axis → blocks, the heads and losses that answer
+        it, and what else it wants of "data", for configs that have no heads of these names.
+      num_classes: of its labels, where it has some.
       unanswered: defaults of fields that records to be predicted may lack.
       channels: what it gives beside a scheme's. reads: "text" or "rows".
       sources: its examples have a source, which an encoder reads.
@@ -472,6 +478,8 @@ class Task(Part):
     kind: str
     metric: str
     needs: Mapping[str, tuple[str, ...]] = {}
+    brings: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    num_classes: int | None = None
     unanswered: Mapping[str, Any] = {}
     channels: tuple[Channel, ...] = ()
     reads: ClassVar[str] = "text"

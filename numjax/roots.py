@@ -13,7 +13,7 @@ PACKAGE = pathlib.Path(__file__).resolve().parent
 def root() -> pathlib.Path:
     """The folder that holds configs/, data/ and experiments/."""
     checkout = PACKAGE.parent
-    return checkout if (checkout / "configs" / "common.py").exists() else PACKAGE / "bundled"
+    return checkout if (checkout / "configs" / "presets.py").exists() else PACKAGE / "bundled"
 
 
 def put_on_path() -> pathlib.Path:

@@ -15,7 +15,7 @@ from numjax import fit, processes
 from numjax.build import build, find
 from numjax.errors import UsageError
 from numjax.expr.tree import Tree
-from numjax.model import FUSION, Model
+from numjax.model import AS_WIDE, FUSION, Model
 from numjax.optim import Ramp
 from numjax.origin import check_scheme
 from numjax.pipeline import features, source
@@ -75,7 +75,7 @@ def assemble(
     """Builds every part that the config names.
 
     Args:
-      config: see `configs/common.py`.
+      config: see `recipe.BASE`.
       workdir: holds the vocabulary; trained at first use on the train split, by process 0.
       records: the task's training records, when they are loaded already.
       vocabulary: one to use instead.
@@ -87,7 +87,7 @@ def assemble(
     task = build("tasks", config.task)
     fit.check(config, task)
     scheme = make_scheme(config, workdir, task, records, vocabulary)
-    model = make_model(config, scheme, platform or jax.default_backend())
+    model = make_model(config, task, scheme, platform or jax.default_backend())
     objectives, weights = make_objectives(config, model, scheme)
     return System(config, task, scheme, model, objectives, weights, _host_features(model))
 
@@ -151,7 +151,7 @@ def trees(task: Task, load: Callable[[], Iterable[Mapping[str, Any]]]) -> Iterat
         yield from (s.tree for s in segments if isinstance(s, Formula) and s.tree is not None)
 
 
-def make_model(config: Any, scheme: Scheme, platform: str) -> Model:
+def make_model(config: Any, task: Task, scheme: Scheme, platform: str) -> Model:
     """The model that the config's blocks make over the scheme's vocabulary."""
     dtype = config.backbone.get("dtype", "float32")
     if dtype == "auto":
@@ -167,6 +167,7 @@ def make_model(config: Any, scheme: Scheme, platform: str) -> Model:
         "width": backbone.width,
         "dim": backbone.width,
         "dtype": dtype,
+        "num_classes": task.num_classes,
     }
     if spelled := scheme.symbol_pieces():
         first, pieces = spelled
@@ -175,9 +176,11 @@ def make_model(config: Any, scheme: Scheme, platform: str) -> Model:
     embeds, fusions = {}, {}
     for name, block in sorted(config.embeds.items()):
         options = {k: v for k, v in block.items() if k != "fusion"}
-        embeds[name] = build("embed", options, **known)
-        if embeds[name].kind == "numeral":
-            fusions[name] = block.get("fusion", FUSION)
+        if find("embed", block.name).kind != "numeral":
+            embeds[name] = build("embed", options, **known)
+            continue
+        fusions[name] = block.get("fusion", FUSION)
+        embeds[name] = build("embed", options, **known | ({} if fusions[name] in AS_WIDE else {"dim": None}))
     heads = {name: build("heads", block, **known) for name, block in sorted(config.heads.items())}
     # Frozen, so that the model can be a static argument of jitted functions.
     return Model(FrozenDict(embeds), FrozenDict(fusions), backbone, FrozenDict(heads))

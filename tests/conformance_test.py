@@ -68,7 +68,10 @@ class Embedding:
     """An embedding of any kind behind one call: apply(params, rows) → x, rows having a leading axis."""
 
     def __init__(self, name: str, rng):
-        self.module = build("embed", embed_block(name), dim=DIM, **drawn.KNOWN)
+        told = (
+            {} if find("embed", name).kind == "numeral" else {"dim": DIM}
+        )  # a numeral's vector has a width of its own
+        self.module = build("embed", embed_block(name), **told, **drawn.KNOWN)
         self.kind = self.module.kind
         tokens, values = drawn.tokens(rng, 2, drawn.DECODER["max_length"], slots=len(HARD) + 4)
         if self.kind == "numeral":
@@ -233,7 +236,7 @@ def reads_units(head: str) -> bool:
 
 
 def head_case(name, rng):
-    head = build("heads", {"name": name} | drawn.OPTIONS.get(name, {}), **drawn.KNOWN)
+    head = build("heads", {"name": name}, **drawn.KNOWN)
     found = drawn.batch(rng)
     found = drawn.with_units(found, rng) if reads_units(name) else found
     hidden = rng.standard_normal((*found.inputs.ids.shape, drawn.KNOWN["width"])).astype(np.float32)

@@ -104,12 +104,16 @@ def test_tables_of_magnitudes_have_a_cell_a_system_and_a_size():
     assert "numeral" not in cells[0].config.embeds and cells[1].config.embeds.numeral.form == "2"
     for cell, size in zip(sized, table4.SIZES, strict=True):
         config = cell.config
-        assert config.backbone.width == config.embeds.numeral.dim == size and config.task.data_seed == 1
+        assert (
+            config.backbone.width == size
+            and config.embeds.token.init_std == size**-0.5
+            and config.task.data_seed == 1
+        )
     as_published = argparse.Namespace(**vars(options) | {"as_published": True})
     forms = {name: settings.cell(as_published, name).config.embeds.numeral.form for name in ("dice", "dice_d")}
     assert forms == {"dice": "2", "dice_d": "d"}, "rows stay apart"
     published = settings.cell(as_published, "dice_d").config
-    assert published.task.select == "test" and published.heads.label.num_classes == 7
+    assert published.task.select == "test" and published.task.num_classes == 7
     assert published.embeds.numeral.as_printed and not cells[2].config.embeds.numeral.as_printed
     with pytest.raises(UsageError, match="'33' is none of 32"):
         table4.main([*SMOKE, "--sizes=33"])

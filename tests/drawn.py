@@ -117,12 +117,11 @@ def with_numerals(found: Batch) -> Targets:
 
 
 KNOWN = {"vocab_size": VOCAB, "size": SIZE, "num_id": NUM, "digits": DIGITS, "width": 16}
-KNOWN |= {"digit_ids": tuple(range(10)), "agg_id": 18}
+KNOWN |= {"digit_ids": tuple(range(10)), "agg_id": 18, "num_classes": 3}
 KNOWN |= {
     "digit_symbols": tuple((d, d) for d in range(10)),
     "number_symbols": tuple((d, float(d)) for d in range(10)),
 }
-OPTIONS: dict[str, dict[str, Any]] = {"classify": {"num_classes": 3}}  # of parts that have some without a default
 DECODER = {"name": "decoder", "width": 16, "layers": 2, "heads": 2, "max_length": 16}
 LEARNED = {"sequence": {"name": "learned"}}
 
@@ -146,7 +145,7 @@ def model(
         embeds["numeral"] = build("embed", {"dim": 12} | dict(embed), **KNOWN)
         fusions["numeral"] = fusion
     head = {"name": "token"} if head is None else dict(head)
-    heads = {"next": build("heads", OPTIONS.get(head["name"], {}) | head, **KNOWN)}
+    heads = {"next": build("heads", head, **KNOWN)}
     return Model(embeds, fusions, stack(DECODER | backbone, positions), heads)
 
 

@@ -162,7 +162,7 @@ def pretraining():
     records = windows(rng)
     scheme = scheme_of(records)
     encoded = features.encode(transactions.Task(), scheme, records, config.data, "train", strict=True)
-    model = make_model(config, scheme, "cpu")
+    model = make_model(config, build("tasks", config.task), scheme, "cpu")
     return config, scheme, encoded, model, *make_objectives(config, model, scheme)
 
 
@@ -220,7 +220,7 @@ def test_strings_that_cards_share_are_encoded_once(fusion, rng):
     records = windows(rng)
     scheme = scheme_of(records)
     encoded = features.encode(transactions.Task(), scheme, records, config.data, "train", strict=True)
-    model = make_model(config, scheme, "cpu")
+    model = make_model(config, build("tasks", config.task), scheme, "cpu")
     objectives, _ = make_objectives(config, model, scheme)
     embed = model.embeds["numeral"]
 
@@ -337,7 +337,7 @@ def test_the_encoder_stays_and_the_head_learns(rng):
     records = windows(rng, 8)
     scheme = scheme_of(records)
     encoded = features.encode(fraud.Task(), scheme, records, config.data, "train")
-    model = make_model(config, scheme, "cpu")
+    model = make_model(config, build("tasks", config.task), scheme, "cpu")
     objectives, weights = make_objectives(config, model, scheme)
     batch = Loader(encoded, config, seed=0).batch(0)[0]
     rates = tuple(config.optim.rates)

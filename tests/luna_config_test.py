@@ -43,12 +43,12 @@ def test_each_string_of_a_batch_is_encoded_once(scale):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ("numtok=none,numbed=dice", "leave it out with numtok=none"),
-        ("numbed=dice,numtok=none", "leave it out with numtok=none"),
-        ("numtok=none,regress=on", "with numtok=none they are pieces"),
-        ("numtok=none,size=1M", "size= is of character encoders"),
+        ("numtok=none,numbed=dice", "numbed=dice needs embeds.numeral, and here is none: use it with numtok=addback"),
+        ("numbed=dice,numtok=none", "numbed=dice needs embeds.numeral, and here is none: use it with numtok=addback"),
+        ("numtok=none,regress=on", "needs objectives.masked=masked, and here it is nll: use it with numtok=addback"),
+        ("numtok=none,size=1M", "needs embeds.numeral=char_lstm or char_former, and here is none"),
         ("numbed=dice,numbed=char_lstm", "numbed=dice and char_lstm: choose one"),
-        ("task=tatqa,distill=on", "belongs to pre-training"),
+        ("task=tatqa,distill=on", "needs task=table_text, and here it is tatqa: use it with task=pretrain$"),
     ],
 )
 def test_words_that_do_not_go_together_are_refused(words, says):

@@ -73,7 +73,7 @@ def test_weights_that_are_missing_are_named_with_what_to_do(tmp_path, monkeypatc
     with pytest.raises(UsageError, match="pretrained:maxilm: the pretrained weights that numjax knows are minilm"):
         installed.located("pretrained:maxilm")
     assert installed.located("runs/mine") == "runs/mine"
-    with pytest.raises(ValueError, match="leave shape=roberta out"):
+    with pytest.raises(ValueError, match=r"here it is sentencepiece: use it with shape=bert$"):
         luna.get_config("task=tatqa,bert=minilm,shape=roberta")
 
 

@@ -113,8 +113,7 @@ def config_of(system: System) -> Any:
         words += [f"~positions.{name}" for name in config.positions]
         words.append(f"+positions.sequence={chosen['positions']}")
     if "head" in chosen and chosen["head"] != config.heads[head].name:
-        more = ":num_classes=2" if chosen["head"] == "classify" else ""
-        words.append(f"heads.{head}={chosen['head']}{more}")
+        words.append(f"heads.{head}={chosen['head']}")
     if chosen.get("objective", NONE) != NONE:
         wants = "head" in options("objectives", chosen["objective"])
         words.append(f"+objectives.extra={chosen['objective']}" + (f":head={head}" if wants else ""))

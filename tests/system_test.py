@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from ml_collections import ConfigDict
 
-from configs import common, numgpt
+from configs import numgpt
 from numjax import blocks, fit
 from numjax.build import build
 from numjax.errors import UsageError
@@ -31,11 +32,19 @@ def test_what_does_not_go_together_is_refused_before_anything_is_read(tmp_path):
     """Neither records nor a vocabulary are there to be read."""
     config = numgpt.get_config("smoke,task=generation")
     with config.unlocked():
-        config.heads.other = common.block(name="token")
+        config.heads.other = ConfigDict(dict(name="token"))
         config.scheme.vocab.path = str(tmp_path / "nowhere")
     with pytest.raises(UsageError, match=r"^head 'next' \(mixture\) and head 'other' \(token\) each give the next"):
         assemble(config, tmp_path, lambda: pytest.fail("records were read"))
     assert not any(tmp_path.iterdir())
+
+
+def test_what_is_added_to_tokens_or_stands_in_their_place_is_as_wide_as_the_model(tmp_path, vocabulary):
+    for fusion, dim in (("add", 32), ("replace", 32), ("concat+linear", 64)):
+        config = blocks.apply(numgpt.get_config("smoke"), [f"embeds.numeral=char_lstm:fusion={fusion}"])
+        assert assemble(config, tmp_path, vocabulary=vocabulary).model.embeds["numeral"].dim == dim
+    config = blocks.apply(numgpt.get_config("smoke"), ["embeds.numeral=char_lstm:fusion=add,dim=5"])
+    assert assemble(config, tmp_path, vocabulary=vocabulary).model.embeds["numeral"].dim == 5, "what is said counts"
 
 
 def test_a_config_of_an_earlier_version_is_one_line(tmp_path, vocabulary):
@@ -47,7 +56,7 @@ def test_a_config_of_an_earlier_version_is_one_line(tmp_path, vocabulary):
 
 def test_two_heads_that_predict_a_row_are_refused_by_their_names(tmp_path, vocabulary):
     def add(config):
-        config.heads.other = common.block(name="span")
+        config.heads.other = ConfigDict(dict(name="span"))
 
     assemble(numgpt.get_config("smoke"), tmp_path, vocabulary=vocabulary)
     said = refused(tmp_path, vocabulary, add)
@@ -83,7 +92,7 @@ FAULTS = [
         "backbone=decoder",
         "task word_problem has a source for an encoder, and backbone decoder has",
     ),
-    ("numgpt", "smoke", "task=span_answer", "task span_answer needs heads span in the config"),
+    ("numgpt", "smoke", "heads.label=token", "task statement needs heads classify in the config"),
     ("numgpt", "smoke", "~heads.label", "the config names no heads"),
     (
         "numgpt",
@@ -191,7 +200,7 @@ def test_each_fault_is_a_line_that_names_both(name, argument, word, line):
 def test_an_objective_that_its_head_cannot_serve_is_refused_with_the_method(head, objective, method):
     config = numgpt.get_config("smoke")
     with config.unlocked():
-        config.heads = common.block(mine=dict(name=head) | (dict(num_classes=2) if head == "classify" else {}))
-        config.objectives = common.block(loss=dict(name=objective, head="mine"))
+        config.heads = ConfigDict(dict(mine=dict(name=head)))
+        config.objectives = ConfigDict(dict(loss=dict(name=objective, head="mine")))
     said = f"objective 'loss' ({objective}) wants {method} of its head, and head 'mine' ({head}) has none"
     assert f"{said}: choose another" in list(fit.faults(config, build("tasks", config.task)))

@@ -360,7 +360,10 @@ def test_one_word_gives_tables_of_many_layouts(task):
     assert few.to_json() == luna.get_config(f"task={task}").to_json(), "the default stays"
     assert many.task.tables == "many" and many.task.traits
     assert tuple(many.backbone.types) == (2, *table_traits.SIZES)
-    with pytest.raises(ValueError, match="use it with one of them"):
+    with pytest.raises(
+        ValueError,
+        match=r"needs task=tatqa or tabfact, and here it is table_text: use it with task=tatqa or task=tabfact$",
+    ):
         luna.get_config("task=pretrain,tables=many")
 
 

@@ -3,16 +3,14 @@
     python -m numjax.main --config=configs/scale/decoder_124m.py --config.task.path=FOLDER --workdir=DIR
     … --mode=compile --config.topology=v5e:4x4        plans it for chips that are not there
 
-Plans of it are in experiments/scale/README.md. Argument: numerals (numbers as numbers; off by default).
+Plans of it are in experiments/scale/README.md. Argument: system=gpt|numgpt (numbers as text, or as numbers).
 """
 
 from __future__ import annotations
 
-from ml_collections import ConfigDict
-
 from configs.scale import sizes
+from numjax.recipe import Recipe
 
+DECODER = sizes.decoder(width=768, layers=12, heads=12, length=1024, rows=128, fsdp=1, remat="none")
 
-def get_config(argument: str | None = None) -> ConfigDict:
-    """128 sequences a step."""
-    return sizes.decoder(argument, width=768, layers=12, heads=12, length=1024, rows=128, fsdp=1, remat="none")
+get_config = Recipe(system=DECODER, parts={"system": sizes.SYSTEMS})

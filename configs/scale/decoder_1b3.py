@@ -3,16 +3,14 @@
     python -m numjax.main --config=configs/scale/decoder_1b3.py --config.task.path=FOLDER --workdir=DIR
     … --mode=compile --config.topology=v5e:16x16        plans it for chips that are not there
 
-Plans of it are in experiments/scale/README.md. Argument: numerals (numbers as numbers; off by default).
+Plans of it are in experiments/scale/README.md. Argument: system=gpt|numgpt (numbers as text, or as numbers).
 """
 
 from __future__ import annotations
 
-from ml_collections import ConfigDict
-
 from configs.scale import sizes
+from numjax.recipe import Recipe
 
+DECODER = sizes.decoder(width=2048, layers=24, heads=16, length=2048, rows=1024, fsdp=16, remat="full")
 
-def get_config(argument: str | None = None) -> ConfigDict:
-    """1024 sequences a step."""
-    return sizes.decoder(argument, width=2048, layers=24, heads=16, length=2048, rows=1024, fsdp=16, remat="full")
+get_config = Recipe(system=DECODER, parts={"system": sizes.SYSTEMS})

@@ -4,25 +4,34 @@ from __future__ import annotations
 
 from typing import Any
 
-from ml_collections import ConfigDict
+from configs import numgpt
 
-from configs import common, numgpt
-
-WORDS = {"numerals": "numbers as numbers: one position each, prototype embeddings and a mixture head"}
+# How numbers are read and written: as text, or as numbers, one position each with prototype embeddings and a mixture
+# head.
+SYSTEMS = {
+    "gpt": {},
+    "numgpt": {
+        "scheme": dict(name="replace"),
+        "scheme.vocab": dict(split_digits=True),
+        "embeds": numgpt.NUMGPT["embeds"],
+        "heads.next": numgpt.NUMGPT["heads"]["next"] | {"tied": True},
+    },
+}
 
 
 def decoder(
-    argument: str | None, *, width: int, layers: int, heads: int, length: int, rows: int, fsdp: int, remat: str
-) -> ConfigDict:
-    """A config of `rows` sequences a step of `length` positions; the argument "numerals" turns numeral parts on."""
-    words = [word for word in (argument or "").split(",") if word]
-    for word in words:
-        common.known(word, WORDS, "config argument")
-    config: Any = numgpt.get_config(f"paper,task=text,system={'numgpt' if words else 'gpt'}")
-    with config.unlocked():
-        config.scheme.vocab.size = 50_257
-        config.heads.next.tied = True
-        config.backbone.update(
+    *, width: int, layers: int, heads: int, length: int, rows: int, fsdp: int, remat: str
+) -> dict[str, dict[str, Any]]:
+    """A recipe of `rows` sequences a step of `length` positions, for `fsdp` devices and more."""
+    return {
+        "task": dict(name="language_model", path=""),
+        "scheme": dict(
+            name="subword",
+            rules="default",
+            vocab=dict(name="sentencepiece", model="bpe", size=50_257, split_digits=False),
+        ),
+        "embeds": dict(token=dict(name="token")),
+        "backbone": dict(
             width=width,
             layers=layers,
             heads=heads,
@@ -31,12 +40,14 @@ def decoder(
             dtype="bfloat16",
             scan=True,
             remat=remat,
-        )
-        config.data.length = length
-        config.optim.update(
+            packed=True,
+        ),
+        "heads": dict(next=dict(name="token", tied=True)),
+        "data": dict(length=length, pack=True, overflow="split"),
+        "optim": dict(
             batch_size=rows, learning_rate=6e-4, schedule="cosine", warmup=2000, floor=0.1, epochs=0, steps=100_000
-        )
-        config.mesh.fsdp = fsdp
-        config.eval.update(every=1000, examples=2048, batch_size=rows)
-        config.checkpoint.every = 1000
-    return config
+        ),
+        "mesh": dict(fsdp=fsdp),
+        "eval": dict(every=1000, examples=2048, batch_size=rows),
+        "checkpoint": dict(every=1000),
+    }

@@ -8,8 +8,8 @@ import os
 import pathlib
 from typing import Any
 
-from configs import common
 from experiments.benchmarks import numerals, pairs
+from numjax import recipe
 
 # A model's shape, as the training benchmark has it; the vocabulary is GPT-2's where its files are.
 SHAPE = dict(layers=6, width=384, heads=6, length=256, rows=8)
@@ -33,13 +33,12 @@ def write(folder: pathlib.Path, megabytes: float) -> str:
     return source
 
 
-CONFIG = """from configs import common, {system}
+CONFIG = """from configs import {system}
+from numjax import recipe
 
 
 def get_config(argument=None):
-    config = {system}.get_config(argument)
-    config.scheme.vocab = common.block(name="gpt2", path={path!r})
-    return config
+    return recipe.changed({system}.get_config(argument), {{"scheme.vocab": dict(name="gpt2", path={path!r})}})
 """
 
 
@@ -65,7 +64,7 @@ def config(folder: pathlib.Path, shape: dict[str, int], system: str = "gpt") -> 
     """The config of such a run."""
     made = importlib.import_module(f"configs.{system}").get_config("task=text")
     if files := _vocabulary():
-        made.scheme.vocab = common.block(name="gpt2", path=files)
+        made = recipe.changed(made, {"scheme.vocab": dict(name="gpt2", path=files)})
     made.update_from_flattened_dict(values(folder, shape))
     return made
 

@@ -60,7 +60,7 @@ def make(shape: dict[str, int], tatqa: str, tabfact: str, parameters: str, folde
         config.task.update(tatqa=tatqa, tabfact=tabfact)
         config.data.length = config.backbone.max_length = shape["length"]
         config.data.buckets = 1
-        config.backbone.width = config.embeds.numeral.dim = shape["width"]
+        config.backbone.width = shape["width"]
         config.embeds.numeral.parameters = parameters
         config.optim.batch_size = shape["rows"]
     system = assemble(config, folder)

@@ -25,6 +25,7 @@ from configs import luna
 from experiments import command
 from experiments.benchmarks import options, pairs
 from numjax import optim
+from numjax.build import build
 from numjax.errors import UsageError
 from numjax.numeral.exact import to_numeral
 from numjax.numeral.surface import value_of
@@ -43,7 +44,7 @@ MOST = 1.1  # times the step without
 def main(words: list[str] | None = None) -> dict[str, Any]:
     """Prints a table, and the results as JSON on the last line."""
     made = options.parser("number_plugin", __doc__, SHAPE, rounds=0)
-    made.add_argument("--numbed", default="char_lstm", help=f"one of {', '.join(luna.NUMBEDS)}")
+    made.add_argument("--numbed", default="char_lstm", help=f"one of {', '.join(luna.PARTS['numbed'])}")
     made.add_argument("--size", default="1M", help="of a character encoder")
     made.add_argument("--numbers", type=int, default=NUMBERS, help="in each row")
     made.add_argument("--remat", default="none", help="of the encoder, in both; its layers are scanned then")
@@ -107,13 +108,15 @@ def step(
     """(the step, what makes its state, a batch)."""
     config: Any = luna.get_config(f"paper,{plugin}")
     with config.unlocked():
-        luna.resize(config, shape["width"], layers=shape["layers"], heads=shape["heads"], max_length=shape["length"])
+        config.backbone.update(
+            width=shape["width"], layers=shape["layers"], heads=shape["heads"], max_length=shape["length"]
+        )
         # On a CPU the compiler merges what is recomputed with what was computed, except in a scan.
         config.backbone.update(remat=remat, scan=remat != "none")
         if not plugged:
             del config.embeds["numeral"]
     scheme = make_scheme(config, None, None, None, stand_in.Vocabulary(shape["vocab"]))  # type: ignore[arg-type]
-    model = make_model(config, scheme, "cpu")
+    model = make_model(config, build("tasks", config.task), scheme, "cpu")
     objectives, weights = make_objectives(config, model, scheme)
     optimizer, rate = optim.adamw(1e-4, 100)
     batch = drawn(shape, numbers, scheme, model if plugged else None)

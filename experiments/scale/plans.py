@@ -43,14 +43,14 @@ def of(config: str, topology: str, rows: int, fsdp: int, remat: str = "", tensor
 
 PLANS = (
     of("decoder_124m", "v5e:4x4", 128, 1),
-    of("decoder_124m:numerals", "v5e:4x4", 128, 1),
+    of("decoder_124m:system=numgpt", "v5e:4x4", 128, 1),
     of("decoder_124m", "v5e:16x16", 2048, 1),
     of("decoder_124m", "v5p:4x4x4", 1024, 1),
     of("decoder_124m", "v6e:8x8", 1024, 1),
     of("decoder_124m", "h100:64", 1024, 1),
     of("decoder_1b3", "v5e:4x4", 64, 16),
     of("decoder_1b3", "v5e:16x16", 1024, 16),
-    of("decoder_1b3:numerals", "v5e:16x16", 1024, 16),
+    of("decoder_1b3:system=numgpt", "v5e:16x16", 1024, 16),
     of("decoder_1b3", "v5p:4x4x4", 512, 8, "dots"),
     of("decoder_1b3", "v6e:8x8", 512, 16),
     of("decoder_1b3", "h100:64", 512, 8),

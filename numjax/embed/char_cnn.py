@@ -17,6 +17,7 @@ from numjax import protocols
 from numjax.errors import UsageError
 from numjax.nn import characters
 from numjax.nn.lstm import uniform
+from numjax.protocols import OrTold
 from numjax.types import Numeral
 
 
@@ -54,7 +55,7 @@ class Embed(protocols.Embed, nn.Module):
       length: characters that are read at most.
     """
 
-    dim: int = 64
+    dim: OrTold[int] = 64
     filters: int = 32
     sizes: tuple[int, ...] = (2, 3, 4, 5)
     char_dim: int = 32

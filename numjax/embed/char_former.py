@@ -26,6 +26,7 @@ from numjax.nn import attention, characters, lstm
 from numjax.nn.by_length import by_length
 from numjax.nn.dropout import dropout
 from numjax.nn.norm import layer_norm
+from numjax.protocols import OrTold
 from numjax.types import Numeral
 
 POOLS = ("lstm", "average")
@@ -102,7 +103,7 @@ class Embed(protocols.Embed, nn.Module):
       attention: see `nn.attention.attend`.
     """
 
-    dim: int = 64
+    dim: OrTold[int] = 64
     hidden: int = 32
     layers: int = 1
     heads: int = 4

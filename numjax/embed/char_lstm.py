@@ -19,6 +19,7 @@ from numjax.embed import sizes
 from numjax.errors import UsageError
 from numjax.nn import characters, lstm
 from numjax.nn.by_length import by_length
+from numjax.protocols import OrTold
 from numjax.types import Numeral
 
 POOLS = ("mean", "last")
@@ -55,7 +56,7 @@ class Embed(protocols.Embed, nn.Module):
       parameters: about how many, a name in `embed/sizes.py`, which then decides on `hidden` and `layers`.
     """
 
-    dim: int = 64
+    dim: OrTold[int] = 64
     hidden: int = 32
     layers: int = 1
     char_dim: int | None = None

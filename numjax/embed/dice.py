@@ -17,6 +17,7 @@ import numpy as np
 
 from numjax import protocols
 from numjax.errors import DataError, UsageError
+from numjax.protocols import OrTold
 from numjax.types import Numeral
 
 FORMS = ("2", "d")
@@ -141,7 +142,7 @@ class Embed(protocols.Embed, nn.Module):
       seed: of the rotation and the random angles.
     """
 
-    dim: int = 64
+    dim: OrTold[int] = 64
     form: str = "2"
     low: float = 0.0
     high: float = 1e5

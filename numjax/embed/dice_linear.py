@@ -21,6 +21,7 @@ from numjax import protocols
 from numjax.embed import dice
 from numjax.errors import UsageError
 from numjax.nn import lstm
+from numjax.protocols import OrTold
 from numjax.types import Numeral
 
 RANGES = {"log": (-5.0, 80.0), "value": (-1e5, 1e5)}
@@ -50,7 +51,7 @@ class Embed(protocols.Embed, nn.Module):
       seed: of the rotation.
     """
 
-    dim: int = 64
+    dim: OrTold[int] = 64
     sphere: int = 10
     of: str = "log"
     as_published: bool = False

@@ -12,6 +12,7 @@ import numpy as np
 from numjax import protocols
 from numjax.errors import UsageError
 from numjax.nn import digits
+from numjax.protocols import OrTold
 from numjax.types import Numeral
 
 __all__ = ["DECIMALS", "Embed"]
@@ -33,7 +34,7 @@ class Embed(protocols.Embed, nn.Module):
       init_std: standard deviation of the initial digit vectors.
     """
 
-    dim: int = 64
+    dim: OrTold[int] = 64
     aggregate: str = "weighted"
     decimals: str = "drop"
     longest: int = 20

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from numjax import protocols
 from numjax.errors import UsageError
 from numjax.nn.numerals import to_places
+from numjax.protocols import OrTold
 from numjax.types import Numeral
 
 
@@ -39,7 +40,7 @@ class Embed(protocols.Embed, nn.Module):
       point. signed: a last feature is −1 for negative numbers and 1 for others; the published code reads sizes alone.
     """
 
-    dim: int = 0
+    dim: OrTold[int] = 0
     integer: int = 9
     fraction: int = 4
     signed: bool = True

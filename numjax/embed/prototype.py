@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from numjax import protocols
 from numjax.errors import UsageError
 from numjax.nn.numerals import exponent_id
+from numjax.protocols import OrTold
 from numjax.types import Numeral
 
 
@@ -42,7 +43,7 @@ class Embed(protocols.Embed, nn.Module):
       init_std: standard deviation of the initial exponent vectors.
     """
 
-    dim: int = 64
+    dim: OrTold[int] = 64
     exponent_dim: int | None = None
     sigma: float = 0.5
     low: int = -8

@@ -9,6 +9,7 @@ import numpy as np
 
 from numjax import protocols
 from numjax.embed.dice import hashed
+from numjax.protocols import OrTold
 from numjax.types import Numeral
 
 
@@ -40,7 +41,7 @@ class Embed(protocols.Embed, nn.Module):
       dim: D. seed: of the vectors.
     """
 
-    dim: int = 64
+    dim: OrTold[int] = 64
     seed: int = 0
     kind = "numeral"
 

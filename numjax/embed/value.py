@@ -10,6 +10,7 @@ import numpy as np
 from numjax import protocols
 from numjax.embed.dice import float64_value
 from numjax.errors import UsageError
+from numjax.protocols import OrTold
 from numjax.types import Numeral
 
 
@@ -27,7 +28,7 @@ class Embed(protocols.Embed, nn.Module):
       dim: 1; more are zeros. scale: what the value is divided by. limit: the largest size it can have.
     """
 
-    dim: int = 1
+    dim: OrTold[int] = 1
     scale: float = 1.0
     limit: float = 1e30
     kind = "numeral"

@@ -32,7 +32,7 @@ class Head(protocols.Head, nn.Module):
     """A linear classifier on one position's hidden state, on a mean of all, or on what an LSTM makes of them.
 
     Attributes:
-      width: D; num_classes: the labels.
+      width: D; num_classes: the task's labels.
       pool: "end" (the last position of the text, which holds [EOS]), "first" ([CLS], for encoders), "attention"
         (c = Σ α_t h_t with α = softmax(w·h) over the row's text, DICE section 5.1), "lstm" (the last state of an LSTM
         of `hidden` that reads `columns` positions at a time, side by side: a table's rows, as LUNA does for fraud) or
@@ -43,7 +43,7 @@ class Head(protocols.Head, nn.Module):
     """
 
     width: Told[int]
-    num_classes: int
+    num_classes: Told[int]
     pool: str = "end"
     pooler: bool = False
     use_bias: bool = True

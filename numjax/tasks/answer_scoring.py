@@ -13,7 +13,7 @@ from typing import Any
 
 from numjax import protocols
 from numjax.errors import DataError, UsageError
-from numjax.tasks import records
+from numjax.tasks import answered, records
 from numjax.text import document as documents
 from numjax.text import marked
 from numjax.types import Document, Example, Mark, Text
@@ -33,6 +33,8 @@ class Task(protocols.Task):
     unanswered = {"grade": 0, "examples": "[]"}
     metric = "-loss"
     needs = {"heads": ("classify",), "objectives": ("nll",)}
+    brings = answered.LABEL
+    num_classes = 5
 
     def __init__(
         self,

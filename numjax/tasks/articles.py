@@ -8,7 +8,7 @@ from typing import Any
 
 from numjax import protocols
 from numjax.errors import DataError
-from numjax.tasks import records
+from numjax.tasks import answered, records
 from numjax.text import article
 from numjax.types import Document, Example, Mark
 
@@ -22,6 +22,7 @@ class Task(protocols.Task):
     kind = "language_model"
     metric = "-loss"
     needs = {"objectives": ("nll",)}
+    brings = answered.NEXT
 
     def __init__(
         self,

@@ -18,7 +18,7 @@ from numjax.expr.arithmetic import Unevaluable, Value
 from numjax.expr.evaluate import evaluate, solve
 from numjax.expr.rules import DEFAULT, Rules
 from numjax.expr.tree import Tree, from_json
-from numjax.tasks import formulas, records
+from numjax.tasks import answered, formulas, records
 from numjax.text import document as documents
 from numjax.types import Document, Example, Formula, Mark, Number, Text
 
@@ -42,6 +42,7 @@ class Task(protocols.Task):
     unanswered = {"equation": "x = 0", "ans": ""}
     metric = "-loss"
     needs = {"objectives": ("nll",)}
+    brings = answered.NEXT
 
     def __init__(
         self,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from numjax import protocols
-from numjax.tasks import overlap, records
+from numjax.tasks import answered, overlap, records
 from numjax.text import document as documents
 from numjax.text import marked
 from numjax.types import Document, Example, Mark, Text
@@ -27,6 +27,7 @@ class Task(protocols.Task):
     unanswered = {"feedback": "-"}
     metric = "-loss"
     needs = {"objectives": ("nll",)}
+    brings = answered.NEXT
 
     def __init__(
         self,

@@ -10,7 +10,7 @@ import numpy as np
 
 from numjax import roots
 from numjax.errors import DataError, UsageError
-from numjax.tasks import records, transactions
+from numjax.tasks import answered, records, transactions
 from numjax.types import Document, Example, Mark
 
 ROWS = 10  # of a window
@@ -27,6 +27,8 @@ class Task(transactions.Task):
     metric = "F1"
     file_forms = ("a .csv of the published table's columns",)
     needs = {"heads": ("classify",), "objectives": ("nll",)}
+    brings = answered.LABEL
+    num_classes = 2
 
     def __init__(
         self,

@@ -9,7 +9,7 @@ from typing import Any
 from numjax import protocols
 from numjax.errors import DataError, UsageError
 from numjax.numeral import format as formats
-from numjax.tasks import records
+from numjax.tasks import answered, records
 from numjax.types import Document, Example, Mark, Number, Text
 
 DATASETS = ("mwpas_generation", "problems")
@@ -30,6 +30,7 @@ class Task(protocols.Task):
     unanswered = {"answer": "1"}
     metric = "-loss"
     needs = {"objectives": ("nll",)}
+    brings = answered.NEXT
 
     def __init__(
         self,

@@ -12,7 +12,7 @@ from typing import Any
 from numjax import protocols
 from numjax.errors import DataError, UsageError
 from numjax.expr.tree import from_json
-from numjax.tasks import formulas, mixed, overlap, records
+from numjax.tasks import answered, formulas, mixed, overlap, records
 from numjax.tasks.mixed import Written
 from numjax.text import document as documents
 from numjax.types import Document, Example, Formula, Mark, Segment, Text
@@ -33,6 +33,7 @@ class Task(protocols.Task):
     generates = True
     metric = "-loss"
     needs = {"objectives": ("nll",)}
+    brings = answered.NEXT
 
     def __init__(
         self,

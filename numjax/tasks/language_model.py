@@ -7,7 +7,7 @@ from typing import Any
 
 from numjax import protocols
 from numjax.errors import UsageError
-from numjax.tasks import records
+from numjax.tasks import answered, records
 from numjax.types import Document, Example, Mark
 
 
@@ -20,6 +20,7 @@ class Task(protocols.Task):
     kind = "language_model"
     metric = "-loss"
     needs = {"objectives": ("nll",)}
+    brings = answered.NEXT
 
     def __init__(self, *, path: str = "", data_seed: int = 0):
         """

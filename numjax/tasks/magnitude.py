@@ -7,7 +7,7 @@ from typing import Any
 
 from numjax import protocols
 from numjax.errors import DataError, UsageError
-from numjax.tasks import records
+from numjax.tasks import answered, records
 from numjax.types import Document, Example, Mark
 
 
@@ -21,7 +21,9 @@ class Task(protocols.Task):
     kind = "classify"
     unanswered = {"label": 0}
     metric = "macro_f1"
+    num_classes: int
     needs = {"heads": ("classify",), "objectives": ("nll",)}
+    brings = answered.LABEL
 
     def __init__(
         self,

@@ -10,7 +10,7 @@ from numjax import protocols
 from numjax.errors import UsageError
 from numjax.expr import dollars, latex, wrap
 from numjax.expr.tree import Tree
-from numjax.tasks import formulas, records
+from numjax.tasks import answered, formulas, records
 from numjax.text import document as documents
 from numjax.text import marked
 from numjax.types import Document, Example, Mark, Text
@@ -37,6 +37,7 @@ class Task(protocols.Task):
     unanswered = {"solution": "x", "answer": "0"}
     metric = "-loss"
     needs = {"objectives": ("nll",)}
+    brings = answered.NEXT
 
     def __init__(
         self,

@@ -11,7 +11,7 @@ from typing import Any
 
 from numjax import protocols
 from numjax.errors import DataError
-from numjax.tasks import records
+from numjax.tasks import answered, records
 from numjax.text import document as documents
 from numjax.types import Document, Example, Mark
 
@@ -29,6 +29,7 @@ class Task(protocols.Task):
     unanswered = {"answer": "", "answer_start": -1}
     metric = "f1"
     needs = {"heads": ("span",), "objectives": ("nll",)}
+    brings = answered.SPAN
 
     def __init__(self, *, path: str = "", numbers: int = 0, size: int = 0, data_seed: int = 0):
         """

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from numjax import protocols
-from numjax.tasks import records
+from numjax.tasks import answered, records
 from numjax.types import Document, Example, Mark
 
 
@@ -22,6 +22,8 @@ class Task(protocols.Task):
     unanswered = {"label": 0}
     metric = "accuracy"
     needs = {"heads": ("classify",), "objectives": ("nll",)}
+    brings = answered.LABEL
+    num_classes = 2
 
     def __init__(
         self,

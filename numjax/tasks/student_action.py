@@ -15,7 +15,7 @@ from numjax import protocols
 from numjax.errors import DataError
 from numjax.expr import latex
 from numjax.expr.tree import Tree
-from numjax.tasks import records
+from numjax.tasks import answered, records
 from numjax.text import document as documents
 from numjax.text import marked
 from numjax.types import Document, Example, Formula, Mark
@@ -39,6 +39,7 @@ class Task(protocols.Task):
     unanswered = {"outcome": RIGHT, "action": "add", "input": ""}
     metric = "-loss"
     needs = {"objectives": ("nll",)}
+    brings = answered.NEXT
 
     def __init__(
         self,

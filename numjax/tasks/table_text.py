@@ -30,6 +30,12 @@ class Task(protocols.Task):
     kind = "masked"
     metric = "-loss"
     needs = {"heads": ("masked",), "objectives": ("masked",)}
+    # A quarter of a row's positions may be scored before a head reads all: 15% are masked.
+    brings = {
+        "heads": {"masked": dict(name="masked", epsilon=1e-12)},
+        "objectives": {"masked": dict(name="masked", head="masked", numbers=None, room=0.25, weight=1.0)},
+        "data": {"masking": dict(rate=0.15, keep=0.1, random=0.1, literals=True, separators=False)},
+    }
 
     def __init__(
         self,

@@ -35,6 +35,13 @@ class Task(protocols.Task):
     metric = "em"
     file_forms = ("a .json of TAT-QA's form", "a .csv with the questions in a .txt beside it")
     needs = {"heads": ("tagop",), "objectives": ("tagop",)}
+    brings = {
+        "heads": {"answer": dict(name="tagop", order="concat", operands="numbers", tagged="found", dropout=0.1)},
+        "objectives": {
+            f"{part}_loss": dict(name="tagop", head="answer", part=part, average="row", weight=1.0)
+            for part in ("operator", "scale", "tags", "order")
+        },
+    }
 
     def __init__(
         self,

@@ -36,6 +36,25 @@ class Task(protocols.Task):
     reads = "rows"
     metric = "-loss"
     needs = {"objectives": ("nll",)}
+    brings = {
+        "heads": {"masked": dict(name="masked", inner=0, tied=False, epsilon=1e-12)},
+        "objectives": {
+            "cells": dict(
+                name="nll",
+                head="masked",
+                label=None,
+                average="columns",
+                columns=len(COLUMNS) + 1,  # and [SEP]
+                constrain=True,
+                given=False,
+                room=0.25,
+                weight=1.0,
+            )
+        },
+        "data": {
+            "masking": dict(rate=0.15, keep=0.1, random=0.1, literals=False, separators=False, everywhere=False)
+        },
+    }
 
     def __init__(
         self,

@@ -9,7 +9,7 @@ from typing import Any
 from numjax import protocols
 from numjax.errors import DataError, UsageError
 from numjax.numeral.surface import trimmed
-from numjax.tasks import records
+from numjax.tasks import answered, records
 from numjax.types import Document, Example, Mark, Text
 
 FORMS = ("mawps", "svamp", "asdiv", "addsub", "fermat")
@@ -28,6 +28,7 @@ class Task(protocols.Task):
     unanswered = {"answer": "0"}
     metric = "-perplexity"  # which an auxiliary loss is not part of
     needs = {"objectives": ("nll",)}
+    brings = answered.NEXT
 
     def __init__(
         self,

@@ -30,7 +30,9 @@ def lines(kind: str = "", name: str = "") -> list[str]:
     for key, written in known.items():
         default = parameters[key].default if key in parameters else blocks.BESIDE[kind][key]
         needed = key in parameters and default is parameters[key].empty
-        out.append(f"  {key}: {written}" + (", to be given" if needed else f" = {default!r}"))
+        sized = key in build.leaves_to_context(kind, name)
+        told = ", or the width of the model where fusion is add or replace" if sized else ""
+        out.append(f"  {key}: {written}" + (", to be given" if needed else f" = {default!r}{told}"))
     return out
 
 

@@ -1,0 +1,19 @@
+"""Heads and losses that tasks bring (`protocols.Task.brings`), for configs that have none of their names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+LABEL: dict[str, Any] = {
+    "heads": {"label": dict(name="classify", pool="end")},
+    "objectives": {"label": dict(name="nll", head="label", label="label", average="scored", weight=1.0)},
+}
+NEXT: dict[str, Any] = {
+    "heads": {"next": dict(name="token")},
+    "objectives": {"next": dict(name="nll", head="next", label=None, average="scored", constrain=False, weight=1.0)},
+}
+SPAN: dict[str, Any] = {
+    "heads": {"span": dict(name="span", longest=30)},
+    # The mean of the start's and the end's, as of BERT, and not their sum.
+    "objectives": {"span": dict(name="nll", head="span", label="span", weight=0.5)},
+}

@@ -1,0 +1,183 @@
+"""Recipes: what each word of an argument changes, in which order, and what is refused."""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+import re
+from typing import Any
+
+import pytest
+from absl import flags
+from ml_collections import config_flags
+
+from configs import numgpt
+from numjax import blocks, build, config_file, fit, recipe
+from numjax.recipe import Recipe
+from tests.conftest import ROOT
+
+SYSTEMS = sorted(path.stem for path in (ROOT / "configs").glob("*.py") if path.stem not in ("__init__", "presets"))
+
+
+def small(**more: Any) -> Recipe:
+    """A recipe of two tasks, two scales and words of each kind."""
+    known: dict[str, Any] = dict(
+        system={"heads": dict(next=dict(name="mixture", keep=7)), "optim": dict(epochs=3)},
+        task="label",
+        tasks={
+            "label": {"task": dict(name="statement", dataset="mme"), "heads.label": dict(pool="first")},
+            "write": {
+                "task": dict(name="generation", answer="number"),
+                "words": ("plugin=on",),
+                "when": {"little": {"optim": dict(warmup=5)}, "plugin": {"": dict(seed=9)}},
+            },
+        },
+        parts={
+            "plugin": {
+                "on": {"embeds.numeral": dict(name="dice", dim=8)},
+                "off": {},
+                "*": {"embeds.numeral": dict(name="*", dim=4)},
+            }
+        },
+        scale="large",
+        scales={"little": {"optim": dict(epochs=1), "embeds.numeral?": dict(dim=2)}, "large": {}},
+        options={
+            "keep": {"few": {"needs": "heads.next:mixture", "heads.next": dict(keep=2)}},
+            "bare": {"yes": {"embeds.numeral": None}},
+        },
+        as_published={"heads.next:mixture": dict(keep=9), "heads.label?": dict(pool="last_padded")},
+    )
+    return Recipe(**(known | more))
+
+
+def test_a_task_brings_the_heads_that_answer_it_and_leaves_a_systems_own():
+    config = small()("")
+    assert config.heads.to_dict() == {"label": {"name": "classify", "pool": "first"}}
+    assert config.objectives.label.name == "nll" and config.optim.epochs == 3
+    config = small()("task=write")
+    assert config.heads.to_dict() == {"next": {"name": "mixture", "keep": 7}}
+    assert config.objectives.next.to_dict() == recipe.NLL
+
+
+def test_words_are_applied_in_the_order_of_the_recipe_whatever_the_arguments():
+    words = ("task=write", "little", "as_published", "keep=few", "plugin=prototype")
+    found = {small()(",".join(some)).to_json(sort_keys=True) for some in itertools.permutations(words)}
+    assert len(found) == 1
+    config = small()(",".join(words))
+    assert config.heads.next.keep == 2, "options come behind as_published"
+    assert config.embeds.numeral.to_dict() == {"name": "prototype", "dim": 2}, "and scales behind parts"
+
+
+def test_words_bring_others_and_change_more_where_others_are_said():
+    config = small()("task=write")
+    assert config.embeds.numeral.to_dict() == {"name": "dice", "dim": 8} and config.seed == 9
+    assert "numeral" not in small()("task=write,plugin=off").embeds
+    assert "numeral" not in small()("plugin=off").embeds and small()("plugin=off").seed == 0
+    assert (small()("task=write,little").optim.warmup, small()("task=write").optim.warmup) == (5, 0)
+    both = {"scale": "", "scales": {"little": {"when": {"task=write plugin=on": {"": dict(seed=4)}}}}}
+    assert [small(**both)(word).seed for word in ("little", "task=write", "task=write,little")] == [0, 9, 4]
+    assert small(**both)("task=write,little,plugin=off").seed == 9
+
+
+@pytest.mark.parametrize(
+    ("argument", "says"),
+    [
+        ("litle", "no config argument is called 'litle': did you mean little, large?"),
+        ("task=writ", "no task is called 'writ': did you mean write?"),
+        ("keep=some", "no keep is called 'some': did you mean few?"),
+        ("keep=few", "keep=few needs heads.next=mixture, and here is none: use it with task=write"),
+        ("plugin=on,plugin=off", "plugin=on and off: choose one"),
+        ("bare=yes", "bare=yes: there is no embeds.numeral to take out"),
+        ("plugin", "no config argument is called 'plugin'"),
+    ],
+)
+def test_what_does_not_go_is_told_in_a_line(argument, says):
+    with pytest.raises(ValueError, match=re.escape(says)) as caught:
+        small()(argument)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"optm": dict(epochs=1)}, "a config has no 'optm': did you mean optim?"),
+        ({"embeds.numeral": dict(dim=3)}, "there is no embeds.numeral to have other options"),
+        ({"embeds.numeral": None}, "there is no embeds.numeral to take out"),
+    ],
+)
+def test_a_literal_that_is_mistyped_is_told(change, says):
+    with pytest.raises(ValueError, match=re.escape(says)):
+        small(system=change)("")
+
+
+def test_a_change_goes_into_blocks_inside_a_block_and_may_have_another_type():
+    config = small(system={"scheme": dict(vocab=dict(size=7)), "optim": dict(clip=dict(name="other"))})("")
+    assert config.scheme.vocab.to_dict() == {"name": "sentencepiece", "size": 7}
+    assert config.optim.clip.name == "other" and config.optim.epochs == 20
+    kept = small(
+        system={"scheme": dict(rules="words")}, options={"scheme": {"digits": {"scheme": dict(name="digits")}}}
+    )
+    assert kept("scheme=digits").scheme.rules == "words", "of a scheme what it reads stays"
+    assert numgpt.get_config("").heads is not numgpt.get_config("").heads
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_every_task_at_every_scale_is_of_parts_that_go_together(name):
+    get: Recipe = importlib.import_module(f"configs.{name}").get_config
+    for task, scale, more in itertools.product(get.tasks, get.scales, ("", ",as_published")):
+        config = get(f"{scale},task={task}{more}")
+        if "path" in config.task and config.task.name == "language_model":
+            config.task.path = "."
+        assert not list(fit.faults(config, build.build("tasks", config.task))), (task, scale, more)
+    for key, words in {**get.parts, **get.options}.items():
+        for word in words:
+            if word != "*":
+                try:
+                    get(f"smoke,{key}={word}")
+                except ValueError as error:
+                    assert " needs " in str(error), error
+
+
+def test_another_task_by_set_brings_its_heads_too():
+    """Every task that reads texts and needs no source of its own, in the place of numgpt's."""
+    for name in build.names("tasks"):
+        config = numgpt.get_config("smoke,system=gpt")
+        blocks.apply(config, [f"task={name}"])
+        if name == "language_model":
+            config.task.path = "."
+        task = build.build("tasks", config.task)
+        left = [line for line in fit.faults(config, task) if "head" in line]
+        assert not left or task.reads == "rows", (name, left)
+        assert ("label" in config.heads) == (task.kind == "classify")
+    assert numgpt.get_config("smoke,task=generation").heads.next.name == "mixture"
+    kept = blocks.apply(numgpt.get_config("smoke,task=generation"), ["task=word_problem:encoder=False"])
+    assert kept.heads.next.name == "mixture", "a head that writes goes on writing"
+
+
+def test_another_backbone_by_set_keeps_its_sizes():
+    config = blocks.apply(numgpt.get_config("smoke"), ["backbone=encoder"])
+    assert (config.backbone.width, config.backbone.layers, config.backbone.heads) == (32, 2, 2)
+    config = blocks.apply(numgpt.get_config("smoke"), ["backbone=encoder:width=48"])
+    assert (config.backbone.width, config.backbone.layers) == (48, 2)
+
+
+def parsed(*words: str) -> Any:
+    line, values = ["main", *words], flags.FlagValues()
+    config_flags.DEFINE_config_file("config", flag_values=values, sys_argv=line)
+    flags.DEFINE_string("workdir", None, "", flag_values=values)
+    values(config_file.resolve_configs(line))
+    return values.config
+
+
+def test_every_option_of_a_part_can_be_said_where_its_config_says_nothing_of_it():
+    config = parsed("--config=numgpt:smoke", "--config.backbone.norm=rms", "--config.task.size", "300")
+    assert (config.backbone.norm, config.task.size, config.backbone.width) == ("rms", 300, 32)
+    config = parsed("--config=numgpt:smoke", "--set=embeds.numeral=dice", "--config.embeds.numeral.dim=8")
+    assert (config.embeds.numeral.name, config.embeds.numeral.dim) == ("dice", 8)
+    for word, says in (
+        ("backbone.nrom=rms", "backbone 'decoder' has no option 'nrom': did you mean norm"),
+        ("task.size=many", "statement: size must be int or None, not 'many'"),
+    ):
+        with pytest.raises((flags.Error, AttributeError, KeyError, ValueError)) as caught:
+            parsed("--config=numgpt:smoke", f"--config.{word}")
+        assert says in config_file.complaint(caught.value), word
