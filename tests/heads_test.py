@@ -17,7 +17,7 @@ from numjax.heads.mixture import mantissa_log_density
 from numjax.nn.numerals import exponent_id
 from numjax.numeral.exact import to_decimals, to_numeral
 from numjax.types import Allowed, HeadOut, Targets, Tokens
-from tests.drawn import DIGITS, KNOWN, NUM, OPTIONS, SIZE, VOCAB, batch, draw, numeral_table, tokens, with_numerals
+from tests.drawn import DIGITS, KNOWN, NUM, SIZE, VOCAB, batch, draw, numeral_table, tokens, with_numerals
 
 WIDTH = KNOWN["width"]
 DENSITIES = ("printed", "scaled", "learned")
@@ -30,7 +30,7 @@ def log_softmax(x):
 
 def make(name: str, rng, **options):
     """(head, its parameters, a batch, hidden states)."""
-    head = build("heads", {"name": name} | OPTIONS.get(name, {}) | options, **KNOWN)
+    head = build("heads", {"name": name} | options, **KNOWN)
     found = batch(rng)
     hidden = rng.standard_normal((*found.inputs.ids.shape, WIDTH)).astype(np.float32)
     table = rng.standard_normal((VOCAB, WIDTH)).astype(np.float32)

@@ -20,6 +20,7 @@ from numjax import blocks, fit
 from numjax.build import build, find, names, options
 
 Choice = tuple[str, str]  # (axis, what is chosen on it)
+RECORDS = 200  # of a task: enough for a vocabulary
 SIZES = dict(width=16, layers=1, heads=2, mlp_ratio=2)
 # Name → (file of configs/, argument, words of --set): every task, with what it is read and written by.
 BASES: dict[str, tuple[str, str, tuple[str, ...]]] = {
@@ -124,6 +125,9 @@ def config_of(system: System) -> Any:
 
 def _shrink(config: Any) -> None:
     before = _room(config)
+    if "size" in options("tasks", config.task.name):
+        # Else most of the time goes into reading records that nobody trains on.
+        config.task.size = min(config.task.get("size") or RECORDS, RECORDS)
     for name, value in SIZES.items():
         if name in config.backbone:
             config.backbone[name] = value

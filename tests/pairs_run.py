@@ -14,7 +14,19 @@ import traceback
 from typing import Any
 
 from numjax import runs
+from numjax.pipeline import source
 from tests import pairs
+
+MOST = {"validation": 6, "test": 1}  # records of a split: of more each system would write answers to all
+
+_load = source.load
+
+
+def load(dataset: Any, split: str, *args: Any, **more: Any) -> Any:
+    """The first records of a split, see `MOST`."""
+    records = _load(dataset, split, *args, **more)
+    few = MOST.get(split)
+    return records if records is None or few is None else [records[i] for i in range(min(few, len(records)))]
 
 
 def train(config: Any, folder: pathlib.Path) -> dict[str, Any]:
@@ -32,6 +44,7 @@ def train(config: Any, folder: pathlib.Path) -> dict[str, Any]:
 
 
 def main(folder: str) -> None:
+    source.load = load
     for line in sys.stdin:
         number, base, choices = json.loads(line)
         try:

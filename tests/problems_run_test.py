@@ -30,7 +30,7 @@ TYPED = {
 }
 
 
-@pytest.fixture(scope="module", params=["scratch", "none"])
+@pytest.fixture(scope="module", params=["scratch", pytest.param("none", marks=pytest.mark.whole)])
 def model(request, tmp_path_factory):
     """Seconds of training: what it answers is nonsense, of the right form."""
     roots.put_on_path()
@@ -67,7 +67,7 @@ def test_a_list_of_problems_is_scored_by_its_groups(model):
     assert found["carried"] == 1
 
 
-@pytest.mark.parametrize("system", ["numgpt", "digits"])
+@pytest.mark.parametrize("system", ["numgpt", pytest.param("digits", marks=pytest.mark.whole)])
 def test_a_model_of_numbers_answers_composed_and_typed_problems_with_one_number(system, tmp_path):
     roots.put_on_path()
     from configs import numgpt

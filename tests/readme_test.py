@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pathlib
 import re
@@ -11,26 +12,39 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 
-def test_the_ablation_runs_as_printed(tmp_path):
-    section = (ROOT / "README.md").read_text().split("## An ablation in ten minutes")[1].split("\n## ")[0]
+def run(title: str, folder: pathlib.Path) -> tuple[str, dict[str, str]]:
+    """What the commands of a section print at smoke scale, its files written first; and their environment."""
+    section = (ROOT / "README.md").read_text().split(f"## {title}")[1].split("\n## ")[0]
     blocks = re.findall(r"```(python|bash)\n(.*?)```", section, re.DOTALL)
-    assert [kind for kind, _ in blocks] == ["python", "python", "bash", "python"]
     for kind, code in blocks:
         if kind == "python":
             name = re.match(r"# (\w+\.py)\n", code)
             assert name, "each file says its name"
-            (tmp_path / name[1]).write_text(code)
-    bash = next(code for kind, code in blocks if kind == "bash")
+            (folder / name[1]).write_text(code)
+    (bash,) = (code for kind, code in blocks if kind == "bash")
     environment = os.environ | {
         "SCALE": "smoke",
         "PATH": f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}",
-        "NUMJAX_CACHE": str(tmp_path / "cache"),
+        "NUMJAX_CACHE": str(folder / "cache"),
     }
     done = subprocess.run(
-        ["bash", "-euc", bash], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=400
+        ["bash", "-euc", bash], cwd=folder, env=environment, capture_output=True, text=True, timeout=400
     )
     assert done.returncode == 0, done.stderr[-2000:]
-    assert done.stdout.startswith("(4, 64)")
+    return done.stdout, environment
+
+
+def test_a_config_of_ones_own_trains_as_printed(tmp_path):
+    run("A config of your own", tmp_path)
+    for name, metric in (("mine", "LMAE"), ("mine-units", "accuracy")):
+        lines = [json.loads(line) for line in (tmp_path / "runs" / name / "metrics.jsonl").read_text().splitlines()]
+        assert metric in lines[-1], lines[-1]
+    assert "ntl" in (tmp_path / "runs/mine/config.json").read_text()
+
+
+def test_the_ablation_runs_as_printed(tmp_path):
+    printed, environment = run("An ablation in ten minutes", tmp_path)
+    assert printed.startswith("(4, 64)")
     compared = subprocess.run(
         [sys.executable, "compare.py"], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
     )
