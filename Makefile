@@ -8,6 +8,9 @@ TPU = $(VENV)/tpu
 # Weights to start from, as a package of files alone: beside the environment, without the torch that it names.
 PRETRAINED = $(VENV)/pretrained
 
+# A third of a small step's time on a CPU are page faults where Linux gives huge pages only to those who ask.
+export GLIBC_TUNABLES ?= glibc.malloc.hugetlb=1
+
 .PHONY: env beam tpu pretrained quickstart examples notebooks test test-all lint check bench compare constraints clean
 
 env: $(STAMP)

@@ -1,1 +1,1 @@
-"""Experiment configs: one file a system, a recipe as data (`numjax/recipe.py`)."""
+"""Experiment configs: one file a system, a recipe as data (`numjax/config/recipe.py`)."""

@@ -16,8 +16,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from configs import presets
-from numjax.recipe import Recipe
+from numjax.bundled.configs import presets
+
+from numjax.config.recipe import Recipe
 
 # A number's vector is its token's: a point at an angle by its value; about 2% of the numbers lie outside its range.
 # The masked one is [MASK], a vector that starts out random. They are read by a BiLSTM with attention (section 5.1).

@@ -8,8 +8,9 @@ Arguments: scales, tasks and as_published of configs/numgpt.py; scheme=subword|d
 
 from __future__ import annotations
 
-from configs import numgpt
-from numjax.recipe import Recipe
+from numjax.bundled.configs import numgpt
+
+from numjax.config.recipe import Recipe
 
 GPT = {
     "scheme": dict(

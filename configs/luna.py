@@ -18,8 +18,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from configs import presets
-from numjax.recipe import Recipe
+from numjax.bundled.configs import presets
+
+from numjax.config.recipe import Recipe
 from numjax.tasks import table_traits
 
 # BERT's shape, AddBack, and a CharLSTM whose vector is added at [NUM].

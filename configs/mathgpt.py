@@ -20,8 +20,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from configs import presets
-from numjax.recipe import NLL, Recipe
+from numjax.bundled.configs import presets
+
+from numjax.config.recipe import NLL, Recipe
 
 # Trees in the text, every embedding, one softmax, the grammar's mask in training and in decoding.
 MATHGPT = {

@@ -15,7 +15,7 @@ embed=prototype|dice|dice_d|MODULE; density=printed|scaled|learned; as_published
 
 from __future__ import annotations
 
-from numjax.recipe import Recipe
+from numjax.config.recipe import Recipe
 
 # One position a numeral, its prototype embedding fused in; where text is written a mixture head says which number.
 NUMGPT = {

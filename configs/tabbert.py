@@ -17,8 +17,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from configs import presets
-from numjax.recipe import Recipe
+from numjax.bundled.configs import presets
+
+from numjax.config.recipe import Recipe
 
 COLUMNS = (
     "User", "Card", "Timestamp", "Amount", "Use Chip", "Merchant Name", "Merchant City", "Merchant State", "Zip",

@@ -17,7 +17,7 @@ import shutil
 from typing import TYPE_CHECKING, Any
 
 from numjax.errors import DataError, UsageError
-from numjax.files import locked
+from numjax.runtime.files import locked
 
 if TYPE_CHECKING:
     from .beam import Pipeline

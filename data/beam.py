@@ -18,7 +18,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from numjax import roots
+from numjax import bundled
 from numjax.errors import UsageError
 
 from . import shards
@@ -55,7 +55,7 @@ def read(name: str, cls: Any, options: Mapping[str, Any], folder: pathlib.Path, 
     settings = _settings(how)
     before = os.environ.get("PYTHONPATH")
     # Workers that this machine starts find numjax where this process did.
-    places = [str(roots.PACKAGE.parent), *filter(None, [before])]
+    places = [str(bundled.PACKAGE.parent), *filter(None, [before])]
     os.environ["PYTHONPATH"] = os.pathsep.join(places)
     # By name, since a worker need not have `data` on its path.
     todo = [("data.shards", "write_part", name, shard, dict(options), part) for shard, part in missing]
@@ -63,7 +63,7 @@ def read(name: str, cls: Any, options: Mapping[str, Any], folder: pathlib.Path, 
         with beam.Pipeline(options=settings) as pipeline:
             # Shards are few and large: without a shuffle a runner may give all of them to one worker.
             spread = pipeline | "shards" >> beam.Create(todo) | "spread" >> beam.Reshuffle()
-            _ = spread | "read" >> beam.MapTuple(roots.call)
+            _ = spread | "read" >> beam.MapTuple(bundled.call)
     except Exception as error:
         reason = " ".join(str(error).split())[:200]
         raise UsageError(

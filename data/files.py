@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from numjax.errors import DataError, UsageError
-from numjax.files import contents, readable
+from numjax.runtime.files import contents, readable
 
 
 def one_of(path: str, patterns: Sequence[str], hint: str = "set path to the file") -> pathlib.Path:

@@ -11,8 +11,8 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
-from experiments import runs
-from numjax import huge_pages
+from numjax.bundled.experiments import runs
+
 from numjax.errors import DataError, Diverged, Preempted, UsageError
 from numjax.tools.command import Parser
 
@@ -81,7 +81,6 @@ def only(words: str, tasks: Iterable[str], systems: Iterable[str]) -> Callable[[
 
 def entry(main: Callable[[], Any]) -> None:
     """Calls `main`; an error that a user can act on is one line and its exit code. SIGTERM exits 143."""
-    huge_pages.ask()
 
     def stop(number: int, frame: Any) -> NoReturn:
         del number, frame

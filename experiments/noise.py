@@ -9,10 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numjax.bundled.experiments import runs
+from numjax.bundled.experiments.runs import Cell, Results
 from scipy import stats
-
-from experiments import runs
-from experiments.runs import Cell, Results
 
 DRAWS = 2000  # of the bootstrap
 

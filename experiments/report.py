@@ -6,8 +6,8 @@ import argparse
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from experiments import runs, tables
-from experiments.runs import Results
+from numjax.bundled.experiments import runs, tables
+from numjax.bundled.experiments.runs import Results
 
 
 def publish(

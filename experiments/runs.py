@@ -29,13 +29,15 @@ from typing import Any, NamedTuple
 import jax
 from ml_collections import ConfigDict
 
-from numjax import blocks, files, log, roots
+from numjax import bundled
 from numjax.build import build
+from numjax.config import blocks
 from numjax.errors import Diverged, UsageError
-from numjax.runs import alone, load_data, set_up
+from numjax.runtime import files, log
 from numjax.system import assemble
-from numjax.train import FREE as RESUMABLE
-from numjax.train import claim, train
+from numjax.train.loop import FREE as RESUMABLE
+from numjax.train.loop import claim, train
+from numjax.train.runs import alone, load_data, set_up
 
 RESULT = "result.json"
 # What changes no result. Results stand under keys that these settings changed, though a run may go on with others;
@@ -96,8 +98,7 @@ def key(cell: Cell) -> str:
         for block in above:
             place = place[block]
         place.pop(name, None)
-    roots.put_on_path()
-    dataset = importlib.import_module(f"data.{task.dataset['name']}").Builder
+    dataset = importlib.import_module(f"numjax.bundled.data.{task.dataset['name']}").Builder
     parts = [config, str(dataset.VERSION), key(cell.start) if cell.start else ""]
     return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:12]
 
@@ -320,7 +321,7 @@ def machine() -> dict[str, Any]:
 
 
 def _commit() -> str:
-    command = ["git", "-C", str(roots.root()), "describe", "--always", "--dirty", "--abbrev=12"]
+    command = ["git", "-C", str(bundled.HOME), "describe", "--always", "--dirty", "--abbrev=12"]
     try:
         return subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout.strip()
     except (OSError, subprocess.SubprocessError):

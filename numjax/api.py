@@ -13,8 +13,7 @@ import numpy as np
 from jax.sharding import Mesh
 from ml_collections import ConfigDict
 
-from numjax import checkpoint, inherit, log, origin, processes, roots, shard
-from numjax.compile import Compiled, make_compiled
+from numjax.config import origin
 from numjax.errors import DataError, UsageError
 from numjax.evals import report, tuned
 from numjax.evals.score import evaluate, log_likelihoods
@@ -24,8 +23,11 @@ from numjax.geometry import attention
 from numjax.pipeline import batch as batches
 from numjax.pipeline import features
 from numjax.pipeline.loader import Encoded, Loader
+from numjax.runtime import log, processes, shard
 from numjax.system import System, assemble, reader
 from numjax.text.tree_grammar import TYPE_OF
+from numjax.train import checkpoint, inherit
+from numjax.train.compile import Compiled, make_compiled
 from numjax.types import TREE_POSITIONS, TYPES, Features, Formula
 
 
@@ -85,7 +87,6 @@ def load(workdir: str | pathlib.Path, config: Any = None) -> Loaded:
     Raises:
       UsageError: no run there.
     """
-    roots.put_on_path()
     folder = pathlib.Path(workdir).expanduser()
     config = origin.get_config(folder) if config is None else config
     mesh = _mesh(config)

@@ -14,7 +14,7 @@ from typing import NoReturn
 from absl import app, flags
 from ml_collections import config_flags
 
-from numjax import blocks, config_file, huge_pages, roots
+from numjax.config import blocks, command_line
 from numjax.errors import DataError, Diverged, Lost, Preempted, UsageError
 
 MODES = ("train", "eval", "predict", "generate", "compile", "check", "show")
@@ -39,8 +39,8 @@ def main(argv: list[str]) -> None:
         print("\n".join(blocks.shown(_CONFIG.value)))
         return
     if not _CONFIG.value or not _WORKDIR.value:
-        raise UsageError(config_file.USAGE)
-    from numjax import runs  # imports jax: not before the flags are known to be good
+        raise UsageError(command_line.USAGE)
+    from numjax.train import runs  # imports jax: not before the flags are known to be good
 
     runs.set_up(_CONFIG.value, distributed=_DISTRIBUTED.value, planning=_MODE.value == "compile")
     more = {"strict": bool(_STRICT.value), "input": _INPUT.value, "prompts": _PROMPT.value or ()}
@@ -49,9 +49,9 @@ def main(argv: list[str]) -> None:
 
 def _parse(argv: list[str]) -> list[str]:
     try:
-        return flags.FLAGS(config_file.resolve_configs(flags.FLAGS.read_flags_from_files(argv, force_gnu=False)))
+        return flags.FLAGS(command_line.resolve_configs(flags.FLAGS.read_flags_from_files(argv, force_gnu=False)))
     except (flags.Error, ValueError, KeyError, AttributeError, TypeError, OSError) as error:
-        _leave(UsageError(config_file.complaint(error)))
+        _leave(UsageError(command_line.complaint(error)))
 
 
 def _run(argv: list[str]) -> None:
@@ -71,8 +71,6 @@ def _leave(error) -> NoReturn:
 
 def entry() -> None:
     """The console script."""
-    huge_pages.ask()
-    roots.put_on_path()
     app.run(_run, flags_parser=_parse)
 
 

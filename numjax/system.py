@@ -11,19 +11,20 @@ import numpy as np
 from flax.core import FrozenDict
 from jax.sharding import Mesh
 
-from numjax import fit, processes
 from numjax.build import build, find
+from numjax.config import fit
+from numjax.config.origin import check_scheme
 from numjax.errors import UsageError
 from numjax.expr.tree import Tree
 from numjax.model import AS_WIDE, FUSION, Model
-from numjax.optim import Ramp
-from numjax.origin import check_scheme
 from numjax.pipeline import features, source
 from numjax.pipeline.loader import Encoded, Loader
 from numjax.pretrained import installed
 from numjax.protocols import Scheme, Task
+from numjax.runtime import processes
 from numjax.text import document as documents
 from numjax.text import vocab as vocabularies
+from numjax.train.optim import Ramp
 from numjax.types import Channel, Document, Features, Formula, Numeral
 
 VOCABULARY = "vocabulary"

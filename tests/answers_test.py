@@ -56,7 +56,7 @@ def scheme_of(name: str, **more):
 
 
 def config_of(system: str, **changes):
-    from configs import numgpt
+    from numjax.bundled.configs import numgpt
 
     config = numgpt.get_config(f"smoke,task=generation,system={system}")
     with config.unlocked():
@@ -283,7 +283,8 @@ def test_words_of_a_vocabulary_that_loses_blanks_are_answers_too():
 
 
 def test_a_scheme_of_ones_own_without_forms_is_refused_and_as_published_writes_freely(tmp_path, monkeypatch):
-    from configs import numgpt
+    from numjax.bundled.configs import numgpt
+
     from numjax.text import replace
 
     monkeypatch.delattr(replace.BaseScheme, "answering")

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import numjax
-from numjax import origin, runs
+from numjax.config import origin
 from numjax.errors import DataError, UsageError
+from numjax.train import runs
 from tests.runs_test import cache, tiny  # noqa: F401  (the fixture builds datasets once)
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-import data
 from numjax import build
+from numjax.bundled import data
 from numjax.errors import DataError, UsageError
 from numjax.expr import latex
 from numjax.expr.tree import Tree, from_json
@@ -100,7 +100,8 @@ def test_a_formula_that_the_grammar_lacks_is_written_as_text():
 
 
 def test_a_vocabulary_of_symbols_is_made_from_articles(data_dir, tmp_path):
-    from configs import mathgpt
+    from numjax.bundled.configs import mathgpt
+
     from numjax.system import assemble
 
     config: Any = mathgpt.get_config("smoke,task=articles")
@@ -128,7 +129,7 @@ def test_a_vocabulary_of_symbols_is_made_from_articles(data_dir, tmp_path):
 @pytest.mark.parametrize("scale", ["smoke", "laptop", "paper"])
 @pytest.mark.parametrize("task", ["articles", "gsm8k", "math", "text", "equation"])
 def test_rows_and_what_is_written_fit_the_context(task, scale, system):
-    from configs import mathgpt
+    from numjax.bundled.configs import mathgpt
 
     config: Any = mathgpt.get_config(f"{scale},task={task},system={system}")
     context = config.backbone.max_length

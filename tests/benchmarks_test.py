@@ -8,9 +8,9 @@ import sys
 
 import numpy as np
 import pytest
+from numjax.bundled.experiments.benchmarks import __main__ as bench
+from numjax.bundled.experiments.benchmarks import corpus, input_pipeline, pairs, startup, train_step
 
-from experiments.benchmarks import __main__ as bench
-from experiments.benchmarks import corpus, input_pipeline, pairs, startup, train_step
 from numjax.errors import UsageError
 
 TINY = dict(layers=1, width=16, heads=2, length=8, rows=2, vocab=100)
@@ -165,5 +165,5 @@ def test_starts_are_compared_round_by_round():
     assert rows["start warm, imports to first step"].verdict == "floor"
     assert (
         rows["start warm / cold"].measured == 0.5
-        and rows["import numjax.runs over import jax, flax, optax"].measured == 2
+        and rows["import numjax.train.runs over import jax, flax, optax"].measured == 2
     )

@@ -6,8 +6,8 @@ import jax
 import numpy as np
 import pytest
 from flax.core import FrozenDict
+from numjax.bundled.configs import presets
 
-from configs import presets
 from numjax.build import build
 from numjax.errors import UsageError
 from numjax.heads.span import best_span, legal_positions
@@ -59,7 +59,7 @@ def test_encoders_give_what_transformers_gives(family, scan):
     found = np.load(FIXTURES / f"{family}.npz")
     params, pooler = params_of(family)
     if scan:
-        from numjax.checkpoint import stack_layers
+        from numjax.train.checkpoint import stack_layers
 
         params = stack_layers(params)
     tokens = inputs_of(found)

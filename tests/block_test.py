@@ -157,7 +157,7 @@ def test_a_cache_holds_the_heads_of_keys_alone():
 
 def test_every_option_has_its_place_on_a_mesh(rng):
     """Parameters of a layer with queries apart shard as those in one kernel do."""
-    from numjax import shard
+    from numjax.runtime import shard
 
     stack = drawn.stack(drawn.DECODER | OPTIONS["llama"])
     at = np.zeros((1, T), np.int32)

@@ -9,10 +9,11 @@ import sys
 
 import pytest
 from ml_collections import ConfigDict
+from numjax.bundled.configs import numgpt
 
 import numjax
-from configs import numgpt
-from numjax import blocks, build, fit
+from numjax import build
+from numjax.config import blocks, fit
 from numjax.errors import UsageError
 from numjax.model import FUSION
 from numjax.tools import parts

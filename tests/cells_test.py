@@ -10,18 +10,21 @@ from typing import Any, cast
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from numjax.bundled.configs import tabbert
 
-from configs import tabbert
-from numjax import api, inherit, metrics, origin, protocols, shard, step
+from numjax import api, protocols
 from numjax.build import build
+from numjax.config import origin
 from numjax.errors import UsageError
 from numjax.evals.score import evaluate
 from numjax.objectives.nll import Objective
 from numjax.pipeline import masking
 from numjax.pipeline.loader import Loader
-from numjax.runs import load_data
+from numjax.runtime import shard
 from numjax.system import assemble
 from numjax.text import cells
+from numjax.train import inherit, step, sums
+from numjax.train.runs import load_data
 from numjax.types import Batch, HeadOut, Targets, Tokens
 
 KINDS = {"shop": "label", "amount": "amount", "card": "label"}
@@ -89,7 +92,7 @@ def test_the_means_of_columns_are_weighed_by_what_batches_ask(rng):
     by_column = [(-log_p[:, [c, c + 3]][mask[:, [c, c + 3]]]).mean() for c in range(3)]
     assert float(whole.total / whole.count) == pytest.approx(sum(by_column), rel=1e-6)
     parts = [loss(log_p[at], mask[at]) for at in (slice(8), slice(8, 9))]
-    both = metrics.divide(metrics.add(*({"x": (p.total, p.count)} for p in parts)))["x"]
+    both = sums.divide(sums.add(*({"x": (p.total, p.count)} for p in parts)))["x"]
     means = [float(p.total / p.count) for p in parts]
     assert both == pytest.approx(np.average(means, weights=[mask[:8].sum(), mask[8].sum()]), rel=1e-6)
 

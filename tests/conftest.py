@@ -31,7 +31,7 @@ import numpy as np
 import pytest
 from absl import flags
 
-import data
+from numjax.bundled import data
 
 # grain's worker processes read absl flags, which nothing parses under pytest.
 if not flags.FLAGS.is_parsed():

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from numjax import checkpoint, protocols
+from numjax import protocols
 from numjax.build import build
 from numjax.decode import beam, sample
 from numjax.decode import grammar as automaton
@@ -19,6 +19,7 @@ from numjax.model import Model
 from numjax.nn import cross_entropy
 from numjax.system import System
 from numjax.text import replace, subword, vocab
+from numjax.train import checkpoint
 from numjax.types import Batch, Mark, Numeral, Tokens
 from tests import drawn
 

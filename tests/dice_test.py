@@ -7,11 +7,11 @@ import json
 
 import numpy as np
 import pytest
+from numjax.bundled.experiments import runs
+from numjax.bundled.experiments.dice import probing, settings, table2, table3, table4
 
-from experiments import runs
-from experiments.dice import probing, settings, table2, table3, table4
-from numjax import vectors
 from numjax.errors import DataError, UsageError
+from numjax.inspect import vectors
 from numjax.probes import probe
 
 SMOKE = ["--scale=smoke"]

@@ -9,15 +9,15 @@ import jax
 import numpy as np
 import pytest
 from flax.core import FrozenDict
+from numjax.bundled.configs import digits
+from numjax.bundled.experiments.digits import settings
 
-from configs import digits
-from experiments.digits import settings
-from numjax import runs, train
 from numjax.build import build
 from numjax.errors import UsageError
 from numjax.model import Model
 from numjax.pretrained import seq2seq, weights
 from numjax.tasks import word_problem
+from numjax.train import loop, runs
 from numjax.types import Batch
 from tests import drawn
 from tests.pretrained_test import FIXTURES, whole
@@ -99,7 +99,7 @@ def test_validation_chooses_the_same_epoch_without_writing(tmp_path, monkeypatch
         told.append(["accuracy" in row for row in map(json.loads, rows) if row["split"] == "validation"])
     assert told == [[True, True], [False, False]]
     assert found[0] == found[1] and "accuracy" in found[0]["test"]
-    train.claim(tmp_path / "True", config)  # a run may go on either way
+    loop.claim(tmp_path / "True", config)  # a run may go on either way
     monkeypatch.setattr(word_problem.Task, "metric", "accuracy")
     with pytest.raises(UsageError, match="chosen by accuracy, which is not among"):
         runs.run(config, str(tmp_path / "other"), "train")

@@ -17,7 +17,7 @@ from numjax.errors import UsageError
 from numjax.nn import numerals as rows_of
 from numjax.pipeline import distinct
 from numjax.pipeline.loader import Loader
-from numjax.step import train_step
+from numjax.train.step import train_step
 from numjax.types import TrainState
 from tests import drawn
 from tests.encoded import ROOT, make_config, make_loader

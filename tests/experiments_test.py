@@ -15,16 +15,16 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from numjax.bundled.experiments import command, report, runs, tables
+from numjax.bundled.experiments.mathgpt import headlines
+from numjax.bundled.experiments.mathgpt import table1 as mathgpt_table1
+from numjax.bundled.experiments.mathgpt import table2 as mathgpt_table2
+from numjax.bundled.experiments.numgpt import fig1, fig3, settings, table1, table2, table3
+from numjax.bundled.experiments.runs import Cell, Result
 from scipy import stats
 
-from experiments import command, report, runs, tables
-from experiments.mathgpt import headlines
-from experiments.mathgpt import table1 as mathgpt_table1
-from experiments.mathgpt import table2 as mathgpt_table2
-from experiments.numgpt import fig1, fig3, settings, table1, table2, table3
-from experiments.runs import Cell, Result
-from numjax import runs as numjax_runs
 from numjax.errors import Diverged, Preempted, UsageError
+from numjax.train import runs as numjax_runs
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 OPTIONS = SimpleNamespace(scale="smoke", as_published=False)

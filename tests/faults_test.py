@@ -26,17 +26,19 @@ import jax.numpy as jnp
 import numpy as np
 import orbax.checkpoint as ocp
 import pytest
+from numjax.bundled.experiments.faults import verdict
 
-import data as datasets
-from experiments.faults import verdict
-from numjax import digests, files, log, origin, runs, shard
-from numjax.checkpoint import Checkpoints
-from numjax.compile import make_compiled
+from numjax.bundled import data as datasets
+from numjax.config import origin
 from numjax.errors import DataError, Diverged, Preempted, UsageError
 from numjax.pipeline.loader import Loader
+from numjax.runtime import files, log, shard
 from numjax.system import assemble
 from numjax.text import vocab
-from numjax.train import train
+from numjax.train import digests, runs
+from numjax.train.checkpoint import Checkpoints
+from numjax.train.compile import make_compiled
+from numjax.train.loop import train
 from tests.runs_test import ROOT, cache, command, finish, lines, start, tiny, wait_for_step  # noqa: F401
 
 # Orbax leaves coroutines behind when a file cannot be read.

@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from numjax.bundled.configs import numgpt
 
-from configs import numgpt
 from numjax.build import build
 from numjax.embed import fone as embed
 from numjax.errors import UsageError

@@ -11,17 +11,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numjax.bundled.configs import tabbert
+from numjax.bundled.data.creditrans import generate, read
 
-import data
-from configs import tabbert
-from data.creditrans import generate, read
-from numjax import runs as run_modes
-from numjax import shard
 from numjax.build import build
+from numjax.bundled import data
 from numjax.errors import DataError
 from numjax.evals import report
 from numjax.pipeline import source
+from numjax.runtime import shard
 from numjax.tasks import fraud, transactions
+from numjax.train import runs as run_modes
 from numjax.types import Text
 
 

@@ -11,22 +11,23 @@ import jax
 import numpy as np
 import optax
 import pytest
+from numjax.bundled.configs import tabbert
+from numjax.bundled.experiments import runs
+from numjax.bundled.experiments.luna import table4
 
-from configs import tabbert
-from experiments import runs
-from experiments.luna import table4
-from numjax import api, optim
-from numjax import runs as run_modes
+from numjax import api
 from numjax.build import build
 from numjax.errors import DataError, UsageError
 from numjax.nn.numerals import gather
 from numjax.pipeline import features, source
 from numjax.pipeline.loader import Loader
-from numjax.step import losses, train_step
 from numjax.system import make_model, make_objectives
 from numjax.tasks import fraud, transactions
 from numjax.text import cells, rows, vocab
 from numjax.text import grammar as grammars
+from numjax.train import optim
+from numjax.train import runs as run_modes
+from numjax.train.step import losses, train_step
 from numjax.types import Batch, Mark, Number, Targets, Text, TrainState
 from tests import drawn
 

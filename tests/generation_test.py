@@ -10,11 +10,11 @@ import sys
 import pytest
 
 import numjax
-from numjax import runs
 from numjax.errors import DataError, UsageError
 from numjax.numeral import default
 from numjax.tasks import generation
 from numjax.text import document as documents
+from numjax.train import runs
 from numjax.types import Mark
 from tests.runs_test import ROOT, cache, tiny  # noqa: F401  (the fixture builds datasets once)
 
@@ -119,7 +119,7 @@ def test_the_command_line_says_it_in_one_line_and_exits_2(trained, tmp_path):
         pytest.skip("the way there is the same")
     own = tmp_path / "own.py"
     own.write_text(
-        "import pathlib\nfrom ml_collections import ConfigDict\nfrom numjax.origin import config_of\n"
+        "import pathlib\nfrom ml_collections import ConfigDict\nfrom numjax.config.origin import config_of\n"
         f"def get_config(argument=None):\n    return ConfigDict(config_of(pathlib.Path({str(folder)!r})))\n"
     )
     words = [sys.executable, "-m", "numjax.main", f"--config={own}", f"--workdir={folder}"]

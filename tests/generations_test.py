@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-
-from experiments.mathgpt import generations
+from numjax.bundled.experiments.mathgpt import generations
 
 
 @pytest.fixture(scope="module")

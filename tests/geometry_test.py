@@ -9,17 +9,17 @@ from collections import deque
 import numpy as np
 import pytest
 from matplotlib import pyplot as plt
+from numjax.bundled.experiments.mathgpt import figures
 from scipy import stats
 from sklearn import metrics
 
 import numjax
-from experiments.mathgpt import figures
-from numjax import runs
 from numjax.api import Symbol
 from numjax.errors import DataError, UsageError
 from numjax.expr import latex, signs
 from numjax.expr.tree import Tree
 from numjax.geometry import neighbours, plots, projections
+from numjax.train import runs
 from tests.runs_test import TINY, cache  # noqa: F401  (the fixture builds datasets once)
 
 # -- projections -----------------------------------------------------------------------------------------------------
@@ -295,7 +295,7 @@ def counted(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory, counted):
-    from configs import mathgpt
+    from numjax.bundled.configs import mathgpt
 
     folders = {}
     for name, words in (("mathgpt", "smoke,task=equation"), ("gpt", "smoke,task=equation,system=gpt")):

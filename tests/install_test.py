@@ -30,21 +30,59 @@ def test_no_generic_name_reaches_site_packages(installed):
     assert {p.name for p in installed.iterdir() if not p.name.endswith(".dist-info")} == {"numjax"}
 
 
-def test_it_trains_from_another_folder(installed, tmp_path):
-    environment = os.environ | {"PYTHONPATH": str(installed), "NUMJAX_CACHE": str(tmp_path / "cache")}
-    code = "import numjax, pathlib; print(pathlib.Path(numjax.__file__).parent)"
-    where = subprocess.run(
-        [sys.executable, "-c", code], env=environment, cwd=tmp_path, capture_output=True, text=True
-    )
-    assert where.stdout.strip() == str(installed / "numjax")
-    run = [sys.executable, "-m", "numjax.main", "--config=numgpt:smoke", f"--workdir={tmp_path / 'run'}"]
-    run += ["--config.task.sise=400", "--config.eval.test=False"]
-    # `size` is no key of the smoke config: it must be refused by name, from the bundled config too.
-    done = subprocess.run(run, env=environment, cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 2 and "sise" in done.stderr
-    done = subprocess.run(run[:-2] + run[-1:], env=environment, cwd=tmp_path, capture_output=True, text=True)
+@pytest.fixture
+def folder(tmp_path):
+    """A user's own, with packages that are named like ours."""
+    for name in ("data", "configs", "experiments", "tests"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text(f"MINE = {name!r}\n")
+    return tmp_path
+
+
+ORDERS = {
+    "mine first": "import data, configs, experiments, tests; import numjax.api; from numjax.pipeline import source",
+    "numjax first": "import numjax.api; from numjax.pipeline import source; import data, configs, experiments, tests",
+}
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("where", ["checkout", "wheel"])
+def test_a_users_packages_of_these_names_are_the_users(installed, folder, order, where):
+    code = f"""
+{ORDERS[order]}
+found = source.load({{"name": "mme", "size": 40}}, "train", {str(folder / "built")!r})
+from numjax.bundled.configs import numgpt
+assert numgpt.get_config("smoke").task.name == "statement" and len(found) > 10
+assert [one.MINE for one in (data, configs, experiments, tests)] == ["data", "configs", "experiments", "tests"]
+import sys
+from numjax import bundled
+assert not {{str(bundled.HOME), str(bundled.PACKAGE / "bundled")}} & set(sys.path), sys.path
+"""
+    path = installed if where == "wheel" else checkout_alone(folder)
+    environment = os.environ | {"PYTHONPATH": str(path)}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, cwd=folder, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert (tmp_path / "run" / "metrics.jsonl").exists()
-    build = [sys.executable, "-m", "experiments.numgpt.table1", "--help"]
-    environment["PYTHONPATH"] += os.pathsep + str(installed / "numjax" / "bundled")
-    assert subprocess.run(build, env=environment, cwd=tmp_path, capture_output=True).returncode == 0
+
+
+def checkout_alone(folder: pathlib.Path) -> pathlib.Path:
+    """A folder on the path with the checkout's numjax and nothing that lies beside it."""
+    (folder / "site").mkdir()
+    (folder / "site" / "numjax").symlink_to(ROOT / "numjax")
+    return folder / "site"
+
+
+def test_it_trains_from_another_folder(installed, folder):
+    environment = os.environ | {"PYTHONPATH": str(installed), "NUMJAX_CACHE": str(folder / "cache")}
+    code = "import numjax, pathlib; print(pathlib.Path(numjax.__file__).parent)"
+    where = subprocess.run([sys.executable, "-c", code], env=environment, cwd=folder, capture_output=True, text=True)
+    assert where.stdout.strip() == str(installed / "numjax")
+    run = [sys.executable, "-m", "numjax.main", "--config=numgpt:smoke", f"--workdir={folder / 'run'}"]
+    run += ["--config.task.sise=400", "--config.eval.test=False"]
+    # It must be refused by name, from the bundled config too.
+    done = subprocess.run(run, env=environment, cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 2 and "sise" in done.stderr
+    done = subprocess.run(run[:-2] + run[-1:], env=environment, cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert (folder / "run" / "metrics.jsonl").exists()
+    table = [sys.executable, "-m", "numjax.bundled.experiments.numgpt.table1", "--help"]
+    assert subprocess.run(table, env=environment, cwd=folder, capture_output=True).returncode == 0

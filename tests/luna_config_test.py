@@ -10,14 +10,16 @@ import pathlib
 import jax
 import numpy as np
 import pytest
+from numjax.bundled.configs import luna, tabbert
 
-from configs import luna, tabbert
-from numjax import api, runs, shard, signals, step, train
+from numjax import api
 from numjax.errors import Preempted, UsageError
 from numjax.pipeline import batch as batches
 from numjax.pipeline import source
 from numjax.pipeline.loader import Loader
+from numjax.runtime import shard, signals
 from numjax.system import assemble
+from numjax.train import loop, runs, step
 
 
 def test_the_order_of_words_changes_nothing():
@@ -100,13 +102,13 @@ def test_a_teacher_goes_on_where_it_was_stopped(tmp_path, monkeypatch):
         config.optim.steps = 4
         config.eval.update(every=100, test=False, examples=8)
     ended = []
-    finish = train._Run.finish
+    finish = loop._Run.finish
 
     def kept(self, state, position, workdir):
         ended.append(jax.device_get((state.params, state.ema)))
         return finish(self, state, position, workdir)
 
-    monkeypatch.setattr(train._Run, "finish", kept)
+    monkeypatch.setattr(loop._Run, "finish", kept)
     runs.run(config, str(tmp_path / "straight"), "train")
     with monkeypatch.context() as patch:
         patch.setattr(signals.Signals, "stop_at", lambda self, step: step == 2)

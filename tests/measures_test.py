@@ -11,19 +11,19 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numjax.bundled.configs import numgpt as config_file
+from numjax.bundled.data.mme import wordings
+from numjax.bundled.data.mme.generate import THINGS, many_records
+from numjax.bundled.data.problems import wording
+from numjax.bundled.experiments.measures import score
+from numjax.bundled.experiments.numgpt import settings
 
-import data
 import numjax
-from configs import numgpt as config_file
-from data.mme import wordings
-from data.mme.generate import THINGS, many_records
-from data.problems import wording
-from experiments.measures import score
-from experiments.numgpt import settings
-from numjax import runs
+from numjax.bundled import data
 from numjax.errors import DataError, UsageError
 from numjax.numeral.words import find
 from numjax.tasks.statement import Task
+from numjax.train import runs
 
 OF = {thing.name: thing for thing in THINGS}
 

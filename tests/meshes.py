@@ -14,13 +14,15 @@ import sys
 import jax
 import numpy as np
 
-from numjax import api, runs, shard
-from numjax import compile as compiling
-from numjax.compile import make_compiled
+from numjax import api
 from numjax.nn.attention import attend
 from numjax.pipeline import source
 from numjax.plan.hlo import Program
+from numjax.runtime import shard
 from numjax.system import assemble, reader
+from numjax.train import compile as compiling
+from numjax.train import runs
+from numjax.train.compile import make_compiled
 
 DEVICES, STEPS = 8, 10
 MESHES = {"1×1×1": (1, 1, 1), "8×1×1": (8, 1, 1), "1×8×1": (1, 8, 1), "2×2×2": (2, 2, 2), "1×2×4": (1, 2, 4)}
@@ -29,7 +31,7 @@ PROMPTS = ["Q: Ann has 12 apples and buys 30 more. A:", "Q: 5 and 7 are how many
 
 def small(name: str, argument: str):
     """The config at smoke size, with axes that eight devices divide."""
-    config = importlib.import_module(f"configs.{name}").get_config(argument)
+    config = importlib.import_module(f"numjax.bundled.configs.{name}").get_config(argument)
     with config.unlocked():
         if config.task.name != "language_model":
             config.task.size = 400

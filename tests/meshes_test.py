@@ -19,7 +19,7 @@ def words() -> list[str]:
     """Each file of configs/ that is a system, at its default task, and where it writes text, at that."""
     found = []
     for path in sorted((ROOT / "configs").glob("*.py")):
-        module = importlib.import_module(f"configs.{path.stem}")
+        module = importlib.import_module(f"numjax.bundled.configs.{path.stem}")
         if hasattr(module, "get_config"):
             found.append(f"{path.stem}:smoke")
             if "generation" in getattr(module, "TASKS", {}):

@@ -9,8 +9,8 @@ import jax
 import numpy as np
 import pytest
 from flax.core import FrozenDict
+from numjax.bundled.configs import luna
 
-from configs import luna
 from numjax import system
 from numjax.build import build
 from numjax.errors import UsageError

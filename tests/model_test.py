@@ -10,9 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from numjax import checkpoint
 from numjax.errors import UsageError
 from numjax.model import Fusion
+from numjax.train import checkpoint
 from numjax.types import Batch, Tokens
 from tests import drawn
 

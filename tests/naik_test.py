@@ -7,9 +7,9 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
-from numjax import vectors
 from numjax.errors import DataError, UsageError
 from numjax.geometry import naik
+from numjax.inspect import vectors
 from numjax.numeral import words
 from numjax.probes import geometry as probed
 

@@ -7,9 +7,8 @@ import json
 import numpy as np
 import pytest
 from ml_collections import ConfigDict
-
-from experiments import noise, runs
-from experiments.runs import Cell
+from numjax.bundled.experiments import noise, runs
+from numjax.bundled.experiments.runs import Cell
 
 VIEWS = 4
 

@@ -6,7 +6,7 @@ import pathlib
 
 import pytest
 
-from numjax import vectors
+from numjax.inspect import vectors
 from tests.runs_test import cache  # noqa: F401  (the fixture builds datasets once)
 
 nbformat = pytest.importorskip("nbformat")

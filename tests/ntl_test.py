@@ -5,8 +5,8 @@ from __future__ import annotations
 import jax
 import numpy as np
 import pytest
+from numjax.bundled.configs import numgpt
 
-from configs import numgpt
 from numjax.build import build
 from numjax.errors import UsageError
 from numjax.types import Batch, HeadOut, Targets, Tokens

@@ -6,9 +6,8 @@ import json
 
 import numpy as np
 import pytest
-
-from experiments.dice import table1
-from experiments.digits import figures
+from numjax.bundled.experiments.dice import table1
+from numjax.bundled.experiments.digits import figures
 
 
 def test_table_1_has_the_papers_numbers_and_ours(tmp_path, monkeypatch):

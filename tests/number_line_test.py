@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from numjax import vectors
 from numjax.errors import UsageError
 from numjax.geometry import naik, number_line
+from numjax.inspect import vectors
 from numjax.tools import geometry
 
 

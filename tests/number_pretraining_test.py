@@ -13,14 +13,14 @@ import numpy as np
 import optax
 import pytest
 
-from numjax import optim
 from numjax.build import build
 from numjax.errors import UsageError
 from numjax.heads import masked, regression
 from numjax.model import Model
 from numjax.nn import cross_entropy
 from numjax.numeral.exact import to_numeral
-from numjax.step import eval_step, losses, teaching, train_step, weights_at
+from numjax.train import optim
+from numjax.train.step import eval_step, losses, teaching, train_step, weights_at
 from numjax.types import Batch, HeadOut, Targets, Tokens, TrainState
 from tests import drawn
 

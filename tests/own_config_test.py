@@ -13,10 +13,11 @@ from typing import Any
 import pytest
 from absl import flags
 from ml_collections import config_flags
+from numjax.bundled.configs import digits, luna, mathgpt, numgpt, tabbert
 
-from configs import digits, luna, mathgpt, numgpt, tabbert
-from numjax import config_file, origin, runs
+from numjax.config import command_line, origin
 from numjax.errors import UsageError
+from numjax.train import runs
 from tests.runs_test import ROOT, cache  # noqa: F401  (the fixture builds datasets once)
 
 PROMPT = "Q: A ship holds 6518 tons of coal. A:"
@@ -37,7 +38,7 @@ def parsed(*words: str) -> Any:
     line, values = ["main", *words], flags.FlagValues()
     config_flags.DEFINE_config_file("config", flag_values=values, sys_argv=line)
     flags.DEFINE_string("workdir", None, "", flag_values=values)
-    values(config_file.resolve_configs(line))
+    values(command_line.resolve_configs(line))
     return values.config
 
 

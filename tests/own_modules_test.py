@@ -17,14 +17,15 @@ import numpy as np
 import optax
 import pytest
 
-from numjax import protocols, shard
+from numjax import protocols
 from numjax.build import BASE_OF_KIND, build, names
-from numjax.checkpoint import Checkpoints
 from numjax.errors import UsageError
 from numjax.evals import score
 from numjax.heads import token
 from numjax.model import Model
-from numjax.step import eval_step, init_state, train_step
+from numjax.runtime import shard
+from numjax.train.checkpoint import Checkpoints
+from numjax.train.step import eval_step, init_state, train_step
 from tests import drawn
 from tests.conftest import ROOT
 

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from numjax import blocks, fit
 from numjax.build import build, find, names, options
+from numjax.config import blocks, fit
 
 Choice = tuple[str, str]  # (axis, what is chosen on it)
 RECORDS = 200  # of a task: enough for a vocabulary
@@ -85,7 +85,7 @@ def axes() -> dict[str, tuple[str, ...]]:
 @functools.cache
 def _base(name: str) -> Any:
     file, argument, words = BASES[name]
-    config = importlib.import_module(f"configs.{file}").get_config(argument)
+    config = importlib.import_module(f"numjax.bundled.configs.{file}").get_config(argument)
     return blocks.apply(config, words)
 
 

@@ -13,8 +13,8 @@ import sys
 import traceback
 from typing import Any
 
-from numjax import runs
 from numjax.pipeline import source
+from numjax.train import runs
 from tests import pairs
 
 MOST = {"validation": 6, "test": 1}  # records of a split: of more each system would write answers to all

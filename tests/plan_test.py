@@ -16,11 +16,12 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from numjax import chips, runs
 from numjax.errors import UsageError
 from numjax.plan import arithmetic, flops, topology
 from numjax.plan.hlo import Collective, Program
 from numjax.plan.plan import FILE, PROGRAM, _prepare
+from numjax.runtime import chips
+from numjax.train import runs
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
@@ -165,7 +166,7 @@ def test_a_chip_is_found_by_the_longest_name():
 
 
 def planned(config: str, topology: str, workdir, **changes):
-    module = importlib.import_module(f"configs.scale.{config}")
+    module = importlib.import_module(f"numjax.bundled.configs.scale.{config}")
     made = module.get_config()
     with made.unlocked():
         made.topology = topology
@@ -197,7 +198,7 @@ def test_a_plan_by_arithmetic_fits_and_its_sums_are_right(tmp_path):
 
 
 def test_arithmetic_refuses_a_backbone_that_it_cannot_count(tmp_path):
-    config = importlib.import_module("configs.dice").get_config("smoke")
+    config = importlib.import_module("numjax.bundled.configs.dice").get_config("smoke")
     config.topology = "h100:8"
     with pytest.raises(UsageError, match=r"counts transformers on GPUs, and this backbone is none"):
         runs.run(config, str(tmp_path), "compile")
@@ -205,7 +206,7 @@ def test_arithmetic_refuses_a_backbone_that_it_cannot_count(tmp_path):
 
 @pytest.mark.parametrize("accumulate", [1, 2])
 def test_a_planned_batch_divides_over_the_mesh_where_rows_share_tables(accumulate, tmp_path):
-    config = importlib.import_module("configs.luna").get_config("smoke")
+    config = importlib.import_module("numjax.bundled.configs.luna").get_config("smoke")
     with config.unlocked():
         config.optim.update(batch_size=16, accumulate=accumulate)
     assert config.data.shared
@@ -305,7 +306,7 @@ def squares(program: Program, length: int, rows: int, heads: int) -> list:
 @tpu
 def test_meshes_split_the_dimensions_of_a_torus():
     code = """
-from numjax import shard
+from numjax.runtime import shard
 from numjax.plan import topology
 topology.set_up()
 mesh = shard.make_mesh(data=8, fsdp=8, devices=topology.find("v5p:4x4x4").devices)

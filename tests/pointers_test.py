@@ -9,10 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from flax.core import FrozenDict
+from numjax.bundled.data.problems.generate import records
 
-from data.problems.generate import records
-from numjax import fit
 from numjax.build import build
+from numjax.config import fit
 from numjax.decode import beam, sample
 from numjax.decode import grammar as device
 from numjax.errors import UsageError
@@ -335,7 +335,7 @@ def test_without_text_it_is_the_same_softmax_over_marks_and_symbols_alone(linked
 
 
 def test_a_head_without_text_wants_a_task_that_writes_formulas_alone():
-    from configs import mathgpt
+    from numjax.bundled.configs import mathgpt
 
     for change in ({"answer": "text"}, {"encoder": False}):
         config = mathgpt.get_config("smoke")

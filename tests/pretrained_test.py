@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from flax.core import FrozenDict
+from numjax.bundled.configs import presets
 
-from configs import presets
 from numjax.build import build
 from numjax.decode import sample
 from numjax.errors import UsageError

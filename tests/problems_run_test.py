@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 
 import pytest
+from numjax.bundled.experiments.problems import ablation, score, sets
 
 import numjax
-from experiments.problems import ablation, score, sets
-from numjax import roots, runs
 from numjax.errors import UsageError
 from numjax.evals.numbers import value_of
 from numjax.expr import latex
 from numjax.expr.tree import Tree
 from numjax.tasks.equation_extraction import latex_of
+from numjax.train import runs
 
 TYPED = {
     "as in the README": "A box holds 12 pens. How many pens do 7 boxes hold?",
@@ -33,8 +33,7 @@ TYPED = {
 @pytest.fixture(scope="module", params=["scratch", pytest.param("none", marks=pytest.mark.whole)])
 def model(request, tmp_path_factory):
     """Seconds of training: what it answers is nonsense, of the right form."""
-    roots.put_on_path()
-    from configs import mathgpt
+    from numjax.bundled.configs import mathgpt
 
     config = mathgpt.get_config(f"smoke,reader={request.param}")
     with config.unlocked():
@@ -69,8 +68,7 @@ def test_a_list_of_problems_is_scored_by_its_groups(model):
 
 @pytest.mark.parametrize("system", ["numgpt", pytest.param("digits", marks=pytest.mark.whole)])
 def test_a_model_of_numbers_answers_composed_and_typed_problems_with_one_number(system, tmp_path):
-    roots.put_on_path()
-    from configs import numgpt
+    from numjax.bundled.configs import numgpt
 
     config = numgpt.get_config(f"smoke,task=problems,system={system}")
     with config.unlocked():

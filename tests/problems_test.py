@@ -12,9 +12,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-import data
-from data.problems import compose, expression, numbers, plans, wording, words
-from data.problems.generate import records
+from numjax.bundled import HOME, data
+from numjax.bundled.data.problems import compose, expression, numbers, plans, wording, words
+from numjax.bundled.data.problems.generate import records
 from numjax.decode import beam
 from numjax.errors import UsageError
 from numjax.evals import generate
@@ -22,7 +22,6 @@ from numjax.expr import latex
 from numjax.expr.evaluate import solve
 from numjax.expr.tree import Tree
 from numjax.numeral.words import find
-from numjax.roots import root
 from numjax.tasks.equation_extraction import CONSTANTS, Task, answer_of, carries, latex_of
 from numjax.text import document as documents
 from numjax.types import Formula, Number
@@ -282,7 +281,7 @@ def test_options_that_do_not_go_together_are_refused():
 
 def test_the_typed_problems_are_whole():
     """Written by hand: every equation gives its answer, with the problem's numbers."""
-    rows = [json.loads(line) for line in (root() / "data/problems/typed.jsonl").read_text().splitlines()]
+    rows = [json.loads(line) for line in (HOME / "data/problems/typed.jsonl").read_text().splitlines()]
     assert len(rows) >= 150 and len({row["problem"] for row in rows}) == len({row["id"] for row in rows}) == len(rows)
     for row in rows:
         tree = tree_of(row["equation"])
@@ -293,7 +292,7 @@ def test_the_typed_problems_are_whole():
 
 def test_no_typed_problem_can_be_composed():
     """Not even up to its numbers: no sentence of theirs is a wording of a plan with its slots filled."""
-    rows = [json.loads(line) for line in (root() / "data/problems/typed.jsonl").read_text().splitlines()]
+    rows = [json.loads(line) for line in (HOME / "data/problems/typed.jsonl").read_text().splitlines()]
     sentences = {s.strip() for row in rows for s in re.split(r"(?<=[.?!]) ", row["problem"]) if len(s.split()) > 6}
     known: dict[str, list[re.Pattern]] = {}
     for text in plans.trained():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 import os
 import pathlib
@@ -109,7 +110,7 @@ def test_two_processes_train_and_evaluate_as_one(alone, tmp_path):
     same_said(tmp_path, alone)
 
 
-@pytest.mark.parametrize(("count", "devices", "data"), [(2, 1, 1), (2, 2, 2)])
+@pytest.mark.parametrize(("count", "devices", "data"), [pytest.param(2, 1, 1, marks=pytest.mark.whole), (2, 2, 2)])
 def test_a_tensor_axis_across_processes_trains_as_one(count, devices, data, alone, tmp_path):
     """All of them read the same rows: of a mesh of 1 × 2, and of 2 × 2 where each has a column."""
     module = "numjax.main" if devices == 1 else "tests.interleaved"
@@ -126,6 +127,7 @@ def test_predictions_are_of_their_own_examples_wherever_the_mesh_has_them(alone,
     assert same_said(tmp_path / "two", alone) == EXAMPLES
 
 
+@pytest.mark.whole
 def test_processes_whose_rows_do_not_lie_side_by_side_train_and_evaluate_as_one(tmp_path):
     """Also with dropout and microbatches, which go by a row's place in the batch."""
     flags = ["--config.optim.accumulate=2", "--config.backbone.dropout=0.3"]
@@ -256,6 +258,14 @@ def test_processes_check_batches_whose_rows_share_tables(tmp_path):
     """What is lowered is the whole batch: it has the tables of all processes."""
     out, _ = done(2, tmp_path, "--mode=check", name="luna", argument="smoke,task=tatqa")
     assert json.loads(out.splitlines()[-1])["batch_shapes"] == [[8, 96]]
+
+
+@pytest.mark.parametrize(
+    ("codes", "cause"), [((2, -6), 2), ((-9, 5), -9), ((5, -6), 5), ((-6,), -6), ((4, 4, -11), 4)]
+)
+def test_what_ended_a_run_is_told_from_what_follows_from_it(codes, cause):
+    for some in itertools.permutations(codes):
+        assert min(some, key=launch._cause) == cause
 
 
 def test_bad_flags_are_said(tmp_path):

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-
-from experiments import runs
-from experiments.numgpt import fig1, quickstart
+from numjax.bundled.experiments import runs
+from numjax.bundled.experiments.numgpt import fig1, quickstart
 
 
 @pytest.fixture(scope="module")

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 from absl import flags
 from ml_collections import config_flags
+from numjax.bundled.configs import numgpt
 
-from configs import numgpt
-from numjax import blocks, build, config_file, fit, recipe
-from numjax.recipe import Recipe
+from numjax import build
+from numjax.config import blocks, command_line, fit, recipe
+from numjax.config.recipe import Recipe
 from tests.conftest import ROOT
 
 SYSTEMS = sorted(path.stem for path in (ROOT / "configs").glob("*.py") if path.stem not in ("__init__", "presets"))
@@ -123,7 +124,7 @@ def test_a_change_goes_into_blocks_inside_a_block_and_may_have_another_type():
 
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_every_task_at_every_scale_is_of_parts_that_go_together(name):
-    get: Recipe = importlib.import_module(f"configs.{name}").get_config
+    get: Recipe = importlib.import_module(f"numjax.bundled.configs.{name}").get_config
     for task, scale, more in itertools.product(get.tasks, get.scales, ("", ",as_published")):
         config = get(f"{scale},task={task}{more}")
         if "path" in config.task and config.task.name == "language_model":
@@ -165,7 +166,7 @@ def parsed(*words: str) -> Any:
     line, values = ["main", *words], flags.FlagValues()
     config_flags.DEFINE_config_file("config", flag_values=values, sys_argv=line)
     flags.DEFINE_string("workdir", None, "", flag_values=values)
-    values(config_file.resolve_configs(line))
+    values(command_line.resolve_configs(line))
     return values.config
 
 
@@ -180,4 +181,4 @@ def test_every_option_of_a_part_can_be_said_where_its_config_says_nothing_of_it(
     ):
         with pytest.raises((flags.Error, AttributeError, KeyError, ValueError)) as caught:
             parsed("--config=numgpt:smoke", f"--config.{word}")
-        assert says in config_file.complaint(caught.value), word
+        assert says in command_line.complaint(caught.value), word

@@ -19,11 +19,12 @@ import jax
 import numpy as np
 import pytest
 
-from numjax import config_file, inherit, inputs, origin, runs
-from numjax.checkpoint import Checkpoints
+from numjax.config import command_line, origin
 from numjax.errors import DataError, Diverged, UsageError
-from numjax.evals import report
-from numjax.train import claim
+from numjax.evals import inputs, report
+from numjax.train import inherit, runs
+from numjax.train.checkpoint import Checkpoints
+from numjax.train.loop import claim
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 TINY = {
@@ -40,7 +41,7 @@ TINY = {
 
 def tiny(argument: str = "smoke", **changes):
     """A config of seconds; keys with dots as in flags."""
-    from configs import numgpt
+    from numjax.bundled.configs import numgpt
 
     config = numgpt.get_config(argument)
     with config.unlocked():
@@ -347,7 +348,7 @@ def test_bad_usage_is_one_line_and_exit_2(tmp_path, words, code, message):
 def test_a_config_is_found_behind_a_blank_too(tmp_path):
     wanted = f"--config={ROOT}/configs/numgpt.py:smoke"
     for words in (["--config=numgpt:smoke"], ["--config", "numgpt:smoke"]):
-        assert config_file.resolve_configs(["main", *words, "--strict"]) == ["main", wanted, "--strict"]
+        assert command_line.resolve_configs(["main", *words, "--strict"]) == ["main", wanted, "--strict"]
     words = ["--config", "numgpt:smoke", "--config.optim.steps", "7", f"--workdir={tmp_path}", "--mode=check"]
     done = subprocess.run([sys.executable, "-m", "numjax.main", *words], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -382,10 +383,10 @@ def test_a_workdir_that_cannot_be_made_is_said(tmp_path):
 
 def test_nothing_moves_between_host_and_device_inside_a_step(tmp_path):
     """The compiled step takes no transfer: it runs under a guard that forbids implicit ones."""
-    from numjax import shard
-    from numjax.compile import make_compiled
     from numjax.pipeline.loader import Loader
+    from numjax.runtime import shard
     from numjax.system import assemble
+    from numjax.train.compile import make_compiled
 
     config = tiny()
     system = assemble(config, tmp_path)

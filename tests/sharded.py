@@ -13,13 +13,14 @@ import optax
 from flax.core import FrozenDict
 from ml_collections import ConfigDict
 
-from numjax import compile as compiling
-from numjax import optim, shard
 from numjax.build import build
 from numjax.model import Model
 from numjax.nn import cross_entropy
 from numjax.plan.hlo import COLLECTIVES, Program
+from numjax.runtime import shard
 from numjax.system import System
+from numjax.train import compile as compiling
+from numjax.train import optim
 from tests import drawn
 
 DEVICES = 8

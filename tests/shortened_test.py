@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from numjax import api, protocols, runs
+from numjax import api, protocols
 from numjax.evals import report
 from numjax.pipeline import source
 from numjax.system import System
 from numjax.tasks import table_text
+from numjax.train import runs
 from numjax.types import Example, Mark
 from tests import drawn, masking_test
 from tests.encoded import Labelled, encode, make_config, make_scheme, make_text_task

@@ -10,12 +10,12 @@ import unicodedata
 
 import numpy as np
 import pytest
+from numjax.bundled.data.squad.generate import articles
+from numjax.bundled.data.squad.read import has_number, of_articles, strictly_numeric
+from numjax.bundled.experiments import runs
+from numjax.bundled.experiments.dice import table5
 
-import data
-from data.squad.generate import articles
-from data.squad.read import has_number, of_articles, strictly_numeric
-from experiments import runs
-from experiments.dice import table5
+from numjax.bundled import data
 from numjax.errors import DataError, UsageError
 from numjax.evals.report import predicted
 from numjax.pipeline import features
@@ -422,7 +422,7 @@ def test_table5_runs_each_cell_and_shows_the_papers_numbers(tmp_path, monkeypatc
 
 
 def test_dices_config_takes_every_word_of_span_answers():
-    from configs import dice
+    from numjax.bundled.configs import dice
 
     for scale in ("smoke", "laptop", "paper"):
         on = dice.get_config(f"{scale},task=squad,numbers=2,lnum=on,as_published")

@@ -13,11 +13,12 @@ import numpy as np
 import optax
 import pytest
 
-from numjax import optim, shard
 from numjax.build import build
 from numjax.errors import UsageError
 from numjax.model import Model
-from numjax.step import compiler_options, eval_step, init_params, init_state, losses, train_step
+from numjax.runtime import shard
+from numjax.train import optim
+from numjax.train.step import compiler_options, eval_step, init_params, init_state, losses, train_step
 from numjax.types import Batch, TrainState
 from tests import drawn
 from tests.conftest import ROOT

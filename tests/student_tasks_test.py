@@ -252,9 +252,9 @@ def test_rows_lose_what_a_task_can_spare(tmp_path):
 
 
 def test_tables_stand_beside_the_papers_figures(tmp_path, monkeypatch):
-    from experiments import runs
-    from experiments.mathgpt import feedback as of_feedback
-    from experiments.mathgpt import table4, table9
+    from numjax.bundled.experiments import runs
+    from numjax.bundled.experiments.mathgpt import feedback as of_feedback
+    from numjax.bundled.experiments.mathgpt import table4, table9
 
     seen = []
 

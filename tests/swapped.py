@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from numjax import api, blocks, runs
+from numjax import api
+from numjax.config import blocks
+from numjax.train import runs
 
 SETTINGS = {
     "optim.steps": 3,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 from ml_collections import ConfigDict
+from numjax.bundled.configs import numgpt
 
-from configs import numgpt
-from numjax import blocks, fit
 from numjax.build import build
+from numjax.config import blocks, fit
 from numjax.errors import UsageError
 from numjax.system import assemble
 from numjax.text import vocab as vocabularies
@@ -178,7 +178,7 @@ FAULTS = [
 def test_each_fault_is_a_line_that_names_both(name, argument, word, line):
     import importlib
 
-    config = importlib.import_module(f"configs.{name}").get_config(argument)
+    config = importlib.import_module(f"numjax.bundled.configs.{name}").get_config(argument)
     assert not list(fit.faults(config, build("tasks", config.task)))
     blocks.apply(config, [word])
     found = list(fit.faults(config, build("tasks", config.task)))

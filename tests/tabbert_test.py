@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from flax.core import FrozenDict
+from numjax.bundled.data.creditrans import read
 
-from data.creditrans import read
 from numjax.build import build
 from numjax.model import Model
 from numjax.nn import characters

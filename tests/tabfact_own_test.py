@@ -11,15 +11,18 @@ import numpy as np
 import pytest
 from flax.core import FrozenDict
 from ml_collections import ConfigDict
+from numjax.bundled.configs import luna
 
-from configs import luna
-from numjax import api, inputs, runs, shard, step
+from numjax import api
 from numjax.errors import UsageError
+from numjax.evals import inputs
 from numjax.geometry import attention
 from numjax.pipeline import batch as batches
 from numjax.positions import alibi
+from numjax.runtime import shard
 from numjax.system import assemble
 from numjax.text import document as documents
+from numjax.train import runs, step
 
 parse = functools.partial(documents.parse, rules="default")
 

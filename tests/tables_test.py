@@ -13,15 +13,15 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
+from numjax.bundled.configs import luna
+from numjax.bundled.data.tables import statement_wordings, wording
+from numjax.bundled.data.tables.draw import Draw
+from numjax.bundled.data.tables.question_wordings import WORDINGS
+from numjax.bundled.data.tables.questions import contexts
+from numjax.bundled.data.tables.sheet import Sheet
+from numjax.bundled.data.tables.statements import records
+from numjax.bundled.experiments.typed_tables import __main__ as typed
 
-from configs import luna
-from data.tables import statement_wordings, wording
-from data.tables.draw import Draw
-from data.tables.question_wordings import WORDINGS
-from data.tables.questions import contexts
-from data.tables.sheet import Sheet
-from data.tables.statements import records
-from experiments.typed_tables import __main__ as typed
 from numjax.build import build
 from numjax.errors import UsageError
 from numjax.heads.tagop import headers_of

@@ -12,11 +12,11 @@ import numpy as np
 import optax
 import pytest
 
-from numjax import optim
 from numjax.build import build
 from numjax.errors import UsageError
 from numjax.evals import score
 from numjax.heads import tagop
+from numjax.train import optim
 from numjax.types import Tokens
 from tests import drawn
 

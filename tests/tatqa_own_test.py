@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from numjax import log, runs
 from numjax.errors import DataError
+from numjax.runtime import log
 from numjax.tasks import tatqa, tatqa_labels, tatqa_records, tatqa_units
 from numjax.tasks.tatqa_answers import OPERATORS
 from numjax.text import document as documents
+from numjax.train import runs
 
 LABELLED: dict[str, Any] = {"derivation": "", "answer_type": "span", "answer_from": "table", "scale": ""}
 

@@ -10,21 +10,22 @@ import jax
 import numpy as np
 import optax
 import pytest
+from numjax.bundled.configs import luna
+from numjax.bundled.experiments import runs as experiment
+from numjax.bundled.experiments.luna import table3, table4
 
 import numjax
-from configs import luna
-from experiments import runs as experiment
-from experiments.luna import table3, table4
-from numjax import inherit, runs, shard
 from numjax.embed.sizes import of as sizes_of
 from numjax.errors import DataError, UsageError
 from numjax.pipeline import batch as batches
 from numjax.pretrained import bert
-from numjax.step import init_state
+from numjax.runtime import shard
 from numjax.system import assemble
 from numjax.tasks.tatqa_answers import OPERATORS, SCALES
 from numjax.text import bytebpe
 from numjax.text import vocab as vocabularies
+from numjax.train import inherit, runs
+from numjax.train.step import init_state
 from numjax.types import TrainState
 
 OPTIONS = SimpleNamespace(

@@ -8,7 +8,7 @@ import pathlib
 
 import pytest
 
-import data
+from numjax.bundled import data
 from numjax.errors import DataError
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]

@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from numjax import vectors
 from numjax.build import options
 from numjax.errors import DataError, UsageError
+from numjax.inspect import vectors
 from numjax.pretrained import word_vectors
 
 NUMBERS = [0, 1, "seven", 7, "1,000", "-3.5", 12.25, np.int64(99)]

@@ -7,8 +7,8 @@ from decimal import Decimal
 import jax
 import numpy as np
 import pytest
+from numjax.bundled.configs import numgpt
 
-from configs import numgpt
 from numjax.build import build
 from numjax.errors import UsageError
 from numjax.numeral.exact import to_decimals, to_numeral

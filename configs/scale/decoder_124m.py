@@ -8,8 +8,9 @@ Plans of it are in experiments/scale/README.md. Argument: system=gpt|numgpt (num
 
 from __future__ import annotations
 
-from configs.scale import sizes
-from numjax.recipe import Recipe
+from numjax.bundled.configs.scale import sizes
+
+from numjax.config.recipe import Recipe
 
 DECODER = sizes.decoder(width=768, layers=12, heads=12, length=1024, rows=128, fsdp=1, remat="none")
 

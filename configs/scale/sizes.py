@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from configs import numgpt
+from numjax.bundled.configs import numgpt
 
 # How numbers are read and written: as text, or as numbers, one position each with prototype embeddings and a mixture
 # head.

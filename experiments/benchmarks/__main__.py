@@ -15,8 +15,9 @@ import sys
 import time
 from typing import Any
 
-from experiments import command
-from experiments.benchmarks import pairs
+from numjax.bundled.experiments import command
+from numjax.bundled.experiments.benchmarks import pairs
+
 from numjax.errors import UsageError
 
 
@@ -55,7 +56,7 @@ def benchmarks() -> dict[str, Any]:
     here = pathlib.Path(__file__).parent
     # Peers import what only their own environment has: whether a module is a benchmark is read, not tried.
     names = [path.stem for path in sorted(here.glob("*.py")) if "\ndef short(" in path.read_text()]
-    return {name: importlib.import_module(f"experiments.benchmarks.{name}") for name in names}
+    return {name: importlib.import_module(f"numjax.bundled.experiments.benchmarks.{name}") for name in names}
 
 
 if __name__ == "__main__":

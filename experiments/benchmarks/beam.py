@@ -20,9 +20,8 @@ import pathlib
 from typing import Any
 
 import numpy as np
-
-from experiments import command
-from experiments.benchmarks import generate, pairs, writing
+from numjax.bundled.experiments import command
+from numjax.bundled.experiments.benchmarks import generate, pairs, writing
 
 SHAPE = generate.SHAPE | {"beams": 3}
 OURS = ("masked", "bare", "trees")
@@ -171,7 +170,7 @@ def work(name: str, shape: dict[str, int], folder: pathlib.Path) -> None:
     import jax.numpy as jnp
 
     from numjax.decode import beam
-    from numjax.shard import path_name
+    from numjax.runtime.shard import path_name
     from numjax.types import Batch
 
     prompts = generate.read_prompts(folder / "prompts.npy")

@@ -8,8 +8,9 @@ import os
 import pathlib
 from typing import Any
 
-from experiments.benchmarks import numerals, pairs
-from numjax import recipe
+from numjax.bundled.experiments.benchmarks import numerals, pairs
+
+from numjax.config import recipe
 
 # A model's shape, as the training benchmark has it; the vocabulary is GPT-2's where its files are.
 SHAPE = dict(layers=6, width=384, heads=6, length=256, rows=8)
@@ -34,7 +35,7 @@ def write(folder: pathlib.Path, megabytes: float) -> str:
 
 
 CONFIG = """from configs import {system}
-from numjax import recipe
+from numjax.config import recipe
 
 
 def get_config(argument=None):
@@ -62,7 +63,7 @@ def values(folder: pathlib.Path, shape: dict[str, int]) -> dict[str, Any]:
 
 def config(folder: pathlib.Path, shape: dict[str, int], system: str = "gpt") -> Any:
     """The config of such a run."""
-    made = importlib.import_module(f"configs.{system}").get_config("task=text")
+    made = importlib.import_module(f"numjax.bundled.configs.{system}").get_config("task=text")
     if files := _vocabulary():
         made = recipe.changed(made, {"scheme.vocab": dict(name="gpt2", path=files)})
     made.update_from_flattened_dict(values(folder, shape))

@@ -16,8 +16,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from experiments import command
-from experiments.benchmarks import pairs
+from numjax.bundled.experiments import command
+from numjax.bundled.experiments.benchmarks import pairs
+
 from numjax.errors import UsageError
 from numjax.expr.distance import distance
 from numjax.expr.tree import Tree

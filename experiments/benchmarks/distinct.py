@@ -18,9 +18,8 @@ import time
 from typing import Any
 
 import numpy as np
-
-from experiments import command
-from experiments.benchmarks import options, pairs
+from numjax.bundled.experiments import command
+from numjax.bundled.experiments.benchmarks import options, pairs
 
 SHAPE = {"rows": 32, "length": 512, "width": 768}
 
@@ -48,12 +47,11 @@ def main(words: list[str] | None = None) -> dict[str, Any]:
 
 def make(shape: dict[str, int], tatqa: str, tabfact: str, parameters: str, folder: pathlib.Path):
     """(the system, its loaders: once an example, and once a batch)."""
-    from numjax import roots, runs
+    from numjax.bundled.configs import luna
+
     from numjax.pipeline.loader import Loader
     from numjax.system import assemble
-
-    roots.put_on_path()
-    from configs import luna
+    from numjax.train import runs
 
     config: Any = luna.get_config("laptop")
     with config.unlocked():

@@ -19,9 +19,8 @@ import pathlib
 from typing import Any
 
 import numpy as np
-
-from experiments import command
-from experiments.benchmarks import pairs, writing
+from numjax.bundled.experiments import command
+from numjax.bundled.experiments.benchmarks import pairs, writing
 
 SHAPE = dict(layers=6, width=384, heads=6, vocab=50_257, length=256, prompt=32, new=128)
 OURS = ("gpt", "numgpt")
@@ -125,7 +124,7 @@ def save_parameters(path: pathlib.Path, shape: dict[str, int]) -> None:
     """The parameters of numgpt, of which gpt's and transformers' are a part."""
     import jax
 
-    from numjax.shard import path_name
+    from numjax.runtime.shard import path_name
     from numjax.types import Batch
 
     model, *_ = make_model(shape, numerals=True)
@@ -141,7 +140,7 @@ def work(name: str, shape: dict[str, int], folder: pathlib.Path) -> None:
     import jax.numpy as jnp
 
     from numjax.decode import sample
-    from numjax.shard import path_name
+    from numjax.runtime.shard import path_name
     from numjax.text import tables
     from numjax.types import Batch
 

@@ -22,9 +22,9 @@ import time
 from typing import Any
 
 import numpy as np
+from numjax.bundled.experiments import command
+from numjax.bundled.experiments.benchmarks import corpus, options, pairs
 
-from experiments import command
-from experiments.benchmarks import corpus, options, pairs
 from numjax.errors import UsageError
 
 SHAPE = corpus.SHAPE
@@ -112,9 +112,9 @@ def rows(found: dict[str, Any]) -> list[pairs.Row]:
 
 def make(name: str, shape: dict[str, int], files: pathlib.Path):
     """(the system, its encoded splits, its loader), as numjax.main makes them."""
-    from numjax import runs
     from numjax.pipeline.loader import Loader
     from numjax.system import assemble
+    from numjax.train import runs
 
     config = corpus.config(files, shape, name)
     workdir = files / name
@@ -140,8 +140,8 @@ def work_with_steps(shape: dict[str, int], files: pathlib.Path, steps: int) -> d
     """Packs gpt's rows into a file for the peer, and takes training steps: {"waited_percent", "step_seconds"}."""
     import jax
 
-    from numjax import shard
-    from numjax.compile import make_compiled
+    from numjax.runtime import shard
+    from numjax.train.compile import make_compiled
 
     system, loader = make("gpt", shape, files)
     rows = []

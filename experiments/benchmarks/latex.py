@@ -32,8 +32,9 @@ import statistics
 import time
 from collections.abc import Callable
 
-from experiments import command
-from experiments.benchmarks import corpus, pairs
+from numjax.bundled.experiments import command
+from numjax.bundled.experiments.benchmarks import corpus, pairs
+
 from numjax.errors import DataError, UsageError
 from numjax.expr.latex import parse
 from numjax.expr.lexer import LexError, tokens_of

@@ -20,19 +20,19 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numjax.bundled.configs import luna
+from numjax.bundled.experiments import command
+from numjax.bundled.experiments.benchmarks import options, pairs
 
-from configs import luna
-from experiments import command
-from experiments.benchmarks import options, pairs
-from numjax import optim
 from numjax.build import build
 from numjax.errors import UsageError
 from numjax.numeral.exact import to_numeral
 from numjax.numeral.surface import value_of
 from numjax.pipeline import distinct
 from numjax.plan import flops, stand_in
-from numjax.step import init_state, train_step
 from numjax.system import make_model, make_objectives, make_scheme
+from numjax.train import optim
+from numjax.train.step import init_state, train_step
 from numjax.types import Batch, Numeral, Targets, Tokens
 
 SHAPE = dict(layers=12, width=768, heads=12, length=512, rows=32, vocab=30_522)

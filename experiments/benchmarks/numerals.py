@@ -31,8 +31,9 @@ import tempfile
 import time
 from collections.abc import Callable
 
-from experiments import command
-from experiments.benchmarks import pairs
+from numjax.bundled.experiments import command
+from numjax.bundled.experiments.benchmarks import pairs
+
 from numjax import numeral
 from numjax.errors import DataError, UsageError
 from numjax.tools import numerals as tool

@@ -6,7 +6,8 @@ import argparse
 import sys
 from collections.abc import Collection, Mapping, Sequence
 
-from experiments.benchmarks import pairs
+from numjax.bundled.experiments.benchmarks import pairs
+
 from numjax.errors import UsageError
 from numjax.tools import command
 

@@ -24,7 +24,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any, NamedTuple
 
-from numjax import huge_pages
 from numjax.errors import UsageError
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -245,8 +244,7 @@ class _Worker:
 
     def __init__(self, contender: Contender):
         self._name = contender.name
-        # Numjax asks for huge pages of its own accord; its peers are as they are shipped.
-        environment = {**huge_pages.plain(dict(os.environ)), "PYTHONPATH": str(ROOT), **contender.environment}
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), **contender.environment}
         self._process = subprocess.Popen(
             contender.words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
         )

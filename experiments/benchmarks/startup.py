@@ -8,7 +8,7 @@
     imports to first step   of either: from when jax, flax, optax, orbax, grain and numjax are imported until the
                       first step computes, with parameters and a batch; also in processor time, which other work on
                       the machine touches less
-    import numjax.runs   all that a run needs, beside `import jax, flax, optax`
+    import numjax.train.runs   all that a run needs, beside `import jax, flax, optax`
 
 Each is a process of its own, by turns. Data and vocabulary are there already, as they are whenever a run goes on; the
 text is small, since reading more of it is no matter of starting.
@@ -27,12 +27,16 @@ import tempfile
 import time
 from typing import Any
 
-from experiments import command
-from experiments.benchmarks import corpus, options, pairs
+from numjax.bundled.experiments import command
+from numjax.bundled.experiments.benchmarks import corpus, options, pairs
+
 from numjax.errors import UsageError
 
 SHAPE = corpus.SHAPE
-IMPORTS = {"import jax, flax, optax": "import jax, flax, optax", "import numjax.runs": "import numjax.runs"}
+IMPORTS = {
+    "import jax, flax, optax": "import jax, flax, optax",
+    "import numjax.train.runs": "import numjax.train.runs",
+}
 MOST_AFTER_IMPORTS = 2.0  # seconds, warm
 
 
@@ -92,9 +96,13 @@ def rows(found: dict[str, Any]) -> list[pairs.Row]:
             after = [x["dispatched" + suffix] - x["imported" + suffix] for x in seconds[kind]]
             made.append(_row(f"start {kind}, imports to first step{what}", after, unit="s", **bounds))
             bounds = {}
-    mine, other = ([x["total"] for x in seconds[kind]] for kind in ("import numjax.runs", "import jax, flax, optax"))
+    mine, other = (
+        [x["total"] for x in seconds[kind]] for kind in ("import numjax.train.runs", "import jax, flax, optax")
+    )
     made.append(
-        _row("import numjax.runs over import jax, flax, optax", [a / b for a, b in zip(mine, other, strict=True)])
+        _row(
+            "import numjax.train.runs over import jax, flax, optax", [a / b for a, b in zip(mine, other, strict=True)]
+        )
     )
     warm, cold = ([x["total"] for x in seconds[kind]] for kind in ("warm", "cold"))
     made.append(_row("start warm / cold", [a / b for a, b in zip(warm, cold, strict=True)]))
@@ -131,7 +139,8 @@ def work() -> None:
     import optax  # noqa: F401
     import orbax.checkpoint  # noqa: F401
 
-    from numjax import main, runs, train
+    from numjax import main
+    from numjax.train import loop, runs
 
     # Wall-clock time since the epoch, and processor time of this process.
     marks = {"imported": (time.time(), time.process_time())}
@@ -151,7 +160,7 @@ def work() -> None:
 
     marked(runs, "assemble")
     marked(runs, "load_data")
-    make = train.make_compiled
+    make = loop.make_compiled
 
     def make_compiled(*args: Any, **options: Any) -> Any:
         compiled = make(*args, **options)
@@ -168,8 +177,8 @@ def work() -> None:
 
         return compiled._replace(step=step)
 
-    train.make_compiled = make_compiled
-    marked(train, "_start")
+    loop.make_compiled = make_compiled
+    marked(loop, "_start")
     main.entry()
 
 

@@ -17,9 +17,8 @@ import tempfile
 from typing import Any
 
 import numpy as np
-
-from experiments import command
-from experiments.benchmarks import options, pairs
+from numjax.bundled.experiments import command
+from numjax.bundled.experiments.benchmarks import options, pairs
 
 COLUMNS, WINDOW = 12, 10
 # The config's laptop sizes, and the paper's.
@@ -112,12 +111,12 @@ def work(folder: pathlib.Path) -> None:
     """numjax's side: answers how long N training steps took."""
     import jax
 
-    from numjax import optim
     from numjax.build import build
     from numjax.model import Model
-    from numjax.step import compiler_options, init_state, train_step
     from numjax.system import make_backbone
     from numjax.text import cells, rows
+    from numjax.train import optim
+    from numjax.train.step import compiler_options, init_state, train_step
     from numjax.types import Batch, Targets, Tokens
 
     told = json.loads((folder / "shape.json").read_text())

@@ -12,9 +12,8 @@ import argparse
 import numpy as np
 import torch
 import torch.nn.functional as F
+from numjax.bundled.experiments.benchmarks import pairs
 from torch import nn
-
-from experiments.benchmarks import pairs
 
 
 class Block(nn.Module):

@@ -6,8 +6,7 @@ import argparse
 
 import numpy as np
 import torch
-
-from experiments.benchmarks import pairs
+from numjax.bundled.experiments.benchmarks import pairs
 
 
 class Rows(torch.utils.data.Dataset):

@@ -13,9 +13,8 @@ import json
 import numpy as np
 import torch
 import torch.nn.functional as F
+from numjax.bundled.experiments.benchmarks import pairs
 from torch import nn
-
-from experiments.benchmarks import pairs
 
 
 class TabBert(nn.Module):

@@ -28,17 +28,15 @@ import tempfile
 from typing import Any
 
 import numpy as np
-
-from experiments import command
-from experiments.benchmarks import options, pairs
-from numjax import huge_pages
+from numjax.bundled.experiments import command
+from numjax.bundled.experiments.benchmarks import options, pairs
 
 SHAPE = dict(layers=6, width=384, heads=6, length=256, rows=8, vocab=50_257)
 WIDE = SHAPE | dict(layers=12, width=768, heads=12, rows=2)
 NUMERALS = 0.1  # share of positions that are numbers in numgpt's batch
 SLOTS = 48
 OURS = ("gpt", "numgpt")
-# A plain GPT as on systems that give no huge pages: see `numjax.huge_pages`.
+# A plain GPT as on systems that give no huge pages.
 SMALL_PAGES = "gpt-small-pages"
 # glibc gives big buffers back at each step otherwise, and gets them anew page by page.
 KEEP = dict.fromkeys(("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "MALLOC_TOP_PAD_"), "4294967296")
@@ -95,7 +93,7 @@ def measure(names, shape: dict[str, int], rounds: int, steps: int, peer: str) ->
                 words = [f"--worker={OURS[0] if name == SMALL_PAGES else name}", f"--files={folder}", *sizes]
                 environment = {"JAX_PLATFORMS": "cpu"}
                 if name == SMALL_PAGES:
-                    environment[huge_pages.TUNABLES] = huge_pages.REFUSE
+                    environment["GLIBC_TUNABLES"] = "glibc.malloc.hugetlb=0"
                 contenders.append(pairs.Contender(name, pairs.command("train_step", *words), environment))
             else:
                 tuned, environment = PEERS[name]
@@ -278,10 +276,10 @@ def work(name: str, shape: dict[str, int], folder: pathlib.Path) -> None:
         pairs.serve(multiply, flops=2 * size**3)
         return
 
-    from numjax import optim
     from numjax.build import build
-    from numjax.shard import path_name
-    from numjax.step import compiler_options, init_params, train_step
+    from numjax.runtime.shard import path_name
+    from numjax.train import optim
+    from numjax.train.step import compiler_options, init_params, train_step
     from numjax.types import TrainState
 
     numerals = name == "numgpt"

@@ -6,8 +6,7 @@ import argparse
 import os
 
 import numpy as np
-
-from experiments.benchmarks import pairs
+from numjax.bundled.experiments.benchmarks import pairs
 
 # Everything is made here; nothing is looked up.
 os.environ["HF_HUB_OFFLINE"] = "1"

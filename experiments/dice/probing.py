@@ -15,12 +15,13 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numjax.bundled.experiments.runs import Result, machine, stored, write_json
 
-from experiments.runs import Result, machine, stored, write_json
-from numjax import log, vectors
 from numjax.errors import UsageError
+from numjax.inspect import vectors
 from numjax.probes import probe
 from numjax.probes.probe import Sizes
+from numjax.runtime import log
 
 VERSION = 1  # of the probes: counted up where a result would change
 
@@ -29,7 +30,7 @@ class Cell(NamedTuple):
     """An embedding, a probe and a range.
 
     Attributes:
-      row: name of the embedding, on disk and in results. spec: what `numjax.vectors` makes it from.
+      row: name of the embedding, on disk and in results. spec: what `numjax.inspect.vectors` makes it from.
       probe: one of `numjax.probes.probe.PROBES`. high: the range is 0 … high.
     """
 

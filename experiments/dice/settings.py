@@ -6,9 +6,9 @@ import argparse
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from experiments import command, noise
-from experiments.runs import Cell, Results
-from numjax import roots
+from numjax.bundled.experiments import command, noise
+from numjax.bundled.experiments.runs import Cell, Results
+
 from numjax.tools.command import Parser
 
 OUT = "runs/dice-{scale}"
@@ -29,8 +29,7 @@ SMOKE_SIZE = 400
 
 def cell(options: argparse.Namespace, system: str, size: int = 0) -> Cell:
     """A system on the task at the scale of the options; `size` is its width, by default the scale's."""
-    roots.put_on_path()
-    from configs import dice
+    from numjax.bundled.configs import dice
 
     words = [options.scale, SYSTEMS[system][1], "as_published" * options.as_published, f"size={size}" * bool(size)]
     made: Any = dice.get_config(",".join(filter(None, words)))

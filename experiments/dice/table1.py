@@ -15,13 +15,13 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numjax.bundled.experiments import command, runs, tables
+from numjax.bundled.experiments.runs import Result, Results
+from numjax.bundled.experiments.tables import Column, Published, Row
 
-from experiments import command, runs, tables
-from experiments.runs import Result, Results
-from experiments.tables import Column, Published, Row
-from numjax import vectors
 from numjax.errors import DataError
 from numjax.geometry import naik
+from numjax.inspect import vectors
 from numjax.probes import geometry as probed
 from numjax.tools import geometry
 

@@ -16,14 +16,16 @@ import pathlib
 import re
 from collections.abc import Sequence
 
-from experiments import command, noise, plots, report, tables
-from experiments.dice import probing
-from experiments.dice.probing import Cell
-from experiments.runs import Results
-from experiments.tables import Column, Published, Row
-from numjax import log, vectors
+from numjax.bundled.experiments import command, noise, plots, report, tables
+from numjax.bundled.experiments.dice import probing
+from numjax.bundled.experiments.dice.probing import Cell
+from numjax.bundled.experiments.runs import Results
+from numjax.bundled.experiments.tables import Column, Published, Row
+
 from numjax.errors import UsageError
+from numjax.inspect import vectors
 from numjax.probes.probe import PROBES, Sizes
+from numjax.runtime import log
 
 OUT = "runs/dice-{scale}"
 HIGHS = (99, 999, 9999)

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from experiments import command, noise, plots, report, runs, tables
-from experiments.dice import settings
-from experiments.tables import Column, Published, Row
+from numjax.bundled.experiments import command, noise, plots, report, runs, tables
+from numjax.bundled.experiments.dice import settings
+from numjax.bundled.experiments.tables import Column, Published, Row
 
 COLUMNS = (Column("micro-F1", settings.TASK, "micro_f1"), Column("macro-F1", settings.TASK, "macro_f1"))
 QUOTED = {

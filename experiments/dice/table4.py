@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from experiments import command, noise, plots, report, runs, tables
-from experiments.dice import settings
-from experiments.dice.table3 import COLUMNS, published
-from experiments.tables import Row
+from numjax.bundled.experiments import command, noise, plots, report, runs, tables
+from numjax.bundled.experiments.dice import settings
+from numjax.bundled.experiments.dice.table3 import COLUMNS, published
+from numjax.bundled.experiments.tables import Row
+
 from numjax.errors import UsageError
 
 SIZES = (32, 64, 128, 256, 512)

@@ -16,10 +16,10 @@ import argparse
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from experiments import command, noise, plots, report, runs, tables
-from experiments.runs import Cell
-from experiments.tables import Column, Published, Row
-from numjax import roots
+from numjax.bundled.experiments import command, noise, plots, report, runs, tables
+from numjax.bundled.experiments.runs import Cell
+from numjax.bundled.experiments.tables import Column, Published, Row
+
 from numjax.tasks.span_answer import same
 
 OUT = "runs/dice-squad-{scale}"
@@ -52,8 +52,7 @@ TASKS = [task_of(split, epochs) for split in SPLITS for epochs in EPOCHS]
 
 def config(options: argparse.Namespace, system: str, split: int, epochs: int) -> Any:
     """The config of a cell."""
-    roots.put_on_path()
-    from configs import dice
+    from numjax.bundled.configs import dice
 
     words = [options.scale, "task=squad", f"lnum={'on' if system == 'bert_lnum' else 'off'}", f"numbers={split}"]
     made: Any = dice.get_config(",".join(words + ["as_published"] * options.as_published))

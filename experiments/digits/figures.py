@@ -4,7 +4,7 @@
 
 The paper looks at FLAN's embeddings; here the ten digits have random vectors, and no weights are needed: what is seen
 is the aggregate's own doing. Fig. 1 shows one embedding beside the number line, Fig. 2 eq. 1 and the sum, Fig. 3 all
-aggregates, to which --others adds embeddings of the library or files of vectors (`numjax.vectors`).
+aggregates, to which --others adds embeddings of the library or files of vectors (`numjax.inspect.vectors`).
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numjax.bundled.experiments import command, plots, runs, tables
 
-from experiments import command, plots, runs, tables
-from numjax import vectors
 from numjax.geometry import number_line, projections
 from numjax.geometry import plots as pictures
+from numjax.inspect import vectors
 from numjax.nn.digits import AGGREGATES
 
 OUT = "runs/digits-{scale}"

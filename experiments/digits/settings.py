@@ -6,10 +6,10 @@ import argparse
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from experiments import command, noise, report, runs, tables
-from experiments.runs import Cell, Results
-from experiments.tables import Column, Published, Row
-from numjax import roots
+from numjax.bundled.experiments import command, noise, report, runs, tables
+from numjax.bundled.experiments.runs import Cell, Results
+from numjax.bundled.experiments.tables import Column, Published, Row
+
 from numjax.tasks.word_problem import edits, same
 
 OUT = "runs/digits-{scale}"
@@ -91,8 +91,7 @@ def published(figures: Mapping[str, str], system: str) -> dict[str, Published]:
 
 def config(options: argparse.Namespace, task: str, words: str) -> Any:
     """The config of a system on a task."""
-    roots.put_on_path()
-    from configs import digits
+    from numjax.bundled.configs import digits
 
     argument = [options.scale, f"task={task}", f"backbone={options.backbone}", *filter(None, [words])]
     made: Any = digits.get_config(",".join([*argument, *["as_published"] * options.as_published]))
@@ -145,8 +144,7 @@ def table(
 
 def commuted(path: str, cap: float) -> str:
     """What must be known of FERMAT's problems that are "Not commutable", which the paper counts as wrong."""
-    roots.put_on_path()
-    import data
+    from numjax.bundled import data
 
     of: dict[str, list[bool]] = {}
     # Of the training problems, which are made, none is needed.

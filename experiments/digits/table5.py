@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from experiments import command
-from experiments.digits import settings
+from numjax.bundled.experiments import command
+from numjax.bundled.experiments.digits import settings
 
 SYSTEMS = ("digits", "agg", "aux")
 

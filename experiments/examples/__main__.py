@@ -22,10 +22,11 @@ import tomllib
 from decimal import Decimal, InvalidOperation
 from typing import Any, NamedTuple
 
-from experiments import command, tables
-from experiments.examples import readme
-from experiments.examples.readme import Command
-from numjax import roots
+from numjax.bundled.experiments import command, tables
+from numjax.bundled.experiments.examples import readme
+from numjax.bundled.experiments.examples.readme import Command
+
+from numjax import bundled
 from numjax.errors import UsageError
 from numjax.tools.command import Parser
 
@@ -49,7 +50,7 @@ def main(words: list[str] | None = None) -> int:
     made.add_argument("--out", default="runs/examples", help="folder of the runs and of examples.md")
     made.add_argument("--only", default="", help="workdirs, separated by commas")
     given = made.parse_args(words)
-    asked = questions((roots.root() / "README.md").read_text(encoding="utf-8"))
+    asked = questions((bundled.HOME / "README.md").read_text(encoding="utf-8"))
     chosen = list(filter(None, given.only.split(",")))
     if unknown := set(chosen) - {one.workdir for one in asked}:
         raise UsageError(f"--only: nothing asks {', '.join(sorted(unknown))}")
@@ -108,7 +109,7 @@ def run(one: Command, folder: pathlib.Path, scale: str) -> tuple[str, float]:
     if scale == "smoke":
         text = at_smoke(text)
     began = time.perf_counter()
-    paths = os.pathsep.join(filter(None, (str(roots.root()), os.environ.get("PYTHONPATH"))))
+    paths = os.pathsep.join(filter(None, (str(bundled.HOME), os.environ.get("PYTHONPATH"))))
     environment = os.environ | {"PYTHONPATH": paths}
     done = subprocess.run(["bash", "-euc", text], cwd=folder, env=environment, capture_output=True, text=True)
     if done.returncode:

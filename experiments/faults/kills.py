@@ -23,11 +23,12 @@ import sys
 import time
 from typing import Any, NamedTuple
 
-from experiments import command
-from experiments.faults import verdict
-from experiments.faults.witness import SEEN
-from experiments.runs import write_json
-from numjax import roots
+from numjax.bundled.experiments import command
+from numjax.bundled.experiments.faults import verdict
+from numjax.bundled.experiments.faults.witness import SEEN
+from numjax.bundled.experiments.runs import write_json
+
+from numjax import bundled
 from numjax.errors import UsageError
 from numjax.tools import launch
 from numjax.tools.command import Parser
@@ -134,7 +135,7 @@ class Life:
         """Begins the next life."""
         self._offset = self.seen.stat().st_size if self.seen.exists() else 0
         self._log.parent.mkdir(parents=True, exist_ok=True)
-        path = os.pathsep.join([str(roots.root()), os.environ.get("PYTHONPATH", "")])
+        path = os.pathsep.join([str(bundled.HOME), os.environ.get("PYTHONPATH", "")])
         variables = os.environ | {SEEN: str(self.seen), "PYTHONPATH": path}
         with self._log.open("a") as file:
             begin = functools.partial(launch.die_with_parent, os.getpid())

@@ -9,10 +9,10 @@ from typing import Any
 
 import jax
 import numpy as np
+from numjax.bundled.experiments.runs import machine
 
-from experiments.runs import machine
-from numjax.checkpoint import Checkpoints
-from numjax.shard import path_name
+from numjax.runtime.shard import path_name
+from numjax.train.checkpoint import Checkpoints
 
 RATES = ("examples_per_second", "tokens_per_second", "seconds_per_step")
 

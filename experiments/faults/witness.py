@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from numjax import main
-from numjax.files import Appended
 from numjax.pipeline.loader import Loader
+from numjax.runtime.files import Appended
 
 SEEN = "NUMJAX_SEEN"
 

@@ -8,14 +8,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from numjax.bundled.data.files import parsed
+from numjax.bundled.data.pieces import list_files, read_file
+from numjax.bundled.data.tabfact.read import TRAIN_IDS, ids
 
-from data.files import parsed
-from data.pieces import list_files, read_file
-from data.tabfact.read import TRAIN_IDS, ids
-from numjax import log
 from numjax.errors import DataError, UsageError
 from numjax.numeral import numtok
 from numjax.probes.numbers import Grid, Lines, lines_of
+from numjax.runtime import log
 
 LONGEST = 12  # characters of a number
 SOURCES = ("tatqa", "tabfact")

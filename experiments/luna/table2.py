@@ -13,12 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from experiments import command, report, tables
-from experiments.luna import numbers, settings, toys
-from experiments.luna.toys import Cell, Sizes
-from experiments.runs import Results
-from experiments.tables import Column, Published, Row
-from numjax import log
+from numjax.bundled.experiments import command, report, tables
+from numjax.bundled.experiments.luna import numbers, settings, toys
+from numjax.bundled.experiments.luna.toys import Cell, Sizes
+from numjax.bundled.experiments.runs import Results
+from numjax.bundled.experiments.tables import Column, Published, Row
+
+from numjax.runtime import log
 
 SEEDS = {"smoke": 1, "laptop": 3, "paper": 3}
 SIZES = {

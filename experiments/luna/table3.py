@@ -17,11 +17,11 @@ import pathlib
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from experiments import command, report, runs, tables
-from experiments.luna import settings
-from experiments.runs import Cell
-from experiments.tables import Column, Published, Row
-from numjax import roots
+from numjax.bundled.experiments import command, report, runs, tables
+from numjax.bundled.experiments.luna import settings
+from numjax.bundled.experiments.runs import Cell
+from numjax.bundled.experiments.tables import Column, Published, Row
+
 from numjax.errors import UsageError
 
 TASKS = ("tatqa", "tabfact")
@@ -97,8 +97,7 @@ def published(choice: Choice) -> dict[str, Published]:
 
 def config(options: argparse.Namespace, choice: Choice, task: str, shape: str) -> Any:
     """The config of a row's pre-training ("pretrain") or of a task, in the shape of "bert" or "roberta"."""
-    roots.put_on_path()
-    from configs import luna
+    from numjax.bundled.configs import luna
 
     words = [options.scale, f"task={task}", f"shape={shape}", f"numtok={choice.numtok}"]
     words += [f"numbed={choice.numbed}"] * bool(choice.numbed)

@@ -15,11 +15,10 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from experiments import command, plots, report, runs, tables
-from experiments.luna import settings
-from experiments.runs import Cell
-from experiments.tables import Column, Published, Row
-from numjax import roots
+from numjax.bundled.experiments import command, plots, report, runs, tables
+from numjax.bundled.experiments.luna import settings
+from numjax.bundled.experiments.runs import Cell
+from numjax.bundled.experiments.tables import Column, Published, Row
 
 
 class System(NamedTuple):
@@ -62,8 +61,7 @@ USERS = {"smoke": 5, "laptop": 100, "paper": 2000}
 
 def config(options: argparse.Namespace, system: str, task: str) -> Any:
     """The config of a system: task "pretrain" or "fraud"."""
-    roots.put_on_path()
-    from configs import tabbert
+    from numjax.bundled.configs import tabbert
 
     row = SYSTEMS[system]
     words = [options.scale, f"task={task}", f"by={options.by}", f"numtok={row.numtok or 'none'}"]

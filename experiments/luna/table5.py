@@ -13,11 +13,12 @@ import pathlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from data import files
-from experiments import command, runs, tables
-from experiments.luna import settings
-from numjax import log
+from numjax.bundled.data import files
+from numjax.bundled.experiments import command, runs, tables
+from numjax.bundled.experiments.luna import settings
+
 from numjax.errors import DataError, UsageError
+from numjax.runtime import log
 from numjax.tasks import tatqa_metric as metric
 from numjax.tools.command import Parser
 

@@ -21,14 +21,16 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from numjax.bundled.experiments.luna import numbers as tables_of
+from numjax.bundled.experiments.runs import Result, machine, stored, write_json
 
-from experiments.luna import numbers as tables_of
-from experiments.runs import Result, machine, stored, write_json
-from numjax import build, log, vectors
+from numjax import build
 from numjax.errors import DataError, UsageError
+from numjax.inspect import vectors
 from numjax.numeral.exact import to_numeral
 from numjax.probes.joint import Rule, State, Strings, Trainer
 from numjax.probes.numbers import Asked, Lines, parted, published, targets
+from numjax.runtime import log
 
 # Of the probes, as published and not: counted up where a result would change.
 VERSIONS = {True: 1, False: 2}

@@ -11,10 +11,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from experiments import command, report, runs, tables
-from experiments.mathgpt import settings
-from experiments.mathgpt.table3 import LABELS, SYSTEMS
-from experiments.tables import Column, Row
+from numjax.bundled.experiments import command, report, runs, tables
+from numjax.bundled.experiments.mathgpt import settings
+from numjax.bundled.experiments.mathgpt.table3 import LABELS, SYSTEMS
+from numjax.bundled.experiments.tables import Column, Row
+
 from numjax.expr.tree import Tree, from_json
 
 TASK = settings.EQUATION.task

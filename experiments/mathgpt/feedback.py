@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from experiments import command, report
-from experiments.mathgpt import settings
-from experiments.mathgpt.settings import Study
-from experiments.tables import Column
+from numjax.bundled.experiments import command, report
+from numjax.bundled.experiments.mathgpt import settings
+from numjax.bundled.experiments.mathgpt.settings import Study
+from numjax.bundled.experiments.tables import Column
 
 TASK = "feedback"
 STUDY = Study(

@@ -17,10 +17,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numjax.bundled.experiments import command, plots, report, runs, tables
+from numjax.bundled.experiments.mathgpt import settings, table3
 
 import numjax
-from experiments import command, plots, report, runs, tables
-from experiments.mathgpt import settings, table3
 from numjax.api import Loaded, Nodes, Symbol
 from numjax.errors import UsageError
 from numjax.expr import signs

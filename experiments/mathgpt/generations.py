@@ -23,9 +23,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from flax.core import FrozenDict
+from numjax.bundled.experiments import command, runs, tables
 
-from experiments import command, runs, tables
-from numjax import roots
 from numjax.decode import sample
 from numjax.errors import UsageError
 from numjax.evals import generate as evals
@@ -138,8 +137,7 @@ def main(words: Sequence[str] | None = None) -> dict[str, Any]:
 
 def set_up(symbols: str, pieces: int) -> tuple[System, list[features.Row]]:
     """MathGPT as its config makes it, small, and prompts that end with an opened formula."""
-    roots.put_on_path()
-    from configs import mathgpt
+    from numjax.bundled.configs import mathgpt
 
     config: Any = mathgpt.get_config("smoke,task=equation")
     with config.unlocked():

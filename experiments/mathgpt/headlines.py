@@ -9,10 +9,9 @@ import argparse
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from experiments import command, report, runs, tables
-from experiments.runs import Cell
-from experiments.tables import Column, Published, Row
-from numjax import roots
+from numjax.bundled.experiments import command, report, runs, tables
+from numjax.bundled.experiments.runs import Cell
+from numjax.bundled.experiments.tables import Column, Published, Row
 
 OUT = "runs/mathgpt-headlines-{scale}"
 DATASETS = {"exeq": "EXEQ-300k", "ofeq": "OFEQ-10k"}
@@ -64,8 +63,7 @@ def parser(description: str) -> Any:
 
 def cell(options: argparse.Namespace, task: str, system: str) -> Cell:
     """A system on a task."""
-    roots.put_on_path()
-    from configs import mathgpt
+    from numjax.bundled.configs import mathgpt
 
     argument = [options.scale, f"task={task}", SYSTEMS[system], *["as_published"] * options.as_published]
     made: Any = mathgpt.get_config(",".join(filter(None, argument)))

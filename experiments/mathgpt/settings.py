@@ -6,10 +6,9 @@ import argparse
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from experiments import command, report, runs, tables
-from experiments.runs import Cell, Results
-from experiments.tables import Column, Published, Row
-from numjax import roots
+from numjax.bundled.experiments import command, report, runs, tables
+from numjax.bundled.experiments.runs import Cell, Results
+from numjax.bundled.experiments.tables import Column, Published, Row
 
 OUT = "runs/mathgpt-{scale}"
 REFERENCE = "mathgpt"
@@ -87,8 +86,7 @@ def cell(options: argparse.Namespace, name: str, words: str, fold: int, study: S
 
 def config(options: argparse.Namespace, words: str, fold: int, study: Study = EQUATION) -> Any:
     """The config of a system on a fold."""
-    roots.put_on_path()
-    from configs import mathgpt
+    from numjax.bundled.configs import mathgpt
 
     argument = [options.scale, f"task={study.word}", *filter(None, [words]), *["as_published"] * options.as_published]
     made: Any = mathgpt.get_config(",".join(argument))

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from experiments import command, report
-from experiments.mathgpt import headlines
+from numjax.bundled.experiments import command, report
+from numjax.bundled.experiments.mathgpt import headlines
 
 NAMES = {"exeq": "table1", "ofeq": "table6"}
 # Five seeds; all start from GPT-2's weights, MathGPT is then pre-trained on Wikipedia's mathematics.

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from experiments import command, report
-from experiments.mathgpt import headlines
+from numjax.bundled.experiments import command, report
+from numjax.bundled.experiments.mathgpt import headlines
 
 # Name of a table → task → heading of its part.
 TABLES = {

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from experiments import command, plots, report
-from experiments.mathgpt import settings
+from numjax.bundled.experiments import command, plots, report
+from numjax.bundled.experiments.mathgpt import settings
 
 SYSTEMS = {"gpt": "system=gpt", "mathgpt": ""}
 LABELS = {"gpt": "GPT", "mathgpt": "MathGPT"}

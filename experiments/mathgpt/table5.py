@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from experiments import command, report
-from experiments.mathgpt import settings
+from numjax.bundled.experiments import command, report
+from numjax.bundled.experiments.mathgpt import settings
 
 SYSTEMS = {"mathgpt": "", **{f"no_{name}": f"without={name}" for name in ("tpe", "te", "se", "nt")}}
 LABELS = {

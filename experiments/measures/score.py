@@ -21,9 +21,9 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 
 import numpy as np
+from numjax.bundled.experiments import command
 
-from experiments import command
-from numjax import roots
+from numjax import bundled
 from numjax.errors import DataError
 from numjax.tools.command import Parser
 
@@ -65,9 +65,8 @@ def read(path: pathlib.Path) -> list[Question]:
     Raises:
       DataError: a line cannot be used.
     """
-    roots.put_on_path()
-    from data.mme.generate import THINGS
-    from data.mme.wordings import WORDS
+    from numjax.bundled.data.mme.generate import THINGS
+    from numjax.bundled.data.mme.wordings import WORDS
 
     known = {name: thing for thing in THINGS for name in WORDS.names[thing.name][0].split("/")}
     try:
@@ -145,7 +144,7 @@ def main(words: Sequence[str] | None = None) -> None:
     options = made.parse_args(words)
     import numjax
 
-    questions = read(pathlib.Path(options.questions or roots.root() / TYPED).expanduser())
+    questions = read(pathlib.Path(options.questions or bundled.HOME / TYPED).expanduser())
     found = answers(numjax.load(options.workdir), questions)
     out = summary(found)
     print(_line("balanced", "accuracy", "right", "wrong", "question"))

@@ -11,10 +11,11 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from experiments import command, report, runs, tables
-from experiments.numgpt import fig1, settings, table1
-from experiments.tables import Row
-from numjax import log
+from numjax.bundled.experiments import command, report, runs, tables
+from numjax.bundled.experiments.numgpt import fig1, settings, table1
+from numjax.bundled.experiments.tables import Row
+
+from numjax.runtime import log
 
 SYSTEMS = ("gpt", "numgpt")
 SHORT = {"optim": {"epochs": 10}}

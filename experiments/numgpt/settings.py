@@ -7,8 +7,7 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any
 
-from experiments.runs import Cell
-from numjax import roots
+from numjax.bundled.experiments.runs import Cell
 
 SYSTEMS = {
     "gpt": "GPT, subwords",
@@ -34,8 +33,7 @@ def config(
       task, system: as in configs/numgpt.py.
       changes: block → its changed keys, such as {"embeds": {"numeral": {"sigma": 5.0}}}.
     """
-    roots.put_on_path()
-    from configs import numgpt
+    from numjax.bundled.configs import numgpt
 
     words = [scale, f"task={task}", f"system={system}"] + ["as_published"] * as_published
     made: Any = numgpt.get_config(",".join(words))

@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from experiments import command, plots, report, runs, tables
-from experiments.numgpt import settings
-from experiments.tables import Column, Published, Row
+from numjax.bundled.experiments import command, plots, report, runs, tables
+from numjax.bundled.experiments.numgpt import settings
+from numjax.bundled.experiments.tables import Column, Published, Row
 
 COLUMNS = (Column("micro-F1", "magnitude", "micro_f1"), Column("macro-F1", "magnitude", "macro_f1"))
 SYSTEMS = ("gpt", "digits", "numgpt")

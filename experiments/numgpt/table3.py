@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from experiments import command, plots, report, runs, tables
-from experiments.numgpt import settings
-from experiments.tables import Column, Published, Row
+from numjax.bundled.experiments import command, plots, report, runs, tables
+from numjax.bundled.experiments.numgpt import settings
+from numjax.bundled.experiments.tables import Column, Published, Row
 
 TASK = "generation"
 PAPER_COLUMNS = (

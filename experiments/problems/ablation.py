@@ -17,10 +17,9 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from experiments import command, plots, report, runs, tables
-from experiments.problems import score, sets
-from experiments.runs import Cell, Result
-from numjax import roots
+from numjax.bundled.experiments import command, plots, report, runs, tables
+from numjax.bundled.experiments.problems import score, sets
+from numjax.bundled.experiments.runs import Cell, Result
 
 OUT = "runs/problems-{scale}"
 SEEDS = {"smoke": 1, "laptop": 1, "paper": 3}
@@ -90,8 +89,7 @@ def main(words: Sequence[str] | None = None) -> None:
 
 def config(options: argparse.Namespace, system: System) -> Any:
     """Of a system."""
-    roots.put_on_path()
-    from configs import mathgpt
+    from numjax.bundled.configs import mathgpt
 
     made: Any = mathgpt.get_config(",".join(filter(None, [options.scale, system.argument])))
     with made.unlocked():

@@ -17,9 +17,10 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from experiments import command
-from experiments.problems import sets
-from experiments.problems.sets import Problem
+from numjax.bundled.experiments import command
+from numjax.bundled.experiments.problems import sets
+from numjax.bundled.experiments.problems.sets import Problem
+
 from numjax.expr import printer
 from numjax.expr.tree import Tree
 from numjax.tasks import equation_extraction, formulas, generation

@@ -7,7 +7,7 @@ import pathlib
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from numjax import roots
+from numjax import bundled
 
 # Of one operation on the problem's two numbers.
 OPERATIONS = ("a+b", "a-b", "b-a", "a*b", "a/b", "b/a")
@@ -25,15 +25,14 @@ class Problem(NamedTuple):
 
 def typed() -> list[Problem]:
     """data/problems/typed.jsonl: written by hand, from no plan of the generator; by steps."""
-    rows = map(json.loads, (roots.root() / "data/problems/typed.jsonl").read_text(encoding="utf-8").splitlines())
+    rows = map(json.loads, (bundled.HOME / "data/problems/typed.jsonl").read_text(encoding="utf-8").splitlines())
     return [Problem(row["id"], row["problem"], row["answer"], f"{row['steps']} step") for row in rows]
 
 
 def real(folder: pathlib.Path) -> dict[str, list[Problem]]:
     """AddSub, MAWPS and ASDiv (grades 1 and 2) below a folder, those of one operation; by it. Absent sets are left
     out."""
-    roots.put_on_path()
-    from data.mawps import read
+    from numjax.bundled.data.mawps import read
 
     found: dict[str, list[Problem]] = {}
     for name in ("addsub", "mawps", "asdiv"):

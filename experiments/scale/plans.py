@@ -18,8 +18,9 @@ import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from experiments import command
-from experiments.benchmarks import pairs
+from numjax.bundled.experiments import command
+from numjax.bundled.experiments.benchmarks import pairs
+
 from numjax.errors import UsageError
 from numjax.plan.plan import FILE, GIB
 

@@ -18,13 +18,14 @@ from collections.abc import Mapping, Sequence
 from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
 from typing import Any
 
-import data.tables
-from experiments import command
+from numjax.bundled.data import tables
+from numjax.bundled.experiments import command
+
 from numjax.errors import UsageError
 from numjax.tasks import tatqa_metric as metric
 from numjax.tools.command import Parser
 
-TYPED = pathlib.Path(data.tables.__file__).parent / "typed"
+TYPED = pathlib.Path(tables.__file__).parent / "typed"
 ASKED = "asked.jsonl"
 
 

@@ -11,7 +11,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding
 
-from numjax import processes, shard
 from numjax.decode import beam, sample
 from numjax.errors import DataError, UsageError
 from numjax.evals.numbers import Predicted, predicted, value_of
@@ -19,6 +18,7 @@ from numjax.numeral import format as formats
 from numjax.pipeline import features
 from numjax.pipeline.batch import assemble
 from numjax.pipeline.features import Encoded, Row
+from numjax.runtime import processes, shard
 from numjax.system import System
 from numjax.text import document as documents
 from numjax.types import Channel, Document, Formula, Mark, Number, Tokens
@@ -114,7 +114,7 @@ def predict(system: System, params: Any, encoded: Encoded, limit: int = 0) -> tu
     settings = system.config.decode
     count = min(limit or len(encoded), len(encoded))
     rows = [_prompt_of(encoded.rows[i]) for i in range(count)]
-    from numjax import checkpoint
+    from numjax.train import checkpoint
 
     params = checkpoint.split_layers(params)
     found = _continue(

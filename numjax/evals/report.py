@@ -11,14 +11,14 @@ from typing import Any
 import jax
 import numpy as np
 
-from numjax import files, log
-from numjax.compile import Compiled
 from numjax.errors import UsageError
 from numjax.evals import tuned as choices
 from numjax.evals.score import evaluate
 from numjax.pipeline.features import Encoded
+from numjax.runtime import files, log
 from numjax.system import System, reader
 from numjax.text import document as documents
+from numjax.train.compile import Compiled
 
 
 def score_split(

@@ -10,14 +10,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from numjax import metrics as sums
-from numjax import processes, shard
-from numjax.compile import Compiled
 from numjax.model import Model
 from numjax.nn.numerals import gather
 from numjax.objectives import nll
-from numjax.step import weights_at
+from numjax.runtime import processes, shard
 from numjax.system import System
+from numjax.train import sums
+from numjax.train.compile import Compiled
+from numjax.train.step import weights_at
 from numjax.types import Batch
 
 

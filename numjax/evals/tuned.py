@@ -7,8 +7,8 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any
 
-from numjax import files, log
 from numjax.errors import UsageError
+from numjax.runtime import files, log
 
 FILE = "tuned.json"
 

@@ -7,8 +7,6 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from numjax import roots
-
 
 def load(
     dataset: Mapping[str, Any], split: str, data_dir: str | os.PathLike | None = None, *, strict: bool = False
@@ -41,6 +39,6 @@ def skipped(dataset: Mapping[str, Any], data_dir: str | os.PathLike | None = Non
 
 
 def _open(dataset):
-    roots.put_on_path()
     options = dict(dataset)
-    return importlib.import_module("data"), options.pop("name"), options
+    # Not before it is asked for: builders take long to import.
+    return importlib.import_module("numjax.bundled.data"), options.pop("name"), options

@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from numjax.chips import Chip
 from numjax.errors import UsageError
 from numjax.plan.hlo import Collective
+from numjax.runtime.chips import Chip
 
 LOW = 2  # bytes of bfloat16
 

@@ -18,16 +18,16 @@ import jax
 import numpy as np
 from jax.sharding import AbstractDevice, AbstractMesh, AxisType
 
-from numjax import log, shard
-from numjax.compile import Compiled, flops_per_token, make_compiled, parameter_count
 from numjax.errors import UsageError
 from numjax.pipeline import source
 from numjax.pipeline.loader import Loader
 from numjax.plan import arithmetic, flops, stand_in, topology
 from numjax.plan.arithmetic import Times
 from numjax.plan.hlo import Program
+from numjax.runtime import log, shard
 from numjax.system import VOCABULARY, System, assemble
-from numjax.train import steps_of
+from numjax.train.compile import Compiled, flops_per_token, make_compiled, parameter_count
+from numjax.train.loop import steps_of
 
 FILE = "plan.json"
 PROGRAM = "plan_hlo.txt"  # what was compiled, for those who want to see why

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import jax
 
-from numjax import chips
 from numjax.errors import UsageError
+from numjax.runtime import chips
 
 GPUS = {"a100": "NVIDIA A100", "h100": "NVIDIA H100", "h200": "NVIDIA H200"}
 EXAMPLES = "v5e:16x16, v5p:8x8x8, v6e:16x16, h100:64"
@@ -86,5 +86,7 @@ def find(name: str) -> Topology:
         raise UsageError(f"config.topology={name!r} is unknown ({reason}): give one such as {EXAMPLES}") from None
     chip = chips.find(devices[0].device_kind)
     if chip is None:
-        raise UsageError(f"config.topology={name!r}: nothing is known of {devices[0].device_kind!r} in numjax.chips")
+        raise UsageError(
+            f"config.topology={name!r}: nothing is known of {devices[0].device_kind!r} in numjax.runtime.chips"
+        )
     return Topology(name, chip, len(devices), devices)

@@ -15,10 +15,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from numjax import files
 from numjax.errors import DataError
 from numjax.numeral import words
 from numjax.numeral.surface import take_apart
+from numjax.runtime import files
 
 _IN_NUMBERS = b"0123456789.eE+- "
 # How number words begin, scale words included: a cheap look before they are read.

@@ -1,6 +1,6 @@
 """What the figures of geometry are made of: the tests and measures of an embedding that is named by a specification.
 
-`name:key=value,…` of any numeral embedding, or a GloVe or word2vec text file; see `numjax.vectors`.
+`name:key=value,…` of any numeral embedding, or a GloVe or word2vec text file; see `numjax.inspect.vectors`.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ from typing import Any
 import jax
 import numpy as np
 
-from numjax import files, vectors
 from numjax.errors import DataError
 from numjax.geometry import naik, number_line
+from numjax.inspect import vectors
 from numjax.nn import chord
 from numjax.numeral.words import spelled
+from numjax.runtime import files
 
 SEEDS = 10
 WORDS = 130  # as many as DICE's NUM test: zero to one hundred and twenty-nine

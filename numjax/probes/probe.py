@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from numjax import log
 from numjax.errors import DataError, UsageError
 from numjax.probes import networks
 from numjax.probes.examples import Examples, Split, of_lists, of_numbers, of_pairs, split
 from numjax.probes.train import Network, Rule, Training, fit, scores
+from numjax.runtime import log
 
 HIDDEN = 100
 EVERY = 30.0  # seconds between lines of progress

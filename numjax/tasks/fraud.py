@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from numjax import roots
+from numjax import bundled
 from numjax.errors import DataError, UsageError
 from numjax.tasks import answered, records, transactions
 from numjax.types import Document, Example, Mark
@@ -80,7 +80,7 @@ class Task(transactions.Task):
         """The windows of a card table of one's own, a .csv or .csv.gz; see data/creditrans/README.md."""
         if not path.lower().endswith((".csv", ".csv.gz")):
             return None
-        return roots.call("data.creditrans.read", "of_file", path)
+        return bundled.call("data.creditrans.read", "of_file", path)
 
     def read(
         self, example: Example, said: np.ndarray, threshold: float | None = None

@@ -12,8 +12,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from numjax import files
 from numjax.errors import DataError
+from numjax.runtime import files
 from numjax.tasks import records
 from numjax.tasks.tatqa_answers import SCALES
 

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from numjax.errors import DataError
+from numjax.runtime import files
 from numjax.text import document as documents
 from numjax.text import tables
 from numjax.text.base import EOS, NUM, BaseScheme, Row
-from numjax.text.base_vocabulary import scalar
 from numjax.types import Document, Features, Grammar, Mark, Number, Segment, Text
 
 
@@ -105,7 +105,7 @@ class Scheme(BaseScheme):
 
     def _write_stretch(self, stretch: Sequence[Segment], row: Row, place: int) -> int:
         """Writes texts, and the number behind them where there is one; returns the run's characters so far."""
-        texts = [scalar(documents.surface_of(segment)) for segment in stretch]
+        texts = [files.without_surrogates(documents.surface_of(segment)) for segment in stretch]
         bounds = np.cumsum([0, *map(len, texts)])
         ids, covered = self.vocab.cover("".join(texts))
         last = stretch[-1]

@@ -25,8 +25,8 @@ from typing import ClassVar
 import numpy as np
 from absl import logging
 
-from numjax import files
 from numjax.errors import UsageError
+from numjax.runtime import files
 
 MARKS = ("[PAD]", "[CLS]", "[SEP]", "[EOS]", "[MASK]", "[NUM]")
 FILE = "vocabulary.json"
@@ -126,7 +126,7 @@ class BaseVocabulary:
 
     def encode(self, text: str) -> list[int]:
         """Base ids whose bytes are the text's UTF-8. A lone surrogate, which has none, becomes U+FFFD."""
-        return self._ids(scalar(text)) if text else []
+        return self._ids(files.without_surrogates(text)) if text else []
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of base ids. Invalid UTF-8, marks and ids of no text become U+FFFD."""
@@ -156,7 +156,7 @@ class BaseVocabulary:
 
         A character of several ids is covered by each of them.
         """
-        text = scalar(text)
+        text = files.without_surrogates(text)
         ids = self.encode(text)
         bounds = np.cumsum([0, *(len(self.bytes_of(i)) for i in ids)])
         if not text.isascii():
@@ -183,15 +183,6 @@ def digest(about: Mapping[str, object], contents: Sequence[bytes]) -> str:
     return files.digest(b"".join([json.dumps(about, sort_keys=True).encode(), *contents]))
 
 
-def scalar(text: str) -> str:
-    """The text with lone surrogates replaced by U+FFFD, so that it has a UTF-8 form."""
-    try:
-        text.encode("utf-8")
-        return text
-    except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
 def read_file(path: pathlib.Path, what: str) -> bytes:
     """A file's content.
 
@@ -213,7 +204,7 @@ def training_lines(texts: Iterable[str], max_characters: int) -> Iterator[str]:
     yield from ALPHABET
     taken = 0
     for text in texts:
-        for line in scalar(text).translate({0x2581: " ", 0x2585: " ", 0: " "}).splitlines():
+        for line in files.without_surrogates(text).translate({0x2581: " ", 0x2585: " ", 0: " "}).splitlines():
             for start in range(0, len(line), 8192):
                 piece = line[start : start + 8192]
                 taken += len(piece)

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from numjax.protocols import Told
+from numjax.runtime import files
 from numjax.text import answers
 from numjax.text import document as documents
 from numjax.text.base import EOS, BaseScheme, Row
-from numjax.text.base_vocabulary import BaseVocabulary, scalar
+from numjax.text.base_vocabulary import BaseVocabulary
 from numjax.text.tables import Edge
 from numjax.types import Document, Grammar, Number, Segment
 
@@ -63,7 +64,7 @@ class Scheme(BaseScheme):
     def _write(self, run: Sequence[Segment], row: Row) -> None:
         if self.apart or not any(isinstance(segment, Number) for segment in run):
             return super()._write(run, row)
-        texts = [scalar(documents.surface_of(segment)) for segment in run]
+        texts = [files.without_surrogates(documents.surface_of(segment)) for segment in run]
         ids, covered = self.vocab.cover("".join(texts))
         bounds = np.cumsum([0, *map(len, texts)])
         firsts = np.searchsorted(covered[:, 1], bounds[:-1], side="right")

@@ -20,7 +20,8 @@ import numpy as np
 import tokenizers
 
 from numjax.errors import UsageError
-from numjax.text.base_vocabulary import ALPHABET, MARKS, SPACE, BaseVocabulary, read_file, scalar, training_lines
+from numjax.runtime import files
+from numjax.text.base_vocabulary import ALPHABET, MARKS, SPACE, BaseVocabulary, read_file, training_lines
 from numjax.text.bytebpe import first_of
 
 UNKNOWN = "[UNK]"
@@ -81,7 +82,7 @@ class WordPiece(BaseVocabulary):
 
     def cover(self, text: str) -> tuple[list[int], np.ndarray]:
         """As of every vocabulary; blanks are covered by no id."""
-        found = self.tokenizer.encode(scalar(text), add_special_tokens=False)
+        found = self.tokenizer.encode(files.without_surrogates(text), add_special_tokens=False)
         return found.ids, np.asarray(found.offsets, np.int32).reshape(-1, 2)
 
     def _ids(self, text: str) -> list[int]:

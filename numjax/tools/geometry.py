@@ -32,9 +32,9 @@ from typing import Any
 import jax
 import numpy as np
 
-from numjax import vectors
 from numjax.errors import DataError, UsageError
 from numjax.geometry import naik, number_line
+from numjax.inspect import vectors
 from numjax.probes.geometry import (
     SEEDS,
     Measures,

@@ -20,7 +20,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, BinaryIO
 
-from numjax.errors import Preempted, UsageError
+from numjax.errors import DataError, Diverged, Preempted, UsageError
 from numjax.tools.command import Parser
 
 GRACE = 45.0  # seconds for the others to find out by themselves that one is gone
@@ -61,6 +61,14 @@ def main(words: Sequence[str] | None = None) -> int:
     environments = [environment(i, options.processes, port, options.devices) for i in range(options.processes)]
     with _Processes(command, environments) as processes:
         return processes.wait()
+
+
+def _cause(code: int) -> int:
+    """Of codes that processes ended with at once, the one of the least rank is the cause of the others: what a
+    process says itself, then a signal; those that lost it say so too, and JAX aborts where it lost the coordinator."""
+    if code in (UsageError.exit_code, DataError.exit_code, Diverged.exit_code):
+        return 0
+    return 3 if code == -signal.SIGABRT else 1 if code < 0 else 2
 
 
 class _Processes:
@@ -111,8 +119,7 @@ class _Processes:
             if first is None:
                 bad = [(i, code) for i, code in enumerate(codes) if code not in (None, 0)]
                 if bad:
-                    # Those that lost it say so too: a signal is the cause rather than what follows from it.
-                    code = min(code for _, code in bad)
+                    code = min((code for _, code in bad), key=_cause)
                     first, since = ([i for i, its in bad if its == code], code), time.monotonic()
             if all(code is not None for code in codes):
                 break

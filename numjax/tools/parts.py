@@ -9,7 +9,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from numjax import blocks, build
+from numjax import build
+from numjax.config import blocks
 from numjax.errors import UsageError
 from numjax.tools.command import Parser
 

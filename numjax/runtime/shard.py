@@ -12,8 +12,8 @@ from absl import logging
 from jax.experimental import mesh_utils
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
-from numjax import processes
 from numjax.errors import UsageError
+from numjax.runtime import processes
 
 AXES = ("data", "fsdp", "tensor")
 

@@ -17,8 +17,9 @@ import jax
 import jax.numpy as jnp
 import orbax.checkpoint as ocp
 
-from numjax import digests, files, log, processes
 from numjax.errors import UsageError
+from numjax.runtime import files, log, processes
+from numjax.train import digests
 
 STACKED = "layers"
 

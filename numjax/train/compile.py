@@ -10,11 +10,12 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import Mesh
 
-from numjax import optim, shard
 from numjax.model import Model
 from numjax.nn import parallel
-from numjax.step import compiler_options, eval_step, init_state, teaching, train_step
+from numjax.runtime import shard
 from numjax.system import System
+from numjax.train import optim
+from numjax.train.step import compiler_options, eval_step, init_state, teaching, train_step
 from numjax.types import Batch, TrainState
 
 

@@ -153,3 +153,12 @@ def room(folder: pathlib.Path) -> Iterator[None]:
 def digest(content: bytes) -> str:
     """Sixteen hexadecimal digits that change with the content."""
     return hashlib.sha256(content).hexdigest()[:16]
+
+
+def without_surrogates(text: str) -> str:
+    """The text with lone surrogates replaced by U+FFFD, so that it has a UTF-8 form."""
+    try:
+        text.encode("utf-8")
+        return text
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import optax
 
 from numjax.errors import UsageError
-from numjax.shard import path_name
+from numjax.runtime.shard import path_name
 
 SCHEDULES = ("constant", "cosine", "linear")
 

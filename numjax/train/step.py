@@ -11,7 +11,7 @@ import optax
 
 from numjax.errors import UsageError
 from numjax.model import Model
-from numjax.optim import freezes
+from numjax.train.optim import freezes
 from numjax.types import Batch, Loss, TrainState
 
 Metrics = dict[str, tuple[jax.Array, jax.Array]]

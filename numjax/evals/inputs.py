@@ -11,8 +11,8 @@ from typing import Any
 
 import jax
 
-from numjax import files, processes
 from numjax.errors import DataError, UsageError
+from numjax.runtime import files, processes
 
 STDIN = "-"
 Found = Sequence[tuple[str, dict[str, Any] | ValueError]]

@@ -7,7 +7,8 @@ import pathlib
 import re
 from collections.abc import Mapping, Sequence
 
-from numjax import blocks, origin, roots
+from numjax import bundled
+from numjax.config import blocks, origin
 from numjax.errors import UsageError
 
 USAGE = "give --workdir, and --config where it holds no run: python -m numjax.main --config=numgpt --workdir=runs/mme"
@@ -17,9 +18,9 @@ def resolve_configs(words: Sequence[str]) -> list[str]:
     """A command line whose `--config` is a file; other words as they are.
 
     `--config=numgpt:laptop`, or `--config numgpt:laptop`, becomes `--config=ROOT/configs/numgpt.py:laptop`. Where it
-    is not given, `--config=numjax/origin.py:WORKDIR` goes before all flags: the config that the workdir holds. Each
-    `--set=…` (`blocks.apply`) goes into the config, before `--config.a.b=…`; so does each option of a part that a
-    config says nothing of.
+    is not given, `--config=numjax/config/origin.py:WORKDIR` goes before all flags: the config that the workdir
+    holds. Each `--set=…` (`blocks.apply`) goes into the config, before `--config.a.b=…`; so does each option of a
+    part that a config says nothing of.
 
     Args:
       words: the program's name, then its flags.
@@ -86,9 +87,9 @@ def _changed(words: list[str], changes: Sequence[str], values: Mapping[str, str]
 
 def _config_file(word: str) -> str:
     name, colon, argument = word.partition(":")
-    for candidate in (pathlib.Path(name), roots.root() / name, roots.root() / "configs" / f"{name}.py"):
+    for candidate in (pathlib.Path(name), bundled.HOME / name, bundled.HOME / "configs" / f"{name}.py"):
         if candidate.suffix == ".py" and candidate.is_file():
             return f"{candidate}{colon}{argument}"
-    known = sorted(p.stem for p in (roots.root() / "configs").glob("*.py") if p.stem not in ("__init__", "common"))
+    known = sorted(p.stem for p in (bundled.HOME / "configs").glob("*.py") if p.stem not in ("__init__", "presets"))
     near = difflib.get_close_matches(pathlib.Path(name).stem, known, n=3, cutoff=0.4) or known
     raise UsageError(f"no config {name!r}: give the path of a file, or a name such as {', '.join(near)}")

@@ -10,9 +10,9 @@ from typing import Any
 
 from ml_collections import ConfigDict
 
-from numjax import files
 from numjax.build import find
 from numjax.errors import UsageError
+from numjax.runtime import files
 
 CONFIG_FILE = "config.json"
 DIGEST = "digest"

@@ -12,16 +12,17 @@ import jax
 import jax.numpy as jnp
 from absl import logging
 
-from numjax import log, optim, shard
 from numjax.build import build
-from numjax.checkpoint import Checkpoints, is_stacked, split_layers, stack_layers
-from numjax.compile import Compiled
+from numjax.config.origin import check_scheme, config_of
 from numjax.errors import UsageError
 from numjax.model import Model
-from numjax.origin import check_scheme, config_of
 from numjax.pretrained import bert, gpt2, seq2seq, weights
+from numjax.runtime import log, shard
 from numjax.system import VOCABULARY, System
 from numjax.text import vocab as vocabularies
+from numjax.train import optim
+from numjax.train.checkpoint import Checkpoints, is_stacked, split_layers, stack_layers
+from numjax.train.compile import Compiled
 from numjax.types import TrainState
 
 # Whose safetensors a backbone can start from.

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from numjax import shard
+from numjax.runtime import shard
 
 _WORD = jnp.uint32
 

@@ -25,8 +25,8 @@ from typing import Any
 
 from ml_collections import ConfigDict
 
-from numjax import blocks
 from numjax.build import near
+from numjax.config import blocks
 
 Change = Mapping[str, Any]
 

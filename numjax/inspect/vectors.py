@@ -20,7 +20,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from numjax import blocks, build
+from numjax import build
+from numjax.config import blocks
 from numjax.errors import DataError, UsageError
 from numjax.numeral import words
 from numjax.numeral.exact import plain, to_numeral

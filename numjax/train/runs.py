@@ -15,13 +15,14 @@ import jax
 import numpy as np
 from absl import logging
 
-from numjax import files, inputs, log, origin, processes, shard, signals
-from numjax.compile import make_compiled, parameter_count
+from numjax.config import origin
 from numjax.errors import DataError, Diverged, UsageError
-from numjax.evals import report
+from numjax.evals import inputs, report
 from numjax.pipeline import features, source
+from numjax.runtime import files, log, processes, shard, signals
 from numjax.system import System, assemble, reader
-from numjax.train import Data, claim, steps_of, train, trained
+from numjax.train.compile import make_compiled, parameter_count
+from numjax.train.loop import Data, claim, steps_of, train, trained
 
 # Seconds that a run waits for one before it in the same workdir, which may still be saving. Other processes wait
 # meanwhile, and those of Gloo for 30 at most.

@@ -24,8 +24,7 @@ from tensorboardX.proto import event_pb2
 from tensorboardX.proto.summary_pb2 import Summary
 from tensorboardX.record_writer import masked_crc32c
 
-from numjax import chips, files
-from numjax.text.base_vocabulary import scalar
+from numjax.runtime import chips, files
 
 # Written once, when a run is over: a resumed run writes them again.
 FINAL_SPLITS = ("test", "validation_best")
@@ -209,7 +208,7 @@ def quieten() -> None:
 def line(found: Any) -> str:
     """JSON without a line's end. Lone surrogates, which have no UTF-8, become U+FFFD; numbers that are none, or are
     infinite, which have no JSON, null."""
-    return scalar(json.dumps(_written(found), ensure_ascii=False, default=str, allow_nan=False))
+    return files.without_surrogates(json.dumps(_written(found), ensure_ascii=False, default=str, allow_nan=False))
 
 
 def _written(found: Any) -> Any:

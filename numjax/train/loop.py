@@ -23,19 +23,19 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from numjax import log, optim, profiling, shard
-from numjax import metrics as sums
-from numjax.checkpoint import Checkpoints
-from numjax.compile import Compiled, flops_per_token, make_compiled, parameter_count
+from numjax.config.origin import CONFIG_FILE, config_of, keep_config
 from numjax.errors import Diverged, Preempted, UsageError
 from numjax.evals import report
-from numjax.inherit import load_pretrained
-from numjax.origin import CONFIG_FILE, config_of, keep_config
 from numjax.pipeline.features import source_length
 from numjax.pipeline.loader import Loader
 from numjax.pretrained import installed
-from numjax.signals import Signals
+from numjax.runtime import log, profiling, shard
+from numjax.runtime.signals import Signals
 from numjax.system import VOCABULARY, System, reader
+from numjax.train import optim, sums
+from numjax.train.checkpoint import Checkpoints
+from numjax.train.compile import Compiled, flops_per_token, make_compiled, parameter_count
+from numjax.train.inherit import load_pretrained
 from numjax.types import TrainState
 
 # Blocks and settings that may differ between a workdir's run and its resumption: they change no parameter. That
@@ -44,8 +44,7 @@ FREE = {
     *("log_every", "profile_steps", "topology", "compile_cache", "checkpoint", "decode", "mesh", "num_seeds"),
     *("data.dir", "data.memory", "data.threads", "data.prefetch", "data.workers"),
     *("eval.batch_size", "eval.generate", "eval.test"),
-    "task.answer",  # how answers are decoded; configs from before it had whatever the model writes
-    *("data.strict", "eval.length"),  # of configs that had them; nothing read them
+    "task.answer",  # how answers are decoded
 }
 
 Sums = Mapping[str, tuple[Any, Any]]

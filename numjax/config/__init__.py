@@ -1,0 +1,1 @@
+"""What a run is: blocks, recipes, command lines, what goes together."""

@@ -1,0 +1,1 @@
+"""The machine under a run: processes, meshes, files, logs."""

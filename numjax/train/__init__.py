@@ -1,0 +1,1 @@
+"""From a config to parameters: the loop and what it calls."""
