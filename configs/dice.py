@@ -17,7 +17,6 @@ from __future__ import annotations
 from typing import Any
 
 from numjax.bundled.configs import presets
-
 from numjax.config.recipe import Recipe
 
 # A number's vector is its token's: a point at an angle by its value; about 2% of the numbers lie outside its range.

@@ -24,7 +24,6 @@ from __future__ import annotations
 from typing import Any
 
 from numjax.bundled.configs import presets
-
 from numjax.config.recipe import Recipe
 
 # T5 1.1's encoder and decoder over digits between [F] and [/F]. Marks make more of the paper's 128 positions and 16.

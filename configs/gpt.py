@@ -9,7 +9,6 @@ Arguments: scales, tasks and as_published of configs/numgpt.py; scheme=subword|d
 from __future__ import annotations
 
 from numjax.bundled.configs import numgpt
-
 from numjax.config.recipe import Recipe
 
 GPT = {

@@ -19,7 +19,6 @@ from __future__ import annotations
 from typing import Any
 
 from numjax.bundled.configs import presets
-
 from numjax.config.recipe import Recipe
 from numjax.tasks import table_traits
 

@@ -21,7 +21,6 @@ from __future__ import annotations
 from typing import Any
 
 from numjax.bundled.configs import presets
-
 from numjax.config.recipe import NLL, Recipe
 
 # Trees in the text, every embedding, one softmax, the grammar's mask in training and in decoding.

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from numjax.bundled.experiments import runs
-
 from numjax.errors import DataError, Diverged, Preempted, UsageError
 from numjax.tools.command import Parser
 

@@ -9,9 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from scipy import stats
+
 from numjax.bundled.experiments import runs
 from numjax.bundled.experiments.runs import Cell, Results
-from scipy import stats
 
 DRAWS = 2000  # of the bootstrap
 

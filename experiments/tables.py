@@ -9,9 +9,9 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from numjax.bundled.experiments.runs import Result, Results
 from scipy import stats
 
+from numjax.bundled.experiments.runs import Result, Results
 from numjax.errors import UsageError
 
 SIGNIFICANT = 0.05

@@ -6,9 +6,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from numjax.bundled.configs import numgpt
 
 from numjax.build import build
+from numjax.bundled.configs import numgpt
 from numjax.errors import UsageError
 from numjax.positions import abacus
 from numjax.protocols import Stack

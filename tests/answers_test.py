@@ -284,7 +284,6 @@ def test_words_of_a_vocabulary_that_loses_blanks_are_answers_too():
 
 def test_a_scheme_of_ones_own_without_forms_is_refused_and_as_published_writes_freely(tmp_path, monkeypatch):
     from numjax.bundled.configs import numgpt
-
     from numjax.text import replace
 
     monkeypatch.delattr(replace.BaseScheme, "answering")

@@ -101,7 +101,6 @@ def test_a_formula_that_the_grammar_lacks_is_written_as_text():
 
 def test_a_vocabulary_of_symbols_is_made_from_articles(data_dir, tmp_path):
     from numjax.bundled.configs import mathgpt
-
     from numjax.system import assemble
 
     config: Any = mathgpt.get_config("smoke,task=articles")

@@ -14,14 +14,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+
+from numjax.bundled import data
 from numjax.bundled.data import build as command
 from numjax.bundled.data import shards
 from numjax.bundled.data.articles import generate, page
 from numjax.bundled.data.articles.read import articles, of_json, of_mathml
 from numjax.bundled.data.pieces import Piece
 from numjax.bundled.data.records import MENDED, read_notes
-
-from numjax.bundled import data
 from numjax.errors import DataError, UsageError
 from numjax.expr import latex, mathml, printer
 from numjax.expr.canonical import nested, problem

@@ -6,13 +6,13 @@ import json
 import pathlib
 
 import pytest
+
+from numjax.bundled import data
 from numjax.bundled.data import build as command
 from numjax.bundled.data import shards
 from numjax.bundled.data.articles import generate
 from numjax.bundled.data.articles.builder import Articles
 from numjax.bundled.data.beam import Pipeline
-
-from numjax.bundled import data
 from numjax.errors import DataError, UsageError
 from tests.articles_test import BAD, BOMBS, html, packed
 

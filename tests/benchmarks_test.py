@@ -8,9 +8,9 @@ import sys
 
 import numpy as np
 import pytest
+
 from numjax.bundled.experiments.benchmarks import __main__ as bench
 from numjax.bundled.experiments.benchmarks import corpus, input_pipeline, pairs, startup, train_step
-
 from numjax.errors import UsageError
 
 TINY = dict(layers=1, width=16, heads=2, length=8, rows=2, vocab=100)

@@ -6,9 +6,9 @@ import jax
 import numpy as np
 import pytest
 from flax.core import FrozenDict
-from numjax.bundled.configs import presets
 
 from numjax.build import build
+from numjax.bundled.configs import presets
 from numjax.errors import UsageError
 from numjax.heads.span import best_span, legal_positions
 from numjax.model import Model

@@ -9,10 +9,10 @@ import sys
 
 import pytest
 from ml_collections import ConfigDict
-from numjax.bundled.configs import numgpt
 
 import numjax
 from numjax import build
+from numjax.bundled.configs import numgpt
 from numjax.config import blocks, fit
 from numjax.errors import UsageError
 from numjax.model import FUSION

@@ -10,10 +10,10 @@ from typing import Any, cast
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from numjax.bundled.configs import tabbert
 
 from numjax import api, protocols
 from numjax.build import build
+from numjax.bundled.configs import tabbert
 from numjax.config import origin
 from numjax.errors import UsageError
 from numjax.evals.score import evaluate

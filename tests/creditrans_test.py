@@ -10,11 +10,11 @@ import pathlib
 
 import numpy as np
 import pytest
+
+from numjax.bundled import data
 from numjax.bundled.data import build
 from numjax.bundled.data.creditrans import generate, read
 from numjax.bundled.data.records import MENDED, REMARKS, read_notes, read_skipped
-
-from numjax.bundled import data
 from numjax.errors import DataError, UsageError
 
 HEADER = ",".join(read.COLUMNS)

@@ -17,13 +17,13 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+
+from numjax.bundled import data
 from numjax.bundled.data import build
 from numjax.bundled.data.mme.generate import THINGS
 from numjax.bundled.data.mwpas.generate import records as mwpas_records
 from numjax.bundled.data.problems.generate import records as composed_records
 from numjax.bundled.data.sampling import hashed_split, log_uniform, unique_rows
-
-from numjax.bundled import data
 from numjax.errors import UsageError
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]

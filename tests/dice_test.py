@@ -7,9 +7,9 @@ import json
 
 import numpy as np
 import pytest
+
 from numjax.bundled.experiments import runs
 from numjax.bundled.experiments.dice import probing, settings, table2, table3, table4
-
 from numjax.errors import DataError, UsageError
 from numjax.inspect import vectors
 from numjax.probes import probe

@@ -9,10 +9,10 @@ import jax
 import numpy as np
 import pytest
 from flax.core import FrozenDict
-from numjax.bundled.configs import digits
-from numjax.bundled.experiments.digits import settings
 
 from numjax.build import build
+from numjax.bundled.configs import digits
+from numjax.bundled.experiments.digits import settings
 from numjax.errors import UsageError
 from numjax.model import Model
 from numjax.pretrained import seq2seq, weights

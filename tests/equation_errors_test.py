@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from numjax.bundled.experiments.mathgpt import errors
 
+from numjax.bundled.experiments.mathgpt import errors
 from numjax.expr import latex
 
 

@@ -7,9 +7,9 @@ import pathlib
 import re
 
 import pytest
+
 from numjax.bundled.experiments.examples import __main__ as examples
 from numjax.bundled.experiments.examples import readme
-
 from numjax.errors import UsageError
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]

@@ -15,14 +15,14 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from scipy import stats
+
 from numjax.bundled.experiments import command, report, runs, tables
 from numjax.bundled.experiments.mathgpt import headlines
 from numjax.bundled.experiments.mathgpt import table1 as mathgpt_table1
 from numjax.bundled.experiments.mathgpt import table2 as mathgpt_table2
 from numjax.bundled.experiments.numgpt import fig1, fig3, settings, table1, table2, table3
 from numjax.bundled.experiments.runs import Cell, Result
-from scipy import stats
-
 from numjax.errors import Diverged, Preempted, UsageError
 from numjax.train import runs as numjax_runs
 

@@ -26,9 +26,9 @@ import jax.numpy as jnp
 import numpy as np
 import orbax.checkpoint as ocp
 import pytest
-from numjax.bundled.experiments.faults import verdict
 
 from numjax.bundled import data as datasets
+from numjax.bundled.experiments.faults import verdict
 from numjax.config import origin
 from numjax.errors import DataError, Diverged, Preempted, UsageError
 from numjax.pipeline.loader import Loader

@@ -8,9 +8,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from numjax.bundled.configs import numgpt
 
 from numjax.build import build
+from numjax.bundled.configs import numgpt
 from numjax.embed import fone as embed
 from numjax.errors import UsageError
 from numjax.heads import fone

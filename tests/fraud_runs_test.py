@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numjax.bundled.configs import tabbert
-from numjax.bundled.data.creditrans import generate, read
 
 from numjax.build import build
 from numjax.bundled import data
+from numjax.bundled.configs import tabbert
+from numjax.bundled.data.creditrans import generate, read
 from numjax.errors import DataError
 from numjax.evals import report
 from numjax.pipeline import source

@@ -11,12 +11,12 @@ import jax
 import numpy as np
 import optax
 import pytest
-from numjax.bundled.configs import tabbert
-from numjax.bundled.experiments import runs
-from numjax.bundled.experiments.luna import table4
 
 from numjax import api
 from numjax.build import build
+from numjax.bundled.configs import tabbert
+from numjax.bundled.experiments import runs
+from numjax.bundled.experiments.luna import table4
 from numjax.errors import DataError, UsageError
 from numjax.nn.numerals import gather
 from numjax.pipeline import features, source

@@ -9,12 +9,12 @@ from collections import deque
 import numpy as np
 import pytest
 from matplotlib import pyplot as plt
-from numjax.bundled.experiments.mathgpt import figures
 from scipy import stats
 from sklearn import metrics
 
 import numjax
 from numjax.api import Symbol
+from numjax.bundled.experiments.mathgpt import figures
 from numjax.errors import DataError, UsageError
 from numjax.expr import latex, signs
 from numjax.expr.tree import Tree

@@ -11,11 +11,11 @@ import re
 import numpy as np
 import pytest
 from ml_collections import ConfigDict
-from numjax.bundled.data.mathsum import generate
-from numjax.bundled.data.mathsum.read import fault_of, regions, with_signs
 
 from numjax.build import build, find
 from numjax.bundled import data
+from numjax.bundled.data.mathsum import generate
+from numjax.bundled.data.mathsum.read import fault_of, regions, with_signs
 from numjax.errors import DataError, UsageError
 from numjax.expr import latex, printer
 from numjax.expr.tree import Tree, from_json

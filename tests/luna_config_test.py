@@ -10,9 +10,9 @@ import pathlib
 import jax
 import numpy as np
 import pytest
-from numjax.bundled.configs import luna, tabbert
 
 from numjax import api
+from numjax.bundled.configs import luna, tabbert
 from numjax.errors import Preempted, UsageError
 from numjax.pipeline import batch as batches
 from numjax.pipeline import source

@@ -12,13 +12,13 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+
+from numjax import build
+from numjax.bundled import data
 from numjax.bundled.configs import mathgpt as configs
 from numjax.bundled.data.folds import folded
 from numjax.bundled.data.math23k import generate, read
 from numjax.bundled.data.math23k.read import fault_of
-
-from numjax import build
-from numjax.bundled import data
 from numjax.errors import DataError, UsageError
 from numjax.expr import latex
 from numjax.expr.evaluate import solve

@@ -11,15 +11,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+
+import numjax
+from numjax.bundled import data
 from numjax.bundled.configs import numgpt as config_file
 from numjax.bundled.data.mme import wordings
 from numjax.bundled.data.mme.generate import THINGS, many_records
 from numjax.bundled.data.problems import wording
 from numjax.bundled.experiments.measures import score
 from numjax.bundled.experiments.numgpt import settings
-
-import numjax
-from numjax.bundled import data
 from numjax.errors import DataError, UsageError
 from numjax.numeral.words import find
 from numjax.tasks.statement import Task

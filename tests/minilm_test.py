@@ -9,10 +9,10 @@ import jax
 import numpy as np
 import pytest
 from flax.core import FrozenDict
-from numjax.bundled.configs import luna
 
 from numjax import system
 from numjax.build import build
+from numjax.bundled.configs import luna
 from numjax.errors import UsageError
 from numjax.model import Model
 from numjax.pretrained import bert, installed, weights

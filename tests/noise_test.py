@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pytest
 from ml_collections import ConfigDict
+
 from numjax.bundled.experiments import noise, runs
 from numjax.bundled.experiments.runs import Cell
 

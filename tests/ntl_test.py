@@ -5,9 +5,9 @@ from __future__ import annotations
 import jax
 import numpy as np
 import pytest
-from numjax.bundled.configs import numgpt
 
 from numjax.build import build
+from numjax.bundled.configs import numgpt
 from numjax.errors import UsageError
 from numjax.types import Batch, HeadOut, Targets, Tokens
 from tests import drawn

@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 import pytest
+
 from numjax.bundled.experiments.dice import table1
 from numjax.bundled.experiments.digits import figures
 

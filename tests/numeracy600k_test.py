@@ -9,10 +9,10 @@ import pathlib
 
 import numpy as np
 import pytest
-from numjax.bundled.data.numeracy600k.generate import SHARES
-from numjax.bundled.data.numeracy600k.generate import records as stand_in
 
 from numjax.bundled import data
+from numjax.bundled.data.numeracy600k.generate import SHARES
+from numjax.bundled.data.numeracy600k.generate import records as stand_in
 from numjax.errors import DataError, UsageError
 
 SPLITS = ("train", "validation", "test")

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from absl import flags
 from ml_collections import config_flags
-from numjax.bundled.configs import digits, luna, mathgpt, numgpt, tabbert
 
+from numjax.bundled.configs import digits, luna, mathgpt, numgpt, tabbert
 from numjax.config import command_line, origin
 from numjax.errors import UsageError
 from numjax.train import runs

@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from flax.core import FrozenDict
-from numjax.bundled.data.problems.generate import records
 
 from numjax.build import build
+from numjax.bundled.data.problems.generate import records
 from numjax.config import fit
 from numjax.decode import beam, sample
 from numjax.decode import grammar as device

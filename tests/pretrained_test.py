@@ -7,9 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from flax.core import FrozenDict
-from numjax.bundled.configs import presets
 
 from numjax.build import build
+from numjax.bundled.configs import presets
 from numjax.decode import sample
 from numjax.errors import UsageError
 from numjax.model import Model

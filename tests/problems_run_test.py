@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
-from numjax.bundled.experiments.problems import ablation, score, sets
 
 import numjax
+from numjax.bundled.experiments.problems import ablation, score, sets
 from numjax.errors import UsageError
 from numjax.evals.numbers import value_of
 from numjax.expr import latex

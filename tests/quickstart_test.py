@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+
 from numjax.bundled.experiments import runs
 from numjax.bundled.experiments.numgpt import fig1, quickstart
 

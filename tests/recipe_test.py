@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from absl import flags
 from ml_collections import config_flags
-from numjax.bundled.configs import numgpt
 
 from numjax import build
+from numjax.bundled.configs import numgpt
 from numjax.config import blocks, command_line, fit, recipe
 from numjax.config.recipe import Recipe
 from tests.conftest import ROOT

@@ -11,13 +11,13 @@ import tarfile
 from fractions import Fraction
 
 import pytest
+
+from numjax import build
+from numjax.bundled import data
 from numjax.bundled.data import build as command
 from numjax.bundled.data.sampling import divided
 from numjax.bundled.data.solving import generate, word_problems
 from numjax.bundled.data.solving.read import FORMS, boxed, gsm8k, math
-
-from numjax import build
-from numjax.bundled import data
 from numjax.errors import DataError, UsageError
 from numjax.expr import latex
 from numjax.expr.dollars import marked

@@ -10,12 +10,12 @@ import unicodedata
 
 import numpy as np
 import pytest
+
+from numjax.bundled import data
 from numjax.bundled.data.squad.generate import articles
 from numjax.bundled.data.squad.read import has_number, of_articles, strictly_numeric
 from numjax.bundled.experiments import runs
 from numjax.bundled.experiments.dice import table5
-
-from numjax.bundled import data
 from numjax.errors import DataError, UsageError
 from numjax.evals.report import predicted
 from numjax.pipeline import features

@@ -13,6 +13,8 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+
+from numjax.bundled import data
 from numjax.bundled.data.answer_feedback import generate as wrong_answers
 from numjax.bundled.data.answer_feedback import read as feedback_files
 from numjax.bundled.data.answer_scoring import generate as answered
@@ -21,8 +23,6 @@ from numjax.bundled.data.cognitive_tutor import algebra, generate, moves
 from numjax.bundled.data.cognitive_tutor import read as logs
 from numjax.bundled.data.cognitive_tutor.builder import predicted
 from numjax.bundled.data.folds import folded
-
-from numjax.bundled import data
 from numjax.errors import DataError, UsageError
 from numjax.expr import latex
 from numjax.expr.tree import Tree

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 from ml_collections import ConfigDict
-from numjax.bundled.configs import numgpt
 
 from numjax.build import build
+from numjax.bundled.configs import numgpt
 from numjax.config import blocks, fit
 from numjax.errors import UsageError
 from numjax.system import assemble

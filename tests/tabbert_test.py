@@ -10,9 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from flax.core import FrozenDict
-from numjax.bundled.data.creditrans import read
 
 from numjax.build import build
+from numjax.bundled.data.creditrans import read
 from numjax.model import Model
 from numjax.nn import characters
 from numjax.nn import grammar as masks

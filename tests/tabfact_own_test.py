@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from flax.core import FrozenDict
 from ml_collections import ConfigDict
-from numjax.bundled.configs import luna
 
 from numjax import api
+from numjax.bundled.configs import luna
 from numjax.errors import UsageError
 from numjax.evals import inputs
 from numjax.geometry import attention

@@ -12,10 +12,10 @@ import tarfile
 
 import numpy as np
 import pytest
-from numjax.bundled.data.tabfact import read
-from numjax.bundled.data.tabfact.generate import release
 
 from numjax.bundled import data
+from numjax.bundled.data.tabfact import read
+from numjax.bundled.data.tabfact.generate import release
 from numjax.errors import DataError, UsageError
 from numjax.pipeline import features
 from numjax.tasks import tabfact

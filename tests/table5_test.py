@@ -6,8 +6,8 @@ import gzip
 import json
 
 import pytest
-from numjax.bundled.experiments.luna import table5
 
+from numjax.bundled.experiments.luna import table5
 from numjax.errors import DataError, UsageError
 
 GOLD = [

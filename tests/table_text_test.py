@@ -7,10 +7,10 @@ import json
 from typing import Any
 
 import pytest
-from numjax.bundled.data.table_text.builder import _sources as sources_of
-from numjax.bundled.data.table_text.builder import passages
 
 from numjax.bundled import data
+from numjax.bundled.data.table_text.builder import _sources as sources_of
+from numjax.bundled.data.table_text.builder import passages
 from numjax.errors import DataError, UsageError
 from numjax.tasks.table_text import Task
 from numjax.text import document as documents

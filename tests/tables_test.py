@@ -13,6 +13,8 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
+
+from numjax.build import build
 from numjax.bundled.configs import luna
 from numjax.bundled.data.tables import statement_wordings, wording
 from numjax.bundled.data.tables.draw import Draw
@@ -21,8 +23,6 @@ from numjax.bundled.data.tables.questions import contexts
 from numjax.bundled.data.tables.sheet import Sheet
 from numjax.bundled.data.tables.statements import records
 from numjax.bundled.experiments.typed_tables import __main__ as typed
-
-from numjax.build import build
 from numjax.errors import UsageError
 from numjax.heads.tagop import headers_of
 from numjax.tasks import tabfact, table_traits, tatqa, tatqa_records

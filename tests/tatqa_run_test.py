@@ -10,11 +10,11 @@ import jax
 import numpy as np
 import optax
 import pytest
+
+import numjax
 from numjax.bundled.configs import luna
 from numjax.bundled.experiments import runs as experiment
 from numjax.bundled.experiments.luna import table3, table4
-
-import numjax
 from numjax.embed.sizes import of as sizes_of
 from numjax.errors import DataError, UsageError
 from numjax.pipeline import batch as batches

@@ -11,11 +11,11 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from numjax.bundled.data.tatqa.builder import divided, kind_of
-from numjax.bundled.data.tatqa.generate import contexts
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from numjax.bundled import data
+from numjax.bundled.data.tatqa.builder import divided, kind_of
+from numjax.bundled.data.tatqa.generate import contexts
 from numjax.errors import DataError
 from numjax.pipeline import features
 from numjax.tasks import tatqa, tatqa_labels, tatqa_records, tatqa_units

@@ -12,10 +12,10 @@ from types import SimpleNamespace
 import jax
 import numpy as np
 import pytest
+
 from numjax.bundled.experiments.luna import numbers as tables_of
 from numjax.bundled.experiments.luna import table2, toys
 from numjax.bundled.experiments.runs import Result
-
 from numjax.embed import char_lstm
 from numjax.errors import DataError, UsageError
 from numjax.numeral import numtok

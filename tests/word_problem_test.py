@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+
+from numjax.build import build
+from numjax.bundled import data
 from numjax.bundled.data.fermat import formula, generate, read
 from numjax.bundled.data.fermat.read import NOT_COMMUTABLE, PAPER, VIEWS
 from numjax.bundled.data.mawps.read import number
 from numjax.bundled.experiments import runs
 from numjax.bundled.experiments.digits import settings
-
-from numjax.build import build
-from numjax.bundled import data
 from numjax.errors import DataError, UsageError
 from numjax.tasks.word_problem import edits
 from numjax.text import document as documents

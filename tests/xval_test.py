@@ -7,9 +7,9 @@ from decimal import Decimal
 import jax
 import numpy as np
 import pytest
-from numjax.bundled.configs import numgpt
 
 from numjax.build import build
+from numjax.bundled.configs import numgpt
 from numjax.errors import UsageError
 from numjax.numeral.exact import to_decimals, to_numeral
 from numjax.types import HeadOut

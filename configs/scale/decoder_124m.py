@@ -9,7 +9,6 @@ Plans of it are in experiments/scale/README.md. Argument: system=gpt|numgpt (num
 from __future__ import annotations
 
 from numjax.bundled.configs.scale import sizes
-
 from numjax.config.recipe import Recipe
 
 DECODER = sizes.decoder(width=768, layers=12, heads=12, length=1024, rows=128, fsdp=1, remat="none")

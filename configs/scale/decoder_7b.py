@@ -9,7 +9,6 @@ Plans of it are in experiments/scale/README.md. Argument: system=gpt|numgpt (num
 from __future__ import annotations
 
 from numjax.bundled.configs.scale import sizes
-
 from numjax.config.recipe import Recipe
 
 DECODER = sizes.decoder(width=4096, layers=32, heads=32, length=2048, rows=1024, fsdp=64, remat="full")

@@ -17,7 +17,6 @@ from typing import Any
 
 from numjax.bundled.experiments import command
 from numjax.bundled.experiments.benchmarks import pairs
-
 from numjax.errors import UsageError
 
 

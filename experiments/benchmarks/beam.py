@@ -20,6 +20,7 @@ import pathlib
 from typing import Any
 
 import numpy as np
+
 from numjax.bundled.experiments import command
 from numjax.bundled.experiments.benchmarks import generate, pairs, writing
 

@@ -9,7 +9,6 @@ import pathlib
 from typing import Any
 
 from numjax.bundled.experiments.benchmarks import numerals, pairs
-
 from numjax.config import recipe
 
 # A model's shape, as the training benchmark has it; the vocabulary is GPT-2's where its files are.

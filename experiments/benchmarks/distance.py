@@ -18,7 +18,6 @@ from typing import Any
 
 from numjax.bundled.experiments import command
 from numjax.bundled.experiments.benchmarks import pairs
-
 from numjax.errors import UsageError
 from numjax.expr.distance import distance
 from numjax.expr.tree import Tree

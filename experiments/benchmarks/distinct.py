@@ -18,6 +18,7 @@ import time
 from typing import Any
 
 import numpy as np
+
 from numjax.bundled.experiments import command
 from numjax.bundled.experiments.benchmarks import options, pairs
 
@@ -48,7 +49,6 @@ def main(words: list[str] | None = None) -> dict[str, Any]:
 def make(shape: dict[str, int], tatqa: str, tabfact: str, parameters: str, folder: pathlib.Path):
     """(the system, its loaders: once an example, and once a batch)."""
     from numjax.bundled.configs import luna
-
     from numjax.pipeline.loader import Loader
     from numjax.system import assemble
     from numjax.train import runs

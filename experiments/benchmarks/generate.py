@@ -19,6 +19,7 @@ import pathlib
 from typing import Any
 
 import numpy as np
+
 from numjax.bundled.experiments import command
 from numjax.bundled.experiments.benchmarks import pairs, writing
 

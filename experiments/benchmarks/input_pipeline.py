@@ -22,9 +22,9 @@ import time
 from typing import Any
 
 import numpy as np
+
 from numjax.bundled.experiments import command
 from numjax.bundled.experiments.benchmarks import corpus, options, pairs
-
 from numjax.errors import UsageError
 
 SHAPE = corpus.SHAPE

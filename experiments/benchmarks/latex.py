@@ -34,7 +34,6 @@ from collections.abc import Callable
 
 from numjax.bundled.experiments import command
 from numjax.bundled.experiments.benchmarks import corpus, pairs
-
 from numjax.errors import DataError, UsageError
 from numjax.expr.latex import parse
 from numjax.expr.lexer import LexError, tokens_of

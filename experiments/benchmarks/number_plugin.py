@@ -20,11 +20,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+
+from numjax.build import build
 from numjax.bundled.configs import luna
 from numjax.bundled.experiments import command
 from numjax.bundled.experiments.benchmarks import options, pairs
-
-from numjax.build import build
 from numjax.errors import UsageError
 from numjax.numeral.exact import to_numeral
 from numjax.numeral.surface import value_of

@@ -31,10 +31,9 @@ import tempfile
 import time
 from collections.abc import Callable
 
+from numjax import numeral
 from numjax.bundled.experiments import command
 from numjax.bundled.experiments.benchmarks import pairs
-
-from numjax import numeral
 from numjax.errors import DataError, UsageError
 from numjax.tools import numerals as tool
 

@@ -7,7 +7,6 @@ import sys
 from collections.abc import Collection, Mapping, Sequence
 
 from numjax.bundled.experiments.benchmarks import pairs
-
 from numjax.errors import UsageError
 from numjax.tools import command
 

@@ -29,7 +29,6 @@ from typing import Any
 
 from numjax.bundled.experiments import command
 from numjax.bundled.experiments.benchmarks import corpus, options, pairs
-
 from numjax.errors import UsageError
 
 SHAPE = corpus.SHAPE

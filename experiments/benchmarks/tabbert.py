@@ -17,6 +17,7 @@ import tempfile
 from typing import Any
 
 import numpy as np
+
 from numjax.bundled.experiments import command
 from numjax.bundled.experiments.benchmarks import options, pairs
 

@@ -12,8 +12,9 @@ import argparse
 import numpy as np
 import torch
 import torch.nn.functional as F
-from numjax.bundled.experiments.benchmarks import pairs
 from torch import nn
+
+from numjax.bundled.experiments.benchmarks import pairs
 
 
 class Block(nn.Module):

@@ -6,6 +6,7 @@ import argparse
 
 import numpy as np
 import torch
+
 from numjax.bundled.experiments.benchmarks import pairs
 
 

@@ -13,8 +13,9 @@ import json
 import numpy as np
 import torch
 import torch.nn.functional as F
-from numjax.bundled.experiments.benchmarks import pairs
 from torch import nn
+
+from numjax.bundled.experiments.benchmarks import pairs
 
 
 class TabBert(nn.Module):

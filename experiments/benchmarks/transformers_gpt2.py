@@ -6,6 +6,7 @@ import argparse
 import os
 
 import numpy as np
+
 from numjax.bundled.experiments.benchmarks import pairs
 
 # Everything is made here; nothing is looked up.

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+
 from numjax.bundled.experiments.benchmarks import options, pairs
 
 PEER = "transformers"

@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numjax.bundled.experiments.runs import Result, machine, stored, write_json
 
+from numjax.bundled.experiments.runs import Result, machine, stored, write_json
 from numjax.errors import UsageError
 from numjax.inspect import vectors
 from numjax.probes import probe

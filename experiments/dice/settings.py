@@ -8,7 +8,6 @@ from typing import Any
 
 from numjax.bundled.experiments import command, noise
 from numjax.bundled.experiments.runs import Cell, Results
-
 from numjax.tools.command import Parser
 
 OUT = "runs/dice-{scale}"

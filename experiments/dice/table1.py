@@ -15,10 +15,10 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+
 from numjax.bundled.experiments import command, runs, tables
 from numjax.bundled.experiments.runs import Result, Results
 from numjax.bundled.experiments.tables import Column, Published, Row
-
 from numjax.errors import DataError
 from numjax.geometry import naik
 from numjax.inspect import vectors

@@ -21,7 +21,6 @@ from numjax.bundled.experiments.dice import probing
 from numjax.bundled.experiments.dice.probing import Cell
 from numjax.bundled.experiments.runs import Results
 from numjax.bundled.experiments.tables import Column, Published, Row
-
 from numjax.errors import UsageError
 from numjax.inspect import vectors
 from numjax.probes.probe import PROBES, Sizes

@@ -12,7 +12,6 @@ from numjax.bundled.experiments import command, noise, plots, report, runs, tabl
 from numjax.bundled.experiments.dice import settings
 from numjax.bundled.experiments.dice.table3 import COLUMNS, published
 from numjax.bundled.experiments.tables import Row
-
 from numjax.errors import UsageError
 
 SIZES = (32, 64, 128, 256, 512)

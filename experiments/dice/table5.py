@@ -19,7 +19,6 @@ from typing import Any
 from numjax.bundled.experiments import command, noise, plots, report, runs, tables
 from numjax.bundled.experiments.runs import Cell
 from numjax.bundled.experiments.tables import Column, Published, Row
-
 from numjax.tasks.span_answer import same
 
 OUT = "runs/dice-squad-{scale}"

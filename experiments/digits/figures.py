@@ -16,8 +16,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numjax.bundled.experiments import command, plots, runs, tables
 
+from numjax.bundled.experiments import command, plots, runs, tables
 from numjax.geometry import number_line, projections
 from numjax.geometry import plots as pictures
 from numjax.inspect import vectors

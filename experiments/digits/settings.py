@@ -9,7 +9,6 @@ from typing import Any
 from numjax.bundled.experiments import command, noise, report, runs, tables
 from numjax.bundled.experiments.runs import Cell, Results
 from numjax.bundled.experiments.tables import Column, Published, Row
-
 from numjax.tasks.word_problem import edits, same
 
 OUT = "runs/digits-{scale}"

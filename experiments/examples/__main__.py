@@ -22,11 +22,10 @@ import tomllib
 from decimal import Decimal, InvalidOperation
 from typing import Any, NamedTuple
 
+from numjax import bundled
 from numjax.bundled.experiments import command, tables
 from numjax.bundled.experiments.examples import readme
 from numjax.bundled.experiments.examples.readme import Command
-
-from numjax import bundled
 from numjax.errors import UsageError
 from numjax.tools.command import Parser
 

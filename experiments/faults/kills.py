@@ -23,12 +23,11 @@ import sys
 import time
 from typing import Any, NamedTuple
 
+from numjax import bundled
 from numjax.bundled.experiments import command
 from numjax.bundled.experiments.faults import verdict
 from numjax.bundled.experiments.faults.witness import SEEN
 from numjax.bundled.experiments.runs import write_json
-
-from numjax import bundled
 from numjax.errors import UsageError
 from numjax.tools import launch
 from numjax.tools.command import Parser

@@ -9,8 +9,8 @@ from typing import Any
 
 import jax
 import numpy as np
-from numjax.bundled.experiments.runs import machine
 
+from numjax.bundled.experiments.runs import machine
 from numjax.runtime.shard import path_name
 from numjax.train.checkpoint import Checkpoints
 

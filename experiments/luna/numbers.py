@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+
 from numjax.bundled.data.files import parsed
 from numjax.bundled.data.pieces import list_files, read_file
 from numjax.bundled.data.tabfact.read import TRAIN_IDS, ids
-
 from numjax.errors import DataError, UsageError
 from numjax.numeral import numtok
 from numjax.probes.numbers import Grid, Lines, lines_of

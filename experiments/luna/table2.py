@@ -18,7 +18,6 @@ from numjax.bundled.experiments.luna import numbers, settings, toys
 from numjax.bundled.experiments.luna.toys import Cell, Sizes
 from numjax.bundled.experiments.runs import Results
 from numjax.bundled.experiments.tables import Column, Published, Row
-
 from numjax.runtime import log
 
 SEEDS = {"smoke": 1, "laptop": 3, "paper": 3}

@@ -21,7 +21,6 @@ from numjax.bundled.experiments import command, report, runs, tables
 from numjax.bundled.experiments.luna import settings
 from numjax.bundled.experiments.runs import Cell
 from numjax.bundled.experiments.tables import Column, Published, Row
-
 from numjax.errors import UsageError
 
 TASKS = ("tatqa", "tabfact")

@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 from numjax.bundled.data import files
 from numjax.bundled.experiments import command, runs, tables
 from numjax.bundled.experiments.luna import settings
-
 from numjax.errors import DataError, UsageError
 from numjax.runtime import log
 from numjax.tasks import tatqa_metric as metric

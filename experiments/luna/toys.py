@@ -21,10 +21,10 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from numjax.bundled.experiments.luna import numbers as tables_of
-from numjax.bundled.experiments.runs import Result, machine, stored, write_json
 
 from numjax import build
+from numjax.bundled.experiments.luna import numbers as tables_of
+from numjax.bundled.experiments.runs import Result, machine, stored, write_json
 from numjax.errors import DataError, UsageError
 from numjax.inspect import vectors
 from numjax.numeral.exact import to_numeral

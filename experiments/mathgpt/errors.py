@@ -15,7 +15,6 @@ from numjax.bundled.experiments import command, report, runs, tables
 from numjax.bundled.experiments.mathgpt import settings
 from numjax.bundled.experiments.mathgpt.table3 import LABELS, SYSTEMS
 from numjax.bundled.experiments.tables import Column, Row
-
 from numjax.expr.tree import Tree, from_json
 
 TASK = settings.EQUATION.task

@@ -17,11 +17,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numjax.bundled.experiments import command, plots, report, runs, tables
-from numjax.bundled.experiments.mathgpt import settings, table3
 
 import numjax
 from numjax.api import Loaded, Nodes, Symbol
+from numjax.bundled.experiments import command, plots, report, runs, tables
+from numjax.bundled.experiments.mathgpt import settings, table3
 from numjax.errors import UsageError
 from numjax.expr import signs
 from numjax.geometry import neighbours, projections

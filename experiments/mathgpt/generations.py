@@ -23,8 +23,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from flax.core import FrozenDict
-from numjax.bundled.experiments import command, runs, tables
 
+from numjax.bundled.experiments import command, runs, tables
 from numjax.decode import sample
 from numjax.errors import UsageError
 from numjax.evals import generate as evals

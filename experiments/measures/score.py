@@ -21,9 +21,9 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 
 import numpy as np
-from numjax.bundled.experiments import command
 
 from numjax import bundled
+from numjax.bundled.experiments import command
 from numjax.errors import DataError
 from numjax.tools.command import Parser
 

@@ -16,11 +16,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+
+import numjax
 from numjax.bundled.experiments import command, plots, report, runs, tables
 from numjax.bundled.experiments.numgpt import settings
 from numjax.bundled.experiments.runs import Cell, Results
-
-import numjax
 
 QUESTION = "How many grams are 2 eggs?"
 # Two eggs of 35 to 70 g; wrong answers in training reach from a hundredth of the least to a hundred times the most.

@@ -14,7 +14,6 @@ from numjax.bundled.experiments import command, plots, report, runs, tables
 from numjax.bundled.experiments.numgpt import settings
 from numjax.bundled.experiments.runs import Cell
 from numjax.bundled.experiments.tables import Column, Row
-
 from numjax.errors import UsageError
 
 SIGMAS = (0.1, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)

@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from numjax.bundled.experiments import command, report, runs, tables
 from numjax.bundled.experiments.numgpt import fig1, settings, table1
 from numjax.bundled.experiments.tables import Row
-
 from numjax.runtime import log
 
 SYSTEMS = ("gpt", "numgpt")

@@ -14,12 +14,11 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from numjax.build import build
 from numjax.bundled.experiments import command, plots, report, runs, tables
 from numjax.bundled.experiments.numgpt import settings
 from numjax.bundled.experiments.runs import Cell
 from numjax.bundled.experiments.tables import Column, Published, Row
-
-from numjax.build import build
 from numjax.errors import DataError
 from numjax.pipeline import source
 

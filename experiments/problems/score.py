@@ -20,7 +20,6 @@ from typing import Any, NamedTuple
 from numjax.bundled.experiments import command
 from numjax.bundled.experiments.problems import sets
 from numjax.bundled.experiments.problems.sets import Problem
-
 from numjax.expr import printer
 from numjax.expr.tree import Tree
 from numjax.tasks import equation_extraction, formulas, generation

@@ -20,7 +20,6 @@ from typing import Any, NamedTuple
 
 from numjax.bundled.experiments import command
 from numjax.bundled.experiments.benchmarks import pairs
-
 from numjax.errors import UsageError
 from numjax.plan.plan import FILE, GIB
 

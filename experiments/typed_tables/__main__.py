@@ -20,7 +20,6 @@ from typing import Any
 
 from numjax.bundled.data import tables
 from numjax.bundled.experiments import command
-
 from numjax.errors import UsageError
 from numjax.tasks import tatqa_metric as metric
 from numjax.tools.command import Parser

@@ -64,8 +64,9 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def _cause(code: int) -> int:
-    """Of codes that processes ended with at once, the one of the least rank is the cause of the others: what a
-    process says itself, then a signal; those that lost it say so too, and JAX aborts where it lost the coordinator."""
+    """A rank: of codes that processes ended with at once, the one with the least is the cause of the others. What a
+    process says itself comes first, then a signal; those that lost it say so too, and JAX aborts without its
+    coordinator."""
     if code in (UsageError.exit_code, DataError.exit_code, Diverged.exit_code):
         return 0
     return 3 if code == -signal.SIGABRT else 1 if code < 0 else 2
