@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
-
 import jax
 import numpy as np
 import pytest
 
 import numjax
-from numjax.config import origin
 from numjax.errors import DataError, UsageError
 from numjax.train import runs
 from tests.runs_test import cache, tiny  # noqa: F401  (the fixture builds datasets once)
@@ -117,14 +114,3 @@ def test_score_of_a_language_model_is_the_log_likelihood_of_one_record(writer):
 def test_a_folder_without_a_run_is_named(tmp_path):
     with pytest.raises(UsageError, match="holds no readable config"):
         numjax.load(tmp_path / "none")
-
-
-def test_runs_whose_configs_had_settings_that_are_gone_go_on(classifier, tmp_path):
-    shutil.copytree(classifier, tmp_path / "old")
-    config = origin.config_of(classifier)
-    assert "strict" not in config["data"] and "length" not in config["eval"]
-    config["data"]["strict"], config["eval"]["length"] = False, 32
-    origin.keep_config(tmp_path / "old", config)
-    assert numjax.load(tmp_path / "old").embed("3.14").shape == (32,)
-    changes = {"optim.steps": 10, "eval.every": 10, "profile_steps": "3:5"}
-    assert "validation" in runs.run(tiny(**changes), str(tmp_path / "old"), "train")

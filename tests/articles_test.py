@@ -343,7 +343,7 @@ def test_what_precedes_a_break_in_an_archive_is_kept(tmp_path):
 
 
 def test_an_article_that_is_too_large_is_not_read(tmp_path, monkeypatch):
-    monkeypatch.setattr("data.pieces.LARGEST", 200)
+    monkeypatch.setattr("numjax.bundled.data.pieces.LARGEST", 200)
     (tmp_path / "bomb.html.gz").write_bytes(gzip.compress(b"x" * 100_000))
     (tmp_path / "small.html").write_text("small")
     assert [r["text"] for r in load(tmp_path, tmp_path)] == ["small"]

@@ -20,7 +20,7 @@ from tests.articles_test import BAD, BOMBS, html, packed
 @pytest.fixture
 def corpus(tmp_path, monkeypatch) -> pathlib.Path:
     """Good pages, one that is mended and bad ones, in several shards."""
-    monkeypatch.setattr("data.articles.builder.SHARD_BYTES", 9_000)
+    monkeypatch.setattr("numjax.bundled.data.articles.builder.SHARD_BYTES", 9_000)
     folder = tmp_path / "corpus"
     folder.mkdir()
     for i in range(30):

@@ -17,7 +17,9 @@ TINY = dict(layers=1, width=16, heads=2, length=8, rows=2, vocab=100)
 
 
 def contender(name: str, code: str) -> pairs.Contender:
-    return pairs.Contender(name, [sys.executable, "-c", "from experiments.benchmarks import pairs\n" + code])
+    return pairs.Contender(
+        name, [sys.executable, "-c", "from numjax.bundled.experiments.benchmarks import pairs\n" + code]
+    )
 
 
 def made(**seconds: list[float]) -> dict:

@@ -318,7 +318,7 @@ def test_tensorflow_datasets_reads_the_same_records(data_dir):
 
 
 def test_long_splits_go_into_several_shards(tmp_path, monkeypatch):
-    monkeypatch.setattr("data.records._SHARD_BYTES", 20_000)
+    monkeypatch.setattr("numjax.bundled.data.records._SHARD_BYTES", 20_000)
     records = data.load("gnc", "train", tmp_path, size=800)
     shards = list(records.folder.glob("gnc-train.array_record-*"))
     assert len(shards) > 2 and {p.name.split("-of-")[1] for p in shards} == {f"{len(shards):05d}"}

@@ -17,7 +17,7 @@ import pytest
 from tests import pairs
 from tests.conftest import ROOT
 
-SHARE, BATCH = 5, 8
+SHARE, BATCH = 5, 16
 SYSTEMS = pairs.covering()
 
 

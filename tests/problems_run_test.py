@@ -66,7 +66,8 @@ def test_a_list_of_problems_is_scored_by_its_groups(model):
     assert found["carried"] == 1
 
 
-@pytest.mark.parametrize("system", ["numgpt", pytest.param("digits", marks=pytest.mark.whole)])
+@pytest.mark.whole
+@pytest.mark.parametrize("system", ["numgpt", "digits"])
 def test_a_model_of_numbers_answers_composed_and_typed_problems_with_one_number(system, tmp_path):
     from numjax.bundled.configs import numgpt
 

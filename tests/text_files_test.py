@@ -98,8 +98,8 @@ def test_text_without_documents(tmp_path):
 
 
 def test_text_overlong_lines_and_documents(tmp_path, monkeypatch):
-    monkeypatch.setattr("data.text.read.MAX_LINE", 100)
-    monkeypatch.setattr("data.text.read.LONG_DOCUMENT", 50)
+    monkeypatch.setattr("numjax.bundled.data.text.read.MAX_LINE", 100)
+    monkeypatch.setattr("numjax.bundled.data.text.read.LONG_DOCUMENT", 50)
     (tmp_path / "long.txt").write_text("x" * 1000 + "\nrest\n\n" + "line of twenty chars\n" * 5)
     records = data.load("text", "train", tmp_path, path=str(tmp_path / "long.txt"), **WHOLE)
     assert [r["text"].count("line") for r in records] == [3, 2]

@@ -33,7 +33,7 @@ def write(folder: pathlib.Path, megabytes: float) -> str:
     return source
 
 
-CONFIG = """from configs import {system}
+CONFIG = """from numjax.bundled.configs import {system}
 from numjax.config import recipe
 
 

@@ -115,7 +115,7 @@ def _row(what: str, values: list[float], **more: Any) -> pairs.Row:
 def started(words: list[str], workdir: pathlib.Path, cache: pathlib.Path) -> dict[str, float]:
     """Starts a run, waits for its first step and lets it end there: {mark: seconds since the start of the process},
     and under "MARK_cpu" its processor time until then."""
-    line = [sys.executable, "-c", "from experiments.benchmarks import startup; startup.work()"]
+    line = [sys.executable, "-c", "from numjax.bundled.experiments.benchmarks import startup; startup.work()"]
     line += [*words, f"--workdir={workdir}", f"--config.compile_cache={cache}"]
     begun = time.time()
     done = subprocess.run(line, env=_environment(), stdout=subprocess.PIPE, text=True, check=False)
