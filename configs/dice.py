@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import Any
 
 from numjax.bundled.configs import presets
-from numjax.config.recipe import Recipe
+from numjax.config.recipe import SIZES, Recipe
 
 # A number's vector is its token's: a point at an angle by its value; about 2% of the numbers lie outside its range.
 # The masked one is [MASK], a vector that starts out random. They are read by a BiLSTM with attention (section 5.1).
@@ -75,7 +75,7 @@ TASKS = {
         ),
         "embeds": dict(token=dict(name="token")),
         "positions": dict(sequence=dict(name="learned")),
-        "backbone": presets.SIZES | presets.PRESETS["bert"].backbone | dict(max_length=384),
+        "backbone": SIZES | presets.PRESETS["bert"].backbone | dict(max_length=384),
         "objectives.numbers": L_NUM,
         "data": dict(length=384, overflow="windows", stride=128),
         "optim": dict(

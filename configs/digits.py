@@ -24,7 +24,7 @@ from __future__ import annotations
 from typing import Any
 
 from numjax.bundled.configs import presets
-from numjax.config.recipe import Recipe
+from numjax.config.recipe import SIZES, Recipe
 
 # T5 1.1's encoder and decoder over digits between [F] and [/F]. Marks make more of the paper's 128 positions and 16.
 DIGITS = {
@@ -37,7 +37,7 @@ DIGITS = {
     ),
     "embeds": dict(token=dict(name="digit_aggregate", aggregate="weighted", gradient=True)),
     "positions": dict(sequence=dict(name="relative")),
-    "backbone": dict(name="encoder_decoder", **presets.SIZES | dict(max_length=256)),
+    "backbone": dict(name="encoder_decoder", **SIZES | dict(max_length=256)),
     "heads": dict(next=dict(name="token", tied=True)),
     "data": dict(length=24, source_length=256),
     "decode": dict(max_tokens=24, beams=3),
@@ -72,7 +72,7 @@ def published(preset: str) -> dict[str, Any]:
     chosen = presets.PRESETS[preset]
     files = dict(head_size=0, mlp_width=0, encoder_layers=0)
     return {
-        "backbone": presets.SIZES | chosen.backbone | files | dict(max_length=256),
+        "backbone": SIZES | chosen.backbone | files | dict(max_length=256),
         "positions": dict(sequence=chosen.positions),
         "heads": dict(next=chosen.head),
     }
@@ -85,7 +85,7 @@ PARTS = {
         "t5": {},
         # Learned positions, layer norms behind, biases; from scratch, kernels start as t5's.
         "bart": {
-            "backbone": presets.SIZES | BART.backbone | dict(initial="fan_in", shrink=True, max_length=256),
+            "backbone": SIZES | BART.backbone | dict(initial="fan_in", shrink=True, max_length=256),
             "positions": dict(sequence=BART.positions),
             "heads": dict(next=BART.head),
             "when": {
@@ -100,7 +100,7 @@ PARTS = {
     "system": {
         # A decoder alone, which reads the question as its prompt.
         "gpt": {
-            "backbone": dict(name="decoder", packed=False, **presets.SIZES | dict(max_length=304)),
+            "backbone": dict(name="decoder", packed=False, **SIZES | dict(max_length=304)),
             "positions": dict(sequence=dict(name="learned")),
             "heads": dict(next=dict(name="token", tied=True)),
             "task": dict(encoder=False),
@@ -146,7 +146,7 @@ SCALES = {
     # The paper's base sizes, batches and learning rates (Table 4), from scratch unless `--config.init_from` says;
     # one GPU.
     "paper": {
-        "": dict(seed=42),
+        "seed": 42,
         "backbone": dict(width=768, layers=12, heads=12, dropout=0.1, dtype="float32"),
         "data": dict(train_size=0),
         "scheme.vocab": dict(size=32_000),
@@ -157,7 +157,7 @@ SCALES = {
 }
 # Answers as the files write them, "Not commutable" among them; PyTorch's betas; the paper's one seed. Its auxiliary
 # loss, where one is asked for, is the literal one.
-AS_PUBLISHED = {"": dict(seed=42), "task": dict(as_published=True), "optim": dict(betas=(0.9, 0.999))}
+AS_PUBLISHED = {"seed": 42, "task": dict(as_published=True), "optim": dict(betas=(0.9, 0.999))}
 
 get_config = Recipe(
     system=DIGITS,

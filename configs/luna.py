@@ -19,7 +19,7 @@ from __future__ import annotations
 from typing import Any
 
 from numjax.bundled.configs import presets
-from numjax.config.recipe import Recipe
+from numjax.config.recipe import SIZES, Recipe
 from numjax.tasks import table_traits
 
 # BERT's shape, AddBack, and a CharLSTM whose vector is added at [NUM].
@@ -36,7 +36,7 @@ LUNA = {
         numeral=dict(name="char_lstm", fusion="add", parameters="1M", hidden=128, layers=3),
     ),
     "positions": dict(sequence=presets.PRESETS["bert"].positions),
-    "backbone": presets.SIZES | presets.PRESETS["bert"].backbone | dict(types=(2,), max_length=512),
+    "backbone": SIZES | presets.PRESETS["bert"].backbone | dict(types=(2,), max_length=512),
     # Tables repeat their numbers: each string is encoded once a batch.
     "data": dict(length=512, overflow="truncate", shared=True),
     "optim": dict(schedule="linear", weight_decay=0.01, betas=(0.9, 0.999)),
@@ -235,7 +235,7 @@ PARTS = {
 # of sentences and has no masked-language head.
 MINILM = {
     "needs": "scheme.vocab:wordpiece",
-    "": dict(init_from="pretrained:minilm"),
+    "init_from": "pretrained:minilm",
     "scheme.vocab": dict(name="wordpiece", path="pretrained:minilm", lower=True),
     "embeds.token": dict(name="token"),
     "backbone": dict(width=384, layers=6, heads=12, init_std=0.02, max_length=512, types_std=0.0),

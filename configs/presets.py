@@ -25,19 +25,6 @@ class Preset(NamedTuple):
     head: dict[str, Any]
 
 
-# Those of a first look, which a scale changes.
-SIZES: dict[str, Any] = dict(
-    width=128,
-    layers=2,
-    heads=4,
-    mlp_ratio=4,
-    max_length=128,
-    dropout=0.1,
-    remat="none",
-    attention="auto",
-    dtype="auto",
-)
-
 _T5: dict[str, Any] = dict(name="encoder_decoder", scaled=False, shrink=False)
 _BART: dict[str, Any] = dict(
     name="encoder_decoder",

@@ -17,13 +17,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from numjax.bundled.configs import presets
-from numjax.config.recipe import Recipe
+from numjax.config.recipe import SIZES, Recipe
+from numjax.tasks.transactions import COLUMNS
 
-COLUMNS = (
-    "User", "Card", "Timestamp", "Amount", "Use Chip", "Merchant Name", "Merchant City", "Merchant State", "Zip",
-    "MCC", "Errors?",
-)  # fmt: skip
 ROWS, CELLS = 10, len(COLUMNS) + 1  # of a window; of a row, with [SEP]
 
 # A position a cell, 120 of a window; a CharLSTM's vectors of numbers added to their cells.
@@ -38,7 +34,7 @@ TABBERT = {
     ),
     "embeds": dict(token=dict(name="token"), numeral=dict(name="char_lstm", parameters="0.1M", fusion="add")),
     "positions": dict(sequence=dict(name="learned")),
-    "backbone": presets.SIZES
+    "backbone": SIZES
     | dict(
         name="tabular",
         width=64,

@@ -106,12 +106,7 @@ def options(kind: str, name: str) -> dict[str, inspect.Parameter]:
     found = {p.name: p for p in inspect.signature(find(kind, name)).parameters.values() if p.kind not in _VARIADIC}
     # Linen adds two of its own.
     found = {key: p for key, p in found.items() if key not in ("parent", "name") and _marked(p.annotation) != "Told"}
-    return {
-        key: p.replace(annotation=str(p.annotation).removeprefix("protocols.").removeprefix("OrTold[").rstrip("]"))
-        if _marked(p.annotation)
-        else p
-        for key, p in found.items()
-    }
+    return {key: p.replace(annotation=_written(p.annotation)) for key, p in found.items()}
 
 
 def leaves_to_context(kind: str, name: str) -> set[str]:
@@ -127,11 +122,18 @@ _MARKS = {get_args(mark)[1]: name for name, mark in (("Told", protocols.Told), (
 
 
 def _marked(annotation: Any) -> str:
-    """ "Told", "OrTold" or "", as it stands in the file or evaluated."""
+    """How a parameter is marked, "Told", "OrTold" or "", as its annotation stands in the file or evaluated."""
     if isinstance(annotation, str):
         word = annotation.removeprefix("protocols.").partition("[")[0]
         return word if word in _MARKS.values() else ""
     return _MARKS.get(annotation.__metadata__[0], "") if get_origin(annotation) is Annotated else ""
+
+
+def _written(annotation: Any) -> str:
+    """The type as it stands in a file, without a mark."""
+    if not isinstance(annotation, str):
+        return inspect.formatannotation(get_args(annotation)[0] if _marked(annotation) else annotation)
+    return annotation.partition("[")[2].removesuffix("]") if _marked(annotation) else annotation
 
 
 def near(key: str, among: Iterable[str]) -> str:

@@ -18,7 +18,8 @@ import optax
 import pytest
 
 from numjax import protocols
-from numjax.build import BASE_OF_KIND, build, names
+from numjax.build import BASE_OF_KIND, build, leaves_to_context, names
+from numjax.config import blocks
 from numjax.errors import UsageError
 from numjax.evals import score
 from numjax.heads import token
@@ -208,3 +209,31 @@ def test_a_part_provides_what_it_has_beyond_its_kind():
         assert not cls.provides("read") and not cls.provides("from_file") and not cls.provides("nothing")
     assert token.Head.provides("step_scores") and not token.Head.provides("log_probs")
     assert str(Mine.lacks("has no text")) == f"task {__name__} has no text"
+
+
+@pytest.mark.parametrize("postponed", [True, False])
+def test_options_are_typed_as_written_whether_annotations_are_postponed_or_not(laboratory, postponed):
+    begin = "from __future__ import annotations\n" if postponed else ""
+    (laboratory / f"typed_{postponed}.py").write_text(
+        begin
+        + """
+import dataclasses
+
+from numjax import protocols
+from numjax.protocols import OrTold, Told
+
+
+@dataclasses.dataclass
+class Embed(protocols.Embed):
+    width: Told[int] = 3
+    dim: OrTold[int] = 4
+    form: str = "d"
+    sizes: tuple[int, ...] = (1,)
+    kind = "numeral"
+"""
+    )
+    name = f"mylab.typed_{postponed}"
+    known = {"dim": "int", "form": "str", "sizes": "tuple[int, ...]", "fusion": "str"}
+    assert blocks.declared("embed", name) == known and leaves_to_context("embed", name) == {"dim"}
+    read = blocks.read("embed", f"{name}:form=7,dim=5,sizes=(1,2)")
+    assert read == {"name": name, "form": "7", "dim": 5, "sizes": (1, 2)}

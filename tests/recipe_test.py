@@ -30,7 +30,7 @@ def small(**more: Any) -> Recipe:
             "write": {
                 "task": dict(name="generation", answer="number"),
                 "words": ("plugin=on",),
-                "when": {"little": {"optim": dict(warmup=5)}, "plugin": {"": dict(seed=9)}},
+                "when": {"little": {"optim": dict(warmup=5)}, "plugin": {"seed": 9}},
             },
         },
         parts={
@@ -75,7 +75,7 @@ def test_words_bring_others_and_change_more_where_others_are_said():
     assert "numeral" not in small()("task=write,plugin=off").embeds
     assert "numeral" not in small()("plugin=off").embeds and small()("plugin=off").seed == 0
     assert (small()("task=write,little").optim.warmup, small()("task=write").optim.warmup) == (5, 0)
-    both = {"scale": "", "scales": {"little": {"when": {"task=write plugin=on": {"": dict(seed=4)}}}}}
+    both = {"scale": "", "scales": {"little": {"when": {"task=write plugin=on": {"seed": 4}}}}}
     assert [small(**both)(word).seed for word in ("little", "task=write", "task=write,little")] == [0, 9, 4]
     assert small(**both)("task=write,little,plugin=off").seed == 9
 
@@ -119,7 +119,10 @@ def test_a_change_goes_into_blocks_inside_a_block_and_may_have_another_type():
         system={"scheme": dict(rules="words")}, options={"scheme": {"digits": {"scheme": dict(name="digits")}}}
     )
     assert kept("scheme=digits").scheme.rules == "words", "of a scheme what it reads stays"
-    assert numgpt.get_config("").heads is not numgpt.get_config("").heads
+    first = numgpt.get_config("task=generation")
+    first.heads.next.keep, first.scheme.vocab.size = 77, 7
+    again = numgpt.get_config("task=generation")
+    assert (again.heads.next.keep, again.scheme.vocab.size) == (5, 2000), "no config shares blocks with another"
 
 
 @pytest.mark.parametrize("name", SYSTEMS)

@@ -1,13 +1,12 @@
 """Blocks of a config as words: `fone:periods=6`, and what `--set` does with them.
 
 A specification is `name` or `name:option=value,option=value`, the same everywhere. This file can be what `--config`
-names: its argument holds another config and what to set in it (`config_file.resolve_configs`).
+names: its argument holds another config and what to set in it (`command_line.resolve_configs`).
 """
 
 from __future__ import annotations
 
 import ast
-import copy
 import difflib
 import inspect
 import json
@@ -168,7 +167,7 @@ def bring(config: Any) -> None:
     brings = build.find("tasks", config.task.name).brings
     if not set(brings.get("heads", ())) <= set(config.heads):
         for place, values in brings.items():
-            new = ConfigDict(copy.deepcopy(dict(values)))
+            new = ConfigDict(dict(values))
             config[place] = new if place in PLACES else ConfigDict({**config[place], **new})
 
 
@@ -249,7 +248,7 @@ def make_room(config: Any, path: str, text: str) -> None:
 
 
 def get_config(argument: str) -> ConfigDict:
-    """The config of `{"config": FILE[:ARG], "set": [word, …], "values": {path: text}}` in JSON, which `config_file`
+    """The config of `{"config": FILE[:ARG], "set": [word, …], "values": {path: text}}` in JSON, which `command_line`
     writes."""
     asked = json.loads(argument)
     values, line = flags.FlagValues(), ["config", f"--config={asked['config']}"]

@@ -18,7 +18,6 @@ A change is a dict, place → what comes there:
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -27,21 +26,20 @@ from ml_collections import ConfigDict
 
 from numjax.build import near
 from numjax.config import blocks
+from numjax.tasks.answered import NEXT
 
 Change = Mapping[str, Any]
 
-NLL = dict(name="nll", head="next", label=None, average="scored", constrain=False, weight=1.0)
+NLL = NEXT["objectives"]["next"]
 # Everything a run knows; a system says what it has otherwise.
 BASE: Change = {
-    "": dict(
-        seed=0,
-        num_seeds=1,
-        init_from="",
-        log_every=50,
-        profile_steps="",
-        topology="",
-        compile_cache="~/.cache/numjax/jit",
-    ),
+    "seed": 0,
+    "num_seeds": 1,
+    "init_from": "",
+    "log_every": 50,
+    "profile_steps": "",
+    "topology": "",
+    "compile_cache": "~/.cache/numjax/jit",
     "task": dict(name="statement", dataset="mme"),
     "scheme": dict(name="subword", rules="default", pad_multiple=128),
     "scheme.vocab": dict(name="sentencepiece", size=2000),
@@ -62,8 +60,7 @@ BASE: Change = {
         dtype="auto",
         init_std=0.02,
     ),
-    "heads": dict(next=dict(name="token")),
-    "objectives": dict(next=NLL),
+    **NEXT,
     "optim": dict(
         learning_rate=3e-4,
         schedule="constant",
@@ -96,6 +93,8 @@ BASE: Change = {
     "decode": dict(temperature=0.0, top_k=0, top_p=1.0, max_tokens=32, batch_size=32, beams=0, length_penalty=0.0),
     "checkpoint": dict(every=0, keep=2, asynchronous=True),
 }
+# Of a backbone whose block is whole.
+SIZES: dict[str, Any] = {name: BASE["backbone"][name] for name in blocks.KEPT["backbone"]}
 _BESIDE = ("words", "when", "needs")
 
 
@@ -238,15 +237,12 @@ def _apply(config: Any, change: Change, word: str) -> None:
     for place, value in change.items():
         if place not in _BESIDE:
             with config.unlocked():
-                _put(config, place, copy.deepcopy(value), word)
+                _put(config, place, value, word)
 
 
 def _put(config: Any, place: str, value: Any, word: str) -> None:
     path = place.rstrip("?").partition(":")[0]
     if (":" in place or place.endswith("?")) and not _stands(config, place.rstrip("?")):
-        return
-    if path == "":
-        config.update(value)
         return
     above, _, key = path.rpartition(".")
     holder = _at(config, above) if above else config
