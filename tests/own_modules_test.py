@@ -227,13 +227,14 @@ from numjax.protocols import OrTold, Told
 class Embed(protocols.Embed):
     width: Told[int] = 3
     dim: OrTold[int] = 4
+    digit_ids: protocols.OrTold[tuple[int, ...]] = ()
     form: str = "d"
     sizes: tuple[int, ...] = (1,)
     kind = "numeral"
 """
     )
     name = f"mylab.typed_{postponed}"
-    known = {"dim": "int", "form": "str", "sizes": "tuple[int, ...]", "fusion": "str"}
-    assert blocks.declared("embed", name) == known and leaves_to_context("embed", name) == {"dim"}
+    known = {"dim": "int", "digit_ids": "tuple[int, ...]", "form": "str", "sizes": "tuple[int, ...]", "fusion": "str"}
+    assert blocks.declared("embed", name) == known and leaves_to_context("embed", name) == {"dim", "digit_ids"}
     read = blocks.read("embed", f"{name}:form=7,dim=5,sizes=(1,2)")
     assert read == {"name": name, "form": "7", "dim": 5, "sizes": (1, 2)}

@@ -12,7 +12,7 @@ from absl import flags
 from ml_collections import config_flags
 
 from numjax import build
-from numjax.bundled.configs import numgpt
+from numjax.bundled.configs import digits, numgpt, presets
 from numjax.config import blocks, command_line, fit, recipe
 from numjax.config.recipe import Recipe
 from tests.conftest import ROOT
@@ -140,6 +140,12 @@ def test_every_task_at_every_scale_is_of_parts_that_go_together(name):
                     get(f"smoke,{key}={word}")
                 except ValueError as error:
                     assert " needs " in str(error), error
+
+
+def test_encoder_decoders_from_scratch_have_the_positions_of_what_they_are_like():
+    for config, preset in ((digits.get_config(), "flan"), (digits.get_config("backbone=bart"), "bart")):
+        assert config.positions.sequence.to_dict() == presets.PRESETS[preset].positions
+    assert digits.get_config("system=gpt").positions.sequence.name == "learned"
 
 
 def test_another_task_by_set_brings_its_heads_too():
