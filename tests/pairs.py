@@ -18,14 +18,18 @@ import numpy as np
 
 from numjax.build import build, find, names, options
 from numjax.config import blocks, fit
+from tests.conftest import ROOT
 
 Choice = tuple[str, str]  # (axis, what is chosen on it)
 RECORDS = 200  # of a task: enough for a vocabulary
+TEXT = f"task=language_model:path={ROOT / 'tests' / 'fixtures' / 'text'}"  # sixty documents with numbers
 SIZES = dict(width=16, layers=1, heads=2, mlp_ratio=2)
 # Name → (file of configs/, argument, words of --set): every task, with what it is read and written by.
 BASES: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "statement": ("numgpt", "smoke", ()),
     "statement spelled": ("numgpt", "smoke,system=gpt", ()),
+    "language_model": ("numgpt", "smoke,task=text", (TEXT,)),
+    "language_model formulas": ("mathgpt", "smoke,task=text", (TEXT,)),
     "generation": ("numgpt", "smoke,task=generation", ()),
     "generation spelled": ("numgpt", "smoke,task=generation,system=digits", ()),
     "magnitude": ("dice", "smoke", ()),
