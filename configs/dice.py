@@ -6,7 +6,7 @@
     python -m numjax.main --config=configs/dice.py:paper,task=squad --config.task.path=FOLDER \\
       --config.init_from=BERT --config.scheme.vocab.path=BERT --workdir=…       # folders of BERT-base and SQuAD 1.1
 
-To be expected of magnitudes at laptop: micro-F1 of 64%, macro-F1 of 25 to 28%, after four minutes of one core.
+Expected for magnitudes at laptop: micro-F1 64%, macro-F1 25 to 28%, after four minutes on one core.
 
 Arguments: smoke | laptop | paper; task=magnitude|squad; embed=dice|dice_d|prototype|MODULE; size=32|64|128|256|512
 (of tokens and states); for squad lnum=on|off, numbers=0|1|2 (all questions, sub-split 1 or 2); as_published.
@@ -19,8 +19,9 @@ from typing import Any
 from numjax.bundled.configs import presets
 from numjax.config.recipe import SIZES, Recipe
 
-# A number's vector is its token's: a point at an angle by its value; about 2% of the numbers lie outside its range.
-# The masked one is [MASK], a vector that starts out random. They are read by a BiLSTM with attention (section 5.1).
+# The vector of a number replaces its token's: a point at an angle that depends on the value. About 2% of the numbers
+# are outside the range. The masked number is [MASK], whose vector starts random. A BiLSTM with attention reads the
+# vectors (section 5.1).
 DICE = {
     "scheme": dict(
         name="replace",
@@ -39,12 +40,12 @@ DICE = {
 }
 
 
-def width(dims: int) -> dict[str, Any]:
-    """Of tokens and states; token vectors start out about as long as DICE's, which have length 1."""
+def width_changes(dims: int) -> dict[str, Any]:
+    """Sets the width of tokens and states. Token vectors start about as long as DICE's, which have length 1."""
     return {"backbone": dict(width=dims), "embeds.token": dict(init_std=dims**-0.5)}
 
 
-# All pairs of a context's numbers obey L_num.
+# L_num applies to all pairs of numbers in a context.
 L_NUM = dict(name="cosine_distance", of="final", within="row", pairs=0, norm="abs", token_type=1, weight=1e-3)
 TASKS = {
     # The number of digits of a masked number.
@@ -52,19 +53,19 @@ TASKS = {
         "task": dict(name="magnitude", variant="titles", path="", size=20_000, num_classes=8, select="validation"),
         "heads.label": dict(pool="attention", use_bias=False),
         "when": {
-            "smoke": width(32),
-            "laptop": width(128),
-            "paper": width(256)
+            "smoke": width_changes(32),
+            "laptop": width_changes(128),
+            "paper": width_changes(256)
             | {"data": dict(length=128, train_size=0), "task": dict(size=0), "scheme.vocab": dict(size=8000)},
-            # Market comments in seven classes, eq. 6 as printed, the epoch chosen on test.
+            # Market comments in seven classes, eq. 6 as printed; the test split chooses the epoch.
             "as_published": {
                 "task": dict(variant="comments", num_classes=7, select="test"),
                 "embeds.numeral:dice": dict(as_printed=True),
             },
         },
     },
-    # A span answers a question; the numbers' last hidden states obey L_num (section 5.2, appendix B). The paper
-    # states λ, the epochs and the model; the rest is BERT's own for SQuAD.
+    # A span answers a question. L_num applies to the last hidden states of the numbers (section 5.2, appendix B). The
+    # paper states λ, the epochs and the model; the rest is as in BERT for SQuAD.
     "squad": {
         "task": dict(name="span_answer", path="", numbers=1, size=0),
         "scheme": dict(
@@ -88,19 +89,19 @@ TASKS = {
                 "task": dict(size=400),
                 "optim": dict(learning_rate=1e-3, epochs=1),
             },
-            # From scratch, on short texts: larger steps, and kernels that are no smaller than 1/√width.
+            # From scratch, on short texts: a larger learning rate, and kernels not smaller than 1/√width.
             "laptop": {
                 "backbone": dict(width=128, layers=2, heads=4, init_std=0.08, dropout=0.0),
                 "scheme.vocab": dict(size=2000),
                 "optim": dict(learning_rate=1e-3, warmup=100, batch_size=16, epochs=10),
             },
-            # BERT-base-uncased, which init_from and scheme.vocab.path name.
+            # BERT-base-uncased: set init_from and scheme.vocab.path to its folder.
             "paper": {
                 "backbone": dict(width=768, layers=12, heads=12, max_length=512),
                 "data": dict(train_size=0),
                 "optim": dict(warmup=50),
             },
-            # One random pair of numbers a batch, and what the last epoch has learned.
+            # One random pair of numbers a batch; the last epoch, not the best.
             "as_published": {
                 "eval": dict(best=False),
                 "objectives.numbers?": dict(within="batch", pairs=1),
@@ -121,12 +122,12 @@ PARTS = {
     },
 }
 OPTIONS = {
-    # Of tokens and states (Table 4).
+    # Width of tokens and states (Table 4).
     "size": {
-        str(dims): {"backbone": dict(width=dims), "when": {"task=magnitude": width(dims)}}
+        str(dims): {"backbone": dict(width=dims), "when": {"task=magnitude": width_changes(dims)}}
         for dims in (32, 64, 128, 256, 512)
     },
-    # All questions, or a sub-split of those with numbers for answers.
+    # All questions, or a sub-split of the questions whose answers are numbers.
     "numbers": {str(which): {"needs": "task:span_answer", "task": dict(numbers=which)} for which in (0, 1, 2)},
 }
 SCALES = {

@@ -4,19 +4,19 @@
     python -m numjax.main --config=configs/digits.py:layout=agg --workdir=…               # [F] [AGG] d…d [/F]
     python -m numjax.main --config=configs/digits.py:aux=soft --workdir=…                 # the auxiliary loss
     python -m numjax.main --config=configs/digits.py:task=fermat,backbone=bart --workdir=…
-    python -m numjax.main --config=configs/digits.py:system=gpt --workdir=…               # a decoder alone
+    python -m numjax.main --config=configs/digits.py:system=gpt --workdir=…               # only a decoder
     python -m numjax.main --config=configs/digits.py:paper,task=fermat --workdir=…        # the paper's sizes, one GPU
 
     python -m numjax.main --config=configs/digits.py:paper,backbone=flan --config.scheme.vocab.path=FLAN \
         --config.init_from=FLAN --workdir=…                              # from a folder of FLAN base's files
 
-To be expected at laptop, where nothing is pretrained: 2 to 3% of MAWPS's problems solved after four minutes of one
-core, which a constant answer does too, and less than 1% of FERMAT's after ten.
+Expected at laptop, without pretraining: 2 to 3% of MAWPS's problems solved after four minutes on one core (a constant
+answer solves as many), and less than 1% of FERMAT's after ten minutes.
 
 Arguments: smoke | laptop | paper; task=mawps|svamp|asdiv|addsub|fermat; layout=plain|digits|agg|agg_after|pause;
-aux=off|soft|straight|literal; backbone=t5|bart from scratch, or what files of weights want: flan (T5 1.1 too),
-t5_1.0, bart; system=gpt; as_published. Each task reads the files where `--config.task.path` says, else generated
-ones.
+aux=off|soft|straight|literal; backbone=t5|bart from scratch, or for files of weights: flan (T5 1.1 too), t5_1.0,
+bart; system=gpt; as_published. Each task reads the files at `--config.task.path`; without a path it uses generated
+data.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from typing import Any
 from numjax.bundled.configs import presets
 from numjax.config.recipe import SIZES, Recipe
 
-# T5 1.1's encoder and decoder over digits between [F] and [/F]. Marks make more of the paper's 128 positions and 16.
+# T5 1.1's encoder and decoder, with digits between [F] and [/F]. The marks need more positions than the paper's 128
+# and 16.
 DIGITS = {
     "scheme": dict(
         name="digits",
@@ -46,7 +47,7 @@ DIGITS = {
 LOSSES = ("soft", "straight", "literal")
 
 
-def weighed(weight: float) -> dict[str, Any]:
+def loss_weights(weight: float) -> dict[str, Any]:
     """λ · CE + (1 − λ) · AUX (eq. 3)."""
     return {"objectives.next": dict(weight=weight), "objectives.aux": dict(weight=1 - weight)}
 
@@ -58,32 +59,32 @@ TASKS: dict[str, dict[str, Any]] = {
 TASKS["fermat"] = {
     "task": dict(name="word_problem", form="fermat", path="", encoder=True, as_published=False, views="paper"),
     "when": {
-        # Made from templates: 40,000 once, since of 4,000 the loss on others rises again from the third epoch on.
+        # Generated from templates. 40,000 examples once: with 4,000, validation loss rises from the third epoch on.
         "laptop": {"data": dict(train_size=40_000), "optim": dict(epochs=1), "eval": dict(every=250)},
         "paper": {"optim": dict(epochs=50, learning_rate=1e-5)},
-        # Table 4, where FLAN base stands for T5.
-        **{f"aux={name}": weighed(0.65) for name in LOSSES},
+        # Table 4; its T5 is FLAN base.
+        **{f"aux={name}": loss_weights(0.65) for name in LOSSES},
     },
 }
 
 
-def published(preset: str) -> dict[str, Any]:
-    """The stacks and the head that published files of weights are of, in the sizes that these say."""
-    chosen = presets.PRESETS[preset]
+def published_model(preset: str) -> dict[str, Any]:
+    """The stacks and the head that published weights need, with options for the sizes of their files."""
+    model = presets.PRESETS[preset]
     files = dict(head_size=0, mlp_width=0, encoder_layers=0)
     return {
-        "backbone": SIZES | chosen.backbone | files | dict(max_length=256),
-        "positions": dict(sequence=chosen.positions),
-        "heads": dict(next=chosen.head),
+        "backbone": SIZES | model.backbone | files | dict(max_length=256),
+        "positions": dict(sequence=model.positions),
+        "heads": dict(next=model.head),
     }
 
 
 BART = presets.PRESETS["bart"]
 PARTS = {
     "backbone": {
-        # From scratch: relative positions, RMS norms before, a gated MLP.
+        # From scratch: relative positions, pre-RMS-norm, a gated MLP.
         "t5": {},
-        # Learned positions, layer norms behind, biases; from scratch, kernels start as t5's.
+        # Learned positions, post-layer-norm, biases. From scratch, its kernels start as t5's.
         "bart": {
             "backbone": SIZES | BART.backbone | dict(initial="fan_in", shrink=True, max_length=256),
             "positions": dict(sequence=BART.positions),
@@ -91,14 +92,14 @@ PARTS = {
             "when": {
                 # BART base has six layers a side.
                 "paper": {"backbone": dict(layers=6), "optim": dict(batch_size=128)},
-                **{f"aux={name} task=fermat": weighed(0.6) for name in LOSSES},
+                **{f"aux={name} task=fermat": loss_weights(0.6) for name in LOSSES},
             },
         },
-        "flan": published("flan") | {"when": {"paper": {"backbone": dict(mlp_width=2048)}}},  # FLAN base's
-        "t5_1.0": published("t5"),
+        "flan": published_model("flan") | {"when": {"paper": {"backbone": dict(mlp_width=2048)}}},  # FLAN base's
+        "t5_1.0": published_model("t5"),
     },
     "system": {
-        # A decoder alone, which reads the question as its prompt.
+        # Only a decoder: the question is its prompt.
         "gpt": {
             "backbone": dict(name="decoder", packed=False, **SIZES | dict(max_length=304)),
             "positions": dict(sequence=dict(name="learned")),
@@ -112,7 +113,7 @@ PARTS = {
 OPTIONS = {
     # How numbers are laid out in questions.
     "layout": {name: {"scheme": dict(layout=name)} for name in ("plain", "digits", "agg", "agg_after", "pause")},
-    # The auxiliary loss in one of its forms; the paper's own, in which digits have no gradient, is "literal".
+    # The form of the auxiliary loss. The paper's is "literal", in which digits have no gradient.
     "aux": {"off": {}}
     | {
         name: {
@@ -133,18 +134,17 @@ SCALES = {
         "eval": dict(batch_size=32, examples=32),
         "decode": dict(batch_size=32),
     },
-    # Minutes on one core: 2 layers × 128 on either side, 20 times 4,000 training problems at most.
+    # Minutes on one core: 2 layers × 128 on each side, at most 4,000 training problems, 20 epochs.
     "laptop": {
         "backbone": dict(width=128, layers=2, heads=4, dropout=0.1),
         "data": dict(train_size=4000),
         "optim": dict(
             batch_size=32, epochs=20, learning_rate=1e-3, schedule="cosine", warmup=100, weight_decay=0.005
         ),
-        # The loss chooses the epoch: nothing need be written before the end.
+        # The loss chooses the epoch, so nothing is generated before the end.
         "eval": dict(examples=500, generate=False),
     },
-    # The paper's base sizes, batches and learning rates (Table 4), from scratch unless `--config.init_from` says;
-    # one GPU.
+    # The paper's base sizes, batches and learning rates (Table 4), from scratch without init_from. One GPU.
     "paper": {
         "seed": 42,
         "backbone": dict(width=768, layers=12, heads=12, dropout=0.1, dtype="float32"),
@@ -155,8 +155,8 @@ SCALES = {
         ),
     },
 }
-# Answers as the files write them, "Not commutable" among them; PyTorch's betas; the paper's one seed. Its auxiliary
-# loss, where one is asked for, is the literal one.
+# Answers as in the files, with "Not commutable"; PyTorch's betas; the paper's one seed. An auxiliary loss is the
+# literal one.
 AS_PUBLISHED = {"seed": 42, "task": dict(as_published=True), "optim": dict(betas=(0.9, 0.999))}
 
 get_config = Recipe(

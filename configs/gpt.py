@@ -3,7 +3,7 @@
     python -m numjax.main --config=configs/gpt.py:task=mme --workdir=runs/gpt-mme      # MME, 2 cores, 2 min
     python -m numjax.main --config=configs/gpt.py:task=text --config.task.path=FOLDER --workdir=…
 
-Arguments: scales, tasks and as_published of configs/numgpt.py; scheme=subword|digits (numbers digit by digit).
+Arguments: scales, tasks and as_published as in configs/numgpt.py; scheme=subword|digits (numbers digit by digit).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """LUNA (Han et al. 2022): encoders with number plugins (NumTok, NumBed) and number pre-training.
 
-    python -m numjax.main --config=configs/luna.py --workdir=runs/luna     # from scratch on made-up tables
+    python -m numjax.main --config=configs/luna.py --workdir=runs/luna     # from scratch on generated tables
     python -m numjax.main --config=configs/luna.py --config.task.tatqa=FOLDER --config.task.tabfact=FOLDER --workdir=…
     python -m numjax.main --config=configs/luna.py:paper,shape=roberta,size=9M,distill=on --config.task.tatqa=DIR \\
       --config.init_from=ROBERTA --config.scheme.vocab.path=ROBERTA --workdir=…        # from a checkpoint, one GPU
@@ -8,10 +8,10 @@
     python -m numjax.main --workdir=runs/tatqa --mode=predict --input=report.csv
     python -m numjax.main --config=configs/luna.py:task=tabfact --workdir=runs/tabfact  # stand-in, 2 cores, minutes
 
-Arguments: smoke | laptop | paper; task=pretrain|tatqa|tabfact; numtok=addback|replace|none (none: pieces alone);
+Arguments: smoke | laptop | paper; task=pretrain|tatqa|tabfact; numtok=addback|replace|none (none: only pieces);
 numbed=char_lstm|char_former|dice|MODULE; size=0.1M|base|1M|9M (parameters of the character encoders); shape=bert|
-roberta; bert=minilm|minilm3, to start from the weights of `make pretrained`, all six layers or three;
-tables=few|many, of the stand-ins; for pre-training distill=on|off, regress=on|off; as_published.
+roberta; bert=minilm|minilm3, to start from the weights of `make pretrained`, with all six layers or three;
+tables=few|many, kinds of stand-in tables; for pre-training distill=on|off, regress=on|off; as_published.
 """
 
 from __future__ import annotations
@@ -20,39 +20,40 @@ from typing import Any
 
 from numjax.bundled.configs import presets
 from numjax.config.recipe import SIZES, Recipe
-from numjax.tasks import table_traits
+from numjax.tasks.tatqa import traits
 
-# BERT's shape, AddBack, and a CharLSTM whose vector is added at [NUM].
+# BERT's shape, AddBack, and a CharLSTM whose vector is added to [NUM].
 LUNA = {
     "scheme": dict(
         name="addback",
-        rules="accounting",  # cells of tables are parsed one by one
+        rules="accounting",  # each cell of a table is parsed by itself
         types=True,
         vocab=dict(name="wordpiece", path="", size=8000, lower=True),
     ),
     "embeds": dict(
         token=dict(name="token"),
-        # `hidden` and `layers` are for smaller scales, where no size is named.
+        # `hidden` and `layers` are for smaller scales, which set no `parameters`.
         numeral=dict(name="char_lstm", fusion="add", parameters="1M", hidden=128, layers=3),
     ),
     "positions": dict(sequence=presets.PRESETS["bert"].positions),
     "backbone": SIZES | presets.PRESETS["bert"].backbone | dict(types=(2,), max_length=512),
-    # Tables repeat their numbers: each string is encoded once a batch.
+    # Numbers repeat in tables: each string is encoded once a batch.
     "data": dict(length=512, overflow="truncate", shared=True),
     "optim": dict(schedule="linear", weight_decay=0.01, betas=(0.9, 0.999)),
 }
 CHARACTERS = ("embeds.numeral:char_lstm", "embeds.numeral:char_former")
 
 
-def characters(**options: Any) -> dict[str, Any]:
-    """Of the character encoders, where one of them stands."""
+def character_options(**options: Any) -> dict[str, Any]:
+    """Sets options of the character encoder, if there is one."""
     return dict.fromkeys(CHARACTERS, options)
 
 
-# Steps in which the rate of pre-training and the teacher's share rise; LUNA's are from 167 to 1,334.
+# Steps over which the learning rate of pre-training and the teacher's weight rise; LUNA's are from 167 to 1,334.
 WARMUP = 1000
 TASKS = {
-    # Masked tokens by their kind, masked numbers by sign and logarithm (section 3.2.1), over tables with texts.
+    # On tables with texts: classifies masked tokens by kind, and regresses sign and logarithm of masked numbers
+    # (section 3.2.1).
     "pretrain": {
         "task": dict(name="table_text", tatqa="", tabfact="", text="", contexts=0, statements=0, size=0, data_seed=0),
         # L_R: masked numbers are regressed.
@@ -63,7 +64,7 @@ TASKS = {
             "smoke": {"task": dict(contexts=40, statements=300), "optim": dict(warmup=4)},
             "laptop": {"data": dict(train_size=4000), "optim": dict(epochs=2, warmup=50)},
             "paper": {"data": dict(length=400), "optim": dict(learning_rate=3e-5, batch_size=24, epochs=18)},
-            # A masked [NUM] leaves its literal to be read, and separators are masked too.
+            # A masked [NUM] keeps its literal as input, and separators are masked too.
             "as_published": {"data": dict(masking=dict(literals=False, separators=True))},
         },
     },
@@ -92,15 +93,15 @@ TASKS = {
         ),
         "when": {
             "smoke": {"task": dict(size=40, units=96), "optim": dict(rates=())},
-            # Of the words of these tables alone.
+            # A vocabulary of the words of these tables only.
             "laptop": {
                 "task": dict(units=256),
                 "scheme.vocab": dict(size=2000),
                 "optim": dict(epochs=6, rates=()),
             },
-            # Questions without labels are left out, numbers are read as the metric does, all units can be operands,
-            # tags are scored where no unit of the answer is read too, and the losses of tags and order are summed
-            # over the batch. (TagOp's own order="mean" is its head's option: LUNA's code reads both units.)
+            # Questions without labels are left out. Numbers are parsed as in the metric. All units can be operands.
+            # Tags count in the loss even if the input has no unit of the answer. The losses of tags and order are
+            # summed over the batch. (TagOp's own order="mean" is an option of its head: LUNA's code uses both units.)
             "as_published": {
                 "task": dict(as_published=True),
                 "heads.answer": dict(operands="all", tagged="all"),
@@ -109,9 +110,10 @@ TASKS = {
             },
         },
     },
-    # Whether a table entails a statement (section 4): read off [CLS], the table cut where the context ends. At laptop
-    # on the stand-in 56% of the validation split (seed 0), of which half is true: what the statements alone give
-    # away, as a linear model of their words has 57.6%. To look numbers up in a table is not learned in so few steps.
+    # Whether a table entails a statement (section 4), predicted from [CLS]; tables are cut to fit the context. At
+    # laptop on stand-in data: 56% of the validation split (seed 0), half of which is true. That much is in the
+    # statements alone: a linear model of their words has 57.6%. The model does not learn to look up numbers in so few
+    # steps.
     "tabfact": {
         "task": dict(
             name="tabfact",
@@ -136,7 +138,7 @@ TASKS = {
     },
 }
 
-# L_D: the teacher's softmax is the target, its weight α rising from 0.04 to 0.4.
+# L_D: the target is the teacher's softmax; its weight α rises from 0.04 to 0.4.
 DISTILL = dict(
     name="distill",
     head="masked",
@@ -147,8 +149,8 @@ DISTILL = dict(
 )
 
 
-def rising(steps: int) -> dict[str, Any]:
-    """How many steps α takes."""
+def rising_weights(steps: int) -> dict[str, Any]:
+    """Sets over how many steps α rises."""
     return {"objectives.masked": dict(weight=dict(steps=steps)), "objectives.distill": dict(weight=dict(steps=steps))}
 
 
@@ -165,12 +167,12 @@ PARTS = {
             "when": {
                 "task=pretrain": {"heads.masked": dict(epsilon=1e-5)},
                 "task=tabfact": {"task": dict(layout="columns")},
-                # RoBERTa-large, which init_from and scheme.vocab.path name.
+                # RoBERTa-large: set init_from and scheme.vocab.path to its folder.
                 "paper": {
                     "backbone": dict(width=1024, layers=24, heads=16),
                     "scheme.vocab": dict(name="gpt2", path=""),
                 },
-                # 96 of its rows at once would want more memory than a device has; the sums are the same.
+                # 96 of its rows need more memory than a device has. With accumulate the gradient is the same.
                 "paper task=pretrain": {
                     "data": dict(length=512),
                     "optim": dict(learning_rate=4e-5, batch_size=96, epochs=4, accumulate=4),
@@ -179,10 +181,10 @@ PARTS = {
         },
     },
     "numtok": {
-        # [NUM] behind a number's own pieces, or instead of them.
+        # [NUM] after a number's pieces, or instead of them.
         "addback": {},
         "replace": {"scheme.name": "replace"},
-        # The baseline: numbers are pieces like any text, and masked like any.
+        # The baseline: numbers are pieces like other text, and are masked like it.
         "none": {
             "scheme.name": "subword",
             "embeds.numeral": None,
@@ -196,17 +198,17 @@ PARTS = {
     },
     "numbed": {
         "char_lstm": {"needs": "embeds.numeral"},
-        # The same through a transformer, and then the LSTM.
+        # Characters go through a transformer, then through the LSTM.
         "char_former": {
             "needs": "embeds.numeral",
             "embeds.numeral": dict(name="char_former", fusion="add", parameters="1M", hidden=64, layers=3),
         },
-        # A point on a sphere at an angle by its value, projected.
+        # A point on a sphere at an angle that depends on the value, projected.
         "dice": {"needs": "embeds.numeral", "embeds.numeral": dict(name="dice_linear", fusion="add")},
         # Any other, by the name of its file in numjax/embed/ or of your own module.
         "*": {"needs": "embeds.numeral", "embeds.numeral": dict(name="*", fusion="add")},
     },
-    # Whether masked numbers are regressed; else they count and are not scored.
+    # Whether masked numbers are regressed. If not, they count in the mean but have no loss.
     "regress": {
         "on": {"needs": "objectives.masked:masked"},
         "off": {
@@ -215,24 +217,24 @@ PARTS = {
             "objectives.masked:masked": dict(numbers=None),
         },
     },
-    # From a checkpoint: with a teacher. From scratch L_MLM alone.
+    # With a teacher, from a checkpoint. From scratch, only L_MLM.
     "distill": {
         "on": {
             "needs": "task:table_text",
             "objectives.masked": dict(weight=dict(start=0.96, end=0.6, steps=WARMUP)),
             "objectives.distill": DISTILL,
             "when": {
-                "smoke": rising(4),
-                "laptop": rising(50),
-                # The teacher moves with every microbatch.
+                "smoke": rising_weights(4),
+                "laptop": rising_weights(50),
+                # The teacher is updated with every microbatch.
                 "as_published": {"objectives.distill": dict(each_microbatch=True)},
             },
         },
         "off": {"needs": "task:table_text"},
     },
 }
-# all-MiniLM-L6-v2 with its vocabulary, 22.7 M weights, as `make pretrained` installs it. It was trained for vectors
-# of sentences and has no masked-language head.
+# all-MiniLM-L6-v2 with its vocabulary, 22.7 M weights, as `make pretrained` installs it. It was trained to embed
+# sentences and has no masked-language head.
 MINILM = {
     "needs": "scheme.vocab:wordpiece",
     "init_from": "pretrained:minilm",
@@ -243,33 +245,33 @@ MINILM = {
         learning_rate=1e-3,
         warmup=60,
         batch_size=16,
-        # What is new learns faster than what is known; the pieces' vectors stay.
+        # New weights learn faster than pretrained ones. Vectors of pieces are frozen.
         rates=(("^embeds_token/", 0.0), ("^backbone/types_[1-9]", 2.0), ("^backbone/", 0.15)),
     ),
 }
 OPTIONS = {
     "bert": {"minilm": MINILM, "minilm3": MINILM | {"backbone": MINILM["backbone"] | {"layers": 3}}},
-    # Of the stand-ins: those of the task's own form, or of many layouts and subjects (data/tables).
+    # Stand-in tables: in the task's own form, or with many layouts and subjects (data/tables).
     "tables": {
         "few": {"needs": ("task:tatqa", "task:tabfact")},
         "many": {
             "needs": ("task:tatqa", "task:tabfact"),
             "task": dict(tables="many", traits=True),
-            "backbone": dict(types=(2, *table_traits.SIZES)),
+            "backbone": dict(types=(2, *traits.SIZES)),
             "when": {
-                "shape=roberta": {"backbone": dict(types=(1, *table_traits.SIZES))},
+                "shape=roberta": {"backbone": dict(types=(1, *traits.SIZES))},
                 "task=tatqa": {
-                    # Else they are lost beside the tags' losses, which are sums over a row.
+                    # Otherwise these losses are too small next to those of tags, which are sums over a row.
                     "objectives.operator_loss": dict(weight=3.0),
                     "objectives.scale_loss": dict(weight=2.0),
                     "heads.answer": dict(cells="crossed", asked="both", operators=12),
                 },
-                # What decides may stand at any cell, and [CLS] of a pretrained encoder need not know of it.
+                # The evidence may be in any cell, and [CLS] of a pretrained encoder may not represent it.
                 "task=tabfact": {"heads.label": dict(pool="attention")},
             },
         },
     },
-    # Parameters of the character encoders; "1M" is the paper's middle size.
+    # Number of parameters of the character encoders; "1M" is the paper's middle size.
     "size": {
         size: {"needs": CHARACTERS, "embeds.numeral": dict(parameters=size)} for size in ("0.1M", "base", "1M", "9M")
     },
@@ -280,30 +282,30 @@ SCALES = {
         "backbone": dict(width=32, heads=2, max_length=96),
         "data": dict(length=96, train_size=64, buckets=1),
         "scheme.vocab": dict(size=400),
-        **characters(parameters="", hidden=8, layers=1),
+        **character_options(parameters="", hidden=8, layers=1),
         "optim": dict(learning_rate=1e-3, batch_size=16, epochs=1),
         "eval": dict(batch_size=32, examples=64),
     },
-    # Minutes on two cores, from scratch: larger steps, and kernels that are no smaller than 1/√width.
+    # Minutes on two cores, from scratch: a larger learning rate, and kernels not smaller than 1/√width.
     "laptop": {
         "backbone": dict(width=128, init_std=0.08, dropout=0.0, max_length=256),
-        # Else a token's vector would be lost beside its position's, and pre-training stays at the words' frequencies.
+        # Otherwise token vectors are too small next to position vectors: pre-training learns only word frequencies.
         "embeds.token": dict(init_std=0.25),
-        # Few lengths: a number's LSTM takes long to compile.
+        # Few lengths: the LSTM of numbers takes long to compile.
         "data": dict(length=256, buckets=2),
-        # An LSTM takes as many steps as may be read; numbers of tables are shorter.
-        **characters(parameters="0.1M", length=16),
+        # The LSTM runs for the full `length`; numbers of tables are shorter than the default.
+        **character_options(parameters="0.1M", length=16),
         "optim": dict(learning_rate=1e-3, warmup=50, batch_size=16),
     },
-    # BERT-base, which init_from and scheme.vocab.path name.
+    # BERT-base: set init_from and scheme.vocab.path to its folder.
     "paper": {
         "backbone": dict(width=768, layers=12, heads=12),
         "scheme.vocab": dict(size=30_000),
-        # Characters: of TAT-QA's distinct number strings 96 in 100 have no more, of TabFact's 99.
-        **characters(short=8),
+        # In characters: 96% of TAT-QA's distinct number strings are not longer, and 99% of TabFact's.
+        **character_options(short=8),
     },
 }
-# NumTok's own rules, and what the authors' code does with each part and task.
+# NumTok's own rules, and number encoders as in the authors' code. (The tasks above have their own `as_published`.)
 AS_PUBLISHED = {
     "scheme": dict(rules="numtok"),
     "embeds.numeral:char_former": dict(padded=True),

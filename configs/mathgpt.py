@@ -10,10 +10,10 @@
     python -m numjax.main --config=configs/mathgpt.py:paper --workdir=…                 # the paper's sizes, one GPU
 
 Arguments: smoke | laptop | paper; system=mathgpt|gpt; numbers=pointed|linked|spelled;
-reader=scratch|minilm|none (an encoder of the problem, by default of task=problems scratch; none: a decoder alone);
+reader=scratch|minilm|none (an encoder of the problem; scratch is the default of task=problems; none: only a decoder);
 without=tpe|te|se|nt; vocab=gpt2; as_published;
 task=problems|equation|headline|next_formula|next_text|student_action|answer_scoring|feedback|gsm8k|math|articles|text.
-All but problems read the files where `--config.task.path` says, else made ones.
+All tasks but problems read the files at `--config.task.path`; without a path they use generated data.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any
 from numjax.bundled.configs import presets
 from numjax.config.recipe import NLL, SIZES, Recipe
 
-# Trees in the text, every embedding, one softmax, the grammar's mask in training and in decoding.
+# Trees in the text, all embeddings, one softmax, and the grammar's mask in training and in decoding.
 MATHGPT = {
     "scheme": dict(
         name="trees",
@@ -33,76 +33,86 @@ MATHGPT = {
         vocab=dict(name="sentencepiece", model="bpe", size=2000, split_digits=True),
     ),
     "embeds": dict(token=dict(name="linked", special_std=0.02), type=dict(name="token_type")),
-    # Three levels deep a position adds eighteen rows of the tree's matrix: so they come to the length of a token's
-    # vector as it starts out. PyTorch's 0.03, which suits GPT-2's weights (None), is seven times as much.
+    # Three levels deep, a position sums eighteen rows of the tree's matrix. With this init_std the sum is as long as
+    # a token's initial vector. PyTorch's 0.03, which suits GPT-2's weights (None), is seven times as much.
     "positions": dict(sequence=dict(name="learned"), tree=dict(name="tree", init_std=0.005)),
     "heads": dict(next=dict(name="joint", tied=True, bias=True)),
     "objectives": dict(next=NLL | dict(constrain=True, given=True)),
 }
 
 
-def room(length: int, written: int, context: int = 0) -> dict[str, Any]:
-    """Positions of a row, how many of them may be written, and the context. Without a context prompts are shortened
-    to leave `written` positions, and the row is the context."""
-    data = dict(length=length) if context else dict(length=length, reserve=written)
-    found: dict[str, Any] = {"data": data, "backbone": dict(max_length=context or length)}
-    return found | ({"decode": dict(max_tokens=written)} if written else {})
+def row_sizes(length: int, max_tokens: int, context: int = 0) -> dict[str, Any]:
+    """Settings for rows of `length` positions, with at most `max_tokens` generated tokens in `context` positions.
+
+    Without a context, the context is the row, and prompts are shortened to leave `max_tokens` positions free.
+    """
+    data = dict(length=length) if context else dict(length=length, reserve=max_tokens)
+    changes: dict[str, Any] = {"data": data, "backbone": dict(max_length=context or length)}
+    return changes | ({"decode": dict(max_tokens=max_tokens)} if max_tokens else {})
 
 
-def joined(*changes: dict[str, Any]) -> dict[str, Any]:
-    """Changes of one scale: what several say of a place."""
-    places = dict.fromkeys(place for change in changes for place in change)
-    return {place: {k: v for change in changes for k, v in change.get(place, {}).items()} for place in places}
+def merge_changes(*changes: dict[str, Any]) -> dict[str, Any]:
+    """Merges changes of the same config paths; later changes win."""
+    paths = dict.fromkeys(path for change in changes for path in change)
+    return {path: {k: v for change in changes for k, v in change.get(path, {}).items()} for path in paths}
 
 
-# Of word problems.
-ROWS = {"smoke": room(160, 32, 192), "laptop": room(160, 40, 224), "paper": room(960, 256, 1024)}
-# Texts of any length, cut between formulas and packed: what is packed fills the context.
-PACKED = {"smoke": room(192, 32, 192), "laptop": room(224, 40, 224), "paper": room(1024, 256, 1024)}
-SOLUTIONS = {"smoke": room(256, 64, 320), "laptop": room(448, 128, 576), "paper": room(640, 384, 1024)}
+# Sizes for word problems.
+PROBLEMS = {"smoke": row_sizes(160, 32, 192), "laptop": row_sizes(160, 40, 224), "paper": row_sizes(960, 256, 1024)}
+# Sizes for texts of any length, cut between formulas and packed: packed rows fill the context.
+PACKED_TEXTS = {
+    "smoke": row_sizes(192, 32, 192),
+    "laptop": row_sizes(224, 40, 224),
+    "paper": row_sizes(1024, 256, 1024),
+}
+SOLUTIONS = {"smoke": row_sizes(256, 64, 320), "laptop": row_sizes(448, 128, 576), "paper": row_sizes(640, 384, 1024)}
 THREE_BEAMS = {"decode": dict(beams=3)}
-# Where one formula of many that the grammar does not have does not cost an article or a solution.
+# A formula that the grammar does not cover stays text, so that its article or solution is not lost.
 UNFIT = {"scheme:trees": dict(unfit="text")}
 
 
-def headline(region: str, smoke: int, laptop: int, paper: int) -> dict[str, Any]:
-    """A question's headline, or every formula or text in it; how much of it may be written at each scale."""
+def headline_task(region: str, smoke: int, laptop: int, paper: int) -> dict[str, Any]:
+    """A task on headlines of questions: whole ("all"), or every formula or text in them.
+
+    Args:
+      region: "all", "formula" or "text". smoke, laptop, paper: how many tokens may be generated at each scale.
+    """
     return {
         "task": dict(name="headline", path="", as_published=False, region=region, splits="files"),
         "data": dict(overflow="shorten"),
         "when": {
-            # Real questions have more characters than problems.
-            "smoke": room(160, smoke) | {"scheme.vocab:sentencepiece": dict(size=800)},
-            "laptop": room(192, laptop),
-            "paper": room(1024, paper),
+            # Real questions have more distinct characters than problems.
+            "smoke": row_sizes(160, smoke) | {"scheme.vocab:sentencepiece": dict(size=800)},
+            "laptop": row_sizes(192, laptop),
+            "paper": row_sizes(1024, paper),
         },
     }
 
 
-# Whole headlines take longer than what comes next in one.
-HEADLINE = headline("all", 48, 96, 192)
-HEADLINE["when"]["laptop"] = joined(
+# Whole headlines take longer than the next formula or text of one.
+HEADLINE = headline_task("all", 48, 96, 192)
+HEADLINE["when"]["laptop"] = merge_changes(
     HEADLINE["when"]["laptop"], {"data": dict(train_size=2000), "optim": dict(batch_size=16, warmup=100)}
 )
 
 
 TASKS = {
-    # Composed from plans; test has other wordings than training. A number of the formula points to the number of the
-    # text that it is; numbers in words are numbers too.
+    # Composed from plans; the test split has other wordings than training. A number of the formula points to the same
+    # number in the text. Numbers in words are numbers too.
     "problems": {
         "words": ("reader=scratch",),
         "task": dict(name="equation_extraction", dataset="problems", path="", as_published=False, answer="formula"),
         "scheme": dict(rules="words", pointers=12, ranks=True),
-        # Only read, never written: what people type in capitals is the same words.
+        # Text is only input, never output, so it may be lowercased: people also type in capitals.
         "scheme.vocab": dict(name="wordpiece", size=6000, lower=True, split_digits=True),
-        # Among so many equations the one whose value an answer may have, see the task's `log_prior`.
+        # Of so many equations, prefer one whose value can be an answer: see the task's `log_prior`.
         "decode": dict(beams=8),
         "when": {
-            "smoke": joined(
-                ROWS["smoke"], {"task": dict(size=64, test=10), "scheme.vocab:wordpiece": dict(size=400)}
+            "smoke": merge_changes(
+                PROBLEMS["smoke"], {"task": dict(size=64, test=10), "scheme.vocab:wordpiece": dict(size=400)}
             ),
-            "laptop": joined(
-                ROWS["laptop"],
+            "laptop": merge_changes(
+                PROBLEMS["laptop"],
                 {
                     "task": dict(size=100_000),
                     "data": dict(train_size=0),
@@ -110,54 +120,54 @@ TASKS = {
                     "scheme.vocab:sentencepiece": dict(size=6000),
                 },
             ),
-            "paper": ROWS["paper"],
+            "paper": PROBLEMS["paper"],
         },
     },
     "equation": {
         "task": dict(name="equation_extraction", path="", as_published=False, fold=0),
-        "when": ROWS,
+        "when": PROBLEMS,
     },
     "headline": HEADLINE,
-    "next_formula": headline("formula", 32, 64, 128),
-    "next_text": headline("text", 16, 32, 64),
+    "next_formula": headline_task("formula", 32, 64, 128),
+    "next_text": headline_task("text", 16, 32, 64),
     "student_action": {
         "task": dict(name="student_action", path="", as_published=False, fold=0, size=0),
         "data": dict(overflow="shorten"),
         "when": {
-            "smoke": room(192, 32),
-            "laptop": joined(
-                room(240, 32),
+            "smoke": row_sizes(192, 32),
+            "laptop": merge_changes(
+                row_sizes(240, 32),
                 {"data": dict(train_size=3000), "optim": dict(epochs=6, warmup=100), "eval": dict(examples=256)},
             ),
-            "paper": joined(room(1024, 64), THREE_BEAMS),
+            "paper": merge_changes(row_sizes(1024, 64), THREE_BEAMS),
         },
     },
     "answer_scoring": {
         "task": dict(name="answer_scoring", path="", as_published=False, fold=0, size=0, examples=5),
         "data": dict(overflow="shorten"),
         "when": {
-            "smoke": room(160, 0),
-            "laptop": joined(
-                room(256, 0),
+            "smoke": row_sizes(160, 0),
+            "laptop": merge_changes(
+                row_sizes(256, 0),
                 {
                     "data": dict(train_size=2400),
                     "optim": dict(batch_size=16, epochs=3, warmup=50),
                     "eval": dict(batch_size=64),
                 },
             ),
-            "paper": room(1024, 0),
+            "paper": row_sizes(1024, 0),
         },
     },
     "feedback": {
         "task": dict(name="feedback", path="", as_published=False, fold=0, size=0),
         "data": dict(overflow="shorten"),
         "when": {
-            "smoke": room(192, 32),
-            "laptop": joined(
-                room(200, 56),
+            "smoke": row_sizes(192, 32),
+            "laptop": merge_changes(
+                row_sizes(200, 56),
                 {"data": dict(train_size=3000), "optim": dict(epochs=6, warmup=100), "eval": dict(examples=256)},
             ),
-            "paper": joined(room(1024, 160), THREE_BEAMS),
+            "paper": merge_changes(row_sizes(1024, 160), THREE_BEAMS),
         },
     },
     "gsm8k": {
@@ -177,19 +187,19 @@ TASKS = {
         "data": dict(pack=True, overflow="split"),
         "backbone": dict(packed=True),
         "optim": dict(epochs=1),
-        "when": PACKED,
+        "when": PACKED_TEXTS,
     },
     "text": {
         "task": dict(name="language_model", path=""),
         "data": dict(pack=True, overflow="split"),
         "backbone": dict(packed=True),
         "optim": dict(epochs=1),
-        "when": PACKED,
+        "when": PACKED_TEXTS,
     },
 }
 
-# GPT-2's own: give its folder as `--config.scheme.vocab.path`, and its weights as `--config.init_from`. As long as
-# its vectors, and PyTorch's start of the positions, which suits them.
+# GPT-2's vocabulary: give its folder as `--config.scheme.vocab.path`, and its weights as `--config.init_from`.
+# Special symbols start as long as its vectors. Tree positions start as in PyTorch, which suits its weights.
 GPT2 = {
     "scheme.vocab": dict(name="gpt2", path=""),
     "positions.tree?": dict(init_std=None),
@@ -198,7 +208,7 @@ GPT2 = {
 PARTS = {
     "system": {
         "mathgpt": {},
-        # Formulas as the text that one writes, read by a plain GPT.
+        # A plain GPT, with formulas as text, as they are written.
         "gpt": {
             "words": ("reader=none",),
             "scheme": dict(
@@ -215,15 +225,16 @@ PARTS = {
     },
     "vocab": {"gpt2": GPT2},
     "numbers": {
-        # A number of a formula points to the number of the text that it is; numbers in words are numbers too.
+        # A number of a formula points to the same number in the text. Numbers in words are numbers too.
         "pointed": {"needs": "scheme:trees", "scheme": dict(rules="words", pointers=12, ranks=True)},
-        # It is the sub-tree of its digits, which are linked with those of the text at the output as at the input.
+        # A number of a formula is the sub-tree of its digits. Digits in formulas are linked with digits in text, at
+        # the output as at the input.
         "linked": {
             "needs": "scheme:trees",
             "scheme": dict(pointers=0, ranks=False),
             "heads.next": dict(linked=True),
         },
-        # As published: the sub-tree of its digits.
+        # As published: a number of a formula is the sub-tree of its digits.
         "spelled": {"needs": "scheme:trees", "scheme": dict(pointers=0, ranks=False)},
     },
 }
@@ -236,11 +247,11 @@ ABLATIONS = {
     "te": {"needs": "embeds.type", "embeds.type": None},
     # Symbols with vectors of their own.
     "se": {"embeds.token": dict(name="token")},
-    # Frequent numbers as tokens of their own.
+    # A token for each frequent number.
     "nt": {"needs": ("scheme:trees", "scheme:trees_published"), "scheme": dict(symbols=dict(numbers=2000))},
 }
 # An encoder reads the problem, and the decoder writes the formula.
-READ = {
+ENCODER = {
     "needs": "task:equation_extraction",
     "task": dict(encoder=True),
     "positions.sequence": presets.PRESETS["flan"].positions,
@@ -252,19 +263,19 @@ READ = {
     },
 }
 READERS = {
-    # Without pretrained weights, as small as the decoder. Half again as fast as a gated MLP.
-    "scratch": READ
+    # Without pretrained weights, as small as the decoder. 1.5 times as fast as with a gated MLP.
+    "scratch": ENCODER
     | {
         "backbone.name": "encoder_decoder",
         "backbone": dict(gated=False, mlp="relu", scaled=True, shrink=True),
-        # It starts by the widths of its kernels, and reads no packed rows.
+        # Its initialisation follows the kernels' widths, and it has no packed rows.
         "backbone.init_std": None,
         "backbone.packed": None,
     },
     # all-MiniLM-L6-v2 with its vocabulary, 22.7 M weights, as `make pretrained` installs it.
-    "minilm": READ
+    "minilm": ENCODER
     | {
-        "when": READ["when"] | {"paper": READ["when"]["paper"] | {"backbone": dict(dtype="bfloat16")}},
+        "when": ENCODER["when"] | {"paper": ENCODER["when"]["paper"] | {"backbone": dict(dtype="bfloat16")}},
         "init_from": "pretrained:minilm",
         "scheme.vocab": dict(name="wordpiece", path="pretrained:minilm", lower=True, split_digits=True),
         "embeds.token": dict(special_std=0.05, word_dropout=0.1),
@@ -278,11 +289,11 @@ READERS = {
             warmup=200,
             batch_size=32,
             epochs=1,
-            # What is new learns faster than what is known; the word vectors stay as they are.
+            # New weights learn faster than pretrained ones. Word vectors are frozen.
             rates=(("backbone/encoder/", 0.2), ("embeds_token/table", 0.0)),
         ),
     },
-    # A decoder alone reads the problem and writes the formula behind it, as published.
+    # Only a decoder: it reads the problem and then writes the formula, as published.
     "none": {},
 }
 SCALES = {
@@ -294,7 +305,7 @@ SCALES = {
         "optim": dict(batch_size=16, epochs=1, learning_rate=1e-3),
         "eval": dict(batch_size=32, examples=64),
     },
-    # Minutes on two cores: 2 layers × 128, 8,000 training examples or what the task says.
+    # Minutes on two cores: 2 layers × 128, 8,000 training examples unless the task sets another size.
     "laptop": {
         "backbone": dict(width=128, layers=2, heads=4, init_std=0.08, dropout=0.0),
         "data": dict(train_size=8000),
@@ -308,8 +319,8 @@ SCALES = {
         "optim": dict(batch_size=16, epochs=50, learning_rate=1e-5, weight_decay=0.01, clip=0.0),
     },
 }
-# The released code: its tokens and constraints, which can be broken; special symbols that start out large; PyTorch's
-# betas and three beams; a decoder alone.
+# As in the released code: its tokens, its constraints (which can be broken), special symbols with large initial
+# vectors, PyTorch's betas, three beams, and only a decoder.
 AS_PUBLISHED = {
     "words": ("reader=none",),
     "scheme:trees": dict(name="trees_published", rules="default", arity=True),

@@ -9,7 +9,7 @@
     python -m numjax.main --config=configs/numgpt.py:paper,task=mme --workdir=…      # the paper's sizes, one GPU
 
 Arguments: smoke | laptop | paper; system=numgpt|gpt|digits|dice (the columns of Table 1);
-task=mme|gnc|mwpas|mwpas_hard|generation|magnitude|text, and in many wordings measures|mwpas_many|problems;
+task=mme|gnc|mwpas|mwpas_hard|generation|magnitude|text, and with many wordings measures|mwpas_many|problems;
 embed=prototype|dice|dice_d|MODULE; density=printed|scaled|learned; as_published.
 """
 
@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from numjax.config.recipe import Recipe
 
-# One position a numeral, its prototype embedding fused in; where text is written a mixture head says which number.
+# One position a numeral, with its prototype embedding fused in. A mixture head predicts numbers in generated text.
 NUMGPT = {
     "scheme": dict(
         name="replace",
@@ -26,15 +26,15 @@ NUMGPT = {
     ),
     "embeds": dict(
         token=dict(name="token"),
-        # Exponent vectors start as large as the mantissa's features are; at the 0.02 of the other tables a model
+        # Exponent vectors start as large as the mantissa's features. With the 0.02 of the other tables, a model
         # cannot tell 3 from 3,000 for the first hundreds of steps.
         numeral=dict(name="prototype", dim=64, sigma=0.5, low=-8, high=12, init_std=1.0, fusion="concat+linear"),
     ),
     "heads": dict(next=dict(name="mixture", density="printed", scale=2.5, keep=5, tied=False)),
 }
 
-# Of tasks in many wordings.
-MANY = {
+# For tasks with many wordings.
+MANY_WORDINGS = {
     "smoke": {"task": dict(size=400)},
     "laptop": {
         "task": dict(size=100_000),
@@ -43,11 +43,11 @@ MANY = {
         "optim": dict(epochs=5, warmup=400),
     },
 }
-# And of those whose problems are composed (data/problems): they are long and have many words, and so small a
-# vocabulary as smoke's cuts words to letters.
-COMPOSED = {
-    "smoke": MANY["smoke"] | {"backbone": dict(max_length=320), "data": dict(length=280)},
-    "laptop": MANY["laptop"]
+# For tasks with composed problems (data/problems): they are long and have many words. The small vocabulary of smoke
+# splits words into letters, so its rows are longer.
+COMPOSED_PROBLEMS = {
+    "smoke": MANY_WORDINGS["smoke"] | {"backbone": dict(max_length=320), "data": dict(length=280)},
+    "laptop": MANY_WORDINGS["laptop"]
     | {
         "optim": dict(epochs=2, warmup=400),
         "scheme.vocab": dict(size=4000),
@@ -55,29 +55,29 @@ COMPOSED = {
         "data": dict(train_size=0, length=160),
     },
 }
-TEN = {"laptop": {"optim": dict(epochs=10)}}
+TEN_EPOCHS = {"laptop": {"optim": dict(epochs=10)}}
 TASKS = {
-    # Answers what someone types (experiments/measures), counts in words too.
+    # For statements that people type (experiments/measures), with counts in words too.
     "measures": {
         "task": dict(name="statement", dataset="mme", wordings="many"),
         "scheme": dict(rules="words"),
-        "when": MANY,
+        "when": MANY_WORDINGS,
     },
     "mme": {"task": dict(name="statement", dataset="mme")},
-    "gnc": {"task": dict(name="statement", dataset="gnc"), "when": TEN},
-    "mwpas": {"task": dict(name="statement", dataset="mwpas", negatives="plain"), "when": TEN},
-    "mwpas_hard": {"task": dict(name="statement", dataset="mwpas", negatives="hard"), "when": TEN},
+    "gnc": {"task": dict(name="statement", dataset="gnc"), "when": TEN_EPOCHS},
+    "mwpas": {"task": dict(name="statement", dataset="mwpas", negatives="plain"), "when": TEN_EPOCHS},
+    "mwpas_hard": {"task": dict(name="statement", dataset="mwpas", negatives="hard"), "when": TEN_EPOCHS},
     "mwpas_many": {
         "task": dict(name="statement", dataset="mwpas", negatives="hard", wordings="many"),
         "scheme": dict(rules="words"),
-        "when": COMPOSED,
+        "when": COMPOSED_PROBLEMS,
     },
-    # Writes the answer of a word problem: one number.
+    # Generates the answer of a word problem: one number.
     "generation": {"task": dict(name="generation", answer="number")},
     "problems": {
         "task": dict(name="generation", answer="number", dataset="problems"),
         "scheme": dict(rules="words"),
-        "when": COMPOSED | {"smoke": COMPOSED["smoke"] | {"task": dict(size=400, test=10)}},
+        "when": COMPOSED_PROBLEMS | {"smoke": COMPOSED_PROBLEMS["smoke"] | {"task": dict(size=400, test=10)}},
     },
     # The number of digits of a masked numeral (Numeracy-600K, or its stand-in).
     "magnitude": {
@@ -95,7 +95,7 @@ TASKS = {
     },
 }
 
-# DICE in the place of the prototype embedding; about 2% of the numbers lie outside its range.
+# DICE instead of the prototype embedding. About 2% of the numbers are outside its range.
 DICE = dict(
     name="dice",
     dim=64,
@@ -106,8 +106,8 @@ DICE = dict(
     as_printed=False,
     fusion="concat+linear",
 )
-# A GPT that reads numbers as text.
-PLAIN = {
+# For a GPT with numbers as text.
+TEXT_NUMBERS = {
     "scheme.vocab": dict(split_digits=False),
     "embeds": dict(token=dict(name="token")),
     "heads.next?": dict(name="token", tied=False),
@@ -115,8 +115,8 @@ PLAIN = {
 PARTS = {
     "system": {
         "numgpt": {},
-        "gpt": {"scheme": dict(name="subword")} | PLAIN,
-        "digits": {"scheme": dict(name="digits")} | PLAIN,
+        "gpt": {"scheme": dict(name="subword")} | TEXT_NUMBERS,
+        "digits": {"scheme": dict(name="digits")} | TEXT_NUMBERS,
         "dice": {"embeds.numeral": DICE},
     },
     "embed": {
@@ -147,7 +147,7 @@ SCALES = {
     },
     # Minutes on two cores: 2 layers × 128, 8,000 training examples.
     "laptop": {
-        # At 12 × 768 a kernel's 0.02 is about half of 1/√width; as small as that at 128 it delays learning by epochs.
+        # At 12 × 768, a kernel's 0.02 is about half of 1/√width. At width 128, 0.02 delays learning by epochs.
         "backbone": dict(width=128, layers=2, heads=4, max_length=160, init_std=0.08, dropout=0.0),
         "data": dict(train_size=8000),
         "optim": dict(batch_size=32, learning_rate=1e-3, schedule="cosine", warmup=200),
@@ -161,8 +161,8 @@ SCALES = {
     },
 }
 
-# The authors' code: its numeral rules and initial exponents, numbers read back to nine digits, losses averaged over
-# padding, pooling of the last padded position, answers that are whatever the model writes.
+# As in the authors' code: its numeral rules and initial exponents, numbers rounded to nine digits, losses averaged
+# over padding too, pooling of the last position even if it is padding, and answers as free text.
 AS_PUBLISHED = {
     "scheme": dict(rules="numgpt"),
     "embeds.numeral:prototype": dict(init_std=0.02),

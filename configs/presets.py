@@ -1,4 +1,4 @@
-"""Published models as choices of options: of the backbone, of its positions and of the head that writes tokens.
+"""Published models as options of the backbone, its positions and the head that predicts tokens.
 
 |            | GPT-2     | BERT, RoBERTa | T5 1.0       | T5 1.1, FLAN     | BART              |
 |------------|-----------|---------------|--------------|------------------|-------------------|
@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 
 class Preset(NamedTuple):
-    """Blocks of a config; sizes are left to whoever uses it."""
+    """Blocks of a config, without sizes: the config that uses them sets these."""
 
     backbone: dict[str, Any]
     positions: dict[str, Any]
@@ -49,7 +49,7 @@ PRESETS = {
     ),
     "flan": Preset(_T5 | dict(mlp="gelu_tanh", gated=True), dict(name="relative"), dict(name="token", tied=False)),
     "bart": Preset(_BART, dict(name="learned", offset=2), dict(name="token", tied=True, bias=True)),
-    # BERT's encoder under a decoder of its form, which starts fresh.
+    # BERT's encoder with a decoder of the same form; the decoder starts from random weights.
     "bert_reader": Preset(
         _BART | dict(norm_epsilon=1e-12), dict(name="learned"), dict(name="token", tied=True, bias=True)
     ),

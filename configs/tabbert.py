@@ -1,16 +1,16 @@
-"""TabBERT (Padhi et al. 2021) on card transactions, and LUNA's number plugin in it (Han et al. 2022).
+"""TabBERT (Padhi et al. 2021) on card transactions, with LUNA's number plugin (Han et al. 2022).
 
-    python -m numjax.main --config=configs/tabbert.py --workdir=runs/tabbert      # pre-training on made-up users
+    python -m numjax.main --config=configs/tabbert.py --workdir=runs/tabbert      # pre-training on generated users
     python -m numjax.main --config=configs/tabbert.py:task=fraud --config.init_from=runs/tabbert --workdir=runs/fraud
     python -m numjax.main --config=configs/tabbert.py:paper,size=9M --config.task.path=FOLDER --workdir=…
     python -m numjax.main --config=configs/tabbert.py:paper,size=9M,task=fraud --config.task.path=FOLDER \\
       --config.init_from=… --workdir=…                     # folder of TabFormer's table; one GPU
 
-Both on 2 cores: minutes. A fraud run has the number plugin of the run that it starts from (numtok=, size=).
+Both take minutes on 2 cores. A fraud run needs the number plugin of the run that it starts from (numtok=, size=).
 
 Arguments: smoke | laptop | paper; task=pretrain|fraud; numtok=addback|replace|none (a number's vector is added to its
-cell's token, or stands in its place); size=0.1M|1M|9M (parameters of the CharLSTM); for pre-training regress=on|off;
-by=random|time|user (how windows are divided); as_published.
+cell's token, or replaces it); size=0.1M|1M|9M (parameters of the CharLSTM); for pre-training regress=on|off;
+by=random|time|user (how windows are split); as_published.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from typing import Any
 from numjax.config.recipe import SIZES, Recipe
 from numjax.tasks.transactions import COLUMNS
 
-ROWS, CELLS = 10, len(COLUMNS) + 1  # of a window; of a row, with [SEP]
+ROWS, CELLS = 10, len(COLUMNS) + 1  # rows of a window; cells of a row, with [SEP]
 
-# A position a cell, 120 of a window; a CharLSTM's vectors of numbers added to their cells.
+# A position for each cell, 120 in a window. A CharLSTM's vectors of numbers are added to their cells.
 TABBERT = {
     "scheme": dict(
         name="rows",
@@ -47,37 +47,37 @@ TABBERT = {
         field_mlp_width=64,
         max_length=ROWS * CELLS,
     ),
-    # Zips, categories and prices come again: each string is encoded once a batch.
+    # Zips, categories and prices repeat: each string is encoded once a batch.
     "data": dict(length=ROWS * CELLS, buckets=1, shared=True),
     "optim": dict(weight_decay=0.0, betas=(0.9, 0.999)),
 }
 WINDOWS = dict(path="", by="random", stride=10, users=50, size=0, data_seed=0, time="s", fitted_on="train")
 
 
-def inner(width: int) -> dict[str, Any]:
-    """The heads' hidden layer, as wide as a row's cells side by side."""
+def inner_widths(width: int) -> dict[str, Any]:
+    """Sets the width of the heads' hidden layers: that of all cells of a row together."""
     return {"heads.masked": dict(inner=CELLS * width), "heads.number?": dict(inner=CELLS * width)}
 
 
 TASKS = {
-    # Masked cells among the values of their column; masked numbers by sign and logarithm, each of the four columns by
-    # a mean of its own.
+    # Masked cells are classified among the values of their column. Masked numbers are regressed, by sign and
+    # logarithm; the loss is averaged in each of the four columns by itself.
     "pretrain": {
         "task": dict(name="transactions", **WINDOWS),
         "heads.number": dict(name="regression", inner=0, dropout=0.0, epsilon=1e-12),
         "objectives.number": dict(name="number", head="number", average="columns", columns=CELLS, weight=1.0),
         "optim": dict(learning_rate=5e-5, schedule="linear", batch_size=24, epochs=3),
         "when": {
-            "smoke": inner(4),
-            "laptop": inner(16) | {"optim": dict(learning_rate=1e-3, warmup=50, batch_size=32, epochs=10)},
-            "paper": inner(64),
+            "smoke": inner_widths(4),
+            "laptop": inner_widths(16) | {"optim": dict(learning_rate=1e-3, warmup=50, batch_size=32, epochs=10)},
+            "paper": inner_widths(64),
             "as_published": {
                 "data": dict(masking=dict(everywhere=True, separators=True)),
                 "objectives.cells": dict(room=0.0),
             },
         },
     },
-    # An LSTM over the rows of a frozen encoder; as many windows with a fraud as without in training.
+    # An LSTM over the rows of a frozen encoder. Training has as many windows with a fraud as without.
     "fraud": {
         "task": dict(name="fraud", threshold=0.0, **WINDOWS),
         "heads.label": dict(pool="lstm", columns=CELLS),
@@ -94,13 +94,13 @@ TASKS = {
 }
 PARTS = {
     "numtok": {
-        # A number's vector is added to its cell's token, or stands in its place.
+        # A number's vector is added to its cell's token, or replaces it.
         "addback": {},
         "replace": {"embeds.numeral": dict(fusion="replace")},
-        # Bins and labels alone. Masked numbers may still be regressed.
+        # Only bins and labels. Masked numbers may still be regressed.
         "none": {"embeds.numeral": None, "data": dict(shared=False)},
     },
-    # L_R, or L_C alone.
+    # With L_R, or only L_C.
     "regress": {
         "on": {"needs": "task:transactions"},
         "off": {"needs": "task:transactions", "heads.number": None, "objectives.number": None},
@@ -111,11 +111,11 @@ OPTIONS = {
     "size": {
         size: {"needs": "embeds.numeral", "embeds.numeral": dict(parameters=size)} for size in ("0.1M", "1M", "9M")
     },
-    # How windows are divided; the paper's at random.
+    # How windows are split; in the paper, at random.
     "by": {how: {"task": dict(by=how)} for how in ("random", "time", "user")},
 }
 SCALES = {
-    # Seconds: for tests. As few users as can be parted.
+    # Seconds: for tests. The fewest users that can be split.
     "smoke": {
         "backbone": dict(width=4, layers=1, heads=2, mlp_ratio=1.0, field_heads=2, field_mlp_width=8, dropout=0.0),
         "embeds.numeral?": dict(parameters="", hidden=4, layers=1),
@@ -124,7 +124,7 @@ SCALES = {
         "optim": dict(learning_rate=1e-3, batch_size=16, epochs=1),
         "eval": dict(batch_size=32, examples=64),
     },
-    # Minutes on two cores, from scratch: larger steps, and kernels that are no smaller than 1/√width.
+    # Minutes on two cores, from scratch: a larger learning rate, and kernels not smaller than 1/√width.
     "laptop": {
         "backbone": dict(
             width=16,
@@ -140,8 +140,8 @@ SCALES = {
     # TabFormer's widths, for its table (--config.task.path).
     "paper": {"backbone": dict(width=64)},
 }
-# Times in nanoseconds, no sign of amounts, neither in their bins nor as numbers; bins, tokens of all values and
-# pre-training on all rows. Every cell is to be recovered, masked or not, [SEP] too. F1 at the threshold 0.5.
+# Times in nanoseconds. Amounts without a sign, both in bins and as numbers. Bins, tokens and pre-training use all
+# rows, and every value has a token. Every cell is predicted, masked or not, also [SEP]. F1 at the threshold 0.5.
 AS_PUBLISHED = {
     "task": dict(time="ns", fitted_on="all"),
     "scheme": dict(signs=False),

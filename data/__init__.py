@@ -1,4 +1,4 @@
-"""Datasets, one folder each: built on first use, read as random-access sequences of dicts.
+"""Datasets, one folder each. `load` builds one on first use and returns random-access sequences of dicts.
 
     records = data.load("mme", "train", size=8000)
     records[0]["question"], records[0]["label"]
@@ -17,18 +17,18 @@ import shutil
 from typing import TYPE_CHECKING, Any
 
 from numjax.errors import DataError, UsageError
-from numjax.runtime.files import locked
+from numjax.runtime.files import hold_lock
 
 if TYPE_CHECKING:
     from .beam import Pipeline
     from .builder import ArrayRecordBuilder
     from .records import Records
 
-__all__ = ["builder_of", "home", "load", "names", "prepare", "skipped"]
+__all__ = ["find_builder", "find_root", "list_names", "load", "load_skipped", "prepare"]
 
 
-def names() -> list[str]:
-    """The datasets that there are: the folders beside this file."""
+def list_names() -> list[str]:
+    """Returns the names of all datasets: the folders beside this file."""
     return sorted(path.parent.name for path in pathlib.Path(__file__).parent.glob("*/builder.py"))
 
 
@@ -40,41 +40,41 @@ def load(
     strict: bool = False,
     **options: Any,
 ) -> Records:
-    """One split of a dataset, built first if it is not there. Several processes may call this at once.
+    """Returns one split of a dataset. Builds the dataset first if needed. Several processes may call this at once.
 
     Args:
-      name: see `names()`.
-      split: "train", "validation" or "test", or what tensorflow-datasets understands ("train+validation",
+      name: see `list_names()`.
+      split: "train", "validation" or "test", or an expression of tensorflow-datasets ("train+validation",
         "train[:10%]").
-      data_dir: see `home`.
-      strict: bad records are an error instead of being left out.
-      **options: the builder's; see the dataset's README.
+      data_dir: see `find_root`.
+      strict: a bad record is an error. Otherwise bad records are skipped.
+      **options: the builder's options; see the dataset's README.
 
     Returns:
-      Dicts of str and int, each with an `id`, in random access.
+      Dicts of str and int, each with an `id`, with random access.
 
     Raises:
       UsageError: unknown name, option or split, or a `data_dir` that cannot be written.
-      DataError: bad source files, an empty split, or under `strict` a bad record.
+      DataError: bad source files, an empty split, or with `strict` a bad record.
     """
     from .records import Records
 
     builder = prepare(name, data_dir, strict=strict, **options)
     folder = pathlib.Path(builder.data_dir)
-    present = builder.info.splits
+    splits = builder.info.splits
     for part in split.split("+"):
         base = part.split("[")[0].strip()
-        if base in ("train", "validation", "test") and base not in present:
+        if base in ("train", "validation", "test") and base not in splits:
             raise DataError(f"{name}: the {base} split is empty: there are too few records for it ({folder})")
     try:
-        instructions = present[split].file_instructions
+        instructions = splits[split].file_instructions
     except (KeyError, ValueError):
-        raise UsageError(f"{name}: no split {split!r}; it has {', '.join(present)}") from None
+        raise UsageError(f"{name}: no split {split!r}; it has {', '.join(splits)}") from None
     return Records(instructions, builder.fields, folder)
 
 
-def skipped(name: str, data_dir: str | os.PathLike | None = None, **options: Any) -> list[dict[str, str]]:
-    """The records that were left out when the dataset was built, `{"id", "reason"}` each."""
+def load_skipped(name: str, data_dir: str | os.PathLike | None = None, **options: Any) -> list[dict[str, str]]:
+    """Returns the records that the builder skipped, `{"id", "reason"}` each."""
     from .records import read_skipped
 
     return read_skipped(pathlib.Path(prepare(name, data_dir, **options).data_dir))
@@ -88,69 +88,69 @@ def prepare(
     pipeline: Pipeline | None = None,
     **options: Any,
 ) -> ArrayRecordBuilder:
-    """A dataset's builder with its data on disk, complete. Arguments and errors as in `load`.
+    """Builds a dataset if needed and returns its builder. Arguments and errors as in `load`.
 
     Args:
-      pipeline: read the source with Apache Beam, if it is not built yet; see `data.beam`.
+      pipeline: if the dataset is not built yet, Apache Beam reads its source; see `data.beam`.
     """
-    from .records import check, read_skipped, whole
+    from .records import check_shards, read_skipped, report_damage
 
-    make = builder_of(name)
-    root = home(data_dir)
-    with whole(root / name / make.config_name(make.chosen(options)) / str(make.VERSION)):
-        builder = make(data_dir=root, strict=strict, **options)
+    cls = find_builder(name)
+    root = find_root(data_dir)
+    with report_damage(root / name / cls.config_name(cls.complete_options(options)) / str(cls.VERSION)):
+        builder = cls(data_dir=root, strict=strict, **options)
     if not builder.is_prepared():
         try:
-            lock = root / ".locks" / f"{name}-{builder.chosen_config.name}.lock"
-            with locked(lock, f"another process builds {name}"):
+            lock_path = root / ".locks" / f"{name}-{builder.chosen_config.name}.lock"
+            with hold_lock(lock_path, f"another process builds {name}"):
                 # Another process may have built it while this one waited for the lock.
-                builder = make(data_dir=root, strict=strict, **options)
+                builder = cls(data_dir=root, strict=strict, **options)
                 if not builder.is_prepared():
-                    _build(builder, pipeline, root / ".parts")
+                    _build_dataset(builder, pipeline, root / ".parts")
         except OSError as error:
             reason = error.strerror or error
             raise UsageError(f"{name}: cannot build it under {root}: {reason}; choose another data_dir") from error
     folder = pathlib.Path(builder.data_dir)
-    with whole(folder):
+    with report_damage(folder):
         splits = builder.info.splits.values()
-        listed = [pair for info in splits for pair in zip(info.filepaths, info.shard_lengths, strict=True)]
-    check(folder, {pathlib.Path(path).name: count for path, count in listed})
+        shard_counts = [pair for info in splits for pair in zip(info.filepaths, info.shard_lengths, strict=True)]
+    check_shards(folder, {pathlib.Path(path).name: count for path, count in shard_counts})
     if strict:
-        left_out = read_skipped(folder)
-        if left_out:
-            raise DataError(f"{left_out[0]['id']}: {left_out[0]['reason']}")
+        skipped = read_skipped(folder)
+        if skipped:
+            raise DataError(f"{skipped[0]['id']}: {skipped[0]['reason']}")
     return builder
 
 
-def home(data_dir: str | os.PathLike | None = None) -> pathlib.Path:
-    """Root of the built datasets: as given, else $NUMJAX_CACHE, else $TFDS_DATA_DIR, else ~/.cache/numjax."""
-    known = os.environ.get("NUMJAX_CACHE") or os.environ.get("TFDS_DATA_DIR") or "~/.cache/numjax"
-    return pathlib.Path(data_dir or known).expanduser()
+def find_root(data_dir: str | os.PathLike | None = None) -> pathlib.Path:
+    """Returns the root of the built datasets: `data_dir`, $NUMJAX_CACHE, $TFDS_DATA_DIR or ~/.cache/numjax."""
+    default = os.environ.get("NUMJAX_CACHE") or os.environ.get("TFDS_DATA_DIR") or "~/.cache/numjax"
+    return pathlib.Path(data_dir or default).expanduser()
 
 
-def builder_of(name: str) -> type[ArrayRecordBuilder]:
-    """The builder of a dataset.
+def find_builder(name: str) -> type[ArrayRecordBuilder]:
+    """Returns the builder class of a dataset.
 
     Raises:
       UsageError: there is no such dataset.
     """
-    if name not in names():
-        near = difflib.get_close_matches(name, names(), 1)
-        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(names())}"
+    if name not in list_names():
+        matches = difflib.get_close_matches(name, list_names(), 1)
+        hint = f"did you mean {matches[0]}?" if matches else f"there are {', '.join(list_names())}"
         raise UsageError(f"no dataset {name!r}; {hint}")
     return importlib.import_module(f".{name}", __package__).Builder
 
 
-def _build(builder: ArrayRecordBuilder, pipeline: Pipeline | None, parts: pathlib.Path) -> None:
-    # Under the lock, an unfinished folder of this configuration can only be what a killed process left.
+def _build_dataset(builder: ArrayRecordBuilder, pipeline: Pipeline | None, parts: pathlib.Path) -> None:
+    # This process holds the lock, so a killed process must have left any unfinished folder of this configuration.
     target = pathlib.Path(builder.data_dir)
-    for stale in target.parent.glob(f"incomplete.*_{target.name}"):
-        shutil.rmtree(stale, ignore_errors=True)
+    for stale_path in target.parent.glob(f"incomplete.*_{target.name}"):
+        shutil.rmtree(stale_path, ignore_errors=True)
     folder = parts / builder.name / target.parent.name / target.name
     if pipeline is not None:
         from . import beam
 
-        builder.parts = beam.read(builder.name, type(builder), builder.options, folder, pipeline)  # type: ignore[attr-defined]
+        builder.parts = beam.make_parts(builder.name, type(builder), builder.options, folder, pipeline)  # type: ignore[attr-defined]
     with open(os.devnull, "w") as silence, contextlib.redirect_stdout(silence):
         builder.download_and_prepare()
     shutil.rmtree(folder.parent, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""What the two datasets of students' answers share: their files, raw tables of HTML or MathGPT's articles."""
+"""Reads the files of the two datasets of students' answers: raw tables of HTML, or MathGPT's articles."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from numjax.errors import DataError
-from numjax.expr.wrap import from_html, wrapped
-from numjax.text import marked
+from numjax.expr.prose.wrap import from_html, wrap_formulas
+from numjax.text.document import marked
 
 from . import files
 
@@ -16,86 +16,86 @@ PROBLEMS = ("problems*.json", "problems*.json.gz")
 TABLES = ("*.csv", "*.csv.gz", "*.tsv", "*.tsv.gz")
 
 
-def sources(path: str, samples: Sequence[str]) -> list[pathlib.Path]:
-    """[problems, samples] where there are problems*.json, else [table].
+def find_sources(path: str, samples: Sequence[str]) -> list[pathlib.Path]:
+    """Returns the paths [problems, samples] if there is a problems*.json, else [table].
 
     Args:
       path: a folder, a table, or the file of samples with the problems beside it.
-      samples: patterns of the file that goes with the problems.
+      samples: patterns of the samples' file.
     """
     root = pathlib.Path(path).expanduser()
     folder = root.parent if root.is_file() else root
     is_table = root.is_file() and root.name.removesuffix(".gz").endswith((".csv", ".tsv"))
     if not is_table and any(file for pattern in PROBLEMS for file in folder.glob(pattern)):
-        return [files.one_of(str(folder), PROBLEMS), files.one_of(str(folder), samples)]
-    return [files.one_of(path, TABLES, f"set path to the table, or to a folder of {PROBLEMS[0]} and {samples[0]}")]
+        return [files.find_one(str(folder), PROBLEMS), files.find_one(str(folder), samples)]
+    return [files.find_one(path, TABLES, f"set path to the table, or to a folder of {PROBLEMS[0]} and {samples[0]}")]
 
 
-def read(
+def read_records(
     paths: Sequence[pathlib.Path],
     columns: Sequence[str],
-    of_rows: Callable[[Iterable[tuple[str, Mapping[str, str]]]], Iterator[tuple[str, Any]]],
-    of_sample: Callable[[Any, Mapping[str, str]], dict[str, Any]],
+    parse_rows: Callable[[Iterable[tuple[str, Mapping[str, str]]]], Iterator[tuple[str, Any]]],
+    parse_sample: Callable[[Any, Mapping[str, str]], dict[str, Any]],
 ) -> Iterator[tuple[str, Any]]:
-    """(name, record, or a ValueError) of all that the files of `sources` hold.
+    """Yields (name, record or a ValueError) for each record of the files of `find_sources`.
 
     Args:
-      columns: that a table must have. of_rows: records of (name, line of the table) pairs.
-      of_sample: (sample, problems by id) → record.
+      columns: that a table must have. parse_rows: (name, line of the table) pairs → (name, record or error) pairs.
+      parse_sample: (sample, problems by id) → record.
 
     Raises:
       DataError: a file is damaged or of another form.
     """
     if len(paths) == 1:
-        yield from of_rows((f"line-{number}", row) for number, row in files.table(paths[0], columns))
+        yield from parse_rows((f"line-{number}", row) for number, row in files.read_table(paths[0], columns))
         return
-    known = problems(paths[0])
-    for place, raw in enumerate(samples(paths[1])):
+    problem_texts = read_problems(paths[0])
+    for index, raw in enumerate(read_samples(paths[1])):
         try:
-            yield str(place), of_sample(raw, known)
+            yield str(index), parse_sample(raw, problem_texts)
         except ValueError as error:
-            yield str(place), error
+            yield str(index), error
 
 
-def problems(path: pathlib.Path) -> dict[str, str]:
-    """id → marked text of {id: article}; problems that cannot be read are missing.
+def read_problems(path: pathlib.Path) -> dict[str, str]:
+    """Returns id → marked text of a file {id: article}; problems that cannot be read are missing.
 
     Raises:
-      DataError: the file is damaged or no object.
+      DataError: the file is damaged or not an object.
     """
-    value = files.parsed(path)
+    value = files.read_json(path)
     if not isinstance(value, Mapping):
-        raise DataError(f"{path}: is no object of problems by their id")
-    out = {}
+        raise DataError(f"{path}: is not an object {{id: problem}}")
+    texts = {}
     for name, article in value.items():
         try:
-            out[str(name)] = article_or_text(article)
+            texts[str(name)] = mark_formulas(article)
         except ValueError:
             continue
-    return out
+    return texts
 
 
-def samples(path: pathlib.Path) -> list[Any]:
-    """The list in a JSON file.
+def read_samples(path: pathlib.Path) -> list[Any]:
+    """Returns the list in a JSON file.
 
     Raises:
       DataError: the file is damaged or holds no list.
     """
-    value = files.parsed(path)
+    value = files.read_json(path)
     if not isinstance(value, list):
         raise DataError(f"{path}: holds no list")
     return value
 
 
-def article_or_text(value: Any) -> str:
-    """An article, or text in which formulas are looked for, as marked text.
+def mark_formulas(value: Any) -> str:
+    """Returns an article, or a text of HTML, as text with its formulas marked.
 
     Raises:
-      ValueError: it is neither.
+      ValueError: the value is neither.
     """
-    return html(value) if isinstance(value, str) else marked.of_article(value)
+    return convert_html(value) if isinstance(value, str) else marked.from_article(value)
 
 
-def html(text: str) -> str:
-    """HTML as one line of text with its formulas marked. "\\n" and "\\r", spelled out in the tables, are blanks."""
-    return wrapped(from_html(text.replace("\\n", " ").replace("\\r", " "))).replace("\n", " ")
+def convert_html(text: str) -> str:
+    """Returns HTML as one line of text with marked formulas. The tables' literal "\\n" and "\\r" become blanks."""
+    return wrap_formulas(from_html(text.replace("\\n", " ").replace("\\r", " "))).replace("\n", " ")

@@ -1,4 +1,4 @@
-"""The base of all builders: a tensorflow-datasets builder that needs no TensorFlow and streams to disk."""
+"""The base class of all builders: a tensorflow-datasets builder that streams to disk without TensorFlow."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NO_CHARACTER = "holds half of a surrogate pair, which is no character"
 
 @dataclasses.dataclass(eq=False)
 class OptionsConfig(tfds.core.BuilderConfig):
-    """A builder's options; the name spells them, so that two differing ones never share a folder."""
+    """A builder's options. The name contains all of them, so that different options never share a folder."""
 
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     strict: bool = False
@@ -36,24 +36,24 @@ class OptionsConfig(tfds.core.BuilderConfig):
 
 class _LocalInfo(tfds.core.DatasetInfo):
     def initialize_from_bucket(self) -> None:
-        """Nothing: no public bucket knows these datasets, and the inherited one leaves a temporary folder."""
+        """Does nothing: no public bucket has these datasets, and the inherited method leaves a temporary folder."""
 
 
 class ArrayRecordBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True):
     """A dataset of flat records. A subclass states its fields and options and yields (split, record).
 
-    All splits come from one pass over `_generate_examples`, in its order, at constant memory. Records left
-    out are named in `skipped.jsonl` beside the data.
+    One pass over `_generate_examples` gives all splits, in its order, in constant memory. `skipped.jsonl` beside the
+    data lists the skipped records.
 
     Attributes:
       FIELDS: name → str or int (stored as int64). Every record has a string `id`.
       OPTIONS: name → default. An option called `path` stands for the files under it: its part of the
-        configuration's name changes when a file's name, size or time of change does.
-      KEYS: what a report counts the different values of, and their overlap between splits; of those fields that the
-        options leave.
+        configuration's name changes when a file's name, size or modification time changes.
+      KEYS: name → fields. A report counts the different values of these fields and their overlap between splits, if
+        the options keep the fields.
       TOTALS: fields of which a report gives the sum.
-      UNNAMED: option → a value that a folder's name leaves out, so that what was built before there was this option
-        keeps its folder.
+      UNNAMED: option → the value that a folder's name omits, so that datasets built before this option existed keep
+        their folders.
     """
 
     VERSION = tfds.core.Version("1.0.0")
@@ -63,7 +63,7 @@ class ArrayRecordBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True
     TOTALS: ClassVar[tuple[str, ...]] = ()
     UNNAMED: ClassVar[dict[str, Any]] = {}
 
-    # Nothing is downloaded; the inherited one asks for a package that is not always there.
+    # Nothing is downloaded, and the inherited property needs a package that is not always installed.
     url_infos: ClassVar[dict[str, Any]] = {}
 
     def __init__(
@@ -81,63 +81,63 @@ class ArrayRecordBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True
           config: only for unpickling; give options by keyword instead.
           version: as in tensorflow-datasets.
           file_format: only `array_record` can be read without TensorFlow.
-          strict: stop at the first bad record instead of leaving it out.
+          strict: stop at the first bad record instead of skipping it.
           **options: see `OPTIONS`.
 
         Raises:
           UsageError: unknown option or bad value.
-          DataError: the files that `path` names cannot be found.
+          DataError: there are no files under `path`.
         """
         if config is None:
-            chosen = self.chosen(options)
-            config = OptionsConfig(name=self.config_name(chosen), options=chosen, strict=strict)
+            all_options = self.complete_options(options)
+            config = OptionsConfig(name=self.config_name(all_options), options=all_options, strict=strict)
         elif not isinstance(config, OptionsConfig) or options:
             raise UsageError(f"{self.name}: give options by keyword ({', '.join(self.OPTIONS)}), not as a config")
         super().__init__(data_dir=data_dir, config=config, version=version, file_format=file_format)
 
     @classmethod
-    def chosen(cls, options: Mapping[str, Any]) -> dict[str, Any]:
-        """All options with their values: the given ones over the defaults, each of its default's type."""
+    def complete_options(cls, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns all options: `options` over the defaults, each value converted to its default's type."""
         for name in options:
             if name not in cls.OPTIONS:
-                near = difflib.get_close_matches(name, cls.OPTIONS, 1)
-                hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(cls.OPTIONS)}"
+                matches = difflib.get_close_matches(name, cls.OPTIONS, 1)
+                hint = f"did you mean {matches[0]}?" if matches else f"it has {', '.join(cls.OPTIONS)}"
                 raise UsageError(f"{cls.name}: no option {name}; {hint}")
-        chosen = {**cls.OPTIONS, **options}
+        all_options = {**cls.OPTIONS, **options}
         for name, default in cls.OPTIONS.items():
             kind = type(default)
             try:
-                value = kind(os.fspath(chosen[name]) if kind is str else chosen[name])
+                value = kind(os.fspath(all_options[name]) if kind is str else all_options[name])
             except (TypeError, ValueError):
                 value = None
-            if value is None or (kind is int and value != float(chosen[name])):
-                raise UsageError(f"{cls.name}: {name}={chosen[name]!r} is not of type {kind.__name__}")
-            chosen[name] = value
-        cls.check(chosen)
-        return chosen
+            if value is None or (kind is int and value != float(all_options[name])):
+                raise UsageError(f"{cls.name}: {name}={all_options[name]!r} is not of type {kind.__name__}")
+            all_options[name] = value
+        cls.check(all_options)
+        return all_options
 
     @classmethod
     def check(cls, options: Mapping[str, Any]) -> None:
-        """Raises UsageError when options do not go together. Subclasses add to it."""
+        """Raises UsageError for invalid options or combinations of them. Subclasses add checks."""
         if not 0 <= options.get("seed", 0) < 2**63:
             raise UsageError(f"{cls.name}: seed={options['seed']} must be from 0 to 2^63 - 1")
 
     @classmethod
     def files(cls, options: Mapping[str, Any]) -> list[pathlib.Path]:
-        """The files that the option `path` stands for, sorted."""
+        """Returns the files that the option `path` stands for, sorted."""
         return []
 
     @classmethod
     def config_name(cls, options: Mapping[str, Any]) -> str:
-        """A folder's name that spells every option, see `UNNAMED`."""
+        """Returns a folder's name, which contains every option except those that `UNNAMED` omits."""
         parts = []
         for name, value in options.items():
             if name in cls.UNNAMED and value == cls.UNNAMED[name]:
                 continue
             if name == "path":
-                seen = [(str(path.resolve()), path.stat()) for path in cls.files(options)]
-                state = repr([(path, stat.st_size, stat.st_mtime_ns) for path, stat in seen])
-                value = hashlib.sha256(state.encode()).hexdigest()[:16] if seen else "none"
+                file_stats = [(str(path.resolve()), path.stat()) for path in cls.files(options)]
+                state = repr([(path, stat.st_size, stat.st_mtime_ns) for path, stat in file_stats])
+                value = hashlib.sha256(state.encode()).hexdigest()[:16] if file_stats else "none"
             parts.append(f"{name}_{value}")
         return "-".join(parts)
 
@@ -150,7 +150,7 @@ class ArrayRecordBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True
 
     @property
     def options(self) -> Mapping[str, Any]:
-        """All options with their values."""
+        """All options and their values."""
         return self.chosen_config.options
 
     def is_prepared(self) -> bool:
@@ -158,7 +158,7 @@ class ArrayRecordBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True
         return (self.data_path / "dataset_info.json").exists()
 
     def skip(self, record_id: str, reason: str) -> None:
-        """Leaves a record out and writes down why.
+        """Skips a record and writes down the reason.
 
         Raises:
           DataError: the builder is strict.
@@ -168,11 +168,11 @@ class ArrayRecordBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True
         self._note(SKIPPED, record_id, reason)
 
     def mend(self, record_id: str, reason: str) -> None:
-        """Writes down what was amiss with a record that is kept, also under strict."""
+        """Writes down a fault of a record that is kept, also under strict."""
         self._note(MENDED, record_id, reason)
 
     def remark(self, record_id: str, reason: str) -> None:
-        """Writes down what of the source is by design in no record, for reports; also under strict."""
+        """Writes down, for reports, what the records leave out of the source by design; also under strict."""
         self._note(REMARKS, record_id, reason)
 
     def _note(self, name: str, record_id: str, reason: str) -> None:
@@ -200,7 +200,7 @@ class ArrayRecordBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True
         )
 
     def _create_builder_config(self, builder_config: Any, version: Any) -> Any:
-        # The inherited check against predefined configurations warns about every other one.
+        # The inherited check warns about every configuration that is not predefined.
         return builder_config
 
     def _generate_examples(self) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -208,7 +208,7 @@ class ArrayRecordBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True
         raise NotImplementedError
 
     def _split_generators(self, dl_manager: Any) -> dict[str, Any]:
-        # tensorflow-datasets asks for a generator a split; here one pass serves all (_generate_splits).
+        # tensorflow-datasets asks for one generator per split; here one pass gives all splits (_generate_splits).
         return {}
 
     def _generate_splits(self, dl_manager: Any, download_config: Any) -> list[tfds.core.SplitInfo]:
@@ -249,5 +249,7 @@ class ArrayRecordBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True
         )
 
     def _first_skip(self) -> str:
-        found = read_notes(pathlib.Path(self.data_path), SKIPPED)
-        return f": {len(found)} left out, the first is {found[0]['id']}: {found[0]['reason']}" if found else ""
+        skipped = read_notes(pathlib.Path(self.data_path), SKIPPED)
+        return (
+            f": {len(skipped)} left out, the first is {skipped[0]['id']}: {skipped[0]['reason']}" if skipped else ""
+        )

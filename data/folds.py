@@ -1,4 +1,4 @@
-"""Datasets without splits of their own: folds for cross-validation, of your files or of a stand-in."""
+"""Datasets without splits of their own, in folds for cross-validation, from your files or from a stand-in."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from .sampling import VALIDATION_SHARE
 
 
 class FoldedBuilder(ArrayRecordBuilder, skip_registration=True):
-    """A builder that states what it reads; its records are divided here.
+    """A builder of records that this class divides into folds.
 
     Attributes:
-      STAND_IN_SIZE: records of the stand-in, unless `size` says otherwise.
-      UNIT: what a message counts.
+      STAND_IN_SIZE: number of records of the stand-in if `size` is 0.
+      UNIT: what an error message counts.
     """
 
     OPTIONS: ClassVar[dict[str, Any]] = {"path": "", "fold": 0, "folds": 5, "size": 0, "seed": 221}  # MathGPT's seed
@@ -39,47 +39,47 @@ class FoldedBuilder(ArrayRecordBuilder, skip_registration=True):
         if options["seed"] >= 2**32:
             raise UsageError(f"{cls.name}: seed={options['seed']} must be below 2^32")
 
-    def read(self, paths: Sequence[pathlib.Path]) -> Iterable[tuple[str, dict[str, Any] | ValueError]]:
-        """(name, record, or what is wrong with it) of all that the files hold."""
+    def read_records(self, paths: Sequence[pathlib.Path]) -> Iterable[tuple[str, dict[str, Any] | ValueError]]:
+        """Yields (name, record or the error why it cannot be used) for each record of the files."""
         raise NotImplementedError
 
-    def make(self, size: int, seed: int) -> Iterable[tuple[str, dict[str, Any] | ValueError]]:
-        """The same of a stand-in."""
+    def make_records(self, size: int, seed: int) -> Iterable[tuple[str, dict[str, Any] | ValueError]]:
+        """Yields the same for the stand-in."""
         raise NotImplementedError
 
-    def kinds(self, kept: Sequence[Mapping[str, Any]]) -> dict[str, Sequence[Any]]:
-        """`labels` or `groups` of `folded`, where there are any."""
-        del kept
+    def fold_criteria(self, records: Sequence[Mapping[str, Any]]) -> dict[str, Sequence[Any]]:
+        """Returns the arguments `labels` or `groups` of `split_by_fold`, if there are any."""
+        del records
         return {}
 
     def records(
-        self, splits: Mapping[str, Sequence[int]], kept: Sequence[dict[str, Any]]
+        self, splits: Mapping[str, Sequence[int]], records: Sequence[dict[str, Any]]
     ) -> Iterator[tuple[str, dict[str, Any]]]:
-        """(split, record) of what was read; `splits` has its places."""
-        for split, places in splits.items():
-            for i in places:
-                yield split, {"id": f"{self.name}-{i:06d}"} | kept[i]
+        """Yields (split, record); `splits` has the indices of each split's records."""
+        for split, indices in splits.items():
+            for i in indices:
+                yield split, {"id": f"{self.name}-{i:06d}"} | records[i]
 
     def _generate_examples(self) -> Iterator[tuple[str, dict[str, Any]]]:
         fold, folds, size, seed = (self.options[name] for name in ("fold", "folds", "size", "seed"))
         paths = self.files(self.options)
-        most = size or (0 if paths else self.STAND_IN_SIZE)
-        kept: list[dict[str, Any]] = []
-        for name, found in self.read(paths) if paths else self.make(most, seed):
-            if most and len(kept) == most:
+        limit = size or (0 if paths else self.STAND_IN_SIZE)
+        records: list[dict[str, Any]] = []
+        for name, record in self.read_records(paths) if paths else self.make_records(limit, seed):
+            if limit and len(records) == limit:
                 break
-            if isinstance(found, ValueError):
-                self.skip(f"{self.name}-{name}", str(found))
+            if isinstance(record, ValueError):
+                self.skip(f"{self.name}-{name}", str(record))
             else:
-                kept.append(found)
-        kinds = self.kinds(kept)
-        parts = len(set(kinds.get("groups", range(len(kept)))))
+                records.append(record)
+        criteria = self.fold_criteria(records)
+        parts = len(set(criteria.get("groups", range(len(records)))))
         if parts < folds:
             raise DataError(f"{self.name}: {parts} {self.UNIT} are too few for {folds} folds{self._first_skip()}")
-        yield from self.records(folded(len(kept), fold, folds, seed, **kinds), kept)
+        yield from self.records(split_by_fold(len(records), fold, folds, seed, **criteria), records)
 
 
-def folded(
+def split_by_fold(
     count: int,
     fold: int,
     folds: int,
@@ -88,41 +88,42 @@ def folded(
     labels: Sequence[Any] | None = None,
     groups: Sequence[Any] | None = None,
 ) -> dict[str, list[int]]:
-    """Places of the records of each split: a fold is test, a seeded tenth of the others validation.
+    """Returns the record indices of each split: one fold is test, a seeded tenth of the others validation.
 
     Args:
-      count: records. fold: which of `folds` is test. seed: of the folds, and with `fold` of the validation split.
-      labels: spread evenly over the folds (StratifiedKFold). groups: never parted, also not by the validation split,
-        which is then the first groups that make up a tenth (GroupKFold, which is not shuffled).
+      count: number of records. fold: which of `folds` is test. seed: of the folds, and with `fold` of the validation
+        split.
+      labels: spread evenly over the folds (StratifiedKFold). groups: never divided, not even by the validation split,
+        which is then the first groups that make up a tenth (GroupKFold, which does not shuffle).
     """
     from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold
 
     order = np.arange(count)
     if groups is not None:
-        found = GroupKFold(folds).split(order, groups=np.asarray(groups))
+        pairs = GroupKFold(folds).split(order, groups=np.asarray(groups))
     elif labels is not None:
-        found = StratifiedKFold(folds, shuffle=True, random_state=seed).split(order, np.asarray(labels))
+        pairs = StratifiedKFold(folds, shuffle=True, random_state=seed).split(order, np.asarray(labels))
     else:
-        found = KFold(folds, shuffle=True, random_state=seed).split(order)
+        pairs = KFold(folds, shuffle=True, random_state=seed).split(order)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a label with fewer records than folds is missing from some: no harm
-        train, test = list(found)[fold]
+        warnings.simplefilter("ignore")  # a label with fewer records than folds is missing from some: harmless
+        train, test = list(pairs)[fold]
     rng = np.random.default_rng([seed, fold])
-    cut = round(len(train) * VALIDATION_SHARE)
+    end = round(len(train) * VALIDATION_SHARE)
     if groups is None:
         shuffled = rng.permutation(train)
     else:
         owners = np.asarray(groups)[train]
         names = np.unique(owners)
-        place = dict(zip(rng.permutation(names).tolist(), range(len(names)), strict=True))
-        shuffled = train[np.argsort([place[owner] for owner in owners.tolist()], kind="stable")]
-        cut = _whole_groups(np.asarray(groups)[shuffled], cut)
-    parts = {"train": shuffled[cut:], "validation": shuffled[:cut], "test": test}
-    return {split: sorted(places.tolist()) for split, places in parts.items()}
+        rank = dict(zip(rng.permutation(names).tolist(), range(len(names)), strict=True))
+        shuffled = train[np.argsort([rank[owner] for owner in owners.tolist()], kind="stable")]
+        end = _end_of_group(np.asarray(groups)[shuffled], end)
+    parts = {"train": shuffled[end:], "validation": shuffled[:end], "test": test}
+    return {split: sorted(indices.tolist()) for split, indices in parts.items()}
 
 
-def _whole_groups(owners: np.ndarray, cut: int) -> int:
-    """The first place from `cut` on where another group begins."""
+def _end_of_group(owners: np.ndarray, cut: int) -> int:
+    """Returns the first index from `cut` on where another group begins, 0 if there is none."""
     while 0 < cut < len(owners) and owners[cut] == owners[cut - 1]:
         cut += 1
     return cut if cut < len(owners) else 0

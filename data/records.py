@@ -1,12 +1,12 @@
 """Records on disk: flat dicts of str and int as tf.train.Example in ArrayRecord files, without TensorFlow.
 
-The files are what tensorflow-datasets writes and reads. Its own path encodes through NumPy, holds up to
-1 GB of a split in memory and needs TensorFlow beyond that, and decodes 6 thousand records a second; this
-one streams, and decodes ten times as many.
+tensorflow-datasets writes and reads the same files. Its own code encodes through NumPy, holds up to 1 GB of a
+split in memory, needs TensorFlow beyond that, and decodes 6 thousand records a second. This module streams and
+decodes ten times as many.
 """
 
 # pyright: reportAttributeAccessIssue=false
-# The attributes of protocol buffers are made when they are imported.
+# Protocol buffers get their attributes at import.
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from numjax.errors import DataError, UsageError
 
 Record = dict[str, Any]
 
-# Beside the data: the records that were left out, and those that were kept with something amiss, a line each.
+# Files beside the data, one JSON line each: skipped records, kept records with a fault, and remarks for reports.
 SKIPPED, MENDED, REMARKS = "skipped.jsonl", "mended.jsonl", "remarks.jsonl"
 
 _CHUNK = 512
@@ -34,7 +34,7 @@ _SHARD_BYTES = 256 << 20
 
 
 def encode(record: Mapping[str, Any], fields: Mapping[str, type]) -> bytes:
-    """A record as a serialised tf.train.Example; `fields` gives str or int for each name."""
+    """Returns a record as a serialised tf.train.Example; `fields` gives str or int for each name."""
     example = tf_example_pb2.Example()
     feature = example.features.feature
     for name, kind in fields.items():
@@ -46,7 +46,7 @@ def encode(record: Mapping[str, Any], fields: Mapping[str, type]) -> bytes:
 
 
 def decode(data: bytes, fields: Mapping[str, type]) -> Record:
-    """The inverse of `encode`, fields in their declared order."""
+    """Returns the record of a serialised tf.train.Example; its fields are in the order of `fields`."""
     feature = tf_example_pb2.Example.FromString(data).features.feature
     return {
         name: feature[name].bytes_list.value[0].decode() if kind is str else feature[name].int64_list.value[0]
@@ -55,37 +55,35 @@ def decode(data: bytes, fields: Mapping[str, type]) -> Record:
 
 
 @contextlib.contextmanager
-def whole(folder: pathlib.Path) -> Iterator[None]:
-    """What array_record, protobuf and JSON say of damaged files of a built dataset, as one error.
+def report_damage(folder: pathlib.Path) -> Iterator[None]:
+    """Turns the errors of array_record, protobuf and JSON on a damaged built dataset into one DataError.
 
     Raises:
-      DataError: the folder is to be deleted, and is built anew.
+      DataError: a file in the folder is damaged. The message says to delete the folder.
     """
     try:
         yield
-    # array_record raises RuntimeError for a missing file and for a checksum that is wrong; ValueErrors are many.
+    # array_record raises RuntimeError for a missing file and for a wrong checksum. ValueError has many causes.
     except (RuntimeError, ValueError, LookupError, DecodeError, ParseError) as error:
         if isinstance(error, UsageError | DataError):
             raise
         reason = " ".join((str(error) or type(error).__name__).split())[:200]
-        raise DataError(
-            f"{folder} is damaged ({reason}): delete it and run again, so that it is built anew"
-        ) from error
+        raise DataError(f"{folder} is damaged ({reason}): delete it and run again to rebuild it") from error
 
 
-def check(folder: pathlib.Path, shards: Mapping[str, int]) -> None:
-    """Whether a built folder holds the files {name: records} that its list says, each to its end, and no others.
+def check_shards(folder: pathlib.Path, shards: Mapping[str, int]) -> None:
+    """Checks that a built folder holds exactly the files {name: number of records} of its list, all complete.
 
-    What is in them is checked as it is read: each record has a checksum.
+    Their contents are checked when they are read: each record has a checksum.
 
     Raises:
-      DataError: it does not.
+      DataError: a file is missing, not on the list or too short.
     """
-    there = {path.name for path in folder.glob("*.array_record-*")}
-    with whole(folder):
-        for name in sorted(there | shards.keys()):
-            if name not in shards or name not in there:
-                raise ValueError(f"{name} is {'not in dataset_info.json' if name in there else 'missing'}")
+    names = {path.name for path in folder.glob("*.array_record-*")}
+    with report_damage(folder):
+        for name in sorted(names | shards.keys()):
+            if name not in shards or name not in names:
+                raise ValueError(f"{name} is {'not in dataset_info.json' if name in names else 'missing'}")
             reader = ArrayRecordReader(str(folder / name))
             count = reader.num_records()
             reader.close()
@@ -94,8 +92,8 @@ def check(folder: pathlib.Path, shards: Mapping[str, int]) -> None:
 
 
 @contextlib.contextmanager
-def _as_os_error() -> Iterator[None]:
-    # array_record tells of a full disk by a RuntimeError "write() failed: No space left on device; …".
+def _raise_os_error() -> Iterator[None]:
+    # array_record raises RuntimeError "write() failed: No space left on device; …" when the disk is full.
     try:
         yield
     except RuntimeError as error:
@@ -103,7 +101,7 @@ def _as_os_error() -> Iterator[None]:
 
 
 class SplitWriter:
-    """Writes one split record by record, a new shard every 256 MiB. Constant memory.
+    """Writes one split record by record, with a new shard every 256 MiB, in constant memory.
 
     Attributes:
       shard_lengths: records in each shard so far.
@@ -125,17 +123,17 @@ class SplitWriter:
             self._writer = ArrayRecordWriter(path, "group_size:1")
             self._room = _SHARD_BYTES
             self.shard_lengths.append(0)
-        with _as_os_error():
+        with _raise_os_error():
             self._writer.write(data)
         self._room -= len(data)
         self.shard_lengths[-1] += 1
         self.num_bytes += len(data)
 
     def close(self, names: Sequence[str] | None = None) -> None:
-        """Ends the last shard and gives the shards their names, one each; without names it only ends it.
+        """Ends the last shard and renames the shards to `names`; without names it only ends the last shard.
 
         Raises:
-          OSError: the disk is full, say.
+          OSError: for example, the disk is full.
         """
         self._close_shard()
         for index, name in enumerate(names or ()):
@@ -144,7 +142,7 @@ class SplitWriter:
     def _close_shard(self) -> None:
         writer, self._writer = self._writer, None
         if writer is not None:
-            with _as_os_error():
+            with _raise_os_error():
                 writer.close()
 
 
@@ -158,18 +156,18 @@ class Records(Sequence[Record]):
 
     def __init__(self, instructions: Sequence[Any], fields: Mapping[str, type], folder: pathlib.Path):
         """Args:
-        instructions: what `tfds.core.SplitInfo.file_instructions` gives: files, skip and take.
+        instructions: `tfds.core.SplitInfo.file_instructions`: files, skip and take.
         fields: name → str or int.
         folder: where the dataset was built.
         """
         self.fields = dict(fields)
         self.folder = folder
-        with whole(folder):
+        with report_damage(folder):
             self._source = ArrayRecordDataSource(list(instructions))
 
     @property
     def skipped(self) -> list[dict[str, str]]:
-        """What the builder left out: `{"id", "reason"}` each."""
+        """The records that the builder skipped, `{"id", "reason"}` each."""
         return read_skipped(self.folder)
 
     def __len__(self) -> int:
@@ -178,17 +176,17 @@ class Records(Sequence[Record]):
     def __getitem__(self, index):
         if isinstance(index, slice):
             return self.__getitems__(range(*index.indices(len(self))))
-        place = index.__index__()
-        if not -len(self) <= place < len(self):
-            raise IndexError(f"record {place} of {len(self)}")
-        with whole(self.folder):
-            return decode(self._source[place % len(self)], self.fields)
+        record_index = index.__index__()
+        if not -len(self) <= record_index < len(self):
+            raise IndexError(f"record {record_index} of {len(self)}")
+        with report_damage(self.folder):
+            return decode(self._source[record_index % len(self)], self.fields)
 
     def __getitems__(self, indices: Sequence[SupportsIndex]) -> list[Record]:
-        """Many records at once, several times faster than one by one; grain calls it too."""
-        places = [index.__index__() for index in indices]
-        with whole(self.folder):
-            return [decode(data, self.fields) for data in self._source.__getitems__(places)] if places else []
+        """Returns many records at once, several times faster than one by one. grain calls it too."""
+        indexes = [index.__index__() for index in indices]
+        with report_damage(self.folder):
+            return [decode(data, self.fields) for data in self._source.__getitems__(indexes)] if indexes else []
 
     def __iter__(self) -> Iterator[Record]:
         for start in range(0, len(self), _CHUNK):
@@ -199,14 +197,14 @@ class Records(Sequence[Record]):
 
 
 def read_notes(folder: pathlib.Path, name: str) -> list[dict[str, str]]:
-    """What the builder of a folder wrote down in `SKIPPED`, `MENDED` or `REMARKS`, `{"id", "reason"}` each."""
+    """Returns the notes of a folder's builder in `SKIPPED`, `MENDED` or `REMARKS`, `{"id", "reason"}` each."""
     path = folder / name
     if not path.exists():
         return []
-    with whole(folder):
+    with report_damage(folder):
         return [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line]
 
 
 def read_skipped(folder: pathlib.Path) -> list[dict[str, str]]:
-    """The records that the builder of a folder left out, `{"id", "reason"}` each."""
+    """Returns the records that the builder of a folder skipped, `{"id", "reason"}` each."""
     return read_notes(folder, SKIPPED)

@@ -1,4 +1,4 @@
-"""What is in a built dataset: sizes, balance, and what its splits share."""
+"""Reports what a built dataset holds: sizes, balance, and the overlap of its splits."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from .builder import ArrayRecordBuilder
 from .records import REMARKS, Records, read_notes
 from .sampling import SPLITS
 
-# Fields with few values, of which a report gives the shares.
+# Fields with few values: a report gives the share of each value.
 _CLASSES = ("label", "kind", "operation", "grade")
 
 
-def lines(builder: ArrayRecordBuilder, splits: dict[str, Records], left_out: int) -> Iterator[str]:
-    """A report in Markdown, measured by reading every record.
+def format_report(builder: ArrayRecordBuilder, splits: dict[str, Records], n_skipped: int) -> Iterator[str]:
+    """Yields the lines of a report in Markdown. Reads every record.
 
     Args:
       builder: of the dataset, prepared.
       splits: name → records.
-      left_out: how many records the builder skipped.
+      n_skipped: how many records the builder skipped.
     """
     sums = {(field, split): 0 for field in builder.TOTALS for split in splits}
     counts = {(field, split): collections.Counter() for field in _CLASSES for split in splits}
-    # Hashes, so that a large corpus fits: two of 10^7 records collide by chance once in 10^5 reports.
+    # Hashes, so that a large corpus fits in memory: among 10^7 records two collide by chance once in 10^5 reports.
     keys = {key: fields for key, fields in builder.KEYS.items() if set(fields) <= builder.fields.keys()}
-    seen: dict[str, dict[str, set[int]]] = {key: {split: set() for split in splits} for key in keys}
+    hashes: dict[str, dict[str, set[int]]] = {key: {split: set() for split in splits} for key in keys}
     for split, records in splits.items():
         for record in records:
             for field in _CLASSES:
@@ -35,9 +35,9 @@ def lines(builder: ArrayRecordBuilder, splits: dict[str, Records], left_out: int
             for field in builder.TOTALS:
                 sums[field, split] += record[field]
             for key, fields in keys.items():
-                seen[key][split].add(hash(tuple(record[field] for field in fields)))
+                hashes[key][split].add(hash(tuple(record[field] for field in fields)))
     total = sum(map(len, splits.values()))
-    yield f"{builder.name} ({builder.chosen_config.name}): {total:,} records, {left_out:,} left out"
+    yield f"{builder.name} ({builder.chosen_config.name}): {total:,} records, {n_skipped:,} left out"
     yield ""
     yield "| | " + " | ".join(splits) + " |"
     yield "|---" * (len(splits) + 1) + "|"
@@ -50,10 +50,10 @@ def lines(builder: ArrayRecordBuilder, splits: dict[str, Records], left_out: int
     for field in builder.TOTALS:
         yield f"| {field}, in all | " + " | ".join(f"{sums[field, split]:,}" for split in splits) + " |"
     yield ""
-    for key, sets in seen.items():
-        different = len(set().union(*sets.values()))
+    for key, sets in hashes.items():
+        n_different = len(set().union(*sets.values()))
         pairs = [(a, b) for a in SPLITS for b in SPLITS[SPLITS.index(a) + 1 :] if a in sets and b in sets]
-        shared = ", ".join(f"{a} and {b} {len(sets[a] & sets[b]):,}" for a, b in pairs)
-        yield f"- {key}: {different:,} different of {total:,}; shared by {shared or 'no two splits'}"
+        overlaps = ", ".join(f"{a} and {b} {len(sets[a] & sets[b]):,}" for a, b in pairs)
+        yield f"- {key}: {n_different:,} different of {total:,}; shared by {overlaps or 'no two splits'}"
     for remark in read_notes(pathlib.Path(builder.data_dir), REMARKS):
         yield f"- {remark['reason']}"

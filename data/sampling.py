@@ -1,4 +1,4 @@
-"""Seeded sampling that all generated datasets share. NumPy only."""
+"""Seeded sampling for all generated datasets. NumPy only."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from numjax.errors import UsageError
 
 SPLITS = ("train", "validation", "test")
 TEST_SHARE = 0.2
-VALIDATION_SHARE = 0.1  # of what is not test: the papers have no validation split
+VALIDATION_SHARE = 0.1  # of the records that are not test; the papers have no validation split
 
-_ROUNDS = 60  # a range that has not filled its quota by then is as good as used up
+_ROUNDS = 60  # a range that has not filled its quotas by then counts as exhausted
 
 
 def log_uniform(rng: np.random.Generator, low, high, size: int) -> np.ndarray:
@@ -22,73 +22,73 @@ def log_uniform(rng: np.random.Generator, low, high, size: int) -> np.ndarray:
     Args:
       rng: source of randomness.
       low, high: inclusive bounds, 1 ≤ low ≤ high, each a number or int64[size].
-      size: how many to draw.
+      size: how many integers to draw.
 
     Returns:
       int64[size], each within its bounds.
     """
     low, high = np.asarray(low, np.int64), np.asarray(high, np.int64)
     log_low, log_end = np.log(low), np.log(high + 1)
-    drawn = np.exp(log_low + rng.random(size) * (log_end - log_low)).astype(np.int64)
-    # exp(log(n)) may fall just short of n, and just beyond the end.
-    return np.clip(drawn, low, high)
+    values = np.exp(log_low + rng.random(size) * (log_end - log_low)).astype(np.int64)
+    # exp(log(n)) may be slightly below n or slightly above the upper bound.
+    return np.clip(values, low, high)
 
 
-def unique_rows(draw: Callable[[int], np.ndarray], quotas: dict[int, int], what: str) -> dict[int, np.ndarray]:
-    """Draws rows until every group has its number of different ones; the first of equal rows stays.
+def draw_unique_rows(draw: Callable[[int], np.ndarray], quotas: dict[int, int], what: str) -> dict[int, np.ndarray]:
+    """Draws rows until every group has its number of different rows; of equal rows the first stays.
 
     Args:
       draw: n → int64[n, 1 + C], group in column 0, the row's key in the others.
       quotas: group → how many rows it needs. Rows of other groups are ignored.
-      what: names the rows in the error.
+      what: names the rows in the error message.
 
     Returns:
-      group → int64[quota, C], in the order drawn.
+      group → int64[quota, C], in the order of drawing.
 
     Raises:
       UsageError: the range does not hold that many different rows.
     """
-    found = {group: np.empty((0, 0), np.int64) for group in quotas}
+    rows_by_group = {group: np.empty((0, 0), np.int64) for group in quotas}
     for _ in range(_ROUNDS):
-        missing = max(quotas[group] - len(found[group]) for group in quotas)
+        missing = max(quotas[group] - len(rows_by_group[group]) for group in quotas)
         if missing <= 0:
-            return {group: rows[: quotas[group]] for group, rows in found.items()}
+            return {group: rows[: quotas[group]] for group, rows in rows_by_group.items()}
         rows = draw(4 * missing + 64)
         for group, quota in quotas.items():
-            fresh = rows[rows[:, 0] == group, 1:]
-            if len(found[group]) >= quota or not len(fresh):
+            new_rows = rows[rows[:, 0] == group, 1:]
+            if len(rows_by_group[group]) >= quota or not len(new_rows):
                 continue
-            pool = np.concatenate([found[group].reshape(-1, fresh.shape[1]), fresh])
-            kept = np.sort(np.unique(pool, axis=0, return_index=True)[1])
-            found[group] = pool[kept]
+            pool = np.concatenate([rows_by_group[group].reshape(-1, new_rows.shape[1]), new_rows])
+            first_indices = np.sort(np.unique(pool, axis=0, return_index=True)[1])
+            rows_by_group[group] = pool[first_indices]
     raise UsageError(
         f"{what}: the range does not hold {max(quotas.values())} different samples; choose a smaller size"
     )
 
 
-def split_sizes(total: int) -> dict[str, int]:
-    """Sizes of a plain split: a fifth is test, a tenth of the rest validation."""
+def compute_split_sizes(total: int) -> dict[str, int]:
+    """Returns the sizes of the splits: a fifth is test, a tenth of the rest validation."""
     test = round(total * TEST_SHARE)
     validation = round((total - test) * VALIDATION_SHARE)
     return {"train": total - test - validation, "validation": validation, "test": test}
 
 
-def hashed_split(text: str, seed: int, validation: float, test: float) -> str:
-    """The split of a text by its seeded hash: equal texts never part, and more texts move none.
+def split_by_hash(text: str, seed: int, validation: float, test: float) -> str:
+    """Returns the split of a text by its seeded hash: equal texts share a split, and more texts change no split.
 
     Args:
-      text: what decides.
+      text: its hash decides.
       seed: another seed gives another split.
       validation, test: shares of all texts.
     """
     key = seed.to_bytes(8, "little")
     digest = hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=8, key=key).digest()
-    place = int.from_bytes(digest, "little") / 2**64
-    return "test" if place < test else "validation" if place < test + validation else "train"
+    fraction = int.from_bytes(digest, "little") / 2**64
+    return "test" if fraction < test else "validation" if fraction < test + validation else "train"
 
 
-def per_group(name: str, size: int, groups: int) -> int:
-    """Samples of one label in each group, when `size` samples fill `groups` groups with two labels each."""
+def count_per_group(name: str, size: int, groups: int) -> int:
+    """Returns the samples of one label in each group, if `size` samples fill `groups` groups with two labels each."""
     step = 2 * groups
     if size < step or size % step:
         nearest = max(step, round(size / step) * step)
@@ -96,14 +96,18 @@ def per_group(name: str, size: int, groups: int) -> int:
     return size // step
 
 
-def divided(count: int, seed: int, given: Collection[str] = ()) -> dict[str, list[int]]:
-    """Places of each split's records: a seeded fifth is test, a tenth of the rest validation, the rest training.
+def divide_records(count: int, seed: int, fixed_splits: Collection[str] = ()) -> dict[str, list[int]]:
+    """Returns the record indices of each split: a seeded fifth is test, a tenth of the rest validation.
 
     Args:
-      given: splits that have records of their own and take none of these.
+      fixed_splits: splits that have records of their own and take none of these.
     """
     shuffled = np.random.default_rng(seed).permutation(count)
-    test = 0 if "test" in given else round(count * TEST_SHARE)
-    held = 0 if "validation" in given else round((count - test) * VALIDATION_SHARE)
-    parts = {"train": shuffled[test + held :], "validation": shuffled[test : test + held], "test": shuffled[:test]}
-    return {split: sorted(places.tolist()) for split, places in parts.items()}
+    test = 0 if "test" in fixed_splits else round(count * TEST_SHARE)
+    validation = 0 if "validation" in fixed_splits else round((count - test) * VALIDATION_SHARE)
+    parts = {
+        "train": shuffled[test + validation :],
+        "validation": shuffled[test : test + validation],
+        "test": shuffled[:test],
+    }
+    return {split: sorted(indices.tolist()) for split, indices in parts.items()}

@@ -1,8 +1,8 @@
-"""Builders whose source falls into shards, read by themselves: one after the other here, or on many machines.
+"""Builders whose source is divided into shards, which are read one after the other here, or on many machines.
 
-What is read of a shard can be kept in a part: one ArrayRecord file of records, ready to be written, and remarks.
-Parts are made in any order, anywhere, again after a crash; the dataset is put together from them in the order of the
-shards, so it is the same to the byte as one built in one go.
+A part keeps what was read from one shard: an ArrayRecord file of encoded records and remarks. Parts can be made in
+any order, on any machine, and again after a crash. The dataset joins them in the order of the shards, so it has the
+same bytes as a dataset that was built at once.
 """
 
 from __future__ import annotations
@@ -17,43 +17,43 @@ from typing import Any, NamedTuple
 from array_record.python.array_record_module import ArrayRecordReader, ArrayRecordWriter
 
 from .builder import NO_CHARACTER, ArrayRecordBuilder
-from .records import encode, whole
+from .records import encode, report_damage
 from .sampling import SPLITS
 
 LEFT_OUT, MENDED = "left out", "mended"
 _GROUP = 64  # entries of a part that are packed together
-_KINDS = (*SPLITS, LEFT_OUT, MENDED)  # their order is that of the first byte of a part's entries
+_KINDS = (*SPLITS, LEFT_OUT, MENDED)  # the first byte of an entry in a part is an index of these
 
 
-class Made(NamedTuple):
-    """A record of a split, or {"id", "reason"} of one that is left out, or kept with something amiss."""
+class ShardEntry(NamedTuple):
+    """A record of a split, or {"id", "reason"} of a record that was skipped, or kept with a fault."""
 
     kind: str
     record: Mapping[str, Any]
 
 
 class ShardedBuilder(ArrayRecordBuilder, skip_registration=True):
-    """A builder that states its shards and reads one of them at a time.
+    """A builder that lists its shards and reads one of them at a time.
 
     Attributes:
-      parts: a file of `write_part` for each shard, in order, to build from instead of from the source.
+      parts: for each shard, in order, a file of `write_part`; if set, they replace the source.
     """
 
     parts: Sequence[pathlib.Path] | None = None
 
     @classmethod
     def shards(cls, options: Mapping[str, Any]) -> list[Any]:
-        """What the source falls into, in order; each can be pickled and takes seconds to minutes to read."""
+        """Returns the shards of the source in order. Each can be pickled and takes seconds to minutes to read."""
         raise NotImplementedError
 
     @classmethod
-    def read(cls, shard: Any, options: Mapping[str, Any]) -> Iterator[Made]:
-        """What is in a shard: a pure function of the shard and the options."""
+    def read_shard(cls, shard: Any, options: Mapping[str, Any]) -> Iterator[ShardEntry]:
+        """Yields the entries of a shard: a pure function of the shard and the options."""
         raise NotImplementedError
 
     def _generate_examples(self) -> Iterator[tuple[str, dict[str, Any]]]:
         for shard in self.shards(self.options):
-            for kind, record in self.read(shard, self.options):
+            for kind, record in self.read_shard(shard, self.options):
                 if kind in SPLITS:
                     yield kind, dict(record)
                 else:
@@ -74,47 +74,47 @@ class ShardedBuilder(ArrayRecordBuilder, skip_registration=True):
         (self.skip if kind == LEFT_OUT else self.mend)(record["id"], record["reason"])
 
 
-def part_of(folder: pathlib.Path, number: int, shards: int) -> pathlib.Path:
-    """Where the part of a shard is kept."""
+def locate_part(folder: pathlib.Path, number: int, shards: int) -> pathlib.Path:
+    """Returns the path of a shard's part."""
     return folder / f"part-{number:05d}-of-{shards:05d}"
 
 
 def write_part(name: str, shard: Any, options: Mapping[str, Any], path: str) -> int:
-    """Reads a shard of the dataset `name` into a part, which is there whole or not at all; returns its entries.
+    """Reads a shard of the dataset `name` and writes its part atomically; returns the number of entries.
 
-    One that is there already is left as it is (−1). Several processes may write the same one.
+    If the part exists, it stays as it is and −1 is returned. Several processes may write the same part.
     """
-    from . import builder_of
+    from . import find_builder
 
     target = pathlib.Path(path)
     if target.exists():
         return -1
-    cls = builder_of(name)
+    cls = find_builder(name)
     assert issubclass(cls, ShardedBuilder)
     target.parent.mkdir(parents=True, exist_ok=True)
-    fresh = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
+    temporary_path = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
     count = 0
     try:
-        writer = ArrayRecordWriter(str(fresh), f"group_size:{_GROUP}")
+        writer = ArrayRecordWriter(str(temporary_path), f"group_size:{_GROUP}")
         try:
-            for kind, record in cls.read(shard, options):
-                writer.write(_entry(kind, record, cls.FIELDS))
+            for kind, record in cls.read_shard(shard, options):
+                writer.write(_encode_entry(kind, record, cls.FIELDS))
                 count += 1
         finally:
             writer.close()
-        fresh.replace(target)
+        temporary_path.replace(target)
     finally:
-        fresh.unlink(missing_ok=True)
+        temporary_path.unlink(missing_ok=True)
     return count
 
 
 def read_part(path: pathlib.Path) -> Iterator[tuple[str, bytes]]:
-    """(kind, encoded record or JSON of a remark) of each entry of a part.
+    """Yields (kind, encoded record or JSON of a remark) for each entry of a part.
 
     Raises:
-      DataError: it is damaged.
+      DataError: the part is damaged.
     """
-    with whole(path):
+    with report_damage(path):
         reader = ArrayRecordReader(str(path))
         count = reader.num_records()
         for start in range(0, count, _GROUP):
@@ -123,7 +123,7 @@ def read_part(path: pathlib.Path) -> Iterator[tuple[str, bytes]]:
         reader.close()
 
 
-def _entry(kind: str, record: Mapping[str, Any], fields: Mapping[str, type]) -> bytes:
+def _encode_entry(kind: str, record: Mapping[str, Any], fields: Mapping[str, type]) -> bytes:
     if kind in SPLITS:
         try:
             return bytes([_KINDS.index(kind)]) + encode(record, fields)
@@ -132,19 +132,21 @@ def _entry(kind: str, record: Mapping[str, Any], fields: Mapping[str, type]) -> 
     return bytes([_KINDS.index(kind)]) + json.dumps(dict(record)).encode()
 
 
-def grouped(paths: Sequence[pathlib.Path], alone: Callable[[pathlib.Path], bool], size: int) -> list[tuple[str, ...]]:
-    """Files in shards: those that `alone` says by themselves, neighbouring others together up to `size` bytes."""
-    out: list[tuple[str, ...]] = []
-    open_: list[str] = []
+def group_files(
+    paths: Sequence[pathlib.Path], is_single: Callable[[pathlib.Path], bool], size: int
+) -> list[tuple[str, ...]]:
+    """Groups files into shards: a file with `is_single` alone, neighbours together up to `size` bytes."""
+    groups: list[tuple[str, ...]] = []
+    group: list[str] = []
     room = size
     for path in paths:
         needed = path.stat().st_size
-        if open_ and (alone(path) or needed > room):
-            out.append(tuple(open_))
-            open_, room = [], size
-        open_.append(os.fspath(path))
+        if group and (is_single(path) or needed > room):
+            groups.append(tuple(group))
+            group, room = [], size
+        group.append(os.fspath(path))
         room -= needed
-        if alone(path):
-            out.append(tuple(open_))
-            open_, room = [], size
-    return [*out, tuple(open_)] if open_ else out
+        if is_single(path):
+            groups.append(tuple(group))
+            group, room = [], size
+    return [*groups, tuple(group)] if group else groups

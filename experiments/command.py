@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import difflib
-import os
 import pathlib
 import signal
 import sys
@@ -19,79 +18,82 @@ SCALES = ("smoke", "laptop", "paper")
 SEEDS = {"smoke": 2, "laptop": 3, "paper": 5}
 
 
-def parser(description: str, out: str, seeds: Mapping[str, int] = SEEDS) -> Parser:
-    """--scale, --seeds, --out, --known and --as_published.
+def make_parser(description: str, out: str, seeds: Mapping[str, int] = SEEDS) -> Parser:
+    """A parser with --scale, --seeds, --out, --known and --as_published.
 
     Args:
       out: the default folder; "{scale}" in it stands for the scale.
-      seeds: scale → how many by default.
+      seeds: scale → number of seeds by default.
     """
-    made = Parser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    made.add_argument("--scale", choices=SCALES, default="laptop", help="sizes; laptop by default")
-    made.add_argument(
+    parser = Parser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--scale", choices=SCALES, default="laptop", help="sizes; laptop by default")
+    parser.add_argument(
         "--seeds",
         type=int,
         default=0,
         help="how many; by default {laptop}, at paper {paper}, at smoke {smoke}".format(**seeds),
     )
-    made.add_argument("--out", default="", help=f"folder of runs and results; by default {out}")
-    made.add_argument("--known", default="", help="NAME.json of tables made before or elsewhere, separated by commas")
-    made.add_argument("--as_published", action="store_true", help="with the defects of the paper's code")
-    made.set_defaults(default_out=out, default_seeds=seeds)
-    return made
+    parser.add_argument("--out", default="", help=f"folder of runs and results; by default {out}")
+    parser.add_argument(
+        "--known", default="", help="NAME.json of tables made before or elsewhere, separated by commas"
+    )
+    parser.add_argument("--as_published", action="store_true", help="with the defects of the paper's code")
+    parser.set_defaults(default_out=out, default_seeds=seeds)
+    return parser
 
 
-def parse(made: Parser, words: Sequence[str] | None) -> argparse.Namespace:
-    """The options; `seeds` becomes the list of them, `out` a path.
+def parse_options(parser: Parser, words: Sequence[str] | None) -> argparse.Namespace:
+    """The parsed options; `seeds` becomes a list, `out` a path.
 
     Raises:
-      UsageError: a bad option, or --known names no tables.
+      UsageError: an option is wrong, or --known names a file that is no table.
     """
-    found = made.parse_args(words)
-    if found.seeds < 0:
-        raise UsageError(f"--seeds={found.seeds}: give how many seeds to run, 1 or more")
-    found.seeds = list(range(found.seeds or found.default_seeds[found.scale]))
-    found.out = pathlib.Path(found.out or found.default_out.format(scale=found.scale)).expanduser()
-    runs.adopt(filter(None, found.known.split(",")), found.out)
-    return found
+    options = parser.parse_args(words)
+    if options.seeds < 0:
+        raise UsageError(f"--seeds={options.seeds}: give how many seeds to run, 1 or more")
+    options.seeds = list(range(options.seeds or options.default_seeds[options.scale]))
+    options.out = pathlib.Path(options.out or options.default_out.format(scale=options.scale)).expanduser()
+    runs.adopt(filter(None, options.known.split(",")), options.out)
+    return options
 
 
-def only(words: str, tasks: Iterable[str], systems: Iterable[str]) -> Callable[[str, str], bool]:
-    """Whether --only names a (task, system): comma-separated tasks, systems, or task/system; empty is all.
+def parse_only(words: str, tasks: Iterable[str], systems: Iterable[str]) -> Callable[[str, str], bool]:
+    """A predicate of (task, system): whether --only names it. An empty --only names all.
+
+    Args:
+      words: tasks, systems or task/system, separated by commas.
 
     Raises:
-      UsageError: an unknown name; the nearest ones are given.
+      UsageError: an unknown name; the message gives the nearest ones.
     """
     tasks, systems = list(tasks), list(systems)
-    chosen: list[tuple[str | None, str | None]] = []
+    selection: list[tuple[str | None, str | None]] = []
     for word in filter(None, (part.strip() for part in words.split(","))):
         task, slash, system = word.partition("/")
         if not slash and task in systems:
             task, system = "", task
-        for name, known in ((task, tasks), (system, systems)):
-            if name and name not in known:
-                near = difflib.get_close_matches(name, [*tasks, *systems], 3, 0.4) or [*tasks, *systems]
-                raise UsageError(f"--only={word}: {name!r} is unknown: did you mean {', '.join(near)}?")
-        chosen.append((task or None, system or None))
+        for name, names in ((task, tasks), (system, systems)):
+            if name and name not in names:
+                matches = difflib.get_close_matches(name, [*tasks, *systems], 3, 0.4) or [*tasks, *systems]
+                raise UsageError(f"--only={word}: {name!r} is unknown: did you mean {', '.join(matches)}?")
+        selection.append((task or None, system or None))
     return lambda task, system: (
-        not chosen or any(t in (None, task) and s in (None, system) for t, s in chosen)
+        not selection or any(t in (None, task) and s in (None, system) for t, s in selection)
     )  # fmt: skip
 
 
 def entry(main: Callable[[], Any]) -> None:
-    """Calls `main`; an error that a user can act on is one line and its exit code. SIGTERM exits 143."""
+    """Calls `main`; prints an error that a user can act on as one line and exits with its code. SIGTERM exits 143."""
 
     def stop(number: int, frame: Any) -> NoReturn:
         del number, frame
-        raise Preempted("stopped; what is done is kept: run the same command to go on")
+        raise Preempted("stopped; finished runs are kept: run the same command to resume")
 
-    # While a run trains, the loop has its own handlers, which save first.
+    # During training the loop has its own handlers, which save first.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop)
     try:
         main()
     except (UsageError, DataError, Diverged, Preempted) as error:
         print(f"numjax: {' '.join(str(error).split())}", file=sys.stderr, flush=True)
-        sys.stdout.flush()
-        # Background threads (checkpoints, prefetch) have nothing left to do: the error says what is kept.
-        os._exit(error.exit_code)
+        sys.exit(error.exit_code)

@@ -1,4 +1,4 @@
-"""What is inside the noise: differences by test problem between systems, and intervals of a mean over seeds."""
+"""Noise of results: bootstrapped differences between systems, and confidence intervals of a mean over seeds."""
 
 from __future__ import annotations
 
@@ -12,67 +12,81 @@ import numpy as np
 from scipy import stats
 
 from numjax.bundled.experiments import runs
-from numjax.bundled.experiments.runs import Cell, Results
+from numjax.bundled.experiments.runs import Results, RunCell
 
-DRAWS = 2000  # of the bootstrap
+DRAWS = 2000  # bootstrap samples
 
 
-def differences(
-    asked: Sequence[Cell],
+def bootstrap_differences(
+    cells: Sequence[RunCell],
     results: Results,
     out: pathlib.Path,
     reference: str,
     file: str,
     score: Callable[[Mapping[str, Any]], float],
-    problem: Callable[[str], str] = str,
+    find_problem: Callable[[str], str] = str,
 ) -> list[dict[str, Any]]:
-    """Each system's difference from the reference on its task over the test examples that both answered, in percent,
-    resampled by problem with all its seeds and examples; "error" is the standard error of the reference's mean.
+    """Each system's difference from the reference on its task, in percent, over the test examples that both answered.
+
+    The bootstrap resamples problems, each with all its seeds and examples. "error" is the standard error of the
+    reference's mean.
 
     Args:
-      file: of predictions, in the folder of that name of a run. Seeds without them are left out.
-      score: of one line of it. problem: of an example's id: examples of one problem are right or wrong together.
+      file: name of the file in a run's folder "predictions". Seeds without it are left out.
+      score: a line of the file → its score.
+      find_problem: an example's id → its problem. Examples of one problem are right or wrong together.
     """
-    found = []
-    by_name = {(cell.task, cell.system): cell for cell in asked}
+    entries = []
+    by_name = {(cell.task, cell.system): cell for cell in cells}
     for (task, system), cell in by_name.items():
-        other = by_name.get((task, reference))
-        if system == reference or other is None:
+        reference_cell = by_name.get((task, reference))
+        if system == reference or reference_cell is None:
             continue
-        both = sorted(results[task, system].keys() & results[task, reference].keys())
-        scored = {seed: [_scores(one, seed, out, file, score) for one in (cell, other)] for seed in both}
-        seeds = [seed for seed in both if all(scored[seed])]
-        sides = list(zip(*(scored[seed] for seed in seeds), strict=True))
-        names = sorted(set.intersection(*(set(of) for side in sides for of in side))) if seeds else []
+        shared_seeds = sorted(results[task, system].keys() & results[task, reference].keys())
+        scores_by_seed = {
+            seed: [_load_scores(each_cell, seed, out, file, score) for each_cell in (cell, reference_cell)]
+            for seed in shared_seeds
+        }
+        seeds = [seed for seed in shared_seeds if all(scores_by_seed[seed])]
+        sides = list(zip(*(scores_by_seed[seed] for seed in seeds), strict=True))
+        names = sorted(set.intersection(*(set(scores) for side in sides for scores in side))) if seeds else []
         if not names:
             continue
-        mine, theirs = (100 * np.mean([[of[name] for name in names] for of in side], 0) for side in sides)
-        _, at = np.unique([problem(name) for name in names], return_inverse=True)
-        views = np.bincount(at)
-        apart, errors = (np.bincount(at, x) for x in (mine - theirs, theirs - theirs.mean()))
-        drawn = np.random.default_rng(0).integers(0, len(views), (DRAWS, len(views)))
-        low, high = np.percentile(apart[drawn].sum(1) / views[drawn].sum(1), (2.5, 97.5))
-        one = dict(task=task, system=system, items=len(views), answers=len(names), seeds=seeds)
-        one |= dict(mean=float(apart.sum() / len(names)), low=float(low), high=float(high))
-        found.append(one | dict(error=float((errors**2).sum() ** 0.5 / len(names))))
-    return found
-
-
-def lines(found: Sequence[Mapping[str, Any]], labels: Mapping[str, str], reference: str) -> list[str]:
-    """A remark for each of `differences`."""
-    said = []
-    for one in found:
-        inside = "inside the noise" if one["low"] <= 0 <= one["high"] else "outside the noise"
-        said.append(
-            f"{labels[one['system']]} against {reference} on {one['task']}, {one['items']} problems: "
-            f"{one['mean']:+.2f} points, 95% of paired bootstraps {one['low']:+.2f} to {one['high']:+.2f}: {inside} "
-            f"(one mean alone has a standard error of {one['error']:.2f})."
+        system_scores, reference_scores = (
+            100 * np.mean([[scores[name] for name in names] for scores in side], 0) for side in sides
         )
-    return said
+        _, problem_index = np.unique([find_problem(name) for name in names], return_inverse=True)
+        counts = np.bincount(problem_index)
+        gaps, errors = (
+            np.bincount(problem_index, x)
+            for x in (system_scores - reference_scores, reference_scores - reference_scores.mean())
+        )
+        draws = np.random.default_rng(0).integers(0, len(counts), (DRAWS, len(counts)))
+        low, high = np.percentile(gaps[draws].sum(1) / counts[draws].sum(1), (2.5, 97.5))
+        entry = dict(task=task, system=system, items=len(counts), answers=len(names), seeds=seeds)
+        entry |= dict(mean=float(gaps.sum() / len(names)), low=float(low), high=float(high))
+        entries.append(entry | dict(error=float((errors**2).sum() ** 0.5 / len(names))))
+    return entries
 
 
-def interval(seeds: int) -> list[str]:
-    """A remark on the 95% interval of a mean over so many seeds, in standard deviations; none for one seed."""
+def describe_differences(
+    entries: Sequence[Mapping[str, Any]], labels: Mapping[str, str], reference: str
+) -> list[str]:
+    """One remark for each entry of `bootstrap_differences`."""
+    remarks = []
+    for entry in entries:
+        inside = "inside the noise" if entry["low"] <= 0 <= entry["high"] else "outside the noise"
+        remarks.append(
+            f"{labels[entry['system']]} against {reference} on {entry['task']}, {entry['items']} problems: "
+            f"{entry['mean']:+.2f} points, 95% of paired bootstraps {entry['low']:+.2f} to "
+            f"{entry['high']:+.2f}: {inside} "
+            f"(one mean alone has a standard error of {entry['error']:.2f})."
+        )
+    return remarks
+
+
+def describe_interval(seeds: int) -> list[str]:
+    """A remark on the 95% interval of a mean over `seeds` seeds, in standard deviations; no remark for one seed."""
     if seeds < 2:
         return []
     width = float(stats.t.ppf(0.975, seeds - 1)) / math.sqrt(seeds)
@@ -81,10 +95,10 @@ def interval(seeds: int) -> list[str]:
     ]
 
 
-def _scores(
-    cell: Cell, seed: int, out: pathlib.Path, file: str, score: Callable[[Mapping[str, Any]], float]
+def _load_scores(
+    cell: RunCell, seed: int, out: pathlib.Path, file: str, score: Callable[[Mapping[str, Any]], float]
 ) -> dict[str, float]:
-    """Test example → what its answer scores."""
+    """Id of a test example → score of its answer."""
     path = runs.workdir(cell, seed, out) / "predictions" / file
     if not path.exists():
         return {}

@@ -1,4 +1,4 @@
-"""Figures without a screen, saved as files."""
+"""Figures that are saved as files; no screen is needed."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ import matplotlib.pyplot as plt
 from numjax.errors import UsageError
 from numjax.geometry.plots import COLOURS, MARKS
 
-__all__ = ["COLOURS", "MARKS", "STYLES", "bars", "bars_of", "figure"]
+__all__ = ["COLOURS", "MARKS", "STYLES", "draw_bars", "draw_table_bars", "figure"]
 
 STYLES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))
 
 
 @contextlib.contextmanager
 def figure(path: pathlib.Path, width: float = 8.0, height: float = 4.5, panels: int = 1) -> Iterator[Any]:
-    """The axes of a figure that is saved to `path` (PNG) at the end; a list of them for several panels side by side.
+    """Yields the axes of a figure and saves it to `path` (PNG) at the end; several panels give a list of axes.
 
     Raises:
-      UsageError: it cannot be written.
+      UsageError: the file cannot be written.
     """
-    fig, found = plt.subplots(1, panels, figsize=(width, height), layout="constrained", squeeze=False)
-    for axes in found[0]:
+    fig, axes_grid = plt.subplots(1, panels, figsize=(width, height), layout="constrained", squeeze=False)
+    for axes in axes_grid[0]:
         axes.spines[["top", "right"]].set_visible(False)
     try:
-        yield found[0, 0] if panels == 1 else list(found[0])
+        yield axes_grid[0, 0] if panels == 1 else list(axes_grid[0])
         path.parent.mkdir(parents=True, exist_ok=True)
         # No creation date and no version: the same numbers make the same file.
         fig.savefig(path, dpi=150, metadata={"Software": None})
@@ -41,64 +41,69 @@ def figure(path: pathlib.Path, width: float = 8.0, height: float = 4.5, panels: 
         plt.close(fig)
 
 
-def bars(
+def draw_bars(
     axes: Any,
     groups: Sequence[str],
     series: Mapping[str, Sequence[tuple[float, float | None] | None]],
     published: Mapping[str, Sequence[float | None]],
     label: str,
 ) -> None:
-    """Bars with error bars, a group a task and a colour a system; the paper's numbers as short black lines.
+    """Draws bars with error bars, a group per task and a colour per system; short black lines are the paper's
+    numbers.
 
     Args:
-      series: system → (mean, standard deviation) by group, None where there is none.
+      series: system → (mean, standard deviation) by group, None where there is no result.
       published: system → the paper's mean by group.
       label: of the y axis.
     """
-    wide = 0.8 / max(1, len(series))
-    shown_paper = False
+    bar_width = 0.8 / max(1, len(series))
+    has_paper_label = False
     for i, (name, numbers) in enumerate(series.items()):
-        at = [g + (i - (len(series) - 1) / 2) * wide for g in range(len(groups))]
-        there = [(x, n) for x, n in zip(at, numbers, strict=True) if n is not None]
+        positions = [g + (i - (len(series) - 1) / 2) * bar_width for g in range(len(groups))]
+        points = [(x, n) for x, n in zip(positions, numbers, strict=True) if n is not None]
         axes.bar(
-            [x for x, _ in there],
-            [mean for _, (mean, _) in there],
-            0.92 * wide,
-            yerr=[std or 0.0 for _, (_, std) in there],
+            [x for x, _ in points],
+            [mean for _, (mean, _) in points],
+            0.92 * bar_width,
+            yerr=[std or 0.0 for _, (_, std) in points],
             capsize=2,
             color=COLOURS[i % len(COLOURS)],
             label=name,
         )
-        for x, paper in zip(at, published.get(name, [None] * len(groups)), strict=True):
+        for x, paper in zip(positions, published.get(name, [None] * len(groups)), strict=True):
             if paper is not None:
                 axes.plot(
-                    [x - wide / 2, x + wide / 2], [paper] * 2, color="black", linewidth=1.5,
-                    label=None if shown_paper else "paper",
+                    [x - bar_width / 2, x + bar_width / 2], [paper] * 2, color="black", linewidth=1.5,
+                    label=None if has_paper_label else "paper",
                 )  # fmt: skip
-                shown_paper = True
+                has_paper_label = True
     axes.set_xticks(range(len(groups)), groups)
     axes.set_ylabel(label)
-    # As many columns as fit: some twelve small characters an inch, and five for the patch.
-    wide = max(map(len, series), default=0) + 5
-    ncols = min(3, max(1, int(12.5 * axes.figure.get_figwidth() / wide)))
+    # As many columns as fit: about twelve small characters an inch, and five for the patch.
+    label_width = max(map(len, series), default=0) + 5
+    ncols = min(3, max(1, int(12.5 * axes.figure.get_figwidth() / label_width)))
     axes.legend(fontsize="small", ncols=ncols, loc="lower center", bbox_to_anchor=(0.5, 1.0), frameon=False)
 
 
-def bars_of(path: pathlib.Path, entries: Sequence[Mapping[str, Any]], label: str, real: bool, width: float) -> None:
-    """A table's cells as `bars`, a group a column; the paper's marks only where the data are the paper's.
+def draw_table_bars(
+    path: pathlib.Path, entries: Sequence[Mapping[str, Any]], label: str, is_real: bool, width: float
+) -> None:
+    """Draws a table's cells with `draw_bars`, a group per column; the paper's marks only where the data are the
+    paper's.
 
     Args:
-      entries: {"row", "column", "here", "paper"} each, as a table saves them.
+      entries: each {"row", "column", "here", "paper"}, as a table saves them.
       label: of the y axis.
+      is_real: whether the data are the paper's.
     """
     groups = list(dict.fromkeys(entry["column"] for entry in entries))
-    ours = list(dict.fromkeys(entry["row"] for entry in entries if entry["here"]))
-    found = {(entry["row"], entry["column"]): entry for entry in entries}
+    labels = list(dict.fromkeys(entry["row"] for entry in entries if entry["here"]))
+    by_cell = {(entry["row"], entry["column"]): entry for entry in entries}
 
-    def cells(row: str, which: str) -> list[Any]:
-        return [found[row, group][which] for group in groups]
+    def list_cells(row: str, source: str) -> list[Any]:
+        return [by_cell[row, group][source] for group in groups]
 
-    series = {row: [(e["mean"], e["std"]) if e else None for e in cells(row, "here")] for row in ours}
-    published = {row: [e["mean"] if e and real else None for e in cells(row, "paper")] for row in ours}
+    series = {row: [(e["mean"], e["std"]) if e else None for e in list_cells(row, "here")] for row in labels}
+    published = {row: [e["mean"] if e and is_real else None for e in list_cells(row, "paper")] for row in labels}
     with figure(path, width=width) as axes:
-        bars(axes, groups, series, published, label + ("" if real else ", stand-in data"))
+        draw_bars(axes, groups, series, published, label + ("" if is_real else ", stand-in data"))

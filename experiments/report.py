@@ -1,4 +1,4 @@
-"""How the results of an experiment are written down: NAME.md and NAME.json in its folder."""
+"""Writes the results of an experiment: NAME.md and NAME.json in its folder."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def publish(
     name: str,
     title: str,
     remarks: Sequence[str],
-    parts: Mapping[str, tuple[list[dict[str, Any]], Sequence[tables.Column]]],
+    parts: Mapping[str, tuple[list[dict[str, Any]], Sequence[tables.TableColumn]]],
     results: Results,
     options: argparse.Namespace,
     reference: str,
@@ -27,39 +27,39 @@ def publish(
       remarks: lines below the title.
       parts: heading → (entries of `tables.compare`, columns).
       reference: label of the system that t-tests compare with.
-      extra: more of the JSON. per: what is repeated.
+      extra: more keys of the JSON. per: what is repeated, such as "seed".
     """
-    hardware = tables.machines(results)
-    seconds = sum(result.seconds for of in results.values() for result in of.values())
+    hardware = tables.describe_machines(results)
+    seconds = sum(result.seconds for by_seed in results.values() for result in by_seed.values())
     facts = (
         f"Scale `{options.scale}`, {per}s {', '.join(map(str, options.seeds))}"
         f"{', as published' * options.as_published}; {hardware}; {seconds / 60:.1f} minutes of training "
-        f"in all{_without(results)}."
+        f"in all{_describe_missing(results)}."
     )
     text = f"# {title}\n\n{facts}\n"
     text += "".join(f"\n{remark}\n" for remark in remarks)
     for heading, (entries, columns) in parts.items():
-        text += (f"\n## {heading}\n" if heading else "") + "\n" + tables.markdown(entries, columns, reference)
-    tables.write(options.out / f"{name}.md", text)
-    written = {
+        text += (f"\n## {heading}\n" if heading else "") + "\n" + tables.format_markdown(entries, columns, reference)
+    tables.write_text(options.out / f"{name}.md", text)
+    content = {
         "title": title,
         "scale": options.scale,
         "seeds": options.seeds,
         "as_published": options.as_published,
         "remarks": list(remarks),
         "tables": {heading or name: entries for heading, (entries, _) in parts.items()},
-        "runs": [result._asdict() for of in results.values() for result in of.values()],
+        "runs": [result._asdict() for by_seed in results.values() for result in by_seed.values()],
     }
-    runs.write_json(options.out / f"{name}.json", written | dict(extra or {}))
+    runs.write_json(options.out / f"{name}.json", content | dict(extra or {}))
     return text
 
 
-def _without(results: Results) -> str:
-    """What the minutes leave out: pre-trainings that were done elsewhere, and what they took is not known here."""
-    unknown = sorted(f"{task}/{system}" for (task, system), of in results.items() if not of)
-    return f", without {', '.join(unknown)}, whose results are not here" if unknown else ""
+def _describe_missing(results: Results) -> str:
+    """Names the pre-trainings whose minutes are not counted: they ran elsewhere, and their results are not here."""
+    names = sorted(f"{task}/{system}" for (task, system), by_seed in results.items() if not by_seed)
+    return f", without {', '.join(names)}, whose results are not here" if names else ""
 
 
-def say_where(text: str, options: argparse.Namespace, *files: str) -> None:
-    """Prints the table, and where its files are."""
+def print_report(text: str, options: argparse.Namespace, *files: str) -> None:
+    """Prints the table, and the folder and names of its files."""
     print(f"\n{text}\nIn {options.out}: {', '.join(files)}", flush=True)

@@ -1,11 +1,11 @@
 """Training runs of an experiment, keyed by system, task, seed and a hash of the config.
 
-A run that is done is never done again, one that was stopped goes on, and a result of another config is never
-taken for this one's: its key differs. Seeds differ in initialisation and data order; they share the encoded
-data and the compiled step. On disk, under the folder that an experiment is given:
+A finished run is never repeated, and a stopped one resumes. A result of another config is never mistaken for this
+one's, because its key differs. Seeds differ in initialisation and data order; they share the encoded data and the
+compiled step. On disk, under the folder of an experiment:
 
     runs/<task>/<system>-<key>/            config.json, vocabulary/
-    runs/<task>/<system>-<key>/seed_<N>/   metrics.jsonl, best/, predictions/ and, once done, result.json
+    runs/<task>/<system>-<key>/seed_<N>/   metrics.jsonl, best/, predictions/ and, when finished, result.json
 """
 
 from __future__ import annotations
@@ -37,37 +37,37 @@ from numjax.runtime import files, log
 from numjax.system import assemble
 from numjax.train.loop import FREE as RESUMABLE
 from numjax.train.loop import claim, train
-from numjax.train.runs import alone, load_data, set_up
+from numjax.train.runs import load_data, lock_folder, set_up
 
 RESULT = "result.json"
-# What changes no result. Results stand under keys that these settings changed, though a run may go on with others;
-# decoding is left out for tasks that only classify, see `key`.
+# KEYED settings are part of the key although a run may resume with other values: existing results have keys that
+# depend on them. FREE settings change no result. `make_key` also drops "decode" for tasks that only classify.
 KEYED = {"decode", "data.memory", "eval.batch_size", "eval.test", "task.answer"}
 FREE = (RESUMABLE - KEYED) | {"seed", "init_from", "scheme.pad_multiple"}
 
 
-class Cell(NamedTuple):
+class RunCell(NamedTuple):
     """One system on one task: a cell of a table, run with several seeds.
 
     Attributes:
       task, system: names, on disk and in results.
-      config: of the run; its seed is set by the seeds asked for.
-      start: the cell that pre-trains what this one starts from, run once with seed 0.
+      config: of the run; `run` sets its seed.
+      start: the cell that pre-trains the parameters that this one starts from; it runs once, with seed 0.
     """
 
     task: str
     system: str
     config: Any
-    start: Cell | None = None
+    start: RunCell | None = None
 
 
-class Result(NamedTuple):
-    """What one seed of a cell came to.
+class RunResult(NamedTuple):
+    """The result of one seed of a cell.
 
     Attributes:
-      task, system, seed, key: whose it is.
-      metrics: split → name → value, of the checkpoint that was best on validation; empty when it diverged.
-      diverged: what was said when the loss stopped being finite, else None.
+      task, system, seed, key: identify the run.
+      metrics: split → name → value, of the checkpoint that was best on validation; empty when the run diverged.
+      diverged: the error message when the loss stopped being finite, else None.
       seconds: from the last (re)start to the end, compilation and evaluation included.
       machine: device, versions, commit.
       finished: time, UTC.
@@ -84,138 +84,163 @@ class Result(NamedTuple):
     finished: str
 
 
-Results = dict[tuple[str, str], dict[int, Result]]
+Results = dict[tuple[str, str], dict[int, RunResult]]
 
 
-def key(cell: Cell) -> str:
-    """Twelve hexadecimal digits of everything that a result depends on: the config with all options of its parts,
-    said or not, without what changes nothing, the version of the dataset, and the key of what it starts from."""
-    config = blocks.filled(cell.config)
+def make_key(cell: RunCell) -> str:
+    """Twelve hexadecimal digits that hash everything a result depends on.
+
+    That is the config with all options of its parts, defaults included, but without settings that change nothing; the
+    version of the dataset; and the key of the cell that it starts from.
+    """
+    config = blocks.with_all_options(cell.config)
     task: Any = build("tasks", cell.config.task)
     free = FREE if task.generates else FREE | {"decode"}
-    for *above, name in (setting.split(".") for setting in free):
-        place = config
-        for block in above:
-            place = place[block]
-        place.pop(name, None)
+    for *block_names, name in (setting.split(".") for setting in free):
+        block_config = config
+        for block_name in block_names:
+            block_config = block_config[block_name]
+        block_config.pop(name, None)
     dataset = importlib.import_module(f"numjax.bundled.data.{task.dataset['name']}").Builder
-    parts = [config, str(dataset.VERSION), key(cell.start) if cell.start else ""]
+    parts = [config, str(dataset.VERSION), make_key(cell.start) if cell.start else ""]
     return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:12]
 
 
-def home(cell: Cell, out: pathlib.Path) -> pathlib.Path:
+def cell_folder(cell: RunCell, out: pathlib.Path) -> pathlib.Path:
     """The folder of a cell."""
-    return out / "runs" / cell.task / f"{cell.system}-{key(cell)}"
+    return out / "runs" / cell.task / f"{cell.system}-{make_key(cell)}"
 
 
-def workdir(cell: Cell, seed: int, out: pathlib.Path) -> pathlib.Path:
-    """The folder of a seed, which `numjax.load` takes."""
-    return home(cell, out) / f"seed_{seed}"
+def workdir(cell: RunCell, seed: int, out: pathlib.Path) -> pathlib.Path:
+    """The folder of a seed; `numjax.load` loads it."""
+    return cell_folder(cell, out) / f"seed_{seed}"
 
 
-def read(cell: Cell, seed: int, out: pathlib.Path, here: bool = False) -> Result | None:
-    """A seed's result, None where it is not done; `here`: where its parameters are not in `out` either."""
+def load_result(cell: RunCell, seed: int, out: pathlib.Path, needs_parameters: bool = False) -> RunResult | None:
+    """A seed's result, or None if it is not finished.
+
+    Args:
+      needs_parameters: ignore results from elsewhere (--known), whose parameters are not in `out`.
+    """
     path = workdir(cell, seed, out) / RESULT
-    return None if here and not path.exists() else stored(path, out, key(cell), seed)
+    return None if needs_parameters and not path.exists() else load_stored_result(path, out, make_key(cell), seed)
 
 
-def stored(path: pathlib.Path, out: pathlib.Path, name: str, seed: int) -> Result | None:
-    """The result that a run has left at `path`, or what `adopt` has brought into `out` under its key `name`."""
-    for place in (path, _adopted(out, name, seed)):
+def load_stored_result(path: pathlib.Path, out: pathlib.Path, name: str, seed: int) -> RunResult | None:
+    """The result that a run wrote to `path`, or the one that `adopt` copied into `out` under the key `name`, or
+    None."""
+    for candidate in (path, _known_path(out, name, seed)):
         with contextlib.suppress(OSError, json.JSONDecodeError, TypeError):
-            return Result(**json.loads(place.read_text()))
+            return RunResult(**json.loads(candidate.read_text()))
     return None
 
 
 def adopt(tables: Iterable[str], out: pathlib.Path) -> None:
-    """Takes over what NAME.json of tables that were made before or on other machines say of their runs.
+    """Copies the results of earlier tables, or of tables from other machines, into `out`.
 
-    A run is known by its key: what was made with another config, or of data in another folder, is not this one.
+    The key identifies a run: a run with another config, or on data in another folder, is another run.
+
+    Args:
+      tables: paths of NAME.json files.
 
     Raises:
-      UsageError: a file is not there or is not a table's.
+      UsageError: a file is missing or is not a table's.
     """
     for path in tables:
         try:
-            found = [Result(**one) for one in json.loads(pathlib.Path(path).expanduser().read_text())["runs"]]
+            results = [
+                RunResult(**entry) for entry in json.loads(pathlib.Path(path).expanduser().read_text())["runs"]
+            ]
         except (OSError, json.JSONDecodeError, TypeError, KeyError) as error:
             raise UsageError(f"--known={path}: give NAME.json as tables write it ({error!r:.100})") from None
-        for result in found:
-            write_json(_adopted(out, result.key, result.seed), result._asdict())
+        for result in results:
+            write_json(_known_path(out, result.key, result.seed), result._asdict())
 
 
-def _adopted(out: pathlib.Path, name: str, seed: int) -> pathlib.Path:
-    # A table may name its runs by something else than a key, such as what an embedding is made from.
+def _known_path(out: pathlib.Path, name: str, seed: int) -> pathlib.Path:
+    # Some tables name their runs by something else than a key, such as an embedding's specification.
     return out / "known" / urllib.parse.quote(name, safe="") / f"seed_{seed}.json"
 
 
-def run(cells: Iterable[Cell], seeds: Sequence[int], out: str | pathlib.Path) -> Results:
-    """Results of all cells and seeds, and of what they start from, training those that are not done.
+def run(cells: Iterable[RunCell], seeds: Sequence[int], out: str | pathlib.Path) -> Results:
+    """Trains the cells and seeds that are not finished; returns the results of all, and of their pre-trainings.
 
-    A seed that diverges is a result too and stops nothing. What cells start from is trained where one of them is yet
-    to be done; else its result may be nowhere to be found, and there are none of its seeds.
+    A seed that diverges is a result too and stops nothing. A pre-training runs only if a cell that starts from it is
+    unfinished; otherwise its result may be unavailable, and then it has no seeds in the results.
 
     Args:
-      cells: in the order in which to run; what they start from is run before them.
+      cells: in the order in which they run; pre-trainings run before the cells that start from them.
       seeds: of every cell.
       out: folder of the experiment.
 
     Raises:
-      Preempted: SIGTERM or SIGINT; the next call goes on from there.
-      Diverged: a pre-training did, so there is nothing to start from.
+      Preempted: SIGTERM or SIGINT; the next call resumes.
+      Diverged: a pre-training diverged, so there is nothing to start from.
       UsageError: another process runs the same cell, or `out` cannot be written.
     """
     folder = pathlib.Path(out).expanduser()
     cells = list(cells)
-    unfinished = [cell for cell in cells if any(read(cell, seed, folder) is None for seed in seeds)]
-    needed = {key(cell.start) for cell in unfinished if cell.start is not None}
-    wanted: list[tuple[Cell, Sequence[int]]] = []
-    before: set[str] = set()
+    unfinished_cells = [cell for cell in cells if any(load_result(cell, seed, folder) is None for seed in seeds)]
+    needed_keys = {make_key(cell.start) for cell in unfinished_cells if cell.start is not None}
+    jobs: list[tuple[RunCell, Sequence[int]]] = []
+    start_keys: set[str] = set()
     for cell in cells:
-        if cell.start is not None and (name := key(cell.start)) not in before:
-            before.add(name)
-            # What nothing starts from any more is not trained for its own sake; without seeds, none is missing.
-            known = name in needed or read(cell.start, 0, folder) is not None
-            wanted.append((cell.start, (0,) if known else ()))
-        wanted.append((cell, seeds))
-    found: Results = {}
+        if cell.start is not None and (name := make_key(cell.start)) not in start_keys:
+            start_keys.add(name)
+            # A pre-training that no unfinished cell needs is not trained: it gets no seeds, so none is missing.
+            is_known = name in needed_keys or load_result(cell.start, 0, folder) is not None
+            jobs.append((cell.start, (0,) if is_known else ()))
+        jobs.append((cell, seeds))
+    results: Results = {}
     schedule = Schedule()
-    missing: list[tuple[Cell, list[int], bool]] = []
-    for cell, its_seeds in wanted:
-        here = key(cell) in needed  # a table that was made elsewhere brings no parameters to start from
-        done = {seed: result for seed in its_seeds if (result := read(cell, seed, folder, here)) is not None}
-        found[cell.task, cell.system] = done
-        for seed in its_seeds:
-            schedule.add(cell, seed, done.get(seed))
-        if len(done) < len(its_seeds):
-            missing.append((cell, [seed for seed in its_seeds if seed not in done], here))
-    log.say(f"{schedule.total} runs, {schedule.done} of them done; in {folder}")
-    for cell, its_seeds, here in missing:
-        for result in _train(cell, its_seeds, folder, schedule, here):
-            found[cell.task, cell.system][result.seed] = result
-            if result.diverged and any(other.start is not None and other.start is cell for other, _ in wanted):
+    unfinished_jobs: list[tuple[RunCell, list[int], bool]] = []
+    for cell, cell_seeds in jobs:
+        needs_parameters = (
+            make_key(cell) in needed_keys
+        )  # a table that was made elsewhere brings no parameters to start from
+        finished_results = {
+            seed: result
+            for seed in cell_seeds
+            if (result := load_result(cell, seed, folder, needs_parameters)) is not None
+        }
+        results[cell.task, cell.system] = finished_results
+        for seed in cell_seeds:
+            schedule.add(cell, seed, finished_results.get(seed))
+        if len(finished_results) < len(cell_seeds):
+            unfinished_jobs.append(
+                (cell, [seed for seed in cell_seeds if seed not in finished_results], needs_parameters)
+            )
+    log.say(f"{schedule.n_runs} runs, {schedule.n_done} of them done; in {folder}")
+    for cell, cell_seeds, needs_parameters in unfinished_jobs:
+        for result in _train(cell, cell_seeds, folder, schedule, needs_parameters):
+            results[cell.task, cell.system][result.seed] = result
+            if result.diverged and any(job_cell.start is not None and job_cell.start is cell for job_cell, _ in jobs):
                 raise Diverged(f"pre-training {cell.system} diverged: {result.diverged}")
-    return {name: dict(sorted(of.items())) for name, of in found.items()}
+    return {name: dict(sorted(by_seed.items())) for name, by_seed in results.items()}
 
 
-def _train(cell: Cell, seeds: Sequence[int], out: pathlib.Path, schedule: Schedule, here: bool) -> Iterator[Result]:
-    place, name = home(cell, out), key(cell)
+def _train(
+    cell: RunCell, seeds: Sequence[int], out: pathlib.Path, schedule: Schedule, needs_parameters: bool
+) -> Iterator[RunResult]:
+    shared_folder, cell_key = cell_folder(cell, out), make_key(cell)
     config = ConfigDict(cell.config.to_dict())
     if cell.start is not None:
-        config.init_from = str(_vocabulary_beside(cell.start, out))
+        config.init_from = str(_add_vocabulary(cell.start, out))
     set_up(config)
-    with alone(place, "--out"):
-        claim(place, config)
-        system = assemble(config, place)
-        data = load_data(system, place, strict=False)
+    with lock_folder(shared_folder, "--out"):
+        claim(shared_folder, config)
+        system = assemble(config, shared_folder)
+        data = load_data(system, shared_folder, strict=False)
         compiled = None
         for seed in seeds:
-            if (done := read(cell, seed, out, here)) is not None:  # by another process, since this one looked
-                schedule.end(done)
-                yield done
+            if (
+                earlier_result := load_result(cell, seed, out, needs_parameters)
+            ) is not None:  # by another process, since this one looked
+                schedule.end(earlier_result)
+                yield earlier_result
                 continue
             folder = workdir(cell, seed, out)
-            began = time.monotonic()
+            start = time.monotonic()
             metrics: dict[str, dict[str, float]] = {}
             diverged = None
             schedule.begin(cell, seed)
@@ -223,87 +248,95 @@ def _train(cell: Cell, seeds: Sequence[int], out: pathlib.Path, schedule: Schedu
                 metrics, compiled = train(system, data, folder, seed, compiled, note=schedule.note)
             except Diverged as error:
                 diverged = str(error)
-            now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-            seconds = round(time.monotonic() - began, 1)
-            result = Result(cell.task, cell.system, seed, name, metrics, diverged, seconds, machine(), now)
+            timestamp = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+            seconds = round(time.monotonic() - start, 1)
+            result = RunResult(
+                cell.task, cell.system, seed, cell_key, metrics, diverged, seconds, describe_machine(), timestamp
+            )
             write_json(folder / RESULT, result._asdict())
             _drop_training_state(folder)
             schedule.end(result)
-            log.say(f"{cell.task}/{cell.system} seed {seed}: {_shown(result)} ({log.duration(seconds)})")
+            log.say(
+                f"{cell.task}/{cell.system} seed {seed}: {_format_result(result)} ({log.format_duration(seconds)})"
+            )
             yield result
-    # Dozens of systems in one process would keep all their programs; the next one compiles anew anyway.
+    # Otherwise one process keeps the programs of dozens of systems; the next system compiles its own anyway.
     jax.clear_caches()
 
 
-def _vocabulary_beside(start: Cell, out: pathlib.Path) -> pathlib.Path:
-    """The pre-trained workdir, which `init_from` wants with its vocabulary in it."""
+def _add_vocabulary(start: RunCell, out: pathlib.Path) -> pathlib.Path:
+    """Copies the vocabulary into the pre-trained workdir, where `init_from` reads it; returns the workdir."""
     folder = workdir(start, 0, out)
     if not (folder / "vocabulary").exists():
-        shutil.copytree(home(start, out) / "vocabulary", folder / "vocabulary")
+        shutil.copytree(cell_folder(start, out) / "vocabulary", folder / "vocabulary")
     return folder
 
 
 def _drop_training_state(folder: pathlib.Path) -> None:
-    """Optimiser states are of no use to a finished run; the best parameters stay."""
+    """Removes the checkpoints of a finished run, which hold optimiser states; the best parameters stay."""
     best = folder / "best"
     if best.is_dir() and any(path.name.isdigit() for path in best.iterdir()):
         shutil.rmtree(folder / "checkpoints", ignore_errors=True)
 
 
 class Schedule:
-    """What is done and what is left, for the overall time on the progress line."""
+    """Tracks finished and remaining runs, to estimate the overall time for the progress line."""
 
     def __init__(self) -> None:
         self._cost: dict[tuple[str, str, int], float | None] = {}
-        self._now: tuple[str, str, int] | None = None
-        self._began = 0.0
+        self._current: tuple[str, str, int] | None = None
+        self._start_time = 0.0
 
-    def add(self, cell: Cell, seed: int, result: Result | None) -> None:
-        """A run of the plan, and its result where it is done."""
+    def add(self, cell: RunCell, seed: int, result: RunResult | None) -> None:
+        """Adds a run of the plan, with its result if it is finished."""
         self._cost[cell.task, cell.system, seed] = None if result is None else result.seconds
 
-    def begin(self, cell: Cell, seed: int) -> None:
-        """The run that is being done."""
-        self._now, self._began = (cell.task, cell.system, seed), time.monotonic()
+    def begin(self, cell: RunCell, seed: int) -> None:
+        """Marks a run as the current one."""
+        self._current, self._start_time = (cell.task, cell.system, seed), time.monotonic()
 
-    def end(self, result: Result) -> None:
-        """It is done."""
+    def end(self, result: RunResult) -> None:
+        """Marks a run as finished."""
         self._cost[result.task, result.system, result.seed] = result.seconds
-        self._now = None
+        self._current = None
 
     @property
-    def total(self) -> int:
-        """Runs in all."""
+    def n_runs(self) -> int:
+        """Number of all runs."""
         return len(self._cost)
 
     @property
-    def done(self) -> int:
-        """Runs that are done."""
+    def n_done(self) -> int:
+        """Number of finished runs."""
         return sum(cost is not None for cost in self._cost.values())
 
-    def note(self, left: float) -> str:
-        """What a progress line says of the whole, `left` seconds before the end of the current run."""
-        assert self._now is not None
-        task, system, seed = self._now
-        this = time.monotonic() - self._began + left
-        others = [name for name, cost in self._cost.items() if cost is None and name != self._now]
-        overall = left + sum(self._expected(name, this) for name in others)
-        place = f"{task}/{system} seed {seed}, run {self.done + 1} of {self.total}"
-        return f"{place}, all in {log.duration(overall)}"
+    def note(self, seconds_left: float) -> str:
+        """The text of a progress line on all runs.
 
-    def _expected(self, name: tuple[str, str, int], this: float) -> float:
-        """Seconds of a run to come: as its cell's, else its task's, else the current run's."""
-        for alike in (2, 1):
-            known = [c for n, c in self._cost.items() if c is not None and n[:alike] == name[:alike]]
-            if self._now is not None and self._now[:alike] == name[:alike]:
-                known.append(this)
-            if known:
-                return statistics.fmean(known)
-        return this
+        Args:
+          seconds_left: until the end of the current run.
+        """
+        assert self._current is not None
+        task, system, seed = self._current
+        current_seconds = time.monotonic() - self._start_time + seconds_left
+        waiting = [name for name, cost in self._cost.items() if cost is None and name != self._current]
+        overall = seconds_left + sum(self._estimate_seconds(name, current_seconds) for name in waiting)
+        progress = f"{task}/{system} seed {seed}, run {self.n_done + 1} of {self.n_runs}"
+        return f"{progress}, all in {log.format_duration(overall)}"
+
+    def _estimate_seconds(self, name: tuple[str, str, int], current_seconds: float) -> float:
+        """Expected seconds of a run: the mean of its cell's runs, else of its task's, else the current run's."""
+        for n_shared in (2, 1):
+            costs = [c for n, c in self._cost.items() if c is not None and n[:n_shared] == name[:n_shared]]
+            if self._current is not None and self._current[:n_shared] == name[:n_shared]:
+                costs.append(current_seconds)
+            if costs:
+                return statistics.fmean(costs)
+        return current_seconds
 
 
-def machine() -> dict[str, Any]:
-    """Where a result was made: devices, cores, versions, and the commit of a checkout."""
+def describe_machine() -> dict[str, Any]:
+    """The machine of a result: devices, cores, versions, and the commit of a checkout."""
     device = jax.local_devices()[0]
     kind = device.device_kind
     if device.platform == "cpu":
@@ -316,11 +349,11 @@ def machine() -> dict[str, Any]:
         "cores": os.cpu_count(),
         "python": platform.python_version(),
         "jax": jax.__version__,
-        "commit": _commit(),
+        "commit": _find_commit(),
     }
 
 
-def _commit() -> str:
+def _find_commit() -> str:
     command = ["git", "-C", str(bundled.HOME), "describe", "--always", "--dirty", "--abbrev=12"]
     try:
         return subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout.strip()
@@ -329,10 +362,10 @@ def _commit() -> str:
 
 
 def write_json(path: pathlib.Path, value: Any) -> None:
-    """Writes the whole file or nothing.
+    """Writes a JSON file, whole or not at all.
 
     Raises:
-      UsageError: it cannot be written.
+      UsageError: the file cannot be written.
     """
     try:
         files.write(path, json.dumps(value, indent=1, ensure_ascii=False) + "\n")
@@ -340,9 +373,9 @@ def write_json(path: pathlib.Path, value: Any) -> None:
         raise UsageError(f"cannot write {path} ({error.strerror}): make room or choose another --out") from error
 
 
-def _shown(result: Result) -> str:
+def _format_result(result: RunResult) -> str:
     if result.diverged:
         return f"diverged, {result.diverged}"
     metrics: Mapping[str, float] = result.metrics.get("test") or result.metrics.get("validation") or {}
-    plain = [(name, value) for name, value in metrics.items() if "/" not in name and name != "majority"]
-    return "test " + " · ".join(f"{name} {value:.4f}" for name, value in plain)
+    main_metrics = [(name, value) for name, value in metrics.items() if "/" not in name and name != "majority"]
+    return "test " + " · ".join(f"{name} {value:.4f}" for name, value in main_metrics)

@@ -1,4 +1,4 @@
-"""Results as tables: mean ± standard deviation over seeds, the paper's number beside it, and a paired t-test."""
+"""Results as tables: mean ± standard deviation over seeds, the paper's number, and a paired t-test."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from typing import Any, NamedTuple
 
 from scipy import stats
 
-from numjax.bundled.experiments.runs import Result, Results
+from numjax.bundled.experiments.runs import Results, RunResult
 from numjax.errors import UsageError
 
 SIGNIFICANT = 0.05
 
 
 class Published(NamedTuple):
-    """A number of a paper, in its own unit."""
+    """A number of a paper, in the paper's unit."""
 
     mean: float
     std: float | None = None
 
 
-class Column(NamedTuple):
-    """A metric on a task.
+class TableColumn(NamedTuple):
+    """A column of a table: a metric on a task.
 
     Attributes:
-      title: what it is called.
+      title: heading of the column.
       task: of the results; metric: of their test split.
       scale: the paper's unit is the metric times this.
       digits: decimals to show.
-      tested: whether it varies from seed to seed, so that a t-test over seeds means something.
+      tested: whether the metric varies with the seed, so that a t-test over seeds is meaningful.
     """
 
     title: str
@@ -43,11 +43,11 @@ class Column(NamedTuple):
     tested: bool = True
 
 
-class Row(NamedTuple):
-    """A system.
+class TableRow(NamedTuple):
+    """A row of a table: a system.
 
     Attributes:
-      label: what it is called. system: of the results, None for a row that only the paper has.
+      label: heading of the row. system: of the results, None for a row that only the paper has.
       published: column title → the paper's number.
       constant: column title → value of a system that needs no training, in the column's unit.
     """
@@ -59,64 +59,67 @@ class Row(NamedTuple):
 
 
 class TTest(NamedTuple):
-    """Student's t-test on the differences of the seeds that both have."""
+    """Student's t-test on the differences over the seeds that both systems have."""
 
     t: float
     p: float
     n: int
 
 
-def values(results: Mapping[int, Result], column: Column) -> dict[int, float]:
-    """Seed → value in the column's unit; diverged seeds and metrics that are not there are left out."""
-    found = {seed: result.metrics.get("test", {}).get(column.metric) for seed, result in results.items()}
-    return {seed: value * column.scale for seed, value in found.items() if value is not None}
+def collect_values(results: Mapping[int, RunResult], column: TableColumn) -> dict[int, float]:
+    """Seed → value in the column's unit; diverged seeds and missing metrics are left out."""
+    raw_values = {seed: result.metrics.get("test", {}).get(column.metric) for seed, result in results.items()}
+    return {seed: value * column.scale for seed, value in raw_values.items() if value is not None}
 
 
-def spread(numbers: Sequence[float]) -> tuple[float, float | None] | None:
-    """(mean, sample standard deviation), the latter None for one number; None for none."""
+def mean_and_std(numbers: Sequence[float]) -> tuple[float, float | None] | None:
+    """(mean, sample standard deviation); the deviation of one number is None, and without numbers the result is
+    None."""
     if not numbers:
         return None
     return statistics.fmean(numbers), statistics.stdev(numbers) if len(numbers) > 1 else None
 
 
-def paired(mine: Mapping[int, float], theirs: Mapping[int, float]) -> TTest | None:
-    """Two-sided paired t-test of theirs against mine by seed; None with fewer than two seeds in common.
+def paired_t_test(reference_values: Mapping[int, float], system_values: Mapping[int, float]) -> TTest | None:
+    """Two-sided paired t-test of a system against a reference by seed; None with fewer than two seeds in common.
 
-    Differences that are all zero have p = 1, differences that are all the same p = 0.
+    If all differences are zero, p = 1; if all are the same otherwise, p = 0.
     """
-    seeds = sorted(mine.keys() & theirs.keys())
+    seeds = sorted(reference_values.keys() & system_values.keys())
     if len(seeds) < 2:
         return None
-    differences = [theirs[seed] - mine[seed] for seed in seeds]
+    differences = [system_values[seed] - reference_values[seed] for seed in seeds]
     if max(differences) - min(differences) <= 1e-12 * max(map(abs, [*differences, 1e-300])):
-        same = abs(differences[0]) <= 1e-12
-        return TTest(0.0 if same else math.copysign(math.inf, differences[0]), float(same), len(seeds))
+        is_zero = abs(differences[0]) <= 1e-12
+        return TTest(0.0 if is_zero else math.copysign(math.inf, differences[0]), float(is_zero), len(seeds))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # nearly equal differences lose precision, which the p-value shows
-        found: Any = stats.ttest_1samp(differences, 0.0)
-    return TTest(float(found.statistic), float(found.pvalue), len(seeds))
+        warnings.simplefilter("ignore")  # nearly equal differences lose precision; the p-value shows it
+        t_test: Any = stats.ttest_1samp(differences, 0.0)
+    return TTest(float(t_test.statistic), float(t_test.pvalue), len(seeds))
 
 
-def compare(results: Results, rows: Sequence[Row], columns: Sequence[Column], reference: str) -> list[dict[str, Any]]:
-    """One entry a row and column: the paper's number, ours, and the test of the system against `reference`.
+def compare(
+    results: Results, rows: Sequence[TableRow], columns: Sequence[TableColumn], reference: str
+) -> list[dict[str, Any]]:
+    """One entry for each row and column: the paper's number, ours, and the test of the system against `reference`.
 
-    Rows that neither the paper nor the results know are left out.
+    Cells for which neither the paper nor the results have anything are left out.
     """
-    out = []
+    entries = []
     for row in rows:
         for column in columns:
-            mine = results.get((column.task, row.system), {}) if row.system else {}
-            by_seed = values(mine, column)
-            here = spread(list(by_seed.values()))
+            results_by_seed = results.get((column.task, row.system), {}) if row.system else {}
+            by_seed = collect_values(results_by_seed, column)
+            our_number = mean_and_std(list(by_seed.values()))
             test = None
             if column.tested and row.system not in (None, reference):
-                test = paired(values(results.get((column.task, reference), {}), column), by_seed)
+                test = paired_t_test(collect_values(results.get((column.task, reference), {}), column), by_seed)
             if column.title in row.constant:
-                here = (row.constant[column.title], None)
+                our_number = (row.constant[column.title], None)
             published = row.published.get(column.title)
-            if here is None and published is None and not mine:
+            if our_number is None and published is None and not results_by_seed:
                 continue
-            out.append(
+            entries.append(
                 {
                     "row": row.label,
                     "system": row.system,
@@ -124,83 +127,85 @@ def compare(results: Results, rows: Sequence[Row], columns: Sequence[Column], re
                     "task": column.task,
                     "metric": column.metric,
                     "paper": published._asdict() if published else None,
-                    "here": {"mean": here[0], "std": here[1], "n": max(len(by_seed), 1)} if here else None,
+                    "here": {"mean": our_number[0], "std": our_number[1], "n": max(len(by_seed), 1)}
+                    if our_number
+                    else None,
                     "seeds": {str(seed): value for seed, value in by_seed.items()},
-                    "diverged": sorted(seed for seed, result in mine.items() if result.diverged),
+                    "diverged": sorted(seed for seed, result in results_by_seed.items() if result.diverged),
                     "against": reference if test else None,
                     "t_test": test._asdict() if test else None,
                 }
             )
-    return out
+    return entries
 
 
-def markdown(entries: Sequence[Mapping[str, Any]], columns: Sequence[Column], reference: str) -> str:
-    """The entries of `compare` as a table: for each column the paper's number, ours and the p-value.
+def format_markdown(entries: Sequence[Mapping[str, Any]], columns: Sequence[TableColumn], reference: str) -> str:
+    """The entries of `compare` as a Markdown table: for each column the paper's number, ours and the p-value.
 
-    A column that the paper does not have shows ours alone.
+    A column that the paper does not have shows only ours.
     """
     cells = {(entry["row"], entry["column"]): entry for entry in entries}
     labels = list(dict.fromkeys(entry["row"] for entry in entries))
-    in_paper = {c.title for c in columns if any(e["paper"] for e in entries if e["column"] == c.title)}
-    tested = {c.title for c in columns if any(e["t_test"] for e in entries if e["column"] == c.title)}
+    paper_titles = {c.title for c in columns if any(e["paper"] for e in entries if e["column"] == c.title)}
+    tested_titles = {c.title for c in columns if any(e["t_test"] for e in entries if e["column"] == c.title)}
     header, body = ["system"], [[label] for label in labels]
     for column in columns:
-        parts = [("paper", _paper)] * (column.title in in_paper) + [("here", _here)]
-        parts += [("p", _p)] * (column.title in tested)
+        parts = [("paper", _format_paper)] * (column.title in paper_titles) + [("here", _format_ours)]
+        parts += [("p", _format_p)] * (column.title in tested_titles)
         header += [
             f"{column.title} {name}" if name != "here" or len(parts) > 1 else column.title for name, _ in parts
         ]
         for line, label in zip(body, labels, strict=True):
             entry = cells.get((label, column.title))
-            line += [shown(entry, column.digits) if entry else "–" for _, shown in parts]
+            line += [format_cell(entry, column.digits) if entry else "–" for _, format_cell in parts]
     lines = [header, ["---"] + ["---:"] * (len(header) - 1), *body]
     table = "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
-    if tested:
+    if tested_titles:
         table += f"\np: paired t-test over seeds against {reference}; * where p < {SIGNIFICANT}.\n"
     return table
 
 
-def _paper(entry: Mapping[str, Any], digits: int) -> str:
-    return _spread(entry["paper"], digits)
+def _format_paper(entry: Mapping[str, Any], digits: int) -> str:
+    return _format_mean(entry["paper"], digits)
 
 
-def _here(entry: Mapping[str, Any], digits: int) -> str:
-    lost = entry["diverged"]
-    note = f" ({len(lost)} diverged: seed {', '.join(map(str, lost))})" if lost else ""
-    return _spread(entry["here"], digits) + note
+def _format_ours(entry: Mapping[str, Any], digits: int) -> str:
+    diverged_seeds = entry["diverged"]
+    note = f" ({len(diverged_seeds)} diverged: seed {', '.join(map(str, diverged_seeds))})" if diverged_seeds else ""
+    return _format_mean(entry["here"], digits) + note
 
 
-def _spread(found: Mapping[str, Any] | None, digits: int) -> str:
-    if not found:
+def _format_mean(number: Mapping[str, Any] | None, digits: int) -> str:
+    if not number:
         return "–"
-    std = found.get("std")
-    return f"{found['mean']:.{digits}f}" + ("" if std is None else f" ± {std:.{digits}f}")
+    std = number.get("std")
+    return f"{number['mean']:.{digits}f}" + ("" if std is None else f" ± {std:.{digits}f}")
 
 
-def _p(entry: Mapping[str, Any], digits: int) -> str:
+def _format_p(entry: Mapping[str, Any], digits: int) -> str:
     del digits
     test = entry["t_test"]
     if not test:
         return "–"
-    shown = "< 0.001" if test["p"] < 0.001 else f"{test['p']:.3f}"
-    return shown + (" *" if test["p"] < SIGNIFICANT else "")
+    text = "< 0.001" if test["p"] < 0.001 else f"{test['p']:.3f}"
+    return text + (" *" if test["p"] < SIGNIFICANT else "")
 
 
-def machines(results: Results) -> str:
-    """The hardware and versions of the results, in a line."""
-    found = [r.machine for of in results.values() for r in of.values()]
-    shown = {
+def describe_machines(results: Results) -> str:
+    """The hardware and versions of the results, in one line."""
+    hardware = [r.machine for by_seed in results.values() for r in by_seed.values()]
+    descriptions = {
         f"{m['device']} ({m['devices']} device{'s' * (m['devices'] > 1)}, {m['cores']} cores), jax {m['jax']}"
-        for m in found
+        for m in hardware
     }
-    return "; ".join(sorted(shown)) or "nothing was trained"
+    return "; ".join(sorted(descriptions)) or "nothing was trained"
 
 
-def write(path: pathlib.Path, text: str) -> None:
+def write_text(path: pathlib.Path, text: str) -> None:
     """Writes a text file.
 
     Raises:
-      UsageError: it cannot be written.
+      UsageError: the file cannot be written.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -13,7 +13,7 @@ __all__ = ["load"]
 
 
 def __getattr__(name: str) -> Any:
-    # The tools and the data pipeline use this package without jax: the API imports it only when asked for.
+    # The tools and the data pipeline use this package without jax: import the API, which needs jax, only on demand.
     if name == "load":
         from numjax.api import load
 

@@ -1,4 +1,4 @@
-"""Name → module: the only factory. The file name is the registration."""
+"""Builds parts by name. This is the only factory; the file name is the registration."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ BASE_OF_KIND: dict[str, type[protocols.Part]] = {
 
 
 def find(kind: str, name: str) -> Any:
-    """The class that numjax/<kind>/<name>.py defines; else the one of your own module `name`.
+    """The class of a part: that of numjax/<kind>/<name>.py, else that of your own module `name`.
 
     Raises:
-      UsageError: there is no such module, and the nearest names are given; or it defines no such class, or one that
-        is no part.
+      UsageError: there is no such module (the message suggests names), it does not define the class, or the class is
+        no part.
     """
     path = f"numjax.{kind}.{name}"
     if name.startswith("."):
@@ -41,16 +41,16 @@ def find(kind: str, name: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name != path and not path.startswith(f"{error.name}."):
             raise
-        raise UsageError(f"no {kind} is called {name!r}: did you mean {near(name, names(kind))}?") from None
+        raise UsageError(f"no {kind} is called {name!r}: did you mean {suggest(name, names(kind))}?") from None
     base = BASE_OF_KIND[kind]
     if base.__name__ not in vars(module):
         raise UsageError(f"{kind} {name!r}: {path} defines no class called {base.__name__}")
-    found = vars(module)[base.__name__]
-    if not (isinstance(found, type) and issubclass(found, base)):
+    part = vars(module)[base.__name__]
+    if not (isinstance(part, type) and issubclass(part, base)):
         raise UsageError(
             f"{kind} {name!r}: {path}.{base.__name__} must be derived from numjax.protocols.{base.__name__}"
         )
-    return found
+    return part
 
 
 def _is_module(name: str) -> bool:
@@ -61,81 +61,92 @@ def _is_module(name: str) -> bool:
 
 
 def names(kind: str) -> list[str]:
-    """Every module of numjax/<kind>/ that defines the kind's class."""
+    """Names of the modules of numjax/<kind>/ that define the kind's class, sorted."""
     package = importlib.import_module(f"numjax.{kind}")
-    found = sorted(module.name for module in pkgutil.iter_modules(package.__path__))
-    return [n for n in found if BASE_OF_KIND[kind].__name__ in vars(importlib.import_module(f"numjax.{kind}.{n}"))]
+    module_names = sorted(module.name for module in pkgutil.iter_modules(package.__path__))
+    return [
+        n for n in module_names if BASE_OF_KIND[kind].__name__ in vars(importlib.import_module(f"numjax.{kind}.{n}"))
+    ]
 
 
-def build(kind: str, block: Mapping[str, Any], **known: Any) -> Any:
+def build(kind: str, block: Mapping[str, Any], **fields: Any) -> Any:
     """An instance from a config block dict(name=…, **options).
 
     Args:
-      known: fields of `protocols.Context`; the class takes those that it marks with `Told` or `OrTold`. An option of
-        the same name counts instead.
+      fields: fields of `protocols.Context`; the class gets those that it marks with `FromContext` or
+        `OptionOrContext`. An option of the same name takes precedence.
 
     Raises:
-      UsageError: an unknown name or option, and the nearest ones are given; a part that wants of the context what it
-        has not; or an option that is missing.
+      UsageError: the name or an option is unknown (the message suggests names), the part marks a parameter that is no
+        field of the context, or an option is missing.
     """
-    # A config that was read from a workdir has lists where it had tuples, and modules must be hashable.
+    # A config that was loaded from a workdir has lists instead of tuples, and modules must be hashable.
     options = {key: tuple(v) if isinstance(v, list) else v for key, v in dict(block).items() if key != "name"}
     cls, name = find(kind, block["name"]), block["name"]
     declared = {p.name: p for p in inspect.signature(cls).parameters.values() if p.name != "parent"}
     for key in options:
         if key not in declared:
-            raise UsageError(f"{kind} {name!r} has no option {key!r}: did you mean {near(key, declared)}?")
-    context = vars(protocols.Context(**known))
-    told = [key for key, parameter in declared.items() if _marked(parameter.annotation)]
-    for key in told:
+            raise UsageError(f"{kind} {name!r} has no option {key!r}: did you mean {suggest(key, declared)}?")
+    context = vars(protocols.Context(**fields))
+    context_keys = [key for key, parameter in declared.items() if _context_mark(parameter.annotation)]
+    for key in context_keys:
         if key not in context:
             raise UsageError(
-                f"{kind} {name!r} wants {key!r} to be told, which is nothing of a Context: did you mean "
-                f"{near(key, context)}?"
+                f"{kind} {name!r}: parameter {key!r} comes from the context, which has no such field: did you mean "
+                f"{suggest(key, context)}?"
             )
-    given = {key: context[key] for key in told if context[key] is not None} | options
-    needed = (key for key, p in declared.items() if p.default is p.empty and p.kind not in _VARIADIC)
-    lacking = [key for key in needed if key not in given]
-    if lacking:
-        raise UsageError(f"{kind} {name!r} needs {', '.join(lacking)}: give it as an option of the block")
-    return cls(**given)
+    arguments = {key: context[key] for key in context_keys if context[key] is not None} | options
+    required = (key for key, p in declared.items() if p.default is p.empty and p.kind not in _VARIADIC)
+    missing = [key for key in required if key not in arguments]
+    if missing:
+        raise UsageError(f"{kind} {name!r} needs {', '.join(missing)}: give it as an option of the block")
+    return cls(**arguments)
 
 
 def options(kind: str, name: str) -> dict[str, inspect.Parameter]:
-    """What a block of this part may say, by name: its parameters but for those that it is told."""
-    found = {p.name: p for p in inspect.signature(find(kind, name)).parameters.values() if p.kind not in _VARIADIC}
+    """The options of a block of this part, by name: its parameters without those that only the context sets."""
+    parameters = {
+        p.name: p for p in inspect.signature(find(kind, name)).parameters.values() if p.kind not in _VARIADIC
+    }
     # Linen adds two of its own.
-    found = {key: p for key, p in found.items() if key not in ("parent", "name") and _marked(p.annotation) != "Told"}
-    return {key: p.replace(annotation=_written(p.annotation)) for key, p in found.items()}
+    parameters = {
+        key: p
+        for key, p in parameters.items()
+        if key not in ("parent", "name") and _context_mark(p.annotation) != "FromContext"
+    }
+    return {key: p.replace(annotation=_type_text(p.annotation)) for key, p in parameters.items()}
 
 
-def leaves_to_context(kind: str, name: str) -> set[str]:
-    """The options that a part is told where its block says nothing of them."""
+def context_options(kind: str, name: str) -> set[str]:
+    """The options of a part that come from the context if its block does not set them."""
     declared = inspect.signature(find(kind, name)).parameters.values()
-    return {p.name for p in declared if _marked(p.annotation) == "OrTold"}
+    return {p.name for p in declared if _context_mark(p.annotation) == "OptionOrContext"}
 
 
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
-_MARKS = {get_args(mark)[1]: name for name, mark in (("Told", protocols.Told), ("OrTold", protocols.OrTold))}
+_MARKS = {
+    get_args(mark)[1]: name
+    for name, mark in (("FromContext", protocols.FromContext), ("OptionOrContext", protocols.OptionOrContext))
+}
 
 
-def _marked(annotation: Any) -> str:
-    """How a parameter is marked, "Told", "OrTold" or "", as its annotation stands in the file or evaluated."""
+def _context_mark(annotation: Any) -> str:
+    """The mark of a parameter, "FromContext", "OptionOrContext" or "". The annotation is source text or evaluated."""
     if isinstance(annotation, str):
         word = annotation.removeprefix("protocols.").partition("[")[0]
         return word if word in _MARKS.values() else ""
     return _MARKS.get(annotation.__metadata__[0], "") if get_origin(annotation) is Annotated else ""
 
 
-def _written(annotation: Any) -> str:
-    """The type as it stands in a file, without a mark."""
+def _type_text(annotation: Any) -> str:
+    """The type as source text, without the mark."""
     if not isinstance(annotation, str):
-        return inspect.formatannotation(get_args(annotation)[0] if _marked(annotation) else annotation)
-    return annotation.partition("[")[2].removesuffix("]") if _marked(annotation) else annotation
+        return inspect.formatannotation(get_args(annotation)[0] if _context_mark(annotation) else annotation)
+    return annotation.partition("[")[2].removesuffix("]") if _context_mark(annotation) else annotation
 
 
-def near(key: str, among: Iterable[str]) -> str:
-    """The names that `key` may have been meant for, or all of them."""
-    return ", ".join(difflib.get_close_matches(key, list(among), n=3, cutoff=0.4) or among)
+def suggest(key: str, candidates: Iterable[str]) -> str:
+    """The candidates most similar to `key`, or all of them if none is similar, as text for an error message."""
+    return ", ".join(difflib.get_close_matches(key, list(candidates), n=3, cutoff=0.4) or candidates)

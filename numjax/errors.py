@@ -10,13 +10,13 @@ class UsageError(ValueError):
 
 
 class DataError(ValueError):
-    """A record or file that cannot be used: skipped and named, or under --strict exit 3."""
+    """A record or file that cannot be used: it is skipped and listed; with --strict exit 3."""
 
     exit_code = 3
 
 
 class Diverged(RuntimeError):
-    """The loss is NaN or infinite: exit 4; the last good checkpoint stays."""
+    """The loss is NaN or infinite: exit 4. The last good checkpoint is kept."""
 
     exit_code = 4
 
@@ -24,13 +24,13 @@ class Diverged(RuntimeError):
 class Preempted(BaseException):
     """SIGTERM or SIGINT: the state is saved; exit 143, so that schedulers requeue.
 
-    No Exception: a signal's handler may raise it anywhere, and code that deals with errors must not take it for one.
+    It is no Exception: a signal handler may raise it anywhere, and code that catches errors must not catch it.
     """
 
     exit_code = 143
 
 
 class Lost(RuntimeError):
-    """Another process of the run is gone: exit 5; the last checkpoint stays."""
+    """Another process of the run is gone: exit 5. The last checkpoint is kept."""
 
     exit_code = 5

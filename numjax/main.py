@@ -2,14 +2,13 @@
 
 Modes: train eval predict generate compile check show.
 
-Without --config it is the workdir's own. Only flags, processes and exit codes are here; notebooks can call the rest.
+Without --config, the workdir's config is used. This file has only flags, processes and exit codes, so that notebooks
+can call everything else.
 """
 
 from __future__ import annotations
 
-import os
 import sys
-from typing import NoReturn
 
 from absl import app, flags
 from ml_collections import config_flags
@@ -32,45 +31,49 @@ _DISTRIBUTED = flags.DEFINE_bool("distributed", False, "Join the cluster's jax.d
 
 
 def main(argv: list[str]) -> None:
-    """Sets processes and caches up and hands over to `runs`."""
+    """Sets up processes and caches, then calls `runs.run`."""
     if len(argv) > 1:
         raise UsageError(f"unexpected argument {argv[1]!r}: flags look like --workdir=DIR")
     if _MODE.value == "show" and _CONFIG.value:
-        print("\n".join(blocks.shown(_CONFIG.value)))
+        print("\n".join(blocks.format_config(_CONFIG.value)))
         return
     if not _CONFIG.value or not _WORKDIR.value:
         raise UsageError(command_line.USAGE)
-    from numjax.train import runs  # imports jax: not before the flags are known to be good
+    from numjax.train import runs  # imports jax, so only after the flags are checked
 
     runs.set_up(_CONFIG.value, distributed=_DISTRIBUTED.value, planning=_MODE.value == "compile")
-    more = {"strict": bool(_STRICT.value), "input": _INPUT.value, "prompts": _PROMPT.value or ()}
-    runs.run(_CONFIG.value, _WORKDIR.value, str(_MODE.value), **more)
+    arguments = {"strict": bool(_STRICT.value), "input": _INPUT.value, "prompts": _PROMPT.value or ()}
+    runs.run(_CONFIG.value, _WORKDIR.value, str(_MODE.value), **arguments)
 
 
 def _parse(argv: list[str]) -> list[str]:
     try:
         return flags.FLAGS(command_line.resolve_configs(flags.FLAGS.read_flags_from_files(argv, force_gnu=False)))
     except (flags.Error, ValueError, KeyError, AttributeError, TypeError, OSError) as error:
-        _leave(UsageError(command_line.complaint(error)))
+        sys.exit(_report(UsageError(command_line.error_line(error))))
 
 
 def _run(argv: list[str]) -> None:
     try:
         main(argv)
     except (UsageError, DataError, Diverged, Preempted, Lost) as error:
-        _leave(error)
+        code = _report(error)
+        if _DISTRIBUTED.value:
+            from numjax.runtime import processes
+
+            processes.abandon(code)
+        sys.exit(code)
 
 
-def _leave(error) -> NoReturn:
-    # In one piece, since other threads may be writing too.
+def _report(error: UsageError | DataError | Diverged | Preempted | Lost) -> int:
+    """Prints the error as one line; returns its exit code."""
+    # A single write, since other threads may write too.
     print(f"numjax: {' '.join(str(error).split())}\n", end="", file=sys.stderr, flush=True)
-    sys.stdout.flush()
-    # Background threads (checkpoints, prefetch) have nothing left to do: the error says what is kept.
-    os._exit(error.exit_code)
+    return error.exit_code
 
 
 def entry() -> None:
-    """The console script."""
+    """Runs the console script."""
     app.run(_run, flags_parser=_parse)
 
 

@@ -1,6 +1,6 @@
-"""The one model: embeddings fused, a backbone, heads. Every system is a choice of parts.
+"""The model: fused embeddings, a backbone, heads. Every system is a choice of parts.
 
-An encoder–decoder embeds its source as its text, by the same tables and fusions.
+An encoder–decoder embeds its source like its text, with the same tables and fusions.
 
 Legend: B rows, T positions, N numerals of a row, D width, V vocabulary.
 """
@@ -20,12 +20,12 @@ from numjax.protocols import Producer
 from numjax.types import Batch, HeadOut, Numeral, Tokens
 
 FUSIONS = ("concat+linear", "add", "replace")
-FUSION = FUSIONS[0]  # of a numeral embedding that names none
-AS_WIDE = ("add", "replace")  # with these an embedding is as wide as the model
+FUSION = FUSIONS[0]  # the default of a numeral embedding
+AS_WIDE = ("add", "replace")  # with these, an embedding is as wide as the model
 
 
 class Fusion(nn.Module):
-    """Joins a numeral embedding to the token embedding; the only place that asks what is a numeral.
+    """Joins a numeral embedding to the token embedding. No other code distinguishes numerals from text.
 
     Attributes:
       how: "concat+linear": E = [TE, NE] W_b (NumGPT eq. 6) with one learned NE for all text and one learned
@@ -44,14 +44,14 @@ class Fusion(nn.Module):
         normal = nn.initializers.normal(self.init_std)
         dim = ne_BND.shape[-1]
         if self.how == "concat+linear":
-            # [TE, NE] W_b as two products, so that a numeral is projected once a row, not once a position,
+            # [TE, NE] W_b as two products: so a numeral is projected once a row, not once a position,
             # and the shared vectors once a step.
             kernel = self.param("kernel", normal, (self.width + dim, self.width), jnp.float32)
             shared_te = self.param("numeral_token", normal, (self.width,), jnp.float32)
             shared_ne = self.param("text_numeral", normal, (dim,), jnp.float32)
-            of_token, of_numeral = kernel[: self.width], kernel[self.width :]
-            text = x_BTD @ of_token + shared_ne @ of_numeral
-            numeral = gather_rows(ne_BND @ of_numeral, index_BT) + shared_te @ of_token
+            token_kernel, numeral_kernel = kernel[: self.width], kernel[self.width :]
+            text = x_BTD @ token_kernel + shared_ne @ numeral_kernel
+            numeral = gather_rows(ne_BND @ numeral_kernel, index_BT) + shared_te @ token_kernel
             return jnp.where(is_numeral, numeral, text)
         if dim != self.width:
             kernel = self.param("kernel", normal, (dim, self.width), jnp.float32)
@@ -79,116 +79,119 @@ class Model(nn.Module):
         for name, how in self.fusions.items():
             if how not in FUSIONS:
                 raise UsageError(f"embed {name!r}: fusion must be one of {', '.join(FUSIONS)}, not {how!r}")
-        # Adopting the parts as attributes names their parameters embeds_NAME/…, heads_NAME/….
+        # Linen names the parameters of these attributes embeds_NAME/…, heads_NAME/….
         self.fuse = {n: Fusion(how, self.backbone.width, self.backbone.init_std) for n, how in self.fusions.items()}
 
     def __call__(self, batch: Batch, *, deterministic: bool = True) -> tuple[dict[str, HeadOut], dict[str, Any]]:
-        """(every head's output, every intermediate by name)."""
-        x, more = self.embed(batch.inputs), {}
+        """(head name → output, name → intermediate array)."""
+        x, extra = self.embed(batch.inputs), {}
         if batch.source is not None:
             if not self.encodes:
                 raise UsageError("this backbone reads no source: set backbone.name=encoder_decoder")
-            more["source"] = (self.embed(batch.source), batch.source)
-        h, acts, _ = self.backbone(x, batch.inputs, deterministic=deterministic, **more)
-        return self._read(h, batch.inputs), {"tokens": x, "table": self._table()} | acts
+            extra["source"] = (self.embed(batch.source), batch.source)
+        h, acts, _ = self.backbone(x, batch.inputs, deterministic=deterministic, **extra)
+        return self._apply_heads(h, batch.inputs), {"tokens": x, "table": self._table()} | acts
 
     @property
     def encodes(self) -> bool:
-        """Whether the backbone has an encoder, which reads `Batch.source`."""
+        """Whether the backbone has an encoder, whose input is `Batch.source`."""
         return self.backbone.encodes
 
     @property
     def writer(self) -> str:
-        """The head that gives the next token, which generation and likelihoods read.
+        """Name of the head that predicts the next token, for generation and likelihoods.
 
         Raises:
-          UsageError: no head does, or several do.
+          UsageError: no head predicts the next token, or several do.
         """
-        found = [name for name, head in self.heads.items() if head.provides("step_scores")]
-        if not found:
+        writers = [name for name, head in self.heads.items() if head.provides("step_scores")]
+        if not writers:
             raise UsageError("this model only classifies: take a run of task=generation or task=text")
-        if len(found) > 1:
-            raise UsageError(f"heads {' and '.join(found)} each give the next token, and one writes: keep one")
-        return found[0]
+        if len(writers) > 1:
+            raise UsageError(
+                f"heads {' and '.join(writers)} each predict the next token: a model has one such head, keep one"
+            )
+        return writers[0]
 
     def parts(self) -> dict[str, Any]:
-        """Its parts, each under what messages call it."""
-        found: dict[str, Any] = {f"embed {name!r}": one for name, one in self.embeds.items()}
-        found |= {f"positions {name!r}": one for name, one in self.backbone.positions.items()}
-        found["the backbone"] = self.backbone
-        return found | {f"head {name!r}": one for name, one in self.heads.items()}
+        """Its parts by the label that error messages use."""
+        parts_by_label: dict[str, Any] = {f"embed {name!r}": part for name, part in self.embeds.items()}
+        parts_by_label |= {f"positions {name!r}": part for name, part in self.backbone.positions.items()}
+        parts_by_label["the backbone"] = self.backbone
+        return parts_by_label | {f"head {name!r}": part for name, part in self.heads.items()}
 
     def producers(self) -> tuple[Producer, ...]:
-        """What makes the channels that its parts read and no scheme gives, each once.
+        """Producers of the channels that its parts read and no scheme gives, each once.
 
         Raises:
-          UsageError: two parts mean different things by a name.
+          UsageError: two parts make different channels of the same name.
         """
-        found: dict[str, Producer] = {}
-        for what, part in self.parts().items():
-            for one in part.producers():
-                if found.setdefault(one.channel.name, one) != one:
+        producers_by_channel: dict[str, Producer] = {}
+        for label, part in self.parts().items():
+            for producer in part.producers():
+                if producers_by_channel.setdefault(producer.channel.name, producer) != producer:
                     raise UsageError(
-                        f"{what} makes another channel {one.channel.name!r} than a part before it: keep one"
+                        f"{label} makes another channel {producer.channel.name!r} than a part before it: keep one"
                     )
-        return tuple(found.values())
+        return tuple(producers_by_channel.values())
 
     def remember(self, source: Tokens, cache: Any, tables: Mapping[str, Any] | None = None) -> Any:
-        """The cache with what the decoder reads of a source, encoded once; `tables` as in `step`."""
+        """The cache with a source, encoded once for the decoder; `tables` as in `step`."""
         return self.backbone.remember(self.embed(source, tables), source, cache)
 
     def tables(self) -> dict[str, Mapping[str, jax.Array]]:
-        """What embeddings make of their parameters alone, by name: for a decoder, outside its loop."""
-        return {name: made for name, embed in self.embeds.items() if (made := embed.tables())}
+        """Arrays that embeddings compute from their parameters alone, by embedding. A decoder computes them once,
+        before its loop."""
+        return {name: tables for name, embed in self.embeds.items() if (tables := embed.tables())}
 
     def embed(self, tokens: Tokens, tables: Mapping[str, Any] | None = None) -> jax.Array:
-        """x[B, T, D] before positions: token embeddings, those of types added, every numeral embedding fused in."""
+        """x[B, T, D] before positions: token and type embeddings added, with every numeral embedding fused in."""
         x = None
-        for name in self._of_kind("token"):
-            made = (tables or {}).get(name)
-            x = self.embeds[name](tokens) if made is None else self.embeds[name](tokens, made)
+        for name in self._embeds_of_kind("token"):
+            embed_tables = (tables or {}).get(name)
+            x = self.embeds[name](tokens) if embed_tables is None else self.embeds[name](tokens, embed_tables)
         if x is None:
             raise UsageError("the model needs one embedding of kind token")
-        for name in self._of_kind("type"):
+        for name in self._embeds_of_kind("type"):
             x = x + self.embeds[name](tokens)
-        for name in self._of_kind("numeral"):
+        for name in self._embeds_of_kind("numeral"):
             if tokens.numerals is None or tokens.numeral_index is None:
                 raise UsageError(f"embed {name!r} reads numerals, but the scheme marks none: use scheme replace")
             features = {k.split("/", 1)[1]: v for k, v in tokens.features.items() if k.startswith(f"{name}/")}
-            read, index = tokens.numerals, tokens.numeral_index
+            numerals, index = tokens.numerals, tokens.numeral_index
             if tokens.distinct is not None and tokens.distinct_index is not None:
-                read, index = tokens.distinct, tokens.distinct_index  # each string once a group of rows
-            ne_BND = self.embeds[name](read, features)
-            # Padding slots hold zeros; masking them keeps whatever an embedding makes of them out.
-            ne_BND = jnp.where(read.valid[..., None], ne_BND, 0)
+                numerals, index = tokens.distinct, tokens.distinct_index  # each string once a group of rows
+            ne_BND = self.embeds[name](numerals, features)
+            # Padding slots hold zeros, for which an embedding may return anything: mask the result.
+            ne_BND = jnp.where(numerals.valid[..., None], ne_BND, 0)
             x = self.fuse[name](x, ne_BND, index)
         return x
 
     def embed_numerals(self, numerals: Numeral, features: Mapping[str, jax.Array], name: str) -> jax.Array:
-        """NE[B, N, d] of one numeral embedding, before fusion: what geometry and notebooks look at."""
+        """NE[B, N, d] of one numeral embedding, before fusion, for geometry and notebooks."""
         return self.embeds[name](numerals, features)
 
     def embed_part(self, tokens: Tokens, name: str) -> jax.Array:
-        """What one embedding of tokens or types gives, [B, T, D], before they are added: for geometry too."""
+        """x[B, T, D] of one embedding of tokens or types, before the sum; also for geometry."""
         return self.embeds[name](tokens)
 
     def added_positions(self, tokens: Tokens) -> jax.Array:
-        """What positions add to the input, [B, T, D]: for geometry."""
+        """The sum that positions add to the input, [B, T, D], for geometry."""
         return self.backbone.added_positions(tokens)
 
     def step(
         self, tokens: Tokens, cache: Any, tables: Mapping[str, Any] | None = None
     ) -> tuple[dict[str, HeadOut], Any]:
-        """Reads more positions against a cache: (every head's output, the cache moved on). `tables`: see there."""
+        """(head name → output, the new cache) for further positions after a cache. `tables`: see `Model.tables`."""
         h, _, cache = self.backbone(self.embed(tokens, tables), tokens, cache=cache)
-        return self._read(h, tokens), cache
+        return self._apply_heads(h, tokens), cache
 
     def _table(self):
-        return next((self.embeds[name].table for name in self._of_kind("token")), None)
+        return next((self.embeds[name].table for name in self._embeds_of_kind("token")), None)
 
-    def _read(self, h, tokens):
+    def _apply_heads(self, h, tokens):
         table = self._table()
         return {name: head(h, tokens, table) for name, head in self.heads.items()}
 
-    def _of_kind(self, kind: str) -> list[str]:
+    def _embeds_of_kind(self, kind: str) -> list[str]:
         return [name for name, embed in self.embeds.items() if embed.kind == kind]

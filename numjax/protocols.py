@@ -1,8 +1,9 @@
-"""What each kind of part is: one base class a kind, with every optional method and what it does by default.
+"""One base class for each kind of part, with every optional method and its default.
 
-The file name is the registration: `build.py` finds numjax/<kind>/<name>.py and calls what it defines under the name
-of the base class. Nobody asks a part what attributes it has: an optional one is here, with a default that does the
-obvious thing or says what is missing; whether a part has its own of a method, `Part.provides` says.
+The file name is the registration: `build.py` finds numjax/<kind>/<name>.py and calls the class in it that has the
+name of the base class. No code asks whether a part has an attribute: every optional attribute and method is here,
+with a default that does the obvious thing or raises an error that says what is missing. `Part.provides` says whether
+a part overrides a method.
 """
 
 from __future__ import annotations
@@ -32,27 +33,30 @@ if TYPE_CHECKING:
     Array = Any  # as in types.py
 
 T = TypeVar("T")
-Told = Annotated[T, "by the context"]  # marks a parameter of a part that is a field of `Context`, and no option
-OrTold = Annotated[T, "by the context, or an option"]  # … and an option all the same, which counts instead
+# Marks a parameter of a part that is no option: its value comes from the field of `Context` of that name.
+FromContext = Annotated[T, "by the context"]
+# Marks an option of a part. Without the option, the value comes from the field of `Context` of that name.
+OptionOrContext = Annotated[T, "by the context, or an option"]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Context:
-    """What the core tells parts as it builds them, each those fields that it marks with `Told` or `OrTold`.
+    """The values that the core gives to parts when it builds them.
 
-    None is not known: a part then keeps its default, or is refused if it has none.
+    A part gets the fields that it marks with `FromContext` or `OptionOrContext`. None means unknown: the part then
+    keeps its default; if it has no default, building it fails.
 
     Attributes:
-      width: D. dim: the same, for embeddings of tokens and trees, and for those of numerals that are added to tokens
-        or stand in their place. dtype: of the backbone's computation.
-      vocab: the vocabulary, of schemes. vocab_size: its size, padded; size: ids in use; base: those of text.
+      width: D. dim: also D, for embeddings of tokens and trees, and for numeral embeddings that are added to token
+        embeddings or replace them. dtype: of the backbone's computation.
+      vocab: the vocabulary, for schemes. vocab_size: V, padded. size: ids in use. base: ids of text.
       num_id: id of [NUM]. digits: K of numerals.
-      digit_ids: of 0 … 9, where each is a token of its own; agg_id: of [AGG].
-      digit_symbols: (id, digit) of each token that is one digit. number_symbols: (id, value) of each that is a
-      number. symbols: (first id of mathematical symbols, for each the text tokens that spell it); symbol_range: (that
-        first, how many). types: how many token types there are.
-      grammar: of the scheme. num_classes: of the task's labels.
-      stack: where positions are. positions: what a backbone gives its stacks.
+      digit_ids: ids of 0 … 9, if each digit is a token of its own. agg_id: id of [AGG].
+      digit_symbols: (id, digit) of each token that is one digit. number_symbols: (id, value) of each token that is a
+        number. symbols: (first id of the mathematical symbols, the text tokens that spell each of them).
+        symbol_range: (first id, count) of these symbols. types: number of token types.
+      grammar: the scheme's. num_classes: number of the task's classes.
+      stack: the stack that positions belong to. positions: the positions that a backbone gives to its stacks.
     """
 
     width: int | None = None
@@ -78,85 +82,95 @@ class Context:
 
 
 class Producer:
-    """Makes a channel of the ids: on the host of a whole document, in the decoder token by token, the same values.
+    """Computes a channel from the ids. The host computes it for a whole document, the decoder token by token; both
+    give the same values.
 
-    Producers are values: hashable, and equal ones make the same channel.
+    Producers are values: they are hashable, and equal producers make the same channel.
 
     Attributes:
-      channel: what it makes.
+      channel: the channel that it makes.
     """
 
     channel: Channel
 
-    def of(self, ids: Any) -> Any:
-        """int32[T, …] in NumPy, of the ids int32[T] of a document."""
+    def compute(self, ids: Any) -> Any:
+        """The channel's values int32[T, …] for the ids int32[T] of a document, in NumPy."""
         raise NotImplementedError
 
     def begin(self, rows: int) -> Any:
-        """The state before the first token, a pytree of arrays [rows, …]."""
+        """The state before the first token: a pytree of arrays [rows, …]."""
         del rows
         return ()
 
-    def step(self, state: Any, token: Array, at: Any) -> tuple[Any, Array]:
-        """(the state behind a token int32[B], the channel's value at it, [B, …]). `at`: the automaton there,
-        `decode.channels.At`."""
+    def step(self, state: Any, token: Array, automaton_state: Any) -> tuple[Any, Array]:
+        """(the state after a token int32[B], the channel's value at this token, [B, …]).
+
+        Args:
+          automaton_state: the automaton before the token, a `decode.channels.AutomatonState`.
+        """
         raise NotImplementedError
 
 
 class Part:
-    """What all kinds share.
+    """The base class of all kinds.
 
     Attributes:
-      reads_channels: names of channels without which it cannot work.
+      reads_channels: names of the channels that the part needs.
     """
 
     reads_channels: tuple[str, ...] = ()
 
     @classmethod
     def wants_channels(cls, options: Mapping[str, Any]) -> tuple[str, ...]:
-        """`reads_channels` with these options."""
+        """`reads_channels` of a part with these options."""
         del options
         return cls.reads_channels
 
     def producers(self) -> tuple[Producer, ...]:
-        """What makes the channels that it reads and nobody else gives."""
+        """Producers of the channels that the part reads and that neither scheme nor task gives."""
         return ()
 
     @classmethod
     def provides(cls, method: str) -> bool:
-        """Whether it has a method of its own by this name, beyond what its kind does by default.
+        """Whether the part has its own version of this method, not only the default of its kind.
 
-        Methods that no kind has are for parts made for each other, such as an objective and its head.
+        A method that no base class has belongs to parts that are made for each other, such as an objective and its
+        head.
         """
-        found = getattr(cls, method, None)
-        return found is not None and found is not getattr(cls._kind(), method, None)
+        own_method = getattr(cls, method, None)
+        return own_method is not None and own_method is not getattr(cls._kind(), method, None)
 
     @classmethod
     def lacks(cls, what: str) -> UsageError:
-        """The error of a part that is asked for what it has not."""
-        name = cls.__module__.rpartition(".")[2] if cls.__module__.startswith("numjax.") else cls.__module__
-        return UsageError(f"{cls._kind().__name__.lower()} {name} {what}")
+        """The error to raise when a part is asked for something that it does not have; `what` ends the sentence."""
+        return UsageError(f"{cls._kind().__name__.lower()} {cls.part_name()} {what}")
+
+    @classmethod
+    def part_name(cls) -> str:
+        """The name that a config gives the part: of numjax/KIND/NAME, a file or a folder, NAME; else the module's."""
+        path = cls.__module__.split(".")
+        return path[2] if path[0] == "numjax" and len(path) > 2 else cls.__module__
 
     @classmethod
     def _kind(cls) -> type:
-        return next(one for one in cls.__mro__ if Part in one.__bases__)
+        return next(base for base in cls.__mro__ if Part in base.__bases__)
 
 
 class Scheme(Part):
-    """text/NAME.py. Document ↔ positions; decode(encode(doc)) == doc. Most begin with `text/base.py`.
+    """text/NAME.py: turns a Document into tokens and back; decode(encode(doc)) == doc. Most extend `text/base.py`.
 
     Attributes:
       marks: reserved tokens that it needs beyond those of every vocabulary.
-      vocab: the vocabulary (`text/base_vocabulary.py`). vocab_size: its size, padded.
-      points: what is written may point to numbers read before, which `decode` then wants.
-      unwritten: ids that are read and cannot be written → the reason.
+      vocab: the vocabulary (`text/vocab/base.py`). vocab_size: V, padded.
+      points: generated tokens may point to earlier numbers; `decode` then needs these numbers.
+      unwritten: id → why it cannot be generated, for ids that can only be read.
       symbols: the mathematical vocabulary of a scheme with trees; None for others.
-      channels: what it gives beside ids.
-      token_types: how many `types` there are. reads: what documents it is for, "text" or "rows".
-      forms: of `text/answers.FORMS`, those that it can hold an answer to, with some vocabulary.
-      digit_tokens: each digit of a number is a token of its own, with some vocabulary.
-      numbers: what a number is: its pieces ("spelled"), [NUM] with its value beside it ("slot"), both ("behind"), or
-        a cell ("cell").
+      channels: the channels that it gives beside the ids.
+      token_types: number of values of the channel "types". reads: the documents that it takes, "text" or "rows".
+      forms: the forms of `text/grammar/answers.FORMS` that its grammar can enforce with some vocabulary.
+      digit_tokens: each digit of a number is a token of its own with some vocabulary.
+      numbers: how a number appears: as its pieces ("spelled"), as [NUM] with its value beside it ("slot"), as both
+        ("behind"), or as a cell ("cell").
     """
 
     marks: tuple[str, ...] = ()
@@ -174,86 +188,90 @@ class Scheme(Part):
 
     @classmethod
     def channels_of(cls, options: Mapping[str, Any]) -> tuple[Channel, ...]:
-        """The channels that it gives with these options."""
+        """The channels that a scheme with these options gives."""
         del options
         return cls.channels
 
     @classmethod
     def marks_of(cls, options: Mapping[str, Any], trees: Iterable[Any]) -> tuple[str, ...]:
-        """The marks that it needs with these `symbols` options; some depend on a corpus's operator trees."""
+        """The marks that a scheme with these `symbols` options needs; some depend on the corpus's operator trees."""
         del options, trees
         return cls.marks
 
     def parse(self, text: str) -> Document:
-        """Text → segments."""
+        """The segments of a text."""
         raise NotImplementedError
 
     def encode(self, document: Document, offsets: bool = False, source: Features | None = None) -> Features:
-        """One unpadded row; `offsets` says which characters a position covers, `source` is what an encoder reads."""
+        """One unpadded row.
+
+        Args:
+          offsets: also give the characters that each position covers. source: the encoder's input.
+        """
         raise NotImplementedError
 
     def decode(self, ids: Sequence[int], numbers: Sequence[Number] = ()) -> Document:
-        """The document of a row; `numbers` are those that [NUM]s or pointers stand for."""
+        """The document of a row; `numbers` are the numbers that its [NUM]s or pointers stand for."""
         raise NotImplementedError
 
     def grammar(self) -> Grammar:
-        """The automaton of the rows that it writes."""
+        """The automaton that accepts the scheme's rows."""
         raise NotImplementedError
 
     def generation_grammar(self) -> Grammar:
-        """The automaton that generation follows, where that is another one (`trees_published`)."""
+        """The automaton that generation follows: `grammar()` unless a scheme overrides it (`trees_published`)."""
         return self.grammar()
 
     def answering(self, form: str) -> Self:
-        """The same scheme, whose grammar holds what is written to a form of `text/answers.FORMS`."""
+        """The same scheme with a grammar that allows only answers of a form of `text/grammar/answers.FORMS`."""
         if form == "text":
             return self
         raise self.lacks(f"cannot hold an answer to one {form}: set task.answer=text")
 
     def aggregation(self) -> dict[str, Any]:
-        """What a scheme that spells digits tells parts of them: fields of `Context`."""
+        """Fields of `Context` about digits, of a scheme that spells numbers digit by digit."""
         return {}
 
     def symbol_pieces(self) -> tuple[int, tuple[tuple[int, ...], ...]] | None:
-        """(first id of the mathematical symbols, for each the text tokens that spell it); None without symbols."""
+        """(first id of the mathematical symbols, the text tokens that spell each of them); None without symbols."""
         return None
 
 
 class Embed(Part):
-    """embed/NAME.py, a Linen shell over a pure function.
+    """embed/NAME.py: a Linen module around a pure function.
 
     Attributes:
-      kind: what it reads. numeral: (Numeral[...], features) → x[..., dim]; token and type: (Tokens[B, T]) →
+      kind: its input. "numeral": (Numeral[...], features) → x[..., dim]. "token" and "type": (Tokens[B, T]) →
         x[B, T, D].
-      reads_surfaces: the surfaces of numbers count; given None for them, `host_features` spells them from the digits,
-        as the decoder does.
+      reads_surfaces: its vectors depend on the surfaces of numbers. Where the surfaces are None, `host_features`
+        spells the numbers from their digits, as the decoder does.
     """
 
     kind: ClassVar[str]
     reads_surfaces: ClassVar[bool] = False
 
     def tables(self) -> Mapping[str, Array]:
-        """What depends on parameters alone, computed once a step and given to each call as `tables`."""
+        """Arrays that depend on parameters alone: computed once a step and passed to each call as `tables`."""
         return {}
 
     def host_features(self, numerals: Numeral, surfaces: Sequence[str] | None) -> Mapping[str, Any]:
-        """{name: [N, …]} in NumPy, which the pipeline calls. Without features (in the decoder) a numeral embedding
+        """{name: [N, …]} in NumPy, computed by the pipeline. The decoder has no features: there a numeral embedding
         works from the numerals alone."""
         del numerals, surfaces
         return {}
 
     def host_vectors(self, numerals: Numeral) -> Any:
-        """float64[N, dim], for those who measure distances, of an embedding without parameters."""
+        """Vectors float64[N, dim] of an embedding without parameters, for measuring distances."""
         del numerals
         raise self.lacks("has no vectors without parameters")
 
 
 class Stack(NamedTuple):
-    """What a stack of layers tells the positions in it.
+    """A stack of layers as its positions see it.
 
     Attributes:
-      width: D. heads: H; size: E, dimensions of a head; both 0 without attention. max_length: of a text.
-      causal: a position sees only those before it. dtype: of the computation.
+      width: D. heads: H, and size: E, dimensions of a head; both 0 without attention. max_length: longest text.
+      causal: a position sees only earlier ones. dtype: of the computation.
     """
 
     width: int
@@ -268,55 +286,59 @@ class Positions(Part):
     """positions/NAME.py: how order enters a stack. Each provides some of `added`, `angles` and `bias`.
 
     Attributes:
-      stack: where it is; whoever builds a stack fills it in.
-      bounded: it has no place beyond the stack's max_length.
+      stack: the stack that it belongs to; the backbone that builds the stack sets it.
+      bounded: it has no positions beyond the stack's max_length.
     """
 
     stack: Stack | None = None
     bounded: ClassVar[bool] = False
 
-    def inside(self) -> Stack:
-        """Where it is."""
+    def require_stack(self) -> Stack:
+        """The stack. Raises UsageError if no backbone has set it."""
         if self.stack is None:
-            raise UsageError("positions are of a stack: give them to a backbone")
+            raise UsageError("positions need a stack: give them to a backbone")
         return self.stack
 
     def added(self, tokens: Tokens, deterministic: bool = True) -> Array:
-        """x[B, T, D], added to the stack's input."""
+        """x[B, T, D], which the backbone adds to the stack's input."""
         raise NotImplementedError
 
     def angles(self, tokens: Tokens, deterministic: bool = True) -> Array:
-        """Radians by which pairs of a head's dimensions are turned in queries and keys, float32[B, T, pairs]."""
+        """The angles in radians by which pairs of a head's dimensions are rotated in queries and keys,
+        float32[B, T, pairs]."""
         raise NotImplementedError
 
     @property
     def sharpness(self) -> float:
-        """What turned queries and keys are multiplied by."""
+        """The factor of rotated queries and keys."""
         return 1.0
 
-    def place(self, tokens: Tokens, deterministic: bool = True) -> Array:
-        """What `bias` wants to know of each position, int32[B, T]; a decoder keeps it for its keys."""
+    def bias_index(self, tokens: Tokens, deterministic: bool = True) -> Array:
+        """The index of each position that `bias` compares, int32[B, T]; a decoder keeps it for its keys."""
         del deterministic
         return tokens.positions
 
     def bias(self, query: Array, key: Array) -> Array:
-        """Added to the scores, float32[B, H, T, S], of places [B, T] of queries and [B, S] of keys."""
+        """The bias of the attention scores, float32[B, H, T, S], from the `bias_index` of queries [B, T] and of keys
+        [B, S]."""
         raise NotImplementedError
 
 
-ACTS = ("added", "angles", "bias")  # where positions can act
+ACTS = ("added", "angles", "bias")  # the ways in which positions can act
 
 
 class Backbone(Part):
     """backbone/NAME.py: (x[B, T, D], tokens, …) → (h[B, T, D], acts, cache).
 
     Attributes:
-      positions: parts of that kind by name, which it gives to its stacks. takes: which of `ACTS` it knows.
-      width: D. layers: how many. init_std: of what stands around it, such as fusions.
-      encodes: it also takes `source`, the embedded source and its tokens. writes: no position sees those behind it.
-      reads: "text", or "rows" of a table. by_position: it places every position, and not rows of them.
-      scan: its layers are stacked in memory. remat: what it computes anew on the way back; None: there is no choice.
-      encoder_layers: of its encoder, where it has both.
+      positions: name → positions part, for its stacks. takes: the `ACTS` that it supports.
+      width: D. layers: number of layers. init_std: for modules around it, such as fusions.
+      encodes: it also takes `source`, a pair of the embedded source and its tokens. writes: it can generate text, so
+        no position sees later ones.
+      reads: "text", or "rows" of a table. by_position: its positions see each position of a text, not a table's rows.
+      scan: its layers are stacked in memory. remat: what the backward pass recomputes; None where it has no such
+        option.
+      encoder_layers: number of its encoder's layers, if it has an encoder and a decoder.
     """
 
     positions: Mapping[str, Any]
@@ -334,32 +356,32 @@ class Backbone(Part):
     remat = None
 
     def added_positions(self, tokens: Tokens) -> Array:
-        """What positions add to the input of the stack, [B, T, D]."""
+        """The sum that positions add to the input of the stack, [B, T, D]."""
         del tokens
-        raise self.lacks("adds no positions that could be looked at")
+        raise self.lacks("adds no positions to its input")
 
     def init_cache(self, rows: int, slots: int) -> Any:
-        """An empty cache of so many slots."""
+        """An empty cache with `slots` positions for each row."""
         del rows, slots
         raise self.lacks("writes nothing: choose backbone decoder or encoder_decoder")
 
     def remember(self, x: Array, tokens: Tokens, cache: Any) -> Any:
-        """The cache with what the decoder reads of an embedded source."""
+        """The cache with an embedded source encoded for the decoder."""
         del x, tokens, cache
         raise self.lacks("reads no source: choose backbone encoder_decoder")
 
 
 class Head(Part):
-    """heads/NAME.py: (h[B, T, D], tokens, table[V, D] or None) → HeadOut, and pure readers of it.
+    """heads/NAME.py: (h[B, T, D], tokens, table[V, D] or None) → HeadOut, and pure functions of a HeadOut.
 
-    One that writes provides `step_scores`; one that says something of each row provides `log_probs` or `best`, and a
-    model has one of these at most.
+    A head that generates text provides `step_scores`. A head that predicts something for each row provides
+    `log_probs` or `best`; a model has at most one such head.
 
     Attributes:
-      densities: parts of `log_prob` that are log densities and no log masses.
-      answers: the kind of task that it answers. numbers: what it writes as [NUM] has a number.
-      labels: of units, where it reads several of each row.
-      tied: it reads with the token embedding's table. by_token: its "kernel" and "bias" have a row a token.
+      densities: parts of `log_prob` that are log densities, not log masses.
+      answers: the kind of task that it answers. numbers: it predicts a number for each [NUM] that it generates.
+      labels: names of the units' labels, if it predicts several for each row.
+      tied: its kernel is the token embedding's table. by_token: its "kernel" and "bias" have one row per token.
     """
 
     densities: ClassVar[tuple[str, ...]] = ()
@@ -371,56 +393,59 @@ class Head(Part):
 
     @classmethod
     def only_form(cls, options: Mapping[str, Any]) -> str:
-        """With these options it writes nothing but answers of this form of `text/answers.FORMS`; "" for whatever."""
+        """The only form of `text/grammar/answers.FORMS` that the head can write with these options; "" for any."""
         del options
         return ""
 
     def log_prob(self, out: HeadOut, targets: Any, allowed: Allowed | None = None) -> Mapping[str, Array]:
-        """Named parts, each [B, T] (or [B]), zero where a part does not apply; their sum is the log-likelihood."""
+        """The log-likelihood as named parts to be summed, each [B, T] (or [B]), zero where a part does not apply."""
         raise NotImplementedError
 
     def total_log_prob(
         self, out: HeadOut, targets: Any, weights_BT: Array, allowed: Allowed | None = None
     ) -> Mapping[str, Array]:
-        """The parts of `log_prob`, each summed with weights. Those that can go in chunks do."""
+        """The weighted sum of each part of `log_prob`. Heads that can compute it in chunks do so."""
         return {name: (part * weights_BT).sum() for name, part in self.log_prob(out, targets, allowed).items()}
 
     def step_scores(self, out: HeadOut, allowed_BV: Array | None = None, key: Array | None = None) -> Scores:
-        """The next token of hidden states [B, D]: log masses, and the canonical number that [NUM] would stand for."""
+        """Scores of the next token after hidden states [B, D]: log masses, and the number that [NUM] would have."""
         del out, allowed_BV, key
         raise self.lacks("does not write")
 
     def represents(self, value: Decimal) -> bool:
-        """Whether it can write this number exactly; one that spells its numbers writes any."""
+        """Whether the head can generate this number exactly; a head that spells numbers can generate any."""
         del value
         return self.provides("step_scores")
 
     def token_logits(self, out: HeadOut, ids: Array) -> Array:
-        """float32[B, T, n], the logits of tokens int32[n] before any mask, of a head with a softmax over tokens."""
+        """Logits of the tokens int32[n] before any mask, float32[B, T, n], of a head with a softmax over tokens."""
         del out, ids
         raise self.lacks("has no softmax over tokens")
 
     def log_probs(self, out: HeadOut) -> Array:
-        """Log-probabilities of a row's classes, [B, classes]."""
+        """Log-probabilities of the classes of each row, [B, classes]."""
         del out
         raise self.lacks("has no classes")
 
     def best(self, out: HeadOut) -> Array:
-        """What is predicted of a row that is no class, [B, …]."""
+        """The prediction for each row, [B, …], of a head without classes."""
         del out
-        raise self.lacks("says nothing of a row")
+        raise self.lacks("predicts nothing for a row")
 
 
 class Objective(Part):
-    """objectives/NAME.py: sums over a batch. `heads` are the model's, by name.
+    """objectives/NAME.py: sums over a batch. `heads` are the model's heads by name, `outs` their outputs.
 
     Attributes:
-      draws: it is given a `key` too, another one each step, None in evaluations.
-      whole_batch: its sums are not those of its rows, so that a batch cannot be cut into microbatches.
-      head_methods: what its head must provide, beyond `log_prob`. kinds: of the tasks that it is for; () for all.
-      reads_digits: it reads digits that are tokens of their own.
-      reads_teacher: it is given `taught` too, the outs of a teacher: the mean of the parameters by its `momentum`,
-        moved once a step, or, with its `each_microbatch`, with every microbatch; evaluations leave it out.
+      draws: its call also gets `key`, a new one each step; None in evaluations.
+      whole_batch: its sum over a batch is not the sum over rows, so a batch cannot be cut into microbatches.
+      has_perplexity: it is a mean −log p of tokens; evaluations then report a perplexity too.
+      head_methods: methods that its head must provide, beside `log_prob`. kinds: kinds of tasks that it works for;
+        () for all.
+      reads_digits: it needs digits that are tokens of their own.
+      reads_teacher: its call also gets `taught`, the outputs of a teacher. The teacher's parameters are the running
+        mean of the model's with the objective's `momentum`, updated once a step, or with every microbatch if the
+        objective's `each_microbatch` is set. Evaluations leave the objective out.
     """
 
     draws: ClassVar[bool] = False
@@ -429,21 +454,22 @@ class Objective(Part):
     reads_digits: ClassVar[bool] = False
     reads_teacher: ClassVar[bool] = False
     whole_batch = False
+    has_perplexity = False
 
     @classmethod
     def methods_of(cls, options: Mapping[str, Any]) -> tuple[str, ...]:
-        """`head_methods` with these options."""
+        """`head_methods` of an objective with these options."""
         del options
         return cls.head_methods
 
     @classmethod
     def kinds_of(cls, options: Mapping[str, Any]) -> tuple[str, ...]:
-        """`kinds` with these options."""
+        """`kinds` of an objective with these options."""
         del options
         return cls.kinds
 
     def __call__(
-        self, heads: Mapping[str, Any], outs: Mapping[str, HeadOut], acts: Mapping[str, Any], batch: Any, **more: Any
+        self, heads: Mapping[str, Any], outs: Mapping[str, HeadOut], acts: Mapping[str, Any], batch: Any, **extra: Any
     ) -> Loss:
         raise NotImplementedError
 
@@ -453,25 +479,26 @@ class Task(Part):
 
     Attributes:
       dataset: name of the builder in data/, with its options.
-      kind: what the pipeline makes of it: "language_model" (shifted targets), "masked" (targets in place, see
-        `pipeline/masking.py`), "classify" (labels only), "span" (labels that are positions of the text, see
-        `Example.spans`; predictions are characters of it), "units" (labels of stretches of it, see `Example.units`;
-        the task's `read` makes the predictions).
-      metric: name of the validation metric that selects the best checkpoint, "-" before it if less is better.
-      needs: kind of block → names that the config must have. brings: axis → blocks, the heads and losses that answer
-        it, and what else it wants of "data", for configs that have no heads of these names.
-      num_classes: of its labels, where it has some.
-      unanswered: defaults of fields that records to be predicted may lack.
-      channels: what it gives beside a scheme's. reads: "text" or "rows".
-      sources: its examples have a source, which an encoder reads.
-      generates: predictions are what the model writes.
-      answer: the form of what is written behind a prompt, of `text/answers.FORMS`; "text": whatever the scheme
-        writes.
-      fitted_on: the split that makes a vocabulary. splits: split → the dataset's split that stands in for it.
-      reads_probabilities: `score` takes the classes' `log_probs` too.
-      tuned: metrics that `score` chooses on validation, and takes as arguments on test, with what they are where
-        nothing was chosen; `read` takes them too.
-      file_forms: what files of one's own `from_file` reads, in words.
+      kind: the targets and labels that the pipeline makes: "language_model" (shifted targets), "masked" (targets in
+        place, see `pipeline/masking.py`), "classify" (labels only), "span" (labels are positions of the text, see
+        `Example.spans`; predictions are its characters), "units" (labels of stretches of the text, see
+        `Example.units`; the task's `make_prediction` makes the predictions).
+      metric: name of the validation metric that selects the best checkpoint, with "-" before it if lower is better.
+      needs: kind of block → names that the config must have. brings: key of the config → the heads, losses or data
+        options that answer the task, for configs that have no heads of these names.
+      num_classes: number of its classes, if it has classes.
+      unanswered: defaults of fields that records may lack at prediction.
+      channels: channels that it gives beside the scheme's. reads: "text" or "rows".
+      sources: its examples have a source for an encoder.
+      generates: its predictions are what the model generates.
+      answer: the form of `text/grammar/answers.FORMS` that generated answers have; "text": any that the scheme
+        allows.
+      fitted_on: the split that the vocabulary is trained on. splits: split → the dataset's split that is used for
+        it.
+      reads_probabilities: `score` also takes the classes' `log_probs`.
+      tuned: name → default of the metrics that `score` chooses on validation and takes as arguments on test;
+        `make_prediction` takes them too.
+      file_forms: descriptions of the user's files that `from_file` reads.
     """
 
     dataset: Mapping[str, Any]
@@ -493,41 +520,49 @@ class Task(Part):
     file_forms: tuple[str, ...] = ()
 
     def example(self, record: Mapping[str, Any], parse: Callable[[str], Document]) -> Example:
-        """What is read of a record, and what is wanted of it."""
+        """The example of a record: the document, and the labels to predict.
+
+        Raises:
+          ValueError: the record cannot be used; the message says why.
+        """
         raise NotImplementedError
 
-    def score(self, predictions: Sequence[Any], references: Sequence[Any], **more: Any) -> Mapping[str, float]:
+    def score(self, predictions: Sequence[Any], references: Sequence[Any], **extra: Any) -> Mapping[str, float]:
         """Metrics by name."""
         raise NotImplementedError
 
     def texts(self, rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-        """What a vocabulary is trained on."""
+        """The texts that a vocabulary is trained on."""
         raise self.lacks("has no text to train a vocabulary on: set scheme.vocab.path")
 
     def prompt(self, record: Mapping[str, Any], parse: Callable[[str], Document]) -> Document:
-        """What the model reads of a record before it writes."""
+        """The prompt of a record: the document up to the first generated token."""
         raise self.lacks("writes nothing")
 
-    def asked(self, text: str, parse: Callable[[str], Document]) -> Document | None:
-        """The document that asks what someone typed, or for an encoder–decoder its source; None to continue the text
-        as it is."""
+    def prompt_from_text(self, text: str, parse: Callable[[str], Document]) -> Document | None:
+        """The prompt for a text that a user typed, or for an encoder–decoder the source; None to continue the text as
+        it is."""
         del text, parse
         return None
 
     def predicted(self, document: Document) -> Any:
-        """What of a written document is scored: by default the first number."""
+        """The prediction in a generated document: by default its first number."""
         return next((str(segment.value) for segment in document if isinstance(segment, Number)), None)
 
     def log_prior(self, document: Document) -> float:
-        """What to add to the log mass of a written document when beams are compared."""
+        """The term to add to the log mass of a generated document when beams are compared."""
         del document
         return 0.0
 
-    def read(self, example: Example, said: Any, **tuned: float) -> tuple[Any, dict[str, Any]]:
-        """(the prediction, what else is to be told) of what the head says of an example's row."""
+    def make_prediction(self, example: Example, output: Any, **tuned: float) -> tuple[Any, dict[str, Any]]:
+        """(the prediction, other fields to report) for an example, from the output of the head for its row.
+
+        Args:
+          tuned: the values that `score` chose on validation, by name.
+        """
         raise NotImplementedError
 
     def from_file(self, path: str) -> Iterable[tuple[str, Any]] | None:
-        """(id, record or ValueError) of each record of a file of one's own; None for files with a record a line."""
+        """(id, record or ValueError) of each record of a user's file; None for files with a record a line."""
         del path
         return None

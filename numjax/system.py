@@ -1,4 +1,4 @@
-"""From a config to the parts of a run: where the host half and the device half meet."""
+"""Builds the parts of a run from its config, those of the host and those of the device."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ class System(NamedTuple):
     """The parts of a run, built from its config.
 
     Attributes:
-      config: as given.
-      task, scheme: the host half.
-      model, objectives, weights: the device half; objectives and their weights by name.
-      host_features: what the embeddings compute on the host, for the pipeline; None when none does.
+      config: the config.
+      task, scheme: the parts of the host.
+      model, objectives, weights: the parts of the device; objectives and their weights by name.
+      host_features: the function that computes the embeddings' features on the host; None if no embedding has any.
     """
 
     config: Any
@@ -50,19 +50,19 @@ class System(NamedTuple):
 
     @property
     def channels(self) -> dict[str, Channel]:
-        """What positions have beside ids, by name."""
-        return features.declared(self.scheme, self.task, self.model.producers())
+        """The channels of its rows, by name."""
+        return features.list_channels(self.scheme, self.task, self.model.producers())
 
     def encode(self, document: Document, source: Features | None = None) -> Features:
-        """A document as the model reads it; `source`: what an encoder reads beside it."""
-        return features.produced(self.scheme.encode(document, source=source), self.model.producers())
+        """A document as the model's input; `source`: the encoder's input."""
+        return features.add_produced_channels(self.scheme.encode(document, source=source), self.model.producers())
 
     def encode_split(
         self, records: Sequence[Mapping[str, Any]], split: str, strict: bool = False, limit: int = 0
     ) -> Encoded:
         """A split's records as rows, see `pipeline.features.encode`."""
-        known: Any = self.task, self.scheme, records, self.config.data, split, strict, limit
-        return features.encode(*known, producers=self.model.producers())
+        arguments: Any = self.task, self.scheme, records, self.config.data, split, strict, limit
+        return features.encode(*arguments, producers=self.model.producers())
 
 
 def assemble(
@@ -77,13 +77,13 @@ def assemble(
 
     Args:
       config: see `recipe.BASE`.
-      workdir: holds the vocabulary; trained at first use on the train split, by process 0.
-      records: the task's training records, when they are loaded already.
-      vocabulary: one to use instead.
-      platform: what the steps will be compiled for, by default what runs here.
+      workdir: holds the vocabulary. Process 0 trains it on the train split at first use.
+      records: the task's training records, if they are loaded already.
+      vocabulary: a vocabulary to use instead.
+      platform: the platform that the steps will be compiled for; by default JAX's default backend.
 
     Raises:
-      UsageError: parts that do not go together.
+      UsageError: parts do not fit together.
     """
     task = build("tasks", config.task)
     fit.check(config, task)
@@ -96,35 +96,35 @@ def assemble(
 def make_scheme(
     config: Any, workdir: pathlib.Path, task: Task, records: Callable[[], Any] | None, vocabulary: Any = None
 ) -> Scheme:
-    """The scheme around the workdir's vocabulary, which is inherited (`init_from`), loaded or trained; its grammar
-    holds answers to the form that the task asks for.
+    """The scheme with the workdir's vocabulary, which is inherited (`init_from`), loaded or trained. Its grammar
+    allows only answers of the task's form.
 
     Raises:
-      UsageError: the run that it is inherited from has another scheme; or the scheme has no such form.
+      UsageError: the run to inherit from has another scheme, or the scheme cannot enforce the form.
     """
     if vocabulary is None:
-        vocabulary = _vocabulary(config, workdir, task, records)
+        vocabulary = _make_vocabulary(config, workdir, task, records)
     scheme = build("text", {k: v for k, v in config.scheme.items() if k != "vocab"}, vocab=vocabulary)
     return scheme.answering(task.answer)
 
 
-def _vocabulary(config, workdir, task, records):
+def _make_vocabulary(config, workdir, task, records):
     folder = workdir / VOCABULARY
     block = config.scheme.vocab.to_dict()
     if "path" in block:
-        block["path"] = installed.located(block["path"])
+        block["path"] = installed.resolve_path(block["path"])
     if jax.process_index() == 0 and not (folder / vocabularies.FILE).exists():
-        start = pathlib.Path(installed.located(config.init_from))
-        inherits = bool(config.init_from) and (start / VOCABULARY / vocabularies.FILE).exists()
+        source_run = pathlib.Path(installed.resolve_path(config.init_from))
+        inherits = bool(config.init_from) and (source_run / VOCABULARY / vocabularies.FILE).exists()
         if inherits:
-            check_scheme(config, start)  # before records are read, which may take hours
+            check_scheme(config, source_run)  # before records are read, which may take hours
         load = records or (lambda: source.load(task.dataset, task.fitted_on, config.data.dir))
         marks = _marks(config, task, load)
         if inherits:
-            vocabulary = vocabularies.load(str(start / VOCABULARY))
-            # One that has the scheme's marks keeps its own symbols.
-            known = set(find("text", config.scheme.name).marks) <= set(vocabulary.marks)
-            vocabulary = vocabulary if known else vocabulary.with_marks(marks)
+            vocabulary = vocabularies.load(str(source_run / VOCABULARY))
+            # A vocabulary that has the scheme's marks keeps its own symbols.
+            has_marks = set(find("text", config.scheme.name).marks) <= set(vocabulary.marks)
+            vocabulary = vocabulary if has_marks else vocabulary.with_marks(marks)
         else:
             texts = None
             if block["name"] in vocabularies.TRAINED and not block.get("path"):
@@ -136,13 +136,13 @@ def _vocabulary(config, workdir, task, records):
 
 
 def _marks(config, task, load) -> tuple[str, ...]:
-    """The scheme's marks; where it has them made from formulas, from those of the train split."""
+    """The scheme's marks; if they depend on formulas, on those of the train split."""
     return find("text", config.scheme.name).marks_of(config.scheme.get("symbols") or {}, trees(task, load))
 
 
 def trees(task: Task, load: Callable[[], Iterable[Mapping[str, Any]]]) -> Iterator[Tree]:
-    """The operator trees of a task's records, which are loaded at the first; records that cannot be read are left
-    out, since `encode` names them."""
+    """Yields the operator trees of a task's records. The first one loads the records; bad records are left out, since
+    `encode` lists them."""
     for number, record in enumerate(load()):
         try:
             example = task.example({"id": str(number), **record}, documents.parse)
@@ -153,13 +153,13 @@ def trees(task: Task, load: Callable[[], Iterable[Mapping[str, Any]]]) -> Iterat
 
 
 def make_model(config: Any, task: Task, scheme: Scheme, platform: str) -> Model:
-    """The model that the config's blocks make over the scheme's vocabulary."""
+    """The model of the config's blocks for the scheme's vocabulary."""
     dtype = config.backbone.get("dtype", "float32")
     if dtype == "auto":
         dtype = "float32" if platform == "cpu" else "bfloat16"
     numbers = number_symbols(scheme.vocab)
     backbone = make_backbone(dict(config.backbone) | {"dtype": dtype}, config.positions, **numbers)
-    known = numbers | {
+    context = numbers | {
         "vocab_size": scheme.vocab_size,
         "size": scheme.vocab.size,
         "base": scheme.vocab.base,
@@ -170,25 +170,25 @@ def make_model(config: Any, task: Task, scheme: Scheme, platform: str) -> Model:
         "dtype": dtype,
         "num_classes": task.num_classes,
     }
-    if spelled := scheme.symbol_pieces():
-        first, pieces = spelled
-        known |= {"symbols": (first, pieces), "symbol_range": (first, len(pieces)), "types": scheme.token_types}
-    known |= scheme.aggregation()
+    if symbol_pieces := scheme.symbol_pieces():
+        first, pieces = symbol_pieces
+        context |= {"symbols": (first, pieces), "symbol_range": (first, len(pieces)), "types": scheme.token_types}
+    context |= scheme.aggregation()
     embeds, fusions = {}, {}
     for name, block in sorted(config.embeds.items()):
         options = {k: v for k, v in block.items() if k != "fusion"}
         if find("embed", block.name).kind != "numeral":
-            embeds[name] = build("embed", options, **known)
+            embeds[name] = build("embed", options, **context)
             continue
         fusions[name] = block.get("fusion", FUSION)
-        embeds[name] = build("embed", options, **known | ({} if fusions[name] in AS_WIDE else {"dim": None}))
-    heads = {name: build("heads", block, **known) for name, block in sorted(config.heads.items())}
+        embeds[name] = build("embed", options, **context | ({} if fusions[name] in AS_WIDE else {"dim": None}))
+    heads = {name: build("heads", block, **context) for name, block in sorted(config.heads.items())}
     # Frozen, so that the model can be a static argument of jitted functions.
     return Model(FrozenDict(embeds), FrozenDict(fusions), backbone, FrozenDict(heads))
 
 
 def number_symbols(vocab: Any) -> dict[str, tuple[tuple[int, Any], ...]]:
-    """Which tokens are digits and numbers by themselves: fields of `Context`."""
+    """The tokens that are digits and numbers by themselves: fields of `Context`."""
     values, digits = vocab.number_values, vocab.digit_values
     return {
         "number_symbols": tuple((token, float(values[token])) for token in vocab.number_ids),
@@ -196,47 +196,49 @@ def number_symbols(vocab: Any) -> dict[str, tuple[tuple[int, Any], ...]]:
     }
 
 
-def make_backbone(block: Mapping[str, Any], positions: Mapping[str, Any], **known: Any) -> Any:
-    """The backbone with the positions of its stacks; `known`: fields of `Context` for these."""
-    order = {name: build("positions", one, **known) for name, one in sorted(positions.items())}
-    return build("backbone", block, positions=FrozenDict(order))
+def make_backbone(block: Mapping[str, Any], positions: Mapping[str, Any], **context: Any) -> Any:
+    """The backbone with the positions of its stacks; `context`: fields of `Context` for the positions."""
+    parts = {
+        name: build("positions", position_block, **context) for name, position_block in sorted(positions.items())
+    }
+    return build("backbone", block, positions=FrozenDict(parts))
 
 
 def make_objectives(config: Any, model: Model, scheme: Scheme) -> tuple[dict[str, Any], dict[str, Any]]:
-    """(objectives, their weights) by name; a weight is a number or a `Ramp`."""
-    known = {"grammar": scheme.grammar()} | scheme.aggregation() | number_symbols(scheme.vocab)
+    """(objectives by name, their weights by name); a weight is a number or a `Ramp`."""
+    context = {"grammar": scheme.grammar()} | scheme.aggregation() | number_symbols(scheme.vocab)
     objectives, weights = {}, {}
     for name, block in sorted(config.objectives.items()):
         options = {k: v for k, v in block.items() if k != "weight"}
-        objectives[name] = build("objectives", options, **known)
+        objectives[name] = build("objectives", options, **context)
         if objectives[name].whole_batch and config.optim.accumulate > 1:
-            raise UsageError(f"objective {name!r} is of a batch as a whole: set optim.accumulate=1, or within='row'")
+            raise UsageError(f"objective {name!r} needs whole batches: set optim.accumulate=1, or within='row'")
         weights[name] = _weight(block.get("weight", 1.0))
     return objectives, weights
 
 
-def reader(system: System, encoded: Encoded, mesh: Mesh, seed: int = 0) -> Loader:
-    """Batches of a split in an order by `seed`; this process reads the rows that its devices in the mesh hold."""
-    reads, features = processes.row_shards(mesh), system.host_features
-    return Loader(encoded, system.config, seed=seed, host_features=features, process=reads)
+def make_loader(system: System, encoded: Encoded, mesh: Mesh, seed: int = 0) -> Loader:
+    """The loader of a split's batches, in the order of `seed`. This process loads the rows of its own devices."""
+    shards, features = processes.row_shards(mesh), system.host_features
+    return Loader(encoded, system.config, seed=seed, host_features=features, process=shards)
 
 
-def _weight(found: Any) -> Any:
-    """A number, or from a block of `start`, `end` and `steps` what changes with the step."""
-    if isinstance(found, int | float):
-        return float(found)
-    return Ramp(float(found["start"]), float(found["end"]), int(found["steps"]))
+def _weight(weight: Any) -> Any:
+    """A number; or a `Ramp` from a block of `start`, `end` and `steps`."""
+    if isinstance(weight, int | float):
+        return float(weight)
+    return Ramp(float(weight["start"]), float(weight["end"]), int(weight["steps"]))
 
 
 def _host_features(model: Model):
-    wanted = {name: embed for name, embed in model.embeds.items() if embed.provides("host_features")}
-    if not wanted:
+    embeds = {name: embed for name, embed in model.embeds.items() if embed.provides("host_features")}
+    if not embeds:
         return None
 
     def features(numerals: Numeral, surfaces) -> dict[str, np.ndarray]:
         return {
             f"{name}/{key}": value
-            for name, embed in wanted.items()
+            for name, embed in embeds.items()
             for key, value in embed.host_features(numerals, surfaces).items()
         }
 

@@ -1,9 +1,9 @@
-"""The types that everything shares. NamedTuples only: pytrees without importing jax.
+"""The shared types. All are NamedTuples: pytrees that need no import of jax.
 
 Shape legend: B rows of a batch, T positions, N numerals of a row, K digits kept, D model width,
 V vocabulary (padded), S grammar states, C grammar classes, L tree levels.
 
-What the five systems put into a `Batch` (absent parts are `None` or an empty dict):
+What the systems put into a `Batch` (absent parts are `None` or an empty dict):
 
 | system  | inputs                                  | source            | targets            | labels              |
 |---------|-----------------------------------------|-------------------|--------------------|---------------------|
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class Span(NamedTuple):
-    """A numeral found in a text: `text == source[start:end]`, `value` exact."""
+    """A numeral in a text: `text == source[start:end]`, `value` exact."""
 
     start: int
     end: int
@@ -50,7 +50,7 @@ def _differs(self: object, other: object) -> bool:
 
 
 class Text(NamedTuple):
-    """Running text between numbers and formulas. Unlike bare tuples, it never equals a Mark of that name."""
+    """Text between numbers and formulas. Unlike bare tuples, it never equals a Mark of the same name."""
 
     text: str
 
@@ -61,14 +61,14 @@ class Text(NamedTuple):
 
 
 class Number(NamedTuple):
-    """A numeral as written and what it is worth, exactly ("50%" is worth 0.50)."""
+    """A numeral as written and its exact value ("50%" has the value 0.50)."""
 
     surface: str
     value: Decimal
 
 
 class Formula(NamedTuple):
-    """A formula as written, and its operator tree (None: not read). Those with equal trees are equal."""
+    """A formula as written, and its operator tree (None: not parsed). Formulas with equal trees are equal."""
 
     surface: str
     tree: Tree | None
@@ -82,7 +82,7 @@ class Formula(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """A reserved token such as [CLS], [SEP], [EOS] or [MASK]: never spelled by text, never equal to one."""
+    """A reserved token such as [CLS], [SEP], [EOS] or [MASK]: text never spells it and never equals it."""
 
     name: str
 
@@ -97,29 +97,29 @@ Document = tuple[Segment, ...]
 
 
 class Example(NamedTuple):
-    """What a task makes of one record.
+    """A task's record, turned into a document and labels.
 
     Attributes:
       id: names the record in `skipped.jsonl` and in predictions.
-      document: what the decoder (or the only stack) reads.
-      source: what an encoder reads, if there is one; `document` is then what is written: [CLS], the answer, [EOS],
-        with `loss_from` 1.
-      loss_from: index of the first segment of `document` that is scored; earlier ones are prompt.
+      document: the input of the decoder (or of the only stack).
+      source: the input of the encoder, if there is one; `document` then holds the text to generate: [CLS], the
+        answer, [EOS], with `loss_from` 1.
+      loss_from: index of the first segment of `document` that is scored; earlier ones are the prompt.
       labels: arrays or numbers that heads other than the language model's predict.
-      spans: label name → characters [start, end) of the document's surface, None where they are not known. The
-        pipeline makes of each the label int32[2], the first and last position that cover any of them, or −1 where
-        the row has not all of them.
-      slide: segments [start, end) that are read in windows where the text is too long and `data.overflow` is
-        "windows".
-      units: characters [start, end) of the document's surface, in order and apart, with more numbers of each. In the
-        channel "units" a position has the number of its unit, from 1, and these; all 0 outside units.
-      traits: characters [start, end) of the document's surface, in order and apart, with numbers that become token
-        types behind the scheme's own; 0 elsewhere.
-      limits: segments [start, end) and how many of their positions are read, the first ones.
-      spare: segments [start, end) of the prompt, in the order in which they are left out where it is too long and
-        `data.overflow` is "shorten". Of a range that is one Text only as many last positions as need be.
-      unread: what of the record the task itself leaves out, in words: "rows not read: 180"; "" for nothing.
-      reference: whatever the task's metric compares a prediction with; stays on the host.
+      spans: label name → characters [start, end) of the document's surface, None where they are unknown. The
+        pipeline turns each into the label int32[2]: the first and last position that cover any of these characters,
+        or −1 if the row does not have all of them.
+      slide: segments [start, end) that are cut into windows if the text is too long and `data.overflow` is "windows".
+      units: (start, end, numbers …) each: the characters [start, end) of the document's surface, in order and
+        disjoint, with further numbers. In the channel "units" a position has the number of its unit, from 1, and then
+        these numbers; all are 0 outside units.
+      traits: (start, end, numbers …) each: the characters [start, end) of the document's surface, in order and
+        disjoint, with numbers that become token types after the scheme's own; 0 elsewhere.
+      limits: (start, end, count) each: of the segments [start, end) only the first `count` positions are kept.
+      spare: segments [start, end) of the prompt, in the order in which they are dropped if it is too long and
+        `data.overflow` is "shorten". A range of a single Text loses only as many of its last positions as needed.
+      unread: the parts of the record that the task itself leaves out, in words: "rows not read: 180"; "" for none.
+      reference: what the task's metric compares a prediction with; stays on the host.
     """
 
     id: str
@@ -144,8 +144,8 @@ class Numeral(NamedTuple):
     """Decimal numbers as arrays: value = sign · d0.d1d2… · 10^exponent.
 
     Digits are canonical (most significant first, no leading and no trailing zeros; zero has none) and
-    padded with zeros to K. On the host every digit is kept; here a number of more than K digits is
-    rounded half-even and flagged by `n_digits > K`. The exponent is that of the first digit and is found
+    padded with zeros to K. The host keeps every digit; here a number of more than K digits is
+    rounded half-even and flagged by `n_digits > K`. The exponent is that of the first digit and is computed
     from the digits: a float32 log10 is wrong at many powers of ten.
 
     Attributes:
@@ -182,12 +182,13 @@ class Numeral(NamedTuple):
 
 
 class Channel(NamedTuple):
-    """What a position has beside its id, declared once by who gives it; batches, windows and meshes treat all alike.
+    """An array with a value at each position, beside the ids. The scheme, task or part that gives a channel declares
+    it once; batches, windows and meshes treat all channels alike.
 
     Attributes:
       name: its key in `Tokens.channels`.
       fill: its value in padding.
-      of_ids: it follows from the ids: where one is hidden, so is this.
+      of_ids: it is computed from the ids: where masking hides an id, it hides the value too.
     """
 
     name: str
@@ -202,17 +203,17 @@ class Tokens(NamedTuple):
     """One stream of positions: a row of a batch, or a batch of rows.
 
     Attributes:
-      ids: int32[B, T]. positions: int32[B, T], counted anew in each segment.
+      ids: int32[B, T]. positions: int32[B, T], counted from 0 in each segment.
       segment_ids: int32[B, T]; 0 is padding, 1, 2, … the examples packed into a row.
-      channels: what else a position has, by name, each int32[B, T, …], see `Channel`. Schemes give "types"
-        ([B, T] or [B, T, n]: segment, column, node type, …) and "tree_positions" ([B, T, L], child index at each
-        level, −1 below the node), tasks "units" ([B, T, n], see `Example.units`), parts what they declare.
-      numeral_index: int32[B, T], which numeral of the row the position belongs to, −1 for none. No channel: it points
-        into `numerals`, so that packing renumbers it and masking takes it away.
-      numerals: Numeral[B, N]. features: what an embedding's `host_features` computed, each [B, N, …].
-      distinct: Numeral[S, W], the numerals of S groups of as many rows each, every string once a group, where the
-        config says data.shared; embeddings then read these, and `features` are theirs, each [S, W, …].
-      distinct_index: int32[B, T], which of its group's `distinct` a position belongs to, −1 for none.
+      channels: name → int32[B, T, …], see `Channel`. Schemes give "types" ([B, T] or [B, T, n]: segment, column, node
+        type, …) and "tree_positions" ([B, T, L], child index at each level, −1 below the node); tasks give "units"
+        ([B, T, n], see `Example.units`); parts give the channels that they declare.
+      numeral_index: int32[B, T], the numeral of the row that the position belongs to, −1 for none. It is no channel:
+        it points into `numerals`, so packing renumbers it and masking removes it.
+      numerals: Numeral[B, N]. features: arrays of the embeddings' `host_features`, each [B, N, …].
+      distinct: Numeral[S, W], for configs with data.shared: rows form S groups of equal size, and each group lists
+        every number string once. Embeddings then use `distinct`, and `features` belong to it, each [S, W, …].
+      distinct_index: int32[B, T], the entry of its group's `distinct` that a position belongs to, −1 for none.
     """
 
     ids: Array
@@ -226,7 +227,7 @@ class Tokens(NamedTuple):
     distinct_index: Array | None = None
 
     def channel(self, name: str) -> Array:
-        """What positions have under this name.
+        """The values of a channel.
 
         Raises:
           UsageError: there is no such channel.
@@ -237,7 +238,7 @@ class Tokens(NamedTuple):
 
 
 class Targets(NamedTuple):
-    """What is to be predicted: shifted by one for language models, in place for masked ones.
+    """The targets to predict: shifted by one for language models, in place for masked ones.
 
     Attributes:
       ids: int32[B, T]. mask: bool[B, T], True where scored.
@@ -252,11 +253,11 @@ class Targets(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """What a step reads. `grammar_state[b, t]` is where the automaton stands before target t (see `Features`).
+    """The input of a step. `grammar_state[b, t]` is the state of the automaton before target t (see `Features`).
 
     Attributes:
-      inputs: what the decoder (or the only stack) reads.
-      targets: None for tasks that only classify. source: what the encoder reads.
+      inputs: the input of the decoder (or of the only stack).
+      targets: None for tasks that only classify. source: the input of the encoder.
       grammar_state: int32[B, T]. labels: name → array[B, …].
       example_id: int32[B]: index into the task's examples (−1 in padding and in packed rows).
       valid: bool[B], False for rows that only fill the batch.
@@ -278,11 +279,11 @@ class Features(NamedTuple):
       ids: int32[T]. numeral_index: int32[T] into `numbers`, −1 for none.
       numbers: the numerals with their surfaces, in order.
       starts: first position of each segment of the document, and at the end T.
-      grammar_state: int32[T + 1], where the automaton stands before each id, and at the end after the last one:
-        its state + S · what the stack forbids there (see `NO_PUSH`).
+      grammar_state: int32[T + 1], the automaton before each id, and finally after the last one:
+        its state + S · a code of what the stack forbids there (see `NO_PUSH`).
       channels: name → int32[T, …], as in `Tokens`.
-      offsets: int32[T, 2], the characters [start, end) of the document's surface that a position covers; None where
-        nobody asked.
+      offsets: int32[T, 2], the characters [start, end) of the document's surface that a position covers; None unless
+        `Scheme.encode` got `offsets=True`.
     """
 
     ids: np.ndarray
@@ -295,9 +296,9 @@ class Features(NamedTuple):
 
 
 class Grammar(NamedTuple):
-    """A pushdown automaton over token classes, as tables. One automaton, four masters: it masks
-    training, masks decoding, yields tree positions and validates. `text/tables.py` makes the tables,
-    `text/grammar.py` runs them on the host, `decode/grammar.py` on device.
+    """A pushdown automaton over token classes, as tables. The same automaton masks training, masks decoding, gives
+    tree positions and validates. `text/grammar/tables.py` makes the tables,
+    `text/grammar/automaton.py` runs them on the host, `decode/grammar.py` on device.
 
     A token v of class c = class_of[v] can be read in state s when next_state[s, c] ≥ 0. Reading it then
     does stack_op[s, c]: NONE moves to next_state; PUSH opens a node: the state to return to,
@@ -307,27 +308,27 @@ class Grammar(NamedTuple):
     child in the open node, POP that the open node has its least number of children.
 
     Arity is a property of the class (tokens of different arity are in different classes), so every mask is
-    a gather by class. `close_cost` is exact: it knows arity, width and depth, so a decoder that keeps
-    cost ≤ remaining length can always end the text, and never sees a state without a legal token.
+    a gather by class. `close_cost` is exact: it accounts for arity, width and depth, so a decoder that keeps
+    cost ≤ remaining length can always end the text, and never reaches a state without a legal token.
 
     Attributes:
       class_of: int32[V]. Class 0 can never be read (padding, unknown, reserved).
       next_state: int32[S, C], −1 where forbidden. Ignored for POP (the stack decides) except for its sign.
       stack_op: int32[S, C], one of NONE, PUSH, POP, NEXT. return_state: int32[S, C], what a PUSH stores.
-      token_type: int32[S, C], type of a token by where it stands (the same piece may be text or symbol).
-      placed: bool[S], the token read in this state stands in a tree and has a tree position.
-      given: bool[S, C], may stand there but is never to be generated ([CLS], [SEP], …).
+      token_type: int32[S, C], type of a token in this state (the same piece may be text or symbol).
+      placed: bool[S], the token read in this state is in a tree and has a tree position.
+      given: bool[S, C], the token may be read in this state but is never generated ([CLS], [SEP], …).
       least_children, most_children: int32[C], of the node that a PUSH of this class opens.
       close_cost: int32[S, N, W + 1, D + 1], least number of tokens that close the open node, its POP
         included, from a state, with n children still lacking, room for w more and d free levels.
       end_cost: int32[S], least number of tokens to an accepting state at an empty stack.
       start: state before the first token. accept: bool[S], a text may end here, with an empty stack.
-      recalled: bool[C], a class of one token that may be generated only where the text, or the source that an encoder
-        reads, has shown it before: a pointer to one of its numbers. It may be read wherever the tables say so.
-      counted: bool[D + 1], whether a node that is closed counts as a child of its parent, by the depth of what is
-        read next. True but for MathGPT's own generator, which forgets it at even depths.
-      answer: state in which an answer begins, whatever the prompt before it; −1 where what is written goes on from
-        the prompt's end.
+      recalled: bool[C], a class of one token, a pointer to a number. It may be generated only after the text or the
+        encoder's source has contained it. It may be read wherever the tables allow it.
+      counted: bool[D + 1], whether a closed node counts as a child of its parent, by the depth of the next token.
+        False only at even depths of MathGPT's own generator, which forgets it there.
+      answer: state in which an answer begins, whatever the prompt before it; −1 where generation continues in the
+        prompt's last state.
     """
 
     class_of: Array
@@ -360,12 +361,12 @@ class Grammar(NamedTuple):
 
 NONE, PUSH, POP, NEXT = 0, 1, 2, 3
 
-# What a stack forbids, as bits of a code: training masks are one gather by state + S · code.
+# Bits of the code of what a stack forbids: training masks are one gather by state + S · code.
 NO_PUSH, NO_NEXT, NO_POP = 1, 2, 4
 
 
 class Allowed(NamedTuple):
-    """Which tokens may be predicted: classes[..., class_of[v]]. Gathered class by class, so no [B, T, V]
+    """The tokens that may be predicted: classes[..., class_of[v]]. The mask is gathered by class, so no [B, T, V]
     mask exists outside a chunk of the loss."""
 
     classes: Array  # bool[B, T, C] or, in the decoder, bool[B, C]
@@ -373,7 +374,7 @@ class Allowed(NamedTuple):
 
 
 class HeadOut(NamedTuple):
-    """A head before its softmax: what it reads and the weights to read it with, so that a loss can go in
+    """The output of a head before its softmax: hidden states and the weights to apply, so that a loss can work in
     chunks."""
 
     hidden: Array
@@ -381,7 +382,7 @@ class HeadOut(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """A number as a head that approximates gave it, for those who look: nothing is read back of it.
+    """A number as an approximating head predicted it. It is only reported: no computation uses it.
 
     Attributes:
       mantissa: float32[...], unrounded; exponent: int32[...].
@@ -396,13 +397,13 @@ class Estimate(NamedTuple):
 
 
 class Scores(NamedTuple):
-    """What a head says of the next token.
+    """A head's scores of the next token.
 
     Attributes:
       mass: float32[B, V], log masses.
       numeral: the canonical number that [NUM] would stand for, rounded as the head rounds; None where numbers are
         spelled.
-      estimate: where the head only approximates.
+      estimate: the unrounded number, if the head approximates; else None.
     """
 
     mass: Array
@@ -411,7 +412,8 @@ class Scores(NamedTuple):
 
 
 class Loss(NamedTuple):
-    """A sum and a count: divided once, last, so that any sharding or accumulation is exact. `parts`: more pairs."""
+    """A sum and a count, divided only at the end, so that any sharding or accumulation is exact. `parts`: name → a
+    further (sum, count)."""
 
     total: Array
     count: Array
@@ -419,7 +421,7 @@ class Loss(NamedTuple):
 
 
 class TrainState(NamedTuple):
-    """All that training carries from step to step; keys come from fold_in(fold_in(seed, step), microbatch)."""
+    """The state that training carries from step to step; keys come from fold_in(fold_in(seed, step), microbatch)."""
 
     step: Array
     params: Any

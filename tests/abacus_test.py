@@ -24,8 +24,8 @@ def ids_of(text: str) -> np.ndarray:
 
 
 def test_the_papers_example():
-    assert RUN.of(ids_of("321+54=861")).tolist() == [1, 2, 3, 0, 1, 2, 0, 1, 2, 3]
-    assert RUN.of(ids_of("")).tolist() == [] and RUN.of(ids_of("7")).tolist() == [1]
+    assert RUN.compute(ids_of("321+54=861")).tolist() == [1, 2, 3, 0, 1, 2, 0, 1, 2, 3]
+    assert RUN.compute(ids_of("")).tolist() == [] and RUN.compute(ids_of("7")).tolist() == [1]
 
 
 def test_token_by_token_it_is_what_the_whole_text_has(rng):
@@ -34,7 +34,7 @@ def test_token_by_token_it_is_what_the_whole_text_has(rng):
     for t in range(40):
         state, value = RUN.step(state, jnp.asarray(ids[:, t]), None)
         found.append(np.asarray(value))
-    np.testing.assert_array_equal(np.stack(found, axis=1), [RUN.of(row) for row in ids])
+    np.testing.assert_array_equal(np.stack(found, axis=1), [RUN.compute(row) for row in ids])
 
 
 def part(**options):
@@ -44,7 +44,7 @@ def part(**options):
 def test_vectors_are_those_of_the_places_and_text_has_none():
     one = part(most=3, offset=2)
     tokens = Tokens(
-        *(np.zeros((1, 6), np.int32) for _ in range(3)), channels={"digit_run": RUN.of(ids_of("1234+5"))[None]}
+        *(np.zeros((1, 6), np.int32) for _ in range(3)), channels={"digit_run": RUN.compute(ids_of("1234+5"))[None]}
     )
     runs = (1 + jnp.arange(5.0))[:, None] * jnp.ones(4)
     apply = {"params": {"runs": runs}}

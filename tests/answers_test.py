@@ -25,9 +25,9 @@ from numjax.pipeline import features, source
 from numjax.pipeline.loader import Loader
 from numjax.system import assemble
 from numjax.tasks import generation
-from numjax.text import answers, tables
-from numjax.text import grammar as host
 from numjax.text import vocab as vocabularies
+from numjax.text.grammar import answers, tables
+from numjax.text.grammar import automaton as host
 from numjax.types import POP, PUSH, Batch, Number
 
 NOWHERE = pathlib.Path("unused")  # a workdir, where the vocabulary is at hand
@@ -80,7 +80,7 @@ def random_parameters(system, seed: int):
 
 
 def row_of(scheme, text: str):
-    document = generation.Task(answer="number").asked(text, scheme.parse)
+    document = generation.Task(answer="number").prompt_from_text(text, scheme.parse)
     return features.from_features(scheme.encode(document), 20)
 
 
@@ -88,7 +88,7 @@ def row_of(scheme, text: str):
 def test_a_random_model_writes_exactly_one_number_and_the_end(name, monkeypatch):
     """Sampled at every temperature and in beams; what is decoded is valid, and is read as one number."""
     system, written, texts = system_of(name), [], set()
-    grammar, decode = host.of_answers(system.scheme.grammar()), system.scheme.decode
+    grammar, decode = host.make_answer_grammar(system.scheme.grammar()), system.scheme.decode
     monkeypatch.setattr(system.scheme, "decode", lambda ids, numbers: written.append(ids) or decode(ids, numbers))
     for seed in range(4):
         params = random_parameters(system, seed)
@@ -132,12 +132,14 @@ def test_the_least_budget_holds_an_answer_and_one_less_is_refused(name):
 def test_the_answer_begins_where_the_prompt_ends_whatever_the_prompt(name):
     """Host and device agree; prompts end in a number, in its middle, in "A:" and behind an end."""
     scheme = scheme_of(name)
-    grammar, automaton = scheme.grammar(), host.Automaton(host.of_answers(scheme.grammar()))
+    grammar, automaton = scheme.grammar(), host.Automaton(host.make_answer_grammar(scheme.grammar()))
     rows = [row_of(scheme, text) for text in [*PROMPTS, "A: 5", "Q: 3. A: 4 A: 5."]]
     rows += [rows[0]._replace(ids=rows[0].ids[:n], numeral_index=rows[0].numeral_index[:n]) for n in (1, 4, 5, 6)]
     prompt = evals.prompt_tokens(rows, 64, 20)
-    begun = jax.jit(sample.read)(jax.tree.map(jnp.asarray, grammar), prompt)
-    masks = device.token_mask(device.allowed(jax.tree.map(jnp.asarray, grammar), begun, jnp.full(len(rows), 9)))
+    begun = jax.jit(sample.read_prompt)(jax.tree.map(jnp.asarray, grammar), prompt)
+    masks = device.token_mask(
+        device.allowed_tokens(jax.tree.map(jnp.asarray, grammar), begun, jnp.full(len(rows), 9))
+    )
     np.testing.assert_array_equal(masks, np.tile(automaton.allowed(automaton.start(), 9), (len(rows), 1)))
     assert 0 < masks[0].sum() < 200
 
@@ -149,9 +151,9 @@ def test_without_a_form_what_is_written_goes_on_from_the_prompt():
         build("text", {"name": "digits"}, vocab=vocabulary()).grammar()
     )
     tokens = evals.prompt_tokens([row_of(scheme, "7")], 16, 20)
-    assert int(sample.read(jax.tree.map(jnp.asarray, grammar), tokens).state[0]) == int(grammar.start)
+    assert int(sample.read_prompt(jax.tree.map(jnp.asarray, grammar), tokens).state[0]) == int(grammar.start)
     with pytest.raises(ValueError, match="no state in which answers begin"):
-        host.of_answers(grammar)
+        host.make_answer_grammar(grammar)
 
 
 characters = st.text("0123456789.- ,e", max_size=6)
@@ -176,10 +178,11 @@ def test_the_grammar_is_a_regular_expression(text, name, random):
     marks = {name: [scheme.vocab.mark(name)] for name in ("[EOS]", *scheme.marks)}
     if name == "fenced":
         ids = [*ids[:1], *marks["[F]"], *ids[1:], *marks["[/F]"]]
-    valid = host.validate(host.of_answers(scheme.grammar()), ids + marks["[EOS]"]) is None
+    valid = host.validate(host.make_answer_grammar(scheme.grammar()), ids + marks["[EOS]"]) is None
     assert valid == (text[:1] == " " and PLAIN.fullmatch(text[1:]) is not None)
     assert (
-        host.validate(host.of_answers(scheme.grammar()), [*ids, *marks["[EOS]"], *ids, *marks["[EOS]"]]) is not None
+        host.validate(host.make_answer_grammar(scheme.grammar()), [*ids, *marks["[EOS]"], *ids, *marks["[EOS]"]])
+        is not None
     )
 
 
@@ -202,11 +205,11 @@ def test_gold_answers_are_inside_the_grammar_and_training_masks_are_those_of_dec
     encoded = features.encode(task, scheme, records, config_of("digits", data__length=240).data, "train", strict=True)
     assert not encoded.skipped and len(encoded) == len(records)
     grammar = scheme.grammar()
-    automaton = host.Automaton(host.of_answers(grammar))
+    automaton = host.Automaton(host.make_answer_grammar(grammar))
     for i, record in enumerate(records):
         row = encoded.rows[i]
         written = row.ids[row.loss_from :]
-        assert host.validate(host.of_answers(grammar), written) is None
+        assert host.validate(host.make_answer_grammar(grammar), written) is None
         place_ = automaton.start()
         for token, state in zip(written, row.grammar_state[row.loss_from :], strict=True):
             # Where training stands before a token is where decoding does.
@@ -278,8 +281,10 @@ def test_words_of_a_vocabulary_that_loses_blanks_are_answers_too():
     vocab = vocabularies.build({"name": "wordpiece", "size": 400}, TEXTS)
     for name, ids in (("replace", [vocab.mark("[NUM]")]), ("subword", vocab.encode("7950"))):
         scheme = build("text", {"name": name}, vocab=vocab).answering("number")
-        assert host.validate(host.of_answers(scheme.grammar()), [*ids, vocab.mark("[EOS]")]) is None
-        assert host.validate(host.of_answers(scheme.grammar()), [*ids, *ids, vocab.mark("[EOS]")]) is not None
+        assert host.validate(host.make_answer_grammar(scheme.grammar()), [*ids, vocab.mark("[EOS]")]) is None
+        assert (
+            host.validate(host.make_answer_grammar(scheme.grammar()), [*ids, *ids, vocab.mark("[EOS]")]) is not None
+        )
 
 
 def test_a_scheme_of_ones_own_without_forms_is_refused_and_as_published_writes_freely(tmp_path, monkeypatch):
@@ -304,7 +309,7 @@ def test_an_answer_begins_outside_of_nodes_that_the_prompt_has_left_open():
     edges = [
         tables.Edge("text", [1], "node", PUSH, "text"),
         tables.Edge("node", [2], op=POP),
-        *answers.path("answer", [3, 4], "end"),
+        *answers.path_edges("answer", [3, 4], "end"),
     ]
     grammar = tables.build(5, edges, "text", ["text", "end"], answer="answer", max_depth=2, max_width=2)
     on_device = jax.tree.map(jnp.asarray, grammar)
@@ -312,18 +317,18 @@ def test_an_answer_begins_outside_of_nodes_that_the_prompt_has_left_open():
     assert int(opened.depth[0]) == 1
     g = device.begin_answer(on_device, opened)
     for token, left in ((3, 2), (4, 1)):
-        mask = device.token_mask(device.allowed(on_device, g, jnp.asarray([left])))
+        mask = device.token_mask(device.allowed_tokens(on_device, g, jnp.asarray([left])))
         assert np.flatnonzero(mask[0]).tolist() == [token]
         g = device.step(on_device, g, jnp.asarray([token]))
     assert bool(device.accepts(on_device, g)[0])
 
 
 def test_paths_and_several_ids_of_a_character():
-    edges = answers.path("answer", [3, 3, 2], "end")
+    edges = answers.path_edges("answer", [3, 3, 2], "end")
     grammar = tables.build(5, [*edges, tables.Edge("text", [1], "text")], "text", ["end", "text"], answer="answer")
-    assert host.validate(host.of_answers(grammar), [3, 3, 2]) is None
-    assert host.validate(host.of_answers(grammar), [3, 2]) is not None
-    spelled = answers.spelled({"s": {"ab": "t"}}, lambda c: {"a": [1, 2], "b": [1, 3]}[c])
+    assert host.validate(host.make_answer_grammar(grammar), [3, 3, 2]) is None
+    assert host.validate(host.make_answer_grammar(grammar), [3, 2]) is not None
+    spelled = answers.spelling_edges({"s": {"ab": "t"}}, lambda c: {"a": [1, 2], "b": [1, 3]}[c])
     grammar = tables.build(5, spelled, "s", ["t"])
     assert [host.validate(grammar, ids) is None for ids in ([1, 2], [1, 3], [1, 1], [2])] == [
         True,

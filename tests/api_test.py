@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import jax
 import numpy as np
 import pytest
 
 import numjax
+from numjax import api, inspect
 from numjax.errors import DataError, UsageError
 from numjax.train import runs
 from tests.runs_test import cache, tiny  # noqa: F401  (the fixture builds datasets once)
@@ -45,6 +48,26 @@ def test_embed_gives_one_vector_a_number(classifier):
     np.testing.assert_allclose(raw[16:], prototypes, atol=1e-5)
     with pytest.raises(DataError, match="not one number"):
         model.embed("pi")
+
+
+def test_methods_that_moved_say_where(classifier):
+    model = numjax.load(classifier)
+    for name, there in api.MOVED.items():
+        with pytest.raises(AttributeError, match=f"'{name}' is a function now: {re.escape(there)}"):
+            getattr(model, name)
+        function = there.removeprefix("numjax.inspect.").partition("(")[0]
+        assert callable(getattr(inspect, function))
+    with pytest.raises(AttributeError, match="has no 'atention'"):
+        _ = model.atention
+    assert not hasattr(model, "vectors")
+
+
+def test_what_one_kind_of_model_has_is_refused_for_others(classifier):
+    model = numjax.load(classifier)
+    with pytest.raises(UsageError, match="has no formulas"):
+        inspect.list_symbols(model)
+    with pytest.raises(UsageError, match="backbone decoder is no encoder"):
+        inspect.attention_weights(model, {"question": "How many grams are 2 eggs?", "answer": "80"})
 
 
 def test_score_gives_probabilities_in_order(classifier):

@@ -14,10 +14,12 @@ from numjax.errors import DataError, UsageError
 from numjax.expr import latex
 from numjax.expr.tree import Tree, from_json
 from numjax.tasks.articles import Task
-from numjax.text import article, symbols, vocab
 from numjax.text import document as documents
-from numjax.text import grammar as grammars
-from numjax.text.marked import IDENTIFIER
+from numjax.text import vocab
+from numjax.text.document import article
+from numjax.text.document.marked import IDENTIFIER
+from numjax.text.grammar import automaton as grammars
+from numjax.text.vocab import symbols
 from numjax.types import Formula, Mark, Text
 from tests import mathgpt as reference
 from tests.articles_test import parse
@@ -29,7 +31,7 @@ TRAINING = ["If then holds for the sequence of numbers 12 and 7, x y z.", "where
 def scheme(name: str = "trees", **options):
     marks = build.find("text", name).marks  # type: ignore[attr-defined]
     if name == "trees":
-        marks = symbols.marks(symbols.count([latex.parse(r"x+y-z=\frac{1}{2}")]))  # type: ignore[list-item]
+        marks = symbols.list_marks(symbols.count_symbols([latex.parse(r"x+y-z=\frac{1}{2}")]))  # type: ignore[list-item]
     return build.build("text", {"name": name, **options}, vocab=vocab.build(VOCABULARY, TRAINING, marks))
 
 
@@ -79,7 +81,7 @@ def test_the_published_article_is_the_originals(real_data):
     for case in cases:
         if "text" in case["article"]:
             found = {k: {"tex": "", **of} for k, of in case["article"]["formulas"].items()}
-            made = article.document(case["article"]["text"], found, parse, as_published=True)
+            made = article.make_document(case["article"]["text"], found, parse, as_published=True)
             assert made == reference.document(case["article"]), case["id"]
 
 
@@ -112,8 +114,8 @@ def test_a_vocabulary_of_symbols_is_made_from_articles(data_dir, tmp_path):
     trees = [from_json(f["opt"]) for r in records for f in json.loads(r["formulas"]).values()]
     of: Any = system.scheme
     wanted = {(node.type, node.symbol) for tree in trees for node in tree.walk() if node.type in "UOFV"}
-    assert len(wanted) > 30 and all(of.symbols.of(*key) is not None for key in wanted)
-    assert [of.symbols.of("N", digit) is not None for digit in "0123456789."] == [True] * 11
+    assert len(wanted) > 30 and all(of.symbols.find_token(*key) is not None for key in wanted)
+    assert [of.symbols.find_token("N", digit) is not None for digit in "0123456789."] == [True] * 11
     # Another task that starts from there has the same tokens.
     config = mathgpt.get_config("smoke,task=gsm8k")
     with config.unlocked():
@@ -143,7 +145,7 @@ def test_rows_and_what_is_written_fit_the_context(task, scale, system):
 
 def test_caps_keep_the_most_frequent_symbols():
     counts = {kind: {f"{kind}{i:04d}": 5000 - i for i in range(1500)} for kind in "TVFO"} | {"N": {"12": 9}}
-    names = symbols.marks(counts)
+    names = symbols.list_marks(counts)
     kept = {kind: sum(f" {kind} {kind}" in name for name in names) for kind in "TVFO"}
     assert kept == {"T": 1000, "V": 1000, "F": 1500, "O": 1500} and "NUM N 12" not in names
     assert "OP T T0999" in names and "OP T T1000" not in names

@@ -19,16 +19,16 @@ from numjax.bundled import data
 from numjax.bundled.data import build as command
 from numjax.bundled.data import shards
 from numjax.bundled.data.articles import generate, page
-from numjax.bundled.data.articles.read import articles, of_json, of_mathml
+from numjax.bundled.data.articles.read import parse_json_formula, parse_mathml_formula, parse_piece
 from numjax.bundled.data.pieces import Piece
 from numjax.bundled.data.records import MENDED, read_notes
 from numjax.errors import DataError, UsageError
 from numjax.expr import latex, mathml, printer
-from numjax.expr.canonical import nested, problem
+from numjax.expr.canonical import find_problem, nest_left
 from numjax.expr.tree import Tree, from_json
-from numjax.text import article
 from numjax.text import document as documents
-from numjax.text.marked import IDENTIFIER
+from numjax.text.document import article
+from numjax.text.document.marked import IDENTIFIER
 from numjax.types import Formula, Text
 from tests.conftest import ROOT
 
@@ -38,10 +38,10 @@ parse = functools.partial(documents.parse, rules="default")
 SUM = "<apply><plus/><ci>x</ci><cn>12</cn></apply>"
 
 
-def math(content: str = SUM, tex: str = "x+12", more: str = "") -> str:
-    shown = "<mrow><mi>x</mi><mo>+</mo><mn>12</mn></mrow>"
+def math(content: str = SUM, tex: str = "x+12", attributes: str = "") -> str:
+    presentation = "<mrow><mi>x</mi><mo>+</mo><mn>12</mn></mrow>"
     return (
-        f'<math xmlns="http://www.w3.org/1998/Math/MathML" alttext="{tex}"{more}><semantics>{shown}'
+        f'<math xmlns="http://www.w3.org/1998/Math/MathML" alttext="{tex}"{attributes}><semantics>{presentation}'
         f'<annotation-xml encoding="MathML-Content">{content}</annotation-xml>'
         f'<annotation encoding="application/x-tex">{tex}</annotation></semantics></math>'
     )
@@ -61,15 +61,15 @@ def piece(text: str, suffix: str = ".html") -> Piece:
     return Piece("a" + suffix, suffix, text.encode())
 
 
-def made(text: str, suffix: str = ".html") -> tuple[list[dict], list[dict]]:
+def parse_records(text: str, suffix: str = ".html") -> tuple[list[dict], list[dict]]:
     """(records, remarks)."""
-    found = list(articles(piece(text, suffix)))
-    return [dict(r) for kind, r in found if not kind], [{"kind": kind, **r} for kind, r in found if kind]
+    entries = list(parse_piece(piece(text, suffix)))
+    return [dict(r) for kind, r in entries if not kind], [{"kind": kind, **r} for kind, r in entries if kind]
 
 
 def load(path, tmp_path, **options) -> list[dict]:
-    everything = {"validation": 0, "test": 0} | options
-    return list(data.load("articles", "train", tmp_path / "built", path=str(path), **everything))
+    all_options = {"validation": 0, "test": 0} | options
+    return list(data.load("articles", "train", tmp_path / "built", path=str(path), **all_options))
 
 
 # ---------------------------------------------------------------------------------------------------
@@ -82,7 +82,7 @@ def test_a_page_becomes_text_with_marks():
         f"<!-- {math()} --></p><table><tr><td>1</td><td>2</td></tr></table><script>if (a<b) {math()}</script>"
         f'<p title="x > y">Last</p>'
     )
-    text, sources = page.read(html(body, f"<title>none</title><style>{math()}</style>"))
+    text, sources = page.extract_text(html(body, f"<title>none</title><style>{math()}</style>"))
     assert text == f"A & B\nIf {IDENTIFIER} then, {IDENTIFIER}.\nSo a < b\n1 2\nLast"
     assert len(sources) == 2
     assert mathml.parse(sources[0]) == latex.parse("x+12") and mathml.parse(sources[1]) == Tree("V", "y")
@@ -90,7 +90,7 @@ def test_a_page_becomes_text_with_marks():
 
 def test_a_page_cannot_forge_marks():
     forged = f"<p>{IDENTIFIER} &#91;_mathGPT_formula_] [_math{IDENTIFIER}GPT_formula_] \ue000 &#xe000; {math()}</p>"
-    text, sources = page.read(html(forged))
+    text, sources = page.extract_text(html(forged))
     assert text == IDENTIFIER and len(sources) == 1
 
 
@@ -108,17 +108,17 @@ def test_a_page_cannot_forge_marks():
     ],
 )
 def test_odd_pages(source, text, count):
-    found, sources = page.read(source)
-    assert found == text and len(sources) == count
+    page_text, sources = page.extract_text(source)
+    assert page_text == text and len(sources) == count
 
 
 @pytest.mark.parametrize(
     "bomb",
     ["<math>", '<math "<math" ', "<!--", "<a \"'", "<", "&", "<svg>", "<math><!--", "</head>", "<math alttext='"],
 )
-def test_pages_of_what_is_never_closed_end(bomb):
+def test_pages_with_unclosed_markup_are_read_fast(bomb):
     # Each took minutes where an attempt at a tag could run to the end of the page.
-    text, sources = page.read(bomb * 20_000)
+    text, sources = page.extract_text(bomb * 20_000)
     assert len(text) <= len(bomb) * 20_000 and text.count(IDENTIFIER) == len(sources) <= 20_000
 
 
@@ -127,8 +127,8 @@ def test_pages_of_what_is_never_closed_end(bomb):
 
 
 def test_content_mathml_comes_first():
-    read = of_mathml(math(SUM, "y"))
-    assert (read.tree, read.tex, read.reason) == (latex.parse("x+12"), "y", "")
+    formula = parse_mathml_formula(math(SUM, "y"))
+    assert (formula.tree, formula.tex, formula.reason) == (latex.parse("x+12"), "y", "")
 
 
 BOMBS = {
@@ -151,10 +151,10 @@ BOMBS = {
 
 
 @pytest.mark.parametrize("name", BOMBS)
-def test_what_the_mathml_does_not_say_its_tex_does(name):
-    read = of_mathml(BOMBS[name])
-    assert read.tree == latex.parse("x+12") and read.tex == "x+12" and read.reason
-    records, remarks = made(html(f"<p>Take {BOMBS[name]} away.</p>"))
+def test_formulas_with_bad_mathml_are_read_from_their_tex(name):
+    formula = parse_mathml_formula(BOMBS[name])
+    assert formula.tree == latex.parse("x+12") and formula.tex == "x+12" and formula.reason
+    records, remarks = parse_records(html(f"<p>Take {BOMBS[name]} away.</p>"))
     assert [r["text"] for r in records] == [f"Take {IDENTIFIER} away."] and records[0]["from_tex"] == 1
     assert [(r["kind"], r["id"]) for r in remarks] == [(shards.MENDED, "a.html")]
     assert "formula 0 read from its TeX" in remarks[0]["reason"] and "\n" not in remarks[0]["reason"]
@@ -162,26 +162,26 @@ def test_what_the_mathml_does_not_say_its_tex_does(name):
 
 def test_a_bomb_in_the_pages_document_type_is_never_read():
     lol = "".join(f'<!ENTITY lol{i + 1} "{f"&lol{i};" * 10}">' for i in range(9))
-    records, _ = made(f'<!DOCTYPE html [<!ENTITY lol0 "lol">{lol}]>' + html(f"<p>&lol9; {math()}</p>"))
+    records, _ = parse_records(f'<!DOCTYPE html [<!ENTITY lol0 "lol">{lol}]>' + html(f"<p>&lol9; {math()}</p>"))
     assert records[0]["text"].endswith(f"&lol9; {IDENTIFIER}") and len(records[0]["text"]) < 2000
 
 
-def test_a_formula_that_neither_says_stays_text_or_is_lost():
+def test_a_formula_without_usable_mathml_and_tex_stays_text_or_is_lost():
     body = f"<p>A {math('<bogus><ci>x</ci></bogus>', '{x')} b {math('', '')} c.</p>"
-    (record,), remarks = made(html(body))
+    (record,), remarks = parse_records(html(body))
     assert (record["n_formulas"], record["from_tex"], record["as_text"], record["lost"]) == (2, 0, 1, 1)
     assert [" kept as text: " in remarks[0]["reason"], " left out: " in remarks[1]["reason"]] == [True, True]
-    document = article.document(record["text"], json.loads(record["formulas"]), parse)
+    document = article.make_document(record["text"], json.loads(record["formulas"]), parse)
     assert document == (Text("A  <m> {x </m>  b  c."),)
 
 
 def test_trees_of_the_original_are_nested():
     x, minus = ["V", "x", None], ["O", "minus", [["V", "a", None], ["V", "b", None], ["V", "c", None]]]
-    read = of_json({"opt": ["U", "eq", [x, minus]], "tex": "x=a-b-c"})
-    assert read.tree == latex.parse("x=a-b-c") and not read.reason
+    formula = parse_json_formula({"opt": ["U", "eq", [x, minus]], "tex": "x=a-b-c"})
+    assert formula.tree == latex.parse("x=a-b-c") and not formula.reason
     flat = Tree("O", "divide", [Tree("V", c) for c in "abcd"])
-    assert nested(flat) == latex.parse("a/b/c/d") and problem(nested(flat)) is None and problem(flat)
-    published = of_json({"opt": ["U", "eq", [x, minus]], "tex": ""}, as_published=True)
+    assert nest_left(flat) == latex.parse("a/b/c/d") and find_problem(nest_left(flat)) is None and find_problem(flat)
+    published = parse_json_formula({"opt": ["U", "eq", [x, minus]], "tex": ""}, as_published=True)
     assert published.tree == from_json(["U", "eq", [x, minus]])
 
 
@@ -196,9 +196,9 @@ def test_trees_of_the_original_are_nested():
         ({"opt": ["N", "1,2", None]}, ""),
     ],
 )
-def test_trees_that_are_none(value, tex):
-    read = of_json(value)
-    assert read.reason and read.tree == (Tree("V", "y") if tex else None)
+def test_invalid_trees_fall_back_to_tex(value, tex):
+    formula = parse_json_formula(value)
+    assert formula.reason and formula.tree == (Tree("V", "y") if tex else None)
 
 
 # ---------------------------------------------------------------------------------------------------
@@ -209,7 +209,7 @@ EQ = ["U", "eq", [["V", "x", None], ["N", "12", None]]]
 
 def test_an_article_of_the_original_is_read():
     text = f"If {IDENTIFIER} then {IDENTIFIER} holds."
-    (record,), remarks = made(json.dumps(original(text, EQ, ["V", "y", None])), ".json")
+    (record,), remarks = parse_records(json.dumps(original(text, EQ, ["V", "y", None])), ".json")
     assert record["text"] == text and not remarks
     assert {k: from_json(f["opt"]) for k, f in json.loads(record["formulas"]).items()} == {
         "0": latex.parse("x=12"),
@@ -220,12 +220,12 @@ def test_an_article_of_the_original_is_read():
 def test_a_formula_whose_key_is_missing_is_left_out_and_named():
     broken = original(f"If {IDENTIFIER} then {IDENTIFIER} holds.", EQ, EQ)
     del broken["formulas"]["0"]
-    (record,), remarks = made(json.dumps(broken), ".json")
+    (record,), remarks = parse_records(json.dumps(broken), ".json")
     assert remarks == [
         {"kind": shards.MENDED, "id": "a.json", "reason": "formula 0 left out: is missing"},
     ]
     assert record["lost"] == 1 and list(json.loads(record["formulas"])) == ["1"]
-    document = article.document(record["text"], json.loads(record["formulas"]), parse)
+    document = article.make_document(record["text"], json.loads(record["formulas"]), parse)
     assert document == (Text("If  then "), Formula("", latex.parse("x=12")), Text(" holds."))
 
 
@@ -256,7 +256,7 @@ def test_bad_files_are_left_out_and_named(tmp_path):
     (folder / "good.html").write_text(html(f"<p>Good {math()}</p>"))
     (folder / "read me.txt").write_text("not read")
     assert [r["text"] for r in load(folder, tmp_path)] == [f"Good {IDENTIFIER}"]
-    left_out = data.skipped("articles", tmp_path / "built", path=str(folder), validation=0, test=0)
+    left_out = data.load_skipped("articles", tmp_path / "built", path=str(folder), validation=0, test=0)
     assert {row["id"] for row in left_out} == set(BAD) and all(row["reason"] for row in left_out)
     with pytest.raises(DataError, match=r"^blank\.json: holds no text"):
         load(folder, tmp_path / "strict", strict=True)
@@ -279,7 +279,7 @@ def test_nothing_to_read_is_one_line(tmp_path):
 PAGES = {f"Articles/{name}.html": html(f"<p>{name} {math()}</p>") for name in ("Abel's_theorem", "Zeta", "Ωmega")}
 
 
-def packed(path: pathlib.Path, kind: str) -> None:
+def write_corpus(path: pathlib.Path, kind: str) -> None:
     if kind == ".zip":
         with zipfile.ZipFile(path / "wp.zip", "w") as archive:
             for name, text in PAGES.items():
@@ -292,23 +292,23 @@ def packed(path: pathlib.Path, kind: str) -> None:
                 info.size = len(text.encode())
                 archive.addfile(info, io.BytesIO(text.encode()))
     elif kind in (".json", ".jsonl"):
-        found = []
+        articles = []
         for name in PAGES:
-            found.append(original(f"{name[9:-5]} {IDENTIFIER}", latex.parse("x+12").to_json()))  # type: ignore[union-attr]
-        text = json.dumps(found) if kind == ".json" else "".join(json.dumps(one) + "\n\n" for one in found)
+            articles.append(original(f"{name[9:-5]} {IDENTIFIER}", latex.parse("x+12").to_json()))  # type: ignore[union-attr]
+        text = json.dumps(articles) if kind == ".json" else "".join(json.dumps(entry) + "\n\n" for entry in articles)
         (path / f"all{kind}").write_text(text)
     else:
-        write = {"": lambda p, b: p.write_bytes(b), ".gz": gzip_to, ".bz2": bz2_to}[kind]
+        write = {"": lambda p, b: p.write_bytes(b), ".gz": write_gzip, ".bz2": write_bz2}[kind]
         (path / "Articles").mkdir()
         for name, text in PAGES.items():
             write(path / (name + kind), text.encode())
 
 
-def gzip_to(path, raw):
+def write_gzip(path, raw):
     path.write_bytes(gzip.compress(raw))
 
 
-def bz2_to(path, raw):
+def write_bz2(path, raw):
     path.write_bytes(bz2.compress(raw))
 
 
@@ -318,13 +318,13 @@ def bz2_to(path, raw):
 def test_every_form_of_file_gives_the_same_articles(kind, tmp_path):
     folder = tmp_path / "corpus"
     folder.mkdir()
-    packed(folder, kind)
-    found = load(folder, tmp_path)
-    assert sorted(r["text"] for r in found) == sorted(f"{name[9:-5]} {IDENTIFIER}" for name in PAGES)
-    assert all(from_json(json.loads(r["formulas"])["0"]["opt"]) == latex.parse("x+12") for r in found)
-    assert len({r["id"] for r in found}) == 3
+    write_corpus(folder, kind)
+    records = load(folder, tmp_path)
+    assert sorted(r["text"] for r in records) == sorted(f"{name[9:-5]} {IDENTIFIER}" for name in PAGES)
+    assert all(from_json(json.loads(r["formulas"])["0"]["opt"]) == latex.parse("x+12") for r in records)
+    assert len({r["id"] for r in records}) == 3
     if "tar" in kind or kind == ".zip":
-        assert {r["id"] for r in found} == {f"wp{kind}/{name}" for name in PAGES}
+        assert {r["id"] for r in records} == {f"wp{kind}/{name}" for name in PAGES}
 
 
 def test_what_precedes_a_break_in_an_archive_is_kept(tmp_path):
@@ -336,9 +336,13 @@ def test_what_precedes_a_break_in_an_archive_is_kept(tmp_path):
             info.size = len(text)
             archive.addfile(info, io.BytesIO(text))
     (tmp_path / "cut.tar.gz").write_bytes(raw.getvalue()[: len(raw.getvalue()) // 2])
-    found = load(tmp_path / "cut.tar.gz", tmp_path)
-    assert 50 < len(found) < 300 and [r["text"].split()[1] for r in found] == [str(i) for i in range(len(found))]
-    left_out = data.skipped("articles", tmp_path / "built", path=str(tmp_path / "cut.tar.gz"), validation=0, test=0)
+    records = load(tmp_path / "cut.tar.gz", tmp_path)
+    assert 50 < len(records) < 300 and [r["text"].split()[1] for r in records] == [
+        str(i) for i in range(len(records))
+    ]
+    left_out = data.load_skipped(
+        "articles", tmp_path / "built", path=str(tmp_path / "cut.tar.gz"), validation=0, test=0
+    )
     assert any("cut short" in row["reason"] for row in left_out)
 
 
@@ -353,11 +357,11 @@ def test_equal_articles_are_in_one_split_and_others_stay(tmp_path):
     for i in range(60):
         (tmp_path / f"{i}.html").write_text(html(f"<p>Article {i % 30}</p>"))
     options = dict(path=str(tmp_path), validation=0.3, test=0.3)
-    found = {s: {r["text"] for r in data.load("articles", s, tmp_path, **options)} for s in SPLITS}
-    assert sum(map(len, found.values())) == 30 and all(found.values())
+    texts = {s: {r["text"] for r in data.load("articles", s, tmp_path, **options)} for s in SPLITS}
+    assert sum(map(len, texts.values())) == 30 and all(texts.values())
     for i in range(30, 60):
         (tmp_path / f"{i}.html").unlink()
-    assert found == {s: {r["text"] for r in data.load("articles", s, tmp_path, **options)} for s in SPLITS}
+    assert texts == {s: {r["text"] for r in data.load("articles", s, tmp_path, **options)} for s in SPLITS}
 
 
 # ---------------------------------------------------------------------------------------------------
@@ -365,9 +369,9 @@ def test_equal_articles_are_in_one_split_and_others_stay(tmp_path):
 
 
 def test_the_stand_ins_content_tex_and_splits_agree(data_dir):
-    found = {s: list(data.load("articles", s, data_dir, size=120, seed=3)) for s in SPLITS}
-    rows = [row for of in found.values() for row in of]
-    assert len(rows) == 120 and not data.skipped("articles", data_dir, size=120, seed=3)
+    splits = {s: list(data.load("articles", s, data_dir, size=120, seed=3)) for s in SPLITS}
+    rows = [row for split in splits.values() for row in split]
+    assert len(rows) == 120 and not data.load_skipped("articles", data_dir, size=120, seed=3)
     seen = set()
     for row in rows:
         assert row["n_formulas"] == row["text"].count(IDENTIFIER) > 0
@@ -378,7 +382,7 @@ def test_the_stand_ins_content_tex_and_splits_agree(data_dir):
             assert tree == latex.parse(formula["tex"])
             seen |= {(node.type, node.symbol) for node in tree.walk() if node.type not in "VN"}
     assert {("O", "divide"), ("O", "SUP"), ("O", "SUB"), ("U", "eq"), ("F", "sin")} <= seen
-    assert generate.page(5, 3) == generate.page(5, 3) != generate.page(5, 4)
+    assert generate.generate_page(5, 3) == generate.generate_page(5, 3) != generate.generate_page(5, 4)
 
 
 def test_sample_comes_from_the_builder(capsys, data_dir):
@@ -387,9 +391,9 @@ def test_sample_comes_from_the_builder(capsys, data_dir):
 
 
 def test_the_real_queries_are_read(real_data, tmp_path):
-    found = load(real_data("ntcir12_queries"), tmp_path)
-    assert len(found) == 40 and sum(r["n_formulas"] for r in found) == 40
-    assert sum(r["as_text"] + r["lost"] for r in found) == 0
+    records = load(real_data("ntcir12_queries"), tmp_path)
+    assert len(records) == 40 and sum(r["n_formulas"] for r in records) == 40
+    assert sum(r["as_text"] + r["lost"] for r in records) == 0
     options = dict(path=str(real_data("ntcir12_queries")), validation=0, test=0)
     folder = pathlib.Path(data.prepare("articles", tmp_path / "built", **options).data_dir)
-    assert len(read_notes(folder, MENDED)) == sum(r["from_tex"] for r in found) <= 5
+    assert len(read_notes(folder, MENDED)) == sum(r["from_tex"] for r in records) <= 5

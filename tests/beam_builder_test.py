@@ -14,7 +14,7 @@ from numjax.bundled.data.articles import generate
 from numjax.bundled.data.articles.builder import Articles
 from numjax.bundled.data.beam import Pipeline
 from numjax.errors import DataError, UsageError
-from tests.articles_test import BAD, BOMBS, html, packed
+from tests.articles_test import BAD, BOMBS, html, write_corpus
 
 
 @pytest.fixture
@@ -24,11 +24,11 @@ def corpus(tmp_path, monkeypatch) -> pathlib.Path:
     folder = tmp_path / "corpus"
     folder.mkdir()
     for i in range(30):
-        (folder / f"{i:02d}.html").write_bytes(generate.page(i, 0).data or b"")
+        (folder / f"{i:02d}.html").write_bytes(generate.generate_page(i, 0).data or b"")
     (folder / "07.html").write_text(html(f"<p>Seven {BOMBS['entities']}</p>"))
     (folder / "11.html").write_bytes(b"\xff")
     (folder / "13.json").write_bytes(BAD["surrogate.json"])
-    packed(folder, ".tar.gz")
+    write_corpus(folder, ".tar.gz")
     return folder
 
 
@@ -45,7 +45,7 @@ def test_a_dataset_put_together_from_parts_is_the_same_to_the_byte(corpus, tmp_p
     plain = data.prepare("articles", tmp_path / "plain", path=str(corpus))
     source = Articles.shards(plain.options)
     assert len(source) > 5
-    parts = [shards.part_of(tmp_path / "parts", i, len(source)) for i in range(len(source))]
+    parts = [shards.locate_part(tmp_path / "parts", i, len(source)) for i in range(len(source))]
     for i in reversed(range(len(source))):
         assert shards.write_part("articles", source[i], plain.options, str(parts[i])) > 0
     assert shards.write_part("articles", source[0], plain.options, str(parts[0])) == -1, "it is there already"
@@ -55,7 +55,7 @@ def test_a_dataset_put_together_from_parts_is_the_same_to_the_byte(corpus, tmp_p
     builder.download_and_prepare()
     folders = pathlib.Path(plain.data_dir), pathlib.Path(builder.data_dir)
     assert same_dataset(*folders) and {"skipped.jsonl", "mended.jsonl"} <= files(folders[0]).keys()
-    assert [row["id"] for row in data.skipped("articles", tmp_path / "plain", path=str(corpus))] == [
+    assert [row["id"] for row in data.load_skipped("articles", tmp_path / "plain", path=str(corpus))] == [
         "11.html",
         "13.json",
     ]
@@ -66,16 +66,16 @@ def test_a_dataset_put_together_from_parts_is_the_same_to_the_byte(corpus, tmp_p
 
 
 def test_a_part_is_whole_or_not_there(corpus, tmp_path, monkeypatch):
-    options = Articles.chosen({"path": str(corpus)})
+    options = Articles.complete_options({"path": str(corpus)})
     source = Articles.shards(options)
 
     def breaks(cls, shard, options):
         yield from list(read(shard, options))[:2]
         raise OSError("the machine is gone")
 
-    read = Articles.read
+    read = Articles.read_shard
     with monkeypatch.context() as patch:
-        patch.setattr(Articles, "read", classmethod(breaks))
+        patch.setattr(Articles, "read_shard", classmethod(breaks))
         with pytest.raises(OSError, match="gone"):
             shards.write_part("articles", source[0], options, str(tmp_path / "parts" / "p"))
     assert list((tmp_path / "parts").iterdir()) == []
@@ -91,7 +91,7 @@ def test_shards_keep_the_order_of_the_files(tmp_path):
         paths.append(tmp_path / f"{i}.html")
         paths[-1].write_bytes(b"x" * size)
     alone = paths[3]
-    found = shards.grouped(paths, lambda path: path == alone, 100)
+    found = shards.group_files(paths, lambda path: path == alone, 100)
     assert [[pathlib.Path(name).name[0] for name in shard] for shard in found] == [
         ["0", "1"],
         ["2"],
@@ -99,7 +99,7 @@ def test_shards_keep_the_order_of_the_files(tmp_path):
         ["4"],
         ["5", "6"],
     ]
-    assert shards.grouped([], lambda path: False, 100) == []
+    assert shards.group_files([], lambda path: False, 100) == []
 
 
 def test_without_beam_it_says_what_to_install(tmp_path, monkeypatch, capsys):
@@ -124,7 +124,7 @@ def test_beam_builds_the_same_dataset(beam, runner, corpus, tmp_path, capsys):
 
 def test_beam_goes_on_with_the_shards_that_are_missing(beam, tmp_path, monkeypatch, capsys):
     options = {"size": 600}
-    whole = Articles.read
+    whole = Articles.read_shard
 
     def fails(cls, shard, options):
         if shard.start:
@@ -132,7 +132,7 @@ def test_beam_goes_on_with_the_shards_that_are_missing(beam, tmp_path, monkeypat
         yield from whole(shard, options)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Articles, "read", classmethod(fails))
+        patch.setattr(Articles, "read_shard", classmethod(fails))
         with pytest.raises(UsageError, match=r"a worker is gone.*run it again"):
             data.prepare("articles", tmp_path / "spread", pipeline=Pipeline(), **options)
     kept = list((tmp_path / "spread" / ".parts").rglob("part-*"))

@@ -14,9 +14,9 @@ from numjax.build import build
 from numjax.decode import beam, sample
 from numjax.evals import generate as evals
 from numjax.model import Model
-from numjax.text import grammar as grammars
-from numjax.text import tables
-from numjax.text.tables import Edge
+from numjax.text.grammar import automaton as grammars
+from numjax.text.grammar import tables
+from numjax.text.grammar.tables import Edge
 from numjax.types import NEXT, POP, PUSH, Batch, Tokens
 from tests import drawn
 from tests.decode_test import parts, row
@@ -108,7 +108,7 @@ def search(made, params, tables_, tokens, budget, width, **options):
     ends = jnp.full((rows, 1), EOS, jnp.int32)
     budget = jnp.asarray(budget, jnp.int32)
     found = beam.search(
-        made, params, tables_, tokens, budget, ends, head="next", most=MOST, width=width, num_id=-1, **options
+        made, params, tables_, tokens, budget, ends, head="next", max_tokens=MOST, width=width, num_id=-1, **options
     )
     return jax.device_get(found)
 
@@ -136,6 +136,27 @@ def test_a_beam_as_wide_as_all_texts_is_exhaustive(model, rng):
         best = [found.score[b, w] for w in range(len(ranked))]
         np.testing.assert_allclose(best, [score for _, score in ranked], atol=1e-4)
         np.testing.assert_allclose(found.log_prob[b, : len(ranked)].sum(-1), best, atol=1e-5)
+
+
+def test_the_length_penalty_ranks_all_texts_as_its_formula_does(model):
+    """score / length^α over every text, from one token on; at several seeds another α has another winner."""
+    made, tables_ = model
+    prompt, budget = [A], 4
+    winners: dict[int, set] = {}
+    for seed in range(6):
+        params = random_params(made, jax.random.key(seed))
+        texts = everything(made, params, prompt, budget)
+        assert {len(text) for text in texts} == {1, 2, 3, 4} and len(texts) <= 128
+        for alpha in (-1.0, 0.0, 0.6, 1.0, 3.0):
+            found = search(made, params, tables_, prompts([prompt]), [budget], 128, length_penalty=jnp.float32(alpha))
+            ranked = sorted(texts, key=lambda text: -texts[text] / len(text) ** alpha)
+            ranks = [texts[text] / len(text) ** alpha for text in ranked]
+            got = [tuple(found.ids[0, w, : found.length[0, w]].tolist()) for w in range(len(ranked))]
+            assert sorted(got) == sorted(ranked)
+            np.testing.assert_allclose([texts[text] / len(text) ** alpha for text in got], ranks, atol=1e-4)
+            assert got[0] == ranked[0] or ranks[0] - ranks[1] < 1e-4
+            winners.setdefault(seed, set()).add(got[0])
+    assert sum(len(texts) > 1 for texts in winners.values()) >= 2, "a penalty chooses other texts"
 
 
 @pytest.mark.parametrize("penalty", [0.0, 1.0])
@@ -167,14 +188,14 @@ def test_one_beam_is_greedy_and_numbers_are_fed_back(rng):
     scheme, model, params, tables_ = parts("replace")
     tokens = evals.prompt_tokens([row(scheme, p) for p in ("3 cats and 40 birds", "no")], 32, 20)
     alone = jax.tree.map(lambda x: x[:1], tokens)
-    known = dict(head="next", most=8, num_id=scheme.vocab.mark("[NUM]"))
+    known = dict(head="next", max_tokens=8, num_id=scheme.vocab.mark("[NUM]"))
     end, budget = scheme.vocab.mark("[EOS]"), jnp.asarray([8, 5], jnp.int32)
     request = sample.Request(alone, budget[:1], jax.random.key(0), jnp.float32(0), jnp.int32(0), jnp.float32(1))
     greedy = jax.device_get(sample.generate(model, params, tables_, request, end_id=end, greedy=True, **known))
     ends = jnp.full((2, 1), end, jnp.int32)
     one = beam.search(model, params, tables_, alone, budget[:1], ends[:1], width=1, **known)
     jax.tree.map(
-        lambda a, b: np.testing.assert_allclose(a, b, atol=1e-4), jax.device_get(beam.ranked(one, 0)), greedy
+        lambda a, b: np.testing.assert_allclose(a, b, atol=1e-4), jax.device_get(beam.take_rank(one, 0)), greedy
     )
     three = jax.device_get(beam.search(model, params, tables_, tokens, budget, ends, width=3, **known))
     assert (three.score[:, :1] >= three.score).all() and three.score[0, 0] >= greedy.log_prob.sum() - 1e-4
@@ -191,7 +212,7 @@ def test_the_likeliest_are_a_stable_sort_of_all(rng, size):
         mass[0], mass[1] = -np.inf, 1.0
         mass[0, size - 1] = 0.0
         mass[2, : size // 2] = -np.inf
-        ids, found = jax.jit(beam.best, static_argnums=1)(mass, count)
+        ids, found = jax.jit(beam.find_best, static_argnums=1)(mass, count)
         order = np.argsort(-mass, axis=1, kind="stable")[:, :count]
         masses = np.take_along_axis(mass, order, 1)
         np.testing.assert_array_equal(found, masses)

@@ -64,7 +64,7 @@ def test_ratios_are_taken_round_by_round():
     # The machine is ten times slower in the second round; a ratio of medians would say 1.0.
     found = made(slow=[2.0, 20.0, 3.0], fast=[1.0, 10.0, 3.0])
     assert pairs.ratio(found, "slow", "fast") == {"median": 2.0, "least": 1.0, "most": 2.0}
-    assert pairs.memory(found, "fast", "slow") == pytest.approx(14 / 25)
+    assert pairs.memory_ratio(found, "fast", "slow") == pytest.approx(14 / 25)
 
 
 @pytest.mark.parametrize(
@@ -73,19 +73,21 @@ def test_ratios_are_taken_round_by_round():
 )
 def test_verdicts(measured, lower, verdict):
     floor, goal = (0.7, 0.6) if lower else (1.6, 1.9)
-    row = pairs.Row("x", measured, floor=floor, goal=goal, lower=lower)
-    assert row.verdict == verdict and pairs.table([row]).endswith(verdict)
+    row = pairs.BenchmarkRow("x", measured, floor=floor, goal=goal, lower=lower)
+    assert row.verdict == verdict and pairs.format_table([row]).endswith(verdict)
     assert not row._replace(floor=None, goal=None).verdict
 
 
 def test_missing_peers_are_named(tmp_path):
-    assert "make compare" in pairs.lacking(tmp_path / "python", ["torch"])
-    assert "no_such_package" in pairs.lacking(sys.executable, ["json", "no_such_package"])
-    assert pairs.lacking(sys.executable, ["json"]) == ""
+    assert "make compare" in pairs.explain_missing(tmp_path / "python", ["torch"])
+    assert "no_such_package" in pairs.explain_missing(sys.executable, ["json", "no_such_package"])
+    assert pairs.explain_missing(sys.executable, ["json"]) == ""
 
 
 def test_every_benchmark_is_found_and_unknown_ones_are_refused():
-    assert {"train_step", "generate", "numerals", "input_pipeline", "startup", "distance"} <= set(bench.benchmarks())
+    assert {"train_step", "generate", "numerals", "input_pipeline", "startup", "distance"} <= set(
+        bench.load_benchmarks()
+    )
     with pytest.raises(UsageError, match="train_step"):
         bench.main(["--only=nothing"])
 
@@ -95,7 +97,7 @@ def test_train_step_reports_pairs_and_leaves_out_absent_peers(tmp_path, capsys):
     found = train_step.main([*words, "--rounds=1", f"--peer={tmp_path / 'python'}", f"--out={tmp_path / 'x.json'}"])
     assert "torch is left out" in capsys.readouterr().err
     assert set(found["contenders"]) == {"gpt", "numgpt"} and set(found["pairs"]) == {"numgpt / gpt"}
-    assert all(row.floor is None for row in train_step.rows(found))  # asked of the usual shape only
+    assert all(row.floor is None for row in train_step.make_rows(found))  # asked of the usual shape only
     assert json.loads((tmp_path / "x.json").read_text())["shape"] == TINY
     # Uniform guesses at the start; NumGPT's loss also counts its selector and numbers.
     assert found["contenders"]["gpt"]["first_loss"] == pytest.approx(4.6, abs=0.1)
@@ -106,10 +108,10 @@ def test_train_step_reports_pairs_and_leaves_out_absent_peers(tmp_path, capsys):
 def test_what_is_asked_depends_on_the_shape():
     spread = {"speed": {"median": 1.7, "least": 1.0, "most": 2.0}, "memory": 0.65}
     pair = {"contenders": {}, "pairs": {"gpt / torch": spread, "gpt / torch-tuned": spread}}
-    usual = {row.what: row for row in train_step.rows({"shape": train_step.SHAPE, **pair})}
+    usual = {row.what: row for row in train_step.make_rows({"shape": train_step.SHAPE, **pair})}
     assert usual["train gpt / torch tokens/s"].verdict == usual["train gpt / torch peak memory"].verdict == "floor"
     assert usual["train gpt / torch-tuned tokens/s"].verdict == "goal"
-    wide = {row.what: row for row in train_step.rows({"shape": train_step.WIDE, **pair})}
+    wide = {row.what: row for row in train_step.make_rows({"shape": train_step.WIDE_SHAPE, **pair})}
     assert wide["train 12/768 gpt / torch tokens/s"].goal == 1.8
     assert not wide["train 12/768 gpt / torch peak memory"].verdict
 
@@ -127,17 +129,17 @@ def test_batches_are_counted_and_absent_peers_left_out(tmp_path, capsys, monkeyp
     for one in found["contenders"].values():
         assert 0.8 * 2 * 32 < one["positions"] <= 2 * 32  # packed: next to no padding
     assert 0 <= found["waited_percent"] <= 100
-    assert all(row.floor is None for row in input_pipeline.rows(found))
+    assert all(row.floor is None for row in input_pipeline.make_rows(found))
     with pytest.raises(UsageError, match="contenders"):
         input_pipeline.main(["--contenders=keras"])
 
 
 def test_the_peers_rows_are_the_loaders(tmp_path, monkeypatch):
     monkeypatch.setenv("NUMJAX_DATA", str(tmp_path))
-    corpus.write(tmp_path / "text", 0.05)
+    corpus.write_text(tmp_path / "text", 0.05)
     assert input_pipeline.work_with_steps(RUN, tmp_path, 0) == {}
     packed = np.load(tmp_path / "packed.npy")
-    _, loader = input_pipeline.make("gpt", RUN, tmp_path)
+    _, loader = input_pipeline.make_loader("gpt", RUN, tmp_path)
     batch, *_ = loader.batch(0)
     np.testing.assert_array_equal(packed[:2, :-1], batch.inputs.ids)
     assert len(packed) == 2 * loader.batches_of_epoch()
@@ -147,22 +149,22 @@ def test_a_start_is_marked_up_to_its_first_step(tmp_path, monkeypatch):
     monkeypatch.setenv("NUMJAX_DATA", str(tmp_path))
     # However fast the machine compiles so small a step, it is to be kept.
     monkeypatch.setenv("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
-    corpus.write(tmp_path / "text", 0.05)
-    marks = startup.started(corpus.flags(tmp_path, RUN), tmp_path / "run", tmp_path / "cache")
+    corpus.write_text(tmp_path / "text", 0.05)
+    marks = startup.start_run(corpus.make_flags(tmp_path, RUN), tmp_path / "run", tmp_path / "cache")
     order = ["imported", "assemble", "load_data", "make_compiled", "start", "first_batch", "dispatched", "total"]
     for suffix in ("", "_cpu"):
         values = [marks[name + suffix] for name in order]
         assert values == sorted(values) and values[0] > 0
     assert list(tmp_path.glob("cache/*"))
     with pytest.raises(UsageError, match="ended before its first step"):
-        startup.started(["--config=nothing"], tmp_path / "other", tmp_path / "cache")
+        startup.start_run(["--config=nothing"], tmp_path / "other", tmp_path / "cache")
 
 
 def test_starts_are_compared_round_by_round():
     start = {"imported": 1.0, "dispatched": 2.5, "total": 4.0, "imported_cpu": 1.0, "dispatched_cpu": 2.0}
     seconds = {"cold": [start | {"total": 8.0}] * 2, "warm": [start] * 2}
     seconds |= {name: [{"total": 2.0 if "numjax" in name else 1.0}] * 2 for name in startup.IMPORTS}
-    rows = {row.what: row for row in startup.rows({"shape": startup.SHAPE, "seconds": seconds})}
+    rows = {row.what: row for row in startup.make_rows({"shape": startup.SHAPE, "seconds": seconds})}
     assert rows["start warm, imports to first step"].measured == 1.5
     assert rows["start warm, imports to first step"].verdict == "floor"
     assert (

@@ -39,7 +39,7 @@ def model_of(family: str, **more) -> Model:
 
 def params_of(family: str):
     """As read, the vocabulary padded to 128."""
-    params = bert.read(FIXTURES / f"{family}.safetensors", heads=SHAPES[family]["heads"])
+    params = bert.read_params(FIXTURES / f"{family}.safetensors", heads=SHAPES[family]["heads"])
     params["embeds_token"]["table"] = np.pad(params["embeds_token"]["table"], ((0, 32), (0, 0)))
     params["heads_masked"]["bias"] = np.pad(params["heads_masked"]["bias"], (0, 32))
     pooler = params.pop("heads_label", None)
@@ -104,14 +104,16 @@ def test_encoders_go_there_and_back(family, tmp_path):
 
     params, pooler = params_of(family)
     params |= {} if pooler is None else {"heads_label": pooler}
-    bert.write(tmp_path / weights.FILE, params, size=96, family=family)
+    bert.write_params(tmp_path / weights.FILE, params, size=96, family=family)
     theirs, mine = load_file(FIXTURES / f"{family}.safetensors"), load_file(tmp_path / weights.FILE)
     assert set(theirs) == set(mine)
     for name, x in theirs.items():
         np.testing.assert_array_equal(mine[name], x, err_msg=name)
-    again = bert.read(tmp_path, heads=SHAPES[family]["heads"])
+    again = bert.read_params(tmp_path, heads=SHAPES[family]["heads"])
     jax.tree.map(
-        np.testing.assert_array_equal, again, bert.read(FIXTURES / f"{family}.safetensors", SHAPES[family]["heads"])
+        np.testing.assert_array_equal,
+        again,
+        bert.read_params(FIXTURES / f"{family}.safetensors", SHAPES[family]["heads"]),
     )
     bare = {
         name: x
@@ -126,15 +128,15 @@ def test_encoders_go_there_and_back(family, tmp_path):
 
 def test_what_is_no_bert_is_named(tmp_path):
     with pytest.raises(UsageError, match="does not divide over 5 heads"):
-        bert.read(FIXTURES / "bert.safetensors", heads=5)
+        bert.read_params(FIXTURES / "bert.safetensors", heads=5)
     with pytest.raises(UsageError, match=r"no tensor 'embeddings\.word_embeddings\.weight'"):
         bert.to_params({}, 1)
     (tmp_path / "model.safetensors").write_bytes(b"nothing")
     with pytest.raises(UsageError, match="cannot be read as safetensors"):
-        bert.read(tmp_path, heads=4)
+        bert.read_params(tmp_path, heads=4)
     (tmp_path / "config.json").write_text('{"num_attention_heads": 12}')
     with pytest.raises(UsageError, match="has 12 heads and this config 4"):
-        bert.read(tmp_path, heads=4)
+        bert.read_params(tmp_path, heads=4)
     with pytest.raises(UsageError, match="choose bert or roberta"):
         bert.to_tensors({}, 1, "berta")
 
@@ -186,8 +188,8 @@ def test_as_the_encoder_of_an_encoder_decoder_it_reads_the_same(rng):
     params, _ = params_of("bert")
     shape = SHAPES["bert"]
     stack = drawn.stack(presets.PRESETS["bert_reader"].backbone | shape)
-    read = seq2seq.read(FIXTURES / "bert.safetensors", heads=shape["heads"])
-    assert seq2seq.marks(read) == {} and "decoder" not in read["backbone"]
+    read = seq2seq.read_params(FIXTURES / "bert.safetensors", heads=shape["heads"])
+    assert seq2seq.map_marks(read) == {} and "decoder" not in read["backbone"]
     ids = rng.integers(0, 96, (2, 9)).astype(np.int32)
     positions = np.broadcast_to(np.arange(9, dtype=np.int32), ids.shape)
     segments = (np.arange(9) < [[9], [5]]).astype(np.int32)

@@ -152,7 +152,7 @@ def test_grouped_heads_are_heads_that_share_their_keys(implementation, rng):
 def test_a_cache_holds_the_heads_of_keys_alone():
     stack = drawn.stack(drawn.DECODER | dict(heads=4, kv_heads=1, window=3))
     cache = stack.init_cache(2, 5)
-    assert cache.keys[0].shape == (2, 1, 4, 5) and list(cache.places) == ["window"]
+    assert cache.keys[0].shape == (2, 1, 4, 5) and list(cache.bias_indices) == ["window"]
 
 
 def test_every_option_has_its_place_on_a_mesh(rng):
@@ -175,7 +175,7 @@ def test_options_that_do_not_go_together_are_one_line():
         "backbone.mlp must be one of": dict(mlp="tanh"),
         "does not divide over backbone.kv_heads=3": dict(kv_heads=3),
         "does not divide over backbone.heads=3": dict(heads=3),
-        "backbone.parallel wants": dict(parallel=True, norm_place="post"),
+        "backbone.parallel needs": dict(parallel=True, norm_place="post"),
         "backbone.initial must be one of": dict(initial="large"),
     }
     for says, options in cases.items():

@@ -25,7 +25,7 @@ def config() -> ConfigDict:
 
 
 def changed(*words: str) -> ConfigDict:
-    return blocks.apply(config(), words)
+    return blocks.apply_changes(config(), words)
 
 
 def test_a_block_is_replaced_with_its_defaults_and_loses_its_old_options():
@@ -42,8 +42,8 @@ def test_a_block_is_replaced_with_its_defaults_and_loses_its_old_options():
 
 
 def test_what_a_block_says_beside_is_what_the_core_takes_where_nothing_is_said():
-    assert blocks.BESIDE["embed"] == {"fusion": FUSION}
-    assert blocks.BESIDE["objectives"] == {"weight": 1.0}
+    assert blocks.EXTRA_OPTIONS["embed"] == {"fusion": FUSION}
+    assert blocks.EXTRA_OPTIONS["objectives"] == {"weight": 1.0}
 
 
 def test_blocks_are_added_and_taken_out():
@@ -53,7 +53,7 @@ def test_blocks_are_added_and_taken_out():
 
 
 def test_commas_inside_brackets_belong_to_a_value():
-    assert blocks.read("embed", "char_cnn:sizes=(2,3),filters=4") == {
+    assert blocks.parse_block("embed", "char_cnn:sizes=(2,3),filters=4") == {
         "name": "char_cnn",
         "sizes": (2, 3),
         "filters": 4,
@@ -86,7 +86,7 @@ def test_commas_inside_brackets_belong_to_a_value():
 def test_what_cannot_be_set_is_one_line(word, says):
     before = config()
     with pytest.raises(UsageError, match=re.escape(says)) as caught:
-        blocks.apply(before, [word])
+        blocks.apply_changes(before, [word])
     assert "\n" not in str(caught.value)
 
 
@@ -94,14 +94,17 @@ def test_what_cannot_be_set_is_one_line(word, says):
     ("kind", "name"), [(kind, name) for kind in build.BASE_OF_KIND for name in build.names(kind)]
 )
 def test_every_part_is_shown_with_its_options_and_can_be_written_as_a_block(kind, name):
-    lines = parts.lines(kind, name)
+    lines = parts.list_parts(kind, name)
     assert len(lines[0]) > len(name) + 10, "its file says what it is"
     needed = [line.split(":")[0].strip() for line in lines[1:] if line.endswith("to be given")]
-    block = blocks._whole(kind, {"name": name})
+    block = blocks._with_defaults(kind, {"name": name})
     listed = {line.split(":")[0].strip() for line in lines[1:]}
     assert set(block) - {"name"} <= listed and not set(needed) & set(block)
     json.dumps(block)
-    assert any(f"  {name} " in line for line in parts.lines(kind)) and parts.lines(kind)[0] in parts.lines()
+    assert (
+        any(f"  {name} " in line for line in parts.list_parts(kind))
+        and parts.list_parts(kind)[0] in parts.list_parts()
+    )
 
 
 def test_the_ideas_of_the_readme_go_together():
@@ -111,8 +114,8 @@ def test_the_ideas_of_the_readme_go_together():
         if found := re.search(r"beside `--config=numgpt:([^`]+)`", line):
             argument = found[1]
         elif line.startswith("|") and argument and (words := re.findall(r"--set=([^ `]+)", line)):
-            config = blocks.apply(numgpt.get_config(f"smoke,{argument}"), words)
-            assert not list(fit.faults(config, build.build("tasks", config.task))), line
+            config = blocks.apply_changes(numgpt.get_config(f"smoke,{argument}"), words)
+            assert not list(fit.find_faults(config, build.build("tasks", config.task))), line
             seen += 1
     assert seen == 5
 

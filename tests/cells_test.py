@@ -22,7 +22,7 @@ from numjax.pipeline import masking
 from numjax.pipeline.loader import Loader
 from numjax.runtime import shard
 from numjax.system import assemble
-from numjax.text import cells
+from numjax.text.vocab import cells
 from numjax.train import inherit, step, sums
 from numjax.train.runs import load_data
 from numjax.types import Batch, HeadOut, Targets, Tokens
@@ -123,8 +123,8 @@ def test_a_loss_of_several_is_made_of_the_whole_splits(tmp_path):
     ],
 )
 def test_a_start_from_a_run_on_other_splits_is_told(words, path, told, tmp_path, capsys):
-    origin.keep_config(tmp_path, tabbert.get_config("smoke").to_dict())
+    origin.save_config(tmp_path, tabbert.get_config("smoke").to_dict())
     block = tabbert.get_config(f"smoke,task=fraud{words}").task.to_dict()
     task = build("tasks", block | {"path": path})
-    inherit._tell_splits(cast(Any, SimpleNamespace(task=task)), tmp_path)
+    inherit._report_splits(cast(Any, SimpleNamespace(task=task)), tmp_path)
     assert told in (said := capsys.readouterr().err) and bool(said) == bool(told)

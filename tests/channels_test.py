@@ -28,7 +28,7 @@ class Since(protocols.Producer):
     which: tuple[int, ...]
     channel = Channel("since", of_ids=True)
 
-    def of(self, ids):
+    def compute(self, ids):
         found, age, last = [], 0, 0
         for token in ids:
             last, age = (token, 0) if token in self.which else (last, age + 1)
@@ -38,7 +38,7 @@ class Since(protocols.Producer):
     def begin(self, rows):
         return jnp.zeros((rows, 2), jnp.int32)
 
-    def step(self, state, token, at):
+    def step(self, state, token, automaton_state):
         hit = (token[:, None] == jnp.asarray(self.which)).any(-1)
         last = jnp.where(hit, token, state[:, 1])
         age = jnp.where(hit | (last == 0), 0, state[:, 0] + 1)
@@ -49,11 +49,11 @@ class Since(protocols.Producer):
 class Positions(protocols.Positions, nn.Module):
     """A stranger's: reads its own channel, of two numbers a position."""
 
-    stack: protocols.Told[Any] = None
+    stack: protocols.FromContext[Any] = None
     reads_channels = ("since",)
 
     def setup(self):
-        self.table = self.param("table", nn.initializers.normal(1.0), (8, V, self.inside().width), jnp.float32)
+        self.table = self.param("table", nn.initializers.normal(1.0), (8, V, self.require_stack().width), jnp.float32)
 
     def producers(self):
         return (Since((3, 5, 8)),)
@@ -65,7 +65,7 @@ class Positions(protocols.Positions, nn.Module):
 
 @pytest.fixture(scope="module")
 def made():
-    of = Since((3, 5, 8)).of
+    of = Since((3, 5, 8)).compute
     return writing.writer(drawn.LEARNED | {"since": {"name": __name__}}, lambda ids: {"since": of(ids)})
 
 
@@ -93,14 +93,16 @@ def test_a_producer_makes_token_by_token_what_it_makes_of_a_whole(name, rng):
         for t in range(30):
             state, value = producer.step(state, jnp.asarray(ids[:, t]), None)
             found.append(np.asarray(value))
-        np.testing.assert_array_equal(np.stack(found, axis=1), [producer.of(row) for row in ids])
+        np.testing.assert_array_equal(np.stack(found, axis=1), [producer.compute(row) for row in ids])
 
 
 def test_what_nobody_makes_is_one_line(made):
     model, params, prompt = made.model, made.params, made.tokens([[2, 3]])
     prompt = prompt._replace(channels={**prompt.channels, "units": np.zeros((1, 2, 3), np.int32)})
-    with pytest.raises(UsageError, match="the channel 'units' is of whole texts: no text can be written with it"):
-        decoding.find(prompt, model.producers())
+    with pytest.raises(
+        UsageError, match="the channel 'units' exists only for whole texts: the model cannot generate with it"
+    ):
+        decoding.find_producers(prompt, model.producers())
     with pytest.raises(UsageError, match="positions have no channel 'since'"):
         model.apply({"params": params}, Batch(prompt._replace(channels={})))
 
@@ -119,6 +121,6 @@ def test_two_parts_that_mean_different_things_by_a_name_are_refused():
 
 def test_the_pipeline_asks_the_producers_and_hides_what_is_masked():
     found = Features(np.asarray([3, 2, 2], np.int32), np.full(3, -1, np.int32), (), (0, 3), np.zeros(4, np.int32))
-    more = features.produced(found, (Since((3,)),))
+    more = features.add_produced_channels(found, (Since((3,)),))
     assert more.channels["since"].tolist() == [[0, 3], [1, 3], [2, 3]]
     assert features.cut(more, slice(1, 3)).channels["since"].tolist() == [[1, 3], [2, 3]]

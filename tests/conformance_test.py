@@ -25,8 +25,8 @@ from numjax.model import Model
 from numjax.numeral.exact import to_decimals, to_numeral
 from numjax.pipeline import source
 from numjax.text import document as documents
-from numjax.text import grammar as grammars
 from numjax.text import vocab as vocabularies
+from numjax.text.grammar import automaton as grammars
 from numjax.types import Batch, Formula, HeadOut, Mark, Number, Tokens
 from tests import drawn
 

@@ -1,4 +1,4 @@
-"""Card transactions: what is read of TabFormer's table, what is refused, how windows are cut and divided."""
+"""Card transactions: reading TabFormer's table, refusing bad rows, cutting windows and splitting them."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ ROW = "7,1,2002,9,1,06:21,$134.09,Swipe Transaction,3527213246127876953,La Verne
 
 def cells(**changes: str) -> list[str]:
     names = {name.lower().replace(" ", "_").rstrip("?"): i for i, name in enumerate(read.COLUMNS)}
-    found = ROW.split(",")
+    row = ROW.split(",")
     for name, value in changes.items():
-        found[names[name]] = value
-    return found
+        row[names[name]] = value
+    return row
 
 
 def test_a_row_as_it_is_published():
-    found = read.transaction(cells())
-    assert dict(zip(read.FIELDS, found.cells, strict=True)) == {
+    transaction = read.parse_transaction(cells())
+    assert dict(zip(read.FIELDS, transaction.cells, strict=True)) == {
         "User": "7", "Card": "1", "Timestamp": "1030861260", "Amount": "134.09", "Use Chip": "Swipe Transaction",
         "Merchant Name": "3527213246127876953", "Merchant City": "La Verne", "Merchant State": "CA", "Zip": "91750.0",
         "MCC": "5300", "Errors?": "",
     }  # fmt: skip
-    assert np.datetime64(found.seconds, "s") == np.datetime64("2002-09-01T06:21") and not found.fraud
-    assert read.transaction(cells(is_fraud="Yes")).fraud
+    assert np.datetime64(transaction.seconds, "s") == np.datetime64("2002-09-01T06:21") and not transaction.fraud
+    assert read.parse_transaction(cells(is_fraud="Yes")).fraud
 
 
 @pytest.mark.parametrize(
-    ("text", "want"),
+    ("text", "expected"),
     [
         ("$-99.00", "-99.00"),
         ("-$99.00", "-99.00"),
@@ -54,15 +54,15 @@ def test_a_row_as_it_is_published():
         ("$7.", "7."),
     ],
 )
-def test_amounts_keep_their_sign(text, want):
-    assert read.transaction(cells(amount=text)).cells[3] == want
+def test_amounts_keep_their_sign(text, expected):
+    assert read.parse_transaction(cells(amount=text)).cells[3] == expected
 
 
 @pytest.mark.parametrize("nothing", ["", " ", "nan", "NaN", "NA", "null", "None"])
 def test_unknown_cells_are_kept_as_such(nothing):
     unknown = dict.fromkeys(("zip", "merchant_state", "errors", "use_chip", "mcc", "merchant_name"), nothing)
-    found = read.transaction(cells(**unknown)).cells
-    assert [found[i] for i in (4, 5, 7, 8, 9, 10)] == [""] * 6 and found[6] == "La Verne"
+    parsed = read.parse_transaction(cells(**unknown)).cells
+    assert [parsed[i] for i in (4, 5, 7, 8, 9, 10)] == [""] * 6 and parsed[6] == "La Verne"
 
 
 BAD = {
@@ -85,17 +85,17 @@ COLUMN = {**{name: name.title() for name in BAD}, "mcc": "MCC"} | {"is_fraud": "
 @pytest.mark.parametrize(("name", "text"), [(name, text) for name, texts in BAD.items() for text in texts])
 def test_what_cannot_be_read_is_named(name, text):
     with pytest.raises(ValueError) as caught:
-        read.transaction(cells(**{name: text}))
+        read.parse_transaction(cells(**{name: text}))
     says = str(caught.value)
     assert "\n" not in says and len(says) < 120 and COLUMN[name] in says
-    # A date is shown whole.
+    # The message has the whole date.
     assert {"day": f"2002-9-{text} ", "year": f"{text}-9-1 "}.get(name, text[:40] + "'") in says
 
 
-@pytest.mark.parametrize(("name", "place", "form"), [("zip", 8, "91750.0"), ("mcc", 9, "5300")])
+@pytest.mark.parametrize(("name", "index", "form"), [("zip", 8, "91750.0"), ("mcc", 9, "5300")])
 @pytest.mark.parametrize("end", ["", ".", ".0", ".00"])
-def test_codes_have_one_form_however_a_table_was_written_again(name, place, form, end):
-    assert read.transaction(cells(**{name: form.removesuffix(".0") + end})).cells[place] == form
+def test_codes_have_one_form_however_a_table_was_written_again(name, index, form, end):
+    assert read.parse_transaction(cells(**{name: form.removesuffix(".0") + end})).cells[index] == form
 
 
 def test_the_published_rows_keep_the_forms_that_they_have(real_data):
@@ -103,18 +103,22 @@ def test_the_published_rows_keep_the_forms_that_they_have(real_data):
     with gzip.open(path, "rt") as file:
         rows = list(csv.DictReader(file))
         for row in rows:
-            found = read.transaction([row[name] for name in read.COLUMNS]).cells
-            assert (found[3], found[8], found[9]) == (row["Amount"].replace("$", ""), row["Zip"], row["MCC"])
+            parsed = read.parse_transaction([row[name] for name in read.COLUMNS]).cells
+            assert (parsed[3], parsed[8], parsed[9]) == (row["Amount"].replace("$", ""), row["Zip"], row["MCC"])
     assert len(rows) == 16_951
 
 
 def test_codes_are_whole_numbers_with_no_nought_before():
-    assert read.transaction(cells(zip="07102")).cells[8] == "7102.0" == read.transaction(cells(zip="7102.0")).cells[8]
+    assert (
+        read.parse_transaction(cells(zip="07102")).cells[8]
+        == "7102.0"
+        == read.parse_transaction(cells(zip="7102.0")).cells[8]
+    )
 
 
 def test_ids_and_amounts_as_large_as_can_be_held_are_read():
-    found = read.transaction(cells(user=str(2**63 - 1), amount="$" + "9" * 300))
-    assert found.user == 2**63 - 1 and found.cells[3] == "9" * 300
+    transaction = read.parse_transaction(cells(user=str(2**63 - 1), amount="$" + "9" * 300))
+    assert transaction.user == 2**63 - 1 and transaction.cells[3] == "9" * 300
 
 
 def test_bad_rows_are_left_out_and_named_and_windows_go_on(tmp_path):
@@ -125,29 +129,31 @@ def test_bad_rows_are_left_out_and_named_and_windows_go_on(tmp_path):
     path = tmp_path / "card_transaction.v1.csv.gz"
     path.write_bytes(gzip.compress("\n".join([HEADER, *lines, ""]).encode()))
     options = {"path": tmp_path, "by": "time"}
-    skipped = data.skipped("creditrans", tmp_path / "built", **options)
+    skipped = data.load_skipped("creditrans", tmp_path / "built", **options)
     assert [row["id"] for row in skipped] == ["creditrans-line-5", "creditrans-line-10"]
     assert "Amount 'nan'" in skipped[0]["reason"] and "date" in skipped[1]["reason"]
-    found = [r for split in ("train", "test") for r in data.load("creditrans", split, tmp_path / "built", **options)]
-    assert [(r["id"], r["label"], r["frauds"]) for r in found] == [
+    records = [
+        r for split in ("train", "test") for r in data.load("creditrans", split, tmp_path / "built", **options)
+    ]
+    assert [(r["id"], r["label"], r["frauds"]) for r in records] == [
         ("creditrans-0007-000000", 0, "0" * 10),
         ("creditrans-0007-000010", 1, "0000000010"),
     ]
-    minutes = [int(row[2]) % 3600 // 60 for r in found for row in json.loads(r["rows"])]
+    minutes = [int(row[2]) % 3600 // 60 for r in records for row in json.loads(r["rows"])]
     assert minutes == [i for i in range(22) if i not in (3, 8)]
     with pytest.raises(DataError, match="creditrans-line-5: Amount"):
         data.prepare("creditrans", tmp_path / "strict", strict=True, **options)
 
 
-def minutes_of(*, lines, root, **options):
-    """(the minutes of all windows' rows, what was left out, the remarks) of a table of one user."""
+def build_minutes(*, lines, root, **options):
+    """Builds a table of one user; returns (the minutes of all windows' rows, skipped rows, remarks)."""
     root.mkdir()
     (root / "transactions.csv").write_text("\n".join([HEADER, *lines, ""]))
     built = data.prepare("creditrans", root / "built", path=root, **options)
-    found = [
+    records = [
         r for split in built.info.splits for r in data.load("creditrans", split, root / "built", path=root, **options)
     ]
-    minutes = sorted(int(row[2]) % 3600 // 60 for r in found for row in json.loads(r["rows"]))
+    minutes = sorted(int(row[2]) % 3600 // 60 for r in records for row in json.loads(r["rows"]))
     folder = pathlib.Path(built.data_dir)
     return minutes, read_skipped(folder), read_notes(folder, REMARKS)
 
@@ -168,7 +174,7 @@ def test_rows_that_a_quote_joins_are_named_and_none_but_them_is_lost(tmp_path):
         ("wide", wide, {20}, "creditrans-line-22: has 17 cells, the header 15"),
         ("quoted", quoted, set(), ""),
     ]:
-        minutes, skipped, _ = minutes_of(lines=lines, root=tmp_path / name)
+        minutes, skipped, _ = build_minutes(lines=lines, root=tmp_path / name)
         usable = [i for i in range(50) if i not in lost]
         assert minutes == usable[: len(usable) // 10 * 10], name
         assert "; ".join(f"{row['id']}: {row['reason']}" for row in skipped).startswith(says), name
@@ -178,9 +184,9 @@ def test_rows_that_a_quote_joins_are_named_and_none_but_them_is_lost(tmp_path):
 def test_a_row_too_long_for_the_reader_is_named_and_the_next_are_read(tmp_path):
     rows = [ROW.replace("06:21", f"06:{i:02d}") for i in range(21)]
     rows[3] += "x" * 200_000
-    limit = csv.field_size_limit(1 << 17)  # the usual one, which readers of other data raise
+    limit = csv.field_size_limit(1 << 17)  # the default limit, which other readers raise
     try:
-        minutes, skipped, remarks = minutes_of(lines=rows, root=tmp_path / "long")
+        minutes, skipped, remarks = build_minutes(lines=rows, root=tmp_path / "long")
     finally:
         csv.field_size_limit(limit)
     assert minutes == [i for i in range(21) if i != 3]
@@ -192,39 +198,39 @@ def test_rows_with_more_digits_than_can_be_held_are_named_and_the_next_are_read(
     rows = [ROW.replace("06:21", f"06:{i:02d}") for i in range(22)]
     rows[3] = "9" * 20 + rows[3][1:]
     rows[5] = rows[5].replace("$134.09", "$" + "1" * 400)
-    minutes, skipped, _ = minutes_of(lines=rows, root=tmp_path / "digits")
+    minutes, skipped, _ = build_minutes(lines=rows, root=tmp_path / "digits")
     assert minutes == [i for i in range(22) if i not in (3, 5)]
     assert [row["id"] for row in skipped] == ["creditrans-line-5", "creditrans-line-7"]
     assert "User '9" in skipped[0]["reason"] and "Amount '$1" in skipped[1]["reason"]
 
 
-def test_a_card_whose_rows_go_back_in_time_is_told_and_read_as_it_stands(tmp_path, capsys):
+def test_a_card_whose_rows_go_back_in_time_is_reported_and_read_as_it_is(tmp_path, capsys):
     years = [ROW.replace("2002", str(year)) for year in range(2002, 2012)]
-    other = [line.replace("7,1,", "7,2,", 1) for line in years]
+    second_card = [line.replace("7,1,", "7,2,", 1) for line in years]
     for name, lines, count in (
-        ("cards", [*years, *other], 0),
+        ("cards", [*years, *second_card], 0),
         ("same", [ROW] * 20, 0),
-        ("turns", [*years, *other[::-1]], 1),
-        ("back", [*other[::-1], *years[::-1]], 2),
+        ("turns", [*years, *second_card[::-1]], 1),
+        ("back", [*second_card[::-1], *years[::-1]], 2),
     ):
         (tmp_path / name).mkdir()
         file = tmp_path / name / "transactions.csv"
         file.write_text("\n".join([HEADER, *lines, ""]))
         built = data.prepare("creditrans", tmp_path / "built", path=file)
-        said = f"in {count} windows {read.BACKWARDS}"
-        assert (said in capsys.readouterr().err) == (count > 0), name
+        warning = f"in {count} windows {read.BACKWARDS}"
+        assert (warning in capsys.readouterr().err) == (count > 0), name
         assert len(read_notes(pathlib.Path(built.data_dir), MENDED)) == count
-        records = [record for _, record in read.of_file(str(file))]
+        records = [record for _, record in read.read_windows(str(file))]
         assert [record.get("mended") for record in records] == [None] * (2 - count) + [read.BACKWARDS] * count
-        found = [row[2] for record in records for row in json.loads(record["rows"])]
-        assert found == [read.transaction(line.split(",")).cells[2] for line in lines]
+        times = [row[2] for record in records for row in json.loads(record["rows"])]
+        assert times == [read.parse_transaction(line.split(",")).cells[2] for line in lines]
 
 
 def test_rows_in_no_window_are_counted(tmp_path, capsys):
     lines = [f"{user}{ROW[1:]}" for user, count in enumerate((9, 23, 10, 1)) for _ in range(count)]
-    _, _, remarks = minutes_of(lines=lines, root=tmp_path / "ten")
+    _, _, remarks = build_minutes(lines=lines, root=tmp_path / "ten")
     assert [row["reason"] for row in remarks] == ["13 of 43 usable rows, users' last ones, are in no window"]
-    minutes, _, remarks = minutes_of(lines=lines, root=tmp_path / "four", stride=4)
+    minutes, _, remarks = build_minutes(lines=lines, root=tmp_path / "four", stride=4)
     assert len(minutes) == 50 and remarks[0]["reason"].startswith("11 of 43 usable rows")
     root = tmp_path / "four"
     assert build.main(["creditrans", f"--data_dir={root / 'built'}", f"--path={root}", "--stride=4", "--report"]) == 0
@@ -233,15 +239,15 @@ def test_rows_in_no_window_are_counted(tmp_path, capsys):
 
 @pytest.mark.parametrize("stride", [1, 5, 9])
 def test_no_row_is_on_both_sides_of_a_cut_in_time(stride, everything):
-    found = everything("creditrans", users=3, by="time", stride=stride)
+    splits = everything("creditrans", users=3, by="time", stride=stride)
     rows = {
-        split: {(r["user"], r["first"] + i) for r in records for i in range(10)} for split, records in found.items()
+        split: {(r["user"], r["first"] + i) for r in records for i in range(10)} for split, records in splits.items()
     }
-    assert all(len(records) > 20 for records in found.values())
+    assert all(len(records) > 20 for records in splits.values())
     for a, b in itertools.combinations(rows.values(), 2):
         assert not a & b
-    ends = {s: [max(int(row[2]) for row in json.loads(r["rows"])) for r in rs] for s, rs in found.items()}
-    begins = {s: [min(int(row[2]) for row in json.loads(r["rows"])) for r in rs] for s, rs in found.items()}
+    ends = {s: [max(int(row[2]) for row in json.loads(r["rows"])) for r in rs] for s, rs in splits.items()}
+    begins = {s: [min(int(row[2]) for row in json.loads(r["rows"])) for r in rs] for s, rs in splits.items()}
     assert max(ends["train"]) < min(begins["validation"]) and max(ends["validation"]) < min(begins["test"])
 
 
@@ -280,23 +286,23 @@ def test_options_are_checked(tmp_path):
 
 @pytest.mark.parametrize("split", ["random", "time", "user"])
 def test_splits_are_what_they_say(split, everything):
-    found = everything("creditrans", users=5, by=split)
-    rows = [row for records in found.values() for row in records]
+    splits = everything("creditrans", users=5, by=split)
+    rows = [row for records in splits.values() for row in records]
     assert len({row["id"] for row in rows}) == len(rows) > 250
     ends = {
-        name: [max(int(row[2]) for row in json.loads(r["rows"])) for r in records] for name, records in found.items()
+        name: [max(int(row[2]) for row in json.loads(r["rows"])) for r in records] for name, records in splits.items()
     }
-    users = {name: {r["user"] for r in records} for name, records in found.items()}
+    users = {name: {r["user"] for r in records} for name, records in splits.items()}
     if split == "time":
         assert max(ends["train"]) < min(ends["validation"]) <= max(ends["validation"]) < min(ends["test"])
     if split == "user":
         assert not users["train"] & users["validation"] and not users["train"] & users["test"]
         assert [len(users[name]) for name in ("train", "validation", "test")] == [3, 1, 1]
     else:
-        shares = [len(found[name]) / len(rows) for name in ("train", "validation", "test")]
+        shares = [len(splits[name]) / len(rows) for name in ("train", "validation", "test")]
         np.testing.assert_allclose(shares, (0.6, 0.2, 0.2), atol=0.01)
     if split == "random":
-        frauds = [sum(r["label"] for r in found[name]) for name in ("train", "validation", "test")]
+        frauds = [sum(r["label"] for r in splits[name]) for name in ("train", "validation", "test")]
         np.testing.assert_allclose(np.asarray(frauds) / sum(frauds), (0.6, 0.2, 0.2), atol=0.1)
     assert all(r["label"] == int("1" in r["frauds"]) for r in rows)
 
@@ -319,39 +325,43 @@ def test_fewer_than_five_users_are_not_divided_by_user(tmp_path):
 
 
 def test_the_stand_in_is_the_same_for_any_number_of_users(tmp_path):
-    few, more = list(generate.rows(2, 3, 200)), list(generate.rows(4, 3, 200))
-    assert more[: len(few)] == few and len(more) > len(few)
-    assert few != list(generate.rows(2, 4, 200))[: len(few)]
-    written = [tmp_path / "a.csv.gz", tmp_path / "b.csv"]
-    for path in written:
+    two_users, four_users = list(generate.generate_rows(2, 3, 200)), list(generate.generate_rows(4, 3, 200))
+    assert four_users[: len(two_users)] == two_users and len(four_users) > len(two_users)
+    assert two_users != list(generate.generate_rows(2, 4, 200))[: len(two_users)]
+    paths = [tmp_path / "a.csv.gz", tmp_path / "b.csv"]
+    for path in paths:
         assert generate.main(["--users=2", "--seed=3", "--rows=200", f"--out={path}"]) == 0
-    assert gzip.decompress(written[0].read_bytes()) == written[1].read_bytes()
-    assert [row for _, row in read.table(written[1])] == few
+    assert gzip.decompress(paths[0].read_bytes()) == paths[1].read_bytes()
+    assert [row for _, row in read.read_table(paths[1])] == two_users
     assert generate.main(["--users=0"]) == 2
 
 
 def test_the_stand_in_has_what_the_table_has_and_frauds_differ():
-    raw = list(generate.rows(8, 0))
-    found = [read.transaction(row) for row in raw]
+    raw = list(generate.generate_rows(8, 0))
+    transactions = [read.parse_transaction(row) for row in raw]
     assert any(row[6].startswith("$-") for row in raw) and any(row[13] for row in raw)
     assert {row[7].split()[0] for row in raw} == {"Swipe", "Chip", "Online"}
     assert all((row[7] == "Online Transaction") == (row[9] == "ONLINE") == (row[7][0] == "O") for row in raw)
-    keys = [(int(row.cells[0]), int(row.cells[1]), row.seconds) for row in found]
+    keys = [(int(row.cells[0]), int(row.cells[1]), row.seconds) for row in transactions]
     assert keys == sorted(keys), "by user, card and time"
-    fraud = np.asarray([row.fraud for row in found])
-    assert 0.005 < fraud.mean() < 0.03
-    night = np.asarray([row.seconds % 86400 < 6 * 3600 for row in found])
-    away = np.asarray([not row.cells[8] for row in found])
-    for sign in (night, away):
-        assert sign[fraud].mean() > 3 * sign[~fraud].mean() and 0 < sign[~fraud].mean() and sign[fraud].mean() < 1
+    is_fraud = np.asarray([row.fraud for row in transactions])
+    assert 0.005 < is_fraud.mean() < 0.03
+    is_night = np.asarray([row.seconds % 86400 < 6 * 3600 for row in transactions])
+    is_away = np.asarray([not row.cells[8] for row in transactions])
+    for sign in (is_night, is_away):
+        assert (
+            sign[is_fraud].mean() > 3 * sign[~is_fraud].mean()
+            and 0 < sign[~is_fraud].mean()
+            and sign[is_fraud].mean() < 1
+        )
 
 
-def test_windows_are_those_of_the_slow_way(rng):
+def test_windows_match_a_slow_implementation(rng):
     users = np.repeat(np.arange(6), rng.integers(1, 40, 6))
     rows = [read.Transaction((str(user), "0", str(i)), False) for i, user in enumerate(users)]
     for stride in (1, 5, 10):
-        want = []
+        expected = []
         for user in range(6):
-            mine = [row for row in rows if row.user == user]
-            want += [(user, s, tuple(mine[s : s + 10])) for s in range(0, len(mine) - 9, stride)]
-        assert [tuple(window) for window in read.windows(rows, stride)] == want
+            user_rows = [row for row in rows if row.user == user]
+            expected += [(user, s, tuple(user_rows[s : s + 10])) for s in range(0, len(user_rows) - 9, stride)]
+        assert [tuple(window) for window in read.make_windows(rows, stride)] == expected

@@ -1,4 +1,4 @@
-"""The datasets: what their texts say, against arithmetic done anew; files good and bad; processes that race."""
+"""The datasets: texts checked by independent arithmetic, good and bad files, processes that race."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ import pytest
 from numjax.bundled import data
 from numjax.bundled.data import build
 from numjax.bundled.data.mme.generate import THINGS
-from numjax.bundled.data.mwpas.generate import records as mwpas_records
-from numjax.bundled.data.problems.generate import records as composed_records
-from numjax.bundled.data.sampling import hashed_split, log_uniform, unique_rows
+from numjax.bundled.data.mwpas.generate import generate_records as mwpas_records
+from numjax.bundled.data.problems.generate import generate_records as composed_records
+from numjax.bundled.data.sampling import draw_unique_rows, log_uniform, split_by_hash
 from numjax.errors import UsageError
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 SPLITS = ("train", "validation", "test")
 NUMBER = re.compile(r"\d+")
-# What makes a statement of GNC true, and a problem of MWPAS a subtraction, read off their wording.
+# The relation in a statement of GNC, and subtraction in a problem of MWPAS, by their wording.
 LESS = re.compile(r"younger|shorter|lower|lighter|fewer|cheaper|nearer|slower|sooner|holds less")
 MORE = re.compile(r"older|longer|higher|heavier|more inhabitants|dearer|farther|faster|holds more")
 MINUS = re.compile(r"are left|survived|How many more|stayed|remain|in the second|still need|lack|after that\?$|grow")
@@ -71,17 +71,17 @@ def test_unique_rows_gives_each_row_once_and_refuses_what_does_not_fit():
         value = rng.integers(10, size=size)
         return np.stack([value % 2, value], axis=1)
 
-    found = unique_rows(draw, {0: 5, 1: 5}, "digits")
-    assert sorted(found[0][:, 0]) == [0, 2, 4, 6, 8] and sorted(found[1][:, 0]) == [1, 3, 5, 7, 9]
+    rows = draw_unique_rows(draw, {0: 5, 1: 5}, "digits")
+    assert sorted(rows[0][:, 0]) == [0, 2, 4, 6, 8] and sorted(rows[1][:, 0]) == [1, 3, 5, 7, 9]
     with pytest.raises(UsageError, match="digits"):
-        unique_rows(draw, {0: 6}, "digits")
+        draw_unique_rows(draw, {0: 6}, "digits")
 
 
 def test_hashed_split_has_its_shares_and_depends_on_the_seed():
     texts = [f"text {i}" for i in range(20_000)]
-    counts = collections.Counter(hashed_split(text, 0, 0.08, 0.2) for text in texts)
+    counts = collections.Counter(split_by_hash(text, 0, 0.08, 0.2) for text in texts)
     assert abs(counts["test"] / 20_000 - 0.2) < 0.015 and abs(counts["validation"] / 20_000 - 0.08) < 0.01
-    assert any(hashed_split(text, 0, 0.08, 0.2) != hashed_split(text, 1, 0.08, 0.2) for text in texts[:100])
+    assert any(split_by_hash(text, 0, 0.08, 0.2) != split_by_hash(text, 1, 0.08, 0.2) for text in texts[:100])
 
 
 # ---------------------------------------------------------------------------------------------------
@@ -112,7 +112,7 @@ def test_mme_of_the_papers_size(everything):
         questions[record["label"]][record["question"]] += 1
     assert set(per_object.values()) == {500}
     assert len(triples) == 20_000
-    # Every question is asked as often with a right as with a wrong answer: it gives nothing away.
+    # Every question has as many right as wrong answers, so it does not reveal the label.
     assert questions[0] == questions[1]
     eggs = [r for r in records if r["question"].startswith("How many grams are 2 eggs?")]
     assert eggs and all((r["answer_min"], r["answer_max"]) == (70, 140) for r in eggs)
@@ -172,52 +172,56 @@ def test_mwpas_labels_are_true_and_kinds_are_what_they_say(everything, negatives
     assert len({r["template"] for r in records}) == 20
 
 
-def with_another_sign(equation: str) -> set[Fraction]:
-    """All values of "x = …" with one of its operations replaced, by Python's own reading of it."""
+def replace_operations(equation: str) -> set[Fraction]:
+    """All values of "x = …" with one of its operations replaced, evaluated by Python."""
     right = re.sub(r"([\d.]+) %", r"(\1 / 100)", equation.partition("=")[2].strip())
-    tree, found = ast.parse(right, mode="eval"), set()
+    tree, values = ast.parse(right, mode="eval"), set()
     for node in ast.walk(tree):
         if isinstance(node, ast.BinOp):
-            kept = node.op
+            operation = node.op
             for node.op in (ast.Add(), ast.Sub(), ast.Mult(), ast.Div()):
                 with contextlib.suppress(ZeroDivisionError):
-                    found.add(eval(re.sub(r"\d+(\.\d+)?", r"Fraction('\g<0>')", ast.unparse(tree))))
-            node.op = kept
-    return found
+                    values.add(eval(re.sub(r"\d+(\.\d+)?", r"Fraction('\g<0>')", ast.unparse(tree))))
+            node.op = operation
+    return values
 
 
 @pytest.mark.parametrize("negatives", ["plain", "hard"])
 def test_mwpas_in_many_wordings_is_of_composed_problems_and_their_answers(everything, negatives):
-    """Right answers are those of the problems, wrong ones are none; kinds are what they say; splits are of forms."""
-    found = everything("mwpas", size=2000, negatives=negatives, wordings="many")
+    """Right candidates are the problems' answers, wrong ones are not; kinds are as named; splits divide forms."""
+    splits = everything("mwpas", size=2000, negatives=negatives, wordings="many")
     kinds = ("wrong_operation", "random", "near_miss", "digit_edit")[: 2 if negatives == "plain" else 4]
     sizes = dict(size=1438, validation=160, test=67, seed=0, invented=0.3, wordings=0)
     problems = {row["text_en"]: row for _, row in composed_records(**sizes)}
-    records = join(found)
+    records = join(splits)
     assert len(records) == len(problems) and {r["question"] for r in records} == problems.keys()
-    assert {r["stream"] for r in found["test"]} == {"seen", "wordings", "sentences", "nouns", "range", "steps"}
+    assert {r["stream"] for r in splits["test"]} == {"seen", "wordings", "sentences", "nouns", "range", "steps"}
     held = ("validation", "wordings", "sentences")
-    trained = {problems[r["question"]]["form"] for r in found["train"]}
+    trained = {problems[r["question"]]["form"] for r in splits["train"]}
     assert trained.isdisjoint(problems[r["question"]]["form"] for r in records if r["stream"] in held)
     counts = collections.Counter(r["kind"] for r in records)
     assert counts.keys() == {"positive", *kinds} and abs(counts["positive"] - len(records) / 2) < 100
     for record in records:
-        answer, said = Fraction(problems[record["question"]]["ans"]), Fraction(record["answer"])
-        assert (said == answer) == record["label"] == (record["kind"] == "positive")
-        assert said > 0
+        answer, candidate = Fraction(problems[record["question"]]["ans"]), Fraction(record["answer"])
+        assert (candidate == answer) == record["label"] == (record["kind"] == "positive")
+        assert candidate > 0
     near = [r for r in records if r["kind"] == "near_miss"]
     assert all(1 <= abs(Fraction(r["answer"]) - Fraction(problems[r["question"]]["ans"])) <= 10 for r in near)
     for record in (r for r in records if r["kind"] == "wrong_operation"):
-        assert Fraction(record["answer"]) in with_another_sign(problems[record["question"]]["equation"])
+        assert Fraction(record["answer"]) in replace_operations(problems[record["question"]]["equation"])
     edited = [(r["answer"], problems[r["question"]]["ans"]) for r in records if r["kind"] == "digit_edit"]
     assert all(sum(a != b for a, b in zip(*pair, strict=True)) == 1 for pair in edited)
 
 
 def test_mwpas_mixes_differ_in_nothing_but_the_wrong_answers():
     plain, hard = (list(mwpas_records(800, 3, negatives)) for negatives in ("plain", "hard"))
-    for (split, one), (other_split, other) in zip(plain, hard, strict=True):
-        assert split == other_split and one["question"] == other["question"] and one["label"] == other["label"]
-        assert not one["label"] or one == other
+    for (split, plain_record), (hard_split, hard_record) in zip(plain, hard, strict=True):
+        assert (
+            split == hard_split
+            and plain_record["question"] == hard_record["question"]
+            and plain_record["label"] == hard_record["label"]
+        )
+        assert not plain_record["label"] or plain_record == hard_record
 
 
 def test_mwpas_random_answers_are_distributed_as_true_ones():
@@ -247,18 +251,18 @@ def test_generation_is_the_large_positives_of_mwpas_in_their_splits(everything):
 )
 def test_a_seed_fixes_all_and_splits_do_not_meet(name, options, everything, tmp_path):
     first = everything(name, size=800, seed=5, **options)
-    again = {split: list(data.load(name, split, tmp_path, size=800, seed=5, **options)) for split in SPLITS}
-    assert first == again
+    same = {split: list(data.load(name, split, tmp_path, size=800, seed=5, **options)) for split in SPLITS}
+    assert first == same
     assert join(first) != join(everything(name, size=800, seed=6, **options))
     ids = [record["id"] for record in join(first)]
     assert len(set(ids)) == len(ids)
     contents = [{json.dumps({**r, "id": ""}, sort_keys=True) for r in first[split]} for split in SPLITS]
-    for one in range(3):
-        for other in range(one):
-            assert not contents[one] & contents[other]
+    for i in range(3):
+        for j in range(i):
+            assert not contents[i] & contents[j]
 
 
-# When one of these changes, data that were built before are another set: raise the builder's VERSION.
+# When one of these changes, data built before differ from new ones: raise the builder's VERSION.
 PINNED = {
     "mme": "dd2f8caa58529678",
     "gnc": "f1d3e601e9d31fd6",
@@ -349,7 +353,7 @@ def test_two_processes_build_once(tmp_path):
     assert [path.name for path in (tmp_path / "gnc").glob("*/*")] == ["1.0.0"]
 
 
-def test_what_a_killed_build_left_is_built_anew(tmp_path):
+def test_a_killed_build_is_built_again(tmp_path):
     source = tmp_path / "source"
     source.mkdir()
     (source / "good.txt").write_text("one\n\ntwo\n")

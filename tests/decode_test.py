@@ -74,7 +74,9 @@ def run(kind, prompts, *, most=MOST, temperature=0.0, top_k=0, top_p=1.0, seed=0
     if model.backbone.scan:
         model = model.clone(backbone=model.backbone.clone(scan=False))
         params = checkpoint.split_layers(params)
-    done = sample.generate(model, params, tables, request, head="next", most=most, greedy=temperature == 0, **ids)
+    done = sample.generate(
+        model, params, tables, request, head="next", max_tokens=most, greedy=temperature == 0, **ids
+    )
     return jax.device_get(done)
 
 
@@ -89,7 +91,9 @@ def slow(kind, prompt, most=MOST, keep=5):
     first = row(scheme, prompt)
     ids, index = first.ids.tolist(), first.numeral_index.tolist()
     numerals = [Numeral(*(np.asarray(x[i]) for x in first.numerals)) for i in range(len(first.surfaces))]
-    place = automaton.read(tables, automaton.init(tables, 1), jnp.asarray([ids]), jnp.ones((1, len(ids)), bool))
+    place = automaton.read_prompt(
+        tables, automaton.init(tables, 1), jnp.asarray([ids]), jnp.ones((1, len(ids)), bool)
+    )
     head, written, masses = model.heads["next"], [], []
     for step in range(most):
         count, room = len(ids), 64
@@ -106,7 +110,7 @@ def slow(kind, prompt, most=MOST, keep=5):
         )  # fmt: skip
         out = _whole(model, params, tokens)
         out = out._replace(hidden=out.hidden[:, count - 1])
-        may = automaton.token_mask(automaton.allowed(tables, place, jnp.asarray([most - step])))
+        may = automaton.token_mask(automaton.allowed_tokens(tables, place, jnp.asarray([most - step])))
         mass, numeral, _ = head.step_scores(out, may)
         token = int(mass.argmax())
         written.append(token)
@@ -176,7 +180,7 @@ def test_budgets_hold_row_by_row():
 def test_only_legal_tokens_are_written():
     scheme, *_ = parts("replace")
     done = run("replace", PROMPTS * 20, temperature=5.0, seed=3)
-    from numjax.text import grammar
+    from numjax.text.grammar import automaton as grammar
 
     for b, prompt in enumerate(PROMPTS * 20):
         written = [*row(scheme, prompt).ids.tolist(), *done.ids[b, : done.length[b]].tolist()]
@@ -201,7 +205,7 @@ def test_sampling_follows_the_distribution_and_its_seed():
 )
 def test_filters_against_numpy(top_k, top_p):
     logits = np.random.default_rng(0).normal(size=(6, 40)).astype(np.float32) * 3
-    kept = np.asarray(sample.filtered(jnp.asarray(logits), top_k, top_p)) > cross_entropy.FORBIDDEN / 2
+    kept = np.asarray(sample.filter_logits(jnp.asarray(logits), top_k, top_p)) > cross_entropy.FORBIDDEN / 2
     for values, mine in zip(logits.astype(np.float64), kept, strict=True):
         order = np.argsort(-values)[: top_k or None]
         mass = np.exp(values[order] - values.max())
@@ -250,7 +254,7 @@ def test_numbers_come_out_as_numbers_and_as_text():
 def test_each_number_comes_with_its_own_interval_sampled_or_in_beams():
     """The printed density is as wide everywhere: an interval that is another number's has another centre."""
     scheme, model, params, tables = parts("replace")
-    known = dict(head="next", most=MOST, num_id=scheme.vocab.mark("[NUM]"))
+    known = dict(head="next", max_tokens=MOST, num_id=scheme.vocab.mark("[NUM]"))
     tokens = evals.prompt_tokens([row(scheme, p) for p in PROMPTS], 48, 20)
     ends = jnp.full((len(PROMPTS), 1), scheme.vocab.mark("[EOS]"), jnp.int32)
     beams = beam.search(model, params, tables, tokens, jnp.full(len(PROMPTS), MOST), ends, width=3, **known)

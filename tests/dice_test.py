@@ -44,7 +44,7 @@ def test_a_file_of_ones_own_is_probed_with_one_command(glove, tmp_path, capsys):
 
 
 def test_what_is_done_is_not_done_again(tmp_path, monkeypatch):
-    cell, sizes = probing.Cell("value", "value", "decode_linear", 99), table2.SIZES["smoke"]
+    cell, sizes = probing.ProbeCell("value", "value", "decode_linear", 99), table2.SIZES["smoke"]
     first = probing.run(cell, [0], tmp_path, sizes)
     asked = []
     real = probe.run
@@ -58,16 +58,17 @@ def test_what_is_done_is_not_done_again(tmp_path, monkeypatch):
     assert asked == [[1]] and list(both) == [0, 1] and both[0] == first[0]
     assert probing.run(cell, [0, 1], tmp_path, sizes) == both and asked == [[1]]
     keys = {
-        probing.key(cell, sizes, False), probing.key(cell, sizes, True),
-        probing.key(cell, sizes._replace(epochs=3), False), probing.key(cell._replace(high=98), sizes, False),
-        probing.key(cell._replace(spec="value:scale=9"), sizes, False),
+        probing.make_key(cell, sizes, False), probing.make_key(cell, sizes, True),
+        probing.make_key(cell, sizes._replace(epochs=3), False),
+        probing.make_key(cell._replace(high=98), sizes, False),
+        probing.make_key(cell._replace(spec="value:scale=9"), sizes, False),
     }  # fmt: skip
     assert len(keys) == 5
 
 
 def test_every_row_has_vectors():
     for row, (_, spec) in table2.SYSTEMS.items():
-        numbers, found = probing.embedded(probing.Cell(row, spec, "max", 40))
+        numbers, found = probing.embed_numbers(probing.ProbeCell(row, spec, "max", 40))
         assert len(numbers) == 41 and found.shape == (41, vectors.make(spec).dim) and np.isfinite(found).all()
         assert len(np.unique(found.round(6), axis=0)) == 41, row
 
@@ -97,10 +98,10 @@ def test_a_table_without_numbers_is_refused(tmp_path):
 
 def test_tables_of_magnitudes_have_a_cell_a_system_and_a_size():
     options = argparse.Namespace(scale="smoke", as_published=False, path="", variant="titles")
-    cells = [settings.cell(options, system) for system in settings.SYSTEMS]
-    sized = [settings.cell(options, table4.SYSTEM, size) for size in table4.SIZES]
+    cells = [settings.make_cell(options, system) for system in settings.SYSTEMS]
+    sized = [settings.make_cell(options, table4.SYSTEM, size) for size in table4.SIZES]
     for some in (cells, sized):
-        assert len({runs.key(cell) for cell in some}) == len(some) == len({cell.system for cell in some})
+        assert len({runs.make_key(cell) for cell in some}) == len(some) == len({cell.system for cell in some})
     assert "numeral" not in cells[0].config.embeds and cells[1].config.embeds.numeral.form == "2"
     for cell, size in zip(sized, table4.SIZES, strict=True):
         config = cell.config
@@ -110,9 +111,9 @@ def test_tables_of_magnitudes_have_a_cell_a_system_and_a_size():
             and config.task.data_seed == 1
         )
     as_published = argparse.Namespace(**vars(options) | {"as_published": True})
-    forms = {name: settings.cell(as_published, name).config.embeds.numeral.form for name in ("dice", "dice_d")}
+    forms = {name: settings.make_cell(as_published, name).config.embeds.numeral.form for name in ("dice", "dice_d")}
     assert forms == {"dice": "2", "dice_d": "d"}, "rows stay apart"
-    published = settings.cell(as_published, "dice_d").config
+    published = settings.make_cell(as_published, "dice_d").config
     assert published.task.select == "test" and published.task.num_classes == 7
     assert published.embeds.numeral.as_printed and not cells[2].config.embeds.numeral.as_printed
     with pytest.raises(UsageError, match="'33' is none of 32"):
@@ -126,7 +127,7 @@ def test_tables_of_magnitudes_show_what_was_run(table, row, tmp_path, monkeypatc
         metrics = {"test": {"micro_f1": 0.5, "macro_f1": 0.25}}
         return {
             (c.task, c.system): {
-                s: runs.Result(c.task, c.system, s, "key", metrics, None, 1.0, made_on, "") for s in seeds
+                s: runs.RunResult(c.task, c.system, s, "key", metrics, None, 1.0, made_on, "") for s in seeds
             }
             for c in cells
         }
@@ -143,6 +144,6 @@ def test_tables_of_magnitudes_show_what_was_run(table, row, tmp_path, monkeypatc
 def test_the_paper_is_quoted_as_it_is():
     assert max(micro for micro, _ in table4.PAPER.values()) == table3.PAPER["dice_d"][0]
     assert max(macro for _, macro in table4.PAPER.values()) == table3.PAPER["dice_d"][1]
-    paper = table2.published(table2.PAPER["dice_d"])
+    paper = table2.make_published(table2.PAPER["dice_d"])
     assert paper["max 9999"].mean == 0.96 and paper["decode 9999"].mean == 3.16 and paper["add 99"].mean == 0.75
     assert all(len(numbers) == 9 for numbers in (*table2.PAPER.values(), *table2.QUOTED.values()))

@@ -45,7 +45,7 @@ def test_the_config_of_a_file_gives_its_logits(name):
         drawn.stack(config.backbone.to_dict() | {"dtype": "float32"}, config.positions.to_dict()),
         FrozenDict(next=build("heads", config.heads.next, **known)),
     )
-    params, found = seq2seq.read(FIXTURES / f"{name}.safetensors", heads=2), np.load(FIXTURES / f"{name}.npz")
+    params, found = seq2seq.read_params(FIXTURES / f"{name}.safetensors", heads=2), np.load(FIXTURES / f"{name}.npz")
     source = whole(found["source"])._replace(segment_ids=found["valid"].astype(np.int32))
 
     @jax.jit
@@ -66,13 +66,13 @@ def test_another_number_of_heads_is_named(name, key, tmp_path):
     """No tensor of BART tells how many there are."""
     shutil.copy(FIXTURES / f"{name}.safetensors", tmp_path / weights.FILE)
     (tmp_path / "config.json").write_text(json.dumps({key: 2}))
-    seq2seq.read(tmp_path, heads=2)
+    seq2seq.read_params(tmp_path, heads=2)
     with pytest.raises(UsageError, match=r"its model has 2 heads and this config 4: set config\.backbone\.heads"):
-        seq2seq.read(tmp_path, heads=4)
+        seq2seq.read_params(tmp_path, heads=4)
 
 
 def test_a_bare_bart_is_the_model_without_its_bias(tmp_path):
-    tensors = weights.load(FIXTURES / "bart.safetensors")
+    tensors = weights.load_tensors(FIXTURES / "bart.safetensors")
     bare = {name.removeprefix("model."): x for name, x in tensors.items() if name != "final_logits_bias"}
     whole_, params = (seq2seq.to_params(one, 2) for one in (tensors, bare))
     del whole_["heads_next"]
@@ -80,12 +80,14 @@ def test_a_bare_bart_is_the_model_without_its_bias(tmp_path):
 
 
 def test_tables_start_from_a_folder_and_take_the_paper_s_loss():
-    options = settings.parser("").parse_args(["--scale=smoke", "--init=FLAN", "--backbone=flan", "--as_published"])
-    made = settings.config(options, "mawps", settings.SYSTEMS["aux"])
+    options = settings.make_parser("").parse_args(
+        ["--scale=smoke", "--init=FLAN", "--backbone=flan", "--as_published"]
+    )
+    made = settings.make_config(options, "mawps", settings.SYSTEMS["aux"])
     assert made.init_from == made.scheme.vocab.path == "FLAN"
     assert made.objectives.aux.prediction == "literal"
     options.backbone = "bart"
-    assert settings.config(options, "mawps", "").scheme.vocab.to_dict() == {"name": "gpt2", "path": "FLAN"}
+    assert settings.make_config(options, "mawps", "").scheme.vocab.to_dict() == {"name": "gpt2", "path": "FLAN"}
 
 
 def test_validation_chooses_the_same_epoch_without_writing(tmp_path, monkeypatch):

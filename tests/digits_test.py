@@ -88,7 +88,7 @@ def test_weights_are_those_of_the_equation():
 @pytest.mark.parametrize("how", digits.AGGREGATES)
 def test_numpy_tables_are_aggregated_in_float64(how, rng):
     table, texts = rng.standard_normal((10, 3)), ["0", "19", "20", "4071", "99999"]
-    found, _ = digits.written(to_numeral([Decimal(t) for t in texts]), 8)
+    found, _ = digits.positional_digits(to_numeral([Decimal(t) for t in texts]), 8)
     vectors = np.asarray(digits.aggregate(table, found, how))
     assert vectors.dtype == np.float64
     np.testing.assert_allclose(vectors, [reference(text, table, how) for text in texts], rtol=1e-12)
@@ -111,11 +111,11 @@ def test_an_aggregate_is_that_of_the_written_digits(how, rng):
 def test_what_does_not_fit_keeps_its_first_digits(rng):
     table = rng.standard_normal((10, 4)).astype(np.float32)
     values = [Decimal("123456"), Decimal("1234567"), Decimal("9e300"), Decimal("0.001234"), Decimal("1e-300")]
-    found, behind = digits.written(to_numeral(values, 4), 6)
+    found, behind = digits.positional_digits(to_numeral(values, 4), 6)
     wanted = [[1, 2, 3, 5, 0, 0], [1, 2, 3, 5, 0, 0], [9, 0, 0, 0, 0, 0], [0, 0, 0, 1, 2, 3], [0] * 6]
     np.testing.assert_array_equal(found, wanted)
     np.testing.assert_array_equal(behind, [0, 0, 0, 5, 5])
-    on_device = jax.jit(lambda n: digits.written(n, 6))(to_numeral(values, 4))
+    on_device = jax.jit(lambda n: digits.positional_digits(n, 6))(to_numeral(values, 4))
     np.testing.assert_array_equal(on_device[0], found)
     np.testing.assert_array_equal(on_device[1], behind)
     vectors = embedded(digit_sum.Embed(dim=4, longest=6), table, to_numeral(values, 4))
@@ -124,7 +124,7 @@ def test_what_does_not_fit_keeps_its_first_digits(rng):
 
 def test_a_predicted_number_is_read_in_its_decimals():
     said = from_mantissa(jnp.float32([1.25, -9.9999999, 0.5]), jnp.int32([2, 0, 3]), 8, 5)
-    found, behind = digits.written(said, 6)
+    found, behind = digits.positional_digits(said, 6)
     np.testing.assert_array_equal(found, [[1, 2, 5, -1, -1, -1], [1, 0, -1, -1, -1, -1], [5, 0, 0, -1, -1, -1]])
     np.testing.assert_array_equal(behind, 0)
 
@@ -250,7 +250,7 @@ def test_a_text_to_be_written_holds_no_aggregate(vocabulary, layout, until):
     if layout == "pause":
         assert len(encode(task, scheme, records, options, "train")) == 1
     else:
-        with pytest.raises(UsageError, match="in what is to be written"):
+        with pytest.raises(UsageError, match="in the text to be written"):
             encode(task, scheme, records, options, "train")
 
 

@@ -7,7 +7,7 @@ import random
 import pytest
 import zss
 
-from numjax.expr.distance import distance, published
+from numjax.expr.distance import distance, to_published
 from numjax.expr.tree import Tree
 
 
@@ -73,7 +73,7 @@ def test_deep_trees_need_no_recursion():
     for _ in range(3000):
         deep = Tree("F", "f", [deep])
     assert distance(deep, Tree("V", "x")) == 3000
-    assert published(deep).size == 3001
+    assert to_published(deep).size == 3001
 
 
 def test_published_nodes():
@@ -81,8 +81,8 @@ def test_published_nodes():
     assert distance(twelve, other) == 1
     assert distance(twelve, other, as_published=True) == 2, "digits are nodes"
     assert distance(Tree("N", "7"), Tree("N", "8"), as_published=True) == 1
-    assert published(Tree("N", "-1,250e3")).children == tuple(Tree("NUM", c) for c in "12503")
-    assert published(Tree("N", "9" * 100)).size == 64
+    assert to_published(Tree("N", "-1,250e3")).children == tuple(Tree("NUM", c) for c in "12503")
+    assert to_published(Tree("N", "9" * 100)).size == 64
     x = Tree("V", "x")
     for one, two in [
         (Tree("U", "plus", [x, x]), Tree("O", "plus", [x, x])),

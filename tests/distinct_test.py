@@ -79,11 +79,20 @@ def test_every_process_makes_batches_of_one_shape(rng):
 
 
 def test_widths_climb_a_ladder():
-    assert [distinct.width(need, 1000) for need in (0, 8, 9, 13, 17, 25, 33, 100)] == [8, 8, 12, 16, 24, 32, 48, 128]
-    assert distinct.width(100, 100) == 104 and distinct.width(3, 2) == 8
-    assert distinct.Groups(2, 2).of_rows(8).tolist() == [0, 1, 0, 1, 2, 3, 2, 3]
+    assert [distinct.choose_width(need, 1000) for need in (0, 8, 9, 13, 17, 25, 33, 100)] == [
+        8,
+        8,
+        12,
+        16,
+        24,
+        32,
+        48,
+        128,
+    ]
+    assert distinct.choose_width(100, 100) == 104 and distinct.choose_width(3, 2) == 8
+    assert distinct.Groups(2, 2).group_rows(8).tolist() == [0, 1, 0, 1, 2, 3, 2, 3]
     with pytest.raises(UsageError, match="6 rows do not divide over 4 devices × 1 microbatches"):
-        distinct.Groups(4, 1).of_rows(6)
+        distinct.Groups(4, 1).group_rows(6)
 
 
 def model():

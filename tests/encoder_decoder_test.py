@@ -21,8 +21,8 @@ from numjax.numeral.exact import to_decimals
 from numjax.pipeline import packing
 from numjax.pipeline.loader import Loader
 from numjax.positions import relative
-from numjax.text import tables
-from numjax.text.tables import Edge
+from numjax.text.grammar import tables
+from numjax.text.grammar.tables import Edge
 from numjax.types import Batch, Example, Mark, Numeral, Tokens
 from tests import drawn
 from tests.encoded import Labelled, encode, make_config, make_records, make_scheme, same
@@ -175,8 +175,8 @@ def test_remat_and_dropout(rng):
         (dict(heads=4, kv_heads=3), "heads=4 does not divide over backbone.kv_heads=3"),
         (dict(norm="batch"), "backbone.norm must be one of layer, rms, not 'batch'"),
         (dict(norm_place="last"), "backbone.norm_place must be one of pre, post, sandwich, not 'last'"),
-        (dict(parallel=True), "backbone.parallel wants"),
-        (dict(scan=True), "backbone.scan is of decoders and encoders alone"),
+        (dict(parallel=True), "backbone.parallel needs"),
+        (dict(scan=True), "backbone.scan works only in decoders and encoders"),
     ],
 )
 def test_options_that_do_not_go_together_say_so(options, says):
@@ -260,7 +260,7 @@ def test_cached_greedy_and_beams_are_those_of_slow_loops(form, rng):
     request = sample.Request(
         tokens, budget, jax.random.key(0), jnp.float32(0), jnp.int32(0), jnp.float32(1), found.source
     )
-    known = dict(head="next", most=MOST, num_id=-1)
+    known = dict(head="next", max_tokens=MOST, num_id=-1)
     greedy = jax.device_get(sample.generate(model, params, tables_, request, end_id=EOS, greedy=True, **known))
     ends = jnp.full((3, 1), EOS, jnp.int32)
     beams = jax.device_get(
@@ -388,9 +388,9 @@ def test_long_sources_are_skipped_or_cut_and_named(rng):
 def test_buckets_of_two_lengths_hold_every_row(rng):
     for _ in range(20):
         lengths, others = rng.integers(1, 30, 50), rng.integers(1, 90, 50)
-        key, shapes = packing.paired(lengths, others, 4, 32, 90)
+        key, shapes = packing.pair_buckets(lengths, others, 4, 32, 90)
         assert len(shapes) <= 4 and all(t <= 32 and s <= 90 for t, s in shapes.values())
-        plan = packing.bucketed(key, list(shapes), 8, 0, 0)
+        plan = packing.plan_buckets(key, list(shapes), 8, 0, 0)
         for batch in range(len(plan.lengths)):
             members, _ = plan.rows(batch)
             room, other = shapes[int(plan.lengths[batch])]

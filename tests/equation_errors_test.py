@@ -25,7 +25,7 @@ def test_what_is_right_of_an_equation_is_counted_apart(tmp_path):
     rows = [{"prediction": tree(said), "reference": {"tree": tree(wanted)}} for said, wanted in wrote]
     file = tmp_path / "predictions.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    assert errors.measured(errors.rows(file)) == pytest.approx(
+    assert errors.measure_pairs(errors.load_pairs(file)) == pytest.approx(
         {"form": 2 / 5, "operators": 3 / 5, "numbers": 3 / 5, "known": 8 / 9, "short": 1 / 4, "long": 0.0}
     )
-    assert not errors.measured(iter(()))
+    assert not errors.measure_pairs(iter(()))

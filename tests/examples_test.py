@@ -17,24 +17,24 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def test_every_question_of_the_readme_has_an_answer_and_a_training():
-    asked = examples.questions(README)
-    found = readme.commands(README)
+    asked = examples.load_questions(README)
+    found = readme.find_commands(README)
     asking = [one for one in found if one.mode in ("generate", "predict") and one.workdir not in ("runs/fraud",)]
-    assert asking and {one.text for one in asking} <= {one.ask.text for one in asked}
-    assert all(one.train and one.train[-1].workdir == one.workdir for one in asked)
+    assert asking and {one.text for one in asking} <= {one.ask_command.text for one in asked}
+    assert all(one.train_commands and one.train_commands[-1].workdir == one.workdir for one in asked)
     with pytest.raises(UsageError, match="the README does not ask"):
-        examples.questions("nothing")
+        examples.load_questions("nothing")
 
 
 def test_typed_problems_of_the_readme_are_in_the_typed_list():
     """As `data/problems/README.md` says; those of estimates and of measures have lists of their own."""
     typed = [json.loads(line) for line in (ROOT / "data/problems/typed.jsonl").read_text("utf-8").splitlines()]
     answers = {row["problem"]: row["answer"] for row in typed}
-    for one in examples.questions(README):
-        if "number" in one.wanted:
-            assert answers[one.prompt] == one.wanted["number"], one.prompt
+    for one in examples.load_questions(README):
+        if "number" in one.answer:
+            assert answers[one.prompt] == one.answer["number"], one.prompt
     measures = [json.loads(line) for line in (ROOT / "data/mme/typed.jsonl").read_text("utf-8").splitlines()]
-    assert any(row["question"] in one.prompt for one in examples.questions(README) for row in measures)
+    assert any(row["question"] in one.prompt for one in examples.load_questions(README) for row in measures)
 
 
 def test_commands_are_read_whole():
@@ -57,7 +57,7 @@ END
 no = "command"
 ```
 """
-    found = readme.commands(text)
+    found = readme.find_commands(text)
     assert [(one.workdir, one.mode) for one in found] == [
         ("runs/one", "train"),
         ("", "train"),
@@ -66,13 +66,13 @@ no = "command"
         ("runs/two", "train"),
         ("runs/two", "predict"),
     ]
-    assert found[2].text.endswith('--prompt="two words"') and found[2].before == ("printf 'b' > b.txt",)
+    assert found[2].text.endswith('--prompt="two words"') and found[2].setup == ("printf 'b' > b.txt",)
     assert found[5].text.endswith('{"x": 1}\nEND\n')
-    assert [one.workdir for one in readme.training(found, "runs/two")] == ["runs/one", "runs/two"]
+    assert [one.workdir for one in readme.find_training_commands(found, "runs/two")] == ["runs/one", "runs/two"]
     with pytest.raises(LookupError):
-        readme.training(found, "runs/three")
-    assert examples.at_smoke("a --config=x --workdir=w") == "a --config=x:smoke --workdir=w"
-    assert examples.at_smoke("a --config=x:task=y") == "a --config=x:smoke,task=y"
+        readme.find_training_commands(found, "runs/three")
+    assert examples.shrink_sizes("a --config=x --workdir=w") == "a --config=x:smoke --workdir=w"
+    assert examples.shrink_sizes("a --config=x:task=y") == "a --config=x:smoke,task=y"
 
 
 @pytest.mark.parametrize(
@@ -91,8 +91,8 @@ no = "command"
     ],
 )
 def test_answers_are_judged_by_what_is_right(right, said, is_right):
-    assert examples.judged(right, f"a line\n{json.dumps(said)}\n")[1] == is_right
-    assert examples.judged(right, "no answer\n") == ("nothing", False)
+    assert examples.judge(right, f"a line\n{json.dumps(said)}\n")[1] == is_right
+    assert examples.judge(right, "no answer\n") == ("nothing", False)
 
 
 def test_a_run_at_smoke_scale_writes_the_table(tmp_path, capsys):
@@ -102,5 +102,5 @@ def test_a_run_at_smoke_scale_writes_the_table(tmp_path, capsys):
     wanted = [re.split(r" \| ", line)[1] for line in lines[2:]]
     assert wanted == ["10060", "35"] and "of 2 answered right" in capsys.readouterr().out
     assert code == 0  # an answer each, whatever it is
-    with pytest.raises(UsageError, match="nothing asks runs/other"):
+    with pytest.raises(UsageError, match="no question of the README uses runs/other"):
         examples.main(["--only=runs/other", f"--out={tmp_path}"])

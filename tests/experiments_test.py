@@ -22,7 +22,7 @@ from numjax.bundled.experiments.mathgpt import headlines
 from numjax.bundled.experiments.mathgpt import table1 as mathgpt_table1
 from numjax.bundled.experiments.mathgpt import table2 as mathgpt_table2
 from numjax.bundled.experiments.numgpt import fig1, fig3, settings, table1, table2, table3
-from numjax.bundled.experiments.runs import Cell, Result
+from numjax.bundled.experiments.runs import RunCell, RunResult
 from numjax.errors import Diverged, Preempted, UsageError
 from numjax.train import runs as numjax_runs
 
@@ -31,14 +31,14 @@ OPTIONS = SimpleNamespace(scale="smoke", as_published=False)
 TWO = ["--scale=smoke", "--only=mme/gpt,mme/numgpt", "--seeds=2"]
 
 
-def smoke(changes=None, task: str = "mme", system: str = "numgpt") -> Cell:
-    return settings.cell(OPTIONS, task, system, changes=changes)
+def smoke(changes=None, task: str = "mme", system: str = "numgpt") -> RunCell:
+    return settings.make_cell(OPTIONS, task, system, changes=changes)
 
 
-def result(task: str, system: str, seed: int, diverged: str | None = None, **metrics: float) -> Result:
+def result(task: str, system: str, seed: int, diverged: str | None = None, **metrics: float) -> RunResult:
     found = {"test": metrics} if metrics else {}
     made_on = {"device": "cpu", "devices": 1, "cores": 2, "jax": "0"}
-    return Result(task, system, seed, "key", found, diverged, 1.0, made_on, "")
+    return RunResult(task, system, seed, "key", found, diverged, 1.0, made_on, "")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -133,20 +133,20 @@ def test_a_diverged_seed_is_reported_and_stops_nothing(tmp_path, pretended):
     assert found["mme", "numgpt"][0].diverged == "the loss is nan at step 3"
     runs.run([cell], [0, 1], tmp_path)
     assert pretended.asked == [("numgpt", 0), ("numgpt", 1)]
-    rows, columns = [tables.Row("NumGPT", "numgpt")], [table1.COLUMNS[0]]
-    text = tables.markdown(tables.compare(found, rows, columns, "numgpt"), columns, "NumGPT")
+    rows, columns = [tables.TableRow("NumGPT", "numgpt")], [table1.COLUMNS[0]]
+    text = tables.format_markdown(tables.compare(found, rows, columns, "numgpt"), columns, "NumGPT")
     assert "| NumGPT | 60.00 (1 diverged: seed 0) |" in text
 
 
 def test_fine_tuning_runs_its_pretraining_first_and_once(tmp_path, pretended):
-    start = settings.pretraining(OPTIONS, "numgpt", str(tmp_path))
-    (runs.home(start, tmp_path) / "vocabulary").mkdir(parents=True)
-    cells = [settings.cell(OPTIONS, task, "numgpt", start) for task in ("mme", "gnc")]
+    start = settings.make_pretraining(OPTIONS, "numgpt", str(tmp_path))
+    (runs.cell_folder(start, tmp_path) / "vocabulary").mkdir(parents=True)
+    cells = [settings.make_cell(OPTIONS, task, "numgpt", start) for task in ("mme", "gnc")]
     runs.run(cells, [0, 1], tmp_path)
     asked = [name for name, _ in pretended.asked]
     assert len(asked) == 5 and pretended.asked[0] == ("numgpt", 0)
     for cell in cells:
-        config = json.loads((runs.home(cell, tmp_path) / "config.json").read_text())
+        config = json.loads((runs.cell_folder(cell, tmp_path) / "config.json").read_text())
         assert config["init_from"] == str(runs.workdir(start, 0, tmp_path))
     pretended.outcome[0] = Diverged("the loss is nan")
     (runs.workdir(start, 0, tmp_path) / runs.RESULT).unlink()
@@ -158,9 +158,9 @@ def test_fine_tuning_runs_its_pretraining_first_and_once(tmp_path, pretended):
 
 
 def test_minutes_count_the_pretraining_of_an_earlier_call_or_say_that_they_do_not(tmp_path, pretended):
-    start = settings.pretraining(OPTIONS, "numgpt", str(tmp_path))
-    (runs.home(start, tmp_path) / "vocabulary").mkdir(parents=True)
-    cells = [settings.cell(OPTIONS, "mme", "numgpt", start)]
+    start = settings.make_pretraining(OPTIONS, "numgpt", str(tmp_path))
+    (runs.cell_folder(start, tmp_path) / "vocabulary").mkdir(parents=True)
+    cells = [settings.make_cell(OPTIONS, "mme", "numgpt", start)]
     runs.run(cells, [0], tmp_path)
     kept = runs.workdir(start, 0, tmp_path) / runs.RESULT
     kept.write_text(json.dumps(json.loads(kept.read_text()) | {"seconds": 600.0}))
@@ -178,7 +178,7 @@ def test_minutes_count_the_pretraining_of_an_earlier_call_or_say_that_they_do_no
     text, told = published()
     assert "; 0.0 minutes of training in all, without text/numgpt, whose results are not here." in text
     assert [run["task"] for run in told] == ["mme"]
-    old = told[0] | {"task": "text", "key": runs.key(start), "seconds": 60.0}
+    old = told[0] | {"task": "text", "key": runs.make_key(start), "seconds": 60.0}
     (tmp_path / "old.json").write_text(json.dumps({"runs": [old]}))
     runs.adopt([str(tmp_path / "old.json")], tmp_path)
     assert "; 1.0 minutes of training in all." in published()[0]
@@ -213,7 +213,7 @@ def test_known_names_tables(tmp_path, text):
 
 
 def test_the_key_is_of_what_changes_results_and_of_nothing_else(tmp_path):
-    plain = runs.key(smoke())
+    plain = runs.make_key(smoke())
     assert re.fullmatch(r"[0-9a-f]{12}", plain)
     different = [
         smoke({"embeds": {"numeral": {"sigma": 5.0}}}),
@@ -222,14 +222,14 @@ def test_the_key_is_of_what_changes_results_and_of_nothing_else(tmp_path):
         smoke({"eval": {"every": 2}}),
         smoke(system="gpt"),
         smoke({"task": {"negatives": "hard"}}),
-        smoke()._replace(start=settings.pretraining(OPTIONS, "numgpt", str(tmp_path))),
-        settings.cell(SimpleNamespace(scale="smoke", as_published=True), "mme", "numgpt"),
+        smoke()._replace(start=settings.make_pretraining(OPTIONS, "numgpt", str(tmp_path))),
+        settings.make_cell(SimpleNamespace(scale="smoke", as_published=True), "mme", "numgpt"),
     ]
-    assert len({plain, *map(runs.key, different)}) == len(different) + 1
+    assert len({plain, *map(runs.make_key, different)}) == len(different) + 1
     for same in ({"log_every": 7}, {"data": {"threads": 9}}, {"checkpoint": {"keep": 5}}, {"decode": {"top_k": 3}}):
-        assert runs.key(smoke(same)) == plain
-    writing = runs.key(smoke(task="generation"))
-    assert runs.key(smoke({"decode": {"max_tokens": 5}}, "generation")) != writing
+        assert runs.make_key(smoke(same)) == plain
+    writing = runs.make_key(smoke(task="generation"))
+    assert runs.make_key(smoke({"decode": {"max_tokens": 5}}, "generation")) != writing
 
 
 def test_committed_results_are_found_again_under_their_keys():
@@ -237,18 +237,18 @@ def test_committed_results_are_found_again_under_their_keys():
     stored = json.loads((ROOT / "experiments/numgpt/results/laptop/table1.json").read_text())["runs"]
     keys = {(run["task"], run["system"]): run["key"] for run in stored}
     assert len(keys) == len(table1.TASKS) * len(settings.SYSTEMS)
-    assert keys == {(task, system): runs.key(settings.cell(options, task, system)) for task, system in keys}
+    assert keys == {(task, system): runs.make_key(settings.make_cell(options, task, system)) for task, system in keys}
 
 
 def test_fig3_takes_the_default_width_from_table1():
-    assert runs.key(fig3.cell(OPTIONS, 0.5)) == runs.key(smoke())
-    cells = [fig3.cell(OPTIONS, sigma) for sigma in fig3.SIGMAS]
-    assert len({runs.key(cell) for cell in cells}) == len({cell.system for cell in cells}) == len(fig3.SIGMAS)
+    assert runs.make_key(fig3.make_cell(OPTIONS, 0.5)) == runs.make_key(smoke())
+    cells = [fig3.make_cell(OPTIONS, sigma) for sigma in fig3.SIGMAS]
+    assert len({runs.make_key(cell) for cell in cells}) == len({cell.system for cell in cells}) == len(fig3.SIGMAS)
 
 
 def test_another_process_on_the_same_run_is_refused(tmp_path, pretended, monkeypatch):
-    monkeypatch.setattr(numjax_runs, "WAIT", 0)
-    place = runs.home(smoke(), tmp_path)
+    monkeypatch.setattr(numjax_runs, "LOCK_WAIT", 0)
+    place = runs.cell_folder(smoke(), tmp_path)
     place.mkdir(parents=True)
     with open(place / ".lock", "w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -269,7 +269,7 @@ def test_sigterm_exits_143_and_the_next_call_goes_on(tmp_path, monkeypatch):
     process.send_signal(signal.SIGTERM)
     said += process.communicate(timeout=120)[1].splitlines()
     assert process.returncode == 143, said
-    assert "run the same command to go on" in said[-1] and "Traceback" not in "".join(said)
+    assert "run the same command to resume" in said[-1] and "Traceback" not in "".join(said)
     done = sorted(int(path.parent.name[5:]) for path in tmp_path.glob("runs/mme/*/seed_*/result.json"))
     assert done[:2] == [0, 1] and len(done) < 500
     seeds = []
@@ -301,11 +301,11 @@ def test_bad_options_are_named(table, words, message):
 
 
 def test_only_chooses_tasks_systems_and_pairs():
-    wanted = command.only("gnc,mme/gpt", ["mme", "gnc"], ["gpt", "numgpt"])
+    wanted = command.parse_only("gnc,mme/gpt", ["mme", "gnc"], ["gpt", "numgpt"])
     assert {(t, s) for t in ("mme", "gnc") for s in ("gpt", "numgpt") if wanted(t, s)} == {
         ("gnc", "gpt"), ("gnc", "numgpt"), ("mme", "gpt"),
     }  # fmt: skip
-    assert command.only("", ["mme"], ["gpt"])("mme", "gpt")
+    assert command.parse_only("", ["mme"], ["gpt"])("mme", "gpt")
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -314,7 +314,7 @@ def test_the_paired_t_test_is_that_of_scipy(seed):
     count = int(rng.integers(2, 12))
     mine = dict(enumerate(rng.normal(90, 3, count)))
     theirs = dict(enumerate(rng.normal(80, 5, count)))
-    found = tables.paired(mine | {99: 1.0}, theirs | {77: 2.0})
+    found = tables.paired_t_test(mine | {99: 1.0}, theirs | {77: 2.0})
     wanted = stats.ttest_rel(list(theirs.values()), list(mine.values()))
     assert found.n == count
     assert found.t == pytest.approx(wanted.statistic) and found.p == pytest.approx(wanted.pvalue)
@@ -322,17 +322,17 @@ def test_the_paired_t_test_is_that_of_scipy(seed):
 
 def test_the_t_test_of_two_seeds_is_a_cauchy_tail():
     # One degree of freedom: differences 1 and 3 give t = 2 and p = 1 − 2·atan(2)/π.
-    found = tables.paired({0: 0.0, 1: 0.0}, {0: 1.0, 1: 3.0})
+    found = tables.paired_t_test({0: 0.0, 1: 0.0}, {0: 1.0, 1: 3.0})
     assert found.t == pytest.approx(2.0) and found.p == pytest.approx(1 - 2 * math.atan(2) / math.pi)
-    assert tables.paired({0: 1.0}, {0: 2.0}) is None
-    assert tables.paired({0: 1.0, 1: 2.0}, {0: 1.0, 1: 2.0}).p == 1.0
-    always_less = tables.paired({0: 1.0, 1: 2.0}, {0: 0.5, 1: 1.5})
+    assert tables.paired_t_test({0: 1.0}, {0: 2.0}) is None
+    assert tables.paired_t_test({0: 1.0, 1: 2.0}, {0: 1.0, 1: 2.0}).p == 1.0
+    always_less = tables.paired_t_test({0: 1.0, 1: 2.0}, {0: 0.5, 1: 1.5})
     assert always_less.p == 0.0 and always_less.t == -math.inf
 
 
 def test_spread_is_the_sample_deviation():
-    assert tables.spread([1.0, 2.0, 4.0]) == pytest.approx((7 / 3, np.std([1, 2, 4], ddof=1)))
-    assert tables.spread([3.0]) == (3.0, None) and tables.spread([]) is None
+    assert tables.mean_and_std([1.0, 2.0, 4.0]) == pytest.approx((7 / 3, np.std([1, 2, 4], ddof=1)))
+    assert tables.mean_and_std([3.0]) == (3.0, None) and tables.mean_and_std([]) is None
 
 
 def test_accuracy_by_kind_and_significance_are_shown(tmp_path):
@@ -343,12 +343,14 @@ def test_accuracy_by_kind_and_significance_are_shown(tmp_path):
         for system, base in (("numgpt", 0.8), ("gpt", 0.5))
     }  # fmt: skip
     found["mwpas", "gpt"][2] = result("mwpas", "gpt", 2, accuracy=0.53)
-    rows = [tables.Row(label, system, table1.published(system)) for system, label in settings.SYSTEMS.items()]
+    rows = [
+        tables.TableRow(label, system, table1.make_published(system)) for system, label in settings.SYSTEMS.items()
+    ]
     columns = [table1.COLUMNS[2]]
     entries = tables.compare(found, rows, columns, "numgpt")
     gpt = next(entry for entry in entries if entry["system"] == "gpt")
     assert gpt["t_test"]["n"] == 3 and gpt["t_test"]["p"] < 0.01
-    text = tables.markdown(entries, columns, "NumGPT")
+    text = tables.format_markdown(entries, columns, "NumGPT")
     assert "| GPT, subwords | 49.85 ± 0.63 | 51.33 ± 1.53 | < 0.001 * |" in text
     assert "| GPT + DICE | 49.17 ± 1.04 | – | – |" in text
 
@@ -357,15 +359,20 @@ def test_what_no_seed_changes_has_no_p():
     found = {("mwpas", system): {seed: result("mwpas", system, seed, accuracy=0.1 * seed, read=share)
                                  for seed in range(3)}
              for system, share in (("numgpt", 0.8), ("gpt", 0.9))}  # fmt: skip
-    rows = [tables.Row(system, system) for system in ("numgpt", "gpt")]
-    columns = [tables.Column("ACC", "mwpas", "accuracy"), tables.Column("read", "mwpas", "read", tested=False)]
-    header, _, _, gpt = tables.markdown(tables.compare(found, rows, columns, "numgpt"), columns, "N").splitlines()[:4]
+    rows = [tables.TableRow(system, system) for system in ("numgpt", "gpt")]
+    columns = [
+        tables.TableColumn("ACC", "mwpas", "accuracy"),
+        tables.TableColumn("read", "mwpas", "read", tested=False),
+    ]
+    header, _, _, gpt = tables.format_markdown(
+        tables.compare(found, rows, columns, "numgpt"), columns, "N"
+    ).splitlines()[:4]
     assert header == "| system | ACC here | ACC p | read |"
     assert gpt == "| gpt | 10.00 ± 10.00 | 1.000 | 90.00 ± 0.00 |"
 
 
 def test_fig1_answers_are_spread_evenly_in_logarithm():
-    numbers = fig1.answers()
+    numbers = fig1.list_answers()
     assert numbers[0] == 1 and numbers[-1] == 14_000 and numbers == sorted(set(numbers))
     steps = np.diff(np.log([n for n in numbers if n > 200]))
     assert steps.max() < 2 * steps.min()
@@ -373,9 +380,9 @@ def test_fig1_answers_are_spread_evenly_in_logarithm():
 
 
 def test_the_paper_is_quoted_as_it_is():
-    assert table1.published("gpt-pretrained")["GNC"] == (93.84, 1.29)
-    assert "MWPAS hard" not in table1.published("numgpt")
-    assert table3.published("numgpt")["LMAE"] == (0.0312, 0.0044)
+    assert table1.make_published("gpt-pretrained")["GNC"] == (93.84, 1.29)
+    assert "MWPAS hard" not in table1.make_published("numgpt")
+    assert table3.make_published("numgpt")["LMAE"] == (0.0312, 0.0044)
     assert table2.PAPER["numgpt-pretrained"][1] == (56.47, 0.08)
 
 
@@ -387,7 +394,7 @@ def test_a_table_of_headlines_says_what_the_predictions_on_disk_say(tmp_path, mo
     written = json.loads((tmp_path / "table7.json").read_text())
     entries = {(e["row"], e["column"]): e for e in written["tables"]["table7"]}
     options = SimpleNamespace(scale="smoke", as_published=False, dataset="ofeq", path="", splits="files")
-    cell = headlines.cell(options, "next_formula", "gpt")
+    cell = headlines.make_cell(options, "next_formula", "gpt")
     said = [json.loads(line) for line in (runs.workdir(cell, 0, tmp_path) / "predictions" / "headline.jsonl").open()]
     read = [row["prediction"]["tree"] is not None for row in said]
     assert len(said) > 5 and entries["GPT", "read"]["here"]["mean"] == pytest.approx(100 * np.mean(read))
@@ -404,7 +411,7 @@ def test_tables_of_headlines_have_the_papers_rows():
     for paper in (mathgpt_table1.PAPER["exeq"], mathgpt_table2.PAPER["ofeq"]["next_formula"]):
         assert set(paper) <= set(headlines.LABELS)
     for task in ("next_formula", "next_text"):
-        titles = {column.title for column in headlines.columns(task)}
+        titles = {column.title for column in headlines.make_columns(task)}
         for dataset in headlines.DATASETS:
             assert all(set(numbers) <= titles for numbers in mathgpt_table2.PAPER[dataset][task].values())
     assert mathgpt_table2.PAPER["exeq"]["next_text"]["gpt-wiki"]["ROUGE-L"] == (54.5, 0.2)
@@ -413,7 +420,7 @@ def test_tables_of_headlines_have_the_papers_rows():
 def test_an_unwritable_folder_is_said(tmp_path):
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(UsageError, match="choose another"):
-        tables.write(tmp_path / "file" / "table.md", "text")
+        tables.write_text(tmp_path / "file" / "table.md", "text")
     with pytest.raises(UsageError, match="choose another"):
         runs.write_json(tmp_path / "file" / "table.json", {})
     assert not os.path.exists(tmp_path / "file" / "table.md")

@@ -9,9 +9,9 @@ import time
 
 import pytest
 
-from numjax.expr.canonical import problem
-from numjax.expr.latex import parse
-from numjax.expr.printer import latex
+from numjax.expr.canonical import find_problem
+from numjax.expr.latex.parser import parse
+from numjax.expr.printer.printer import latex
 from numjax.expr.rules import DEFAULT, Rules, Unreadable
 from numjax.expr.tree import Tree
 
@@ -347,7 +347,9 @@ def test_real_formulas_are_read_and_come_back(real_data):
         if isinstance(tree, Tree):
             read += 1
             assert parse(latex(tree)) == tree, formula
-            assert problem(tree) is None or tree.depth > 48 or any(len(n.children or ()) > 62 for n in tree.walk())
+            assert (
+                find_problem(tree) is None or tree.depth > 48 or any(len(n.children or ()) > 62 for n in tree.walk())
+            )
     assert read / len(formulas) >= 0.985
 
 

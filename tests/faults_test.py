@@ -153,7 +153,7 @@ def test_two_runs_never_write_one_workdir(tmp_path, monkeypatch, request):
     request.addfinalizer(first.kill)
     wait_for_step(first, 8)
     before = (tmp_path / "config.json").read_bytes()
-    monkeypatch.setattr(runs, "WAIT", 0)
+    monkeypatch.setattr(runs, "LOCK_WAIT", 0)
     for mode in ("train", "check"):
         with pytest.raises(UsageError, match=r"another process is at work in .* use another --workdir"):
             runs.run(config(**{"optim.steps": 100000, "data.threads": 1}), str(tmp_path), mode)
@@ -177,10 +177,10 @@ def test_without_locks_a_run_goes_on_and_says_so(tmp_path, monkeypatch, capsys):
 
     monkeypatch.setattr(fcntl, "flock", flock)
     for number in (errno.ENOLCK, errno.EOPNOTSUPP):
-        with files.locked(tmp_path / ".lock", "held", 0):
+        with files.hold_lock(tmp_path / ".lock", "held", 0):
             assert f"no locks ({os.strerror(number)})" in capsys.readouterr().err
     number = errno.EIO
-    with pytest.raises(OSError, match=os.strerror(number)), files.locked(tmp_path / ".lock", "held", 0):
+    with pytest.raises(OSError, match=os.strerror(number)), files.hold_lock(tmp_path / ".lock", "held", 0):
         raise AssertionError("the disk fails")
 
 
@@ -191,7 +191,7 @@ def test_nan_at_a_step_is_not_saved_and_a_dataset_that_vanishes_is_built_anew(st
     data = runs.load_data(system, run, False)
     shutil.rmtree(tmp_path / "cache")
     loader = Loader(data.train, settings, seed=0, host_features=system.host_features)
-    compiled = make_compiled(system, shard.mesh_of(settings), loader.example_batch(), 40)
+    compiled = make_compiled(system, shard.mesh_from_config(settings), loader.example_batch(), 40)
 
     def step(seed, state, batch):
         at = int(state.step)
@@ -288,14 +288,14 @@ def test_checkpoints_of_before_there_were_digests_are_read(tmp_path):
 def test_the_kill_runs_verdict_sees_what_is_lost_and_what_is_read_twice(tmp_path):
     def write(name, *rows, cut=""):
         (tmp_path / name).write_text("".join(json.dumps(row) + "\n" for row in rows) + cut)
-        return verdict.lineage(tmp_path / name)
+        return verdict.trace_lineage(tmp_path / name)
 
     begin, steps = {"from": 0}, [{"step": i, "ids": [2 * i % 4, 2 * i % 4 + 1]} for i in range(4)]
     whole = write("whole", begin, *steps)
     none = {"records": 4, "records_lost": 0, "records_read_twice": 0, "records_twice_in_an_epoch": 0}
 
     def of(found):
-        return {name: value for name, value in verdict.records(found, whole).items() if name in none}
+        return {name: value for name, value in verdict.compare_records(found, whole).items() if name in none}
 
     # Killed in step 2, gone on from 1: what was taken in vain is forgotten.
     assert of(write("resumed", begin, *steps[:3], {"from": 1}, *steps[1:], cut='{"step": 4, "i')) == none
@@ -307,7 +307,7 @@ def test_the_kill_runs_verdict_sees_what_is_lost_and_what_is_read_twice(tmp_path
     # Two processes have a half of each step.
     for i in range(2):
         write(f"shared.{i}", begin, *({"step": row["step"], "ids": row["ids"][i : i + 1]} for row in steps))
-    assert of(verdict.lineage(tmp_path / "shared")) == none
+    assert of(verdict.trace_lineage(tmp_path / "shared")) == none
 
 
 def test_digests_change_with_every_element_and_not_with_the_layout(rng):
@@ -315,27 +315,36 @@ def test_digests_change_with_every_element_and_not_with_the_layout(rng):
     x = rng.integers(0, 2, (4, 6))
     for kind in kinds:
         array = jnp.asarray(x, kind)
-        seen = {digests.of({"a": array})["a"]}
+        seen = {digests.digest_arrays({"a": array})["a"]}
         for place in np.ndindex(4, 6):
             other = x.copy()
             other[place] = 1 - other[place]
-            seen.add(digests.of({"a": jnp.asarray(other, kind)})["a"])
+            seen.add(digests.digest_arrays({"a": jnp.asarray(other, kind)})["a"])
         assert len(seen) == 25
     floats = jnp.asarray(rng.normal(size=(4, 6)), jnp.float32)
-    assert len({*digests.of({"a": floats, "b": floats[::-1], "c": -floats, "d": floats.reshape(6, 4)}).values()}) == 4
-    assert digests.of({"a": jnp.float32(0.0)}) != digests.of({"a": jnp.float32(-0.0)})
+    assert (
+        len(
+            {
+                *digests.digest_arrays(
+                    {"a": floats, "b": floats[::-1], "c": -floats, "d": floats.reshape(6, 4)}
+                ).values()
+            }
+        )
+        == 4
+    )
+    assert digests.digest_arrays({"a": jnp.float32(0.0)}) != digests.digest_arrays({"a": jnp.float32(-0.0)})
 
 
 def test_damaged_vocabularies_and_configs_are_refused(copied, rng):
     folder = copied / "vocabulary"
-    good, right = vocab.load(str(folder)), origin.config_of(copied)
+    good, right = vocab.load(str(folder)), origin.load_config(copied)
     for file in [*folder.iterdir(), copied / "config.json"]:
         content, refused = file.read_bytes(), 0
         for how in ("flip",) * 60 + ("truncate",):
             damage(file, how, rng)
             try:
                 if file.name == "config.json":
-                    assert right.items() <= origin.config_of(copied).items()
+                    assert right.items() <= origin.load_config(copied).items()
                 else:
                     found = vocab.load(str(folder))
                     assert found.pieces == good.pieces and found.marks == good.marks
@@ -392,16 +401,16 @@ def room_for(size: int):
 
 
 def test_metrics_that_no_longer_fit_are_said_and_none_is_lost(tmp_path):
-    writer = log.Writer(tmp_path, 0)
+    writer = log.MetricsWriter(tmp_path, 0)
     for step in range(1, 6):
         writer.write(step, "train", {"loss": 1.0})
     size = (tmp_path / "metrics.jsonl").stat().st_size
     with room_for(size + 10), pytest.raises(UsageError, match=r"metrics.jsonl \(File too large\): make room and run"):
-        with files.room(tmp_path):
+        with files.report_full_disk(tmp_path):
             writer.write(6, "train", {"loss": 1.0})
     writer.close()
     assert (tmp_path / "metrics.jsonl").stat().st_size == size + 10  # the disk took half a line
-    writer = log.Writer(tmp_path, 5)
+    writer = log.MetricsWriter(tmp_path, 5)
     writer.write(6, "train", {"loss": 1.0})
     writer.close()
     assert [row["step"] for row in lines(tmp_path)] == [1, 2, 3, 4, 5, 6]
@@ -422,7 +431,7 @@ def test_events_are_what_tensorboard_reads(tmp_path):
     from tensorboardX.proto.event_pb2 import Event
     from tensorboardX.record_writer import masked_crc32c
 
-    writer = log.Writer(tmp_path, 3)
+    writer = log.MetricsWriter(tmp_path, 3)
     writer.write(4, "train", {"loss": 0.5})
     writer.close()
     (file,) = tmp_path.glob("events.out.tfevents.*")
@@ -443,7 +452,7 @@ NAMESPACE = ["unshare", "--user", "--map-root-user", "--mount"]
 
 def test_a_part_that_a_split_lacks_is_no_score():
     found = {"loss": 1.0, "masked/token": 2.0, "masked/number": float("nan"), "em": float("nan")}
-    assert log.shown(found) == "loss 1.0000 · masked/token 2.0000 · em nan"
+    assert log.format_metrics(found) == "loss 1.0000 · masked/token 2.0000 · em nan"
 
 
 def test_only_what_a_failed_save_leaves_behind_is_not_told(monkeypatch):

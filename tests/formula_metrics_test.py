@@ -10,7 +10,7 @@ import pytest
 
 from numjax.errors import UsageError
 from numjax.expr.tree import Tree
-from numjax.tasks import formulas, overlap
+from numjax.metrics import formulas, overlap
 
 
 def n(text) -> Tree:
@@ -42,6 +42,25 @@ def test_values_are_held_against_the_answer_or_the_reference():
     assert formulas.scores([third], [third], [1.66667])["solve_rate"] == 1
     assert formulas.scores([third], [third], [1.66667], tolerance=1e-9)["solve_rate"] == 0
     assert formulas.scores([reference], [reference], [15e9 + 1])["solve_rate"] == 0
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize(
+    ("answer", "just", "beyond"),
+    [
+        (10_000, "10000.99", "10001.01"),  # relative above 1
+        (10_000, "9999.01", "9998.99"),
+        (1, "1.00009", "1.00011"),
+        ("0.5", "0.50009", "0.50011"),  # absolute below 1
+        ("0.001", "0.00109", "0.00111"),
+        (0, "0.00009", "0.00011"),
+    ],
+)
+def test_values_agree_to_one_in_ten_thousand(sign, answer, just, beyond):
+    answer = sign * Fraction(answer)
+    assert formulas.values_agree(sign * Fraction(just), answer, formulas.TOLERANCE)
+    assert not formulas.values_agree(sign * Fraction(beyond), answer, formulas.TOLERANCE)
+    assert not formulas.values_agree(-sign * Fraction(just), answer, formulas.TOLERANCE) or not answer
 
 
 def test_what_has_no_value_is_not_solved():

@@ -29,7 +29,7 @@ def test_without_validation_test_is_scored_at_the_default(monkeypatch, capsys):
     """Not at what is best on test."""
     chances = np.asarray([0.1, 0.2, 0.3, 0.6])
     log_probs = dict(enumerate(np.log(np.stack([1 - chances, chances], axis=1))))
-    monkeypatch.setattr(report, "reader", lambda *_, **__: SimpleNamespace(epoch=lambda *_: ()))
+    monkeypatch.setattr(report, "make_loader", lambda *_, **__: SimpleNamespace(epoch=lambda *_: ()))
     monkeypatch.setattr(report, "evaluate", lambda *_: ({"loss": 0.5}, log_probs))
     config = SimpleNamespace(eval=SimpleNamespace(batch_size=4))
     encoded = SimpleNamespace(example=lambda i: SimpleNamespace(reference={"label": int(i > 1)}))
@@ -51,7 +51,7 @@ def test_without_validation_test_is_scored_at_the_default(monkeypatch, capsys):
 def test_check_counts_what_is_left_out_and_what_is_repeated(monkeypatch, tmp_path):
     """Rows of the table, and windows of the split whose rarer ones are repeated."""
     table = [",".join(read.COLUMNS)]
-    table += [",".join(row).replace("$", "") for row in generate.rows(3, 0, 300)]
+    table += [",".join(row).replace("$", "") for row in generate.generate_rows(3, 0, 300)]
     table[5], table[8] = (table[i].replace(",No", ",?") for i in (5, 8))
     (tmp_path / "transactions.csv").write_text("\n".join(table) + "\n")
     config = tabbert.get_config("smoke,task=fraud,numtok=none")
@@ -79,7 +79,7 @@ def test_check_counts_what_is_left_out_and_what_is_repeated(monkeypatch, tmp_pat
 
 def test_windows_of_a_table_to_predict(tmp_path):
     """As the published table has them, with or without a label; what is in no window, or cannot be read, is told."""
-    rows = list(generate.rows(2, 0, 30))
+    rows = list(generate.generate_rows(2, 0, 30))
     table = [",".join(read.COLUMNS), *(",".join(row) for row in rows)]
     (tmp_path / "transactions.csv").write_text("\n".join(table) + "\n")
     known = data.load("creditrans", "train", tmp_path, path=str(tmp_path / "transactions.csv"))

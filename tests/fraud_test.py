@@ -23,8 +23,9 @@ from numjax.pipeline import features, source
 from numjax.pipeline.loader import Loader
 from numjax.system import make_model, make_objectives
 from numjax.tasks import fraud, transactions
-from numjax.text import cells, rows, vocab
-from numjax.text import grammar as grammars
+from numjax.text import rows, vocab
+from numjax.text.grammar import automaton as grammars
+from numjax.text.vocab import cells
 from numjax.train import optim
 from numjax.train import runs as run_modes
 from numjax.train.step import losses, train_step
@@ -99,7 +100,7 @@ def test_what_the_training_rows_never_had_is_unknown(rng):
     cell = scheme.cells.token(6, "Atlantis")
     assert scheme.vocab.mark_name(cell) == "[UNK]"
     low, high = (scheme.cells.token(2, str(x)) for x in (0, 10**11))
-    assert [scheme.cells.local(low)[0], scheme.cells.local(high)[0]] == [2, 2] and low != high
+    assert [scheme.cells.locate(low)[0], scheme.cells.locate(high)[0]] == [2, 2] and low != high
     record = windows(rng, 1)[0]
     found = json.loads(record["rows"])
     found[0][6], found[0][8] = "Atlantis", "1.0"
@@ -272,9 +273,9 @@ def test_a_head_that_reads_the_scored_positions_alone_gives_the_same(most, rng):
 
 def test_table4_pre_trains_each_row_once():
     options = SimpleNamespace(scale="smoke", as_published=False, by="time", users=0, path="")
-    cells = table4.cells(options)
+    cells = table4.make_cells(options)
     assert [cell.system for cell in cells] == list(table4.SYSTEMS) == list(table4.PAPER)
-    assert len({runs.key(c) for cell in cells for c in (cell, cell.start)}) == 2 * len(cells)
+    assert len({runs.make_key(c) for cell in cells for c in (cell, cell.start)}) == 2 * len(cells)
     for cell in cells:
         row = table4.SYSTEMS[cell.system]
         assert cell.task == "fraud-time" and cell.config.task.by == cell.start.config.task.by == "time"
@@ -321,14 +322,14 @@ def test_rare_windows_are_repeated_to_parity(rng):
     encoded = features.encode(fraud.Task(), scheme_of(records), records, tabbert.get_config("smoke").data, "train")
     labels = np.asarray([r["label"] for r in records])
     assert 0 < labels.sum() < 20
-    found = features.balanced(encoded, "label", 0)
+    found = features.balance_classes(encoded, "label", 0)
     of = found.columns.labels["label"]
     assert (of == 1).sum() == (of == 0).sum() == (labels == 0).sum()
     times = np.bincount(found.origin, minlength=40)
     assert (times[labels == 0] == 1).all() and np.ptp(times[labels == 1]) <= 1
     np.testing.assert_array_equal(found.rows[len(found) - 1].ids, encoded.rows[int(found.origin[-1])].ids)
     with pytest.raises(UsageError, match=r"data\.balance='grade'"):
-        features.balanced(encoded, "grade", 0)
+        features.balance_classes(encoded, "grade", 0)
 
 
 def test_the_encoder_stays_and_the_head_learns(rng):

@@ -119,8 +119,8 @@ def test_the_command_line_says_it_in_one_line_and_exits_2(trained, tmp_path):
         pytest.skip("the way there is the same")
     own = tmp_path / "own.py"
     own.write_text(
-        "import pathlib\nfrom ml_collections import ConfigDict\nfrom numjax.config.origin import config_of\n"
-        f"def get_config(argument=None):\n    return ConfigDict(config_of(pathlib.Path({str(folder)!r})))\n"
+        "import pathlib\nfrom ml_collections import ConfigDict\nfrom numjax.config.origin import load_config\n"
+        f"def get_config(argument=None):\n    return ConfigDict(load_config(pathlib.Path({str(folder)!r})))\n"
     )
     words = [sys.executable, "-m", "numjax.main", f"--config={own}", f"--workdir={folder}"]
     done = subprocess.run(
@@ -145,13 +145,13 @@ def test_answers_that_were_free_when_a_run_was_trained_may_be_held_to_one_number
 def test_a_problem_is_laid_out_as_in_training_and_only_once():
     task, free = generation.Task(answer="number"), generation.Task()
     for text in ("7 and 8?", " 7 and 8?\n", "Q: 7 and 8?", "Q:7 and 8? A:", "7 and 8? A: ", "Q: 7 and 8? A:"):
-        document = task.asked(text, documents.parse)
+        document = task.prompt_from_text(text, documents.parse)
         assert document is not None and document[0] == Mark("[CLS]")
         assert documents.surface(document[1:]) == "Q: 7 and 8? A:"
         for record in ({"question": text}, {"prompt": text}):
             assert task.prompt(record, documents.parse) == document
-    assert free.asked("7 and 8?", documents.parse) is None
+    assert free.prompt_from_text("7 and 8?", documents.parse) is None
     assert documents.surface(free.prompt({"prompt": "7 and"}, documents.parse)) == "[CLS]7 and"
     for text in EMPTY.values():
         with pytest.raises(DataError, match="there is no problem in it"):
-            task.asked(text, documents.parse)
+            task.prompt_from_text(text, documents.parse)

@@ -13,12 +13,14 @@ from scipy import stats
 from sklearn import metrics
 
 import numjax
-from numjax.api import Symbol
+from numjax import inspect
 from numjax.bundled.experiments.mathgpt import figures
 from numjax.errors import DataError, UsageError
-from numjax.expr import latex, signs
+from numjax.expr import latex
+from numjax.expr.printer import signs
 from numjax.expr.tree import Tree
 from numjax.geometry import neighbours, plots, projections
+from numjax.inspect import Symbol
 from numjax.train import runs
 from tests.runs_test import TINY, cache  # noqa: F401  (the fixture builds datasets once)
 
@@ -55,12 +57,12 @@ def test_tsne_is_the_same_for_a_seed_and_keeps_clusters_together(rng):
     np.testing.assert_array_equal(one, again)
     assert not np.allclose(one, other)
     for points in (one, other):
-        near = neighbours.nearest(neighbours.distances(points, "euclid"), 5)
+        near = neighbours.find_nearest(neighbours.distances(points, "euclid"), 5)
         assert (near // 12 == np.arange(36)[:, None] // 12).all()
 
 
 def test_perplexity_is_lowered_for_few_vectors(rng):
-    assert projections.perplexity_of(100) == 10 and projections.perplexity_of(7) == 3
+    assert projections.limit_perplexity(100) == 10 and projections.limit_perplexity(7) == 3
     assert projections.tsne(rng.normal(size=(3, 4))).shape == (3, 2)
     with pytest.raises(UsageError, match="no picture"):
         projections.tsne(np.zeros((2, 4)))
@@ -75,26 +77,26 @@ def test_distances_and_neighbours_are_those_of_brute_force(rng, metric):
     found = neighbours.distances(x, metric)
     theirs = metrics.pairwise_distances(x, metric={"cosine": "cosine", "euclid": "euclidean"}[metric])
     np.testing.assert_allclose(found, theirs, atol=1e-7)
-    near = neighbours.nearest(found, 4)
+    near = neighbours.find_nearest(found, 4)
     for i in range(25):
         others = sorted((theirs[i, j], j) for j in range(25) if j != i)
         assert near[i].tolist() == [j for _, j in others[:4]]
-        assert neighbours.rank(found, i, others[6][1]) == 7
+        assert neighbours.find_rank(found, i, others[6][1]) == 7
 
 
 def test_of_equal_neighbours_the_earlier_comes_first_and_a_zero_vector_is_no_direction():
     x = np.asarray([[1.0, 0], [0, 1], [0, 1], [0, 0]])
     found = neighbours.distances(x)
     np.testing.assert_allclose(found, [[0, 1, 1, 1], [1, 0, 0, 1], [1, 0, 0, 1], [1, 1, 1, 0]])
-    assert neighbours.nearest(found, 9).tolist() == [[1, 2, 3], [2, 0, 3], [1, 0, 3], [0, 1, 2]]
+    assert neighbours.find_nearest(found, 9).tolist() == [[1, 2, 3], [2, 0, 3], [1, 0, 3], [0, 1, 2]]
     with pytest.raises(UsageError, match="cosine or euclid"):
         neighbours.distances(x, "cosin")
 
 
 def test_kin_counts_relatives_and_compares_with_dealing_anew():
     x = np.asarray([[0.0, 0], [0, 1], [9, 0], [9, 1], [50, 50]])
-    near = neighbours.nearest(neighbours.distances(x, "euclid"), 1)
-    found = neighbours.kin(near, ["a", "a", "b", "b", "lonely"])
+    near = neighbours.find_nearest(neighbours.distances(x, "euclid"), 1)
+    found = neighbours.kin_share(near, ["a", "a", "b", "b", "lonely"])
     # 0 ↔ 1 and 2 ↔ 3 are nearest; the fifth has no relatives and does not count.
     assert found.share == 1 and found.count == 4
     # All deals, one by one: the expectation and the p-value that permutations estimate.
@@ -104,8 +106,8 @@ def test_kin_counts_relatives_and_compares_with_dealing_anew():
         values.append(np.mean([deal[near[i, 0]] == deal[i] for i in have]))
     assert found.chance == pytest.approx(np.mean(values), abs=0.03)
     assert found.p == pytest.approx(np.mean(np.asarray(values) >= 1), abs=0.03)
-    assert found == neighbours.kin(near, ["a", "a", "b", "b", "lonely"])
-    assert neighbours.kin(near, "abcde") is None
+    assert found == neighbours.kin_share(near, ["a", "a", "b", "b", "lonely"])
+    assert neighbours.kin_share(near, "abcde") is None
 
 
 def test_mantel_is_spearmans_and_its_partial_form(rng):
@@ -136,9 +138,12 @@ def test_mantel_is_spearmans_and_its_partial_form(rng):
 
 def test_kept_is_the_share_of_common_neighbours(rng):
     x, y = (neighbours.distances(rng.normal(size=(15, 3)), "euclid") for _ in "xy")
-    a, b = neighbours.nearest(x, 4), neighbours.nearest(y, 4)
+    a, b = neighbours.find_nearest(x, 4), neighbours.find_nearest(y, 4)
     expected = np.mean([len(set(a[i]) & set(b[i])) / 4 for i in range(15)])
-    assert neighbours.kept(x, y, 4) == pytest.approx(expected) and neighbours.kept(x, 7 * x, 4) == 1
+    assert (
+        neighbours.shared_neighbours(x, y, 4) == pytest.approx(expected)
+        and neighbours.shared_neighbours(x, 7 * x, 4) == 1
+    )
 
 
 def drawn_tree(rng, most: int) -> list[int]:
@@ -177,20 +182,22 @@ def test_tree_distances_are_shortest_paths(rng):
                     todo.append(other)
             expected[start] = [seen[node] for node in range(count)]
         np.testing.assert_array_equal(neighbours.tree_distances(rows), expected)
-        assert neighbours.parents(rows).tolist() == parents
+        assert neighbours.find_parents(rows).tolist() == parents
 
 
 # -- pictures --------------------------------------------------------------------------------------------------------
 
 
 def test_labels_are_set_as_mathematics_or_written(recwarn):
-    assert plots.label(r"\leq") == r"$\leq$" and plots.label("=") == "$=$" and plots.label("x") == "$x$"
-    assert plots.label("^", "SUP") == "$x^n$" and plots.label(r"\hat") == r"$\hat{x}$"
-    assert plots.label("limit-from") == "limit-from" and plots.label("end") == "end"
-    assert plots.label(r"\begin{matrix}", "M-2x2") == "M-2x2"
-    assert plots.label(r"\{ \}") == r"$\{ \}$"
-    assert plots.label("ж") == "ж" and plots.label("$") == r"\$" and plots.label("数") == "U+6570"
-    shown = [plots.label(signs.sign(*key), key[1]) for key in signs._BETWEEN]
+    assert (
+        plots.make_label(r"\leq") == r"$\leq$" and plots.make_label("=") == "$=$" and plots.make_label("x") == "$x$"
+    )
+    assert plots.make_label("^", "SUP") == "$x^n$" and plots.make_label(r"\hat") == r"$\hat{x}$"
+    assert plots.make_label("limit-from") == "limit-from" and plots.make_label("end") == "end"
+    assert plots.make_label(r"\begin{matrix}", "M-2x2") == "M-2x2"
+    assert plots.make_label(r"\{ \}") == r"$\{ \}$"
+    assert plots.make_label("ж") == "ж" and plots.make_label("$") == r"\$" and plots.make_label("数") == "U+6570"
+    shown = [plots.make_label(signs.sign(*key), key[1]) for key in signs._INFIX_FAMILIES]
     figure, axes = plt.subplots()
     for text in shown:
         axes.text(0, 0, text)
@@ -204,7 +211,7 @@ def test_labels_keep_off_each_other_where_there_is_room(rng):
     marks = np.stack(np.meshgrid(np.arange(5), np.arange(5)), -1).reshape(-1, 2) * 60.0 + rng.uniform(0, 20, (25, 2))
     sizes = np.tile([[45.0, 14.0]], (25, 1))
     limits = np.asarray([[-60.0, -60.0], [360.0, 360.0]])
-    centres = plots.placed(marks, sizes, 4.0, limits)
+    centres = plots.arrange_labels(marks, sizes, 4.0, limits)
     for i, j in itertools.combinations(range(25), 2):
         apart = np.abs(centres[i] - centres[j]) >= (sizes[i] + sizes[j]) / 2 - 1e-9
         assert apart.any(), (i, j)
@@ -231,7 +238,7 @@ def test_a_scatter_has_every_label_a_legend_and_named_axes(rng):
 
 def test_a_sign_is_read_as_its_symbol():
     """What stands between operands reads back as the node that it is the sign of."""
-    for type, symbol in signs._BETWEEN:
+    for type, symbol in signs._INFIX_FAMILIES:
         read = latex.parse(f"a {signs.sign(type, symbol)} b")
         assert isinstance(read, Tree), (type, symbol)
         assert (read.type, read.symbol) == (type, symbol)
@@ -253,17 +260,17 @@ def test_the_most_frequent_symbols_once_each():
     made = [Symbol("OP", t, s, signs.sign(t, s)) for t, s in (("U", "eq"), ("M", "L-2"), ("M", "L-3"), ("W", ""))]
     made += [Symbol("OP", "M", "matrix-S", signs.sign("M", "matrix-S")), Symbol("OP", "F", "sin", r"\sin")]
     counted = {"U": {"eq": 4}, "M": {"L-2": 3, "L-3": 9, "S-1": 2, "S-2": 1}, "W": {"": 99}}
-    found = figures.most_frequent(made, counted, 9)
+    found = figures.select_frequent(made, counted, 9)
     # Lists of two are written like lists of three; nothing written, nothing counted: not there.
     assert [one.symbol for one in found] == ["L-3", "eq", "matrix-S"]
-    assert [one.symbol for one in figures.most_frequent(made, counted, 1)] == ["L-3"]
+    assert [one.symbol for one in figures.select_frequent(made, counted, 1)] == ["L-3"]
 
 
 def test_the_formula_as_it_is_written(trained):
-    nodes = numjax.load(trained["mathgpt"]).nodes("x = 280/(1-y-0.5)")
-    order = figures.infix(nodes)
+    nodes = inspect.embed_nodes(numjax.load(trained["mathgpt"]), "x = 280/(1-y-0.5)")
+    order = figures.order_infix(nodes)
     assert [nodes.names[i] for i in order] == ["x", "=", "number", "/", "1", "-", "y", "-", "number"]
-    assert [figures._number(nodes, i) for i in order if nodes.names[i] == "number"] == ["280", "0.5"]
+    assert [figures._number_text(nodes, i) for i in order if nodes.names[i] == "number"] == ["280", "0.5"]
 
 
 def test_only_operators_with_a_sign_are_shown():
@@ -313,18 +320,18 @@ def trained(tmp_path_factory, counted):
 
 def test_symbols_are_embedded_as_the_model_reads_them(trained):
     model = numjax.load(trained["mathgpt"])
-    symbols = {one.symbol: one for one in model.symbols()}
+    symbols = {one.symbol: one for one in inspect.list_symbols(model)}
     assert symbols["union"] == ("OP", "U", "union", r"\cup") and symbols["α"].latex == r"\alpha"
-    found = model.embed_symbols([symbols["union"], symbols["x"]])
+    found = inspect.embed_symbols(model, [symbols["union"], symbols["x"]])
     scheme, params = model.system.scheme, model.params
     linked = params["embeds_token"]
     for vector, name, type, kind in zip(found, ("union", "x"), "UV", (5, 3), strict=True):
         mean = np.mean([linked["table"][i] for i in scheme.vocab.encode(name)], axis=0)
         token = mean + np.tanh(mean @ linked["down"]) @ linked["up"]
         np.testing.assert_allclose(vector, token + params["embeds_type"]["vectors"][kind], atol=1e-5)
-        assert scheme.symbols.of(type, name) is not None
+        assert scheme.symbols.find_token(type, name) is not None
     with pytest.raises(DataError, match="no token of its own"):
-        model.embed_symbols([Symbol("OP", "F", "sin", r"\sin")])
+        inspect.embed_symbols(model, [Symbol("OP", "F", "sin", r"\sin")])
 
 
 def test_a_text_model_has_the_mean_of_what_spells_a_symbol(trained):
@@ -333,34 +340,34 @@ def test_a_text_model_has_the_mean_of_what_spells_a_symbol(trained):
     ids = model.system.scheme.vocab.encode(r"\cup")
     assert len(ids) > 1
     expected = np.asarray(model.params["embeds_token"]["table"])[ids].mean(axis=0)
-    np.testing.assert_allclose(model.embed_symbols([union])[0], expected, atol=1e-6)
-    with pytest.raises(DataError, match="not written"):
-        model.embed_symbols([Symbol("OP", "W", "", "")])
-    for ask in (model.symbols, lambda: model.nodes("x = 1")):
+    np.testing.assert_allclose(inspect.embed_symbols(model, [union])[0], expected, atol=1e-6)
+    with pytest.raises(DataError, match="has no LaTeX"):
+        inspect.embed_symbols(model, [Symbol("OP", "W", "", "")])
+    for ask in (lambda: inspect.list_symbols(model), lambda: inspect.embed_nodes(model, "x = 1")):
         with pytest.raises(UsageError, match="has no formulas"):
             ask()
 
 
 def test_nodes_are_where_the_tree_puts_them(trained):
     model = numjax.load(trained["mathgpt"])
-    nodes = model.nodes("x = 280/(1-y)")
+    nodes = inspect.embed_nodes(model, "x = 280/(1-y)")
     assert nodes.names == ["=", "x", "/", "number", "2", "8", "0", "end", "-", "1", "y", "end", "end", "end"]
     assert [row[row >= 0].tolist() for row in nodes.tree_positions] == [
         [0], [0, 0], [0, 1], [0, 1, 0], [0, 1, 0, 0], [0, 1, 0, 1], [0, 1, 0, 2], [0, 1, 0, 3], [0, 1, 1],
         [0, 1, 1, 0], [0, 1, 1, 1], [0, 1, 1, 2], [0, 1, 2], [0, 2],
     ]  # fmt: skip
     sequence = np.asarray(model.params["backbone"]["order_sequence"]["places"])[1:15]
-    np.testing.assert_array_equal(model.positions(14, first=1), sequence)
+    np.testing.assert_array_equal(inspect.embed_positions(model, 14, first=1), sequence)
     kernel = np.asarray(model.params["backbone"]["order_tree"]["kernel"]).reshape(32, 6, 2, -1)
     for vector, place, row in zip(nodes.vectors, sequence, nodes.tree_positions, strict=True):
         tree = sum(
             kernel[level, bit, index >> bit & 1] for level, index in enumerate(row) if index >= 0 for bit in range(6)
         )
         np.testing.assert_allclose(vector, place + tree, atol=1e-5)
-    with pytest.raises(DataError, match="cannot be read"):
-        model.nodes("x = (")
+    with pytest.raises(DataError, match="cannot be parsed"):
+        inspect.embed_nodes(model, "x = (")
     with pytest.raises(UsageError, match="more than the context of 192"):
-        model.positions(193)
+        inspect.embed_positions(model, 193)
 
 
 def test_the_figures_of_two_runs(trained, tmp_path, capsys):
@@ -390,12 +397,12 @@ def test_the_figures_of_two_runs(trained, tmp_path, capsys):
 
 def test_counts_come_from_the_train_split_where_no_file_gives_them(trained, counted):
     model = numjax.load(trained["mathgpt"])
-    assert figures.counts(model)["F"] == {"min": 7, "max": 6}
+    assert figures.load_counts(model)["F"] == {"min": 7, "max": 6}
     with model.system.config.unlocked():
         model.system.config.scheme.symbols.path = ""
-    found = figures.counts(model)
+    found = figures.load_counts(model)
     assert found["U"]["eq"] == len(figures.source.load(model.system.task.dataset, "train")) and "F" not in found
-    assert figures.counts(model, str(counted))["U"]["eq"] == 30
+    assert figures.load_counts(model, str(counted))["U"]["eq"] == 30
 
 
 def test_figures_need_mathgpt(tmp_path):

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from numjax.decode import grammar as device
-from numjax.text import grammar as host
-from numjax.text.tables import Edge, build
+from numjax.text.grammar import automaton as host
+from numjax.text.grammar.tables import Edge, build
 from numjax.types import NEXT, POP, PUSH
 
 # Text over A B with marked formulas `( tree )`; a tree is a leaf, an operator with its children and `end`, or
@@ -260,7 +260,7 @@ def _try(automaton, place, token):
 
 @jax.jit
 def observe(tables, g, remaining):
-    mask = device.token_mask(device.allowed(tables, g, remaining))
+    mask = device.token_mask(device.allowed_tokens(tables, g, remaining))
     return mask, device.cost(tables, g), device.accepts(tables, g), device.tree_positions(tables, g)
 
 
@@ -316,7 +316,7 @@ def test_one_executable_serves_grammars_of_one_shape():
     def program(tables, token):
         traced.append(tables)
         g = device.step(tables, device.init(tables, 3), token)
-        return device.token_mask(device.allowed(tables, g))
+        return device.token_mask(device.allowed_tokens(tables, g))
 
     for grammar in (one, other):
         masks.append(np.asarray(program(jax.tree.map(jnp.asarray, grammar), jnp.asarray([A, X, DIV]))))
@@ -331,7 +331,7 @@ def test_reads_ragged_prompts_and_lets_finished_rows_be():
     ids, valid = np.zeros((3, 6), np.int32), np.zeros((3, 6), bool)
     for b, prompt in enumerate(prompts):
         ids[b, 6 - len(prompt) :], valid[b, 6 - len(prompt) :] = prompt, True  # padded on the left
-    g = jax.jit(device.read)(tables, device.init(tables, 3), jnp.asarray(ids), jnp.asarray(valid))
+    g = jax.jit(device.read_prompt)(tables, device.init(tables, 3), jnp.asarray(ids), jnp.asarray(valid))
     masks = np.asarray(observe(tables, g, jnp.full(3, 50))[0])
     for b, prompt in enumerate(prompts):
         place = functools.reduce(automaton.step, prompt, automaton.start())

@@ -15,14 +15,14 @@ from ml_collections import ConfigDict
 from numjax.build import build, find
 from numjax.bundled import data
 from numjax.bundled.data.mathsum import generate
-from numjax.bundled.data.mathsum.read import fault_of, regions, with_signs
+from numjax.bundled.data.mathsum.read import find_fault, find_regions, restore_signs
 from numjax.errors import DataError, UsageError
 from numjax.expr import latex, printer
 from numjax.expr.tree import Tree, from_json
 from numjax.pipeline import batch as batches
 from numjax.pipeline import features
-from numjax.tasks import mixed
-from numjax.tasks.headline import Task
+from numjax.tasks.headline import mixed
+from numjax.tasks.headline.task import Task
 from numjax.text import document as documents
 from numjax.text import vocab
 from numjax.types import Formula, Mark, Text
@@ -104,7 +104,7 @@ def test_bad_lines_are_left_out_and_named_and_harm_no_other(tmp_path):
     write(tmp_path, "train", [*good[:10], *bad, *good[10:]])
     found = load(tmp_path, tmp_path)
     assert {r["post"] for rows in found.values() for r in rows} == {post for post, _ in good}
-    left_out = data.skipped("mathsum", tmp_path / "built", path=str(tmp_path))
+    left_out = data.load_skipped("mathsum", tmp_path / "built", path=str(tmp_path))
     assert [row["id"] for row in left_out] == [f"mathsum-train-{11 + i:06d}" for i in range(len(bad))]
     assert all(row["reason"] and "\n" not in row["reason"] for row in left_out)
     with pytest.raises(DataError, match="mathsum-train-000011"):
@@ -147,33 +147,33 @@ def test_options_are_checked(tmp_path, options):
 
 def test_marks_outside_formulas_become_signs():
     text = "`` a '' -LRB- b :-RRB- <m> -LRB- '' </m> -LSB- -LCB- it 's -RCB- -RSB- ''"
-    assert with_signs(text) == "\" a \" ( b :) <m> -LRB- '' </m> [ { it 's } ] \""
-    assert len(with_signs(text).split()) == len(text.split())
+    assert restore_signs(text) == "\" a \" ( b :) <m> -LRB- '' </m> [ { it 's } ] \""
+    assert len(restore_signs(text).split()) == len(text.split())
 
 
 def test_regions_are_each_formula_and_each_text_after_one():
     title = "on <m> a </m> <m> b </m> and <m> c </m>"
-    formulas = list(regions(title, "formula"))
+    formulas = list(find_regions(title, "formula"))
     assert [r.headline for r in formulas] == ["<m> a </m>", "<m> b </m>", "<m> c </m>"]
     assert [r.prefix for r in formulas] == ["on ", "on <m> a </m> ", "on <m> a </m> <m> b </m> and "]
-    assert list(regions(title, "text")) == [("on <m> a </m> <m> b </m>", " and ")]
-    assert list(regions("no formula", "formula")) == list(regions("no formula", "text")) == []
+    assert list(find_regions(title, "text")) == [("on <m> a </m> <m> b </m>", " and ")]
+    assert list(find_regions("no formula", "formula")) == list(find_regions("no formula", "text")) == []
     for kind in ("all", "formula", "text"):
-        assert all(title.startswith(r.prefix + r.headline) for r in regions(title, kind))
-    assert fault_of("headline", title) == ""
+        assert all(title.startswith(r.prefix + r.headline) for r in find_regions(title, kind))
+    assert find_fault("headline", title) == ""
 
 
 def test_the_stand_in_is_of_the_files_form_and_can_be_read():
-    pairs = list(generate.pairs(1500, 3))
-    assert len({post for post, _ in pairs}) == 1500 and pairs == list(generate.pairs(1500, 3))
+    pairs = list(generate.generate_pairs(1500, 3))
+    assert len({post for post, _ in pairs}) == 1500 and pairs == list(generate.generate_pairs(1500, 3))
     used = set()
     for post, title in pairs:
-        assert not fault_of("question", post) and not fault_of("headline", title)
+        assert not find_fault("question", post) and not find_fault("headline", title)
         for text in (post, title):
             assert text == " ".join(text.split()) and "{how}" not in text
             assert not re.search("[A-Z]", re.sub("<m>.*?</m>|-[LR]RB-", "", text))
             for as_published in (False, True):
-                assert not mixed.read(text, parse, as_published)[1]
+                assert not mixed.parse_document(text, parse, as_published)[1]
         # The headline's formulas are the question's, or are made of its letters.
         asked = set(re.findall(r"<m>(.*?)</m>", post))
         assert asked & set(re.findall(r"<m>(.*?)</m>", title))
@@ -186,12 +186,12 @@ def test_the_stand_in_is_of_the_files_form_and_can_be_read():
 
 
 def test_what_is_read_says_the_same():
-    document, unread = mixed.read(f" {POST}", parse)
+    document, unread = mixed.parse_document(f" {POST}", parse)
     assert not unread
     printed = " let <m> f ( x ) = x ^ { 2 } </m> -LRB- say -RRB- . is <m> 12 < f </m> ?"
     assert documents.surface(document) == printed
     assert documents.merge(document) == document, "canonical"
-    published, _ = mixed.read(POST, mixed.as_text, as_published=True)
+    published, _ = mixed.parse_document(POST, mixed.make_text_document, as_published=True)
     chunks = [segment.text for segment in published if isinstance(segment, Text)]
     assert chunks == ["let ", " -LRB- say -RRB- . is ", " ?"]
     assert isinstance(published[1], Formula) and published[1].surface == " <m> f \\times x = x ^ { 2 } </m> "
@@ -210,7 +210,7 @@ def test_what_is_read_says_the_same():
 )
 def test_a_formula_that_cannot_be_read_stays_text_and_harms_no_other(body, why):
     text = f"a <m> {body} </m> b <m> y </m> c"
-    document, unread = mixed.read(text, parse)
+    document, unread = mixed.parse_document(text, parse)
     assert [formula for formula, _ in unread] == [body.strip()] and why in unread[0][1]
     assert [s.tree for s in document if isinstance(s, Formula)] == [Tree("V", "y")]
     assert documents.surface(document) == text and documents.merge(document) == document
@@ -223,12 +223,12 @@ def test_what_is_printed_for_a_system_that_writes_text_reads_back(real_data):
     lines += gzip.decompress((folder / "EXEQ-300k" / "title.val.gz").read_bytes()).decode().split("\n")[:2000]
     count = 0
     for line in lines:
-        document, _ = mixed.read(line, parse)
+        document, _ = mixed.parse_document(line, parse)
         trees = [s.tree for s in document if isinstance(s, Formula)]
-        again = mixed.written(parse(documents.surface(document)))
+        again = mixed.split_written(parse(documents.surface(document)))
         if len(trees) == line.count("<m>"):
             assert [part.tree for part in again if part.formula] == trees, line
-            assert mixed.tokens(again) == mixed.tokens(mixed.written(document))
+            assert mixed.join_tokens(again) == mixed.join_tokens(mixed.split_written(document))
             count += len(trees)
     assert count > 4000
 
@@ -244,7 +244,7 @@ NEXT_TEXT = RECORD | {"prefix": "when is <m> f </m>", "headline": " larger than 
 @functools.cache
 def scheme(name: str, as_published: bool = False):
     task = Task(as_published=as_published)
-    rows = [RECORD, *({"post": p, "prefix": "", "headline": t} for p, t in generate.pairs(40, 0))]
+    rows = [RECORD, *({"post": p, "prefix": "", "headline": t} for p, t in generate.generate_pairs(40, 0))]
     trees = (
         s.tree for row in rows for s in task.example({"id": "", **row}, parse).document if isinstance(s, Formula)
     )
@@ -333,8 +333,8 @@ def test_formulas_that_cannot_be_read():
 
 def test_a_typed_question_is_asked_as_the_task_lays_it_out():
     example = Task().example(RECORD, parse)
-    assert Task().asked(POST, parse) == example.document[: example.loss_from]
-    assert Task().asked("Question: x [SEP] Summary: on", parse) is None
+    assert Task().prompt_from_text(POST, parse) == example.document[: example.loss_from]
+    assert Task().prompt_from_text("Question: x [SEP] Summary: on", parse) is None
 
 
 @pytest.mark.parametrize("region", ["all", "formula", "text"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -69,6 +70,36 @@ def checkout_alone(folder: pathlib.Path) -> pathlib.Path:
     (folder / "site").mkdir()
     (folder / "site" / "numjax").symlink_to(ROOT / "numjax")
     return folder / "site"
+
+
+def test_an_editable_installation_finds_numjax_alone(tmp_path):
+    code = """
+import importlib.util
+import numjax.bundled.data
+print([name for name in ("configs", "data", "experiments", "tests") if importlib.util.find_spec(name)])
+"""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, cwd=tmp_path, capture_output=True, text=True)
+    assert done.stdout.strip() == "[]", done.stdout + done.stderr
+
+
+def test_nothing_is_written_into_a_checkout(folder):
+    """It may belong to somebody else, and be read-only."""
+    checkout = folder / "checkout"
+    for name in ("numjax", "configs", "data", "experiments"):
+        shutil.copytree(ROOT / name, checkout / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
+    paths = [checkout, *checkout.rglob("*")]
+    for path in paths:
+        if not path.is_symlink():
+            path.chmod(path.stat().st_mode & ~0o222)
+    before = {path: path.lstat().st_mtime_ns for path in paths}
+    environment = os.environ | {"PYTHONPATH": str(checkout), "NUMJAX_CACHE": str(folder / "cache")}
+    environment |= {"PYTHONDONTWRITEBYTECODE": "1"}  # root writes these all the same
+    run = [sys.executable, "-m", "numjax.main", "--config=numgpt:smoke", f"--workdir={folder / 'run'}"]
+    run += ["--config.task.size=400", "--config.optim.steps=2", "--config.eval.test=False"]
+    done = subprocess.run(run, env=environment, cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0 and (folder / "run" / "metrics.jsonl").exists(), done.stderr
+    assert {path: path.lstat().st_mtime_ns for path in [checkout, *checkout.rglob("*")]} == before
 
 
 def test_it_trains_from_another_folder(installed, folder):

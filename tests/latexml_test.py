@@ -12,11 +12,11 @@ import tempfile
 import pytest
 
 from numjax.errors import UsageError
-from numjax.expr import latexml
+from numjax.expr.mathml import latexml
 from numjax.expr.rules import Unreadable
 from numjax.expr.tree import Tree, from_json
 
-real = pytest.mark.skipif(not latexml.installed(), reason="LaTeXML is not installed")
+real = pytest.mark.skipif(not latexml.is_installed(), reason="LaTeXML is not installed")
 
 # Stands in for both programs: a formula becomes its text as one <ci>, "two" two formulas, "gone" none; with "crash"
 # or, in company, "stop" in the batch the program fails, with "hang" it never ends.
@@ -66,7 +66,7 @@ def shown(found) -> list[str]:
 
 def test_it_is_refused_where_it_is_not_installed(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert not latexml.installed()
+    assert not latexml.is_installed()
     with pytest.raises(UsageError, match="not on the path"):
         latexml.parse(["x"])
 
@@ -133,7 +133,7 @@ def test_what_would_spill_over_is_not_run(fake, formula, at):
 
 @pytest.mark.parametrize("formula", [r"\$5", r"\{a\}", r"\inputs", r"\partial", r"a\\b", "50%", "a \\"])
 def test_what_only_looks_like_it_is_run(fake, formula):
-    assert latexml.refusal(formula) is None
+    assert latexml.find_refusal(formula) is None
     assert "error" not in shown(latexml.parse([formula]))
 
 

@@ -10,9 +10,11 @@ import sys
 
 import pytest
 
+from numjax.build import BASE_OF_KIND, names
+
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
-HOST = {"numeral", "expr", "text", "pipeline", "tasks"}
+HOST = {"numeral", "expr", "text", "pipeline", "metrics", "tasks"}
 DEVICE = {"nn", "embed", "positions", "backbone", "heads", "objectives", "decode", "model"}
 GROUND = {"types", "protocols", "errors"}  # everyone may import these
 GEOMETRY = {"geometry"}  # arrays of NumPy alone: it serves notebooks and experiments, whatever made the vectors
@@ -173,6 +175,19 @@ def test_nothing_imports_what_lies_to_its_right():
     assert not layers, "nn/ holds pure functions: no modules"
 
 
+# Beside parts: the base class of several, and what the backbones are built of.
+BESIDE = {"text": {"base"}, "heads": {"base"}, "backbone": {"block", "stack"}}
+FAMILIES = {"text": {"document", "grammar", "vocab"}}  # folders beside the schemes that hold no scheme
+
+
+def test_folders_of_parts_hold_parts():
+    for kind in BASE_OF_KIND:
+        modules_ = {path.stem for path in (ROOT / "numjax" / kind).glob("*.py")} - {"__init__"}
+        folders = {path.parent.name for path in (ROOT / "numjax" / kind).glob("*/__init__.py")}
+        others = (modules_ | folders) - set(names(kind))
+        assert others == BESIDE.get(kind, set()) | FAMILIES.get(kind, set()), kind
+
+
 @pytest.mark.parametrize("folder", ["numjax", "configs", "data", "experiments"])
 def test_files_are_short_and_have_names_that_say_something(folder):
     for path in modules(folder):
@@ -190,17 +205,17 @@ LARGE = {
     "numjax.decode.sample": ("generate",),
     "numjax.evals.generate": ("_continue", "generate"),
     "numjax.evals.report": ("score_split",),
-    "numjax.expr.lexer": ("_cleaned", "_expanded"),
-    "numjax.expr.reader": ("expression",),
+    "numjax.expr.latex.lexer": ("_clean", "_expand_macros"),
+    "numjax.expr.latex.reader": ("parse_expression",),
     "numjax.nn.attention": ("attend",),
     "numjax.nn.cross_entropy": ("_forward", "_sum", "_total", "total_log_prob", "total_soft_log_prob"),
     "numjax.pipeline.batch": ("assemble", "gather"),
     "numjax.pipeline.features": ("__init__", "encode"),
     "numjax.tasks.equation_extraction": ("__init__",),
     "numjax.tasks.fraud": ("__init__",),
-    "numjax.tasks.tatqa": ("__init__",),
-    "numjax.text.tables": ("build",),
-    "numjax.text.trees": ("__init__",),
+    "numjax.tasks.tatqa.task": ("__init__",),
+    "numjax.text.grammar.tables": ("build",),
+    "numjax.text.trees.scheme": ("__init__",),
     "numjax.train.loop": ("__init__",),
     "numjax.train.optim": ("adamw",),
     "numjax.train.step": ("train_step",),
@@ -249,19 +264,19 @@ def late():
 
 
 def test_importing_the_host_half_and_reading_a_config_brings_no_jax():
-    names = [name_of(path) for path in [*belonging(HOST | GROUND | GEOMETRY), *modules("data", "configs")]]
-    names += ["numjax.main", "numjax.config.origin"]
+    whole = [name_of(path) for path in [*belonging(HOST | GROUND | GEOMETRY), *modules("data", "configs")]]
+    whole += ["numjax.main", "numjax.config.origin"]
     script = (
         "import importlib, sys\n"
-        f"for name in {names!r}:\n"
+        f"for name in {whole!r}:\n"
         "    importlib.import_module(name)\n"
         "    bad = sorted({*'jax jaxlib flax optax orbax tensorflow grain'.split()} & sys.modules.keys())\n"
         "    assert not bad, f'{name} brings in {bad}'\n"
-        f"print(len({names!r}))\n"
+        f"print(len({whole!r}))\n"
     )
     found = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert found.returncode == 0, found.stderr
-    assert int(found.stdout) == len(names) > 20
+    assert int(found.stdout) == len(whole) > 20
 
 
 def test_committed_results_name_no_folder_of_the_machine_they_were_made_on():

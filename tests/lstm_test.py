@@ -12,7 +12,7 @@ import pytest
 from numjax.backbone import bilstm
 from numjax.build import build
 from numjax.errors import UsageError
-from numjax.heads.classify import attended
+from numjax.heads.classify import attention_pool
 from numjax.nn import lstm
 from tests import drawn
 
@@ -48,7 +48,7 @@ def by_hand(x_BTD, weights, segments, reverse):
 @pytest.fixture
 def weights(rng):
     shapes = ((WIDTH, 4 * HIDDEN), (HIDDEN, 4 * HIDDEN), (4 * HIDDEN,))
-    return lstm.Weights(*(rng.standard_normal(shape).astype(np.float32) for shape in shapes))
+    return lstm.LstmWeights(*(rng.standard_normal(shape).astype(np.float32) for shape in shapes))
 
 
 @pytest.mark.parametrize("reverse", [False, True])
@@ -115,7 +115,7 @@ def test_the_backbone_sums_both_directions(rng):
         np.testing.assert_allclose(acts[f"layer_{layer}"], wanted, atol=2e-6)
     np.testing.assert_array_equal(h, acts["final"])
     assert cache is None
-    with pytest.raises(UsageError, match="cannot write"):
+    with pytest.raises(UsageError, match="cannot generate"):
         stack.apply({"params": params}, x, tokens, cache=())
 
 
@@ -134,16 +134,16 @@ def test_dropout_is_on_in_training_alone(rng):
 def test_attention_is_its_equation_and_sees_no_padding(rng):
     h = rng.standard_normal((4, 6, WIDTH)).astype(np.float32) * 3
     scorer = rng.standard_normal(WIDTH).astype(np.float32)
-    found = jax.jit(attended)(h, scorer, SEGMENTS > 0)
+    found = jax.jit(attention_pool)(h, scorer, SEGMENTS > 0)
     for row in range(4):
         real = h[row][SEGMENTS[row] > 0].astype(np.float64)
         weights = np.exp(real @ scorer)
         wanted = (weights[:, None] * real).sum(0) / weights.sum() if len(real) else np.zeros(WIDTH)
         np.testing.assert_allclose(found[row], wanted, rtol=1e-5, atol=1e-6)
-    d_h, d_scorer = jax.grad(lambda h, s: jnp.sin(attended(h, s, SEGMENTS > 0)).sum(), (0, 1))(h, scorer)
+    d_h, d_scorer = jax.grad(lambda h, s: jnp.sin(attention_pool(h, s, SEGMENTS > 0)).sum(), (0, 1))(h, scorer)
     assert np.isfinite(d_h).all() and np.isfinite(d_scorer).all()
     np.testing.assert_array_equal(np.asarray(d_h)[SEGMENTS == 0], 0)
-    large = attended(h * 1e20, scorer * 1e10, SEGMENTS > 0)
+    large = attention_pool(h * 1e20, scorer * 1e10, SEGMENTS > 0)
     assert np.isfinite(large).all()
 
 
@@ -154,5 +154,5 @@ def test_the_head_without_biases_is_a_product_with_class_embeddings(rng):
     params = drawn.draw(head, rng, h, tokens)
     assert set(params) == {"attention", "kernel"}
     said = head.log_probs(head.apply({"params": params}, h, tokens))
-    logits = np.asarray(attended(h, params["attention"], SEGMENTS > 0)) @ params["kernel"]
+    logits = np.asarray(attention_pool(h, params["attention"], SEGMENTS > 0)) @ params["kernel"]
     np.testing.assert_allclose(said, jax.nn.log_softmax(logits), atol=1e-5)

@@ -11,9 +11,10 @@ import jax
 import numpy as np
 import pytest
 
-from numjax import api
+from numjax import api, inspect
 from numjax.bundled.configs import luna, tabbert
 from numjax.errors import Preempted, UsageError
+from numjax.inspect import encoders
 from numjax.pipeline import batch as batches
 from numjax.pipeline import source
 from numjax.pipeline.loader import Loader
@@ -163,18 +164,18 @@ def test_a_pre_trained_encoder_reads_what_its_tokens_say(model, monkeypatch):
         "text": "sales were 1,200 in 2019, costs 300",
         "table": '[["year", "tax"], ["2019", "45"], ["2018", "7"]]',
     }
-    system, vocab, layers_of = model.system, model.system.scheme.vocab, api._layers
+    system, vocab, layers_of = model.system, model.system.scheme.vocab, encoders._layers
     given, found = [], []
 
     def spied(network, params, batch):
         given.append(jax.device_get(batch.inputs))
         return layers_of(network, params, batch)
 
-    monkeypatch.setattr(api, "_layers", spied)
+    monkeypatch.setattr(encoders, "_layers", spied)
     for seed in (0, 1):
         seeded = functools.partial(Loader, config=system.config, seed=seed, host_features=system.host_features)
         monkeypatch.setattr(model, "_loader", seeded)
-        found.append(model.read(record))
+        found.append(inspect.read_activations(model, record))
     reading = found[0]
     assert len(reading.tokens) > 30 and reading.surfaces[:4] == ("1,200", "2019", "300", "2019")
     for inputs in given:
@@ -189,16 +190,16 @@ def test_the_notebook_looks_at_a_run_without_a_test_split(model):
     """As pre-training has none: the first example is one of validation."""
     path = pathlib.Path(__file__).parents[1] / "experiments" / "notebooks" / "luna_attention.ipynb"
     cells = ["".join(cell["source"]) for cell in json.loads(path.read_text())["cells"] if cell["cell_type"] == "code"]
-    (cell,) = [cell for cell in cells if "model.read(record)" in cell]
-    names = {"model": model, "np": np, "source": source}
+    (cell,) = [cell for cell in cells if "inspect.read_activations(model, record)" in cell]
+    names = {"model": model, "np": np, "source": source, "inspect": inspect}
     exec(cell, names)
     held = source.load(model.system.task.dataset, "validation", model.system.config.data.dir)
     assert held is not None and names["record"] == held[0]
 
 
 def test_many_tables_have_the_traits_and_operators_that_the_tasks_know():
-    from numjax.tasks import table_traits, tatqa_answers
+    from numjax.tasks.tatqa import answers, traits
 
     config = luna.get_config("smoke,task=tatqa,tables=many")
-    assert tuple(config.backbone.types[1:]) == table_traits.SIZES
-    assert config.heads.answer.operators == len(tatqa_answers.OPERATORS + tatqa_answers.SHARES)
+    assert tuple(config.backbone.types[1:]) == traits.SIZES
+    assert config.heads.answer.operators == len(answers.OPERATORS + answers.SHARES)

@@ -47,7 +47,7 @@ def flat(rng, rows: int, length: int):
 
 def test_shares_and_what_is_never_masked(rng):
     examples, places, ids, offsets = flat(rng, 800, 100)
-    how = masking.make(RATES, scheme())
+    how = masking.make_masking(RATES, scheme())
     found = masking.mask(how, 3, 1, examples, places, ids, offsets)
     special = (ids == scheme().vocab.mark("[CLS]")) | (ids == scheme().vocab.mark("[SEP]"))
     assert not found.chosen[special].any()
@@ -69,11 +69,13 @@ def test_a_number_is_masked_with_its_pieces_unless_as_published(rng):
     ids, offsets = rows[2:]
     number = np.flatnonzero(ids == scheme().vocab.mark("[NUM]"))
     assert (offsets[number - 3] == offsets[number]).all()
-    whole = masking.mask(masking.make(RATES, scheme()), 0, 0, *rows)
+    whole = masking.mask(masking.make_masking(RATES, scheme()), 0, 0, *rows)
     for of in (whole.chosen, whole.hidden, whole.ids == scheme().vocab.mark("[MASK]")):
         pieces = np.stack([of[number - back] for back in range(4)])
         assert (pieces == pieces[0]).all() and pieces.any()
-    single = masking.mask(masking.make(RATES | {"literals": False, "separators": True}, scheme()), 0, 0, *rows)
+    single = masking.mask(
+        masking.make_masking(RATES | {"literals": False, "separators": True}, scheme()), 0, 0, *rows
+    )
     pieces = np.stack([single.chosen[number - back] for back in range(4)])
     # Each position by itself: seldom all four.
     assert (pieces == pieces[0]).all(axis=0).mean() < 0.7
@@ -93,7 +95,7 @@ def test_hashes_are_uniform_and_tell_every_word_apart():
 @pytest.mark.parametrize("wrong", [{"rate": 0.0}, {"keep": 0.6, "random": 0.5}, {"random": -0.1}])
 def test_shares_that_are_none_are_refused(wrong):
     with pytest.raises(UsageError, match=r"data\.masking"):
-        masking.make(RATES | wrong, scheme())
+        masking.make_masking(RATES | wrong, scheme())
 
 
 def config():
@@ -150,7 +152,7 @@ class Copied(protocols.Producer):
 
     channel: Channel = TOLD
 
-    def of(self, ids):
+    def compute(self, ids):
         return ids + 1
 
 

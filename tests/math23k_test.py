@@ -1,4 +1,4 @@
-"""Math23K: its files good and bad, folds, the stand-in, and the task of writing its equations."""
+"""Math23K: good and bad files, folds, the stand-in, and the task of writing its equations."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ import pytest
 from numjax import build
 from numjax.bundled import data
 from numjax.bundled.configs import mathgpt as configs
-from numjax.bundled.data.folds import folded
+from numjax.bundled.data.folds import split_by_fold
 from numjax.bundled.data.math23k import generate, read
-from numjax.bundled.data.math23k.read import fault_of
+from numjax.bundled.data.math23k.read import find_fault
 from numjax.errors import DataError, UsageError
 from numjax.expr import latex
 from numjax.expr.evaluate import solve
 from numjax.expr.tree import Tree, from_json
-from numjax.tasks.equation_extraction import Task, answer_of, latex_of
+from numjax.tasks.equation_extraction import Task, parse_answer, to_latex
 from numjax.text import document as documents
 from numjax.types import Formula, Mark, Text
 from tests import mathgpt
@@ -54,9 +54,9 @@ def test_every_form_of_file_gives_the_same(tmp_path, name):
     else:
         raw = json.dumps(problems).encode()
     (tmp_path / name).write_bytes(gzip.compress(raw) if name.endswith(".gz") else raw)
-    found = load(tmp_path / name, tmp_path)
-    assert {s: len(rows) for s, rows in found.items()} == {"train": 36, "validation": 4, "test": 10}
-    rows = sorted(itertools.chain(*found.values()), key=lambda row: int(row["ans"]))
+    splits = load(tmp_path / name, tmp_path)
+    assert {s: len(rows) for s, rows in splits.items()} == {"train": 36, "validation": 4, "test": 10}
+    rows = sorted(itertools.chain(*splits.values()), key=lambda row: int(row["ans"]))
     assert [(r["text_en"], r["equation"], r["ans"]) for r in rows] == [
         (p["text_en"], p["equation"], str(p["ans"])) for p in problems
     ]
@@ -79,9 +79,9 @@ BAD = {
 def test_bad_records_are_left_out_and_named(tmp_path):
     path = tmp_path / "math23k.json"
     path.write_text(json.dumps([*(problem(i) for i in range(20)), *BAD.values()]))
-    found = load(path, tmp_path)
-    assert sum(map(len, found.values())) == 20
-    left_out = data.skipped("math23k", tmp_path / "built", path=str(path))
+    splits = load(path, tmp_path)
+    assert sum(map(len, splits.values())) == 20
+    left_out = data.load_skipped("math23k", tmp_path / "built", path=str(path))
     assert [row["id"] for row in left_out] == [f"math23k-{20 + i}" for i in range(len(BAD))]
     assert all(row["reason"] for row in left_out)
     with pytest.raises(DataError, match="math23k-20"):
@@ -140,20 +140,20 @@ def test_options_are_checked(tmp_path, options):
 def test_folds_are_apart_and_cover_everything():
     tests = []
     for fold in range(5):
-        parts = folded(103, fold, 5, 221)
+        parts = split_by_fold(103, fold, 5, 221)
         assert sorted(itertools.chain(*parts.values())) == list(range(103))
         assert len(parts["validation"]) == round(0.1 * (103 - len(parts["test"])))
-        assert parts == folded(103, fold, 5, 221)
+        assert parts == split_by_fold(103, fold, 5, 221)
         tests += parts["test"]
     assert sorted(tests) == list(range(103))
-    assert folded(103, 0, 5, 221) != folded(103, 0, 5, 222)
+    assert split_by_fold(103, 0, 5, 221) != split_by_fold(103, 0, 5, 222)
 
 
 @pytest.mark.parametrize(
     "equation", ["x=1", "x = .5 + 2.", "y = [ ( 1 + 2 ) * 3 ] / 4", "x = 50 % ^ 2", "x=480/(1-20%)*20%"]
 )
 def test_equations_that_are_fine(equation):
-    assert fault_of(equation) == ""
+    assert find_fault(equation) == ""
 
 
 # ---------------------------------------------------------------------------------------------------
@@ -161,27 +161,29 @@ def test_equations_that_are_fine(equation):
 
 
 def test_the_stand_in_is_solved_by_its_equations():
-    made = list(generate.records(1500, 3))
+    records = list(generate.generate_records(1500, 3))
     assert (
-        {row["template"] for row in made} == set(range(len(generate.TEMPLATES))) == set(range(len(generate.ANSWERS)))
+        {row["template"] for row in records}
+        == set(range(len(generate.TEMPLATES)))
+        == set(range(len(generate.ANSWERS)))
     )
-    assert len({row["text_en"] for row in made}) == 1500
-    for row in made:
-        tree = latex.parse(latex_of(row["equation"]))
+    assert len({row["text_en"] for row in records}) == 1500
+    for row in records:
+        tree = latex.parse(to_latex(row["equation"]))
         assert isinstance(tree, Tree)
         assert float(solve(tree)) == pytest.approx(float(row["ans"])), row
-        assert fault_of(row["equation"]) == ""
+        assert find_fault(row["equation"]) == ""
         constants = {"1", "2", "3.14"}
         assert set(re.findall(r"[0-9.]+", row["equation"])) - constants <= set(re.findall(r"[0-9.]+", row["text_en"]))
-    assert made == list(generate.records(1500, 3)) != list(generate.records(1500, 4))
+    assert records == list(generate.generate_records(1500, 3)) != list(generate.generate_records(1500, 4))
 
 
 def test_the_stand_in_says_when_it_is_used_up(monkeypatch):
     monkeypatch.setattr(generate, "TEMPLATES", generate.TEMPLATES[13:14])
     monkeypatch.setattr(generate, "ANSWERS", generate.ANSWERS[13:14])
-    assert len(list(generate.records(80, 0))) == 80
+    assert len(list(generate.generate_records(80, 0))) == 80
     with pytest.raises(UsageError, match="smaller"):
-        list(generate.records(99, 0))
+        list(generate.generate_records(99, 0))
 
 
 # ---------------------------------------------------------------------------------------------------
@@ -213,13 +215,13 @@ def test_published_layout():
     document = task.example(RECORD, parse).document
     assert documents.surface(document[:-2]) == "Question: How far ?[SEP] Equation: "
     assert Mark("[SEP]") not in document and Mark("[CLS]") not in document
-    assert "[" in document[-2].surface and document[-2].tree != latex.parse(latex_of(RECORD["equation"]))
+    assert "[" in document[-2].surface and document[-2].tree != latex.parse(to_latex(RECORD["equation"]))
 
 
 def test_published_trees_and_tokens_are_the_originals(real_data):
-    """The equations of the reference, read from the data's own file, tree by tree and token by token."""
+    """Compares the reference's equations, read from the dataset's file, tree by tree and token by token."""
     folder = real_data("mathgpt_reference").parent
-    rows = {str(row["id"]): row for row in read.read(folder / "math23k_en/math23k_en.jsonl.gz")}
+    rows = {str(row["id"]): row for row in read.read_problems(folder / "math23k_en/math23k_en.jsonl.gz")}
     cases = [case for case in mathgpt.cases(folder)["cases"] if case["kind"] == "mwp"]
     assert len(cases) > 40
     task = build.build("tasks", {"name": "equation_extraction", "as_published": True})
@@ -229,7 +231,7 @@ def test_published_trees_and_tokens_are_the_originals(real_data):
         example = task.example(row | {"id": "1", "ans": ""}, scheme.parse)
         assert example.reference["tree"] == case["article"]["label"]["formulas"]["0"]["opt"]
         theirs = mathgpt.flat(folder, case["token_ids"], case["token_types"])
-        # The original ends a text with GPT-2's own token.
+        # The original ends a text with GPT-2's end token.
         np.testing.assert_array_equal(scheme.encode(example.document).ids[:-1], theirs[:-1])
 
 
@@ -244,26 +246,26 @@ def test_a_config_as_published():
         "positions.tree.init_std": (0.005, None),
         "optim.betas": ((0.9, 0.95), (0.9, 0.999)),
     }  # fmt: skip
-    flat = [dict(_flat(config.to_dict())) for config in (plain, published)]
+    flat = [dict(_flatten(config.to_dict())) for config in (plain, published)]
     assert {name: (old, flat[1][name]) for name, old in flat[0].items() if flat[1][name] != old} == changed
 
 
-def _flat(block, above=""):
+def _flatten(block, above=""):
     for name, value in block.items():
         if isinstance(value, dict):
-            yield from _flat(value, f"{above}{name}.")
+            yield from _flatten(value, f"{above}{name}.")
         else:
             yield f"{above}{name}", value
 
 
 def test_equations_as_latex():
-    assert latex_of("x = 2 * 3 %") == r"x = 2 \times 3 \%"
-    assert latex_of("x = 2 ^ ( 1 + ( 2 ) ) * [ 4 ] ^ .5") == r"x = 2 ^ { ( 1 + ( 2 ) ) } \times ( 4 ) ^ { .5 }"
-    assert latex_of("x=[1]", brackets=True) == "x = [ 1 ]"
+    assert to_latex("x = 2 * 3 %") == r"x = 2 \times 3 \%"
+    assert to_latex("x = 2 ^ ( 1 + ( 2 ) ) * [ 4 ] ^ .5") == r"x = 2 ^ { ( 1 + ( 2 ) ) } \times ( 4 ) ^ { .5 }"
+    assert to_latex("x=[1]", brackets=True) == "x = [ 1 ]"
 
 
 @pytest.mark.parametrize(
-    ("written", "value"),
+    ("text", "value"),
     [
         ("20", Fraction(20)),
         ("-2.50", Fraction(-5, 2)),
@@ -277,17 +279,17 @@ def test_equations_as_latex():
         ("__import__('os')", None),
     ],
 )
-def test_answers(written, value):
-    assert answer_of(written) == value
+def test_answers(text, value):
+    assert parse_answer(text) == value
 
 
-def test_what_was_written_is_read():
+def test_written_equations_are_parsed():
     task = build.build("tasks", {"name": "equation_extraction"})
     tree = latex.parse("x = 2 + 3")
     assert isinstance(tree, Tree)
-    want = tree.to_json()
-    assert task.predicted((Formula("", tree), Mark("[EOS]"), Text("x = 9"))) == want
-    assert task.predicted((*parse(" <m> x = 2 + 3 </m> "), Mark("[EOS]"), Text("x"))) == want
+    expected = tree.to_json()
+    assert task.predicted((Formula("", tree), Mark("[EOS]"), Text("x = 9"))) == expected
+    assert task.predicted((*parse(" <m> x = 2 + 3 </m> "), Mark("[EOS]"), Text("x"))) == expected
     assert task.predicted((Formula("", None),)) is None
     assert task.predicted((Text(r"x = \frac{"),)) is None
     assert task.predicted((Mark("[EOS]"), Formula("", tree))) is None
@@ -308,29 +310,29 @@ def test_scores():
         "unevaluable": 0,
         "carried": 0.75,
     }  # 0 is no number of the problem, nor a constant
-    turned = latex.parse("x = 2 + 1")
-    assert isinstance(turned, Tree)
-    found = task.score([truth[0], turned.to_json(), None, ["?", 1]], references)
-    assert found["tree_match"] == 0.25 and found["solve_rate"] == 0.5 and found["read"] == 0.5
-    assert found["TED_read"] == 1.0 and found["TED"] == (0 + 2 + 5 + 5) / 4
+    swapped = latex.parse("x = 2 + 1")
+    assert isinstance(swapped, Tree)
+    scores = task.score([truth[0], swapped.to_json(), None, ["?", 1]], references)
+    assert scores["tree_match"] == 0.25 and scores["solve_rate"] == 0.5 and scores["read"] == 0.5
+    assert scores["TED_read"] == 1.0 and scores["TED"] == (0 + 2 + 5 + 5) / 4
     wrong = build.build("tasks", {"name": "equation_extraction", "as_published": True})
     with_answers = [r | {"answer": "99"} for r in references]
     assert task.score(truth, with_answers)["solve_rate"] == 0
-    assert wrong.score(truth, with_answers)["solve_rate"] == 1, "the stated answer is not looked at"
+    assert wrong.score(truth, with_answers)["solve_rate"] == 1, "the stated answer is ignored"
 
 
 def test_the_real_problems(real_data, tmp_path):
-    """Every equation is read, and its value is the answer."""
+    """Every equation parses, and its value is the answer."""
     task = build.build("tasks", {"name": "equation_extraction", "path": str(real_data("math23k_en"))})
     rows = list(data.load("math23k", "validation", tmp_path, path=task.dataset["path"]))[:400]
     references = [task.example(row, parse).reference for row in rows]
-    found = task.score([r["tree"] for r in references], references)
-    assert found["solve_rate"] == found["tree_match"] == 1
+    scores = task.score([r["tree"] for r in references], references)
+    assert scores["solve_rate"] == scores["tree_match"] == 1
 
 
 def test_a_typed_problem_is_asked_as_the_task_lays_it_out():
     task = Task()
     record = {"id": "1", "text_en": "A pen costs 3. And 4 pens?", "equation": "x = 3 * 4", "ans": "12"}
     example = task.example(record, documents.parse)
-    assert task.asked(record["text_en"], documents.parse) == example.document[: example.loss_from]
-    assert task.asked("Question: 2 pens? [SEP] Equation: ", documents.parse) is None
+    assert task.prompt_from_text(record["text_en"], documents.parse) == example.document[: example.loss_from]
+    assert task.prompt_from_text("Question: 2 pens? [SEP] Equation: ", documents.parse) is None

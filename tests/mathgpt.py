@@ -14,8 +14,8 @@ from flax.core import FrozenDict
 from numjax.build import build
 from numjax.expr.tree import from_json
 from numjax.model import Model
-from numjax.text import grammar as grammars
 from numjax.text import trees_published, vocab
+from numjax.text.grammar import automaton as grammars
 from numjax.types import Batch, Formula, Targets, Text, Tokens
 from tests import drawn
 

@@ -13,7 +13,7 @@ import pytest
 from numjax.build import build
 from numjax.decode import beam
 from numjax.nn import grammar as masks
-from numjax.text import grammar as grammars
+from numjax.text.grammar import automaton as grammars
 from numjax.types import Formula, Tokens
 from tests import mathgpt
 
@@ -153,7 +153,7 @@ def test_masks(data, reference):
     """Wherever the original states a mask, until the gold sequence breaks it."""
     outputs, summary = reference
     grammar, scheme = mathgpt.scheme(data).grammar(), mathgpt.scheme(data)
-    classes_of = jax.jit(lambda states: masks.allowed(grammar, states, given=False).classes)
+    classes_of = jax.jit(lambda states: masks.allowed_tokens(grammar, states, allow_given=False).classes)
     for case in mathgpt.cases(data)["cases"]:
         if case["id"] not in summary["all_cases"]:
             continue
@@ -188,7 +188,7 @@ def test_losses_and_gold_log_probabilities(data, reference):
     @jax.jit
     def gold(params, batch):
         outs, _ = model.apply({"params": params}, batch)
-        allowed = masks.allowed(grammar, batch.grammar_state, given=False)
+        allowed = masks.allowed_tokens(grammar, batch.grammar_state, allow_given=False)
         head: Any = model.heads["next"]
         return [head.log_prob(outs["next"], batch.targets, mask)["token"] for mask in (allowed, None)]
 
@@ -287,7 +287,7 @@ def test_beam_and_greedy_runs(data, name, width):
             jnp.full(len(runs), 1000, jnp.int32),  # theirs leaves no room for closing what is open
             jnp.asarray(ends, jnp.int32),
             head="next",
-            most=most,
+            max_tokens=most,
             width=width,
             num_id=-1,
         )

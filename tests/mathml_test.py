@@ -9,7 +9,8 @@ import re
 
 import pytest
 
-from numjax.expr import latex, markup, mathml
+from numjax.expr import latex, mathml
+from numjax.expr.mathml import markup
 from numjax.expr.rules import Unreadable
 from numjax.expr.tree import Tree
 from tests.notation import as_written
@@ -296,7 +297,7 @@ def test_formulas_of_a_page_that_is_no_xml():
     page = (
         "<p>a < b & <math alttext='1 > 0'><ci>a</ci></math> <br> <m:math xmlns:m='u'><m:ci>b</m:ci></m:math> <math>"
     )
-    found = list(mathml.formulas(page))
+    found = list(mathml.find_formulas(page))
     assert [read(source) for _, source in found] == ["V!a", "V!b"]
     assert all(page.startswith(source, place) for place, source in found)
 
@@ -325,7 +326,7 @@ def test_queries_of_ntcir(real_data):
     """The file form of the pre-training corpus: each formula is a tree or says why not."""
     unread = {}
     for path in sorted(real_data("ntcir12_queries").glob("*.html")):
-        found = [mathml.parse(source) for _, source in mathml.formulas(path.read_text())]
+        found = [mathml.parse(source) for _, source in mathml.find_formulas(path.read_text())]
         assert len(found) == 1, path
         if isinstance(found[0], Unreadable):
             unread[path.name] = found[0].error

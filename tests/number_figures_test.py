@@ -15,7 +15,7 @@ def test_table_1_has_the_papers_numbers_and_ours(tmp_path, monkeypatch):
     chosen = ("dice-d", "dice-2-full")
     monkeypatch.setattr(table1, "SYSTEMS", {name: table1.SYSTEMS[name] for name in chosen})
     table = tmp_path / "mine.txt"
-    turns = {text: float(text) / 4e4 for text in table1.stand_in(60) if text != "7"}
+    turns = {text: float(text) / 4e4 for text in table1.make_numbers(60) if text != "7"}
     table.write_text("".join(f"{n} {np.cos(turn):.12f} {np.sin(turn):.12f}\n" for n, turn in turns.items()))
     table1.main(["--scale=smoke", f"--tables={table}", f"--out={tmp_path}"])
     written = json.loads((tmp_path / "table1.json").read_text())
@@ -30,7 +30,7 @@ def test_table_1_has_the_papers_numbers_and_ours(tmp_path, monkeypatch):
 
 
 def test_the_stand_in_has_small_and_large_numbers():
-    found = [int(text) for text in table1.stand_in(60)]
+    found = [int(text) for text in table1.make_numbers(60)]
     assert found == sorted(set(found)) and found[:30] == list(range(30)) and 1000 < found[-1] <= 100_000
 
 

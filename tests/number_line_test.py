@@ -18,7 +18,7 @@ def test_neighbours_are_those_of_brute_force(rng):
     values = np.sort(rng.choice(100, 40, replace=False)).astype(float)
     x = np.round(rng.normal(size=(40, 3)))  # many vectors are equally near, some the same
     queries = np.asarray([0, 1, 17, 39])
-    natural, near = number_line.natural(values, queries, 6), number_line.embedded(x, queries, 6)
+    natural, near = number_line.natural_neighbours(values, queries, 6), number_line.embedded_neighbours(x, queries, 6)
     for row, query in enumerate(queries):
         others = [i for i in range(40) if i != query]
         assert natural[row].tolist() == sorted(others, key=lambda i: (abs(values[i] - values[query]), i))[:6]
@@ -30,15 +30,15 @@ def test_neighbours_are_those_of_brute_force(rng):
 def test_close_vectors_far_from_the_origin_are_told_apart():
     """Their squared distances are beyond what the product of the vectors can hold."""
     x = np.stack([np.full(50, 1e3), 1e-5 * np.arange(50.0)], axis=1)
-    found = number_line.embedded(x, np.arange(50), 4)
-    np.testing.assert_array_equal(found, number_line.natural(np.arange(50.0), np.arange(50), 4))
+    found = number_line.embedded_neighbours(x, np.arange(50), 4)
+    np.testing.assert_array_equal(found, number_line.natural_neighbours(np.arange(50.0), np.arange(50), 4))
 
 
 def test_bad_pools_are_named():
     with pytest.raises(UsageError, match="no 10 neighbours"):
-        number_line.natural(np.arange(10.0), np.asarray([0]))
+        number_line.natural_neighbours(np.arange(10.0), np.asarray([0]))
     with pytest.raises(UsageError, match="ascend"):
-        number_line.natural(np.asarray([1.0, 1, 2]), np.asarray([0]), 1)
+        number_line.natural_neighbours(np.asarray([1.0, 1, 2]), np.asarray([0]), 1)
     with pytest.raises(UsageError, match="no number of 3 digits"):
         number_line.f1_by_length(np.arange(50.0), np.zeros((50, 2)), [3])
 
@@ -58,7 +58,7 @@ def test_f1_of_eq_1_with_random_digits():
 def test_monotony_is_that_of_a_loop(rng):
     values = np.cumsum(rng.integers(1, 4, 30)).astype(float)
     x, anchors = rng.normal(size=(30, 3)), np.asarray([0, 11, 29])
-    found = number_line.monotone(values, x, anchors)
+    found = number_line.measure_monotonicity(values, x, anchors)
     falling, steps, away, apart, furthest = 0, 0, [], [], 0
     for anchor in anchors:
         length = [np.sqrt(((x[i] - x[anchor]) ** 2).sum()) for i in range(30)]
@@ -81,8 +81,8 @@ def test_dice_2_is_monotone_and_dice_d_is_not():
     numbers, anchors = np.arange(0, 10_000, 25), np.arange(0, 400, 20)
 
     def measured(spec):
-        unit = naik.unit(vectors.make(spec, low=0.0, high=9999.0)(numbers))
-        return number_line.monotone(numbers, unit, anchors), unit
+        unit = naik.normalize(vectors.make(spec, low=0.0, high=9999.0)(numbers))
+        return number_line.measure_monotonicity(numbers, unit, anchors), unit
 
     circle, _ = measured("dice:form=2,dim=16")
     assert circle.falling == 0 and circle.spearman > 0.9999 and circle.furthest == 1
@@ -98,10 +98,10 @@ def test_carries_and_lengths(rng):
     steps = np.ones(1000)
     steps[9::10], steps[[9, 99, 999]] = 3, 7
     x[1:, 0] = np.cumsum(steps)
-    assert number_line.carries(np.arange(1001), x) == {"plain": 1, "carry": 3, "length": 7}
-    assert np.isnan(number_line.carries(np.arange(5), x[:5])["carry"])
+    assert number_line.measure_carries(np.arange(1001), x) == {"plain": 1, "carry": 3, "length": 7}
+    assert np.isnan(number_line.measure_carries(np.arange(5), x[:5])["carry"])
     with pytest.raises(UsageError, match="successive"):
-        number_line.carries(np.asarray([0, 2, 3]), x[:3])
+        number_line.measure_carries(np.asarray([0, 2, 3]), x[:3])
 
 
 # -- the command line ------------------------------------------------------------------------------------------------
@@ -110,7 +110,7 @@ def test_carries_and_lengths(rng):
 @pytest.fixture
 def triples(tmp_path):
     """The magnitude test in the form of Naik's files, of numbers of our own."""
-    made = naik.magnitude([str(n) for n in [*range(-3, 40), 55, 60, 61, 99, 100, 740, 1999, 2000]])
+    made = naik.make_magnitude_triples([str(n) for n in [*range(-3, 40), 55, 60, 61, 99, 100, 740, 1999, 2000]])
     for name, rows in ((naik.STRICT, made.strict), (naik.BROAD, made.broad)):
         lines = ["\t".join(made.numbers[i] for i in row) + "\n" for row in rows]
         (tmp_path / name).write_text("".join(lines) + "inf\tinf\tinf\n")
@@ -141,7 +141,7 @@ def test_carries_and_sweep_print_their_figures(capsys):
 def test_naik_prints_its_figures(triples, capsys):
     words = ("naik", "--embed=dice:form=d,dim=12", f"--triples={triples}", "--seeds=2")
     found = said(capsys, *words, "--as_published", "--range=p98")
-    low, high = naik.limits([text for text in (triples / naik.NUMBERS).read_text().split() if text != "inf"])
+    low, high = naik.find_limits([text for text in (triples / naik.NUMBERS).read_text().split() if text != "inf"])
     assert found["options"] == {"as_printed": True, "low": low, "high": high} and found["seeds"] == 2
     assert found["skipped"] == 1 and found["numbers"] == 51 and 0 < found["outside"] < 0.05
     assert found["float32"] == {k: found[k] for k in found["float32"] if k != "device"} | {"device": "cpu"}
@@ -192,9 +192,9 @@ def test_export_to_the_projector(tmp_path, capsys):
         ("naik --embed=dice --numbers=9:1", "an empty list of numbers"),
         ("naik --embed=dice --numbers=1,x", "'x' is not one number"),
         ("naik --embed=dice --numbers=5,5", "three or more"),
-        ("naik --embed=dice --numbers=1:9 --range=5:5", "without width"),
+        ("naik --embed=dice --numbers=1:9 --range=5:5", "an empty range"),
         ("naik --embed=dice --numbers=1:9 --range=p97", "p98, full, own or LOW:HIGH"),
-        ("naik --embed=dice:low=0 --numbers=1:9 --range=p98", "low of its own"),
+        ("naik --embed=dice:low=0 --numbers=1:9 --range=p98", "sets low itself"),
         ("naik --embed=dice:low=5,high=5 --numbers=1:9", "low must be below high"),
         ("naik --embed=dice:out_of_range=error --numbers=1:99 --range=p98", "lies outside DICE's range"),
         ("naik --embed=prototype --numbers=1:9 --as_published", "no defect"),

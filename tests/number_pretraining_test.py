@@ -20,7 +20,7 @@ from numjax.model import Model
 from numjax.nn import cross_entropy
 from numjax.numeral.exact import to_numeral
 from numjax.train import optim
-from numjax.train.step import eval_step, losses, teaching, train_step, weights_at
+from numjax.train.step import eval_step, find_teacher_objective, losses, train_step, weights_at
 from numjax.types import Batch, HeadOut, Targets, Tokens, TrainState
 from tests import drawn
 
@@ -119,7 +119,7 @@ def test_soft_cross_entropy_against_float64(rng, chunk_rows):
     slope = weights[..., None] * (p - np.exp(log_q))
 
     def total(x, w, b, y, v, c):
-        aim = cross_entropy.Aim(y, v, c)
+        aim = cross_entropy.Teacher(y, v, c)
         options: Any = dict(size=size, chunk_rows=chunk_rows, bias=b)
         return cross_entropy.total_soft_log_prob(x, w, aim, jnp.asarray(weights, jnp.float32), **options)
 
@@ -254,7 +254,7 @@ def test_evaluations_have_no_teacher(everything):
 def test_what_does_not_go_together_is_refused(everything):
     model, batch, _ = everything
     with pytest.raises(UsageError, match="a and b both have a teacher"):
-        teaching({name: build("objectives", DISTILL) for name in "ab"})
+        find_teacher_objective({name: build("objectives", DISTILL) for name in "ab"})
     with pytest.raises(UsageError, match="momentum"):
         build("objectives", DISTILL | {"momentum": 1.5})
     lone = build("objectives", {"name": "masked", "head": "masked", "numbers": "absent"})

@@ -12,7 +12,7 @@ import pytest
 
 from numjax.bundled import data
 from numjax.bundled.data.numeracy600k.generate import SHARES
-from numjax.bundled.data.numeracy600k.generate import records as stand_in
+from numjax.bundled.data.numeracy600k.generate import generate_records as stand_in
 from numjax.errors import DataError, UsageError
 
 SPLITS = ("train", "validation", "test")
@@ -96,7 +96,7 @@ def test_numeracy600k_leaves_out_and_names_a_bad_record(reason, tmp_path):
     assert len(records) == 100
     (left_out,) = records.skipped
     assert left_out["id"].startswith("titles-000040") and reason in left_out["reason"]
-    assert data.skipped("numeracy600k", tmp_path, **options) == [left_out]
+    assert data.load_skipped("numeracy600k", tmp_path, **options) == [left_out]
     # Strict: over the data that were built already, and while building.
     for place in (tmp_path, tmp_path / "anew"):
         with pytest.raises(DataError, match="titles-000040"):

@@ -55,7 +55,7 @@ def test_every_line_is_answered():
     ],
 )
 def test_values_are_scientific_beyond_40_digits(text, value):
-    (found,) = json.loads(tool.answer(text.encode(), numeral.finder("default")))
+    (found,) = json.loads(tool.answer_block(text.encode(), numeral.load_finder("default")))
     assert found["value"] == value and Decimal(found["value"]) == numeral.find(text)[0].value
 
 
@@ -64,7 +64,7 @@ def test_values_are_scientific_beyond_40_digits(text, value):
 @example(['"12\\'], "default")
 def test_the_answer_is_json_of_the_spans(lines, rules):
     data = "".join(line + "\n" for line in lines).encode()
-    answers = tool.answer(data, numeral.finder(rules)).decode().split("\n")[: len(lines)]
+    answers = tool.answer_block(data, numeral.load_finder(rules)).decode().split("\n")[: len(lines)]
     for line, told in zip(lines, answers, strict=True):
         spans = numeral.find(line.removesuffix("\r"), rules)
         found = [(s["start"], s["end"], s["text"], Decimal(s["value"])) for s in json.loads(told)]
@@ -84,7 +84,7 @@ class _Trickle(io.BytesIO):
 
 @given(st.lists(st.text("a1\n", max_size=5).map(str.encode)))
 def test_blocks_hold_whole_lines_and_lose_nothing(pieces):
-    found = list(tool.blocks(_Trickle(pieces)))
+    found = list(tool.read_blocks(_Trickle(pieces)))
     assert b"".join(found) == b"".join(pieces)
     assert all(block.endswith(b"\n") for block in found[:-1])
 

@@ -97,10 +97,10 @@ def test_training_goes_on_by_the_workdirs_own_config(tmp_path):
     runs.run(parsed(*MADE), str(tmp_path), "check")  # the config is there, and no checkpoint yet
     code, _, last = call(f"--workdir={tmp_path}", "--config.mesh.fsdp=1", "--config.eval.test=False")
     assert code == 0 and last.startswith("validation (step 4)"), last
-    kept = origin.config_of(tmp_path)
+    kept = origin.load_config(tmp_path)
     assert kept["optim"]["betas"] == [0.8, 0.9] and kept["eval"]["test"] is False
     runs.run(parsed(f"--workdir={tmp_path}", "--config.log_every=7"), str(tmp_path), "train")
-    assert origin.config_of(tmp_path) == kept | {"log_every": 7}
+    assert origin.load_config(tmp_path) == kept | {"log_every": 7}
     code, _, last = call(f"--workdir={tmp_path}", "--config.optim.steps=8")
     assert code == 2 and "(optim.steps was 4, now 8)" in last
 
@@ -175,7 +175,7 @@ def test_a_config_given_as_well_goes_first(made, tmp_path):
         (["--mode=eval"], "give --workdir, and --config where it holds no run"),
         (["--workdir"], "Missing value for flag --workdir"),
         (["--workdir=CUT", "--mode=eval"], "CUT holds no readable config.json"),
-        (["--workdir=EDITED", "--mode=eval"], "EDITED/config.json is damaged or was edited: bring it back"),
+        (["--workdir=EDITED", "--mode=eval"], "EDITED/config.json is damaged or was edited: restore it"),
         (["--workdir=OTHER", "--mode=eval"], "OTHER holds no readable config.json"),
     ],
 )
@@ -205,7 +205,7 @@ def test_bad_usage_is_one_line_and_exit_2(made, tmp_path, words, told):
 def test_a_config_comes_back_as_its_file_gives_it(tmp_path, config, argument):
     """Also its tuples: flags change only what has the type of before."""
     given = config.get_config(argument)
-    origin.keep_config(tmp_path, json.loads(json.dumps(given.to_dict())))
+    origin.save_config(tmp_path, json.loads(json.dumps(given.to_dict())))
     assert parsed(f"--workdir={tmp_path}").to_dict() == given.to_dict()
     changed = parsed(f"--workdir={tmp_path}", "--config.optim.betas=(0.5, 0.6)", "--config.optim.clip=2")
     assert changed.optim.betas == (0.5, 0.6) and changed.optim.clip == 2.0

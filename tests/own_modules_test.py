@@ -18,7 +18,7 @@ import optax
 import pytest
 
 from numjax import protocols
-from numjax.build import BASE_OF_KIND, build, leaves_to_context, names
+from numjax.build import BASE_OF_KIND, build, context_options, find, names
 from numjax.config import blocks
 from numjax.errors import UsageError
 from numjax.evals import score
@@ -88,7 +88,7 @@ def laboratory(tmp_path, monkeypatch):
     (package / "empty.py").write_text("")
     (package / "alien.py").write_text("class Embed:\n    kind = 'numeral'\n")
     (package / "broken.py").write_text("import a_library_that_is_not_there\n")
-    wants = FOURIER.replace("dim: int = 16", "dim: int = 16\n    vocab_sise: protocols.Told[int] = 0")
+    wants = FOURIER.replace("dim: int = 16", "dim: int = 16\n    vocab_sise: protocols.FromContext[int] = 0")
     (package / "misspelt.py").write_text(wants)
     (package / "bare.py").write_text(FOURIER.replace("dim: int = 16", "dim: int"))
     (tmp_path / "mywaves.py").write_text(FOURIER)
@@ -142,12 +142,14 @@ def test_the_faults_of_ones_own_module_are_shown_as_they_are(laboratory):
 
 def test_a_part_is_told_what_it_marks_and_a_misspelt_mark_is_an_error(laboratory):
     (laboratory / "needy.py").write_text(
-        FOURIER.replace("dim: int = 16", "dim: int = 16\n    vocab_size: protocols.Told[int] = 0\n    size: int = 5")
+        FOURIER.replace(
+            "dim: int = 16", "dim: int = 16\n    vocab_size: protocols.FromContext[int] = 0\n    size: int = 5"
+        )
     )
     found = build("embed", {"name": "mylab.needy"}, vocab_size=128, size=100, width=8)
     assert (found.vocab_size, found.size) == (128, 5), "what it does not mark it is not told"
     assert build("embed", {"name": "mylab.needy"}).vocab_size == 0
-    with pytest.raises(UsageError, match=r"embed 'mylab.misspelt' wants 'vocab_sise' .* did you mean vocab_size"):
+    with pytest.raises(UsageError, match=r"mylab.misspelt': parameter 'vocab_sise' .* did you mean vocab_size"):
         build("embed", {"name": "mylab.misspelt"}, vocab_size=128)
     with pytest.raises(UsageError, match=r"embed 'mylab\.bare' needs dim: give it as an option"):
         build("embed", {"name": "mylab.bare"}, dim=8)
@@ -186,16 +188,19 @@ def test_the_densities_of_ones_own_head_stay_out_of_the_perplexity(rng):
 
 def test_names_finds_every_file_of_a_kind_and_nothing_else():
     for kind, base in BASE_OF_KIND.items():
-        paths = (ROOT / "numjax" / kind).glob("*.py")
+        folder = ROOT / "numjax" / kind
         files = {
-            path.stem for path in paths if re.search(rf"^class {base.__name__}\b", path.read_text(), re.MULTILINE)
+            str(path.relative_to(folder)).removesuffix(".py").partition("/")[0]
+            for path in [*folder.glob("*.py"), *folder.glob("*/*.py")]
+            if re.search(rf"^class {base.__name__}\b", path.read_text(), re.MULTILINE)
         }
         assert set(names(kind)) == files and files, kind
+        assert {find(kind, name).part_name() for name in files} == files, kind
 
 
 def test_a_part_provides_what_it_has_beyond_its_kind():
     class Mine(protocols.Task):
-        def asked(self, text, parse):
+        def prompt_from_text(self, text, parse):
             return None
 
         def special(self):
@@ -205,8 +210,8 @@ def test_a_part_provides_what_it_has_beyond_its_kind():
         pass
 
     for cls in (Mine, Younger):
-        assert cls.provides("asked") and cls.provides("special") and cls().provides("asked")
-        assert not cls.provides("read") and not cls.provides("from_file") and not cls.provides("nothing")
+        assert cls.provides("prompt_from_text") and cls.provides("special") and cls().provides("prompt_from_text")
+        assert not cls.provides("make_prediction") and not cls.provides("from_file") and not cls.provides("nothing")
     assert token.Head.provides("step_scores") and not token.Head.provides("log_probs")
     assert str(Mine.lacks("has no text")) == f"task {__name__} has no text"
 
@@ -220,14 +225,14 @@ def test_options_are_typed_as_written_whether_annotations_are_postponed_or_not(l
 import dataclasses
 
 from numjax import protocols
-from numjax.protocols import OrTold, Told
+from numjax.protocols import FromContext, OptionOrContext
 
 
 @dataclasses.dataclass
 class Embed(protocols.Embed):
-    width: Told[int] = 3
-    dim: OrTold[int] = 4
-    digit_ids: protocols.OrTold[tuple[int, ...]] = ()
+    width: FromContext[int] = 3
+    dim: OptionOrContext[int] = 4
+    digit_ids: protocols.OptionOrContext[tuple[int, ...]] = ()
     form: str = "d"
     sizes: tuple[int, ...] = (1,)
     kind = "numeral"
@@ -235,6 +240,6 @@ class Embed(protocols.Embed):
     )
     name = f"mylab.typed_{postponed}"
     known = {"dim": "int", "digit_ids": "tuple[int, ...]", "form": "str", "sizes": "tuple[int, ...]", "fusion": "str"}
-    assert blocks.declared("embed", name) == known and leaves_to_context("embed", name) == {"dim", "digit_ids"}
-    read = blocks.read("embed", f"{name}:form=7,dim=5,sizes=(1,2)")
+    assert blocks.option_types("embed", name) == known and context_options("embed", name) == {"dim", "digit_ids"}
+    read = blocks.parse_block("embed", f"{name}:form=7,dim=5,sizes=(1,2)")
     assert read == {"name": name, "form": "7", "dim": 5, "sizes": (1, 2)}

@@ -20,8 +20,8 @@ sizes = st.lists(st.integers(1, 60), min_size=0, max_size=60).map(np.asarray)
 @given(sizes, st.integers(1, 7), st.integers(0, 3))
 def test_bucketed_plans_hold_every_example_once(lengths, batch, epoch):
     lengths = lengths.astype(np.int64)
-    buckets = packing.buckets(lengths, 3, 8)
-    plan = packing.bucketed(lengths, buckets, batch, 1, epoch)
+    buckets = packing.choose_buckets(lengths, 3, 8)
+    plan = packing.plan_buckets(lengths, buckets, batch, 1, epoch)
     assert sorted(plan.members.tolist()) == list(range(len(lengths)))
     assert len(plan.lengths) == -(-len(lengths) // batch)
     counts = np.diff(plan.row_starts)
@@ -30,7 +30,7 @@ def test_bucketed_plans_hold_every_example_once(lengths, batch, epoch):
         members, held = plan.rows(b)
         assert length in buckets and (lengths[members] <= length).all() and held.sum() == len(members) > 0
     assert sum(counts.reshape(-1, batch).sum(axis=1) < batch) <= 1
-    again = packing.bucketed(lengths, buckets, batch, 1, epoch)
+    again = packing.plan_buckets(lengths, buckets, batch, 1, epoch)
     assert all(np.array_equal(a, b) for a, b in zip(plan[:3], again[:3], strict=True))
 
 
@@ -38,8 +38,8 @@ def test_bucketed_plans_hold_every_example_once(lengths, batch, epoch):
 @given(sizes, st.integers(1, 7))
 def test_sequential_plans_hold_every_example_once_and_in_order(lengths, batch):
     lengths = lengths.astype(np.int64)
-    buckets = packing.buckets(lengths, 3, 8)
-    plan = packing.sequential(lengths, buckets, batch)
+    buckets = packing.choose_buckets(lengths, 3, 8)
+    plan = packing.plan_sequential(lengths, buckets, batch)
     assert sorted(plan.members.tolist()) == list(range(len(lengths)))
     full = np.diff(plan.row_starts).reshape(-1, batch).sum(axis=1)
     assert (full[:-1] == batch).all()
@@ -56,15 +56,15 @@ def test_sequential_plans_hold_every_example_once_and_in_order(lengths, batch):
 def test_packed_rows_hold_every_example_once_within_room_and_numerals(examples, batch, epoch):
     lengths = np.asarray([length for length, _ in examples], np.int64)
     numbers = np.asarray([many for _, many in examples], np.int64)
-    filling = packing.fill(lengths, numbers, 40, 9)
-    plan = packing.packed(filling, batch, 5, epoch)
+    filling = packing.fill_rows(lengths, numbers, 40, 9)
+    plan = packing.plan_packed(filling, batch, 5, epoch)
     assert sorted(plan.members.tolist()) == list(range(len(examples)))
     rows = np.split(plan.members, plan.row_starts[1:-1])
     assert all(lengths[row].sum() <= 40 and numbers[row].sum() <= 9 for row in rows)
     assert len(plan.lengths) == -(-(len(filling.row_starts) - 1) // batch)
     empty = [not len(row) for row in rows][: len(plan.row_starts) - 1]
     assert sum(empty) < batch and not any(empty[: len(filling.row_starts) - 1])
-    again = packing.packed(filling, batch, 5, epoch)
+    again = packing.plan_packed(filling, batch, 5, epoch)
     assert all(np.array_equal(a, b) for a, b in zip(plan[:3], again[:3], strict=True))
 
 
@@ -72,37 +72,39 @@ def test_packing_wastes_little_where_either_limit_binds(rng):
     lengths = rng.integers(3, 200, 5000)
     for room, numerals in ((512, 64), (512, 10)):
         numbers = rng.integers(0, 6, 5000)
-        rows = len(packing.fill(lengths, numbers, room, numerals).row_starts) - 1
+        rows = len(packing.fill_rows(lengths, numbers, room, numerals).row_starts) - 1
         least = max(lengths.sum() / room, numbers.sum() / numerals)
         assert rows < 1.03 * least
 
 
 def test_epochs_and_seeds_differ_in_order_and_in_what_is_packed_together(rng):
     lengths, numbers = rng.integers(1, 12, 200), rng.integers(0, 3, 200)
-    filling = packing.fill(lengths, numbers, 48, 16)
+    filling = packing.fill_rows(lengths, numbers, 48, 16)
 
     def together(seed, epoch):
-        plan = packing.packed(filling, 4, seed, epoch)
+        plan = packing.plan_packed(filling, 4, seed, epoch)
         return [frozenset(row.tolist()) for row in np.split(plan.members, plan.row_starts[1:-1])]
 
     base, later, other = together(0, 0), together(0, 1), together(1, 0)
     assert len(base) == len(later) == len(other)
     assert len(set(base) & set(later)) < len(base) / 4 and len(set(base) & set(other)) < len(base) / 4
-    plans = [packing.bucketed(lengths, [16], 4, seed, epoch).members.tolist() for seed in (0, 1) for epoch in (0, 1)]
+    plans = [
+        packing.plan_buckets(lengths, [16], 4, seed, epoch).members.tolist() for seed in (0, 1) for epoch in (0, 1)
+    ]
     assert len({tuple(plan) for plan in plans}) == 4
 
 
 def test_an_example_larger_than_a_row_is_refused():
     with pytest.raises(UsageError, match="does not fit a packed row"):
-        packing.fill(np.asarray([9]), np.asarray([0]), 8, 4)
+        packing.fill_rows(np.asarray([9]), np.asarray([0]), 8, 4)
     with pytest.raises(UsageError, match="does not fit a packed row"):
-        packing.fill(np.asarray([1]), np.asarray([5]), 8, 4)
+        packing.fill_rows(np.asarray([1]), np.asarray([5]), 8, 4)
 
 
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.integers(1, 60), min_size=1, max_size=30).map(np.asarray), st.integers(1, 4))
 def test_buckets_pad_least_of_all_choices_of_as_many(lengths, most):
-    found = packing.buckets(lengths, most, 8)
+    found = packing.choose_buckets(lengths, most, 8)
     values = sorted({-(-int(length) // 8) * 8 for length in lengths})
 
     def padded(chosen):
@@ -114,9 +116,9 @@ def test_buckets_pad_least_of_all_choices_of_as_many(lengths, most):
 
 
 def test_buckets_stay_below_the_context_and_few_where_more_save_nothing():
-    assert packing.buckets(np.asarray([3, 30, 50]), 4, 16, longest=50) == [16, 32, 50]
-    assert packing.buckets(np.asarray([100] * 99 + [90])) == [104]
-    assert packing.buckets(np.zeros(0, np.int64)) == [8]
+    assert packing.choose_buckets(np.asarray([3, 30, 50]), 4, 16, longest=50) == [16, 32, 50]
+    assert packing.choose_buckets(np.asarray([100] * 99 + [90])) == [104]
+    assert packing.choose_buckets(np.zeros(0, np.int64)) == [8]
 
 
 @settings(max_examples=50, deadline=None)

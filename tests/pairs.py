@@ -1,8 +1,8 @@
 """Every compatible pair of parts in some system: a covering set, made from what the parts say of themselves.
 
 A system is a base, which trains a task in a few seconds, with blocks swapped as `--set` swaps them. A pair is
-compatible if a base takes both of its parts, the rest as it is or swapped too; `fit.faults` says so without building
-anything.
+compatible if a base takes both of its parts, the rest as it is or swapped too; `fit.find_faults` says so without
+building anything.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def axes() -> dict[str, tuple[str, ...]]:
 def _base(name: str) -> Any:
     file, argument, words = BASES[name]
     config = importlib.import_module(f"numjax.bundled.configs.{file}").get_config(argument)
-    return blocks.apply(config, words)
+    return blocks.apply_changes(config, words)
 
 
 def main_head(config: Any) -> str:
@@ -122,7 +122,7 @@ def config_of(system: System) -> Any:
     if chosen.get("objective", NONE) != NONE:
         wants = "head" in options("objectives", chosen["objective"])
         words.append(f"+objectives.extra={chosen['objective']}" + (f":head={head}" if wants else ""))
-    blocks.apply(config, words)
+    blocks.apply_changes(config, words)
     _shrink(config)
     return config
 
@@ -151,7 +151,7 @@ def _room(config: Any) -> int:
 @functools.cache
 def _faults(base: str, choices: tuple[Choice, ...]) -> tuple[str, ...]:
     config = config_of(System(base, dict(choices)))
-    return tuple(fit.faults(config, build("tasks", config.task)))
+    return tuple(fit.find_faults(config, build("tasks", config.task)))
 
 
 def faults(system: System) -> tuple[str, ...]:

@@ -71,7 +71,7 @@ def test_a_batch_is_what_a_loop_over_positions_gives(name, kind, rng):
         # The grammars of text have few states: draw some, to tell positions apart.
         row = row._replace(grammar_state=rng.integers(0, 99, len(row.ids) + 1))
         found.append((row, int(rng.integers(0, len(row.ids) + 1))))
-    writer = stores.Writer(DIGITS)
+    writer = stores.ColumnsWriter(DIGITS)
     for row, loss_from in found:
         writer.add(row, loss_from)
     counts = np.asarray([3, 1, 0, 4, 0, 2])
@@ -117,7 +117,7 @@ def test_channels_are_laid_out_too_and_filled_up_with_what_they_declare(rng):
     rows = []
     for size in sizes:
         rows.append(
-            stores.Row(
+            stores.EncodedRow(
                 ids=np.arange(size, dtype=np.int32),
                 numeral_index=np.full(size, -1, np.int32),
                 grammar_state=np.zeros(size, np.int32),
@@ -371,7 +371,7 @@ def test_documents_for_a_look_at_embeddings_are_not_shifted():
 def test_numbers_that_are_written_alike_but_differ_stay_apart():
     index = np.asarray([0, 1, 2], np.int32)
     numbers = (Number("0", Decimal("0")), Number("-0", Decimal("-0")), Number("0", Decimal("-0")))
-    writer = stores.Writer(DIGITS)
+    writer = stores.ColumnsWriter(DIGITS)
     writer.add(Features(np.zeros(3, np.int32), index, numbers, (0, 1, 2, 3), np.zeros(4, np.int32)))
     columns = writer.finish()
     assert columns.row(0).numerals.sign.tolist() == [1, -1, -1] and columns.row(0).surfaces == ("0", "-0", "0")

@@ -148,7 +148,7 @@ def test_flops_that_no_result_needs_do_not_count():
         return jax.lax.scan(lambda x, _: (x @ x, (x @ x).sum()), x, length=3)[0]
 
     traced = jax.make_jaxpr(step)(jax.ShapeDtypeStruct((8, 8), "float32"))
-    assert flops.count(traced) == 2 * flops.count(flops.live(traced)) == 2 * 3 * 2 * 8**3
+    assert flops.count(traced) == 2 * flops.count(flops.drop_dead_code(traced)) == 2 * 3 * 2 * 8**3
 
 
 def test_flops_are_those_of_all_devices():
@@ -200,7 +200,7 @@ def test_a_plan_by_arithmetic_fits_and_its_sums_are_right(tmp_path):
 def test_arithmetic_refuses_a_backbone_that_it_cannot_count(tmp_path):
     config = importlib.import_module("numjax.bundled.configs.dice").get_config("smoke")
     config.topology = "h100:8"
-    with pytest.raises(UsageError, match=r"counts transformers on GPUs, and this backbone is none"):
+    with pytest.raises(UsageError, match=r"estimates only transformers for GPUs, and this backbone is not one"):
         runs.run(config, str(tmp_path), "compile")
 
 
@@ -230,8 +230,8 @@ def test_microbatches_take_less_memory_and_more_gathers(tmp_path):
 
 def test_collectives_between_groups_of_gpus_are_slower():
     chip = chips.find("NVIDIA H100")
-    near = arithmetic.times(chip, 0, 0, [Collective("all-reduce", 9e9, 8, 1)])
-    far = arithmetic.times(chip, 0, 0, [Collective("all-reduce", 9e9, 8, 1, span=64)])
+    near = arithmetic.compute_times(chip, 0, 0, [Collective("all-reduce", 9e9, 8, 1)])
+    far = arithmetic.compute_times(chip, 0, 0, [Collective("all-reduce", 9e9, 8, 1, span=64)])
     assert near.network == 9e9 / 450e9 and far.network == 9e9 / 50e9
 
 
@@ -256,13 +256,13 @@ def test_what_does_not_fit_is_refused_and_names_the_axis(tmp_path):
 
 
 def test_larger_axes_are_powers_of_two_and_no_larger_than_there_are_chips():
-    assert arithmetic.next_size(4, 1.2, 16) == 8
-    assert arithmetic.next_size(4, 3.9, 64) == 16
-    assert arithmetic.next_size(4, 40, 16) == 16
+    assert arithmetic.find_next_size(4, 1.2, 16) == 8
+    assert arithmetic.find_next_size(4, 3.9, 64) == 16
+    assert arithmetic.find_next_size(4, 40, 16) == 16
 
 
 tpu = pytest.mark.skipif(
-    not (topology.BESIDE / "libtpu").exists() and importlib.util.find_spec("libtpu") is None,
+    not (topology.COMPILER_FOLDER / "libtpu").exists() and importlib.util.find_spec("libtpu") is None,
     reason="the TPU compiler is not installed: make test puts it in place",
 )
 

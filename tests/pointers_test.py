@@ -11,7 +11,7 @@ import pytest
 from flax.core import FrozenDict
 
 from numjax.build import build
-from numjax.bundled.data.problems.generate import records
+from numjax.bundled.data.problems.generate import generate_records
 from numjax.config import fit
 from numjax.decode import beam, sample
 from numjax.decode import grammar as device
@@ -22,8 +22,8 @@ from numjax.model import Model
 from numjax.nn import grammar as masks
 from numjax.pipeline.features import from_features
 from numjax.tasks.equation_extraction import Task
-from numjax.text import grammar as grammars
 from numjax.text import trees, vocab
+from numjax.text.grammar import automaton as grammars
 from numjax.types import Allowed, Batch, Formula, Mark, Targets, Text
 from tests import drawn
 
@@ -33,7 +33,7 @@ SIZES = dict(size=60, test=2, validation=2, invented=0.3, wordings=0)
 
 @functools.cache
 def problems() -> list[dict]:
-    return [row for split, row in records(seed=5, **SIZES) if split == "train"]
+    return [row for split, row in generate_records(seed=5, **SIZES) if split == "train"]
 
 
 @functools.cache
@@ -151,7 +151,7 @@ def test_training_allows_what_the_decoder_and_the_host_allow(encoder):
     host = grammars.Automaton(grammar)
     tables = jax.tree.map(jnp.asarray, grammar)
     step = jax.jit(lambda g, token: device.step(tables, g, token))
-    allowed_now = jax.jit(lambda g: device.allowed(tables, g).classes)
+    allowed_now = jax.jit(lambda g: device.allowed_tokens(tables, g).classes)
     seen = set()
     for example in documents(encoder)[:6]:
         source = None if example.source is None else scheme().encode(example.source)
@@ -159,8 +159,8 @@ def test_training_allows_what_the_decoder_and_the_host_allow(encoder):
         read = None if source is None else evals.prompt_tokens([from_features(source, 20)], len(source.ids), 20)
         tokens = evals.prompt_tokens([row], len(row.ids), 20)
         codes = jnp.asarray(scheme().encode(example.document, source=source).grammar_state[None, 1:])
-        shown = masks.shown(grammar, tokens, read)
-        trained = np.asarray(masks.allowed(grammar, codes, False, shown).classes)[0]
+        shown = masks.recall_mask(grammar, tokens, read)
+        trained = np.asarray(masks.allowed_tokens(grammar, codes, False, shown).classes)[0]
         place, state = host.start(() if source is None else source.ids), device.init(tables, 1, read)
         for t, token in enumerate(row.ids.tolist()):
             place, state = host.step(place, token), step(state, jnp.asarray([token]))
@@ -181,13 +181,13 @@ def test_what_another_example_of_a_row_has_shown_does_not_count():
     count = len(first.ids) + len(second.ids)
     packed = assemble([[first, second]], [[0, 1]], kind="classify", length=count, numerals=8, digits=20).inputs
     alone = assemble([[second]], [[0]], kind="classify", length=len(second.ids), numerals=8, digits=20).inputs
-    in_row, by_itself = (np.asarray(masks.shown(grammar, tokens))[0] for tokens in (packed, alone))
+    in_row, by_itself = (np.asarray(masks.recall_mask(grammar, tokens))[0] for tokens in (packed, alone))
     np.testing.assert_array_equal(in_row[len(first.ids) :], by_itself)
     assert not by_itself.all() and in_row[len(first.ids) - 1].sum() == by_itself[-1].sum() + 1
 
 
 def test_grammars_without_pointers_recall_nothing():
-    assert masks.shown(scheme(0).grammar(), None) is None  # type: ignore[arg-type]
+    assert masks.recall_mask(scheme(0).grammar(), None) is None  # type: ignore[arg-type]
 
 
 # ---------------------------------------------------------------------------------------------------
@@ -244,11 +244,11 @@ def test_no_random_model_points_to_a_number_that_is_not_there(encoder, beams):
         prompt = evals.prompt_tokens([_begun(row, start) for row in rows], 64, 20)
         budget = jnp.full(len(texts), 24, jnp.int32)
         eos = scheme().vocab.mark("[EOS]")
-        known = dict(head="next", most=24, num_id=scheme().vocab.mark("[NUM]"))
+        known = dict(head="next", max_tokens=24, num_id=scheme().vocab.mark("[NUM]"))
         if beams:
             ends = jnp.full((len(texts), 1), eos, jnp.int32)
             found_BW = beam.search(built, params, tables, prompt, budget, ends, source=source, width=3, **known)
-            done = beam.ranked(found_BW, 0)
+            done = beam.take_rank(found_BW, 0)
         else:
             scalars = dict(temperature=jnp.float32(2.0), top_k=jnp.int32(0), top_p=jnp.float32(1.0))
             request = sample.Request(prompt, budget, jax.random.key(seed), source=source, **scalars)
@@ -294,7 +294,7 @@ def test_a_digit_of_a_formula_is_likely_where_that_digit_of_the_text_is():
         wanted = table[list(spelled)].mean(axis=0) if spelled else 0
         np.testing.assert_allclose(linked[first + place] - unlinked[first + place], wanted, rtol=1e-5, atol=1e-6)
     np.testing.assert_array_equal(linked[:first], unlinked[:first])
-    seven = built.symbols.of("N", "7")
+    seven = built.symbols.find_token("N", "7")
     assert pieces[seven - first] == tuple(built.vocab.encode("7"))
 
 
@@ -339,9 +339,9 @@ def test_a_head_without_text_wants_a_task_that_writes_formulas_alone():
 
     for change in ({"answer": "text"}, {"encoder": False}):
         config = mathgpt.get_config("smoke")
-        assert not list(fit.faults(config, build("tasks", config.task)))
+        assert not list(fit.find_faults(config, build("tasks", config.task)))
         config.task.update(change)
-        found = list(fit.faults(config, build("tasks", config.task)))
+        found = list(fit.find_faults(config, build("tasks", config.task)))
         said = "head 'next' (joint) writes a formula alone, and task equation_extraction has more to write"
         assert any(line.startswith(said) for line in found), found
 

@@ -39,7 +39,7 @@ def tokens_of(rng, lengths, length=T, stack=None) -> Tokens:
     found = {TREE_POSITIONS.name: rng.integers(-1, 3, (*tokens.ids.shape, 3)).astype(np.int32)}
     for part in () if stack is None else stack.positions.values():
         for one in part.producers():
-            found[one.channel.name] = np.stack([one.of(row) for row in tokens.ids])
+            found[one.channel.name] = np.stack([one.compute(row) for row in tokens.ids])
     return tokens._replace(channels=found)
 
 
@@ -207,7 +207,7 @@ def test_what_does_not_go_together_is_one_line(rng):
     cases = {
         "scaling must be one of": of("rope", scaling="cubic"),
         "are no pairs": of("rope", fraction=0.1),
-        "two of the positions turn": of("rope") | {"again": {"name": "rope"}},
+        "several of the positions rotate": of("rope") | {"again": {"name": "rope"}},
     }
     for says, positions in cases.items():
         with pytest.raises(UsageError, match=says):
@@ -215,7 +215,7 @@ def test_what_does_not_go_together_is_one_line(rng):
     short = drawn.stack(drawn.DECODER | {"max_length": 4}, of("learned"))
     with pytest.raises(UsageError, match=r"12 positions are more than backbone\.max_length=4"):
         short.init(jax.random.key(0), x, tokens)
-    with pytest.raises(UsageError, match="positions are of a stack"):
+    with pytest.raises(UsageError, match="positions need a stack"):
         build("positions", dict(name="learned")).init(jax.random.key(0), tokens, method="added")
 
 

@@ -14,8 +14,8 @@ from numjax.decode import sample
 from numjax.errors import UsageError
 from numjax.model import Model
 from numjax.pretrained import bart, gpt2, seq2seq, t5, weights
-from numjax.text import tables
-from numjax.text.tables import Edge
+from numjax.text.grammar import tables
+from numjax.text.grammar.tables import Edge
 from numjax.types import Batch, Tokens
 from tests import drawn
 from tests.conftest import ROOT
@@ -25,7 +25,7 @@ FIXTURES = ROOT / "tests/fixtures"
 
 def test_gpt2_gives_the_logits_of_transformers():
     """`tests/make_gpt2_fixture.py` made the file and the logits."""
-    params = gpt2.read(FIXTURES / "gpt2.safetensors", heads=4)
+    params = gpt2.read_params(FIXTURES / "gpt2.safetensors", heads=4)
     found = np.load(FIXTURES / "gpt2.npz")
     known = dict(vocab_size=96, size=96, width=32, dim=32)
     model = Model(
@@ -42,11 +42,11 @@ def test_gpt2_gives_the_logits_of_transformers():
 
 
 def test_gpt2_goes_there_and_back(tmp_path):
-    params = gpt2.read(FIXTURES / "gpt2.safetensors", heads=4)
+    params = gpt2.read_params(FIXTURES / "gpt2.safetensors", heads=4)
     padded = params | {"embeds_token": {"table": np.pad(params["embeds_token"]["table"], ((0, 32), (0, 0)))}}
-    gpt2.write(tmp_path / weights.FILE, padded, size=96)
-    assert weights.is_here(tmp_path) and not weights.is_here(tmp_path / "none")
-    again = gpt2.read(tmp_path, heads=4)
+    gpt2.write_params(tmp_path / weights.FILE, padded, size=96)
+    assert weights.has_weights(tmp_path) and not weights.has_weights(tmp_path / "none")
+    again = gpt2.read_params(tmp_path, heads=4)
     jax.tree.map(np.testing.assert_array_equal, again, params)
     from safetensors.numpy import load_file
 
@@ -58,12 +58,12 @@ def test_gpt2_goes_there_and_back(tmp_path):
 
 def test_what_is_no_gpt2_is_named(tmp_path):
     with pytest.raises(UsageError, match="does not divide over 5 heads"):
-        gpt2.read(FIXTURES / "gpt2.safetensors", heads=5)
+        gpt2.read_params(FIXTURES / "gpt2.safetensors", heads=5)
     with pytest.raises(UsageError, match=r"no tensor 'wte\.weight'"):
         gpt2.to_params({}, 1)
     (tmp_path / "broken.safetensors").write_bytes(b"nothing")
     with pytest.raises(UsageError, match="cannot be read as safetensors"):
-        gpt2.read(tmp_path / "broken.safetensors", heads=4)
+        gpt2.read_params(tmp_path / "broken.safetensors", heads=4)
 
 
 # ---------------------------------------------------------------------------------------------------
@@ -99,7 +99,7 @@ def whole(ids):
 
 @pytest.mark.parametrize("name", SEQ2SEQ)
 def test_encoder_decoders_give_the_logits_and_the_texts_of_transformers(name):
-    params = seq2seq.read(FIXTURES / f"{name}.safetensors", heads=2)
+    params = seq2seq.read_params(FIXTURES / f"{name}.safetensors", heads=2)
     found, model = np.load(FIXTURES / f"{name}.npz"), seq2seq_model(name)
     source = whole(found["source"])._replace(segment_ids=found["valid"].astype(np.int32))
     _, _, first, last = SEQ2SEQ[name]
@@ -120,7 +120,7 @@ def test_encoder_decoders_give_the_logits_and_the_texts_of_transformers(name):
         free = free._replace(next_state=np.where(free.next_state < 0, free.start, free.next_state))
     request = sample.Request(prompt, budget, jax.random.key(0), jnp.float32(0), jnp.int32(0), jnp.float32(1), source)
     grammar = jax.tree.map(jnp.asarray, free)
-    known = dict(head="next", most=most, num_id=-1, end_id=last, greedy=True)
+    known = dict(head="next", max_tokens=most, num_id=-1, end_id=last, greedy=True)
     done = jax.device_get(sample.generate(model, params, grammar, request, **known))
     for b in range(rows):
         theirs = found["greedy"][b, 1:].tolist()
@@ -132,11 +132,11 @@ def test_encoder_decoders_give_the_logits_and_the_texts_of_transformers(name):
 def test_encoder_decoders_go_there_and_back(name, tmp_path):
     from safetensors.numpy import load_file
 
-    params = seq2seq.read(FIXTURES / f"{name}.safetensors", heads=2)
+    params = seq2seq.read_params(FIXTURES / f"{name}.safetensors", heads=2)
     padded = jax.tree_util.tree_map_with_path(
         lambda path, x: np.pad(x, ((0, 7), *[(0, 0)] * (x.ndim - 1)))
         if path[0].key != "backbone" else x, params)  # fmt: skip
-    seq2seq.write(tmp_path / weights.FILE, padded, size=40)
+    seq2seq.write_params(tmp_path / weights.FILE, padded, size=40)
     theirs, mine = load_file(FIXTURES / f"{name}.safetensors"), load_file(tmp_path / weights.FILE)
     assert theirs.keys() == mine.keys()
     for key, x in theirs.items():
@@ -145,17 +145,20 @@ def test_encoder_decoders_go_there_and_back(name, tmp_path):
         seq2seq_model(name).init, jax.random.key(0), Batch(whole(np.zeros((1, 4))), source=whole(np.zeros((1, 4))))
     )["params"]
     assert jax.tree.map(np.shape, params) == jax.tree.map(lambda s: s.shape, shapes), "every parameter, and no other"
-    assert seq2seq.marks(params)["[EOS]"] == SEQ2SEQ[name][3] and seq2seq.marks(params)["[CLS]"] == SEQ2SEQ[name][2]
+    assert (
+        seq2seq.map_marks(params)["[EOS]"] == SEQ2SEQ[name][3]
+        and seq2seq.map_marks(params)["[CLS]"] == SEQ2SEQ[name][2]
+    )
 
 
 def test_what_is_no_encoder_decoder_is_named(tmp_path):
     with pytest.raises(UsageError, match="neither T5's nor BART's nor BERT's weights"):
-        seq2seq.read(FIXTURES / "gpt2.safetensors", heads=2)
+        seq2seq.read_params(FIXTURES / "gpt2.safetensors", heads=2)
     with pytest.raises(UsageError, match="does not divide over 5 heads"):
-        seq2seq.read(FIXTURES / "t5.safetensors", heads=5)
+        seq2seq.read_params(FIXTURES / "t5.safetensors", heads=5)
     for module, says in ((t5, "not T5's weights"), (bart, "not BART's weights")):
         with pytest.raises(UsageError, match=says):
             seq2seq.to_params({module.TELLTALE: np.zeros((4, 4))}, 2)
     (tmp_path / "broken.safetensors").write_bytes(b"nothing")
     with pytest.raises(UsageError, match="cannot be read as safetensors"):
-        seq2seq.read(tmp_path / "broken.safetensors", heads=4)
+        seq2seq.read_params(tmp_path / "broken.safetensors", heads=4)

@@ -10,10 +10,17 @@ import pytest
 
 from numjax.errors import DataError, UsageError
 from numjax.probes import networks, probe, train
-from numjax.probes.examples import LEAST_HELD, lists, of_numbers, of_pairs, pairs, split
-from numjax.probes.probe import Sizes
+from numjax.probes.examples import (
+    MIN_HELD_OUT,
+    draw_lists,
+    draw_pairs,
+    make_number_examples,
+    make_pair_examples,
+    split_numbers,
+)
+from numjax.probes.probe import ProbeSizes
 
-SMALL = Sizes(train=400, held=60, hidden=12, epochs=4)
+SMALL = ProbeSizes(train=400, held=60, hidden=12, epochs=4)
 
 
 def slow_lists(size: int, count: int, rng) -> np.ndarray:
@@ -38,7 +45,7 @@ def slow_lists(size: int, count: int, rng) -> np.ndarray:
 @pytest.mark.parametrize("size", [20, 900])
 def test_lists_are_distributed_as_stated(size, rng):
     pool, count = np.arange(size) * 3 + 1, 20_000
-    found = lists(pool, count, rng)
+    found = draw_lists(pool, count, rng)
     assert found.shape == (count, 5) and (np.diff(np.sort(found, axis=1)) > 0).all() and np.isin(found, pool).all()
     places = (found - 1) // 3
     slow = slow_lists(size, 4000, rng)
@@ -58,24 +65,24 @@ def test_lists_are_distributed_as_stated(size, rng):
 
 def test_a_split_shares_no_number_and_follows_its_seed():
     for count in (100, 1000):
-        parts = split(count, np.random.default_rng(3))
+        parts = split_numbers(count, np.random.default_rng(3))
         assert np.sort(np.concatenate(parts)).tolist() == list(range(count))
-        assert len(parts.test) == count // 5 and len(parts.validation) == max(LEAST_HELD, round(0.08 * count))
-        published = split(count, np.random.default_rng(3), as_published=True)
+        assert len(parts.test) == count // 5 and len(parts.validation) == max(MIN_HELD_OUT, round(0.08 * count))
+        published = split_numbers(count, np.random.default_rng(3), as_published=True)
         assert (published.test == parts.test).all() and (published.validation == parts.test).all()
         assert len(published.train) == count * 4 // 5
-        assert (split(count, np.random.default_rng(4)).test != parts.test).any()
+        assert (split_numbers(count, np.random.default_rng(4)).test != parts.test).any()
     with pytest.raises(DataError, match="too few"):
-        split(20, np.random.default_rng(0))
+        split_numbers(20, np.random.default_rng(0))
     with pytest.raises(DataError, match="need 7 numbers"):
-        lists(np.arange(6), 5, np.random.default_rng(0))
+        draw_lists(np.arange(6), 5, np.random.default_rng(0))
 
 
 @pytest.mark.parametrize("name", probe.PROBES)
 @pytest.mark.parametrize("as_published", [False, True])
 def test_numbers_of_test_are_never_trained_on(name, as_published):
     values = np.arange(50, 350)
-    parts = probe.examples(name, values, 7, SMALL, as_published)
+    parts = probe.make_examples(name, values, 7, SMALL, as_published)
     used = [set(np.unique(part.items)) for part in parts]
     assert not used[0] & used[2] and not used[0] & used[1]
     assert (used[1] == used[2]) if as_published else not used[1] & used[2]
@@ -90,14 +97,14 @@ def test_numbers_of_test_are_never_trained_on(name, as_published):
 
 def test_targets_as_published_are_cut_to_integers():
     values = np.arange(100.0)
-    found = of_numbers(values, np.arange(100), True).targets
+    found = make_number_examples(values, np.arange(100), True).targets
     assert found[0] == -49 and found[49] == found[50] == 0 and found[99] == 49
-    sums = of_pairs(values, np.arange(100), 50, np.random.default_rng(0), True)
+    sums = make_pair_examples(values, np.arange(100), 50, np.random.default_rng(0), True)
     np.testing.assert_array_equal(sums.targets, values[sums.items].sum(axis=1) - 98)
 
 
 def test_pairs_are_of_different_numbers_and_even():
-    found = pairs(np.arange(10), 20_000, np.random.default_rng(0))
+    found = draw_pairs(np.arange(10), 20_000, np.random.default_rng(0))
     assert (found[:, 0] != found[:, 1]).all()
     counts = np.bincount(found[:, 0] * 10 + found[:, 1], minlength=100)
     assert abs(counts[counts > 0] - 20_000 / 90).max() < 5 * np.sqrt(20_000 / 90) and (counts > 0).sum() == 90
@@ -113,22 +120,22 @@ def planted(numbers, width: int, rng) -> np.ndarray:
 def problem(name: str, rng, seeds=(0, 5, 9), width: int = 6):
     numbers = np.arange(300)
     vectors = planted(numbers, width, rng) + rng.standard_normal((300, width))
-    found = [probe.examples(name, numbers.astype(float), seed, SMALL, False) for seed in seeds]
+    found = [probe.make_examples(name, numbers.astype(float), seed, SMALL, False) for seed in seeds]
     parts = [train.Examples(*(np.stack(x) for x in zip(*split, strict=True))) for split in zip(*found, strict=True)]
     return vectors, parts, np.array(seeds)
 
 
 def test_a_seed_is_trained_the_same_when_the_others_have_stopped(rng, monkeypatch):
     vectors, (fit_on, held, _), seeds = problem("add", rng, seeds=range(5))
-    table, basis = networks.coordinates(vectors)
-    network, rule = probe.network("add", 12), train.Rule(clip=5.0, epochs=30, patience=2, batch_size=37)
-    real, widths = train._epoch_all, []
+    table, basis = networks.find_coordinates(vectors)
+    network, rule = probe.make_network("add", 12), train.SGDOptions(clip=5.0, epochs=30, patience=2, batch_size=37)
+    real, widths = train._run_epoch_all, []
 
     def counted(network, rule, table, train, held, seeds, now):
         widths.append(len(seeds))
         return real(network, rule, table, train, held, seeds, now)
 
-    monkeypatch.setattr(train, "_epoch_all", counted)
+    monkeypatch.setattr(train, "_run_epoch_all", counted)
     together = train.fit(network, rule, table, basis, fit_on, held, seeds)
     assert widths[0] == 5 and widths[-1] < 5 and len(widths) == together.epoch.max(), "fewer at the end"
     for s, seed in enumerate(seeds):
@@ -141,14 +148,14 @@ def test_a_seed_is_trained_the_same_when_the_others_have_stopped(rng, monkeypatc
 @pytest.mark.parametrize("name", ["max", "add"])
 def test_all_seeds_at_once_are_each_alone(name, rng):
     vectors, (fit_on, held, _), seeds = problem(name, rng)
-    table, basis = networks.coordinates(vectors)
-    network = probe.network(name, 12)
-    rule = train.Rule(clip=5.0, epochs=2, patience=9, batch_size=37)  # the last batch is smaller
+    table, basis = networks.find_coordinates(vectors)
+    network = probe.make_network(name, 12)
+    rule = train.SGDOptions(clip=5.0, epochs=2, patience=9, batch_size=37)  # the last batch is smaller
     together = train.fit(network, rule, table, basis, fit_on, held, seeds)
     for s, seed in enumerate(seeds):
-        now = train.start(network, basis, np.int32(seed))
+        now = train.init_training(network, basis, np.int32(seed))
         one = functools.partial(jax.tree.map, lambda x, s=s: x[s])
-        step = jax.jit(functools.partial(train.epoch, network, rule))
+        step = jax.jit(functools.partial(train.run_epoch, network, rule))
         for _ in range(2):
             now = step(table, one(fit_on), one(held), np.int32(seed), now)
         jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=2e-3, atol=2e-4), one(together), now)
@@ -160,10 +167,10 @@ def test_all_seeds_at_once_are_each_alone(name, rng):
 def test_a_step_is_that_of_plain_numpy(rng):
     """One epoch of the linear probe in one batch: momentum from rest, clipped."""
     vectors, (fit_on, held, _), seeds = problem("decode_linear", rng, seeds=(4,))
-    table, basis = networks.coordinates(vectors)
-    rule = train.Rule(clip=5.0, epochs=2, batch_size=1000)
-    network = probe.network("decode_linear")
-    first = train.start(network, basis, np.int32(4))
+    table, basis = networks.find_coordinates(vectors)
+    rule = train.SGDOptions(clip=5.0, epochs=2, batch_size=1000)
+    network = probe.make_network("decode_linear")
+    first = train.init_training(network, basis, np.int32(4))
     done = train.fit(network, rule, table, basis, fit_on, held, seeds)
     w = np.asarray(first.params["layer_0"]["kernel"], np.float64)[0]
     b = np.asarray(first.params["layer_0"]["bias"], np.float64)
@@ -183,9 +190,9 @@ def test_early_stopping_keeps_the_best_and_a_stopped_seed_stays(rng):
     # Of the middle seed nothing but noise is to be learned: it stops first.
     noise = np.array(fit_on.targets)
     noise[1] = 1e4 * rng.standard_normal(noise.shape[1])
-    table, basis = networks.coordinates(vectors)
-    network, seen = probe.network("decode", 12), []
-    rule = train.Rule(learning_rate=0.05, clip=5.0, epochs=25, patience=3)
+    table, basis = networks.find_coordinates(vectors)
+    network, seen = probe.make_network("decode", 12), []
+    rule = train.SGDOptions(learning_rate=0.05, clip=5.0, epochs=25, patience=3)
     done = train.fit(
         network, rule, table, basis, fit_on._replace(targets=noise), held, seeds,
         lambda now: seen.append(jax.tree.map(np.array, now)),
@@ -208,13 +215,13 @@ def test_early_stopping_keeps_the_best_and_a_stopped_seed_stays(rng):
 def test_the_coordinates_of_the_span_change_nothing(rng):
     numbers = np.arange(200)
     flat = planted(numbers, 40, rng) + rng.standard_normal((200, 3)) @ rng.standard_normal((3, 40))
-    table, basis = networks.coordinates(flat)
+    table, basis = networks.find_coordinates(flat)
     assert table.shape[1] == basis.shape[0] == 5
     np.testing.assert_allclose(table @ basis, flat, atol=1e-5)
     _, (fit_on, held, _), seeds = problem("add", rng)
     keep = functools.partial(jax.tree.map, lambda x: np.minimum(x, 199) if x.dtype == np.int32 else x)
     fit_on, held = keep(fit_on), keep(held)
-    rule, network = train.Rule(clip=5.0, epochs=2), probe.network("add", 12)
+    rule, network = train.SGDOptions(clip=5.0, epochs=2), probe.make_network("add", 12)
     short = train.fit(network, rule, table, basis, fit_on, held, seeds)
     whole = train.fit(network, rule, flat.astype(np.float32), np.eye(40, dtype=np.float32), fit_on, held, seeds)
     np.testing.assert_allclose(short.best_score, whole.best_score, rtol=2e-3)
@@ -224,7 +231,7 @@ def test_the_coordinates_of_the_span_change_nothing(rng):
 
 def test_a_planted_number_is_read_and_random_vectors_are_not(rng):
     numbers = np.arange(1000, 1200)
-    sizes = Sizes(epochs=80, hidden=16)
+    sizes = ProbeSizes(epochs=80, hidden=16)
     clear = probe.run("decode_linear", planted(numbers, 8, rng), numbers, range(2), sizes)
     assert all(result.test < 0.5 and result.validation < 0.5 for result in clear)
     blind = probe.run("decode_linear", rng.standard_normal((200, 8)), numbers, range(2), sizes)
@@ -240,7 +247,7 @@ def test_a_planted_number_is_read_and_random_vectors_are_not(rng):
 
 def test_the_largest_of_a_list_is_found_by_a_planted_number(rng):
     numbers = np.arange(150)
-    found = probe.run("max", 3 * planted(numbers, 4, rng), numbers, [0], Sizes(2000, 200, 8, 8))
+    found = probe.run("max", 3 * planted(numbers, 4, rng), numbers, [0], ProbeSizes(2000, 200, 8, 8))
     assert found[0].test > 0.6 and found[0].validation > 0.6  # chance is 0.2
 
 

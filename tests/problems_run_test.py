@@ -12,7 +12,7 @@ from numjax.errors import UsageError
 from numjax.evals.numbers import value_of
 from numjax.expr import latex
 from numjax.expr.tree import Tree
-from numjax.tasks.equation_extraction import latex_of
+from numjax.tasks.equation_extraction import to_latex
 from numjax.train import runs
 
 TYPED = {
@@ -48,9 +48,9 @@ def model(request, tmp_path_factory):
 def test_what_is_typed_is_answered_by_one_equation_of_its_own_numbers(model, kind):
     result = model.generate(TYPED[kind])
     assert result.text and "\n" not in result.text and result.ended
-    problem = sets.Problem("typed", TYPED[kind], "84", "1 step")
-    (answer,) = score.answers(model, [problem])
-    assert answer.carried and answer.written
+    problem = sets.WordProblem("typed", TYPED[kind], "84", "1 step")
+    (answer,) = score.answer_with_equations(model, [problem])
+    assert answer.carried and answer.output
 
 
 def test_a_problem_of_ten_thousand_words_is_refused_in_one_line(model):
@@ -60,8 +60,8 @@ def test_a_problem_of_ten_thousand_words_is_refused_in_one_line(model):
 
 
 def test_a_list_of_problems_is_scored_by_its_groups(model):
-    problems = sets.typed()[:6]
-    found = score.summary(score.answers(model, problems))
+    problems = sets.load_typed()[:6]
+    found = score.summarise(score.answer_with_equations(model, problems))
     assert found["n"] == 6 and {name.split("/")[0] for name in found} == {"n", "solved", "carried"}
     assert found["carried"] == 1
 
@@ -78,9 +78,9 @@ def test_a_model_of_numbers_answers_composed_and_typed_problems_with_one_number(
     results = runs.run(config, str(tmp_path), "train")
     streams = {"seen", "wordings", "sentences", "nouns", "range", "steps"}
     assert {name.partition("/")[2] for name in results["test"] if name.startswith("exact/")} == streams
-    found = score.numbers(numjax.load(tmp_path), sets.typed()[:20])
+    found = score.answer_with_numbers(numjax.load(tmp_path), sets.load_typed()[:20])
     assert all(answer.carried and answer.error is not None for answer in found)
-    summary = score.summary(found)
+    summary = score.summarise(found)
     assert summary["LMAE"] > 0 and 0 <= summary["decade"] <= 1
 
 
@@ -92,9 +92,9 @@ def test_numbers_are_scored_by_value_error_and_decade():
             return [{"id": record["id"], "prediction": said[record["id"]]} for record in records]
 
     problems = [
-        sets.Problem(i, "?", answer, "1 step") for i, answer in zip("abcd", ("84", "80", "5", "1/3"), strict=True)
+        sets.WordProblem(i, "?", answer, "1 step") for i, answer in zip("abcd", ("84", "80", "5", "1/3"), strict=True)
     ]
-    found = score.numbers(Written(), problems)
+    found = score.answer_with_numbers(Written(), problems)
     assert [(a.solved, a.carried, a.decade) for a in found] == [
         (True, True, True),
         (False, True, False),
@@ -123,10 +123,10 @@ def test_the_ablation_at_smoke_scale_keeps_what_is_done(tmp_path):
 
 
 def test_real_problems_of_one_step_are_read_with_their_operation(real_data):
-    found = sets.real(real_data("addsub").parent)
+    found = sets.load_real(real_data("addsub").parent)
     assert {"addsub", "mawps", "asdiv"} <= found.keys()
     for name, least in (("addsub", 200), ("mawps", 800), ("asdiv", 200)):
-        assert len(found[name]) >= least and set(sets.groups(found[name])) <= set("+-*/")
+        assert len(found[name]) >= least and set(sets.list_groups(found[name])) <= set("+-*/")
 
 
 @pytest.mark.parametrize(
@@ -140,5 +140,5 @@ def test_real_problems_of_one_step_are_read_with_their_operation(real_data):
     ],
 )
 def test_an_equation_is_told_with_its_value(equation, value):
-    tree = latex.parse(latex_of(equation))
+    tree = latex.parse(to_latex(equation))
     assert isinstance(tree, Tree) and value_of(tree) == value

@@ -1,4 +1,4 @@
-"""Word problems composed from plans: exact answers, wordings that training does not have, and the task over them."""
+"""Word problems composed from plans: exact answers, wordings outside training, and the task on them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 
 from numjax.bundled import HOME, data
 from numjax.bundled.data.problems import compose, expression, numbers, plans, wording, words
-from numjax.bundled.data.problems.generate import records
+from numjax.bundled.data.problems.generate import generate_records
 from numjax.decode import beam
 from numjax.errors import UsageError
 from numjax.evals import generate
@@ -22,7 +22,7 @@ from numjax.expr import latex
 from numjax.expr.evaluate import solve
 from numjax.expr.tree import Tree
 from numjax.numeral.words import find
-from numjax.tasks.equation_extraction import CONSTANTS, Task, answer_of, carries, latex_of
+from numjax.tasks.equation_extraction import CONSTANTS, Task, carries, parse_answer, to_latex
 from numjax.text import document as documents
 from numjax.types import Formula, Number
 
@@ -32,67 +32,73 @@ SMALL = dict(size=400, test=60, validation=60, invented=0.3, wordings=0)
 
 
 @functools.cache
-def drawn(seed: int = 0) -> list[tuple[str, dict]]:
-    return list(records(seed=seed, **SMALL))
+def draw_records(seed: int = 0) -> list[tuple[str, dict]]:
+    return list(generate_records(seed=seed, **SMALL))
 
 
 def tree_of(equation: str) -> Tree:
-    tree = latex.parse(latex_of(equation))
+    tree = latex.parse(to_latex(equation))
     assert isinstance(tree, Tree), equation
     return tree
 
 
 def numbers_of(text: str) -> list[str]:
-    return [documents.in_formula(segment) for segment in parse(text) if isinstance(segment, Number)]
+    return [documents.spell_in_formula(segment) for segment in parse(text) if isinstance(segment, Number)]
 
 
 # ---------------------------------------------------------------------------------------------------
-# What is composed.
+# Composed problems.
 
 
 def test_the_equation_gives_the_stated_answer():
-    """By the library's own reader and exact evaluation of trees, which the generator does not use."""
-    for _, row in drawn():
-        assert solve(tree_of(row["equation"])) == answer_of(row["ans"]), row
+    """By the library's parser and exact evaluation of trees, which the generator does not use."""
+    for _, row in draw_records():
+        assert solve(tree_of(row["equation"])) == parse_answer(row["ans"]), row
 
 
 def test_every_number_of_an_equation_is_the_problems_or_a_constant():
-    for _, row in drawn():
+    for _, row in draw_records():
         assert carries(tree_of(row["equation"]), numbers_of(row["text_en"])), row
 
 
 def test_no_slot_stays_open_and_every_text_is_its_own():
-    texts = [row["text_en"] for _, row in drawn()]
+    texts = [row["text_en"] for _, row in draw_records()]
     assert not [text for text in texts if re.search(r"[{}\[\]|]|  ", text)]
     assert len(set(texts)) == len(texts)
 
 
 def test_steps_are_the_operations_of_the_equation():
-    for _, row in drawn():
+    for _, row in draw_records():
         fractions = len(re.findall(r"\( \d+ / \d+ \)", row["equation"]))
         operations = len(re.findall(r" [-+*/] ", row["equation"]))
-        # A fraction that is one number is no step; one of two numbers is, and looks the same.
+        # A fraction that is one number is no step. A fraction of two numbers is a step and looks the same.
         assert operations - fractions <= row["steps"] <= operations, row
 
 
 def test_a_seed_gives_the_same_problems_and_another_seed_others():
-    again = list(records(seed=0, **SMALL))
-    assert again == drawn() and {row["text_en"] for _, row in again}.isdisjoint(row["text_en"] for _, row in drawn(1))
+    same = list(generate_records(seed=0, **SMALL))
+    assert same == draw_records() and {row["text_en"] for _, row in same}.isdisjoint(
+        row["text_en"] for _, row in draw_records(1)
+    )
 
 
 def test_larger_numbers_and_more_steps_where_a_stream_asks_for_them():
-    of = {name: [row for _, row in drawn() if row["stream"] == name] for name in ("seen", "range", "steps")}
-    largest = {name: np.median([max(map(_value, numbers_of(row["text_en"]))) for row in of[name]]) for name in of}
+    streams = {
+        name: [row for _, row in draw_records() if row["stream"] == name] for name in ("seen", "range", "steps")
+    }
+    largest = {
+        name: np.median([max(map(_value, numbers_of(row["text_en"]))) for row in streams[name]]) for name in streams
+    }
     assert largest["range"] > 10 * largest["seen"]
-    assert {row["steps"] for row in of["steps"]} == {4} and max(row["steps"] for row in of["seen"]) == 3
+    assert {row["steps"] for row in streams["steps"]} == {4} and max(row["steps"] for row in streams["seen"]) == 3
 
 
 def _value(number: str) -> float:
     return float(number)
 
 
-def test_so_many_forms_where_training_is_limited_to_them():
-    rows = [row for split, row in records(seed=3, **(SMALL | {"wordings": 20})) if split == "train"]
+def test_training_has_no_more_forms_than_requested():
+    rows = [row for split, row in generate_records(seed=3, **(SMALL | {"wordings": 20})) if split == "train"]
     assert 10 <= len({row["form"] for row in rows}) <= 20 and len(rows) == SMALL["size"]
 
 
@@ -101,45 +107,45 @@ def test_so_many_forms_where_training_is_limited_to_them():
 
 
 def test_what_is_held_out_is_in_no_form_of_training():
-    """Drawn forms, not the lists that they are drawn from: a wording may stand in several lists."""
+    """Checks drawn forms, not the lists that they are drawn from: a wording may be in several lists."""
     rng = np.random.default_rng(7)
     trained = {s for _ in range(3000) for s in compose.draw_form(rng, "train").sentences}
     for use in ("validation", "wordings", "sentences"):
         for _ in range(300):
             form = compose.draw_form(rng, use)
-            assert not set(form.sentences) <= trained and form.new
+            assert not set(form.sentences) <= trained and form.is_new
 
 
 def test_a_sentence_that_is_held_out_gives_training_no_wording():
-    lists = [each for plan in plans.load() for each in (*plan.facts, plan.ask) if len(each) > 1]
-    held = 0
-    for each in lists:
-        pools = wording.pools(each)
+    lists = [sentences for plan in plans.load() for sentences in (*plan.facts, plan.ask) if len(sentences) > 1]
+    n_held_out = 0
+    for sentences in lists:
+        pools = wording.make_pools(sentences)
         trained = {text for group in pools["train"] for text in group}
         for group in (*pools["sentences"], *pools["validation"], *pools["wordings"]):
             assert trained.isdisjoint(group)
-        held += len(pools["sentences"])
-    sentences = sum(map(len, lists))
-    assert 0.04 < held / sentences < 0.12
+        n_held_out += len(pools["sentences"])
+    n_sentences = sum(map(len, lists))
+    assert 0.04 < n_held_out / n_sentences < 0.12
 
 
 def test_unseen_nouns_are_not_those_of_training():
-    trained, held = (set(words.parted("things", of)) for of in (False, True))
-    assert held and trained.isdisjoint(held) and len(held) < len(trained) / 4
-    known = [noun.many for noun in trained] + [noun.one for noun in trained]
-    for _, row in drawn():
+    trained, held_out = (set(words.select_nouns("things", is_held_out)) for is_held_out in (False, True))
+    assert held_out and trained.isdisjoint(held_out) and len(held_out) < len(trained) / 4
+    training_forms = [noun.plural for noun in trained] + [noun.singular for noun in trained]
+    for _, row in draw_records():
         if row["stream"] == "nouns":
             text = row["text_en"].lower()
-            clash = [noun for noun in known if f" {noun.lower()} " in text]
-            # Plans name some things themselves.
+            clash = [noun for noun in training_forms if f" {noun.lower()} " in text]
+            # Some plans name things themselves.
             assert not clash or row["situation"], row
 
 
 def test_adding_sentences_moves_none():
-    some = ("{A} has {a} {things}.", "{A} owns {a} {things}.", "In {A}'s bag are {a} {things}.")
-    for use, groups in wording.pools(some).items():
-        more = wording.pools((*some, "{a} {things} are {A}'s."))[use]
-        assert set(groups) <= set(more)
+    sentences = ("{A} has {a} {things}.", "{A} owns {a} {things}.", "In {A}'s bag are {a} {things}.")
+    for use, groups in wording.make_pools(sentences).items():
+        more_groups = wording.make_pools((*sentences, "{a} {things} are {A}'s."))[use]
+        assert set(groups) <= set(more_groups)
 
 
 # ---------------------------------------------------------------------------------------------------
@@ -147,7 +153,7 @@ def test_adding_sentences_moves_none():
 
 
 def test_expressions_are_read_written_and_evaluated_alike(rng):
-    """Against Python's own arithmetic on fractions."""
+    """Against Python's arithmetic on fractions."""
     for _ in range(200):
         names = {name: Fraction(int(rng.integers(1, 50))) for name in "abcd"}
         text = "a"
@@ -157,37 +163,37 @@ def test_expressions_are_read_written_and_evaluated_alike(rng):
                 if rng.random() < 0.5
                 else f"{name} {rng.choice(list('+-*/'))} ({text})"
             )
-        node = expression.read(text)
+        node = expression.parse(text)
         try:
             value = eval(text, {}, dict(names))
         except ZeroDivisionError:
             with pytest.raises(ZeroDivisionError):
                 expression.evaluate(node, names)
             continue
-        written = expression.write(node, {})
-        assert expression.evaluate(node, names) == value == eval(written, {}, dict(names)), (text, written)
-        order = {name: int(place) for name, place in zip("abcd", rng.permutation(4), strict=True)}
-        moved = expression.ordered(node, order)
-        assert expression.evaluate(moved, names) == value
-        assert expression.steps(node) == 3 == expression.steps(moved)
+        output = expression.write(node, {})
+        assert expression.evaluate(node, names) == value == eval(output, {}, dict(names)), (text, output)
+        order = {name: int(position) for name, position in zip("abcd", rng.permutation(4), strict=True)}
+        ordered = expression.order_operands(node, order)
+        assert expression.evaluate(ordered, names) == value
+        assert expression.count_steps(node) == 3 == expression.count_steps(ordered)
 
 
 def test_operands_of_sums_and_products_come_in_the_order_of_the_text():
-    node = expression.ordered(expression.read("b + a * 60"), {"a": 0, "b": 1})
+    node = expression.order_operands(expression.parse("b + a * 60"), {"a": 0, "b": 1})
     assert expression.write(node, {}) == "a * 60 + b"
-    assert expression.write(expression.ordered(expression.read("a - b"), {"b": 0, "a": 1}), {}) == "a - b"
+    assert expression.write(expression.order_operands(expression.parse("a - b"), {"b": 0, "a": 1}), {}) == "a - b"
 
 
 @pytest.mark.parametrize("kind", [k for k in numbers.BOUNDS if k not in ("times", "fraction", "multiple")])
 def test_a_number_is_found_again_as_it_was_written(kind, rng):
     for _ in range(200):
-        of = numbers.read_kind(kind)
-        value, style = numbers.draw(rng, of, {}), numbers.draw_style(rng)
-        written = numbers.write(value, of, style)
-        (span,) = find(f"so {written.text} it is")
-        read = Fraction(span.value)
-        assert read == value or (kind == "percent" and read == value * 100), written
-        assert Fraction(written.equation.removesuffix(" %")) == value * (100 if kind == "percent" else 1)
+        number_kind = numbers.parse_kind(kind)
+        value, style = numbers.draw(rng, number_kind, {}), numbers.draw_style(rng)
+        output = numbers.write(value, number_kind, style)
+        (span,) = find(f"so {output.text} it is")
+        parsed = Fraction(span.value)
+        assert parsed == value or (kind == "percent" and parsed == value * 100), output
+        assert Fraction(output.equation.removesuffix(" %")) == value * (100 if kind == "percent" else 1)
 
 
 @pytest.mark.parametrize(
@@ -230,10 +236,10 @@ def _toml(value) -> str:
 
 
 def test_invented_words_have_plurals_and_are_no_rude_ones(rng):
-    made = [words.invented(rng) for _ in range(2000)]
-    assert all(noun.many.startswith(noun.one) and noun.many.endswith("s") for noun in made)
-    assert not [noun.one for noun in made if noun.one.startswith(("crap", "fuk", "tit"))]
-    assert len({noun.one for noun in made}) > 1500
+    nouns = [words.invent_noun(rng) for _ in range(2000)]
+    assert all(noun.plural.startswith(noun.singular) and noun.plural.endswith("s") for noun in nouns)
+    assert not [noun.singular for noun in nouns if noun.singular.startswith(("crap", "fuk", "tit"))]
+    assert len({noun.singular for noun in nouns}) > 1500
 
 
 # ---------------------------------------------------------------------------------------------------
@@ -243,7 +249,7 @@ def test_invented_words_have_plurals_and_are_no_rude_ones(rng):
 def test_the_dataset_is_built_and_read(tmp_path):
     options = dict(size=50, test=5, seed=4)
     rows = {s: list(data.load("problems", s, tmp_path, **options)) for s in ("train", "validation", "test")}
-    assert {s: len(of) for s, of in rows.items()} == {"train": 50, "validation": 600, "test": 30}
+    assert {s: len(records) for s, records in rows.items()} == {"train": 50, "validation": 600, "test": 30}
     assert {row["stream"] for row in rows["test"]} == {"seen", "wordings", "sentences", "nouns", "range", "steps"}
     with pytest.raises(UsageError, match="from 0 to 100"):
         data.load("problems", "train", tmp_path, invented=130)
@@ -252,7 +258,7 @@ def test_the_dataset_is_built_and_read(tmp_path):
 @pytest.mark.parametrize("encoder", [False, True])
 def test_the_task_scores_by_stream_and_by_steps(encoder):
     task = Task(dataset="problems", encoder=encoder)
-    rows = [row for split, row in drawn() if split == "test"]
+    rows = [row for split, row in draw_records() if split == "test"]
     examples = [task.example(row, parse) for row in rows]
     assert all((example.source is not None) == encoder for example in examples)
     references = [example.reference for example in examples]
@@ -285,49 +291,56 @@ def test_the_typed_problems_are_whole():
     assert len(rows) >= 150 and len({row["problem"] for row in rows}) == len({row["id"] for row in rows}) == len(rows)
     for row in rows:
         tree = tree_of(row["equation"])
-        assert solve(tree) == answer_of(row["answer"]), row
+        assert solve(tree) == parse_answer(row["answer"]), row
     steps = [row["steps"] for row in rows]
     assert min(steps.count(n) for n in (1, 2)) >= 50 and len({row["situation"] for row in rows}) >= 12
 
 
 def test_no_typed_problem_can_be_composed():
-    """Not even up to its numbers: no sentence of theirs is a wording of a plan with its slots filled."""
+    """Not even with other numbers: no typed sentence is a plan's wording with its slots filled."""
     rows = [json.loads(line) for line in (HOME / "data/problems/typed.jsonl").read_text().splitlines()]
     sentences = {s.strip() for row in rows for s in re.split(r"(?<=[.?!]) ", row["problem"]) if len(s.split()) > 6}
-    known: dict[str, list[re.Pattern]] = {}
-    for text in plans.trained():
+    patterns: dict[str, list[re.Pattern]] = {}
+    for text in plans.list_training_wordings():
         pattern = re.sub(r"\\\{\w+\\\}", r"[\\w$£€%.,/ '-]+?", re.escape(text))
         if len(re.findall(r"[a-z]{2,}", re.sub(r"\{\w+\}", "", text))) > 3:
-            known.setdefault(re.escape(text)[-6:], []).append(re.compile(pattern, re.IGNORECASE))
-    found = {s for s in sentences for p in known.get(re.escape(s)[-6:], ()) if p.fullmatch(s)}
-    assert len(found) <= len(sentences) // 50, found
+            patterns.setdefault(re.escape(text)[-6:], []).append(re.compile(pattern, re.IGNORECASE))
+    matches = {s for s in sentences for p in patterns.get(re.escape(s)[-6:], ()) if p.fullmatch(s)}
+    assert len(matches) <= len(sentences) // 50, matches
 
 
-def written(equation: str) -> tuple:
+def make_document(equation: str) -> tuple:
     return (Formula(equation, tree_of(equation)),)
 
 
 def test_among_beams_a_value_that_no_answer_has_is_left_out_and_a_broken_one_is_rare():
     prior = Task(dataset="problems").log_prior
-    assert prior(written("x = 12 - 7")) == prior(written("x = 7 / 2.5")) == prior(written("x = 7 * 45 %")) == 0
-    assert prior(written("x = 7 - 12")) == prior(written("x = 7 - 7")) == -math.inf
-    assert prior(written("x = 7 / 0")) == prior(()) == -math.inf
-    assert -math.inf < prior(written("x = 7 / 12")) < 0
-    assert Task(dataset="math23k").log_prior(written("x = 7 - 12")) == 0
+    assert (
+        prior(make_document("x = 12 - 7"))
+        == prior(make_document("x = 7 / 2.5"))
+        == prior(make_document("x = 7 * 45 %"))
+        == 0
+    )
+    assert prior(make_document("x = 7 - 12")) == prior(make_document("x = 7 - 7")) == -math.inf
+    assert prior(make_document("x = 7 / 0")) == prior(()) == -math.inf
+    assert -math.inf < prior(make_document("x = 7 / 12")) < 0
+    assert Task(dataset="math23k").log_prior(make_document("x = 7 - 12")) == 0
 
 
 def test_the_best_beam_is_the_likeliest_whose_value_an_answer_may_have(monkeypatch):
-    """The prior moves a negative one back, and a broken one only where it leads by little."""
+    """The prior puts a negative value last, and a fraction behind a whole number unless it leads by a lot."""
     texts = ["x = 7 - 12", "x = 7 / 2", "x = 12 - 7"]
-    monkeypatch.setattr(generate, "_read", lambda done, b: ([int(done.ids[b, 0])], [], 0.0, bool(done.ended[b])))
-    monkeypatch.setattr(generate, "_document", lambda system, row, ids, numbers: written(texts[ids[0]]))
+    monkeypatch.setattr(
+        generate, "_extract_row", lambda state, b: ([int(state.ids[b, 0])], [], 0.0, bool(state.ended[b]))
+    )
+    monkeypatch.setattr(generate, "_decode_document", lambda system, row, ids, numbers: make_document(texts[ids[0]]))
 
     def best(scores, task, ended=(True, True, True)) -> str:
         beams = beam.Beams(np.arange(3).reshape(1, 3, 1), *[None] * 2, np.asarray([scores]), *[None] * 3)
         beams = beams._replace(**{f: np.zeros((1, 3)) for f in ("length", "log_prob")})
         beams = beams._replace(ended=np.asarray([ended]))
-        found = generate._chosen(types.SimpleNamespace(task=task), None, beams, 0)
-        return texts[found[0][0]]
+        choice = generate._choose_beam(types.SimpleNamespace(task=task), None, beams, 0)
+        return texts[choice[0][0]]
 
     problems = Task(dataset="problems")
     assert best([-1.0, -2.0, -3.0], Task(dataset="math23k")) == texts[0]
@@ -338,19 +351,21 @@ def test_the_best_beam_is_the_likeliest_whose_value_an_answer_may_have(monkeypat
 
 
 def test_sentences_that_no_question_needs_leave_the_equation_as_it_is():
-    """Stories, leads and other numbers stand in forms for training; no equation uses what they say."""
+    """Training forms have stories, leads and other numbers; no equation uses them."""
     rng = np.random.default_rng(3)
-    kept = {name: {text for line in words.words(name) for text in wording.expand(line)} for name in SURROUNDINGS}
-    counts = dict.fromkeys(kept, 0)
+    texts = {
+        name: {text for line in words.load_words(name) for text in wording.expand(line)} for name in SURROUNDINGS
+    }
+    counts = dict.fromkeys(texts, 0)
     for _ in range(400):
         form = compose.draw_form(rng, "train")
-        counts["stories"] += any(text in kept["stories"] for text in form.sentences)
-        counts["asides"] += any(text in kept["asides"] for text in form.sentences)
-        counts["leads"] += any(text.startswith(f"{lead} ") for lead in kept["leads"] for text in form.sentences)
+        counts["stories"] += any(text in texts["stories"] for text in form.sentences)
+        counts["asides"] += any(text in texts["asides"] for text in form.sentences)
+        counts["leads"] += any(text.startswith(f"{lead} ") for lead in texts["leads"] for text in form.sentences)
         assert ("n" in dict(form.kinds)) == any("{n}" in text for text in form.sentences)
         assert "n" not in expression.leaves(form.equation)
-        for aside in (text for text in form.sentences if text in kept["asides"] and "{things2}" in text):
-            others = wording.slots(" ".join(text for text in form.sentences if text != aside))
-            assert "things" in others and "things2" not in others, "nothing else may be counted with them"
+        for aside in (text for text in form.sentences if text in texts["asides"] and "{things2}" in text):
+            other_slots = wording.find_slots(" ".join(text for text in form.sentences if text != aside))
+            assert "things" in other_slots and "things2" not in other_slots, "nothing else may be counted with them"
             counts["others"] = counts.get("others", 0) + 1
     assert counts["stories"] > 60 and counts["asides"] > 30 and counts["leads"] > 10 and counts["others"] > 0, counts

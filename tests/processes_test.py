@@ -265,7 +265,7 @@ def test_processes_check_batches_whose_rows_share_tables(tmp_path):
 )
 def test_what_ended_a_run_is_told_from_what_follows_from_it(codes, cause):
     for some in itertools.permutations(codes):
-        assert min(some, key=launch._cause) == cause
+        assert min(some, key=launch._rank_cause) == cause
 
 
 def test_bad_flags_are_said(tmp_path):

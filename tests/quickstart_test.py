@@ -29,7 +29,7 @@ def test_it_leaves_a_table_and_a_picture(out):
 
 def test_the_curves_are_probabilities_of_the_models_on_disk(out):
     written = json.loads((out / "fig1.json").read_text())
-    assert set(written["curves"]) == {"gpt", "numgpt"} and written["answers"] == fig1.answers()
+    assert set(written["curves"]) == {"gpt", "numgpt"} and written["answers"] == fig1.list_answers()
     for by_seed in written["curves"].values():
         (one,) = by_seed.values()
         assert len(one["confidence"]) == len(written["answers"])
@@ -37,7 +37,7 @@ def test_the_curves_are_probabilities_of_the_models_on_disk(out):
     # Scored alone, an answer has the confidence that it has on the curve.
     folder = next((out / "runs" / "mme").glob("numgpt-*")) / "seed_0"
     at = len(written["answers"]) // 2
-    (alone,) = fig1.curve(folder, [written["answers"][at]]).confidence
+    (alone,) = fig1.compute_curve(folder, [written["answers"][at]]).confidence
     assert alone == pytest.approx(written["curves"]["numgpt"]["0"]["confidence"][at], abs=1e-5)
 
 

@@ -15,5 +15,5 @@ class Task(generation.Task):
         written = (Mark("[CLS]"), Text(" "), *whole.document[whole.loss_from + 1 :])
         return Example(whole.id, written, source, loss_from=1, reference=whole.reference)
 
-    def asked(self, text, parse):
+    def prompt_from_text(self, text, parse):
         return (*parse(f"Q: {text} A:"), Mark("[EOS]"))

@@ -88,7 +88,7 @@ def test_words_bring_others_and_change_more_where_others_are_said():
         ("keep=some", "no keep is called 'some': did you mean few?"),
         ("keep=few", "keep=few needs heads.next=mixture, and here is none: use it with task=write"),
         ("plugin=on,plugin=off", "plugin=on and off: choose one"),
-        ("bare=yes", "bare=yes: there is no embeds.numeral to take out"),
+        ("bare=yes", "bare=yes: there is no embeds.numeral to remove"),
         ("plugin", "no config argument is called 'plugin'"),
     ],
 )
@@ -102,8 +102,8 @@ def test_what_does_not_go_is_told_in_a_line(argument, says):
     ("change", "says"),
     [
         ({"optm": dict(epochs=1)}, "a config has no 'optm': did you mean optim?"),
-        ({"embeds.numeral": dict(dim=3)}, "there is no embeds.numeral to have other options"),
-        ({"embeds.numeral": None}, "there is no embeds.numeral to take out"),
+        ({"embeds.numeral": dict(dim=3)}, "there is no embeds.numeral to change options of"),
+        ({"embeds.numeral": None}, "there is no embeds.numeral to remove"),
     ],
 )
 def test_a_literal_that_is_mistyped_is_told(change, says):
@@ -132,7 +132,7 @@ def test_every_task_at_every_scale_is_of_parts_that_go_together(name):
         config = get(f"{scale},task={task}{more}")
         if "path" in config.task and config.task.name == "language_model":
             config.task.path = "."
-        assert not list(fit.faults(config, build.build("tasks", config.task))), (task, scale, more)
+        assert not list(fit.find_faults(config, build.build("tasks", config.task))), (task, scale, more)
     for key, words in {**get.parts, **get.options}.items():
         for word in words:
             if word != "*":
@@ -152,22 +152,22 @@ def test_another_task_by_set_brings_its_heads_too():
     """Every task that reads texts and needs no source of its own, in the place of numgpt's."""
     for name in build.names("tasks"):
         config = numgpt.get_config("smoke,system=gpt")
-        blocks.apply(config, [f"task={name}"])
+        blocks.apply_changes(config, [f"task={name}"])
         if name == "language_model":
             config.task.path = "."
         task = build.build("tasks", config.task)
-        left = [line for line in fit.faults(config, task) if "head" in line]
+        left = [line for line in fit.find_faults(config, task) if "head" in line]
         assert not left or task.reads == "rows", (name, left)
         assert ("label" in config.heads) == (task.kind == "classify")
     assert numgpt.get_config("smoke,task=generation").heads.next.name == "mixture"
-    kept = blocks.apply(numgpt.get_config("smoke,task=generation"), ["task=word_problem:encoder=False"])
+    kept = blocks.apply_changes(numgpt.get_config("smoke,task=generation"), ["task=word_problem:encoder=False"])
     assert kept.heads.next.name == "mixture", "a head that writes goes on writing"
 
 
 def test_another_backbone_by_set_keeps_its_sizes():
-    config = blocks.apply(numgpt.get_config("smoke"), ["backbone=encoder"])
+    config = blocks.apply_changes(numgpt.get_config("smoke"), ["backbone=encoder"])
     assert (config.backbone.width, config.backbone.layers, config.backbone.heads) == (32, 2, 2)
-    config = blocks.apply(numgpt.get_config("smoke"), ["backbone=encoder:width=48"])
+    config = blocks.apply_changes(numgpt.get_config("smoke"), ["backbone=encoder:width=48"])
     assert (config.backbone.width, config.backbone.layers) == (48, 2)
 
 
@@ -190,4 +190,4 @@ def test_every_option_of_a_part_can_be_said_where_its_config_says_nothing_of_it(
     ):
         with pytest.raises((flags.Error, AttributeError, KeyError, ValueError)) as caught:
             parsed("--config=numgpt:smoke", f"--config.{word}")
-        assert says in command_line.complaint(caught.value), word
+        assert says in command_line.error_line(caught.value), word

@@ -136,7 +136,7 @@ def test_a_config_that_trained_nothing_gives_way_with_what_it_made(tmp_path):
     (tmp_path / "skipped.jsonl").write_text("{}\n")
     with pytest.raises(UsageError, match="holds no run: train one"):  # there is nothing to read: the config stays
         runs.run(tiny(), str(tmp_path), "eval")
-    assert origin.config_of(tmp_path)["scheme"]["vocab"]["size"] == 400
+    assert origin.load_config(tmp_path)["scheme"]["vocab"]["size"] == 400
     (tmp_path / "config.json").write_text("{")  # cut short
     right = runs.run(tiny(**{"scheme.vocab.size": 500, "optim.steps": 1, "eval.every": 1}), str(tmp_path), "check")
     assert (
@@ -144,7 +144,7 @@ def test_a_config_that_trained_nothing_gives_way_with_what_it_made(tmp_path):
         == runs.run(tiny(**{"scheme.vocab.size": 500}), str(tmp_path / "new"), "check")["vocabulary"]
     )
     assert not (tmp_path / "skipped.jsonl").exists()
-    assert origin.config_of(tmp_path)["scheme"]["vocab"]["size"] == 500
+    assert origin.load_config(tmp_path)["scheme"]["vocab"]["size"] == 500
 
 
 @pytest.mark.parametrize("place", ["checkpoints/5", "best/5", "seed_1/checkpoints/5", "seed_0/best/5"])
@@ -164,7 +164,7 @@ def test_a_run_goes_on_with_other_settings_of_the_machine(trained, data_dir):
     changes |= {"eval.batch_size": 16, "data.dir": str(data_dir)}
     results = runs.run(tiny(**changes), str(trained[0]), "train")
     assert results["validation"]["accuracy"] == pytest.approx(trained[1]["validation"]["accuracy"])
-    assert "test" in results and origin.config_of(trained[0])["eval"]["batch_size"] == 16
+    assert "test" in results and origin.load_config(trained[0])["eval"]["batch_size"] == 16
 
 
 @pytest.mark.parametrize(
@@ -259,16 +259,16 @@ def test_modes_that_need_a_run_say_so(tmp_path):
     with pytest.raises(UsageError, match="holds no run: train one, with --config="):
         runs.run(tiny(), str(tmp_path / "nothing"), "eval")
     with pytest.raises(UsageError, match="cannot read --input"):
-        inputs.lines(str(tmp_path / "absent"))
+        inputs.read_lines(str(tmp_path / "absent"))
 
 
 def test_input_may_be_packed(tmp_path):
     packed = tmp_path / "rows.jsonl.gz"
     packed.write_bytes(gzip.compress("one\n\nzwei é\n".encode()))
-    assert inputs.lines(str(packed)) == ["one", "zwei é"]
+    assert inputs.read_lines(str(packed)) == ["one", "zwei é"]
     packed.write_bytes(packed.read_bytes()[:-9])
     with pytest.raises(UsageError, match=r"cannot read --input=.*the gzip file is damaged or cut short"):
-        inputs.lines(str(packed))
+        inputs.read_lines(str(packed))
 
 
 def test_lines_end_where_json_lines_end(tmp_path):
@@ -277,10 +277,10 @@ def test_lines_end_where_json_lines_end(tmp_path):
     source.write_bytes(
         b"\xef\xbb\xbf" + "\r\n".join(json.dumps({"a": t}, ensure_ascii=False) for t in texts).encode()
     )
-    assert [json.loads(line)["a"] for line in inputs.lines(str(source))] == texts
+    assert [json.loads(line)["a"] for line in inputs.read_lines(str(source))] == texts
     source.write_bytes("é".encode("latin-1"))
     with pytest.raises(UsageError, match="not UTF-8 at byte 0; convert it"):
-        inputs.lines(str(source))
+        inputs.read_lines(str(source))
 
 
 def test_a_file_without_a_record_says_what_is_read(tmp_path):
@@ -290,16 +290,16 @@ def test_a_file_without_a_record_says_what_is_read(tmp_path):
     with pytest.raises(
         UsageError, match=r"no record: line 1 is not .* give a JSON object a line, or a \.csv of cards$"
     ):
-        inputs.records(task, str(source))
+        inputs.load_records(task, str(source))
     source.write_text("[1]\n{}\n")
-    (_, first), (_, second) = inputs.records(task, str(source))
+    (_, first), (_, second) = inputs.load_records(task, str(source))
     assert "it is '[1]'" in str(first) and second == {"id": "input-2"}
     for content, name in (("\n", "rows.tsv"), ("a", "rows.x")):
         (tmp_path / name).write_text(content)
         with pytest.raises(UsageError, match="holds no record"):
-            inputs.records(task, str(tmp_path / name))
+            inputs.load_records(task, str(tmp_path / name))
     with pytest.raises(UsageError, match="it is a folder"):
-        inputs.records(task, str(tmp_path))
+        inputs.load_records(task, str(tmp_path))
 
 
 def test_fine_tuning_starts_from_another_run(trained, tmp_path):
@@ -308,7 +308,7 @@ def test_fine_tuning_starts_from_another_run(trained, tmp_path):
     # To read it nobody must say where it started; to go on with it, yes.
     again = tiny(**{"optim.steps": 1, "optim.learning_rate": 0.0, "eval.every": 1})
     runs.run(again, str(tmp_path), "eval")
-    assert origin.config_of(tmp_path)["init_from"] == str(trained[0]) and again.init_from == ""
+    assert origin.load_config(tmp_path)["init_from"] == str(trained[0]) and again.init_from == ""
     with pytest.raises(UsageError, match="init_from was"):
         runs.run(again, str(tmp_path), "train")
     before, _ = inherit.read_params(trained[0])

@@ -79,13 +79,13 @@ def soft(mesh) -> tuple:
     weights = (rng.random((ROWS, 5)) < 0.5).astype(np.float32)
 
     def total(x, w, b, y, v, c, weights):
-        aim = cross_entropy.Aim(y, v, c)
+        aim = cross_entropy.Teacher(y, v, c)
         return cross_entropy.total_soft_log_prob(x, w, aim, weights, size=drawn.SIZE, bias=b, chunk_rows=16)
 
     rows = shard.batch_sharding(mesh)
     part = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(("tensor", "fsdp")))
     layout = (rows, part, part, rows, part, part, rows)
-    both = jax.jit(compiling.under(mesh, jax.value_and_grad(total, (0, 1, 2))), in_shardings=layout)
+    both = jax.jit(compiling.with_mesh(mesh, jax.value_and_grad(total, (0, 1, 2))), in_shardings=layout)
     return jax.block_until_ready(both(*map(jax.device_put, (x, w, b, y, v, c, weights), layout)))
 
 

@@ -98,7 +98,7 @@ def test_they_are_told_before_training_and_kept(tmp_path, monkeypatch, capsys):
         config.task = {}
     splits = {"train": [SHORT, LONG], "validation": [LONG | {"id": "held"}]}
     monkeypatch.setattr(source, "load", lambda dataset, split, *_, **__: splits.get(split))
-    monkeypatch.setattr(source, "skipped", lambda *_: [])
+    monkeypatch.setattr(source, "load_skipped", lambda *_: [])
     task: Any = Labelled()
     task.dataset = {}
     system = system_of(config, task)
@@ -116,13 +116,13 @@ def test_a_prediction_says_what_was_not_read(monkeypatch, capsys):
     config: Any = make_config(length=8, overflow="truncate")
     model.system, model.tuned = system_of(config, Labelled()), {}
     monkeypatch.setattr(api.Loaded, "_evaluate", lambda *_: ({}, {}))
-    monkeypatch.setattr(report, "predicted", lambda found, *_: (dict.fromkeys(range(len(found)), 1), {}))
+    monkeypatch.setattr(report, "make_predictions", lambda found, *_: (dict.fromkeys(range(len(found)), 1), {}))
     skipped: list = []
     rows = model.predict([SHORT, {"id": "bad"}, LONG], skipped=skipped)
     assert [row["id"] for row in rows] == ["short", "long"] and [row["id"] for row in skipped] == ["bad"]
     assert "shortened" not in rows[0] and rows[1]["shortened"].startswith("positions not read: ")
     assert not capsys.readouterr().err  # it is in the rows
     # Values alone cannot say it.
-    model._encode([SHORT, LONG])
+    model.encode([SHORT, LONG])
     lost = rows[1]["shortened"]
     assert capsys.readouterr().err == f"1 of 2 records not read whole, the first is long: {lost}\n"

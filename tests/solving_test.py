@@ -15,17 +15,18 @@ import pytest
 from numjax import build
 from numjax.bundled import data
 from numjax.bundled.data import build as command
-from numjax.bundled.data.sampling import divided
+from numjax.bundled.data.sampling import divide_records
 from numjax.bundled.data.solving import generate, word_problems
-from numjax.bundled.data.solving.read import FORMS, boxed, gsm8k, math
+from numjax.bundled.data.solving.read import FORMS, find_boxes, parse_gsm8k, parse_math
 from numjax.errors import DataError, UsageError
 from numjax.expr import latex
-from numjax.expr.dollars import marked
 from numjax.expr.evaluate import evaluate
+from numjax.expr.prose.dollars import mark_formulas
 from numjax.expr.tree import Tree
-from numjax.tasks.solving import Task, answer_of, same
+from numjax.tasks.solving import Task, answers_agree, parse_answer
 from numjax.text import document as documents
-from numjax.text import symbols, vocab
+from numjax.text import vocab
+from numjax.text.vocab import symbols
 from numjax.types import Formula, Mark, Number, Text
 from tests.conftest import ROOT
 
@@ -52,14 +53,14 @@ def load(path, tmp_path, form, **options) -> dict[str, list[dict]]:
 
 
 def test_what_the_files_hold():
-    assert gsm8k(GSM) == {
+    assert parse_gsm8k(GSM) == {
         "problem": GSM["question"],
         "solution": "She has 3*4=12 pears.",
         "answer": "12",
         "level": "",
         "subject": "",
     }
-    assert math(MATH) == {
+    assert parse_math(MATH) == {
         "problem": MATH["problem"],
         "solution": MATH["solution"],
         "answer": r"\frac{3}{2}",
@@ -80,7 +81,7 @@ def test_what_the_files_hold():
     ],
 )
 def test_boxes(text, contents):
-    assert [content for _, _, content in boxed(text)] == contents
+    assert [content for _, _, content in find_boxes(text)] == contents
 
 
 BAD = {
@@ -103,7 +104,7 @@ def test_bad_records_are_left_out_and_named(form, tmp_path):
     (tmp_path / "train.jsonl").write_text("\n".join([*lines, "{broken"]))
     assert sum(map(len, load(tmp_path / "train.jsonl", tmp_path, form).values())) == 20
     options = dict(path=str(tmp_path / "train.jsonl"), form=form)
-    left_out = data.skipped("solving", tmp_path / "built", **options)
+    left_out = data.load_skipped("solving", tmp_path / "built", **options)
     assert [row["id"] for row in left_out] == [f"train.jsonl:{n}" for n in range(21, 22 + len(BAD[form]))]
     assert all(row["reason"] and "\n" not in row["reason"] for row in left_out)
     with pytest.raises(DataError, match=r"^train\.jsonl:21: "):
@@ -142,10 +143,10 @@ def test_maths_own_folders(archive, tmp_path):
 
 
 def test_without_a_test_split_a_seeded_fifth_is():
-    parts = divided(103, 5)
+    parts = divide_records(103, 5)
     assert sorted(itertools.chain(*parts.values())) == list(range(103)) and len(parts["test"]) == 21
-    assert len(parts["validation"]) == 8 and parts == divided(103, 5) != divided(103, 6)
-    given = divided(100, 5, ["test"])
+    assert len(parts["validation"]) == 8 and parts == divide_records(103, 5) != divide_records(103, 6)
+    given = divide_records(100, 5, ["test"])
     assert not given["test"] and len(given["validation"]) == 10
 
 
@@ -157,11 +158,11 @@ def test_options_are_checked(options, tmp_path):
 
 def test_composed_problems_are_solved_by_their_steps():
     """Each calculation is right, of numbers that the problem gives, constants or results; the last is the answer."""
-    drawn = list(word_problems.problems(400, 3))
-    assert drawn == list(word_problems.problems(400, 3))
+    drawn = list(word_problems.make_problems(400, 3))
+    assert drawn == list(word_problems.make_problems(400, 3))
     counts = {split: sum(split == other for other, _ in drawn) for split in SPLITS}
     assert counts == {"train": 290, "validation": 32, "test": 78}
-    rows = [gsm8k(raw) for _, raw in drawn]
+    rows = [parse_gsm8k(raw) for _, raw in drawn]
     assert len({row["problem"] for row in rows}) == len(rows)
     numbers = [
         {Fraction(one.value) for one in documents.parse(row["problem"], "words") if isinstance(one, Number)}
@@ -187,16 +188,18 @@ def _value(expression: str) -> Fraction:
 
 
 def test_the_stand_in_of_math_is_drawn_anew_alike():
-    made = [math(raw) for raw in generate.problems(400, 3)]
+    made = [parse_math(raw) for raw in generate.make_problems(400, 3)]
     assert len({row["problem"] for row in made}) == 400
-    assert all(answer_of(row["answer"]) is not None and same(row["answer"], row["answer"]) for row in made)
-    assert made == [math(raw) for raw in generate.problems(400, 3)]
+    assert all(
+        parse_answer(row["answer"]) is not None and answers_agree(row["answer"], row["answer"]) for row in made
+    )
+    assert made == [parse_math(raw) for raw in generate.make_problems(400, 3)]
 
 
 def test_answers_of_the_stand_in_of_math_are_right():
     checked = 0
-    for raw in generate.problems(300, 1):
-        row = math(raw)
+    for raw in generate.make_problems(300, 1):
+        row = parse_math(raw)
         numbers = [int(n) for n in re.findall(r"-?\d+", row["problem"])]
         if found := re.fullmatch(r"Solve for \$x\$: \$(\d+)x \+ (\d+) = (\d+)\$\.", row["problem"]):
             a, b, c = map(int, found.groups())
@@ -225,9 +228,9 @@ def _tree(text: str) -> Tree:
 def test_the_stand_in_says_when_it_is_used_up(monkeypatch):
     few = (lambda draw: {"problem": f"What is {draw(1, 50)}?", "solution": r"\boxed{1}"},)
     monkeypatch.setattr(generate, "MATH", few)
-    assert len(list(generate.problems(30, 0))) == 30
+    assert len(list(generate.make_problems(30, 0))) == 30
     with pytest.raises(UsageError, match="smaller"):
-        list(generate.problems(51, 0))
+        list(generate.make_problems(51, 0))
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -261,7 +264,7 @@ def test_sample_comes_from_the_builder(form, capsys, data_dir):
     ],
 )
 def test_latex_is_marked(text, want):
-    assert marked(text) == want
+    assert mark_formulas(text) == want
 
 
 # ---------------------------------------------------------------------------------------------------
@@ -325,7 +328,7 @@ TRAINING = ["Question: Ann has 3 bags of pears. How many? Solution: Halving, She
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("name", ["trees", "subword"])
 def test_tokens_back_to_the_document_and_the_answer(form, name):
-    marks = symbols.marks(symbols.count([latex.parse(r"3*4=\frac{1}{2}x")]))  # type: ignore[list-item]
+    marks = symbols.list_marks(symbols.count_symbols([latex.parse(r"3*4=\frac{1}{2}x")]))  # type: ignore[list-item]
     known = vocab.build({"name": "sentencepiece", "size": 330, "model": "bpe"}, TRAINING, marks)
     scheme = build.build("text", {"name": name}, vocab=known)
     task = Task(form=form)
@@ -383,7 +386,7 @@ def test_predictions():
     ],
 )
 def test_answers_that_are_the_same(found, wanted, right):
-    assert same(found, wanted) is same(wanted, found) is right
+    assert answers_agree(found, wanted) is answers_agree(wanted, found) is right
 
 
 def test_scores():
@@ -399,10 +402,10 @@ def test_scores():
 
 def test_asked():
     task = Task(form="math")
-    assert shown(task.asked("What is $x$?", parse)) == [
+    assert shown(task.prompt_from_text("What is $x$?", parse)) == [
         *(Mark("[CLS]"), "Question: What is ", Tree("V", "x"), "?", Mark("[SEP]"), " Solution: "),
     ]
-    assert task.asked("Question: a [SEP] Solution: ", parse) is None
+    assert task.prompt_from_text("Question: a [SEP] Solution: ", parse) is None
 
 
 def test_texts_are_what_a_plain_model_reads():
@@ -420,7 +423,7 @@ def test_real_problems_are_read(form, folder, real_data, tmp_path):
         example = task.example(row, parse)
         mine = sum(isinstance(segment, Formula) for segment in example.document)
         formulas += mine
-        unread += (task._marked(row, "problem") + task._written(row)).count("<m>") - mine
+        unread += (task._mark_formulas(row, "problem") + task._solution_text(row)).count("<m>") - mine
         prediction = task.predicted(example.document[example.loss_from :])
-        assert prediction is not None and same(prediction, row["answer"])
+        assert prediction is not None and answers_agree(prediction, row["answer"])
     assert formulas > 10_000 and unread / formulas < 0.005

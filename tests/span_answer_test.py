@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 from numjax.bundled import data
-from numjax.bundled.data.squad.generate import articles
-from numjax.bundled.data.squad.read import has_number, of_articles, strictly_numeric
+from numjax.bundled.data.squad.generate import make_articles
+from numjax.bundled.data.squad.read import has_number, is_strictly_numeric, parse_articles
 from numjax.bundled.experiments import runs
 from numjax.bundled.experiments.dice import table5
 from numjax.errors import DataError, UsageError
-from numjax.evals.report import predicted
+from numjax.evals.report import make_predictions
 from numjax.pipeline import features
 from numjax.tasks import span_answer
 from numjax.text import document as documents
@@ -230,7 +230,7 @@ def options(length: int, overflow: str = "windows", stride: int = 5):
 
 
 def records_of(count: int) -> list[dict]:
-    found = [record for _, record in of_articles(articles(count, seed=3), "test")]
+    found = [record for _, record in parse_articles(make_articles(count, seed=3), "test")]
     assert not any(isinstance(record, ValueError) for record in found)
     return found
 
@@ -253,7 +253,7 @@ def test_answers_go_to_positions_and_back(kind, length, request):
     said = {
         i: np.asarray([max(first, 5), max(last, 5), float(first >= 0), -1.0]) for i, (first, last) in enumerate(gold)
     }
-    found, extra = predicted(encoded, said)
+    found, extra = make_predictions(encoded, said)
     assert len(found) == len(set(encoded.origin.tolist())) and extra.keys() == found.keys()
     for i, text in found.items():
         record = records[encoded.origin[i]]
@@ -289,7 +289,7 @@ def test_records_to_answer_need_no_answer(words):
     np.testing.assert_array_equal(encoded.columns.labels["span"], [[-1, -1]])
     text = encoded.example(0).document
     first = int(np.flatnonzero(encoded.columns.offsets[:, 0] == documents.surface(text).index("1873"))[0])
-    found, _ = predicted(encoded, {0: np.asarray([first, first, 0.0, 0.0])})
+    found, _ = make_predictions(encoded, {0: np.asarray([first, first, 0.0, 0.0])})
     assert found[0] and "1873".startswith(found[0])
     with pytest.raises(DataError, match="answer_start=4 does not hold"):
         task.example(record | {"answer": "1872", "answer_start": 4, "answers": ["1872"]}, scheme.parse)
@@ -367,31 +367,31 @@ def test_sub_splits_of_the_real_questions(real_data):
 
 
 def test_numeric_answers():
-    assert all(map(strictly_numeric, ("1", "30000")))
-    assert not any(map(strictly_numeric, ("0", "30001", "1,000", "10 apples", "٣", "", "9" * 5000)))
+    assert all(map(is_strictly_numeric, ("1", "30000")))
+    assert not any(map(is_strictly_numeric, ("0", "30001", "1,000", "10 apples", "٣", "", "9" * 5000)))
     assert all(map(has_number, ("10 apples", "in 1872")))
     assert not any(map(has_number, ("0 apples", "ten", "1,000 apples")))
 
 
 def test_files_good_and_bad(tmp_path):
-    made = articles(6, seed=1)
+    made = make_articles(6, seed=1)
     for article in made["data"]:
         assert 2 <= len(article["paragraphs"]) <= 4
-    assert articles(6, seed=1) == made != articles(6, seed=2)
+    assert make_articles(6, seed=1) == made != make_articles(6, seed=2)
     broken = {"id": "x", "question": "Who?", "answers": [{"text": "Nobody", "answer_start": 0}]}
     made["data"][0]["paragraphs"][0]["qas"] += [broken, {"question": "?", "answers": []}, 5]
     made["data"][1]["paragraphs"].append({"context": 3, "qas": [broken]})
     folder = tmp_path / "squad"
     folder.mkdir()
     (folder / "train-v1.1.json").write_text(json.dumps(made))
-    (folder / "dev-v1.1.json").write_text(json.dumps(articles(2, seed=9)))
+    (folder / "dev-v1.1.json").write_text(json.dumps(make_articles(2, seed=9)))
     where = dict(path=str(folder), data_dir=tmp_path / "built")
     splits = {split: data.load("squad", split, **where) for split in ("train", "validation", "test")}
-    assert {r["title"] for r in splits["test"]} == {a["title"] for a in articles(2, seed=9)["data"]}
+    assert {r["title"] for r in splits["test"]} == {a["title"] for a in make_articles(2, seed=9)["data"]}
     titles = [{r["title"] for r in splits[split]} for split in ("train", "validation")]
     assert not titles[0] & titles[1] and len(titles[0] | titles[1]) == 6
     reasons = collections.Counter(
-        row["reason"] for row in data.skipped("squad", tmp_path / "built", path=str(folder))
+        row["reason"] for row in data.load_skipped("squad", tmp_path / "built", path=str(folder))
     )
     assert len(reasons) == 4 and sum(reasons.values()) == 4, reasons
     for content, says in (("[]", "no list under"), ('{"data": []}', "too few"), ("{", "breaks off")):

@@ -268,7 +268,7 @@ def test_tables_stand_beside_the_papers_figures(tmp_path, monkeypatch):
     monkeypatch.setattr(runs, "train", train)
     monkeypatch.setattr(runs, "assemble", lambda config, place: None)
     monkeypatch.setattr(runs, "load_data", lambda *args, **kwargs: None)
-    monkeypatch.setattr(runs, "home", lambda cell, out: out / "runs" / cell.task / cell.system)
+    monkeypatch.setattr(runs, "cell_folder", lambda cell, out: out / "runs" / cell.task / cell.system)
     for main in (table4.main, table9.main, of_feedback.main):
         main(["--scale=smoke", f"--out={tmp_path}"])
     schemes = ("subword", "trees")

@@ -25,7 +25,7 @@ def trained(folder: pathlib.Path, config: Any, *words: str) -> tuple[api.Loaded,
     """(the model of a run of three steps at smoke scale, what the last look at validation said). Its losses are
     finite, and what it generates is text."""
     with config.unlocked():
-        blocks.apply(config, words)
+        blocks.apply_changes(config, words)
         for path, value in SETTINGS.items():
             config.update_from_flattened_dict({path: value})
     runs.run(config, folder, "train")

@@ -17,7 +17,8 @@ from numjax.model import Model
 from numjax.nn import characters
 from numjax.nn import grammar as masks
 from numjax.tasks import transactions
-from numjax.text import cells, rows
+from numjax.text import rows
+from numjax.text.vocab import cells
 from numjax.types import Batch, Targets, Tokens
 from tests import drawn
 from tests.number_encoders_test import bidirectional, embedded
@@ -35,12 +36,12 @@ def reference(real_data):
 def table(real_data):
     """Every row of user 0."""
     path = next(real_data("creditrans").glob("*.csv.gz"))
-    return [read.transaction(cells) for _, cells in read.table(path)]
+    return [read.parse_transaction(cells) for _, cells in read.read_table(path)]
 
 
 def texts(found, zeros="") -> list[list[str]]:
     """Cells as the task writes them."""
-    return transactions.Task(time={"": "s", "000000": "us"}[zeros])._rows(
+    return transactions.Task(time={"": "s", "000000": "us"}[zeros])._parse_rows(
         {"rows": [list(row.cells) for row in found]}
     )
 
@@ -71,7 +72,7 @@ def test_bins_and_labels_are_the_authors(which, reference, table):
             order = {v: place for place, v in enumerate(sorted(ranks, key=ranks.__getitem__))}
             got = [int(v) for v in values] if column.name in ("User", "Card") else [order[v] for v in values]
         else:
-            got = column.tokens([float(v) for v in values])[0]
+            got = column.bin_numbers([float(v) for v in values])[0]
         np.testing.assert_array_equal(got, encoded[:, i], err_msg=column.name)
         assert len(column.values) == sizes[column.name]
         counts = [values.count(v) for v in column.values] if column.kind == "label" else []
@@ -82,11 +83,11 @@ def test_bins_and_labels_are_the_authors(which, reference, table):
 def test_windows_are_the_authors(reference, table):
     told = json.loads((reference / "vocab_and_losses.json").read_text())
     arrays = np.load(reference / "data_and_outputs.npz")
-    assert [w.label for w in read.windows(table[:400], 5)] == told["window_label"]
-    frauds = [[row.fraud for row in w.rows] for w in read.windows(table[:400], 5)]
+    assert [w.label for w in read.make_windows(table[:400], 5)] == told["window_label"]
+    frauds = [[row.fraud for row in w.rows] for w in read.make_windows(table[:400], 5)]
     np.testing.assert_array_equal(frauds, arrays["window_row_labels"])
     every = np.load(reference / "full_file_encoding.npz")["window_label"]
-    np.testing.assert_array_equal([w.label for w in read.windows(table, 5)], every)
+    np.testing.assert_array_equal([w.label for w in read.make_windows(table, 5)], every)
 
 
 class Theirs:
@@ -109,7 +110,7 @@ class Theirs:
         self.vocab = cells.Cells(json.dumps(found).encode())
         self.scheme = rows.Scheme(self.vocab, numbers=transactions.NUMBERS, signs=False)
         task = transactions.Task(time="us")
-        records = [{"id": "w", "rows": [list(r.cells) for r in w.rows]} for w in read.windows(table[:400], 5)]
+        records = [{"id": "w", "rows": [list(r.cells) for r in w.rows]} for w in read.make_windows(table[:400], 5)]
         self.features = [self.scheme.encode(task.example(record, self.scheme.parse).document) for record in records]
 
     def tokens(self, ids) -> Tokens:
@@ -131,7 +132,7 @@ def test_ids_are_the_authors(theirs):
     np.testing.assert_array_equal(ids, theirs.arrays["window_ids"])
     for name, listed in theirs.told["vocab"].items():
         column = {c: i for i, c in enumerate(transactions.COLUMNS)}.get(name, -1)
-        assert name == "Is Fraud?" or [theirs.vocab.local(g) for _, g, _ in listed] == [
+        assert name == "Is Fraud?" or [theirs.vocab.locate(g) for _, g, _ in listed] == [
             (column, l) for _, _, l in listed
         ]
     assert theirs.vocab.mark("[NUM]") == 185, "theirs has a value of Is Fraud? there, which no cell has"
@@ -259,7 +260,7 @@ def test_hidden_states_scores_and_losses_are_the_authors(case, theirs):
     want = theirs.told["mlm"][case]
     loss = objective(scheme)(model.heads, outs, acts, batch)
     np.testing.assert_allclose(loss.total / loss.count, want["loss"], rtol=1e-5)
-    allowed = masks.allowed(scheme.grammar(), jnp.asarray(theirs.states(4)), given=False)
+    allowed = masks.allowed_tokens(scheme.grammar(), jnp.asarray(theirs.states(4)), allow_given=False)
     each = np.asarray(model.heads["masked"].log_prob(outs["masked"], targets, allowed)["token"]).reshape(-1, 12)
     mask = (labels >= 0).reshape(-1, 12)
     for i, name in enumerate([*transactions.COLUMNS, "SPECIAL"]):
@@ -294,7 +295,7 @@ def test_numbers_join_their_cells_as_in_lunas_code(fusion, reference, theirs):
 
     surfaces = [[s for row in window for s in row] for window in told["number_strings"]]
     table = drawn.numeral_table([[Decimal(s) for s in row] for row in surfaces], 20)
-    read_ids = np.stack([characters.of_surfaces(row, 32) for row in surfaces])
+    read_ids = np.stack([characters.encode_surfaces(row, 32) for row in surfaces])
     index = np.full((4, 10, 12), -1, np.int32)
     index[..., told["number_columns"]] = np.arange(40).reshape(10, 4)
     index = index.reshape(4, 120)

@@ -12,7 +12,7 @@ import pytest
 from flax.core import FrozenDict
 from ml_collections import ConfigDict
 
-from numjax import api
+from numjax import api, inspect
 from numjax.bundled.configs import luna
 from numjax.errors import UsageError
 from numjax.evals import inputs
@@ -53,7 +53,7 @@ def test_statements_on_a_table_of_ones_own(model, tmp_path, capsys):
     given = tmp_path / "asked.jsonl"
     given.write_text("".join(json.dumps(row) + "\n" for row in (good, bad, {"statement": "no table"})))
     out = runs.predict(
-        model, *inputs.sorted_out(inputs.records(model.system.task, str(given)), False), tmp_path, False
+        model, *inputs.split_valid(inputs.load_records(model.system.task, str(given)), False), tmp_path, False
     )
     (row,) = out["predictions"]
     assert row["id"] == "input-1" and row["prediction"] in (0, 1) and 0.5 <= row["confidence"] <= 1
@@ -86,7 +86,7 @@ def slow_layer(x, p, heads):
 
 def test_the_map_is_what_the_layer_looked_at(model):
     record = {"table": [["club", "$"], ["barton", "1,200"], ["fenham", "7.5"]], "statement": "barton have 1,200 $"}
-    reading = model.read(record)
+    reading = inspect.read_activations(model, record)
     assert reading.surfaces == ("1,200", "1,200", "7.5") and reading.layers.shape == (3, len(reading.tokens), 32)
     assert [reading.tokens[i] for i in np.flatnonzero(reading.numbers >= 0)] == ["⟨1,200⟩", "⟨1,200⟩", "⟨7.5⟩"]
     assert reading.tokens[0] == "[CLS]" and reading.tokens[-1] == "[SEP]"
@@ -96,12 +96,14 @@ def test_the_map_is_what_the_layer_looked_at(model):
         # From the same input, the map's values lead to the very output that the model has.
         output, maps = slow_layer(reading.layers[layer], params, heads=2)
         np.testing.assert_allclose(output, reading.layers[layer + 1], atol=2e-5)
-        found = model.attention(reading, layer)
+        found = inspect.attention_weights(model, reading, layer)
         np.testing.assert_allclose(found, maps, atol=1e-12)
         np.testing.assert_allclose(found.sum(axis=2), 1, atol=1e-12)
-    np.testing.assert_array_equal(model.attention(record), model.attention(reading, 0))
-    with pytest.raises(UsageError, match="layer=2: there are 2"):
-        model.attention(reading, 2)
+    np.testing.assert_array_equal(
+        inspect.attention_weights(model, record), inspect.attention_weights(model, reading, 0)
+    )
+    with pytest.raises(UsageError, match="layer=2: the model has 2"):
+        inspect.attention_weights(model, reading, 2)
 
 
 @pytest.mark.parametrize(
@@ -114,11 +116,14 @@ def test_the_map_is_what_the_layer_looked_at(model):
     ],
 )
 def test_what_attends_otherwise_than_bert_is_not_shown_as_if_it_did(model, options, says):
-    reading, system = model.read({"table": [["club"], ["barton"]], "statement": "barton"}), model.system
+    reading, system = (
+        inspect.read_activations(model, {"table": [["club"], ["barton"]], "statement": "barton"}),
+        model.system,
+    )
     changed = system.model.clone(backbone=system.model.backbone.clone(**options))
     other = api.Loaded(system._replace(model=changed), model.params, model.step, model.mesh)
     with pytest.raises(UsageError, match=f"attention as in BERT, which {says} changes"):
-        other.attention(reading)
+        inspect.attention_weights(other, reading)
 
 
 def test_padding_and_other_segments_get_no_attention(rng):
@@ -136,7 +141,7 @@ def test_padding_and_other_segments_get_no_attention(rng):
 def test_a_map_is_drawn_with_its_names(rng):
     pyplot = pytest.importorskip("matplotlib.pyplot")
     figure, axes = pyplot.subplots()
-    image = attention.picture(
+    image = attention.draw_map(
         axes, rng.random((2, 3)), ["a", "$5"], ["b", "⟨7⟩", "c"], ([0, 1], [0, 1, 0]), "layer 0"
     )
     assert image.get_array().shape == (2, 3)
@@ -144,5 +149,5 @@ def test_a_map_is_drawn_with_its_names(rng):
     assert [label.get_text() for label in axes.get_yticklabels()] == ["a", r"\$5"]
     assert [label.get_weight() for label in axes.get_xticklabels()] == ["normal", "bold", "normal"]
     with pytest.raises(UsageError, match=r"shape \(2, 3\) for 3 rows"):
-        attention.picture(axes, rng.random((2, 3)), ["a"] * 3, ["b"] * 3)
+        attention.draw_map(axes, rng.random((2, 3)), ["a"] * 3, ["b"] * 3)
     pyplot.close(figure)

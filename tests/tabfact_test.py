@@ -15,7 +15,7 @@ import pytest
 
 from numjax.bundled import data
 from numjax.bundled.data.tabfact import read
-from numjax.bundled.data.tabfact.generate import release
+from numjax.bundled.data.tabfact.generate import make_release
 from numjax.errors import DataError, UsageError
 from numjax.pipeline import features
 from numjax.tasks import tabfact
@@ -53,12 +53,12 @@ def load(root, tmp_path, **options):
     found = {
         split: list(data.load("tabfact", split, tmp_path / "built", path=str(root), **options)) for split in SPLITS
     }
-    left = data.skipped("tabfact", tmp_path / "built", path=str(root), **options)
+    left = data.load_skipped("tabfact", tmp_path / "built", path=str(root), **options)
     return found, {row["id"]: row["reason"] for row in left}
 
 
 def some(count, seed=3):
-    return release(8 * count, seed)
+    return make_release(8 * count, seed)
 
 
 # ---------------------------------------------------------------------------------------------------
@@ -160,7 +160,7 @@ def test_how_a_pair_ends_does_not_give_its_label_away():
         ["u", "e is 3 .", "e is 3"],
         ["u", "f is 3 ?", "borries-ileigh"],
     ]
-    found = list(read.pairs(pairs, "pairs", None))
+    found = list(read.parse_pairs(pairs, "pairs", None))
     good = [(one["statement"], one["label"]) for _, one in found if not isinstance(one, ValueError)]
     assert good == [
         ("a is 3.5", 1), ("a is 4.5", 0), ("b is 3", 1), ("b is 4", 0), ("c is 3", 1), ("c is 4", 0),
@@ -246,8 +246,8 @@ def test_the_released_files(real_data, tmp_path):
     kinds = {record["table_id"]: record["kind"] for split in SPLITS for record in found[split]}
     assert collections.Counter(kinds.values()) == {"simple": 848, "complex": 848}
     paired = json.loads(gzip.open(real_data("tabfact") / "positive_negative_pairs.json.gz").read())
-    wanted = read.ids(real_data("tabfact") / "train_id.json")
-    good = [one for _, one in read.pairs(paired, "pairs", wanted) if not isinstance(one, ValueError)]
+    wanted = read.read_ids(real_data("tabfact") / "train_id.json")
+    good = [one for _, one in read.parse_pairs(paired, "pairs", wanted) if not isinstance(one, ValueError)]
     assert len(good) == 17_553 and len({one["id"] for one in good}) == 17_553
     # 63 in 100 of these labels could be told from the last character, with the stops.
     ends = collections.Counter((one["statement"][-1], one["label"]) for one in good)

@@ -80,9 +80,9 @@ def test_a_type_that_tatqa_has_not_is_an_error(kind, tmp_path):
     question = {"uid": "u", "answer_type": kind, "answer": ["x"], "scale": ""}
     (tmp_path / "gold.json").write_text(json.dumps([{"questions": [question]}]))
     with pytest.raises(DataError, match=r"said.jsonl:1: answer_type must be one of span, .*, not "):
-        table5.read(str(tmp_path / "said.jsonl"), None)
+        table5.load_questions(str(tmp_path / "said.jsonl"), None)
     with pytest.raises(DataError, match=r"gold.json: u: answer_type must be one of span, .*, not "):
-        table5.read_gold(str(tmp_path / "gold.json"))
+        table5.load_gold(str(tmp_path / "gold.json"))
 
 
 def test_files_that_cannot_be_read_are_one_line(tmp_path):
@@ -122,24 +122,24 @@ def test_files_that_cannot_be_read_are_one_line(tmp_path):
 )
 def test_official_predictions_of_another_form_are_one_line(said, says, tmp_path):
     (tmp_path / "said.json").write_text(json.dumps(said))
-    gold = {uid: table5.Question(kind, answer, scale) for uid, kind, answer, scale in GOLD}
+    gold = {uid: table5.AnsweredQuestion(kind, answer, scale) for uid, kind, answer, scale in GOLD}
     with pytest.raises(DataError, match=says) as caught:
-        table5.read(str(tmp_path / "said.json"), gold)
+        table5.load_questions(str(tmp_path / "said.json"), gold)
     assert "\n" not in str(caught.value)
 
 
 def test_questions_without_an_answer_and_unknown_ones_are_counted(tmp_path, capsys):
     (tmp_path / "said.json").write_text(json.dumps({"a": [["usa"], ""], "b": [None, ""], "c": None, "y": 1, "z": []}))
-    gold = {uid: table5.Question(kind, answer, scale) for uid, kind, answer, scale in GOLD}
-    found = table5.read(str(tmp_path / "said.json"), gold)
-    assert [one.said for one in found] == [["usa"], None, None, None]
+    gold = {uid: table5.AnsweredQuestion(kind, answer, scale) for uid, kind, answer, scale in GOLD}
+    found = table5.load_questions(str(tmp_path / "said.json"), gold)
+    assert [one.prediction for one in found] == [["usa"], None, None, None]
     assert capsys.readouterr().err.endswith("said.json: 3 of 4 questions have no answer, 2 uids unknown\n")
 
 
 def test_the_sample_predictions_score_what_the_official_script_gives(real_data):
     folder, reference = real_data("tatqa"), real_data("tatqa_metric_reference")
-    gold = table5.read_gold(str(folder / "tatqa_dataset_dev.json.gz"))
-    found = table5.scored(table5.read(str(folder / "sample_prediction.json.gz"), gold))
+    gold = table5.load_gold(str(folder / "tatqa_dataset_dev.json.gz"))
+    found = table5.score_questions(table5.load_questions(str(folder / "sample_prediction.json.gz"), gold))
     wanted = json.loads((reference / "dev_overall.json").read_text())
     assert found["count"] == 1668 and found["em"] == pytest.approx(wanted["em"], abs=1e-12)
     for kind, of in wanted["per_answer_type"].items():

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from numjax.bundled import data
-from numjax.bundled.data.table_text.builder import _sources as sources_of
-from numjax.bundled.data.table_text.builder import passages
+from numjax.bundled.data.table_text.builder import _list_sources as sources_of
+from numjax.bundled.data.table_text.builder import split_passages
 from numjax.errors import DataError, UsageError
 from numjax.tasks.table_text import Task
 from numjax.text import document as documents
@@ -65,7 +65,7 @@ def test_nothing_to_read_is_one_line():
 
 def test_passages_keep_every_word():
     text = "one two  three\n" * 40 + "x" * 700
-    found = list(passages(text, 64))
+    found = list(split_passages(text, 64))
     assert max(map(len, found)) <= 64 and all(part == part.strip() and part for part in found)
     assert "".join(found).replace(" ", "").replace("\n", "") == "".join(text.split())
 
@@ -92,9 +92,9 @@ def test_no_table_of_a_test_split_is_read(data_dir):
     cut = list(data.load("table_text", "train", data_dir, **options, size=7))
     assert [r["source"] for r in cut] == ["tatqa"] * 7 + ["tabfact"] * 7 and all(r in found["train"] for r in cut)
     # Untold, a stand-in is the very one that a task without options divides.
-    defaults = data.builder_of("table_text").chosen({})
+    defaults = data.find_builder("table_text").complete_options({})
     for name, own in sources_of(defaults):
-        assert own == data.builder_of(name).chosen({})
+        assert own == data.find_builder(name).complete_options({})
     with pytest.raises(DataError, match="test split is empty"):
         data.load("table_text", "test", data_dir, **options)
 

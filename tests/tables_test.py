@@ -1,4 +1,4 @@
-"""Tables of many layouts: answers and labels follow from the cells, and nothing but the table tells what is true."""
+"""Tables of many layouts: answers and labels follow from the cells, and only the table tells what is true."""
 
 from __future__ import annotations
 
@@ -19,15 +19,17 @@ from numjax.bundled.configs import luna
 from numjax.bundled.data.tables import statement_wordings, wording
 from numjax.bundled.data.tables.draw import Draw
 from numjax.bundled.data.tables.question_wordings import WORDINGS
-from numjax.bundled.data.tables.questions import contexts
-from numjax.bundled.data.tables.sheet import Sheet
-from numjax.bundled.data.tables.statements import records
+from numjax.bundled.data.tables.questions import make_contexts
+from numjax.bundled.data.tables.sheet import TableSheet
+from numjax.bundled.data.tables.statements import make_records
 from numjax.bundled.experiments.typed_tables import __main__ as typed
 from numjax.errors import UsageError
-from numjax.heads.tagop import headers_of
-from numjax.tasks import tabfact, table_traits, tatqa, tatqa_records
-from numjax.tasks.table_traits import TRAITS
-from numjax.tasks.tatqa_units import read
+from numjax.heads.tagop import header_means
+from numjax.tasks import tabfact, tatqa
+from numjax.tasks.tatqa import records as tatqa_records
+from numjax.tasks.tatqa import traits
+from numjax.tasks.tatqa.traits import TRAITS
+from numjax.tasks.tatqa.units import parse_value
 from numjax.text import document, vocab
 from numjax.types import Tokens
 
@@ -36,28 +38,32 @@ REPORT = [["year", "revenue", "cost"], ["2019", "1,200", "900"], ["2018", "1,000
 
 
 @pytest.fixture(scope="module")
-def asked():
-    return [(one["table"]["table"], q) for one in contexts(250, 3, "train") for q in one["questions"]]
+def questions():
+    return [
+        (context["table"]["table"], q) for context in make_contexts(250, 3, "train") for q in context["questions"]
+    ]
 
 
-def computed(derivation: str) -> Decimal:
-    """What a derivation comes to, by Python."""
+def evaluate_derivation(derivation: str) -> Decimal:
+    """The value of a derivation, evaluated by Python."""
     text = re.sub(r"[\d.,]+", lambda match: f"Decimal('{match[0].replace(',', '')}')", derivation)
     return eval(text, {"Decimal": Decimal})
 
 
-def test_answers_follow_from_the_cells_that_are_named(asked):
+def test_answers_follow_from_the_cells_that_are_named(questions):
     kinds = Counter()
-    for table, q in asked:
+    for table, q in questions:
         cells = [table[row][column] for row, column in q["mapping"]]
         kinds[q["answer_type"]] += 1
         if q["answer_type"] == "count":
             assert q["answer"] == len(cells) == len(set(map(tuple, q["mapping"])))
         elif q["answer_type"] == "arithmetic":
-            numbers = [value.number for value in map(read, cells) if value is not None]
-            named = [Decimal(x.replace(",", "")) for x in re.findall(r"[\d.,]*\d", q["derivation"])]
-            assert len(numbers) == len(cells) and set(map(abs, numbers)) <= set(named)
-            value = computed(q["derivation"]) * (100 if q["scale"] == "percent" and "/" in q["derivation"] else 1)
+            numbers = [value.number for value in map(parse_value, cells) if value is not None]
+            written_numbers = [Decimal(x.replace(",", "")) for x in re.findall(r"[\d.,]*\d", q["derivation"])]
+            assert len(numbers) == len(cells) and set(map(abs, numbers)) <= set(written_numbers)
+            value = evaluate_derivation(q["derivation"]) * (
+                100 if q["scale"] == "percent" and "/" in q["derivation"] else 1
+            )
             average = re.fullmatch(r"\(.*\+.*\)/\d+", q["derivation"])
             value = value / 100 if average and q["scale"] == "percent" else value
             assert abs(value - Decimal(str(q["answer"]))) <= Decimal("0.00501"), q
@@ -67,51 +73,56 @@ def test_answers_follow_from_the_cells_that_are_named(asked):
     assert set(kinds) == {"span", "multi-span", "arithmetic", "count"}
 
 
-def test_nearly_every_question_has_labels_at_its_cells(asked):
-    task, found = tatqa.Task(traits=True), Counter()
-    one = [one for split in wording.SPLITS for one in contexts(60, 1, split)]
-    for _, record in tatqa_records.of_contexts(one, "tables"):
+def test_nearly_every_question_has_labels_at_its_cells(questions):
+    task, operators = tatqa.Task(traits=True), Counter()
+    contexts = [context for split in wording.SPLITS for context in make_contexts(60, 1, split)]
+    for _, record in tatqa_records.from_contexts(contexts, "tables"):
         assert not isinstance(record, ValueError)
         example = task.example(record, PARSE)
         operator = example.reference["operator"]
-        found[operator] += 1
+        operators[operator] += 1
         if operator and record["answer_from"] == "table" and not operator.startswith("SHARE"):
             assert example.labels["tags"].sum() == len(json.loads(record["mapping"]))
-    assert found[""] < 0.01 * found.total() and len(found) >= 11
-    assert found["SHARE-COLUMN"] and found["CHANGE-RATIO"]
+    assert operators[""] < 0.01 * operators.total() and len(operators) >= 11
+    assert operators["SHARE-COLUMN"] and operators["CHANGE-RATIO"]
 
 
 def test_what_is_made_follows_from_its_seed_and_split():
-    first, again, other = (list(contexts(5, seed, "train")) for seed in (0, 0, 1))
-    assert first == again != other
+    first, same, other = (list(make_contexts(5, seed, "train")) for seed in (0, 0, 1))
+    assert first == same != other
     tables = {
-        split: {json.dumps(one["table"]["table"]) for one in contexts(40, 0, split)} for split in wording.SPLITS
+        split: {json.dumps(context["table"]["table"]) for context in make_contexts(40, 0, split)}
+        for split in wording.SPLITS
     }
     assert not any(a & b for a, b in itertools.combinations(tables.values(), 2))
 
 
-@pytest.mark.parametrize("known", [WORDINGS, statement_wordings.WORDINGS])
-def test_splits_share_no_wording(known):
-    for plan, wordings in known.items():
+@pytest.mark.parametrize("wordings_by_plan", [WORDINGS, statement_wordings.WORDINGS])
+def test_splits_share_no_wording(wordings_by_plan):
+    for plan, wordings in wordings_by_plan.items():
         assert len(set(wordings)) == len(wordings), plan
-        parts = [wording.of_split(wordings, split) for split in wording.SPLITS]
+        parts = [wording.select_wordings(wordings, split) for split in wording.SPLITS]
         assert all(parts) and sum(map(len, parts)) == len(wordings), plan
         assert not any(set(a) & set(b) for a, b in itertools.combinations(parts, 2)), plan
 
 
 def test_seen_wordings_are_those_of_training():
     def begins(split: str, wordings: str) -> set[str]:
-        found = [q["question"] for one in contexts(120, 0, split, wordings) for q in one["questions"]]
-        return {" ".join(text.split()[:2]).lower() for text in found}
+        questions = [
+            q["question"] for context in make_contexts(120, 0, split, wordings) for q in context["questions"]
+        ]
+        return {" ".join(text.split()[:2]).lower() for text in questions}
 
-    held = {text.split("{")[0].strip().lower() for text in wording.of_split(WORDINGS["percent_change"], "test")}
-    only = {text for text in held if text.startswith("state the change in")}
-    assert only and not begins("test", "seen") & {"from the"}
+    held_out = {
+        text.split("{")[0].strip().lower() for text in wording.select_wordings(WORDINGS["percent_change"], "test")
+    }
+    state_wordings = {text for text in held_out if text.startswith("state the change in")}
+    assert state_wordings and not begins("test", "seen") & {"from the"}
     assert begins("test", "apart") - begins("test", "seen"), "other wordings"
 
 
 def test_tables_are_of_many_forms():
-    sheets = [Sheet(Draw(7, place)) for place in range(400)]
+    sheets = [TableSheet(Draw(7, number)) for number in range(400)]
     text = json.dumps([sheet.cells for sheet in sheets], ensure_ascii=False)
     assert {sheet.shape for sheet in sheets} == {"report", "list", "series", "double"}
     for sign in ("%", "$", "€", " km", "(in ", "FY", "Q1", "Total"):
@@ -120,38 +131,38 @@ def test_tables_are_of_many_forms():
     assert any("thousands" in paragraph for sheet in sheets for paragraph in sheet.paragraphs)
     for sheet in sheets:
         assert len({len(row) for row in sheet.cells}) == 1
-        for ref, (row, column) in sheet.at.items():
-            found = read(sheet.cells[row][column])
-            assert found is not None and found.number == sheet.values[ref], (sheet.cells[row][column], ref)
+        for ref, (row, column) in sheet.cell_of.items():
+            value = parse_value(sheet.cells[row][column])
+            assert value is not None and value.number == sheet.values[ref], (sheet.cells[row][column], ref)
 
 
 def test_statements_are_balanced_and_tell_nothing_themselves():
-    """A linear model of a statement's words and pairs of words stays near a half."""
-    said = list(records(1500, 0, "train"))
-    assert sum(one["label"] for one in said) * 2 == len(said)
+    """A linear model of a statement's words and word pairs has an accuracy near one half."""
+    statements = list(make_records(1500, 0, "train"))
+    assert sum(one["label"] for one in statements) * 2 == len(statements)
 
     def words(text: str) -> set[str]:
         parts = re.findall(r"[a-z]+|\d|[^\sa-z\d]", text.lower())
         return {*parts, *map("_".join, itertools.pairwise(parts))}
 
-    every = [words(one["statement"]) for one in said]
-    cut = len(said) * 4 // 5
+    every = [words(one["statement"]) for one in statements]
+    cut = len(statements) * 4 // 5
     counts = Counter(word for one in every[:cut] for word in one)
-    place = {word: i for i, word in enumerate(word for word, n in counts.items() if n >= 5)}
-    weights = np.zeros(len(place))
-    rows = [[place[word] for word in one if word in place] for one in every]
+    index_of = {word: i for i, word in enumerate(word for word, n in counts.items() if n >= 5)}
+    weights = np.zeros(len(index_of))
+    rows = [[index_of[word] for word in one if word in index_of] for one in every]
     for _ in range(4):
-        for row, one in zip(rows[:cut], said[:cut], strict=True):
+        for row, one in zip(rows[:cut], statements[:cut], strict=True):
             weights[row] -= 0.05 * (1 / (1 + np.exp(-weights[row].sum())) - one["label"])
-    right = [(weights[row].sum() > 0) == one["label"] for row, one in zip(rows[cut:], said[cut:], strict=True)]
+    right = [(weights[row].sum() > 0) == one["label"] for row, one in zip(rows[cut:], statements[cut:], strict=True)]
     assert 0.45 < np.mean(right) < 0.55
 
 
 def test_statements_are_true_as_they_say():
-    """Those of a few wordings, read again by patterns."""
+    """Statements of a few wordings, parsed by patterns."""
     seen = Counter()
-    for one in records(900, 5, "train"):
-        table, text = one["table"], one["statement"].rstrip(".")
+    for statement in make_records(900, 5, "train"):
+        table, text = statement["table"], statement["statement"].rstrip(".")
         match = re.fullmatch(r"(.+) ha(?:s|d) (more|less|fewer) (?:number of )?(.+) than (.+)", text, re.IGNORECASE)
         if match is None:
             continue
@@ -160,55 +171,58 @@ def test_statements_are_true_as_they_say():
         first, second, measure = match[1].lower(), match[4].lower(), match[3].lower()
         if first not in rows or second not in rows or heads.count(measure) != 1:
             continue
-        a, b = (read(rows[name][heads.index(measure)]) for name in (first, second))
+        a, b = (parse_value(rows[name][heads.index(measure)]) for name in (first, second))
         assert a is not None and b is not None
-        assert ((a.number > b.number) == (match[2] == "more")) == bool(one["label"]), one
-        seen[one["label"]] += 1
+        assert ((a.number > b.number) == (match[2] == "more")) == bool(statement["label"]), statement
+        seen[statement["label"]] += 1
     assert min(seen[0], seen[1]) > 5
 
 
 # --- Traits.
 
 
-def known(question, table, cell):
-    cells, _ = table_traits.of(question, table)
+def cell_traits(question, table, cell):
+    cells, _ = traits.find_traits(question, table)
     return {name: value for name, value in zip(TRAITS, cells[cell], strict=True) if value}
 
 
-def of_words(question, table):
-    _, spans = table_traits.of(question, table)
+def word_traits(question, table):
+    _, spans = traits.find_traits(question, table)
     names = list(TRAITS)
     return {question[s[0] : s[1]]: {names[i]: v for i, v in enumerate(s[2:]) if v} for s in spans}
 
 
 def test_traits_say_what_a_question_names_and_in_which_order():
     forward, back = "What was the change in revenue from 2018 to 2019?", "Revenue in 2019 less that of 2018?"
-    assert known(forward, REPORT, (1, 1))["row_named"] == 3 and known(forward, REPORT, (2, 1))["row_named"] == 2
-    assert known(back, REPORT, (1, 1))["row_named"] == 2 and known(back, REPORT, (2, 1))["row_named"] == 3
-    assert known(forward, REPORT, (1, 1))["column_named"] == 2 and "column_named" not in known(
+    assert (
+        cell_traits(forward, REPORT, (1, 1))["row_named"] == 3
+        and cell_traits(forward, REPORT, (2, 1))["row_named"] == 2
+    )
+    assert cell_traits(back, REPORT, (1, 1))["row_named"] == 2 and cell_traits(back, REPORT, (2, 1))["row_named"] == 3
+    assert cell_traits(forward, REPORT, (1, 1))["column_named"] == 2 and "column_named" not in cell_traits(
         forward, REPORT, (1, 2)
     )
-    assert of_words(forward, REPORT)["2018"] == {"row_named": 2}
-    assert (known(forward, REPORT, (2, 2))["row"], known(forward, REPORT, (2, 2))["column"]) == (3, 3)
+    assert word_traits(forward, REPORT)["2018"] == {"row_named": 2}
+    assert (cell_traits(forward, REPORT, (2, 2))["row"], cell_traits(forward, REPORT, (2, 2))["column"]) == (3, 3)
 
 
 def test_a_header_whose_words_are_another_s_gives_way_to_it():
     table = [["item", "cost", "cost of sales"], ["a", "1", "2"], ["b", "3", "4"]]
-    assert known("What was the cost of sales of a?", table, (1, 2))["column_named"] == 2
-    assert known("What was the cost of sales of a?", table, (1, 1))["column_named"] == 1
-    assert known("What was the cost of a?", table, (1, 1))["column_named"] == 2
+    assert cell_traits("What was the cost of sales of a?", table, (1, 2))["column_named"] == 2
+    assert cell_traits("What was the cost of sales of a?", table, (1, 1))["column_named"] == 1
+    assert cell_traits("What was the cost of a?", table, (1, 1))["column_named"] == 2
 
 
 @pytest.mark.parametrize(
     "table", [[["Sales", "300", "200"], ["Costs", "111", "74"]], [["", ""], ["300", "200"]], [["3"]]]
 )
 def test_tables_without_headers_have_traits_too(table):
-    cells, _ = table_traits.of("What was the change in Sales from 300 to 200?", table)
+    cells, _ = traits.find_traits("What was the change in Sales from 300 to 200?", table)
     assert len(list(cells)) == len(table) * len(table[0])
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted"),
+    ("text", "expected"),
     [
         ("All figures are in thousands.", 1),
         ("Revenue, in millions of dollars", 2),
@@ -229,31 +243,37 @@ def test_tables_without_headers_have_traits_too(table):
         ("Points", 0),
     ],
 )
-def test_what_numbers_are_in_is_read_from_headers_and_paragraphs(text, wanted):
-    assert table_traits.scale(text) == wanted
+def test_what_numbers_are_in_is_read_from_headers_and_paragraphs(text, expected):
+    assert traits.find_scale(text) == expected
 
 
 def test_cells_have_the_scale_that_their_headers_or_a_paragraph_say():
     table = [["", "revenue ($m)", "staff", "margin %"], ["2019", "5", "7", "3"], ["2018", "4", "6", "2"]]
 
-    def scaled(rows, *paragraphs):
-        cells, _ = table_traits.of("What?", rows, paragraphs)
-        at = list(TRAITS).index("scaled")
-        return [cells[1, c][at] for c in range(1, 4)]
+    def cell_scales(rows, *paragraphs):
+        cells, _ = traits.find_traits("What?", rows, paragraphs)
+        index = list(TRAITS).index("scaled")
+        return [cells[1, c][index] for c in range(1, 4)]
 
-    assert scaled(table) == [2, 0, 0]
-    assert scaled(table, "A note.", "Figures are in thousands.") == [2, 1, 0]
-    assert scaled([["(in billions)", *table[0][1:]], *table[1:]], "Figures are in thousands.") == [2, 3, 0]
+    assert cell_scales(table) == [2, 0, 0]
+    assert cell_scales(table, "A note.", "Figures are in thousands.") == [2, 1, 0]
+    assert cell_scales([["(in billions)", *table[0][1:]], *table[1:]], "Figures are in thousands.") == [2, 3, 0]
 
 
 def test_traits_compare_numbers_exactly():
     table = [["club", "points"], ["Barton", "45"], ["Fenham", "1,200"], ["Total", "1,245"]]
     question = "How many clubs have more than 45 points?"
-    assert known(question, table, (1, 1))["compared"] == 1 and known(question, table, (2, 1))["compared"] == 2
-    ranks = known(question, table, (2, 1))
+    assert (
+        cell_traits(question, table, (1, 1))["compared"] == 1
+        and cell_traits(question, table, (2, 1))["compared"] == 2
+    )
+    ranks = cell_traits(question, table, (2, 1))
     assert (ranks["column_rank"], ranks["column_rank_back"]) == (2, 1)
-    assert "column_rank" not in known(question, table, (3, 1)) and known(question, table, (3, 1))["total"] == 1
-    assert of_words(question, table)["45"] == {"is_cell": 2, "exceeded": 2}
+    assert (
+        "column_rank" not in cell_traits(question, table, (3, 1))
+        and cell_traits(question, table, (3, 1))["total"] == 1
+    )
+    assert word_traits(question, table)["45"] == {"is_cell": 2, "exceeded": 2}
 
 
 @pytest.mark.parametrize(
@@ -275,11 +295,11 @@ def test_traits_compare_numbers_exactly():
     ],
 )
 def test_a_statement_s_numbers_are_known(statement, word, trait, holds):
-    assert of_words(statement, REPORT)[word].get(trait, 0) == int(holds)
+    assert word_traits(statement, REPORT)[word].get(trait, 0) == int(holds)
 
 
 def test_traits_lie_at_their_cells_in_both_tasks():
-    """What the encoder reads at a cell is what is known of it; words outside have none."""
+    """The encoder reads a cell's traits at the cell; words outside cells have none."""
     words = vocab.build(
         dict(name="wordpiece", size=400), ["what was the change in revenue cost year 2018 2019 , 1 2 0 9"]
     )
@@ -290,20 +310,22 @@ def test_traits_lie_at_their_cells_in_both_tasks():
     record = {"id": "1", "question": question, "table": REPORT, "paragraphs": []} | tatqa_records.UNANSWERED
     fact = {"id": "1", "statement": question, "table": REPORT, "label": 1, "kind": ""}
     tasks = ((tatqa.Task(traits=True), record, 3), (tabfact.Task(traits=True), fact, 0))
-    for (task, given, units), layout in itertools.product(tasks, ("rows", "columns")):
+    for (task, task_record, units), layout in itertools.product(tasks, ("rows", "columns")):
         if layout == "columns":
             if units:
                 continue
             task = tabfact.Task(traits=True, layout=layout)
-        example = task.example(given, scheme.parse)
-        found = windows.united(scheme.encode(example.document, offsets=True), example)
-        assert found.channels["types"].shape[1] == 1 + len(TRAITS) and ("units" in found.channels) == bool(units)
+        example = task.example(task_record, scheme.parse)
+        features_with_units = windows.add_unit_channels(scheme.encode(example.document, offsets=True), example)
+        assert features_with_units.channels["types"].shape[1] == 1 + len(TRAITS) and (
+            "units" in features_with_units.channels
+        ) == bool(units)
         surface = document.surface(example.document)
-        places = {surface[start:end]: known for start, end, *known in example.traits}
-        cells, _ = table_traits.of(question, REPORT)
-        assert all(tuple(places[REPORT[r][c]]) == cells[r, c] for r, c in cells)
-        assert not found.channels["types"][0].any(), "[CLS]"
-        row = features.from_features(found, 20)
+        traits_of_surface = {surface[start:end]: values for start, end, *values in example.traits}
+        cells, _ = traits.find_traits(question, REPORT)
+        assert all(tuple(traits_of_surface[REPORT[r][c]]) == cells[r, c] for r, c in cells)
+        assert not features_with_units.channels["types"][0].any(), "[CLS]"
+        row = features.from_features(features_with_units, 20)
         assert row.channels["types"][:, 1].max() == 3
     with pytest.raises(UsageError, match="use layout=rows"):
         tabfact.Task(traits=True, layout="sentences")
@@ -313,14 +335,16 @@ def test_headers_are_the_means_of_their_positions(rng):
     h = rng.standard_normal((2, 9, 4)).astype(np.float32)
     line = rng.integers(0, 4, (2, 9))
     header = rng.random((2, 9)) < 0.4
-    found = np.asarray(jax.jit(headers_of, static_argnums=3)(h, line, header, 5))
+    means = np.asarray(jax.jit(header_means, static_argnums=3)(h, line, header, 5))
     for b, t in itertools.product(range(2), range(9)):
-        at = [u for u in range(9) if header[b, u] and line[b, u] == line[b, t] and line[b, t] > 0]
-        np.testing.assert_allclose(found[b, t], h[b, at].mean(axis=0) if at else np.zeros(4), atol=1e-5)
+        header_positions = [u for u in range(9) if header[b, u] and line[b, u] == line[b, t] and line[b, t] > 0]
+        np.testing.assert_allclose(
+            means[b, t], h[b, header_positions].mean(axis=0) if header_positions else np.zeros(4), atol=1e-5
+        )
 
 
 def test_a_cell_is_tagged_by_its_headers_and_the_question(rng):
-    """With cells="crossed" and asked="both" they alone are beside it; without, nothing is."""
+    """With cells="crossed" and asked="both" only they join the cell; with the defaults nothing does."""
     h = rng.standard_normal((1, 8, 16)).astype(np.float32)
     # [CLS] asked asked, then a header of a row, one of a column, a cell of both, and another cell.
     row, column = [0, 0, 0, 2, 1, 2, 3, 0], [0, 0, 0, 1, 2, 2, 3, 0]
@@ -331,7 +355,7 @@ def test_a_cell_is_tagged_by_its_headers_and_the_question(rng):
     channels = {"types": types, "units": units}
     tokens = Tokens(np.zeros((1, 8), np.int32), np.arange(8)[None], np.asarray([[1] * 7 + [0]]), channels=channels)
 
-    def depends(cells: str, asked: str) -> set[int]:
+    def find_dependencies(cells: str, asked: str) -> set[int]:
         head: Any = build("heads", {"name": "tagop", "cells": cells, "asked": asked, "init_std": 0.5}, width=16)
         params = head.init(jax.random.key(0), h, tokens)
 
@@ -341,10 +365,10 @@ def test_a_cell_is_tagged_by_its_headers_and_the_question(rng):
         gradient = np.abs(jax.jit(jax.grad(tag))(h)[0]).sum(axis=-1)
         return set(np.flatnonzero(gradient > 1e-9).tolist())
 
-    assert depends("alone", "first") == {5}
-    assert depends("crossed", "first") == {3, 4, 5}
-    assert depends("alone", "both") == {1, 2, 5}
-    assert depends("crossed", "both") == {1, 2, 3, 4, 5}
+    assert find_dependencies("alone", "first") == {5}
+    assert find_dependencies("crossed", "first") == {3, 4, 5}
+    assert find_dependencies("alone", "both") == {1, 2, 5}
+    assert find_dependencies("crossed", "both") == {1, 2, 3, 4, 5}
     with pytest.raises(UsageError, match=r"set task\.traits=True"):
         build("heads", {"name": "tagop", "cells": "crossed"}, width=16).init(
             jax.random.key(0), h, tokens._replace(channels=channels | {"types": types[..., 0]})
@@ -359,7 +383,7 @@ def test_one_word_gives_tables_of_many_layouts(task):
     few, many = (luna.get_config(f"task={task},tables={word}") for word in ("few", "many"))
     assert few.to_json() == luna.get_config(f"task={task}").to_json(), "the default stays"
     assert many.task.tables == "many" and many.task.traits
-    assert tuple(many.backbone.types) == (2, *table_traits.SIZES)
+    assert tuple(many.backbone.types) == (2, *traits.SIZES)
     with pytest.raises(
         ValueError,
         match=r"needs task=tatqa or tabfact, and here it is table_text: use it with task=tatqa or task=tabfact$",
@@ -368,7 +392,7 @@ def test_one_word_gives_tables_of_many_layouts(task):
 
 
 @pytest.mark.parametrize(
-    ("wanted", "scale", "answer", "said_scale", "is_right"),
+    ("expected", "scale", "answer", "predicted_scale", "is_right"),
     [
         ("200", "thousand", 200.0, "thousand", True),
         ("200", "thousand", 200.0, "", False),
@@ -381,20 +405,20 @@ def test_one_word_gives_tables_of_many_layouts(task):
         ("3", "", "", "", False),
     ],
 )
-def test_typed_answers_are_judged(wanted, scale, answer, said_scale, is_right):
-    said = {"answer": answer, "scale": said_scale, "operator": ""}
-    assert typed.right({"answer": wanted, "scale": scale}, said) == is_right
+def test_typed_answers_are_judged(expected, scale, answer, predicted_scale, is_right):
+    prediction = {"answer": answer, "scale": predicted_scale, "operator": ""}
+    assert typed.is_right({"answer": expected, "scale": scale}, prediction) == is_right
 
 
 def test_the_typed_tables_can_be_read(capsys):
-    asked = typed.read(typed.TYPED)
-    assert len(asked) == 20
+    tables = typed.load_tables(typed.TYPED)
+    assert len(tables) == 20
     task = tatqa.Task(traits=True)
-    for record, _ in typed.questions(asked):
+    for record, _ in typed.make_question_records(tables):
         assert task.example(tatqa_records.UNANSWERED | record, PARSE).units
-    for record, _ in typed.statements(asked):
+    for record, _ in typed.make_statement_records(tables):
         assert tabfact.Task(traits=True).example(record | {"label": 0, "kind": ""}, PARSE).traits
-    typed.report([({"table": "t", "kind": "sum", "question": "?", "answer": "1"}, "2", False)] * 2)
+    typed.print_report([({"table": "t", "kind": "sum", "question": "?", "answer": "1"}, "2", False)] * 2)
     assert "sum: 0 of 2, 0.0%" in capsys.readouterr().out
     with pytest.raises(UsageError, match="no tables with"):
-        typed.read(typed.TYPED / "none")
+        typed.load_tables(typed.TYPED / "none")

@@ -202,7 +202,7 @@ def test_what_is_said_of_a_row_is_as_long_as_its_batch_and_of_real_rows_alone():
     long = np.float32([[1, 0, 0, -2, 0.2, 0.0, 0.9]])
     found: dict = {}
     for ids, rows, valid in ((np.int32([3, 0]), short, [True, False]), (np.int32([7]), long, [True])):
-        score._read(({}, {"answer": rows}, ids, np.bool_(valid)), {}, found)
+        score._collect(({}, {"answer": rows}, ids, np.bool_(valid)), {}, found)
     assert found.keys() == {3, 7}
     np.testing.assert_array_equal(found[3], short[0])
     np.testing.assert_array_equal(found[7], long[0])

@@ -150,7 +150,7 @@ def test_every_task_says_what_it_is(name):
     task = make(name)
     kinds = ("language_model", "masked", "classify", "span", "units")
     assert task.kind in kinds and task.metric.lstrip("-")
-    assert task.dataset["name"] in source._open(task.dataset)[0].names()
+    assert task.dataset["name"] in source._open(task.dataset)[0].list_names()
     for kind, wanted in task.needs.items():
         assert set(wanted) <= set(build.names(kind))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from numjax.tasks import tatqa_metric as metric
+from numjax.tasks.tatqa import metric
 
 
 def test_numbers_that_no_double_holds_are_none_and_equal_to_none():
@@ -15,13 +15,13 @@ def test_numbers_that_no_double_holds_are_none_and_equal_to_none():
             assert metric.to_number(text) is None
             for kind, scale in (("arithmetic", ""), ("span", "percent"), ("span", "million")):
                 gold = [text] if kind == "span" else text
-                assert metric.question(gold, kind, scale, text, scale).em == 1
-                assert metric.question(gold, kind, scale, text.replace(long, other), scale).em == 0
-                assert metric.question(gold, kind, scale, 12, scale).em == 0
-                assert metric.question(12, "arithmetic", scale, text, scale).em == 0
+                assert metric.score_question(gold, kind, scale, text, scale).em == 1
+                assert metric.score_question(gold, kind, scale, text.replace(long, other), scale).em == 0
+                assert metric.score_question(gold, kind, scale, 12, scale).em == 0
+                assert metric.score_question(12, "arithmetic", scale, text, scale).em == 0
     # A double holds these, but not what the scale makes of them.
     large, more = "9" * 305, "8" * 305
     assert metric.to_number(large) == int(large) and metric.to_number(f"{large} billion") is None
-    assert metric.question(int(large), "arithmetic", "billion", large, "billion").em == 1
-    assert metric.question(int(large), "arithmetic", "billion", more, "billion").em == 0
-    assert metric.is_number("inf") and metric.normalised("inf") == "None", "words are what they were"
+    assert metric.score_question(int(large), "arithmetic", "billion", large, "billion").em == 1
+    assert metric.score_question(int(large), "arithmetic", "billion", more, "billion").em == 0
+    assert metric.is_number("inf") and metric.normalise("inf") == "None", "words are what they were"

@@ -14,8 +14,10 @@ import pytest
 
 from numjax.errors import DataError
 from numjax.runtime import log
-from numjax.tasks import tatqa, tatqa_labels, tatqa_records, tatqa_units
-from numjax.tasks.tatqa_answers import OPERATORS
+from numjax.tasks import tatqa
+from numjax.tasks.tatqa import labels, units
+from numjax.tasks.tatqa import records as tatqa_records
+from numjax.tasks.tatqa.answers import OPERATORS
 from numjax.text import document as documents
 from numjax.train import runs
 
@@ -40,11 +42,11 @@ class Counted(tuple):
 def test_labels_take_as_many_looks_as_there_are_cells():
     def looks(rows: int) -> int:
         table = [[f"Item {i}", *(str(10 * i + j) for j in range(4))] for i in range(rows)]
-        found = tatqa_units.context("What is named?", table, ["Some words here."])
+        found = units.make_context("What is named?", table, ["Some words here."])
         found = found._replace(units=Counted(found.units), pieces=Counted(found.pieces))
         before = Counted.read
         question = LABELLED | {"question": "What is named?", "answer": ["Item 3"], "rel_paragraphs": []}
-        assert tatqa_labels.find(found, question) == tatqa_labels.Labels("SPAN-TABLE", (15,))
+        assert labels.find_labels(found, question) == labels.Labels("SPAN-TABLE", (15,))
         return Counted.read - before
 
     assert looks(80) < 2.2 * looks(40)
@@ -54,13 +56,13 @@ def asked_of(folder, table: str) -> list[tuple[str, Any]]:
     """What is made of a CSV file and one question beside it."""
     (folder / "report.csv").write_text(table)
     (folder / "report.txt").write_text("Q: What were sales?\n")
-    return list(tatqa_records.of_file(str(folder / "report.csv")) or ())
+    return list(tatqa_records.from_file(str(folder / "report.csv")) or ())
 
 
 def asked_in(folder, contexts: list) -> list[tuple[str, Any]]:
     """What is made of a JSON file."""
     (folder / "asked.json").write_text(json.dumps(contexts))
-    return list(tatqa_records.of_file(str(folder / "asked.json")) or ())
+    return list(tatqa_records.from_file(str(folder / "asked.json")) or ())
 
 
 def test_a_packed_file_is_read_as_the_plain_one(tmp_path):
@@ -69,7 +71,7 @@ def test_a_packed_file_is_read_as_the_plain_one(tmp_path):
     plain = asked_in(tmp_path, [one])
     packed = tmp_path / "asked.json.gz"
     packed.write_bytes(gzip.compress((tmp_path / "asked.json").read_bytes()))
-    assert len(plain) == 1 and list(tatqa_records.of_file(str(packed)) or ()) == plain
+    assert len(plain) == 1 and list(tatqa_records.from_file(str(packed)) or ()) == plain
 
 
 def test_of_questions_with_one_uid_the_first_is_answered_and_the_others_are_named(tmp_path):
@@ -88,8 +90,8 @@ def test_of_questions_with_one_uid_the_first_is_answered_and_the_others_are_name
 
 @pytest.mark.parametrize("text", ["1½", "1 ½", "$12¾ million", "½ 5", "(3⅓)", "⅟2"])
 def test_a_number_with_a_fraction_beside_it_is_not_read_without_it(text):
-    assert tatqa_units.read(text) is None
-    found = tatqa_units.read("1,200²")
+    assert units.parse_value(text) is None
+    found = units.parse_value("1,200²")
     assert found is not None and found.number == 1200, "a footnote is none"
 
 
@@ -136,7 +138,7 @@ def test_decimal_commas_part_no_cells(tmp_path):
     ],
 )
 def test_numbers_of_units(text, number):
-    found = tatqa_units.read(text)
+    found = units.parse_value(text)
     assert (found and found.number) == (None if number is None else Decimal(number))
 
 
@@ -149,9 +151,9 @@ def test_what_was_cut_off_is_no_answer(tmp_path):
     known[[place for place, unit in enumerate(example.units) if unit[3]][1:]] = -1  # all numbers but the first
     for operator, answer in (("SUM", 2019), ("DIFF", "")):
         said = np.r_[OPERATORS.index(operator), 0, 0, 0, known]
-        assert task.read(example, said)[0]["answer"] == answer
+        assert task.make_prediction(example, said)[0]["answer"] == answer
     known[:] = -1
-    assert task.read(example, np.r_[OPERATORS.index("SPAN-TEXT"), 0, 0, 0, known])[0]["answer"] == ""
+    assert task.make_prediction(example, np.r_[OPERATORS.index("SPAN-TEXT"), 0, 0, 0, known])[0]["answer"] == ""
 
 
 def test_an_answer_is_always_json(tmp_path):
@@ -160,8 +162,8 @@ def test_an_answer_is_always_json(tmp_path):
     task = tatqa.Task()
     example = task.example(record, documents.parse)
     said = np.r_[OPERATORS.index("TIMES"), 0, 0, 0, np.ones(len(example.units))]
-    assert task.read(example, said)[0]["answer"] == "", "10^400 is no double"
-    assert log.line({"a": [float("inf"), -float("inf"), float("nan"), 1.5], "b": "NaN"}) == (
+    assert task.make_prediction(example, said)[0]["answer"] == "", "10^400 is no double"
+    assert log.to_json_line({"a": [float("inf"), -float("inf"), float("nan"), 1.5], "b": "NaN"}) == (
         '{"a": [null, null, null, 1.5], "b": "NaN"}'
     )
 
@@ -195,7 +197,7 @@ def test_a_blank_before_a_quotation_mark_parts_no_cell(tmp_path):
 def test_questions_begin_with_a_word_for_it(begin, tmp_path):
     (tmp_path / "report.csv").write_text("h,2019\nSales,3\n")
     (tmp_path / "report.txt").write_text(f"Sales rose.\n{begin}What were sales?\nQuality: it was fine.\n")
-    ((_, record),) = list(tatqa_records.of_csv(tmp_path / "report.csv"))
+    ((_, record),) = list(tatqa_records.from_csv(tmp_path / "report.csv"))
     assert record["question"] == "What were sales?"
     assert json.loads(record["paragraphs"]) == ["Sales rose.", "Quality: it was fine."]
 
@@ -203,7 +205,7 @@ def test_questions_begin_with_a_word_for_it(begin, tmp_path):
 def test_what_is_lacking_beside_a_table_is_said(tmp_path):
     (tmp_path / "report.csv").write_text("h,2019\nSales,3\n")
     with pytest.raises(DataError, match=r"report\.txt: not there: put the paragraphs into it, and each question"):
-        list(tatqa_records.of_csv(tmp_path / "report.csv"))
+        list(tatqa_records.from_csv(tmp_path / "report.csv"))
 
 
 @pytest.mark.parametrize(
@@ -220,7 +222,7 @@ def test_what_is_lacking_beside_a_table_is_said(tmp_path):
 def test_json_that_cannot_be_read_is_one_line(content, message, tmp_path):
     (tmp_path / "asked.json").write_bytes(content)
     with pytest.raises(DataError, match=message):
-        list(tatqa_records.of_file(str(tmp_path / "asked.json")) or ())
+        list(tatqa_records.from_file(str(tmp_path / "asked.json")) or ())
 
 
 def test_an_answer_that_cannot_be_used_is_none(tmp_path):
@@ -250,8 +252,8 @@ def test_records_of_ones_own_hold_lists_or_their_json(table):
 
 def test_absurd_answers_and_derivations_are_named():
     with pytest.raises(ValueError, match="is no number"):
-        tatqa_records.gold(10**400, "arithmetic")
-    assert list(tatqa_labels.derivations("-" * 100_000 + "1", "")) == []
+        tatqa_records.parse_gold(10**400, "arithmetic")
+    assert list(labels.parse_derivation("-" * 100_000 + "1", "")) == []
 
 
 @pytest.mark.parametrize(
@@ -303,7 +305,7 @@ def test_what_has_no_answer_or_no_type_is_unanswered(given, tmp_path):
     example = tatqa.Task().example(record, documents.parse)
     assert example.labels["operator"] == example.labels["scale"] == -1
     # What is to be trained on must have both.
-    ((_, error),) = tatqa_records.of_contexts([one], "train")
+    ((_, error),) = tatqa_records.from_contexts([one], "train")
     assert isinstance(error, ValueError)
 
 

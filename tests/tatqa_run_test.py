@@ -12,18 +12,19 @@ import optax
 import pytest
 
 import numjax
+from numjax import inspect
 from numjax.bundled.configs import luna
 from numjax.bundled.experiments import runs as experiment
 from numjax.bundled.experiments.luna import table3, table4
-from numjax.embed.sizes import of as sizes_of
 from numjax.errors import DataError, UsageError
+from numjax.nn.sizes import encoder_size as sizes_of
 from numjax.pipeline import batch as batches
 from numjax.pretrained import bert
 from numjax.runtime import shard
 from numjax.system import assemble
-from numjax.tasks.tatqa_answers import OPERATORS, SCALES
-from numjax.text import bytebpe
+from numjax.tasks.tatqa.answers import OPERATORS, SCALES
 from numjax.text import vocab as vocabularies
+from numjax.text.vocab import bytebpe
 from numjax.train import inherit, runs
 from numjax.train.step import init_state
 from numjax.types import TrainState
@@ -48,17 +49,19 @@ def test_tabfact_has_the_first_of_the_seeds():
     def given(scale, few, seeds=(0, 1, 2)):
         return SimpleNamespace(scale=scale, seeds=list(seeds), tabfact_seeds=few)
 
-    assert table3.tabfact_seeds(given("laptop", 0)) == [0]
-    assert table3.tabfact_seeds(given("paper", 0)) == table3.tabfact_seeds(given("laptop", 3)) == [0, 1, 2]
-    assert table3.tabfact_seeds(given("paper", 2, seeds=(0,))) == [0], "no more than there are"
+    assert table3.choose_tabfact_seeds(given("laptop", 0)) == [0]
+    assert (
+        table3.choose_tabfact_seeds(given("paper", 0)) == table3.choose_tabfact_seeds(given("laptop", 3)) == [0, 1, 2]
+    )
+    assert table3.choose_tabfact_seeds(given("paper", 2, seeds=(0,))) == [0], "no more than there are"
     with pytest.raises(UsageError, match="--tabfact_seeds=-1"):
-        table3.tabfact_seeds(given("laptop", -1))
+        table3.choose_tabfact_seeds(given("laptop", -1))
 
 
 def test_table3_says_what_the_predictions_on_disk_say(out):
     entries = {(e["row"], e["column"]): e for e in json.loads((out / "table3.json").read_text())["tables"]["table3"]}
     choice = table3.CHOICES["baseline"]
-    folder = experiment.workdir(table3.cell(OPTIONS, "baseline", "tatqa"), 0, out)
+    folder = experiment.workdir(table3.make_cell(OPTIONS, "baseline", "tatqa"), 0, out)
     rows = [json.loads(line) for line in (folder / "predictions" / "tatqa.jsonl").open()]
     assert len(rows) == 24, "every question is scored"
     task = numjax.load(folder).system.task
@@ -73,24 +76,28 @@ def test_table3_says_what_the_predictions_on_disk_say(out):
 
 def test_what_the_tables_say_of_given_files_names_no_folder_above(tmp_path):
     given = SimpleNamespace(**vars(OPTIONS) | {"tatqa": str(tmp_path / "asked"), "bert": str(tmp_path / "base")})
-    told = " ".join(table3.remarks(given))
+    told = " ".join(table3.make_remarks(given))
     assert "TAT-QA's files in asked" in told and "from base" in told and str(tmp_path) not in told
     cards = SimpleNamespace(scale="smoke", as_published=False, path=str(tmp_path / "cards"), users=0, by="random")
-    assert table4.remarks(cards)[0] == "Data: cards."
+    assert table4.make_remarks(cards)[0] == "Data: cards."
 
 
 def test_rows_differ_in_what_they_say(out):
-    keys = {experiment.key(table3.cell(OPTIONS, system, task)) for system in table3.CHOICES for task in table3.TASKS}
+    keys = {
+        experiment.make_key(table3.make_cell(OPTIONS, system, task))
+        for system in table3.CHOICES
+        for task in table3.TASKS
+    }
     # At smoke the three sizes are one.
     assert len(keys) == 2 * (len(table3.CHOICES) - 2)
     laptop = SimpleNamespace(**vars(OPTIONS) | {"scale": "laptop"})
     rows = [table3.CHOICES[row] for row in ("luna", "1M", "0.1M")]
-    found = [table3.config(laptop, row, "tatqa", "bert").embeds.numeral for row in rows]
+    found = [table3.make_config(laptop, row, "tatqa", "bert").embeds.numeral for row in rows]
     sizes = [sizes_of("char_lstm", of.parameters, 128, (of.hidden, of.layers)) for of in found]
     assert sizes == [(128, 1), (32, 3), (16, 1)]
     paper = SimpleNamespace(**vars(OPTIONS) | {"scale": "paper", "bert": "BERT"})
-    cells = [table3.cell(paper, system, "tatqa") for system in table3.CHOICES]
-    assert len({experiment.key(cell) for cell in cells}) == len(cells)
+    cells = [table3.make_cell(paper, system, "tatqa") for system in table3.CHOICES]
+    assert len({experiment.make_key(cell) for cell in cells}) == len(cells)
     rates = cells[0].config.optim
     assert rates.learning_rate == 1.5e-4 and rates.rates[0][1] * 1.5e-4 == pytest.approx(5e-6)
     assert rates.weight_decay == 0.01 and dict(rates.weight_decays) == {"^(?!backbone/|embeds_token/)": 5e-5}
@@ -103,7 +110,7 @@ def test_pre_training_and_its_tasks_are_of_one_shape(scale):
     options = SimpleNamespace(**vars(OPTIONS) | {"scale": scale})
     for system in table3.CHOICES:
         for task in table3.TASKS:
-            cell = table3.cell(options, system, task)
+            cell = table3.make_cell(options, system, task)
             if cell.start is None:
                 continue
             mine, before = cell.config, cell.start.config
@@ -113,7 +120,7 @@ def test_pre_training_and_its_tasks_are_of_one_shape(scale):
 def test_tatqa_starts_from_roberta_and_tabfact_from_bert():
     paper = SimpleNamespace(**vars(OPTIONS) | {"scale": "paper", "bert": "BERT", "roberta": "ROBERTA"})
     for system in table3.CHOICES:
-        answers, entails = (table3.cell(paper, system, task) for task in table3.TASKS)
+        answers, entails = (table3.make_cell(paper, system, task) for task in table3.TASKS)
         for cell, source, kind, types, width in (
             (answers, "ROBERTA", "gpt2", (1,), 1024),
             (entails, "BERT", "wordpiece", (2,), 768),
@@ -134,8 +141,8 @@ def test_a_row_starts_from_the_files_of_roberta(tmp_path, monkeypatch, capsys):
     table3.main([*words, f"--roberta={tmp_path / 'roberta'}"])
     said = capsys.readouterr()
     options = SimpleNamespace(**vars(OPTIONS) | {"roberta": str(tmp_path / "roberta")})
-    cell = table3.cell(options, "baseline", "tatqa")
-    vocab = vocabularies.load(str(experiment.home(cell, tmp_path) / "vocabulary"))
+    cell = table3.make_cell(options, "baseline", "tatqa")
+    vocab = vocabularies.load(str(experiment.cell_folder(cell, tmp_path) / "vocabulary"))
     assert (vocab.mark("[CLS]"), vocab.mark("[SEP]"), vocab.known) == (0, 2, len(PIECES))
     # The stack's four tables and norms, two layers of twelve, the tokens; TagOp's head is in no file.
     assert f"init_from {tmp_path / 'roberta'} (step 0): 29 loaded" in said.err
@@ -162,7 +169,7 @@ def test_pre_training_starts_from_the_files_of_roberta_with_its_teacher(tmp_path
     layout = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=place), state.params)
     compiled = SimpleNamespace(mesh=mesh, abstract_state=TrainState(None, layout, ()))
     done = inherit.load_pretrained(system, compiled, state, tmp_path / "roberta")
-    theirs = bert.read(tmp_path / "roberta", heads=2)
+    theirs = bert.read_params(tmp_path / "roberta", heads=2)
     for name, leaf in theirs["backbone"]["layer_1"].items():
         np.testing.assert_array_equal(done.params["backbone"]["layer_1"][name], leaf)
     mine, rows = done.params["embeds_token"]["table"], theirs["embeds_token"]["table"]
@@ -195,24 +202,24 @@ def save_roberta(folder):
         "ln_0_bias": draw(32),
     }
     params = {"backbone": kept, "embeds_token": {"table": draw(len(PIECES), 32)}}
-    bert.write(folder / "model.safetensors", params, len(PIECES), "roberta")
+    bert.write_params(folder / "model.safetensors", params, len(PIECES), "roberta")
 
 
 def test_a_question_and_its_table_are_looked_at(out):
     """Fig. 3's case: what TagOp's encoder reads, and where it looks; the question is of type 0, its table of 1."""
-    cell = table3.cell(OPTIONS, "baseline", "tatqa")
+    cell = table3.make_cell(OPTIONS, "baseline", "tatqa")
     folder = experiment.workdir(cell, 0, out)
     model = numjax.load(folder)
     table = json.dumps([["", "2019"], ["Sales", "300"]])
     record = {"id": "own", "question": "What were Sales?", "table": table, "paragraphs": "[]"}
-    reading = model.read(record)
+    reading = inspect.read_activations(model, record)
     size = len(reading.tokens)
     between = reading.tokens.index("[SEP]")
     assert reading.types.tolist() == [0] * (between + 1) + [1] * (size - between - 1) and 4 < between < size - 4
-    weights = model.attention(reading)
+    weights = inspect.attention_weights(model, reading)
     assert weights.shape == (2, size, size)
     np.testing.assert_allclose(weights.sum(axis=-1), 1, atol=1e-5)
-    np.testing.assert_array_equal(model.attention(record), weights)
+    np.testing.assert_array_equal(inspect.attention_weights(model, record), weights)
 
 
 def test_pre_training_wants_both_folders(tmp_path, capsys):
@@ -221,11 +228,11 @@ def test_pre_training_wants_both_folders(tmp_path, capsys):
 
 
 def test_questions_of_ones_own_are_answered(out, tmp_path, capsys):
-    cell = table3.cell(OPTIONS, "baseline", "tatqa")
+    cell = table3.make_cell(OPTIONS, "baseline", "tatqa")
     folder = experiment.workdir(cell, 0, out)
     # A seed's folder with these two is a workdir.
-    shutil.copytree(experiment.home(cell, out) / "vocabulary", folder / "vocabulary")
-    shutil.copy(experiment.home(cell, out) / "config.json", folder)
+    shutil.copytree(experiment.cell_folder(cell, out) / "vocabulary", folder / "vocabulary")
+    shutil.copy(experiment.cell_folder(cell, out) / "config.json", folder)
     config = numjax.load(folder).system.config
     (tmp_path / "report.csv").write_text("(in millions),2019,2018\nSales,300,200\nCosts,(111),(74)\n")
     (tmp_path / "report.txt").write_text("Sales grew due to new stores.\n\nQ: What was the change in Sales?\n")

@@ -14,14 +14,17 @@ import pytest
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from numjax.bundled import data
-from numjax.bundled.data.tatqa.builder import divided, kind_of
-from numjax.bundled.data.tatqa.generate import contexts
+from numjax.bundled.data.tatqa.builder import divide_contexts, find_kind
+from numjax.bundled.data.tatqa.generate import make_contexts
 from numjax.errors import DataError
 from numjax.pipeline import features
-from numjax.tasks import tatqa, tatqa_labels, tatqa_records, tatqa_units
-from numjax.tasks import tatqa_metric as metric
-from numjax.tasks.tatqa_answers import OPERATORS, ORDERED, assemble, compute, rounded
-from numjax.tasks.tatqa_labels import Labels
+from numjax.tasks import tatqa
+from numjax.tasks.tatqa import labels as tatqa_labels
+from numjax.tasks.tatqa import metric
+from numjax.tasks.tatqa import records as tatqa_records
+from numjax.tasks.tatqa import units as tatqa_units
+from numjax.tasks.tatqa.answers import OPERATORS, ORDERED, assemble, compute, round_answer
+from numjax.tasks.tatqa.labels import Labels
 from numjax.text import addback, replace, subword, vocab
 
 SPECIAL = {"__NaN__": math.nan, "__nan__": math.nan, "__inf__": math.inf}
@@ -58,7 +61,7 @@ def test_the_number_reader_is_the_official_one(real_data):
     for case in cases:
         text = case["text"]
         for name, found in (
-            ("is_number", metric.is_number), ("to_number", metric.to_number), ("normalize_answer", metric.normalised)
+            ("is_number", metric.is_number), ("to_number", metric.to_number), ("normalize_answer", metric.normalise)
         ):  # fmt: skip
             if name in case:
                 assert same(found(text), plain(case[name])), (name, text)
@@ -81,7 +84,7 @@ def test_single_cases_score_as_officially(real_data):
         if "error" in case:
             continue
         given = case["gold"], case["answer_type"], case["gold_scale"], plain(case["pred"]), case["pred_scale"]
-        em, f1, scale = metric.question(*given)
+        em, f1, scale = metric.score_question(*given)
         assert (em, scale) == (case["em"], case["scale_match"]) and f1 == pytest.approx(case["f1"], abs=1e-9), case
     assert len(cases) > 300
 
@@ -96,12 +99,14 @@ def test_released_and_synthetic_predictions_score_as_officially(real_data, relea
     sources = [q["answer_from"] for _, q in questions.values()]
 
     def scored(said):
-        return [metric.question(q["answer"], q["answer_type"], q["scale"], *said(q)) for _, q in questions.values()]
+        return [
+            metric.score_question(q["answer"], q["answer_type"], q["scale"], *said(q)) for _, q in questions.values()
+        ]
 
     scores = scored(lambda q: sample[q["uid"]])
     for uid, score in zip(questions, scores, strict=True):
         assert score.em == each[uid][0] and score.f1 == pytest.approx(each[uid][1], abs=1e-9), uid
-    found = metric.overall(scores, kinds, sources)
+    found = metric.average_scores(scores, kinds, sources)
     wanted = json.loads((reference / "dev_overall.json").read_text())
     assert all(found[name] == pytest.approx(wanted[name], abs=1e-12) for name in ("em", "f1", "scale"))
     assert found["em"] == pytest.approx(0.45923, abs=5e-6) and found["em_num"] == found["em/arithmetic"]
@@ -136,7 +141,7 @@ def test_released_and_synthetic_predictions_score_as_officially(real_data, relea
     synthetic = json.loads((reference / "dev_synthetic_predictions.json").read_text())
     assert made.keys() == synthetic.keys()
     for name, said in made.items():
-        found = metric.overall(scored(said), kinds)
+        found = metric.average_scores(scored(said), kinds)
         for part, value in synthetic[name].items():
             assert found[part] == pytest.approx(value, abs=1e-9), (name, part)
 
@@ -155,12 +160,12 @@ def test_released_and_synthetic_predictions_score_as_officially(real_data, relea
     ],
 )  # fmt: skip
 def test_numbers_are_read_as_accountants_write_them(text, number, percent):
-    assert tatqa_units.read(text) == (None if number is None else (Decimal(number), percent))
+    assert tatqa_units.parse_value(text) == (None if number is None else (Decimal(number), percent))
 
 
 def test_units_are_cells_and_words():
     table = [["", "2019"], ["Sales", "(1,746)"]]
-    found = tatqa_units.context("?", table, ["A fixed-price type, “LWAY.” fell -5.2% in 2018–2019."])
+    found = tatqa_units.make_context("?", table, ["A fixed-price type, “LWAY.” fell -5.2% in 2018–2019."])
     assert [found.text[u.start : u.end] for u in found.units] == [
         *(
             "2019",
@@ -188,13 +193,13 @@ def test_paragraphs_are_ranked_as_scikit_learn_has_it(rng):
         texts = [" ".join(rng.choice(words, rng.integers(1, 12))) for _ in range(6)]
         rows = TfidfVectorizer(token_pattern=r"\b\w\w+\b").fit_transform([*texts, "plant cost"]).toarray()
         cosines = rows[1:] @ rows[0]
-        order = tatqa_units.ranked(texts[0], [*texts[1:], "plant cost"])
+        order = tatqa_units.rank_paragraphs(texts[0], [*texts[1:], "plant cost"])
         np.testing.assert_allclose(cosines[order], np.sort(cosines)[::-1], atol=1e-12)
 
 
 TABLE = [["", "2019", "2018"], ["Sales", "300", "200"], ["Costs", "(111)", "(74)"], ["Share", "15%", "10%"]]
 TEXT = ["Sales grew due to new stores, higher prices and a mild winter."]
-CONTEXT = tatqa_units.context("What was it?", TABLE, TEXT)
+CONTEXT = tatqa_units.make_context("What was it?", TABLE, TEXT)
 
 
 def places(*texts: str) -> tuple[int, ...]:
@@ -225,7 +230,7 @@ def places(*texts: str) -> tuple[int, ...]:
 )
 def test_each_operator_makes_its_answer(operator, texts, swapped, scale, answer):
     labels = Labels(operator, places(*texts), swapped)
-    assert assemble(CONTEXT, operator, scale, tatqa_labels.scores(CONTEXT, labels), swapped) == answer
+    assert assemble(CONTEXT, operator, scale, tatqa_labels.certain_scores(CONTEXT, labels), swapped) == answer
 
 
 @pytest.mark.parametrize("operator", OPERATORS)
@@ -244,17 +249,17 @@ def test_where_nothing_is_selected_the_best_unit_is_read(operator):
 
 
 def test_as_published_reads_numbers_as_the_metric_does():
-    context = tatqa_units.context("?", [["a", "(1,746)", "0", "12%", "—"]], [])
+    context = tatqa_units.make_context("?", [["a", "(1,746)", "0", "12%", "—"]], [])
 
     def made(operator, scale, *units, swapped=False):
-        scores = tatqa_labels.scores(context, Labels(operator, units, swapped))
+        scores = tatqa_labels.certain_scores(context, Labels(operator, units, swapped))
         return assemble(context, operator, scale, scores, swapped, as_published=True)
 
     assert made("SUM", "", 1) == 1746 and made("AVERAGE", "percent", 3) == 12
     assert made("CHANGE-RATIO", "", 1, 2) == 1 and made("DIVIDE", "", 1, 2) == 0
     assert math.isnan(made("SUM", "", 0, 1)), "a unit without a number"
     assert made("SPAN-TABLE", "") == "" == made("SUM", "")
-    assert assemble(context, "DIVIDE", "", tatqa_labels.scores(context, Labels("DIVIDE", (1, 2)))) == ""
+    assert assemble(context, "DIVIDE", "", tatqa_labels.certain_scores(context, Labels("DIVIDE", (1, 2)))) == ""
 
 
 def test_gold_labels_give_the_gold_answers(real_data, released):
@@ -263,27 +268,27 @@ def test_gold_labels_give_the_gold_answers(real_data, released):
     questions = released(real_data("tatqa"))
     for c, q in questions.values():
         texts = [p["text"] for p in c["paragraphs"]]
-        context = tatqa_units.context(q["question"], c["table"]["table"], texts)
+        context = tatqa_units.make_context(q["question"], c["table"]["table"], texts)
         kind = "arithmetic" if q["answer_type"] == "arithmetic" else "other"
         related = [2 + i for i, p in enumerate(c["paragraphs"]) if str(p["order"]) in q["rel_paragraphs"]]
-        labels = tatqa_labels.find(context, q | {"rel_paragraphs": related})
+        labels = tatqa_labels.find_labels(context, q | {"rel_paragraphs": related})
         if labels is not None:
-            scores = tatqa_labels.scores(context, labels)
+            scores = tatqa_labels.certain_scores(context, labels)
             said = assemble(context, labels.operator, q["scale"], scores, labels.swapped)
             # The metric takes an answer of 0 for none, also where 0 is right.
             right = (
                 said == 0 == q["answer"]
-                or metric.question(q["answer"], q["answer_type"], q["scale"], said, q["scale"]).em
+                or metric.score_question(q["answer"], q["answer_type"], q["scale"], said, q["scale"]).em
             )
             hits[kind] += right
             assert right, (q["uid"], said, q["answer"])
         if kind == "arithmetic":
-            for derived in tatqa_labels.derivations(q["derivation"], q["scale"]):
+            for derived in tatqa_labels.parse_derivation(q["derivation"], q["scale"]):
                 made = compute(derived.operator, q["scale"], derived.values)
                 if made is None:
                     continue
                 is_zero = made == 0 == q["answer"]
-                if is_zero or metric.question(q["answer"], kind, q["scale"], rounded(made), q["scale"]).em:
+                if is_zero or metric.score_question(q["answer"], kind, q["scale"], round_answer(made), q["scale"]).em:
                     from_derivation += 1
                     break
     assert hits["other"] >= 0.99 * 950 and hits["arithmetic"] >= 0.94 * 718 and from_derivation >= 0.965 * 718
@@ -291,7 +296,7 @@ def test_gold_labels_give_the_gold_answers(real_data, released):
 
 def test_every_made_up_question_has_labels():
     operators = set()
-    for _, record in tatqa_records.of_contexts(contexts(60, seed=5), "stand-in"):
+    for _, record in tatqa_records.from_contexts(make_contexts(60, seed=5), "stand-in"):
         example = tatqa.Task().example(record, subword.documents.parse)
         operator = int(example.labels["operator"])
         assert operator >= 0, record
@@ -304,8 +309,8 @@ def test_every_made_up_question_has_labels():
 
 
 def test_bad_contexts_are_named(tmp_path):
-    good = contexts(5, seed=1)
-    bad = contexts(5, seed=2)
+    good = make_contexts(5, seed=1)
+    bad = make_contexts(5, seed=2)
     bad[0]["table"]["table"] = [["", " "], [""]]
     bad[1]["table"]["table"][1][1] = "9" * 30_000
     bad[2]["questions"][0]["answer"] = {"no": "answer"}
@@ -316,11 +321,11 @@ def test_bad_contexts_are_named(tmp_path):
         for q in one["questions"]:
             q["uid"] = f"bad-{i}-{q['order']}"
     (tmp_path / "tatqa_dataset_train.json").write_text(json.dumps(good + bad))
-    (tmp_path / "tatqa_dataset_dev.json").write_text(json.dumps(renamed(contexts(2, seed=3), "dev")))
+    (tmp_path / "tatqa_dataset_dev.json").write_text(json.dumps(renamed(make_contexts(2, seed=3), "dev")))
     options = {"path": str(tmp_path), "data_dir": tmp_path / "cache"}
     found = {split: data.load("tatqa", split, **options) for split in ("train", "validation", "test")}
     assert sum(map(len, found.values())) == 6 * 5 + 5 + 6 + 12
-    reasons = {row["id"]: row["reason"] for row in data.skipped("tatqa", **options)}
+    reasons = {row["id"]: row["reason"] for row in data.load_skipped("tatqa", **options)}
     assert "empty" in reasons["bad-0-1"] and "30,000 characters" in reasons["bad-1-6"]
     assert "no list of texts" in reasons["bad-2-1"] or "no number" in reasons["bad-2-1"]
     assert "no object" in reasons["context-8"]
@@ -337,7 +342,7 @@ def renamed(found, name):
 
 
 def test_no_context_is_in_two_splits_whatever_the_files(tmp_path):
-    one = contexts(30, seed=1)
+    one = make_contexts(30, seed=1)
     (tmp_path / "train.json").write_text(json.dumps(one[:20]))
     (tmp_path / "dev.json").write_text(json.dumps(one[15:25]))
     (tmp_path / "dev.json.gz").write_bytes(gzip.compress(json.dumps(one[15:25]).encode()))
@@ -349,14 +354,14 @@ def test_no_context_is_in_two_splits_whatever_the_files(tmp_path):
     assert sorted(found["validation"]) == [f"{i:02d}" for i in range(15, 24)]
     assert sorted(found["test"]) == [f"{i:02d}" for i in range(24, 30)]
     # Six questions of each of five contexts, twice those of dev in its second file, and context 24.
-    assert len(data.skipped("tatqa", **options)) == 6 * (5 + 10 + 1)
+    assert len(data.load_skipped("tatqa", **options)) == 6 * (5 + 10 + 1)
 
 
 @pytest.mark.parametrize("kinds", [("dev", "test"), ("train", "test"), ("train", "dev"), ("test",)])
 def test_a_test_file_is_never_trained_on_beside_another(kinds):
     given = {kind: [{"context": f"{kind}{i}"} for i in range(20)] if kind in kinds else [] for kind in
              ("train", "dev", "test")}  # fmt: skip
-    parts = {split: {r["context"] for r in of} for split, of in divided(given, seed=0).items()}
+    parts = {split: {r["context"] for r in of} for split, of in divide_contexts(given, seed=0).items()}
     assert all(parts.values()) and sum(map(len, parts.values())) == 20 * len(kinds)
     if len(kinds) > 1:
         assert parts["test"] == {r["context"] for r in given[kinds[-1]]}
@@ -364,14 +369,14 @@ def test_a_test_file_is_never_trained_on_beside_another(kinds):
 
 def test_contexts_are_divided_whole():
     records = [{"context": str(i // 6), "id": str(i)} for i in range(600)]
-    parts = divided({"train": [], "dev": records, "test": []}, seed=0)
+    parts = divide_contexts({"train": [], "dev": records, "test": []}, seed=0)
     assert {split: len(found) for split, found in parts.items()} == {"train": 480, "validation": 60, "test": 60}
     assert len({r["context"] for r in parts["train"]} | {r["context"] for r in parts["test"]}) == 90
-    both = divided({"train": records, "dev": records[:6], "test": []}, seed=0)
+    both = divide_contexts({"train": records, "dev": records[:6], "test": []}, seed=0)
     assert both["test"] == records[:6] and len(both["validation"]) == 60
-    every = divided({"train": records, "dev": records[:6], "test": records[6:12]}, seed=0)
+    every = divide_contexts({"train": records, "dev": records[:6], "test": records[6:12]}, seed=0)
     assert every["train"] == records and every["validation"] == records[:6]
-    assert [kind_of(tatqa_records.pathlib.Path(name)) for name in ("tatqa_dataset_dev.json.gz", "my.json")] == [
+    assert [find_kind(tatqa_records.pathlib.Path(name)) for name in ("tatqa_dataset_dev.json.gz", "my.json")] == [
         "dev", "train",
     ]  # fmt: skip
 
@@ -381,25 +386,25 @@ def test_a_table_of_ones_own_is_read(tmp_path):
     (tmp_path / "report.txt").write_text(
         "Sales rose\nby 5%.\n\nQ: What was the change in sales?\nQ: Why?\nStores opened.\n"
     )
-    found = list(tatqa_records.of_file(str(tmp_path / "report.csv")))
+    found = list(tatqa_records.from_file(str(tmp_path / "report.csv")))
     assert [record["question"] for _, record in found] == ["What was the change in sales?", "Why?"]
     record = found[0][1]
     assert json.loads(record["table"])[2] == ["Short", "", ""]
     assert json.loads(record["paragraphs"]) == ["Sales rose by 5%.", "Stores opened."]
     example = tatqa.Task().example(record, subword.documents.parse)
     assert example.labels["operator"] == example.labels["scale"] == -1
-    one = contexts(1, seed=1)
+    one = make_contexts(1, seed=1)
     for q in one[0]["questions"]:
         for name in ("answer", "derivation", "answer_type", "scale"):
             del q[name]
     (tmp_path / "asked.json").write_text(json.dumps(one))
-    assert len(list(tatqa_records.of_file(str(tmp_path / "asked.json")))) == 6
-    assert tatqa_records.of_file("records.jsonl") is None
+    assert len(list(tatqa_records.from_file(str(tmp_path / "asked.json")))) == 6
+    assert tatqa_records.from_file("records.jsonl") is None
     (tmp_path / "report.txt").write_text("no question")
     with pytest.raises(DataError, match="begin a line with Q:"):
-        list(tatqa_records.of_file(str(tmp_path / "report.csv")))
+        list(tatqa_records.from_file(str(tmp_path / "report.csv")))
     with pytest.raises(DataError, match="cannot be read"):
-        list(tatqa_records.of_file(str(tmp_path / "other.csv")))
+        list(tatqa_records.from_file(str(tmp_path / "other.csv")))
 
 
 # ---------------------------------------------------------------------------------------------------
@@ -408,7 +413,7 @@ def test_a_table_of_ones_own_is_read(tmp_path):
 
 @pytest.fixture(scope="module")
 def words():
-    found = [record for _, record in tatqa_records.of_contexts(contexts(12, seed=4), "test")]
+    found = [record for _, record in tatqa_records.from_contexts(make_contexts(12, seed=4), "test")]
     return vocab.build({"name": "wordpiece", "size": 400}, tatqa.Task().texts(found)), found
 
 
@@ -434,7 +439,7 @@ def test_units_have_positions_and_answers_come_back(scheme, words):
         certain = labels["tags"][: len(row.ids)].astype(np.float32)
         said = np.concatenate([[labels["operator"], labels["scale"], max(labels["order"], 0), 0.0], certain])
         example = encoded.example(i)
-        prediction, more = task.read(example, said)
+        prediction, more = task.make_prediction(example, said)
         assert more == {"confidence": 1.0}
         scores.append((prediction, example.reference))
     found = task.score(*zip(*scores, strict=True))

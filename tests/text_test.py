@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from numjax.errors import DataError, UsageError
 from numjax.expr.tree import Tree
-from numjax.text import addback, digits, document, grammar, replace, subword, vocab
+from numjax.text import addback, digits, document, replace, subword, vocab
+from numjax.text.grammar import automaton as grammar
 from numjax.types import Formula, Mark, Number, Text
 from tests.texts import CORPUS, NASTY, NUMERALS, VOCABULARIES, soft, texts, vocabulary_of
 
@@ -136,7 +137,7 @@ def test_starts_are_where_the_segments_begin(scheme):
         elif isinstance(segment, Number):
             if isinstance(scheme, addback.Scheme):
                 start = row.ids.tolist().index(scheme.vocab.mark("[NUM]"), start)
-            marks = isinstance(scheme, digits.Scheme) and scheme.fenced + (scheme.before == digits.PAUSE)
+            marks = isinstance(scheme, digits.Scheme) and scheme.has_fences + (scheme.mark_before == digits.PAUSE)
             assert row.numeral_index[start + marks] == 0
             assert row.numeral_index[start - 1] == -1
 

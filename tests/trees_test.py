@@ -20,9 +20,10 @@ from numjax.expr.tree import TYPES, Tree
 from numjax.nn import cross_entropy
 from numjax.nn import grammar as masks
 from numjax.runtime import files
-from numjax.text import grammar as grammars
-from numjax.text import symbols as names
-from numjax.text import tree_tokens, trees, trees_published, vocab
+from numjax.text import trees, trees_published, vocab
+from numjax.text.grammar import automaton as grammars
+from numjax.text.trees import tokens
+from numjax.text.vocab import symbols as names
 from numjax.types import Formula, Mark, Text
 
 TEXTS = ["Question: 12 birds and 30 cats? [SEP] Equation: ", "the sum of alpha and beta"] * 20
@@ -75,7 +76,7 @@ ANY_TREE = st.recursive(LEAVES, nodes, max_leaves=12)
 
 
 def spellable(tree):
-    return all(files.without_surrogates(node.symbol) == node.symbol for node in tree.walk())
+    return all(files.replace_surrogates(node.symbol) == node.symbol for node in tree.walk())
 
 
 @settings(max_examples=200, deadline=None)
@@ -123,8 +124,8 @@ def positions_of(ids):
 def readable(ids, types_of) -> bool:
     """Whether the tokens are one formula: recursive descent that shares nothing with the tables."""
     symbols, at = scheme().symbols, 0
-    special = {symbols.special(n): n for n in (names.ANON, names.ERROR, names.NUMBER, names.TEXT, names.PADDING)}
-    spells = {symbols.special(n): kind for kind, n in names.SPELL.items()}
+    special = {symbols.special_id(n): n for n in (names.ANON, names.ERROR, names.NUMBER, names.TEXT, names.PADDING)}
+    spells = {symbols.special_id(n): kind for kind, n in names.SPELL.items()}
     base = scheme().vocab.base
 
     def take():
@@ -148,7 +149,7 @@ def readable(ids, types_of) -> bool:
                     raise ValueError
                 digits += digit
             at += 1
-            if len(digits) < 2 or not tree_tokens.WRITTEN.fullmatch(digits):
+            if len(digits) < 2 or not tokens.WRITTEN.fullmatch(digits):
                 raise ValueError
             return
         if name == names.TEXT:
@@ -159,7 +160,7 @@ def readable(ids, types_of) -> bool:
             return
         count = 0
         if token in spells:
-            if ids[at] != symbols.special(names.TEXT):
+            if ids[at] != symbols.special_id(names.TEXT):
                 raise ValueError
         elif name is None and not (token in symbols.names and symbols.names[token][0] == "OP"
                                    and symbols.names[token][1] != "!"):  # fmt: skip
@@ -186,9 +187,9 @@ def test_the_automaton_reads_what_a_validator_of_another_make_reads():
     rng = random.Random(5)
     symbols = scheme().symbols
     leaves = {("VAR", "V"), ("VAR", "C"), ("VAR", "-"), ("NUM", "N")}
-    pool = [tree_tokens.encode(child, symbols) for child in SAMPLE.walk()]
-    pool += [tree_tokens.encode(Tree("N", n), symbols) for n in ("12.50", "-3", "1e-7", ".5", "+1.0E+10")]
-    pool += [tree_tokens.encode(Tree(kind, "zq"), symbols) for kind in TYPES]
+    pool = [tokens.encode(child, symbols) for child in SAMPLE.walk()]
+    pool += [tokens.encode(Tree("N", n), symbols) for n in ("12.50", "-3", "1e-7", ".5", "+1.0E+10")]
+    pool += [tokens.encode(Tree(kind, "zq"), symbols) for kind in TYPES]
     every = sorted({token for row in pool for token in row} | {*symbols.names, 5, 9})
     right = 0
     for _ in range(4000):
@@ -212,7 +213,7 @@ def test_the_automaton_reads_what_a_validator_of_another_make_reads():
         assert found == readable(ids, leaves), ids
         if found:
             right += 1
-            assert tree_tokens.decode(ids, symbols) is not None
+            assert tokens.decode(ids, symbols) is not None
     assert 1000 < right < 3500
 
 
@@ -235,11 +236,11 @@ def test_what_is_written_at_random_is_always_whole(arity, rng):
     of = scheme() if not arity else trees.Scheme(scheme().vocab, arity=True)
     grammar = of.grammar()
     host = grammars.Automaton(grammar)
-    banned = [of.vocab.mark(name) for name in names.UNKNOWN] + [of.symbols.of("V", "")]
+    banned = [of.vocab.mark(name) for name in names.UNKNOWN] + [of.symbols.find_token("V", "")]
     formulas = 0
     for budget in [*rng.integers(1, 60, 80)]:
         skew = rng.dirichlet(np.full(of.vocab_size, 0.05)) + 1e-9
-        skew[[of.symbols.start, of.symbols.special(names.NUMBER)]] += 0.2
+        skew[[of.symbols.start, of.symbols.special_id(names.NUMBER)]] += 0.2
         ids = written(rng, host, int(budget), skew)
         assert grammars.validate(grammar, ids) is None
         assert not set(ids) & set(banned)
@@ -250,7 +251,7 @@ def test_what_is_written_at_random_is_always_whole(arity, rng):
                 for node in segment.tree.walk():
                     assert node.symbol.isprintable()
                     if node.type == "N":
-                        assert tree_tokens.WRITTEN.fullmatch(node.symbol)
+                        assert tokens.WRITTEN.fullmatch(node.symbol)
                     if arity and (node.type, node.symbol) == ("O", "divide"):
                         assert node.children is None or len(node.children) == 2
     assert formulas > 40
@@ -280,7 +281,7 @@ def grouped() -> trees.Scheme:
     """Groups of many sizes, numbers of their own tokens, and operators, under the true arities."""
     counts = {"M": GROUPS, "O": ("SUP", "evaluated-at", "int"), "U": ("minus", "eq"), "V": "xy", "F": ("sin",)}
     found = {kind: dict.fromkeys(of, 1) for kind, of in counts.items()} | {"N": {"12": 1, "1,000": 1, "+3": 1}}
-    marks = names.marks(found, numbers=3)
+    marks = names.list_marks(found, numbers=3)
     return trees.Scheme(vocab.build({"name": "sentencepiece", "size": 320}, TEXTS, marks), arity=True)
 
 
@@ -291,11 +292,11 @@ def test_what_is_written_under_arities_is_canonical(rng):
     host = grammars.Automaton(grammar)
     for _ in range(120):
         skew = rng.dirichlet(np.full(of.vocab_size, 0.03)) + 1e-9
-        skew[[of.symbols.start, of.symbols.special(names.NUMBER), of.symbols.end]] += 0.1
-        skew[[of.symbols.of("M", group) for group in rng.choice(GROUPS, 3)]] += 0.1
+        skew[[of.symbols.start, of.symbols.special_id(names.NUMBER), of.symbols.end]] += 0.1
+        skew[[of.symbols.find_token("M", group) for group in rng.choice(GROUPS, 3)]] += 0.1
         for segment in of.decode(written(rng, host, int(rng.integers(2, 80)), skew)):
             if isinstance(segment, Formula):
-                assert segment.tree is not None and canonical.problem(segment.tree) is None, segment.tree
+                assert segment.tree is not None and canonical.find_problem(segment.tree) is None, segment.tree
                 assert latex.parse(segment.surface) == segment.tree
                 seen |= {node.symbol for node in segment.tree.walk() if node.type == "M"}
     assert {"L-0", "L-1", "L-2", "L-3", "L-8", "S-2", "V-4", "M-2x3", "M-1x1", "M-4x2"} <= seen
@@ -309,7 +310,7 @@ def test_groups_of_any_size_are_read(group):
         rows, columns = map(int, group[2:].split("x"))
         below = [Tree("M", "R!", [Tree("N", "12")] * columns)] * rows
     tree = Tree("U", "minus", [Tree("M", group, below or None)])
-    assert canonical.problem(tree) is None
+    assert canonical.find_problem(tree) is None
     (formula,) = grouped().decode(grouped().encode((Formula("", tree),)).ids.tolist())
     assert isinstance(formula, Formula) and formula.tree == tree
     if below and group[:2] in ("L-", "M-") and group != "L-12":
@@ -344,13 +345,13 @@ def test_the_training_mask_is_the_automatons(rng):
     host = grammars.Automaton(grammar)
     for tree in (wide, deep, pair, SAMPLE):
         features = scheme().encode((Formula("", tree), Mark("[EOS]")))
-        allowed = np.asarray(masks.allowed(grammar, jnp.asarray(features.grammar_state[:-1])).classes)
+        allowed = np.asarray(masks.allowed_tokens(grammar, jnp.asarray(features.grammar_state[:-1])).classes)
         place = host.start()
         for t, token in enumerate(features.ids):
             legal = []
             for c in range(len(allowed[t])):
                 try:
-                    host._read(place, c)
+                    host._step_class(place, c)
                     legal.append(True)
                 except grammars.Illegal:
                     legal.append(False)
@@ -391,7 +392,7 @@ def test_the_loss_is_finite_where_the_released_codes_is_not(document):
     kernel = jax.random.normal(jax.random.key(1), (scheme().vocab_size, 8))
 
     def loss(kernel):
-        allowed = masks.allowed(grammar, codes)
+        allowed = masks.allowed_tokens(grammar, codes)
         return -cross_entropy.log_prob(hidden, kernel, targets, size=scheme().vocab.size, allowed=allowed).sum()
 
     value, gradient = jax.value_and_grad(loss)(kernel)
@@ -415,14 +416,14 @@ def test_the_vocabulary_is_saved_and_read_back(tmp_path):
 
 
 def test_symbols_keep_their_type_are_capped_and_can_be_numbers(tmp_path):
-    found = names.marks(
+    found = names.list_marks(
         {"V": {"x": 3, "y": 9}, "U": {"x": 1}, "N": {"12": 5, "7": 9, "10": 2}}, numbers=1, caps={"V": 1}
     )
     assert [n for n in found if " ! " not in n and "NUM" not in n] == [names.START, names.STOP, "VAR V y", "OP U x"]
     assert "NUM N 12" in found and "NUM N 10" not in found and found[-1] == names.END
     of = trees.Scheme(vocab.build({"name": "sentencepiece", "size": 320}, TEXTS, found), arity=False)
-    assert len(tree_tokens.encode(Tree("N", "12"), of.symbols)) == 1
-    assert len(tree_tokens.encode(Tree("N", "10"), of.symbols)) == 4
+    assert len(tokens.encode(Tree("N", "12"), of.symbols)) == 1
+    assert len(tokens.encode(Tree("N", "10"), of.symbols)) == 4
     with pytest.raises(UsageError, match="writes numbers as trees"):
         trees_published.Scheme.marks_of({"numbers": 2000})
     (tmp_path / "bad.json").write_text("[1, 2]")

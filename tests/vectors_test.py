@@ -27,7 +27,7 @@ def test_every_numeral_embedding_is_found(name):
     np.testing.assert_array_equal(host[2], host[3])  # a word shares the vector of its numeral
     np.testing.assert_allclose(made([1])[0], host[1], rtol=1e-12)  # whatever stands beside it
     assert len(np.unique(host.round(6), axis=0)) == 7
-    assert made.known(NUMBERS).all() and made([]).shape == (0, made.dim) == made.on_device([]).shape
+    assert made.has_vector(NUMBERS).all() and made([]).shape == (0, made.dim) == made.on_device([]).shape
 
 
 def test_seeds_ranges_and_options_reach_the_embedding():
@@ -40,7 +40,7 @@ def test_seeds_ranges_and_options_reach_the_embedding():
     }  # fmt: skip
     assert vectors.make("dice:seed=2", seed=5).options["seed"] == 2
     assert vectors.make("prototype:exponent_dim=None").options["exponent_dim"] is None
-    assert vectors.has("dice", "low", "high") and not vectors.has("prototype", "seed")
+    assert vectors.has_options("dice", "low", "high") and not vectors.has_options("prototype", "seed")
     # An enforced range, also one that leaves out what everything is tried with.
     narrow = vectors.make("dice:low=5,high=9,out_of_range=error,dim=4")
     assert narrow([5, 9]).shape == (2, 4)
@@ -103,11 +103,13 @@ def test_tables_are_read(tmp_path, form):
     text = text_of(ROWS | {". . .": [1, 1]}, form == "word2vec")
     path.write_bytes(gzip.compress(text.encode()) if form == "gz" else text.encode())
     made = vectors.make(str(path))
-    assert made.dim == 2 and list(made.table.row) == ["7", "seven", "1,000", "twenty-five"] and made.table.words == 7
+    assert (
+        made.dim == 2 and list(made.table.row) == ["7", "seven", "1,000", "twenty-five"] and made.table.n_words == 7
+    )
     found = made([7, "seven", 1000, "1,000", "7"])
     np.testing.assert_array_equal(found, [ROWS[k] for k in ("7", "seven", "1,000", "1,000", "7")])
     assert made.on_device([7]).dtype == jnp.float32
-    assert made.known([7, 8, "eight", "25", "twenty-five"]).tolist() == [True, False, False, False, True]
+    assert made.has_vector([7, 8, "eight", "25", "twenty-five"]).tolist() == [True, False, False, False, True]
     with pytest.raises(DataError, match=r"no row for 2 numbers \(8, eight\)"):
         made([7, 8, "eight"])
 
@@ -115,15 +117,15 @@ def test_tables_are_read(tmp_path, form):
 def test_a_number_and_its_only_coordinate_are_no_header(tmp_path):
     path = tmp_path / "v.txt"
     path.write_text("".join(f"{i} {i}\n" for i in range(12)))
-    assert word_vectors.read(path).vectors.ravel().tolist() == list(range(12))
+    assert word_vectors.read_table(path).vectors.ravel().tolist() == list(range(12))
 
 
 def test_the_first_of_repeated_words_counts(tmp_path):
     path = tmp_path / "v.txt"
     path.write_text("7 1 2\n7 3 4\n\u00e9t\u00e9 0 0\n")
-    found = word_vectors.read(path)
-    assert found.vectors.tolist() == [[1, 2]] and found.repeated == 1 and found.words == 3
-    assert list(word_vectors.read(path, keep=lambda word: True).row) == ["7", "été"]
+    found = word_vectors.read_table(path)
+    assert found.vectors.tolist() == [[1, 2]] and found.n_repeated == 1 and found.n_words == 3
+    assert list(word_vectors.read_table(path, keep=lambda word: True).row) == ["7", "été"]
 
 
 @pytest.mark.parametrize(
@@ -146,7 +148,7 @@ def test_bad_tables_are_named(tmp_path, text, message):
     path = tmp_path / "v.txt"
     path.write_text(text)
     with pytest.raises(DataError, match=message) as error:
-        word_vectors.read(path)
+        word_vectors.read_table(path)
     assert "\n" not in str(error.value) and str(path) in str(error.value)
 
 
@@ -154,10 +156,10 @@ def test_binary_and_damaged_files_are_named(tmp_path, rng):
     path = tmp_path / "v.bin"
     path.write_bytes(b"2 3\n7 " + rng.normal(size=3).astype(np.float32).tobytes() + b"\n")
     with pytest.raises(DataError, match=f"{path}"):
-        word_vectors.read(path)
+        word_vectors.read_table(path)
     packed = tmp_path / "v.gz"
     packed.write_bytes(gzip.compress(b"7 1 2\n" * 999)[:-9])
     with pytest.raises(DataError, match="damaged or cut short"):
-        word_vectors.read(packed)
+        word_vectors.read_table(packed)
     with pytest.raises(DataError, match="No such file"):
         vectors.make("table:path=/nowhere/at/all.txt")

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 
 from numjax.errors import UsageError
-from numjax.text import base_vocabulary, vocab
+from numjax.text import vocab
+from numjax.text.vocab import base
 from tests.texts import CORPUS, VOCABULARIES, sentencepiece, soft, surrogates, texts, vocabulary_of
 
 
@@ -55,9 +56,7 @@ def test_numbers_characters_are_pieces_in_every_vocabulary(vocabulary):
 
 
 def test_marks_lie_behind_the_base(vocabulary):
-    assert [vocabulary.mark(name) for name in base_vocabulary.MARKS] == list(
-        range(vocabulary.base, vocabulary.base + 6)
-    )
+    assert [vocabulary.mark(name) for name in base.MARKS] == list(range(vocabulary.base, vocabulary.base + 6))
     more = vocabulary.with_marks(["[F]", "[/F]", "[CLS]"])
     assert more.mark("[/F]") == vocabulary.size + 1 and more.size == vocabulary.size + 2
     assert more.mark_name(more.mark("[F]")) == "[F]" and more.mark_name(5) is None

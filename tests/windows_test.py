@@ -14,7 +14,8 @@ from numjax.errors import DataError
 from numjax.expr import latex
 from numjax.expr.tree import Tree
 from numjax.pipeline import features, windows
-from numjax.text import symbols, trees, vocab
+from numjax.text import trees, vocab
+from numjax.text.vocab import symbols
 from numjax.types import Example, Formula, Mark, Text
 from tests import mathgpt as reference
 
@@ -31,7 +32,7 @@ def test_pieces_keep_spans_whole_and_every_target(rng):
     for _ in range(3000):
         count, length = int(rng.integers(2, 80)), int(rng.integers(1, 30))
         whole = spans(rng, count)
-        found, lost = windows.pieces(count, length, whole)
+        found, lost = windows.cut_pieces(count, length, whole)
         inside = {p for start, stop in whole for p in range(start + 1, stop)}
         for start, stop in found:
             assert 2 <= stop - start <= length + 1
@@ -60,10 +61,10 @@ def test_cuts_are_the_originals(real_data):
     case = reference.cases(where)["split_case"]
     found = reference.scheme(where).encode((*reference.document(case["article"]), Mark("[EOS]")))
     example = Example("x", (*reference.document(case["article"]), Mark("[EOS]")))
-    whole = windows.formulas(example, found)
+    whole = windows.find_formulas(example, found)
     assert len(whole) == 6 and len(found.ids) == case["sequence_length"]
     for most, lengths in case["piece_lengths_by_max_len"].items():
-        pieces, lost = windows.pieces(len(found.ids), int(most), whole)
+        pieces, lost = windows.cut_pieces(len(found.ids), int(most), whole)
         gone = sum(stop - start for start, stop in lost)
         assert gone == len(found.ids) - sum(lengths), "the formulas that are longer than a row are left out"
         if not lost:
@@ -78,7 +79,7 @@ def test_cuts_are_the_originals(real_data):
 
 @functools.cache
 def scheme() -> trees.Scheme:
-    marks = symbols.marks(symbols.count([latex.parse(r"x+y-z=\frac{1}{2}")]))  # type: ignore[list-item]
+    marks = symbols.list_marks(symbols.count_symbols([latex.parse(r"x+y-z=\frac{1}{2}")]))  # type: ignore[list-item]
     texts = ["If then so we have the sum of all numbers"] * 9
     return trees.Scheme(vocab.build({"name": "sentencepiece", "size": 320, "model": "bpe"}, texts, marks))
 

@@ -18,11 +18,11 @@ from numjax.build import build
 from numjax.bundled import data
 from numjax.bundled.data.fermat import formula, generate, read
 from numjax.bundled.data.fermat.read import NOT_COMMUTABLE, PAPER, VIEWS
-from numjax.bundled.data.mawps.read import number
+from numjax.bundled.data.mawps.read import parse_number
 from numjax.bundled.experiments import runs
 from numjax.bundled.experiments.digits import settings
 from numjax.errors import DataError, UsageError
-from numjax.tasks.word_problem import edits
+from numjax.tasks.word_problem import edit_distance
 from numjax.text import document as documents
 from numjax.types import Mark, Number, Text
 
@@ -91,8 +91,11 @@ def test_shapes_and_written_answers():
         "123456789012345": "123456789012345.0",
     }
     for text, wanted in written.items():
-        assert formula.decimal(Fraction(text)) == wanted
-    assert formula.decimal(Fraction("1234567890123456")) is None and formula.decimal(Fraction(1, 2**15)) is None
+        assert formula.format_decimal(Fraction(text)) == wanted
+    assert (
+        formula.format_decimal(Fraction("1234567890123456")) is None
+        and formula.format_decimal(Fraction(1, 2**15)) is None
+    )
 
 
 # ---------------------------------------------------------------------------------------------------
@@ -103,7 +106,7 @@ def test_shapes_and_written_answers():
 def folder(tmp_path_factory):
     """The stand-in as files of the published repository, some lines of it spoiled."""
     root = tmp_path_factory.mktemp("fermat")
-    rows, views = generate.files(30, 5)
+    rows, views = generate.generate_files(30, 5)
     lines = [
         "templates,answers,expressions",
         *(f'"{r["templates"]}",{r["answers"]},{r["expressions"]}' for r in rows),
@@ -126,7 +129,7 @@ def loaded(name, tmp_path, **options):
 def test_views_are_joined_by_index_and_bad_lines_named(folder, tmp_path):
     root, views = folder
     found = loaded("fermat", tmp_path, path=str(root), size=120)
-    skipped = data.skipped("fermat", tmp_path, path=str(root), size=120)
+    skipped = data.load_skipped("fermat", tmp_path, path=str(root), size=120)
     reasons = [row["reason"] for row in skipped]
     assert reasons.count(NOT_COMMUTABLE) == sum(a["answer"] == NOT_COMMUTABLE for a in views["Commuted"][1]) > 0
     assert (
@@ -167,7 +170,7 @@ def test_training_problems_are_the_templates_with_numbers_of_four_kinds(tmp_path
 
 
 def test_the_paper_s_views_are_ten_and_unknown_ones_named(tmp_path):
-    assert len(VIEWS) == len(set(VIEWS)) == 19 and read.chosen("paper") == PAPER and len(PAPER) == 10
+    assert len(VIEWS) == len(set(VIEWS)) == 19 and read.select_views("paper") == PAPER and len(PAPER) == 10
     for options, says in (
         (dict(views="Origin"), "views=Origin; choose all, paper, or of"),
         (dict(commuted=2), "neither 0 nor 1"),
@@ -195,7 +198,7 @@ def test_the_published_views_are_read(real_data):
     assert set(pairs) == set(VIEWS) and sum(1 for _ in read.read_templates(templates)) == 226
     indices, operations = {}, {}
     for view, both in pairs.items():
-        found: dict[str, Any] = dict(read.joined(*(list(read.read_objects(path)) for path in both)))
+        found: dict[str, Any] = dict(read.join_objects(*(list(read.read_objects(path)) for path in both)))
         assert not any(isinstance(one, ValueError) for one in found.values())
         indices[view] = {one["index"] for one in found.values()}
         if view == "Original":
@@ -224,7 +227,7 @@ def test_answers_are_one_plain_number():
     }
     right |= {"0": "0", "100": "100", "26.0": "26", ".5": "0.5", 1e21: "1000000000000000000000", "-0.0": "0"}
     for said, wanted in right.items():
-        assert number(said) == wanted
+        assert parse_number(said) == wanted
     for said in (
         "Mrs. Hilt",
         "3:30 p.m.",
@@ -240,7 +243,7 @@ def test_answers_are_one_plain_number():
         "6th",
     ):
         with pytest.raises(ValueError, match="is not one number"):
-            number(said)
+            parse_number(said)
 
 
 @pytest.mark.parametrize("form", ["mawps", "svamp", "asdiv", "addsub"])
@@ -263,11 +266,11 @@ def test_files_name_their_splits_and_bad_problems_are_left_out(tmp_path):
     (root / "testset.json").write_text(json.dumps(good[:3]))
     found = loaded("mawps", tmp_path, path=str(root))
     assert [len(found[split]) for split in found] == [12, 2, 3]
-    reasons = [row["reason"] for row in data.skipped("mawps", tmp_path, path=str(root))]
+    reasons = [row["reason"] for row in data.load_skipped("mawps", tmp_path, path=str(root))]
     assert reasons == ["there is no text 'original_text'", "its answer 'two' is not one number", "it is no object"]
     (root / "bomb.xml").write_text('<!DOCTYPE a [<!ENTITY b "c">]><Problem>&b;</Problem>')
     more = (
-        data.skipped("mawps", tmp_path, path=str(root))
+        data.load_skipped("mawps", tmp_path, path=str(root))
         if data.load("mawps", "train", tmp_path, path=str(root))
         else []
     )
@@ -359,7 +362,7 @@ def test_edits_are_levenshtein_s():
 
     for _ in range(60):
         a, b = ("".join(rng.choices("12.", k=rng.randint(0, 5))) for _ in range(2))
-        assert edits(a, b) == edits(b, a) == slow(a, b)
+        assert edit_distance(a, b) == edit_distance(b, a) == slow(a, b)
 
 
 # ---------------------------------------------------------------------------------------------------
@@ -367,18 +370,20 @@ def test_edits_are_levenshtein_s():
 
 
 def test_the_paper_s_changes_are_added_to_its_baseline():
-    found = settings.published(settings.ACCURACY, "aux")
-    assert len(found) == len(settings.TITLES) == 15 and set(found) == {c.title for c in settings.columns("accuracy")}
+    found = settings.make_published(settings.ACCURACY, "aux")
+    assert len(found) == len(settings.TITLES) == 15 and set(found) == {
+        c.title for c in settings.make_columns("accuracy")
+    }
     assert found["MAWPS"].mean == 24.8 and found["Original"].mean == 30.6 and found["a/b"].mean == 12.84
-    assert settings.published(settings.CER, "digits")["Commuted"].mean == 169.52
-    assert settings.published(settings.CER, "pause") == {}
+    assert settings.make_published(settings.CER, "digits")["Commuted"].mean == 169.52
+    assert settings.make_published(settings.CER, "pause") == {}
 
 
 def test_what_cannot_be_commuted_is_told(real_data):
     path = str(real_data("fermat"))
-    told = settings.commuted(path, 1)
+    told = settings.describe_commuted(path, 1)
     assert "55.0% of Commuted, 90.0% of a-b, 90.0% of a/b" in told and "left out here" in told
-    assert "asked here too" in settings.commuted(path, 0.55)
+    assert "asked here too" in settings.describe_commuted(path, 0.55)
 
 
 def test_differences_come_with_what_is_noise(tmp_path, monkeypatch):
@@ -393,10 +398,10 @@ def test_differences_come_with_what_is_noise(tmp_path, monkeypatch):
             said = ["7" if ok else None for ok in of.tolist()]
             rows = [{"id": str(i), "prediction": one, "reference": {"answer": "7"}} for i, one in enumerate(said)]
             file.write_text("".join(json.dumps(row) + "\n" for row in rows[seed:]))
-    asked = [runs.Cell("mawps", system, None) for system in right]
+    asked = [runs.RunCell("mawps", system, None) for system in right]
     results: Any = {("mawps", system): {0: None, 1: None} for system in right}
     options: Any = SimpleNamespace(out=tmp_path)
-    agg, aux = settings.bootstrap(asked, results, options, "accuracy")
+    agg, aux = settings.bootstrap_problems(asked, results, options, "accuracy")
     del agg["answers"]
     assert agg["items"] == 399 and agg["seeds"] == [0, 1], "problems that all seeds answered"
     assert agg["mean"] == pytest.approx(100 * (right["agg"].mean() - right["digits"].mean()), abs=0.2)
@@ -410,7 +415,7 @@ def test_differences_come_with_what_is_noise(tmp_path, monkeypatch):
             rows = [json.loads(line) for line in file.read_text().splitlines()]
             views = [row | {"id": f"view{v}-{row['id']}"} for row in rows for v in range(10)]
             file.write_text("".join(json.dumps(row) + "\n" for row in views))
-    again, _ = settings.bootstrap(asked, results, options, "accuracy")
+    again, _ = settings.bootstrap_problems(asked, results, options, "accuracy")
     assert again["answers"] == 3990 and all(again[k] == pytest.approx(agg[k]) for k in agg)
-    cer = settings.bootstrap(asked, results, options, "cer")
+    cer = settings.bootstrap_problems(asked, results, options, "cer")
     assert cer[0]["mean"] == pytest.approx(-agg["mean"])

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from numjax.expr import latex
+from numjax.expr.prose.wrap import from_html, wrap_formulas
 from numjax.expr.tree import Tree
-from numjax.expr.wrap import from_html, wrapped
 
 FORMULA = re.compile("<m> (.*?) </m>")
 
@@ -43,12 +43,12 @@ FORMULA = re.compile("<m> (.*?) </m>")
     ],
 )
 def test_runs_of_operands_and_signs_are_formulas(text, formulas):
-    assert FORMULA.findall(wrapped(text)) == formulas
+    assert FORMULA.findall(wrap_formulas(text)) == formulas
 
 
 def test_text_outside_is_untouched():
-    assert wrapped("He has (3) pens, costing $12!") == r"He has (<m> 3 </m>) pens, costing <m> \$ 12 </m>!"
-    assert wrapped(r"the set \{a word\} and \textbackslash here") == "the set {a word} and \\here"
+    assert wrap_formulas("He has (3) pens, costing $12!") == r"He has (<m> 3 </m>) pens, costing <m> \$ 12 </m>!"
+    assert wrap_formulas(r"the set \{a word\} and \textbackslash here") == "the set {a word} and \\here"
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_html_is_read_as_text_and_latex(html, text):
 
 def test_formulas_of_html_are_read_as_trees():
     (found,) = FORMULA.findall(
-        wrapped(from_html("<math><mfrac><mn>1</mn><mn>2</mn></mfrac></math> &times; x<sup>2</sup>"))
+        wrap_formulas(from_html("<math><mfrac><mn>1</mn><mn>2</mn></mfrac></math> &times; x<sup>2</sup>"))
     )
     tree = latex.parse(found)
     assert isinstance(tree, Tree)
@@ -86,23 +86,23 @@ def test_formulas_of_html_are_read_as_trees():
 @given(st.text(alphabet="ab xX12.,-+*/=()[]?%:^\n", max_size=40))
 def test_only_marks_blanks_and_signs_change(text):
     """Without marks and blanks, and with signs written back, the text is as it was; formulas stay."""
-    once = wrapped(text)
+    once = wrap_formulas(text)
     back = re.sub(r" ?</?m> ?", "", once).replace(r"\%", "%").replace(r"\_", "_").replace(r"\times", "x")
     assert re.sub(r"\s", "", back).lower() == re.sub(r"\s", "", text).lower()
-    assert set(FORMULA.findall(once)) <= set(FORMULA.findall(wrapped(once)))
+    assert set(FORMULA.findall(once)) <= set(FORMULA.findall(wrap_formulas(once)))
     assert once.count("<m>") == once.count("</m>")
 
 
 @settings(max_examples=200, deadline=None)
 @given(st.text(alphabet='ab<>/&;psumth "=«»', max_size=60))
 def test_broken_html_never_raises(text):
-    assert isinstance(wrapped(from_html(text)), str)
+    assert isinstance(wrap_formulas(from_html(text)), str)
 
 
 def test_formulas_of_real_problems_are_readable(real_data):
     path = real_data("gsm8k") / "train.jsonl.gz"
     with gzip.open(path, "rt", encoding="utf-8") as file:
         rows = [json.loads(line) for line, _ in zip(file, range(400), strict=False)]
-    found = [f for row in rows for f in FORMULA.findall(wrapped(re.sub("<<.*?>>", "", row["answer"])))]
+    found = [f for row in rows for f in FORMULA.findall(wrap_formulas(re.sub("<<.*?>>", "", row["answer"])))]
     assert len(found) > 1000
     assert sum(isinstance(latex.parse(f), Tree) for f in found) >= 0.999 * len(found)

@@ -13,7 +13,7 @@ from flax.core import FrozenDict
 from numjax.build import build
 from numjax.decode import beam, sample
 from numjax.model import Model
-from numjax.text import tables
+from numjax.text.grammar import tables
 from numjax.types import Batch, Tokens
 from tests import drawn
 
@@ -56,13 +56,13 @@ class Writer(NamedTuple):
             self.tokens(PROMPTS, ROOM, left=True), jnp.full(3, MOST), jax.random.key(3),
             jnp.float32(temperature), jnp.int32(0), jnp.float32(1),
         )  # fmt: skip
-        known: dict[str, Any] = dict(head="next", most=MOST, num_id=-1, end_id=END, greedy=temperature == 0)
+        known: dict[str, Any] = dict(head="next", max_tokens=MOST, num_id=-1, end_id=END, greedy=temperature == 0)
         return sample.generate(self.model, self.params, self.grammar, request, **known)
 
     def beams(self, width: int = 4) -> beam.Beams:
         """Of all prompts."""
         prompt, ends = self.tokens(PROMPTS, ROOM, left=True), jnp.full((3, 1), END)
-        known: dict[str, Any] = dict(head="next", most=MOST, num_id=-1, width=width)
+        known: dict[str, Any] = dict(head="next", max_tokens=MOST, num_id=-1, width=width)
         return beam.search(self.model, self.params, self.grammar, prompt, jnp.full(3, MOST), ends, **known)
 
 

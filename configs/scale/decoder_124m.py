@@ -1,9 +1,9 @@
 """A GPT-2-shaped decoder of 124M parameters: 12 layers × 768, 12 heads, 1024 positions.
 
     python -m numjax.main --config=configs/scale/decoder_124m.py --config.task.path=FOLDER --workdir=DIR
-    … --mode=compile --config.topology=v5e:4x4        plans it for chips that are not there
+    … --mode=compile --config.topology=v5e:4x4        plans it for chips that you do not have
 
-Plans of it are in experiments/scale/README.md. Argument: system=gpt|numgpt (numbers as text, or as numbers).
+Its plans are in experiments/scale/README.md. Argument: system=gpt|numgpt (numbers as text, or as numbers).
 """
 
 from __future__ import annotations
@@ -11,6 +11,6 @@ from __future__ import annotations
 from numjax.bundled.configs.scale import sizes
 from numjax.config.recipe import Recipe
 
-DECODER = sizes.decoder(width=768, layers=12, heads=12, length=1024, rows=128, fsdp=1, remat="none")
+DECODER = sizes.make_decoder(width=768, layers=12, heads=12, length=1024, rows=128, fsdp=1, remat="none")
 
 get_config = Recipe(system=DECODER, parts={"system": sizes.SYSTEMS})

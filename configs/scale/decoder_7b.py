@@ -1,9 +1,9 @@
 """A GPT-2-shaped decoder of 6.7B parameters: 32 layers × 4096, 32 heads, 2048 positions.
 
     python -m numjax.main --config=configs/scale/decoder_7b.py --config.task.path=FOLDER --workdir=DIR
-    … --mode=compile --config.topology=v5p:8x8x4        plans it for chips that are not there
+    … --mode=compile --config.topology=v5p:8x8x4        plans it for chips that you do not have
 
-Plans of it are in experiments/scale/README.md. Argument: system=gpt|numgpt (numbers as text, or as numbers).
+Its plans are in experiments/scale/README.md. Argument: system=gpt|numgpt (numbers as text, or as numbers).
 """
 
 from __future__ import annotations
@@ -11,6 +11,6 @@ from __future__ import annotations
 from numjax.bundled.configs.scale import sizes
 from numjax.config.recipe import Recipe
 
-DECODER = sizes.decoder(width=4096, layers=32, heads=32, length=2048, rows=1024, fsdp=64, remat="full")
+DECODER = sizes.make_decoder(width=4096, layers=32, heads=32, length=2048, rows=1024, fsdp=64, remat="full")
 
 get_config = Recipe(system=DECODER, parts={"system": sizes.SYSTEMS})

@@ -1,4 +1,4 @@
-"""What the decoders of this folder share: GPT-2's shape and vocabulary, trained on a folder of text."""
+"""Shared by the decoders of this folder: GPT-2's shape and vocabulary, trained on a folder of text."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from typing import Any
 
 from numjax.bundled.configs import numgpt
 
-# How numbers are read and written: as text, or as numbers, one position each with prototype embeddings and a mixture
-# head.
+# Numbers as text, or as numbers: one position each, with prototype embeddings and a mixture head.
 SYSTEMS = {
     "gpt": {},
     "numgpt": {
@@ -19,10 +18,10 @@ SYSTEMS = {
 }
 
 
-def decoder(
+def make_decoder(
     *, width: int, layers: int, heads: int, length: int, rows: int, fsdp: int, remat: str
 ) -> dict[str, dict[str, Any]]:
-    """A recipe of `rows` sequences a step of `length` positions, for `fsdp` devices and more."""
+    """Makes a recipe with `rows` sequences of `length` positions a step, for at least `fsdp` devices."""
     return {
         "task": dict(name="language_model", path=""),
         "scheme": dict(

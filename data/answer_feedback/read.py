@@ -13,26 +13,26 @@ SAMPLES = ("samples*.json", "samples*.json.gz", "feedback*.json", "feedback*.jso
 _NONE = ("", "null", "nan", "#ERROR!")  # a cell without an answer
 
 
-def read(paths: Sequence[pathlib.Path]) -> Iterator[tuple[str, Any]]:
+def read_samples(paths: Sequence[pathlib.Path]) -> Iterator[tuple[str, Any]]:
     """(name, {problem_id, problem_code, problem, answer, feedback}, or a ValueError); see `answers.read`."""
-    return answers.read(paths, COLUMNS, of_rows, _sample)
+    return answers.read_records(paths, COLUMNS, parse_rows, _parse_sample)
 
 
-def of_rows(rows: Iterable[tuple[str, Mapping[str, str]]]) -> Iterator[tuple[str, Any]]:
+def parse_rows(rows: Iterable[tuple[str, Mapping[str, str]]]) -> Iterator[tuple[str, Any]]:
     """Samples of (name, line of the raw table) pairs; see `read`.
 
-    A line is a part of a problem with up to three wrong answers; the text of a problem's first part stands before
-    those of its others. A part that occurs again is read once.
+    A line is a part of a problem with up to three wrong answers. The text of a problem's first part precedes the
+    texts of its other parts. A part that occurs again is read once.
     """
     lines = list(rows)
-    lines.sort(key=lambda line: (line[1]["problem_code"], _part(line[1]["problem_part"])))
+    lines.sort(key=lambda line: (line[1]["problem_code"], _sort_key(line[1]["problem_part"])))
     seen: set[str] = set()
     code, head = None, ""
     for name, row in lines:
         if row["problem_id"] in seen:
             continue
         seen.add(row["problem_id"])
-        body = answers.html(row["body"])
+        body = answers.convert_html(row["body"])
         if not body or not row["problem_code"].strip() or not row["problem_id"].strip():
             yield name, ValueError("has no text of the problem, no problem_code or no problem_id")
             continue
@@ -44,23 +44,27 @@ def of_rows(rows: Iterable[tuple[str, Mapping[str, str]]]) -> Iterator[tuple[str
             answer, feedback = row[column].strip(), row[f"{column}_feedback"].strip()
             if answer in _NONE or feedback in _NONE:
                 continue
-            named = {"problem_id": row["problem_id"].strip(), "problem_code": row["problem_code"].strip()}
-            texts = {"problem": problem, "answer": answers.html(answer), "feedback": answers.html(feedback)}
+            ids = {"problem_id": row["problem_id"].strip(), "problem_code": row["problem_code"].strip()}
+            texts = {
+                "problem": problem,
+                "answer": answers.convert_html(answer),
+                "feedback": answers.convert_html(feedback),
+            }
             if texts["answer"] and texts["feedback"]:
-                yield f"{name}-{column}", named | texts
+                yield f"{name}-{column}", ids | texts
             else:
                 yield f"{name}-{column}", ValueError("has an answer or feedback without text")
 
 
-def _part(written: str) -> tuple[float, str]:
-    """Parts in order: numbers by their value."""
+def _sort_key(part: str) -> tuple[float, str]:
+    """A sort key that orders parts: numbers by their value."""
     try:
-        return float(written), ""
+        return float(part), ""
     except ValueError:
-        return 0.0, written
+        return 0.0, part
 
 
-def _sample(raw: Any, problems: Mapping[str, str]) -> dict[str, Any]:
+def _parse_sample(raw: Any, problems: Mapping[str, str]) -> dict[str, Any]:
     if not isinstance(raw, Mapping):
         raise ValueError("is no object with problem_id, problem_code, answer and feedback")
     problem = str(raw.get("problem_id"))
@@ -68,7 +72,7 @@ def _sample(raw: Any, problems: Mapping[str, str]) -> dict[str, Any]:
         raise ValueError(f"belongs to problem {problem[:40]!r}, which is missing or cannot be read")
     if not isinstance(raw.get("problem_code"), str | int):
         raise ValueError("has no problem_code")
-    texts = {name: answers.article_or_text(raw.get(name)) for name in ("answer", "feedback")}
+    texts = {name: answers.mark_formulas(raw.get(name)) for name in ("answer", "feedback")}
     if not all(text.strip() for text in texts.values()):
         raise ValueError("has an answer or feedback without text")
     return {"problem_id": problem, "problem_code": str(raw["problem_code"]), "problem": problems[problem]} | texts

@@ -14,16 +14,16 @@ SAMPLES = ("answers*.json", "answers*.json.gz")
 GRADES = 5
 
 
-def read(paths: Sequence[pathlib.Path]) -> Iterator[tuple[str, Any]]:
+def read_answers(paths: Sequence[pathlib.Path]) -> Iterator[tuple[str, Any]]:
     """(name, {problem_id, problem, problem_log_id, answer, grade}, or a ValueError); see `answers.read`."""
-    return answers.read(paths, COLUMNS, of_rows, _sample)
+    return answers.read_records(paths, COLUMNS, parse_rows, _parse_sample)
 
 
-def of_rows(rows: Iterable[tuple[str, Mapping[str, str]]]) -> Iterator[tuple[str, Any]]:
+def parse_rows(rows: Iterable[tuple[str, Mapping[str, str]]]) -> Iterator[tuple[str, Any]]:
     """Answers of (name, line of the raw table) pairs; see `read`. Grades are from 1 to 5 there."""
-    problem_of = functools.lru_cache(answers.html)  # many answers to one problem
+    convert_problem = functools.lru_cache(answers.convert_html)  # a problem has many answers
     for name, row in rows:
-        problem, answer = problem_of(row["raw_full_problem"]), answers.html(row["raw_answer_text"])
+        problem, answer = convert_problem(row["raw_full_problem"]), answers.convert_html(row["raw_answer_text"])
         try:
             grade = float(row["grade"]) - 1
         except ValueError:
@@ -33,11 +33,11 @@ def of_rows(rows: Iterable[tuple[str, Mapping[str, str]]]) -> Iterator[tuple[str
         elif not problem or not row["problem_id"].strip():
             yield name, ValueError("has no problem")
         else:
-            names = {key: row[key].strip() for key in ("problem_id", "problem_log_id")}
-            yield name, names | {"problem": problem, "answer": answer, "grade": int(grade)}
+            ids = {key: row[key].strip() for key in ("problem_id", "problem_log_id")}
+            yield name, ids | {"problem": problem, "answer": answer, "grade": int(grade)}
 
 
-def _sample(raw: Any, problems: Mapping[str, str]) -> dict[str, Any]:
+def _parse_sample(raw: Any, problems: Mapping[str, str]) -> dict[str, Any]:
     if not isinstance(raw, Mapping):
         raise ValueError("is no object with answer, problem_id, problem_log_id and grade")
     problem, grade = str(raw.get("problem_id")), raw.get("grade")
@@ -49,6 +49,6 @@ def _sample(raw: Any, problems: Mapping[str, str]) -> dict[str, Any]:
         "problem_id": problem,
         "problem": problems[problem],
         "problem_log_id": str(raw.get("problem_log_id", "")),
-        "answer": answers.article_or_text(raw.get("answer")),
+        "answer": answers.mark_formulas(raw.get("answer")),
         "grade": grade,
     }

@@ -10,10 +10,10 @@ from typing import Any
 from numjax.errors import UsageError
 
 from ..pieces import Piece, is_archive, list_files, read_file
-from ..sampling import hashed_split
-from ..shards import Made, ShardedBuilder, grouped
-from .generate import page
-from .read import KINDS, articles
+from ..sampling import split_by_hash
+from ..shards import ShardedBuilder, ShardEntry, group_files
+from .generate import generate_page
+from .read import KINDS, parse_piece
 
 STAND_IN_SIZE = 1000
 SHARD_BYTES = 64 << 20  # of files that hold one article each
@@ -43,7 +43,9 @@ class Articles(ShardedBuilder):
         super().check(options)
         validation, test = options["validation"], options["test"]
         if not (0 <= validation and 0 <= test and validation + test < 1):
-            raise UsageError(f"{cls.name}: validation={validation} and test={test} must be shares below 1 together")
+            raise UsageError(
+                f"{cls.name}: validation={validation} and test={test} must be shares whose sum is below 1"
+            )
         if options["size"] < 1:
             raise UsageError(f"{cls.name}: size={options['size']} must be at least 1")
 
@@ -58,23 +60,23 @@ class Articles(ShardedBuilder):
         """(the corpus, names of its files), or the range of the stand-in's articles."""
         if options["path"]:
             root = os.path.abspath(os.path.expanduser(options["path"]))
-            return [(root, names) for names in grouped(cls.files(options), is_archive, SHARD_BYTES)]
+            return [(root, names) for names in group_files(cls.files(options), is_archive, SHARD_BYTES)]
         size = options["size"]
         return [range(start, min(start + _STAND_IN_SHARD, size)) for start in range(0, size, _STAND_IN_SHARD)]
 
     @classmethod
-    def read(cls, shard: Any, options: Mapping[str, Any]) -> Iterator[Made]:
-        for piece in _pieces(shard, options["seed"]):
-            for kind, record in articles(piece, bool(options["as_published"])):
+    def read_shard(cls, shard: Any, options: Mapping[str, Any]) -> Iterator[ShardEntry]:
+        for piece in _load_pieces(shard, options["seed"]):
+            for kind, record in parse_piece(piece, bool(options["as_published"])):
                 if not kind:
                     text = record["text"] + record["formulas"]
-                    kind = hashed_split(text, options["seed"], options["validation"], options["test"])
-                yield Made(kind, record)
+                    kind = split_by_hash(text, options["seed"], options["validation"], options["test"])
+                yield ShardEntry(kind, record)
 
 
-def _pieces(shard: Any, seed: int) -> Iterator[Piece]:
+def _load_pieces(shard: Any, seed: int) -> Iterator[Piece]:
     if isinstance(shard, range):
-        yield from (page(number, seed) for number in shard)
+        yield from (generate_page(number, seed) for number in shard)
         return
     root, names = shard
     for name in names:

@@ -47,30 +47,30 @@ _SENTENCES = (
 _SECTIONS = ("Definition", "Properties", "Examples", "Proof", "Applications", "History")
 
 
-class Written(NamedTuple):
-    """An expression in TeX, presentation and content MathML, and how strongly it holds together.
+class MathMarkup(NamedTuple):
+    """An expression in TeX, presentation and content MathML, and how strongly it binds.
 
     Attributes:
-      power: 3 for a single sign, 2 for a power, 1 for a product, 0 for a sum.
+      binding: 3 for a single sign, 2 for a power, 1 for a product, 0 for a sum.
     """
 
     tex: str
-    shown: str
-    meant: str
-    power: int
+    presentation: str
+    content: str
+    binding: int
 
 
-def page(number: int, seed: int) -> Piece:
-    """The article of a number: a pure function of both."""
+def generate_page(number: int, seed: int) -> Piece:
+    """The article with a number: a pure function of the number and the seed."""
     rng = np.random.default_rng([seed, number])
     name = f"{_pick(rng, _NAMES)} {_pick(rng, _NOUNS)}"
     body, formulas = [f"<h1>{name}</h1>"], 0
     sentences = [_pick(rng, _OPENINGS), *(_pick(rng, _SENTENCES) for _ in range(int(rng.integers(3, 10))))]
     paragraph: list[str] = []
-    for place, sentence in enumerate(sentences):
+    for i, sentence in enumerate(sentences):
         for slot in ("{f}", "{r}", "{x}", "{n}"):
             while slot in sentence:
-                math = _math(_formula(rng, slot), f"{name.replace(' ', '_')}:{formulas}", slot == "{r}")
+                math = _write_math(_draw_formula(rng, slot), f"{name.replace(' ', '_')}:{formulas}", slot == "{r}")
                 sentence = sentence.replace(slot, math, 1)
                 formulas += 1
         words = {"adjective": _ADJECTIVES, "noun": _NOUNS, "name": _NAMES}
@@ -78,10 +78,10 @@ def page(number: int, seed: int) -> Piece:
             while f"{{{slot}}}" in sentence:
                 sentence = sentence.replace(f"{{{slot}}}", _pick(rng, choices), 1)
         paragraph.append(sentence)
-        if place + 1 == len(sentences) or rng.random() < 0.35:
+        if i + 1 == len(sentences) or rng.random() < 0.35:
             body.append(f"<p>{' '.join(paragraph)}</p>")
             paragraph = []
-            if place + 1 < len(sentences) and rng.random() < 0.4:
+            if i + 1 < len(sentences) and rng.random() < 0.4:
                 body.append(f"<h2>{_pick(rng, _SECTIONS)}</h2>")
     text = "\n".join(
         [
@@ -97,138 +97,148 @@ def page(number: int, seed: int) -> Piece:
     return Piece(f"stand-in/{number:06d}.html", ".html", text.encode())
 
 
-def _math(made: Written, name: str, display: bool) -> str:
+def _write_math(formula: MathMarkup, name: str, display: bool) -> str:
     """A <math> element as LaTeXML writes it."""
-    tex = html.escape(made.tex)
+    tex = html.escape(formula.tex)
     return (
         f'<math id="{name}" xmlns="http://www.w3.org/1998/Math/MathML" alttext="{tex}" '
-        f'display="{"block" if display else "inline"}"><semantics>{made.shown}'
-        f'<annotation-xml encoding="MathML-Content">{made.meant}</annotation-xml>'
+        f'display="{"block" if display else "inline"}"><semantics>{formula.presentation}'
+        f'<annotation-xml encoding="MathML-Content">{formula.content}</annotation-xml>'
         f'<annotation encoding="application/x-tex">{tex}</annotation></semantics></math>'
     )
 
 
-def _formula(rng: np.random.Generator, slot: str) -> Written:
+def _draw_formula(rng: np.random.Generator, slot: str) -> MathMarkup:
     if slot == "{x}":
-        return _letter(rng)
+        return _draw_letter(rng)
     if slot == "{n}":
-        return _number(rng)
+        return _draw_number(rng)
     if slot == "{f}":
-        return _expression(rng, 3)
+        return _draw_expression(rng, 3)
     tex = _pick(rng, list(_RELATIONS))
     sign, name = _RELATIONS[tex]
-    left, right = _expression(rng, 2), _expression(rng, 3)
-    return _infix(tex, sign, name, [left, right], -1)
+    left, right = _draw_expression(rng, 2), _draw_expression(rng, 3)
+    return _join_infix(tex, sign, name, [left, right], -1)
 
 
-def _expression(rng: np.random.Generator, levels: int) -> Written:
+def _draw_expression(rng: np.random.Generator, levels: int) -> MathMarkup:
     if levels == 0 or rng.random() < 0.15:
-        return _letter(rng) if rng.random() < 0.7 else _number(rng)
+        return _draw_letter(rng) if rng.random() < 0.7 else _draw_number(rng)
     return _KINDS[int(rng.integers(len(_KINDS)))](rng, levels - 1)
 
 
-def _letter(rng: np.random.Generator) -> Written:
+def _draw_letter(rng: np.random.Generator) -> MathMarkup:
     if rng.random() < 0.15:
         name = _pick(rng, list(_GREEK))
-        return Written(rf"\{name}", f"<mi>{_GREEK[name]}</mi>", f"<ci>{_GREEK[name]}</ci>", 3)
+        return MathMarkup(rf"\{name}", f"<mi>{_GREEK[name]}</mi>", f"<ci>{_GREEK[name]}</ci>", 3)
     letter = _pick(rng, _LETTERS)
-    return Written(letter, f"<mi>{letter}</mi>", f"<ci>{letter}</ci>", 3)
+    return MathMarkup(letter, f"<mi>{letter}</mi>", f"<ci>{letter}</ci>", 3)
 
 
-def _number(rng: np.random.Generator) -> Written:
-    written = str(int(rng.integers(0, 10 ** int(rng.integers(1, 4)))))
+def _draw_number(rng: np.random.Generator) -> MathMarkup:
+    numeral = str(int(rng.integers(0, 10 ** int(rng.integers(1, 4)))))
     if rng.random() < 0.1:
-        written += f".{int(rng.integers(1, 100)):02d}"
-    kind = "float" if "." in written else "integer"
-    return Written(written, f"<mn>{written}</mn>", f'<cn type="{kind}">{written}</cn>', 3)
+        numeral += f".{int(rng.integers(1, 100)):02d}"
+    kind = "float" if "." in numeral else "integer"
+    return MathMarkup(numeral, f"<mn>{numeral}</mn>", f'<cn type="{kind}">{numeral}</cn>', 3)
 
 
-def _infix(tex: str, sign: str, name: str, parts: list[Written], power: int) -> Written:
-    return Written(
+def _join_infix(tex: str, sign: str, name: str, parts: list[MathMarkup], binding: int) -> MathMarkup:
+    return MathMarkup(
         f" {tex} ".join(part.tex for part in parts),
-        "<mrow>" + f"<mo>{sign}</mo>".join(part.shown for part in parts) + "</mrow>",
-        f"<apply><{name}/>{''.join(part.meant for part in parts)}</apply>",
-        power,
+        "<mrow>" + f"<mo>{sign}</mo>".join(part.presentation for part in parts) + "</mrow>",
+        f"<apply><{name}/>{''.join(part.content for part in parts)}</apply>",
+        binding,
     )
 
 
-def _grouped(made: Written, power: int) -> Written:
-    """In parentheses, if it holds together less strongly than that."""
-    if made.power >= power:
-        return made
-    shown = f"<mrow><mo>(</mo>{made.shown}<mo>)</mo></mrow>"
-    return Written(rf"\left({made.tex}\right)", shown, made.meant, 3)
+def _parenthesize(formula: MathMarkup, binding: int) -> MathMarkup:
+    """The formula in parentheses if it binds less strongly than `binding`, else the formula itself."""
+    if formula.binding >= binding:
+        return formula
+    presentation = f"<mrow><mo>(</mo>{formula.presentation}<mo>)</mo></mrow>"
+    return MathMarkup(rf"\left({formula.tex}\right)", presentation, formula.content, 3)
 
 
-def _sum(rng: np.random.Generator, levels: int) -> Written:
+def _draw_sum(rng: np.random.Generator, levels: int) -> MathMarkup:
     if rng.random() < 0.4:
-        parts = [_grouped(_expression(rng, levels), 1) for _ in range(2)]
-        return _infix("-", "-", "minus", parts, 0)
-    return _infix(
-        "+", "+", "plus", [_grouped(_expression(rng, levels), 1) for _ in range(int(rng.integers(2, 4)))], 0
+        parts = [_parenthesize(_draw_expression(rng, levels), 1) for _ in range(2)]
+        return _join_infix("-", "-", "minus", parts, 0)
+    return _join_infix(
+        "+", "+", "plus", [_parenthesize(_draw_expression(rng, levels), 1) for _ in range(int(rng.integers(2, 4)))], 0
     )
 
 
-def _product(rng: np.random.Generator, levels: int) -> Written:
-    # A dot, so that a letter before a bracket is no function; no product inside, so that all make one.
-    parts = [_grouped(_expression(rng, levels), 2) for _ in range(2)]
-    return _infix(r"\times", "×", "times", parts, 1)
+def _draw_product(rng: np.random.Generator, levels: int) -> MathMarkup:
+    # With ×, a letter before a bracket is no function. In brackets, a product inside stays a product of its own.
+    parts = [_parenthesize(_draw_expression(rng, levels), 2) for _ in range(2)]
+    return _join_infix(r"\times", "×", "times", parts, 1)
 
 
-def _fraction(rng: np.random.Generator, levels: int) -> Written:
-    above, below = _expression(rng, levels), _expression(rng, levels)
-    return Written(
-        rf"\frac{{{above.tex}}}{{{below.tex}}}",
-        f"<mfrac>{above.shown}{below.shown}</mfrac>",
-        f"<apply><divide/>{above.meant}{below.meant}</apply>",
+def _draw_fraction(rng: np.random.Generator, levels: int) -> MathMarkup:
+    numerator, denominator = _draw_expression(rng, levels), _draw_expression(rng, levels)
+    return MathMarkup(
+        rf"\frac{{{numerator.tex}}}{{{denominator.tex}}}",
+        f"<mfrac>{numerator.presentation}{denominator.presentation}</mfrac>",
+        f"<apply><divide/>{numerator.content}{denominator.content}</apply>",
         2,
     )
 
 
-def _power(rng: np.random.Generator, levels: int) -> Written:
-    base, exponent = _grouped(_expression(rng, levels), 3), _expression(rng, levels)
+def _draw_power(rng: np.random.Generator, levels: int) -> MathMarkup:
+    base, exponent = _parenthesize(_draw_expression(rng, levels), 3), _draw_expression(rng, levels)
     script = '<apply><csymbol cd="ambiguous">superscript</csymbol>'
-    return Written(
+    return MathMarkup(
         f"{base.tex}^{{{exponent.tex}}}",
-        f"<msup>{base.shown}{exponent.shown}</msup>",
-        f"{script}{base.meant}{exponent.meant}</apply>",
+        f"<msup>{base.presentation}{exponent.presentation}</msup>",
+        f"{script}{base.content}{exponent.content}</apply>",
         2,
     )
 
 
-def _index(rng: np.random.Generator, levels: int) -> Written:
-    base, index = _letter(rng), _letter(rng) if rng.random() < 0.6 else _number(rng)
+def _draw_index(rng: np.random.Generator, levels: int) -> MathMarkup:
+    base, index = _draw_letter(rng), _draw_letter(rng) if rng.random() < 0.6 else _draw_number(rng)
     script = '<apply><csymbol cd="ambiguous">subscript</csymbol>'
-    return Written(
+    return MathMarkup(
         f"{base.tex}_{{{index.tex}}}",
-        f"<msub>{base.shown}{index.shown}</msub>",
-        f"{script}{base.meant}{index.meant}</apply>",
+        f"<msub>{base.presentation}{index.presentation}</msub>",
+        f"{script}{base.content}{index.content}</apply>",
         2,
     )
 
 
-def _root(rng: np.random.Generator, levels: int) -> Written:
-    below = _expression(rng, levels)
-    return Written(
-        rf"\sqrt{{{below.tex}}}",
-        f"<msqrt>{below.shown}</msqrt>",
-        f"<apply><root/>{below.meant}</apply>",
+def _draw_root(rng: np.random.Generator, levels: int) -> MathMarkup:
+    radicand = _draw_expression(rng, levels)
+    return MathMarkup(
+        rf"\sqrt{{{radicand.tex}}}",
+        f"<msqrt>{radicand.presentation}</msqrt>",
+        f"<apply><root/>{radicand.content}</apply>",
         3,
     )
 
 
-def _function(rng: np.random.Generator, levels: int) -> Written:
+def _draw_function(rng: np.random.Generator, levels: int) -> MathMarkup:
     name = _pick(rng, _FUNCTIONS)
-    of = _expression(rng, levels)
-    return Written(
-        rf"\{name}\left({of.tex}\right)",
-        f"<mrow><mi>{name}</mi>{_APPLY}<mrow><mo>(</mo>{of.shown}<mo>)</mo></mrow></mrow>",
-        f"<apply><{name}/>{of.meant}</apply>",
+    argument = _draw_expression(rng, levels)
+    return MathMarkup(
+        rf"\{name}\left({argument.tex}\right)",
+        f"<mrow><mi>{name}</mi>{_APPLY}<mrow><mo>(</mo>{argument.presentation}<mo>)</mo></mrow></mrow>",
+        f"<apply><{name}/>{argument.content}</apply>",
         1,
     )
 
 
-_KINDS = (_sum, _sum, _product, _product, _fraction, _power, _index, _root, _function)
+_KINDS = (
+    _draw_sum,
+    _draw_sum,
+    _draw_product,
+    _draw_product,
+    _draw_fraction,
+    _draw_power,
+    _draw_index,
+    _draw_root,
+    _draw_function,
+)
 
 
 def _pick(rng: np.random.Generator, choices):

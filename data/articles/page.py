@@ -1,4 +1,4 @@
-"""A page of HTML or XHTML → its running text, with a mark for each formula."""
+"""Turns a page of HTML or XHTML into its running text, with a mark for each formula."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from collections import Counter
 
 from numjax.expr import mathml
-from numjax.text.marked import IDENTIFIER
+from numjax.text.document.marked import IDENTIFIER
 
 _TAG = re.compile(r"<(/?)([A-Za-z][^\s/<>]*+)(?:[^<>\"']|\"[^\"<]*+\"|'[^'<]*+'|[\"'])*+>|<!--|<[!?][^<>]*+>")
 _HIDDEN = frozenset("head script style template svg nav object iframe".split())
@@ -16,31 +16,31 @@ _BLOCKS = frozenset(
     "h4 h5 h6 header hr li main ol p pre section summary table tbody tfoot thead tr ul".split()
 )
 _CELLS = frozenset(("td", "th"))
-_FORMULA = "\ue000"  # of private use: none is left in what is shown
+_FORMULA = "\ue000"  # a private-use character: it is removed from visible text
 
 
-def read(page: str) -> tuple[str, list[str]]:
-    """(text with `IDENTIFIER` at each formula, the <math> elements there); a line a block, blanks run together.
+def extract_text(page: str) -> tuple[str, list[str]]:
+    """(text with `IDENTIFIER` at each formula, the <math> elements there); one line per block, runs of blanks as one.
 
-    Nothing raises: what is no HTML is text. A <math> element that is not closed is read as text; those in a head or
-    in a comment are not there.
+    Never raises: what is not HTML is text. A <math> element that is not closed is text. Elements in a head or in a
+    comment are left out.
     """
-    shown, end = _Shown(), 0
-    for at, source in mathml.formulas(page):
-        shown.read(page[end:at])
-        shown.formula(source)
-        end = at + len(source)
-    shown.read(page[end:])
-    text = "".join(shown.parts)
+    visible, end = _VisibleText(), 0
+    for start, source in mathml.find_formulas(page):
+        visible.feed(page[end:start])
+        visible.add_formula(source)
+        end = start + len(source)
+    visible.feed(page[end:])
+    text = "".join(visible.parts)
     while IDENTIFIER in text:
         text = text.replace(IDENTIFIER, "")
     lines = (" ".join(line.split()) for line in text.split("\n"))
     text = "\n".join(line for line in lines if line)
-    return text.replace(_FORMULA, IDENTIFIER), shown.formulas
+    return text.replace(_FORMULA, IDENTIFIER), visible.formulas
 
 
-class _Shown:
-    """Collects what is shown. Tags need not match; an attempt at one never goes beyond the next "<"."""
+class _VisibleText:
+    """Collects the visible text. Tags need not match; the search for the end of a tag stops at the next "<"."""
 
     def __init__(self):
         self.parts: list[str] = []
@@ -48,14 +48,14 @@ class _Shown:
         self._hidden: Counter[str] = Counter()
         self._comment = False
 
-    def formula(self, source: str) -> None:
-        """A formula where the page stands now."""
+    def add_formula(self, source: str) -> None:
+        """Adds a formula at the current position."""
         if not self._comment and not self._hidden:
             self.parts.append(_FORMULA)
             self.formulas.append(source)
 
-    def read(self, page: str) -> None:
-        """The next stretch of the page."""
+    def feed(self, page: str) -> None:
+        """Reads the next stretch of the page."""
         end = 0
         while end < len(page):
             if self._comment:
@@ -64,26 +64,26 @@ class _Shown:
                 end = len(page) if closed < 0 else closed + 3
                 continue
             match = _TAG.search(page, end)
-            self._data(page[end : match.start()] if match else page[end:])
+            self._add_text(page[end : match.start()] if match else page[end:])
             end = match.end() if match else len(page)
             if match and match[2]:
-                self._tag(match[2].lower(), bool(match[1]), match[0].endswith("/>"))
+                self._handle_tag(match[2].lower(), bool(match[1]), match[0].endswith("/>"))
             elif match:
                 self._comment = match[0] == "<!--"
 
-    def _tag(self, name: str, closes: bool, empty: bool) -> None:
+    def _handle_tag(self, name: str, is_closing: bool, is_empty: bool) -> None:
         if name in _BLOCKS:
             self.parts.append("\n")
         elif name in _CELLS:
             self.parts.append(" ")
         elif name == "body":
             self._hidden.clear()  # of a head that was never closed
-        elif name in _HIDDEN and closes:
+        elif name in _HIDDEN and is_closing:
             self._hidden -= Counter([name])  # never below 0
-        elif name in _HIDDEN and not empty:
+        elif name in _HIDDEN and not is_empty:
             self._hidden[name] += 1
 
-    def _data(self, data: str) -> None:
+    def _add_text(self, text: str) -> None:
         if not self._hidden:
-            # Line ends in the source are blanks.
-            self.parts.append(html.unescape(data).replace("\n", " ").replace(_FORMULA, ""))
+            # Line ends in the source count as blanks.
+            self.parts.append(html.unescape(text).replace("\n", " ").replace(_FORMULA, ""))

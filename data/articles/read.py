@@ -1,4 +1,4 @@
-"""One article, as a page with MathML or in the original's form → a record. Pure: text in, records and remarks out."""
+"""Turns an article, a page with MathML or the original's form, into a record. Pure: text in, records, remarks out."""
 
 from __future__ import annotations
 
@@ -8,31 +8,33 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from numjax.expr import canonical, latex, markup, mathml, printer, published
-from numjax.expr.markup import Node
+from numjax.expr import canonical, latex, mathml, printer
+from numjax.expr.mathml import markup
+from numjax.expr.mathml.markup import Node
+from numjax.expr.printer import published
 from numjax.expr.rules import DEFAULT, Rules, Unreadable
 from numjax.expr.tree import Tree, from_json
-from numjax.text.marked import IDENTIFIER
+from numjax.text.document.marked import IDENTIFIER
 
 from ..pieces import Piece
-from ..shards import LEFT_OUT, MENDED, Made
+from ..shards import LEFT_OUT, MENDED, ShardEntry
 from . import page as pages
 
 PAGES = (".html", ".xhtml", ".htm")
 KINDS = (*PAGES, ".json", ".jsonl")
 
-# Of an element that is not well-formed.
+# The TeX of an element that is not well-formed.
 _TEX = re.compile(
     r"<(?:\w+:)?annotation\b[^<>]*\bencoding=[\"'](?:application/x-(?:la)?tex|(?:La)?TeX)[\"'][^<>]*>([^<]*)<"
 )
 _ALTTEXT = re.compile(r"\balttext=(?:\"([^\"]*)\"|'([^']*)')")
 
 
-class Read:
-    """What was made of one formula.
+class ParsedFormula:
+    """A formula as it was parsed.
 
     Attributes:
-      tree: or None where it stays text. tex: how it is written; "" if nothing is known of it.
+      tree: or None where the formula stays text. tex: its source; "" if it is unknown.
       reason: why its MathML (or its tree) was refused; "" if it was not.
     """
 
@@ -42,49 +44,49 @@ class Read:
         self.tree, self.tex, self.reason = tree, tex, reason
 
 
-def articles(piece: Piece, as_published: bool = False) -> Iterator[Made]:
-    """What a piece of a file holds: records without a split, and what was left out or mended."""
+def parse_piece(piece: Piece, as_published: bool = False) -> Iterator[ShardEntry]:
+    """Yields the records of a piece of a file, without a split, and remarks on what was left out or mended."""
     if piece.data is None:
-        yield Made(LEFT_OUT, {"id": piece.id, "reason": piece.reason})
+        yield ShardEntry(LEFT_OUT, {"id": piece.id, "reason": piece.reason})
         return
     try:
         text = piece.data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        yield Made(LEFT_OUT, {"id": piece.id, "reason": f"not UTF-8 at byte {error.start}"})
+        yield ShardEntry(LEFT_OUT, {"id": piece.id, "reason": f"not UTF-8 at byte {error.start}"})
         return
     if piece.suffix in PAGES:
-        found, sources = pages.read(text)
-        formulas = {str(i): of_mathml(source, as_published) for i, source in enumerate(sources)}
-        yield from _made(piece.id, found, formulas)
+        page_text, sources = pages.extract_text(text)
+        formulas = {str(i): parse_mathml_formula(source, as_published) for i, source in enumerate(sources)}
+        yield from _make_record(piece.id, page_text, formulas)
         return
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
-        yield Made(LEFT_OUT, {"id": piece.id, "reason": "not JSON"})
+        yield ShardEntry(LEFT_OUT, {"id": piece.id, "reason": "not JSON"})
         return
     if isinstance(value, list):
-        for number, one in enumerate(value):
-            yield from _of_json(f"{piece.id}:{number}", one, as_published)
+        for number, article in enumerate(value):
+            yield from _parse_article(f"{piece.id}:{number}", article, as_published)
     else:
-        yield from _of_json(piece.id, value, as_published)
+        yield from _parse_article(piece.id, value, as_published)
 
 
-def of_mathml(source: str, as_published: bool = False) -> Read:
-    """A formula of a page: its content MathML, else its TeX."""
-    root = markup.read(source)
-    tex = _tex(source if isinstance(root, Unreadable) else root)
+def parse_mathml_formula(source: str, as_published: bool = False) -> ParsedFormula:
+    """Parses a formula of a page: its content MathML, else its TeX."""
+    root = markup.parse_xml(source)
+    tex = _find_tex(source if isinstance(root, Unreadable) else root)
     try:
-        found = root if isinstance(root, Unreadable) else mathml.of(root, as_published=as_published)
+        tree = root if isinstance(root, Unreadable) else mathml.parse_element(root, as_published=as_published)
     except RecursionError:
-        found = Unreadable("nested too deep", 0)
-    return _readable(found, tex, as_published)
+        tree = Unreadable("nested too deep", 0)
+    return _choose_tree(tree, tex, as_published)
 
 
-def of_json(value: Any, as_published: bool = False) -> Read:
-    """A formula of an article in the original's form, {"opt": [type, symbol, children], "tex": …}.
+def parse_json_formula(value: Any, as_published: bool = False) -> ParsedFormula:
+    """Parses a formula of an article in the original's form, {"opt": [type, symbol, children], "tex": …}.
 
     Raises:
-      ValueError: it is not of that form, and has no TeX either.
+      ValueError: it does not have that form, and has no TeX either.
     """
     if not isinstance(value, Mapping) or not ({"opt", "tex"} & value.keys()):
         raise ValueError("is no object with opt and tex")
@@ -92,84 +94,84 @@ def of_json(value: Any, as_published: bool = False) -> Read:
     tex = tex.strip() if isinstance(tex, str) else ""
     opt = value.get("opt")
     if opt is None and tex:
-        return _readable(Unreadable("there is no tree", 0), tex, as_published)
+        return _choose_tree(Unreadable("there is no tree", 0), tex, as_published)
     try:
-        found = from_json(opt)
-        found = found if as_published else canonical.nested(found)
+        tree = from_json(opt)
+        tree = tree if as_published else canonical.nest_left(tree)
     except ValueError as error:
-        found = Unreadable(str(error), 0)
+        tree = Unreadable(str(error), 0)
     except RecursionError:
-        found = Unreadable("nested too deep", 0)
-    return _readable(found, tex, as_published)
+        tree = Unreadable("nested too deep", 0)
+    return _choose_tree(tree, tex, as_published)
 
 
-def _readable(found: Tree | Unreadable, tex: str, as_published: bool) -> Read:
-    """The tree if the model can write it, else that of the TeX, else the TeX alone."""
-    reason = found.error if isinstance(found, Unreadable) else canonical.problem(found, as_published) or ""
-    if isinstance(found, Tree) and not reason:
-        return Read(found, tex or (published if as_published else printer).latex(found))
+def _choose_tree(tree: Tree | Unreadable, tex: str, as_published: bool) -> ParsedFormula:
+    """The tree if the model can write it, else the tree of the TeX, else the TeX alone."""
+    reason = tree.error if isinstance(tree, Unreadable) else canonical.find_problem(tree, as_published) or ""
+    if isinstance(tree, Tree) and not reason:
+        return ParsedFormula(tree, tex or (published if as_published else printer).latex(tree))
     if tex:
-        read = latex.parse(tex, Rules.as_published() if as_published else DEFAULT)
-        if isinstance(read, Tree) and not canonical.problem(read, as_published):
-            return Read(read, tex, reason)
-    return Read(None, tex, reason)
+        tex_tree = latex.parse(tex, Rules.as_published() if as_published else DEFAULT)
+        if isinstance(tex_tree, Tree) and not canonical.find_problem(tex_tree, as_published):
+            return ParsedFormula(tex_tree, tex, reason)
+    return ParsedFormula(None, tex, reason)
 
 
-def _tex(source: Node | str) -> str:
-    """The TeX that a <math> element says it was made from; "" if it says none."""
+def _find_tex(source: Node | str) -> str:
+    """The TeX that a <math> element names as its source; "" if it names none."""
     if isinstance(source, str):
-        found = _TEX.search(source) or _ALTTEXT.search(source)
-        text = "" if found is None else html.unescape(next(filter(None, found.groups()), ""))
+        match = _TEX.search(source) or _ALTTEXT.search(source)
+        text = "" if match is None else html.unescape(next(filter(None, match.groups()), ""))
     else:
         notes = (node for node in source.walk() if node.name == "annotation")
-        said = next((node.text for node in notes if node.attributes.get("encoding") in mathml.TEX), "")
-        text = said or source.attributes.get("alttext", "")
+        annotation = next((node.text for node in notes if node.attributes.get("encoding") in mathml.TEX), "")
+        text = annotation or source.attributes.get("alttext", "")
     text = " ".join(text.split())
     return "" if text == "unknown" else text
 
 
-def _of_json(record_id: str, value: Any, as_published: bool) -> Iterator[Made]:
+def _parse_article(record_id: str, value: Any, as_published: bool) -> Iterator[ShardEntry]:
     if not isinstance(value, Mapping) or not isinstance(value.get("text"), str):
-        yield Made(LEFT_OUT, {"id": record_id, "reason": 'is no object with a "text"'})
+        yield ShardEntry(LEFT_OUT, {"id": record_id, "reason": 'is no object with a "text"'})
         return
-    known = value.get("formulas")
-    if not isinstance(known, Mapping):
-        yield Made(LEFT_OUT, {"id": record_id, "reason": 'has no object "formulas"'})
+    raw_formulas = value.get("formulas")
+    if not isinstance(raw_formulas, Mapping):
+        yield ShardEntry(LEFT_OUT, {"id": record_id, "reason": 'has no object "formulas"'})
         return
     text, formulas = value["text"], {}
     for i in range(text.count(IDENTIFIER)):
         try:
-            formulas[str(i)] = of_json(known[str(i)], as_published)
+            formulas[str(i)] = parse_json_formula(raw_formulas[str(i)], as_published)
         except KeyError:
-            formulas[str(i)] = Read(None, "", "is missing")
+            formulas[str(i)] = ParsedFormula(None, "", "is missing")
         except ValueError as error:
-            formulas[str(i)] = Read(None, "", str(error))
-    yield from _made(record_id, text, formulas)
+            formulas[str(i)] = ParsedFormula(None, "", str(error))
+    yield from _make_record(record_id, text, formulas)
 
 
-def _made(record_id: str, text: str, found: Mapping[str, Read]) -> Iterator[Made]:
-    """The record, and a remark on each formula that was mended: read from its TeX, kept as text, or lost."""
-    if not text.replace(IDENTIFIER, "").strip() and not any(read.tex for read in found.values()):
-        yield Made(LEFT_OUT, {"id": record_id, "reason": "holds no text"})
+def _make_record(record_id: str, text: str, parsed: Mapping[str, ParsedFormula]) -> Iterator[ShardEntry]:
+    """Yields the record, and a remark on each formula that was mended: read from its TeX, kept as text, or lost."""
+    if not text.replace(IDENTIFIER, "").strip() and not any(formula.tex for formula in parsed.values()):
+        yield ShardEntry(LEFT_OUT, {"id": record_id, "reason": "holds no text"})
         return
-    for key, read in found.items():
-        if read.reason:
-            done = "read from its TeX" if read.tree else "kept as text" if read.tex else "left out"
-            yield Made(MENDED, {"id": record_id, "reason": f"formula {key} {done}: {read.reason}"})
+    for key, formula in parsed.items():
+        if formula.reason:
+            outcome = "read from its TeX" if formula.tree else "kept as text" if formula.tex else "left out"
+            yield ShardEntry(MENDED, {"id": record_id, "reason": f"formula {key} {outcome}: {formula.reason}"})
     formulas = {
-        key: {"opt": None if read.tree is None else read.tree.to_json(), "tex": read.tex}
-        for key, read in found.items()
-        if read.tree is not None or read.tex
+        key: {"opt": None if formula.tree is None else formula.tree.to_json(), "tex": formula.tex}
+        for key, formula in parsed.items()
+        if formula.tree is not None or formula.tex
     }
-    yield Made(
+    yield ShardEntry(
         "",
         {
             "id": record_id,
             "text": text,
             "formulas": json.dumps(formulas, ensure_ascii=False, separators=(",", ":")),
-            "n_formulas": len(found),
-            "from_tex": sum(read.tree is not None and bool(read.reason) for read in found.values()),
-            "as_text": sum(read.tree is None and bool(read.tex) for read in found.values()),
-            "lost": sum(read.tree is None and not read.tex for read in found.values()),
+            "n_formulas": len(parsed),
+            "from_tex": sum(formula.tree is not None and bool(formula.reason) for formula in parsed.values()),
+            "as_text": sum(formula.tree is None and bool(formula.tex) for formula in parsed.values()),
+            "lost": sum(formula.tree is None and not formula.tex for formula in parsed.values()),
         },
     )

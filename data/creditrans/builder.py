@@ -18,20 +18,30 @@ from numjax.errors import DataError, UsageError
 from .. import files
 from ..builder import ArrayRecordBuilder
 from ..sampling import SPLITS
-from .generate import rows as generated
-from .read import BACKWARDS, WINDOW, Transaction, Window, table, together, transaction, unused, windows
+from .generate import generate_rows as generate_stand_in
+from .read import (
+    BACKWARDS,
+    WINDOW,
+    Transaction,
+    Window,
+    check_user_order,
+    count_unused,
+    make_windows,
+    parse_transaction,
+    read_table,
+)
 
 SPLITTING = ("random", "time", "user")
 SHARES = (0.6, 0.2, 0.2)  # the paper's, of train, validation and test
-BLOCK = ("train", "train", "train", "validation", "test")  # the same of whole windows or users
+BLOCK = ("train", "train", "train", "validation", "test")  # the same shares in whole windows or users
 
 
 class Creditrans(ArrayRecordBuilder):
-    """Options: `path` of the table (.csv or .csv.gz) or of its folder, or empty for the stand-in; `by`: windows at
-    "random" (as in the paper; of those with a fraud as large a share each), by "time" of the last row (where they
-    overlap without those on both sides of a cut, which would share rows), or by "user", which takes five or more;
-    `stride` from one window to the next, 10 (none overlap) or 5; `users` of the stand-in; `size`, at most so many
-    windows (0: all); `seed` of the split and of the stand-in."""
+    """Options: `path` of the table (.csv or .csv.gz) or of its folder, or empty for the stand-in; `by`, how windows
+    are split: at "random" (as in the paper; each split has the same share of windows with a fraud), by "time" of the
+    last row (if windows overlap, those on both sides of a cut are left out, since they would share rows), or by
+    "user", which needs five or more; `stride` from one window to the next, 10 (none overlap) or 5; `users` of the
+    stand-in; `size`, at most this many windows (0: all); `seed` of the split and of the stand-in."""
 
     VERSION = tfds.core.Version("1.1.0")
     FIELDS = {"id": str, "user": int, "first": int, "rows": str, "frauds": str, "label": int}
@@ -58,107 +68,111 @@ class Creditrans(ArrayRecordBuilder):
             "card_transaction*.csv",
             "card_transaction*.csv.gz",
         ]
-        return [files.one_of(options["path"], patterns, "set path to TabFormer's CSV")] if options["path"] else []
+        return [files.find_one(options["path"], patterns, "set path to TabFormer's CSV")] if options["path"] else []
 
     def _generate_examples(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        where, across, back, counts, users = self._splitter(), 0, 0, collections.Counter(), set()
-        for window in self._windows(self._counted(counts)):
+        find_split, n_across, n_backwards, counts, users = self._choose_splitter(), 0, 0, collections.Counter(), set()
+        for window in self._make_windows(self._count_rows(counts)):
             users.add(window.user)
-            split = where(window)
+            split = find_split(window)
             if split is None:
-                across += 1
+                n_across += 1
                 continue
             record = window.record(self.name)
-            if window.backwards:
+            if window.is_backwards:
                 self.mend(record["id"], BACKWARDS)
-                back += 1
+                n_backwards += 1
             yield split, record
-        if back:
-            print(f"{self.name}: in {back:,} windows {BACKWARDS}", file=sys.stderr, flush=True)
+        if n_backwards:
+            print(f"{self.name}: in {n_backwards:,} windows {BACKWARDS}", file=sys.stderr, flush=True)
         if max(counts.values(), default=0) < WINDOW:
             raise DataError(f"{self.name}: no user has {WINDOW} usable rows in a row{self._first_skip()}")
         if self.options["by"] == "user" and len(users) < len(BLOCK):
-            among = f" among the first {self.options['size']:,} windows" if self.options["size"] else ""
+            scope = f" among the first {self.options['size']:,} windows" if self.options["size"] else ""
             raise DataError(
                 f"{self.name}: by=user needs {len(BLOCK)} users or more with {WINDOW} rows each, and there are "
-                f"{len(users)}{among}: give {len(BLOCK)} or more, or another by"
+                f"{len(users)}{scope}: give {len(BLOCK)} or more, or another by"
             )
-        if across:
-            self.remark(self.name, f"{across:,} windows on both sides of a cut in time are left out")
+        if n_across:
+            self.remark(self.name, f"{n_across:,} windows on both sides of a cut in time are left out")
         stride = self.options["stride"]
-        # Under `size` the rows behind the last window are not asked for.
-        if not self.options["size"] and (rest := sum(unused(count, stride) for count in counts.values())):
+        # With `size` the rows after the last window are never read.
+        if not self.options["size"] and (n_unused := sum(count_unused(count, stride) for count in counts.values())):
             self.remark(
                 self.name,
-                f"{rest:,} of {counts.total():,} usable rows, users' last ones, are in no window",
+                f"{n_unused:,} of {counts.total():,} usable rows, users' last ones, are in no window",
             )
 
-    def _counted(self, counts: collections.Counter[int]) -> Iterator[Transaction]:
-        """The rows, those left out told, the others counted by user."""
-        for row in self._rows(self.skip):
+    def _count_rows(self, counts: collections.Counter[int]) -> Iterator[Transaction]:
+        """Yields the rows and counts them by user; reports rows that are left out."""
+        for row in self._order_rows(self.skip):
             counts[row.user] += 1
             yield row
 
-    def _windows(self, rows: Iterable[Transaction]) -> Iterator[Window]:
+    def _make_windows(self, rows: Iterable[Transaction]) -> Iterator[Window]:
         size = self.options["size"]
-        return itertools.islice(windows(rows, self.options["stride"]), size or None)
+        return itertools.islice(make_windows(rows, self.options["stride"]), size or None)
 
-    def _rows(self, skip: Callable[[str, str], None]) -> Iterator[Transaction]:
-        return together(self._read(skip), self.options["path"])
+    def _order_rows(self, skip: Callable[[str, str], None]) -> Iterator[Transaction]:
+        return check_user_order(self._read_rows(skip), self.options["path"])
 
-    def _read(self, skip: Callable[[str, str], None]) -> Iterator[tuple[int, Transaction]]:
+    def _read_rows(self, skip: Callable[[str, str], None]) -> Iterator[tuple[int, Transaction]]:
         paths = self.files(self.options)
         if paths:
-            source = table(paths[0])
+            source = read_table(paths[0])
         else:
-            source = enumerate(generated(self.options["users"], self.options["seed"]), 2)
+            source = enumerate(generate_stand_in(self.options["users"], self.options["seed"]), 2)
         for line, cells in source:
             try:
                 if isinstance(cells, ValueError):
                     raise cells
-                yield line, transaction(cells)
+                yield line, parse_transaction(cells)
             except ValueError as error:
                 skip(f"{self.name}-line-{line}", str(error))
 
-    def _splitter(self) -> Callable[[Window], str | None]:
+    def _choose_splitter(self) -> Callable[[Window], str | None]:
         by, seed = self.options["by"], self.options["seed"]
         if by == "time":
-            return self._by_time()
-        dealt = [_dealt(np.random.default_rng([seed, label])) for label in (0, 1)]
+            return self._split_by_time()
+        deals = [_deal_splits(np.random.default_rng([seed, label])) for label in (0, 1)]
         if by == "random":
-            return lambda window: next(dealt[window.label])
-        known: dict[int, str] = {}
+            return lambda window: next(deals[window.label])
+        split_by_user: dict[int, str] = {}
 
-        def by_user(window: Window) -> str:
-            if window.user not in known:
-                known[window.user] = next(dealt[0])
-            return known[window.user]
+        def find_split(window: Window) -> str:
+            if window.user not in split_by_user:
+                split_by_user[window.user] = next(deals[0])
+            return split_by_user[window.user]
 
-        return by_user
+        return find_split
 
-    def _by_time(self) -> Callable[[Window], str | None]:
-        # A pass of its own: where the last fifth begins is known at the end only. Bad rows are named in the next.
-        ends = array.array("q", (_end(window) for window in self._windows(self._rows(lambda *_: None))))
-        if not ends:  # nothing will be asked for
+    def _split_by_time(self) -> Callable[[Window], str | None]:
+        # A first pass finds the cuts, which are known only at its end. The second pass reports bad rows.
+        end_times = array.array(
+            "q", (_find_end_time(window) for window in self._make_windows(self._order_rows(lambda *_: None)))
+        )
+        if not end_times:  # there are no windows to split
             return lambda window: "train"
-        cuts = np.quantile(np.frombuffer(ends, np.int64), np.cumsum(SHARES)[:2], method="higher")
+        cuts = np.quantile(np.frombuffer(end_times, np.int64), np.cumsum(SHARES)[:2], method="higher")
 
-        def by_time(window: Window) -> str | None:
-            begin, end = np.searchsorted(cuts, [min(row.seconds for row in window.rows), _end(window)], side="right")
-            overlap = self.options["stride"] < WINDOW
-            return None if overlap and begin < end else SPLITS[int(end)]
+        def find_split(window: Window) -> str | None:
+            first_side, last_side = np.searchsorted(
+                cuts, [min(row.seconds for row in window.rows), _find_end_time(window)], side="right"
+            )
+            has_overlap = self.options["stride"] < WINDOW
+            return None if has_overlap and first_side < last_side else SPLITS[int(last_side)]
 
-        return by_time
+        return find_split
 
 
-def _dealt(rng: np.random.Generator) -> Iterator[str]:
-    """The splits of a `BLOCK` in random order, then those of the next."""
+def _deal_splits(rng: np.random.Generator) -> Iterator[str]:
+    """Yields the splits of a `BLOCK` in random order, then those of the next block."""
     while True:
         yield from rng.permutation(BLOCK).tolist()
 
 
-def _end(window: Window) -> int:
-    """When the last of its rows was."""
+def _find_end_time(window: Window) -> int:
+    """The time of the window's last row, in seconds since 1970."""
     return max(row.seconds for row in window.rows)
 
 

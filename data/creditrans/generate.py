@@ -1,12 +1,11 @@
-"""A seeded stand-in for TabFormer's table of card transactions, in its own CSV form, for as many users as wanted.
+"""A seeded stand-in for TabFormer's table of card transactions, in its own CSV form, for any number of users.
 
     python -m data.creditrans.generate --users=2000 --out=transactions.csv.gz [--seed=0] [--rows=1000]
 
-A user's rows depend on the seed and the user's number alone. A user has a home town, a few cards, a circle of
-merchants with their own prices and hours, trips abroad, refunds (`$-99.00`) and errors. Now and then a card is
-stolen: a few transactions within two days, mostly online or far from home, at merchants outside the circle, in the
-small hours, for a few cents or for some hundred dollars. Some honest rows look like that too, and some stolen ones
-do not.
+A user's rows depend only on the seed and the user's number. A user has a home town, a few cards, a circle of
+merchants with their own prices and hours, trips abroad, refunds (`$-99.00`) and errors. Sometimes a card is stolen:
+a few transactions within two days, mostly online or far from home, at merchants outside the circle, between 1 and
+6 a.m., for a few cents or for some hundred dollars. Some honest rows look like that too, and some frauds do not.
 """
 
 from __future__ import annotations
@@ -35,8 +34,8 @@ class Trade(NamedTuple):
     """A kind of merchant.
 
     Attributes:
-      mcc: its code. dollars: the median of what is paid, and the spread of its logarithm.
-      hour: when people come, and the spread. share: how often, against the others.
+      mcc: its code. dollars, spread: the median amount, and the spread of its logarithm.
+      hour, hours: the usual time of day, and its spread. share: how often, relative to the others.
       online: share of its merchants that sell online.
     """
 
@@ -58,7 +57,7 @@ TRADES = (
     Trade(3640, 210.0, 0.5, 12, 5, 0.15, 0.6), Trade(3001, 260.0, 0.5, 13, 5, 0.1, 0.9),
     Trade(4411, 300.0, 0.6, 14, 5, 0.05, 0.6), Trade(7996, 55.0, 0.5, 13, 2, 0.2, 0.2),
 )  # fmt: skip
-# What a stolen card is used for.
+# Merchant codes where stolen cards are used.
 STOLEN = (5311, 5732, 5651, 3640, 3001, 4411)
 TOWNS = (
     ("La Verne", "CA", 91750), ("Monterey Park", "CA", 91754), ("Houston", "TX", 77002), ("Brooklyn", "NY", 11201),
@@ -69,139 +68,144 @@ TOWNS = (
 ABROAD = (("Rome", "Italy"), ("Cancun", "Mexico"), ("Toronto", "Canada"), ("Paris", "France"), ("Tokyo", "Japan"))
 ONLINE = ("ONLINE", "", "")
 END = datetime.datetime(2020, 3, 1)  # of all cards
-_CHIP = datetime.date(2014, 6, 1)  # from when cards have chips
+_CHIP = datetime.date(2014, 6, 1)  # cards have chips from this day on
 
 
 class _Merchant(NamedTuple):
     name: str
     trade: Trade
-    place: tuple[str, str, str]
+    location: tuple[str, str, str]
     scale: float  # of its prices
 
 
-def rows(users: int, seed: int, average: int = ROWS) -> Iterator[list[str]]:
-    """The cells of `COLUMNS`, row after row: by user, card and time.
+def generate_rows(users: int, seed: int, average: int = ROWS) -> Iterator[list[str]]:
+    """Yields the cells of `COLUMNS`, row after row: by user, card and time.
 
     Args:
-      users: how many. average: rows of one, on average.
+      users: how many. average: rows of a user, on average.
     """
     for user in range(users):
-        yield from _of_user(user, np.random.default_rng([seed, user]), average)
+        yield from _generate_user(user, np.random.default_rng([seed, user]), average)
 
 
-def _of_user(user: int, rng: np.random.Generator, average: int) -> Iterator[list[str]]:
+def _generate_user(user: int, rng: np.random.Generator, average: int) -> Iterator[list[str]]:
     count = max(20, int(average * rng.lognormal(-0.125, 0.5)))
     town = TOWNS[rng.integers(len(TOWNS))]
-    near = [(town[0], town[1], _zip(town[2])), *((f"{town[0]} {w}", town[1], _zip(town[2] + d)) for w, d in _NEAR)]
+    locations = [
+        (town[0], town[1], _format_zip(town[2])),
+        *((f"{town[0]} {w}", town[1], _format_zip(town[2] + d)) for w, d in _SUBURBS),
+    ]
     shares = np.asarray([trade.share for trade in TRADES])
-    circle = [_merchant(rng, TRADES[t], near) for t in rng.choice(len(TRADES), 24, p=shares / shares.sum())]
+    circle = [_draw_merchant(rng, TRADES[t], locations) for t in rng.choice(len(TRADES), 24, p=shares / shares.sum())]
     weights = rng.dirichlet(np.full(len(circle), 0.7))
     cards = int(rng.integers(1, 5))
     wealth = rng.lognormal(0.0, 0.35)
     start = datetime.datetime(int(rng.integers(2005, 2017)), int(rng.integers(1, 13)), int(rng.integers(1, 28)))
-    for card, size in enumerate(_divided(rng, count, cards)):
-        found = _honest(rng, size, start, circle, weights, wealth)
-        found += _thefts(rng, found, near)
-        for when, merchant, cents, fraud in sorted(found, key=lambda row: row[0]):
-            yield _cells(rng, user, card, when, merchant, cents, fraud)
+    for card, size in enumerate(_divide_count(rng, count, cards)):
+        purchases = _draw_purchases(rng, size, start, circle, weights, wealth)
+        purchases += _draw_thefts(rng, purchases, locations)
+        for time, merchant, cents, fraud in sorted(purchases, key=lambda row: row[0]):
+            yield _write_cells(rng, user, card, time, merchant, cents, fraud)
 
 
-_NEAR = (("Park", 4), ("Heights", 9), ("Springs", 17))
+_SUBURBS = (("Park", 4), ("Heights", 9), ("Springs", 17))
 
 
-def _divided(rng, count: int, cards: int) -> list[int]:
+def _divide_count(rng, count: int, cards: int) -> list[int]:
     sizes = (count * rng.dirichlet(np.full(cards, 2.0))).astype(int)
     return [max(1, int(size)) for size in sizes]
 
 
-def _merchant(rng, trade: Trade, places) -> _Merchant:
-    online = rng.random() < trade.online
-    place = ONLINE if online else places[int(rng.integers(len(places)) * rng.random())]
-    return _Merchant(str(int(rng.integers(-(2**63), 2**63))), trade, place, float(rng.lognormal(0, 0.4)))
+def _draw_merchant(rng, trade: Trade, locations) -> _Merchant:
+    is_online = rng.random() < trade.online
+    location = ONLINE if is_online else locations[int(rng.integers(len(locations)) * rng.random())]
+    return _Merchant(str(int(rng.integers(-(2**63), 2**63))), trade, location, float(rng.lognormal(0, 0.4)))
 
 
-def _honest(rng, size, start, circle, weights, wealth):
+def _draw_purchases(rng, size, start, circle, weights, wealth):
     days = start + (END - start) * np.sort(rng.random(size))
-    away: tuple[str, str, str] | None = None
-    out = []
-    share = rng.random((size, 3)).tolist()
-    which = np.searchsorted(np.cumsum(weights)[:-1], rng.random(size)).tolist()
-    normal = rng.standard_normal((size, 2)).tolist()
-    for day, (trip, back, cent), at, (early, dear) in zip(days.tolist(), share, which, normal, strict=True):
-        if trip < (0.2 if away else 0.004):  # it begins, or ends
-            city, land = ABROAD[rng.integers(len(ABROAD))]
-            away = None if away else (city, land, "")
-        merchant = circle[at]
-        if away is not None and merchant.place != ONLINE:
-            merchant = _merchant(rng, merchant.trade, [away])
+    abroad: tuple[str, str, str] | None = None
+    purchases = []
+    draws = rng.random((size, 3)).tolist()
+    merchant_indices = np.searchsorted(np.cumsum(weights)[:-1], rng.random(size)).tolist()
+    shifts = rng.standard_normal((size, 2)).tolist()
+    for day, (trip_draw, refund_draw, cent_draw), index, (hour_shift, price_shift) in zip(
+        days.tolist(), draws, merchant_indices, shifts, strict=True
+    ):
+        if trip_draw < (0.2 if abroad else 0.004):  # a trip begins, or ends
+            city, country = ABROAD[rng.integers(len(ABROAD))]
+            abroad = None if abroad else (city, country, "")
+        merchant = circle[index]
+        if abroad is not None and merchant.location != ONLINE:
+            merchant = _draw_merchant(rng, merchant.trade, [abroad])
         trade = merchant.trade
-        when = day.replace(hour=0, minute=0, second=0, microsecond=0)
-        when += datetime.timedelta(minutes=60 * min(23.9, max(0.0, trade.hour + trade.hours * early)))
-        dollars = trade.dollars * merchant.scale * wealth * math.exp(trade.spread * dear)
-        cents = int(100 * dollars) + int(100 * cent) % 10 + 1
-        out.append((when, merchant, -10 * (cents // 10) if back < 0.04 else cents, False))
-    return out
+        time = day.replace(hour=0, minute=0, second=0, microsecond=0)
+        time += datetime.timedelta(minutes=60 * min(23.9, max(0.0, trade.hour + trade.hours * hour_shift)))
+        dollars = trade.dollars * merchant.scale * wealth * math.exp(trade.spread * price_shift)
+        cents = int(100 * dollars) + int(100 * cent_draw) % 10 + 1
+        purchases.append((time, merchant, -10 * (cents // 10) if refund_draw < 0.04 else cents, False))
+    return purchases
 
 
-def _thefts(rng, honest, near):
-    out = []
-    for _ in range(rng.poisson(len(honest) / 250)):
-        begins = honest[rng.integers(len(honest))][0]
+def _draw_thefts(rng, purchases_before, locations):
+    purchases = []
+    for _ in range(rng.poisson(len(purchases_before) / 250)):
+        start = purchases_before[rng.integers(len(purchases_before))][0]
         trades = [trade for trade in TRADES if trade.mcc in STOLEN]
-        places = [(*ABROAD[0], ""), near[-1], (*ABROAD[1], "")]
+        far_locations = [(*ABROAD[0], ""), locations[-1], (*ABROAD[1], "")]
         for _ in range(int(rng.integers(2, 8))):
             trade = trades[rng.integers(len(trades))]
-            merchant = _merchant(rng, trade, places)
+            merchant = _draw_merchant(rng, trade, far_locations)
             if rng.random() < 0.6:
-                merchant = merchant._replace(place=ONLINE)
-            when = begins + datetime.timedelta(hours=float(rng.uniform(0, 48)))
+                merchant = merchant._replace(location=ONLINE)
+            time = start + datetime.timedelta(hours=float(rng.uniform(0, 48)))
             if rng.random() < 0.7:
-                when = when.replace(hour=int(rng.integers(1, 6)))
+                time = time.replace(hour=int(rng.integers(1, 6)))
             dollars = rng.uniform(0.5, 3.0) if rng.random() < 0.2 else trade.dollars * rng.lognormal(0.6, 0.6)
-            out.append((when, merchant, int(100 * dollars) + 1, True))
-    return out
+            purchases.append((time, merchant, int(100 * dollars) + 1, True))
+    return purchases
 
 
-def _cells(rng, user, card, when, merchant, cents, fraud) -> list[str]:
-    city, state, zip_code = merchant.place
-    chip = when.date() >= _CHIP and rng.random() < 0.85
-    kind = "Online" if merchant.place == ONLINE else "Chip" if chip else "Swipe"
+def _write_cells(rng, user, card, time, merchant, cents, is_fraud) -> list[str]:
+    city, state, zip_code = merchant.location
+    has_chip = time.date() >= _CHIP and rng.random() < 0.85
+    kind = "Online" if merchant.location == ONLINE else "Chip" if has_chip else "Swipe"
     errors = []
     if rng.random() < 0.015 + 0.05 * (cents > 40_000):
         errors.append("Insufficient Balance")
     if kind != "Online" and rng.random() < 0.004:
         errors.append("Bad PIN")
-    if kind == "Online" and rng.random() < (0.03 if fraud else 0.01):
+    if kind == "Online" and rng.random() < (0.03 if is_fraud else 0.01):
         errors.append(("Bad CVV", "Bad Expiration", "Bad Card Number")[rng.integers(3)])
     if rng.random() < 0.003:
         errors.append("Technical Glitch")
     amount = f"${'-' * (cents < 0)}{abs(cents) // 100}.{abs(cents) % 100:02d}"
     return [
-        *(str(user), str(card), str(when.year), str(when.month), str(when.day), f"{when:%H:%M}", amount),
+        *(str(user), str(card), str(time.year), str(time.month), str(time.day), f"{time:%H:%M}", amount),
         *(f"{kind} Transaction", merchant.name, city, state, zip_code, str(merchant.trade.mcc)),
-        *(",".join(errors), "Yes" if fraud else "No"),
+        *(",".join(errors), "Yes" if is_fraud else "No"),
     ]
 
 
-def _zip(number: int) -> str:
+def _format_zip(number: int) -> str:
     return f"{number}.0"
 
 
-def main(words: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Writes the table; returns 0."""
     parser = argparse.ArgumentParser(prog="python -m data.creditrans.generate", description=(__doc__ or "")[:79])
     parser.add_argument("--users", type=int, default=50)
     parser.add_argument("--rows", type=int, default=ROWS, help="of a user, on average")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", default="-", help=".csv or .csv.gz; by default what is printed")
-    options = parser.parse_args(words)
+    parser.add_argument("--out", default="-", help=".csv or .csv.gz; by default the table is printed")
+    options = parser.parse_args(arguments)
     try:
         if min(options.users, options.rows) < 1 or options.seed < 0:
             raise UsageError("--users and --rows must be at least 1, --seed not negative")
-        with _opened(options.out) as file:
-            out = csv.writer(file, lineterminator="\n")
-            out.writerow(COLUMNS)
-            out.writerows(rows(options.users, options.seed, options.rows))
+        with _open_output(options.out) as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(COLUMNS)
+            writer.writerows(generate_rows(options.users, options.seed, options.rows))
     except UsageError as error:
         print(error, file=sys.stderr)
         return error.exit_code
@@ -212,13 +216,13 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 @contextlib.contextmanager
-def _opened(path: str) -> Iterator[io.TextIOBase]:
+def _open_output(path: str) -> Iterator[io.TextIOBase]:
     if path == "-":
         yield sys.stdout  # type: ignore[misc]
     elif path.endswith(".gz"):
-        # Without a time, so that the same rows are the same bytes.
-        with open(path, "wb") as raw, gzip.GzipFile(fileobj=raw, mode="wb", mtime=0, filename="") as packed:
-            with io.TextIOWrapper(packed, encoding="utf-8", newline="") as file:
+        # Without a time stamp, so that the same rows give the same bytes.
+        with open(path, "wb") as raw, gzip.GzipFile(fileobj=raw, mode="wb", mtime=0, filename="") as zipped:
+            with io.TextIOWrapper(zipped, encoding="utf-8", newline="") as file:
                 yield file
     else:
         with open(path, "w", encoding="utf-8", newline="") as file:

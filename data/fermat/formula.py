@@ -13,8 +13,8 @@ import numpy as np
 
 from ..problems import numbers
 
-LONGEST = 200  # characters: deeper ones are no word problem's
-LARGEST = 10**30  # of a result
+LONGEST = 200  # characters: no word problem has a longer formula
+LARGEST = 10**30  # the bound on a result's absolute value and denominator
 
 _SYMBOLS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
 _ARRAYS = {ast.Add: np.add, ast.Sub: np.subtract, ast.Mult: np.multiply, ast.Div: np.divide}
@@ -24,36 +24,36 @@ def evaluate(formula: str, values: Mapping[str, Fraction] | None = None) -> Frac
     """The value of a formula of + − * /, signs, parentheses, decimal numbers and the names in `values`.
 
     Raises:
-      ValueError: anything else stands in it, it divides by zero, or it is too long or large. One line.
+      ValueError: it contains anything else, it divides by zero, or it is too long or large. The message is one line.
     """
-    return _value(_parsed(formula), values or {})
+    return _evaluate(_parse(formula), values or {})
 
 
 def approximate(formula: str, values: Mapping[str, np.ndarray]) -> np.ndarray:
-    """The same for many values at once, float64; NaN or infinite where it divides by zero."""
+    """The formula's values for arrays of values, float64; NaN or infinite where it divides by zero."""
     with np.errstate(all="ignore"):
-        return np.asarray(_estimate(_parsed(formula), values), np.float64)
+        return np.asarray(_estimate(_parse(formula), values), np.float64)
 
 
 def shape(formula: str) -> str:
-    """The formula with its numbers and names as a, b, c, … in the order in which they stand: "a*(b-c)".
+    """The formula with its numbers and names as a, b, c, … in their order in it: "a*(b-c)".
 
     Raises:
-      ValueError: as `evaluate`, but for values.
+      ValueError: as `evaluate`, except for values.
     """
-    return _shape(_parsed(formula), iter("abcdefghijklmnopqrstuvwxyz"), top=True)
+    return _shape(_parse(formula), iter("abcdefghijklmnopqrstuvwxyz"), top=True)
 
 
-def decimal(value: Fraction, longest: int = 15) -> str | None:
-    """A number as the published answers write it, "273.0" or "0.25"; None where it has no last digit or takes more
-    than `longest` characters, the ".0" of a whole number not counted."""
-    text = numbers.decimal(value)
+def format_decimal(value: Fraction, longest: int = 15) -> str | None:
+    """A number as in the published answers, "273.0" or "0.25"; None if its decimals never end or it has more than
+    `longest` characters, not counting the ".0" of a whole number."""
+    text = numbers.format_decimal(value)
     text = text if "." in text else f"{text}.0"
     return None if "/" in text or len(text.removesuffix(".0")) > longest else text
 
 
 @functools.lru_cache(maxsize=1024)
-def _parsed(formula: str) -> ast.expr:
+def _parse(formula: str) -> ast.expr:
     if len(formula) > LONGEST:
         raise ValueError(f"the formula has {len(formula)} characters, more than {LONGEST}")
     if re.search(r"[^0-9A-Za-z_+\-*/(). ]", formula):
@@ -64,44 +64,44 @@ def _parsed(formula: str) -> ast.expr:
         raise ValueError(f"{formula[:40]!r} is no formula of + - * / and numbers") from None
 
 
-def _value(node: ast.expr, values: Mapping[str, Fraction]) -> Fraction:
+def _evaluate(node: ast.expr, values: Mapping[str, Fraction]) -> Fraction:
     if isinstance(node, ast.Constant):
-        found = node.value
-        if isinstance(found, int | float) and not isinstance(found, bool) and abs(found) < LARGEST:
-            return Fraction(Decimal(str(found)))
+        value = node.value
+        if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < LARGEST:
+            return Fraction(Decimal(str(value)))
     if isinstance(node, ast.Name):
         if node.id not in values:
             raise ValueError(f"{node.id} has no value")
         return values[node.id]
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.UAdd | ast.USub):
-        found = _value(node.operand, values)
-        return -found if isinstance(node.op, ast.USub) else found
+        value = _evaluate(node.operand, values)
+        return -value if isinstance(node.op, ast.USub) else value
     if not isinstance(node, ast.BinOp) or type(node.op) not in _SYMBOLS:
         raise ValueError(f"{ast.unparse(node)[:40]!r} is no formula of + - * / and numbers")
-    left, right = _value(node.left, values), _value(node.right, values)
+    left, right = _evaluate(node.left, values), _evaluate(node.right, values)
     if isinstance(node.op, ast.Add):
-        found = left + right
+        value = left + right
     elif isinstance(node.op, ast.Sub):
-        found = left - right
+        value = left - right
     elif isinstance(node.op, ast.Mult):
-        found = left * right
+        value = left * right
     elif right:
-        found = left / right
+        value = left / right
     else:
         raise ValueError("it divides by zero")
-    if abs(found) > LARGEST or found.denominator > LARGEST:
+    if abs(value) > LARGEST or value.denominator > LARGEST:
         raise ValueError("its value is too large or too fine")
-    return found
+    return value
 
 
 def _estimate(node: ast.expr, values: Mapping[str, np.ndarray]) -> np.ndarray | float:
     if isinstance(node, ast.Name):
         return values[node.id]
     if isinstance(node, ast.UnaryOp):
-        found = _estimate(node.operand, values)
-        return -found if isinstance(node.op, ast.USub) else found
+        operand = _estimate(node.operand, values)
+        return -operand if isinstance(node.op, ast.USub) else operand
     if not isinstance(node, ast.BinOp):
-        return float(_value(node, {}))
+        return float(_evaluate(node, {}))
     left, right = _estimate(node.left, values), _estimate(node.right, values)
     return _ARRAYS[type(node.op)](left, right)
 

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 from numjax.errors import DataError, UsageError
 
-from ..files import lines, table
+from ..files import read_lines, read_table
 from .formula import shape
 
-# The views in the order in which they are read; the first says which operation a problem needs.
+# The views in the order of their records; the first tells which operation a problem needs.
 VIEWS = (
     *("Original", "Commuted", "Integers_0_to_1000", "2_digit_integer", "3_digit_integer", "4_digit_integer"),
     *("1000+", "1000+_sam", "1dp_random", "2dp_random", "1000+_comma", "1000+_spac", "Worded"),
@@ -26,16 +26,16 @@ NOT_COMMUTABLE = "Not commutable"
 _NAME = re.compile(r"num[1-9]\d*")
 
 
-class Template(NamedTuple):
-    """A problem with num1, num2, … where its numbers go, and the formula of its answer over them."""
+class FormulaTemplate(NamedTuple):
+    """A problem with num1, num2, … in place of its numbers, and the formula of its answer over them."""
 
     text: str
     formula: str
     names: tuple[str, ...]
 
 
-def chosen(views: str) -> tuple[str, ...]:
-    """The views of "all", "paper" or a list with commas.
+def select_views(views: str) -> tuple[str, ...]:
+    """The views that "all", "paper" or a list with commas selects.
 
     Raises:
       UsageError: there is no such view.
@@ -51,7 +51,7 @@ def find_files(path: str) -> tuple[pathlib.Path, dict[str, tuple[pathlib.Path, p
     """(templates.csv, view → (its questions, its answers)) below a folder of the published repository.
 
     Raises:
-      DataError: the templates are not there, or no view is.
+      DataError: the templates or all views are missing.
     """
     root = pathlib.Path(path).expanduser()
     templates = next((p for p in (root / "templates.csv", root / "templates" / "templates.csv") if p.is_file()), None)
@@ -59,21 +59,21 @@ def find_files(path: str) -> tuple[pathlib.Path, dict[str, tuple[pathlib.Path, p
         raise DataError(f"{root}: no templates.csv there; set path to the folder of FERMAT's repository")
     pairs = {}
     for view in VIEWS:
-        both = root / "test_sets/questions" / f"{view}.q", root / "test_sets/answers" / f"{view}.a"
-        if all(p.is_file() for p in both):
-            pairs[view] = both
+        paths = root / "test_sets/questions" / f"{view}.q", root / "test_sets/answers" / f"{view}.a"
+        if all(p.is_file() for p in paths):
+            pairs[view] = paths
     if not pairs:
         raise DataError(f"{root}: no test_sets/questions/*.q with its test_sets/answers/*.a there")
     return templates, pairs
 
 
 def read_templates(path: pathlib.Path) -> Iterator[tuple[int, dict[str, str]]]:
-    """(line, row) of templates.csv. Errors as in `files.table`."""
-    return table(path, ("templates", "answers"))
+    """Yields (line, row) of templates.csv. Errors as in `files.table`."""
+    return read_table(path, ("templates", "answers"))
 
 
-def template(row: Mapping[str, str]) -> Template:
-    """A row of templates.csv.
+def parse_template(row: Mapping[str, str]) -> FormulaTemplate:
+    """Parses a row of templates.csv.
 
     Raises:
       ValueError: it has no text or no formula, or the formula asks for a number that the text lacks.
@@ -86,12 +86,12 @@ def template(row: Mapping[str, str]) -> Template:
     for name in _NAME.findall(formula):
         if name not in names:
             raise ValueError(f"its answer needs {name}, which the text lacks")
-    return Template(text, formula, names)
+    return FormulaTemplate(text, formula, names)
 
 
 def read_objects(path: pathlib.Path) -> Iterator[tuple[int, Any]]:
-    """(line, the object, or a ValueError why there is none) of a file of JSON lines."""
-    for number, line in enumerate(lines(path), 1):
+    """Yields (line, the object, or a ValueError that says why there is none) of a file of JSON lines."""
+    for number, line in enumerate(read_lines(path), 1):
         if not line.strip():
             continue
         try:
@@ -100,42 +100,42 @@ def read_objects(path: pathlib.Path) -> Iterator[tuple[int, Any]]:
             yield number, ValueError("not JSON in UTF-8")
 
 
-def joined(
+def join_objects(
     questions: Sequence[tuple[int, Any]], answers: Sequence[tuple[int, Any]]
 ) -> Iterator[tuple[str, dict[str, Any] | ValueError]]:
-    """(index or line, {index, question, answer, equation}, or why there is none), in the order of the indices.
+    """Yields (index or line, {index, question, answer, equation}, or a ValueError), in the order of the indices.
 
-    The files are shuffled each by itself: an index makes a pair.
+    Each file is shuffled by itself: a question and an answer with the same index are a pair.
     """
-    found: dict[str, dict[int, Mapping[str, Any]]] = {"question": {}, "answer": {}}
+    objects: dict[str, dict[int, Mapping[str, Any]]] = {"question": {}, "answer": {}}
     for kind, rows in (("question", questions), ("answer", answers)):
         for line, raw in rows:
             if isinstance(raw, ValueError):
                 yield f"{kind} of line {line}", raw
             elif not isinstance(raw, dict) or type(raw.get("index")) is not int or not isinstance(raw.get(kind), str):
                 yield f"{kind} of line {line}", ValueError(f"is no object with a whole index and a text {kind!r}")
-            elif raw["index"] in found[kind]:
+            elif raw["index"] in objects[kind]:
                 yield f"{kind} of line {line}", ValueError(f"index {raw['index']} is there twice")
             else:
-                found[kind][raw["index"]] = raw
-    for index in sorted(found["question"].keys() | found["answer"].keys()):
-        question, answer = found["question"].get(index), found["answer"].get(index)
+                objects[kind][raw["index"]] = raw
+    for index in sorted(objects["question"].keys() | objects["answer"].keys()):
+        question, answer = objects["question"].get(index), objects["answer"].get(index)
         if question is None or answer is None:
             lacking = "question" if question is None else "answer"
             yield str(index), ValueError(f"index {index} has no {lacking}")
             continue
-        text, said = question["question"].strip(), answer["answer"].strip()
-        if not text or not said:
+        text, answer_text = question["question"].strip(), answer["answer"].strip()
+        if not text or not answer_text:
             yield str(index), ValueError("its question or its answer is empty")
             continue
         yield (
             str(index),
-            {"index": index, "question": text, "answer": said, "equation": str(answer.get("equation", ""))},
+            {"index": index, "question": text, "answer": answer_text, "equation": str(answer.get("equation", ""))},
         )
 
 
 def operation(equation: str) -> str:
-    """The shape of an equation, "a+b"; empty where it has none, as "Not commutable"."""
+    """The shape of an equation, "a+b"; empty if it has none, as "Not commutable"."""
     try:
         return shape(equation)
     except ValueError:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..builder import ArrayRecordBuilder
-from .generate import records
+from .generate import generate_records
 
 
 class Gnc(ArrayRecordBuilder):
@@ -17,7 +17,7 @@ class Gnc(ArrayRecordBuilder):
     KEYS = {"(template, a, b)": ("template", "a", "b")}
 
     def _generate_examples(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        return records(**self.options)
+        return generate_records(**self.options)
 
 
 Builder = Gnc

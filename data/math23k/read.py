@@ -15,33 +15,33 @@ from numjax.errors import DataError
 from .. import files
 
 SUFFIXES = (".json", ".jsonl", ".pkl", ".pickle")
-# An equation is x = arithmetic: numbers, signs and brackets.
+# An equation is x = an arithmetic expression: numbers, signs and brackets.
 _TOKEN = re.compile(r"\s*(?:[0-9]+\.?[0-9]*|\.[0-9]+|[-+*/()\[\]%^])")
 _SIDES = re.compile(r"\s*[A-Za-z]\s*=(?=\s*\S)")
 _PAIRS = {")": "(", "]": "["}
 
 
 def find_file(path: str) -> pathlib.Path:
-    """`path` itself, or the one file named math23k* under it; errors as `files.one_of`."""
-    return files.one_of(path, [f"math23k*{suffix}{packed}" for suffix in SUFFIXES for packed in ("", ".gz")])
+    """`path` itself, or the one file named math23k* under it; errors as in `files.find_one`."""
+    return files.find_one(path, [f"math23k*{suffix}{packed}" for suffix in SUFFIXES for packed in ("", ".gz")])
 
 
-def read(path: pathlib.Path) -> Iterator[Any]:
-    """The records of a file, also .gz.
+def read_problems(path: pathlib.Path) -> Iterator[Any]:
+    """Yields the records of a file, also .gz.
 
     Raises:
-      DataError: it cannot be read, is damaged, or holds anything but a list.
+      DataError: it cannot be read, is damaged, or is not a list.
     """
     name = path.name.removesuffix(".gz")
     if name.endswith((".pkl", ".pickle")):
-        return iter(_listed(path, _unpickled(path, files.contents(path))))
+        return iter(_require_list(path, _unpickle(path, files.read_bytes(path))))
     if name.endswith(".jsonl"):
-        return (_json(line) for line in files.text(path).splitlines() if line.strip())
-    return iter(_listed(path, files.parsed(path)))
+        return (_parse_line(line) for line in files.read_text(path).splitlines() if line.strip())
+    return iter(_require_list(path, files.read_json(path)))
 
 
 def check_record(raw: Any) -> dict[str, Any]:
-    """text_en, equation and ans (as written, or empty) of one problem.
+    """Checks one problem; returns its text_en, equation and ans (as written, or empty).
 
     Raises:
       ValueError: why the record cannot be used.
@@ -54,7 +54,7 @@ def check_record(raw: Any) -> dict[str, Any]:
         if not isinstance(value, str) or not value.strip():
             raise ValueError(f"has no text {name!r}")
         record[name] = value.strip()
-    fault = fault_of(record["equation"])
+    fault = find_fault(record["equation"])
     if fault:
         raise ValueError(f"the equation {record['equation'][:60]!r} {fault}")
     answer = raw.get("ans")
@@ -68,18 +68,18 @@ def check_record(raw: Any) -> dict[str, Any]:
     return record
 
 
-def fault_of(equation: str) -> str:
-    """What is wrong with an equation's form; empty if nothing is."""
+def find_fault(equation: str) -> str:
+    """What is wrong with an equation's form; empty if it is valid."""
     side = _SIDES.match(equation)
     if not side:
         return "is not of the form x = …"
-    place = side.end()
+    position = side.end()
     brackets: list[str] = []
-    while place < len(equation):
-        token = _TOKEN.match(equation, place)
+    while position < len(equation):
+        token = _TOKEN.match(equation, position)
         if not token:
-            return "" if not equation[place:].strip() else f"holds {equation[place:].split()[0][:20]!r}"
-        place = token.end()
+            return "" if not equation[position:].strip() else f"holds {equation[position:].split()[0][:20]!r}"
+        position = token.end()
         sign = token[0].strip()
         if sign in "([":
             brackets.append(sign)
@@ -88,29 +88,29 @@ def fault_of(equation: str) -> str:
     return f"has a {brackets[-1]} that is not closed" if brackets else ""
 
 
-def _listed(path: pathlib.Path, value: Any) -> list[Any]:
+def _require_list(path: pathlib.Path, value: Any) -> list[Any]:
     if not isinstance(value, list | tuple):
         raise DataError(f"{path}: holds no list of problems")
     return list(value)
 
 
-def _json(line: str) -> Any:
+def _parse_line(line: str) -> Any:
     try:
         return json.loads(line)
     except (ValueError, RecursionError):
         return None
 
 
-class _Plain(pickle.Unpickler):
-    """Unpickles lists, dicts, texts and numbers, and nothing that would run code."""
+class _PlainUnpickler(pickle.Unpickler):
+    """Unpickles only lists, dicts, texts and numbers; refuses anything that would run code."""
 
     def find_class(self, module: str, name: str) -> Any:
         raise pickle.UnpicklingError(f"it holds a {module}.{name}")
 
 
-def _unpickled(path: pathlib.Path, data: bytes) -> Any:
+def _unpickle(path: pathlib.Path, data: bytes) -> Any:
     try:
-        return _Plain(io.BytesIO(data)).load()
-    # A damaged pickle raises whatever its bytes happen to ask for.
+        return _PlainUnpickler(io.BytesIO(data)).load()
+    # A damaged pickle can raise any exception.
     except Exception as error:
         raise DataError(f"{path}: not a pickle of plain lists and texts ({error}); save it as JSON") from None

@@ -9,9 +9,9 @@ from typing import Any
 from numjax.errors import DataError, UsageError
 
 from ..builder import ArrayRecordBuilder
-from ..sampling import TEST_SHARE, VALIDATION_SHARE, hashed_split
-from .generate import pairs as generated
-from .read import Pair, fault_of, find_files, pairs, regions, with_signs
+from ..sampling import TEST_SHARE, VALIDATION_SHARE, split_by_hash
+from .generate import generate_pairs as generate_stand_in
+from .read import Pair, find_fault, find_files, find_regions, read_pairs, restore_signs
 
 STAND_IN_SIZE = 6000
 CHOICES = {"region": ("all", "formula", "text"), "splits": ("files", "divided"), "marks": ("signs", "names")}
@@ -19,8 +19,8 @@ CHOICES = {"region": ("all", "formula", "text"), "splits": ("files", "divided"),
 
 class Mathsum(ArrayRecordBuilder):
     """Options: `path` of the published files' folder, or empty for the stand-in; `region` "all" of a headline, or
-    each "formula" or "text" of it; `splits` as the "files" give it, or "divided" anew; `marks` of brackets and quotes
-    as "signs" or by their "names"; `size`, at most so many questions of a file (0: all; 6,000 of the stand-in);
+    each "formula" or "text" of it; `splits` as in the "files", or "divided" anew; `marks` of brackets and quotes
+    as "signs" or by their "names"; `size`, at most this many questions of a file (0: all; 6,000 of the stand-in);
     `seed` of the division and of the stand-in."""
 
     FIELDS = {"id": str, "post": str, "prefix": str, "headline": str}
@@ -38,55 +38,57 @@ class Mathsum(ArrayRecordBuilder):
 
     @classmethod
     def files(cls, options: Mapping[str, Any]) -> list[pathlib.Path]:
-        return [path for both in find_files(options["path"]).values() for path in both] if options["path"] else []
+        return [path for paths in find_files(options["path"]).values() for path in paths] if options["path"] else []
 
     def _generate_examples(self) -> Iterator[tuple[str, dict[str, Any]]]:
         options = self.options
         size = options["size"]
         if not options["path"]:
-            made = generated(size or STAND_IN_SIZE, options["seed"])
-            yield from self._records("", (Pair(line, *pair) for line, pair in enumerate(made, 1)), 0)
+            stand_in = generate_stand_in(size or STAND_IN_SIZE, options["seed"])
+            yield from self._make_records("", (Pair(line, *pair) for line, pair in enumerate(stand_in, 1)), 0)
             return
-        found = find_files(options["path"])
-        divided = options["splits"] == "divided"
-        if "train" not in found and not divided:
+        files = find_files(options["path"])
+        is_divided = options["splits"] == "divided"
+        if "train" not in files and not is_divided:
             raise DataError(
-                f"{self.name}: {options['path']} has no post.train with its title.train, only {', '.join(found)}: "
+                f"{self.name}: {options['path']} has no post.train with its title.train, only {', '.join(files)}: "
                 "set splits=divided to divide what there is"
             )
-        for split, both in found.items():
-            whole = split != "train" or "validation" in found
-            yield from self._records("" if divided else split, pairs(*both), size, both[0].name, whole)
+        for split, paths in files.items():
+            is_whole = split != "train" or "validation" in files
+            yield from self._make_records(
+                "" if is_divided else split, read_pairs(*paths), size, paths[0].name, is_whole
+            )
 
-    def _records(
-        self, split: str, source: Iterator[Pair], size: int, name: str = "made", whole: bool = True
+    def _make_records(
+        self, split: str, source: Iterator[Pair], size: int, name: str = "made", is_whole: bool = True
     ) -> Iterator[tuple[str, dict[str, Any]]]:
-        """(split, record) of lines of a split, or of lines that are to be divided (split "").
+        """Yields (split, record) of lines of a split, or of lines to divide (split "").
 
         Args:
-          size: at most so many lines that can be used; 0 is all. whole: no validation is taken from the split.
+          size: at most this many usable lines; 0 is all. is_whole: no validation split is taken from the split.
         """
-        seed, kept = self.options["seed"], 0
+        seed, n_kept = self.options["seed"], 0
         for pair in source:
-            if size and kept == size:
+            if size and n_kept == size:
                 break
-            place = f"mathsum-{name.removeprefix('post.').removesuffix('.gz')}-{pair.line:06d}"
+            line_id = f"mathsum-{name.removeprefix('post.').removesuffix('.gz')}-{pair.line:06d}"
             post, title = pair.post, pair.title
-            fault = fault_of("question", post) or fault_of("headline", title)
+            fault = find_fault("question", post) or find_fault("headline", title)
             if post is None or title is None or fault:
-                self.skip(place, fault)
+                self.skip(line_id, fault)
                 continue
-            kept += 1
-            chosen = split
+            n_kept += 1
+            target_split = split
             if not split:
-                chosen = hashed_split(post, seed, VALIDATION_SHARE * (1 - TEST_SHARE), TEST_SHARE)
-            elif not whole:
-                chosen = hashed_split(post, seed, VALIDATION_SHARE, 0.0)
+                target_split = split_by_hash(post, seed, VALIDATION_SHARE * (1 - TEST_SHARE), TEST_SHARE)
+            elif not is_whole:
+                target_split = split_by_hash(post, seed, VALIDATION_SHARE, 0.0)
             if self.options["marks"] == "signs":
-                post, title = with_signs(post), with_signs(title)
-            for number, region in enumerate(regions(title, self.options["region"])):
-                record_id = place if self.options["region"] == "all" else f"{place}.{number}"
-                yield chosen, {"id": record_id, "post": post, **region._asdict()}
+                post, title = restore_signs(post), restore_signs(title)
+            for number, region in enumerate(find_regions(title, self.options["region"])):
+                record_id = line_id if self.options["region"] == "all" else f"{line_id}.{number}"
+                yield target_split, {"id": record_id, "post": post, **region._asdict()}
 
 
 Builder = Mathsum

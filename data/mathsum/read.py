@@ -1,4 +1,4 @@
-"""The files of OFEQ-10k and EXEQ-300k: post.X and title.X, a question a line and its headline on the same line."""
+"""The files of OFEQ-10k and EXEQ-300k: post.X and title.X, one question per line, its headline on the same line."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from numjax.errors import DataError, UsageError
-from numjax.expr.wrap import CLOSE, OPEN
-from numjax.text.marked import FORMULA
+from numjax.expr.prose.wrap import CLOSE, OPEN
+from numjax.text.document.marked import FORMULA
 
-from ..files import lines
+from ..files import read_lines
 
-# Our names of the files' splits.
+# Our names of the splits → the files' names.
 FILES = {"train": "train", "validation": "val", "test": "test"}
 SIGNS = {"LRB": "(", "RRB": ")", "LSB": "[", "RSB": "]", "LCB": "{", "RCB": "}"}
 
@@ -24,7 +24,7 @@ _QUOTE = re.compile(r"(?<!\S)(?:``|'')(?!\S)")
 
 
 class Pair(NamedTuple):
-    """A line of both files, counted from 1; a text is None where it is not UTF-8."""
+    """A line of both files, counted from 1; a text is None if it is not UTF-8."""
 
     line: int
     post: str | None
@@ -32,7 +32,7 @@ class Pair(NamedTuple):
 
 
 class Region(NamedTuple):
-    """A part of a headline to be written, and all that goes before it."""
+    """A part of a headline that a model should write, and the headline before it."""
 
     prefix: str
     headline: str
@@ -43,42 +43,44 @@ def find_files(path: str) -> dict[str, tuple[pathlib.Path, pathlib.Path]]:
 
     Raises:
       DataError: there are none.
-      UsageError: a file is there twice, zipped and not.
+      UsageError: a file exists twice, zipped and unzipped.
     """
     root = pathlib.Path(path).expanduser()
-    found: dict[str, tuple[pathlib.Path, pathlib.Path]] = {}
+    files: dict[str, tuple[pathlib.Path, pathlib.Path]] = {}
     for split, name in FILES.items():
-        both = [_find(root, f"{kind}.{name}") for kind in ("post", "title")]
-        if both[0] is not None and both[1] is not None:
-            found[split] = both[0], both[1]
-    if not found:
+        paths = [_find(root, f"{kind}.{name}") for kind in ("post", "title")]
+        if paths[0] is not None and paths[1] is not None:
+            files[split] = paths[0], paths[1]
+    if not files:
         raise DataError(
             f"{root}: no post.train and title.train (.val, .test, also .gz) there; set path to their folder"
         )
-    return found
+    return files
 
 
 def _find(root: pathlib.Path, name: str) -> pathlib.Path | None:
-    found = [path for path in (root / name, root / f"{name}.gz") if path.is_file()]
-    if len(found) > 1:
+    paths = [path for path in (root / name, root / f"{name}.gz") if path.is_file()]
+    if len(paths) > 1:
         raise UsageError(f"{root}: both {name} and {name}.gz are there; keep one of them")
-    return found[0] if found else None
+    return paths[0] if paths else None
 
 
-def pairs(posts: pathlib.Path, titles: pathlib.Path) -> Iterator[Pair]:
-    """The lines of both files side by side.
+def read_pairs(posts: pathlib.Path, titles: pathlib.Path) -> Iterator[Pair]:
+    """Yields the lines of both files in pairs.
 
     Raises:
       DataError: one has more lines than the other, or is damaged.
     """
-    for line, (post, title) in enumerate(itertools.zip_longest(lines(posts), lines(titles)), 1):
+    for line, (post, title) in enumerate(itertools.zip_longest(read_lines(posts), read_lines(titles)), 1):
         if post is None or title is None:
-            short, other = (posts, titles) if post is None else (titles, posts)
-            raise DataError(f"{short} ends after line {line - 1} and {other.name} does not: they belong line to line")
-        yield Pair(line, _text(post), _text(title))
+            shorter, longer = (posts, titles) if post is None else (titles, posts)
+            raise DataError(
+                f"{shorter} ends after line {line - 1} and {longer.name} does not: both need the same number of lines"
+            )
+        yield Pair(line, _decode(post), _decode(title))
 
 
-def fault_of(name: str, text: str | None) -> str:
+def find_fault(name: str, text: str | None) -> str:
     """Why a line cannot be used; empty if it can."""
     if text is None:
         return f"the {name} is not UTF-8"
@@ -92,34 +94,34 @@ def fault_of(name: str, text: str | None) -> str:
     return f"the {name} has a {OPEN} without its {CLOSE}" if depth else ""
 
 
-def with_signs(text: str) -> str:
-    """Outside formulas, -LRB- and the like as brackets, `` and '' as quotation marks: a token stays a token."""
+def restore_signs(text: str) -> str:
+    """Outside formulas, turns -LRB- and the like into brackets, `` and '' into quotation marks, token by token."""
     out, end = [], 0
-    for found in [*FORMULA.finditer(text), None]:
-        plain = text[end : found.start() if found else len(text)]
+    for match in [*FORMULA.finditer(text), None]:
+        plain = text[end : match.start() if match else len(text)]
         out.append(_QUOTE.sub('"', _NAME.sub(lambda name: SIGNS[name[1]], plain)))
-        if found:
-            out.append(found[0])
-            end = found.end()
+        if match:
+            out.append(match[0])
+            end = match.end()
     return "".join(out)
 
 
-def regions(title: str, kind: str) -> Iterator[Region]:
-    """The whole headline ("all"), each formula of it, or each text that follows a formula. prefix + headline is the
-    headline so far."""
+def find_regions(title: str, kind: str) -> Iterator[Region]:
+    """Yields the whole headline ("all"), each formula of it, or each text after a formula. prefix + headline is the
+    headline up to the region's end."""
     if kind == "all":
         yield Region("", title)
         return
-    found = list(FORMULA.finditer(title))
-    for this, following in zip(found, [*found[1:], None], strict=False):
-        first, end = (
-            this.span() if kind == "formula" else (this.end(), following.start() if following else len(title))
+    matches = list(FORMULA.finditer(title))
+    for match, next_match in zip(matches, [*matches[1:], None], strict=False):
+        start, end = (
+            match.span() if kind == "formula" else (match.end(), next_match.start() if next_match else len(title))
         )
-        if title[first:end].strip():
-            yield Region(title[:first], title[first:end])
+        if title[start:end].strip():
+            yield Region(title[:start], title[start:end])
 
 
-def _text(line: bytes) -> str | None:
+def _decode(line: bytes) -> str | None:
     try:
         return line.decode()
     except UnicodeDecodeError:

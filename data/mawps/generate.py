@@ -7,37 +7,37 @@ from typing import Any
 
 import numpy as np
 
-from ..fermat.generate import own_templates, problems
+from ..fermat.generate import generate_problems, make_own_templates
 
 
-def raw_problems(form: str, size: int, seed: int) -> Iterator[dict[str, Any]]:
-    """Raw objects in a form, no two with the same text; numbers are integers below 1,000 and short decimals."""
+def generate_raw_problems(form: str, size: int, seed: int) -> Iterator[dict[str, Any]]:
+    """Yields raw objects in a form, no two with the same text; numbers as in `generate_problems`."""
     rng = np.random.default_rng([seed, 3])
-    templates = own_templates()
-    for place, made in enumerate(problems(templates, size, rng, longest=10)):
-        question, answer, equation = made["question"], float(made["answer"]), made["equation"]
-        body, _, asked = question.rpartition(" . ")
-        shown = f"{answer:g}" if answer == int(answer) and answer < 1e6 else str(answer)
+    templates = make_own_templates()
+    for number, problem in enumerate(generate_problems(templates, size, rng, longest=10)):
+        question, answer, equation = problem["question"], float(problem["answer"]), problem["equation"]
+        body, _, last_sentence = question.rpartition(" . ")
+        answer_text = f"{answer:g}" if answer == int(answer) and answer < 1e6 else str(answer)
         yield {
-            "mawps": {"id": place, "original_text": question, "equation": f"X={equation}", "ans": answer},
+            "mawps": {"id": number, "original_text": question, "equation": f"X={equation}", "ans": answer},
             "addsub": {
-                "iIndex": place,
+                "iIndex": number,
                 "sQuestion": question,
                 "lEquations": [f"X = {equation}"],
-                "lSolutions": [shown],
+                "lSolutions": [answer_text],
             },
             "svamp": {
-                "ID": f"stand-in-{place}",
+                "ID": f"stand-in-{number}",
                 "Body": body or "Read this",
-                "Question": asked,
+                "Question": last_sentence,
                 "Equation": equation,
                 "Answer": answer,
             },
             "asdiv": {
-                "ID": f"stand-in-{place}",
+                "ID": f"stand-in-{number}",
                 "Body": body or "Read this.",
-                "Question": asked,
-                "Answer": f"{shown} (things)",
-                "Formula": f"{equation}={shown}",
+                "Question": last_sentence,
+                "Answer": f"{answer_text} (things)",
+                "Formula": f"{equation}={answer_text}",
             },
         }[form]

@@ -12,10 +12,10 @@ from defusedxml import ElementTree
 from defusedxml.common import DefusedXmlException
 
 from numjax.errors import UsageError
-from numjax.numeral.surface import trimmed, value_of
+from numjax.numeral.surface import format_trimmed, value_of
 
 from ..fermat.formula import shape
-from ..pieces import Piece, list_files, objects, read_file
+from ..pieces import Piece, list_files, parse_objects, read_file
 
 KINDS = (".json", ".jsonl", ".xml")
 _SPLITS = re.compile(r"(?:^|[/_.-])(train|valid|val|dev|test)(?:set)?(?=[/_.-]|$)")
@@ -24,7 +24,7 @@ _ANSWER = re.compile(r"\s*(-?[0-9][0-9,]*(?:\.[0-9]+)?|-?\.[0-9]+)\s*(?:\(.*\))?
 
 
 def find_files(path: str) -> list[pathlib.Path]:
-    """The JSON and XML files that `path` names, also packed and in archives.
+    """Finds the JSON and XML files that `path` names, also packed and in archives.
 
     Raises:
       DataError: there are none.
@@ -32,17 +32,17 @@ def find_files(path: str) -> list[pathlib.Path]:
     return list_files(path, KINDS, "the word problems' files")
 
 
-def read(path: str) -> Iterator[tuple[str, str, Any]]:
-    """(id, the split that the file's name says or "", the object; or a ValueError why there is none)."""
+def read_problems(path: str) -> Iterator[tuple[str, str, Any]]:
+    """Yields (id, the split that the file's name states or "", the object or a ValueError that says why not)."""
     root = pathlib.Path(path).expanduser().absolute()
     for file in find_files(path):
         for piece in read_file(file, root, KINDS):
-            said = _SPLITS.search(piece.id.lower())
-            for name, value in _problems(piece) if piece.suffix == ".xml" else objects(piece):
-                yield name, _NAMES[said[1]] if said else "", value
+            match = _SPLITS.search(piece.id.lower())
+            for name, value in _read_xml(piece) if piece.suffix == ".xml" else parse_objects(piece):
+                yield name, _NAMES[match[1]] if match else "", value
 
 
-def _problems(piece: Piece) -> Iterator[tuple[str, Any]]:
+def _read_xml(piece: Piece) -> Iterator[tuple[str, Any]]:
     if piece.data is None:
         yield piece.id, ValueError(piece.reason)
         return
@@ -56,80 +56,87 @@ def _problems(piece: Piece) -> Iterator[tuple[str, Any]]:
         yield f"{piece.id}:{number}", {**problem.attrib, **fields}
 
 
-def mawps(raw: Any) -> dict[str, str]:
-    """{original_text, equation, ans}, as packaged by MWPToolkit."""
-    return _record(_text(raw, "original_text"), raw.get("ans"), raw.get("equation"))
+def parse_mawps(raw: Any) -> dict[str, str]:
+    """Parses {original_text, equation, ans}, as packaged by MWPToolkit."""
+    return _make_record(_require_text(raw, "original_text"), raw.get("ans"), raw.get("equation"))
 
 
-def addsub(raw: Any) -> dict[str, str]:
-    """{sQuestion, lEquations, lSolutions}, the form of AI2's sets and of MAWPS's own repository."""
-    question, solutions, equations = _text(raw, "sQuestion"), raw.get("lSolutions"), raw.get("lEquations")
+def parse_addsub(raw: Any) -> dict[str, str]:
+    """Parses {sQuestion, lEquations, lSolutions}, the form of AI2's sets and of MAWPS's own repository."""
+    question, solutions, equations = _require_text(raw, "sQuestion"), raw.get("lSolutions"), raw.get("lEquations")
     if not isinstance(solutions, list) or len(solutions) != 1:
-        raise ValueError("it has not one solution")
-    return _record(question, solutions[0], equations[0] if isinstance(equations, list) and equations else "")
+        raise ValueError("it does not have exactly one solution")
+    return _make_record(question, solutions[0], equations[0] if isinstance(equations, list) and equations else "")
 
 
-def svamp(raw: Any) -> dict[str, str]:
-    """{Body, Question, Equation, Answer}."""
-    body, question = _text(raw, "Body").strip(), _text(raw, "Question")
+def parse_svamp(raw: Any) -> dict[str, str]:
+    """Parses {Body, Question, Equation, Answer}."""
+    body, question = _require_text(raw, "Body").strip(), _require_text(raw, "Question")
     body += "" if body[-1] in ".?!,;:" else "."
-    return _record(f"{body} {question}", raw.get("Answer"), raw.get("Equation"))
+    return _make_record(f"{body} {question}", raw.get("Answer"), raw.get("Equation"))
 
 
-def asdiv(raw: Any) -> dict[str, str]:
-    """A <Problem> with <Body>, <Question>, <Answer> "9 (apples)" and <Formula> "7+2=9"."""
-    return _record(f"{_text(raw, 'Body')} {_text(raw, 'Question')}", raw.get("Answer"), raw.get("Formula"))
+def parse_asdiv(raw: Any) -> dict[str, str]:
+    """Parses a <Problem> with <Body>, <Question>, <Answer> "9 (apples)" and <Formula> "7+2=9"."""
+    return _make_record(
+        f"{_require_text(raw, 'Body')} {_require_text(raw, 'Question')}", raw.get("Answer"), raw.get("Formula")
+    )
 
 
-FORMS: dict[str, Callable[[Any], dict[str, str]]] = {"mawps": mawps, "svamp": svamp, "asdiv": asdiv, "addsub": addsub}
+FORMS: dict[str, Callable[[Any], dict[str, str]]] = {
+    "mawps": parse_mawps,
+    "svamp": parse_svamp,
+    "asdiv": parse_asdiv,
+    "addsub": parse_addsub,
+}
 
 
-def number(said: Any) -> str:
+def parse_number(answer: Any) -> str:
     """An answer as a plain decimal: 2.0 is "2", "9 (apples)" is "9".
 
     Raises:
       ValueError: it is not one number.
     """
-    if isinstance(said, bool) or not isinstance(said, int | float | str):
-        raise ValueError(f"its answer {str(said)[:40]!r} is not one number")
-    found = _ANSWER.fullmatch(said) if isinstance(said, str) else None
-    if isinstance(said, str) and found is None:
-        raise ValueError(f"its answer {said[:40]!r} is not one number")
+    if isinstance(answer, bool) or not isinstance(answer, int | float | str):
+        raise ValueError(f"its answer {str(answer)[:40]!r} is not one number")
+    match = _ANSWER.fullmatch(answer) if isinstance(answer, str) else None
+    if isinstance(answer, str) and match is None:
+        raise ValueError(f"its answer {answer[:40]!r} is not one number")
     try:
-        # The shortest decimal that names a float.
-        value = value_of(found[1]) if found else Decimal(repr(said))
+        # `repr` gives the shortest decimal of a float.
+        value = value_of(match[1]) if match else Decimal(repr(answer))
     except UsageError:
         value = Decimal("NaN")
     if not value.is_finite():
-        raise ValueError(f"its answer {str(said)[:40]!r} is not one number")
-    return trimmed(value)
+        raise ValueError(f"its answer {str(answer)[:40]!r} is not one number")
+    return format_trimmed(value)
 
 
-def _record(question: str, said: Any, equation: Any) -> dict[str, str]:
+def _make_record(question: str, answer: Any, equation: Any) -> dict[str, str]:
     equation = equation if isinstance(equation, str) else ""
     return {
         "question": " ".join(question.split()),
-        "answer": number(said),
+        "answer": parse_number(answer),
         "equation": equation.strip(),
-        "operation": _operation(equation),
+        "operation": _find_operation(equation),
     }
 
 
-def _operation(equation: str) -> str:
-    """The shape of the side that is solved, "a+b"; empty where no side is a formula of numbers."""
+def _find_operation(equation: str) -> str:
+    """The shape of the side of the equation without an unknown, "a+b"; empty if no side is a formula of numbers."""
     for side in reversed(equation.split("=")):
-        with_letters = re.search(r"[A-Za-z]", side)
-        if side.strip() and not with_letters:
+        letter = re.search(r"[A-Za-z]", side)
+        if side.strip() and not letter:
             try:
-                found = shape(side)
+                operation = shape(side)
             except ValueError:
                 continue
-            if len(found) > 1:
-                return found
+            if len(operation) > 1:
+                return operation
     return ""
 
 
-def _text(raw: Mapping[str, Any], key: str) -> str:
+def _require_text(raw: Mapping[str, Any], key: str) -> str:
     if not isinstance(raw, dict):
         raise ValueError("it is no object")
     value = raw.get(key)

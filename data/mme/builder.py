@@ -10,7 +10,7 @@ from numjax.errors import UsageError
 from ..builder import ArrayRecordBuilder
 from . import generate
 
-WORDINGS = {"paper": generate.records, "many": generate.many_records}
+WORDINGS = {"paper": generate.generate_records, "many": generate.generate_many_records}
 
 
 class Mme(ArrayRecordBuilder):
@@ -44,8 +44,8 @@ class Mme(ArrayRecordBuilder):
 
     @property
     def fields(self) -> Mapping[str, type]:
-        more = {"wording": str, "stream": str} if self.options["wordings"] == "many" else {}
-        return self.FIELDS | more
+        extra_fields = {"wording": str, "stream": str} if self.options["wordings"] == "many" else {}
+        return self.FIELDS | extra_fields
 
     def _generate_examples(self) -> Iterator[tuple[str, dict[str, Any]]]:
         options = dict(self.options)

@@ -9,13 +9,13 @@ import numpy as np
 
 from numjax.errors import UsageError
 
-from ..sampling import log_uniform, per_group, split_sizes, unique_rows
+from ..sampling import compute_split_sizes, count_per_group, draw_unique_rows, log_uniform
 from . import wordings
 
 NAME = "mme"
 MULTIPLIERS = (2, 200)
 BEYOND = 100  # a wrong answer is off by at most this factor
-COUNTS = (1, 1000)  # multipliers where the wordings are many
+COUNTS = (1, 1000)  # multipliers for many wordings
 
 TEMPLATES = (
     "How many {unit} are {k} {thing}?",
@@ -26,7 +26,7 @@ TEMPLATES = (
 
 
 class Thing(NamedTuple):
-    """What one such thing measures, at least and at most, in its unit."""
+    """A thing, with the least and the greatest measure of one of them in its unit."""
 
     name: str
     unit: str
@@ -58,18 +58,18 @@ THINGS = (
 )
 
 
-def _wrong_answers(rng: np.random.Generator, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """Log-uniform in [0.01·low, low) or, with the same chance, in (high, 100·high]; int64[n]."""
+def _draw_wrong_answers(rng: np.random.Generator, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Draws log-uniform values in [0.01·low, low) or, with the same chance, in (high, 100·high]; int64[n]."""
     below = log_uniform(rng, np.maximum(1, -(-low // BEYOND)), low - 1, len(low))
     above = log_uniform(rng, high + 1, BEYOND * high, len(high))
     return np.where(rng.random(len(low)) < 0.5, below, above)
 
 
-def _pairs(rng: np.random.Generator, index: int, count: int) -> np.ndarray:
-    """Samples of one thing, int64[2·count, 4]: template, multiplier, answer, label.
+def _draw_pairs(rng: np.random.Generator, index: int, count: int) -> np.ndarray:
+    """Draws samples of one thing, int64[2·count, 4]: template, multiplier, answer, label.
 
-    The wrong answers go to the same questions as the right ones, so that a question alone, or a small
-    multiplier, of which there are only so many right answers, says nothing about the label.
+    The wrong answers belong to the same questions as the right ones. So neither a question alone nor a small
+    multiplier, which has few right answers, tells anything about the label.
     """
     thing = THINGS[index]
 
@@ -78,14 +78,14 @@ def _pairs(rng: np.random.Generator, index: int, count: int) -> np.ndarray:
         answer = log_uniform(rng, k * thing.low, k * thing.high, size)
         return np.stack([np.zeros_like(k), k, answer], axis=1)
 
-    k, right = unique_rows(draw, {0: count}, f"{NAME} ({thing.name})")[0].T
-    wrong = _wrong_answers(rng, k * thing.low, k * thing.high)
+    k, right = draw_unique_rows(draw, {0: count}, f"{NAME} ({thing.name})")[0].T
+    wrong = _draw_wrong_answers(rng, k * thing.low, k * thing.high)
     for _ in range(1000):
         first = np.unique(np.stack([k, wrong], axis=1), axis=0, return_index=True)[1]
-        again = np.setdiff1d(np.arange(count), first)
-        if not len(again):
+        repeated = np.setdiff1d(np.arange(count), first)
+        if not len(repeated):
             break
-        wrong[again] = _wrong_answers(rng, k[again] * thing.low, k[again] * thing.high)
+        wrong[repeated] = _draw_wrong_answers(rng, k[repeated] * thing.low, k[repeated] * thing.high)
     else:
         raise UsageError(f"{NAME} ({thing.name}): too few different wrong answers; choose a smaller size")
     template = rng.integers(len(TEMPLATES), size=count)
@@ -95,28 +95,28 @@ def _pairs(rng: np.random.Generator, index: int, count: int) -> np.ndarray:
     )
 
 
-def records(size: int, seed: int) -> Iterator[tuple[str, dict[str, Any]]]:
-    """All samples as (split, record), shuffled: train, then validation, then test.
+def generate_records(size: int, seed: int) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yields all samples as (split, record), shuffled: train, then validation, then test.
 
     Args:
       size: samples in all, a multiple of 40 (20 things, right and wrong).
       seed: of everything random.
 
     Raises:
-      UsageError: the size is no such multiple, or the ranges do not hold that many different samples.
+      UsageError: the size is no such multiple, or the ranges have too few different samples.
     """
-    count = per_group(NAME, size, len(THINGS))
+    count = count_per_group(NAME, size, len(THINGS))
     rng = np.random.default_rng(seed)
-    rows = np.concatenate([np.insert(_pairs(rng, i, count), 0, i, axis=1) for i in range(len(THINGS))])
+    rows = np.concatenate([np.insert(_draw_pairs(rng, i, count), 0, i, axis=1) for i in range(len(THINGS))])
     rows = rows[rng.permutation(size)].tolist()
-    place = 0
-    for split, length in split_sizes(size).items():
-        for index, template, k, answer, label in rows[place : place + length]:
+    number = 0
+    for split, length in compute_split_sizes(size).items():
+        for index, template, k, answer, label in rows[number : number + length]:
             thing = THINGS[index]
             yield (
                 split,
                 dict(
-                    id=f"{NAME}-{place:06d}",
+                    id=f"{NAME}-{number:06d}",
                     question=TEMPLATES[template].format(k=k, thing=thing.name, unit=thing.unit),
                     answer=str(answer),
                     label=label,
@@ -128,56 +128,56 @@ def records(size: int, seed: int) -> Iterator[tuple[str, dict[str, Any]]]:
                     answer_max=k * thing.high,
                 ),
             )
-            place += 1
+            number += 1
 
 
-def many_records(size: int, seed: int) -> Iterator[tuple[str, dict[str, Any]]]:
-    """As `records`, in many wordings: those of a split are of no other, but for the half of test that is "seen".
+def generate_many_records(size: int, seed: int) -> Iterator[tuple[str, dict[str, Any]]]:
+    """As `generate_records`, in many wordings: no two splits share wordings, except the half of test that is "seen".
 
     Each question is asked twice, with a right and with a wrong answer, both in the same split.
 
-    Args, raises: see `records`.
+    Args, raises: see `generate_records`.
     """
-    count = per_group(NAME, size, len(THINGS))
+    count = count_per_group(NAME, size, len(THINGS))
     rng = np.random.default_rng(seed)
     things = rng.permutation(np.repeat(np.arange(len(THINGS)), count))
-    asked: set[str] = set()
-    place = start = 0
-    for split, length in split_sizes(len(things)).items():
-        made = []
+    used_texts: set[str] = set()
+    number = start = 0
+    for split, length in compute_split_sizes(len(things)).items():
+        samples = []
         for nth, index in enumerate(things[start : start + length].tolist()):
             stream = "seen" if split == "train" or (split == "test" and nth % 2) else "unseen"
-            made += _asked_twice(rng, THINGS[index], _use(rng, split, stream), asked, stream)
+            samples += _ask_twice(rng, THINGS[index], _draw_use(rng, split, stream), used_texts, stream)
         start += length
-        for i in rng.permutation(len(made)).tolist():
-            yield split, dict(id=f"{NAME}-{place:06d}") | made[i]
-            place += 1
+        for i in rng.permutation(len(samples)).tolist():
+            yield split, dict(id=f"{NAME}-{number:06d}") | samples[i]
+            number += 1
 
 
-def _use(rng: np.random.Generator, split: str, stream: str) -> str:
-    """What a question's wording is for, of `wordings.USES`."""
+def _draw_use(rng: np.random.Generator, split: str, stream: str) -> str:
+    """The use of a question's wording, one of `wordings.USES`; drawn for test."""
     if stream == "seen":
         return "train"
     return "validation" if split == "validation" else ("wordings", "sentences")[int(rng.integers(2))]
 
 
-def _asked_twice(
-    rng: np.random.Generator, thing: Thing, use: str, asked: set[str], stream: str
+def _ask_twice(
+    rng: np.random.Generator, thing: Thing, use: str, used_texts: set[str], stream: str
 ) -> list[dict[str, Any]]:
-    """A question that was not asked yet, with a right and with a wrong answer; `asked` has it from then on."""
+    """Draws a question that is not in `used_texts`, with a right and a wrong answer, and adds it there."""
     for _ in range(1000):
         k = int(log_uniform(rng, *COUNTS, 1)[0])
-        question = wordings.question(rng, thing.name, thing.unit, k, use)
-        if question.text not in asked:
+        question = wordings.draw_question(rng, thing.name, thing.unit, k, use)
+        if question.text not in used_texts:
             break
     else:
         raise UsageError(f"{NAME} ({thing.name}): too few different questions; choose a smaller size")
-    asked.add(question.text)
+    used_texts.add(question.text)
     low, high = k * thing.low, k * thing.high
     return [
         dict(
             question=question.text,
-            answer=wordings.answer(rng, low, high, BEYOND, thing.unit, right),
+            answer=wordings.draw_answer(rng, low, high, BEYOND, thing.unit, right),
             label=int(right),
             template=question.sentence,
             object=thing.name,

@@ -1,9 +1,8 @@
-"""Questions about measures in many wordings: sentences × verbs × places of the unit × ways of writing it all.
+"""Questions about measures in many wordings: sentences × verbs × positions of the unit × ways of typing.
 
-A sentence has alternatives and slots, "[how much|what] {do} {k} {things} weigh in {unit}", and is written without a
-capital and without a mark at its end: how a question is typed is drawn apart from what it says. Each kind of measure
-has sentences of its own, and all share those of `any`. Which wordings are trained on is a hash of their text
-(`data.problems.wording`).
+A sentence has alternatives and slots, "[how much|what] {do} {k} {things} weigh in {unit}". It has no capital and no
+mark at its end: how a question is typed is drawn independently. Each kind of measure has its own sentences, and all
+share those of `any`. A hash of their text decides which wordings are trained on (`data.problems.wording`).
 """
 
 from __future__ import annotations
@@ -19,16 +18,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from numjax.numeral.words import spelled
+from numjax.numeral.words import spell
 
 from ..problems import wording
 
-SPELLED = 100  # no count above it is written in words
+SPELLED = 100  # the largest count that is written in words
 USES = ("train", "validation", "wordings", "sentences")
 
 
 class _Words(NamedTuple):
-    """What wordings.toml holds."""
+    """The contents of wordings.toml."""
 
     names: dict[str, list[str]]
     units: dict[str, list[list[str]]]
@@ -40,19 +39,21 @@ class _Words(NamedTuple):
     sentences: dict[str, tuple[str, ...]]
 
 
-def _read() -> _Words:
-    """The words, with the parts of sentences put in."""
-    told = tomllib.loads((pathlib.Path(__file__).parent / "wordings.toml").read_text(encoding="utf-8"))
+def _load_words() -> _Words:
+    """Loads the words, with the parts of sentences inserted."""
+    config = tomllib.loads((pathlib.Path(__file__).parent / "wordings.toml").read_text(encoding="utf-8"))
 
-    def whole(sentence: str) -> str:
-        return re.sub("<([a-z ]+)>", lambda m: told["parts"][m[1]], sentence)
+    def insert_parts(sentence: str) -> str:
+        return re.sub("<([a-z ]+)>", lambda m: config["parts"][m[1]], sentence)
 
-    sentences = {kind: tuple(map(whole, several)) for kind, several in told["sentences"].items()}
-    around = told["around"] | {"openers": tuple(told["around"]["openers"])}
-    return _Words(told["names"], told["units"], told["numbered"], **around, sentences=sentences)
+    sentences = {
+        kind: tuple(map(insert_parts, kind_sentences)) for kind, kind_sentences in config["sentences"].items()
+    }
+    phrases = config["around"] | {"openers": tuple(config["around"]["openers"])}
+    return _Words(config["names"], config["units"], config["numbered"], **phrases, sentences=sentences)
 
 
-WORDS = _read()
+WORDS = _load_words()
 KINDS = {
     "weight": ("grams", "kilograms"),
     "length": ("centimetres", "metres"),
@@ -62,9 +63,8 @@ KINDS = {
 _KIND_OF = {unit: kind for kind, units in KINDS.items() for unit in units}
 
 
-class Question(NamedTuple):
-    """A question as it is typed, its wording with open slots, and which sentence that is of (its place in
-    `sentences`)."""
+class TypedQuestion(NamedTuple):
+    """A question as it is typed, its wording with open slots, and the index of its sentence in `sentences`."""
 
     text: str
     wording: str
@@ -78,76 +78,80 @@ def sentences(kind: str | None = None) -> tuple[str, ...]:
 
 
 @functools.cache
-def pools(kind: str) -> dict[str, tuple[tuple[str, ...], ...]]:
-    """Wordings that ask for a kind of measure, those of a sentence together, by what they are for, see
-    `wording.pools`. None that is trained on for any kind is for another use."""
-    found = dict(wording.pools(sentences(kind)))
+def make_pools(kind: str) -> dict[str, tuple[tuple[str, ...], ...]]:
+    """Use → wordings that ask for a kind of measure, grouped by sentence; see `wording.make_pools`. A wording that is
+    trained on for any kind has no other use."""
+    pools_by_use = dict(wording.make_pools(sentences(kind)))
     for use in USES[1:]:
-        kept = (tuple(text for text in group if text not in trained()) for group in found[use])
-        found[use] = tuple(group for group in kept if group)
-    return found
+        groups = (tuple(text for text in group if text not in trained_wordings()) for group in pools_by_use[use])
+        pools_by_use[use] = tuple(group for group in groups if group)
+    return pools_by_use
 
 
 @functools.cache
-def trained() -> frozenset[str]:
-    """Every wording that is trained on, for whichever kind of measure."""
-    groups = (group for kind in KINDS for group in wording.pools(sentences(kind))["train"])
+def trained_wordings() -> frozenset[str]:
+    """Every wording that is trained on, for any kind of measure."""
+    groups = (group for kind in KINDS for group in wording.make_pools(sentences(kind))["train"])
     return frozenset(text for group in groups for text in group)
 
 
 @functools.cache
-def _places() -> dict[str, int]:
+def _index_sentences() -> dict[str, int]:
     """Wording → the first sentence that has it."""
-    found: dict[str, int] = {}
-    for place, sentence in enumerate(sentences()):
+    indices: dict[str, int] = {}
+    for index, sentence in enumerate(sentences()):
         for text in wording.expand(sentence):
-            found.setdefault(text, place)
-    return found
+            indices.setdefault(text, index)
+    return indices
 
 
-def question(rng: np.random.Generator, thing: str, unit: str, k: int, use: str) -> Question:
-    """A question about k of a thing.
+def draw_question(rng: np.random.Generator, thing: str, unit: str, k: int, use: str) -> TypedQuestion:
+    """Draws a question about k of a thing.
 
     Args:
       thing, unit: as in `generate.THINGS`. k: how many.
-      use: of `USES`: which wordings it may have.
+      use: one of `USES`: which wordings the question may have.
     """
-    groups = pools(_KIND_OF[unit])[use]
+    groups = make_pools(_KIND_OF[unit])[use]
     group = groups[int(rng.integers(len(groups)))]
     text = group[int(rng.integers(len(group)))]
-    return Question(_typed(rng, text, fill(rng, text, thing, unit, k), use), text, _places()[text])
+    return TypedQuestion(
+        _type_question(rng, text, fill(rng, text, thing, unit, k), use), text, _index_sentences()[text]
+    )
 
 
 def fill(rng: np.random.Generator, text: str, thing: str, unit: str, k: int) -> str:
-    """A wording with its slots filled."""
-    one, _, many = _pick(rng, WORDS.names[thing] if rng.random() < 0.5 else WORDS.names[thing][:1]).partition("/")
-    name = one if k == 1 else many
+    """Fills the slots of a wording."""
+    singular, _, plural = _pick(rng, WORDS.names[thing] if rng.random() < 0.5 else WORDS.names[thing][:1]).partition(
+        "/"
+    )
+    name = singular if k == 1 else plural
     if rng.random() < 0.05:
         name = f"{_pick(rng, WORDS.typical)} {name}"
     full, short = WORDS.units[unit]
-    written = {slot: forms.split("/")[k != 1] for slot, forms in WORDS.numbered.items()}
-    written |= {"k": count(rng, k), "things": name, "unit": _pick(rng, short if rng.random() < 0.3 else full)}
-    return re.sub(r"\{(\w+)\}", lambda m: written[m[1]], text)
+    values = {slot: forms.split("/")[k != 1] for slot, forms in WORDS.numbered.items()}
+    values |= {"k": write_count(rng, k), "things": name, "unit": _pick(rng, short if rng.random() < 0.3 else full)}
+    return re.sub(r"\{(\w+)\}", lambda m: values[m[1]], text)
 
 
-def count(rng: np.random.Generator, k: int) -> str:
-    """A count in digits, or up to a hundred in words: 25, twenty-five, twenty five; 1000, 1,000."""
+def write_count(rng: np.random.Generator, k: int) -> str:
+    """Writes a count in digits, or up to a hundred also in words: 25, twenty-five, twenty five; 1000, 1,000."""
     if k <= SPELLED and rng.random() < 0.3:
-        return spelled(k) if rng.random() < 0.7 else spelled(k).replace("-", " ")
+        return spell(k) if rng.random() < 0.7 else spell(k).replace("-", " ")
     return f"{k:,}" if rng.random() < 0.5 else str(k)
 
 
-def answer(rng: np.random.Generator, low: int, high: int, beyond: int, unit: str, right: bool) -> str:
-    """A log-uniform answer from low to high, or with `right` False one up to `beyond` times below or above.
+def draw_answer(rng: np.random.Generator, low: int, high: int, factor: int, unit: str, right: bool) -> str:
+    """Draws a log-uniform answer from low to high; if not `right`, one up to `factor` times below or above.
 
-    Its value is a whole number or one of two or three digits that count; some have commas or their unit.
+    Its value is a whole number or has two or three significant digits; some answers have commas or their unit.
     """
     if right:
-        least, most = low, high
+        least, greatest = low, high
     else:
-        least, most = (low / beyond, low) if rng.random() < 0.5 else (high, beyond * high)
+        least, greatest = (low / factor, low) if rng.random() < 0.5 else (high, factor * high)
     while True:
-        value = Decimal(math.exp(rng.uniform(math.log(least), math.log(most))))
+        value = Decimal(math.exp(rng.uniform(math.log(least), math.log(greatest))))
         value = round_to(value, (2, 3, 3, 0, 0, 0)[int(rng.integers(6))])
         if (low <= value <= high) == right:
             break
@@ -157,8 +161,8 @@ def answer(rng: np.random.Generator, low: int, high: int, beyond: int, unit: str
 
 
 def round_to(value: Decimal, digits: int) -> Decimal:
-    """A positive value with so many digits that count, without trailing zeros behind the point; 0: a whole number,
-    but three digits below 10."""
+    """Rounds a positive value to `digits` significant digits, without trailing zeros after the point; 0: to a whole
+    number, but to three digits below 10."""
     if digits == 0 and value >= 10:
         return value.quantize(Decimal(1))
     places = (digits or 3) - 1 - value.adjusted()
@@ -166,15 +170,17 @@ def round_to(value: Decimal, digits: int) -> Decimal:
     return rounded.quantize(Decimal(1)) if rounded == rounded.to_integral() else rounded
 
 
-def _typed(rng: np.random.Generator, wording_: str, text: str, use: str) -> str:
-    """A filled wording as someone types it: with or without a greeting, capitals and a mark at its end."""
+def _type_question(rng: np.random.Generator, pattern: str, text: str, use: str) -> str:
+    """Types a filled wording as a person does: with or without a greeting, capitals and a mark at its end."""
     if rng.random() < 0.2:
         opener, _ = wording.draw(rng, WORDS.openers, "wordings" if use in USES[2:] else use)
         text = f"{opener} {text}"
     if rng.random() < 0.15:
         text += _pick(rng, WORDS.closers)
-    asks = re.search(r"\b(how|what|what's|is there|do you|can you|could you|any idea)\b", wording_) is not None
-    text += _pick(rng, ("?",) * 9 + ("",) * 4 + ("??", " ?", ".") if asks else ("", "", ".", ".", "?", "?", ":"))
+    is_question = re.search(r"\b(how|what|what's|is there|do you|can you|could you|any idea)\b", pattern) is not None
+    text += _pick(
+        rng, ("?",) * 9 + ("",) * 4 + ("??", " ?", ".") if is_question else ("", "", ".", ".", "?", "?", ":")
+    )
     if rng.random() < 0.05:
         text += _pick(rng, WORDS.thanks)
     style = rng.random()

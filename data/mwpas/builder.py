@@ -11,7 +11,7 @@ from ..builder import ArrayRecordBuilder
 from . import composed, generate
 from .generate import KINDS
 
-WORDINGS = {"paper": generate.records, "many": composed.records}
+WORDINGS = {"paper": generate.generate_records, "many": composed.generate_records}
 
 
 class Mwpas(ArrayRecordBuilder):
@@ -46,8 +46,8 @@ class Mwpas(ArrayRecordBuilder):
     def fields(self) -> Mapping[str, type]:
         if self.options["wordings"] == "paper":
             return self.FIELDS
-        kept = {name: kind for name, kind in self.FIELDS.items() if name not in ("template", "a", "b")}
-        return kept | {"stream": str, "steps": int}
+        fields = {name: kind for name, kind in self.FIELDS.items() if name not in ("template", "a", "b")}
+        return fields | {"stream": str, "steps": int}
 
     def _generate_examples(self) -> Iterator[tuple[str, dict[str, Any]]]:
         options = dict(self.options)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..sampling import log_uniform, per_group, split_sizes, unique_rows
+from ..sampling import compute_split_sizes, count_per_group, draw_unique_rows, log_uniform
 
 NAME = "mwpas"
 NUMBERS = (1, 100_000)
@@ -45,14 +45,14 @@ KINDS = {
 }
 
 
-def _answers(pairs: np.ndarray, addition: bool) -> np.ndarray:
+def _compute_answers(pairs: np.ndarray, addition: bool) -> np.ndarray:
     return pairs[:, 0] + pairs[:, 1] if addition else np.abs(pairs[:, 0] - pairs[:, 1])
 
 
 def _draw_pairs(rng: np.random.Generator, size: int, addition: bool) -> np.ndarray:
-    """Pairs of different numbers, int64[size, 2], the larger first for subtraction.
+    """Draws pairs of different numbers, int64[size, 2], the larger first for subtraction.
 
-    Equal numbers are drawn anew: their difference 0 would be no positive answer.
+    Equal numbers are drawn again: their difference 0 is no positive answer.
     """
     pairs = log_uniform(rng, *NUMBERS, 2 * size).reshape(size, 2)
     while len(equal := np.flatnonzero(pairs[:, 0] == pairs[:, 1])):
@@ -60,22 +60,22 @@ def _draw_pairs(rng: np.random.Generator, size: int, addition: bool) -> np.ndarr
     return pairs if addition else -np.sort(-pairs, axis=1)
 
 
-def _random_answers(rng: np.random.Generator, truth: np.ndarray, pool: np.ndarray, addition: bool) -> np.ndarray:
-    """True answers to other questions of the template: distributed as the right ones, so that a wrong
-    answer does not give itself away."""
+def _draw_random_answers(rng: np.random.Generator, truth: np.ndarray, pool: np.ndarray, addition: bool) -> np.ndarray:
+    """Draws true answers to other questions of the template: they have the distribution of right answers, so that
+    their size does not reveal wrong ones."""
     wrong = rng.choice(pool, size=len(truth))
-    while len(hit := np.flatnonzero(wrong == truth)):
-        wrong[hit] = _answers(_draw_pairs(rng, len(hit), addition), addition)
+    while len(equal := np.flatnonzero(wrong == truth)):
+        wrong[equal] = _compute_answers(_draw_pairs(rng, len(equal), addition), addition)
     return wrong
 
 
-def _near_misses(rng: np.random.Generator, truth: np.ndarray) -> np.ndarray:
-    """The truth plus or minus 1 to 10, at least 1."""
+def _draw_near_misses(rng: np.random.Generator, truth: np.ndarray) -> np.ndarray:
+    """The truth plus or minus a drawn step of 1 to 10, at least 1."""
     step = rng.integers(1, 11, size=len(truth)) * rng.choice((-1, 1), size=len(truth))
     return np.where(truth + step < 1, truth - step, truth + step)
 
 
-def _digit_edits(rng: np.random.Generator, truth: np.ndarray) -> np.ndarray:
+def _draw_digit_edits(rng: np.random.Generator, truth: np.ndarray) -> np.ndarray:
     """The truth with one of its digits replaced by another, the first never by 0."""
     lengths = np.array([len(str(value)) for value in truth.tolist()])
     place = rng.integers(lengths)  # counted from the last digit
@@ -87,23 +87,23 @@ def _digit_edits(rng: np.random.Generator, truth: np.ndarray) -> np.ndarray:
     return truth + (new + (new >= old) - old) * unit
 
 
-def _negatives(rng: np.random.Generator, pairs: np.ndarray, count: int, addition: bool, kinds: tuple[str, ...]):
-    """Wrong answers int64[n] to the pairs from `count` on, and the index into `kinds` of each; as many of
-    each kind."""
-    pool = _answers(pairs, addition)
+def _draw_negatives(rng: np.random.Generator, pairs: np.ndarray, count: int, addition: bool, kinds: tuple[str, ...]):
+    """Draws wrong answers int64[n] to the pairs from `count` on, and the index into `kinds` of each; all kinds are
+    equally frequent."""
+    pool = _compute_answers(pairs, addition)
     pairs, truth = pairs[count:], pool[count:]
     kind = rng.permutation(np.arange(len(pairs)) % len(kinds))
     answers = {
-        "wrong_operation": _answers(pairs, not addition),
-        "random": _random_answers(rng, truth, pool, addition),
-        "near_miss": _near_misses(rng, truth),
-        "digit_edit": _digit_edits(rng, truth),
+        "wrong_operation": _compute_answers(pairs, not addition),
+        "random": _draw_random_answers(rng, truth, pool, addition),
+        "near_miss": _draw_near_misses(rng, truth),
+        "digit_edit": _draw_digit_edits(rng, truth),
     }
     return np.choose(kind, [answers[name] for name in kinds]), kind
 
 
-def records(size: int, seed: int, negatives: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """All problems as (split, record), shuffled: train, then validation, then test.
+def generate_records(size: int, seed: int, negatives: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yields all problems as (split, record), shuffled: train, then validation, then test.
 
     The questions, the positives and the splits are the same for both mixes of negatives.
 
@@ -115,7 +115,7 @@ def records(size: int, seed: int, negatives: str) -> Iterator[tuple[str, dict[st
     Raises:
       UsageError: the size is no such multiple.
     """
-    count = per_group(NAME, size, len(TEMPLATES))
+    count = count_per_group(NAME, size, len(TEMPLATES))
     kinds = KINDS[negatives]
     rng, rng_negatives = map(np.random.default_rng, np.random.SeedSequence(seed).spawn(2))
     parts = []
@@ -125,20 +125,20 @@ def records(size: int, seed: int, negatives: str) -> Iterator[tuple[str, dict[st
         def draw(n: int, addition: bool = addition) -> np.ndarray:
             return np.insert(_draw_pairs(rng, n, addition), 0, 0, axis=1)
 
-        pairs = unique_rows(draw, {0: 2 * count}, f"{NAME} ({TEMPLATES[index]})")[0]
-        wrong, kind = _negatives(rng_negatives, pairs, count, addition, kinds)
-        answer = np.concatenate([_answers(pairs[:count], addition), wrong])
+        pairs = draw_unique_rows(draw, {0: 2 * count}, f"{NAME} ({TEMPLATES[index]})")[0]
+        wrong, kind = _draw_negatives(rng_negatives, pairs, count, addition, kinds)
+        answer = np.concatenate([_compute_answers(pairs[:count], addition), wrong])
         kind = np.concatenate([np.full(count, len(kinds)), kind])
         parts.append(np.column_stack([np.full(2 * count, index), pairs, answer, kind]))
     rows = np.concatenate(parts)[rng.permutation(size)].tolist()
     names = (*kinds, "positive")
-    place = 0
-    for split, length in split_sizes(size).items():
-        for index, a, b, answer, kind in rows[place : place + length]:
+    number = 0
+    for split, length in compute_split_sizes(size).items():
+        for index, a, b, answer, kind in rows[number : number + length]:
             yield (
                 split,
                 dict(
-                    id=f"{NAME}-{place:06d}",
+                    id=f"{NAME}-{number:06d}",
                     question=TEMPLATES[index].format(a=a, b=b),
                     answer=str(answer),
                     label=int(names[kind] == "positive"),
@@ -149,4 +149,4 @@ def records(size: int, seed: int, negatives: str) -> Iterator[tuple[str, dict[st
                     b=b,
                 ),
             )
-            place += 1
+            number += 1

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..builder import ArrayRecordBuilder
-from ..mwpas.generate import records
+from ..mwpas.generate import generate_records
 
 LEAST = 10_000
 
 
 class MwpasGeneration(ArrayRecordBuilder):
-    """Options: `size` problems of MWPAS to take the large answers from (a multiple of 40; the paper's
+    """Options: `size` problems of MWPAS, whose large answers are taken (a multiple of 40; the paper's
     40,000), `seed`."""
 
     FIELDS = {
@@ -29,7 +29,7 @@ class MwpasGeneration(ArrayRecordBuilder):
     KEYS = {"(template, a, b)": ("template", "a", "b")}
 
     def _generate_examples(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        for split, record in records(**self.options, negatives="plain"):
+        for split, record in generate_records(**self.options, negatives="plain"):
             if record["kind"] == "positive" and int(record["answer"]) > LEAST:
                 fields = {name: value for name, value in record.items() if name in self.FIELDS}
                 yield split, {**fields, "prompt": f"Q: {record['question']} A:"}

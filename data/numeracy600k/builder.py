@@ -9,8 +9,8 @@ from typing import Any
 from numjax.errors import UsageError
 
 from ..builder import ArrayRecordBuilder
-from ..sampling import TEST_SHARE, VALIDATION_SHARE, hashed_split
-from .generate import records
+from ..sampling import TEST_SHARE, VALIDATION_SHARE, split_by_hash
+from .generate import generate_records
 from .read import TEXT_KEY, check_record, find_file, read_array
 
 STAND_IN_SIZE = 60_000
@@ -18,7 +18,7 @@ STAND_IN_SIZE = 60_000
 
 class Numeracy600k(ArrayRecordBuilder):
     """Options: `variant` "titles" or "comments"; `num_classes` 8, or 7 (magnitude 7 counts as 6); `path` of
-    the published files' folder, or empty for the stand-in; `size`, at most so many records (0: all of the
+    the published files' folder, or empty for the stand-in; `size`, at most this many records (0: all of the
     file, 60,000 of the stand-in); `seed` of the split and of the stand-in."""
 
     FIELDS = {
@@ -53,22 +53,22 @@ class Numeracy600k(ArrayRecordBuilder):
     def _generate_examples(self) -> Iterator[tuple[str, dict[str, Any]]]:
         variant, size, seed = (self.options[name] for name in ("variant", "size", "seed"))
         files = self.files(self.options)
-        source = read_array(files[0]) if files else records(variant, size or STAND_IN_SIZE, seed)
-        kept = 0
-        for place, raw in enumerate(source):
-            if size and kept == size:
+        source = read_array(files[0]) if files else generate_records(variant, size or STAND_IN_SIZE, seed)
+        n_kept = 0
+        for index, raw in enumerate(source):
+            if size and n_kept == size:
                 break
-            record_id = f"{variant}-{place:06d}"
+            record_id = f"{variant}-{index:06d}"
             try:
                 record = check_record(raw, variant)
             except ValueError as error:
-                known = f" (id {raw['id']})" if isinstance(raw, dict) and "id" in raw else ""
-                self.skip(record_id + known, str(error))
+                source_id = f" (id {raw['id']})" if isinstance(raw, dict) and "id" in raw else ""
+                self.skip(record_id + source_id, str(error))
                 continue
-            kept += 1
+            n_kept += 1
             label = min(record["magnitude"], self.options["num_classes"] - 1)
             test = TEST_SHARE
-            split = hashed_split(record["text"], seed, VALIDATION_SHARE * (1 - test), test)
+            split = split_by_hash(record["text"], seed, VALIDATION_SHARE * (1 - test), test)
             yield split, {"id": record_id, "label": label, **record}
 
 

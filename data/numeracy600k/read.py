@@ -17,43 +17,43 @@ MAGNITUDES = range(8)
 
 
 def find_file(path: str, variant: str) -> pathlib.Path:
-    """The file of a variant: `path` itself, or the one file under it with the published name's stem.
+    """Finds the file of a variant: `path` itself, or the one file under it with the published name's stem.
 
     Raises:
       DataError: there is none.
       UsageError: there are several.
     """
     stem = FILE_STEM[variant]
-    return files.one_of(path, [f"*{stem}*.json", f"*{stem}*.json.gz"], "set path to the folder of Numeracy-600K")
+    return files.find_one(path, [f"*{stem}*.json", f"*{stem}*.json.gz"], "set path to the folder of Numeracy-600K")
 
 
 def read_array(path: pathlib.Path) -> Iterator[Any]:
-    """The elements of a JSON array in a file, one by one.
+    """Yields the elements of a JSON array in a file, one by one.
 
     Raises:
-      DataError: the file is cut short, empty, not UTF-8, or no JSON array.
+      DataError: the file is truncated, empty, not UTF-8, or no JSON array.
     """
-    text = files.text(path)
-    place = _skip_space(text, 0)
-    if text[place] != "[":
+    text = files.read_text(path)
+    index = _skip_space(text, 0)
+    if text[index] != "[":
         raise DataError(f"{path}: not a JSON array; expected the form of Numeracy-600K")
     decoder = json.JSONDecoder()
-    place = _skip_space(text, place + 1)
-    while text[place : place + 1] != "]":
+    index = _skip_space(text, index + 1)
+    while text[index : index + 1] != "]":
         try:
-            element, place = decoder.raw_decode(text, place)
+            element, index = decoder.raw_decode(text, index)
         except (json.JSONDecodeError, RecursionError):
-            raise DataError(f"{path}: the JSON breaks off or is wrong at character {place}; fetch it again") from None
+            raise DataError(f"{path}: the JSON breaks off or is wrong at character {index}; fetch it again") from None
         yield element
-        place = _skip_space(text, place)
-        if text[place : place + 1] == ",":
-            place = _skip_space(text, place + 1)
-        elif text[place : place + 1] != "]":
-            raise DataError(f"{path}: the JSON breaks off or is wrong at character {place}; fetch it again")
+        index = _skip_space(text, index)
+        if text[index : index + 1] == ",":
+            index = _skip_space(text, index + 1)
+        elif text[index : index + 1] != "]":
+            raise DataError(f"{path}: the JSON breaks off or is wrong at character {index}; fetch it again")
 
 
 def check_record(raw: Any, variant: str) -> dict[str, Any]:
-    """The fields of one annotated text.
+    """Checks one annotated text and returns its fields.
 
     Returns:
       text, number (as written at the offset), offset, length, magnitude, source_id, publish_date, story.
@@ -67,7 +67,7 @@ def check_record(raw: Any, variant: str) -> dict[str, Any]:
     text = raw.get(key)
     if not isinstance(text, str) or not text:
         raise ValueError(f"has no {key!r} (the public annotations of market comments come without the text)")
-    offset, length, magnitude = (_integer(raw, name) for name in ("offset", "length", "magnitude"))
+    offset, length, magnitude = (_require_integer(raw, name) for name in ("offset", "length", "magnitude"))
     if offset < 0 or length < 1 or offset + length > len(text):
         raise ValueError(f"offset {offset} and length {length} lie outside a text of {len(text)} characters")
     number = text[offset : offset + length]
@@ -90,7 +90,7 @@ def check_record(raw: Any, variant: str) -> dict[str, Any]:
     )
 
 
-def _integer(raw: Mapping[str, Any], name: str) -> int:
+def _require_integer(raw: Mapping[str, Any], name: str) -> int:
     value = raw.get(name)
     if isinstance(value, str) and value.isascii() and value.isdigit():
         return int(value)
@@ -99,7 +99,7 @@ def _integer(raw: Mapping[str, Any], name: str) -> int:
     return value
 
 
-def _skip_space(text: str, place: int) -> int:
-    while place < len(text) and text[place] in " \t\r\n":
-        place += 1
-    return place
+def _skip_space(text: str, index: int) -> int:
+    while index < len(text) and text[index] in " \t\r\n":
+        index += 1
+    return index

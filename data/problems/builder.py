@@ -1,4 +1,4 @@
-"""Word problems composed from plans, with their equations."""
+"""Builder of word problems that are composed from plans, with their equations."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import tensorflow_datasets as tfds
 from numjax.errors import UsageError
 
 from ..builder import ArrayRecordBuilder
-from .generate import records
+from .generate import generate_records
 
 
 class Problems(ArrayRecordBuilder):
-    """Options: `size` problems to train on, `test` problems in each stream of the test split, `seed`, `invented`
-    (percent of the things that are invented words), `wordings` (how many forms to train on; 0: all)."""
+    """Options: `size` training problems, `test` problems in each stream of the test split, `seed`, `invented`
+    (percent of the things that are invented words), `wordings` (number of training forms; 0: all)."""
 
     VERSION = tfds.core.Version("1.1.0")  # with stories around the facts
     FIELDS = {
@@ -41,7 +41,7 @@ class Problems(ArrayRecordBuilder):
 
     def _generate_examples(self) -> Iterator[tuple[str, dict[str, Any]]]:
         options = dict(self.options)
-        return records(**(options | {"invented": options["invented"] / 100}))
+        return generate_records(**(options | {"invented": options["invented"] / 100}))
 
 
 Builder = Problems

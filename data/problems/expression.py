@@ -1,4 +1,4 @@
-"""Arithmetic of a plan: read from text such as "q - a * b", evaluated exactly, written as Math23K writes equations.
+"""Arithmetic of a plan: parses text such as "q - a * b", evaluates it exactly and writes it in Math23K's form.
 
 A node is a name or a constant (`str`), or (operator, left, right).
 """
@@ -15,7 +15,7 @@ from numjax.errors import UsageError
 
 Node = str | tuple[str, "Node", "Node"]
 
-_READ = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
+_SIGNS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
 _COMPUTE: dict[str, Callable[[Fraction, Fraction], Fraction]] = {
     "+": operator.add,
     "-": operator.sub,
@@ -23,45 +23,45 @@ _COMPUTE: dict[str, Callable[[Fraction, Fraction], Fraction]] = {
     "/": operator.truediv,
 }
 _PERCENT = re.compile(r"(\d+(?:\.\d+)?) %")
-_BINDS = {"+": 1, "-": 1, "*": 2, "/": 2}
+_PRECEDENCE = {"+": 1, "-": 1, "*": 2, "/": 2}
 
 
-def read(text: str) -> Node:
-    """The expression that a text with + - * / and parentheses over names and numbers is.
+def parse(text: str) -> Node:
+    """Returns the expression of a text with + - * / and parentheses over names and numbers.
 
     Raises:
-      UsageError: it is something else.
+      UsageError: the text holds anything else.
     """
 
-    def node(found: ast.expr) -> Node:
-        if isinstance(found, ast.BinOp) and type(found.op) in _READ:
-            return _READ[type(found.op)], node(found.left), node(found.right)
-        if isinstance(found, ast.Name):
-            return found.id
-        if isinstance(found, ast.Constant) and isinstance(found.value, int | float):
-            return ast.get_source_segment(text, found) or str(found.value)
+    def convert(tree: ast.expr) -> Node:
+        if isinstance(tree, ast.BinOp) and type(tree.op) in _SIGNS:
+            return _SIGNS[type(tree.op)], convert(tree.left), convert(tree.right)
+        if isinstance(tree, ast.Name):
+            return tree.id
+        if isinstance(tree, ast.Constant) and isinstance(tree.value, int | float):
+            return ast.get_source_segment(text, tree) or str(tree.value)
         raise UsageError(f"the expression {text!r} holds more than names, numbers and + - * /")
 
     try:
-        return node(ast.parse(text, mode="eval").body)
+        return convert(ast.parse(text, mode="eval").body)
     except SyntaxError as error:
         raise UsageError(f"the expression {text!r} cannot be read: {error.msg}") from None
 
 
-def of_equation(equation: str) -> Node:
-    """The right side of "x = …" as `write` writes it, 45 % read as 45/100."""
-    return read(_PERCENT.sub(r"(\1/100)", equation.partition("=")[2].strip()))
+def parse_equation(equation: str) -> Node:
+    """Returns the right side of "x = …" in the form of `write`; 45 % becomes 45/100."""
+    return parse(_PERCENT.sub(r"(\1/100)", equation.partition("=")[2].strip()))
 
 
-def put(node: Node, name: str, other: Node) -> Node:
-    """`node` with `other` in the place of a name."""
+def substitute(node: Node, name: str, replacement: Node) -> Node:
+    """Returns `node` with `replacement` for a name."""
     if isinstance(node, str):
-        return other if node == name else node
-    return node[0], put(node[1], name, other), put(node[2], name, other)
+        return replacement if node == name else node
+    return node[0], substitute(node[1], name, replacement), substitute(node[2], name, replacement)
 
 
 def leaves(node: Node) -> Iterator[str]:
-    """Names and constants from left to right."""
+    """Yields names and constants from left to right."""
     if isinstance(node, str):
         yield node
     else:
@@ -74,59 +74,59 @@ def is_constant(leaf: str) -> bool:
     return leaf[0].isdigit()
 
 
-def steps(node: Node) -> int:
-    """How many operations there are."""
-    return 0 if isinstance(node, str) else 1 + steps(node[1]) + steps(node[2])
+def count_steps(node: Node) -> int:
+    """Returns the number of operations."""
+    return 0 if isinstance(node, str) else 1 + count_steps(node[1]) + count_steps(node[2])
 
 
 def evaluate(node: Node, values: Mapping[str, Fraction]) -> Fraction:
-    """The exact value.
+    """Returns the exact value.
 
     Raises:
-      ZeroDivisionError: it divides by zero.
+      ZeroDivisionError: the expression divides by zero.
     """
     if isinstance(node, str):
         return Fraction(node) if is_constant(node) else values[node]
     return _COMPUTE[node[0]](evaluate(node[1], values), evaluate(node[2], values))
 
 
-def parts(node: Node) -> Iterator[Node]:
-    """Every operation in it, itself first."""
+def subexpressions(node: Node) -> Iterator[Node]:
+    """Yields every operation in a node, the node itself first."""
     if not isinstance(node, str):
         yield node
-        yield from parts(node[1])
-        yield from parts(node[2])
+        yield from subexpressions(node[1])
+        yield from subexpressions(node[2])
 
 
-def ordered(node: Node, place: Mapping[str, int]) -> Node:
-    """The same value with the operands of each sum and product in the order in which a text gives them.
+def order_operands(node: Node, rank: Mapping[str, int]) -> Node:
+    """Returns the same expression with the operands of each sum and product in the order of the text.
 
     Args:
-      place: where each name stands; constants come last.
+      rank: position of each name in the text; constants come last.
     """
     if isinstance(node, str):
         return node
-    sign, left, right = node[0], ordered(node[1], place), ordered(node[2], place)
-    if sign in "+*" and _first(right, place) < _first(left, place):
+    sign, left, right = node[0], order_operands(node[1], rank), order_operands(node[2], rank)
+    if sign in "+*" and _first_rank(right, rank) < _first_rank(left, rank):
         left, right = right, left
     return sign, left, right
 
 
-def _first(node: Node, place: Mapping[str, int]) -> int:
-    return min((place[leaf] for leaf in leaves(node) if leaf in place), default=len(place))
+def _first_rank(node: Node, rank: Mapping[str, int]) -> int:
+    return min((rank[leaf] for leaf in leaves(node) if leaf in rank), default=len(rank))
 
 
 def write(node: Node, names: Mapping[str, str]) -> str:
-    """The expression with each name as `names` writes it, blanks between tokens, brackets where they are needed."""
+    """Returns the text of a node: names replaced by `names`, blanks between tokens, only the brackets it needs."""
 
-    def inside(child: Node, above: str, right: bool) -> str:
+    def write_child(child: Node, parent_sign: str, is_right: bool) -> str:
         text = write(child, names)
         if isinstance(child, str):
             return text
-        low = _BINDS[child[0]] < _BINDS[above]
-        same = _BINDS[child[0]] == _BINDS[above] and right
-        return f"( {text} )" if low or same else text
+        is_weaker = _PRECEDENCE[child[0]] < _PRECEDENCE[parent_sign]
+        needs_brackets = _PRECEDENCE[child[0]] == _PRECEDENCE[parent_sign] and is_right
+        return f"( {text} )" if is_weaker or needs_brackets else text
 
     if isinstance(node, str):
         return names.get(node, node)
-    return f"{inside(node[1], node[0], False)} {node[0]} {inside(node[2], node[0], True)}"
+    return f"{write_child(node[1], node[0], False)} {node[0]} {write_child(node[2], node[0], True)}"

@@ -1,4 +1,4 @@
-"""The numbers of a problem: what kinds there are, how large they are, how they are written in text and equation.
+"""The numbers of a problem: their kinds, their ranges, and how text and equation write them.
 
 | kind | values | written |
 |---|---|---|
@@ -11,7 +11,7 @@
 | `times b` | a multiple of the number b | as `count` |
 | `age` `speed` | 3–80, 2–120 | as `count` |
 
-"count 10 500" sets other bounds; "times b 2 40" those of the factor.
+"count 10 500" sets other bounds; "times b 2 40" sets the bounds of the factor.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 from numjax.errors import UsageError
-from numjax.numeral.words import spelled
+from numjax.numeral.words import spell
 
 BOUNDS = {
     "small": (2, 12),
@@ -39,36 +39,36 @@ BOUNDS = {
     "age": (3, 80),
     "speed": (2, 120),
 }
-# What grows where larger numbers are asked for.
-GROWS = ("count", "many", "measure", "money")
+# Kinds whose bounds grow with `factor`.
+GROWING_KINDS = ("count", "many", "measure", "money")
 _PARTS = ("halves thirds quarters fifths sixths sevenths eighths ninths tenths").split()
 _PART = ("half third quarter fifth sixth seventh eighth ninth tenth").split()
 SIGNS = {"$": "dollars", "£": "pounds", "€": "euros"}
 
 
-class Kind(NamedTuple):
-    """What a number of a plan is: `name` of `BOUNDS`, inclusive bounds, and for `times` the number it is a multiple
-    of."""
+class NumberKind(NamedTuple):
+    """The kind of a plan's number: `name` of `BOUNDS`, inclusive bounds, and for `times` the number `base` that it
+    multiplies."""
 
     name: str
     low: int
     high: int
-    of: str = ""
+    base: str = ""
 
 
-class Surface(NamedTuple):
-    """A number as the text has it, and as the equation has it."""
+class WrittenNumber(NamedTuple):
+    """A number as the text writes it, and as the equation writes it."""
 
     text: str
     equation: str
 
 
-class Style(NamedTuple):
-    """How a problem writes its numbers, drawn once a problem.
+class NumberStyle(NamedTuple):
+    """How a problem writes its numbers, drawn once for each problem.
 
     Attributes:
-      words: small whole numbers are spelled. grouped: thousands have commas. sign: of money. sign_first: "$5", else
-        "5 dollars". percent: "%", " percent" or " per cent". slash: "3/4", else "three quarters".
+      words: small whole numbers are spelled out. grouped: thousands have commas. sign: of money. sign_first: "$5",
+        else "5 dollars". percent: "%", " percent" or " per cent". slash: "3/4", else "three quarters".
     """
 
     words: bool
@@ -79,23 +79,23 @@ class Style(NamedTuple):
     slash: bool
 
 
-def read_kind(text: str) -> Kind:
-    """The kind that a plan names.
+def parse_kind(text: str) -> NumberKind:
+    """Returns the kind that a plan's text describes.
 
     Raises:
-      UsageError: there is none of this form.
+      UsageError: there is no such kind.
     """
     name, *rest = text.split()
-    of = rest.pop(0) if name == "times" and rest else ""
-    if name not in BOUNDS or (name == "times") != bool(of) or len(rest) not in (0, 2):
-        raise UsageError(f"{text!r} is no kind of number: give one of {', '.join(BOUNDS)}, and two bounds if need be")
+    base = rest.pop(0) if name == "times" and rest else ""
+    if name not in BOUNDS or (name == "times") != bool(base) or len(rest) not in (0, 2):
+        raise UsageError(f"{text!r} is no kind of number: give one of {', '.join(BOUNDS)}, and two bounds if needed")
     low, high = (int(word) for word in rest) if rest else BOUNDS[name]
-    return Kind(name, low, high, of)
+    return NumberKind(name, low, high, base)
 
 
-def draw_style(rng: np.random.Generator) -> Style:
-    """How a problem writes its numbers."""
-    return Style(
+def draw_style(rng: np.random.Generator) -> NumberStyle:
+    """Draws how a problem writes its numbers."""
+    return NumberStyle(
         words=bool(rng.random() < 0.12),
         grouped=bool(rng.random() < 0.5),
         sign=str(rng.choice(list(SIGNS), p=[0.7, 0.2, 0.1])),
@@ -105,62 +105,62 @@ def draw_style(rng: np.random.Generator) -> Style:
     )
 
 
-def draw(rng: np.random.Generator, kind: Kind, known: Mapping[str, Fraction], factor: int = 1) -> Fraction:
-    """A value of a kind; those of a wide range are log-uniform.
+def draw(rng: np.random.Generator, kind: NumberKind, values: Mapping[str, Fraction], factor: int = 1) -> Fraction:
+    """Draws a value of a kind; values of wide ranges are log-uniform.
 
     Args:
-      known: values drawn before. factor: by which the bounds of what `GROWS` are multiplied.
+      values: drawn before, by name. factor: multiplies the bounds of the kinds in `GROWING_KINDS`.
     """
     low, high = kind.low, kind.high
     if kind.name == "times":
-        return known[kind.of] * _log_uniform(rng, low, high)
+        return values[kind.base] * _log_uniform(rng, low, high)
     if kind.name == "fraction":
-        below = int(rng.integers(low, high + 1))
-        return Fraction(int(rng.integers(1, below)), below)
+        denominator = int(rng.integers(low, high + 1))
+        return Fraction(int(rng.integers(1, denominator)), denominator)
     if kind.name == "percent":
-        # Round ones are as frequent as all others.
-        round_ = [p for p in range(5, 100, 5) if low <= p <= high]
-        percent = rng.choice(round_) if round_ and rng.random() < 0.6 else rng.integers(low, high + 1)
+        # At least 60% of the percentages are round, if the bounds hold any.
+        round_percents = [p for p in range(5, 100, 5) if low <= p <= high]
+        percent = rng.choice(round_percents) if round_percents and rng.random() < 0.6 else rng.integers(low, high + 1)
         return Fraction(int(percent), 100)
-    if kind.name in GROWS:
+    if kind.name in GROWING_KINDS:
         low, high = (low, high) if factor == 1 else (high * factor // 10, high * factor)
-    whole = _log_uniform(rng, low, high)
+    integer = _log_uniform(rng, low, high)
     if kind.name == "money" and rng.random() < 0.4:
-        return whole + Fraction(int(rng.integers(1, 20)) * 5, 100)
+        return integer + Fraction(int(rng.integers(1, 20)) * 5, 100)
     if kind.name == "measure" and rng.random() < 0.35:
-        return whole + Fraction(int(rng.integers(1, 10)), 10)
-    return Fraction(whole)
+        return integer + Fraction(int(rng.integers(1, 10)), 10)
+    return Fraction(integer)
 
 
-def write(value: Fraction, kind: Kind, style: Style) -> Surface:
-    """A value as text and equation have it."""
+def write(value: Fraction, kind: NumberKind, style: NumberStyle) -> WrittenNumber:
+    """Returns a value as text and equation write it."""
     if kind.name == "percent":
-        plain = decimal(value * 100)
-        return Surface(plain + style.percent, f"{plain} %")
+        plain = format_decimal(value * 100)
+        return WrittenNumber(plain + style.percent, f"{plain} %")
     if kind.name == "fraction":
-        above, below = value.numerator, value.denominator
-        written = f"{above}/{below}" if style.slash else _in_words(above, below)
-        return Surface(written, f"( {above} / {below} )")
+        numerator, denominator = value.numerator, value.denominator
+        words = f"{numerator}/{denominator}" if style.slash else _spell_fraction(numerator, denominator)
+        return WrittenNumber(words, f"( {numerator} / {denominator} )")
     if kind.name == "multiple":
-        plain = decimal(value)
-        word = "twice" if value == 2 else f"{spelled(int(value)) if style.words else plain} times"
-        return Surface(word, plain)
-    plain = decimal(value)
+        plain = format_decimal(value)
+        word = "twice" if value == 2 else f"{spell(int(value)) if style.words else plain} times"
+        return WrittenNumber(word, plain)
+    plain = format_decimal(value)
     text = plain
     if style.grouped and value >= 1000:
-        whole, point, part = plain.partition(".")
-        text = f"{int(whole):,}{point}{part}"
+        integer, point, fraction = plain.partition(".")
+        text = f"{int(integer):,}{point}{fraction}"
     if kind.name == "money":
         if "." in plain:
             text = re.sub(r"\.(\d)$", r".\g<1>0", text)
         text = f"{style.sign}{text}" if style.sign_first else f"{text} {SIGNS[style.sign]}"
     elif style.words and value.denominator == 1 and (value <= 20 or (value <= 100 and value % 10 == 0)):
-        text = spelled(int(value))
-    return Surface(text, plain)
+        text = spell(int(value))
+    return WrittenNumber(text, plain)
 
 
-def decimal(value: Fraction) -> str:
-    """An exact decimal without trailing zeros, or p/q where there is none."""
+def format_decimal(value: Fraction) -> str:
+    """Returns the exact decimal without trailing zeros, or p/q if there is no exact decimal."""
     if value.denominator == 1:
         return str(value.numerator)
     twos = fives = 0
@@ -176,10 +176,10 @@ def decimal(value: Fraction) -> str:
     return f"{'-' * (value < 0)}{digits[:-places]}.{digits[-places:]}"
 
 
-def _in_words(above: int, below: int) -> str:
-    if above == 1:
-        return "half" if below == 2 else f"{'an' if below == 8 else 'a'} {_PART[below - 2]}"
-    return f"{spelled(above)} {_PARTS[below - 2]}"
+def _spell_fraction(numerator: int, denominator: int) -> str:
+    if numerator == 1:
+        return "half" if denominator == 2 else f"{'an' if denominator == 8 else 'a'} {_PART[denominator - 2]}"
+    return f"{spell(numerator)} {_PARTS[denominator - 2]}"
 
 
 def _log_uniform(rng: np.random.Generator, low: int, high: int) -> int:

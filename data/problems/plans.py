@@ -1,9 +1,9 @@
-"""Plans of problems, read from plans/*.toml: one file a situation.
+"""Plans of problems, read from plans/*.toml: one file for each situation.
 
-A `[[plan]]` is whole: its facts in order, its question, its equation. `[[start]]`, `[[change]]` and `[[end]]` are
-parts of one `world`: any start, none to three changes and any end of a world make a problem. A start says what there
-is (`equation` gives the quantity q), a change makes another quantity of it ("q - c"), an end asks for it or for
-something made of it ("q / n").
+A `[[plan]]` is a whole problem: its facts in order, its question, its equation. `[[start]]`, `[[change]]` and
+`[[end]]` are parts of one `world`: any start, none to three changes and any end of a world make a problem. A start
+says what there is (`equation` gives the quantity q), a change computes a new quantity from it ("q - c"), an end asks
+for it or for something computed from it ("q / n").
 
 | key | |
 |---|---|
@@ -19,10 +19,10 @@ something made of it ("q / n").
 | `shuffle` | the facts may stand in any order |
 | `merge` | false: never asked as "How many … if …?" |
 
-Slots of sentences: the numbers by their names; people {A} {B} {C} with {he} {him} {his} of A, {he2} … of B (a
-capital at the beginning of a sentence comes by itself); {things} {thing} {things2} {thing2} what is counted; {boxes}
-{box} what holds things; {place} {place2} with an article before them; {workers} {worker} people by what they do;
-{day} {day2} {month} {month2}; {unit} {units}; {currency} the money's name.
+Slots of sentences: the numbers by their names; people {A} {B} {C} with {he} {him} {his} of A, {he2} … of B (the
+beginning of a sentence becomes a capital); {things} {thing} {things2} {thing2} what is counted; {boxes} {box} what
+holds things; {place} {place2} with an article before them; {workers} {worker} people by what they do; {day} {day2}
+{month} {month2}; {unit} {units}; {currency} the money's name.
 """
 
 from __future__ import annotations
@@ -46,18 +46,18 @@ SLOTS = frozenset(
 KINDS = ("plan", "start", "change", "end")
 ANSWERS = ("whole", "decimal", "any")
 _KEYS = frozenset("name world equation numbers facts ask where answer units shuffle merge".split())
-_COMPARED = re.compile(r"(.+?)\s*(<=|>=|<|>|==|!=)\s*(.+)")
+_COMPARISON = re.compile(r"(.+?)\s*(<=|>=|<|>|==|!=)\s*(.+)")
 
 
 class Condition(NamedTuple):
-    """left `sign` right, of expressions."""
+    """A comparison of two expressions: left `sign` right."""
 
     left: Node
     sign: str
     right: Node
 
 
-class Plan(NamedTuple):
+class ProblemPlan(NamedTuple):
     """A whole problem or a part of one; see the table above."""
 
     situation: str
@@ -65,7 +65,7 @@ class Plan(NamedTuple):
     name: str
     world: str
     equation: Node
-    numbers: dict[str, numbers.Kind]
+    numbers: dict[str, numbers.NumberKind]
     facts: tuple[tuple[str, ...], ...]
     ask: tuple[str, ...]
     where: tuple[Condition, ...]
@@ -76,13 +76,13 @@ class Plan(NamedTuple):
 
 
 @functools.cache
-def load() -> tuple[Plan, ...]:
-    """Every plan and part, in the order of files and lines.
+def load() -> tuple[ProblemPlan, ...]:
+    """Returns every plan and part, in the order of files and lines.
 
     Raises:
-      UsageError: a plan is not of the form above; file and name are given.
+      UsageError: a plan is not of the form above. The message names file and plan.
     """
-    found: list[Plan] = []
+    plans: list[ProblemPlan] = []
     for path in sorted(FOLDER.glob("*.toml")):
         try:
             tables = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -93,32 +93,32 @@ def load() -> tuple[Plan, ...]:
         for kind in KINDS:
             for raw in tables.get(kind, ()):
                 try:
-                    found.append(_plan(path.stem, kind, raw))
+                    plans.append(_parse_plan(path.stem, kind, raw))
                 except (UsageError, KeyError, TypeError, ValueError) as error:
                     raise UsageError(f"{path.name}, {kind} {raw.get('name')!r}: {error}") from None
-    names = [(plan.situation, plan.kind, plan.name) for plan in found]
-    if twice := {name for name in names if names.count(name) > 1}:
-        raise UsageError(f"plans named twice: {sorted(twice)}")
-    return tuple(found)
+    names = [(plan.situation, plan.kind, plan.name) for plan in plans]
+    if duplicates := {name for name in names if names.count(name) > 1}:
+        raise UsageError(f"plans named twice: {sorted(duplicates)}")
+    return tuple(plans)
 
 
 @functools.cache
-def trained() -> frozenset[str]:
-    """Every wording that training may have; the same may be an alternative of several sentences."""
+def list_training_wordings() -> frozenset[str]:
+    """Returns every wording that training may use; several sentences may share a wording."""
     lists = {alternatives for plan in load() for alternatives in (*plan.facts, plan.ask) if alternatives}
-    lists.update(words.words(name) for name in ("asides", "stories", "leads"))
-    return frozenset(text for each in lists for group in wording.pools(each)["train"] for text in group)
+    lists.update(words.load_words(name) for name in ("asides", "stories", "leads"))
+    return frozenset(text for each in lists for group in wording.make_pools(each)["train"] for text in group)
 
 
-def _plan(situation: str, kind: str, raw: dict[str, Any]) -> Plan:
+def _parse_plan(situation: str, kind: str, raw: dict[str, Any]) -> ProblemPlan:
     if unknown := raw.keys() - _KEYS:
         raise UsageError(f"unknown {', '.join(sorted(unknown))}")
     if (kind == "plan") == ("world" in raw):
         raise UsageError("parts have a world, whole plans none")
-    equation = expression.read(raw["equation"])
-    kinds = {name: numbers.read_kind(text) for name, text in raw.get("numbers", {}).items()}
+    equation = expression.parse(raw["equation"])
+    kinds = {name: numbers.parse_kind(text) for name, text in raw.get("numbers", {}).items()}
     facts = tuple(tuple([fact] if isinstance(fact, str) else fact) for fact in raw.get("facts", ()))
-    plan = Plan(
+    plan = ProblemPlan(
         situation=situation,
         kind=kind,
         name=raw["name"],
@@ -127,9 +127,9 @@ def _plan(situation: str, kind: str, raw: dict[str, Any]) -> Plan:
         numbers=kinds,
         facts=facts,
         ask=tuple(raw.get("ask", ())),
-        where=tuple(_condition(text) for text in raw.get("where", ())),
+        where=tuple(_parse_condition(text) for text in raw.get("where", ())),
         answer=raw.get("answer", "whole"),
-        units=tuple((one, many) for one, many in (unit.split(" ") for unit in raw.get("units", ()))),
+        units=tuple((singular, plural) for singular, plural in (unit.split(" ") for unit in raw.get("units", ()))),
         shuffle=bool(raw.get("shuffle", False)),
         merge=bool(raw.get("merge", True)),
     )
@@ -137,15 +137,15 @@ def _plan(situation: str, kind: str, raw: dict[str, Any]) -> Plan:
     return plan
 
 
-def _condition(text: str) -> Condition:
-    found = _COMPARED.fullmatch(text)
-    if found is None:
+def _parse_condition(text: str) -> Condition:
+    match = _COMPARISON.fullmatch(text)
+    if match is None:
         raise UsageError(f"the condition {text!r} compares nothing")
-    return Condition(expression.read(found[1]), found[2], expression.read(found[3]))
+    return Condition(expression.parse(match[1]), match[2], expression.parse(match[3]))
 
 
-def _check(plan: Plan) -> None:
-    """Raises UsageError where a plan cannot make a problem."""
+def _check(plan: ProblemPlan) -> None:
+    """Raises UsageError if a plan cannot make a problem."""
     if plan.answer not in ANSWERS:
         raise UsageError(f"answer={plan.answer!r}: give one of {', '.join(ANSWERS)}")
     if bool(plan.ask) != (plan.kind in ("plan", "end")):
@@ -159,12 +159,12 @@ def _check(plan: Plan) -> None:
         for text in wording.expand(sentence):
             if re.search(r"[\[\]|]", text):
                 raise UsageError(f"a choice is not closed in {sentence!r}")
-            for slot in wording.slots(text):
+            for slot in wording.find_slots(text):
                 if slot not in SLOTS and slot not in plan.numbers:
                     raise UsageError(f"no slot is called {slot!r}, in {sentence!r}")
                 if slot in ("unit", "units") and not plan.units and not plan.world:
                     raise UsageError(f"{{{slot}}} without `units`, in {sentence!r}")
     for name in plan.numbers:
-        places = [*plan.facts, plan.ask]
-        if not any(all(f"{{{name}}}" in text for text in alternatives) for alternatives in places if alternatives):
+        lists = [*plan.facts, plan.ask]
+        if not any(all(f"{{{name}}}" in text for text in alternatives) for alternatives in lists if alternatives):
             raise UsageError(f"the number {name} is not given in each alternative of one sentence")

@@ -1,7 +1,7 @@
 """Sentences with alternatives: "{A} [has|owns] {a} {things}." stands for two wordings, each in a split of its own.
 
-A wording is a sentence with its alternatives chosen and its slots open. Which split a wording, or a whole sentence,
-belongs to is a hash of its text, so that adding sentences moves none.
+A wording is a sentence with its alternatives chosen and its slots open. A hash of its text decides the split of a
+wording or of a whole sentence, so that new sentences do not change the split of others.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..sampling import hashed_split
+from ..sampling import split_by_hash
 
 SEED = 23  # of the splits: the same for every dataset made from the plans
-# Shares of the sentences of which no wording is trained on, and of the wordings of all other sentences.
+# Shares of the sentences without a training wording, and of the wordings of all other sentences.
 HELD_SENTENCES = dict(validation=0.04, test=0.08)
 HELD_WORDINGS = dict(validation=0.06, test=0.12)
 
@@ -25,57 +25,59 @@ _CHOICE = re.compile(r"\[([^\[\]]*)\]")
 
 @functools.cache
 def expand(sentence: str) -> tuple[str, ...]:
-    """Every wording of a sentence, in order."""
+    """Returns every wording of a sentence, in order."""
     pieces = _CHOICE.split(sentence)
     choices = [piece.split("|") if i % 2 else [piece] for i, piece in enumerate(pieces)]
     return tuple(dict.fromkeys(re.sub(" +", " ", "".join(words)).strip() for words in itertools.product(*choices)))
 
 
 @functools.cache
-def pools(sentences: tuple[str, ...]) -> dict[str, tuple[tuple[str, ...], ...]]:
-    """Wordings of alternative sentences, those of a sentence together, by what they are for.
+def make_pools(sentences: tuple[str, ...]) -> dict[str, tuple[tuple[str, ...], ...]]:
+    """Returns use → groups of wordings of alternative sentences, one group for each sentence.
 
-    "train"; "validation" and "wordings" (of sentences that are trained on, in other wordings); "sentences" (no
-    wording of which is trained on). Something is always left to train on.
+    Uses: "train"; "validation" and "wordings" (other wordings of training sentences); "sentences" (sentences without
+    a training wording). "train" is never empty.
     """
-    whole = {sentence: hashed_split(f"sentence {sentence}", SEED, **HELD_SENTENCES) for sentence in sentences}
-    if "train" not in whole.values():
-        whole = dict.fromkeys(sentences, "train")
-    found: dict[str, list[tuple[str, ...]]] = {name: [] for name in ("train", "validation", "wordings", "sentences")}
-    for sentence, split in whole.items():
+    splits = {sentence: split_by_hash(f"sentence {sentence}", SEED, **HELD_SENTENCES) for sentence in sentences}
+    if "train" not in splits.values():
+        splits = dict.fromkeys(sentences, "train")
+    groups_by_use: dict[str, list[tuple[str, ...]]] = {
+        name: [] for name in ("train", "validation", "wordings", "sentences")
+    }
+    for sentence, split in splits.items():
         wordings = expand(sentence)
         if split != "train":
-            found["sentences" if split == "test" else "validation"].append(wordings)
+            groups_by_use["sentences" if split == "test" else "validation"].append(wordings)
             continue
-        parted: dict[str, list[str]] = {"train": [], "validation": [], "test": []}
+        by_split: dict[str, list[str]] = {"train": [], "validation": [], "test": []}
         for wording in wordings:
-            parted[hashed_split(wording, SEED, **HELD_WORDINGS)].append(wording)
-        if not parted["train"]:
-            parted = {"train": list(wordings), "validation": [], "test": []}
-        for name, into in (("train", "train"), ("validation", "validation"), ("test", "wordings")):
-            if parted[name]:
-                found[into].append(tuple(parted[name]))
-    # A wording that two sentences share is trained on if one of them is.
-    trained = {text for group in found["train"] for text in group}
-    for name in found.keys() - {"train"}:
-        kept = (tuple(text for text in group if text not in trained) for group in found[name])
-        found[name] = [group for group in kept if group]
-    return {name: tuple(groups) for name, groups in found.items()}
+            by_split[split_by_hash(wording, SEED, **HELD_WORDINGS)].append(wording)
+        if not by_split["train"]:
+            by_split = {"train": list(wordings), "validation": [], "test": []}
+        for name, use in (("train", "train"), ("validation", "validation"), ("test", "wordings")):
+            if by_split[name]:
+                groups_by_use[use].append(tuple(by_split[name]))
+    # A wording that two sentences share is for training if it is for training in one of them.
+    training_texts = {text for group in groups_by_use["train"] for text in group}
+    for name in groups_by_use.keys() - {"train"}:
+        new_groups = (tuple(text for text in group if text not in training_texts) for group in groups_by_use[name])
+        groups_by_use[name] = [group for group in new_groups if group]
+    return {name: tuple(groups) for name, groups in groups_by_use.items()}
 
 
 def draw(rng: np.random.Generator, sentences: Sequence[str], use: str) -> tuple[str, bool]:
-    """(a wording, whether it is one that training has not): a sentence first, then one of its wordings.
+    """Draws a sentence, then one of its wordings; returns (wording, whether training lacks it).
 
     Args:
-      use: "train", or one of the others of `pools`; where that has none here, one that is trained on.
+      use: "train" or another use of `make_pools`; if that use has no wording here, a training wording is drawn.
     """
-    found = pools(tuple(sentences))
-    new = use != "train" and bool(found[use])
-    groups = found[use] if new else found["train"]
+    groups_by_use = make_pools(tuple(sentences))
+    is_new = use != "train" and bool(groups_by_use[use])
+    groups = groups_by_use[use] if is_new else groups_by_use["train"]
     group = groups[int(rng.integers(len(groups)))]
-    return group[int(rng.integers(len(group)))], new
+    return group[int(rng.integers(len(group)))], is_new
 
 
-def slots(wording: str) -> list[str]:
-    """The names of a wording's slots, in order."""
+def find_slots(wording: str) -> list[str]:
+    """Returns the names of a wording's slots, in order."""
     return re.findall(r"\{(\w+)\}", wording)

@@ -1,4 +1,4 @@
-"""Problems with their solutions, step by step, and the final answer: GSM8K and MATH."""
+"""Builder of problems with step-by-step solutions and final answers: GSM8K and MATH."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ import tensorflow_datasets as tfds
 from numjax.errors import DataError, UsageError
 
 from ..builder import ArrayRecordBuilder
-from ..sampling import divided
+from ..sampling import divide_records
 from . import word_problems
-from .generate import problems
-from .read import FORMS, find_files, read
+from .generate import make_problems
+from .read import FORMS, find_files, read_problems
 
 STAND_IN_SIZE = 6000
 
 
 class Solving(ArrayRecordBuilder):
     """Options: `form`, gsm8k or math; `path` of its files, or empty for the stand-in; `size`, at most so many records
-    of each file (0: all, 6,000 of the stand-in); `seed` of the splits and of the stand-in. That of GSM8K is of
-    composed problems, tested in other wordings than it is trained on."""
+    of each file (0: all, 6,000 of the stand-in); `seed` of the splits and of the stand-in. GSM8K's stand-in has
+    composed problems, whose test wordings differ from those of training."""
 
     VERSION = tfds.core.Version("1.2.0")  # GSM8K's stand-in is composed, with stories around the facts
     FIELDS = {"id": str, "problem": str, "solution": str, "answer": str, "level": str, "subject": str}
@@ -44,30 +44,30 @@ class Solving(ArrayRecordBuilder):
     def _generate_examples(self) -> Iterator[tuple[str, dict[str, Any]]]:
         form, path, size, seed = (self.options[name] for name in ("form", "path", "size", "seed"))
         if path:
-            source = read(path)
+            source = read_problems(path)
         elif form == "gsm8k":
-            for number, (split, raw) in enumerate(word_problems.problems(size or STAND_IN_SIZE, seed)):
+            for number, (split, raw) in enumerate(word_problems.make_problems(size or STAND_IN_SIZE, seed)):
                 yield split, {"id": f"stand-in-{number:06d}"} | FORMS[form](raw)
             return
         else:
-            made = problems(size or STAND_IN_SIZE, seed)
-            source = ((f"stand-in-{number:06d}", False, raw) for number, raw in enumerate(made))
-        # Which is the test split, the files' names say; each keeps its own first `size` records.
-        kept: dict[bool, list[dict[str, Any]]] = {False: [], True: []}
+            raw_problems = make_problems(size or STAND_IN_SIZE, seed)
+            source = ((f"stand-in-{number:06d}", False, raw) for number, raw in enumerate(raw_problems))
+        # The files' names say which records are for test; each of the two keeps its first `size` records.
+        records: dict[bool, list[dict[str, Any]]] = {False: [], True: []}
         for name, is_test, raw in source:
-            if size and len(kept[is_test]) == size:
+            if size and len(records[is_test]) == size:
                 continue
             try:
-                kept[is_test].append({"id": name} | FORMS[form](raw))
+                records[is_test].append({"id": name} | FORMS[form](raw))
             except ValueError as error:
                 self.skip(name, str(error))
-        given, test = kept[False], kept[True]
-        if not given:
-            given, test = test, []
-        if len(given) < 10:
-            raise DataError(f"{self.name}: {len(given)} usable records are too few to split{self._first_skip()}")
-        for split, places in divided(len(given), seed, ("test",) if test else ()).items():
-            yield from ((split, given[place]) for place in places)
+        train, test = records[False], records[True]
+        if not train:
+            train, test = test, []
+        if len(train) < 10:
+            raise DataError(f"{self.name}: {len(train)} usable records are too few to split{self._first_skip()}")
+        for split, indices in divide_records(len(train), seed, ("test",) if test else ()).items():
+            yield from ((split, train[index]) for index in indices)
         yield from (("test", record) for record in test)
 
 

@@ -1,4 +1,4 @@
-"""A seeded stand-in for MATH: problems of our own in the files' form, solved step by step."""
+"""A seeded stand-in for MATH: generated problems in the files' form, solved step by step."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ import numpy as np
 
 from numjax.errors import UsageError
 
-_PATIENCE = 200  # draws for one problem before the templates are taken to be used up
+_PATIENCE = 200  # draws for one problem before the templates count as exhausted
 
-Made = dict[str, Any]
+RawProblem = dict[str, Any]
 Draw = Callable[..., int]
 
 
-def problems(size: int, seed: int) -> Iterator[Made]:
-    """Raw objects in the form of the published files, no two with the same problem.
+def make_problems(size: int, seed: int) -> Iterator[RawProblem]:
+    """Yields raw objects in the form of the published files, no two with the same problem.
 
     Args:
-      size: how many. seed: of everything random.
+      size: how many objects. seed: of everything random.
 
     Raises:
       UsageError: the templates do not hold that many problems.
@@ -31,48 +31,48 @@ def problems(size: int, seed: int) -> Iterator[Made]:
     def draw(low: int, high: int) -> int:
         return int(rng.integers(low, high + 1))
 
-    seen: set[str] = set()
+    texts: set[str] = set()
     for _ in range(size):
         for _ in range(_PATIENCE):
-            made = MATH[draw(0, len(MATH) - 1)](draw)
-            text = made["problem"]
-            if text not in seen:
+            problem = MATH[draw(0, len(MATH) - 1)](draw)
+            text = problem["problem"]
+            if text not in texts:
                 break
         else:
             raise UsageError(f"math: the stand-in does not hold {size} different problems; choose a smaller size")
-        seen.add(text)
-        yield made
+        texts.add(text)
+        yield problem
 
 
 # --- MATH: LaTeX in the problem and the solution, the answer in a box.
 
 
-def _competition(problem: str, solution: str, level: int, subject: str) -> Made:
+def _make_problem(problem: str, solution: str, level: int, subject: str) -> RawProblem:
     return {"problem": problem, "level": f"Level {level}", "type": subject, "solution": solution}
 
 
-def _tex(value: Fraction) -> str:
+def _write_fraction(value: Fraction) -> str:
     if value.denominator == 1:
         return str(value.numerator)
     sign = "-" if value < 0 else ""
     return rf"{sign}\frac{{{abs(value.numerator)}}}{{{value.denominator}}}"
 
 
-def _linear(draw: Draw) -> Made:
+def _make_linear(draw: Draw) -> RawProblem:
     a, b, c = draw(2, 30), draw(1, 90), draw(1, 200)
     answer = Fraction(c - b, a)
-    return _competition(
+    return _make_problem(
         f"Solve for $x$: ${a}x + {b} = {c}$.",
         f"Subtracting ${b}$ from both sides gives \\[{a}x = {c - b}.\\] Dividing by ${a}$, we find $x = "
-        f"\\boxed{{{_tex(answer)}}}$.",
+        f"\\boxed{{{_write_fraction(answer)}}}$.",
         1,
         "Algebra",
     )
 
 
-def _roots(draw: Draw) -> Made:
+def _make_roots(draw: Draw) -> RawProblem:
     p, q = draw(1, 40), draw(1, 40)
-    return _competition(
+    return _make_problem(
         f"Find the sum of the squares of the roots of $x^2 - {p + q}x + {p * q} = 0$.",
         f"By Vieta, the roots have sum ${p + q}$ and product ${p * q}$, so the sum of their squares is "
         f"\\begin{{align*}}{p + q}^2 - 2 \\cdot {p * q} &= {(p + q) ** 2} - {2 * p * q} \\\\ &= "
@@ -82,11 +82,11 @@ def _roots(draw: Draw) -> Made:
     )
 
 
-def _radical(draw: Draw) -> Made:
+def _make_radical(draw: Draw) -> RawProblem:
     k, n = draw(2, 30), draw(2, 40)
     while any(n % (i * i) == 0 for i in range(2, n + 1)):
         n = draw(2, 40)
-    return _competition(
+    return _make_problem(
         f"Simplify $\\sqrt{{{k * k * n}}}$.",
         f"Since ${k * k * n} = {k}^2 \\cdot {n}$, we have $\\sqrt{{{k * k * n}}} = \\boxed{{{k}\\sqrt{{{n}}}}}$.",
         2,
@@ -94,43 +94,43 @@ def _radical(draw: Draw) -> Made:
     )
 
 
-def _greatest(draw: Draw) -> Made:
+def _make_divisor(draw: Draw) -> RawProblem:
     common, a, b = draw(2, 24), draw(2, 20), draw(2, 20)
     left, right = common * a, common * b
-    found = math.gcd(left, right)
-    return _competition(
+    gcd = math.gcd(left, right)
+    return _make_problem(
         f"What is the greatest common divisor of ${left}$ and ${right}$?",
-        f"We have ${left} = {found} \\cdot {left // found}$ and ${right} = {found} \\cdot {right // found}$, and "
-        f"the other factors share no divisor. The greatest common divisor is $\\boxed{{{found}}}$.",
+        f"We have ${left} = {gcd} \\cdot {left // gcd}$ and ${right} = {gcd} \\cdot {right // gcd}$, and "
+        f"the other factors share no divisor. The greatest common divisor is $\\boxed{{{gcd}}}$.",
         2,
         "Number Theory",
     )
 
 
-def _midpoint(draw: Draw) -> Made:
+def _make_midpoint(draw: Draw) -> RawProblem:
     a, b, c, d = (draw(-20, 20) for _ in range(4))
     x, y = Fraction(a + c, 2), Fraction(b + d, 2)
-    return _competition(
+    return _make_problem(
         f"What is the midpoint of the segment from $({a}, {b})$ to $({c}, {d})$? Express your answer as an ordered "
         "pair.",
         f"The midpoint is \\[\\left(\\frac{{{a} + ({c})}}{{2}}, \\frac{{{b} + ({d})}}{{2}}\\right) = "
-        f"\\boxed{{\\left({_tex(x)}, {_tex(y)}\\right)}}.\\]",
+        f"\\boxed{{\\left({_write_fraction(x)}, {_write_fraction(y)}\\right)}}.\\]",
         3,
         "Geometry",
     )
 
 
-def _chance(draw: Draw) -> Made:
+def _make_chance(draw: Draw) -> RawProblem:
     red, blue = draw(1, 40), draw(1, 40)
     answer = Fraction(red, red + blue)
-    return _competition(
+    return _make_problem(
         f"A bag holds ${red}$ red and ${blue}$ blue balls. What is the probability that a ball drawn at random "
         "is red? Express your answer as a common fraction.",
         f"There are ${red + blue}$ balls, so the probability is $\\dfrac{{{red}}}{{{red + blue}}} = "
-        f"\\boxed{{{_tex(answer)}}}$.",
+        f"\\boxed{{{_write_fraction(answer)}}}$.",
         2,
         "Counting & Probability",
     )
 
 
-MATH = (_linear, _roots, _radical, _greatest, _midpoint, _chance)
+MATH = (_make_linear, _make_roots, _make_radical, _make_divisor, _make_midpoint, _make_chance)

@@ -1,4 +1,4 @@
-"""The files of GSM8K, {question, answer}, and MATH, {problem, solution, level, type}: an object a line or a file."""
+"""Reads GSM8K, {question, answer}, and MATH, {problem, solution, level, type}: files of one object, or one a line."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from ..pieces import list_files, objects, read_file
+from ..pieces import list_files, parse_objects, read_file
 
 KINDS = (".json", ".jsonl")
 
@@ -17,46 +17,46 @@ _TEST = re.compile(r"(?:^|[/_.-])test(?:[/_.-]|$)")
 
 
 def find_files(path: str) -> list[pathlib.Path]:
-    """The JSON files that `path` names, also packed and in archives.
+    """Returns the JSON files under `path`, also packed and in archives.
 
     Raises:
-      DataError: there are none.
+      DataError: there are no such files.
     """
     return list_files(path, KINDS, "the problems' files")
 
 
-def read(path: str) -> Iterator[tuple[str, bool, Any]]:
-    """(id, whether the file's name is that of a test split, the object; or a ValueError why there is none)."""
+def read_problems(path: str) -> Iterator[tuple[str, bool, Any]]:
+    """Yields (id, whether the file's name is that of a test split, the object or a ValueError)."""
     root = pathlib.Path(path).expanduser().absolute()
     for file in find_files(path):
         for piece in read_file(file, root, KINDS):
             is_test = bool(_TEST.search(piece.id.lower()))
-            for name, value in objects(piece):
+            for name, value in parse_objects(piece):
                 yield name, is_test, value
 
 
-def gsm8k(raw: Any) -> dict[str, str]:
-    """A problem of GSM8K. What its solution tells a calculator, <<48/2=24>>, is left out.
+def parse_gsm8k(raw: Any) -> dict[str, str]:
+    """Returns a problem of GSM8K. The calculator's marks in its solution, <<48/2=24>>, are removed.
 
     Raises:
-      ValueError: why the record cannot be used.
+      ValueError: the record cannot be used.
     """
-    problem, written = _texts(raw, "question", "answer")
-    solution, mark, answer = written.rpartition("####")
+    problem, worked_answer = _extract_texts(raw, "question", "answer")
+    solution, mark, answer = worked_answer.rpartition("####")
     if not mark or not answer.strip():
         raise ValueError('its answer does not end in "#### " and the final answer')
     solution = _CALCULATION.sub("", solution).strip()
     return {"problem": problem, "solution": solution, "answer": answer.strip(), "level": "", "subject": ""}
 
 
-def math(raw: Any) -> dict[str, str]:
-    """A problem of MATH; its final answer is what stands in the last box of the solution.
+def parse_math(raw: Any) -> dict[str, str]:
+    """Returns a problem of MATH; its final answer is the content of the solution's last box.
 
     Raises:
-      ValueError: why the record cannot be used.
+      ValueError: the record cannot be used.
     """
-    problem, solution = _texts(raw, "problem", "solution")
-    boxes = list(boxed(solution))
+    problem, solution = _extract_texts(raw, "problem", "solution")
+    boxes = list(find_boxes(solution))
     if not boxes or not boxes[-1][2].strip():
         raise ValueError(r"its solution has no final answer in \boxed{…}")
     level, subject = (str(raw.get(name) or "") for name in ("level", "type"))
@@ -69,11 +69,11 @@ def math(raw: Any) -> dict[str, str]:
     }
 
 
-FORMS: Mapping[str, Callable[[Any], dict[str, str]]] = {"gsm8k": gsm8k, "math": math}
+FORMS: Mapping[str, Callable[[Any], dict[str, str]]] = {"gsm8k": parse_gsm8k, "math": parse_math}
 
 
-def boxed(text: str) -> Iterator[tuple[int, int, str]]:
-    r"""(start, end, contents) of each \boxed{…} of a text, outermost ones; \boxed 5 holds one character."""
+def find_boxes(text: str) -> Iterator[tuple[int, int, str]]:
+    r"""Yields (start, end, contents) of each outermost \boxed{…} in a text; \boxed 5 holds one character."""
     end = 0
     while match := _BOXED.search(text, end):
         end = match.end()
@@ -82,18 +82,18 @@ def boxed(text: str) -> Iterator[tuple[int, int, str]]:
                 yield match.start(), end + 1, text[end]
             continue
         depth = 0
-        for place in range(end, len(text)):
-            escaped = text[place - 1] == "\\"
-            depth += (text[place] == "{" and not escaped) - (text[place] == "}" and not escaped)
+        for index in range(end, len(text)):
+            is_escaped = text[index - 1] == "\\"
+            depth += (text[index] == "{" and not is_escaped) - (text[index] == "}" and not is_escaped)
             if depth == 0:
-                yield match.start(), place + 1, text[end + 1 : place]
-                end = place + 1
+                yield match.start(), index + 1, text[end + 1 : index]
+                end = index + 1
                 break
         else:
             return  # never closed
 
 
-def _texts(raw: Any, *names: str) -> list[str]:
+def _extract_texts(raw: Any, *names: str) -> list[str]:
     if isinstance(raw, ValueError):
         raise raw
     if not isinstance(raw, Mapping):

@@ -1,4 +1,4 @@
-"""Questions whose answers stand in a paragraph (SQuAD 1.1), and DICE's numeric sub-splits of them."""
+"""Builder of SQuAD 1.1, questions with their answers in a paragraph, and of DICE's numeric sub-splits."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from numjax.errors import DataError, UsageError
 
 from ..builder import ArrayRecordBuilder
 from ..sampling import TEST_SHARE, VALIDATION_SHARE
-from .generate import articles
-from .read import find_files, has_number, is_test, of_articles, questions, strictly_numeric
+from .generate import make_articles
+from .read import find_files, has_number, is_strictly_numeric, is_test, parse_articles, read_questions
 
 STAND_IN_ARTICLES = 240
 
@@ -48,51 +48,51 @@ class Squad(ArrayRecordBuilder):
 
     def _generate_examples(self) -> Iterator[tuple[str, dict[str, Any]]]:
         numbers, size, seed = (self.options[name] for name in ("numbers", "size", "seed"))
-        given, test = self._read(seed)
-        if not given or not test:
-            given, test = given or test, []
-        places = divided([record["title"] for record in given], seed, bool(test))
-        splits = {split: [given[place] for place in at] for split, at in places.items()}
+        train, test = self._read_questions(seed)
+        if not train or not test:
+            train, test = train or test, []
+        indices = divide_articles([record["title"] for record in train], seed, bool(test))
+        splits = {split: [train[index] for index in split_indices] for split, split_indices in indices.items()}
         splits["test"] = splits["test"] or test
         for split, records in splits.items():
-            wanted = [record for record in records if _asked(record["answer"], split, numbers)]
-            if not wanted and (purpose := {"train": "to train on", "test": "to test with"}.get(split)):
+            selection = [record for record in records if _is_asked(record["answer"], split, numbers)]
+            if not selection and (purpose := {"train": "to train on", "test": "to test with"}.get(split)):
                 raise DataError(f"{self.name}: no question is left {purpose}{self._first_skip()}")
-            yield from ((split, record) for record in wanted[: size or None])
+            yield from ((split, record) for record in selection[: size or None])
 
-    def _read(self, seed: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-        """(questions of training files, of development files)."""
+    def _read_questions(self, seed: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        """Returns (questions of training files, questions of development files)."""
         files = self.files(self.options)
-        sources = [(questions(path), is_test(path)) for path in files]
+        sources = [(read_questions(path), is_test(path)) for path in files]
         if not files:
-            sources = [(of_articles(articles(STAND_IN_ARTICLES, seed), "stand-in"), False)]
-        kept: dict[bool, dict[str, dict[str, Any]]] = {False: {}, True: {}}
-        for source, of_test in sources:
-            for name, found in source:
-                if isinstance(found, ValueError):
-                    self.skip(name, str(found))
-                elif name in kept[of_test]:
+            sources = [(parse_articles(make_articles(STAND_IN_ARTICLES, seed), "stand-in"), False)]
+        records: dict[bool, dict[str, dict[str, Any]]] = {False: {}, True: {}}
+        for source, is_test_file in sources:
+            for name, record in source:
+                if isinstance(record, ValueError):
+                    self.skip(name, str(record))
+                elif name in records[is_test_file]:
                     self.skip(name, "a question before it has the same id")
                 else:
-                    kept[of_test][name] = found
-        return list(kept[False].values()), list(kept[True].values())
+                    records[is_test_file][name] = record
+        return list(records[False].values()), list(records[True].values())
 
 
-def _asked(answer: str, split: str, numbers: int) -> bool:
-    """Whether DICE asks a question: both sub-splits are tested on answers that are digits alone.
+def _is_asked(answer: str, split: str, numbers: int) -> bool:
+    """Whether DICE's sub-split has a question. Both sub-splits are tested on answers that are only digits.
 
-    Validation chooses what is then tested, so that it is like the test split.
+    Validation selects the model that is then tested, so it has the same questions as the test split.
     """
     if numbers == 0:
         return True
-    return strictly_numeric(answer) if numbers == 1 or split != "train" else has_number(answer)
+    return is_strictly_numeric(answer) if numbers == 1 or split != "train" else has_number(answer)
 
 
-def divided(titles: Sequence[str], seed: int, has_test: bool) -> dict[str, list[int]]:
-    """Places of each split's questions: whole articles, so that no context is in two splits.
+def divide_articles(titles: Sequence[str], seed: int, has_test: bool) -> dict[str, list[int]]:
+    """Returns the question indices of each split: whole articles, so that no context is in two splits.
 
-    Articles in a seeded order: the first that hold about a fifth of the questions are test where none is given, the
-    next that hold about a tenth of the rest validation.
+    The articles have a seeded order. The first, with about a fifth of the questions, are test unless there is a test
+    file; the next, with about a tenth of the rest, are validation.
 
     Raises:
       DataError: there are too few articles.
@@ -101,25 +101,25 @@ def divided(titles: Sequence[str], seed: int, has_test: bool) -> dict[str, list[
     if len(names) < 3:
         raise DataError(f"squad: {len(names)} articles are too few to split; give files with 3 or more")
     order = [names[i] for i in np.random.default_rng(seed).permutation(len(names))]
-    held = dict.fromkeys(names, 0)
+    counts = dict.fromkeys(names, 0)
     for title in titles:
-        held[title] += 1
+        counts[title] += 1
     split_of: dict[str, str] = {}
-    left = len(titles)
+    n_left = len(titles)
     for split, share in (("test", 0.0 if has_test else TEST_SHARE), ("validation", VALIDATION_SHARE)):
-        taken, wanted = 0, left * share
-        # As near to the share as whole articles come; the last ones are for training, however few there are.
-        while wanted and len(split_of) < len(order) - 1 - (split == "test"):
+        n_taken, target = 0, n_left * share
+        # As close to the share as whole articles allow; the last articles are always for training.
+        while target and len(split_of) < len(order) - 1 - (split == "test"):
             title = order[len(split_of)]
-            if taken and taken + held[title] / 2 > wanted:
+            if n_taken and n_taken + counts[title] / 2 > target:
                 break
             split_of[title] = split
-            taken += held[title]
-        left -= taken
-    places: dict[str, list[int]] = {"train": [], "validation": [], "test": []}
-    for place, title in enumerate(titles):
-        places[split_of.get(title, "train")].append(place)
-    return places
+            n_taken += counts[title]
+        n_left -= n_taken
+    indices: dict[str, list[int]] = {"train": [], "validation": [], "test": []}
+    for index, title in enumerate(titles):
+        indices[split_of.get(title, "train")].append(index)
+    return indices
 
 
 Builder = Squad

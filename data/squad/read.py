@@ -1,5 +1,5 @@
-"""SQuAD 1.1's files: {"data": [{title, paragraphs: [{context, qas: [{id, question, answers}]}]}]}, and each of the
-answers is {text, answer_start}."""
+"""Reads SQuAD 1.1's files: {"data": [{title, paragraphs: [{context, qas: [{id, question, answers}]}]}]}, with answers
+{text, answer_start}."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 from numjax.errors import DataError
 
-from ..files import parsed
+from ..files import read_json
 
 KINDS = (".json", ".json.gz")
 LOW, HIGH = 1, 30_000  # of the numbers in DICE's sub-splits
@@ -21,37 +21,37 @@ _DIGITS = re.compile(r"[0-9]+")
 
 
 def find_files(path: str) -> list[pathlib.Path]:
-    """The JSON files that `path` names, also packed by gzip: itself, or those under a folder.
+    """Returns `path` itself if it is a file, else the JSON files under it, also packed by gzip.
 
     Raises:
-      DataError: there are none.
+      DataError: there are no such files.
     """
     root = pathlib.Path(path).expanduser().absolute()
     if root.is_file():
         return [root]
-    found = sorted(file for kind in KINDS for file in root.rglob(f"*{kind}") if file.is_file())
-    if not found:
+    files = sorted(file for kind in KINDS for file in root.rglob(f"*{kind}") if file.is_file())
+    if not files:
         raise DataError(f"{root}: no such file, and no {' or '.join(KINDS)} below; set path to SQuAD's files")
-    return found
+    return files
 
 
 def is_test(path: pathlib.Path) -> bool:
-    """Whether a file's name says that it is of the development or test set."""
+    """Whether a file's name is that of a development or test set."""
     return _TEST.search(path.name.lower()) is not None
 
 
-def questions(path: pathlib.Path) -> Iterator[tuple[str, dict[str, Any] | ValueError]]:
-    """(id, record; or what is wrong with it) of each question of a file.
+def read_questions(path: pathlib.Path) -> Iterator[tuple[str, dict[str, Any] | ValueError]]:
+    """Yields (id, record or the error why it cannot be used) for each question of a file.
 
     Raises:
-      DataError: it is not SQuAD's JSON.
+      DataError: the file is not SQuAD's JSON.
     """
-    return of_articles(parsed(path), str(path))
+    return parse_articles(read_json(path), str(path))
 
 
-def of_articles(found: Any, name: str) -> Iterator[tuple[str, dict[str, Any] | ValueError]]:
-    """As `questions`, of what the JSON holds; `name` is for messages."""
-    articles = found.get("data") if isinstance(found, Mapping) else None
+def parse_articles(content: Any, name: str) -> Iterator[tuple[str, dict[str, Any] | ValueError]]:
+    """Yields the same as `read_questions` for the JSON's content; messages give its `name`."""
+    articles = content.get("data") if isinstance(content, Mapping) else None
     if not isinstance(articles, list):
         raise DataError(f'{name}: not SQuAD\'s form: no list under "data"; give a file such as train-v1.1.json')
     for a, article in enumerate(articles):
@@ -62,24 +62,27 @@ def of_articles(found: Any, name: str) -> Iterator[tuple[str, dict[str, Any] | V
         title = article.get("title")
         title = title if isinstance(title, str) else f"article-{a}"
         for p, paragraph in enumerate(paragraphs):
-            asked = paragraph.get("qas") if isinstance(paragraph, Mapping) else None
-            if not isinstance(asked, list):
+            questions = paragraph.get("qas") if isinstance(paragraph, Mapping) else None
+            if not isinstance(questions, list):
                 yield f"{title}-{p}", ValueError("it has no questions")
                 continue
-            for q, raw in enumerate(asked):
-                known = raw.get("id") if isinstance(raw, Mapping) else None
-                one = known if isinstance(known, str) and known else f"{title}-{p}-{q}"
+            for q, raw in enumerate(questions):
+                given_id = raw.get("id") if isinstance(raw, Mapping) else None
+                question_id = given_id if isinstance(given_id, str) and given_id else f"{title}-{p}-{q}"
                 try:
-                    yield one, {"id": one, "title": title} | question(raw, paragraph.get("context"))
+                    yield (
+                        question_id,
+                        {"id": question_id, "title": title} | parse_question(raw, paragraph.get("context")),
+                    )
                 except ValueError as error:
-                    yield one, error
+                    yield question_id, error
 
 
-def question(raw: Any, context: Any) -> dict[str, Any]:
-    """A question with its context; the first answer is the one to learn, all count as right.
+def parse_question(raw: Any, context: Any) -> dict[str, Any]:
+    """Returns a question with its context. The first answer is the target; all answers count as right.
 
     Raises:
-      ValueError: why it cannot be used.
+      ValueError: the question cannot be used.
     """
     text = raw.get("question") if isinstance(raw, Mapping) else None
     if not isinstance(text, str) or not text.strip():
@@ -99,15 +102,15 @@ def question(raw: Any, context: Any) -> dict[str, Any]:
     return {"question": text, "context": context, "answer": first, "answer_start": start, "answers": golds}
 
 
-def strictly_numeric(answer: str) -> bool:
-    """Whether an answer is digits and nothing else, and its value in [1, 30000] (sub-split 1, and both tests)."""
+def is_strictly_numeric(answer: str) -> bool:
+    """Whether an answer is only digits with a value in [1, 30000] (sub-split 1, and the tests of both)."""
     if _DIGITS.fullmatch(answer) is None:
         return False
     digits = answer.lstrip("0")
-    # Python refuses to read thousands of digits.
+    # Python refuses to convert thousands of digits.
     return len(digits) <= len(str(HIGH)) and LOW <= int(digits or "0") <= HIGH
 
 
 def has_number(answer: str) -> bool:
-    """Whether one of an answer's words is such a number, as in "10 apples" (the training set of sub-split 2)."""
-    return any(strictly_numeric(word) for word in answer.split())
+    """Whether a word of an answer is strictly numeric, as in "10 apples" (the training set of sub-split 2)."""
+    return any(is_strictly_numeric(word) for word in answer.split())

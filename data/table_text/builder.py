@@ -1,4 +1,4 @@
-"""Tables with texts about them, without labels: what LUNA pre-trains on."""
+"""Builder of tables with texts about them, without labels: LUNA's pre-training data."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ import tensorflow_datasets as tfds
 
 from numjax.errors import UsageError
 from numjax.tasks.table_text import CHARACTERS
-from numjax.text.document import beginning
+from numjax.text.document.segments import take_beginning
 
-from .. import builder_of, load, prepare
+from .. import find_builder, load, prepare
 from ..builder import ArrayRecordBuilder
 from ..records import read_skipped
 
-PASSAGE = CHARACTERS["text"]  # of a piece of running text, as many as the task reads beside a table
-SPLITS = ("train", "validation")  # no text of a test split is read, and there is none of this
+PASSAGE = CHARACTERS["text"]  # characters of a passage, as many as the task reads beside a table
+SPLITS = ("train", "validation")  # test splits of the sources are not read, and this dataset has none
 SOURCES = {"tatqa": {}, "tabfact": {}, "text": {"validation": 0.1, "test": 0.0}}
 
 
 class TableText(ArrayRecordBuilder):
-    """Options: folders `tatqa`, `tabfact` and `text`, each of the dataset of that name; all empty for the stand-ins
-    of the first two, of so many `contexts` and `statements` (0: as many as those datasets have, so that their test
-    splits stay unread); `size`, at most so many records of each source and split (0: all); `seed` of the splits
-    and of the order of tables."""
+    """Options: folders `tatqa`, `tabfact` and `text`, each of the dataset of that name. If all are empty, the
+    stand-ins of the first two are used, of so many `contexts` and `statements` (0: as many as those datasets have, so
+    that their test splits stay unread). `size`, at most so many records of each source and split (0: all); `seed` of
+    the splits and of the order of tables."""
 
-    VERSION = tfds.core.Version("1.4.0")  # with those of tatqa and tabfact, which it reads
+    VERSION = tfds.core.Version("1.4.0")  # changes with the versions of tatqa and tabfact, which it reads
     FIELDS = {"id": str, "source": str, "text": str, "table": str}
     OPTIONS = {"tatqa": "", "tabfact": "", "text": "", "contexts": 0, "statements": 0, "size": 0, "seed": 0}
     KEYS = {"source": ("source",), "table": ("table",), "text": ("text",)}
@@ -44,75 +44,81 @@ class TableText(ArrayRecordBuilder):
 
     @classmethod
     def files(cls, options: Mapping[str, Any]) -> list[pathlib.Path]:
-        return [file for name, own in _sources(options) for file in builder_of(name).files(own)]
+        return [
+            file
+            for name, source_options in _list_sources(options)
+            for file in find_builder(name).files(source_options)
+        ]
 
     @classmethod
     def config_name(cls, options: Mapping[str, Any]) -> str:
-        """What stands under the folders, not where they are, makes the name, as of every dataset."""
-        own = dict(_sources(options))
-        named = hashlib.sha256(repr([(name, builder_of(name).config_name(own[name])) for name in own]).encode())
-        return f"sources_{named.hexdigest()[:16]}-size_{options['size']}-seed_{options['seed']}"
+        """Returns a name that depends on the contents of the folders, not on their paths, as for every dataset."""
+        source_options = dict(_list_sources(options))
+        digest = hashlib.sha256(
+            repr([(name, find_builder(name).config_name(source_options[name])) for name in source_options]).encode()
+        )
+        return f"sources_{digest.hexdigest()[:16]}-size_{options['size']}-seed_{options['seed']}"
 
     def _generate_examples(self) -> Iterator[tuple[str, dict[str, Any]]]:
         size, root = self.options["size"], pathlib.Path(self._data_dir_root)
-        for name, own in _sources(self.options):
-            built = prepare(name, root, strict=self.chosen_config.strict, **own)
-            for row in read_skipped(pathlib.Path(built.data_dir)):
+        for name, source_options in _list_sources(self.options):
+            builder = prepare(name, root, strict=self.chosen_config.strict, **source_options)
+            for row in read_skipped(pathlib.Path(builder.data_dir)):
                 self.skip(f"{name}/{row['id']}", row["reason"])
             for split in SPLITS:
-                if split not in built.info.splits:
+                if split not in builder.info.splits:
                     continue
-                pairs = READERS[name](load(name, split, root, **own))
-                for place, text, table in itertools.islice(pairs, size or None):
-                    yield split, {"id": f"{name}/{place}", "source": name, "text": text, "table": table}
+                pairs = READERS[name](load(name, split, root, **source_options))
+                for record_id, text, table in itertools.islice(pairs, size or None):
+                    yield split, {"id": f"{name}/{record_id}", "source": name, "text": text, "table": table}
 
 
-def _sources(options: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """(dataset, its options) of what is to be read."""
+def _list_sources(options: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yields (dataset, its options) for each source."""
     stand_in = not any(options[name] for name in SOURCES)
-    made = {"tatqa": options["contexts"], "tabfact": options["statements"]}
-    for name, known in SOURCES.items():
-        builder, own = builder_of(name), {**known, "seed": options["seed"]}
+    sizes = {"tatqa": options["contexts"], "tabfact": options["statements"]}
+    for name, defaults in SOURCES.items():
+        builder, source_options = find_builder(name), {**defaults, "seed": options["seed"]}
         if options[name]:
-            yield name, builder.chosen(own | {"path": options[name]})
-        elif stand_in and name in made:
-            yield name, builder.chosen(own | {"size": made[name]})
+            yield name, builder.complete_options(source_options | {"path": options[name]})
+        elif stand_in and name in sizes:
+            yield name, builder.complete_options(source_options | {"size": sizes[name]})
 
 
-def _contexts(records: Any) -> Iterator[tuple[str, str, str]]:
-    """Each paragraph and each question with the table beside it."""
-    seen = set()
+def _read_contexts(records: Any) -> Iterator[tuple[str, str, str]]:
+    """Yields each paragraph and each question with its table: (id, text, table)."""
+    contexts = set()
     for record in records:
-        if record["context"] not in seen:
-            seen.add(record["context"])
-            for place, text in enumerate(json.loads(record["paragraphs"])):
-                yield f"{record['context']}/{place}", text, record["table"]
+        if record["context"] not in contexts:
+            contexts.add(record["context"])
+            for index, text in enumerate(json.loads(record["paragraphs"])):
+                yield f"{record['context']}/{index}", text, record["table"]
         yield record["id"], record["question"], record["table"]
 
 
-def _statements(records: Any) -> Iterator[tuple[str, str, str]]:
-    """Each true statement with its table."""
+def _read_statements(records: Any) -> Iterator[tuple[str, str, str]]:
+    """Yields each true statement with its table: (id, text, table)."""
     for record in records:
         if record["label"] == 1:
             yield record["id"], record["statement"], record["table"]
 
 
-def _passages(records: Any) -> Iterator[tuple[str, str, str]]:
-    """Running text in pieces that end at a blank."""
+def _read_passages(records: Any) -> Iterator[tuple[str, str, str]]:
+    """Yields running text in passages without a table: (id, text, table)."""
     for record in records:
-        for place, text in enumerate(passages(record["text"])):
-            yield f"{record['id']}/{place}", text, "[]"
+        for index, text in enumerate(split_passages(record["text"])):
+            yield f"{record['id']}/{index}", text, "[]"
 
 
-def passages(text: str, most: int = PASSAGE) -> Iterator[str]:
-    """Pieces of at most `most` characters, parted at blanks where there are any."""
+def split_passages(text: str, longest: int = PASSAGE) -> Iterator[str]:
+    """Yields passages of at most `longest` characters, divided at blanks if there are any."""
     text = text.strip()
-    while len(text) > most:
-        yield (piece := beginning(text, most))
+    while len(text) > longest:
+        yield (piece := take_beginning(text, longest))
         text = text[len(piece) :].lstrip()
     if text:
         yield text
 
 
-READERS = {"tatqa": _contexts, "tabfact": _statements, "text": _passages}
+READERS = {"tatqa": _read_contexts, "tabfact": _read_statements, "text": _read_passages}
 Builder = TableText

@@ -1,4 +1,4 @@
-"""Random choices of a seeded generator, in the words that the makers of tables use."""
+"""Random choices of a seeded generator, for the generators of tables."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ T = TypeVar("T")
 
 
 class Draw:
-    """Choices that follow one another from one seed."""
+    """A sequence of random choices from one seed."""
 
     def __init__(self, *seed: int):
         self.rng = np.random.default_rng(seed)
 
-    def whole(self, low: int, high: int) -> int:
-        """A whole number from `low` to `high`, both among them."""
+    def integer(self, low: int, high: int) -> int:
+        """Returns an integer from `low` to `high`, inclusive."""
         return int(self.rng.integers(low, high + 1))
 
     def chance(self, share: float) -> bool:
-        """True in this share of cases."""
+        """Returns True with probability `share`."""
         return bool(self.rng.random() < share)
 
-    def real(self, low: float, high: float) -> float:
-        """A number between two."""
+    def uniform(self, low: float, high: float) -> float:
+        """Returns a real number from `low` to `high`."""
         return float(self.rng.uniform(low, high))
 
-    def one(self, of: Sequence[T]) -> T:
-        """One of several."""
-        return of[int(self.rng.integers(len(of)))]
+    def choice(self, options: Sequence[T]) -> T:
+        """Returns one of the options."""
+        return options[int(self.rng.integers(len(options)))]
 
-    def some(self, of: Sequence[T], count: int) -> list[T]:
-        """So many different ones, in random order; all where there are fewer."""
-        return [of[i] for i in self.rng.permutation(len(of))[:count].tolist()]
+    def sample(self, options: Sequence[T], count: int) -> list[T]:
+        """Returns `count` different options in random order, or all if there are fewer."""
+        return [options[i] for i in self.rng.permutation(len(options))[:count].tolist()]

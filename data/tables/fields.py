@@ -1,4 +1,4 @@
-"""What tables are about: their rows, and what is measured of them, from many fields of life."""
+"""The subjects of tables from many fields of life: what a row is, and what is measured."""
 
 from __future__ import annotations
 
@@ -6,55 +6,57 @@ from typing import NamedTuple
 
 
 class Measure(NamedTuple):
-    """What is measured.
+    """A quantity that a column of numbers measures.
 
     Attributes:
-      name: as a header has it. kind: one of `figures.KINDS`.
-      others: other words for it. unit: behind its numbers ("km"), or "$" and the like before them.
-      countable: one says "how many …" of it.
-      additive: its sum over rows means something.
+      name: as in a header. kind: one of `figures.KINDS`.
+      synonyms: other names. unit: behind its numbers ("km"), or a sign such as "$" before them.
+      countable: questions ask "how many …" of it.
+      additive: its sum over rows has a meaning.
     """
 
     name: str
     kind: str
-    others: tuple[str, ...] = ()
+    synonyms: tuple[str, ...] = ()
     unit: str = ""
     countable: bool = False
     additive: bool = True
 
 
 class Field(NamedTuple):
-    """A field.
+    """A subject of tables.
 
     Attributes:
-      one, many: what a row is. names: of rows; empty where they are invented.
-      measures: columns of numbers. attributes: columns of texts, (name, what may stand there).
-      yearly: whether measures are followed over years for one subject, as in a company's report.
+      singular, plural: the noun for a row. names: of rows; empty if they are invented.
+      measures: columns of numbers. attributes: columns of texts, (name, possible texts).
+      yearly: whether a table may show the measures of one subject over years, as in a company's report.
     """
 
-    one: str
-    many: str
+    singular: str
+    plural: str
     names: tuple[str, ...]
     measures: tuple[Measure, ...]
     attributes: tuple[tuple[str, tuple[str, ...]], ...] = ()
     yearly: bool = False
 
 
-def _words(text: str) -> tuple[str, ...]:
+def _split_words(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(","))
 
 
-COUNTRIES = _words(
+COUNTRIES = _split_words(
     "Norway, Spain, Brazil, Kenya, Japan, Canada, Peru, Ghana, Italy, Egypt, Chile, India, France, Poland, "
     "Mexico, Turkey, Sweden, Vietnam, Austria, Morocco, Greece, Ireland, Portugal, Denmark"
 )
-CITIES = _words(
+CITIES = _split_words(
     "Oslo, Lima, Nairobi, Kyoto, Toronto, Porto, Lyon, Leeds, Graz, Bergen, Quito, Dakar, Hanoi, Izmir, Krakow, "
     "Bremen, Seville, Ottawa, Cork, Malmo, Tampere, Basel, Ghent, Turin"
 )
-MONTHS = _words("January, February, March, April, May, June, July, August, September, October, November, December")
-DAYS = _words("Monday, Tuesday, Wednesday, Thursday, Friday, Saturday, Sunday")
-PEOPLE = _words(
+MONTHS = _split_words(
+    "January, February, March, April, May, June, July, August, September, October, November, December"
+)
+DAYS = _split_words("Monday, Tuesday, Wednesday, Thursday, Friday, Saturday, Sunday")
+PEOPLE = _split_words(
     "Anna, Bilal, Carla, David, Elena, Farid, Grace, Hugo, Ines, Jonas, Keiko, Liam, Maria, Noor, Oscar, Priya, "
     "Quentin, Rosa, Samir, Tara, Ulla, Victor, Wendy, Yusuf"
 )
@@ -83,13 +85,15 @@ FIELDS: tuple[Field, ...] = (
             M("employees", "big", ("staff", "headcount"), "", True),
             M("gross margin", "percent", ("margin",), "%", additive=False),
         ),
-        (("country", COUNTRIES), ("sector", _words("retail, energy, software, transport, banking, chemicals"))),
+        (("country", COUNTRIES), ("sector", _split_words("retail, energy, software, transport, banking, chemicals"))),
         True,
     ),
     Field(
         "department",
         "departments",
-        _words("Sales, Finance, Legal, Marketing, Logistics, Support, Research, Purchasing, Security, Training"),
+        _split_words(
+            "Sales, Finance, Legal, Marketing, Logistics, Support, Research, Purchasing, Security, Training"
+        ),
         (
             M("budget", "money", ("planned spending",), "$"),
             M("spending", "money", ("expenditure", "actual spending"), "$"),
@@ -131,7 +135,7 @@ FIELDS: tuple[Field, ...] = (
             M("points per game", "tenth", (), "", additive=False),
             M("age", "age", (), "", additive=False),
         ),
-        (("team", _words("Reds, Blues, Lions, Hawks, Tigers, Sharks")), ("country", COUNTRIES)),
+        (("team", _split_words("Reds, Blues, Lions, Hawks, Tigers, Sharks")), ("country", COUNTRIES)),
     ),
     Field(
         "athlete",
@@ -150,7 +154,7 @@ FIELDS: tuple[Field, ...] = (
     Field(
         "product",
         "products",
-        _words(
+        _split_words(
             "lamp, chair, desk, kettle, bicycle, tent, backpack, umbrella, notebook, pencil, candle, mirror, "
             "clock, hammer, drill, rope, bucket, blanket, pillow, radio"
         ),
@@ -164,7 +168,7 @@ FIELDS: tuple[Field, ...] = (
             M("returns", "count", ("items returned",), "", True),
             M("rating", "rating", ("customer rating",), "", additive=False),
         ),
-        (("colour", _words("red, blue, green, black, white, yellow")), ("supplier", CITIES)),
+        (("colour", _split_words("red, blue, green, black, white, yellow")), ("supplier", CITIES)),
     ),
     Field(
         "pupil",
@@ -178,7 +182,7 @@ FIELDS: tuple[Field, ...] = (
             M("books read", "count", (), "", True),
             M("age", "age", (), "", additive=False),
         ),
-        (("class", _words("4A, 4B, 5A, 5B, 6C")),),
+        (("class", _split_words("4A, 4B, 5A, 5B, 6C")),),
     ),
     Field(
         "school",
@@ -192,7 +196,7 @@ FIELDS: tuple[Field, ...] = (
             M("pass rate", "percent", (), "%", additive=False),
             M("budget", "money", (), "€"),
         ),
-        (("town", CITIES), ("type", _words("primary, secondary, vocational"))),
+        (("town", CITIES), ("type", _split_words("primary, secondary, vocational"))),
         True,
     ),
     Field(
@@ -224,7 +228,7 @@ FIELDS: tuple[Field, ...] = (
             M("average rent", "money", (), "€", additive=False),
             M("unemployment rate", "percent", ("unemployment",), "%", additive=False),
         ),
-        (("country", COUNTRIES), ("river", _words("Tarn, Oder, Mira, Lune, Vale, Drina"))),
+        (("country", COUNTRIES), ("river", _split_words("Tarn, Oder, Mira, Lune, Vale, Drina"))),
     ),
     Field(
         "country",
@@ -242,12 +246,12 @@ FIELDS: tuple[Field, ...] = (
             M("gold medals", "few", (), "", True),
             M("CO2 emissions", "tenth", ("emissions",), "t"),
         ),
-        (("continent", _words("Africa, Asia, Europe, America, Oceania")), ("capital", CITIES)),
+        (("continent", _split_words("Africa, Asia, Europe, America, Oceania")), ("capital", CITIES)),
     ),
     Field(
         "source",
         "sources",
-        _words("coal, gas, wind, solar, hydro, nuclear, biomass, oil, geothermal, tidal"),
+        _split_words("coal, gas, wind, solar, hydro, nuclear, biomass, oil, geothermal, tidal"),
         (
             M("capacity", "money", ("installed capacity",), "MW"),
             M("output", "tenth", ("generation", "electricity generated"), "TWh"),
@@ -262,7 +266,7 @@ FIELDS: tuple[Field, ...] = (
     Field(
         "party",
         "parties",
-        _words("Reform, Unity, Green, Liberal, Labour, Centre, Progress, National, Farmers, Pirate"),
+        _split_words("Reform, Unity, Green, Liberal, Labour, Centre, Progress, National, Farmers, Pirate"),
         (
             M("votes", "huge", ("votes received", "ballots"), "", True),
             M("seats", "score", ("seats won", "mandates"), "", True),
@@ -276,7 +280,7 @@ FIELDS: tuple[Field, ...] = (
     Field(
         "district",
         "districts",
-        _words("North, South, East, West, Harbour, Hillside, Riverside, Old Town, Central, Lakeside"),
+        _split_words("North, South, East, West, Harbour, Hillside, Riverside, Old Town, Central, Lakeside"),
         (
             M("voters", "huge", ("registered voters",), "", True),
             M("turnout", "percent", (), "%", additive=False),
@@ -289,7 +293,7 @@ FIELDS: tuple[Field, ...] = (
     Field(
         "food",
         "foods",
-        _words(
+        _split_words(
             "apple, bread, cheese, rice, lentils, salmon, yoghurt, oats, egg, almonds, potato, spinach, tofu, "
             "honey, beef, banana"
         ),
@@ -302,7 +306,7 @@ FIELDS: tuple[Field, ...] = (
             M("salt", "tenth", ("sodium",), "g"),
             M("price", "price", ("cost",), "€", additive=False),
         ),
-        (("group", _words("fruit, dairy, grain, meat, vegetable")),),
+        (("group", _split_words("fruit, dairy, grain, meat, vegetable")),),
     ),
     Field(
         "farm",
@@ -317,7 +321,7 @@ FIELDS: tuple[Field, ...] = (
             M("land", "tenth", ("area",), "ha"),
             M("profit", "signed", ("earnings",), "€"),
         ),
-        (("region", _words("north, south, east, west, coast")),),
+        (("region", _split_words("north, south, east, west, coast")),),
         True,
     ),
     Field(
@@ -346,7 +350,7 @@ FIELDS: tuple[Field, ...] = (
             M("delays", "count", ("late arrivals",), "", True),
             M("travel time", "score", ("duration",), "min"),
         ),
-        (("type", _words("bus, tram, train, ferry")),),
+        (("type", _split_words("bus, tram, train, ferry")),),
     ),
     Field(
         "book",
@@ -359,7 +363,7 @@ FIELDS: tuple[Field, ...] = (
             M("loans", "score", ("times borrowed",), "", True),
             M("rating", "rating", ("readers' rating",), "", additive=False),
         ),
-        (("author", PEOPLE), ("language", _words("English, French, Arabic, Spanish, Hindi"))),
+        (("author", PEOPLE), ("language", _split_words("English, French, Arabic, Spanish, Hindi"))),
     ),
     Field(
         "employee",
@@ -373,7 +377,7 @@ FIELDS: tuple[Field, ...] = (
             M("vacation days", "count", ("days off", "holidays"), "", True),
             M("years of service", "few", ("seniority",), "", additive=False),
         ),
-        (("department", _words("Sales, Finance, Legal, Support, Research")), ("city", CITIES)),
+        (("department", _split_words("Sales, Finance, Legal, Support, Research")), ("city", CITIES)),
     ),
     Field(
         "day",
@@ -406,7 +410,9 @@ FIELDS: tuple[Field, ...] = (
     Field(
         "expense",
         "expenses",
-        _words("rent, food, transport, clothing, insurance, phone, heating, water, leisure, savings, repairs, books"),
+        _split_words(
+            "rent, food, transport, clothing, insurance, phone, heating, water, leisure, savings, repairs, books"
+        ),
         (
             M("amount", "money", ("spending",), "$"),
             M("budget", "money", ("planned amount",), "$"),
@@ -423,7 +429,7 @@ FIELDS: tuple[Field, ...] = (
             M("first ascent", "year", ("first climbed",), "", additive=False),
             M("snow depth", "score", ("depth of snow",), "cm", additive=False),
         ),
-        (("country", COUNTRIES), ("range", _words("Alps, Andes, Atlas, Tatra, Pindus"))),
+        (("country", COUNTRIES), ("range", _split_words("Alps, Andes, Atlas, Tatra, Pindus"))),
     ),
     Field(
         "car",
@@ -437,6 +443,6 @@ FIELDS: tuple[Field, ...] = (
             M("units sold", "big", ("sales", "cars sold"), "", True),
             M("seats", "few", (), "", True),
         ),
-        (("fuel", _words("petrol, diesel, electric, hybrid")), ("country", COUNTRIES)),
+        (("fuel", _split_words("petrol, diesel, electric, hybrid")), ("country", COUNTRIES)),
     ),
 )

@@ -1,4 +1,4 @@
-"""Numbers of tables: how large they are, and how they are written."""
+"""Numbers of tables: their ranges and how they are written."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import NamedTuple
 from .draw import Draw
 
 
-class Kind(NamedTuple):
-    """Numbers from `low` to `high`, so many decimal places; `spread`: how far those of one column lie apart, a factor
-    (0: anywhere); signed: some are negative."""
+class MeasureKind(NamedTuple):
+    """Numbers from `low` to `high` with `places` decimals. `spread`: the numbers of one column differ by at most this
+    factor from their middle (0: anywhere in the range). signed: some are negative."""
 
     low: float
     high: float
@@ -21,92 +21,92 @@ class Kind(NamedTuple):
 
 
 KINDS = {
-    "few": Kind(0, 12, 0, 0),
-    "count": Kind(1, 60, 0, 0),
-    "score": Kind(10, 900, 0),
-    "mark": Kind(35, 100, 0, 0),
-    "age": Kind(8, 67, 0, 1.6),
-    "big": Kind(300, 90_000, 0),
-    "huge": Kind(10_000, 9_000_000, 0),
-    "money": Kind(40, 90_000, 0),
-    "signed": Kind(40, 20_000, 0, 3, True),
-    "price": Kind(0.5, 200, 2),
-    "tenth": Kind(1, 900, 1),
-    "rating": Kind(1, 10, 1, 0),
-    "percent": Kind(0.5, 95, 1, 2.5),
-    "temperature": Kind(-12, 39, 1, 0),
-    "year": Kind(1790, 2012, 0, 0),
+    "few": MeasureKind(0, 12, 0, 0),
+    "count": MeasureKind(1, 60, 0, 0),
+    "score": MeasureKind(10, 900, 0),
+    "mark": MeasureKind(35, 100, 0, 0),
+    "age": MeasureKind(8, 67, 0, 1.6),
+    "big": MeasureKind(300, 90_000, 0),
+    "huge": MeasureKind(10_000, 9_000_000, 0),
+    "money": MeasureKind(40, 90_000, 0),
+    "signed": MeasureKind(40, 20_000, 0, 3, True),
+    "price": MeasureKind(0.5, 200, 2),
+    "tenth": MeasureKind(1, 900, 1),
+    "rating": MeasureKind(1, 10, 1, 0),
+    "percent": MeasureKind(0.5, 95, 1, 2.5),
+    "temperature": MeasureKind(-12, 39, 1, 0),
+    "year": MeasureKind(1790, 2012, 0, 0),
 }
 UNGROUPED = ("year", "age", "few", "count", "mark")
 
 
-class Style(NamedTuple):
+class CellStyle(NamedTuple):
     """How the numbers of a measure are written.
 
     Attributes:
       places: decimals. grouped: "1,200". brackets: "(35)" for −35.
-      before, after: a sign of currency, a unit, in each cell; first: in the first row alone.
-      round_to: whole numbers are multiples of it.
+      prefix, suffix: a currency sign, a unit, in each cell. first_only: prefix and suffix only in the first row.
+      round_to: integers are multiples of it.
     """
 
     places: int
     grouped: bool = True
     brackets: bool = False
-    before: str = ""
-    after: str = ""
-    first: bool = False
+    prefix: str = ""
+    suffix: str = ""
+    first_only: bool = False
     round_to: int = 1
 
 
-def style(kind: str, draw: Draw, brackets: bool, grouped: bool) -> Style:
-    """A way of writing, without units."""
-    known = KINDS[kind]
-    places = known.places
+def draw_style(kind: str, draw: Draw, brackets: bool, grouped: bool) -> CellStyle:
+    """Draws a style without units for a kind of measure."""
+    measure_kind = KINDS[kind]
+    places = measure_kind.places
     if kind in ("money", "signed") and draw.chance(0.25):
-        places = draw.whole(1, 2)
+        places = draw.integer(1, 2)
     if kind == "percent" and draw.chance(0.3):
         places = 0
     if kind in ("tenth", "temperature", "rating") and draw.chance(0.15):
         places = 0
     round_to = 1
     if places == 0 and kind in ("big", "huge", "money", "score", "signed") and draw.chance(0.4):
-        round_to = draw.one((5, 10, 10, 50, 100, 100)) if known.low >= 100 else draw.one((5, 10))
-    return Style(places, grouped and kind not in UNGROUPED, brackets, round_to=round_to)
+        round_to = draw.choice((5, 10, 10, 50, 100, 100)) if measure_kind.low >= 100 else draw.choice((5, 10))
+    return CellStyle(places, grouped and kind not in UNGROUPED, brackets, round_to=round_to)
 
 
-def column(kind: str, how: Style, count: int, draw: Draw) -> list[Decimal]:
-    """So many numbers of one column; those of larger kinds differ, so that what changes has a sign."""
-    known = KINDS[kind]
-    low, high = known.low, known.high
-    if known.spread:
-        middle = math.exp(draw.real(math.log(low), math.log(high)))
-        low, high = max(low, middle / known.spread), min(high, middle * known.spread)
-    sign = known.signed and draw.chance(0.6)
-    found: list[Decimal] = []
+def draw_column(kind: str, style: CellStyle, count: int, draw: Draw) -> list[Decimal]:
+    """Draws the `count` numbers of one column; those of larger kinds all differ, so that changes are never zero."""
+    measure_kind = KINDS[kind]
+    low, high = measure_kind.low, measure_kind.high
+    if measure_kind.spread:
+        middle = math.exp(draw.uniform(math.log(low), math.log(high)))
+        low, high = max(low, middle / measure_kind.spread), min(high, middle * measure_kind.spread)
+    has_signs = measure_kind.signed and draw.chance(0.6)
+    values: list[Decimal] = []
     for _ in range(count * 60):
-        value = Decimal(draw.real(low, high)).quantize(Decimal(1).scaleb(-how.places), ROUND_HALF_UP)
-        if how.round_to > 1:
-            value = Decimal(int(value) // how.round_to * how.round_to) or Decimal(how.round_to)
-        if sign and draw.chance(0.45):
+        value = Decimal(draw.uniform(low, high)).quantize(Decimal(1).scaleb(-style.places), ROUND_HALF_UP)
+        if style.round_to > 1:
+            value = Decimal(int(value) // style.round_to * style.round_to) or Decimal(style.round_to)
+        if has_signs and draw.chance(0.45):
             value = -value
-        if value not in found or (kind in ("few", "age", "mark") and draw.chance(0.3)):
-            found.append(value)
-        if len(found) == count:
-            return found
-    return found + [Decimal(int(high)) + i + 1 for i in range(count - len(found))]
+        if value not in values or (kind in ("few", "age", "mark") and draw.chance(0.3)):
+            values.append(value)
+        if len(values) == count:
+            return values
+    return values + [Decimal(int(high)) + i + 1 for i in range(count - len(values))]
 
 
-def written(value: Decimal, how: Style, first: bool = True) -> str:
-    """A cell. first: whether it stands in the first row, which alone may have the unit."""
-    text = bare(value, how)
-    negative = text.startswith("-")
+def format_cell(value: Decimal, style: CellStyle, is_first_row: bool = True) -> str:
+    """Returns the text of a cell. is_first_row: whether to write prefix and suffix in spite of `first_only`."""
+    text = format_number(value, style)
+    is_negative = text.startswith("-")
     text = text.lstrip("-")
-    before, after = (how.before, how.after) if first or not how.first else ("", "")
-    if negative and how.brackets:
-        return f"{before}({text}){after}"
-    return f"{'-' if negative else ''}{before}{text}{after}"
+    prefix, suffix = (style.prefix, style.suffix) if is_first_row or not style.first_only else ("", "")
+    if is_negative and style.brackets:
+        return f"{prefix}({text}){suffix}"
+    return f"{'-' if is_negative else ''}{prefix}{text}{suffix}"
 
 
-def bare(value: Decimal, how: Style) -> str:
-    """A number without a unit, negative with a minus."""
-    return f"{value:,.{how.places}f}" if how.grouped else f"{value:.{how.places}f}"
+def format_number(value: Decimal, style: CellStyle) -> str:
+    """Returns a number without a unit, and with a minus if it is negative."""
+    return f"{value:,.{style.places}f}" if style.grouped else f"{value:.{style.places}f}"

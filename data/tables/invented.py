@@ -1,4 +1,4 @@
-"""Words that no one has seen: names of rows, and nouns in place of those of a field."""
+"""Invents words: names of rows, and nouns that replace those of a field."""
 
 from __future__ import annotations
 
@@ -12,48 +12,48 @@ _ENDS = "burg dale ford ham mere ton vik wick stad mouth port field ridge".split
 _KINDS = ("Group", "Holdings", "Industries", "Ltd", "Partners")
 
 
-def word(draw: Draw, syllables: int = 2) -> str:
-    """A word in lower case, such as "drosken"."""
-    parts = [draw.one(_ONSETS) + draw.one(_VOWELS) for _ in range(syllables)]
-    return "".join(parts) + draw.one(_CODAS)
+def invent_word(draw: Draw, syllables: int = 2) -> str:
+    """Returns an invented word in lower case, such as "drosken"."""
+    parts = [draw.choice(_ONSETS) + draw.choice(_VOWELS) for _ in range(syllables)]
+    return "".join(parts) + draw.choice(_CODAS)
 
 
-def names(one: str, count: int, draw: Draw) -> list[str]:
-    """Different names of rows of a kind, as of companies or towns.
+def invent_names(singular: str, count: int, draw: Draw) -> list[str]:
+    """Returns different names of rows, for example of companies or towns.
 
     Args:
-      one: what a row is, which some names say.
+      singular: the noun for a row; some names contain it.
     """
-    form = draw.whole(0, 4)
-    found: dict[str, None] = {}
-    while len(found) < count:
-        plain = word(draw, draw.whole(1, 2)).capitalize()
+    form = draw.integer(0, 4)
+    names: dict[str, None] = {}
+    while len(names) < count:
+        name = invent_word(draw, draw.integer(1, 2)).capitalize()
         if form == 0:
-            plain = (word(draw, 1) + draw.one(_ENDS)).capitalize()
-        elif form == 1 and one == "company":
-            plain = f"{plain} {draw.one(_KINDS)}"
+            name = (invent_word(draw, 1) + draw.choice(_ENDS)).capitalize()
+        elif form == 1 and singular == "company":
+            name = f"{name} {draw.choice(_KINDS)}"
         elif form == 2:
-            plain = f"{one.capitalize()} {'ABCDEFGHIJKLMNOP'[len(found)]}"
+            name = f"{singular.capitalize()} {'ABCDEFGHIJKLMNOP'[len(names)]}"
         elif form == 3 and draw.chance(0.5):
-            plain = f"{plain} {word(draw, 1).capitalize()}"
-        found[plain] = None
-    return list(found)
+            name = f"{name} {invent_word(draw, 1).capitalize()}"
+        names[name] = None
+    return list(names)
 
 
-def field(known: Field, draw: Draw) -> Field:
-    """The same field with invented nouns: what a row is, what is measured, or both, and no known names."""
-    one, many = known.one, known.many
+def invent_field(field: Field, draw: Draw) -> Field:
+    """Returns a field with invented nouns for its rows, its measures or both, and without names."""
+    singular, plural = field.singular, field.plural
     if draw.chance(0.6):
-        one = word(draw, draw.whole(1, 2))
-        many = f"{one}es" if one[-1] in "sx" else f"{one}s"
-    measures = [_measure(measure, draw) if draw.chance(0.7) else measure for measure in known.measures]
-    return known._replace(one=one, many=many, names=(), measures=tuple(measures))
+        singular = invent_word(draw, draw.integer(1, 2))
+        plural = f"{singular}es" if singular[-1] in "sx" else f"{singular}s"
+    measures = [_invent_measure(measure, draw) if draw.chance(0.7) else measure for measure in field.measures]
+    return field._replace(singular=singular, plural=plural, names=(), measures=tuple(measures))
 
 
-def _measure(known: Measure, draw: Draw) -> Measure:
-    name = word(draw, draw.whole(1, 2))
-    if known.countable:
+def _invent_measure(measure: Measure, draw: Draw) -> Measure:
+    name = invent_word(draw, draw.integer(1, 2))
+    if measure.countable:
         name = f"{name}es" if name[-1] in "sx" else f"{name}s"
     elif draw.chance(0.3):
-        name = f"{name} {draw.one(('rate', 'level', 'index', 'value', 'size'))}"
-    return known._replace(name=name, others=())
+        name = f"{name} {draw.choice(('rate', 'level', 'index', 'value', 'size'))}"
+    return measure._replace(name=name, synonyms=())

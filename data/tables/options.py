@@ -1,4 +1,4 @@
-"""The options that the stand-ins of ../tatqa and ../tabfact share."""
+"""Options that the stand-ins of ../tatqa and ../tabfact share."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ WORDINGS = ("apart", "seen")
 
 
 def check_tables(name: str, options: Mapping[str, Any]) -> None:
-    """Raises UsageError where the stand-in's options are none that there are."""
-    for option, known in (("tables", TABLES), ("wordings", WORDINGS)):
-        if options[option] not in known:
-            raise UsageError(f"{name}: {option} must be {' or '.join(known)}, not {options[option]!r}")
+    """Raises UsageError if an option of the stand-in has an unknown value."""
+    for option, choices in (("tables", TABLES), ("wordings", WORDINGS)):
+        if options[option] not in choices:
+            raise UsageError(f"{name}: {option} must be {' or '.join(choices)}, not {options[option]!r}")

@@ -1,9 +1,9 @@
-"""How questions are put, by plan.
+"""Wordings of questions, by plan.
 
-{x}: the quantity, as far as all operands share it, with an article; {X}: the same without. {a}, {b}: what they
-differ in, names or times; {all}: all of these. {m}: the measure alone. {one}, {many}: what a row or column is. {n}: a
-number.
-Each sixth wording is kept for validation, and the one behind it for the test (`wording.of_split`).
+{x}: the quantity that all operands share, with an article; {X}: the same without. {a}, {b}: what the operands
+differ in, names or times; {all}: all of these. {m}: only the measure. {one}, {many}: the noun for a row or column.
+{n}: a number.
+Of six wordings the fifth is for validation and the sixth for test (`wording.select_wordings`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""How statements are put, by plan: wordings that say a fact, and behind `NOT` those that deny it.
+"""Wordings of statements, by plan: `WORDINGS` state a fact, `DENIALS` deny it.
 
-{x}: a quantity with an article, {X} without; {v}: what is said of it. {a}, {b}: what is compared; {all}: several;
-{k}: a count; {n}: a limit; {more}, {most}: words for which way; {one}, {many}: what a row or column is.
-Each sixth wording is kept for validation, and the one behind it for the test (`wording.of_split`).
+{x}: a quantity with an article, {X} without; {v}: its stated value. {a}, {b}: what is compared; {all}: several;
+{k}: a count; {n}: a limit; {more}, {most}: words for the direction; {one}, {many}: the noun for a row or column.
+Of six wordings the fifth is for validation and the sixth for test (`wording.select_wordings`).
 """
 
 from __future__ import annotations
@@ -221,7 +221,7 @@ WORDINGS: dict[str, tuple[str, ...]] = {
     ),
 }
 
-NOT: dict[str, tuple[str, ...]] = {
+DENIALS: dict[str, tuple[str, ...]] = {
     "value": ("{x} is not {v}", "{x} was not {v}", "{x} does not amount to {v}", "it is not {v} that {x} came to"),
     "has": ("{a} does not have {v} {m}", "{a} did not have {v} {m}", "it is not {a} that has {v} {m}"),
     "text": (

@@ -1,7 +1,7 @@
-"""Statements that a table entails or refutes, in TabFact's form.
+"""Generates statements that a table entails or refutes, in TabFact's form.
 
-Of each plan as many are true as false, and nothing but the table tells which: names, numbers and directions are drawn
-alike for both.
+As many statements of each plan are true as false, and only the table shows which: names, numbers and directions are
+drawn in the same way for both.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from typing import Any, NamedTuple
 
 from . import figures, wording
 from .draw import Draw
-from .questions import Line, drawn_line, limit, slots_of
-from .sheet import Sheet, listed
-from .statement_wordings import NOT, WORDINGS
+from .questions import Line, draw_limit, draw_line, make_slots
+from .sheet import TableSheet, join_words
+from .statement_wordings import DENIALS, WORDINGS
 
 STATEMENTS = 8  # of a table, half of them entailed
 TRIES = 80
-DENIED = 0.2  # of the plans that can be denied
+DENIED_SHARE = 0.2  # of the plans that can be denied
 SIMPLE = ("value", "has", "text", "limit")
 _NUMBERS = "zero one two three four five six seven eight nine ten eleven twelve".split()
-# Words for both ways: more, and less.
-_WAYS: tuple[dict[str, tuple[str, ...]], ...] = (
+# Words for both directions: more, and less.
+_DIRECTIONS: tuple[dict[str, tuple[str, ...]], ...] = (
     {
         "more": ("more",),
         "less": ("less", "fewer"),
@@ -66,69 +66,73 @@ _WAYS: tuple[dict[str, tuple[str, ...]], ...] = (
 
 
 class Fact(NamedTuple):
-    """A plan and what fills its wordings."""
+    """A plan and the slots of its wordings."""
 
     plan: str
     slots: dict[str, str]
 
 
-def tables(
+def make_tables(
     count: int, seed: int, split: str, wordings: str = "apart"
-) -> Iterator[tuple[str, Sheet, list[tuple[str, int, str]]]]:
-    """(id, table, [(statement, label, "simple" or "complex")]) of so many tables.
+) -> Iterator[tuple[str, TableSheet, list[tuple[str, int, str]]]]:
+    """Yields (id, table, [(statement, label, "simple" or "complex")]) for `count` tables.
 
     Args:
-      seed: of everything random. split: "train", "validation" or "test", whose tables differ.
-      wordings: "apart", or "seen": of the train split, whatever the split.
+      seed: of everything random. split: "train", "validation" or "test", which have different tables.
+      wordings: "apart" (of the split), or "seen" (of the train split in every split).
     """
-    spoken = "train" if wordings == "seen" else split
-    for place in range(count):
-        draw = Draw(seed, 10 + wording.SPLITS.index(split), place)
-        sheet = Sheet(draw)
-        yield f"tables-{split}-{place:05d}.csv", sheet, statements(sheet, spoken)
+    wording_split = "train" if wordings == "seen" else split
+    for index in range(count):
+        draw = Draw(seed, 10 + wording.SPLITS.index(split), index)
+        sheet = TableSheet(draw)
+        yield f"tables-{split}-{index:05d}.csv", sheet, make_statements(sheet, wording_split)
 
 
-def statements(sheet: Sheet, split: str) -> list[tuple[str, int, str]]:
-    """The statements of a table in random order, one true and one false of each plan that is drawn."""
+def make_statements(sheet: TableSheet, split: str) -> list[tuple[str, int, str]]:
+    """Returns the statements of a table in random order, one true and one false for each plan that is drawn."""
     draw = sheet.draw
-    found: list[tuple[str, int, str]] = []
-    seen: set[str] = set()
+    statements: list[tuple[str, int, str]] = []
+    used_texts: set[str] = set()
     for _ in range(TRIES):
-        plan = draw.one(PLANS)
-        denied = draw.chance(DENIED)
+        plan = draw.choice(PLANS)
+        is_denied = draw.chance(DENIED_SHARE)
         texts = []
         for label in (1, 0):
             fact = plan(sheet, draw, bool(label))
-            # Of what is denied the opposite is drawn.
-            if fact is not None and denied and fact.plan in NOT:
+            # A denied statement needs the opposite fact.
+            if fact is not None and is_denied and fact.plan in DENIALS:
                 fact = plan(sheet, draw, not label)
-            texts.append(_said(fact, denied, split, draw) if fact is not None else "")
-        if all(texts) and texts[0] != texts[1] and seen.isdisjoint(texts):
-            seen.update(texts)
+            texts.append(_phrase_fact(fact, is_denied, split, draw) if fact is not None else "")
+        if all(texts) and texts[0] != texts[1] and used_texts.isdisjoint(texts):
+            used_texts.update(texts)
             kind = "simple" if fact is not None and fact.plan in SIMPLE else "complex"
-            found += [(text, 1 - i, kind) for i, text in enumerate(texts)]
-        if len(found) >= STATEMENTS:
+            statements += [(text, 1 - i, kind) for i, text in enumerate(texts)]
+        if len(statements) >= STATEMENTS:
             break
-    return draw.some(found, len(found))
+    return draw.sample(statements, len(statements))
 
 
-def _said(fact: Fact | None, denied: bool, split: str, draw: Draw) -> str:
+def _phrase_fact(fact: Fact | None, is_denied: bool, split: str, draw: Draw) -> str:
     if fact is None:
         return ""
-    known = NOT[fact.plan] if denied and fact.plan in NOT else wording.of_split(WORDINGS[fact.plan], split)
-    text = draw.one(known).format(**fact.slots)
+    wordings = (
+        DENIALS[fact.plan]
+        if is_denied and fact.plan in DENIALS
+        else wording.select_wordings(WORDINGS[fact.plan], split)
+    )
+    text = draw.choice(wordings).format(**fact.slots)
     text = text if draw.chance(0.15) else text[0].upper() + text[1:]
     return text + ("" if draw.chance(0.2) else ".")
 
 
-def _way(more: bool, draw: Draw) -> dict[str, str]:
-    return {name: draw.one(words) for name, words in _WAYS[0 if more else 1].items()}
+def _draw_direction(is_more: bool, draw: Draw) -> dict[str, str]:
+    return {name: draw.choice(words) for name, words in _DIRECTIONS[0 if is_more else 1].items()}
 
 
-def number(sheet: Sheet, m: int, value: Decimal, draw: Draw) -> str:
-    """A number as a sentence has it: grouped or not, with its unit or scale at times."""
+def phrase_number(sheet: TableSheet, m: int, value: Decimal, draw: Draw) -> str:
+    """Returns a number as a sentence writes it: grouped or not, sometimes with its unit or scale."""
     style, measure = sheet.styles[m], sheet.measures[m]
-    text = figures.bare(value, style._replace(grouped=style.grouped and draw.chance(0.8)))
+    text = figures.format_number(value, style._replace(grouped=style.grouped and draw.chance(0.8)))
     if style.places and "." in text and (draw.chance(0.5) or not value % 1):
         text = text.rstrip("0").rstrip(".")
     if sheet.scales[m] and draw.chance(0.4):
@@ -142,312 +146,363 @@ def number(sheet: Sheet, m: int, value: Decimal, draw: Draw) -> str:
     return text
 
 
-def wrong(value: Decimal, others: Sequence[Decimal], style: figures.Style, draw: Draw) -> Decimal:
-    """Another number than `value`: one of the others, or one that is near it and as round."""
-    different = [other for other in others if other != value]
-    if different and draw.chance(0.6):
-        return draw.one(different)
+def draw_wrong_number(
+    value: Decimal, alternatives: Sequence[Decimal], style: figures.CellStyle, draw: Draw
+) -> Decimal:
+    """Draws a number other than `value`: one of the alternatives, or one that is close to it and as round."""
+    candidates = [alternative for alternative in alternatives if alternative != value]
+    if candidates and draw.chance(0.6):
+        return draw.choice(candidates)
     unit = Decimal(1).scaleb(-style.places) * (style.round_to if not style.places else 1)
     for _ in range(20):
-        moved = value * Decimal(draw.real(0.6, 1.4))
-        moved = (moved / unit).to_integral_value(ROUND_HALF_UP) * unit
-        if moved != value:
-            return moved
-    return value + unit * draw.one((1, 2, 3, -1))
+        candidate = value * Decimal(draw.uniform(0.6, 1.4))
+        candidate = (candidate / unit).to_integral_value(ROUND_HALF_UP) * unit
+        if candidate != value:
+            return candidate
+    return value + unit * draw.choice((1, 2, 3, -1))
 
 
-# --- Plans: a fact that is true or false.
+# --- Plans: each returns a fact that is true or false, or None if the table does not suit it.
 
 
-def _value(sheet: Sheet, draw: Draw, true: bool) -> Fact:
-    ref = draw.one(list(sheet.values))
+def _state_value(sheet: TableSheet, draw: Draw, is_true: bool) -> Fact:
+    ref = draw.choice(list(sheet.values))
     m, value = ref.measure, sheet.values[ref]
-    if not true:
-        near = [other for at, other in sheet.values.items() if at.measure == m and at != ref]
-        value = wrong(value, near, sheet.styles[m], draw)
-    text = number(sheet, m, value, draw)
+    if not is_true:
+        alternatives = [
+            alternative
+            for alternative_ref, alternative in sheet.values.items()
+            if alternative_ref.measure == m and alternative_ref != ref
+        ]
+        value = draw_wrong_number(value, alternatives, sheet.styles[m], draw)
+    text = phrase_number(sheet, m, value, draw)
     if sheet.measures[m].countable and ref.entity >= 0 and ref.time < 0 and draw.chance(0.5):
-        return Fact("has", {"a": sheet.entities[ref.entity], "v": text, "m": wording.measure(sheet, m, draw)})
-    return Fact("value", slots_of(sheet, ref, draw) | {"v": text})
+        return Fact("has", {"a": sheet.entities[ref.entity], "v": text, "m": wording.name_measure(sheet, m, draw)})
+    return Fact("value", make_slots(sheet, ref, draw) | {"v": text})
 
 
-def _text(sheet: Sheet, draw: Draw, true: bool) -> Fact | None:
+def _state_text(sheet: TableSheet, draw: Draw, is_true: bool) -> Fact | None:
     if not sheet.attributes:
         return None
-    name, e = draw.one(list(sheet.attributes)), draw.one(sheet.plain())
+    name, e = draw.choice(list(sheet.attributes)), draw.choice(sheet.list_non_totals())
     text = sheet.attributes[name][e]
-    if not true:
-        others = [other for other in sheet.attributes[name] if other not in (text, "-")]
-        if not others:
+    if not is_true:
+        alternatives = [alternative for alternative in sheet.attributes[name] if alternative not in (text, "-")]
+        if not alternatives:
             return None
-        text = draw.one(others)
+        text = draw.choice(alternatives)
     return Fact("text", {"attribute": name, "a": sheet.entities[e], "v": text})
 
 
-def _pair(sheet: Sheet, draw: Draw, more: bool, line: Line) -> Line | None:
-    """Two of a line of which the first is more than the second, or less."""
+def _draw_pair(sheet: TableSheet, draw: Draw, is_more: bool, line: Line) -> Line | None:
+    """Draws two numbers of a line, the first larger than the second, or smaller."""
     pairs = [
         pair
         for pair in itertools.permutations(range(len(line.refs)), 2)
         if sheet.values[line.refs[pair[0]]] != sheet.values[line.refs[pair[1]]]
-        and (sheet.values[line.refs[pair[0]]] > sheet.values[line.refs[pair[1]]]) == more
+        and (sheet.values[line.refs[pair[0]]] > sheet.values[line.refs[pair[1]]]) == is_more
     ]
-    return line.only(draw.one(pairs)) if pairs else None
+    return line.select(draw.choice(pairs)) if pairs else None
 
 
-def _more(sheet: Sheet, draw: Draw, true: bool) -> Fact | None:
-    line = drawn_line(sheet, draw, timed=False)
-    more = draw.chance(0.5)
-    two = _pair(sheet, draw, more == true, line) if line else None
-    if two is None:
+def _state_more(sheet: TableSheet, draw: Draw, is_true: bool) -> Fact | None:
+    line = draw_line(sheet, draw, is_over_times=False)
+    is_more = draw.chance(0.5)
+    pair = _draw_pair(sheet, draw, is_more == is_true, line) if line else None
+    if pair is None:
         return None
-    return Fact("more", slots_of(sheet, two.shared, draw) | _way(more, draw) | {"a": two.names[0], "b": two.names[1]})
+    return Fact(
+        "more",
+        make_slots(sheet, pair.shared, draw)
+        | _draw_direction(is_more, draw)
+        | {"a": pair.names[0], "b": pair.names[1]},
+    )
 
 
-def _moved(sheet: Sheet, draw: Draw, true: bool) -> Fact | None:
-    line = drawn_line(sheet, draw, timed=True)
-    more = draw.chance(0.5)
+def _state_change(sheet: TableSheet, draw: Draw, is_true: bool) -> Fact | None:
+    line = draw_line(sheet, draw, is_over_times=True)
+    is_more = draw.chance(0.5)
     if line is None:
         return None
     pairs = []
-    for one, other in itertools.combinations(range(len(line.refs)), 2):
-        first, second = sorted((one, other), key=lambda i: sheet.order(line.refs[i].time))
+    for left, right in itertools.combinations(range(len(line.refs)), 2):
+        first, second = sorted((left, right), key=lambda i: sheet.get_sort_key(line.refs[i].time))
         a, b = sheet.values[line.refs[first]], sheet.values[line.refs[second]]
-        if a != b and ((b > a) == more) == true:
+        if a != b and ((b > a) == is_more) == is_true:
             pairs.append((first, second))
     if not pairs:
         return None
-    two = line.only(draw.one(pairs))
+    pair = line.select(draw.choice(pairs))
     return Fact(
-        "moved", slots_of(sheet, two.shared, draw) | _way(more, draw) | {"a": two.names[0], "b": two.names[1]}
+        "moved",
+        make_slots(sheet, pair.shared, draw)
+        | _draw_direction(is_more, draw)
+        | {"a": pair.names[0], "b": pair.names[1]},
     )
 
 
-def _moved_in(sheet: Sheet, draw: Draw, true: bool) -> Fact | None:
-    """In one time, against the time before."""
-    line = drawn_line(sheet, draw, timed=True)
-    more = draw.chance(0.5)
+def _state_change_in(sheet: TableSheet, draw: Draw, is_true: bool) -> Fact | None:
+    """States a change in one time, compared with the time before."""
+    line = draw_line(sheet, draw, is_over_times=True)
+    is_more = draw.chance(0.5)
     if line is None:
         return None
-    ordered = sorted(range(len(line.refs)), key=lambda i: sheet.order(line.refs[i].time))
+    by_time = sorted(range(len(line.refs)), key=lambda i: sheet.get_sort_key(line.refs[i].time))
     pairs = [
         pair
-        for pair in itertools.pairwise(ordered)
+        for pair in itertools.pairwise(by_time)
         if (a := sheet.values[line.refs[pair[0]]]) != (b := sheet.values[line.refs[pair[1]]])
-        and ((b > a) == more) == true
+        and ((b > a) == is_more) == is_true
     ]
     if not pairs:
         return None
-    late = draw.one(pairs)[1]
-    slots = slots_of(sheet, line.shared, draw) | _way(more, draw) | {"one": line.one}
+    late = draw.choice(pairs)[1]
+    slots = make_slots(sheet, line.shared, draw) | _draw_direction(is_more, draw) | {"one": line.singular}
     return Fact("moved_in", slots | {"b": line.names[late]})
 
 
-def _extreme(sheet: Sheet, draw: Draw, true: bool) -> Fact | None:
-    line = drawn_line(sheet, draw)
+def _state_extreme(sheet: TableSheet, draw: Draw, is_true: bool) -> Fact | None:
+    line = draw_line(sheet, draw)
     if line is None:
         return None
-    values, more = [sheet.values[ref] for ref in line.refs], draw.chance(0.5)
-    best = max(values) if more else min(values)
+    values, is_more = [sheet.values[ref] for ref in line.refs], draw.chance(0.5)
+    best = max(values) if is_more else min(values)
     if values.count(best) > 1:
         return None
-    at = values.index(best) if true else draw.one([i for i, value in enumerate(values) if value != best])
-    slots = slots_of(sheet, line.shared, draw) | _way(more, draw) | {"one": line.one, "many": line.many}
-    return Fact("extreme", slots | {"a": line.names[at]})
+    index = values.index(best) if is_true else draw.choice([i for i, value in enumerate(values) if value != best])
+    slots = (
+        make_slots(sheet, line.shared, draw)
+        | _draw_direction(is_more, draw)
+        | {"one": line.singular, "many": line.plural}
+    )
+    return Fact("extreme", slots | {"a": line.names[index]})
 
 
-def _limit(sheet: Sheet, draw: Draw, true: bool) -> Fact | None:
-    ref = draw.one(list(sheet.values))
-    value, style, more = sheet.values[ref], sheet.styles[ref.measure], draw.chance(0.5)
-    bound = wrong(value, [], style, draw)
-    if (value > bound) != (more == true):
+def _state_limit(sheet: TableSheet, draw: Draw, is_true: bool) -> Fact | None:
+    ref = draw.choice(list(sheet.values))
+    value, style, is_more = sheet.values[ref], sheet.styles[ref.measure], draw.chance(0.5)
+    bound = draw_wrong_number(value, [], style, draw)
+    if (value > bound) != (is_more == is_true):
         bound = 2 * value - bound
     return Fact(
-        "limit", slots_of(sheet, ref, draw) | _way(more, draw) | {"n": number(sheet, ref.measure, bound, draw)}
+        "limit",
+        make_slots(sheet, ref, draw)
+        | _draw_direction(is_more, draw)
+        | {"n": phrase_number(sheet, ref.measure, bound, draw)},
     )
 
 
-def _bounded(sheet: Sheet, draw: Draw) -> tuple[Line, list[Decimal]] | None:
-    line = drawn_line(sheet, draw, least=3)
+def _draw_values(sheet: TableSheet, draw: Draw) -> tuple[Line, list[Decimal]] | None:
+    line = draw_line(sheet, draw, least=3)
     return (line, [sheet.values[ref] for ref in line.refs]) if line else None
 
 
-def _slots(sheet: Sheet, line: Line, bound: Decimal, more: bool, draw: Draw) -> dict[str, str]:
-    slots = slots_of(sheet, line.shared, draw) | _way(more, draw) | {"one": line.one, "many": line.many}
-    return slots | {"n": number(sheet, line.refs[0].measure, bound, draw)}
+def _make_limit_slots(sheet: TableSheet, line: Line, bound: Decimal, is_more: bool, draw: Draw) -> dict[str, str]:
+    slots = (
+        make_slots(sheet, line.shared, draw)
+        | _draw_direction(is_more, draw)
+        | {"one": line.singular, "many": line.plural}
+    )
+    return slots | {"n": phrase_number(sheet, line.refs[0].measure, bound, draw)}
 
 
-def _k(count: int, draw: Draw) -> str:
+def _write_count(count: int, draw: Draw) -> str:
     return _NUMBERS[count] if count < len(_NUMBERS) and draw.chance(0.6) else str(count)
 
 
-def _count(sheet: Sheet, draw: Draw, true: bool) -> Fact | None:
-    found = _bounded(sheet, draw)
-    if found is None:
+def _state_count(sheet: TableSheet, draw: Draw, is_true: bool) -> Fact | None:
+    line_values = _draw_values(sheet, draw)
+    if line_values is None:
         return None
-    line, values = found
-    style, more = sheet.styles[line.refs[0].measure], draw.chance(0.5)
-    bounds = [limit(values, style, draw) for _ in range(2)]
+    line, values = line_values
+    style, is_more = sheet.styles[line.refs[0].measure], draw.chance(0.5)
+    bounds = [draw_limit(values, style, draw) for _ in range(2)]
     if bounds[0] is None or bounds[1] is None or bounds[0] <= 0:
         return None
-    counts = [sum((value > bound) == more for value in values) for bound in bounds if bound is not None]
-    # The count of another limit, so that counts say nothing.
-    if not true and counts[0] == counts[1]:
+    counts = [sum((value > bound) == is_more for value in values) for bound in bounds if bound is not None]
+    # A false count is the true count of another limit, so that the count alone shows nothing.
+    if not is_true and counts[0] == counts[1]:
         return None
-    return Fact("count", _slots(sheet, line, bounds[0], more, draw) | {"k": _k(counts[0 if true else 1], draw)})
+    return Fact(
+        "count",
+        _make_limit_slots(sheet, line, bounds[0], is_more, draw)
+        | {"k": _write_count(counts[0 if is_true else 1], draw)},
+    )
 
 
-def _rows(sheet: Sheet, draw: Draw, true: bool) -> Fact | None:
-    count = len(sheet.plain())
+def _state_rows(sheet: TableSheet, draw: Draw, is_true: bool) -> Fact | None:
+    count = len(sheet.list_non_totals())
     if count < 3 or not draw.chance(0.3):
         return None
-    # Of tables of three to seven rows any of these numbers may be claimed.
-    claimed = count if true else draw.one([other for other in range(3, 8) if other != count])
-    return Fact("rows", {"k": _k(claimed, draw), "many": sheet.field.many})
+    # Tables have three to seven rows, so a false statement may claim any of these numbers.
+    claimed_count = (
+        count if is_true else draw.choice([alternative for alternative in range(3, 8) if alternative != count])
+    )
+    return Fact("rows", {"k": _write_count(claimed_count, draw), "many": sheet.field.plural})
 
 
-def _count_text(sheet: Sheet, draw: Draw, true: bool) -> Fact | None:
+def _state_count_text(sheet: TableSheet, draw: Draw, is_true: bool) -> Fact | None:
     if not sheet.attributes:
         return None
-    name = draw.one(list(sheet.attributes))
-    texts = [sheet.attributes[name][e] for e in sheet.plain()]
-    text, count = (chosen := draw.one(texts)), texts.count(chosen)
-    if not true:
-        counts = [texts.count(other) for other in texts] + [1, 2, 3]
-        others = [other for other in counts if other != count]
-        count = draw.one(others)
-    slots = {"attribute": name, "v": text, "many": sheet.field.many, "k": _k(count, draw)}
+    name = draw.choice(list(sheet.attributes))
+    texts = [sheet.attributes[name][e] for e in sheet.list_non_totals()]
+    text, count = (chosen_text := draw.choice(texts)), texts.count(chosen_text)
+    if not is_true:
+        counts = [texts.count(alternative) for alternative in texts] + [1, 2, 3]
+        alternatives = [alternative for alternative in counts if alternative != count]
+        count = draw.choice(alternatives)
+    slots = {"attribute": name, "v": text, "many": sheet.field.plural, "k": _write_count(count, draw)}
     return Fact("count_text", slots)
 
 
-def _quantified(sheet: Sheet, draw: Draw, true: bool) -> Fact | None:
-    found = _bounded(sheet, draw)
-    if found is None:
+def _state_quantified(sheet: TableSheet, draw: Draw, is_true: bool) -> Fact | None:
+    line_values = _draw_values(sheet, draw)
+    if line_values is None:
         return None
-    line, values = found
-    style, more, plan = sheet.styles[line.refs[0].measure], draw.chance(0.5), draw.one(("all", "none", "only"))
+    line, values = line_values
+    style, is_more, plan = sheet.styles[line.refs[0].measure], draw.chance(0.5), draw.choice(("all", "none", "only"))
     unit = Decimal(1).scaleb(-style.places) * max(1, style.round_to if not style.places else 1)
     spread = max(values) - min(values)
-    inside = [bound for bound in (limit(values, style, draw) for _ in range(6)) if bound is not None]
-    edges = [
+    inner_bounds = [bound for bound in (draw_limit(values, style, draw) for _ in range(6)) if bound is not None]
+    outer_bounds = [
         min(values) - max(unit, (spread / 5).quantize(unit)),
         max(values) + max(unit, (spread / 5).quantize(unit)),
     ]
-    wanted = []
-    for bound in [*inside, *edges]:
-        count = sum((value > bound) == more for value in values)
+    fitting_bounds = []
+    for bound in [*inner_bounds, *outer_bounds]:
+        count = sum((value > bound) == is_more for value in values)
         holds = {"all": count == len(values), "none": count == 0, "only": count == 1}[plan]
-        if holds == true and bound not in values and bound > 0:
-            wanted.append(bound)
-    if not wanted:
+        if holds == is_true and bound not in values and bound > 0:
+            fitting_bounds.append(bound)
+    if not fitting_bounds:
         return None
-    return Fact(plan, _slots(sheet, line, draw.one(wanted), more, draw))
+    return Fact(plan, _make_limit_slots(sheet, line, draw.choice(fitting_bounds), is_more, draw))
 
 
-def _sum(sheet: Sheet, draw: Draw, true: bool) -> Fact | None:
-    line = drawn_line(sheet, draw, least=3)
+def _state_sum(sheet: TableSheet, draw: Draw, is_true: bool) -> Fact | None:
+    line = draw_line(sheet, draw, least=3)
     if line is None or not sheet.measures[line.refs[0].measure].additive:
         return None
     m = line.refs[0].measure
-    every = draw.chance(0.4) and line.refs[0].entity != line.refs[-1].entity
-    some = line if every else line.only(draw.some(range(len(line.refs)), 2))
-    value = sum((sheet.values[ref] for ref in some.refs), Decimal(0))
-    if not true:
+    use_all = draw.chance(0.4) and line.refs[0].entity != line.refs[-1].entity
+    selection = line if use_all else line.select(draw.sample(range(len(line.refs)), 2))
+    value = sum((sheet.values[ref] for ref in selection.refs), Decimal(0))
+    if not is_true:
         pairs = itertools.combinations([sheet.values[ref] for ref in line.refs], 2)
-        value = wrong(value, [] if every else [a + b for a, b in pairs], sheet.styles[m], draw)
-    slots = slots_of(sheet, line.shared, draw) | {
-        "v": number(sheet, m, value, draw),
-        "many": line.many,
-        "one": line.one,
+        value = draw_wrong_number(value, [] if use_all else [a + b for a, b in pairs], sheet.styles[m], draw)
+    slots = make_slots(sheet, line.shared, draw) | {
+        "v": phrase_number(sheet, m, value, draw),
+        "many": line.plural,
+        "one": line.singular,
     }
-    return Fact("sum_all", slots) if every else Fact("sum", slots | {"all": listed(some.names)})
+    return Fact("sum_all", slots) if use_all else Fact("sum", slots | {"all": join_words(selection.names)})
 
 
-def _mean(sheet: Sheet, draw: Draw, true: bool) -> Fact | None:
-    line = drawn_line(sheet, draw, least=3)
+def _state_mean(sheet: TableSheet, draw: Draw, is_true: bool) -> Fact | None:
+    line = draw_line(sheet, draw, least=3)
     if line is None or line.refs[0].entity == line.refs[-1].entity:
         return None
     m = line.refs[0].measure
     style = sheet.styles[m]._replace(places=max(1, sheet.styles[m].places), round_to=1)
     value = sum((sheet.values[ref] for ref in line.refs), Decimal(0)) / len(line.refs)
     value = value.quantize(Decimal(1).scaleb(-style.places), ROUND_HALF_UP)
-    value = value if true else wrong(value, [], style, draw)
+    value = value if is_true else draw_wrong_number(value, [], style, draw)
     text = f"{value.normalize():,f}" if sheet.styles[m].grouped else f"{value.normalize():f}"
-    return Fact("mean", slots_of(sheet, line.shared, draw) | {"v": text, "many": line.many})
+    return Fact("mean", make_slots(sheet, line.shared, draw) | {"v": text, "many": line.plural})
 
 
-def _difference(sheet: Sheet, draw: Draw, true: bool) -> Fact | None:
-    timed = draw.chance(0.4)
-    line = drawn_line(sheet, draw, timed=timed)
+def _state_difference(sheet: TableSheet, draw: Draw, is_true: bool) -> Fact | None:
+    is_over_times = draw.chance(0.4)
+    line = draw_line(sheet, draw, is_over_times=is_over_times)
     if line is None:
         return None
-    two = line.only(draw.some(range(len(line.refs)), 2))
-    if timed and sheet.order(two.refs[0].time) > sheet.order(two.refs[1].time):
-        two = two.only([1, 0])
-    a, b = (sheet.values[ref] for ref in two.refs)
+    pair = line.select(draw.sample(range(len(line.refs)), 2))
+    if is_over_times and sheet.get_sort_key(pair.refs[0].time) > sheet.get_sort_key(pair.refs[1].time):
+        pair = pair.select([1, 0])
+    a, b = (sheet.values[ref] for ref in pair.refs)
     if a == b:
         return None
-    others = [abs(sheet.values[x] - sheet.values[y]) for x, y in itertools.combinations(line.refs, 2)]
+    alternatives = [abs(sheet.values[x] - sheet.values[y]) for x, y in itertools.combinations(line.refs, 2)]
     value = abs(a - b)
     value = (
-        value if true else wrong(value, [other for other in others if other], sheet.styles[two.refs[0].measure], draw)
+        value
+        if is_true
+        else draw_wrong_number(
+            value,
+            [alternative for alternative in alternatives if alternative],
+            sheet.styles[pair.refs[0].measure],
+            draw,
+        )
     )
-    more = b > a if timed else a > b
-    slots = slots_of(sheet, two.shared, draw) | _way(more, draw) | {"a": two.names[0], "b": two.names[1]}
-    return Fact("changed" if timed else "difference", slots | {"v": number(sheet, two.refs[0].measure, value, draw)})
+    is_more = b > a if is_over_times else a > b
+    slots = (
+        make_slots(sheet, pair.shared, draw)
+        | _draw_direction(is_more, draw)
+        | {"a": pair.names[0], "b": pair.names[1]}
+    )
+    return Fact(
+        "changed" if is_over_times else "difference",
+        slots | {"v": phrase_number(sheet, pair.refs[0].measure, value, draw)},
+    )
 
 
-def _percent(sheet: Sheet, draw: Draw, true: bool) -> Fact | None:
-    line = drawn_line(sheet, draw, timed=True)
+def _state_percent(sheet: TableSheet, draw: Draw, is_true: bool) -> Fact | None:
+    line = draw_line(sheet, draw, is_over_times=True)
     if line is None:
         return None
-    two = line.only(sorted(draw.some(range(len(line.refs)), 2), key=lambda i: sheet.order(line.refs[i].time)))
-    a, b = (sheet.values[ref] for ref in two.refs)
-    if a <= 0 or b <= 0 or a == b or sheet.measures[two.refs[0].measure].kind in ("temperature", "percent"):
+    pair = line.select(
+        sorted(draw.sample(range(len(line.refs)), 2), key=lambda i: sheet.get_sort_key(line.refs[i].time))
+    )
+    a, b = (sheet.values[ref] for ref in pair.refs)
+    if a <= 0 or b <= 0 or a == b or sheet.measures[pair.refs[0].measure].kind in ("temperature", "percent"):
         return None
     value = abs((b - a) / a * 100).quantize(Decimal("0.1") if draw.chance(0.6) else Decimal(1), ROUND_HALF_UP)
     if not value:
         return None
-    if not true:
-        value = wrong(value, [], figures.Style(1 if value != int(value) else 0), draw)
-    slots = slots_of(sheet, two.shared, draw) | _way(b > a, draw) | {"a": two.names[0], "b": two.names[1]}
+    if not is_true:
+        value = draw_wrong_number(value, [], figures.CellStyle(1 if value != int(value) else 0), draw)
+    slots = (
+        make_slots(sheet, pair.shared, draw) | _draw_direction(b > a, draw) | {"a": pair.names[0], "b": pair.names[1]}
+    )
     return Fact("percent", slots | {"v": f"{value.normalize():f}"})
 
 
-def _two(sheet: Sheet, draw: Draw, true: bool) -> Fact | None:
-    """Two measures of one row or time."""
-    alike = [
+def _state_two_measures(sheet: TableSheet, draw: Draw, is_true: bool) -> Fact | None:
+    """Compares two measures of one row or time."""
+    pairs = [
         (i, j)
         for i, j in itertools.permutations(range(len(sheet.measures)), 2)
         if (sheet.measures[i].unit, sheet.scales[i], sheet.measures[i].kind)
         == (sheet.measures[j].unit, sheet.scales[j], sheet.measures[j].kind)
     ]
-    if not alike:
+    if not pairs:
         return None
-    i, j = draw.one(alike)
-    ref, more = draw.one([one for one in sheet.values if one.measure == i]), draw.chance(0.5)
+    i, j = draw.choice(pairs)
+    ref, is_more = draw.choice([candidate for candidate in sheet.values if candidate.measure == i]), draw.chance(0.5)
     other = ref._replace(measure=j)
     if sheet.values[ref] == sheet.values[other]:
         return None
-    if (sheet.values[ref] > sheet.values[other]) != (more == true):
+    if (sheet.values[ref] > sheet.values[other]) != (is_more == is_true):
         ref, other = other, ref
-    y = wording.measure(sheet, other.measure, draw)
-    slots = slots_of(sheet, ref, draw) | _way(more, draw)
+    y = wording.name_measure(sheet, other.measure, draw)
+    slots = make_slots(sheet, ref, draw) | _draw_direction(is_more, draw)
     return Fact("two", slots | {"y": y, "Y": y})
 
 
-PLANS: tuple[Callable[[Sheet, Draw, bool], Fact | None], ...] = (
-    _value, _value, _value, _text, _more, _more, _moved, _moved, _moved_in, _extreme, _extreme, _limit, _count,
-    _count, _rows, _count_text, _quantified, _quantified, _sum, _sum, _mean, _difference, _difference, _percent, _two,
+PLANS: tuple[Callable[[TableSheet, Draw, bool], Fact | None], ...] = (
+    _state_value, _state_value, _state_value, _state_text, _state_more, _state_more, _state_change,
+    _state_change, _state_change_in, _state_extreme, _state_extreme, _state_limit, _state_count, _state_count,
+    _state_rows, _state_count_text, _state_quantified, _state_quantified, _state_sum, _state_sum, _state_mean,
+    _state_difference, _state_difference, _state_percent, _state_two_measures,
 )  # fmt: skip
 
 
-def records(count: int, seed: int, split: str, wordings: str = "apart") -> Iterator[dict[str, Any]]:
-    """The same as flat records without ids of their own: table id, rows of cells, statement, label, kind."""
-    for name, sheet, said in tables(count, seed, split, wordings):
-        for place, (text, label, kind) in enumerate(said):
+def make_records(count: int, seed: int, split: str, wordings: str = "apart") -> Iterator[dict[str, Any]]:
+    """Yields the statements as flat records: id, table id, caption, rows of cells, statement, label, kind."""
+    for name, sheet, statements in make_tables(count, seed, split, wordings):
+        for index, (text, label, kind) in enumerate(statements):
             yield {
-                "id": f"{name}:{place}",
+                "id": f"{name}:{index}",
                 "table_id": name,
                 "caption": "",
                 "table": sheet.cells,

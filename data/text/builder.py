@@ -9,12 +9,12 @@ from typing import Any
 from numjax.errors import DataError, UsageError
 
 from ..builder import ArrayRecordBuilder
-from ..sampling import hashed_split
-from .read import SUFFIXES, label, list_files, read_file
+from ..sampling import split_by_hash
+from .read import SUFFIXES, list_files, name_below, read_file
 
 
 class Text(ArrayRecordBuilder):
-    """Options: `path` of a folder (or file); `validation` and `test`, the shares of documents held out;
+    """Options: `path` of a folder or file; `validation` and `test`, the shares of documents in these splits;
     `seed` of the split."""
 
     FIELDS = {"id": str, "text": str}
@@ -25,7 +25,7 @@ class Text(ArrayRecordBuilder):
     def check(cls, options: Mapping[str, Any]) -> None:
         super().check(options)
         if not options["path"]:
-            raise UsageError(f"{cls.name}: say where the text is: path=FOLDER")
+            raise UsageError(f"{cls.name}: no path; set path=FOLDER to a folder of text")
         validation, test = options["validation"], options["test"]
         if not (0 <= validation and 0 <= test and validation + test < 1):
             raise UsageError(f"{cls.name}: validation={validation} and test={test} must be shares below 1 together")
@@ -44,14 +44,14 @@ class Text(ArrayRecordBuilder):
         root = pathlib.Path(self.options["path"]).expanduser()
         shares = self.options["seed"], self.options["validation"], self.options["test"]
         for path in self.files(self.options):
-            name, empty = label(path, root), True
+            name, empty = name_below(path, root), True
             for line, text, reason in read_file(path):
                 empty = False
                 record_id = f"{name}:{line}" if line else name
                 if text is None:
                     self.skip(record_id, reason)
                 else:
-                    yield hashed_split(text, *shares), {"id": record_id, "text": text}
+                    yield split_by_hash(text, *shares), {"id": record_id, "text": text}
             if empty:
                 self.skip(name, "holds no document")
 

@@ -1,4 +1,4 @@
-"""Documents of plain text and JSON-lines files, gzipped or not. Streaming, constant memory."""
+"""Reads documents from plain-text and JSON-lines files, gzipped or not, as a stream in constant memory."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
 SUFFIXES = (".txt", ".jsonl", ".txt.gz", ".jsonl.gz")
-MAX_LINE = 16 << 20  # bytes; a longer line is left out, so that memory stays bounded
-LONG_DOCUMENT = 1 << 20  # bytes; a document without blank lines ends at the first line end beyond
+MAX_LINE = 16 << 20  # bytes; a longer line is skipped, so that memory stays bounded
+LONG_DOCUMENT = 1 << 20  # bytes; a longer document without blank lines ends at the next line end
 
 
-class Lines(Protocol):
-    """A binary file, zipped or not."""
+class BinaryFile(Protocol):
+    """A binary file, gzipped or not."""
 
     def readline(self, size: int = -1, /) -> bytes: ...
 
 
-class Piece(NamedTuple):
-    """A document, or where `text` is None why there is none; `line` counts from 1, 0 is the file itself."""
+class TextDocument(NamedTuple):
+    """A document; if `text` is None, `reason` says why. `line` counts from 1; 0 stands for the file itself."""
 
     line: int
     text: str | None
@@ -31,36 +31,36 @@ class Piece(NamedTuple):
 
 
 def list_files(root: pathlib.Path) -> list[pathlib.Path]:
-    """The readable kinds of files under a folder, or the file itself; hidden ones are left out. Sorted."""
+    """Returns the sorted files of the readable kinds under a folder, or the file itself. Hidden files are skipped."""
     if root.is_file():
         return [root]
-    found = (path for path in root.rglob("*") if path.name.endswith(SUFFIXES) and path.is_file())
-    return sorted(path for path in found if not any(p.startswith(".") for p in path.relative_to(root).parts))
+    candidates = (path for path in root.rglob("*") if path.name.endswith(SUFFIXES) and path.is_file())
+    return sorted(path for path in candidates if not any(p.startswith(".") for p in path.relative_to(root).parts))
 
 
-def label(path: pathlib.Path, root: pathlib.Path) -> str:
-    """A file's name below the root, as text whatever its bytes are."""
+def name_below(path: pathlib.Path, root: pathlib.Path) -> str:
+    """Returns a file's name below the root, as text even if its bytes are not UTF-8."""
     inner = path.relative_to(root) if path != root else pathlib.Path(path.name)
     return os.fsencode(inner).decode("utf-8", "replace")
 
 
-def read_file(path: pathlib.Path) -> Iterator[Piece]:
-    """The documents of a file in order: paragraphs between blank lines, or a JSON object's "text" a line.
+def read_file(path: pathlib.Path) -> Iterator[TextDocument]:
+    """Yields the documents of a file in order: paragraphs between blank lines, or the "text" of each line's JSON.
 
-    What precedes a break in a damaged gzip file is kept; the break is one more piece.
+    If a gzip file is damaged, the last document reports it; the documents before stay.
     """
     name = path.name.removesuffix(".gz")
     try:
         with gzip.open(path, "rb") if path.suffix == ".gz" else open(path, "rb") as file:
-            yield from _json_lines(file) if name.endswith(".jsonl") else _paragraphs(file)
+            yield from _read_json_lines(file) if name.endswith(".jsonl") else _read_paragraphs(file)
     except (EOFError, zlib.error, gzip.BadGzipFile):
-        yield Piece(0, None, "the gzip file is damaged or cut short; the documents before the break are kept")
+        yield TextDocument(0, None, "the gzip file is damaged or cut short; the documents before the break are kept")
     except OSError as error:
-        yield Piece(0, None, f"cannot be read: {error.strerror or error}")
+        yield TextDocument(0, None, f"cannot be read: {error.strerror or error}")
 
 
-def numbered(file: Lines) -> Iterator[tuple[int, bytes | None]]:
-    """(number from 1, line without its end, or None where it is too long)."""
+def number_lines(file: BinaryFile) -> Iterator[tuple[int, bytes | None]]:
+    """Yields (number from 1, line without its line end, or None if the line is too long)."""
     number = 0
     while line := file.readline(MAX_LINE + 1):
         number += 1
@@ -74,12 +74,12 @@ def numbered(file: Lines) -> Iterator[tuple[int, bytes | None]]:
             yield number, line.rstrip(b"\r\n")
 
 
-def _paragraphs(file: Lines) -> Iterator[Piece]:
+def _read_paragraphs(file: BinaryFile) -> Iterator[TextDocument]:
     first, lines, length, reason = 0, [], 0, ""
-    for number, line in numbered(file):
+    for number, line in number_lines(file):
         if line is not None and not line.strip():
             if first:
-                yield _piece(first, lines, reason)
+                yield _make_document(first, lines, reason)
             first, lines, length, reason = 0, [], 0, ""
             continue
         first = first or number
@@ -89,39 +89,39 @@ def _paragraphs(file: Lines) -> Iterator[Piece]:
         lines.append(line)
         length += len(line) + 1
         if length >= LONG_DOCUMENT:
-            yield _piece(first, lines, reason)
+            yield _make_document(first, lines, reason)
             first, lines, length, reason = 0, [], 0, ""
     if first:
-        yield _piece(first, lines, reason)
+        yield _make_document(first, lines, reason)
 
 
-def _piece(first: int, lines: list[bytes], reason: str) -> Piece:
+def _make_document(first: int, lines: list[bytes], reason: str) -> TextDocument:
     if reason:
-        return Piece(first, None, reason)
+        return TextDocument(first, None, reason)
     try:
-        return Piece(first, b"\n".join(lines).decode())
+        return TextDocument(first, b"\n".join(lines).decode())
     except UnicodeDecodeError as error:
         line = first + error.object[: error.start].count(b"\n")
-        return Piece(first, None, f"not UTF-8 on line {line}")
+        return TextDocument(first, None, f"not UTF-8 on line {line}")
 
 
-def _json_lines(file: Lines) -> Iterator[Piece]:
-    for number, line in numbered(file):
+def _read_json_lines(file: BinaryFile) -> Iterator[TextDocument]:
+    for number, line in number_lines(file):
         if line is None:
-            yield Piece(number, None, f"longer than {MAX_LINE >> 20} MiB")
+            yield TextDocument(number, None, f"longer than {MAX_LINE >> 20} MiB")
             continue
         if not line.strip():
             continue
         try:
             value = json.loads(line.decode())
         except UnicodeDecodeError:
-            yield Piece(number, None, "not UTF-8")
+            yield TextDocument(number, None, "not UTF-8")
             continue
         except (ValueError, RecursionError):
-            yield Piece(number, None, "not JSON")
+            yield TextDocument(number, None, "not JSON")
             continue
         text = value.get("text") if isinstance(value, dict) else None
         if isinstance(text, str) and text.strip():
-            yield Piece(number, text)
+            yield TextDocument(number, text)
         else:
-            yield Piece(number, None, 'no JSON object with a "text" that is not empty')
+            yield TextDocument(number, None, 'no JSON object with a "text" that is not empty')

@@ -1,1 +1,1 @@
-"""What speed and memory are asked of numjax, measured beside what people would use instead."""
+"""Benchmarks of numjax's speed and memory, against bounds and against the libraries that people would use instead."""

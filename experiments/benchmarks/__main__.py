@@ -1,9 +1,9 @@
-"""Short forms of every benchmark of this folder, in one table.
+"""Runs the short form of every benchmark of this folder and prints one table.
 
     make bench        or: python -m experiments.benchmarks [--only=train_step,…] [--peer=PYTHON] [--out=FILE]
 
-A benchmark is a module here with a function `short(peer)` that gives rows of the table and what it left out. Peers
-that are not installed are named and left out (`make compare` installs them); the long forms are the modules
+A benchmark is a module here with a function `short(peer)` that returns rows of the table and the peers it left out.
+Peers that are not installed are left out and named (`make compare` installs them). The long forms are the modules
 themselves, e.g. `python -m experiments.benchmarks.train_step`.
 """
 
@@ -21,40 +21,44 @@ from numjax.errors import UsageError
 
 
 def main(words: list[str] | None = None) -> dict[str, Any]:
-    """Prints the table, what was left out, and the results as JSON on the last line."""
-    found = benchmarks()
-    made = command.Parser(prog="python -m experiments.benchmarks", description=(__doc__ or "").splitlines()[0])
-    made.add_argument("--only", default=",".join(found), help=f"comma-separated, of {', '.join(found)}")
-    made.add_argument("--peer", default=str(pairs.PEER), help="the Python of the comparisons")
-    made.add_argument("--out", help="a JSON file to write")
-    options = made.parse_args(words)
+    """Prints the table, the peers that were left out, and the results as JSON on the last line."""
+    modules = load_benchmarks()
+    parser = command.Parser(prog="python -m experiments.benchmarks", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--only", default=",".join(modules), help=f"comma-separated, of {', '.join(modules)}")
+    parser.add_argument("--peer", default=str(pairs.PEER), help="the Python of the comparisons")
+    parser.add_argument("--out", help="a JSON file to write")
+    options = parser.parse_args(words)
     names = options.only.split(",")
-    if unknown := [name for name in names if name not in found]:
-        raise UsageError(f"--only={unknown[0]}: the benchmarks are {', '.join(found)}")
-    where = pairs.machine()
-    print(f"{where['processor']} ({where['family']}), {where['cores']} cores, {where['memory_gib']} GiB", flush=True)
-    rows: list[pairs.Row] = []
+    if unknown_names := [name for name in names if name not in modules]:
+        raise UsageError(f"--only={unknown_names[0]}: the benchmarks are {', '.join(modules)}")
+    machine = pairs.describe_machine()
+    print(
+        f"{machine['processor']} ({machine['family']}), {machine['cores']} cores, {machine['memory_gib']} GiB",
+        flush=True,
+    )
+    rows: list[pairs.BenchmarkRow] = []
     left_out: list[str] = []
     for name in names:
         print(f"{name}: short form", flush=True)
         start = time.monotonic()
-        more, without = found[name].short(options.peer)
-        rows += more
-        left_out += [f"{name} without {one}" for one in without]
+        new_rows, missing_peers = modules[name].short(options.peer)
+        rows += new_rows
+        left_out += [f"{name} without {peer}" for peer in missing_peers]
         print(f"{name}: {time.monotonic() - start:.0f} s", flush=True)
-    print(pairs.table(rows))
+    print(pairs.format_table(rows))
     for line in left_out:
         print(f"left out: {line}", file=sys.stderr)
-    result = {"machine": where, "rows": [row._asdict() | {"reached": row.verdict} for row in rows]}
-    pairs.write(result | {"left_out": left_out}, options.out)
+    result = {"machine": machine, "rows": [row._asdict() | {"reached": row.verdict} for row in rows]}
+    pairs.write_result(result | {"left_out": left_out}, options.out)
     return result
 
 
-def benchmarks() -> dict[str, Any]:
+def load_benchmarks() -> dict[str, Any]:
     """The modules of this folder that have a short form, by name."""
-    here = pathlib.Path(__file__).parent
-    # Peers import what only their own environment has: whether a module is a benchmark is read, not tried.
-    names = [path.stem for path in sorted(here.glob("*.py")) if "\ndef short(" in path.read_text()]
+    folder = pathlib.Path(__file__).parent
+    # Peers import packages that only their own environment has. So the source is searched, and peers are not
+    # imported.
+    names = [path.stem for path in sorted(folder.glob("*.py")) if "\ndef short(" in path.read_text()]
     return {name: importlib.import_module(f"numjax.bundled.experiments.benchmarks.{name}") for name in names}
 
 

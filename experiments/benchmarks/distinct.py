@@ -1,12 +1,12 @@
-"""What is spared where a batch's number strings are encoded once each, instead of once an example.
+"""Measures what is saved when each number string of a batch is encoded once, instead of once per example.
 
     python -m experiments.benchmarks.distinct [--tatqa=FOLDER] [--tabfact=FOLDER] [--rows=32] [--length=512]
         [--parameters=1M] [--width=768] [--batches=50] [--rounds=5] [--out=FILE]
 
-The batches are those of `configs/luna.py` on one device. Counted are the numbers that stand in a batch, the distinct
-strings among them, and the places of the tables that are encoded, padding with them. Timed are a forward and backward
-pass of the CharLSTM over one batch's table, with and without `data.shared`, in turns; processor time, which other
-programs do not add to. Without folders the tables are generated.
+The batches are those of `configs/luna.py` on one device. It counts the numbers of a batch, the distinct strings among
+them, and the entries of the encoded tables, padding included. It times a forward and backward pass of the CharLSTM
+over one batch's table, with and without `data.shared`, in turns, in processor time, so that other programs do not
+count. Without folders the tables are generated.
 """
 
 from __future__ import annotations
@@ -26,28 +26,30 @@ SHAPE = {"rows": 32, "length": 512, "width": 768}
 
 
 def main(words: list[str] | None = None) -> dict[str, Any]:
-    """Prints what is counted and timed, and as JSON on the last line."""
-    made = options.parser("distinct", __doc__, SHAPE, rounds=5)
-    made.add_argument("--tatqa", default="", help="folder of TAT-QA")
-    made.add_argument("--tabfact", default="", help="folder of TabFact")
-    made.add_argument("--parameters", default="1M", help="size of the encoder")
-    made.add_argument("--batches", type=int, default=50, help="that are counted at most")
-    given = made.parse_args(words)
-    shape = options.shape_of(given, SHAPE)
+    """Prints the counts and times, and all results as JSON on the last line."""
+    parser = options.make_parser("distinct", __doc__, SHAPE, rounds=5)
+    parser.add_argument("--tatqa", default="", help="folder of TAT-QA")
+    parser.add_argument("--tabfact", default="", help="folder of TabFact")
+    parser.add_argument("--parameters", default="1M", help="size of the encoder")
+    parser.add_argument("--batches", type=int, default=50, help="at most so many are counted")
+    arguments = parser.parse_args(words)
+    shape = options.parse_shape(arguments, SHAPE)
     with tempfile.TemporaryDirectory() as folder:
-        system, loaders = make(shape, given.tatqa, given.tabfact, given.parameters, pathlib.Path(folder))
-        counted = count(loaders, given.batches)
-        timed = seconds(system, loaders, given.rounds)
-    data = " and ".join(name for name in ("tatqa", "tabfact") if getattr(given, name)) or "generated tables"
-    result = {"benchmark": "distinct", "shape": shape, "data": data, "counted": counted, "seconds": timed}
-    for name, value in (counted | {f"seconds, {name}": spent for name, spent in timed.items()}).items():
+        system, loaders = make_loaders(
+            shape, arguments.tatqa, arguments.tabfact, arguments.parameters, pathlib.Path(folder)
+        )
+        counts = count_numbers(loaders, arguments.batches)
+        times = time_steps(system, loaders, arguments.rounds)
+    data = " and ".join(name for name in ("tatqa", "tabfact") if getattr(arguments, name)) or "generated tables"
+    result = {"benchmark": "distinct", "shape": shape, "data": data, "counted": counts, "seconds": times}
+    for name, value in (counts | {f"seconds, {name}": seconds for name, seconds in times.items()}).items():
         print(f"{name}: {value:.4g}")
-    pairs.write(result | {"machine": pairs.machine()}, given.out)
+    pairs.write_result(result | {"machine": pairs.describe_machine()}, arguments.out)
     return result
 
 
-def make(shape: dict[str, int], tatqa: str, tabfact: str, parameters: str, folder: pathlib.Path):
-    """(the system, its loaders: once an example, and once a batch)."""
+def make_loaders(shape: dict[str, int], tatqa: str, tabfact: str, parameters: str, folder: pathlib.Path):
+    """(the system, two loaders: one that encodes numbers once per example, one that encodes them once per batch)."""
     from numjax.bundled.configs import luna
     from numjax.pipeline.loader import Loader
     from numjax.system import assemble
@@ -70,25 +72,27 @@ def make(shape: dict[str, int], tatqa: str, tabfact: str, parameters: str, folde
     return system, loaders
 
 
-def count(loaders, most: int) -> dict[str, float]:
-    """Means over batches."""
-    found: dict[str, list[float]] = {}
-    batches = min(most, loaders[0].batches_of_epoch())
-    for index in range(batches):
-        plain, shared = (loader.batch(index)[0].inputs for loader in loaders)
-        one = {
-            "numbers": plain.numerals.valid.sum(),
-            "distinct": shared.distinct.valid.sum(),
-            "encoded once an example": plain.numerals.valid.size,
-            "encoded once a batch": shared.distinct.valid.size,
+def count_numbers(loaders, limit: int) -> dict[str, float]:
+    """Name → mean count over at most `limit` batches; "programs" is the number of different table shapes."""
+    values_by_name: dict[str, list[float]] = {}
+    n_batches = min(limit, loaders[0].batches_of_epoch())
+    for index in range(n_batches):
+        inputs_by_example, inputs_by_batch = (loader.batch(index)[0].inputs for loader in loaders)
+        counts = {
+            "numbers": inputs_by_example.numerals.valid.sum(),
+            "distinct": inputs_by_batch.distinct.valid.sum(),
+            "encoded once an example": inputs_by_example.numerals.valid.size,
+            "encoded once a batch": inputs_by_batch.distinct.valid.size,
         }
-        for name, value in one.items():
-            found.setdefault(name, []).append(float(value))
-    widths = {loaders[1].batch(index)[0].inputs.distinct.valid.shape for index in range(batches)}
-    return {name: statistics.fmean(values) for name, values in found.items()} | {"programs": float(len(widths))}
+        for name, value in counts.items():
+            values_by_name.setdefault(name, []).append(float(value))
+    widths = {loaders[1].batch(index)[0].inputs.distinct.valid.shape for index in range(n_batches)}
+    return {name: statistics.fmean(values) for name, values in values_by_name.items()} | {
+        "programs": float(len(widths))
+    }
 
 
-def seconds(system, loaders, rounds: int) -> dict[str, float]:
+def time_steps(system, loaders, rounds: int) -> dict[str, float]:
     """The median processor time of a forward and backward pass over the first batch's table."""
     import jax
 
@@ -99,19 +103,19 @@ def seconds(system, loaders, rounds: int) -> dict[str, float]:
         return jax.value_and_grad(lambda p: encoder.apply({"params": p}, numerals, features).mean())(params)
 
     inputs = [loader.batch(0)[0].inputs for loader in loaders]
-    read = []
+    encoder_inputs = []
     for tokens, table in zip(inputs, (inputs[0].numerals, inputs[1].distinct), strict=True):
         features = {name.split("/", 1)[1]: values for name, values in tokens.features.items()}
-        read.append((table, features))
-    params = encoder.init(jax.random.key(0), *read[0])["params"]
-    spent: dict[str, list[float]] = {"once an example": [], "once a batch": []}
+        encoder_inputs.append((table, features))
+    params = encoder.init(jax.random.key(0), *encoder_inputs[0])["params"]
+    seconds: dict[str, list[float]] = {"once an example": [], "once a batch": []}
     for turn in range(rounds + 1):
-        for name, one in zip(spent, read, strict=True):
-            begun = time.process_time()
-            jax.block_until_ready(step(params, *one))
+        for name, encoder_input in zip(seconds, encoder_inputs, strict=True):
+            start = time.process_time()
+            jax.block_until_ready(step(params, *encoder_input))
             if turn:  # the first compiles
-                spent[name].append(time.process_time() - begun)
-    return {name: float(np.median(values)) for name, values in spent.items()}
+                seconds[name].append(time.process_time() - start)
+    return {name: float(np.median(values)) for name, values in seconds.items()}
 
 
 if __name__ == "__main__":

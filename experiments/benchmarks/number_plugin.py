@@ -1,12 +1,12 @@
-"""What a number plugin adds to a step of masked pre-training: the same step with and without NumBed.
+"""Measures what a number plugin adds to a step of masked pre-training: the same step with and without NumBed.
 
     python -m experiments.benchmarks.number_plugin [--numbed=char_lstm] [--size=1M] [--numbers=104] [--rounds=0]
         [--layers=12 --width=768 --heads=12 --length=512 --rows=32 --vocab=30522] [--remat=none] [--out=FILE]
 
-Counted are the multiplications and additions of all matrix products of the whole step, loops unrolled; `--rounds`
-also runs the two in turns that many times and takes the ratio of the times within each. Rows are full, and hold as
-many numbers as 512 positions of the tables and texts of TAT-QA and TabFact do: about every fifth position is a
-number's mark. Each number string is encoded once a batch, as `data.shared` has it (`distinct.py` measures how many
+It counts the multiplications and additions of all matrix products of the whole step, loops unrolled. `--rounds` also
+runs the two steps in turns that many times and takes the ratio of their times within each round. Rows are full and
+have as many numbers as 512 positions of the tables and texts of TAT-QA and TabFact: about every fifth position is a
+number's mark. Each number string is encoded once per batch, as with `data.shared` (`distinct.py` measures how many
 there are).
 """
 
@@ -36,123 +36,128 @@ from numjax.train.step import init_state, train_step
 from numjax.types import Batch, Numeral, Targets, Tokens
 
 SHAPE = dict(layers=12, width=768, heads=12, length=512, rows=32, vocab=30_522)
-NUMBERS = 104  # a row; measured over 600 records of the training split, 0.20 a position
-DISTINCT = 526 / 816  # strings of a batch over its numbers, over TAT-QA's development tables
-MOST = 1.1  # times the step without
+NUMBERS = 104  # per row; measured over 600 records of the training split, 0.20 per position
+DISTINCT = 526 / 816  # distinct strings over numbers of a batch, measured on TAT-QA's development tables
+RATIO_LIMIT = 1.1  # times the step without
 
 
 def main(words: list[str] | None = None) -> dict[str, Any]:
     """Prints a table, and the results as JSON on the last line."""
-    made = options.parser("number_plugin", __doc__, SHAPE, rounds=0)
-    made.add_argument("--numbed", default="char_lstm", help=f"one of {', '.join(luna.PARTS['numbed'])}")
-    made.add_argument("--size", default="1M", help="of a character encoder")
-    made.add_argument("--numbers", type=int, default=NUMBERS, help="in each row")
-    made.add_argument("--remat", default="none", help="of the encoder, in both; its layers are scanned then")
-    given = made.parse_args(words)
-    shape = options.shape_of(given, SHAPE)
-    if not 0 < given.numbers < shape["length"]:
+    parser = options.make_parser("number_plugin", __doc__, SHAPE, rounds=0)
+    parser.add_argument("--numbed", default="char_lstm", help=f"one of {', '.join(luna.PARTS['numbed'])}")
+    parser.add_argument("--size", default="1M", help="of a character encoder")
+    parser.add_argument("--numbers", type=int, default=NUMBERS, help="in each row")
+    parser.add_argument("--remat", default="none", help="of the encoder, in both; its layers are scanned then")
+    arguments = parser.parse_args(words)
+    shape = options.parse_shape(arguments, SHAPE)
+    if not 0 < arguments.numbers < shape["length"]:
         raise UsageError("--numbers must be positive, and less than --length")
-    plugin = f"numbed={given.numbed}" + (f",size={given.size}" if given.numbed.startswith("char") else "")
-    found = measure(shape, plugin, given.numbers, given.rounds, given.remat)
-    print(pairs.table(rows(found)))
-    pairs.write(found, given.out)
-    return found
+    plugin = f"numbed={arguments.numbed}" + (f",size={arguments.size}" if arguments.numbed.startswith("char") else "")
+    result = measure(shape, plugin, arguments.numbers, arguments.rounds, arguments.remat)
+    print(pairs.format_table(make_rows(result)))
+    pairs.write_result(result, arguments.out)
+    return result
 
 
-def short(peer: str) -> tuple[list[pairs.Row], list[str]]:
-    """The short form for `make bench`: products alone, of the two larger sizes."""
+def short(peer: str) -> tuple[list[pairs.BenchmarkRow], list[str]]:
+    """The short form for `make bench`: only products, of the two larger sizes."""
     del peer
-    return [row for size in ("1M", "9M") for row in rows(measure(SHAPE, f"size={size}", NUMBERS, 0))], []
+    return [row for size in ("1M", "9M") for row in make_rows(measure(SHAPE, f"size={size}", NUMBERS, 0))], []
 
 
-def rows(found: dict[str, Any]) -> list[pairs.Row]:
-    """The table's lines of what was measured."""
-    usual = MOST if found["shape"] == SHAPE else None
-    what = f"{found['plugin']}, masked step / without"
-    out = [pairs.Row(f"{what}, products", found["products"], floor=usual, lower=True)]
-    if "time" in found:
-        out.append(pairs.Row(f"{what}, time", *found["time"], floor=usual, lower=True))
-    return out
+def make_rows(result: dict[str, Any]) -> list[pairs.BenchmarkRow]:
+    """The rows of the table."""
+    limit = RATIO_LIMIT if result["shape"] == SHAPE else None
+    title = f"{result['plugin']}, masked step / without"
+    table_rows = [pairs.BenchmarkRow(f"{title}, products", result["products"], floor=limit, lower=True)]
+    if "time" in result:
+        table_rows.append(pairs.BenchmarkRow(f"{title}, time", *result["time"], floor=limit, lower=True))
+    return table_rows
 
 
 def measure(shape: dict[str, int], plugin: str, numbers: int, rounds: int, remat: str = "none") -> dict[str, Any]:
-    """The step with the plugin over the step without: its products, and with `rounds` its time."""
-    steps = {name: step(shape, plugin, numbers, name == "with", remat) for name in ("with", "without")}
-    counted = {}
+    """The ratio of the step with the plugin to the step without: of products, and with `rounds` of time."""
+    steps = {name: make_step(shape, plugin, numbers, name == "with", remat) for name in ("with", "without")}
+    flop_counts = {}
     for name, (run, state, batch) in steps.items():
         traced = jax.make_jaxpr(run)(0, jax.eval_shape(state), batch)
-        # Its numbers are short, as most of tables are, and the head reads a quarter of the positions.
-        counted[name] = flops.count(flops.live(traced), min)
-    found: dict[str, Any] = {"benchmark": "number_plugin", "shape": shape, "plugin": plugin, "numbers": numbers}
-    found["remat"] = remat
-    found |= {"flops": counted, "products": counted["with"] / counted["without"]}
+        # The batch's numbers are short, like most in tables, and the head reads a quarter of the positions.
+        flop_counts[name] = flops.count(flops.drop_dead_code(traced), min)
+    result: dict[str, Any] = {"benchmark": "number_plugin", "shape": shape, "plugin": plugin, "numbers": numbers}
+    result["remat"] = remat
+    result |= {"flops": flop_counts, "products": flop_counts["with"] / flop_counts["without"]}
     if rounds:
-        ready = {name: (jax.jit(run), jax.jit(state)(), batch) for name, (run, state, batch) in steps.items()}
-        for run, state, batch in ready.values():
+        compiled = {name: (jax.jit(run), jax.jit(state)(), batch) for name, (run, state, batch) in steps.items()}
+        for run, state, batch in compiled.values():
             jax.block_until_ready(run(0, state, batch))
         ratios = []
         for _ in range(rounds):
-            took = {}
-            for name, (run, state, batch) in ready.items():
+            seconds = {}
+            for name, (run, state, batch) in compiled.items():
                 start = time.perf_counter()
                 jax.block_until_ready(run(0, state, batch))
-                took[name] = time.perf_counter() - start
-            ratios.append(took["with"] / took["without"])
-        found["time"] = statistics.median(ratios), min(ratios), max(ratios)
-    return found
+                seconds[name] = time.perf_counter() - start
+            ratios.append(seconds["with"] / seconds["without"])
+        result["time"] = statistics.median(ratios), min(ratios), max(ratios)
+    return result
 
 
-def step(
-    shape: dict[str, int], plugin: str, numbers: int, plugged: bool, remat: str = "none"
+def make_step(
+    shape: dict[str, int], plugin: str, numbers: int, has_plugin: bool, remat: str = "none"
 ) -> tuple[Any, Any, Batch]:
-    """(the step, what makes its state, a batch)."""
+    """(the step, a function that makes its state, a batch)."""
     config: Any = luna.get_config(f"paper,{plugin}")
     with config.unlocked():
         config.backbone.update(
             width=shape["width"], layers=shape["layers"], heads=shape["heads"], max_length=shape["length"]
         )
-        # On a CPU the compiler merges what is recomputed with what was computed, except in a scan.
+        # On a CPU the compiler removes recomputation, except in a scan.
         config.backbone.update(remat=remat, scan=remat != "none")
-        if not plugged:
+        if not has_plugin:
             del config.embeds["numeral"]
     scheme = make_scheme(config, None, None, None, stand_in.Vocabulary(shape["vocab"]))  # type: ignore[arg-type]
     model = make_model(config, build("tasks", config.task), scheme, "cpu")
     objectives, weights = make_objectives(config, model, scheme)
     optimizer, rate = optim.adamw(1e-4, 100)
-    batch = drawn(shape, numbers, scheme, model if plugged else None)
+    batch = draw_batch(shape, numbers, scheme, model if has_plugin else None)
     body = functools.partial(train_step, model, objectives, weights, optimizer, rate, 1)
     return body, lambda: init_state(model, optimizer, batch, 0), batch
 
 
-def drawn(shape: dict[str, int], numbers: int, scheme: Any, model: Any) -> Batch:
-    """Full rows with evenly spread numbers of three to eight characters, 15% of the positions masked."""
+def draw_batch(shape: dict[str, int], numbers: int, scheme: Any, model: Any) -> Batch:
+    """A batch of full rows with evenly spread numbers of three to eight characters; 15% of the positions are
+    masked."""
     rng = np.random.default_rng(0)
     size = (shape["rows"], shape["length"])
     ids = rng.integers(0, shape["vocab"], size).astype(np.int32)
     index = np.full(size, -1, np.int32)
     index[:, np.linspace(1, shape["length"] - 1, numbers).astype(int)] = np.arange(numbers)
     mask = rng.random(size) < 0.15
-    many = shape["rows"] * numbers
-    pool = round(DISTINCT * many)
-    surfaces = [f"{n:,}" for n in rng.choice(np.arange(100, 999_999), pool, replace=False)]
-    flat = to_numeral([value_of(text) for text in surfaces], 20)
-    which = rng.permutation(np.append(np.arange(pool), rng.integers(0, pool, many - pool)))
-    # The shared table has a width of the ladder; what fills it up is encoded too.
-    filled = np.resize(np.arange(pool), distinct.width(pool, many))
+    n_numbers = shape["rows"] * numbers
+    n_strings = round(DISTINCT * n_numbers)
+    surfaces = [f"{n:,}" for n in rng.choice(np.arange(100, 999_999), n_strings, replace=False)]
+    numerals = to_numeral([value_of(text) for text in surfaces], 20)
+    string_index = rng.permutation(np.append(np.arange(n_strings), rng.integers(0, n_strings, n_numbers - n_strings)))
+    # The shared table's width is a step of the ladder; its padding is encoded too.
+    padded_pool = np.resize(np.arange(n_strings), distinct.choose_width(n_strings, n_numbers))
     features = {}
     if model is not None and model.embeds["numeral"].provides("host_features"):
-        made = model.embeds["numeral"].host_features(flat, surfaces)
-        features = {f"numeral/{name}": values[filled][None] for name, values in made.items()}
-    shared = Numeral(*(x[filled][None] for x in flat))
-    place = np.where(index >= 0, which.reshape(shape["rows"], numbers)[:, index[0]], -1).astype(np.int32)
-    table = Numeral(*(x[which].reshape(shape["rows"], numbers, *x.shape[1:]) for x in flat))
+        encoder_features = model.embeds["numeral"].host_features(numerals, surfaces)
+        features = {f"numeral/{name}": values[padded_pool][None] for name, values in encoder_features.items()}
+    shared_table = Numeral(*(x[padded_pool][None] for x in numerals))
+    shared_index = np.where(index >= 0, string_index.reshape(shape["rows"], numbers)[:, index[0]], -1).astype(
+        np.int32
+    )
+    table = Numeral(*(x[string_index].reshape(shape["rows"], numbers, *x.shape[1:]) for x in numerals))
     positions = np.broadcast_to(np.arange(shape["length"], dtype=np.int32), size)
     ids = np.where(index >= 0, scheme.vocab.mark("[NUM]"), ids).astype(np.int32)
-    read = np.where(mask, scheme.vocab.mark("[MASK]"), ids).astype(np.int32)
-    seen = np.where(mask, -1, index).astype(np.int32)
+    masked_ids = np.where(mask, scheme.vocab.mark("[MASK]"), ids).astype(np.int32)
+    visible_index = np.where(mask, -1, index).astype(np.int32)
     ones = np.ones(size, np.int32)
-    inputs = Tokens(read, positions, ones, {"types": ones}, numeral_index=seen, numerals=table, features=features)
-    inputs = inputs._replace(distinct=shared, distinct_index=np.where(mask, -1, place).astype(np.int32))
+    inputs = Tokens(
+        masked_ids, positions, ones, {"types": ones}, numeral_index=visible_index, numerals=table, features=features
+    )
+    inputs = inputs._replace(distinct=shared_table, distinct_index=np.where(mask, -1, shared_index).astype(np.int32))
     return jax.tree.map(jnp.asarray, Batch(inputs, Targets(ids, mask, index), valid=np.ones(shape["rows"], bool)))
 
 

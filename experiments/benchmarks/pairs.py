@@ -1,11 +1,11 @@
-"""Contenders that take turns: what every comparison of speed and memory here is driven by.
+"""Drives contenders that take turns: every comparison of speed and memory in this folder uses it.
 
-A contender is a process that lives through the whole measurement, possibly of another Python. It says in a line of
-JSON when it is ready, and answers each line "N" on its input with how long N units of work took. All take their
-turns in each round (A B C A B C …) and ratios are taken within a round: other work on a shared machine then hits
-both sides, and the median over the rounds is what counts.
+A contender is a process that lives through the whole measurement, possibly of another Python. It prints a line of
+JSON when it is ready, and answers each line "N" on its input with the time that N units of work took. All take turns
+in each round (A B C A B C …) and ratios are taken within a round, so that other work on a shared machine affects both
+sides. The result is the median over the rounds.
 
-Standard library only: peers with an environment of their own run `serve` too.
+Standard library only, because peers with their own environment run `serve` too.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class Contender(NamedTuple):
 
     Attributes:
       name: in tables.
-      words: its command line; see `command`.
-      environment: variables beside the present ones.
+      words: its command line; see `make_command`.
+      environment: variables that are added to the present ones.
     """
 
     name: str
@@ -44,13 +44,13 @@ class Contender(NamedTuple):
     environment: Mapping[str, str] = {}
 
 
-class Row(NamedTuple):
-    """A line of the table of all benchmarks.
+class BenchmarkRow(NamedTuple):
+    """A row of the table of all benchmarks.
 
     Attributes:
-      what: what is measured.
-      measured: the median; least, most: of the rounds, None where there is one value.
-      floor, goal: what is asked for, None where nothing is; `lower` says that less is better.
+      what: name of the measure.
+      measured: the median; least, most: of the rounds, None if there is one value.
+      floor, goal: required and desired value, None if there is none; `lower`: whether less is better.
       unit: "x" for ratios.
     """
 
@@ -65,7 +65,7 @@ class Row(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        """ "goal", "floor" or "below" of what is asked for; empty where nothing is."""
+        """The best bound that is reached: "goal", "floor" or "below"; empty if there is no bound."""
         for name, bound in (("goal", self.goal), ("floor", self.floor)):
             if bound is not None and (self.measured <= bound if self.lower else self.measured >= bound):
                 return name
@@ -77,21 +77,21 @@ class Row(NamedTuple):
 
 
 def serve(turn: Callable[[int], Mapping[str, Any] | None], **ready: Any) -> None:
-    """Says that it is ready, then answers each line "N" of the input with the time that turn(N) took.
+    """Prints that it is ready, then answers each line "N" of the input with the time that turn(N) took.
 
-    What `turn` returns goes into the answer. Whatever libraries print goes to the error stream.
+    The answer includes what `turn` returns. Everything that libraries print goes to stderr.
     """
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
 
-    def answer(**found: Any) -> None:
-        print(json.dumps(found | {"peak_mib": peak_mib()}), file=out, flush=True)
+    def answer(**fields: Any) -> None:
+        print(json.dumps(fields | {"peak_mib": peak_mib()}), file=out, flush=True)
 
     answer(**ready)
     for line in sys.stdin:
         wall, busy = time.perf_counter(), time.process_time()
-        found = turn(int(line)) or {}
-        answer(seconds=time.perf_counter() - wall, cpu=time.process_time() - busy, **found)
+        fields = turn(int(line)) or {}
+        answer(seconds=time.perf_counter() - wall, cpu=time.process_time() - busy, **fields)
 
 
 def peak_mib() -> float:
@@ -99,7 +99,7 @@ def peak_mib() -> float:
     try:
         lines = pathlib.Path("/proc/self/status").read_text().splitlines()
     except OSError:
-        # Elsewhere than on Linux; ru_maxrss there may count what the parent held when it started us.
+        # Not on Linux, where ru_maxrss may count the parent's memory at the time of the fork.
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 << (20 if sys.platform == "darwin" else 10))
     return next(float(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM:"))
 
@@ -108,20 +108,20 @@ def peak_mib() -> float:
 # The driver's side.
 
 
-def command(module: str, *words: str, python: str | pathlib.Path = sys.executable) -> list[str]:
-    """The command line of experiments/benchmarks/MODULE.py in a Python."""
+def make_command(module: str, *words: str, python: str | pathlib.Path = sys.executable) -> list[str]:
+    """The command line that runs experiments/benchmarks/MODULE.py in a Python."""
     return [str(python), "-m", f"experiments.benchmarks.{module}", *words]
 
 
-def lacking(python: str | pathlib.Path, packages: Iterable[str]) -> str:
-    """What keeps a peer from running, in words; empty if nothing."""
+def explain_missing(python: str | pathlib.Path, packages: Iterable[str]) -> str:
+    """The reason why a peer cannot run; empty if it can."""
     if not pathlib.Path(python).exists():
         return f"no Python at {python} (run: make compare)"
     code = "import importlib.util as u, sys; print(*[n for n in sys.argv[1:] if u.find_spec(n) is None])"
-    found = subprocess.run([str(python), "-c", code, *packages], capture_output=True, text=True, check=False)
-    if found.returncode:
+    process = subprocess.run([str(python), "-c", code, *packages], capture_output=True, text=True, check=False)
+    if process.returncode:
         return f"{python} does not start"
-    names = found.stdout.split()
+    names = process.stdout.split()
     return f"{python} has no {', '.join(names)} (run: make compare)" if names else ""
 
 
@@ -135,13 +135,13 @@ def drive(
 
     Args:
       contenders: at least one.
-      rounds: turns of each that count; one more before them warms up.
-      units: of work a turn.
-      say: is told how each round went.
+      rounds: number of counted turns of each; one more turn before them warms up.
+      units: of work per turn.
+      say: prints a line about each round.
 
     Returns:
-      {"machine", "rounds", "units", "contenders": name → what it said when ready, "seconds" and "cpu_seconds" a
-      unit by round, their "median", and "peak_mib", and whatever else its last turn answered}.
+      {"machine", "rounds", "units", "contenders": name → the fields of its first message, "seconds" and "cpu_seconds"
+      per unit by round, the "median" of "seconds", "peak_mib", and the other fields of its last answer}.
 
     Raises:
       UsageError: a contender ended early.
@@ -151,7 +151,7 @@ def drive(
     load = os.getloadavg()[0]
     with ExitStack() as stack:
         workers = {}
-        for contender in contenders:  # one after the other: nobody compiles while another warms up
+        for contender in contenders:  # one after the other: no contender compiles while another warms up
             workers[contender.name] = stack.enter_context(_Worker(contender))
         answers: dict[str, list[dict[str, Any]]] = {name: [] for name in workers}
         for worker in workers.values():
@@ -159,46 +159,49 @@ def drive(
         for i in range(rounds):
             for name, worker in workers.items():
                 answers[name].append(worker.take(units))
-            shown = " · ".join(f"{name} {rows[-1]['seconds'] / units:.3f} s" for name, rows in answers.items())
-            say(f"round {i + 1}/{rounds}: {shown}")
-        ready = {name: worker.ready for name, worker in workers.items()}
-    found = {}
+            progress = " · ".join(f"{name} {rows[-1]['seconds'] / units:.3f} s" for name, rows in answers.items())
+            say(f"round {i + 1}/{rounds}: {progress}")
+        ready_answers = {name: worker.ready for name, worker in workers.items()}
+    entries = {}
     for name, rows in answers.items():
         seconds = [row["seconds"] / units for row in rows]
-        found[name] = (
-            ready[name]
+        entries[name] = (
+            ready_answers[name]
             | rows[-1]
             | {"seconds": seconds, "cpu_seconds": [row["cpu"] / units for row in rows]}
             | {"median": statistics.median(seconds), "peak_mib": max(row["peak_mib"] for row in rows)}
         )
-        found[name].pop("cpu")
-    machine_now = machine() | {"load_before": round(load, 2), "load_after": round(os.getloadavg()[0], 2)}
-    return {"machine": machine_now, "rounds": rounds, "units": units, "contenders": found}
+        entries[name].pop("cpu")
+    machine = describe_machine() | {"load_before": round(load, 2), "load_after": round(os.getloadavg()[0], 2)}
+    return {"machine": machine, "rounds": rounds, "units": units, "contenders": entries}
 
 
-def ratio(found: Mapping[str, Any], over: str, under: str, key: str = "seconds") -> dict[str, float]:
-    """Median, least and most of over/under round by round: with "seconds", how much faster `under` is."""
-    sides = [found["contenders"][name][key] for name in (over, under)]
+def ratio(result: Mapping[str, Any], numerator: str, denominator: str, key: str = "seconds") -> dict[str, float]:
+    """Median, least and most of numerator/denominator over the rounds; of "seconds", the speed-up of
+    `denominator`."""
+    sides = [result["contenders"][name][key] for name in (numerator, denominator)]
     values = sorted(a / b for a, b in zip(*sides, strict=True))
     return {"median": statistics.median(values), "least": values[0], "most": values[-1]}
 
 
-def memory(found: Mapping[str, Any], mine: str, other: str) -> float:
-    """Peak memory of `mine` over that of `other`."""
-    return found["contenders"][mine]["peak_mib"] / found["contenders"][other]["peak_mib"]
+def memory_ratio(result: Mapping[str, Any], numerator: str, denominator: str) -> float:
+    """Peak memory of `numerator` over that of `denominator`."""
+    return result["contenders"][numerator]["peak_mib"] / result["contenders"][denominator]["peak_mib"]
 
 
-def machine() -> dict[str, Any]:
-    """Where this runs: processor, cores and memory."""
+def describe_machine() -> dict[str, Any]:
+    """The present machine: processor, cores and memory."""
     name, family = platform.processor() or platform.machine(), ""
-    wide = []
+    vector_flags = []
     try:
         lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
-        about = {k.strip(): v.strip() for k, _, v in (line.partition(":") for line in lines if line)}
-        name = about.get("model name", name)
-        family = f"family {about.get('cpu family')}, model {about.get('model')}"
-        wide = [
-            flag for flag in ("avx2", "avx512f", "avx512_bf16", "amx_bf16") if flag in about.get("flags", "").split()
+        cpu_info = {k.strip(): v.strip() for k, _, v in (line.partition(":") for line in lines if line)}
+        name = cpu_info.get("model name", name)
+        family = f"family {cpu_info.get('cpu family')}, model {cpu_info.get('model')}"
+        vector_flags = [
+            flag
+            for flag in ("avx2", "avx512f", "avx512_bf16", "amx_bf16")
+            if flag in cpu_info.get("flags", "").split()
         ]
     except OSError:
         pass
@@ -207,7 +210,7 @@ def machine() -> dict[str, Any]:
     return {
         "processor": name,
         "family": family,
-        "vectors": wide,
+        "vectors": vector_flags,
         "cores": cores,
         "memory_gib": round(gib, 1),
         "system": platform.system(),
@@ -215,8 +218,8 @@ def machine() -> dict[str, Any]:
     }
 
 
-def write(result: Mapping[str, Any], out: str | None) -> None:
-    """The result as JSON into a file, if one is named, and on the last line of the output."""
+def write_result(result: Mapping[str, Any], out: str | None) -> None:
+    """Writes the result as JSON into the file `out`, if it is given, and prints it on the last line."""
     if out:
         path = pathlib.Path(out)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -224,8 +227,8 @@ def write(result: Mapping[str, Any], out: str | None) -> None:
     print(json.dumps(result))
 
 
-def table(rows: Iterable[Row]) -> str:
-    """Rows for people."""
+def format_table(rows: Iterable[BenchmarkRow]) -> str:
+    """The rows as an aligned text table."""
     lines: list[tuple[str, ...]] = [("measured", "median", "rounds", "floor", "goal", "reached")]
     for row in rows:
         spread = "" if row.least is None else f"{row.least:.2f}-{row.most:.2f}"
@@ -249,7 +252,7 @@ class _Worker:
             contender.words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
         )
         try:
-            self.ready = self._answer()
+            self.ready = self._read_answer()
         except BaseException:
             self.__exit__()
             raise
@@ -268,20 +271,20 @@ class _Worker:
         self._process.stdout.close()
 
     def take(self, units: int) -> dict[str, Any]:
-        """Takes a turn."""
+        """Takes a turn of `units` of work; returns the answer."""
         assert self._process.stdin is not None
         try:
             print(units, file=self._process.stdin, flush=True)
         except BrokenPipeError:
-            raise self._ended() from None
-        return self._answer()
+            raise self._make_error() from None
+        return self._read_answer()
 
-    def _answer(self) -> dict[str, Any]:
+    def _read_answer(self) -> dict[str, Any]:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
-            raise self._ended()
+            raise self._make_error()
         return json.loads(line)
 
-    def _ended(self) -> UsageError:
-        return UsageError(f"contender {self._name} ended early: see what it said above")
+    def _make_error(self) -> UsageError:
+        return UsageError(f"contender {self._name} ended early: see its output above")

@@ -1,7 +1,7 @@
 """A GPT-2 in PyTorch, eager as its users run it: the peer of `train_step.py`, run by its own Python.
 
-Beside the harness it imports torch and NumPy alone. As widely used trainers do on CPU:
-F.scaled_dot_product_attention, float32, logits alive through the backward pass, gradients clipped at norm 1, AdamW
+It imports only torch, NumPy and the harness. It does what widely used trainers do on CPU:
+F.scaled_dot_product_attention, float32, logits kept through the backward pass, gradients clipped at norm 1, AdamW
 that is not fused, weight decay on matrices only. `--lean`, `--fused`, `--compile` and `--bfloat16` are better tuned.
 """
 
@@ -17,7 +17,7 @@ from torch import nn
 from numjax.bundled.experiments.benchmarks import pairs
 
 
-class Block(nn.Module):
+class GPTBlock(nn.Module):
     """x + attention(norm(x)), then x + mlp(norm(x))."""
 
     def __init__(self, width: int, heads: int):
@@ -32,8 +32,8 @@ class Block(nn.Module):
         q, k, v = (
             y.view(rows, length, self.heads, -1).transpose(1, 2) for y in self.qkv(self.ln_1(x)).split(width, dim=2)
         )
-        seen = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-        x = x + self.out(seen.transpose(1, 2).reshape(rows, length, width))
+        attention = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.out(attention.transpose(1, 2).reshape(rows, length, width))
         return x + self.down(F.gelu(self.up(self.ln_2(x)), approximate="tanh"))
 
 
@@ -43,7 +43,7 @@ class GPT(nn.Module):
     def __init__(self, vocab: int, width: int, layers: int, heads: int, length: int):
         super().__init__()
         self.tokens, self.positions = nn.Embedding(vocab, width), nn.Embedding(length, width)
-        self.blocks = nn.ModuleList(Block(width, heads) for _ in range(layers))
+        self.blocks = nn.ModuleList(GPTBlock(width, heads) for _ in range(layers))
         self.ln_f = nn.LayerNorm(width)
         self.apply(self._initialise)
 
@@ -62,29 +62,29 @@ class GPT(nn.Module):
 
     @torch.no_grad()
     def load(self, path: str) -> None:
-        """Takes the parameters that numjax saved, so that both train the same function."""
-        saved = np.load(path)
-        own = {
-            "tokens.weight": saved["embeds_token/table"][: self.tokens.num_embeddings],
-            "positions.weight": saved["backbone/order_sequence/places"][: self.positions.num_embeddings],
-            "ln_f.weight": saved["backbone/ln_f_scale"],
-            "ln_f.bias": saved["backbone/ln_f_bias"],
+        """Loads the parameters that numjax saved, so that both train the same function."""
+        arrays = np.load(path)
+        weights = {
+            "tokens.weight": arrays["embeds_token/table"][: self.tokens.num_embeddings],
+            "positions.weight": arrays["backbone/order_sequence/places"][: self.positions.num_embeddings],
+            "ln_f.weight": arrays["backbone/ln_f_scale"],
+            "ln_f.bias": arrays["backbone/ln_f_bias"],
         }
         width = self.tokens.embedding_dim
         for i in range(len(self.blocks)):
-            layer, here = f"backbone/layer_{i}/", f"blocks.{i}."
+            layer, prefix = f"backbone/layer_{i}/", f"blocks.{i}."
             for name in ("ln_1", "ln_2"):
-                own[f"{here}{name}.weight"] = saved[f"{layer}{name}_scale"]
-                own[f"{here}{name}.bias"] = saved[f"{layer}{name}_bias"]
+                weights[f"{prefix}{name}.weight"] = arrays[f"{layer}{name}_scale"]
+                weights[f"{prefix}{name}.bias"] = arrays[f"{layer}{name}_bias"]
             shapes = {"qkv": (width, -1), "out": (-1, width), "up": (width, -1), "down": (-1, width)}
             for name, shape in shapes.items():
-                own[f"{here}{name}.weight"] = saved[f"{layer}{name}_kernel"].reshape(shape).T
-                own[f"{here}{name}.bias"] = saved[f"{layer}{name}_bias"].reshape(-1)
-        self.load_state_dict({k: torch.from_numpy(np.ascontiguousarray(v)) for k, v in own.items()})
+                weights[f"{prefix}{name}.weight"] = arrays[f"{layer}{name}_kernel"].reshape(shape).T
+                weights[f"{prefix}{name}.bias"] = arrays[f"{layer}{name}_bias"].reshape(-1)
+        self.load_state_dict({k: torch.from_numpy(np.ascontiguousarray(v)) for k, v in weights.items()})
 
 
 def main() -> None:
-    """Answers how long N training steps took; see `pairs.serve`."""
+    """Serves a contender: a turn takes N training steps; see `pairs.serve`."""
     parser = argparse.ArgumentParser()
     for name in ("vocab", "width", "layers", "heads", "length"):
         parser.add_argument(f"--{name}", type=int, required=True)
@@ -119,8 +119,8 @@ def main() -> None:
     def turn(steps: int) -> dict[str, float]:
         return {"loss": [step() for _ in range(steps)][-1]}
 
-    first = step()
-    pairs.serve(turn, version=f"torch {torch.__version__}", threads=torch.get_num_threads(), first_loss=first)
+    first_loss = step()
+    pairs.serve(turn, version=f"torch {torch.__version__}", threads=torch.get_num_threads(), first_loss=first_loss)
 
 
 if __name__ == "__main__":

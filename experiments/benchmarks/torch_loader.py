@@ -1,4 +1,4 @@
-"""PyTorch's DataLoader over rows that are tokenised and packed already: the peer of `input_pipeline.py`."""
+"""PyTorch's DataLoader over tokenised and packed rows: the peer of `input_pipeline.py`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 from numjax.bundled.experiments.benchmarks import pairs
 
 
-class Rows(torch.utils.data.Dataset):
+class PackedRows(torch.utils.data.Dataset):
     """Rows of a memory-mapped int32[rows, length + 1]: (ids, targets)."""
 
     def __init__(self, path: str):
@@ -25,7 +25,7 @@ class Rows(torch.utils.data.Dataset):
 
 
 def main() -> None:
-    """A turn reads N shuffled batches, over and over the rows."""
+    """Serves a contender: a turn loads N shuffled batches, epoch after epoch."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--packed", required=True, help="an .npy of rows")
     parser.add_argument("--rows", type=int, required=True, help="of a batch")
@@ -33,14 +33,14 @@ def main() -> None:
     options = parser.parse_args()
     torch.manual_seed(0)
     loader = torch.utils.data.DataLoader(
-        Rows(options.packed), options.rows, shuffle=True, drop_last=True, num_workers=options.workers
+        PackedRows(options.packed), options.rows, shuffle=True, drop_last=True, num_workers=options.workers
     )
 
-    def forever():
+    def cycle_batches():
         while True:
             yield from loader
 
-    batches = forever()
+    batches = cycle_batches()
 
     def turn(times: int) -> dict[str, int]:
         return {"positions": sum(next(batches)[0].numel() for _ in range(times)) // times}

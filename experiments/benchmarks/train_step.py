@@ -1,4 +1,4 @@
-"""How fast a training step is, and how much memory it takes, beside PyTorch and beside a plain GPT.
+"""Measures the time and memory of a training step against PyTorch and against a plain GPT.
 
     python -m experiments.benchmarks.train_step [--contenders=gpt,numgpt,torch] [--rounds=7] [--steps=1]
         [--layers=6 --width=384 --heads=6 --length=256 --rows=8 --vocab=50257] [--peer=PYTHON] [--out=FILE]
@@ -14,8 +14,8 @@ Contenders take turns (see `pairs.py`):
     torch-tuned     eager, with fused AdamW and an allocator that keeps its memory
     torch-bfloat16  tuned, and autocast to bfloat16
 
-All train the same parameters on the same batch, in float32 save the last; the first losses of gpt and torch are
-compared, so that nobody is fast by doing something else.
+All train the same parameters on the same batch, in float32 except the last. The first losses of gpt and torch are
+compared, to show that both do the same work.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from numjax.bundled.experiments import command
 from numjax.bundled.experiments.benchmarks import options, pairs
 
 SHAPE = dict(layers=6, width=384, heads=6, length=256, rows=8, vocab=50_257)
-WIDE = SHAPE | dict(layers=12, width=768, heads=12, rows=2)
+WIDE_SHAPE = SHAPE | dict(layers=12, width=768, heads=12, rows=2)
 NUMERALS = 0.1  # share of positions that are numbers in numgpt's batch
 SLOTS = 48
-OURS = ("gpt", "numgpt")
-# A plain GPT as on systems that give no huge pages.
+NUMJAX_CONTENDERS = ("gpt", "numgpt")
+# A plain GPT on systems without huge pages.
 SMALL_PAGES = "gpt-small-pages"
-# glibc gives big buffers back at each step otherwise, and gets them anew page by page.
+# Otherwise glibc returns big buffers at each step and fetches them again page by page.
 KEEP = dict.fromkeys(("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "MALLOC_TOP_PAD_"), "4294967296")
 PEERS = {
     "torch": ([], {}),
@@ -48,134 +48,142 @@ PEERS = {
     "torch-tuned": (["--fused"], KEEP),
     "torch-bfloat16": (["--fused", "--bfloat16"], KEEP),
 }
-MATMUL = "matmul"  # what the processor can do at best: the same rounds, nothing but products
+MATMUL = "matmul"  # the best that the processor can do: the same rounds, only products
 MATMUL_SIZE = 2048
-CONTENDERS = (*OURS, SMALL_PAGES, MATMUL, *PEERS)
+CONTENDERS = (*NUMJAX_CONTENDERS, SMALL_PAGES, MATMUL, *PEERS)
 
 
 def main(words: list[str] | None = None) -> dict[str, Any]:
     """Prints a line a round, a table, and the results as JSON on the last line."""
-    made = options.parser("train_step", __doc__, SHAPE, rounds=7)
-    options.add_contenders(made, ("gpt", "numgpt", MATMUL, "torch"), CONTENDERS, (*OURS, MATMUL))
-    made.add_argument("--steps", type=int, default=1, help="steps a turn")
-    given = made.parse_args(words)
-    shape = options.shape_of(given, SHAPE)
-    if given.worker:
-        work(given.worker, shape, pathlib.Path(given.files))
+    parser = options.make_parser("train_step", __doc__, SHAPE, rounds=7)
+    options.add_contenders(parser, ("gpt", "numgpt", MATMUL, "torch"), CONTENDERS, (*NUMJAX_CONTENDERS, MATMUL))
+    parser.add_argument("--steps", type=int, default=1, help="steps a turn")
+    arguments = parser.parse_args(words)
+    shape = options.parse_shape(arguments, SHAPE)
+    if arguments.worker:
+        work(arguments.worker, shape, pathlib.Path(arguments.files))
         return {}
-    names = options.contenders(given, CONTENDERS, PEERS, ["torch", "numpy"])
-    result = measure(names, shape, given.rounds, given.steps, given.peer)
-    print(pairs.table(rows(result)))
-    pairs.write(result, given.out)
+    names = options.parse_contenders(arguments, CONTENDERS, PEERS, ["torch", "numpy"])
+    result = measure(names, shape, arguments.rounds, arguments.steps, arguments.peer)
+    print(pairs.format_table(make_rows(result)))
+    pairs.write_result(result, arguments.out)
     return result
 
 
-def short(peer: str) -> tuple[list[pairs.Row], list[str]]:
-    """The short form for `make bench`: (rows of the table, what was left out and why)."""
-    why = pairs.lacking(peer, ["torch", "numpy"])
-    peers = [] if why else ["torch", "torch-tuned"]
-    # Only where there is a compiler of C++ does torch.compile do anything.
-    lacking = "" if why or shutil.which(os.environ.get("CXX", "g++")) else "no C++ compiler"
-    more = [] if why or lacking else ["torch-compile"]
-    made = rows(measure([*OURS, MATMUL, *peers, *more], SHAPE, rounds=3, steps=1, peer=peer))
-    made += rows(measure(["gpt", MATMUL, *peers], WIDE, rounds=3, steps=1, peer=peer))
-    left_out = {"torch": why, "torch-compile": lacking}
-    return made, [f"{name}: {reason}" for name, reason in left_out.items() if reason]
+def short(peer: str) -> tuple[list[pairs.BenchmarkRow], list[str]]:
+    """The short form for `make bench`: (rows of the table, peers that were left out and why)."""
+    peer_reason = pairs.explain_missing(peer, ["torch", "numpy"])
+    peers = [] if peer_reason else ["torch", "torch-tuned"]
+    # torch.compile needs a C++ compiler.
+    compiler_reason = "" if peer_reason or shutil.which(os.environ.get("CXX", "g++")) else "no C++ compiler"
+    compiled_peers = [] if peer_reason or compiler_reason else ["torch-compile"]
+    table_rows = make_rows(
+        measure([*NUMJAX_CONTENDERS, MATMUL, *peers, *compiled_peers], SHAPE, rounds=3, steps=1, peer=peer)
+    )
+    table_rows += make_rows(measure(["gpt", MATMUL, *peers], WIDE_SHAPE, rounds=3, steps=1, peer=peer))
+    left_out = {"torch": peer_reason, "torch-compile": compiler_reason}
+    return table_rows, [f"{name}: {reason}" for name, reason in left_out.items() if reason]
 
 
 def measure(names, shape: dict[str, int], rounds: int, steps: int, peer: str) -> dict[str, Any]:
-    """What `pairs.drive` finds, with the shape and what each pair comes to."""
+    """The result of `pairs.drive`, with the shape and the ratios of each pair."""
     sizes = [f"--{key}={value}" for key, value in shape.items() if key != "rows"]
     with tempfile.TemporaryDirectory() as folder:
         save(pathlib.Path(folder), shape)
         contenders = []
         for name in names:
             if name not in PEERS:
-                words = [f"--worker={OURS[0] if name == SMALL_PAGES else name}", f"--files={folder}", *sizes]
+                words = [
+                    f"--worker={NUMJAX_CONTENDERS[0] if name == SMALL_PAGES else name}",
+                    f"--files={folder}",
+                    *sizes,
+                ]
                 environment = {"JAX_PLATFORMS": "cpu"}
                 if name == SMALL_PAGES:
                     environment["GLIBC_TUNABLES"] = "glibc.malloc.hugetlb=0"
-                contenders.append(pairs.Contender(name, pairs.command("train_step", *words), environment))
+                contenders.append(pairs.Contender(name, pairs.make_command("train_step", *words), environment))
             else:
-                tuned, environment = PEERS[name]
-                words = pairs.command("torch_gpt", f"--files={folder}", *sizes, *tuned, python=peer)
+                tuning_flags, environment = PEERS[name]
+                words = pairs.make_command("torch_gpt", f"--files={folder}", *sizes, *tuning_flags, python=peer)
                 contenders.append(pairs.Contender(name, words, environment))
-        found = pairs.drive(contenders, rounds, steps)
+        result = pairs.drive(contenders, rounds, steps)
     tokens = shape["rows"] * shape["length"]
-    if best := found["contenders"].pop(MATMUL, None):
-        found["matmul_gflops"] = best["flops"] / best["median"] / 1e9
-    for one in found["contenders"].values():
-        one["tokens_per_second"] = tokens / one["median"]
-        if best:
-            # The shapes are the same, so is the work; numgpt's own parts are left out of its share.
-            one["share_of_matmul"] = model_flops(shape) / one["median"] / (best["flops"] / best["median"])
-    found = {"benchmark": "train_step", "shape": shape, **found, "pairs": {}}
-    for mine, other in PAIRS:
-        if mine in names and other in names:
-            found["pairs"][f"{mine} / {other}"] = {
-                "speed": pairs.ratio(found, other, mine),
-                "speed_by_processor_time": pairs.ratio(found, other, mine, "cpu_seconds"),
-                "memory": pairs.memory(found, mine, other),
+    if matmul := result["contenders"].pop(MATMUL, None):
+        result["matmul_gflops"] = matmul["flops"] / matmul["median"] / 1e9
+    for entry in result["contenders"].values():
+        entry["tokens_per_second"] = tokens / entry["median"]
+        if matmul:
+            # The shape is the same and so is the work; the share leaves out numgpt's own parts.
+            entry["share_of_matmul"] = model_flops(shape) / entry["median"] / (matmul["flops"] / matmul["median"])
+    result = {"benchmark": "train_step", "shape": shape, **result, "pairs": {}}
+    for contender, rival in PAIRS:
+        if contender in names and rival in names:
+            result["pairs"][f"{contender} / {rival}"] = {
+                "speed": pairs.ratio(result, rival, contender),
+                "speed_by_processor_time": pairs.ratio(result, rival, contender, "cpu_seconds"),
+                "memory": pairs.memory_ratio(result, contender, rival),
             }
     if "gpt" in names and "torch" in names:
-        losses = [found["contenders"][name]["first_loss"] for name in ("gpt", "torch")]
-        found["first_losses_differ_by"] = abs(losses[0] - losses[1])
-    return found
+        losses = [result["contenders"][name]["first_loss"] for name in ("gpt", "torch")]
+        result["first_losses_differ_by"] = abs(losses[0] - losses[1])
+    return result
 
 
 def model_flops(shape: dict[str, int]) -> float:
-    """FLOPs of a step: 6 a weight of the products and a token, and attention's 12·L·D·T a token."""
+    """FLOPs of a step: 6 per token and weight of the products, and attention's 12·L·D·T per token."""
     layers, width = shape["layers"], shape["width"]
     weights = 12 * layers * width**2 + shape["vocab"] * width
     return shape["rows"] * shape["length"] * (6.0 * weights + 12.0 * layers * width * shape["length"])
 
 
-PAIRS = [(mine, other) for mine in OURS for other in PEERS] + [("numgpt", "gpt"), ("gpt", SMALL_PAGES)]
-# Asked for on CPU. Nothing is of bfloat16 there: torch is ahead.
-BOTH: dict[str, dict[str, Any]] = {
+PAIRS = [(ours, peer) for ours in NUMJAX_CONTENDERS for peer in PEERS] + [("numgpt", "gpt"), ("gpt", SMALL_PAGES)]
+# Bounds on CPU. There are none for bfloat16, where torch is faster.
+COMMON_BOUNDS: dict[str, dict[str, Any]] = {
     "gpt / torch-tuned": dict(floor=1.15, goal=1.4),
     "numgpt / gpt time": dict(floor=1.05),
 }
-ASKED: list[tuple[dict[str, int], dict[str, dict[str, Any]]]] = [
+BOUNDS: list[tuple[dict[str, int], dict[str, dict[str, Any]]]] = [
     (
         SHAPE,
-        BOTH
+        COMMON_BOUNDS
         | {
             "gpt / torch": dict(floor=1.6, goal=1.9),
             "gpt / torch-compile": dict(floor=1.3, goal=1.5),
             "gpt / torch memory": dict(floor=0.7, goal=0.6),
         },
     ),
-    (WIDE, BOTH | {"gpt / torch": dict(floor=1.6, goal=1.8)}),
+    (WIDE_SHAPE, COMMON_BOUNDS | {"gpt / torch": dict(floor=1.6, goal=1.8)}),
 ]
 
 
-def rows(found: dict[str, Any]) -> list[pairs.Row]:
-    """The table: tokens/s and memory beside torch, step time beside a plain GPT."""
-    asked = next((bounds for shape, bounds in ASKED if shape == found["shape"]), {})
-    train = "train" if found["shape"] == SHAPE else "train {layers}/{width}".format(**found["shape"])
-    made = []
-    for name, one in found["contenders"].items():
-        made.append(pairs.Row(f"{train} {name}", one["tokens_per_second"], unit="tokens/s"))
-        made.append(pairs.Row(f"{train} {name} peak memory", one["peak_mib"], unit="MiB"))
-        if "share_of_matmul" in one:
-            made.append(pairs.Row(f"{train} {name} share of matmul", one["share_of_matmul"]))
-    for name, one in found["pairs"].items():
+def make_rows(result: dict[str, Any]) -> list[pairs.BenchmarkRow]:
+    """The rows of the table: tokens/s and memory against torch, step time against a plain GPT."""
+    shape_bounds = next((bounds for shape, bounds in BOUNDS if shape == result["shape"]), {})
+    prefix = "train" if result["shape"] == SHAPE else "train {layers}/{width}".format(**result["shape"])
+    table_rows = []
+    for name, entry in result["contenders"].items():
+        table_rows.append(pairs.BenchmarkRow(f"{prefix} {name}", entry["tokens_per_second"], unit="tokens/s"))
+        table_rows.append(pairs.BenchmarkRow(f"{prefix} {name} peak memory", entry["peak_mib"], unit="MiB"))
+        if "share_of_matmul" in entry:
+            table_rows.append(pairs.BenchmarkRow(f"{prefix} {name} share of matmul", entry["share_of_matmul"]))
+    for name, entry in result["pairs"].items():
         if name.endswith(" / gpt"):
-            time = {key: 1 / one["speed"][turned] for key, turned in TURNED.items()}
-            made.append(_row(f"{train} {name} step time", time, lower=True, **asked.get(f"{name} time", {})))
+            step_time = {key: 1 / entry["speed"][inverse_key] for key, inverse_key in INVERSE_KEYS.items()}
+            table_rows.append(
+                _make_row(f"{prefix} {name} step time", step_time, lower=True, **shape_bounds.get(f"{name} time", {}))
+            )
             continue
-        made.append(_row(f"{train} {name} tokens/s", one["speed"], **asked.get(name, {})))
-        bounds = asked.get(f"{name} memory", {})
-        made.append(pairs.Row(f"{train} {name} peak memory", one["memory"], lower=True, **bounds))
-    return made
+        table_rows.append(_make_row(f"{prefix} {name} tokens/s", entry["speed"], **shape_bounds.get(name, {})))
+        bounds = shape_bounds.get(f"{name} memory", {})
+        table_rows.append(pairs.BenchmarkRow(f"{prefix} {name} peak memory", entry["memory"], lower=True, **bounds))
+    return table_rows
 
 
-TURNED = {"median": "median", "least": "most", "most": "least"}
+INVERSE_KEYS = {"median": "median", "least": "most", "most": "least"}
 
 
-def _row(what: str, spread: dict[str, float], **more: Any) -> pairs.Row:
-    return pairs.Row(what, spread["median"], spread["least"], spread["most"], **more)
+def _make_row(title: str, spread: dict[str, float], **bounds: Any) -> pairs.BenchmarkRow:
+    return pairs.BenchmarkRow(title, spread["median"], spread["least"], spread["most"], **bounds)
 
 
 # ---------------------------------------------------------------------------------------------------
@@ -183,11 +191,11 @@ def _row(what: str, spread: dict[str, float], **more: Any) -> pairs.Row:
 
 
 def save(folder: pathlib.Path, shape: dict[str, int]) -> None:
-    """Parameters and a batch that all contenders share."""
+    """Saves parameters and a batch that all contenders share."""
     rng = np.random.default_rng(0)
     width, heads, layers = shape["width"], shape["heads"], shape["layers"]
-    found = {
-        "embeds_token/table": (padded(shape["vocab"]), width),
+    shapes = {
+        "embeds_token/table": (pad_vocab(shape["vocab"]), width),
         "backbone/order_sequence/places": (shape["length"], width),
         "backbone/ln_f_scale": (width,),
         "backbone/ln_f_bias": (width,),
@@ -198,24 +206,24 @@ def save(folder: pathlib.Path, shape: dict[str, int]) -> None:
         sizes |= dict(out_kernel=(width, width), out_bias=(width,))
         sizes |= dict(up_kernel=(width, 4 * width), up_bias=(4 * width,))
         sizes |= dict(down_kernel=(4 * width, width), down_bias=(width,))
-        found |= {f"backbone/layer_{i}/{name}": size for name, size in sizes.items()}
+        shapes |= {f"backbone/layer_{i}/{name}": size for name, size in sizes.items()}
 
     def draw(name, size):
         if name.endswith("scale"):
             return np.ones(size, np.float32)
-        return np.zeros(size, np.float32) if name.endswith("bias") else _normal(rng, size)
+        return np.zeros(size, np.float32) if name.endswith("bias") else _draw_normal(rng, size)
 
-    np.savez(folder / "parameters.npz", **{name: draw(name, size) for name, size in found.items()})  # type: ignore
+    np.savez(folder / "parameters.npz", **{name: draw(name, size) for name, size in shapes.items()})  # type: ignore
     ids = rng.integers(0, shape["vocab"] - 1, (shape["rows"], shape["length"] + 1)).astype(np.int32)
     np.savez(folder / "batch.npz", ids=ids[:, :-1], targets=ids[:, 1:])
 
 
-def _normal(rng, size):
+def _draw_normal(rng, size):
     return 0.02 * rng.standard_normal(size, dtype=np.float32)
 
 
-def padded(vocab: int) -> int:
-    """The vocabulary as numjax lays it out."""
+def pad_vocab(vocab: int) -> int:
+    """The size of the vocabulary as numjax pads it."""
     return -(-vocab // 128) * 128
 
 
@@ -223,11 +231,11 @@ def make_batch(shape: dict[str, int], folder: pathlib.Path, numerals: bool):
     """The shared batch; with `numerals`, a tenth of its positions are numbers."""
     from numjax.types import Batch, Numeral, Targets, Tokens
 
-    saved = np.load(folder / "batch.npz")
-    ids, targets = saved["ids"], saved["targets"]
+    arrays = np.load(folder / "batch.npz")
+    ids, targets = arrays["ids"], arrays["targets"]
     rows, length = ids.shape
     positions = np.broadcast_to(np.arange(length, dtype=np.int32), ids.shape)
-    inputs, wanted = Tokens(ids, positions, np.ones_like(ids)), Targets(targets, np.ones(ids.shape, bool))
+    inputs, batch_targets = Tokens(ids, positions, np.ones_like(ids)), Targets(targets, np.ones(ids.shape, bool))
     if numerals:
         rng = np.random.default_rng(1)
         size = (rows, SLOTS)
@@ -241,8 +249,8 @@ def make_batch(shape: dict[str, int], folder: pathlib.Path, numerals: bool):
         index = np.where(rng.random((rows, length + 1)) < NUMERALS, rng.integers(0, SLOTS, (rows, length + 1)), -1)
         index = index.astype(np.int32)
         inputs = inputs._replace(numeral_index=index[:, :-1], numerals=table)
-        wanted = wanted._replace(numeral_index=index[:, 1:])
-    return Batch(inputs, wanted, valid=np.ones(rows, bool))
+        batch_targets = batch_targets._replace(numeral_index=index[:, 1:])
+    return Batch(inputs, batch_targets, valid=np.ones(rows, bool))
 
 
 def make_model(shape: dict[str, int], numerals: bool):
@@ -252,18 +260,18 @@ def make_model(shape: dict[str, int], numerals: bool):
     from numjax.system import make_backbone
 
     width, vocab = shape["width"], shape["vocab"]
-    known = dict(vocab_size=padded(vocab), size=vocab, num_id=vocab - 1, width=width, digits=20)
-    embeds = {"token": build("embed", {"name": "token"}, dim=width, **known)}
+    context = dict(vocab_size=pad_vocab(vocab), size=vocab, num_id=vocab - 1, width=width, digits=20)
+    embeds = {"token": build("embed", {"name": "token"}, dim=width, **context)}
     if numerals:
-        embeds["numeral"] = build("embed", {"name": "prototype"}, **known)
-    head = build("heads", {"name": "mixture" if numerals else "token", "tied": True}, **known)
+        embeds["numeral"] = build("embed", {"name": "prototype"}, **context)
+    head = build("heads", {"name": "mixture" if numerals else "token", "tied": True}, **context)
     stack = {"name": "decoder", "width": width, "layers": shape["layers"], "heads": shape["heads"], "packed": False}
     backbone = make_backbone(stack | {"max_length": shape["length"]}, {"sequence": {"name": "learned"}})
     return Model(embeds, {"numeral": "concat+linear"} if numerals else {}, backbone, {"next": head})
 
 
 def work(name: str, shape: dict[str, int], folder: pathlib.Path) -> None:
-    """A contender of numjax: answers how long N training steps took, or N products of large matrices."""
+    """Serves a contender of numjax: a turn takes N training steps, or N products of large matrices."""
     import jax
 
     if name == MATMUL:
@@ -289,12 +297,12 @@ def work(name: str, shape: dict[str, int], folder: pathlib.Path) -> None:
     objectives = {"next": build("objectives", {"name": "nll", "head": "next"})}
     body = functools.partial(train_step, model, objectives, {"next": 1.0}, optimizer, rate, 1)
     step = jax.jit(body, donate_argnums=(1,), compiler_options=compiler_options(jax.default_backend()))
-    saved = np.load(folder / "parameters.npz")
+    arrays = np.load(folder / "parameters.npz")
     shapes = jax.eval_shape(lambda: init_params(model, batch, 0))
     rng = np.random.default_rng(2)
 
     def load(path, leaf):
-        return saved[path_name(path)] if path_name(path) in saved else _normal(rng, leaf.shape)
+        return arrays[path_name(path)] if path_name(path) in arrays else _draw_normal(rng, leaf.shape)
 
     params = jax.device_put(jax.tree_util.tree_map_with_path(load, shapes))
     state, batch = TrainState(jax.numpy.int32(0), params, jax.jit(optimizer.init)(params)), jax.device_put(batch)
@@ -309,8 +317,8 @@ def work(name: str, shape: dict[str, int], folder: pathlib.Path) -> None:
     def turn(steps: int) -> dict[str, float]:
         return {"loss": [step_once() for _ in range(steps)][-1]}
 
-    first = step_once()
-    pairs.serve(turn, version=f"jax {jax.__version__}", first_loss=first)
+    first_loss = step_once()
+    pairs.serve(turn, version=f"jax {jax.__version__}", first_loss=first_loss)
 
 
 if __name__ == "__main__":

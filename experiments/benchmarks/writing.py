@@ -1,4 +1,4 @@
-"""What the benchmarks that write texts share: their command line, their rounds and what is compared."""
+"""Shared by the benchmarks that generate text: their command line, their rounds and their comparisons."""
 
 from __future__ import annotations
 
@@ -15,90 +15,96 @@ PEER = "transformers"
 NEEDS = ["torch", "transformers"]
 
 
-class Study(NamedTuple):
-    """A benchmark that writes texts.
+class WritingBenchmark(NamedTuple):
+    """A benchmark that generates text.
 
     Attributes:
       name: of its module. doc: its docstring. shape: sizes by name. rounds: of turns, by default.
-      ours: numjax's contenders; the first writes what the peer writes. peer_flags: more words for the peer.
-      against: (contender, other) pairs whose ratios are taken.
+      contenders: of numjax; the first writes the same text as the peer. peer_flags: more flags for the peer.
+      compared_pairs: pairs of contenders whose ratios are taken.
       sizes: of the batch in the short form.
-      prompts: (rows, length, vocabulary) → int32[rows, length]. save: (file, shape) writes the parameters.
-      lines: the rows of the table.
+      make_prompts: (rows, length, vocabulary) → int32[rows, length]. save: (file, shape) writes the parameters.
+      work: (contender, shape, folder) serves a contender. make_rows: result → rows of the table.
     """
 
     name: str
     doc: str | None
     shape: dict[str, int]
     rounds: int
-    ours: Sequence[str]
+    contenders: Sequence[str]
     peer_flags: Sequence[str]
-    against: Sequence[tuple[str, str]]
+    compared_pairs: Sequence[tuple[str, str]]
     sizes: Sequence[int]
-    prompts: Callable[[int, int, int], np.ndarray]
+    make_prompts: Callable[[int, int, int], np.ndarray]
     save: Callable[[pathlib.Path, dict[str, int]], None]
     work: Callable[[str, dict[str, int], pathlib.Path], None]
-    lines: Callable[[dict[str, Any]], list[pairs.Row]]
+    make_rows: Callable[[dict[str, Any]], list[pairs.BenchmarkRow]]
 
 
-def run(study: Study, words: list[str] | None) -> dict[str, Any]:
+def run(benchmark: WritingBenchmark, words: list[str] | None) -> dict[str, Any]:
     """Prints a line a round, a table, and the results as JSON on the last line."""
-    every = (*study.ours, PEER)
-    made = options.parser(study.name, study.doc, study.shape, study.rounds)
-    options.add_contenders(made, every, every, study.ours)
-    made.add_argument("--rows", default="1,8", help="sizes of the batch, comma-separated")
-    given = made.parse_args(words)
-    shape = options.shape_of(given, study.shape)
-    if given.worker:
-        study.work(given.worker, shape, pathlib.Path(given.files))
+    contenders = (*benchmark.contenders, PEER)
+    parser = options.make_parser(benchmark.name, benchmark.doc, benchmark.shape, benchmark.rounds)
+    options.add_contenders(parser, contenders, contenders, benchmark.contenders)
+    parser.add_argument("--rows", default="1,8", help="sizes of the batch, comma-separated")
+    arguments = parser.parse_args(words)
+    shape = options.parse_shape(arguments, benchmark.shape)
+    if arguments.worker:
+        benchmark.work(arguments.worker, shape, pathlib.Path(arguments.files))
         return {}
-    names = options.contenders(given, every, (PEER,), NEEDS)
-    result: dict[str, Any] = {"shape": shape, "machine": pairs.machine(), "rows": {}}
-    for rows in options.batches(given, shape):
-        result["rows"][rows] = measure(study, names, shape, rows, given.rounds, given.peer)
-    print(pairs.table(study.lines(result)))
-    pairs.write(result, given.out)
+    names = options.parse_contenders(arguments, contenders, (PEER,), NEEDS)
+    result: dict[str, Any] = {"shape": shape, "machine": pairs.describe_machine(), "rows": {}}
+    for rows in options.parse_batches(arguments, shape):
+        result["rows"][rows] = measure(benchmark, names, shape, rows, arguments.rounds, arguments.peer)
+    print(pairs.format_table(benchmark.make_rows(result)))
+    pairs.write_result(result, arguments.out)
     return result
 
 
-def short(study: Study, peer: str) -> tuple[list[pairs.Row], list[str]]:
-    """The short form for `make bench`: (rows of the table, what was left out and why)."""
-    why = pairs.lacking(peer, NEEDS)
-    names = [*study.ours] if why else [*study.ours, PEER]
-    found = {rows: measure(study, names, study.shape, rows, 3, peer) for rows in study.sizes}
-    return study.lines({"shape": study.shape, "rows": found}), [f"{PEER}: {why}"] if why else []
+def short(benchmark: WritingBenchmark, peer: str) -> tuple[list[pairs.BenchmarkRow], list[str]]:
+    """The short form for `make bench`: (rows of the table, peers that were left out and why)."""
+    reason = pairs.explain_missing(peer, NEEDS)
+    names = [*benchmark.contenders] if reason else [*benchmark.contenders, PEER]
+    measurements = {rows: measure(benchmark, names, benchmark.shape, rows, 3, peer) for rows in benchmark.sizes}
+    return benchmark.make_rows({"shape": benchmark.shape, "rows": measurements}), [
+        f"{PEER}: {reason}"
+    ] if reason else []
 
 
 def measure(
-    study: Study, names: list[str], shape: dict[str, int], rows: int, rounds: int, peer: str
+    benchmark: WritingBenchmark, names: list[str], shape: dict[str, int], rows: int, rounds: int, peer: str
 ) -> dict[str, Any]:
-    """Rounds of turns at one size of the batch, with tokens/s and how much of the texts agrees."""
+    """Results of the rounds at one batch size, with tokens/s and the share of tokens that agree with the peer's."""
     with tempfile.TemporaryDirectory() as folder:
         files = pathlib.Path(folder)
-        np.save(files / "prompts.npy", study.prompts(rows, shape["prompt"], shape["vocab"]))
-        study.save(files / "parameters.npz", shape)
+        np.save(files / "prompts.npy", benchmark.make_prompts(rows, shape["prompt"], shape["vocab"]))
+        benchmark.save(files / "parameters.npz", shape)
         sizes = [f"--{name}={value}" for name, value in shape.items()]
-        given = [f"--parameters={files / 'parameters.npz'}", f"--prompts={files / 'prompts.npy'}", *study.peer_flags]
+        peer_flags = [
+            f"--parameters={files / 'parameters.npz'}",
+            f"--prompts={files / 'prompts.npy'}",
+            *benchmark.peer_flags,
+        ]
         contenders = []
         for name in names:
             if name == PEER:
-                own = [size for size in sizes if not size.startswith("--prompt=")]
-                line = pairs.command("transformers_gpt2", *own, *given, python=peer)
+                peer_sizes = [size for size in sizes if not size.startswith("--prompt=")]
+                line = pairs.make_command("transformers_gpt2", *peer_sizes, *peer_flags, python=peer)
             else:
-                line = pairs.command(study.name, f"--worker={name}", f"--files={folder}", *sizes)
+                line = pairs.make_command(benchmark.name, f"--worker={name}", f"--files={folder}", *sizes)
             contenders.append(pairs.Contender(name, line, {"JAX_PLATFORMS": "cpu"}))
-        found = pairs.drive(contenders, rounds, say=lambda text: print(f"{rows} rows, {text}", flush=True))
-    written = {name: np.asarray(x.pop("written")) for name, x in found["contenders"].items()}
-    for x in found["contenders"].values():
+        result = pairs.drive(contenders, rounds, say=lambda text: print(f"{rows} rows, {text}", flush=True))
+    outputs = {name: np.asarray(x.pop("written")) for name, x in result["contenders"].items()}
+    for x in result["contenders"].values():
         x["tokens_per_second"] = rows * shape["new"] / x["median"]
-    first = study.ours[0]
-    if {first, PEER} <= set(names):
-        found["agreement"] = float((written[first] == written[PEER]).mean())
-    for mine, other in study.against:
-        if {mine, other} <= set(names):
-            found[f"{mine} to {other}"] = {
-                "speed": pairs.ratio(found, other, mine),
-                "speed_by_cpu_time": pairs.ratio(found, other, mine, "cpu_seconds"),
-                "memory": pairs.memory(found, mine, other),
+    first_contender = benchmark.contenders[0]
+    if {first_contender, PEER} <= set(names):
+        result["agreement"] = float((outputs[first_contender] == outputs[PEER]).mean())
+    for contender_name, rival in benchmark.compared_pairs:
+        if {contender_name, rival} <= set(names):
+            result[f"{contender_name} to {rival}"] = {
+                "speed": pairs.ratio(result, rival, contender_name),
+                "speed_by_cpu_time": pairs.ratio(result, rival, contender_name, "cpu_seconds"),
+                "memory": pairs.memory_ratio(result, contender_name, rival),
             }
-    return found
+    return result

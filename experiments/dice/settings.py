@@ -1,4 +1,4 @@
-"""What the tables of magnitude classification share: systems, configs and the data they run on."""
+"""Shared by the tables of magnitude classification: systems, configs and data."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from numjax.bundled.experiments import command, noise
-from numjax.bundled.experiments.runs import Cell, Results
+from numjax.bundled.experiments.runs import Results, RunCell
 from numjax.tools.command import Parser
 
 OUT = "runs/dice-{scale}"
 TASK = "magnitude"
-# Words of the config → label; they differ in what stands in the place of a number's token.
+# Name → (label, words of the config); systems differ in the vector of a number's token.
 SYSTEMS = {
     "bilstm": ("BiLSTM, one vector for all numbers", ""),
     "dice": ("BiLSTM with DICE-2", "embed=dice"),
@@ -21,50 +21,50 @@ SYSTEMS = {
 }
 REFERENCE = "dice"
 LABEL = SYSTEMS[REFERENCE][0]
-# Another split than the one that the experiments of NumGPT tried things out on.
+# A split that the experiments of NumGPT were not tuned on.
 DATA_SEED = 1
 SMOKE_SIZE = 400
 
 
-def cell(options: argparse.Namespace, system: str, size: int = 0) -> Cell:
-    """A system on the task at the scale of the options; `size` is its width, by default the scale's."""
+def make_cell(options: argparse.Namespace, system: str, size: int = 0) -> RunCell:
+    """The cell of a system at the scale of the options; `size` is its width, by default the scale's."""
     from numjax.bundled.configs import dice
 
     words = [options.scale, SYSTEMS[system][1], "as_published" * options.as_published, f"size={size}" * bool(size)]
-    made: Any = dice.get_config(",".join(filter(None, words)))
+    config: Any = dice.get_config(",".join(filter(None, words)))
     task: Mapping[str, Any] = {"path": options.path, "variant": options.variant, "data_seed": DATA_SEED}
-    with made.unlocked():
-        made.log_every = 50 if options.scale == "smoke" else 250
-        made.task.update(task)
+    with config.unlocked():
+        config.log_every = 50 if options.scale == "smoke" else 250
+        config.task.update(task)
         if options.scale == "smoke":
-            made.task.size = SMOKE_SIZE
+            config.task.size = SMOKE_SIZE
         if system == "bilstm":
-            del made.embeds.numeral
-    return Cell(TASK, f"{system}-{size}" if size else system, made)
+            del config.embeds.numeral
+    return RunCell(TASK, f"{system}-{size}" if size else system, config)
 
 
-def noise_of(
-    cells: Sequence[Cell], results: Results, options: argparse.Namespace, reference: str
+def bootstrap_micro_f1(
+    cells: Sequence[RunCell], results: Results, options: argparse.Namespace, reference: str
 ) -> list[dict[str, Any]]:
-    """Differences in micro-F1, which is accuracy here, resampled by record."""
+    """Bootstrapped differences in micro-F1, which is accuracy here, resampled by record."""
 
-    def right(row: Mapping[str, Any]) -> float:
+    def is_right(row: Mapping[str, Any]) -> float:
         return float(row["prediction"] == row["reference"]["label"])
 
-    return noise.differences(cells, results, options.out, reference, f"{TASK}.jsonl", right)
+    return noise.bootstrap_differences(cells, results, options.out, reference, f"{TASK}.jsonl", is_right)
 
 
-def parse(parser: Parser, words: Sequence[str] | None) -> argparse.Namespace:
-    """The options, with --path and --variant of the dataset: titles, as published comments."""
+def parse_options(parser: Parser, words: Sequence[str] | None) -> argparse.Namespace:
+    """The parsed options, with --path and --variant of the dataset: by default titles, as published comments."""
     parser.add_argument("--path", default="", help="folder of the Numeracy-600K files")
     parser.add_argument("--variant", choices=("titles", "comments"), default="")
-    options = command.parse(parser, words)
+    options = command.parse_options(parser, words)
     options.variant = options.variant or ("comments" if options.as_published else "titles")
     return options
 
 
-def remarks(options: argparse.Namespace) -> list[str]:
-    """What the data are, and how an epoch was chosen."""
+def make_remarks(options: argparse.Namespace) -> list[str]:
+    """Remarks on the data and on the choice of the epoch."""
     if options.path:
         data = f"Data: {options.variant} of Numeracy-600K in {options.path}."
     else:
@@ -72,11 +72,12 @@ def remarks(options: argparse.Namespace) -> list[str]:
             f"Data: a generated **stand-in** for the {options.variant} of Numeracy-600K, not the dataset. The "
             "numbers show that the pipeline works; they do not compare with the paper's."
         )
-    chosen = "test, as in the paper" if options.as_published else "validation"
+    choice_split = "test, as in the paper" if options.as_published else "validation"
     classes = "0 … 6, 7 counted as 6" if options.as_published else "0 … 7"
     return [
         data,
-        f"F1 in percent on test over the magnitudes {classes}, at the epoch that was best on {chosen}; a class that "
+        f"F1 in percent on test over the magnitudes {classes}, at the epoch that was best on "
+        f"{choice_split}; a class that "
         "is neither there nor predicted counts as 0.",
-        *noise.interval(len(options.seeds)),
+        *noise.describe_interval(len(options.seeds)),
     ]

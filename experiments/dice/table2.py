@@ -1,13 +1,14 @@
 """Table 2: list maximum, decoding and addition from frozen vectors of numbers (the probes of Wallace et al. 2019).
 
-    python -m experiments.dice.table2                                  # every row below, each resumable
+    python -m experiments.dice.table2                                  # every row; each can resume
     python -m experiments.dice.table2 --only=dice_d                    # DICE-D's row
     python -m experiments.dice.table2 --only=decode/dice_d,decode/random --ranges=99,999
     python -m experiments.dice.table2 --only=max-99/dice_d             # one range of one probe
     python -m experiments.dice.table2 --table=glove.txt                # a GloVe or word2vec text file of your own
     python -m experiments.dice.table2 --embed="prototype:dim=128,sigma=1"   # an embedding of the library, its options
 
-Accuracy of list maximum, root mean squared error of decoding and addition, on numbers that no network was trained on.
+Accuracy of list maximum, and root mean squared error of decoding and addition, on numbers that no network was trained
+on.
 """
 
 from __future__ import annotations
@@ -18,23 +19,23 @@ from collections.abc import Sequence
 
 from numjax.bundled.experiments import command, noise, plots, report, tables
 from numjax.bundled.experiments.dice import probing
-from numjax.bundled.experiments.dice.probing import Cell
+from numjax.bundled.experiments.dice.probing import ProbeCell
 from numjax.bundled.experiments.runs import Results
-from numjax.bundled.experiments.tables import Column, Published, Row
+from numjax.bundled.experiments.tables import Published, TableColumn, TableRow
 from numjax.errors import UsageError
 from numjax.inspect import vectors
-from numjax.probes.probe import PROBES, Sizes
+from numjax.probes.probe import PROBES, ProbeSizes
 from numjax.runtime import log
 
 OUT = "runs/dice-{scale}"
 HIGHS = (99, 999, 9999)
 TITLES = {"max": "max", "decode": "decode", "decode_linear": "linear decode", "add": "add"}
-SIZES = {"smoke": Sizes(train=200, held=40, hidden=8, epochs=2), "laptop": Sizes(), "paper": Sizes()}
-# A step of five BiLSTMs takes 12 ms of a core: the paper's 5,000 an epoch are for an accelerator.
+SIZES = {"smoke": ProbeSizes(train=200, held=40, hidden=8, epochs=2), "laptop": ProbeSizes(), "paper": ProbeSizes()}
+# A step of five BiLSTMs takes 12 ms on a core: the paper's 5,000 steps an epoch are for an accelerator.
 LISTS = {"smoke": 200, "laptop": 20_000, "paper": 100_000}
 SEEDS = {"smoke": 2, "laptop": 5, "paper": 5}
 
-# Name → (label, what the vectors are made from).
+# Name → (label, specification of the vectors).
 SYSTEMS = {
     "random": ("random vectors", "random:dim=300"),
     "untrained_cnn": ("untrained CNN", "char_cnn:dim=400,filters=100,char_dim=64,project=false"),
@@ -49,7 +50,7 @@ SYSTEMS = {
 REFERENCE = "dice_d"
 LABEL = SYSTEMS[REFERENCE][0]
 
-# List maximum, decoding, addition, each on [0, 99], [0, 999], [0, 9999]. No deviations are given.
+# List maximum, decoding, addition, each on [0, 99], [0, 999], [0, 9999]. The paper gives no deviations.
 PAPER = {
     "random": (0.16, 0.23, 0.21, 29.86, 292.88, 2882.62, 42.03, 410.33, 4389.39),
     "untrained_cnn": (0.97, 0.87, 0.84, 2.64, 9.67, 44.40, 1.41, 14.43, 69.14),
@@ -70,64 +71,67 @@ QUOTED = {
 PRINTED = tuple((name, high) for name in ("max", "decode", "add") for high in HIGHS)
 
 
-def column(name: str, high: int) -> Column:
-    """A column of the table."""
-    return Column(f"{TITLES[name]} {high}", f"{name}-{high}", "score", 1.0, 3 if name == "max" else 2)
+def make_column(name: str, high: int) -> TableColumn:
+    """The column of a probe and its range."""
+    return TableColumn(f"{TITLES[name]} {high}", f"{name}-{high}", "score", 1.0, 3 if name == "max" else 2)
 
 
-def published(numbers: Sequence[float]) -> dict[str, Published]:
+def make_published(numbers: Sequence[float]) -> dict[str, Published]:
     """The paper's numbers by column."""
-    return {column(*where).title: Published(number) for where, number in zip(PRINTED, numbers, strict=False)}
+    return {make_column(*pair).title: Published(number) for pair, number in zip(PRINTED, numbers, strict=False)}
 
 
 def main(words: Sequence[str] | None = None) -> None:
     """Runs what is missing, then writes table2.{md,json,png}."""
-    parser = command.parser(__doc__ or "", OUT, SEEDS)
+    parser = command.make_parser(__doc__ or "", OUT, SEEDS)
     parser.add_argument("--only", default="", help="probes, probes of a range (max-99), rows or PROBE/ROW, by commas")
     parser.add_argument("--ranges", default="99,999,9999", help="highest numbers, separated by commas")
     parser.add_argument("--embed", action="append", default=[], help="a row of your own: name:key=value,…")
     parser.add_argument("--table", action="append", default=[], help="a row of your own: a file of vectors")
     parser.add_argument("--epochs", type=int, default=0, help="at most so many; by default the paper's 1,000")
-    options = command.parse(parser, words)
-    highs = ranges(options.ranges, "smoke" if options.scale == "smoke" else "")
-    mine = own(options.embed, options.table)
-    systems = mine or SYSTEMS
-    wanted = command.only(options.only, [*PROBES, *(f"{name}-{high}" for name in PROBES for high in highs)], systems)
+    options = command.parse_options(parser, words)
+    highs = parse_ranges(options.ranges, "smoke" if options.scale == "smoke" else "")
+    user_rows = parse_user_rows(options.embed, options.table)
+    systems = user_rows or SYSTEMS
+    is_wanted = command.parse_only(
+        options.only, [*PROBES, *(f"{name}-{high}" for name in PROBES for high in highs)], systems
+    )
     sizes = SIZES[options.scale]
     if options.epochs < 0:
         raise UsageError(f"--epochs={options.epochs}: give how many at most, 1 or more")
     sizes = sizes._replace(epochs=options.epochs or sizes.epochs)
 
     cells = [
-        Cell(row, spec, name, high)
+        ProbeCell(row, spec, name, high)
         for row, (_, spec) in systems.items()
         for high in highs
         for name in PROBES
-        if wanted(name, row) or wanted(f"{name}-{high}", row)
+        if is_wanted(name, row) or is_wanted(f"{name}-{high}", row)
     ]
     results: Results = {}
     for number, cell in enumerate(cells, 1):
         log.say(f"{cell.task}/{cell.row}, cell {number} of {len(cells)}")
-        given = sizes._replace(train=LISTS[options.scale]) if cell.probe == "max" else sizes
-        found = probing.run(cell, options.seeds, options.out, given, options.as_published)
-        results[cell.task, cell.row] = found
+        cell_sizes = sizes._replace(train=LISTS[options.scale]) if cell.probe == "max" else sizes
+        results_by_seed = probing.run(cell, options.seeds, options.out, cell_sizes, options.as_published)
+        results[cell.task, cell.row] = results_by_seed
 
-    rows = [Row(label, row, published(PAPER.get(row, ()))) for row, (label, _) in SYSTEMS.items()]
-    rows += [Row(label, row) for row, (label, _) in mine.items()]
-    rows += [Row(label, None, published(numbers)) for label, numbers in QUOTED.items()]
-    columns = [column(name, high) for name in PROBES for high in highs]
+    rows = [TableRow(label, row, make_published(PAPER.get(row, ()))) for row, (label, _) in SYSTEMS.items()]
+    rows += [TableRow(label, row) for row, (label, _) in user_rows.items()]
+    rows += [TableRow(label, None, make_published(numbers)) for label, numbers in QUOTED.items()]
+    columns = [make_column(name, high) for name in PROBES for high in highs]
     entries = tables.compare(results, rows, columns, REFERENCE)
-    said = "the test split, as published" if options.as_published else "a third split"
+    stopping_split = "the test split, as published" if options.as_published else "a third split"
     remarks = [
         "List maximum: accuracy. Decoding and addition: root mean squared error. Mean ± standard deviation over "
-        f"seeds, each with a split, an order and initial parameters of its own; {said} stops the training and "
+        f"seeds, each with a split, an order and initial parameters of its own; {stopping_split} stops "
+        f"the training and "
         f"chooses the epoch, of {sizes.epochs} at most. The paper's numbers are of one run each, stopped "
         "and measured on the same split.",
         f"Training has {LISTS[options.scale]:,} lists and {sizes.train:,} pairs; the paper 100,000 of each.",
-        *noise.interval(len(options.seeds)),
+        *noise.describe_interval(len(options.seeds)),
         f"List maximum is of {sizes.held:,} lists a seed: one accuracy of 0.9 has a standard error of "
         f"{(0.09 / sizes.held) ** 0.5:.3f}.",
-        *missing_numbers(results),
+        *find_missing_numbers(results),
     ]
     title = "Table 2: what small networks read off frozen vectors of numbers"
     extra = {"systems": systems, "sizes": sizes._asdict(), "lists": LISTS[options.scale]}
@@ -136,14 +140,14 @@ def main(words: Sequence[str] | None = None) -> None:
     if any(entry["here"] for entry in entries):
         draw(options.out / "table2.png", entries, columns)
         files.append("table2.png")
-    report.say_where(text, options, *files)
+    report.print_report(text, options, *files)
 
 
-def ranges(words: str, smoke: str = "") -> list[int]:
-    """The highest numbers of --ranges, at smoke the first alone.
+def parse_ranges(words: str, smoke: str = "") -> list[int]:
+    """The highest numbers of --ranges; at smoke only the first.
 
     Raises:
-      UsageError: one is no whole number, or its range is empty.
+      UsageError: one is not a whole number, or its range is empty.
     """
     if not re.fullmatch(r"-?[0-9]+(,-?[0-9]+)*", words):
         raise UsageError(f"--ranges={words}: give whole numbers separated by commas, such as 99,999")
@@ -153,55 +157,55 @@ def ranges(words: str, smoke: str = "") -> list[int]:
     return highs[:1] if smoke else highs
 
 
-def own(embeds: Sequence[str], files: Sequence[str]) -> dict[str, tuple[str, str]]:
-    """Rows of a user's own: name → (label, spec).
+def parse_user_rows(embeds: Sequence[str], files: Sequence[str]) -> dict[str, tuple[str, str]]:
+    """The user's own rows: name → (label, spec).
 
     Raises:
-      UsageError: two have the same name, or a file is not there.
+      UsageError: two rows have the same name, or a file is missing.
     """
-    found: dict[str, tuple[str, str]] = {}
+    rows: dict[str, tuple[str, str]] = {}
     for spec in (*embeds, *files):
         if spec in files and not pathlib.Path(spec).expanduser().is_file():
             raise UsageError(f"--table={spec}: there is no such file")
-        vectors.read_spec(spec)
+        vectors.parse_spec(spec)
         label = pathlib.Path(spec).name if spec in files else spec
         row = "".join(c if c.isalnum() or c in "._=-" else "-" for c in label)
-        if row in found:
+        if row in rows:
             raise UsageError(f"{label} is given twice")
-        found[row] = (label, spec)
-    return found
+        rows[row] = (label, spec)
+    return rows
 
 
-def missing_numbers(results) -> list[str]:
-    """A remark where a table lacks numbers of a range."""
-    found = []
-    for (task, row), of in results.items():
+def find_missing_numbers(results) -> list[str]:
+    """A remark for each table of vectors that lacks numbers of a range."""
+    remarks = []
+    for (task, row), by_seed in results.items():
         high = int(task.rpartition("-")[2])
-        count = next((int(r.metrics["training"]["numbers"]) for r in of.values() if r.metrics), high + 1)
+        count = next((int(r.metrics["training"]["numbers"]) for r in by_seed.values() if r.metrics), high + 1)
         if count < high + 1:
-            found.append(f"{row} has vectors of {count:,} of the {high + 1:,} numbers of {task}.")
-    return found
+            remarks.append(f"{row} has vectors of {count:,} of the {high + 1:,} numbers of {task}.")
+    return remarks
 
 
-def draw(path, entries, columns: Sequence[Column]) -> None:
-    """Points by column on a logarithmic axis: errors, and for list maximum the share that is wrong."""
-    found = {(entry["row"], entry["column"]): entry for entry in entries}
+def draw(path, entries, columns: Sequence[TableColumn]) -> None:
+    """Draws points by column on a logarithmic axis: errors, and for list maximum the share of wrong answers."""
+    by_cell = {(entry["row"], entry["column"]): entry for entry in entries}
     labels = list(dict.fromkeys(entry["row"] for entry in entries if entry["here"]))
     with plots.figure(path, width=9.0) as axes:
-        for number, label in enumerate(labels):
-            shown = {"here": [], "paper": []}
-            for place, column in enumerate(columns):
-                entry = found.get((label, column.title)) or {}
-                for which, points in shown.items():
-                    if value := entry.get(which):
+        for index, label in enumerate(labels):
+            points_by_source = {"here": [], "paper": []}
+            for x, column in enumerate(columns):
+                entry = by_cell.get((label, column.title)) or {}
+                for source, points in points_by_source.items():
+                    if value := entry.get(source):
                         error = 1 - value["mean"] if column.task.startswith("max") else value["mean"]
-                        points.append((place + 0.05 * number, max(error, 1e-3)))
-            colour = plots.COLOURS[number % len(plots.COLOURS)]
-            # Colours come again before the rows end: then with another mark.
-            mark = plots.MARKS[(number + number // len(plots.COLOURS)) % len(plots.MARKS)]
-            axes.plot(*zip(*shown["here"], strict=True), mark, color=colour, label=label)
-            if shown["paper"]:
-                axes.plot(*zip(*shown["paper"], strict=True), mark, color=colour, fillstyle="none")
+                        points.append((x + 0.05 * index, max(error, 1e-3)))
+            colour = plots.COLOURS[index % len(plots.COLOURS)]
+            # There are fewer colours than rows: a repeated colour gets another mark.
+            mark = plots.MARKS[(index + index // len(plots.COLOURS)) % len(plots.MARKS)]
+            axes.plot(*zip(*points_by_source["here"], strict=True), mark, color=colour, label=label)
+            if points_by_source["paper"]:
+                axes.plot(*zip(*points_by_source["paper"], strict=True), mark, color=colour, fillstyle="none")
         axes.set_yscale("log")
         axes.set_xticks(range(len(columns)), [column.title for column in columns], rotation=30, ha="right")
         axes.set_ylabel("error (open: the paper)")

@@ -3,8 +3,8 @@
     python -m experiments.dice.table3 --path=FOLDER        # your copy of the files of Numeracy-600K
     python -m experiments.dice.table3                      # a generated stand-in, not comparable with the paper
 
-The dataset cannot be passed on (its terms forbid it), so without --path a stand-in of the same form is made up. The
-paper's appendix names market comments; its baselines match the titles of the dataset's update: see README.md.
+The terms of the dataset forbid passing it on, so without --path a stand-in of the same form is generated. The paper's
+appendix names market comments, but its baselines match the titles of the dataset's update: see README.md.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from collections.abc import Sequence
 
 from numjax.bundled.experiments import command, noise, plots, report, runs, tables
 from numjax.bundled.experiments.dice import settings
-from numjax.bundled.experiments.tables import Column, Published, Row
+from numjax.bundled.experiments.tables import Published, TableColumn, TableRow
 
-COLUMNS = (Column("micro-F1", settings.TASK, "micro_f1"), Column("macro-F1", settings.TASK, "macro_f1"))
+COLUMNS = (TableColumn("micro-F1", settings.TASK, "micro_f1"), TableColumn("macro-F1", settings.TASK, "macro_f1"))
 QUOTED = {
     "LR": (62.49, 30.81),
     "CNN": (69.27, 35.96),
@@ -26,36 +26,36 @@ QUOTED = {
     "GRU-capsule": (70.73, 33.57),
     "BiGRU-capsule": (71.49, 34.18),
 }
-# The best micro-F1 of one size and the best macro-F1 of another.
+# The best micro-F1 is of one size, the best macro-F1 of another.
 PAPER = {"dice_d": (75.56, 46.80)}
 
 
-def published(pair: Sequence[float]) -> dict[str, Published]:
+def make_published(pair: Sequence[float]) -> dict[str, Published]:
     """The paper's numbers by column."""
     return {column.title: Published(number) for column, number in zip(COLUMNS, pair, strict=False)}
 
 
 def main(words: Sequence[str] | None = None) -> None:
     """Runs what is missing, then writes table3.{md,json,png}."""
-    parser = command.parser(__doc__ or "", settings.OUT)
+    parser = command.make_parser(__doc__ or "", settings.OUT)
     parser.add_argument("--only", default="", help="systems, separated by commas")
-    options = settings.parse(parser, words)
-    wanted = command.only(options.only, [settings.TASK], settings.SYSTEMS)
-    cells = [settings.cell(options, system) for system in settings.SYSTEMS if wanted(settings.TASK, system)]
+    options = settings.parse_options(parser, words)
+    is_wanted = command.parse_only(options.only, [settings.TASK], settings.SYSTEMS)
+    cells = [settings.make_cell(options, system) for system in settings.SYSTEMS if is_wanted(settings.TASK, system)]
     results = runs.run(cells, options.seeds, options.out)
 
-    rows = [Row(label, None, published(pair)) for label, pair in QUOTED.items()]
-    rows += [Row(label, s, published(PAPER.get(s, ()))) for s, (label, _) in settings.SYSTEMS.items()]
+    rows = [TableRow(label, None, make_published(pair)) for label, pair in QUOTED.items()]
+    rows += [TableRow(label, s, make_published(PAPER.get(s, ()))) for s, (label, _) in settings.SYSTEMS.items()]
     entries = tables.compare(results, rows, COLUMNS, settings.REFERENCE)
     title = "Table 3: magnitudes of masked numbers" + ("" if options.path else " (stand-in data)")
-    found = settings.noise_of(cells, results, options, settings.REFERENCE)
-    extra = {"data": options.path or "stand-in", "variant": options.variant, "noise": found}
+    differences = settings.bootstrap_micro_f1(cells, results, options, settings.REFERENCE)
+    extra = {"data": options.path or "stand-in", "variant": options.variant, "noise": differences}
     parts = {"": (entries, COLUMNS)}
     labels = {system: label for system, (label, _) in settings.SYSTEMS.items()}
-    remarks = settings.remarks(options) + noise.lines(found, labels, settings.LABEL)
+    remarks = settings.make_remarks(options) + noise.describe_differences(differences, labels, settings.LABEL)
     text = report.publish("table3", title, remarks, parts, results, options, settings.LABEL, extra)
-    plots.bars_of(options.out / "table3.png", entries, "test F1 (%)", bool(options.path), width=6.5)
-    report.say_where(text, options, "table3.md", "table3.json", "table3.png")
+    plots.draw_table_bars(options.out / "table3.png", entries, "test F1 (%)", bool(options.path), width=6.5)
+    report.print_report(text, options, "table3.md", "table3.json", "table3.png")
 
 
 if __name__ == "__main__":

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 from numjax.bundled.experiments import command, noise, plots, report, runs, tables
 from numjax.bundled.experiments.dice import settings
-from numjax.bundled.experiments.dice.table3 import COLUMNS, published
-from numjax.bundled.experiments.tables import Row
+from numjax.bundled.experiments.dice.table3 import COLUMNS, make_published
+from numjax.bundled.experiments.tables import TableRow
 from numjax.errors import UsageError
 
 SIZES = (32, 64, 128, 256, 512)
@@ -22,35 +22,35 @@ PAPER = {32: (74.63, 45.92), 64: (74.90, 45.99), 128: (75.55, 46.36), 256: (75.5
 
 def main(words: Sequence[str] | None = None) -> None:
     """Runs what is missing, then writes table4.{md,json,png}."""
-    parser = command.parser(__doc__ or "", settings.OUT)
+    parser = command.make_parser(__doc__ or "", settings.OUT)
     parser.add_argument("--sizes", default=",".join(map(str, SIZES)), help="widths, separated by commas")
-    options = settings.parse(parser, words)
-    cells = [settings.cell(options, SYSTEM, size) for size in widths(options.sizes)]
+    options = settings.parse_options(parser, words)
+    cells = [settings.make_cell(options, SYSTEM, size) for size in parse_widths(options.sizes)]
     results = runs.run(cells, options.seeds, options.out)
 
-    rows = [Row(f"{size}", f"{SYSTEM}-{size}", published(PAPER[size])) for size in SIZES]
+    rows = [TableRow(f"{size}", f"{SYSTEM}-{size}", make_published(PAPER[size])) for size in SIZES]
     entries = tables.compare(results, rows, COLUMNS, f"{SYSTEM}-{REFERENCE}")
     title = "Table 4: magnitudes of masked numbers by width, DICE-D" + ("" if options.path else " (stand-in data)")
-    found = settings.noise_of(cells, results, options, f"{SYSTEM}-{REFERENCE}")
-    extra = {"data": options.path or "stand-in", "variant": options.variant, "noise": found}
+    differences = settings.bootstrap_micro_f1(cells, results, options, f"{SYSTEM}-{REFERENCE}")
+    extra = {"data": options.path or "stand-in", "variant": options.variant, "noise": differences}
     parts = {"": (entries, COLUMNS)}
     labels = {f"{SYSTEM}-{size}": f"Width {size}" for size in SIZES}
-    remarks = settings.remarks(options) + noise.lines(found, labels, f"width {REFERENCE}")
+    remarks = settings.make_remarks(options) + noise.describe_differences(differences, labels, f"width {REFERENCE}")
     text = report.publish("table4", title, remarks, parts, results, options, f"width {REFERENCE}", extra)
-    plots.bars_of(options.out / "table4.png", entries, "test F1 (%)", bool(options.path), width=6.5)
-    report.say_where(text, options, "table4.md", "table4.json", "table4.png")
+    plots.draw_table_bars(options.out / "table4.png", entries, "test F1 (%)", bool(options.path), width=6.5)
+    report.print_report(text, options, "table4.md", "table4.json", "table4.png")
 
 
-def widths(words: str) -> list[int]:
+def parse_widths(words: str) -> list[int]:
     """The widths of --sizes.
 
     Raises:
-      UsageError: one is not of the table.
+      UsageError: a width is not in the table.
     """
-    known = {str(size): size for size in SIZES}
-    if wrong := [word for word in words.split(",") if word not in known]:
-        raise UsageError(f"--sizes={words}: {wrong[0]!r} is none of {', '.join(known)}")
-    return [known[word] for word in words.split(",")]
+    sizes_by_word = {str(size): size for size in SIZES}
+    if unknown_words := [word for word in words.split(",") if word not in sizes_by_word]:
+        raise UsageError(f"--sizes={words}: {unknown_words[0]!r} is none of {', '.join(sizes_by_word)}")
+    return [sizes_by_word[word] for word in words.split(",")]
 
 
 if __name__ == "__main__":

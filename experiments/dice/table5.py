@@ -3,11 +3,12 @@
     python -m experiments.dice.table5 --path=FOLDER --bert=FOLDER     # SQuAD 1.1, and BERT-base-uncased's files
     python -m experiments.dice.table5                                 # generated stand-in, from scratch
 
-Sub-split 1 trains on answers that are digits alone, sub-split 2 on answers with a number among their words; both are
-tested on answers that are digits alone. F1 and exact match are SQuAD's own. Each number of epochs is a run of its own
-with the last state scored: nothing is chosen on the test split. Without --bert the encoder starts from random numbers
-and reads other text than the paper's: what comes out says whether L_num is learned and what it costs, not how large
-the paper's gain is.
+Sub-split 1 trains on answers of digits only, sub-split 2 on answers with a number among their words; both are tested
+on answers of digits only. F1 and exact match are SQuAD's own. Each number of epochs is its own run, and its last
+state
+is scored: nothing is chosen on the test split. Without --bert the encoder starts from random parameters and reads
+other text than the paper's: the results show whether L_num is learned and what it costs, not how large the paper's
+gain is.
 """
 
 from __future__ import annotations
@@ -17,15 +18,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from numjax.bundled.experiments import command, noise, plots, report, runs, tables
-from numjax.bundled.experiments.runs import Cell
-from numjax.bundled.experiments.tables import Column, Published, Row
-from numjax.tasks.span_answer import same
+from numjax.bundled.experiments.runs import RunCell
+from numjax.bundled.experiments.tables import Published, TableColumn, TableRow
+from numjax.tasks.span_answer import answers_match
 
 OUT = "runs/dice-squad-{scale}"
 SYSTEMS = {"bert": "BERT", "bert_lnum": "BERT + L_num"}
 SPLITS = (1, 2)
 EPOCHS = (1, 2, 3)
-# At laptop an encoder that starts from random numbers needs more of each.
+# At laptop an encoder that starts from random parameters needs more epochs.
 EPOCHS_OF = {"laptop": 10}
 SEEDS = {"smoke": 2, "laptop": 3, "paper": 5}
 # (F1, exact match) in percent by sub-split and epoch.
@@ -41,84 +42,84 @@ PAPER = {
 }
 
 
-def task_of(split: int, epochs: int) -> str:
-    """The name of a sub-split trained for so many of the paper's epochs."""
+def name_task(split: int, epochs: int) -> str:
+    """The name of a sub-split that is trained for `epochs` of the paper's epochs."""
     return f"split{split}-epoch{epochs}"
 
 
-TASKS = [task_of(split, epochs) for split in SPLITS for epochs in EPOCHS]
+TASKS = [name_task(split, epochs) for split in SPLITS for epochs in EPOCHS]
 
 
-def config(options: argparse.Namespace, system: str, split: int, epochs: int) -> Any:
+def make_config(options: argparse.Namespace, system: str, split: int, epochs: int) -> Any:
     """The config of a cell."""
     from numjax.bundled.configs import dice
 
     words = [options.scale, "task=squad", f"lnum={'on' if system == 'bert_lnum' else 'off'}", f"numbers={split}"]
-    made: Any = dice.get_config(",".join(words + ["as_published"] * options.as_published))
-    with made.unlocked():
-        made.eval.best = False
-        made.optim.epochs = epochs * EPOCHS_OF.get(options.scale, 1)
-        made.log_every = 50
+    config: Any = dice.get_config(",".join(words + ["as_published"] * options.as_published))
+    with config.unlocked():
+        config.eval.best = False
+        config.optim.epochs = epochs * EPOCHS_OF.get(options.scale, 1)
+        config.log_every = 50
         if options.path:
-            made.task.path = options.path
-            made.task.size = made.data.train_size = 0
+            config.task.path = options.path
+            config.task.size = config.data.train_size = 0
         if options.bert:
-            made.init_from = options.bert
-            made.scheme.vocab.path = options.bert
-    return made
+            config.init_from = options.bert
+            config.scheme.vocab.path = options.bert
+    return config
 
 
 def main(words: Sequence[str] | None = None) -> None:
     """Runs what is missing, then writes table5.{md,json,png}."""
-    parser = command.parser(__doc__ or "", OUT, SEEDS)
+    parser = command.make_parser(__doc__ or "", OUT, SEEDS)
     parser.add_argument("--path", default="", help="SQuAD 1.1: a folder with train and dev, or one of the two")
     parser.add_argument("--bert", default="", help="folder with model.safetensors and vocab.txt of BERT-base-uncased")
     parser.add_argument("--only", default="", help=f"systems, tasks ({TASKS[0]}, …) or task/system")
-    options = command.parse(parser, words)
-    wanted = command.only(options.only, TASKS, SYSTEMS)
+    options = command.parse_options(parser, words)
+    is_wanted = command.parse_only(options.only, TASKS, SYSTEMS)
 
     cells = [
-        Cell(task_of(split, epochs), system, config(options, system, split, epochs))
+        RunCell(name_task(split, epochs), system, make_config(options, system, split, epochs))
         for split in SPLITS
         for epochs in EPOCHS
         for system in SYSTEMS
-        if wanted(task_of(split, epochs), system)
+        if is_wanted(name_task(split, epochs), system)
     ]
     results = runs.run(cells, options.seeds, options.out)
 
     parts = {}
     for split in SPLITS:
         columns = [
-            Column(f"{name}, {epochs}", task_of(split, epochs), metric)
+            TableColumn(f"{name}, {epochs}", name_task(split, epochs), metric)
             for epochs in EPOCHS
             for name, metric in (("F1", "f1"), ("EM", "exact"))
         ]
-        rows = [Row(label, system, published(system, split)) for system, label in SYSTEMS.items()]
+        rows = [TableRow(label, system, make_published(system, split)) for system, label in SYSTEMS.items()]
         parts[f"Sub-split {split}"] = (tables.compare(results, rows, columns, "bert"), columns)
     title = "Table 5: answers with numbers" + ("" if options.path else " (stand-in data)")
-    found = noise.differences(cells, results, options.out, "bert", "span_answer.jsonl", exact)
-    extra = {"data": options.path or "stand-in", "bert": options.bert or "from scratch", "noise": found}
-    told = remarks(options) + noise.lines(found, SYSTEMS, SYSTEMS["bert"])
-    text = report.publish("table5", title, told, parts, results, options, SYSTEMS["bert"], extra)
+    differences = noise.bootstrap_differences(cells, results, options.out, "bert", "span_answer.jsonl", score_exact)
+    extra = {"data": options.path or "stand-in", "bert": options.bert or "from scratch", "noise": differences}
+    remarks = make_remarks(options) + noise.describe_differences(differences, SYSTEMS, SYSTEMS["bert"])
+    text = report.publish("table5", title, remarks, parts, results, options, SYSTEMS["bert"], extra)
     draw(options.out / "table5.png", parts, bool(options.path))
-    report.say_where(text, options, "table5.md", "table5.json", "table5.png")
+    report.print_report(text, options, "table5.md", "table5.json", "table5.png")
 
 
-def exact(row: Mapping[str, Any]) -> float:
-    """Whether the answer of a line of predictions is one of the right ones, as SQuAD counts."""
-    return float(any(same(row["prediction"] or "", gold) for gold in row["reference"]["answers"] or [""]))
+def score_exact(row: Mapping[str, Any]) -> float:
+    """1 if the answer in a line of predictions is one of the right ones by SQuAD's rules, else 0."""
+    return float(any(answers_match(row["prediction"] or "", gold) for gold in row["reference"]["answers"] or [""]))
 
 
-def published(system: str, split: int) -> dict[str, Published]:
+def make_published(system: str, split: int) -> dict[str, Published]:
     """The paper's numbers of a system by column."""
-    found = {}
+    by_column = {}
     for epochs, (f1, exact) in zip(EPOCHS, PAPER[system][split], strict=True):
-        found |= {f"F1, {epochs}": Published(f1), f"EM, {epochs}": Published(exact)}
-    return found
+        by_column |= {f"F1, {epochs}": Published(f1), f"EM, {epochs}": Published(exact)}
+    return by_column
 
 
-def remarks(options: argparse.Namespace) -> list[str]:
-    """What a reader must know of data and weights."""
+def make_remarks(options: argparse.Namespace) -> list[str]:
+    """Remarks on data and weights."""
     if options.path:
         data = (
             f"Data: SQuAD 1.1 in {options.path}. Where only one of its two files is there, whole articles of it "
@@ -132,29 +133,29 @@ def remarks(options: argparse.Namespace) -> list[str]:
     epochs = f"Columns: after 1, 2 and 3 epochs, here {', '.join(str(e * factor) for e in EPOCHS)}, each a run."
     weights = f"Weights: {options.bert}." if options.bert else "Weights: random; the vocabulary is the train split's."
     return [
-        *noise.interval(len(options.seeds)),
+        *noise.describe_interval(len(options.seeds)),
         data,
         weights,
         f"{epochs} F1 and exact match in percent, of the last state on the test split.",
     ]
 
 
-def draw(path, parts, real: bool) -> None:
-    """Bars of F1 by sub-split and epoch; the paper's marks only where the data are the paper's."""
+def draw(path, parts, is_real: bool) -> None:
+    """Draws bars of F1 by sub-split and epoch; the paper's marks only where the data are the paper's."""
     titles = [f"{split}, epoch {epochs}" for split in SPLITS for epochs in EPOCHS]
     series, paper = {}, {}
     for system, label in SYSTEMS.items():
-        found = [
+        means = [
             next((e["here"] for e in entries if e["row"] == label and e["column"] == f"F1, {epochs}"), None)
             for entries, _ in parts.values()
             for epochs in EPOCHS
         ]
-        series[label] = [(here["mean"], here["std"]) if here else None for here in found]
+        series[label] = [(mean["mean"], mean["std"]) if mean else None for mean in means]
         paper[label] = [
-            PAPER[system][split][epochs - 1][0] if real else None for split in SPLITS for epochs in EPOCHS
+            PAPER[system][split][epochs - 1][0] if is_real else None for split in SPLITS for epochs in EPOCHS
         ]
     with plots.figure(path, width=8.5) as axes:
-        plots.bars(axes, titles, series, paper, "test F1 (%)" + ("" if real else ", stand-in data"))
+        plots.draw_bars(axes, titles, series, paper, "test F1 (%)" + ("" if is_real else ", stand-in data"))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What the tables of digit aggregation share: systems, columns, the paper's figures, and what is inside the noise."""
+"""Shared by the tables of digit aggregation: systems, columns, the paper's figures, and tests against noise."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from numjax.bundled.experiments import command, noise, report, runs, tables
-from numjax.bundled.experiments.runs import Cell, Results
-from numjax.bundled.experiments.tables import Column, Published, Row
-from numjax.tasks.word_problem import edits, same
+from numjax.bundled.experiments.runs import Results, RunCell
+from numjax.bundled.experiments.tables import Published, TableColumn, TableRow
+from numjax.tasks.word_problem import answers_agree, edit_distance
 
 OUT = "runs/digits-{scale}"
 TASKS = ("mawps", "fermat")
@@ -30,7 +30,7 @@ LABELS = {
     "pause": "[PAUSE] + Digits",
     "aux": "Digits + Aux Loss",
 }
-# Title → group of the task's figures: views of FERMAT, and operations pooled over its ten views.
+# Title → group in the task's metrics: views of FERMAT, and operations pooled over its ten views.
 FERMAT = {
     "Original": "Original",
     "Commuted": "Commuted",
@@ -47,8 +47,9 @@ FERMAT = {
 TITLES = ("MAWPS", *FERMAT)
 SIZES = {"smoke": {"mawps": 120, "fermat": 120}, "laptop": {}, "paper": {}}
 
-# FLAN base in Tables 1, 2 and 5, MAWPS and then FERMAT's columns: the baseline, and the changes from it. It is
-# pretrained: not comparable with what is trained from scratch. The paper's BART base and FLAN large are left out.
+# FLAN base in Tables 1, 2 and 5, MAWPS and then FERMAT's columns: the baseline, and the changes from it. FLAN is
+# pretrained, so it does not compare with systems trained from scratch. The paper's BART base and FLAN large are left
+# out.
 ACCURACY = {
     "digits": "23.00 28.35 17.82 17.10 22.86 17.37 13.77 10.35 18.72 25.83 18.45 63.38 19.57 12.92 11.27",
     "agg_after": "1.80 -1.53 -2.07 0.99 -1.89 -0.36 0.63 1.35 -0.63 -1.98 -0.99 0.45 3.89 -2.39 -0.10",
@@ -63,57 +64,60 @@ CER = {
 }
 
 
-def parser(description: str) -> Any:
-    """The options of all experiments, with --mawps, --fermat, --backbone and --only."""
-    made = command.parser(description, OUT)
-    made.add_argument("--mawps", default="", help="folder of MAWPS's files; without it, generated problems")
-    made.add_argument("--fermat", default="", help="folder of FERMAT's repository; without it, generated problems")
-    made.add_argument("--backbone", choices=BACKBONES, default="t5", help="stacks; t5 by default")
-    made.add_argument("--init", default="", help="folder of weights and vocabulary; FLAN's want --backbone=flan")
-    made.add_argument("--only", default="", help="tasks, systems or task/system, separated by commas")
-    return made
+def make_parser(description: str) -> Any:
+    """The parser of all experiments, with --mawps, --fermat, --backbone, --init and --only."""
+    parser = command.make_parser(description, OUT)
+    parser.add_argument("--mawps", default="", help="folder of MAWPS's files; without it, generated problems")
+    parser.add_argument("--fermat", default="", help="folder of FERMAT's repository; without it, generated problems")
+    parser.add_argument("--backbone", choices=BACKBONES, default="t5", help="stacks; t5 by default")
+    parser.add_argument("--init", default="", help="folder of weights and vocabulary; FLAN's want --backbone=flan")
+    parser.add_argument("--only", default="", help="tasks, systems or task/system, separated by commas")
+    return parser
 
 
-def columns(metric: str) -> list[Column]:
-    """ "accuracy" or "cer" on MAWPS and in each view and operation of FERMAT."""
-    return [Column("MAWPS", "mawps", metric), *(Column(t, "fermat", f"{metric}/{g}") for t, g in FERMAT.items())]
+def make_columns(metric: str) -> list[TableColumn]:
+    """Columns of a metric ("accuracy" or "cer"): MAWPS, and each view and operation of FERMAT."""
+    return [
+        TableColumn("MAWPS", "mawps", metric),
+        *(TableColumn(t, "fermat", f"{metric}/{g}") for t, g in FERMAT.items()),
+    ]
 
 
-def published(figures: Mapping[str, str], system: str) -> dict[str, Published]:
+def make_published(figures: Mapping[str, str], system: str) -> dict[str, Published]:
     """The paper's figures of a system by column: its baseline, plus the change that the paper prints."""
     if system not in figures:
         return {}
     base, change = ([float(word) for word in figures[name].split()] for name in (REFERENCE, system))
-    whole = base if system == REFERENCE else [round(b + c, 2) for b, c in zip(base, change, strict=True)]
-    return {title: Published(value) for title, value in zip(TITLES, whole, strict=True)}
+    totals = base if system == REFERENCE else [round(b + c, 2) for b, c in zip(base, change, strict=True)]
+    return {title: Published(value) for title, value in zip(TITLES, totals, strict=True)}
 
 
-def config(options: argparse.Namespace, task: str, words: str) -> Any:
+def make_config(options: argparse.Namespace, task: str, words: str) -> Any:
     """The config of a system on a task."""
     from numjax.bundled.configs import digits
 
     argument = [options.scale, f"task={task}", f"backbone={options.backbone}", *filter(None, [words])]
-    made: Any = digits.get_config(",".join([*argument, *["as_published"] * options.as_published]))
-    with made.unlocked():
-        made.log_every = 50 if options.scale == "smoke" else 250
-        made.task.path = getattr(options, task)
+    config: Any = digits.get_config(",".join([*argument, *["as_published"] * options.as_published]))
+    with config.unlocked():
+        config.log_every = 50 if options.scale == "smoke" else 250
+        config.task.path = getattr(options, task)
         if options.init:
-            made.init_from = made.scheme.vocab.path = options.init
+            config.init_from = config.scheme.vocab.path = options.init
             if options.backbone == "bart":
-                made.scheme.vocab = {"name": "gpt2", "path": options.init}
+                config.scheme.vocab = {"name": "gpt2", "path": options.init}
         if size := SIZES[options.scale].get(task):
-            made.task.size = size
-    return made
+            config.task.size = size
+    return config
 
 
-def cells(options: argparse.Namespace, systems: Sequence[str]) -> list[Cell]:
-    """Every system on every task that --only leaves."""
-    wanted = command.only(options.only, TASKS, systems)
-    pairs = [(task, system) for task in TASKS for system in systems if wanted(task, system)]
-    return [Cell(task, system, config(options, task, SYSTEMS[system])) for task, system in pairs]
+def make_cells(options: argparse.Namespace, systems: Sequence[str]) -> list[RunCell]:
+    """The cells of all systems and tasks that --only selects."""
+    is_wanted = command.parse_only(options.only, TASKS, systems)
+    pairs = [(task, system) for task in TASKS for system in systems if is_wanted(task, system)]
+    return [RunCell(task, system, make_config(options, task, SYSTEMS[system])) for task, system in pairs]
 
 
-def table(
+def write_table(
     name: str,
     title: str,
     doc: str | None,
@@ -123,63 +127,83 @@ def table(
     words: Sequence[str] | None,
 ) -> None:
     """Runs what is missing and writes NAME.{md,json}."""
-    options = command.parse(parser(doc or ""), words)
-    asked = cells(options, systems)
-    results = runs.run(asked, options.seeds, options.out)
-    quoted = {} if options.backbone == "bart" else figures
-    rows = [Row(LABELS[system], system, published(quoted, system)) for system in systems]
-    shown = columns(metric)
-    entries = tables.compare(results, rows, shown, REFERENCE)
-    caps = [result.metrics.get("test", {}).get("cap/Commuted") for of in results.values() for result in of.values()]
-    cap = next((found for found in caps if found is not None), None) if metric == "accuracy" else None
-    found = bootstrap(asked, results, options, metric)
-    told = remarks(options, found, {task for (task, _), of in results.items() if of})
+    options = command.parse_options(make_parser(doc or ""), words)
+    cells = make_cells(options, systems)
+    results = runs.run(cells, options.seeds, options.out)
+    paper_figures = {} if options.backbone == "bart" else figures
+    rows = [TableRow(LABELS[system], system, make_published(paper_figures, system)) for system in systems]
+    columns = make_columns(metric)
+    entries = tables.compare(results, rows, columns, REFERENCE)
+    caps = [
+        result.metrics.get("test", {}).get("cap/Commuted")
+        for by_seed in results.values()
+        for result in by_seed.values()
+    ]
+    cap = next((value for value in caps if value is not None), None) if metric == "accuracy" else None
+    differences = bootstrap_problems(cells, results, options, metric)
+    remarks = make_remarks(options, differences, {task for (task, _), by_seed in results.items() if by_seed})
     if cap is not None:
-        told.append(commuted(options.fermat, cap))
-    extra = {"noise": found, "backbone": options.backbone}
-    text = report.publish(name, title, told, {"": (entries, shown)}, results, options, LABELS[REFERENCE], extra)
-    report.say_where(text, options, f"{name}.md", f"{name}.json")
+        remarks.append(describe_commuted(options.fermat, cap))
+    extra = {"noise": differences, "backbone": options.backbone}
+    text = report.publish(name, title, remarks, {"": (entries, columns)}, results, options, LABELS[REFERENCE], extra)
+    report.print_report(text, options, f"{name}.md", f"{name}.json")
 
 
-def commuted(path: str, cap: float) -> str:
-    """What must be known of FERMAT's problems that are "Not commutable", which the paper counts as wrong."""
+def describe_commuted(path: str, cap: float) -> str:
+    """A remark on FERMAT's problems that are "Not commutable", which the paper counts as wrong."""
     from numjax.bundled import data
 
-    of: dict[str, list[bool]] = {}
-    # Of the training problems, which are made, none is needed.
+    answers_by_group: dict[str, list[bool]] = {}
+    # No training problems are needed; as few as possible are generated.
     for row in data.load("fermat", "test", path=path, views="paper", commuted=1, size=100):
-        numeric = row["answer"][:1] in "-.0123456789"
+        is_numeric = row["answer"][:1] in "-.0123456789"
         for group in (row["view"], row["operation"]):
-            of.setdefault(group, []).append(numeric)
-    shares = {name: sum(of[name]) / len(of[name]) for name in ("Commuted", "a-b", "a/b") if name in of}
-    shown = ", ".join(f"{100 * share:.1f}% of {name}" for name, share in shares.items())
-    how = (
+            answers_by_group.setdefault(group, []).append(is_numeric)
+    shares = {
+        name: sum(answers_by_group[name]) / len(answers_by_group[name])
+        for name in ("Commuted", "a-b", "a/b")
+        if name in answers_by_group
+    }
+    share_text = ", ".join(f"{100 * share:.1f}% of {name}" for name, share in shares.items())
+    treatment = (
         "left out here: times these shares our accuracies compare with the paper's" if cap == 1 else "asked here too"
     )
-    return f'Answers that are numbers, the most that can be right: {shown}. The others, "Not commutable", are {how}.'
+    return (
+        f'Answers that are numbers, the most that can be right: {share_text}. The others, "Not '
+        f'commutable", are {treatment}.'
+    )
 
 
-def remarks(options: argparse.Namespace, found: Sequence[Mapping[str, Any]], run: Collection[str]) -> list[str]:
-    """What a table says of its data, of the tasks that were run, and of its noise."""
-    kind = {True: "from its files", False: "as generated problems of the same form"}
-    on = ", ".join(f"{task.upper()} {kind[bool(getattr(options, task))]}" for task in TASKS if task in run)
-    begin = f"that start from {options.init}" if options.init else "trained from scratch"
-    line = f"In percent; mean ± standard deviation over seeds; {on}; {options.backbone} stacks {begin}."
+def make_remarks(
+    options: argparse.Namespace, differences: Sequence[Mapping[str, Any]], tasks_run: Collection[str]
+) -> list[str]:
+    """Remarks on a table's data, on the tasks that were run, and on its noise."""
+    origins = {True: "from its files", False: "as generated problems of the same form"}
+    data_note = ", ".join(
+        f"{task.upper()} {origins[bool(getattr(options, task))]}" for task in TASKS if task in tasks_run
+    )
+    start_note = f"that start from {options.init}" if options.init else "trained from scratch"
+    line = f"In percent; mean ± standard deviation over seeds; {data_note}; {options.backbone} stacks {start_note}."
     if options.backbone != "bart":
         line += " The paper's column is FLAN base, pretrained, with one seed."
-    return [line, *noise.lines(found, LABELS, LABELS[REFERENCE])]
+    return [line, *noise.describe_differences(differences, LABELS, LABELS[REFERENCE])]
 
 
-def bootstrap(
-    asked: Sequence[Cell], results: Results, options: argparse.Namespace, metric: str
+def bootstrap_problems(
+    cells: Sequence[RunCell], results: Results, options: argparse.Namespace, metric: str
 ) -> list[dict[str, Any]]:
-    """See `noise.differences`: FERMAT asks each problem in ten ways, which are right or wrong together."""
+    """Calls `noise.bootstrap_differences`: FERMAT asks each problem in ten ways, which are right or wrong
+    together."""
 
     def score(row: Mapping[str, Any]) -> float:
-        said, wanted = row["prediction"] or "", row["reference"]["answer"]
-        return float(same(said, wanted) if metric == "accuracy" else edits(said, wanted) / len(wanted))
+        output, answer = row["prediction"] or "", row["reference"]["answer"]
+        return float(
+            answers_agree(output, answer) if metric == "accuracy" else edit_distance(output, answer) / len(answer)
+        )
 
-    def problem(name: str) -> str:
+    def find_problem(name: str) -> str:
         return name.rpartition("-")[2]
 
-    return noise.differences(asked, results, options.out, REFERENCE, "word_problem.jsonl", score, problem)
+    return noise.bootstrap_differences(
+        cells, results, options.out, REFERENCE, "word_problem.jsonl", score, find_problem
+    )

@@ -1,4 +1,4 @@
-"""Table 1: accuracy with [AGG] before the digits and with the auxiliary loss, beside digits alone.
+"""Table 1: accuracy with [AGG] before the digits and with the auxiliary loss, against digits alone.
 
 python -m experiments.digits.table1 --mawps=mawps --fermat=FERMAT          # laptop: from scratch, 2 cores
 python -m experiments.digits.table1 --scale=smoke                          # generated problems, minutes
@@ -17,7 +17,7 @@ SYSTEMS = ("digits", "agg", "aux")
 def main(words: Sequence[str] | None = None) -> None:
     """Runs what is missing, then writes table1.{md,json}."""
     title = "Table 1: accuracy with aggregated digits"
-    settings.table("table1", title, __doc__, SYSTEMS, "accuracy", settings.ACCURACY, words)
+    settings.write_table("table1", title, __doc__, SYSTEMS, "accuracy", settings.ACCURACY, words)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Table 2: [AGG] before and behind the digits, and [PAUSE] in its place: accuracy.
+"""Table 2: accuracy with [AGG] before and after the digits, and with [PAUSE] instead of [AGG].
 
 python -m experiments.digits.table2 --mawps=mawps --fermat=FERMAT          # laptop; shares table 1's runs
 """
@@ -16,7 +16,7 @@ SYSTEMS = ("digits", "agg_after", "agg", "pause")
 def main(words: Sequence[str] | None = None) -> None:
     """Runs what is missing, then writes table2.{md,json}."""
     title = "Table 2: where the aggregate stands, and a pause in its place"
-    settings.table("table2", title, __doc__, SYSTEMS, "accuracy", settings.ACCURACY, words)
+    settings.write_table("table2", title, __doc__, SYSTEMS, "accuracy", settings.ACCURACY, words)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ SYSTEMS = ("digits", "agg", "aux")
 def main(words: Sequence[str] | None = None) -> None:
     """Runs what is missing, then writes table5.{md,json}."""
     title = "Table 5: character error rate with aggregated digits"
-    settings.table("table5", title, __doc__, SYSTEMS, "cer", settings.CER, words)
+    settings.write_table("table5", title, __doc__, SYSTEMS, "cer", settings.CER, words)
 
 
 if __name__ == "__main__":

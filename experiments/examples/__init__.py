@@ -1,1 +1,1 @@
-"""The README's examples, asked at laptop scale: whether what they answer is right. See `__main__.py`."""
+"""The README's examples, run at laptop scale: whether their answers are right. See `__main__.py`."""

@@ -1,12 +1,11 @@
-"""Trains what the README trains, asks what it asks, and compares the answers with the right ones.
+"""Runs the README's training commands and questions, and compares the answers with the right ones.
 
-    make examples                                         # goes on where it was stopped
+    make examples                                         # resumes if it was stopped
     python -m experiments.examples --only=runs/equations  # one workdir
-    python -m experiments.examples --scale=smoke          # form alone: small models answer nothing
+    python -m experiments.examples --scale=smoke          # tests only that it runs: small models answer nothing
 
-Commands are read from the README and run as they are printed, in --out. The right answers are in `answers.toml`.
-Writes examples.md there: prompt, wanted, got. The exit code is 1 where an answer is wrong (at smoke: where there is
-none).
+Commands are read from the README and run in --out as they are printed. The right answers are in `answers.toml`.
+Writes examples.md there: prompt, wanted, got. The exit code is 1 if an answer is wrong (at smoke: if one is missing).
 """
 
 from __future__ import annotations
@@ -32,93 +31,110 @@ from numjax.tools.command import Parser
 ANSWERS = pathlib.Path(__file__).with_name("answers.toml")
 
 
-class Asked(NamedTuple):
-    """A question of the README: the commands that train what answers it, the one that asks, and what is right."""
+class ReadmeQuestion(NamedTuple):
+    """A question of the README: the commands that train its model, the command that asks it, and the right answer."""
 
     prompt: str
     workdir: str
-    train: list[Command]
-    ask: Command
-    wanted: dict[str, Any]
+    train_commands: list[Command]
+    ask_command: Command
+    answer: dict[str, Any]
 
 
 def main(words: list[str] | None = None) -> int:
-    """Prints a line an answer; returns the exit code."""
-    made = Parser(description=__doc__)
-    made.add_argument("--scale", choices=("smoke", "laptop"), default="laptop", help="as the README trains, or small")
-    made.add_argument("--out", default="runs/examples", help="folder of the runs and of examples.md")
-    made.add_argument("--only", default="", help="workdirs, separated by commas")
-    given = made.parse_args(words)
-    asked = questions((bundled.HOME / "README.md").read_text(encoding="utf-8"))
-    chosen = list(filter(None, given.only.split(",")))
-    if unknown := set(chosen) - {one.workdir for one in asked}:
-        raise UsageError(f"--only: nothing asks {', '.join(sorted(unknown))}")
-    out = pathlib.Path(given.out).expanduser().absolute()
+    """Prints one line per answer; returns the exit code."""
+    parser = Parser(description=__doc__)
+    parser.add_argument(
+        "--scale", choices=("smoke", "laptop"), default="laptop", help="as the README trains, or small"
+    )
+    parser.add_argument("--out", default="runs/examples", help="folder of the runs and of examples.md")
+    parser.add_argument("--only", default="", help="workdirs, separated by commas")
+    options = parser.parse_args(words)
+    questions = load_questions((bundled.HOME / "README.md").read_text(encoding="utf-8"))
+    workdirs = list(filter(None, options.only.split(",")))
+    if unknown_workdirs := set(workdirs) - {question.workdir for question in questions}:
+        raise UsageError(f"--only: no question of the README uses {', '.join(sorted(unknown_workdirs))}")
+    out = pathlib.Path(options.out).expanduser().absolute()
     out.mkdir(parents=True, exist_ok=True)
-    rows, trained = [], set()
-    for one in asked:
-        if chosen and one.workdir not in chosen:
+    rows, trained_workdirs = [], set()
+    for question in questions:
+        if workdirs and question.workdir not in workdirs:
             continue
-        took = 0.0
-        for train in one.train:
-            if train.workdir not in trained:
-                trained.add(train.workdir)
-                took += run(train, out, given.scale)[1]
-        said = run(one.ask, out, given.scale)[0]
-        got, right = judged(one.wanted, said)
+        seconds = 0.0
+        for train_command in question.train_commands:
+            if train_command.workdir not in trained_workdirs:
+                trained_workdirs.add(train_command.workdir)
+                seconds += run_command(train_command, out, options.scale)[1]
+        output = run_command(question.ask_command, out, options.scale)[0]
+        answer, is_right = judge(question.answer, output)
         rows.append(
-            [one.prompt, wanted(one.wanted), got, "yes" if right else "no", f"{took / 60:.1f}" if took else ""]
+            [
+                question.prompt,
+                format_answer(question.answer),
+                answer,
+                "yes" if is_right else "no",
+                f"{seconds / 60:.1f}" if seconds else "",
+            ]
         )
-        print(f"{one.workdir}: wanted {rows[-1][1]}, got {got}", flush=True)
-        tables.write(out / "examples.md", table(rows))
-    good = [row[2] != "nothing" if given.scale == "smoke" else row[3] == "yes" for row in rows]
+        print(f"{question.workdir}: wanted {rows[-1][1]}, got {answer}", flush=True)
+        tables.write_text(out / "examples.md", format_table(rows))
+    successes = [row[2] != "nothing" if options.scale == "smoke" else row[3] == "yes" for row in rows]
     print(f"{sum(row[3] == 'yes' for row in rows)} of {len(rows)} answered right: {out / 'examples.md'}")
-    return 0 if all(good) else 1
+    return 0 if all(successes) else 1
 
 
-def questions(text: str) -> list[Asked]:
-    """What a README asks, by `answers.toml`.
+def load_questions(text: str) -> list[ReadmeQuestion]:
+    """The questions of `answers.toml`, with their commands from the README's text.
 
     Raises:
-      UsageError: a prompt does not stand there, or a command that asks has no right answer.
+      UsageError: the README does not contain a prompt.
     """
-    found = readme.commands(text)
-    out = []
+    commands = readme.find_commands(text)
+    questions = []
     for entry in tomllib.loads(ANSWERS.read_text(encoding="utf-8"))["asked"]:
         prompt, workdir = entry.pop("prompt"), entry.pop("workdir")
         if prompt not in text:
             raise UsageError(f"{ANSWERS.name}: the README does not ask {prompt!r}")
-        asks = [one for one in found if one.mode in ("generate", "predict") and one.workdir == workdir]
-        holds = [one for one in asks if prompt in "\n".join((*one.before, one.text))]
-        # What the README asks in Python is asked on the command line.
+        asking_commands = [
+            candidate
+            for candidate in commands
+            if candidate.mode in ("generate", "predict") and candidate.workdir == workdir
+        ]
+        matching_commands = [
+            candidate for candidate in asking_commands if prompt in "\n".join((*candidate.setup, candidate.text))
+        ]
+        # Questions that the README asks in Python are asked on the command line.
         line = f"{readme.PYTHON} -m numjax.main --workdir={workdir} --mode=generate --prompt={shlex.quote(prompt)}"
-        ask = holds[0] if holds else Command(line, ())
-        out.append(Asked(prompt, workdir, readme.training(found, workdir), ask, entry))
-    return out
+        ask_command = matching_commands[0] if matching_commands else Command(line, ())
+        questions.append(
+            ReadmeQuestion(prompt, workdir, readme.find_training_commands(commands, workdir), ask_command, entry)
+        )
+    return questions
 
 
-def run(one: Command, folder: pathlib.Path, scale: str) -> tuple[str, float]:
-    """(what it prints, seconds) of a command, run in a folder behind what goes before it in its block.
+def run_command(readme_command: Command, folder: pathlib.Path, scale: str) -> tuple[str, float]:
+    """Runs a command in a folder, after the commands before it in its block: (its output, seconds).
 
     Raises:
-      UsageError: it fails.
+      UsageError: the command fails.
     """
-    text = "\n".join((*(line for line in one.before if not line.startswith("make ")), one.text))
+    text = "\n".join((*(line for line in readme_command.setup if not line.startswith("make ")), readme_command.text))
     text = text.replace(readme.PYTHON, shlex.quote(sys.executable))
     if scale == "smoke":
-        text = at_smoke(text)
-    began = time.perf_counter()
+        text = shrink_sizes(text)
+    start = time.perf_counter()
     paths = os.pathsep.join(filter(None, (str(bundled.HOME), os.environ.get("PYTHONPATH"))))
     environment = os.environ | {"PYTHONPATH": paths}
-    done = subprocess.run(["bash", "-euc", text], cwd=folder, env=environment, capture_output=True, text=True)
-    if done.returncode:
+    process = subprocess.run(["bash", "-euc", text], cwd=folder, env=environment, capture_output=True, text=True)
+    if process.returncode:
         raise UsageError(
-            f"{one.text}: {done.stderr.strip().splitlines()[-1] if done.stderr.strip() else 'it failed'}"
+            f"{readme_command.text}: "
+            f"{process.stderr.strip().splitlines()[-1] if process.stderr.strip() else 'it failed'}"
         )
-    return done.stdout, time.perf_counter() - began
+    return process.stdout, time.perf_counter() - start
 
 
-def at_smoke(text: str) -> str:
+def shrink_sizes(text: str) -> str:
     """The same command with the smallest sizes."""
     words = []
     for word in text.split(" "):
@@ -129,47 +145,51 @@ def at_smoke(text: str) -> str:
     return " ".join(words)
 
 
-def judged(right: dict[str, Any], said: str) -> tuple[str, bool]:
-    """(what was said, whether it is right) of the JSON lines that a command printed."""
-    lines = [json.loads(line) for line in said.splitlines() if line.startswith("{")]
+def judge(expected: dict[str, Any], output: str) -> tuple[str, bool]:
+    """(the answer, whether it is right), from the JSON lines that a command printed."""
+    lines = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
     if not lines:
         return "nothing", False
-    found = lines[-1]
-    if "label" in right:
-        return str(found["prediction"]), found["prediction"] == right["label"]
-    if "answer" in right:
-        answer = found["prediction"]
+    record = lines[-1]
+    if "label" in expected:
+        return str(record["prediction"]), record["prediction"] == expected["label"]
+    if "answer" in expected:
+        answer = record["prediction"]
         parts = answer["answer"] if isinstance(answer["answer"], list) else [answer["answer"]]
         text = f"{', '.join(map(str, parts))} {answer['scale']}".strip()
-        same = len(parts) == 1 and equal(str(parts[0]), right["answer"]) and answer["scale"] == right.get("scale", "")
-        return text, same
-    numbers = found.get("numbers", [])
+        is_same = (
+            len(parts) == 1
+            and is_same_number(str(parts[0]), expected["answer"])
+            and answer["scale"] == expected.get("scale", "")
+        )
+        return text, is_same
+    numbers = record.get("numbers", [])
     if len(numbers) != 1:
-        return f"{len(numbers)} numbers: {found['text'].strip()}", False
+        return f"{len(numbers)} numbers: {record['text'].strip()}", False
     number = numbers[0]
-    if "estimate" in right:
+    if "estimate" in expected:
         low, high = (Decimal(str(number["interval"][end])) for end in ("low", "high"))
-        return f"{number['value']} ({low} to {high})", low <= Decimal(right["estimate"]) <= high
-    return str(number["value"]), equal(str(number["value"]), right["number"])
+        return f"{number['value']} ({low} to {high})", low <= Decimal(expected["estimate"]) <= high
+    return str(number["value"]), is_same_number(str(number["value"]), expected["number"])
 
 
-def wanted(right: dict[str, Any]) -> str:
-    """What is right, as the table has it."""
-    if "estimate" in right:
-        return f"about {right['estimate']}"
-    return " ".join(str(right[name]) for name in ("label", "number", "answer", "scale") if name in right)
+def format_answer(expected: dict[str, Any]) -> str:
+    """The right answer as text for the table."""
+    if "estimate" in expected:
+        return f"about {expected['estimate']}"
+    return " ".join(str(expected[name]) for name in ("label", "number", "answer", "scale") if name in expected)
 
 
-def table(rows: list[list[str]]) -> str:
-    """In Markdown."""
+def format_table(rows: list[list[str]]) -> str:
+    """The rows as a Markdown table."""
     lines = [["prompt", "wanted", "got", "right", "minutes of training"], ["---"] * 5, *rows]
     return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n" for line in lines)
 
 
-def equal(said: str, right: str) -> bool:
+def is_same_number(text: str, expected: str) -> bool:
     """Whether two texts are the same number."""
     try:
-        return Decimal(said.replace(",", "")) == Decimal(right)
+        return Decimal(text.replace(",", "")) == Decimal(expected)
     except InvalidOperation:
         return False
 

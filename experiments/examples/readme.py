@@ -1,4 +1,4 @@
-"""The shell commands that the README prints, by what they do."""
+"""Finds the shell commands of the README, and which of them train a workdir."""
 
 from __future__ import annotations
 
@@ -8,65 +8,67 @@ from collections.abc import Iterator
 
 PYTHON = ".venv/bin/python"
 _BLOCK = re.compile(r"^```(?:bash)?\n(.*?)^```", re.MULTILINE | re.DOTALL)
-_HERE = re.compile(r"<<'?(\w+)'?")
+_HERE_DOCUMENT = re.compile(r"<<'?(\w+)'?")
 
 
 @dataclasses.dataclass(frozen=True)
 class Command:
-    """A command as it is printed, with what goes before it in its block: files that it reads.
+    """A command as the README prints it.
 
     Attributes:
+      text: the command. setup: commands before it in its block, which write files that it reads.
       workdir: of a run of `numjax.main`, else "". starts_from: the workdir whose parameters it starts from.
-      mode: "train" where it says none.
+      mode: of the run, by default "train".
     """
 
     text: str
-    before: tuple[str, ...]
+    setup: tuple[str, ...]
 
     @property
     def workdir(self) -> str:
-        return self._flag("workdir") if "numjax.main" in self.text else ""
+        return self._find_flag("workdir") if "numjax.main" in self.text else ""
 
     @property
     def starts_from(self) -> str:
-        return self._flag(r"config\.init_from")
+        return self._find_flag(r"config\.init_from")
 
     @property
     def mode(self) -> str:
-        return self._flag("mode") or "train"
+        return self._find_flag("mode") or "train"
 
-    def _flag(self, name: str) -> str:
-        found = re.search(rf"--{name}=(\S+)", self.text)
-        return found[1] if found else ""
+    def _find_flag(self, name: str) -> str:
+        match = re.search(rf"--{name}=(\S+)", self.text)
+        return match[1] if match else ""
 
 
-def commands(readme: str) -> list[Command]:
-    """All commands of its shell blocks, in order."""
-    found = []
+def find_commands(readme: str) -> list[Command]:
+    """All commands of the README's shell blocks, in order."""
+    commands = []
     for block in _BLOCK.findall(readme):
-        before: list[str] = []
-        for text in _split(block):
-            found.append(Command(text, tuple(before)))
+        setup_lines: list[str] = []
+        for text in _split_commands(block):
+            commands.append(Command(text, tuple(setup_lines)))
             if "-m numjax.main" not in text:
-                before.append(text)
-    return found
+                setup_lines.append(text)
+    return commands
 
 
-def training(found: list[Command], workdir: str) -> list[Command]:
-    """The commands that train a workdir: the first of it, behind those of the workdir that it starts from.
+def find_training_commands(commands: list[Command], workdir: str) -> list[Command]:
+    """The commands that train a workdir: those of the workdir that it starts from, then its own first one.
 
     Raises:
-      LookupError: there is none.
+      LookupError: no command trains it.
     """
-    for command in found:
+    for command in commands:
         if command.workdir == workdir and command.mode == "train":
-            earlier = training(found, command.starts_from) if command.starts_from else []
-            return [*earlier, command]
+            earlier_commands = find_training_commands(commands, command.starts_from) if command.starts_from else []
+            return [*earlier_commands, command]
     raise LookupError(f"no command of the README trains {workdir}")
 
 
-def _split(block: str) -> Iterator[str]:
-    """One command each: lines that end in a backslash or a pipe go on, and so does what a here-document holds."""
+def _split_commands(block: str) -> Iterator[str]:
+    """Yields the commands of a block; lines that end in a backslash or a pipe continue, and here-documents are
+    included."""
     lines = iter(block.splitlines())
     for line in lines:
         if not line.strip() or line.lstrip().startswith("#"):
@@ -74,8 +76,8 @@ def _split(block: str) -> Iterator[str]:
         text = line
         while text.endswith(("\\", "|")):
             text += "\n" + next(lines)
-        if end := _HERE.search(text):
-            while (more := next(lines)) != end[1]:
-                text += "\n" + more
-            text += f"\n{end[1]}\n"
+        if opening := _HERE_DOCUMENT.search(text):
+            while (next_line := next(lines)) != opening[1]:
+                text += "\n" + next_line
+            text += f"\n{opening[1]}\n"
         yield text

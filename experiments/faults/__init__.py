@@ -1,1 +1,1 @@
-"""Runs that are killed again and again: see README.md."""
+"""Runs that are killed many times: see README.md."""

@@ -1,9 +1,9 @@
-"""numjax.main with every batch that the loop takes written down, before the loop has it.
+"""Runs numjax.main and records every batch in a file before the loop gets it.
 
     NUMJAX_SEEN=FILE python -m experiments.faults.witness <flags of numjax.main>
 
-A line {"from": STEP} when the loop begins, then {"step": STEP, "ids": […]} a batch: the places of its records in the
-training split. With several processes each writes FILE.<index>, with its own rows.
+Writes a line {"from": STEP} when the loop begins, then {"step": STEP, "ids": […]} for each batch: the indices of its
+records in the training split. With several processes each writes FILE.<index>, with its own rows.
 """
 
 from __future__ import annotations
@@ -16,34 +16,34 @@ from typing import Any
 
 from numjax import main
 from numjax.pipeline.loader import Loader
-from numjax.runtime.files import Appended
+from numjax.runtime.files import AppendOnlyFile
 
-SEEN = "NUMJAX_SEEN"
+WITNESS_VARIABLE = "NUMJAX_SEEN"
 
 
 def watch(path: pathlib.Path) -> None:
-    """From now on, what `Loader.iterate` gives is written to `path`."""
-    real = Loader.iterate
+    """Patches `Loader.iterate` so that it also writes every batch to `path`."""
+    original_iterate = Loader.iterate
 
     def iterate(self: Loader, examples: int = 0) -> Iterator[Any]:
         import jax
 
-        first = examples // self.batch_size
+        first_step = examples // self.batch_size
         name = path.name if jax.process_count() == 1 else f"{path.name}.{jax.process_index()}"
-        file = Appended(path.with_name(name))
-        file.add(_line({"from": first}))
-        for step, found in enumerate(real(self, examples), first):
-            batch: Any = found[0]
-            file.add(_line({"step": step, "ids": batch.example_id[batch.valid].tolist()}))
-            yield found
+        file = AppendOnlyFile(path.with_name(name))
+        file.add(_format_line({"from": first_step}))
+        for step, entry in enumerate(original_iterate(self, examples), first_step):
+            batch: Any = entry[0]
+            file.add(_format_line({"step": step, "ids": batch.example_id[batch.valid].tolist()}))
+            yield entry
 
     Loader.iterate = iterate  # type: ignore[method-assign]
 
 
-def _line(row: dict[str, Any]) -> bytes:
+def _format_line(row: dict[str, Any]) -> bytes:
     return (json.dumps(row) + "\n").encode()
 
 
 if __name__ == "__main__":
-    watch(pathlib.Path(os.environ[SEEN]))
+    watch(pathlib.Path(os.environ[WITNESS_VARIABLE]))
     main.entry()

@@ -1,7 +1,7 @@
-"""What the experiments of LUNA share."""
+"""Shared by the experiments of LUNA."""
 
 from __future__ import annotations
 
 OUT = "runs/luna-{scale}"
-# Number encoders, on disk and in results → what the paper calls them.
+# Number encoder, on disk and in results → its name in the paper.
 NUMBEDS = {"char_lstm": "CharLSTM", "char_former": "CharFormer", "dice": "DICE"}

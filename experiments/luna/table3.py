@@ -3,11 +3,11 @@
     python -m experiments.luna.table3 --tatqa=FOLDER --tabfact=FOLDER           # laptop: everything from scratch
     python -m experiments.luna.table3 --only=tatqa/luna,tatqa/baseline          # two rows on generated questions
     python -m experiments.luna.table3 --scale=paper --bert=FOLDER --roberta=FOLDER --tatqa=… --tabfact=…
-                                                                                # from checkpoints, as the paper
+                                                                                # from checkpoints, like the paper
 
-Each row pre-trains an encoder on the tables and texts of both tasks, unless it has no pre-training, and is then
-trained on each task: with --roberta two encoders, RoBERTa's for TAT-QA and BERT's for TabFact. Without a checkpoint
-every row starts from random parameters.
+Each row pre-trains an encoder on the tables and texts of both tasks, unless it has no pre-training, and then trains
+it on each task. With --roberta there are two encoders, RoBERTa's for TAT-QA and BERT's for TabFact. Without a
+checkpoint every row starts from random parameters.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 
 from numjax.bundled.experiments import command, report, runs, tables
 from numjax.bundled.experiments.luna import settings
-from numjax.bundled.experiments.runs import Cell
-from numjax.bundled.experiments.tables import Column, Published, Row
+from numjax.bundled.experiments.runs import RunCell
+from numjax.bundled.experiments.tables import Published, TableColumn, TableRow
 from numjax.errors import UsageError
 
 TASKS = ("tatqa", "tabfact")
@@ -28,20 +28,20 @@ REFERENCE = "luna"
 SEEDS = {"smoke": 1, "laptop": 3, "paper": 3}
 TABFACT_SEEDS = {"smoke": 1, "laptop": 1, "paper": 3}
 COLUMNS = (
-    Column("EM", "tatqa", "em"),
-    Column("F1", "tatqa", "f1"),
-    Column("EM num", "tatqa", "em_num"),
-    Column("ACC", "tabfact", "accuracy"),
-    Column("ACC cx", "tabfact", "accuracy_complex"),
+    TableColumn("EM", "tatqa", "em"),
+    TableColumn("F1", "tatqa", "f1"),
+    TableColumn("EM num", "tatqa", "em_num"),
+    TableColumn("ACC", "tabfact", "accuracy"),
+    TableColumn("ACC cx", "tabfact", "accuracy_complex"),
 )
-# What TagOp's first two heads have learned where answers are not right yet, and of how many questions some unit of
-# the answer is among what is read; not in the paper.
+# Not in the paper: accuracies of TagOp's first two heads, which show progress before answers are right, and the share
+# of questions with some unit of the answer in the input.
 HEADS = (
-    Column("operator", "tatqa", "operator"),
-    Column("scale", "tatqa", "scale"),
-    Column("answer read", "tatqa", "tags_loss/share", tested=False),
+    TableColumn("operator", "tatqa", "operator"),
+    TableColumn("scale", "tatqa", "scale"),
+    TableColumn("answer read", "tatqa", "tags_loss/share", tested=False),
 )
-# What the paper's three sizes are at each scale. At laptop no named one is small enough for the last.
+# The paper's three sizes at each scale. At laptop no named size is small enough for the last; it is SMALLEST.
 SIZES = {
     "paper": {"9M": "9M", "1M": "1M", "0.1M": "0.1M"},
     "laptop": {"9M": "base", "1M": "0.1M", "0.1M": ""},
@@ -51,7 +51,7 @@ SMALLEST = {"hidden": 16, "layers": 1}
 
 
 class Choice(NamedTuple):
-    """A row: NumTok, NumBed, size, L_D, L_R, whether it pre-trains at all; and the paper's EM, F1, EM num, ACC and
+    """A row: NumTok, NumBed, size, whether it has L_D, L_R and pre-training; and the paper's EM, F1, EM num, ACC and
     ACC cx with their standard errors."""
 
     label: str
@@ -88,13 +88,13 @@ CHOICES = {
 }  # fmt: skip
 
 
-def published(choice: Choice) -> dict[str, Published]:
+def make_published(choice: Choice) -> dict[str, Published]:
     """The paper's figures by column."""
     numbers = list(map(float, choice.paper.split()))
     return {c.title: Published(*numbers[2 * i : 2 * i + 2]) for i, c in enumerate(COLUMNS)}
 
 
-def config(options: argparse.Namespace, choice: Choice, task: str, shape: str) -> Any:
+def make_config(options: argparse.Namespace, choice: Choice, task: str, shape: str) -> Any:
     """The config of a row's pre-training ("pretrain") or of a task, in the shape of "bert" or "roberta"."""
     from numjax.bundled.configs import luna
 
@@ -104,39 +104,39 @@ def config(options: argparse.Namespace, choice: Choice, task: str, shape: str) -
     words += [f"size={size}"] * bool(size)
     if task == "pretrain":
         words += [f"distill={'on' if choice.distill else 'off'}", f"regress={'on' if choice.regress else 'off'}"]
-    made: Any = luna.get_config(",".join([*words, *["as_published"] * options.as_published]))
-    with made.unlocked():
-        made.log_every = 50 if options.scale == "smoke" else 250
+    config: Any = luna.get_config(",".join([*words, *["as_published"] * options.as_published]))
+    with config.unlocked():
+        config.log_every = 50 if options.scale == "smoke" else 250
         if choice.size and not size:
-            made.embeds.numeral.update(parameters="", **SMALLEST)
+            config.embeds.numeral.update(parameters="", **SMALLEST)
         if options.scale == "laptop" and task == "tabfact":
-            made.optim.epochs = 1  # of a single run's four: the table has thirty of them
+            config.optim.epochs = 1  # of a single run's four: the table has thirty of them
         if task == "pretrain":
-            made.task.update(tatqa=options.tatqa, tabfact=options.tabfact)
+            config.task.update(tatqa=options.tatqa, tabfact=options.tabfact)
         else:
-            made.task.path = options.tatqa if task == "tatqa" else options.tabfact
+            config.task.path = options.tatqa if task == "tatqa" else options.tabfact
         checkpoint = getattr(options, shape)
         if checkpoint and (task == "pretrain" or not choice.pretrain):
-            made.init_from = made.scheme.vocab.path = checkpoint
+            config.init_from = config.scheme.vocab.path = checkpoint
             if shape == "roberta":
-                made.scheme.vocab = {"name": "gpt2", "path": checkpoint}
-    return made
+                config.scheme.vocab = {"name": "gpt2", "path": checkpoint}
+    return config
 
 
-def cell(options: argparse.Namespace, system: str, task: str) -> Cell:
-    """A row on a task, with the pre-training that it starts from."""
+def make_cell(options: argparse.Namespace, system: str, task: str) -> RunCell:
+    """The cell of a row on a task, with the pre-training that it starts from."""
     choice = CHOICES[system]
     shape = "roberta" if task == "tatqa" and options.roberta else "bert"
     name = "pretrain" if shape == "bert" else f"pretrain_{shape}"
-    start = Cell(name, system, config(options, choice, "pretrain", shape)) if choice.pretrain else None
-    return Cell(task, system, config(options, choice, task, shape), start)
+    start = RunCell(name, system, make_config(options, choice, "pretrain", shape)) if choice.pretrain else None
+    return RunCell(task, system, make_config(options, choice, task, shape), start)
 
 
-def tabfact_seeds(options: argparse.Namespace) -> list[int]:
-    """The first of the seeds, which TabFact has; its runs read more and tell less at laptop.
+def choose_tabfact_seeds(options: argparse.Namespace) -> list[int]:
+    """The first of the seeds, with which TabFact runs; at laptop its runs take longer and differ less.
 
     Raises:
-      UsageError: a number of seeds below 0.
+      UsageError: --tabfact_seeds is below 0.
     """
     if options.tabfact_seeds < 0:
         raise UsageError(
@@ -145,19 +145,22 @@ def tabfact_seeds(options: argparse.Namespace) -> list[int]:
     return options.seeds[: options.tabfact_seeds or TABFACT_SEEDS[options.scale]]
 
 
-def remarks(options: argparse.Namespace) -> list[str]:
-    """What the data are, and what everything starts from."""
-    given = {"TAT-QA": options.tatqa, "TabFact": options.tabfact}
-    made_up = [name for name, path in given.items() if not path]
-    data = "Data: " + ", ".join(f"{name}'s files in {_name(path)}" for name, path in given.items() if path)
-    if made_up:
-        data = f"{data}; " * (len(made_up) < len(given)) + (
-            f"{' and '.join(made_up)}: a generated **stand-in**, not the dataset. Its numbers show that the pipeline "
+def make_remarks(options: argparse.Namespace) -> list[str]:
+    """Remarks on the data, and on the parameters that runs start from."""
+    paths_by_dataset = {"TAT-QA": options.tatqa, "TabFact": options.tabfact}
+    stand_ins = [name for name, path in paths_by_dataset.items() if not path]
+    data = "Data: " + ", ".join(
+        f"{name}'s files in {_folder_name(path)}" for name, path in paths_by_dataset.items() if path
+    )
+    if stand_ins:
+        data = f"{data}; " * (len(stand_ins) < len(paths_by_dataset)) + (
+            f"{' and '.join(stand_ins)}: a generated **stand-in**, not the dataset. Its numbers show "
+            f"that the pipeline "
             "works; they do not compare with the paper's."
         )
     starts = {"TAT-QA": options.roberta or options.bert, "TabFact": options.bert}
-    told = [f"{name} from {_name(path) or 'random parameters'}" for name, path in starts.items()]
-    begin = f"What the encoders start from: {', '.join(told)}." if any(starts.values()) else (
+    start_notes = [f"{name} from {_folder_name(path) or 'random parameters'}" for name, path in starts.items()]
+    start_note = f"What the encoders start from: {', '.join(start_notes)}." if any(starts.values()) else (
         "No pre-trained weights: every row starts from random parameters, so that L_D's teacher knows no more than "
         "its student did. The paper's rows start from RoBERTa-large (TAT-QA) and BERT-base (TabFact)."
     )  # fmt: skip
@@ -165,28 +168,32 @@ def remarks(options: argparse.Namespace) -> list[str]:
         "One encoder's shape, BERT's, for both tasks."
     )  # fmt: skip
     smallest = "one layer of {hidden}".format(**SMALLEST)
-    sizes = ", ".join(f"{name} is {here or smallest}" for name, here in SIZES[options.scale].items())
-    few = tabfact_seeds(options)
-    fewer = f" TabFact: seed{'s' * (len(few) > 1)} {', '.join(map(str, few))} alone." if few != options.seeds else ""
+    sizes = ", ".join(f"{name} is {size or smallest}" for name, size in SIZES[options.scale].items())
+    fewer_seeds = choose_tabfact_seeds(options)
+    seeds_note = (
+        f" TabFact: seed{'s' * (len(fewer_seeds) > 1)} {', '.join(map(str, fewer_seeds))} alone."
+        if fewer_seeds != options.seeds
+        else ""
+    )
     return [
         "In percent, on test, at the epoch that was best on validation; every question of TAT-QA is scored. What "
         "stands behind ± is the standard deviation over seeds here and the standard error of the mean in the paper's "
         "columns. The seeds of a row share one pre-training, of seed 0: how much that varies is in no ± and no p."
-        + fewer,
+        + seeds_note,
         data,
-        begin,
+        start_note,
         f"{shape} Sizes of the number encoder here: {sizes}.",
     ]
 
 
-def _name(path: str) -> str:
-    """Of a folder; where it lies is the reader's own affair."""
+def _folder_name(path: str) -> str:
+    """The name of a folder; its full path is private."""
     return pathlib.Path(path).name if path else ""
 
 
 def main(words: Sequence[str] | None = None) -> None:
     """Runs what is missing, then writes table3.{md,json}."""
-    parser = command.parser(__doc__ or "", settings.OUT, SEEDS)
+    parser = command.make_parser(__doc__ or "", settings.OUT, SEEDS)
     parser.add_argument("--tatqa", default="", help="folder of TAT-QA's files; without it, generated questions")
     parser.add_argument("--tabfact", default="", help="folder of TabFact's release; without it, generated statements")
     parser.add_argument(
@@ -198,26 +205,26 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--bert", default="", help="folder of BERT-base-uncased to start from")
     parser.add_argument("--roberta", default="", help="folder of RoBERTa-large for TAT-QA; without it, BERT's shape")
     parser.add_argument("--only", default="", help="tasks, systems or task/system, separated by commas")
-    options = command.parse(parser, words)
-    wanted = command.only(options.only, TASKS, CHOICES)
-    pairs = [(system, task) for system in CHOICES for task in TASKS if wanted(task, system)]
-    lacking = {task for task in TASKS if not getattr(options, task)}
-    if len(lacking) == 1 and any(task in lacking or CHOICES[system].pretrain for system, task in pairs):
-        raise UsageError(f"pre-training reads both tasks: give --{lacking.pop()}=FOLDER too, or neither")
-    seeds = {"tatqa": options.seeds, "tabfact": tabfact_seeds(options)}
+    options = command.parse_options(parser, words)
+    is_wanted = command.parse_only(options.only, TASKS, CHOICES)
+    pairs = [(system, task) for system in CHOICES for task in TASKS if is_wanted(task, system)]
+    missing_tasks = {task for task in TASKS if not getattr(options, task)}
+    if len(missing_tasks) == 1 and any(task in missing_tasks or CHOICES[system].pretrain for system, task in pairs):
+        raise UsageError(f"pre-training reads both tasks: give --{missing_tasks.pop()}=FOLDER too, or neither")
+    seeds = {"tatqa": options.seeds, "tabfact": choose_tabfact_seeds(options)}
     results: runs.Results = {}
-    for which in TASKS:
-        cells = [cell(options, system, task) for system, task in pairs if task == which]
-        results |= runs.run(cells, seeds[which], options.out) if cells else {}
-    rows = [Row(choice.label, system, published(choice)) for system, choice in CHOICES.items()]
+    for current_task in TASKS:
+        cells = [make_cell(options, system, task) for system, task in pairs if task == current_task]
+        results |= runs.run(cells, seeds[current_task], options.out) if cells else {}
+    rows = [TableRow(choice.label, system, make_published(choice)) for system, choice in CHOICES.items()]
     columns = [*COLUMNS, *HEADS]
     entries = tables.compare(results, rows, columns, REFERENCE)
     title = "Table 3: number plugins and number pre-training"
-    extra = {task: _name(getattr(options, task)) or "stand-in" for task in TASKS}
+    extra = {task: _folder_name(getattr(options, task)) or "stand-in" for task in TASKS}
     parts = {"": (entries, columns)}
-    told, label = remarks(options), CHOICES[REFERENCE].label
-    text = report.publish("table3", title, told, parts, results, options, label, extra)
-    report.say_where(text, options, "table3.md", "table3.json")
+    remarks, label = make_remarks(options), CHOICES[REFERENCE].label
+    text = report.publish("table3", title, remarks, parts, results, options, label, extra)
+    report.print_report(text, options, "table3.md", "table3.json")
 
 
 if __name__ == "__main__":

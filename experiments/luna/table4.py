@@ -17,12 +17,12 @@ from typing import Any, NamedTuple
 
 from numjax.bundled.experiments import command, plots, report, runs, tables
 from numjax.bundled.experiments.luna import settings
-from numjax.bundled.experiments.runs import Cell
-from numjax.bundled.experiments.tables import Column, Published, Row
+from numjax.bundled.experiments.runs import RunCell
+from numjax.bundled.experiments.tables import Published, TableColumn, TableRow
 
 
-class System(NamedTuple):
-    """A row: its label, the plugin's fusion ("" for none), the CharLSTM's size, whether numbers are regressed."""
+class FraudSystem(NamedTuple):
+    """A row: its label, the plugin's fusion ("" for no plugin), the CharLSTM's size, whether it has L_R."""
 
     label: str
     numtok: str
@@ -32,12 +32,12 @@ class System(NamedTuple):
 
 # The paper's rows in its order, on disk and in results.
 SYSTEMS = {
-    "addback": System("A  AddBack, CharLSTM 9M, L_R", "addback", "9M", True),
-    "replace": System("B  Replace, CharLSTM 9M, L_R", "replace", "9M", True),
-    "regress": System("C  no plugin, L_R", "", "", True),
-    "addback_1M": System("D  AddBack, CharLSTM 1M, L_R", "addback", "1M", True),
-    "addback_0.1M": System("E  AddBack, CharLSTM 0.1M, L_R", "addback", "0.1M", True),
-    "tabbert": System("0  TabBERT", "", "", False),
+    "addback": FraudSystem("A  AddBack, CharLSTM 9M, L_R", "addback", "9M", True),
+    "replace": FraudSystem("B  Replace, CharLSTM 9M, L_R", "replace", "9M", True),
+    "regress": FraudSystem("C  no plugin, L_R", "", "", True),
+    "addback_1M": FraudSystem("D  AddBack, CharLSTM 1M, L_R", "addback", "1M", True),
+    "addback_0.1M": FraudSystem("E  AddBack, CharLSTM 0.1M, L_R", "addback", "0.1M", True),
+    "tabbert": FraudSystem("0  TabBERT", "", "", False),
 }
 REFERENCE = "tabbert"
 PAPER = {
@@ -54,84 +54,96 @@ SIZES = {
     "smoke": {"0.1M": (2, 1), "1M": (4, 1), "9M": (4, 2)},
 }
 BY = ("random", "time", "user")
-# Another stand-in and split than those that the code was tried on.
+# A stand-in and a split that the code was not tuned on.
 DATA_SEED = 1
 USERS = {"smoke": 5, "laptop": 100, "paper": 2000}
 
 
-def config(options: argparse.Namespace, system: str, task: str) -> Any:
-    """The config of a system: task "pretrain" or "fraud"."""
+def make_config(options: argparse.Namespace, system: str, task: str) -> Any:
+    """The config of a system on a task, "pretrain" or "fraud"."""
     from numjax.bundled.configs import tabbert
 
     row = SYSTEMS[system]
     words = [options.scale, f"task={task}", f"by={options.by}", f"numtok={row.numtok or 'none'}"]
     if task == "pretrain":
         words.append(f"regress={'on' if row.regress else 'off'}")
-    made: Any = tabbert.get_config(",".join(words + ["as_published"] * options.as_published))
-    with made.unlocked():
-        made.log_every = 50
-        made.task.update(path=options.path, users=options.users or USERS[options.scale], data_seed=DATA_SEED)
+    config: Any = tabbert.get_config(",".join(words + ["as_published"] * options.as_published))
+    with config.unlocked():
+        config.log_every = 50
+        config.task.update(path=options.path, users=options.users or USERS[options.scale], data_seed=DATA_SEED)
         if row.numtok:
-            known = SIZES.get(options.scale, {}).get(row.size)
-            made.embeds.numeral.parameters = "" if known else row.size
-            if known:
-                made.embeds.numeral.update(dict(zip(("hidden", "layers"), known, strict=True)))
-    return made
+            encoder_size = SIZES.get(options.scale, {}).get(row.size)
+            config.embeds.numeral.parameters = "" if encoder_size else row.size
+            if encoder_size:
+                config.embeds.numeral.update(dict(zip(("hidden", "layers"), encoder_size, strict=True)))
+    return config
 
 
-def task_of(options: argparse.Namespace) -> str:
-    """The name of the fraud task under a way to divide the windows."""
+def name_task(options: argparse.Namespace) -> str:
+    """The name of the fraud task with the windows divided by --by."""
     return "fraud" if options.by == "random" else f"fraud-{options.by}"
 
 
-def cells(options: argparse.Namespace, wanted: Any = lambda task, system: True) -> list[Cell]:
-    """What is to be run: of each system the fraud head, which starts from its pre-training."""
-    found = []
+def make_cells(options: argparse.Namespace, is_wanted: Any = lambda task, system: True) -> list[RunCell]:
+    """The cells to run: each system's fraud head, which starts from its pre-training."""
+    cells = []
     for system in SYSTEMS:
-        if wanted(task_of(options), system):
-            start = Cell(f"pretrain-{options.by}", system, config(options, system, "pretrain"))
-            found.append(Cell(task_of(options), system, config(options, system, "fraud"), start))
-    return found
+        if is_wanted(name_task(options), system):
+            start = RunCell(f"pretrain-{options.by}", system, make_config(options, system, "pretrain"))
+            cells.append(RunCell(name_task(options), system, make_config(options, system, "fraud"), start))
+    return cells
 
 
 def main(words: Sequence[str] | None = None) -> None:
-    """Runs what is missing, then writes table4.{md,json,png}; divided otherwise, table4_time or table4_user."""
-    parser = command.parser(__doc__ or "", settings.OUT)
+    """Runs what is missing, then writes table4.{md,json,png}; with --by also named table4_time or table4_user."""
+    parser = command.make_parser(__doc__ or "", settings.OUT)
     parser.add_argument("--path", default="", help="TabFormer's table, or its folder")
     parser.add_argument("--by", choices=BY, default="random", help="how windows are divided; random, as in the paper")
     parser.add_argument("--users", type=int, default=0, help="of the stand-in")
     parser.add_argument("--only", default="", help=f"systems, of {', '.join(SYSTEMS)}")
-    options = command.parse(parser, words)
-    wanted = command.only(options.only, [task_of(options)], SYSTEMS)
-    results = runs.run(cells(options, wanted), options.seeds, options.out)
+    options = command.parse_options(parser, words)
+    is_wanted = command.parse_only(options.only, [name_task(options)], SYSTEMS)
+    results = runs.run(make_cells(options, is_wanted), options.seeds, options.out)
 
-    task = task_of(options)
-    columns = [Column("F1", task, "F1"), Column("AUC", task, "AUC"), Column("precision", task, "precision")]
-    columns.append(Column("recall", task, "recall"))
-    entries = tables.compare(results, rows(options), columns, REFERENCE)
+    task = name_task(options)
+    columns = [
+        TableColumn("F1", task, "F1"),
+        TableColumn("AUC", task, "AUC"),
+        TableColumn("precision", task, "precision"),
+    ]
+    columns.append(TableColumn("recall", task, "recall"))
+    entries = tables.compare(results, make_rows(options), columns, REFERENCE)
     name = "table4" if options.by == "random" else f"table4_{options.by}"
     title = "Table 4: fraud among card transactions" + ("" if options.path else " (stand-in data)")
     extra = {"data": pathlib.Path(options.path).name or "stand-in", "by": options.by}
     parts = {"": (entries, columns)}
     text = report.publish(
-        name, title, remarks(options), parts, results, options, SYSTEMS[REFERENCE].label, extra, per="head's seed"
+        name,
+        title,
+        make_remarks(options),
+        parts,
+        results,
+        options,
+        SYSTEMS[REFERENCE].label,
+        extra,
+        per="head's seed",
     )
-    shown = [entry for entry in entries if entry["column"] == "F1"]
-    plots.bars_of(options.out / f"{name}.png", shown, "test F1 (%)", bool(options.path), width=6.5)
-    report.say_where(text, options, f"{name}.md", f"{name}.json", f"{name}.png")
+    f1_entries = [entry for entry in entries if entry["column"] == "F1"]
+    plots.draw_table_bars(options.out / f"{name}.png", f1_entries, "test F1 (%)", bool(options.path), width=6.5)
+    report.print_report(text, options, f"{name}.md", f"{name}.json", f"{name}.png")
 
 
-def rows(options: argparse.Namespace) -> list[Row]:
-    """The paper's rows; its numbers are those of windows divided at random."""
+def make_rows(options: argparse.Namespace) -> list[TableRow]:
+    """The rows of the table; the paper's numbers are for windows divided at random."""
 
-    def published(system: str) -> Mapping[str, Published]:
+    def make_published(system: str) -> Mapping[str, Published]:
         return {"F1": Published(*PAPER[system])} if options.by == "random" else {}
 
-    return [Row(row.label, system, published(system)) for system, row in SYSTEMS.items()]
+    return [TableRow(row.label, system, make_published(system)) for system, row in SYSTEMS.items()]
 
 
-def remarks(options: argparse.Namespace) -> list[str]:
-    """What a reader must know of data, weights and sizes."""
+def make_remarks(options: argparse.Namespace) -> list[str]:
+    """Remarks on data, weights and sizes."""
     if options.path:
         data = f"Data: {pathlib.Path(options.path).name}."
     else:
@@ -141,13 +153,13 @@ def remarks(options: argparse.Namespace) -> list[str]:
             "frauds; the numbers do not compare with the paper's."
         )
     weights = "Weights: pre-trained from scratch, one pre-training a row (seed 0); seeds are those of the fraud head."
-    chosen = "0.5" if options.as_published else "chosen on validation"
-    found = [data, weights, f"In percent on test, windows divided by {options.by}; threshold {chosen}."]
-    found[-1] += " ±: the standard deviation over seeds here, the standard error of the mean in the paper's column."
-    if known := SIZES.get(options.scale):
-        shown = ", ".join(f"{name}: {layers} × {hidden}" for name, (hidden, layers) in known.items())
-        found.append(f"Sizes of the CharLSTM stand for the paper's, layers × hidden: {shown}.")
-    return found
+    threshold = "0.5" if options.as_published else "chosen on validation"
+    remarks = [data, weights, f"In percent on test, windows divided by {options.by}; threshold {threshold}."]
+    remarks[-1] += " ±: the standard deviation over seeds here, the standard error of the mean in the paper's column."
+    if sizes := SIZES.get(options.scale):
+        size_text = ", ".join(f"{name}: {layers} × {hidden}" for name, (hidden, layers) in sizes.items())
+        remarks.append(f"Sizes of the CharLSTM stand for the paper's, layers × hidden: {size_text}.")
+    return remarks
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Where the equations of Table 3 go wrong: their form, their operators or their numbers.
 
-python -m experiments.mathgpt.errors --path=math23k.jsonl --out=…   # reads the predictions of table3's runs there
+python -m experiments.mathgpt.errors --path=math23k.jsonl --out=…   # reads the predictions of table3's runs in --out
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from typing import Any
 from numjax.bundled.experiments import command, report, runs, tables
 from numjax.bundled.experiments.mathgpt import settings
 from numjax.bundled.experiments.mathgpt.table3 import LABELS, SYSTEMS
-from numjax.bundled.experiments.tables import Column, Row
+from numjax.bundled.experiments.tables import TableColumn, TableRow
 from numjax.expr.tree import Tree, from_json
 
 TASK = settings.EQUATION.task
 COLUMNS = [
-    Column("form", TASK, "form"),
-    Column("operators", TASK, "operators"),
-    Column("numbers", TASK, "numbers"),
-    Column("numbers known", TASK, "known"),
-    Column("all, ≤ 2 numbers", TASK, "short"),
-    Column("all, more numbers", TASK, "long"),
+    TableColumn("form", TASK, "form"),
+    TableColumn("operators", TASK, "operators"),
+    TableColumn("numbers", TASK, "numbers"),
+    TableColumn("numbers known", TASK, "known"),
+    TableColumn("all, ≤ 2 numbers", TASK, "short"),
+    TableColumn("all, more numbers", TASK, "long"),
 ]
 REMARKS = (
     "In percent of the test problems, mean ± standard deviation over folds. form: the tree is right when all numbers "
@@ -35,14 +35,16 @@ REMARKS = (
 
 def main(words: Sequence[str] | None = None) -> None:
     """Runs what is missing of Table 3, then writes errors.{md,json}."""
-    options = command.parse(settings.parser(__doc__ or ""), words)
+    options = command.parse_options(settings.make_parser(__doc__ or ""), words)
     results = settings.run(options, SYSTEMS)
-    for (_, name), of in results.items():
-        for fold, result in of.items():
-            cell = settings.cell(options, name, SYSTEMS[name], fold)
+    for (_, name), by_fold in results.items():
+        for fold, result in by_fold.items():
+            cell = settings.make_cell(options, name, SYSTEMS[name], fold)
             file = runs.workdir(cell, fold, options.out) / "predictions" / "equation_extraction.jsonl"
-            of[fold] = result._replace(metrics={"test": measured(rows(file))} if file.is_file() else {})
-    entries = tables.compare(results, [Row(LABELS[name], name) for name in SYSTEMS], COLUMNS, settings.REFERENCE)
+            by_fold[fold] = result._replace(
+                metrics={"test": measure_pairs(load_pairs(file))} if file.is_file() else {}
+            )
+    entries = tables.compare(results, [TableRow(LABELS[name], name) for name in SYSTEMS], COLUMNS, settings.REFERENCE)
     text = report.publish(
         "errors",
         "Where the equations of Table 3 go wrong",
@@ -53,49 +55,49 @@ def main(words: Sequence[str] | None = None) -> None:
         LABELS[settings.REFERENCE],
         per="fold",
     )
-    report.say_where(text, options, "errors.md", "errors.json")
+    report.print_report(text, options, "errors.md", "errors.json")
 
 
-def rows(file: pathlib.Path) -> Iterator[tuple[Tree | None, Tree]]:
-    """What was written for each problem, None for no formula, and what is right."""
+def load_pairs(file: pathlib.Path) -> Iterator[tuple[Tree | None, Tree]]:
+    """Yields (predicted tree, right tree) for each problem; the prediction is None if it is no formula."""
     with open(file, encoding="utf-8") as lines:
         for row in map(json.loads, lines):
-            said = row["prediction"]
-            yield None if said is None else from_json(said), from_json(row["reference"]["tree"])
+            prediction = row["prediction"]
+            yield None if prediction is None else from_json(prediction), from_json(row["reference"]["tree"])
 
 
-def measured(pairs: Iterator[tuple[Tree | None, Tree]]) -> Mapping[str, float]:
-    """The metrics of `COLUMNS`, as shares; without those that nothing was counted for."""
-    right: Counter[str] = Counter()
-    count: Counter[str] = Counter()
-    for said, wanted in pairs:
-        numbers, wanted_numbers = (bag(tree, number=True) for tree in (said, wanted))
-        size = "long" if wanted_numbers.total() > 2 else "short"
-        same = {
-            "form": said is not None and form(said) == form(wanted),
-            "operators": said is not None and bag(said, number=False) == bag(wanted, number=False),
-            "numbers": numbers == wanted_numbers,
-            size: said == wanted,
+def measure_pairs(pairs: Iterator[tuple[Tree | None, Tree]]) -> Mapping[str, float]:
+    """The metrics of `COLUMNS`, as shares; a metric without any counted tree is left out."""
+    n_right: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
+    for prediction, target in pairs:
+        numbers, target_numbers = (bag(tree, number=True) for tree in (prediction, target))
+        size = "long" if target_numbers.total() > 2 else "short"
+        is_same = {
+            "form": prediction is not None and form(prediction) == form(target),
+            "operators": prediction is not None and bag(prediction, number=False) == bag(target, number=False),
+            "numbers": numbers == target_numbers,
+            size: prediction == target,
         }
-        count.update(same.keys())
-        right.update(name for name, is_right in same.items() if is_right)
-        count["known"] += numbers.total()
-        right["known"] += (numbers & wanted_numbers).total()
-    return {name: right[name] / total for name, total in count.items() if total}
+        counts.update(is_same.keys())
+        n_right.update(name for name, is_right in is_same.items() if is_right)
+        counts["known"] += numbers.total()
+        n_right["known"] += (numbers & target_numbers).total()
+    return {name: n_right[name] / total for name, total in counts.items() if total}
 
 
 def bag(tree: Tree | None, number: bool) -> Counter[str]:
-    """The numbers of a tree, or its inner nodes."""
+    """The bag of a tree's numbers, or of its inner nodes."""
     if tree is None:
         return Counter()
-    found = Counter({tree.symbol: 1} if (tree.type == "N") == number and (number or tree.children) else {})
+    nodes = Counter({tree.symbol: 1} if (tree.type == "N") == number and (number or tree.children) else {})
     for child in tree.children or ():
-        found += bag(child, number)
-    return found
+        nodes += bag(child, number)
+    return nodes
 
 
 def form(tree: Tree) -> Any:
-    """The tree with all numbers alike."""
+    """The tree with all numbers replaced by "N"."""
     if tree.type == "N":
         return "N"
     return tree.type, tree.symbol, tuple(map(form, tree.children or ()))

@@ -1,6 +1,6 @@
-"""What MathGPT's tables on headlines share: datasets, systems, a config a task, and the tables' form.
+"""Shared by MathGPT's tables on headlines: datasets, systems, the config of each task, and the tables' form.
 
-OFEQ-10k and EXEQ-300k are MathSum's files; where only a part of them is at hand, `--splits=divided` divides that.
+OFEQ-10k and EXEQ-300k are MathSum's files; if only a part of them is available, `--splits=divided` divides it.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from numjax.bundled.experiments import command, report, runs, tables
-from numjax.bundled.experiments.runs import Cell
-from numjax.bundled.experiments.tables import Column, Published, Row
+from numjax.bundled.experiments.runs import RunCell
+from numjax.bundled.experiments.tables import Published, TableColumn, TableRow
 
 OUT = "runs/mathgpt-headlines-{scale}"
 DATASETS = {"exeq": "EXEQ-300k", "ofeq": "OFEQ-10k"}
@@ -28,58 +28,62 @@ REFERENCE = "mathgpt"
 # Enough for statistics, few enough for seconds.
 SMOKE_SIZE = 120
 
-# Title of a column → mean and deviation; without one, deviations are not given.
+# Title of a column → mean and, if the paper gives it, deviation.
 Numbers = Mapping[str, tuple[float, ...]]
 TEXT_METRICS = {"BLEU-4": "BLEU-4", "ROUGE-L": "ROUGE-L", "METEOR": "METEOR_exact_stem"}
 
 
-def columns(task: str) -> list[Column]:
+def make_columns(task: str) -> list[TableColumn]:
     """The metrics of a task (headline, next_formula, next_text)."""
-    found = [Column(title, task, metric, digits=1) for title, metric in TEXT_METRICS.items()]
+    columns = [TableColumn(title, task, metric, digits=1) for title, metric in TEXT_METRICS.items()]
     if task == "next_formula":
-        # TED counts a text that is no formula as the number of nodes that it lacks; "read" leaves such texts out.
-        found += [
-            Column("TED", task, "TED", scale=1.0, digits=3),
-            Column("TED, read", task, "TED_read", scale=1.0, digits=3),
-            Column("read", task, "read", digits=1),
+        # For a text that is no formula, TED is the number of nodes of the right tree; "read" leaves such texts out.
+        columns += [
+            TableColumn("TED", task, "TED", scale=1.0, digits=3),
+            TableColumn("TED, read", task, "TED_read", scale=1.0, digits=3),
+            TableColumn("read", task, "read", digits=1),
         ]
-    return found
+    return columns
 
 
-def parser(description: str) -> Any:
-    """The options of all experiments, with --dataset, --path, --splits and --only."""
-    made = command.parser(description, OUT)
-    made.add_argument("--dataset", choices=list(DATASETS), default="exeq", help="whose table it is; exeq by default")
-    made.add_argument("--path", default="", help="folder of post.* and title.*; without it, generated questions")
-    made.add_argument(
+def make_parser(description: str) -> Any:
+    """The parser of all experiments, with --dataset, --path, --splits and --only."""
+    parser = command.make_parser(description, OUT)
+    parser.add_argument(
+        "--dataset", choices=list(DATASETS), default="exeq", help="whose table it is; exeq by default"
+    )
+    parser.add_argument("--path", default="", help="folder of post.* and title.*; without it, generated questions")
+    parser.add_argument(
         "--splits",
         choices=["files", "divided"],
         default="files",
-        help="those of the files, or what there is divided anew",
+        help="the files' splits, or new splits of whatever the files hold",
     )
-    made.add_argument("--only", default="", help="tasks, systems or task/system, separated by commas")
-    return made
+    parser.add_argument("--only", default="", help="tasks, systems or task/system, separated by commas")
+    return parser
 
 
-def cell(options: argparse.Namespace, task: str, system: str) -> Cell:
-    """A system on a task."""
+def make_cell(options: argparse.Namespace, task: str, system: str) -> RunCell:
+    """The cell of a system on a task."""
     from numjax.bundled.configs import mathgpt
 
     argument = [options.scale, f"task={task}", SYSTEMS[system], *["as_published"] * options.as_published]
-    made: Any = mathgpt.get_config(",".join(filter(None, argument)))
-    with made.unlocked():
-        made.log_every = 50 if options.scale == "smoke" else 100
-        made.task.update(path=options.path, splits=options.splits)
+    config: Any = mathgpt.get_config(",".join(filter(None, argument)))
+    with config.unlocked():
+        config.log_every = 50 if options.scale == "smoke" else 100
+        config.task.update(path=options.path, splits=options.splits)
         if options.scale == "smoke":
-            made.task.size = SMOKE_SIZE
-    return Cell(f"{options.dataset}-{task}", system, made)
+            config.task.size = SMOKE_SIZE
+    return RunCell(f"{options.dataset}-{task}", system, config)
 
 
-def remarks(options: argparse.Namespace, tasks: Sequence[str]) -> list[str]:
-    """What a table says of its data."""
-    whose = DATASETS[options.dataset]
-    data = f"On {whose}, splits {options.splits}" if options.path else f"Not on {whose} but on generated questions"
-    said = [
+def make_remarks(options: argparse.Namespace, tasks: Sequence[str]) -> list[str]:
+    """Remarks on a table's data."""
+    dataset = DATASETS[options.dataset]
+    data = (
+        f"On {dataset}, splits {options.splits}" if options.path else f"Not on {dataset} but on generated questions"
+    )
+    remarks = [
         f"{data}; the epoch with the lowest loss on validation counts.",
         "In percent, but for TED; mean ± standard deviation over seeds; every system is trained from scratch, the "
         + "paper's start from GPT-2 and MathGPT from Wikipedia's mathematics too. Formulas are compared as the text "
@@ -87,14 +91,14 @@ def remarks(options: argparse.Namespace, tasks: Sequence[str]) -> list[str]:
         "METEOR here has exact and stemmed matches alone; the paper's knows synonyms and paraphrases too.",
     ]
     if "next_formula" in tasks:
-        said.append(
+        remarks.append(
             "TED charges what could not be read with all of the right nodes; “TED, read” leaves it out, as the paper "
             + "does. A number is one node; in the paper each digit is."
         )
-    return said
+    return remarks
 
 
-def table(
+def write_table(
     options: argparse.Namespace,
     name: str,
     title: str,
@@ -106,21 +110,21 @@ def table(
     Args:
       tasks: task → heading of its part. paper: task → system → its numbers.
     """
-    wanted = command.only(options.only, TASKS, SYSTEMS)
+    is_wanted = command.parse_only(options.only, TASKS, SYSTEMS)
     results: runs.Results = {}
     for task in tasks:
-        cells = [cell(options, task, system) for system in SYSTEMS if wanted(task, system)]
-        for (_, system), of in runs.run(cells, options.seeds, options.out).items():
-            results[task, system] = of
+        cells = [make_cell(options, task, system) for system in SYSTEMS if is_wanted(task, system)]
+        for (_, system), by_seed in runs.run(cells, options.seeds, options.out).items():
+            results[task, system] = by_seed
     parts = {}
     for task, heading in tasks.items():
         rows = [
-            Row(
+            TableRow(
                 LABELS[system],
                 system if system in SYSTEMS else None,
                 {column: Published(*numbers) for column, numbers in paper[task].get(system, {}).items()},
             )
             for system in LABELS
         ]
-        parts[heading] = tables.compare(results, rows, columns(task), REFERENCE), columns(task)
-    return report.publish(name, title, remarks(options, list(tasks)), parts, results, options, LABELS[REFERENCE])
+        parts[heading] = tables.compare(results, rows, make_columns(task), REFERENCE), make_columns(task)
+    return report.publish(name, title, make_remarks(options, list(tasks)), parts, results, options, LABELS[REFERENCE])

@@ -1,4 +1,4 @@
-"""What MathGPT's cross-validated tables share: the systems, a config a fold, and results by fold."""
+"""Shared by MathGPT's cross-validated tables: the tasks, the config of each fold, and results by fold."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from numjax.bundled.experiments import command, report, runs, tables
-from numjax.bundled.experiments.runs import Cell, Results
-from numjax.bundled.experiments.tables import Column, Published, Row
+from numjax.bundled.experiments.runs import Results, RunCell
+from numjax.bundled.experiments.tables import Published, TableColumn, TableRow
 
 OUT = "runs/mathgpt-{scale}"
 REFERENCE = "mathgpt"
@@ -17,32 +17,32 @@ FOLDS = {"smoke": 2, "laptop": 5, "paper": 5}
 SMOKE_SIZE = 200
 
 
-class Study(NamedTuple):
+class FoldedTask(NamedTuple):
     """A task in five folds.
 
     Attributes:
       task: its name in results. word: task=… of configs/mathgpt.py. columns: of its tables.
-      real, stand_in: what its data are with --path and without. remarks: on the columns.
+      real, stand_in: name of its data with --path and without. remarks: on the columns.
     """
 
     task: str
     word: str
-    columns: Sequence[Column]
+    columns: Sequence[TableColumn]
     real: str
     stand_in: str
     remarks: tuple[str, ...] = ()
 
 
-EQUATION = Study(
+EQUATION = FoldedTask(
     "math23k",
     "equation",
-    # TED counts a text that is no formula as the number of nodes that it lacks; "read" leaves such texts out.
+    # For a text that is no formula, TED is the number of nodes of the right tree; "read" leaves such texts out.
     [
-        Column("Tree Match", "math23k", "tree_match"),
-        Column("Solve Rate", "math23k", "solve_rate"),
-        Column("TED", "math23k", "TED", scale=1.0, digits=3),
-        Column("TED, read", "math23k", "TED_read", scale=1.0, digits=3),
-        Column("read", "math23k", "read"),
+        TableColumn("Tree Match", "math23k", "tree_match"),
+        TableColumn("Solve Rate", "math23k", "solve_rate"),
+        TableColumn("TED", "math23k", "TED", scale=1.0, digits=3),
+        TableColumn("TED, read", "math23k", "TED_read", scale=1.0, digits=3),
+        TableColumn("read", "math23k", "read"),
     ],
     "Math23K in English",
     "the generated stand-in, whose wording is simple",
@@ -54,60 +54,69 @@ EQUATION = Study(
 )
 
 
-def parser(description: str, study: Study = EQUATION) -> Any:
-    """The options of all experiments, with folds for seeds, and --path."""
-    made = command.parser(description, OUT, FOLDS)
-    made.add_argument("--path", default="", help=f"file or folder of {study.real}; without it, generated data")
-    made.add_argument("--only", default="", help="systems, separated by commas")
-    return made
+def make_parser(description: str, folded_task: FoldedTask = EQUATION) -> Any:
+    """The parser of all experiments, with folds as seeds, --path and --only."""
+    parser = command.make_parser(description, OUT, FOLDS)
+    parser.add_argument(
+        "--path", default="", help=f"file or folder of {folded_task.real}; without it, generated data"
+    )
+    parser.add_argument("--only", default="", help="systems, separated by commas")
+    return parser
 
 
-def run(options: argparse.Namespace, systems: Mapping[str, str], study: Study = EQUATION) -> Results:
+def run(options: argparse.Namespace, systems: Mapping[str, str], folded_task: FoldedTask = EQUATION) -> Results:
     """(task, system) → fold → result; fold n is trained with seed n.
 
     Args:
       systems: name → argument of configs/mathgpt.py, such as "without=tpe".
     """
-    task = study.task
-    wanted = command.only(options.only, [task], systems)
-    chosen = [(name, words) for name, words in systems.items() if wanted(task, name)]
-    found: Results = {(task, name): {} for name, _ in chosen}
+    task = folded_task.task
+    is_wanted = command.parse_only(options.only, [task], systems)
+    chosen_systems = [(name, words) for name, words in systems.items() if is_wanted(task, name)]
+    results: Results = {(task, name): {} for name, _ in chosen_systems}
     for fold in options.seeds:
-        cells = [cell(options, name, words, fold, study) for name, words in chosen]
-        for (_, name), of in runs.run(cells, [fold], options.out).items():
-            found[task, name].update(of)
-    return found
+        cells = [make_cell(options, name, words, fold, folded_task) for name, words in chosen_systems]
+        for (_, name), by_fold in runs.run(cells, [fold], options.out).items():
+            results[task, name].update(by_fold)
+    return results
 
 
-def cell(options: argparse.Namespace, name: str, words: str, fold: int, study: Study = EQUATION) -> Cell:
-    """A system on a fold."""
-    return Cell(f"{study.task}-{fold}", name, config(options, words, fold, study))
+def make_cell(
+    options: argparse.Namespace, name: str, words: str, fold: int, folded_task: FoldedTask = EQUATION
+) -> RunCell:
+    """The cell of a system on a fold."""
+    return RunCell(f"{folded_task.task}-{fold}", name, make_config(options, words, fold, folded_task))
 
 
-def config(options: argparse.Namespace, words: str, fold: int, study: Study = EQUATION) -> Any:
+def make_config(options: argparse.Namespace, words: str, fold: int, folded_task: FoldedTask = EQUATION) -> Any:
     """The config of a system on a fold."""
     from numjax.bundled.configs import mathgpt
 
-    argument = [options.scale, f"task={study.word}", *filter(None, [words]), *["as_published"] * options.as_published]
-    made: Any = mathgpt.get_config(",".join(argument))
-    with made.unlocked():
-        made.log_every = 50 if options.scale == "smoke" else 250
-        made.task.update(path=options.path, fold=fold)
+    argument = [
+        options.scale,
+        f"task={folded_task.word}",
+        *filter(None, [words]),
+        *["as_published"] * options.as_published,
+    ]
+    config: Any = mathgpt.get_config(",".join(argument))
+    with config.unlocked():
+        config.log_every = 50 if options.scale == "smoke" else 250
+        config.task.update(path=options.path, fold=fold)
         if options.scale == "smoke":
-            made.task.size = SMOKE_SIZE
-    return made
+            config.task.size = SMOKE_SIZE
+    return config
 
 
-def remarks(options: argparse.Namespace, study: Study = EQUATION) -> Sequence[str]:
-    """What a table says of its data."""
+def make_remarks(options: argparse.Namespace, folded_task: FoldedTask = EQUATION) -> Sequence[str]:
+    """Remarks on a table's data."""
     return [
-        f"On {study.real if options.path else study.stand_in}; a tenth of what is not test for validation, the epoch "
-        + "with the lowest loss there counts.",
-        *study.remarks,
+        f"On {folded_task.real if options.path else folded_task.stand_in}; a tenth of what is not test "
+        f"for validation, the epoch " + "with the lowest loss there counts.",
+        *folded_task.remarks,
     ]
 
 
-def table(
+def write_table(
     name: str,
     title: str,
     doc: str | None,
@@ -115,27 +124,27 @@ def table(
     labels: Mapping[str, str],
     paper: Mapping[str, Mapping[str, tuple[float, ...]]],
     words: Sequence[str] | None,
-    study: Study = EQUATION,
+    folded_task: FoldedTask = EQUATION,
 ) -> tuple[argparse.Namespace, str, list[dict[str, Any]]]:
-    """Runs what is missing and writes NAME.{md,json}: (options, the table's text, entries of `tables.compare`).
+    """Runs what is missing and writes NAME.{md,json}; returns (options, the Markdown, entries of `tables.compare`).
 
     Args:
-      systems: see `run`. labels: of them, and of those that only the paper has, in the order of the rows.
-      paper: system → title of the column → mean and deviation, where it has them.
+      systems: see `run`. labels: of these and of the paper's other systems, in the order of the rows.
+      paper: system → title of a column → mean and deviation, as far as the paper has them.
     """
-    options = command.parse(parser(doc or "", study), words)
-    results = run(options, systems, study)
+    options = command.parse_options(make_parser(doc or "", folded_task), words)
+    results = run(options, systems, folded_task)
     rows = [
-        Row(
+        TableRow(
             label,
             system if system in systems else None,
             {column: Published(*figures) for column, figures in paper.get(system, {}).items()},
         )
         for system, label in labels.items()
     ]
-    entries = tables.compare(results, rows, study.columns, REFERENCE)
-    parts = {"": (entries, study.columns)}
+    entries = tables.compare(results, rows, folded_task.columns, REFERENCE)
+    parts = {"": (entries, folded_task.columns)}
     text = report.publish(
-        name, title, remarks(options, study), parts, results, options, labels[REFERENCE], per="fold"
+        name, title, make_remarks(options, folded_task), parts, results, options, labels[REFERENCE], per="fold"
     )
     return options, text, entries

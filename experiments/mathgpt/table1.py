@@ -1,8 +1,8 @@
-"""Tables 1 and 6: the headline of a question (EXEQ-300k, OFEQ-10k), MathGPT beside a GPT on the same budget.
+"""Tables 1 and 6: the headline of a question (EXEQ-300k, OFEQ-10k), MathGPT against a GPT on the same budget.
 
 python -m experiments.mathgpt.table1 --path=EXEQ-300k                           # Table 1; 2 cores, 3 seeds
 python -m experiments.mathgpt.table1 --dataset=ofeq --path=OFEQ-10k             # Table 6
-python -m experiments.mathgpt.table1 --dataset=ofeq --path=… --splits=divided   # of what is at hand
+python -m experiments.mathgpt.table1 --dataset=ofeq --path=… --splits=divided   # new splits of a part
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from numjax.bundled.experiments import command, report
 from numjax.bundled.experiments.mathgpt import headlines
 
 NAMES = {"exeq": "table1", "ofeq": "table6"}
-# Five seeds; all start from GPT-2's weights, MathGPT is then pre-trained on Wikipedia's mathematics.
+# Five seeds; all start from GPT-2's weights, and MathGPT is then pre-trained on Wikipedia's mathematics.
 PAPER: dict[str, dict[str, headlines.Numbers]] = {
     "exeq": {
         "mathbert": {"BLEU-4": (49.4,), "ROUGE-L": (57.7,), "METEOR": (34.7,)},
@@ -33,11 +33,11 @@ PAPER: dict[str, dict[str, headlines.Numbers]] = {
 
 def main(words: Sequence[str] | None = None) -> None:
     """Runs what is missing, then writes table1.{md,json} or table6.{md,json}."""
-    options = command.parse(headlines.parser(__doc__ or ""), words)
+    options = command.parse_options(headlines.make_parser(__doc__ or ""), words)
     name = NAMES[options.dataset]
     title = f"Table {name[5:]}: headline generation, {headlines.DATASETS[options.dataset]}"
-    text = headlines.table(options, name, title, {"headline": ""}, {"headline": PAPER[options.dataset]})
-    report.say_where(text, options, f"{name}.md", f"{name}.json")
+    text = headlines.write_table(options, name, title, {"headline": ""}, {"headline": PAPER[options.dataset]})
+    report.print_report(text, options, f"{name}.md", f"{name}.json")
 
 
 if __name__ == "__main__":

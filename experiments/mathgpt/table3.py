@@ -1,4 +1,4 @@
-"""Table 3: the equation of a word problem (Math23K), MathGPT beside a GPT on the same budget.
+"""Table 3: the equation of a word problem (Math23K), MathGPT against a GPT on the same budget.
 
 python -m experiments.mathgpt.table3 --path=math23k.jsonl          # laptop: from scratch, 2 cores, 5 folds
 python -m experiments.mathgpt.table3                               # on generated problems
@@ -14,7 +14,7 @@ from numjax.bundled.experiments.mathgpt import settings
 SYSTEMS = {"gpt": "system=gpt", "mathgpt": ""}
 LABELS = {"gpt": "GPT", "mathgpt": "MathGPT"}
 
-# Five folds, GPT-2 and MathGPT pre-trained on text (GPT-2) and on Wikipedia's mathematics.
+# Five folds; both systems are pre-trained on text (GPT-2) and on Wikipedia's mathematics.
 PAPER = {
     "gpt": {"Tree Match": (47.8, 1.0), "Solve Rate": (54.6, 1.1), "TED, read": (2.669, 0.099)},
     "mathgpt": {"Tree Match": (52.4, 1.1), "Solve Rate": (60.3, 1.3), "TED, read": (2.449, 0.098)},
@@ -24,19 +24,19 @@ PAPER = {
 def main(words: Sequence[str] | None = None) -> None:
     """Runs what is missing, then writes table3.{md,json,png}."""
     title = "Table 3: equation extraction"
-    options, text, entries = settings.table("table3", title, __doc__, SYSTEMS, LABELS, PAPER, words)
+    options, text, entries = settings.write_table("table3", title, __doc__, SYSTEMS, LABELS, PAPER, words)
     titles = ["Tree Match", "Solve Rate"]
-    found = {(entry["row"], entry["column"]): entry for entry in entries}
+    by_cell = {(entry["row"], entry["column"]): entry for entry in entries}
 
-    def means(label: str, which: str) -> list:
-        return [(found.get((label, title)) or {}).get(which) for title in titles]
+    def find_means(label: str, source: str) -> list:
+        return [(by_cell.get((label, title)) or {}).get(source) for title in titles]
 
     labels = list(LABELS.values())
-    series = {label: [(e["mean"], e["std"]) if e else None for e in means(label, "here")] for label in labels}
-    paper = {label: [e["mean"] if e else None for e in means(label, "paper")] for label in labels}
+    series = {label: [(e["mean"], e["std"]) if e else None for e in find_means(label, "here")] for label in labels}
+    paper = {label: [e["mean"] if e else None for e in find_means(label, "paper")] for label in labels}
     with plots.figure(options.out / "table3.png") as axes:
-        plots.bars(axes, titles, series, paper, "%")
-    report.say_where(text, options, "table3.md", "table3.json", "table3.png")
+        plots.draw_bars(axes, titles, series, paper, "%")
+    report.print_report(text, options, "table3.md", "table3.json", "table3.png")
 
 
 if __name__ == "__main__":

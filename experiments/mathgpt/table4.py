@@ -1,4 +1,4 @@
-"""Table 4: what a student of an algebra tutor enters after feedback, MathGPT beside a GPT on the same budget.
+"""Table 4: a student's next entry in an algebra tutor after feedback, MathGPT against a GPT on the same budget.
 
 python -m experiments.mathgpt.table4 --path=ds660.csv              # laptop: from scratch, 2 cores, 5 folds
 python -m experiments.mathgpt.table4                               # on simulated students
@@ -10,20 +10,20 @@ from collections.abc import Sequence
 
 from numjax.bundled.experiments import command, report
 from numjax.bundled.experiments.mathgpt import settings
-from numjax.bundled.experiments.mathgpt.settings import Study
-from numjax.bundled.experiments.tables import Column
+from numjax.bundled.experiments.mathgpt.settings import FoldedTask
+from numjax.bundled.experiments.tables import TableColumn
 
 TASK = "student_action"
-STUDY = Study(
+FOLDED_TASK = FoldedTask(
     TASK,
     "student_action",
     [
-        Column("Accuracy", TASK, "accuracy"),
-        Column("when right", TASK, "accuracy_correct"),
-        Column("when wrong", TASK, "accuracy_incorrect"),
-        Column("outcome", TASK, "outcome"),
-        Column("action", TASK, "action"),
-        Column("input", TASK, "input"),
+        TableColumn("Accuracy", TASK, "accuracy"),
+        TableColumn("when right", TASK, "accuracy_correct"),
+        TableColumn("when wrong", TASK, "accuracy_incorrect"),
+        TableColumn("outcome", TASK, "outcome"),
+        TableColumn("action", TASK, "action"),
+        TableColumn("input", TASK, "input"),
     ],
     "the Cognitive Tutor's log (DataShop 660)",
     "simulated students of linear equations, which are not comparable with the paper's",
@@ -36,7 +36,7 @@ STUDY = Study(
 SYSTEMS = {"gpt": "system=gpt", "mathgpt": ""}
 LABELS = {"gpt": "GPT", "gpt_wiki": "GPT-2 Wiki", "mathgpt": "MathGPT"}
 
-# Table 4 and section 4.3: five folds, systems pre-trained on text and MathGPT on Wikipedia's mathematics.
+# Table 4 and section 4.3: five folds; systems are pre-trained on text, MathGPT also on Wikipedia's mathematics.
 PAPER = {
     "gpt": {"Accuracy": (40.0, 0.8), "when right": (61.2,), "when wrong": (6.4,)},
     "gpt_wiki": {"Accuracy": (40.3, 1.2), "when right": (61.5,), "when wrong": (6.8,)},
@@ -47,8 +47,8 @@ PAPER = {
 def main(words: Sequence[str] | None = None) -> None:
     """Runs what is missing, then writes table4.{md,json}."""
     title = "Table 4: student action prediction"
-    options, text, _ = settings.table("table4", title, __doc__, SYSTEMS, LABELS, PAPER, words, STUDY)
-    report.say_where(text, options, "table4.md", "table4.json")
+    options, text, _ = settings.write_table("table4", title, __doc__, SYSTEMS, LABELS, PAPER, words, FOLDED_TASK)
+    report.print_report(text, options, "table4.md", "table4.json")
 
 
 if __name__ == "__main__":

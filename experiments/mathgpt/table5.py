@@ -31,8 +31,8 @@ PAPER = {
 def main(words: Sequence[str] | None = None) -> None:
     """Runs what is missing, then writes table5.{md,json}."""
     title = "Table 5: ablation on equation extraction"
-    options, text, _ = settings.table("table5", title, __doc__, SYSTEMS, LABELS, PAPER, words)
-    report.say_where(text, options, "table5.md", "table5.json")
+    options, text, _ = settings.write_table("table5", title, __doc__, SYSTEMS, LABELS, PAPER, words)
+    report.print_report(text, options, "table5.md", "table5.json")
 
 
 if __name__ == "__main__":

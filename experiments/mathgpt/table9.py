@@ -1,4 +1,4 @@
-"""Table 9: the grade of a student's answer from graded examples, MathGPT beside a GPT on the same budget.
+"""Table 9: the grade of a student's answer from graded examples, MathGPT against a GPT on the same budget.
 
 python -m experiments.mathgpt.table9 --path=FOLDER                 # laptop: from scratch, 2 cores, 5 folds
 python -m experiments.mathgpt.table9                               # on simulated students
@@ -10,19 +10,19 @@ from collections.abc import Sequence
 
 from numjax.bundled.experiments import command, report
 from numjax.bundled.experiments.mathgpt import settings
-from numjax.bundled.experiments.mathgpt.settings import Study
-from numjax.bundled.experiments.tables import Column
+from numjax.bundled.experiments.mathgpt.settings import FoldedTask
+from numjax.bundled.experiments.tables import TableColumn
 
 TASK = "answer_scoring"
-STUDY = Study(
+FOLDED_TASK = FoldedTask(
     TASK,
     "answer_scoring",
     [
-        Column("Accuracy", TASK, "accuracy"),
-        Column("F1", TASK, "F1"),
-        Column("AUC", TASK, "AUC"),
-        Column("RMSE", TASK, "RMSE", scale=1.0, digits=3),
-        Column("Kappa", TASK, "kappa"),
+        TableColumn("Accuracy", TASK, "accuracy"),
+        TableColumn("F1", TASK, "F1"),
+        TableColumn("AUC", TASK, "AUC"),
+        TableColumn("RMSE", TASK, "RMSE", scale=1.0, digits=3),
+        TableColumn("Kappa", TASK, "kappa"),
     ],
     "graded answers to open questions (ASSISTments)",
     "simulated students, which are not comparable with the paper's",
@@ -34,7 +34,7 @@ STUDY = Study(
 SYSTEMS = {"gpt": "system=gpt", "mathgpt": ""}
 LABELS = {"bert": "BERT", "gpt": "GPT", "mathgpt": "MathGPT"}
 
-# Five folds; BERT is that of Zhang et al. 2022.
+# Five folds; BERT is from Zhang et al. 2022.
 PAPER = {
     "bert": {"AUC": (73.3, 0.6), "RMSE": (1.077, 0.002), "Kappa": (58.9, 0.4)},
     "gpt": {
@@ -49,8 +49,8 @@ PAPER = {
 def main(words: Sequence[str] | None = None) -> None:
     """Runs what is missing, then writes table9.{md,json}."""
     title = "Table 9: student answer scoring"
-    options, text, _ = settings.table("table9", title, __doc__, SYSTEMS, LABELS, PAPER, words, STUDY)
-    report.say_where(text, options, "table9.md", "table9.json")
+    options, text, _ = settings.write_table("table9", title, __doc__, SYSTEMS, LABELS, PAPER, words, FOLDED_TASK)
+    report.print_report(text, options, "table9.md", "table9.json")
 
 
 if __name__ == "__main__":

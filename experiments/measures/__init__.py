@@ -1,1 +1,1 @@
-"""Questions about measures that someone typed: what a model that was trained on composed ones makes of them."""
+"""Scores of a model that was trained on generated questions about measures, on questions that a person typed."""

@@ -20,7 +20,7 @@ import numpy as np
 import numjax
 from numjax.bundled.experiments import command, plots, report, runs, tables
 from numjax.bundled.experiments.numgpt import settings
-from numjax.bundled.experiments.runs import Cell, Results
+from numjax.bundled.experiments.runs import Results, RunCell
 
 QUESTION = "How many grams are 2 eggs?"
 # Two eggs of 35 to 70 g; wrong answers in training reach from a hundredth of the least to a hundred times the most.
@@ -37,45 +37,45 @@ class Curve(NamedTuple):
     variation: float
 
 
-def answers(points: int = POINTS) -> list[int]:
+def list_answers(points: int = POINTS) -> list[int]:
     """Different whole numbers, evenly spaced in their logarithm as far as whole numbers can be."""
     low, high = map(math.log, REACH)
     return sorted({round(math.exp(low + (high - low) * i / (points - 1))) for i in range(points)})
 
 
-def curve(folder: pathlib.Path, numbers: Sequence[int]) -> Curve:
+def compute_curve(folder: pathlib.Path, numbers: Sequence[int]) -> Curve:
     """What the model of a workdir says of each answer."""
     model = numjax.load(folder)
-    said = model.score([{"question": QUESTION, "answer": str(number)} for number in numbers])
-    confidence = np.asarray(said, np.float64)[:, 1]
+    scores = model.score([{"question": QUESTION, "answer": str(number)} for number in numbers])
+    confidence = np.asarray(scores, np.float64)[:, 1]
     truth = np.asarray([RIGHT[0] <= number <= RIGHT[1] for number in numbers])
     variation = float(np.abs(np.diff(confidence)).sum())
     return Curve(confidence.tolist(), float(np.mean((confidence > 0.5) == truth)), variation)
 
 
-def curves(
-    cells: Sequence[Cell], results: Results, out: pathlib.Path, numbers: Sequence[int]
+def compute_curves(
+    cells: Sequence[RunCell], results: Results, out: pathlib.Path, numbers: Sequence[int]
 ) -> dict[str, dict[int, Curve]]:
     """System → seed → its curve, of the seeds that did not diverge."""
-    found: dict[str, dict[int, Curve]] = {}
+    curves: dict[str, dict[int, Curve]] = {}
     for cell in cells:
-        done = results[cell.task, cell.system]
-        found[cell.system] = {
-            seed: curve(runs.workdir(cell, seed, out), numbers)
-            for seed, result in done.items()
+        results_by_seed = results[cell.task, cell.system]
+        curves[cell.system] = {
+            seed: compute_curve(runs.workdir(cell, seed, out), numbers)
+            for seed, result in results_by_seed.items()
             if not result.diverged
         }
-    return found
+    return curves
 
 
-def draw(path: pathlib.Path, numbers: Sequence[int], found: Mapping[str, Mapping[int, Curve]]) -> None:
+def draw(path: pathlib.Path, numbers: Sequence[int], curves: Mapping[str, Mapping[int, Curve]]) -> None:
     """A line a system (its first seed; other seeds pale), the right range shaded."""
     with plots.figure(path) as axes:
         axes.axvspan(*RIGHT, color="#009E73", alpha=0.15, linewidth=0, label=f"right: {RIGHT[0]} to {RIGHT[1]}")
-        for i, (system, by_seed) in enumerate(found.items()):
-            for j, one in enumerate(by_seed.values()):
+        for i, (system, by_seed) in enumerate(curves.items()):
+            for j, curve in enumerate(by_seed.values()):
                 axes.plot(
-                    numbers, one.confidence, color=plots.COLOURS[i], linestyle=plots.STYLES[i],
+                    numbers, curve.confidence, color=plots.COLOURS[i], linestyle=plots.STYLES[i],
                     linewidth=1.6 if j == 0 else 0.8, alpha=1.0 if j == 0 else 0.3,
                     label=settings.SYSTEMS[system] if j == 0 else None,
                 )  # fmt: skip
@@ -86,52 +86,55 @@ def draw(path: pathlib.Path, numbers: Sequence[int], found: Mapping[str, Mapping
         axes.legend(fontsize="small", ncols=3, loc="lower center", bbox_to_anchor=(0.5, 1.0), frameon=False)
 
 
-def table(found: Mapping[str, Mapping[int, Curve]]) -> str:
+def format_table(curves: Mapping[str, Mapping[int, Curve]]) -> str:
     """Markdown: how rightly and how smoothly each system judges."""
     lines = ["| system | answers judged rightly (%) | total variation |", "| --- | ---: | ---: |"]
-    for system, by_seed in found.items():
+    for system, by_seed in curves.items():
         numbers = [
-            _spread([100 * c.accuracy for c in by_seed.values()], 1),
-            _spread([c.variation for c in by_seed.values()], 2),
+            _format_mean([100 * c.accuracy for c in by_seed.values()], 1),
+            _format_mean([c.variation for c in by_seed.values()], 2),
         ]
         lines.append(f"| {settings.SYSTEMS[system]} | {' | '.join(numbers)} |")
     return "\n".join(lines) + "\n"
 
 
-def write(options, found: Mapping[str, Mapping[int, Curve]], numbers: Sequence[int], hardware: str) -> str:
+def write(options, curves: Mapping[str, Mapping[int, Curve]], numbers: Sequence[int], hardware: str) -> str:
     """Writes fig1.{md,json,png}; returns the Markdown."""
-    draw(options.out / "fig1.png", numbers, found)
+    draw(options.out / "fig1.png", numbers, curves)
     text = (
         f"# Fig. 1: confidence in answers to “{QUESTION}”\n\n"
         f"Scale `{options.scale}`, seeds {', '.join(map(str, options.seeds))}; {hardware}. {len(numbers)} answers "
         f"from {numbers[0]:,} to {numbers[-1]:,}; {RIGHT[0]} to {RIGHT[1]} is right. A curve that rises once "
-        "and falls once has total variation 2.\n\n![confidence against the answer](fig1.png)\n\n" + table(found)
+        "and falls once has total variation 2.\n\n![confidence against the answer](fig1.png)\n\n"
+        + format_table(curves)
     )
-    tables.write(options.out / "fig1.md", text)
-    written: dict[str, Any] = {"question": QUESTION, "right": RIGHT, "answers": list(numbers), "scale": options.scale}
-    written["curves"] = {s: {str(k): c._asdict() for k, c in by_seed.items()} for s, by_seed in found.items()}
-    runs.write_json(options.out / "fig1.json", written)
+    tables.write_text(options.out / "fig1.md", text)
+    content: dict[str, Any] = {"question": QUESTION, "right": RIGHT, "answers": list(numbers), "scale": options.scale}
+    content["curves"] = {s: {str(k): c._asdict() for k, c in by_seed.items()} for s, by_seed in curves.items()}
+    runs.write_json(options.out / "fig1.json", content)
     return text
 
 
-def _spread(values: Sequence[float], digits: int) -> str:
-    found = tables.spread(values)
-    if found is None:
+def _format_mean(values: Sequence[float], digits: int) -> str:
+    mean_std = tables.mean_and_std(values)
+    if mean_std is None:
         return "diverged"
-    return f"{found[0]:.{digits}f}" + ("" if found[1] is None else f" ± {found[1]:.{digits}f}")
+    return f"{mean_std[0]:.{digits}f}" + ("" if mean_std[1] is None else f" ± {mean_std[1]:.{digits}f}")
 
 
 def main(words: Sequence[str] | None = None) -> None:
     """Runs what is missing, then writes fig1.{md,json,png}."""
-    parser = command.parser(__doc__ or "", settings.OUT)
+    parser = command.make_parser(__doc__ or "", settings.OUT)
     parser.add_argument("--only", default="", help="systems, separated by commas")
-    options = command.parse(parser, words)
-    wanted = command.only(options.only, ["mme"], settings.SYSTEMS)
-    cells = [settings.cell(options, "mme", system) for system in settings.SYSTEMS if wanted("mme", system)]
+    options = command.parse_options(parser, words)
+    is_wanted = command.parse_only(options.only, ["mme"], settings.SYSTEMS)
+    cells = [settings.make_cell(options, "mme", system) for system in settings.SYSTEMS if is_wanted("mme", system)]
     results = runs.run(cells, options.seeds, options.out)
-    numbers = answers()
-    text = write(options, curves(cells, results, options.out, numbers), numbers, tables.machines(results))
-    report.say_where(text, options, "fig1.md", "fig1.json", "fig1.png")
+    numbers = list_answers()
+    text = write(
+        options, compute_curves(cells, results, options.out, numbers), numbers, tables.describe_machines(results)
+    )
+    report.print_report(text, options, "fig1.md", "fig1.json", "fig1.png")
 
 
 if __name__ == "__main__":

@@ -12,38 +12,38 @@ from collections.abc import Sequence
 
 from numjax.bundled.experiments import command, plots, report, runs, tables
 from numjax.bundled.experiments.numgpt import settings
-from numjax.bundled.experiments.runs import Cell
-from numjax.bundled.experiments.tables import Column, Row
+from numjax.bundled.experiments.runs import RunCell
+from numjax.bundled.experiments.tables import TableColumn, TableRow
 from numjax.errors import UsageError
 
 SIGMAS = (0.1, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
-COLUMN = Column("MME accuracy", "mme", "accuracy")
+COLUMN = TableColumn("MME accuracy", "mme", "accuracy")
 
 
-def cell(options, sigma: float) -> Cell:
+def make_cell(options, sigma: float) -> RunCell:
     """NumGPT with a σ; the default's is the cell of Table 1."""
-    made = settings.cell(options, "mme", "numgpt")
-    if made.config.embeds.numeral.sigma == sigma:
-        return made
-    made.config.embeds.numeral.sigma = sigma
-    return made._replace(system=f"numgpt-sigma{sigma:g}")
+    cell = settings.make_cell(options, "mme", "numgpt")
+    if cell.config.embeds.numeral.sigma == sigma:
+        return cell
+    cell.config.embeds.numeral.sigma = sigma
+    return cell._replace(system=f"numgpt-sigma{sigma:g}")
 
 
 def main(words: Sequence[str] | None = None) -> None:
     """Runs what is missing, then writes fig3.{md,json,png}."""
-    parser = command.parser(__doc__ or "", settings.OUT)
+    parser = command.make_parser(__doc__ or "", settings.OUT)
     parser.add_argument("--sigmas", default=",".join(f"{sigma:g}" for sigma in SIGMAS), help="separated by commas")
-    options = command.parse(parser, words)
+    options = command.parse_options(parser, words)
     try:
         sigmas = [float(word) for word in options.sigmas.split(",")]
     except ValueError:
         raise UsageError(f"--sigmas={options.sigmas}: give numbers separated by commas") from None
     if min(sigmas) <= 0:
         raise UsageError(f"--sigmas={options.sigmas}: every σ must be above 0")
-    cells = {sigma: cell(options, sigma) for sigma in sigmas}
+    cells = {sigma: make_cell(options, sigma) for sigma in sigmas}
     results = runs.run(cells.values(), options.seeds, options.out)
 
-    rows = [Row(f"σ = {sigma:g}", made.system) for sigma, made in cells.items()]
+    rows = [TableRow(f"σ = {sigma:g}", cell.system) for sigma, cell in cells.items()]
     entries = tables.compare(results, rows, [COLUMN], settings.REFERENCE)
     remarks = [
         "Accuracy in percent of NumGPT on MME test; mean ± standard deviation; p against σ = 0.5, the default.",
@@ -54,7 +54,7 @@ def main(words: Sequence[str] | None = None) -> None:
     title = "Fig. 3: the width of a prototype"
     text = report.publish("fig3", title, remarks, parts, results, options, settings.LABEL, extra)
     draw(options.out / "fig3.png", [(s, e["here"]) for s, e in zip(sigmas, entries, strict=True) if e["here"]])
-    report.say_where(text, options, "fig3.md", "fig3.json", "fig3.png")
+    report.print_report(text, options, "fig3.md", "fig3.json", "fig3.png")
 
 
 def draw(path, points: Sequence[tuple[float, dict]]) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from numjax.bundled.experiments import command, report, runs, tables
 from numjax.bundled.experiments.numgpt import fig1, settings, table1
-from numjax.bundled.experiments.tables import Row
+from numjax.bundled.experiments.tables import TableRow
 from numjax.runtime import log
 
 SYSTEMS = ("gpt", "numgpt")
@@ -22,18 +22,18 @@ SHORT = {"optim": {"epochs": 10}}
 
 def main(words: Sequence[str] | None = None) -> None:
     """Trains, evaluates, draws, and says where everything is."""
-    parser = command.parser(__doc__ or "", "runs/quickstart")
+    parser = command.make_parser(__doc__ or "", "runs/quickstart")
     parser.set_defaults(seeds=1)
-    options = command.parse(parser, words)
-    began = time.monotonic()
+    options = command.parse_options(parser, words)
+    start = time.monotonic()
     changes = SHORT if options.scale == "laptop" else None
-    cells = [settings.cell(options, "mme", system, changes=changes) for system in SYSTEMS]
+    cells = [settings.make_cell(options, "mme", system, changes=changes) for system in SYSTEMS]
     log.say("NumGPT against a plain GPT: does an answer fit a question such as “How many grams are 2 eggs?”")
     results = runs.run(cells, options.seeds, options.out)
     columns = [column for column in table1.COLUMNS if column.task == "mme"]
-    constant = {columns[0].title: table1.majority(cells[0])}
-    rows = [Row("MAJ", "majority", table1.published("majority"), constant)]
-    rows += [Row(settings.SYSTEMS[system], system, table1.published(system)) for system in SYSTEMS]
+    constant = {columns[0].title: table1.measure_majority(cells[0])}
+    rows = [TableRow("MAJ", "majority", table1.make_published("majority"), constant)]
+    rows += [TableRow(settings.SYSTEMS[system], system, table1.make_published(system)) for system in SYSTEMS]
     entries = tables.compare(results, rows, columns, settings.REFERENCE)
     remarks = [
         "Accuracy in percent on test; the paper's models are 12 layers × 768, on 16,000 samples for 50 epochs."
@@ -41,13 +41,13 @@ def main(words: Sequence[str] | None = None) -> None:
     title = "Measurement estimation: NumGPT and GPT"
     text = report.publish("table", title, remarks, {"": (entries, columns)}, results, options, settings.LABEL)
     log.say("drawing Fig. 1")
-    numbers = fig1.answers()
-    found = fig1.curves(cells, results, options.out, numbers)
-    fig1.write(options, found, numbers, tables.machines(results))
-    report.say_where(
-        text + "\n" + fig1.table(found), options, "table.md", "table.json", "fig1.png", "fig1.md", "fig1.json"
+    numbers = fig1.list_answers()
+    curves = fig1.compute_curves(cells, results, options.out, numbers)
+    fig1.write(options, curves, numbers, tables.describe_machines(results))
+    report.print_report(
+        text + "\n" + fig1.format_table(curves), options, "table.md", "table.json", "fig1.png", "fig1.md", "fig1.json"
     )
-    log.say(f"done in {log.duration(time.monotonic() - began)}")
+    log.say(f"done in {log.format_duration(time.monotonic() - start)}")
 
 
 if __name__ == "__main__":

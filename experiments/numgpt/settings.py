@@ -7,7 +7,7 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any
 
-from numjax.bundled.experiments.runs import Cell
+from numjax.bundled.experiments.runs import RunCell
 
 SYSTEMS = {
     "gpt": "GPT, subwords",
@@ -24,7 +24,7 @@ DATA_SEED = 1
 SMOKE_SIZE = 400
 
 
-def config(
+def make_config(
     scale: str, task: str, system: str, as_published: bool = False, changes: Mapping[str, Any] | None = None
 ) -> Any:
     """The config of a system on a task.
@@ -36,33 +36,33 @@ def config(
     from numjax.bundled.configs import numgpt
 
     words = [scale, f"task={task}", f"system={system}"] + ["as_published"] * as_published
-    made: Any = numgpt.get_config(",".join(words))
-    with made.unlocked():
-        made.log_every = 50 if scale == "smoke" else 250
+    config: Any = numgpt.get_config(",".join(words))
+    with config.unlocked():
+        config.log_every = 50 if scale == "smoke" else 250
         if task != "text":
-            made.task.data_seed = DATA_SEED
+            config.task.data_seed = DATA_SEED
         if task == "generation":
-            made.task.answer = "text"  # as in the paper: NGR is the share of outputs that are a number
+            config.task.answer = "text"  # as in the paper: NGR is the share of outputs that are a number
         if scale == "smoke" and task != "text":
-            made.task.size = SMOKE_SIZE
-        made.update(changes or {})
-    return made
+            config.task.size = SMOKE_SIZE
+        config.update(changes or {})
+    return config
 
 
-def cell(
+def make_cell(
     options: argparse.Namespace,
     task: str,
     system: str,
-    start: Cell | None = None,
+    start: RunCell | None = None,
     changes: Mapping[str, Any] | None = None,
-) -> Cell:
+) -> RunCell:
     """A system on a task at the scale of the options; `start` makes it a fine-tuning."""
     name = system if start is None else f"{system}-pretrained"
-    return Cell(task, name, config(options.scale, task, system, options.as_published, changes), start)
+    return RunCell(task, name, make_config(options.scale, task, system, options.as_published, changes), start)
 
 
-def pretraining(options: argparse.Namespace, system: str, text: str) -> Cell:
+def make_pretraining(options: argparse.Namespace, system: str, text: str) -> RunCell:
     """The pre-training of a system on a folder of text."""
     folder = str(pathlib.Path(text).expanduser().resolve())
-    made = config(options.scale, "text", system, options.as_published, {"task": {"path": folder}})
-    return Cell("text", system, made)
+    config = make_config(options.scale, "text", system, options.as_published, {"task": {"path": folder}})
+    return RunCell("text", system, config)

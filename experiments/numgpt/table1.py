@@ -17,13 +17,13 @@ from typing import Any
 from numjax.build import build
 from numjax.bundled.experiments import command, plots, report, runs, tables
 from numjax.bundled.experiments.numgpt import settings
-from numjax.bundled.experiments.runs import Cell
-from numjax.bundled.experiments.tables import Column, Published, Row
+from numjax.bundled.experiments.runs import RunCell
+from numjax.bundled.experiments.tables import Published, TableColumn, TableRow
 from numjax.errors import DataError
 from numjax.pipeline import source
 
 TASKS = {"mme": "MME", "gnc": "GNC", "mwpas": "MWPAS plain", "mwpas_hard": "MWPAS hard"}
-COLUMNS = [Column(title, task, "accuracy") for task, title in TASKS.items()]
+COLUMNS = [TableColumn(title, task, "accuracy") for task, title in TASKS.items()]
 KINDS = {
     "positive": "right answers",
     "wrong_operation": "wrong operation",
@@ -45,13 +45,13 @@ PAPER = {
 }
 
 
-def published(system: str) -> dict[str, Published]:
+def make_published(system: str) -> dict[str, Published]:
     """The paper's numbers of a system by column."""
     numbers = PAPER.get(system, ())
     return {column.title: Published(*pair) for column, pair in zip(COLUMNS, numbers, strict=False)}
 
 
-def majority(cell: Cell) -> float:
+def measure_majority(cell: RunCell) -> float:
     """Percent right by always giving the more frequent label of the test split."""
     task: Any = build("tasks", cell.config.task)
     records = source.load(task.dataset, "test", cell.config.data.dir or None)
@@ -62,35 +62,35 @@ def majority(cell: Cell) -> float:
 
 def main(words: Sequence[str] | None = None) -> None:
     """Runs what is missing, then writes table1.{md,json,png}."""
-    parser = command.parser(__doc__ or "", settings.OUT)
+    parser = command.make_parser(__doc__ or "", settings.OUT)
     parser.add_argument("--only", default="", help="tasks, systems or task/system, separated by commas")
     parser.add_argument("--text", default="", help="folder of text: pre-train on it, then fine-tune, too")
-    options = command.parse(parser, words)
-    wanted = command.only(options.only, TASKS, settings.SYSTEMS)
+    options = command.parse_options(parser, words)
+    is_wanted = command.parse_only(options.only, TASKS, settings.SYSTEMS)
 
-    names = [(task, system) for task in TASKS for system in settings.SYSTEMS if wanted(task, system)]
-    cells = [settings.cell(options, task, system) for task, system in names]
+    pairs = [(task, system) for task in TASKS for system in settings.SYSTEMS if is_wanted(task, system)]
+    cells = [settings.make_cell(options, task, system) for task, system in pairs]
     if options.text:
-        starts = {system: settings.pretraining(options, system, options.text) for system in PRETRAINED}
-        cells += [settings.cell(options, t, s, starts[s]) for t, s in names if s in PRETRAINED]
+        starts = {system: settings.make_pretraining(options, system, options.text) for system in PRETRAINED}
+        cells += [settings.make_cell(options, t, s, starts[s]) for t, s in pairs if s in PRETRAINED]
     results = runs.run(cells, options.seeds, options.out)
 
-    constant = {TASKS[cell.task]: majority(cell) for cell in {cell.task: cell for cell in cells}.values()}
-    rows = [Row("MAJ", "majority", published("majority"), constant)]
-    rows += [Row(label, system, published(system)) for system, label in settings.SYSTEMS.items()]
+    constant = {TASKS[cell.task]: measure_majority(cell) for cell in {cell.task: cell for cell in cells}.values()}
+    rows = [TableRow("MAJ", "majority", make_published("majority"), constant)]
+    rows += [TableRow(label, system, make_published(system)) for system, label in settings.SYSTEMS.items()]
     rows += [
-        Row(f"{settings.SYSTEMS[s]}, pre-trained", f"{s}-pretrained", published(f"{s}-pretrained"))
+        TableRow(f"{settings.SYSTEMS[s]}, pre-trained", f"{s}-pretrained", make_published(f"{s}-pretrained"))
         for s in PRETRAINED
     ]
     columns = [column for column in COLUMNS if column.title in constant]
     entries = tables.compare(results, rows, columns, settings.REFERENCE)
     parts = {"": (entries, columns)}
     for task in ("mwpas", "mwpas_hard"):
-        kinds = [Column(title, task, f"accuracy_{kind}", digits=1) for kind, title in KINDS.items()]
+        kinds = [TableColumn(title, task, f"accuracy_{kind}", digits=1) for kind, title in KINDS.items()]
         by_kind = [e for e in tables.compare(results, rows[1:], kinds, settings.REFERENCE) if e["here"]]
         if by_kind:
-            shown = [column for column in kinds if any(entry["column"] == column.title for entry in by_kind)]
-            parts[f"{TASKS[task]}: accuracy by kind of answer"] = (by_kind, shown)
+            kind_columns = [column for column in kinds if any(entry["column"] == column.title for entry in by_kind)]
+            parts[f"{TASKS[task]}: accuracy by kind of answer"] = (by_kind, kind_columns)
     remarks = ["Accuracy in percent on test, at the epoch that was best on validation; mean ± standard deviation."]
     if not options.text:
         remarks.append(
@@ -100,22 +100,22 @@ def main(words: Sequence[str] | None = None) -> None:
         "table1", "Table 1: accuracy on the synthetic tasks", remarks, parts, results, options, settings.LABEL
     )
     draw(options.out / "table1.png", entries, columns, rows)
-    report.say_where(text, options, "table1.md", "table1.json", "table1.png")
+    report.print_report(text, options, "table1.md", "table1.json", "table1.png")
 
 
-def draw(path, entries, columns: Sequence[Column], rows: Sequence[Row]) -> None:
+def draw(path, entries, columns: Sequence[TableColumn], rows: Sequence[TableRow]) -> None:
     """Bars of accuracy by task, a colour a system."""
-    found = {(e["row"], e["column"]): e for e in entries}
+    by_cell = {(e["row"], e["column"]): e for e in entries}
     titles = [column.title for column in columns]
-    ours = [row.label for row in rows if any((found.get((row.label, t)) or {}).get("here") for t in titles)]
+    labels = [row.label for row in rows if any((by_cell.get((row.label, t)) or {}).get("here") for t in titles)]
 
-    def means(label: str, which: str) -> list:
-        return [(found.get((label, title)) or {}).get(which) for title in titles]
+    def find_means(label: str, source: str) -> list:
+        return [(by_cell.get((label, title)) or {}).get(source) for title in titles]
 
-    series = {label: [(e["mean"], e["std"]) if e else None for e in means(label, "here")] for label in ours}
-    paper = {label: [e["mean"] if e else None for e in means(label, "paper")] for label in ours}
+    series = {label: [(e["mean"], e["std"]) if e else None for e in find_means(label, "here")] for label in labels}
+    paper = {label: [e["mean"] if e else None for e in find_means(label, "paper")] for label in labels}
     with plots.figure(path) as axes:
-        plots.bars(axes, titles, series, paper, "test accuracy (%)")
+        plots.draw_bars(axes, titles, series, paper, "test accuracy (%)")
         axes.set_ylim(0, 101)
 
 

@@ -14,9 +14,9 @@ from typing import Any
 
 from numjax.bundled.experiments import command, plots, report, runs, tables
 from numjax.bundled.experiments.numgpt import settings
-from numjax.bundled.experiments.tables import Column, Published, Row
+from numjax.bundled.experiments.tables import Published, TableColumn, TableRow
 
-COLUMNS = (Column("micro-F1", "magnitude", "micro_f1"), Column("macro-F1", "magnitude", "macro_f1"))
+COLUMNS = (TableColumn("micro-F1", "magnitude", "micro_f1"), TableColumn("macro-F1", "magnitude", "macro_f1"))
 SYSTEMS = ("gpt", "digits", "numgpt")
 PRETRAINED = ("gpt", "numgpt")
 
@@ -42,32 +42,32 @@ PAPER = {
 
 def main(words: Sequence[str] | None = None) -> None:
     """Runs what is missing, then writes table2.{md,json,png}."""
-    parser = command.parser(__doc__ or "", settings.OUT)
+    parser = command.make_parser(__doc__ or "", settings.OUT)
     parser.add_argument("--path", default="", help="folder of the Numeracy-600K files")
     parser.add_argument("--variant", choices=("titles", "comments"), default="titles")
     parser.add_argument("--only", default="", help="systems, separated by commas")
     parser.add_argument("--text", default="", help="folder of text: pre-train on it, then fine-tune, too")
-    options = command.parse(parser, words)
-    wanted = command.only(options.only, ["magnitude"], SYSTEMS)
+    options = command.parse_options(parser, words)
+    is_wanted = command.parse_only(options.only, ["magnitude"], SYSTEMS)
     task: dict[str, Any] = {"variant": options.variant, "path": options.path}
     if options.scale == "paper":
         task["size"] = 0
     if options.scale == "smoke":
         task["size"] = settings.SMOKE_SIZE
 
-    systems = [system for system in SYSTEMS if wanted("magnitude", system)]
-    cells = [settings.cell(options, "magnitude", system, changes={"task": task}) for system in systems]
+    systems = [system for system in SYSTEMS if is_wanted("magnitude", system)]
+    cells = [settings.make_cell(options, "magnitude", system, changes={"task": task}) for system in systems]
     if options.text:
         for system in (s for s in PRETRAINED if s in systems):
-            start = settings.pretraining(options, system, options.text)
-            cells.append(settings.cell(options, "magnitude", system, start, {"task": task}))
+            start = settings.make_pretraining(options, system, options.text)
+            cells.append(settings.make_cell(options, "magnitude", system, start, {"task": task}))
     results = runs.run(cells, options.seeds, options.out)
 
     columns = list(COLUMNS)
-    rows = [Row(name, None, _published([(n, None) for n in numbers])) for name, numbers in QUOTED.items()]
-    rows += [Row(settings.SYSTEMS[s], s, _published(PAPER.get(s, ()))) for s in SYSTEMS]
+    rows = [TableRow(name, None, _make_published([(n, None) for n in numbers])) for name, numbers in QUOTED.items()]
+    rows += [TableRow(settings.SYSTEMS[s], s, _make_published(PAPER.get(s, ()))) for s in SYSTEMS]
     rows += [
-        Row(f"{settings.SYSTEMS[s]}, pre-trained", f"{s}-pretrained", _published(PAPER[f"{s}-pretrained"]))
+        TableRow(f"{settings.SYSTEMS[s]}, pre-trained", f"{s}-pretrained", _make_published(PAPER[f"{s}-pretrained"]))
         for s in PRETRAINED
     ]
     entries = tables.compare(results, rows, columns, settings.REFERENCE)
@@ -90,11 +90,11 @@ def main(words: Sequence[str] | None = None) -> None:
     title = "Table 2: magnitude classification" + ("" if options.path else " (stand-in data)")
     extra = {"data": options.path or "stand-in", "variant": options.variant}
     text = report.publish("table2", title, remarks, {"": (entries, columns)}, results, options, settings.LABEL, extra)
-    plots.bars_of(options.out / "table2.png", entries, "test F1 (%)", bool(options.path), width=6.5)
-    report.say_where(text, options, "table2.md", "table2.json", "table2.png")
+    plots.draw_table_bars(options.out / "table2.png", entries, "test F1 (%)", bool(options.path), width=6.5)
+    report.print_report(text, options, "table2.md", "table2.json", "table2.png")
 
 
-def _published(pairs: Sequence[tuple[float, float | None]]) -> dict[str, Published]:
+def _make_published(pairs: Sequence[tuple[float, float | None]]) -> dict[str, Published]:
     return {column.title: Published(*pair) for column, pair in zip(COLUMNS, pairs, strict=False)}
 
 

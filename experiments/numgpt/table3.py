@@ -13,18 +13,18 @@ from collections.abc import Sequence
 
 from numjax.bundled.experiments import command, plots, report, runs, tables
 from numjax.bundled.experiments.numgpt import settings
-from numjax.bundled.experiments.tables import Column, Published, Row
+from numjax.bundled.experiments.tables import Published, TableColumn, TableRow
 
 TASK = "generation"
 PAPER_COLUMNS = (
-    Column("NGR", TASK, "NGR", 1.0, 3),
-    Column("LMAE", TASK, "LMAE", 1.0, 4),
-    Column("E_Acc", TASK, "E_Acc", 1.0, 4),
+    TableColumn("NGR", TASK, "NGR", 1.0, 3),
+    TableColumn("LMAE", TASK, "LMAE", 1.0, 4),
+    TableColumn("E_Acc", TASK, "E_Acc", 1.0, 4),
 )
 COLUMNS = (
     *PAPER_COLUMNS,
-    Column("LMAE, all", TASK, "LMAE_penalised", 1.0, 4),
-    Column("exact", TASK, "exact", 1.0, 3),
+    TableColumn("LMAE, all", TASK, "LMAE_penalised", 1.0, 4),
+    TableColumn("exact", TASK, "exact", 1.0, 3),
 )
 SYSTEMS = ("gpt", "digits", "numgpt")
 PRETRAINED = ("gpt", "numgpt")
@@ -38,22 +38,24 @@ PAPER = {
 
 def main(words: Sequence[str] | None = None) -> None:
     """Runs what is missing, then writes table3.{md,json,png}."""
-    parser = command.parser(__doc__ or "", settings.OUT)
+    parser = command.make_parser(__doc__ or "", settings.OUT)
     parser.add_argument("--only", default="", help="systems, separated by commas")
     parser.add_argument("--text", default="", help="folder of text: pre-train on it, then fine-tune, too")
-    options = command.parse(parser, words)
-    wanted = command.only(options.only, [TASK], SYSTEMS)
+    options = command.parse_options(parser, words)
+    is_wanted = command.parse_only(options.only, [TASK], SYSTEMS)
 
-    systems = [system for system in SYSTEMS if wanted(TASK, system)]
-    cells = [settings.cell(options, TASK, system) for system in systems]
+    systems = [system for system in SYSTEMS if is_wanted(TASK, system)]
+    cells = [settings.make_cell(options, TASK, system) for system in systems]
     if options.text:
         for system in (s for s in PRETRAINED if s in systems):
-            cells.append(settings.cell(options, TASK, system, settings.pretraining(options, system, options.text)))
+            cells.append(
+                settings.make_cell(options, TASK, system, settings.make_pretraining(options, system, options.text))
+            )
     results = runs.run(cells, options.seeds, options.out)
 
-    rows = [Row(settings.SYSTEMS[s], s, published(s)) for s in SYSTEMS]
+    rows = [TableRow(settings.SYSTEMS[s], s, make_published(s)) for s in SYSTEMS]
     rows += [
-        Row(f"{settings.SYSTEMS[s]}, pre-trained", f"{s}-pretrained", published(f"{s}-pretrained"))
+        TableRow(f"{settings.SYSTEMS[s]}, pre-trained", f"{s}-pretrained", make_published(f"{s}-pretrained"))
         for s in PRETRAINED
     ]
     columns = list(COLUMNS)
@@ -66,29 +68,29 @@ def main(words: Sequence[str] | None = None) -> None:
     title = "Table 3: writing the answers of word problems"
     text = report.publish("table3", title, remarks, {"": (entries, columns)}, results, options, settings.LABEL)
     draw(options.out / "table3.png", entries)
-    report.say_where(text, options, "table3.md", "table3.json", "table3.png")
+    report.print_report(text, options, "table3.md", "table3.json", "table3.png")
 
 
-def published(system: str) -> dict[str, Published]:
+def make_published(system: str) -> dict[str, Published]:
     """The paper's numbers of a system by column."""
     return {c.title: Published(*pair) for c, pair in zip(PAPER_COLUMNS, PAPER.get(system, ()), strict=False)}
 
 
 def draw(path, entries) -> None:
     """Points of LMAE by system on a logarithmic axis, the paper's beside them."""
-    mine = [e for e in entries if e["column"] == "LMAE" and (e["here"] or e["paper"])]
+    lmae_entries = [e for e in entries if e["column"] == "LMAE" and (e["here"] or e["paper"])]
     with plots.figure(path, width=6.5, height=3.5) as axes:
-        for name, which, shift in (("here", "here", -0.08), ("paper", "paper", 0.08)):
-            there = [(i, e[which]) for i, e in enumerate(mine) if e[which]]
-            style = 0 if which == "here" else 1
+        for name, source, shift in (("here", "here", -0.08), ("paper", "paper", 0.08)):
+            points = [(i, e[source]) for i, e in enumerate(lmae_entries) if e[source]]
+            style = 0 if source == "here" else 1
             axes.errorbar(
-                [i + shift for i, _ in there],
-                [number["mean"] for _, number in there],
-                yerr=[number["std"] or 0.0 for _, number in there],
+                [i + shift for i, _ in points],
+                [number["mean"] for _, number in points],
+                yerr=[number["std"] or 0.0 for _, number in points],
                 fmt=plots.MARKS[style], color=plots.COLOURS[style], capsize=3, label=name,
             )  # fmt: skip
         axes.set_yscale("log")
-        axes.set_xticks(range(len(mine)), [e["row"].replace(", pre", ",\npre") for e in mine])
+        axes.set_xticks(range(len(lmae_entries)), [e["row"].replace(", pre", ",\npre") for e in lmae_entries])
         axes.set_ylabel("LMAE on test (lower is better)")
         axes.legend(frameon=False)
 

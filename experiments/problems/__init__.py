@@ -1,1 +1,2 @@
-"""Word problems that someone typed, and real ones: what a model that was trained on composed ones makes of them."""
+"""Scores of models that were trained on generated word problems, on problems that a person typed and on public
+ones."""

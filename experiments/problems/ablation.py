@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from numjax.bundled.experiments import command, plots, report, runs, tables
 from numjax.bundled.experiments.problems import score, sets
-from numjax.bundled.experiments.runs import Cell, Result
+from numjax.bundled.experiments.runs import RunCell, RunResult
 
 OUT = "runs/problems-{scale}"
 SEEDS = {"smoke": 1, "laptop": 1, "paper": 3}
@@ -27,7 +27,7 @@ WORDINGS = {"20": 20, "100": 100, "500": 500, "all": 0}
 TYPED = "typed.json"
 
 
-class System(NamedTuple):
+class AblationSystem(NamedTuple):
     """What differs from the default: an argument of configs/mathgpt.py, and settings of the task."""
 
     label: str
@@ -36,20 +36,20 @@ class System(NamedTuple):
     scheme: Mapping[str, Any] = {}
 
 
-def systems() -> dict[str, System]:
+def make_systems() -> dict[str, AblationSystem]:
     """Name → system; "pointed" is the default."""
-    found = {"pointed": System("default: pointers with ranks, all wordings, 30% invented")}
+    systems = {"pointed": AblationSystem("default: pointers with ranks, all wordings, 30% invented")}
     for invented in (30, 0):
         for name, count in WORDINGS.items():
             if count or not invented:
                 task = {"wordings": count, "invented": invented}
-                found[f"{name}_{invented}"] = System(f"{name} wordings, {invented}% invented", task=task)
-    return found | {
-        "no_ranks": System("pointers without ranks", scheme={"ranks": False}),
-        "linked": System("digits linked at the output", "numbers=linked"),
-        "spelled": System("digits spelled, as published", "numbers=spelled"),
-        "decoder": System("a decoder alone", "reader=none"),
-        "minilm": System("a pretrained reader", "reader=minilm"),
+                systems[f"{name}_{invented}"] = AblationSystem(f"{name} wordings, {invented}% invented", task=task)
+    return systems | {
+        "no_ranks": AblationSystem("pointers without ranks", scheme={"ranks": False}),
+        "linked": AblationSystem("digits linked at the output", "numbers=linked"),
+        "spelled": AblationSystem("digits spelled, as published", "numbers=spelled"),
+        "decoder": AblationSystem("a decoder alone", "reader=none"),
+        "minilm": AblationSystem("a pretrained reader", "reader=minilm"),
     }
 
 
@@ -67,82 +67,98 @@ COLUMNS = {
 
 def main(words: Sequence[str] | None = None) -> None:
     """Runs what is missing, then writes the tables and pictures."""
-    made = command.parser(__doc__ or "", OUT, SEEDS)
-    made.add_argument("--only", default="", help="systems, separated by commas")
-    made.add_argument("--steps", type=int, default=0, help="of every run; by default those of the config")
-    options = command.parse(made, words)
-    chosen = command.only(options.only, ["problems"], systems())
-    known = {name: system for name, system in systems().items() if chosen("problems", name)}
-    found: dict[str, dict[int, dict[str, float]]] = {}
+    parser = command.make_parser(__doc__ or "", OUT, SEEDS)
+    parser.add_argument("--only", default="", help="systems, separated by commas")
+    parser.add_argument("--steps", type=int, default=0, help="of every run; by default those of the config")
+    options = command.parse_options(parser, words)
+    is_wanted = command.parse_only(options.only, ["problems"], make_systems())
+    systems = {name: system for name, system in make_systems().items() if is_wanted("problems", name)}
+    figures: dict[str, dict[int, dict[str, float]]] = {}
     results: runs.Results = {}
-    for name, system in known.items():
-        cell = Cell("problems", name, config(options, system))
+    for name, system in systems.items():
+        cell = RunCell("problems", name, make_config(options, system))
         results |= runs.run([cell], options.seeds, options.out)
-        found[name] = {
-            seed: figures(result, runs.workdir(cell, seed, options.out))
+        figures[name] = {
+            seed: collect_figures(result, runs.workdir(cell, seed, options.out))
             for seed, result in results["problems", name].items()
             if result.diverged is None
         }
-        write(options.out, known, found, results)
-    report.say_where(table(known, found), options, "ablation.md", "ablation.json", "wordings.png", "parts.png")
+        write(options.out, systems, figures, results)
+    report.print_report(
+        format_table(systems, figures), options, "ablation.md", "ablation.json", "wordings.png", "parts.png"
+    )
 
 
-def config(options: argparse.Namespace, system: System) -> Any:
+def make_config(options: argparse.Namespace, system: AblationSystem) -> Any:
     """Of a system."""
     from numjax.bundled.configs import mathgpt
 
-    made: Any = mathgpt.get_config(",".join(filter(None, [options.scale, system.argument])))
-    with made.unlocked():
-        made.task.update(system.task)
-        made.scheme.update(system.scheme)
+    config: Any = mathgpt.get_config(",".join(filter(None, [options.scale, system.argument])))
+    with config.unlocked():
+        config.task.update(system.task)
+        config.scheme.update(system.scheme)
         if options.steps:
-            made.optim.steps = options.steps
-    return made
+            config.optim.steps = options.steps
+    return config
 
 
-def figures(result: Result, workdir: pathlib.Path) -> dict[str, float]:
+def collect_figures(result: RunResult, workdir: pathlib.Path) -> dict[str, float]:
     """A run's figures by split and name; the typed list is asked once and kept beside the run."""
     import numjax
 
     path = workdir / TYPED
     if not path.exists():
-        runs.write_json(path, score.summary(score.answers(numjax.load(workdir), sets.typed())))
+        runs.write_json(path, score.summarise(score.answer_with_equations(numjax.load(workdir), sets.load_typed())))
     typed = json.loads(path.read_text(encoding="utf-8"))
-    out = {f"{split}/{name}": value for split, of in result.metrics.items() for name, value in of.items()}
+    out = {
+        f"{split}/{name}": value
+        for split, split_metrics in result.metrics.items()
+        for name, value in split_metrics.items()
+    }
     return out | {f"typed/{name}": value for name, value in typed.items()} | {"seconds": result.seconds}
 
 
-def write(out: pathlib.Path, known: Mapping[str, System], found: Mapping[str, Any], results: runs.Results) -> None:
+def write(
+    out: pathlib.Path, systems: Mapping[str, AblationSystem], figures: Mapping[str, Any], results: runs.Results
+) -> None:
     """What is known so far."""
-    where = f"\nPercent; mean ± standard deviation over seeds where there are several. {tables.machines(results)}.\n"
-    tables.write(out / "ablation.md", table(known, found) + where)
-    machines = tables.machines(results)
-    runs.write_json(out / "ablation.json", {"machines": machines, "figures": found})
-    draw_wordings(out / "wordings.png", found)
-    draw_parts(out / "parts.png", known, found)
+    note = (
+        f"\nPercent; mean ± standard deviation over seeds where there are several. "
+        f"{tables.describe_machines(results)}.\n"
+    )
+    tables.write_text(out / "ablation.md", format_table(systems, figures) + note)
+    machines = tables.describe_machines(results)
+    runs.write_json(out / "ablation.json", {"machines": machines, "figures": figures})
+    draw_wordings(out / "wordings.png", figures)
+    draw_parts(out / "parts.png", systems, figures)
 
 
-def table(known: Mapping[str, System], found: Mapping[str, Mapping[int, Mapping[str, float]]]) -> str:
+def format_table(
+    systems: Mapping[str, AblationSystem], figures: Mapping[str, Mapping[int, Mapping[str, float]]]
+) -> str:
     """In Markdown, a line a system."""
     lines = [["", *COLUMNS, "minutes"], ["---", *["---:"] * (len(COLUMNS) + 1)]]
-    for name, of in found.items():
-        numbers = [_shown([seed[at] for seed in of.values() if at in seed]) for at in COLUMNS.values()]
-        minutes = [seed["seconds"] / 60 for seed in of.values()]
-        lines.append([known[name].label, *numbers, f"{sum(minutes) / len(minutes):.0f}" if minutes else "–"])
+    for name, by_seed in figures.items():
+        numbers = [
+            _format_mean([run_figures[metric] for run_figures in by_seed.values() if metric in run_figures])
+            for metric in COLUMNS.values()
+        ]
+        minutes = [run_figures["seconds"] / 60 for run_figures in by_seed.values()]
+        lines.append([systems[name].label, *numbers, f"{sum(minutes) / len(minutes):.0f}" if minutes else "–"])
     return "".join("| " + " | ".join(line) + " |\n" for line in lines)
 
 
-def draw_wordings(path: pathlib.Path, found: Mapping[str, Mapping[int, Mapping[str, float]]]) -> None:
+def draw_wordings(path: pathlib.Path, figures: Mapping[str, Mapping[int, Mapping[str, float]]]) -> None:
     """Solve rate by the number of wordings in training, with and without invented words."""
     with plots.figure(path) as axes:
         for key, title, style in (("typed/solved", "typed", "-"), ("test/solve_rate/wordings", "unseen", ":")):
             for invented, colour in zip((30, 0), plots.COLOURS, strict=False):
                 names = ["pointed" if (name, invented) == ("all", 30) else f"{name}_{invented}" for name in WORDINGS]
-                points = [(place, _mean(found.get(name, {}), key)) for place, name in enumerate(names)]
-                points = [(place, value) for place, value in points if value is not None]
+                points = [(x, _mean(figures.get(name, {}), key)) for x, name in enumerate(names)]
+                points = [(x, value) for x, value in points if value is not None]
                 label = f"{title}, {invented}% invented"
-                places, values = zip(*points, strict=True) if points else ((), ())
-                axes.plot(places, values, style, color=colour, marker="o", label=label)
+                xs, values = zip(*points, strict=True) if points else ((), ())
+                axes.plot(xs, values, style, color=colour, marker="o", label=label)
         axes.set_xticks(range(len(WORDINGS)), WORDINGS)
         axes.set_xlabel("wordings in training")
         axes.set_ylabel("solved, %")
@@ -150,11 +166,13 @@ def draw_wordings(path: pathlib.Path, found: Mapping[str, Mapping[int, Mapping[s
         axes.legend(frameon=False)
 
 
-def draw_parts(path: pathlib.Path, known: Mapping[str, System], found: Mapping[str, Mapping[int, Any]]) -> None:
+def draw_parts(
+    path: pathlib.Path, systems: Mapping[str, AblationSystem], figures: Mapping[str, Mapping[int, Any]]
+) -> None:
     """Solve rates by how numbers are carried over, and by the reader."""
-    names = [name for name in ("pointed", "no_ranks", "linked", "spelled", "decoder", "minilm") if found.get(name)]
+    names = [name for name in ("pointed", "no_ranks", "linked", "spelled", "decoder", "minilm") if figures.get(name)]
     series = {
-        title: [(value, None) if (value := _mean(found[name], key)) is not None else None for name in names]
+        title: [(value, None) if (value := _mean(figures[name], key)) is not None else None for name in names]
         for title, key in (
             ("seen wordings", "test/solve_rate/seen"),
             ("unseen wordings", "test/solve_rate/wordings"),
@@ -162,17 +180,17 @@ def draw_parts(path: pathlib.Path, known: Mapping[str, System], found: Mapping[s
         )
     }
     with plots.figure(path, width=10) as axes:
-        plots.bars(axes, [known[name].label.partition(",")[0] for name in names], series, {}, "solved, %")
+        plots.draw_bars(axes, [systems[name].label.partition(",")[0] for name in names], series, {}, "solved, %")
         axes.set_ylim(0, 100)
 
 
-def _mean(of: Mapping[int, Mapping[str, float]], key: str) -> float | None:
-    values = [seed[key] for seed in of.values() if key in seed]
+def _mean(by_seed: Mapping[int, Mapping[str, float]], key: str) -> float | None:
+    values = [run_figures[key] for run_figures in by_seed.values() if key in run_figures]
     return 100 * sum(values) / len(values) if values else None
 
 
-def _shown(values: Sequence[float]) -> str:
-    spread = tables.spread([100 * value for value in values])
+def _format_mean(values: Sequence[float]) -> str:
+    spread = tables.mean_and_std([100 * value for value in values])
     if spread is None:
         return "–"
     mean, std = spread

@@ -19,10 +19,11 @@ from typing import Any, NamedTuple
 
 from numjax.bundled.experiments import command
 from numjax.bundled.experiments.problems import sets
-from numjax.bundled.experiments.problems.sets import Problem
+from numjax.bundled.experiments.problems.sets import WordProblem
 from numjax.expr import printer
 from numjax.expr.tree import Tree
-from numjax.tasks import equation_extraction, formulas, generation
+from numjax.metrics import formulas
+from numjax.tasks import equation_extraction, generation
 from numjax.text import document as documents
 from numjax.types import Number
 
@@ -32,68 +33,68 @@ class Answer(NamedTuple):
     alone. Of a number: itself, whether it is the answer, whether it is there, |log10 of it − log10 of the answer| and
     whether both have the same decade."""
 
-    problem: Problem
-    written: str
+    problem: WordProblem
+    output: str
     solved: bool
     carried: bool
     error: float | None = None
     decade: bool | None = None
 
 
-def answers(model: Any, problems: Sequence[Problem]) -> list[Answer]:
+def answer_with_equations(model: Any, problems: Sequence[WordProblem]) -> list[Answer]:
     """Each problem answered; those that the model cannot read count as unsolved."""
     records = [{"id": problem.id, "text_en": problem.text} for problem in problems]
     skipped: list[dict[str, str]] = []
     predicted = {row["id"]: row["prediction"] for row in model.predict(records, skipped=skipped)}
-    return [_answer(model, problem, formulas.tree_of(predicted.get(problem.id))) for problem in problems]
+    return [_judge_equation(model, problem, formulas.parse_tree(predicted.get(problem.id))) for problem in problems]
 
 
-def _answer(model: Any, problem: Problem, tree: Tree | None) -> Answer:
+def _judge_equation(model: Any, problem: WordProblem, tree: Tree | None) -> Answer:
     if tree is None:
         return Answer(problem, "", False, False)
-    wanted = equation_extraction.answer_of(problem.answer)
-    solved = formulas.same(formulas.value(tree), wanted, formulas.TOLERANCE)
+    expected = equation_extraction.parse_answer(problem.answer)
+    solved = formulas.values_agree(formulas.value_of(tree), expected, formulas.TOLERANCE)
     parsed = model.system.scheme.parse(problem.text)
-    numbers = [documents.in_formula(segment) for segment in parsed if isinstance(segment, Number)]
+    numbers = [documents.spell_in_formula(segment) for segment in parsed if isinstance(segment, Number)]
     return Answer(problem, printer.latex(tree), solved, equation_extraction.carries(tree, numbers))
 
 
-def numbers(model: Any, problems: Sequence[Problem]) -> list[Answer]:
+def answer_with_numbers(model: Any, problems: Sequence[WordProblem]) -> list[Answer]:
     """Each problem answered by a model that writes a number instead of an equation."""
     records = [{"id": problem.id, "question": problem.text, "answer": "1"} for problem in problems]
     predicted = {row["id"]: row["prediction"] for row in model.predict(records, skipped=[])}
-    out = []
+    answers = []
     for problem in problems:
-        said = predicted.get(problem.id)
-        number = None if said is None else Decimal(said)
+        output = predicted.get(problem.id)
+        number = None if output is None else Decimal(output)
         error = decade = None
-        wanted = _decimal(problem.answer)
+        expected = _parse_fraction(problem.answer)
         if number is not None and number > 0:
-            error = abs(float(number.log10() - wanted.log10()))
-            decade = number.adjusted() == wanted.adjusted()
-        solved = number is not None and generation.rounds_to(number, wanted)
-        out.append(Answer(problem, said or "", solved, number is not None, error, bool(decade)))
-    return out
+            error = abs(float(number.log10() - expected.log10()))
+            decade = number.adjusted() == expected.adjusted()
+        solved = number is not None and generation.rounds_to(number, expected)
+        answers.append(Answer(problem, output or "", solved, number is not None, error, bool(decade)))
+    return answers
 
 
-def _decimal(answer: str) -> Decimal:
-    above, _, below = answer.partition("/")
-    return Decimal(above) / Decimal(below or 1)
+def _parse_fraction(answer: str) -> Decimal:
+    numerator, _, denominator = answer.partition("/")
+    return Decimal(numerator) / Decimal(denominator or 1)
 
 
-def summary(found: Sequence[Answer]) -> dict[str, float]:
+def summarise(answers: Sequence[Answer]) -> dict[str, float]:
     """Shares: "solved" and "carried" of all, "solved/GROUP" of each group; of numbers also "LMAE", the mean error of
     their logarithms, and the share in the right "decade"."""
     out = {
-        "n": len(found),
-        "solved": _share([a.solved for a in found]),
-        "carried": _share([a.carried for a in found]),
+        "n": len(answers),
+        "solved": _share([a.solved for a in answers]),
+        "carried": _share([a.carried for a in answers]),
     }
-    if errors := [a.error for a in found if a.error is not None]:
+    if errors := [a.error for a in answers if a.error is not None]:
         out["LMAE"] = sum(errors) / len(errors)
-        out["decade"] = _share([bool(a.decade) for a in found])
-    for group in sets.groups([a.problem for a in found]):
-        out[f"solved/{group}"] = _share([a.solved for a in found if a.problem.group == group])
+        out["decade"] = _share([bool(a.decade) for a in answers])
+    for group in sets.list_groups([a.problem for a in answers]):
+        out[f"solved/{group}"] = _share([a.solved for a in answers if a.problem.group == group])
     return out
 
 
@@ -103,25 +104,31 @@ def _share(values: Sequence[bool]) -> float:
 
 def main(words: Sequence[str] | None = None) -> None:
     """Prints a table a set, then all of it as JSON."""
-    made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    made.add_argument("--workdir", required=True, help="of a run of configs/mathgpt.py, or numgpt.py")
-    made.add_argument("--real", default="", help="folder of addsub, mawps and asdiv")
-    made.add_argument("--show", choices=("none", "wrong", "all"), default="none", help="problems to print")
-    options = made.parse_args(words)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--workdir", required=True, help="of a run of configs/mathgpt.py, or numgpt.py")
+    parser.add_argument("--real", default="", help="folder of addsub, mawps and asdiv")
+    parser.add_argument("--show", choices=("none", "wrong", "all"), default="none", help="problems to print")
+    options = parser.parse_args(words)
     import numjax
 
     model = numjax.load(options.workdir)
-    problems = {"typed": sets.typed()} | (sets.real(pathlib.Path(options.real).expanduser()) if options.real else {})
-    out = {}
-    for name, of in problems.items():
-        found = (numbers if isinstance(model.system.task, generation.Task) else answers)(model, of)
-        out[name] = summary(found)
-        for answer in found:
+    problems = {"typed": sets.load_typed()} | (
+        sets.load_real(pathlib.Path(options.real).expanduser()) if options.real else {}
+    )
+    summaries = {}
+    for name, problem_set in problems.items():
+        answers = (answer_with_numbers if isinstance(model.system.task, generation.Task) else answer_with_equations)(
+            model, problem_set
+        )
+        summaries[name] = summarise(answers)
+        for answer in answers:
             if options.show == "all" or (options.show == "wrong" and not answer.solved):
-                told = "right" if answer.solved else "wrong"
-                print(f"{told}  {answer.problem.text}  wanted {answer.problem.answer}, got {answer.written}")
-        print(f"{name:8}" + "  ".join(f"{key} {value:.3f}" for key, value in out[name].items()), file=sys.stderr)
-    print(json.dumps(out))
+                verdict = "right" if answer.solved else "wrong"
+                print(f"{verdict}  {answer.problem.text}  wanted {answer.problem.answer}, got {answer.output}")
+        print(
+            f"{name:8}" + "  ".join(f"{key} {value:.3f}" for key, value in summaries[name].items()), file=sys.stderr
+        )
+    print(json.dumps(summaries))
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ OPERATIONS = ("a+b", "a-b", "b-a", "a*b", "a/b", "b/a")
 GRADES = ("1", "2")
 
 
-class Problem(NamedTuple):
+class WordProblem(NamedTuple):
     """A problem, its stated answer, and what it is counted by: its steps, or its operation."""
 
     id: str
@@ -23,26 +23,26 @@ class Problem(NamedTuple):
     group: str
 
 
-def typed() -> list[Problem]:
+def load_typed() -> list[WordProblem]:
     """data/problems/typed.jsonl: written by hand, from no plan of the generator; by steps."""
     rows = map(json.loads, (bundled.HOME / "data/problems/typed.jsonl").read_text(encoding="utf-8").splitlines())
-    return [Problem(row["id"], row["problem"], row["answer"], f"{row['steps']} step") for row in rows]
+    return [WordProblem(row["id"], row["problem"], row["answer"], f"{row['steps']} step") for row in rows]
 
 
-def real(folder: pathlib.Path) -> dict[str, list[Problem]]:
+def load_real(folder: pathlib.Path) -> dict[str, list[WordProblem]]:
     """AddSub, MAWPS and ASDiv (grades 1 and 2) below a folder, those of one operation; by it. Absent sets are left
     out."""
     from numjax.bundled.data.mawps import read
 
-    found: dict[str, list[Problem]] = {}
+    problems: dict[str, list[WordProblem]] = {}
     for name in ("addsub", "mawps", "asdiv"):
         if (folder / name).is_dir():
-            found[name] = list(_one_step(read.read(str(folder / name)), name, read.FORMS[name]))
-    return found
+            problems[name] = list(_load_one_step(read.read_problems(str(folder / name)), name, read.FORMS[name]))
+    return problems
 
 
-def _one_step(source: Any, name: str, form: Any) -> Iterator[Problem]:
-    for place, (_, _, raw) in enumerate(source):
+def _load_one_step(source: Any, name: str, form: Any) -> Iterator[WordProblem]:
+    for index, (_, _, raw) in enumerate(source):
         if isinstance(raw, ValueError) or (name == "asdiv" and raw.get("Grade") not in GRADES):
             continue
         try:
@@ -51,9 +51,9 @@ def _one_step(source: Any, name: str, form: Any) -> Iterator[Problem]:
             continue
         if row["operation"] in OPERATIONS:
             sign = next(sign for sign in "+-*/" if sign in row["operation"])
-            yield Problem(f"{name}-{place}", row["question"], row["answer"], sign)
+            yield WordProblem(f"{name}-{index}", row["question"], row["answer"], sign)
 
 
-def groups(problems: Sequence[Problem]) -> list[str]:
+def list_groups(problems: Sequence[WordProblem]) -> list[str]:
     """The groups that there are, sorted."""
     return sorted({problem.group for problem in problems})

@@ -26,7 +26,7 @@ from numjax.plan.plan import FILE, GIB
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
-class Plan(NamedTuple):
+class PlanJob(NamedTuple):
     """A config on a topology, with its flags beside those."""
 
     config: str
@@ -34,100 +34,106 @@ class Plan(NamedTuple):
     flags: tuple[str, ...] = ()
 
 
-def of(config: str, topology: str, rows: int, fsdp: int, remat: str = "", tensor: int = 1) -> Plan:
+def make_job(config: str, topology: str, rows: int, fsdp: int, remat: str = "", tensor: int = 1) -> PlanJob:
     """A plan with `rows` sequences a step in all."""
     flags = [f"--config.optim.batch_size={rows}", f"--config.mesh.fsdp={fsdp}"]
     flags += [f"--config.mesh.tensor={tensor}"] if tensor > 1 else []
-    return Plan(config, topology, (*flags, *([f"--config.backbone.remat={remat}"] if remat else [])))
+    return PlanJob(config, topology, (*flags, *([f"--config.backbone.remat={remat}"] if remat else [])))
 
 
 PLANS = (
-    of("decoder_124m", "v5e:4x4", 128, 1),
-    of("decoder_124m:system=numgpt", "v5e:4x4", 128, 1),
-    of("decoder_124m", "v5e:16x16", 2048, 1),
-    of("decoder_124m", "v5p:4x4x4", 1024, 1),
-    of("decoder_124m", "v6e:8x8", 1024, 1),
-    of("decoder_124m", "h100:64", 1024, 1),
-    of("decoder_1b3", "v5e:4x4", 64, 16),
-    of("decoder_1b3", "v5e:16x16", 1024, 16),
-    of("decoder_1b3:system=numgpt", "v5e:16x16", 1024, 16),
-    of("decoder_1b3", "v5p:4x4x4", 512, 8, "dots"),
-    of("decoder_1b3", "v6e:8x8", 512, 16),
-    of("decoder_1b3", "h100:64", 512, 8),
-    of("decoder_7b", "v5e:4x4", 16, 16),
-    of("decoder_7b", "v5e:16x16", 512, 64),
-    of("decoder_7b", "v5p:4x4x4", 256, 64),
-    of("decoder_7b", "v6e:8x8", 256, 64),
-    of("decoder_7b", "h100:64", 256, 8),
+    make_job("decoder_124m", "v5e:4x4", 128, 1),
+    make_job("decoder_124m:system=numgpt", "v5e:4x4", 128, 1),
+    make_job("decoder_124m", "v5e:16x16", 2048, 1),
+    make_job("decoder_124m", "v5p:4x4x4", 1024, 1),
+    make_job("decoder_124m", "v6e:8x8", 1024, 1),
+    make_job("decoder_124m", "h100:64", 1024, 1),
+    make_job("decoder_1b3", "v5e:4x4", 64, 16),
+    make_job("decoder_1b3", "v5e:16x16", 1024, 16),
+    make_job("decoder_1b3:system=numgpt", "v5e:16x16", 1024, 16),
+    make_job("decoder_1b3", "v5p:4x4x4", 512, 8, "dots"),
+    make_job("decoder_1b3", "v6e:8x8", 512, 16),
+    make_job("decoder_1b3", "h100:64", 512, 8),
+    make_job("decoder_7b", "v5e:4x4", 16, 16),
+    make_job("decoder_7b", "v5e:16x16", 512, 64),
+    make_job("decoder_7b", "v5p:4x4x4", 256, 64),
+    make_job("decoder_7b", "v6e:8x8", 256, 64),
+    make_job("decoder_7b", "h100:64", 256, 8),
 )
 
 
-def run(plan: Plan, folder: pathlib.Path) -> dict[str, Any]:
+def run(job: PlanJob, folder: pathlib.Path) -> dict[str, Any]:
     """The plan's json, with what its process said, took and held."""
-    made = folder / f"{plan.config}_{plan.topology}".replace(":", "_")
-    done = made / "done.json"
-    if done.exists():
-        return json.loads(done.read_text())
-    words = [f"--config=scale/{plan.config}", f"--config.topology={plan.topology}", *plan.flags]
-    print(f"{plan.config} on {plan.topology}", file=sys.stderr, flush=True)
-    (made / FILE).unlink(missing_ok=True)
+    plan_folder = folder / f"{job.config}_{job.topology}".replace(":", "_")
+    done_file = plan_folder / "done.json"
+    if done_file.exists():
+        return json.loads(done_file.read_text())
+    words = [f"--config=scale/{job.config}", f"--config.topology={job.topology}", *job.flags]
+    print(f"{job.config} on {job.topology}", file=sys.stderr, flush=True)
+    (plan_folder / FILE).unlink(missing_ok=True)
     start = time.monotonic()
     process = subprocess.run(
-        [sys.executable, "-m", "numjax.main", "--mode=compile", f"--workdir={made}", *words],
+        [sys.executable, "-m", "numjax.main", "--mode=compile", f"--workdir={plan_folder}", *words],
         cwd=ROOT,
         env=os.environ | {"PYTHONPATH": f"{ROOT}:{os.environ.get('PYTHONPATH', '')}"},
         capture_output=True,
         text=True,
         check=False,
     )
-    told = process.stderr.strip().splitlines()[-1:] or [""]
-    if process.returncode and not (made / FILE).exists():
-        raise UsageError(f"{plan.config} on {plan.topology}: {told[0]}")
-    found = json.loads((made / FILE).read_text())
-    found |= {
-        "config": plan.config,
-        "flags": plan.flags,
-        "said": told[0],
+    last_lines = process.stderr.strip().splitlines()[-1:] or [""]
+    if process.returncode and not (plan_folder / FILE).exists():
+        raise UsageError(f"{job.config} on {job.topology}: {last_lines[0]}")
+    result = json.loads((plan_folder / FILE).read_text())
+    result |= {
+        "config": job.config,
+        "flags": job.flags,
+        "said": last_lines[0],
         "seconds_to_plan": time.monotonic() - start,
     }
-    done.write_text(json.dumps(found, indent=1) + "\n")
-    return found
+    done_file.write_text(json.dumps(result, indent=1) + "\n")
+    return result
 
 
-def line(found: dict[str, Any]) -> str:
+def format_row(result: dict[str, Any]) -> str:
     """A row of the table."""
-    mesh = " × ".join(str(found["mesh"][name]) for name in ("data", "fsdp", "tensor"))
-    parts = found["per_chip_bytes"]
-    cells = [found["config"], found["topology"], mesh, f"{found['rows'] / found['chips']:g} × {found['length']}"]
+    mesh = " × ".join(str(result["mesh"][name]) for name in ("data", "fsdp", "tensor"))
+    parts = result["per_chip_bytes"]
+    cells = [result["config"], result["topology"], mesh, f"{result['rows'] / result['chips']:g} × {result['length']}"]
     memory = f"{parts['total'] / GIB:.1f} of {parts['available'] / GIB:.0f}"
-    if not found["fits"]:
+    if not result["fits"]:
         return f"| {' | '.join([*cells, memory, 'does not fit', '', '', ''])} |"
-    sent = sum(found["collective_bytes"].values())
-    floor = found["fsdp_floor_bytes"]
-    seconds = found["seconds"]
+    bytes_sent = sum(result["collective_bytes"].values())
+    floor = result["fsdp_floor_bytes"]
+    seconds = result["seconds"]
     cells += [memory, " / ".join(f"{1e3 * seconds[name]:.0f}" for name in ("compute", "memory", "network"))]
-    cells += [f"{sent / 1e9:.2f}" + (f" ({sent / floor:.2f}×)" if floor else "")]
-    cells += [f"{100 * found['mfu']:.0f}%", f"{100 * found['mfu_no_overlap']:.0f}%"]
+    cells += [f"{bytes_sent / 1e9:.2f}" + (f" ({bytes_sent / floor:.2f}×)" if floor else "")]
+    cells += [f"{100 * result['mfu']:.0f}%", f"{100 * result['mfu_no_overlap']:.0f}%"]
     return f"| {' | '.join(cells)} |"
 
 
 def main(words: Sequence[str] | None = None) -> None:
     """Plans what is not planned yet, then writes the table."""
-    made = command.Parser(prog="python -m experiments.scale.plans", description=(__doc__ or "").splitlines()[0])
-    made.add_argument("--out", default="runs/scale", help="folder of the plans")
-    made.add_argument("--only", default="", help="configs and topologies, separated by commas")
-    options = made.parse_args(words)
-    wanted = [word for word in options.only.split(",") if word]
+    parser = command.Parser(prog="python -m experiments.scale.plans", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--out", default="runs/scale", help="folder of the plans")
+    parser.add_argument("--only", default="", help="configs and topologies, separated by commas")
+    options = parser.parse_args(words)
+    selection = [word for word in options.only.split(",") if word]
     folder = pathlib.Path(options.out)
-    chosen = [p for p in PLANS if not wanted or {p.config, p.config.partition(":")[0], p.topology} & set(wanted)]
-    if not chosen:
+    jobs = [p for p in PLANS if not selection or {p.config, p.config.partition(":")[0], p.topology} & set(selection)]
+    if not jobs:
         raise UsageError(f"--only={options.only} names no plan: see PLANS in experiments/scale/plans.py")
-    found = [run(plan, folder) for plan in chosen]
-    head = ["model", "chips", "data × fsdp × tensor", "rows a chip", "GiB a chip", "ms compute / memory / network"]
-    head += ["GB sent a chip (× FSDP floor)", "MFU at best", "MFU, no overlap"]
-    text = f"| {' | '.join(head)} |\n|{'---|' * len(head)}\n" + "\n".join(line(one) for one in found) + "\n"
+    results = [run(job, folder) for job in jobs]
+    header = ["model", "chips", "data × fsdp × tensor", "rows a chip", "GiB a chip", "ms compute / memory / network"]
+    header += ["GB sent a chip (× FSDP floor)", "MFU at best", "MFU, no overlap"]
+    text = (
+        f"| {' | '.join(header)} |\n|{'---|' * len(header)}\n"
+        + "\n".join(format_row(result) for result in results)
+        + "\n"
+    )
     (folder / "plans.md").write_text(text, encoding="utf-8")
-    (folder / "plans.json").write_text(json.dumps({"machine": pairs.machine(), "plans": found}, indent=1) + "\n")
+    (folder / "plans.json").write_text(
+        json.dumps({"machine": pairs.describe_machine(), "plans": results}, indent=1) + "\n"
+    )
     print(text)
     print(f"{folder / 'plans.md'}\n{folder / 'plans.json'}")
 

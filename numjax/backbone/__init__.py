@@ -1,1 +1,1 @@
-"""Transformer and recurrent stacks, one a file, each with a Linen module named `Backbone`."""
+"""Transformer and recurrent stacks, one per file, each a Linen module named `Backbone`."""

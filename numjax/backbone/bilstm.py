@@ -13,26 +13,27 @@ import jax
 from flax.core import FrozenDict
 
 from numjax import protocols
-from numjax.backbone.stack import added
+from numjax.backbone.stack import sum_positions
 from numjax.errors import UsageError
 from numjax.nn.dropout import dropout
-from numjax.nn.lstm import bidirectional, weights
+from numjax.nn.lstm import declare_weights, run_bidirectional
 from numjax.nn.parallel import ROWS, constrain
-from numjax.protocols import Told
+from numjax.protocols import FromContext
 from numjax.types import Tokens
 
 
 class Backbone(protocols.Backbone, nn.Module):
-    """h_n = forward h_n + backward h_n: every position sees its whole text, so this stack reads and does not write.
+    """h_n = forward h_n + backward h_n: every position sees its whole text, so this stack cannot generate.
 
     Attributes:
       width: D, of the tokens and of both directions' states.
-      max_length: of a text, for positions that must know.
-      layers: each reads the sums of the one below.
+      max_length: longest text, for positions that need it.
+      layers: number of layers; the input of each is the sums of the one below.
       dropout: rate on the embedding and on each layer's output.
       dtype: compute type of the products, "float32" or "bfloat16"; parameters, gates and states stay float32.
-      positions: what is added to the tokens; the recurrence tells order without any.
-      init_std: of what joins numerals to tokens (see `model.Fusion`); the LSTM's own weights are uniform over ±1/√D.
+      positions: are added to the tokens; the recurrence encodes order without any.
+      init_std: of the fusion of numerals with tokens (see `model.Fusion`); the LSTM's own weights are uniform over
+        ±1/√D.
     """
 
     width: int = 256
@@ -41,7 +42,7 @@ class Backbone(protocols.Backbone, nn.Module):
     dropout: float = 0.0
     dtype: str = "float32"
     init_std: float = 0.02
-    positions: Told[Mapping[str, Any]] = FrozenDict()
+    positions: FromContext[Mapping[str, Any]] = FrozenDict()
     takes = ("added",)
 
     @nn.compact
@@ -50,7 +51,7 @@ class Backbone(protocols.Backbone, nn.Module):
     ) -> tuple[jax.Array, dict[str, Any], None]:
         """(hidden states[B, T, D], zero in padding; every layer's output by name; no cache)."""
         if cache is not None:
-            raise UsageError("backbone bilstm reads whole texts and cannot write: use backbone decoder")
+            raise UsageError("backbone bilstm reads whole texts and cannot generate: use backbone decoder")
 
         def drop(x):
             return x if deterministic else dropout(x, self.dropout, self.make_rng("dropout"))
@@ -59,13 +60,14 @@ class Backbone(protocols.Backbone, nn.Module):
         order = {
             name: part.clone(parent=self, name=f"order_{name}", stack=stack) for name, part in self.positions.items()
         }
-        x = constrain(drop((x_BTD + added(order, tokens, deterministic)).astype(self.dtype)), ROWS)
+        x = constrain(drop((x_BTD + sum_positions(order, tokens, deterministic)).astype(self.dtype)), ROWS)
         acts: dict[str, Any] = {"embedded": x}
         for layer in range(self.layers):
-            there, back = (
-                weights(self.param, f"layer_{layer}_{way}", self.width, self.width) for way in ("forward", "backward")
+            forward_weights, backward_weights = (
+                declare_weights(self.param, f"layer_{layer}_{direction}", self.width, self.width)
+                for direction in ("forward", "backward")
             )
-            (forward, _), (backward, _) = bidirectional(x, there, back, tokens.segment_ids)
+            (forward, _), (backward, _) = run_bidirectional(x, forward_weights, backward_weights, tokens.segment_ids)
             x = constrain(drop(forward + backward), ROWS)
             acts[f"layer_{layer}"] = x
         acts["final"] = x

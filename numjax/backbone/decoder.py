@@ -1,26 +1,26 @@
-"""A decoder: each position sees those before it. As it stands it is GPT-2's (Radford et al. 2019).
+"""A decoder: each position sees itself and earlier ones. The defaults are GPT-2's (Radford et al. 2019).
 
 Legend: B rows, T positions, D width.
 """
 
 from __future__ import annotations
 
-from numjax.backbone.stack import Stack
+from numjax.backbone.stack import Transformer
 
 
-class Backbone(Stack):
-    """See `stack.Options`.
+class Backbone(Transformer):
+    """See `stack.TransformerOptions`.
 
     Attributes:
-      packed: mask attention between segments of a row; causality alone is enough without packing.
+      packed: mask attention between segments of a row; without packing, causality is enough.
     """
 
     packed: bool = True
 
     @property
-    def alone(self) -> bool:
+    def is_single_text(self) -> bool:
         return not self.packed
 
     @property
-    def masked(self) -> bool:
+    def masks_segments(self) -> bool:
         return self.packed

@@ -1,4 +1,4 @@
-"""An encoder: every position sees its whole text. As it stands it is BERT's (Devlin et al. 2019).
+"""An encoder: every position sees its whole text. The defaults are BERT's (Devlin et al. 2019).
 
 RoBERTa (Liu et al. 2019) is positions learned:offset=2, types=(1,), norm_epsilon=1e-5.
 
@@ -14,19 +14,19 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from numjax.backbone.stack import Stack
+from numjax.backbone.stack import Transformer
 from numjax.errors import UsageError
 from numjax.types import TYPES, Tokens
 
 
-class Backbone(Stack):
-    """See `stack.Options`. Padding is a segment of its own: no text sees it.
+class Backbone(Transformer):
+    """See `stack.TransformerOptions`. Padding is a segment of its own, so no text sees it.
 
     Attributes:
-      types: how many token types there are, one table each where the channel "types" is [B, T, n]. A type beyond its
-        table counts as the last, so that RoBERTa's one type serves for all.
-      types_std: of the tables of types behind the first; None: as all. 0 leaves a pretrained stack, which knows one
-        table, at first what it was: their sum would be as large as what it reads.
+      types: number of token types, one table each if the channel "types" is [B, T, n]. A type beyond its table counts
+        as the last, so that RoBERTa's single type stands for all.
+      types_std: standard deviation of all tables of types but the first; None: `init_std`. With 0 a pretrained stack,
+        which has one table, is at first unchanged: the sum of random tables would be as large as its input.
     """
 
     max_length: int = 512
@@ -41,32 +41,32 @@ class Backbone(Stack):
     causal = False
 
     @property
-    def alone(self) -> bool:
+    def is_single_text(self) -> bool:
         return False
 
     def setup(self):
         super().setup()
-        found = []
+        tables = []
         for i, count in enumerate(self.types):
             std = self.init_std if i == 0 or self.types_std is None else self.types_std
             shape = (count, self.width)
-            found.append(self.param(f"types_{i}", nn.initializers.normal(std), shape, jnp.float32))
-        self.type_tables = found
+            tables.append(self.param(f"types_{i}", nn.initializers.normal(std), shape, jnp.float32))
+        self.type_tables = tables
 
     def __call__(self, x_BTD: jax.Array, tokens: Tokens, *, cache: Any = None, deterministic: bool = True):
         """(hidden states of the last layer, every layer's output by name, no cache)."""
         if cache is not None:
-            raise UsageError("an encoder reads whole texts and writes none: use backbone decoder to generate")
+            raise UsageError("an encoder reads whole texts and cannot generate: use backbone decoder")
         return super().__call__(x_BTD, tokens, deterministic=deterministic)
 
     def init_cache(self, rows: int, slots: int) -> Any:
         raise self.lacks("writes nothing: choose backbone decoder or encoder_decoder")
 
     def _begin(self, x_BTD: jax.Array, tokens: Tokens) -> jax.Array:
-        typed = TYPES.name in tokens.channels
-        ids = tokens.channels[TYPES.name] if typed else jnp.zeros_like(tokens.ids)
+        has_types = TYPES.name in tokens.channels
+        ids = tokens.channels[TYPES.name] if has_types else jnp.zeros_like(tokens.ids)
         ids = ids[..., None] if ids.ndim == 2 else ids
-        if typed and ids.shape[-1] < len(self.types):
+        if has_types and ids.shape[-1] < len(self.types):
             raise UsageError(f"backbone.types={tuple(self.types)}: the scheme gives {ids.shape[-1]} types a position")
         for i, (table, count) in enumerate(zip(self.type_tables, self.types, strict=True)):
             x_BTD = x_BTD + jnp.take(table, jnp.minimum(ids[..., min(i, ids.shape[-1] - 1)], count - 1), axis=0)

@@ -1,6 +1,6 @@
-"""An encoder and a decoder that reads it. As it stands it is T5 1.1's with scaled attention (Raffel et al. 2020).
+"""An encoder, and a decoder with cross attention. Defaults: T5 1.1 with scaled attention (Raffel et al. 2020).
 
-What other published models are is in `configs/presets.py`.
+For the options of other published models, see `configs/presets.py`.
 
 Legend: B rows, T positions of the decoder, S of the encoder, D width.
 """
@@ -12,31 +12,31 @@ from typing import Any
 
 import jax
 
-from numjax.backbone.stack import Options, Stack
+from numjax.backbone.stack import Transformer, TransformerOptions
 from numjax.errors import UsageError
 from numjax.nn.attention import Cache
 from numjax.types import Tokens
 
 
-class Reader(Stack):
+class EncoderStack(Transformer):
     """The encoder."""
 
     causal = False
     drops_end = True
 
 
-class Writer(Stack):
+class DecoderStack(Transformer):
     """The decoder."""
 
     cross = True
     drops_end = True
 
 
-class Backbone(Options):
-    """See `stack.Options`; positions are of either stack, with parameters of their own.
+class Backbone(TransformerOptions):
+    """See `stack.TransformerOptions`; each stack has its own positions, with parameters of their own.
 
     Attributes:
-      encoder_layers: by default as many as the decoder has. max_length: longest text on either side.
+      encoder_layers: by default as many as the decoder's. max_length: longest text on either side.
     """
 
     width: int = 512
@@ -52,18 +52,18 @@ class Backbone(Options):
     writes = True
 
     def setup(self):
-        names = {field.name for field in dataclasses.fields(Options)} - {"parent", "name", "positions"}
-        known: dict[str, Any] = {name: getattr(self, name) for name in names}
+        names = {field.name for field in dataclasses.fields(TransformerOptions)} - {"parent", "name", "positions"}
+        options: dict[str, Any] = {name: getattr(self, name) for name in names}
         if self.scan:
-            raise UsageError("backbone.scan is of decoders and encoders alone: set it to False")
+            raise UsageError("backbone.scan works only in decoders and encoders: set it to False")
 
-        def stack(kind: Any, **more: Any) -> Any:
-            # Either stack has positions of its own.
-            own = {name: part.clone(parent=None, name=None) for name, part in self.positions.items()}
-            return kind(**(known | more), positions=own)
+        def make_stack(stack_class: Any, **overrides: Any) -> Any:
+            # Each stack has its own positions.
+            positions = {name: part.clone(parent=None, name=None) for name, part in self.positions.items()}
+            return stack_class(**(options | overrides), positions=positions)
 
-        self.encoder = stack(Reader, layers=self.encoder_layers or self.layers)
-        self.decoder = stack(Writer)
+        self.encoder = make_stack(EncoderStack, layers=self.encoder_layers or self.layers)
+        self.decoder = make_stack(DecoderStack)
 
     def __call__(
         self,
@@ -74,23 +74,23 @@ class Backbone(Options):
         cache: Cache | None = None,
         deterministic: bool = True,
     ) -> tuple[jax.Array, dict[str, Any], Cache | None]:
-        """(the decoder's final hidden states, every layer's output by name, the cache moved on).
+        """(the decoder's final hidden states, every layer's output by name, the updated cache).
 
         Args:
-          source: embedded x[B, S, D] and tokens of what the encoder reads; None where the cache remembers it.
+          source: embedded x[B, S, D] and tokens of the encoder's input; None if the cache holds its keys and values.
 
         Raises:
           UsageError: there is neither.
         """
         if source is None and (cache is None or cache.memory is None):
             raise UsageError("an encoder–decoder needs a source: the task must fill Example.source")
-        acts, read = {}, None
+        acts, encoded = {}, None
         if source is not None:
-            h, found = self.encode(*source, deterministic=deterministic)
-            acts = {f"encoder/{name}": x for name, x in found.items()}
-            read = (h, source[1].segment_ids > 0)
-        h, found, cache = self.decoder(x_BTD, tokens, source=read, cache=cache, deterministic=deterministic)
-        return h, acts | found, cache
+            h, encoder_acts = self.encode(*source, deterministic=deterministic)
+            acts = {f"encoder/{name}": x for name, x in encoder_acts.items()}
+            encoded = (h, source[1].segment_ids > 0)
+        h, decoder_acts, cache = self.decoder(x_BTD, tokens, source=encoded, cache=cache, deterministic=deterministic)
+        return h, acts | decoder_acts, cache
 
     def encode(
         self, x_BSD: jax.Array, tokens: Tokens, deterministic: bool = True
@@ -100,6 +100,6 @@ class Backbone(Options):
         return h, acts
 
     def remember(self, x_BSD: jax.Array, tokens: Tokens, cache: Cache) -> Cache:
-        """The cache with the keys and values of a source, encoded here, once."""
+        """Encodes a source, and returns the cache with its keys and values."""
         h, _ = self.encode(x_BSD, tokens)
         return cache._replace(memory=self.decoder.remember_source(h, tokens.segment_ids > 0))

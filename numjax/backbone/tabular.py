@@ -17,20 +17,20 @@ from numjax import protocols
 from numjax.backbone import encoder
 from numjax.backbone.block import Block, Shared
 from numjax.errors import UsageError
-from numjax.protocols import Told
+from numjax.protocols import FromContext
 from numjax.types import Tokens
 
 
 class Backbone(protocols.Backbone, nn.Module):
-    """Cells attend to the cells of their row, without positions; side by side, through a linear layer, they are one
-    vector of C·D; rows attend to each other as BERT's positions do, and what comes out is cut into cells again.
+    """Cells attend to the cells of their row, without positions. The cells of a row, side by side, pass a linear
+    layer and become one vector of C·D. Rows attend to each other like BERT's positions, and the output is split into
+    cells.
 
     Attributes:
-      width: D. columns: C; each text has whole rows of so many positions.
+      width: D. columns: C; each text consists of whole rows of so many positions.
       layers, heads, mlp_ratio, max_length, types, dropout, scan, remat, attention, dtype, norm_epsilon, init_std,
-        positions: of the encoder over rows, as in `encoder.Backbone`; its width is C·D, max_length counts positions
-        of cells.
-      field_layers, field_heads, field_mlp_width: of the encoder over cells, whose MLPs have ReLU.
+        positions: of the encoder over rows, as in `encoder.Backbone`; its width is C·D, and max_length counts cells.
+      field_layers, field_heads, field_mlp_width: of the encoder over cells, whose MLPs use ReLU.
     """
 
     width: int = 64
@@ -51,7 +51,7 @@ class Backbone(protocols.Backbone, nn.Module):
     field_heads: int = 8
     field_mlp_width: int = 64
     field_epsilon: float = 1e-5
-    positions: Told[Mapping[str, Any]] = FrozenDict()
+    positions: FromContext[Mapping[str, Any]] = FrozenDict()
     reads = "rows"
     by_position = False
 
@@ -59,14 +59,14 @@ class Backbone(protocols.Backbone, nn.Module):
     def __call__(
         self, x_BTD: jax.Array, tokens: Tokens, *, cache: Any = None, deterministic: bool = True
     ) -> tuple[jax.Array, dict[str, Any], None]:
-        """(hidden states of cells, by name: "fields" of the encoder over cells, "rows" [B, R, C·D], and what the
-        encoder over rows gives; no cache)."""
+        """(hidden states of cells; by name "fields" of the encoder over cells, "rows" [B, R, C·D], and the outputs of
+        the encoder over rows; no cache)."""
         rows, length, columns = *x_BTD.shape[:2], self.columns
         if length % columns:
             raise UsageError(f"{length} positions are no whole rows of backbone.columns={columns}: see data.length")
         if self.width % self.field_heads:
             raise UsageError(f"backbone.width={self.width} does not divide over field_heads={self.field_heads}")
-        count, wide = length // columns, columns * self.width
+        count, row_width = length // columns, columns * self.width
         acts: dict[str, Any] = {}
         x = x_BTD.astype(self.dtype).reshape(rows * count, columns, self.width)
         segments = tokens.segment_ids.reshape(rows * count, columns)
@@ -85,15 +85,15 @@ class Backbone(protocols.Backbone, nn.Module):
             parent=None,
         )
         for layer in range(self.field_layers):
-            block = Block(fields.form(causal=False), name=f"fields_{layer}")
+            block = Block(fields.layer_options(causal=False), name=f"fields_{layer}")
             x, _ = block(x, Shared(segments), None, deterministic)
         acts["fields"] = x.reshape(x_BTD.shape)
-        kernel = self.param("kernel", nn.initializers.normal(self.init_std), (wide, wide), jnp.float32)
-        bias = self.param("bias", nn.initializers.zeros, (wide,), jnp.float32)
-        x = x.reshape(rows, count, wide) @ kernel.astype(x.dtype) + bias.astype(x.dtype)
+        kernel = self.param("kernel", nn.initializers.normal(self.init_std), (row_width, row_width), jnp.float32)
+        bias = self.param("bias", nn.initializers.zeros, (row_width,), jnp.float32)
+        x = x.reshape(rows, count, row_width) @ kernel.astype(x.dtype) + bias.astype(x.dtype)
         acts["rows"] = x
         stack = encoder.Backbone(
-            width=wide,
+            width=row_width,
             layers=self.layers,
             heads=self.heads,
             mlp_ratio=self.mlp_ratio,
@@ -109,13 +109,13 @@ class Backbone(protocols.Backbone, nn.Module):
             positions={name: part.clone(parent=None, name=None) for name, part in self.positions.items()},
             name="rows",
         )
-        h, more, _ = stack(x, _rows_of(tokens, columns), cache=cache, deterministic=deterministic)
+        h, row_acts, _ = stack(x, _rows_of(tokens, columns), cache=cache, deterministic=deterministic)
         h = h.reshape(x_BTD.shape)
-        return h, acts | {name: value for name, value in more.items() if name != "final"} | {"final": h}, None
+        return h, acts | {name: value for name, value in row_acts.items() if name != "final"} | {"final": h}, None
 
 
 def _rows_of(tokens: Tokens, columns: int) -> Tokens:
-    """A position a row: that of its first cell."""
+    """Tokens with one position per row of the table: that of its first cell."""
 
     def first(x):
         return x.reshape(x.shape[0], -1, columns)[..., 0]

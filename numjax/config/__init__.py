@@ -1,1 +1,1 @@
-"""What a run is: blocks, recipes, command lines, what goes together."""
+"""The config of a run: blocks, recipes, command lines, checks that parts fit together."""

@@ -1,7 +1,7 @@
-"""Blocks of a config as words: `fone:periods=6`, and what `--set` does with them.
+"""Blocks of a config as text, such as `fone:periods=6`, and the changes of `--set`.
 
-A specification is `name` or `name:option=value,option=value`, the same everywhere. This file can be what `--config`
-names: its argument holds another config and what to set in it (`command_line.resolve_configs`).
+A specification is `name` or `name:option=value,option=value`, everywhere. `--config` can name this file: its argument
+then holds another config and the changes to it (`command_line.resolve_configs`).
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from ml_collections import ConfigDict, config_flags
 from numjax import build
 from numjax.errors import UsageError
 
-# Where a config has blocks, and of which kind; those with True hold several, by names of their own.
-PLACES = {
+# Key of a config → (kind of its blocks, whether it holds several blocks by name).
+BLOCK_KINDS = {
     "task": ("tasks", False),
     "scheme": ("text", False),
     "positions": ("positions", True),
@@ -29,26 +29,26 @@ PLACES = {
     "heads": ("heads", True),
     "objectives": ("objectives", True),
 }
-# What a block says beside the options of its part, and what it is where nothing is said.
-# The fusion is `model.FUSION`, which would bring in JAX.
-BESIDE: dict[str, dict[str, Any]] = {"embed": {"fusion": "concat+linear"}, "objectives": {"weight": 1.0}}
-# What stays when a block is replaced, where the new part has such an option and its block says nothing of it: of a
-# scheme what is read, however it is laid out; of a backbone its sizes.
-KEPT = {
+# Kind → options of a block that are no options of its part, with their defaults.
+# The fusion is `model.FUSION`, which cannot be imported here without JAX.
+EXTRA_OPTIONS: dict[str, dict[str, Any]] = {"embed": {"fusion": "concat+linear"}, "objectives": {"weight": 1.0}}
+# Options that a new block takes from the block that it replaces, if its part has them and the new block does not set
+# them: what a scheme reads, however it lays it out, and the sizes of a backbone.
+INHERITED_OPTIONS = {
     "scheme": ("rules", "pad_multiple", "symbols", "unfit"),
     "backbone": ("width", "layers", "heads", "mlp_ratio", "max_length", "dropout", "remat", "attention", "dtype"),
 }
 _FORM = "write PATH=NAME:option=value,… to replace a block, +PATH=NAME to add one, ~PATH to take one out"
 
 
-def split(spec: str) -> tuple[str, dict[str, str]]:
-    """(name, what is written of each option). Commas inside brackets or quotes part nothing.
+def split_spec(spec: str) -> tuple[str, dict[str, str]]:
+    """(name, option → value as text) of a specification. Commas inside brackets do not separate options.
 
     Raises:
-      UsageError: it is no specification, or says an option twice.
+      UsageError: it is no specification, or it has an option twice.
     """
     name, colon, rest = spec.partition(":")
-    pairs = [word.partition("=") for word in _parted(rest)] if colon else []
+    pairs = [word.partition("=") for word in _split_at_commas(rest)] if colon else []
     if not name or any(not key or not equals for key, equals, _ in pairs):
         raise UsageError(f"{spec!r}: write name or name:option=value,option=value, such as dice:form=d,dim=300")
     options = {key: text for key, _, text in pairs}
@@ -57,63 +57,64 @@ def split(spec: str) -> tuple[str, dict[str, str]]:
     return name, options
 
 
-def read(kind: str, spec: str) -> dict[str, Any]:
-    """A specification as a block: {"name": …} and its options, typed as the part declares them.
+def parse_block(kind: str, spec: str) -> dict[str, Any]:
+    """A specification as a block: {"name": …} and its options, with the types that the part declares.
 
     Raises:
-      UsageError: an unknown name, option or value; near ones are named.
+      UsageError: an unknown name, option or value; the message suggests names.
     """
-    name, written = split(spec)
-    known = declared(kind, name)
-    out: dict[str, Any] = {"name": name}
-    for key, text in written.items():
-        if key not in known:
-            raise UsageError(f"{kind} {name!r} has no option {key!r}: did you mean {build.near(key, known)}?")
-        out[key] = typed(name, key, text, known[key])
-    return out
+    name, option_texts = split_spec(spec)
+    types = option_types(kind, name)
+    block: dict[str, Any] = {"name": name}
+    for key, text in option_texts.items():
+        if key not in types:
+            raise UsageError(f"{kind} {name!r} has no option {key!r}: did you mean {build.suggest(key, types)}?")
+        block[key] = parse_value(name, key, text, types[key])
+    return block
 
 
-def declared(kind: str, name: str) -> dict[str, str]:
-    """option → how its type is written, of a part and of what a block says beside."""
-    found = {key: str(p.annotation) for key, p in build.options(kind, name).items()}
-    return found | {key: type(value).__name__ for key, value in BESIDE.get(kind, {}).items()}
+def option_types(kind: str, name: str) -> dict[str, str]:
+    """Option → its type as text, for the options of a part and the extra options of its block."""
+    types = {key: str(p.annotation) for key, p in build.options(kind, name).items()}
+    return types | {key: type(value).__name__ for key, value in EXTRA_OPTIONS.get(kind, {}).items()}
 
 
-def typed(name: str, key: str, text: str, annotation: str) -> Any:
-    """The value that is written, of the declared type.
+def parse_value(name: str, key: str, text: str, annotation: str) -> Any:
+    """The value of a text, of the declared type.
 
     Raises:
-      UsageError: it is none of this type.
+      UsageError: the text is no value of this type.
     """
-    kinds = [kind.strip() for kind in annotation.split("|")]
+    type_names = [type_name.strip() for type_name in annotation.split("|")]
 
     def fail() -> NoReturn:
-        raise UsageError(f"{name}: {key} must be {' or '.join(kinds)}, not {text!r}")
+        raise UsageError(f"{name}: {key} must be {' or '.join(type_names)}, not {text!r}")
 
-    if "None" in kinds and text in ("None", "none"):
+    if "None" in type_names and text in ("None", "none"):
         return None
-    if "str" in kinds:
+    if "str" in type_names:
         return text
-    if "bool" in kinds:
+    if "bool" in type_names:
         if text.lower() not in ("true", "false"):
             fail()
         return text.lower() == "true"
     try:
-        if "int" in kinds:
+        if "int" in type_names:
             return int(text)
-        return float(text) if "float" in kinds else ast.literal_eval(text)
+        return float(text) if "float" in type_names else ast.literal_eval(text)
     except (ValueError, SyntaxError):
         fail()
 
 
-def apply(config: Any, words: Iterable[str]) -> Any:
-    """Does in place what each word says, in order: "PATH=SPEC", "+PATH=SPEC" or "~PATH".
+def apply_changes(config: Any, words: Iterable[str]) -> Any:
+    """Applies each word to the config in place, in order: "PATH=SPEC", "+PATH=SPEC" or "~PATH".
 
-    A block that is replaced loses its old options. What a block does not say has the part's own defaults, which stand
-    in the config then, so that `--config.PATH.option=…` can change them.
+    A replaced block loses its old options. Options that a block does not set get the part's defaults and are written
+    to the config, so that `--config.PATH.option=…` can change them.
 
     Raises:
-      UsageError: no such path, or a block that is there already, or is not; an unknown name, option or value.
+      UsageError: there is no such path, a block to add exists already, a block to replace or remove does not exist,
+        or a name, option or value is unknown.
     """
     with config.unlocked():
         for word in words:
@@ -126,67 +127,71 @@ def apply(config: Any, words: Iterable[str]) -> Any:
 
 
 def _set(config: Any, word: str, sign: str, path: Sequence[str], spec: str) -> None:
-    if path[0] not in PLACES:
-        near = ", ".join(difflib.get_close_matches(path[0], PLACES, n=2, cutoff=0.5) or PLACES)
+    if path[0] not in BLOCK_KINDS:
+        suggestions = ", ".join(difflib.get_close_matches(path[0], BLOCK_KINDS, n=2, cutoff=0.5) or BLOCK_KINDS)
         value = f"; for one value give --config.{'.'.join(path)}=…" if path[0] in config else ""
-        raise UsageError(f"--set={word}: {path[0]!r} is no block: did you mean {near}?{value}")
-    kind, several = PLACES[path[0]]
+        raise UsageError(f"--set={word}: {path[0]!r} is no block: did you mean {suggestions}?{value}")
+    kind, several = BLOCK_KINDS[path[0]]
     if len(path) != 1 + several:
-        more = f"{path[0]}.NAME, such as {path[0]}.{next(iter(config[path[0]]), 'mine')}" if several else path[0]
-        raise UsageError(f"--set={word}: the path of this block is {more}; for one option of it give --config.…=…")
+        path_form = f"{path[0]}.NAME, such as {path[0]}.{next(iter(config[path[0]]), 'mine')}" if several else path[0]
+        raise UsageError(
+            f"--set={word}: the path of this block is {path_form}; for one option of it give --config.…=…"
+        )
     if not several:
         if sign:
             raise UsageError(f"--set={word}: a config has exactly one {path[0]}: replace it with {path[0]}=NAME")
-        block = read(kind, spec)
-        config[path[0]] = ConfigDict(_whole(kind, block) | kept(path[0], config[path[0]], block["name"]) | block)
+        block = parse_block(kind, spec)
+        config[path[0]] = ConfigDict(
+            _with_defaults(kind, block) | inherited_options(path[0], config[path[0]], block["name"]) | block
+        )
         if path[0] == "task":
-            bring(config)
+            add_task_blocks(config)
         return
     blocks, name = config[path[0]], path[1]
     if (sign == "+") == (name in blocks):
         known = ", ".join(blocks) or "none"
-        what = "is there already: leave the + out to replace it" if sign == "+" else f"is not there ({known})"
-        raise UsageError(f"--set={word}: {'.'.join(path)} {what}{'' if sign else ': write + to add it'}")
+        problem = "is there already: leave the + out to replace it" if sign == "+" else f"is not there ({known})"
+        raise UsageError(f"--set={word}: {'.'.join(path)} {problem}{'' if sign else ': write + to add it'}")
     if sign == "~":
         del blocks[name]
     else:
-        blocks[name] = ConfigDict(_whole(kind, read(kind, spec)))
+        blocks[name] = ConfigDict(_with_defaults(kind, parse_block(kind, spec)))
 
 
-def kept(place: str, old: Any, name: str) -> dict[str, Any]:
-    """What another part in the place of a block goes on with, see `KEPT`."""
-    old = old or {}
-    wanted = [key for key in KEPT.get(place, ()) if key in old]
-    known = declared(PLACES[place][0], name) if wanted else {}
-    always = [key for key in ("vocab",) if place == "scheme" and key in old]
-    return {key: old[key] for key in (*always, *(key for key in wanted if key in known))}
+def inherited_options(path: str, old_block: Any, name: str) -> dict[str, Any]:
+    """Options of a block that another part keeps when it replaces the block, see `INHERITED_OPTIONS`."""
+    old_block = old_block or {}
+    candidates = [key for key in INHERITED_OPTIONS.get(path, ()) if key in old_block]
+    types = option_types(BLOCK_KINDS[path][0], name) if candidates else {}
+    always = [key for key in ("vocab",) if path == "scheme" and key in old_block]
+    return {key: old_block[key] for key in (*always, *(key for key in candidates if key in types))}
 
 
-def bring(config: Any) -> None:
-    """Puts the heads and losses that a task brings into a config in place, unless it has heads of their names."""
+def add_task_blocks(config: Any) -> None:
+    """Adds the heads and losses that a task brings to a config in place, unless it has heads of these names."""
     brings = build.find("tasks", config.task.name).brings
     if not set(brings.get("heads", ())) <= set(config.heads):
-        for place, values in brings.items():
+        for path, values in brings.items():
             new = ConfigDict(dict(values))
-            config[place] = new if place in PLACES else ConfigDict({**config[place], **new})
+            config[path] = new if path in BLOCK_KINDS else ConfigDict({**config[path], **new})
 
 
-def _whole(kind: str, block: dict[str, Any]) -> dict[str, Any]:
-    """A block with every option that a config can hold, but for those that the core tells."""
+def _with_defaults(kind: str, block: dict[str, Any]) -> dict[str, Any]:
+    """A block with the defaults of all options that a config can hold, except those that come from the context."""
     options = build.options(kind, block["name"])
-    for key in build.leaves_to_context(kind, block["name"]):
+    for key in build.context_options(kind, block["name"]):
         del options[key]
     plain = {key: p.default for key, p in options.items() if p.default is not p.empty and _is_plain(p.default)}
-    return {"name": block["name"]} | plain | BESIDE.get(kind, {}) | block
+    return {"name": block["name"]} | plain | EXTRA_OPTIONS.get(kind, {}) | block
 
 
-def filled(config: Any) -> dict[str, Any]:
-    """A config as a dict, each block with all options of its part, said or not."""
-    found = config.to_dict()
-    for place, (kind, several) in PLACES.items():
-        for holder, key in [(found[place], key) for key in found[place]] if several else [(found, place)]:
-            holder[key] = _whole(kind, {"name": holder[key]["name"]}) | holder[key]
-    return found
+def with_all_options(config: Any) -> dict[str, Any]:
+    """A config as a dict, each block with all options of its part, set or default."""
+    filled = config.to_dict()
+    for path, (kind, several) in BLOCK_KINDS.items():
+        for holder, key in [(filled[path], key) for key in filled[path]] if several else [(filled, path)]:
+            holder[key] = _with_defaults(kind, {"name": holder[key]["name"]}) | holder[key]
+    return filled
 
 
 def _is_plain(value: Any) -> bool:
@@ -195,8 +200,8 @@ def _is_plain(value: Any) -> bool:
     return value is None or isinstance(value, bool | int | float | str)
 
 
-def shown(config: Any) -> list[str]:
-    """A config as lines of "path = value"; a block's line names the file of its part."""
+def format_config(config: Any) -> list[str]:
+    """Lines "path = value" of a config; the line of a block names the file of its part."""
     lines: list[str] = []
 
     def walk(path: str, value: Any, kind: str = "") -> None:
@@ -204,14 +209,14 @@ def shown(config: Any) -> list[str]:
             if kind and "name" in value:
                 part = build.find(kind, str(value["name"]))
                 lines.append(f"{path} = {value['name']}  # {inspect.getfile(part)}")
-            for key, one in value.items():
+            for key, child in value.items():
                 if not (kind and key == "name"):
-                    walk(f"{path}.{key}", one)
+                    walk(f"{path}.{key}", child)
         else:
             lines.append(f"{path} = {value!r}")
 
     for key, value in config.items():
-        kind, several = PLACES.get(key, ("", False))
+        kind, several = BLOCK_KINDS.get(key, ("", False))
         if several:
             for name, block in value.items():
                 walk(f"{key}.{name}", block, kind)
@@ -220,57 +225,57 @@ def shown(config: Any) -> list[str]:
     return lines
 
 
-def of_block(path: str) -> bool:
-    """Whether a path such as "embeds.numeral.dim" is of an option of a part."""
+def is_block_option(path: str) -> bool:
+    """Whether a path such as "embeds.numeral.dim" leads to an option of a part."""
     keys = path.split(".")
-    return keys[0] in PLACES and len(keys) == 2 + PLACES[keys[0]][1]
+    return keys[0] in BLOCK_KINDS and len(keys) == 2 + BLOCK_KINDS[keys[0]][1]
 
 
-def make_room(config: Any, path: str, text: str) -> None:
-    """Puts an option of a part into its block in place, where the config says nothing of it or None: flags change
-    only what is there, and keep its type.
+def add_missing_option(config: Any, path: str, text: str) -> None:
+    """Adds an option of a part to its block in place, if the block lacks it or has None: flags can change only values
+    that exist, and keep their types.
 
     Raises:
-      UsageError: the part has no such option, or the value is none of its type.
+      UsageError: the part has no such option, or the text is no value of its type.
     """
-    *above, key = path.split(".")
-    kind, block = PLACES[above[0]][0], config
-    for name in above:
+    *parents, key = path.split(".")
+    kind, block = BLOCK_KINDS[parents[0]][0], config
+    for name in parents:
         if name not in block:
             return
         block = block[name]
-    known = declared(kind, block.name)
-    if key not in block and key not in known:
-        raise UsageError(f"{kind} {block.name!r} has no option {key!r}: did you mean {build.near(key, known)}?")
-    if block.get(key) is None and key in known:
+    types = option_types(kind, block.name)
+    if key not in block and key not in types:
+        raise UsageError(f"{kind} {block.name!r} has no option {key!r}: did you mean {build.suggest(key, types)}?")
+    if block.get(key) is None and key in types:
         with config.unlocked():
-            block[key] = typed(block.name, key, text, known[key])
+            block[key] = parse_value(block.name, key, text, types[key])
 
 
 def get_config(argument: str) -> ConfigDict:
-    """The config of `{"config": FILE[:ARG], "set": [word, …], "values": {path: text}}` in JSON, which `command_line`
-    writes."""
-    asked = json.loads(argument)
-    values, line = flags.FlagValues(), ["config", f"--config={asked['config']}"]
-    # The line is its own: the flags of the command line change what comes of this.
+    """The config for the JSON `{"config": FILE[:ARG], "set": [word, …], "values": {path: text}}` that `make_argument`
+    returns."""
+    request = json.loads(argument)
+    values, line = flags.FlagValues(), ["config", f"--config={request['config']}"]
+    # A command line of its own: the flags of the real command line are applied to the result.
     holder = config_flags.DEFINE_config_file("config", flag_values=values, sys_argv=line)
     values(line)
-    config = apply(holder.value, asked["set"])
-    for path, text in asked["values"].items():
-        make_room(config, path, text)
+    config = apply_changes(holder.value, request["set"])
+    for path, text in request["values"].items():
+        add_missing_option(config, path, text)
     return config.lock()
 
 
-def argument(config: str, words: Sequence[str], values: Mapping[str, str]) -> str:
-    """What `get_config` reads."""
+def make_argument(config: str, words: Sequence[str], values: Mapping[str, str]) -> str:
+    """The argument of `get_config` as JSON."""
     return json.dumps({"config": config, "set": list(words), "values": dict(values)})
 
 
-def _parted(text: str) -> list[str]:
+def _split_at_commas(text: str) -> list[str]:
     out, depth, start = [], 0, 0
-    for at, character in enumerate(text):
+    for index, character in enumerate(text):
         depth += (character in "([{") - (character in ")]}")
         if character == "," and depth == 0:
-            out.append(text[start:at])
-            start = at + 1
+            out.append(text[start:index])
+            start = index + 1
     return [*out, text[start:]]

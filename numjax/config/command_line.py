@@ -1,4 +1,4 @@
-"""The file behind `--config` of a command line: one of configs/, one of your own, or what a workdir holds."""
+"""Resolves `--config` of a command line to a file: one of configs/, one of your own, or the config of a workdir."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ USAGE = "give --workdir, and --config where it holds no run: python -m numjax.ma
 
 
 def resolve_configs(words: Sequence[str]) -> list[str]:
-    """A command line whose `--config` is a file; other words as they are.
+    """The command line with a file in `--config`; other words stay.
 
-    `--config=numgpt:laptop`, or `--config numgpt:laptop`, becomes `--config=ROOT/configs/numgpt.py:laptop`. Where it
-    is not given, `--config=numjax/config/origin.py:WORKDIR` goes before all flags: the config that the workdir
-    holds. Each `--set=…` (`blocks.apply`) goes into the config, before `--config.a.b=…`; so does each option of a
-    part that a config says nothing of.
+    `--config=numgpt:laptop`, or `--config numgpt:laptop`, becomes `--config=ROOT/configs/numgpt.py:laptop`. Without
+    it, `--config=numjax/config/origin.py:WORKDIR` is put before all flags: the config of the workdir. Each `--set=…`
+    (`blocks.apply_changes`) becomes part of `--config` and is applied before `--config.a.b=…`; so is each option of
+    a part that the config does not set.
 
     Args:
       words: the program's name, then its flags.
 
     Raises:
-      UsageError: neither a file nor the name of a config; or none is given, and the workdir holds none.
+      UsageError: `--config` is neither a file nor the name of a config; or it is missing and the workdir has none.
     """
     out: list[str] = []
-    given: dict[str, str] = {}
+    flag_values: dict[str, str] = {}
     changes: list[str] = []
     values: dict[str, str] = {}
     rest = iter(words)
@@ -39,48 +39,48 @@ def resolve_configs(words: Sequence[str]) -> list[str]:
             changes.append(value if equals else next(rest, ""))
             continue
         if (name := flag.lstrip("-")) in ("config", "workdir") and flag in (f"--{name}", f"-{name}"):
-            given[name] = value if equals else next(rest, "")
-            if equals or given[name]:
-                word = f"{flag}={_config_file(given[name]) if name == 'config' else given[name]}"
+            flag_values[name] = value if equals else next(rest, "")
+            if equals or flag_values[name]:
+                word = f"{flag}={_config_file(flag_values[name]) if name == 'config' else flag_values[name]}"
         if flag.startswith(("--config.", "-config.")):
             if not equals and (value := next(rest, "")):
                 word = f"{flag}={value}"
             values[flag.lstrip("-").removeprefix("config.")] = value
         out.append(word)
-    if "config" in given:
-        return _changed(out, changes, values)
-    if workdir := given.get("workdir"):
+    if "config" in flag_values:
+        return _with_changes(out, changes, values)
+    if workdir := flag_values.get("workdir"):
         if not (origin.home(pathlib.Path(workdir).expanduser()) / origin.CONFIG_FILE).exists():
-            raise origin.no_run(workdir)
-        return _changed([*out[:1], f"--config={origin.__file__}:{workdir}", *out[1:]], changes, values)
+            raise origin.no_run_error(workdir)
+        return _with_changes([*out[:1], f"--config={origin.__file__}:{workdir}", *out[1:]], changes, values)
     if changes or any(word.startswith(("--config.", "-config.")) for word in out):
         raise UsageError(USAGE)
     return out
 
 
-def complaint(error: Exception) -> str:
-    """What an error of parsing flags says of the config, in one line."""
-    # absl wraps a config file's own complaint in a traceback, whose last line it is; a KeyError quotes it.
+def error_line(error: Exception) -> str:
+    """The message of a flag-parsing error about the config, in one line."""
+    # absl wraps the error of a config file in a traceback: the message is its last line. A KeyError quotes it.
     text = str(error).replace("\\n", "\n").replace("\\'", "")
-    told = [line for line in text.strip().splitlines() if line.strip()]
-    line = told[-1] if "parsing config file" in told[0] else " ".join(told[:2])
+    lines = [line for line in text.strip().splitlines() if line.strip()]
+    line = lines[-1] if "parsing config file" in lines[0] else " ".join(lines[:2])
     line = line.strip()
     while line[:1] in ("'", '"') and line[-1:] == line[:1]:
         line = line[1:-1]
     line = re.sub(r"^[\w.]+Error: ", "", line)
-    if re.fullmatch(r"\w+", line):  # all that ml_collections says where no key is near
+    if re.fullmatch(r"\w+", line):  # ml_collections says no more if no key is similar
         return f"the config has no key {line!r} there: --mode=show lists them all"
     return line
 
 
-def _changed(words: list[str], changes: Sequence[str], values: Mapping[str, str]) -> list[str]:
-    """The command line whose config is the same with `--set`s applied, and with room for options of its blocks."""
-    of_blocks = {path: value for path, value in values.items() if blocks.of_block(path)}
+def _with_changes(words: list[str], changes: Sequence[str], values: Mapping[str, str]) -> list[str]:
+    """The command line whose config has the `--set` changes applied and has all options that flags set."""
+    option_values = {path: value for path, value in values.items() if blocks.is_block_option(path)}
     out = []
     for word in words:
         flag, _, value = word.partition("=")
-        if (changes or of_blocks) and flag in ("--config", "-config"):
-            word = f"{flag}={blocks.__file__}:{blocks.argument(value, changes, of_blocks)}"
+        if (changes or option_values) and flag in ("--config", "-config"):
+            word = f"{flag}={blocks.__file__}:{blocks.make_argument(value, changes, option_values)}"
         out.append(word)
     return out
 
@@ -91,5 +91,5 @@ def _config_file(word: str) -> str:
         if candidate.suffix == ".py" and candidate.is_file():
             return f"{candidate}{colon}{argument}"
     known = sorted(p.stem for p in (bundled.HOME / "configs").glob("*.py") if p.stem not in ("__init__", "presets"))
-    near = difflib.get_close_matches(pathlib.Path(name).stem, known, n=3, cutoff=0.4) or known
-    raise UsageError(f"no config {name!r}: give the path of a file, or a name such as {', '.join(near)}")
+    suggestions = difflib.get_close_matches(pathlib.Path(name).stem, known, n=3, cutoff=0.4) or known
+    raise UsageError(f"no config {name!r}: give the path of a file, or a name such as {', '.join(suggestions)}")

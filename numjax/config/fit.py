@@ -1,7 +1,7 @@
-"""What goes together: asked of the parts that a config names, before anything is built of them.
+"""Checks that the parts of a config fit together, before any of them is built.
 
-Each rule is a line of two parts and what would fit. Parts say what they are in their classes (`protocols.py`), so
-that nothing need be read or trained to know.
+Each rule gives a line that names two parts and what would fit. The rules look only at the classes of the parts
+(`protocols.py`), so that nothing need be loaded or trained.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from numjax.build import find
 from numjax.errors import UsageError
 from numjax.protocols import ACTS, Task
 
-# Task kind → the heads that answer it, and what to say where there is none.
+# Task kind → the heads that answer it, as text for the message where there is none.
 ANSWERS = {
     "classify": "classify",
     "span": "span",
@@ -28,12 +28,12 @@ GIVERS = {
 }
 
 
-class Named:
+class NamedPart:
     """A part as its config names it.
 
     Attributes:
-      word, key: of its block, as in heads.next; key is "" where a config has one of the kind. cls: its class.
-      options: its block without the name.
+      word: its kind in messages. key: its name in the config, such as "next" of heads.next; "" where a config has
+        only one part of the kind. name: the part's name. cls: its class. options: its block without the name.
     """
 
     def __init__(self, kind: str, key: str, block: Mapping[str, Any], word: str = ""):
@@ -47,145 +47,145 @@ class Named:
 
 
 def check(config: Any, task: Task) -> None:
-    """Raises UsageError for the first two parts that do not go together, or a config of an earlier version."""
-    if "positions" not in config:
-        raise UsageError("the config says nothing of positions: it is of an earlier version of numjax, so train anew")
-    for line in faults(config, task):
+    """Raises UsageError for the first two parts that do not fit together."""
+    for line in find_faults(config, task):
         raise UsageError(line)
 
 
-def faults(config: Any, task: Task) -> Iterator[str]:
-    """A line for each pair that does not go together."""
-    of_task = Named("tasks", "", config.task, "task")
-    scheme, backbone = Named("text", "", config.scheme, "scheme"), Named("backbone", "", config.backbone)
-    embeds = _several("embed", config.embeds)
-    positions, heads = _several("positions", config.positions), _several("heads", config.heads, "head")
-    objectives = _several("objectives", config.objectives, "objective")
-    yield from _reading(task, of_task, scheme, backbone)
+def find_faults(config: Any, task: Task) -> Iterator[str]:
+    """Yields a line for each pair of parts that do not fit together."""
+    task_part = NamedPart("tasks", "", config.task, "task")
+    scheme, backbone = NamedPart("text", "", config.scheme, "scheme"), NamedPart("backbone", "", config.backbone)
+    embeds = _name_parts("embed", config.embeds)
+    positions, heads = _name_parts("positions", config.positions), _name_parts("heads", config.heads, "head")
+    objectives = _name_parts("objectives", config.objectives, "objective")
+    yield from _reading_faults(task, task_part, scheme, backbone)
     if task.answer not in scheme.cls.forms:
         yield (
-            f"{of_task} wants answers of the form {task.answer!r}, to which {scheme} holds none: set "
+            f"{task_part} wants answers of the form {task.answer!r}, which {scheme} cannot enforce: set "
             f"task.answer=text, or choose scheme {'trees' if task.answer == 'formula' else 'replace or digits'}"
         )
-    yield from _needs(config, task, of_task)
-    yield from _heads(task, of_task, heads)
-    yield from _embeds(embeds)
-    for one in positions:
-        for place in ACTS:
-            if one.cls.provides(place) and place not in backbone.cls.takes:
+    yield from _missing_blocks(config, task, task_part)
+    yield from _head_faults(task, task_part, heads)
+    yield from _embed_faults(embeds)
+    for part in positions:
+        for action in ACTS:
+            if part.cls.provides(action) and action not in backbone.cls.takes:
                 yield (
-                    f"{one} acts on attention, which {backbone} has not: choose positions that are added, such as "
+                    f"{part} acts on attention, which {backbone} has not: choose positions that are added, such as "
                     "learned, or none"
                 )
-        if one.cls.reads_channels and not backbone.cls.by_position:
-            yield f"{one} reads a channel of each position, and {backbone} places rows: choose backbone encoder"
-    yield from _numbers(task, of_task, scheme, embeds, heads)
-    yield from _objectives(task, of_task, scheme, heads, objectives)
-    given = {channel.name for channel in (*scheme.cls.channels_of(scheme.options), *task.channels)}
-    for one in (*embeds, *positions, backbone, *heads, *objectives):
-        for name in one.cls.wants_channels(one.options):
-            if name not in given and not one.cls.provides("producers"):
-                what = GIVERS.get(name, "choose others")
-                yield f"{one} reads the channel {name!r}, which neither {scheme} nor {of_task} gives: {what}"
+        if part.cls.reads_channels and not backbone.cls.by_position:
+            yield f"{part} reads a channel of each position, and {backbone} places rows: choose backbone encoder"
+    yield from _number_faults(task, task_part, scheme, embeds, heads)
+    yield from _objective_faults(task, task_part, scheme, heads, objectives)
+    given_channels = {channel.name for channel in (*scheme.cls.channels_of(scheme.options), *task.channels)}
+    for part in (*embeds, *positions, backbone, *heads, *objectives):
+        for name in part.cls.wants_channels(part.options):
+            if name not in given_channels and not part.cls.provides("producers"):
+                advice = GIVERS.get(name, "choose others")
+                yield f"{part} reads the channel {name!r}, which neither {scheme} nor {task_part} gives: {advice}"
 
 
-def _several(kind: str, blocks: Mapping[str, Any], word: str = "") -> list[Named]:
-    return [Named(kind, key, block, word) for key, block in sorted(blocks.items())]
+def _name_parts(kind: str, blocks: Mapping[str, Any], word: str = "") -> list[NamedPart]:
+    return [NamedPart(kind, key, block, word) for key, block in sorted(blocks.items())]
 
 
-def _reading(task: Task, of_task: Named, scheme: Named, backbone: Named) -> Iterator[str]:
+def _reading_faults(task: Task, task_part: NamedPart, scheme: NamedPart, backbone: NamedPart) -> Iterator[str]:
     if task.reads != scheme.cls.reads:
-        fits = "scheme rows" if task.reads == "rows" else "scheme subword, or a task of rows such as transactions"
-        yield f"{of_task} reads {task.reads}, and {scheme} {scheme.cls.reads}: choose {fits}"
+        advice = "scheme rows" if task.reads == "rows" else "scheme subword, or a task of rows such as transactions"
+        yield f"{task_part} reads {task.reads}, and {scheme} {scheme.cls.reads}: choose {advice}"
     if backbone.cls.reads == "rows" and scheme.cls.reads != "rows":
         yield f"{backbone} reads rows of cells, and {scheme} text: choose scheme rows, or backbone encoder"
     if task.kind == "language_model" and not backbone.cls.writes:
-        yield f"{of_task} writes, and {backbone} sees whole texts: choose backbone decoder or encoder_decoder"
+        yield f"{task_part} writes, and {backbone} sees whole texts: choose backbone decoder or encoder_decoder"
     if task.sources and not backbone.cls.encodes:
-        yield f"{of_task} has a source for an encoder, and {backbone} has none: choose backbone encoder_decoder"
+        yield f"{task_part} has a source for an encoder, and {backbone} has none: choose backbone encoder_decoder"
     if backbone.cls.encodes and not task.sources:
         yield (
-            f"{backbone} reads a source, which {of_task} has not: choose backbone decoder, or what gives one "
+            f"{backbone} reads a source, which {task_part} has not: choose backbone decoder, or what gives one "
             "(task equation_extraction with encoder=True, or word_problem)"
         )
 
 
-def _needs(config: Any, task: Task, of_task: Named) -> Iterator[str]:
+def _missing_blocks(config: Any, task: Task, task_part: NamedPart) -> Iterator[str]:
     for kind in ("heads", "objectives"):
-        named = {str(block["name"]) for block in config[kind].values()} | set(config[kind])
-        if lacking := [name for name in task.needs.get(kind, ()) if name not in named]:
-            yield f"{of_task} needs {kind} {', '.join(lacking)} in the config"
+        block_names = {str(block["name"]) for block in config[kind].values()} | set(config[kind])
+        if missing := [name for name in task.needs.get(kind, ()) if name not in block_names]:
+            yield f"{task_part} needs {kind} {', '.join(missing)} in the config"
 
 
-def _heads(task: Task, of_task: Named, heads: list[Named]) -> Iterator[str]:
+def _head_faults(task: Task, task_part: NamedPart, heads: list[NamedPart]) -> Iterator[str]:
     if not heads:
         yield "the config names no heads: set task=… or config.heads"
         return
-    writers = [one for one in heads if one.cls.provides("step_scores")]
+    writers = [head for head in heads if head.cls.provides("step_scores")]
     if len(writers) > 1:
-        yield f"{' and '.join(map(str, writers))} each give the next token, and one writes: keep one"
-    speaking = [one for one in heads if one.cls.provides("log_probs") or one.cls.provides("best")]
-    if len(speaking) > 1:
-        yield f"{' and '.join(map(str, speaking))} each predict a row, and a task reads one: keep one of them"
-    for one in heads:
-        only = one.cls.only_form(one.options)
-        if only and (task.answer != only or not task.sources):
+        yield f"{' and '.join(map(str, writers))} each predict the next token: a model has one such head, keep one"
+    row_heads = [head for head in heads if head.cls.provides("log_probs") or head.cls.provides("best")]
+    if len(row_heads) > 1:
+        yield f"{' and '.join(map(str, row_heads))} each predict a row, and a task reads one: keep one of them"
+    for head in heads:
+        only_form = head.cls.only_form(head.options)
+        if only_form and (task.answer != only_form or not task.sources):
             yield (
-                f"{one} writes a {only} alone, and {of_task} has more to write: set task.answer={only} and "
-                "task.encoder=True, or text=True of the head"
+                f"{head} writes a {only_form} alone, and {task_part} has more to write: set task.answer={only_form} "
+                "and task.encoder=True, or text=True of the head"
             )
-    if not any(one.cls.answers == task.kind for one in heads):
-        shown = " and ".join(map(str, heads))
-        yield f"{of_task} wants an answer that {shown} does not give: choose a head {ANSWERS[task.kind]}"
+    if not any(head.cls.answers == task.kind for head in heads):
+        head_names = " and ".join(map(str, heads))
+        yield f"{task_part} wants an answer that {head_names} does not give: choose a head {ANSWERS[task.kind]}"
 
 
-def _embeds(embeds: list[Named]) -> Iterator[str]:
-    tokens = [one for one in embeds if one.cls.kind == "token"]
-    if len(tokens) != 1:
-        shown = " and ".join(map(str, tokens)) or "the config has none"
-        yield f"a model reads tokens by one embedding: {shown}; keep or add one of kind token"
+def _embed_faults(embeds: list[NamedPart]) -> Iterator[str]:
+    token_embeds = [embed for embed in embeds if embed.cls.kind == "token"]
+    if len(token_embeds) != 1:
+        embed_names = " and ".join(map(str, token_embeds)) or "the config has none"
+        yield f"a model reads tokens by one embedding: {embed_names}; keep or add one of kind token"
 
 
-def _numbers(task: Task, of_task: Named, scheme: Named, embeds: list[Named], heads: list[Named]) -> Iterator[str]:
+def _number_faults(
+    task: Task, task_part: NamedPart, scheme: NamedPart, embeds: list[NamedPart], heads: list[NamedPart]
+) -> Iterator[str]:
     if task.kind != "language_model":
         return
-    slot = scheme.cls.numbers == "slot"
-    for head in (one for one in heads if one.cls.provides("step_scores")):
-        if head.cls.numbers and not slot:
+    has_slots = scheme.cls.numbers == "slot"
+    for head in (part for part in heads if part.cls.provides("step_scores")):
+        if head.cls.numbers and not has_slots:
             yield f"{head} writes numbers as [NUM], and {scheme} spells them: choose scheme replace, or head token"
-        if slot and not head.cls.numbers:
+        if has_slots and not head.cls.numbers:
             yield (
                 f"{scheme} writes a number as [NUM], and {head} does not say which: choose head mixture, or "
                 "scheme subword"
             )
         if task.metric.lstrip("-") == "perplexity" and head.cls.densities:
-            yield f"{of_task} chooses its best step by perplexity, and {head} has densities: choose head token"
-        for one in embeds:
-            if one.cls.kind == "numeral" and not head.cls.numbers:
+            yield f"{task_part} chooses its best step by perplexity, and {head} has densities: choose head token"
+        for part in embeds:
+            if part.cls.kind == "numeral" and not head.cls.numbers:
                 yield (
-                    f"{one} reads the numbers of what is written, and {head} spells them: choose scheme replace with "
-                    f"head mixture, or take the embedding out (~embeds.{one.key})"
+                    f"{part} reads the numbers of what is written, and {head} spells them: choose scheme replace "
+                    f"with head mixture, or take the embedding out (~embeds.{part.key})"
                 )
 
 
-def _objectives(
-    task: Task, of_task: Named, scheme: Named, heads: list[Named], objectives: list[Named]
+def _objective_faults(
+    task: Task, task_part: NamedPart, scheme: NamedPart, heads: list[NamedPart], objectives: list[NamedPart]
 ) -> Iterator[str]:
     if not objectives:
         yield "the config names no objectives"
-    by_key = {one.key: one for one in heads}
-    for one in objectives:
-        kinds = one.cls.kinds_of(one.options)
+    by_key = {part.key: part for part in heads}
+    for part in objectives:
+        kinds = part.cls.kinds_of(part.options)
         if kinds and task.kind not in kinds:
-            yield f"{one} is of tasks of kind {' or '.join(kinds)}, and {of_task} is of kind {task.kind}"
-        key = one.options.get("head")
+            yield f"{part} is of tasks of kind {' or '.join(kinds)}, and {task_part} is of kind {task.kind}"
+        key = part.options.get("head")
         if key is None:
             continue
-        if one.cls.reads_digits and not scheme.cls.digit_tokens:
-            yield f"{one} reads digits that are tokens of their own, which {scheme} has not: choose scheme digits"
+        if part.cls.reads_digits and not scheme.cls.digit_tokens:
+            yield f"{part} reads digits that are tokens of their own, which {scheme} has not: choose scheme digits"
         if key not in by_key:
-            yield f"{one} reads head {key!r}; the config has {', '.join(by_key) or 'none'}"
+            yield f"{part} reads head {key!r}; the config has {', '.join(by_key) or 'none'}"
             continue
-        wanted = ("log_prob", *one.cls.methods_of(one.options))
-        if lacking := [method for method in wanted if not by_key[key].cls.provides(method)]:
-            yield f"{one} wants {', '.join(lacking)} of its head, and {by_key[key]} has none: choose another"
+        required = ("log_prob", *part.cls.methods_of(part.options))
+        if missing := [method for method in required if not by_key[key].cls.provides(method)]:
+            yield f"{part} wants {', '.join(missing)} of its head, and {by_key[key]} has none: choose another"

@@ -1,4 +1,4 @@
-"""What a workdir was made with, and whether that is a start for another config (`init_from`)."""
+"""The config of a workdir, and whether a run with another config can start from it (`init_from`)."""
 
 from __future__ import annotations
 
@@ -17,66 +17,69 @@ from numjax.runtime import files
 CONFIG_FILE = "config.json"
 DIGEST = "digest"
 
-# Options that change no position of a text and no vector of a number; or the vocabulary alone, which is inherited.
-NO_MATTER = tuple(
+# Options that change neither the positions of a text nor the vectors of numbers, or only the vocabulary, which is
+# inherited.
+IGNORED_OPTIONS = tuple(
     "vocab symbols pad_multiple unfit init_std special_std dropout word_dropout short attention".split()
 )
-# With another of these an embedding has the same shapes and is no start; other options of it are told.
-OF_EMBEDDINGS = ("name", "fusion", "length")
-# What reads numbers and formulas as any text: what another scheme or embedding adds to it starts anew.
+# If one of these options of an embedding differs, its parameters are no start though their shapes fit. A difference
+# in another option is only reported.
+EMBEDDING_OPTIONS = ("name", "fusion", "length")
+# Values that treat numbers and formulas as plain text: another scheme or embedding can start from these, and what it
+# adds is initialised anew.
 PLAIN = {"scheme.name": "subword", "scheme.layout": "plain", "embeds.token.name": "token"}
 
 
 def home(workdir: pathlib.Path) -> pathlib.Path:
-    """The folder with the config and vocabulary of a run: the workdir, or of a seed's folder the one around it."""
+    """The folder with the config and vocabulary of a run: the workdir, or for a seed's folder its parent."""
     is_seed = workdir.name.startswith("seed_") and not (workdir / CONFIG_FILE).exists()
     return workdir.parent if is_seed and (workdir.parent / CONFIG_FILE).exists() else workdir
 
 
-def config_of(workdir: pathlib.Path) -> dict[str, Any]:
-    """The config that made a workdir.
+def load_config(workdir: pathlib.Path) -> dict[str, Any]:
+    """The config of a workdir.
 
     Raises:
-      UsageError: it has none, or a damaged one.
+      UsageError: the workdir has no config, or a damaged one.
     """
     path = workdir / CONFIG_FILE
     try:
         config = json.loads(path.read_text())
     except (OSError, ValueError):
         config = None
-    if not isinstance(config, dict) or "task" not in config:  # models of others come with a file of that name too
+    if not isinstance(config, dict) or "task" not in config:  # other libraries' models have a file of this name too
         raise UsageError(f"{workdir} holds no readable {CONFIG_FILE}: give the --workdir of a run")
     saved = config.pop(DIGEST, None)
     if saved not in (None, _digest(config)):
         raise UsageError(
-            f'{path} is damaged or was edited: bring it back, or take its "{DIGEST}" out if it is what it should be'
+            f'{path} is damaged or was edited: restore it, or remove its "{DIGEST}" if the content is right'
         )
     return config
 
 
 def get_config(workdir: str | pathlib.Path) -> ConfigDict:
-    """The same as files of `configs/` give it, with tuples where JSON has lists: `--config` can be this file, with
+    """The config of a workdir as a ConfigDict, with tuples where JSON has lists. `--config` can name this file, with
     the workdir as its argument.
 
     Raises:
-      UsageError: as `config_of`.
+      UsageError: as in `load_config`.
     """
-    return ConfigDict(_with_tuples(config_of(home(pathlib.Path(workdir).expanduser()))))
+    return ConfigDict(_with_tuples(load_config(home(pathlib.Path(workdir).expanduser()))))
 
 
 def _with_tuples(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _with_tuples(one) for key, one in value.items()}
+        return {key: _with_tuples(item) for key, item in value.items()}
     return tuple(map(_with_tuples, value)) if isinstance(value, list) else value
 
 
-def no_run(workdir: str | pathlib.Path) -> UsageError:
-    """What to say of a workdir where nothing is trained."""
+def no_run_error(workdir: str | pathlib.Path) -> UsageError:
+    """The error for a workdir in which nothing is trained."""
     return UsageError(f"{workdir} holds no run: train one, with --config=NAME --workdir={workdir}")
 
 
-def keep_config(workdir: pathlib.Path, config: dict[str, Any]) -> None:
-    """Writes what `config_of` reads."""
+def save_config(workdir: pathlib.Path, config: dict[str, Any]) -> None:
+    """Writes the config file that `load_config` loads."""
     text = json.dumps(config | {DIGEST: _digest(config)}, indent=1)
     files.write(workdir / CONFIG_FILE, text + "\n")
 
@@ -86,18 +89,19 @@ def _digest(config):
 
 
 def check_scheme(config: Any, source: pathlib.Path) -> list[str]:
-    """What a run read otherwise than `config` does where its parameters are a start all the same.
+    """Lines for the differences between `config` and the config of the run `source` that allow to start from it.
 
     Raises:
-      UsageError: it read its records in another way that no shape shows; or its config is damaged.
+      UsageError: the run encoded its records in another way, which parameter shapes do not show; or its config is
+        damaged.
     """
     if not (source / CONFIG_FILE).exists():
         return []
-    theirs, mine = config_of(source), json.loads(json.dumps(config.to_dict()))
-    refused, told = [], []
-    for key, was, now in _differences(theirs, mine):
-        embedding = key.startswith("embeds.") and not key.endswith(OF_EMBEDDINGS)
-        (told if embedding or PLAIN.get(key) == was else refused).append(
+    source_config, own_config = load_config(source), json.loads(json.dumps(config.to_dict()))
+    refused, accepted = [], []
+    for key, was, now in _differences(source_config, own_config):
+        is_embedding = key.startswith("embeds.") and not key.endswith(EMBEDDING_OPTIONS)
+        (accepted if is_embedding or PLAIN.get(key) == was else refused).append(
             f"{key} was {was!r} there and is {now!r} here"
         )
     if refused:
@@ -105,30 +109,37 @@ def check_scheme(config: Any, source: pathlib.Path) -> list[str]:
             f"init_from {source}: {', '.join(refused)}: give the words or flags that it was trained with, or start "
             "from a run that has yours"
         )
-    return told
+    return accepted
 
 
-def _differences(theirs: Mapping[str, Any], mine: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
-    """(option, what it was, what it is) of what both have: how records become positions, and numbers vectors."""
-    yield from _changed("text", "scheme", theirs.get("scheme", mine["scheme"]), mine["scheme"])
-    for name in sorted(mine["embeds"].keys() & theirs.get("embeds", {}).keys()):
-        yield from _changed("embed", f"embeds.{name}", theirs["embeds"][name], mine["embeds"][name])
-    was, now = theirs.get("task", {}).get("time"), mine["task"].get("time")
+def _differences(source_config: Mapping[str, Any], own_config: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
+    """Yields (option, value there, value here) for the options of both configs that determine how records become
+    positions and numbers become vectors."""
+    yield from _block_differences(
+        "text", "scheme", source_config.get("scheme", own_config["scheme"]), own_config["scheme"]
+    )
+    for name in sorted(own_config["embeds"].keys() & source_config.get("embeds", {}).keys()):
+        yield from _block_differences(
+            "embed", f"embeds.{name}", source_config["embeds"][name], own_config["embeds"][name]
+        )
+    was, now = source_config.get("task", {}).get("time"), own_config["task"].get("time")
     if None not in (was, now) and was != now:
         yield "task.time", was, now
 
 
-def _changed(kind: str, prefix: str, was: Any, now: Any) -> Iterator[tuple[str, Any, Any]]:
-    """The same of a block; of one of another name that alone, since its options are others."""
+def _block_differences(kind: str, prefix: str, was: Any, now: Any) -> Iterator[tuple[str, Any, Any]]:
+    """The same for a block. If the names of the parts differ, only the name: their options do not compare."""
     if was["name"] != now["name"]:
         yield f"{prefix}.name", was["name"], now["name"]
         return
-    from numjax.model import FUSION  # imports jax, which a config alone is read without
+    from numjax.model import FUSION  # imports jax, which loading a config does not need
 
-    known = {name: option.default for name, option in inspect.signature(find(kind, now["name"])).parameters.items()}
+    defaults = {
+        name: option.default for name, option in inspect.signature(find(kind, now["name"])).parameters.items()
+    }
     # As JSON, since a default may be a tuple where a config has a list.
-    known = json.loads(json.dumps(known | {"fusion": FUSION}, default=str))
-    was, now = known | was, known | now
-    for option in sorted(known.keys() - set(NO_MATTER)):
+    defaults = json.loads(json.dumps(defaults | {"fusion": FUSION}, default=str))
+    was, now = defaults | was, defaults | now
+    for option in sorted(defaults.keys() - set(IGNORED_OPTIONS)):
         if was[option] != now[option]:
             yield f"{prefix}.{option}", was[option], now[option]

@@ -1,19 +1,19 @@
-"""A config from literals: what every run knows, what a system is, and what each word of an argument changes.
+"""A config from literals: the base of every run, the changes of a system, and the changes of each argument word.
 
-A change is a dict, place → what comes there:
+A change is a dict, path → new value:
 
-    "backbone": dict(width=32)             options; the others stay
-    "embeds.numeral": dict(name="dice")    another block; its old options go, but for what a scheme
-                                           reads (`blocks.KEPT`)
-    "heads": dict(next=dict(name="token")) all blocks of an axis
-    "embeds.type": None                    taken out
-    "seed": 42                             a value
-    "heads.next:mixture": dict(keep=9)     only where this part stands there
-    "embeds.numeral?": dict(length=16)     only where something stands there
-    "words": ("reader=none",)              other words that this one brings, where the argument says no others
-    "when": {"laptop": {…}}                a change for where this word is said too; "numbers" is
-                                           any word of a key, and of "paper task=text" all are
-    "needs": "heads.next:mixture"          without it the word is refused; of a tuple one is enough
+    "backbone": dict(width=32)             sets options; the others stay
+    "embeds.numeral": dict(name="dice")    replaces a block; its old options are dropped, but a scheme keeps
+                                           `blocks.INHERITED_OPTIONS`
+    "heads": dict(next=dict(name="token")) replaces all blocks of a kind
+    "embeds.type": None                    removes a block
+    "seed": 42                             sets a value
+    "heads.next:mixture": dict(keep=9)     applies only if the block has this part
+    "embeds.numeral?": dict(length=16)     applies only if the block exists
+    "words": ("reader=none",)              words that this one implies, unless the argument gives others
+    "when": {"laptop": {…}}                a change if this word is given too; "numbers" means any word of a
+                                           key, and "paper task=text" means all of these words
+    "needs": "heads.next:mixture"          without it the word is an error; of a tuple one is enough
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from typing import Any
 
 from ml_collections import ConfigDict
 
-from numjax.build import near
+from numjax.build import suggest
 from numjax.config import blocks
-from numjax.tasks.answered import NEXT
+from numjax.tasks import NEXT
 
 Change = Mapping[str, Any]
 
 NLL = NEXT["objectives"]["next"]
-# Everything a run knows; a system says what it has otherwise.
+# All options of a run; a system changes some of them.
 BASE: Change = {
     "seed": 0,
     "num_seeds": 1,
@@ -88,30 +88,30 @@ BASE: Change = {
         workers=0,
         train_size=0,
     ),
-    # generate: tasks that write their answers do so at each look at validation, not at the end alone.
+    # generate: tasks that generate answers do so at each validation, not only at the end.
     "eval": dict(every=0, batch_size=128, examples=0, test=True, best=True, generate=True),
     "decode": dict(temperature=0.0, top_k=0, top_p=1.0, max_tokens=32, batch_size=32, beams=0, length_penalty=0.0),
     "checkpoint": dict(every=0, keep=2, asynchronous=True),
 }
-# Of a backbone whose block is whole.
-SIZES: dict[str, Any] = {name: BASE["backbone"][name] for name in blocks.KEPT["backbone"]}
-_BESIDE = ("words", "when", "needs")
+# For a backbone whose block must be complete.
+SIZES: dict[str, Any] = {name: BASE["backbone"][name] for name in blocks.INHERITED_OPTIONS["backbone"]}
+_CONTROL_KEYS = ("words", "when", "needs")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """What a file of configs/ gives as its `get_config`: called with an argument it is a config.
+    """The `get_config` of a file of configs/: called with an argument, it returns a config.
 
-    Applied are, each over what was before: the base, the system, the task with the heads and losses that it brings,
-    `parts`, the scale, `as_published`, `options`; flags come last. Within `parts` and `options` the order is that of
-    their keys, whatever the argument's.
+    Changes are applied in this order: the base, the system, the task with its heads and losses, `parts`, the scale,
+    `as_published`, `options`; flags come last. Within `parts` and `options` the order is that of their keys, not
+    that of the argument.
 
     Attributes:
-      system: the literal, a change of the base.
-      task, scale: what they are where the argument names none.
+      system: the change of the base.
+      task, scale: defaults for an argument that names none.
       tasks, scales: word → change. A bare word of the argument is a scale or as_published.
-      parts, options: key → word → change, where "*" stands for any other word: "*" in its values becomes the word.
-      as_published: turns every documented departure from a paper's code back.
+      parts, options: key → word → change; "*" stands for any other word, and "*" in its values becomes the word.
+      as_published: the change that restores the original behaviour of a paper's code.
     """
 
     system: Change
@@ -127,18 +127,18 @@ class Recipe:
         """The config for an argument such as "laptop,task=mwpas,embed=dice,as_published".
 
         Raises:
-          ValueError: an unknown word, whose nearest ones are named; two words for one key; or one that does not go
-            with the others.
+          ValueError: a word is unknown (the message suggests words), a key has two words, or a word does not fit the
+            others.
         """
-        said = self._said(argument or "")
+        choices = self._parse_argument(argument or "")
         try:
-            return self._composed(said)
+            return self._compose(choices)
         except _Unfit as unfit:
-            raise ValueError(self._explained(unfit, said)) from None
+            raise ValueError(self._explain(unfit, choices)) from None
 
-    def _said(self, argument: str) -> dict[str, str]:
-        """Key → word; of a scale the key is "scale"."""
-        said: dict[str, str] = {}
+    def _parse_argument(self, argument: str) -> dict[str, str]:
+        """Key → word of an argument; the key of a scale is "scale"."""
+        choices: dict[str, str] = {}
         for word in filter(None, (part.strip() for part in argument.split(","))):
             key, _, value = word.partition("=")
             if word in self.scales:
@@ -147,129 +147,131 @@ class Recipe:
                 value = word
             elif not (value and key in self._keys()):
                 keys = ("as_published",) * (self.as_published is not None)
-                raise ValueError(_unknown("config argument", key, [*self.scales, *keys, *self._keys()]))
+                raise ValueError(_unknown_message("config argument", key, [*self.scales, *keys, *self._keys()]))
             elif value not in self._keys()[key] and "*" not in self._keys()[key]:
-                raise ValueError(_unknown(key, value, self._keys()[key]))
-            if said.get(key, value) != value and key != "scale":
-                raise ValueError(f"{key}={said[key]} and {value}: choose one")
-            said[key] = value
-        return said
+                raise ValueError(_unknown_message(key, value, self._keys()[key]))
+            if choices.get(key, value) != value and key != "scale":
+                raise ValueError(f"{key}={choices[key]} and {value}: choose one")
+            choices[key] = value
+        return choices
 
     def _keys(self) -> dict[str, Mapping[str, Change]]:
         return ({"task": self.tasks} if self.tasks else {}) | {**self.parts, **self.options}
 
-    def _words(self, said: Mapping[str, str]) -> Iterator[tuple[str, Change]]:
-        """(the word as the argument has it, its change) in the order in which they are applied."""
+    def _words(self, choices: Mapping[str, str]) -> Iterator[tuple[str, Change]]:
+        """Yields (the word as the argument has it, its change) in the order of application."""
         order = ["task", *self.parts, "scale", "as_published", *self.options]
         defaults = {"task": self.task, "scale": self.scale}
-        chosen = {key: said.get(key) or defaults.get(key, "") for key in order}
-        brought: dict[str, str] = {}
+        words = {key: choices.get(key) or defaults.get(key, "") for key in order}
+        added_words: dict[str, str] = {}
         for key in order:
-            if chosen[key]:
-                brought |= dict(word.split("=", 1) for word in self._change(key, chosen[key]).get("words", ()))
+            if words[key]:
+                added_words |= dict(word.split("=", 1) for word in self._change(key, words[key]).get("words", ()))
         for key in order:
-            if word := chosen[key] or brought.get(key, ""):
+            if word := words[key] or added_words.get(key, ""):
                 yield word if key in ("scale", "as_published") else f"{key}={word}", self._change(key, word)
 
     def _change(self, key: str, word: str) -> Change:
         if key == "as_published":
             return self.as_published or {}
-        among = self.scales if key == "scale" else self._keys()[key]
-        return among[word] if word in among else _filled(among["*"], word)
+        changes = self.scales if key == "scale" else self._keys()[key]
+        return changes[word] if word in changes else _fill_word(changes["*"], word)
 
-    def _composed(self, said: Mapping[str, str]) -> ConfigDict:
-        """Raises _Unfit for the first word that needs what is not there."""
+    def _compose(self, choices: Mapping[str, str]) -> ConfigDict:
+        """The config of these words. Raises _Unfit for the first word whose needs are not met."""
         config: Any = ConfigDict()
         for change in (BASE, self.system):
             _apply(config, change, "the system")
-        done: list[tuple[str, Change]] = []
-        for word, change in self._words(said):
+        applied: list[tuple[str, Change]] = []
+        for word, change in self._words(choices):
             needs = change.get("needs", ())
             needs = (needs,) if isinstance(needs, str) else needs
-            if needs and not any(_stands(config, place) for place in needs):
+            if needs and not any(_is_present(config, path) for path in needs):
                 raise _Unfit(word, needs, config)
             if word.startswith("task="):
                 _apply(config, {"task": change["task"]}, word)
-                blocks.bring(config)
-                change = {place: value for place, value in change.items() if place != "task"}
+                blocks.add_task_blocks(config)
+                change = {path: value for path, value in change.items() if path != "task"}
             _apply(config, change, word)
-            done.append((word, change))
-            for one, two in _together(done):
-                _apply(config, two, f"{one} with {word}")
+            applied.append((word, change))
+            for earlier_word, joint_change in _joint_changes(applied):
+                _apply(config, joint_change, f"{earlier_word} with {word}")
         return config.lock()
 
-    def _explained(self, unfit: _Unfit, said: Mapping[str, str]) -> str:
-        """What was there instead, and with which words of one key it would go."""
-        place = unfit.needs[0].partition(":")[0]
+    def _explain(self, unfit: _Unfit, choices: Mapping[str, str]) -> str:
+        """The message for a word whose needs are not met: the need, what the config has, which words would fit."""
+        path = unfit.needs[0].partition(":")[0]
         names = " or ".join(needed.partition(":")[2] for needed in unfit.needs)
-        here = _at(unfit.config, place)
-        stands = f"it is {here.name}" if isinstance(here, ConfigDict) and "name" in here else "is none"
-        fits: list[str] = []
+        value = _get(unfit.config, path)
+        state = f"it is {value.name}" if isinstance(value, ConfigDict) and "name" in value else "is none"
+        fitting_words: list[str] = []
         for key in ("task", *self.parts):
-            if not (fits or unfit.word.startswith(f"{key}=")):
-                fits = [f"{key}={word}" for word in self._keys().get(key, ()) if self._goes({**said, key: word})]
-        told = f": use it with {' or '.join(fits)}" if fits else ""
-        return f"{unfit.word} needs {place}{names and '=' + names}, and here {stands}{told}"
+            if not (fitting_words or unfit.word.startswith(f"{key}=")):
+                fitting_words = [
+                    f"{key}={word}" for word in self._keys().get(key, ()) if self._is_valid({**choices, key: word})
+                ]
+        advice = f": use it with {' or '.join(fitting_words)}" if fitting_words else ""
+        return f"{unfit.word} needs {path}{names and '=' + names}, and here {state}{advice}"
 
-    def _goes(self, said: Mapping[str, str]) -> bool:
+    def _is_valid(self, choices: Mapping[str, str]) -> bool:
         try:
-            self._composed(said)
+            self._compose(choices)
         except ValueError:
             return False
-        return "*" not in said.values()
+        return "*" not in choices.values()
 
 
 class _Unfit(ValueError):
-    """A word that needs what is not there."""
+    """A word whose needs are not met."""
 
     def __init__(self, word: str, needs: tuple[str, ...], config: Any):
         super().__init__(word)
         self.word, self.needs, self.config = word, needs, config
 
 
-def changed(config: Any, change: Change) -> ConfigDict:
-    """The config with a change made of it, in place: for files that begin with another's config."""
+def apply_change(config: Any, change: Change) -> ConfigDict:
+    """Applies a change to a config in place and returns it, for config files that start from another one."""
     _apply(config, change, "the change")
     return config
 
 
 def _apply(config: Any, change: Change, word: str) -> None:
-    for place, value in change.items():
-        if place not in _BESIDE:
+    for target, value in change.items():
+        if target not in _CONTROL_KEYS:
             with config.unlocked():
-                _put(config, place, value, word)
+                _put(config, target, value, word)
 
 
-def _put(config: Any, place: str, value: Any, word: str) -> None:
-    path = place.rstrip("?").partition(":")[0]
-    if (":" in place or place.endswith("?")) and not _stands(config, place.rstrip("?")):
+def _put(config: Any, target: str, value: Any, word: str) -> None:
+    path = target.rstrip("?").partition(":")[0]
+    if (":" in target or target.endswith("?")) and not _is_present(config, target.rstrip("?")):
         return
-    above, _, key = path.rpartition(".")
-    holder = _at(config, above) if above else config
-    if not isinstance(holder, ConfigDict) or (not above and key not in BASE and key not in holder):
-        raise ValueError(f"{word}: a config has no {path!r}: did you mean {near(path, BASE)}?")
+    parent, _, key = path.rpartition(".")
+    holder = _get(config, parent) if parent else config
+    if not isinstance(holder, ConfigDict) or (not parent and key not in BASE and key not in holder):
+        raise ValueError(f"{word}: a config has no {path!r}: did you mean {suggest(path, BASE)}?")
     if value is None:
         if key not in holder:
-            raise ValueError(f"{word}: there is no {path} to take out")
+            raise ValueError(f"{word}: there is no {path} to remove")
         del holder[key]
     elif not isinstance(value, Mapping):
         holder[key] = value
     elif "name" in value:
-        # The options of a backbone are not known without JAX: its block is whole.
-        kept = blocks.kept(path, holder.get(key), value["name"]) if path == "scheme" else {}
-        holder[key] = ConfigDict({**kept, **value})
+        # The options of a backbone are unknown without JAX, so its block is complete.
+        inherited = blocks.inherited_options(path, holder.get(key), value["name"]) if path == "scheme" else {}
+        holder[key] = ConfigDict({**inherited, **value})
     elif key in holder and not _is_axis(path):
-        holder[key] = _updated(holder[key], value)
+        holder[key] = _update_block(holder[key], value)
     elif _is_block(path):
-        raise ValueError(f"{word}: there is no {path} to have other options")
+        raise ValueError(f"{word}: there is no {path} to change options of")
     else:
         holder[key] = ConfigDict(value)
 
 
-def _updated(block: Any, options: Mapping[str, Any]) -> ConfigDict:
-    """A block with other options, which may have other types; those of a block inside it join its own."""
+def _update_block(block: Any, options: Mapping[str, Any]) -> ConfigDict:
+    """A block with changed options, which may have other types; options of an inner block are merged with its own."""
     new = {
-        key: _updated(block[key], value)
+        key: _update_block(block[key], value)
         if isinstance(value, Mapping) and isinstance(block.get(key), ConfigDict) and "name" not in value
         else value
         for key, value in options.items()
@@ -278,16 +280,16 @@ def _updated(block: Any, options: Mapping[str, Any]) -> ConfigDict:
 
 
 def _is_axis(path: str) -> bool:
-    """Whether it holds several blocks."""
-    return blocks.PLACES.get(path, ("", False))[1]
+    """Whether the key `path` of a config holds several blocks."""
+    return blocks.BLOCK_KINDS.get(path, ("", False))[1]
 
 
 def _is_block(path: str) -> bool:
-    above, _, _ = path.rpartition(".")
-    return _is_axis(above) or (path in blocks.PLACES and not _is_axis(path))
+    parent, _, _ = path.rpartition(".")
+    return _is_axis(parent) or (path in blocks.BLOCK_KINDS and not _is_axis(path))
 
 
-def _at(config: Any, path: str) -> Any:
+def _get(config: Any, path: str) -> Any:
     for key in path.split("."):
         if not isinstance(config, ConfigDict) or key not in config:
             return None
@@ -295,30 +297,32 @@ def _at(config: Any, path: str) -> Any:
     return config
 
 
-def _stands(config: Any, place: str) -> bool:
-    """Whether there is something, "heads.next", or this part, "heads.next:mixture"."""
-    path, _, name = place.partition(":")
-    found = _at(config, path)
-    return found is not None and (not name or found.get("name") == name)
+def _is_present(config: Any, target: str) -> bool:
+    """Whether the config has a block, "heads.next", or has this part there, "heads.next:mixture"."""
+    path, _, name = target.partition(":")
+    value = _get(config, path)
+    return value is not None and (not name or value.get("name") == name)
 
 
-def _together(done: list[tuple[str, Change]]) -> Iterator[tuple[str, Change]]:
-    """(a word, what it changes together with others) now that the last of `done` is said, see "when"."""
-    last = {done[-1][0], done[-1][0].partition("=")[0]}
-    said = {name for word, _ in done for name in (word, word.partition("=")[0])}
-    for i, (word, change) in enumerate(done):
-        for names, more in change.get("when", {}).items():
-            others = set(names.split())
-            if others <= said and (i == len(done) - 1 or others & last):
-                yield word, more
+def _joint_changes(applied: list[tuple[str, Change]]) -> Iterator[tuple[str, Change]]:
+    """Yields (word, its "when" change) for each change that applies now that the last word of `applied` is given."""
+    last_words = {applied[-1][0], applied[-1][0].partition("=")[0]}
+    words = {name for word, _ in applied for name in (word, word.partition("=")[0])}
+    for i, (word, change) in enumerate(applied):
+        for names, joint_change in change.get("when", {}).items():
+            needed_words = set(names.split())
+            if needed_words <= words and (i == len(applied) - 1 or needed_words & last_words):
+                yield word, joint_change
 
 
-def _filled(change: Any, word: str) -> Any:
-    """A change for any word, with the word in the place of each "*"."""
+def _fill_word(change: Any, word: str) -> Any:
+    """A change for any word, with each "*" replaced by the word."""
     if isinstance(change, Mapping):
-        return {key: _filled(value, word) for key, value in change.items()}
+        return {key: _fill_word(value, word) for key, value in change.items()}
     return word if change == "*" else change
 
 
-def _unknown(what: str, word: str, among: Any) -> str:
-    return f"no {what} is called {word!r}: did you mean {near(word, [name for name in among if name != '*'])}?"
+def _unknown_message(what: str, word: str, candidates: Any) -> str:
+    return (
+        f"no {what} is called {word!r}: did you mean {suggest(word, [name for name in candidates if name != '*'])}?"
+    )

@@ -1,1 +1,1 @@
-"""Generation: jitted decoders, and the grammar that masks them. Device half."""
+"""Generation on the device: jitted decoders, and the grammar that masks their tokens."""

@@ -1,6 +1,6 @@
 """Greedy and sampled generation: one jitted program for prompt, cache, grammar and numerals.
 
-Legend: B rows, P positions of the prompts (padded on the left), M tokens to write at most, V vocabulary,
+Legend: B rows, P positions of the prompts (padded on the left), M max_tokens tokens to generate, V vocabulary,
 K digits.
 """
 
@@ -22,14 +22,14 @@ from numjax.types import Estimate, Grammar, HeadOut, Numeral, Tokens
 
 
 class Request(NamedTuple):
-    """What to continue, and how.
+    """The prompts to continue, and how to sample.
 
     Attributes:
       prompt: Tokens[B, P], padded on the left (segment id 0), every row with at least one position.
-      budget: int32[B], tokens that a row may write, at most M.
+      budget: int32[B], max_tokens tokens to generate for a row, at max_tokens M.
       key: for sampling.
       temperature: 0 and below is greedy. top_k: 0 keeps all; top_p: 1 keeps all.
-      source: Tokens[B, S] that an encoder reads, padded on the right; None for models without one.
+      source: Tokens[B, S], the encoder's input, padded on the right; None for models without an encoder.
     """
 
     prompt: Tokens
@@ -42,15 +42,15 @@ class Request(NamedTuple):
 
 
 class Generated(NamedTuple):
-    """What was written.
+    """The generated texts.
 
     Attributes:
       ids: int32[B, M], `end_id` included, 0 behind it.
       length: int32[B].
-      log_prob: float32[B, M], the model's log mass of each token under the grammar (not tempered).
-      numerals: Numeral[B, M] as predicted, valid at [NUM]; None for models that spell numbers out.
-      estimates: Estimate[B, M] of these; None where numbers are exact.
-      ended: bool[B], False when the budget ran out first.
+      log_prob: float32[B, M], the model's log mass of each token under the grammar, at temperature 1.
+      numerals: Numeral[B, M] as predicted, valid at [NUM]; None for models that spell numbers.
+      estimates: Estimate[B, M] of the numerals; None if numbers are exact.
+      ended: bool[B], False if the budget ran out first.
     """
 
     ids: jax.Array
@@ -61,21 +61,21 @@ class Generated(NamedTuple):
     ended: jax.Array
 
 
-class _Loop(NamedTuple):
-    """The loop's state: `step` tokens are written; `last`, `fed` and `values` (of channels) is what the next step
-    reads; `states` are those of what makes channels."""
+class _SampleState(NamedTuple):
+    """The loop's state after `step` generated tokens; `token`, `numeral` and `values` (of channels) are the input of
+    the next step; `states` are those of the channels' producers."""
 
     step: jax.Array
-    written: Generated
+    output: Generated
     cache: Any
-    place: automaton.GrammarState
-    last: jax.Array
-    fed: Numeral | None
+    grammar_state: automaton.GrammarState
+    token: jax.Array
+    numeral: Numeral | None
     states: Any
     values: dict[str, jax.Array]
 
 
-@functools.partial(jax.jit, static_argnames=("model", "head", "most", "num_id", "end_id", "greedy"))
+@functools.partial(jax.jit, static_argnames=("model", "head", "max_tokens", "num_id", "end_id", "greedy"))
 def generate(
     model: Model,
     params: Any,
@@ -83,126 +83,133 @@ def generate(
     request: Request,
     *,
     head: str,
-    most: int,
+    max_tokens: int,
     num_id: int,
     end_id: int,
     greedy: bool,
 ) -> Generated:
-    """Continues every row of a batch; one compilation a (B, P, most) and a grammar's shape. A source is encoded once,
-    before the loop.
+    """Continues every row of a batch. It compiles once per (B, P, max_tokens) and shape of the grammar. A source is
+    encoded once, before the loop.
 
     Args:
       model: with unscanned layers. params: its parameters.
-      tables: the scheme's grammar: masks every token, and with the budget keeps every text closable.
-      request: see there.
-      head: name of the head to write with.
-      most: M.
+      tables: the scheme's grammar; it masks every token, and with the budget ensures that every text can end.
+      request: see `Request`.
+      head: name of the head that predicts tokens.
+      max_tokens: M.
       num_id, end_id: ids of [NUM] and of the end.
-      greedy: static, so that greedy programs hold no sorting.
+      greedy: static, so that greedy programs contain no sorting.
     """
     prompt, rows = request.prompt, request.prompt.ids.shape[0]
     lengths = (prompt.segment_ids > 0).sum(axis=1)
-    tables_of_params = model.apply({"params": params}, method="tables")
-    cache = begin(model, params, request.source, rows, prompt.ids.shape[1] + most, tables_of_params)
-    outs, cache = model.apply({"params": params}, prompt, cache, tables_of_params, method="step")
-    place = read(tables, prompt, request.source)
-    makers = channels.find(prompt, model.producers())
-    states = channels.read(makers, beginning(tables, prompt, request.source), prompt.ids, prompt.segment_ids > 0)
+    param_tables = model.apply({"params": params}, method="tables")
+    cache = make_cache(model, params, request.source, rows, prompt.ids.shape[1] + max_tokens, param_tables)
+    outs, cache = model.apply({"params": params}, prompt, cache, param_tables, method="step")
+    grammar_state = read_prompt(tables, prompt, request.source)
+    producers = channels.find_producers(prompt, model.producers())
+    states = channels.read_prompt(
+        producers, start_automaton(tables, prompt, request.source), prompt.ids, prompt.segment_ids > 0
+    )
 
-    # They depend on parameters alone: made here, once, not in the loop.
+    # The weights depend only on parameters: computed once here, not in the loop.
     weights = dict(outs[head].weights)
     if (kernel := outs[head].weights.get("kernel")) is not None:
-        weights["turned"] = cross_entropy.turned(kernel.astype(outs[head].hidden.dtype), rows, most)
+        weights["turned"] = cross_entropy.transpose_kernel(kernel.astype(outs[head].hidden.dtype), rows, max_tokens)
 
-    def choose(out: HeadOut, place: automaton.GrammarState, states: Any, step: jax.Array, written: Generated):
-        """The next token of every row, from the last position's hidden state."""
+    def choose(out: HeadOut, grammar_state: automaton.GrammarState, states: Any, step: jax.Array, output: Generated):
+        """Chooses the next token of every row from the last position's hidden state."""
         out = out._replace(hidden=out.hidden[:, -1], weights={**out.weights, **weights})
-        may = automaton.token_mask(automaton.allowed(tables, place, request.budget - step))
-        live = ~written.ended & (step < request.budget)
-        stuck = live & ~may.any(axis=-1)  # the text has ended for good
-        open_ = live & ~stuck
-        # A finished row needs some legal token for a finite softmax; what it picks is not kept.
-        may = may | ~open_[:, None]
+        is_legal = automaton.token_mask(automaton.allowed_tokens(tables, grammar_state, request.budget - step))
+        is_live = ~output.ended & (step < request.budget)
+        is_stuck = is_live & ~is_legal.any(axis=-1)  # the text has ended and cannot continue
+        continues = is_live & ~is_stuck
+        # A finished row needs some legal token for a finite softmax; its choice is dropped.
+        is_legal = is_legal | ~continues[:, None]
         key = jax.random.fold_in(request.key, step)
         token_key, number_key = jax.random.split(key)
-        mass, numeral, estimate = model.heads[head].step_scores(out, may, None if greedy else number_key)
+        mass, numeral, estimate = model.heads[head].step_scores(out, is_legal, None if greedy else number_key)
         if greedy:
-            token = likeliest(mass)
+            token = find_likeliest(mass)
         else:
-            warm = filtered(mass / jnp.maximum(request.temperature, 1e-6), request.top_k, request.top_p)
-            token = jax.random.categorical(token_key, warm, axis=-1).astype(jnp.int32)
-        token = jnp.where(open_, token, 0)
-        log_prob = jnp.where(open_, jnp.take_along_axis(mass, token[:, None], axis=1)[:, 0], 0.0)
+            tempered = filter_logits(mass / jnp.maximum(request.temperature, 1e-6), request.top_k, request.top_p)
+            token = jax.random.categorical(token_key, tempered, axis=-1).astype(jnp.int32)
+        token = jnp.where(continues, token, 0)
+        log_prob = jnp.where(continues, jnp.take_along_axis(mass, token[:, None], axis=1)[:, 0], 0.0)
         if numeral is not None:
-            numeral = numeral._replace(valid=open_ & (token == num_id))
+            numeral = numeral._replace(valid=continues & (token == num_id))
 
-        def put(whole: Any, new: Any) -> Any:
-            return jax.tree.map(lambda x, y: _put(x, y, step), whole, new)
+        def put(old: Any, new: Any) -> Any:
+            return jax.tree.map(lambda x, y: _put(x, y, step), old, new)
 
-        written = Generated(
-            ids=_put(written.ids, token, step),
-            length=written.length + open_,
-            log_prob=_put(written.log_prob, log_prob, step),
-            numerals=put(written.numerals, numeral),
-            estimates=put(written.estimates, estimate),
-            ended=written.ended | stuck | (open_ & (token == end_id)),
+        output = Generated(
+            ids=_put(output.ids, token, step),
+            length=output.length + continues,
+            log_prob=_put(output.log_prob, log_prob, step),
+            numerals=put(output.numerals, numeral),
+            estimates=put(output.estimates, estimate),
+            ended=output.ended | is_stuck | (continues & (token == end_id)),
         )
-        following, values = channels.step(makers, states, token, channels.At(tables, place))
-        after = automaton.step(tables, place, token), following
-        place, states = channels.keep_where(open_, after, (place, states))
-        return written, place, states, token, numeral, values
+        next_states, values = channels.step(producers, states, token, channels.AutomatonState(tables, grammar_state))
+        new = automaton.step(tables, grammar_state, token), next_states
+        grammar_state, states = channels.keep_where(continues, new, (grammar_state, states))
+        return output, grammar_state, states, token, numeral, values
 
-    def body(loop: _Loop) -> _Loop:
-        tokens = feed(loop.last, loop.fed, loop.values, lengths + loop.step - 1, num_id)
-        outs, cache = model.apply({"params": params}, tokens, loop.cache, tables_of_params, method="step")
-        chosen = choose(outs[head], loop.place, loop.states, loop.step, loop.written)
-        written, place, states, token, numeral, values = chosen
-        return _Loop(loop.step + 1, written, cache, place, token, numeral, states, values)
+    def body(loop: _SampleState) -> _SampleState:
+        tokens = make_step_tokens(loop.token, loop.numeral, loop.values, lengths + loop.step - 1, num_id)
+        outs, cache = model.apply({"params": params}, tokens, loop.cache, param_tables, method="step")
+        results = choose(outs[head], loop.grammar_state, loop.states, loop.step, loop.output)
+        output, grammar_state, states, token, numeral, values = results
+        return _SampleState(loop.step + 1, output, cache, grammar_state, token, numeral, states, values)
 
-    def going(loop: _Loop) -> jax.Array:
-        return (loop.step < most) & (~loop.written.ended & (loop.step < request.budget)).any()
+    def is_running(loop: _SampleState) -> jax.Array:
+        return (loop.step < max_tokens) & (~loop.output.ended & (loop.step < request.budget)).any()
 
-    unwritten = blank(model.heads[head], outs[head], rows, most)
-    written, place, states, token, numeral, values = choose(outs[head], place, states, jnp.int32(0), unwritten)
-    loop = _Loop(jnp.int32(1), written, cache, place, token, numeral, states, values)
-    return jax.lax.while_loop(going, body, loop).written
+    empty_output = make_empty_output(model.heads[head], outs[head], rows, max_tokens)
+    output, grammar_state, states, token, numeral, values = choose(
+        outs[head], grammar_state, states, jnp.int32(0), empty_output
+    )
+    loop = _SampleState(jnp.int32(1), output, cache, grammar_state, token, numeral, states, values)
+    return jax.lax.while_loop(is_running, body, loop).output
 
 
-def begin(model: Model, params: Any, source: Tokens | None, rows: int, slots: int, made: Any) -> Any:
-    """An empty cache of so many slots, which remembers the source where there is one."""
+def make_cache(model: Model, params: Any, source: Tokens | None, rows: int, slots: int, param_tables: Any) -> Any:
+    """An empty cache of so many slots, with the keys and values of the source if there is one."""
     cache = model.backbone.init_cache(rows, slots)
-    return cache if source is None else model.apply({"params": params}, source, cache, made, method="remember")
+    return (
+        cache if source is None else model.apply({"params": params}, source, cache, param_tables, method="remember")
+    )
 
 
-def read(tables: Grammar, prompt: Tokens, source: Tokens | None = None) -> automaton.GrammarState:
-    """Where the automaton stands after a prompt: where an answer begins, if the grammar says (`Grammar.answer`).
+def read_prompt(tables: Grammar, prompt: Tokens, source: Tokens | None = None) -> automaton.GrammarState:
+    """The automaton's state after a prompt; the state in which an answer begins, if the grammar has one
+    (`Grammar.answer`).
 
-    The prompt's nodes are all counted (see `Grammar.counted`), as in training, but for what its last token closes:
-    from there on the generator counts.
+    As in training, all nodes of the prompt are counted (see `Grammar.counted`) except the node that its last token
+    closes: from there on the generator's rule applies.
     """
     ids, valid = prompt.ids, prompt.segment_ids > 0
-    true, place = beginning(tables, prompt, source)
-    place = automaton.read(true, place, ids[:, :-1], valid[:, :-1])
-    return automaton.begin_answer(tables, automaton.step(tables, place, ids[:, -1]))
+    counting_tables, grammar_state = start_automaton(tables, prompt, source)
+    grammar_state = automaton.read_prompt(counting_tables, grammar_state, ids[:, :-1], valid[:, :-1])
+    return automaton.begin_answer(tables, automaton.step(tables, grammar_state, ids[:, -1]))
 
 
-def beginning(tables: Grammar, prompt: Tokens, source: Tokens | None) -> channels.At:
-    """The automaton before a prompt, whose nodes are all counted."""
-    true = tables._replace(counted=jnp.ones_like(tables.counted))
-    return channels.At(true, automaton.init(tables, len(prompt.ids), source))
+def start_automaton(tables: Grammar, prompt: Tokens, source: Tokens | None) -> channels.AutomatonState:
+    """The automaton before a prompt, with tables that count all nodes."""
+    counting_tables = tables._replace(counted=jnp.ones_like(tables.counted))
+    return channels.AutomatonState(counting_tables, automaton.init(tables, len(prompt.ids), source))
 
 
-def feed(
-    token: jax.Array, numeral: Numeral | None, values: Mapping[str, jax.Array], at: jax.Array, num_id: int
+def make_step_tokens(
+    token: jax.Array, numeral: Numeral | None, values: Mapping[str, jax.Array], positions: jax.Array, num_id: int
 ) -> Tokens:
-    """A token just written, int32[B], with its channels' values as one more position `at` int32[B]."""
+    """The input of the next step: tokens int32[B] with their channels' values at positions int32[B]."""
     index = None
     if numeral is not None:
         index = jnp.where(token == num_id, 0, -1)[:, None]
         numeral = jax.tree.map(lambda x: x[:, None], numeral)
     return Tokens(
         ids=token[:, None],
-        positions=at[:, None],
+        positions=positions[:, None],
         segment_ids=jnp.ones((len(token), 1), jnp.int32),
         channels={name: value[:, None] for name, value in values.items()},
         numeral_index=index,
@@ -210,47 +217,47 @@ def feed(
     )
 
 
-def likeliest(mass_BV: jax.Array) -> jax.Array:
-    """`argmax` over the vocabulary as two reductions that run in vectors, as one of pairs does not."""
+def find_likeliest(mass_BV: jax.Array) -> jax.Array:
+    """`argmax` over the vocabulary by two reductions, which are vectorized; one reduction of pairs is not."""
     ids = jnp.arange(mass_BV.shape[-1], dtype=jnp.int32)
     first = jnp.where(mass_BV == mass_BV.max(axis=-1, keepdims=True), ids, ids[-1])
     return first.min(axis=-1)
 
 
-def filtered(logits_BV: jax.Array, top_k: jax.Array, top_p: jax.Array) -> jax.Array:
-    """Logits with all but the `top_k` likeliest (0: all), and of those all but the smallest set that holds
-    `top_p` of the mass, forbidden. The likeliest always stays; ties at the border stay together."""
+def filter_logits(logits_BV: jax.Array, top_k: jax.Array, top_p: jax.Array) -> jax.Array:
+    """Keeps the `top_k` largest logits (0: all), and of those the smallest set that holds `top_p` of the mass; the
+    rest are forbidden. The likeliest token is always kept; ties at the border are kept together."""
     descending = jnp.sort(logits_BV, axis=-1)[:, ::-1]
     ranks = jnp.arange(logits_BV.shape[-1])
-    kept = jnp.where(top_k > 0, ranks < top_k, True)[None]
-    mass = jax.nn.softmax(jnp.where(kept, descending, FORBIDDEN), axis=-1)
-    before = jnp.cumsum(mass, axis=-1) - mass
-    # Rounding may bring the mass before the tail to 1: top_p = 1 still keeps all.
-    kept = kept & ((before < top_p) | (ranks == 0) | (top_p >= 1))
-    least = jnp.min(jnp.where(kept, descending, jnp.inf), axis=-1, keepdims=True)
+    is_kept = jnp.where(top_k > 0, ranks < top_k, True)[None]
+    mass = jax.nn.softmax(jnp.where(is_kept, descending, FORBIDDEN), axis=-1)
+    mass_before = jnp.cumsum(mass, axis=-1) - mass
+    # Rounding may make the mass before the tail 1; top_p = 1 still keeps all.
+    is_kept = is_kept & ((mass_before < top_p) | (ranks == 0) | (top_p >= 1))
+    least = jnp.min(jnp.where(is_kept, descending, jnp.inf), axis=-1, keepdims=True)
     return jnp.where(logits_BV >= least, logits_BV, FORBIDDEN)
 
 
-def blank(head: Any, out: HeadOut, rows: int, most: int) -> Generated:
-    """Nothing written yet.
+def make_empty_output(head: Any, out: HeadOut, rows: int, max_tokens: int) -> Generated:
+    """The output before the first token.
 
     Args:
-      out: the head's, of any positions: its numbers have the form that `step_scores` makes of them.
+      out: the head's output at any positions; it determines the shapes of the numbers in `step_scores`.
     """
-    form = jax.eval_shape(lambda out: head.step_scores(out._replace(hidden=out.hidden[:, -1])), out)
+    scores = jax.eval_shape(lambda out: head.step_scores(out._replace(hidden=out.hidden[:, -1])), out)
     numerals, estimates = jax.tree.map(
-        lambda x: jnp.zeros((rows, most, *x.shape[1:]), x.dtype), (form.numeral, form.estimate)
+        lambda x: jnp.zeros((rows, max_tokens, *x.shape[1:]), x.dtype), (scores.numeral, scores.estimate)
     )
     return Generated(
-        ids=jnp.zeros((rows, most), jnp.int32),
+        ids=jnp.zeros((rows, max_tokens), jnp.int32),
         length=jnp.zeros(rows, jnp.int32),
-        log_prob=jnp.zeros((rows, most), jnp.float32),
+        log_prob=jnp.zeros((rows, max_tokens), jnp.float32),
         numerals=numerals,
         estimates=estimates,
         ended=jnp.zeros(rows, bool),
     )
 
 
-def _put(whole: jax.Array, new: jax.Array, step: jax.Array) -> jax.Array:
-    """whole[B, M, …] with new[B, …] at position `step`."""
-    return jax.lax.dynamic_update_index_in_dim(whole, new.astype(whole.dtype), step, 1)
+def _put(old: jax.Array, new: jax.Array, step: jax.Array) -> jax.Array:
+    """Writes new[B, …] into old[B, M, …] at position `step`."""
+    return jax.lax.dynamic_update_index_in_dim(old, new.astype(old.dtype), step, 1)

@@ -1,9 +1,9 @@
 """The characters of a numeral through a transformer, then a bidirectional LSTM: LUNA's CharFormer.
 
-A character is the sum of two vectors: which it is, and for a digit its decimal place. The layers are post-norm with
-ReLU; the mean of the LSTM's final states is projected. What a numeral is padded to changes nothing; `padded=True` is
-the released code, whose LSTM and mean run over the padding: there to the longest neighbour's length, here always to
-`length`, so that a vector depends on that.
+A character is the sum of two vectors: one for the character and one for a digit's decimal place. The layers are
+post-norm with ReLU; the mean of the LSTM's final states is projected. Padding changes nothing. `padded=True` follows
+the released code, whose LSTM and mean include the padding: there up to the batch's longest numeral, here always up to
+`length`, so the vector then depends on `length`.
 
 Legend: N numerals, C characters, H width, A heads, E = H / A, F width of the MLP.
 """
@@ -20,18 +20,17 @@ import jax.numpy as jnp
 import numpy as np
 
 from numjax import protocols
-from numjax.embed import sizes
 from numjax.errors import UsageError
-from numjax.nn import attention, characters, lstm
-from numjax.nn.by_length import by_length
+from numjax.nn import attention, characters, lstm, sizes
+from numjax.nn.by_length import encode_by_length
 from numjax.nn.dropout import dropout
 from numjax.nn.norm import layer_norm
-from numjax.protocols import OrTold
+from numjax.protocols import OptionOrContext
 from numjax.types import Numeral
 
 POOLS = ("lstm", "average")
 EPSILON = 1e-5
-PLACES = 10  # that are told apart on either side of the point
+PLACES = 10  # decimal places with a vector of their own on either side of the point
 Drop = Callable[[jax.Array], jax.Array]
 
 
@@ -53,57 +52,57 @@ class Layer(NamedTuple):
 
 
 def places(ids_NC: jax.Array) -> jax.Array:
-    """int32[N, C]: 0 for what is no digit, 1 … 10 from the ones upwards, 11 … 20 from the tenths downwards.
+    """int32[N, C]: 0 if the character is no digit, 1 … 10 from the ones upwards, 11 … 20 from the tenths downwards.
 
-    Places beyond count as the last. The digits of an exponent are an integer of their own.
+    Places beyond count as the last. The digits of an exponent count as an integer of their own.
     """
     digit = (ids_NC < 10).astype(jnp.int32)
-    power = jnp.cumsum(ids_NC == characters.EXPONENT, axis=1) > 0
-    fraction = (jnp.cumsum(ids_NC == characters.POINT, axis=1) > 0) & ~power
+    in_exponent = jnp.cumsum(ids_NC == characters.EXPONENT, axis=1) > 0
+    in_fraction = (jnp.cumsum(ids_NC == characters.POINT, axis=1) > 0) & ~in_exponent
 
     def upwards(part):
         counted = jnp.where(part, digit, 0)
         return jnp.cumsum(counted[:, ::-1], axis=1)[:, ::-1]
 
-    whole = jnp.where(power, upwards(power), upwards(~power & ~fraction))
-    below = jnp.cumsum(jnp.where(fraction, digit, 0), axis=1)
-    place = jnp.where(fraction, PLACES + jnp.minimum(below, PLACES), jnp.minimum(whole, PLACES))
+    before_point = jnp.where(in_exponent, upwards(in_exponent), upwards(~in_exponent & ~in_fraction))
+    behind_point = jnp.cumsum(jnp.where(in_fraction, digit, 0), axis=1)
+    place = jnp.where(in_fraction, PLACES + jnp.minimum(behind_point, PLACES), jnp.minimum(before_point, PLACES))
     return jnp.where(digit > 0, place, 0)
 
 
 def encode(
-    x_NCH: jax.Array, there_NC: jax.Array, layers: Sequence[Layer], drop: Drop, implementation: str = "auto"
+    x_NCH: jax.Array, is_character_NC: jax.Array, layers: Sequence[Layer], drop: Drop, implementation: str = "auto"
 ) -> jax.Array:
-    """[N, C, H]: y = norm(x + attention(x)), norm(y + mlp(y)) a layer; nobody sees padding."""
+    """[N, C, H]: each layer is y = norm(x + attention(x)), norm(y + mlp(y)); padding is masked."""
     shape = x_NCH.shape
-    for of in layers:
-        q, k, v = jnp.moveaxis(jnp.einsum("nch,hkae->nckae", x_NCH, of.qkv_kernel) + of.qkv_bias, 2, 0)
-        seen = attention.attend(q, k, v, valid_BS=there_NC, implementation=implementation)
-        out = drop(seen.reshape(shape) @ of.out_kernel + of.out_bias)
-        x_NCH = layer_norm(x_NCH + out, of.ln_1_scale, of.ln_1_bias, EPSILON)
-        up = drop(jax.nn.relu(x_NCH @ of.up_kernel + of.up_bias))
-        down = drop(up @ of.down_kernel + of.down_bias)
-        x_NCH = layer_norm(x_NCH + down, of.ln_2_scale, of.ln_2_bias, EPSILON)
+    for layer in layers:
+        q, k, v = jnp.moveaxis(jnp.einsum("nch,hkae->nckae", x_NCH, layer.qkv_kernel) + layer.qkv_bias, 2, 0)
+        attended = attention.attend(q, k, v, valid_BS=is_character_NC, implementation=implementation)
+        out = drop(attended.reshape(shape) @ layer.out_kernel + layer.out_bias)
+        x_NCH = layer_norm(x_NCH + out, layer.ln_1_scale, layer.ln_1_bias, EPSILON)
+        up = drop(jax.nn.relu(x_NCH @ layer.up_kernel + layer.up_bias))
+        down = drop(up @ layer.down_kernel + layer.down_bias)
+        x_NCH = layer_norm(x_NCH + down, layer.ln_2_scale, layer.ln_2_bias, EPSILON)
     return x_NCH
 
 
 class Embed(protocols.Embed, nn.Module):
-    """A numeral read character by character and place by place.
+    """A numeral's vector from its characters and their decimal places.
 
     Attributes:
-      dim: of the vector.
-      hidden: H, also of the LSTM's states each way. layers: of the transformer and as many of the LSTM.
+      dim: width of the vector.
+      hidden: H, also the width of the LSTM's states in each direction. layers: of the transformer, and of the LSTM.
       heads: A. mlp_width: F.
-      pool: "lstm", or the "average" over positions instead of it.
-      padded: read the padding up to `length` too, as released.
-      dropout: while training, on both branches, inside the MLP and between layers of the LSTM.
-      length: characters that are read at most. short: those that most strings have at most; where it is given, most
-        are read no further (`nn.by_length`), unless padding is read.
-      parameters: about how many, a name in `embed/sizes.py`, which then decides on `hidden` and `layers`.
+      pool: "lstm", or "average": the mean over positions instead.
+      padded: also read the padding up to `length`, as in the released code.
+      dropout: rate in training, on both branches, inside the MLP and between layers of the LSTM.
+      length: most characters that are read. short: a length that most strings do not exceed; if it is set, most
+        strings are encoded only up to it (`nn.by_length`), unless padding is read.
+      parameters: approximate number of parameters, a name in `nn/sizes.py`; it then sets `hidden` and `layers`.
       attention: see `nn.attention.attend`.
     """
 
-    dim: OrTold[int] = 64
+    dim: OptionOrContext[int] = 64
     hidden: int = 32
     layers: int = 1
     heads: int = 4
@@ -119,41 +118,41 @@ class Embed(protocols.Embed, nn.Module):
     reads_surfaces = True
 
     def host_features(self, numerals: Numeral, surfaces: Sequence[str] | None = None) -> dict[str, np.ndarray]:
-        """{"characters": int8[N, length]}: see `characters.features`."""
-        return characters.features(numerals, surfaces, self.length)
+        """{"characters": int8[N, length]}: see `characters.make_features`."""
+        return characters.make_features(numerals, surfaces, self.length)
 
     @nn.compact
     def __call__(self, numerals: Numeral, features: Mapping[str, jax.Array] | None = None) -> jax.Array:
-        found = characters.ids_of(numerals, features, self.length)
-        hidden, count = sizes.of("char_former", self.parameters, self.dim, (self.hidden, self.layers))
+        ids = characters.character_ids(numerals, features, self.length)
+        hidden, count = sizes.encoder_size("char_former", self.parameters, self.dim, (self.hidden, self.layers))
         if self.pool not in POOLS:
             raise UsageError(f"char_former: pool must be one of {', '.join(POOLS)}, not {self.pool!r}")
         if hidden % self.heads:
             raise UsageError(f"char_former: hidden={hidden} does not divide over heads={self.heads}")
         normal = nn.initializers.normal(1.0)
-        which = self.param("characters", normal, (characters.COUNT, hidden), jnp.float32)
-        where = self.param("places", normal, (1 + 2 * PLACES, hidden), jnp.float32)
+        character_table = self.param("characters", normal, (characters.COUNT, hidden), jnp.float32)
+        place_table = self.param("places", normal, (1 + 2 * PLACES, hidden), jnp.float32)
         blocks = [self._layer(layer, hidden) for layer in range(count)]
-        weights = lstm.declare(self.param, count, hidden, hidden) if self.pool == "lstm" else []
+        weights = lstm.declare_stack(self.param, count, hidden, hidden) if self.pool == "lstm" else []
 
         key = self.make_rng("dropout") if self.has_rng("dropout") else None
-        drawn = itertools.count()  # of flax there may be no draws within the branches of `by_length`
+        draw_counter = itertools.count()  # Flax allows no draws within the branches of `encode_by_length`
 
         def drop(x):
-            return x if key is None else dropout(x, self.dropout, jax.random.fold_in(key, next(drawn)))
+            return x if key is None else dropout(x, self.dropout, jax.random.fold_in(key, next(draw_counter)))
 
         def former(ids):
-            there = ids != characters.PAD
-            x = jnp.take(which, ids, axis=0) + jnp.take(where, places(ids), axis=0)
-            x = encode(x, there, blocks, drop, self.attention)
-            read = jnp.ones_like(there) if self.padded else there
+            is_character = ids != characters.PAD
+            x = jnp.take(character_table, ids, axis=0) + jnp.take(place_table, places(ids), axis=0)
+            x = encode(x, is_character, blocks, drop, self.attention)
+            is_counted = jnp.ones_like(is_character) if self.padded else is_character
             if self.pool == "average":
-                many = jnp.maximum(read.sum(axis=1), 1)[:, None]
-                return jnp.where(read[..., None], x, 0).sum(axis=1) / many
-            return jnp.stack(lstm.stack(x, weights, read.astype(jnp.int32), drop)).mean(axis=0)
+                n_counted = jnp.maximum(is_counted.sum(axis=1), 1)[:, None]
+                return jnp.where(is_counted[..., None], x, 0).sum(axis=1) / n_counted
+            return jnp.stack(lstm.final_states(x, weights, is_counted.astype(jnp.int32), drop)).mean(axis=0)
 
-        ids = jnp.asarray(found).astype(jnp.int32)
-        x = by_length(former, ids, characters.PAD, 0 if self.padded else self.short)
+        ids = jnp.asarray(ids).astype(jnp.int32)
+        x = encode_by_length(former, ids, characters.PAD, 0 if self.padded else self.short)
         reach = lstm.uniform(hidden)
         kernel = self.param("kernel", reach, (hidden, self.dim), jnp.float32)
         return x @ kernel + self.param("bias", reach, (self.dim,), jnp.float32)
@@ -173,4 +172,6 @@ class Embed(protocols.Embed, nn.Module):
         }
         for norm in ("ln_1", "ln_2"):
             shapes |= {f"{norm}_scale": (ones, (hidden,)), f"{norm}_bias": (zeros, (hidden,))}
-        return Layer(**{part: self.param(f"block_{layer}_{part}", *of, jnp.float32) for part, of in shapes.items()})
+        return Layer(
+            **{part: self.param(f"block_{layer}_{part}", *spec, jnp.float32) for part, spec in shapes.items()}
+        )

@@ -1,8 +1,8 @@
 """DICE: deterministic, corpus-independent number embeddings on a circle or a sphere (Sundararaman et al. 2020).
 
-One set of formulas serves both halves: on the host in float64 (`Embed.host_features`, tables, probes), on
-the device in float32 for the numbers that a decoder makes up. One step in [0, 9999] changes a cosine by
-5e-8, less than float32 resolves: compare such vectors by chord length, never by 1 − cos.
+The same formulas run on the host in float64 (`Embed.host_features`, tables, probes) and on the device in
+float32, for numbers that a decoder generates. One step in [0, 9999] changes a cosine by 5e-8, less than
+float32 resolves: compare such vectors by chord length, never by 1 − cos.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ import numpy as np
 
 from numjax import protocols
 from numjax.errors import DataError, UsageError
-from numjax.protocols import OrTold
+from numjax.protocols import OptionOrContext
 from numjax.types import Numeral
 
 FORMS = ("2", "d")
-PLACES = 20  # digits that are mixed into random angles, whatever `data.digits` is
+PLACES = 20  # digits that random angles depend on, for any `data.digits`
 OUT_OF_RANGE = ("random", "clamp", "error")
 
 
@@ -52,10 +52,10 @@ def on_sphere(theta, dim: int, as_printed: bool = False):
     return xp.concatenate([rising[..., :-1] * xp.cos(theta)[..., None], last], axis=-1)
 
 
-def hashed(numerals: Numeral, seed: int):
-    """32 bits that depend on the number and the seed alone: uint32[...], the same on host and device.
+def hash_numerals(numerals: Numeral, seed: int):
+    """Hashes each number with the seed: uint32[...], the same on host and device.
 
-    A number of more than `PLACES` digits may be another with more of them."""
+    For a number of more than `PLACES` digits, the hash may depend on how many digits are kept."""
     xp = numerals.digits.__array_namespace__()
 
     def word(x):
@@ -67,7 +67,7 @@ def hashed(numerals: Numeral, seed: int):
     mixed = mixed ^ (word(negative) * np.uint32(0x7FEB352D))
     zero = word(xp.zeros_like(numerals.exponent))
     for place in range(max(PLACES, numerals.digits.shape[-1])):
-        # However many digits are kept: places that a shorter form lacks hold 0.
+        # The hash does not depend on how many digits are kept: missing places count as 0.
         digit = word(numerals.digits[..., place]) if place < numerals.digits.shape[-1] else zero
         mixed = (mixed ^ digit) * np.uint32(0x01000193)
         mixed = mixed ^ (mixed >> np.uint32(15))
@@ -76,10 +76,10 @@ def hashed(numerals: Numeral, seed: int):
 
 
 def seeded_angle(numerals: Numeral, seed: int):
-    """An angle in [−π, π) that depends on the number and the seed alone: the same on host and device."""
+    """An angle in [−π, π) that depends only on the number and the seed: the same on host and device."""
     xp = numerals.digits.__array_namespace__()
-    # The upper 24 bits, which float32 holds exactly: the angle stays below π.
-    return np.pi * ((hashed(numerals, seed) >> np.uint32(8)).astype(xp.float32) / 2.0**23 - 1.0)
+    # float32 holds the upper 24 bits exactly: the angle stays below π.
+    return np.pi * ((hash_numerals(numerals, seed) >> np.uint32(8)).astype(xp.float32) / 2.0**23 - 1.0)
 
 
 def rotation(dim: int, columns: int, seed: int) -> np.ndarray:
@@ -115,10 +115,12 @@ def dice(
         inside = (value >= low) & (value <= high)
         theta = xp.where(inside, theta, seeded_angle(numerals, seed).astype(theta.dtype))
     directions = on_circle(theta) if form == "2" else on_sphere(theta, dim, as_printed)
-    turn = xp.asarray(rotation(dim, directions.shape[-1], seed).T, dtype=directions.dtype)
+    rotation_matrix = xp.asarray(rotation(dim, directions.shape[-1], seed).T, dtype=directions.dtype)
     # Accelerators would round float32 factors to sixteen bits.
-    turned: Any = directions @ turn if xp is np else jnp.matmul(directions, turn, precision="highest")
-    return turned
+    rotated: Any = (
+        directions @ rotation_matrix if xp is np else jnp.matmul(directions, rotation_matrix, precision="highest")
+    )
+    return rotated
 
 
 def float64_value(numerals: Numeral) -> np.ndarray:
@@ -136,13 +138,13 @@ class Embed(protocols.Embed, nn.Module):
       dim: D.
       form: "2" (circle, orders every pair) or "d" (sphere, whose cosine distance is not monotone).
       low, high: the range [a, b]; DICE chooses it so that about 2% of the numbers lie outside.
-      out_of_range: "random" (an angle seeded by the number's digits), "clamp" or "error" (of numbers that are read;
-        those that a model makes up on the device cannot stop it and are clamped).
-      as_printed: the exponent D of eq. 6 instead of D − 1.
+      out_of_range: "random" (an angle seeded by the number's digits), "clamp" or "error" (for numbers of the input;
+        numbers that a model generates on the device cannot raise an error and are clamped).
+      as_printed: use the exponent D of eq. 6 instead of D − 1.
       seed: of the rotation and the random angles.
     """
 
-    dim: OrTold[int] = 64
+    dim: OptionOrContext[int] = 64
     form: str = "2"
     low: float = 0.0
     high: float = 1e5
@@ -167,7 +169,7 @@ class Embed(protocols.Embed, nn.Module):
         return dice(numerals, self.dim, self.form, self.low, self.high, self.out_of_range, self.as_printed, self.seed)
 
     def host_vectors(self, numerals: Numeral) -> np.ndarray:
-        """The vectors in float64, [..., dim]: where distances are compared, one rounding to float32 is too much."""
+        """The vectors in float64, [..., dim]; rounding to float32 would be too coarse for comparing distances."""
         return self._vectors(numerals)
 
     def host_features(self, numerals: Numeral, surfaces=None) -> dict[str, np.ndarray]:

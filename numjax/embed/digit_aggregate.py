@@ -10,32 +10,32 @@ from numjax import protocols
 from numjax.embed.token import lookup
 from numjax.errors import UsageError
 from numjax.nn import digits
-from numjax.protocols import Told
+from numjax.protocols import FromContext
 from numjax.types import Tokens
 
 
 class Embed(protocols.Embed, nn.Module):
-    """A learned vector a token; that of [AGG] is computed anew each time from the digits' current ones.
+    """A learned vector per token; that of [AGG] is computed from the digits' current vectors at each call.
 
     Attributes:
       dim: width D. vocab_size: V, padded.
-      digit_ids: tokens of the digits 0 … 9. agg_id: of [AGG]; without one this is the plain token embedding.
-      aggregate: see `nn.digits.aggregate`; of all digits that the number is written with, without its point.
-      longest: digits of a number that are read; of more, the first ones.
-      gradient: let the loss reach the digits' vectors through [AGG] too.
+      digit_ids: ids of the digits 0 … 9. agg_id: id of [AGG]; without one this is the plain token embedding.
+      aggregate: see `nn.digits.aggregate`; of all digits of the number's surface, without its point.
+      longest: most digits of a number that are read, the first ones.
+      gradient: let gradients reach the digits' vectors through [AGG] too.
       init_std: standard deviation of the initial vectors.
       dtype: compute type; vectors are read in it.
     """
 
-    dim: Told[int]
-    vocab_size: Told[int]
-    digit_ids: Told[tuple[int, ...] | None] = None
-    agg_id: Told[int | None] = None
+    dim: FromContext[int]
+    vocab_size: FromContext[int]
+    digit_ids: FromContext[tuple[int, ...] | None] = None
+    agg_id: FromContext[int | None] = None
     aggregate: str = "weighted"
     longest: int = 20
     gradient: bool = True
     init_std: float = 0.02
-    dtype: Told[str] = "float32"
+    dtype: FromContext[str] = "float32"
     kind = "token"
 
     def setup(self):
@@ -54,7 +54,7 @@ class Embed(protocols.Embed, nn.Module):
         if not self.gradient:
             digits_XD = jax.lax.stop_gradient(digits_XD)
         numbers = tokens.numerals.valid.shape[-1]
-        found_BNL = digits.from_ids(tokens.ids, tokens.numeral_index, self.digit_ids, numbers, self.longest)
-        made_BND = digits.aggregate(digits_XD, found_BNL, self.aggregate).astype(text_BTD.dtype)
-        made_BTD = jnp.take_along_axis(made_BND, jnp.maximum(tokens.numeral_index, 0)[..., None], axis=1)
-        return jnp.where((tokens.ids == self.agg_id)[..., None], made_BTD, text_BTD)
+        digits_BNL = digits.from_ids(tokens.ids, tokens.numeral_index, self.digit_ids, numbers, self.longest)
+        aggregates_BND = digits.aggregate(digits_XD, digits_BNL, self.aggregate).astype(text_BTD.dtype)
+        aggregates_BTD = jnp.take_along_axis(aggregates_BND, jnp.maximum(tokens.numeral_index, 0)[..., None], axis=1)
+        return jnp.where((tokens.ids == self.agg_id)[..., None], aggregates_BTD, text_BTD)

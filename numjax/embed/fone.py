@@ -1,6 +1,6 @@
 """A number as the phases of its decimal places (FoNE; Zhou et al. 2025, arXiv 2502.09741, section 3).
 
-Legend: P periods, one a decimal place.
+Legend: P periods, one per decimal place.
 """
 
 from __future__ import annotations
@@ -12,35 +12,35 @@ import jax.numpy as jnp
 from numjax import protocols
 from numjax.errors import UsageError
 from numjax.nn.numerals import to_places
-from numjax.protocols import OrTold
+from numjax.protocols import OptionOrContext
 from numjax.types import Numeral
 
 
 def phases(numerals: Numeral, integer: int, fraction: int) -> jax.Array:
     """|x| mod T / T for the periods T = 10^(1 − fraction), …, 10^integer, float32[..., P] in [0, 1).
 
-    From the digits: each place adds a tenth of itself to a tenth of what the places below it come to, so that no
+    Computed from the digits: the phase of a place is a tenth of the sum of its digit and the phase below it, so no
     large number is divided.
     """
     digits, _ = to_places(numerals, -fraction, integer + fraction)
-    below, found = jnp.zeros(digits.shape[:-1], jnp.float32), []
+    phase, place_phases = jnp.zeros(digits.shape[:-1], jnp.float32), []
     for place in range(integer + fraction):
-        below = (digits[..., place].astype(jnp.float32) + below) / 10
-        found.append(below)
-    return jnp.stack(found, axis=-1)
+        phase = (digits[..., place].astype(jnp.float32) + phase) / 10
+        place_phases.append(phase)
+    return jnp.stack(place_phases, axis=-1)
 
 
 class Embed(protocols.Embed, nn.Module):
     """(cos 2πφ, sin 2πφ) of every phase φ, the lowest place first, and the sign; it has no parameters.
 
-    Places outside are not seen. Zero has all phases 0, which no text has; the published code makes it text.
+    Digits at other places are ignored. Zero has all phases 0, which no text has; the published code makes it text.
 
     Attributes:
-      dim: width; zeros fill it up, and 0 is as many as there are. integer, fraction: digits before and behind the
-      point. signed: a last feature is −1 for negative numbers and 1 for others; the published code reads sizes alone.
+      dim: width, padded with zeros; 0: the number of features. integer, fraction: digits before and behind the point.
+      signed: the last feature is −1 for negative numbers and 1 for others; the published code ignores signs.
     """
 
-    dim: OrTold[int] = 0
+    dim: OptionOrContext[int] = 0
     integer: int = 9
     fraction: int = 4
     signed: bool = True

@@ -15,37 +15,38 @@ import numpy as np
 
 from numjax import protocols
 from numjax.embed.token import lookup
-from numjax.nn.spelling import means
-from numjax.protocols import Told
+from numjax.nn.spelling import mean_vectors
+from numjax.protocols import FromContext
 from numjax.types import Tokens
 
 
 def link(mean_MD: jax.Array, down_DH: jax.Array, up_HD: jax.Array) -> jax.Array:
-    """m + tanh(m A) B: the text's vector, moved a little."""
+    """m + tanh(m A) B: the text's mean vector with a small learned shift."""
     return mean_MD + jnp.tanh(mean_MD @ down_DH) @ up_HD
 
 
 class Embed(protocols.Embed, nn.Module):
-    """Token embedding whose mathematical rows follow those of the text; special symbols have rows of their own.
+    """Token embedding whose mathematical rows are computed from text rows; special symbols have their own rows.
 
     Attributes:
       dim: width D. vocab_size: V, padded.
-      symbols: (first mathematical id, for each from there on the text tokens that spell it, none for special ones);
-        without it this is the plain token embedding.
+      symbols: (first mathematical id, for each id from there on the text tokens that spell it, none for special
+        symbols); without it this is the plain token embedding.
       hidden: H.
       init_std: of the table. special_std: of the special symbols' vectors (1 in the released code).
-      word_dropout: how often a text token is unread in training, so that no answer hangs on one word; symbols never.
+      word_dropout: rate at which text tokens become zero in training, so that no answer depends on one word; symbols
+        are never dropped.
       dtype: compute type; vectors are read in it.
     """
 
-    dim: Told[int]
-    vocab_size: Told[int]
-    symbols: Told[tuple[int, tuple[tuple[int, ...], ...]] | None] = None
+    dim: FromContext[int]
+    vocab_size: FromContext[int]
+    symbols: FromContext[tuple[int, tuple[tuple[int, ...], ...]] | None] = None
     hidden: int = 10
     init_std: float = 0.02
     special_std: float = 0.02
     word_dropout: float = 0.0
-    dtype: Told[str] = "float32"
+    dtype: FromContext[str] = "float32"
     kind = "token"
 
     def setup(self):
@@ -60,16 +61,16 @@ class Embed(protocols.Embed, nn.Module):
 
     def _linked(self) -> np.ndarray:
         assert self.symbols is not None
-        return np.asarray([len(one) > 0 for one in self.symbols[1]])
+        return np.asarray([len(pieces) > 0 for pieces in self.symbols[1]])
 
     def tables(self) -> Mapping[str, jax.Array]:
-        """What depends on parameters alone: the vectors of all symbols, [M, D]. Computed once a step."""
+        """{"symbols": the vectors of all symbols, [M, D]}, which depend only on parameters. Computed once a step."""
         if self.symbols is None:
             return {}
         linked = self._linked()
-        spelled = means(self.table, self.symbols[1], partial(lookup, dtype=self.dtype))
-        own = jnp.take(self.special, np.where(linked, 0, np.cumsum(~linked) - 1), axis=0)
-        return {"symbols": jnp.where(linked[:, None], link(spelled, self.down, self.up), own)}
+        mean_MD = mean_vectors(self.table, self.symbols[1], partial(lookup, dtype=self.dtype))
+        special_MD = jnp.take(self.special, np.where(linked, 0, np.cumsum(~linked) - 1), axis=0)
+        return {"symbols": jnp.where(linked[:, None], link(mean_MD, self.down, self.up), special_MD)}
 
     def __call__(self, tokens: Tokens, tables: Mapping[str, jax.Array] | None = None) -> jax.Array:
         text_BTD = lookup(self.table, tokens.ids, self.dtype)

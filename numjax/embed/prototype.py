@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from numjax import protocols
 from numjax.errors import UsageError
 from numjax.nn.numerals import exponent_id
-from numjax.protocols import OrTold
+from numjax.protocols import OptionOrContext
 from numjax.types import Numeral
 
 
@@ -38,12 +38,12 @@ class Embed(protocols.Embed, nn.Module):
       exponent_dim: d_e; a quarter of `dim` by default.
       sigma: σ, the width of a prototype, in units of the mantissa. The classifiers of the paper and its
         code use 0.5, its released pre-training script 5.
-      low, high: the exponents with a vector of their own; below is −INF, above +INF, and the mantissa is
-        kept there.
+      low, high: the exponents with a vector of their own; below is −INF, above +INF. The mantissa is kept
+        in both cases.
       init_std: standard deviation of the initial exponent vectors.
     """
 
-    dim: OrTold[int] = 64
+    dim: OptionOrContext[int] = 64
     exponent_dim: int | None = None
     sigma: float = 0.5
     low: int = -8

@@ -1,4 +1,4 @@
-"""A random vector a number, which says nothing but whether two numbers are the same: the baseline of every probe."""
+"""A random vector per number, which only shows whether two numbers are equal: the baseline of every probe."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ import jax.numpy as jnp
 import numpy as np
 
 from numjax import protocols
-from numjax.embed.dice import hashed
-from numjax.protocols import OrTold
+from numjax.embed.dice import hash_numerals
+from numjax.protocols import OptionOrContext
 from numjax.types import Numeral
 
 
 def random_vectors(numerals: Numeral, dim: int, seed: int):
-    """float32[..., dim], independent N(0, 1/dim), so about of length 1; of the value and the seed alone.
+    """float32[..., dim], independent N(0, 1/dim), so of length about 1; they depend only on the value and the seed.
 
-    The same on host and device but for the last digits of a logarithm and a cosine.
+    Host and device differ only in the last digits of a logarithm and a cosine.
     """
     xp = numerals.digits.__array_namespace__()
-    one, two = (hashed(numerals, seed ^ salt)[..., None] for salt in (0, 0x5BD1E995))
+    first_hash, second_hash = (hash_numerals(numerals, seed ^ salt)[..., None] for salt in (0, 0x5BD1E995))
     counter = xp.arange(dim, dtype=xp.uint32)
 
     def uniform(salt: int):
-        """In (0, 1): the upper 23 bits and a half."""
-        mixed = (one ^ (counter * np.uint32(0x9E3779B1))) + (two * np.uint32(salt))
+        """Uniform in (0, 1): the upper 23 bits and a half."""
+        mixed = (first_hash ^ (counter * np.uint32(0x9E3779B1))) + (second_hash * np.uint32(salt))
         for shift, factor in ((16, 0x7FEB352D), (15, 0x846CA68B)):
             mixed = (mixed ^ (mixed >> np.uint32(shift))) * np.uint32(factor)
         mixed = mixed ^ (mixed >> np.uint32(16))
@@ -38,10 +38,10 @@ class Embed(protocols.Embed, nn.Module):
     """Random vectors; they have no parameters.
 
     Attributes:
-      dim: D. seed: of the vectors.
+      dim: D. seed: seed of the vectors.
     """
 
-    dim: OrTold[int] = 64
+    dim: OptionOrContext[int] = 64
     seed: int = 0
     kind = "numeral"
 

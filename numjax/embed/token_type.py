@@ -1,4 +1,4 @@
-"""A learned vector a token type (MathGPT, section 3.2): text, variable, number, operator, …"""
+"""A learned vector per token type (MathGPT, section 3.2): text, variable, number, operator, …"""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ import jax
 import jax.numpy as jnp
 
 from numjax import protocols
-from numjax.protocols import Told
+from numjax.protocols import FromContext
 from numjax.types import TYPES, Tokens
 
 
 class Embed(protocols.Embed, nn.Module):
-    """One of `types` vectors by the channel "types".
+    """Looks up one of `types` vectors by the channel "types".
 
     Attributes:
       dim: width D.
-      types: how many there are.
+      types: number of types.
       init_std: by default Xavier's times 0.1, as published.
     """
 
-    dim: Told[int]
-    types: Told[int] = 8
+    dim: FromContext[int]
+    types: FromContext[int] = 8
     init_std: float | None = None
     kind = "type"
     reads_channels = (TYPES.name,)
@@ -30,5 +30,5 @@ class Embed(protocols.Embed, nn.Module):
     def __call__(self, tokens: Tokens) -> jax.Array:
         std = 0.1 * (2 / (self.types + self.dim)) ** 0.5 if self.init_std is None else self.init_std
         vectors = self.param("vectors", nn.initializers.normal(std), (self.types, self.dim), jnp.float32)
-        # So few rows are picked by a product, whose gradient is one too.
+        # With so few rows a product is used for the lookup; its gradient is a product too.
         return jax.nn.one_hot(tokens.channel(TYPES.name), self.types, dtype=jnp.float32) @ vectors

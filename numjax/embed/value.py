@@ -10,7 +10,7 @@ import numpy as np
 from numjax import protocols
 from numjax.embed.dice import float64_value
 from numjax.errors import UsageError
-from numjax.protocols import OrTold
+from numjax.protocols import OptionOrContext
 from numjax.types import Numeral
 
 
@@ -25,10 +25,10 @@ class Embed(protocols.Embed, nn.Module):
     """The value; it has no parameters.
 
     Attributes:
-      dim: 1; more are zeros. scale: what the value is divided by. limit: the largest size it can have.
+      dim: width; all dimensions but the first are zero. scale: divisor of the value. limit: largest absolute value.
     """
 
-    dim: OrTold[int] = 1
+    dim: OptionOrContext[int] = 1
     scale: float = 1.0
     limit: float = 1e30
     kind = "numeral"

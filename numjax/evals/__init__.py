@@ -1,1 +1,1 @@
-"""Evaluation over a split: scores of a model's losses and labels, and of what it writes."""
+"""Evaluates a split: a model's losses, its labels, and the texts that it generates."""

@@ -1,4 +1,4 @@
-"""What a model writes: prompts in, text and numbers out."""
+"""Generates text and numbers from prompts."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from jax.sharding import Mesh, NamedSharding
 
 from numjax.decode import beam, sample
 from numjax.errors import DataError, UsageError
-from numjax.evals.numbers import Predicted, predicted, value_of
+from numjax.evals.numbers import PredictedNumber, predicted_numbers, value_of
 from numjax.numeral import format as formats
 from numjax.pipeline import features
 from numjax.pipeline.batch import assemble
-from numjax.pipeline.features import Encoded, Row
+from numjax.pipeline.features import Encoded, EncodedRow
 from numjax.runtime import processes, shard
 from numjax.system import System
 from numjax.text import document as documents
 from numjax.types import Channel, Document, Formula, Mark, Number, Tokens
 
-START: Document = (Mark("[CLS]"),)  # what every text begins with
+START: Document = (Mark("[CLS]"),)  # the beginning of every text
 
 
-class Result(NamedTuple):
-    """One continuation.
+class Generation(NamedTuple):
+    """One continuation of a prompt.
 
     Attributes:
-      prompt, text: as read and as written.
-      numbers: each number written: {"value": as in the text, "raw": as a head that approximates gave it}; with
-        "approximate" and "interval" where the head is approximate, see `numbers.Predicted`; and the same of each
-        formula that has one, such as the 84 of x = 12 · 7.
-      log_prob: sum of the tokens' log masses. ended: whether [EOS] was written within the budget.
+      prompt, text: the prompt and the generated text.
+      numbers: {"value": as in the text, "raw": the head's unrounded value} of each generated number, with
+        "approximate" and "interval" if the head approximates, see `numbers.PredictedNumber`; and {"value", "raw"} of
+        each formula that has a value, such as the 84 of x = 12 · 7.
+      log_prob: sum of the tokens' log masses. ended: whether [EOS] was generated within the budget.
     """
 
     prompt: str
@@ -57,67 +57,67 @@ def generate(
     seed: int = 0,
     beams: int = 0,
     length_penalty: float = 0.0,
-) -> list[Result]:
-    """Continues prompts, in order.
+) -> list[Generation]:
+    """A continuation for each prompt, in order.
 
     Args:
       prompts: texts to continue, or for an encoder–decoder the sources that it answers.
-      params: an entry a layer.
-      max_tokens: budget of each. temperature, top_k, top_p: see `decode.sample.Request`.
-      batch_size: rows at a time; the last batch is filled up, so that it compiles once.
+      params: parameters with one entry per layer.
+      max_tokens: most tokens for each prompt. temperature, top_k, top_p: see `decode.sample.Request`.
+      batch_size: rows at a time; the last batch is filled up, so that the functions compile only once.
       seed: of the sampling.
       beams: width of a beam search instead of sampling; 0 for none. length_penalty: see `decode.beam.search`.
 
     Raises:
-      UsageError: the model only classifies, an option is out of range, or a prompt is longer than the
-        context leaves room for.
+      UsageError: the model only classifies, an option is out of range, or a prompt is too long for the context.
     """
     _check(max_tokens, temperature, top_k, top_p, beams)
     digits, rows = system.config.data.digits, []
     for prompt in prompts:
         try:
-            found = system.encode(_asked(system, prompt))
+            encoded = system.encode(_make_prompt(system, prompt))
         except DataError as error:
             raise UsageError(f"the prompt {prompt[:40]!r} cannot be read: {error}") from error
-        row = features.from_features(found, digits)
+        row = features.from_features(encoded, digits)
         if system.model.encodes:
-            # What is typed is the source; the decoder begins with nothing but its mark.
-            row = features.from_features(system.encode(START, source=found), digits)._replace(source=row)
+            # The prompt is the source; the decoder starts with only its mark.
+            row = features.from_features(system.encode(START, source=encoded), digits)._replace(source=row)
         rows.append(row)
     settings: dict[str, Any] = dict(
         max_tokens=max_tokens, temperature=temperature, top_k=top_k, top_p=top_p, seed=seed
     )
     settings |= dict(beams=beams, length_penalty=length_penalty)
-    out = []
+    generations = []
     names = [f"the prompt {prompt[:40]!r}" for prompt in prompts]
-    continued = _continue(system, params, rows, names, batch_size, **settings)
-    for prompt, row, (ids, numbers, log_prob, ended) in zip(prompts, rows, continued, strict=True):
-        document = _document(system, row, ids, numbers)
-        out.append(Result(prompt, text_of(document), _told(document, numbers), log_prob, ended))
-    return out
+    results = _continue(system, params, rows, names, batch_size, **settings)
+    for prompt, row, (ids, numbers, log_prob, ended) in zip(prompts, rows, results, strict=True):
+        document = _decode_document(system, row, ids, numbers)
+        generations.append(Generation(prompt, text_of(document), _number_fields(document, numbers), log_prob, ended))
+    return generations
 
 
-def _asked(system: System, text: str) -> Document:
-    """A prompt, or the source of an encoder, as the task lays out what is typed, or as it is."""
+def _make_prompt(system: System, text: str) -> Document:
+    """The prompt for a typed text, or the source of an encoder: as the task lays it out, else the plain text."""
     task, parse = system.task, system.scheme.parse
-    document = task.asked(text, parse)
+    document = task.prompt_from_text(text, parse)
     if document is None:
         document = (*parse(text), Mark("[EOS]")) if system.model.encodes else (*START, *parse(text))
     return document
 
 
 def predict(system: System, params: Any, encoded: Encoded, limit: int = 0) -> tuple[dict[int, Any], dict[int, Any]]:
-    """(first number written for each example; what was written) by row: what generation tasks score.
+    """(row → prediction, row → {"text", "log_prob"} of the generated text), for tasks that generate.
 
-    Beside what was written stand "approximate" and "interval" of a number that is so, see `numbers.Predicted`.
+    The fields also have "approximate" and "interval" if the prediction is an approximate number, see
+    `numbers.PredictedNumber`.
     """
     settings = system.config.decode
     count = min(limit or len(encoded), len(encoded))
-    rows = [_prompt_of(encoded.rows[i]) for i in range(count)]
+    rows = [_cut_to_prompt(encoded.rows[i]) for i in range(count)]
     from numjax.train import checkpoint
 
     params = checkpoint.split_layers(params)
-    found = _continue(
+    results = _continue(
         system,
         params,
         rows,
@@ -132,23 +132,25 @@ def predict(system: System, params: Any, encoded: Encoded, limit: int = 0) -> tu
         length_penalty=settings.get("length_penalty", 0.0),
     )
     predictions, extra = {}, {}
-    for i, (ids, numbers, log_prob, _) in enumerate(found):
-        document = _document(system, rows[i], ids, numbers)
+    for i, (ids, numbers, log_prob, _) in enumerate(results):
+        document = _decode_document(system, rows[i], ids, numbers)
         extra[i] = {"text": text_of(document), "log_prob": log_prob}
         predictions[i] = system.task.predicted(document)
         if numbers and not system.task.provides("predicted"):
-            extra[i] |= numbers[0].trust()
+            extra[i] |= numbers[0].uncertainty()
     return predictions, extra
 
 
-def _document(system: System, row: Row, ids: Sequence[int], numbers: Sequence[Predicted]) -> Document:
-    """What ids say that were written behind a row, with the numbers that a head predicted."""
-    known = [Number(number.surface, number.value) for number in numbers]
+def _decode_document(
+    system: System, row: EncodedRow, ids: Sequence[int], numbers: Sequence[PredictedNumber]
+) -> Document:
+    """The document of the ids that were generated after a row, with the numbers that a head predicted."""
+    known_numbers = [Number(number.surface, number.value) for number in numbers]
     if system.scheme.points:
-        read = row if row.source is None else row.source
-        found = (segment for surface in read.surfaces for segment in system.scheme.parse(surface))
-        known = [segment for segment in found if isinstance(segment, Number)]
-    return system.scheme.decode(ids, known)
+        source_row = row if row.source is None else row.source
+        segments = (segment for surface in source_row.surfaces for segment in system.scheme.parse(surface))
+        known_numbers = [segment for segment in segments if isinstance(segment, Number)]
+    return system.scheme.decode(ids, known_numbers)
 
 
 def text_of(document: Document) -> str:
@@ -161,35 +163,37 @@ def text_of(document: Document) -> str:
     return "".join(out)
 
 
-def _continue(system: System, params, rows: Sequence[Row], names: Sequence[str], batch_size: int, **settings):
-    """(ids, the numbers that the head predicted, log mass, ended) of each row, in order; `names` are told of one that
-    is too long."""
-    model, grammar = _writer(system)
+def _continue(system: System, params, rows: Sequence[EncodedRow], names: Sequence[str], batch_size: int, **settings):
+    """(ids, the numbers that the head predicted, log mass, ended) of each row, in order; `names` name the rows in
+    error messages."""
+    model, grammar = _decoding_model(system)
     head = model.writer
-    context, most = model.backbone.max_length, settings["max_tokens"]
-    if grammar.answer >= 0 and most < (least := int(grammar.end_cost[grammar.answer])):
-        raise UsageError(f"max_tokens={most} has no room for an answer, which takes {least} tokens or more")
+    context, max_tokens = model.backbone.max_length, settings["max_tokens"]
+    if grammar.answer >= 0 and max_tokens < (min_tokens := int(grammar.end_cost[grammar.answer])):
+        raise UsageError(
+            f"max_tokens={max_tokens} has no room for an answer, which takes {min_tokens} tokens or more"
+        )
     for name, row in zip(names, rows, strict=True):
-        if (count := len(row.ids)) + most > context:
+        if (count := len(row.ids)) + max_tokens > context:
             raise UsageError(
-                f"{name}: its {count} positions and max_tokens={most} do not fit the context of {context}: "
+                f"{name}: its {count} positions and max_tokens={max_tokens} do not fit the context of {context}: "
                 "shorten it or set --config.decode.max_tokens"
             )
-        if model.encodes and (count := len(_read_first(row).ids)) > context:
+        if model.encodes and (count := len(_encoder_row(row).ids)) > context:
             raise UsageError(
                 f"{name}: its {count} positions are more than config.backbone.max_length={context}: shorten it"
             )
     order = sorted(range(len(rows)), key=lambda i: (len(rows[i].ids), _source_size(rows[i])))
-    found: dict[int, Any] = {}
+    results: dict[int, Any] = {}
     batch_size = min(batch_size, max(1, len(rows)))
     for start in range(0, len(order), batch_size):
-        at = order[start : start + batch_size]
-        # Lengths go up in steps of 16 and the last batch is filled up: few shapes, few compilations.
-        room = min(-(-len(rows[at[-1]].ids) // 16) * 16, context - most)
-        padded = [rows[i] for i in at] + [rows[at[-1]]] * (batch_size - len(at))
+        indices = order[start : start + batch_size]
+        # Lengths are multiples of 16 and the last batch is filled up: few shapes, few compilations.
+        room = min(-(-len(rows[indices[-1]].ids) // 16) * 16, context - max_tokens)
+        padded = [rows[i] for i in indices] + [rows[indices[-1]]] * (batch_size - len(indices))
         request = sample.Request(
-            prompt=prompt_tokens(padded, room, **_known(system)),
-            budget=jnp.full(batch_size, most, jnp.int32),
+            prompt=prompt_tokens(padded, room, **_batch_options(system)),
+            budget=jnp.full(batch_size, max_tokens, jnp.int32),
             key=jax.random.fold_in(jax.random.key(settings["seed"]), start),
             temperature=jnp.float32(settings["temperature"]),
             top_k=jnp.int32(settings["top_k"]),
@@ -197,84 +201,86 @@ def _continue(system: System, params, rows: Sequence[Row], names: Sequence[str],
             source=_source_tokens(padded, context, system) if model.encodes else None,
         )
         num_id, end_id = (system.scheme.vocab.mark(name) for name in ("[NUM]", "[EOS]"))
-        known: dict[str, Any] = dict(head=head, most=most, num_id=num_id)
-        with _under(params):
-            placed, request = _placed(params, grammar, request)
+        options: dict[str, Any] = dict(head=head, max_tokens=max_tokens, num_id=num_id)
+        with _mesh_context(params):
+            device_grammar, request = _distribute(params, grammar, request)
             if settings["beams"]:
                 ends = jnp.full((batch_size, 1), end_id, jnp.int32)
                 penalty = jnp.float32(settings["length_penalty"])
-                written = beam.search(
+                output = beam.search(
                     model,
                     params,
-                    placed,
+                    device_grammar,
                     request.prompt,
                     request.budget,
                     ends,
                     penalty,
                     source=request.source,
                     width=settings["beams"],
-                    **known,
+                    **options,
                 )
             else:
                 greedy = settings["temperature"] <= 0
-                written = sample.generate(model, params, placed, request, end_id=end_id, greedy=greedy, **known)
-        written = processes.fetch(written)
-        for b, i in enumerate(at):
+                output = sample.generate(
+                    model, params, device_grammar, request, end_id=end_id, greedy=greedy, **options
+                )
+        output = processes.fetch(output)
+        for b, i in enumerate(indices):
             if settings["beams"]:
-                found[i] = _chosen(system, rows[i], written, b)
+                results[i] = _choose_beam(system, rows[i], output, b)
             else:
-                found[i] = _read(written, b)
-    return [found[i] for i in range(len(rows))]
+                results[i] = _extract_row(output, b)
+    return [results[i] for i in range(len(rows))]
 
 
-def _chosen(system: System, row: Row, beams: beam.Beams, b: int):
-    """The best beam of a row; where the task has a prior of what is written, by its mass times that."""
+def _choose_beam(system: System, row: EncodedRow, beams: beam.Beams, b: int):
+    """The best beam of a row by its score, plus the task's log prior of its document if the task has one."""
     if not system.task.provides("log_prior"):
-        return _read(beam.ranked(beams, 0), b)
-    written = [_read(beam.ranked(beams, rank), b) for rank in range(beams.ids.shape[1])]
+        return _extract_row(beam.take_rank(beams, 0), b)
+    candidates = [_extract_row(beam.take_rank(beams, rank), b) for rank in range(beams.ids.shape[1])]
     scores = [
-        float(beams.score[b, rank]) + system.task.log_prior(_document(system, row, *found[:2]))
-        if found[3] and np.isfinite(beams.score[b, rank])
+        float(beams.score[b, rank]) + system.task.log_prior(_decode_document(system, row, *candidate[:2]))
+        if candidate[3] and np.isfinite(beams.score[b, rank])
         else -np.inf
-        for rank, found in enumerate(written)
+        for rank, candidate in enumerate(candidates)
     ]
-    return written[int(np.argmax(scores))]
+    return candidates[int(np.argmax(scores))]
 
 
-def _under(params):
-    """Traces what follows for the devices that the parameters lie on."""
-    at = jax.tree.leaves(params)[0].sharding
-    if not isinstance(at, NamedSharding) or not isinstance(at.mesh, Mesh):
+def _mesh_context(params):
+    """A context that traces functions for the mesh of the parameters."""
+    sharding = jax.tree.leaves(params)[0].sharding
+    if not isinstance(sharding, NamedSharding) or not isinstance(sharding.mesh, Mesh):
         return contextlib.nullcontext()
-    return jax.sharding.use_abstract_mesh(at.mesh.abstract_mesh)
+    return jax.sharding.use_abstract_mesh(sharding.mesh.abstract_mesh)
 
 
-def _placed(params, grammar, request: sample.Request):
-    """The grammar everywhere and the request's rows spread, where the parameters lie on several devices."""
-    at = jax.tree.leaves(params)[0].sharding
-    if not isinstance(at, NamedSharding) or not isinstance(at.mesh, Mesh) or at.mesh.size == 1:
+def _distribute(params, grammar, request: sample.Request):
+    """(grammar on every device, request with its rows split over devices), if several devices hold the parameters."""
+    sharding = jax.tree.leaves(params)[0].sharding
+    if not isinstance(sharding, NamedSharding) or not isinstance(sharding.mesh, Mesh) or sharding.mesh.size == 1:
         return grammar, request
-    everywhere, rows = shard.replicated(at.mesh), shard.batch_sharding(at.mesh)
-    if len(request.budget) % (at.mesh.shape["data"] * at.mesh.shape["fsdp"]):
+    everywhere, rows = shard.replicated(sharding.mesh), shard.batch_sharding(sharding.mesh)
+    if len(request.budget) % (sharding.mesh.shape["data"] * sharding.mesh.shape["fsdp"]):
         rows = everywhere
-    key = shard.place(jax.random.key_data(request.key), everywhere)
-    return shard.place(grammar, everywhere), sample.Request(
-        prompt=shard.place(request.prompt, rows),
-        budget=shard.place(request.budget, rows),
-        source=shard.place(request.source, rows),
+    key = shard.distribute(jax.random.key_data(request.key), everywhere)
+    return shard.distribute(grammar, everywhere), sample.Request(
+        prompt=shard.distribute(request.prompt, rows),
+        budget=shard.distribute(request.budget, rows),
+        source=shard.distribute(request.source, rows),
         key=jax.random.wrap_key_data(key),
-        **{name: shard.place(getattr(request, name), everywhere) for name in ("temperature", "top_k", "top_p")},
+        **{name: shard.distribute(getattr(request, name), everywhere) for name in ("temperature", "top_k", "top_p")},
     )
 
 
-def _read(done: sample.Generated, b: int):
-    length = int(done.length[b])
-    log_prob = float(done.log_prob[b, :length].sum())
-    return done.ids[b, :length].tolist(), predicted(done, b), log_prob, bool(done.ended[b])
+def _extract_row(generated: sample.Generated, b: int):
+    length = int(generated.length[b])
+    log_prob = float(generated.log_prob[b, :length].sum())
+    return generated.ids[b, :length].tolist(), predicted_numbers(generated, b), log_prob, bool(generated.ended[b])
 
 
 def prompt_tokens(
-    rows: Sequence[Row],
+    rows: Sequence[EncodedRow],
     room: int,
     digits: int,
     host_features: Any = None,
@@ -294,62 +300,62 @@ def prompt_tokens(
     shifts = [room - len(row.ids) for row in rows]
 
     def roll(x):
-        return np.stack([np.roll(row, by, axis=0) for row, by in zip(x, shifts, strict=True)])
+        return np.stack([np.roll(row, shift, axis=0) for row, shift in zip(x, shifts, strict=True)])
 
-    flat = ("ids", "positions", "segment_ids", "numeral_index")
-    moved = {name: roll(getattr(batch.inputs, name)) for name in flat}
+    names = ("ids", "positions", "segment_ids", "numeral_index")
+    shifted = {name: roll(getattr(batch.inputs, name)) for name in names}
     channels = {name: roll(values) for name, values in batch.inputs.channels.items()}
-    return batch.inputs._replace(**moved, channels=channels)
+    return batch.inputs._replace(**shifted, channels=channels)
 
 
-def _source_tokens(rows: Sequence[Row], context: int, system: System) -> Tokens:
-    """What an encoder reads as one batch of Tokens[B, S], padded on the right; S goes up in steps of 16."""
-    read = [_read_first(row) for row in rows]
+def _source_tokens(rows: Sequence[EncodedRow], context: int, system: System) -> Tokens:
+    """The sources of rows as one batch of Tokens[B, S], padded on the right; S is a multiple of 16."""
+    source_rows = [_encoder_row(row) for row in rows]
     return assemble(
-        [[row] for row in read],
-        [[i] for i in range(len(read))],
+        [[row] for row in source_rows],
+        [[i] for i in range(len(source_rows))],
         kind="source",
-        length=min(-(-max(len(row.ids) for row in read) // 16) * 16, context),
-        numerals=_room_for_numerals(read),
-        **_known(system),
+        length=min(-(-max(len(row.ids) for row in source_rows) // 16) * 16, context),
+        numerals=_room_for_numerals(source_rows),
+        **_batch_options(system),
     ).inputs
 
 
-def _known(system: System) -> dict[str, Any]:
+def _batch_options(system: System) -> dict[str, Any]:
     return dict(digits=system.config.data.digits, host_features=system.host_features, declared=system.channels)
 
 
-def _read_first(row: Row) -> Row:
-    """What an encoder reads of a row."""
+def _encoder_row(row: EncodedRow) -> EncodedRow:
+    """The encoder's row of a row."""
     if row.source is None:
         raise UsageError("an encoder–decoder needs a source: the task must fill Example.source")
     return row.source
 
 
-def _source_size(row: Row) -> int:
+def _source_size(row: EncodedRow) -> int:
     return 0 if row.source is None else len(row.source.ids)
 
 
-def _room_for_numerals(rows: Sequence[Row]) -> int:
+def _room_for_numerals(rows: Sequence[EncodedRow]) -> int:
     return max(4, -(-max((len(row.surfaces) for row in rows), default=0) // 4) * 4)
 
 
-def _prompt_of(row: Row) -> Row:
-    cut = row.loss_from
-    if cut < 1:
+def _cut_to_prompt(row: EncodedRow) -> EncodedRow:
+    end = row.loss_from
+    if end < 1:
         raise UsageError("a task that generates must leave a prompt unscored (Example.loss_from)")
-    used = int(row.numeral_index[:cut].max(initial=-1)) + 1
+    n_numerals = int(row.numeral_index[:end].max(initial=-1)) + 1
     return row._replace(
-        ids=row.ids[:cut],
-        numeral_index=row.numeral_index[:cut],
-        grammar_state=row.grammar_state[:cut],
-        channels={name: values[:cut] for name, values in row.channels.items()},
-        numerals=type(row.numerals)(*(x[:used] for x in row.numerals)),
-        surfaces=row.surfaces[:used],
+        ids=row.ids[:end],
+        numeral_index=row.numeral_index[:end],
+        grammar_state=row.grammar_state[:end],
+        channels={name: values[:end] for name, values in row.channels.items()},
+        numerals=type(row.numerals)(*(x[:n_numerals] for x in row.numerals)),
+        surfaces=row.surfaces[:n_numerals],
     )
 
 
-def _writer(system: System):
+def _decoding_model(system: System):
     """(the model with unscanned layers, the grammar on the device)."""
     model = system.model
     if model.backbone.scan:
@@ -357,13 +363,13 @@ def _writer(system: System):
     return model, jax.tree.map(jnp.asarray, system.scheme.generation_grammar())
 
 
-def _told(document: Document, numbers: Sequence[Predicted]) -> list[dict[str, Any]]:
+def _number_fields(document: Document, numbers: Sequence[PredictedNumber]) -> list[dict[str, Any]]:
     if numbers:
-        return [{"value": n.surface, "raw": str(n.raw)} | n.trust() for n in numbers]
-    found = [segment for segment in document if isinstance(segment, Number)]
-    told: list[dict[str, Any]] = [{"value": formats.format(n.value), "raw": str(n.value)} for n in found]
+        return [{"value": n.surface, "raw": str(n.raw)} | n.uncertainty() for n in numbers]
+    segments = [segment for segment in document if isinstance(segment, Number)]
+    fields: list[dict[str, Any]] = [{"value": formats.format(n.value), "raw": str(n.value)} for n in segments]
     trees = [segment.tree for segment in document if isinstance(segment, Formula) and segment.tree is not None]
-    return told + [{"value": value, "raw": value} for tree in trees if (value := value_of(tree)) is not None]
+    return fields + [{"value": value, "raw": value} for tree in trees if (value := value_of(tree)) is not None]
 
 
 def _check(max_tokens: int, temperature: float, top_k: int, top_p: float, beams: int = 0) -> None:

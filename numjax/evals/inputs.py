@@ -1,4 +1,4 @@
-"""What a user gives to predict or to continue: records or prompts a line, or a file that the task can read."""
+"""Loads the user's input: a record or prompt a line, or a file in a format that the task reads."""
 
 from __future__ import annotations
 
@@ -15,84 +15,84 @@ from numjax.errors import DataError, UsageError
 from numjax.runtime import files, processes
 
 STDIN = "-"
-Found = Sequence[tuple[str, dict[str, Any] | ValueError]]
+InputRecords = Sequence[tuple[str, dict[str, Any] | ValueError]]
 
 
-def records(task: Any, given: str) -> Found:
-    """(id, record; or what is wrong with it) of each record of a file, "-" for stdin: of a kind that the task reads
-    (`from_file`), else a JSON object a line.
+def load_records(task: Any, input_path: str) -> InputRecords:
+    """(id, record or a ValueError that says what is wrong with it) of each record of a file, "-" for stdin. The task
+    reads its own formats (`from_file`); any other file has a JSON object a line.
 
     Raises:
-      UsageError: it cannot be read, or there is no record in it.
+      UsageError: the file cannot be read, or it has no record.
     """
-    _there(given)
-    if given != STDIN and (of_own := task.from_file(given)) is not None:
-        found = list(of_own)
+    _check_exists(input_path)
+    if input_path != STDIN and (task_records := task.from_file(input_path)) is not None:
+        records = list(task_records)
     else:
-        found = list(_parsed(lines(given)))
-        if found and all(isinstance(record, ValueError) for _, record in found):
+        records = list(_parse_lines(read_lines(input_path)))
+        if records and all(isinstance(record, ValueError) for _, record in records):
             forms = "".join(f", or {form}" for form in task.file_forms)
-            raise UsageError(f"--input={given}: no record: {found[0][1]}; give a JSON object a line{forms}")
-    if not found:
-        raise UsageError(f"--input={given}: it holds no record")
-    return found
+            raise UsageError(f"--input={input_path}: no record: {records[0][1]}; give a JSON object a line{forms}")
+    if not records:
+        raise UsageError(f"--input={input_path}: it holds no record")
+    return records
 
 
-def sorted_out(found: Found, strict: bool) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
-    """(records, those left out); under `strict` the first that is no record is an error."""
-    good, skipped = [], []
-    for name, record in found:
+def split_valid(records: InputRecords, strict: bool) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
+    """(valid records, skipped ones as {"id", "split", "reason"}); with `strict` the first invalid one is an error."""
+    valid, skipped = [], []
+    for name, record in records:
         if not isinstance(record, ValueError):
-            good.append(record)
+            valid.append(record)
         elif strict:
             raise DataError(f"{name}: {record}")
         else:
             skipped.append({"id": name, "split": "input", "reason": str(record)})
-    return good, skipped
+    return valid, skipped
 
 
-def lines(given: str) -> list[str]:
-    """The lines of a file, packed or not, or of stdin ("-"), without those that are empty.
+def read_lines(input_path: str) -> list[str]:
+    """The lines of a file, packed or not, or of stdin ("-"), without empty ones.
 
     Raises:
-      UsageError: it cannot be read.
+      UsageError: the file cannot be read.
     """
-    if given == STDIN:
-        # Only the first process has somebody who writes to it.
-        data = processes.from_first(sys.stdin.buffer.read() if jax.process_index() == 0 else b"")
+    if input_path == STDIN:
+        # Only the first process has input on stdin.
+        content = processes.broadcast_bytes(sys.stdin.buffer.read() if jax.process_index() == 0 else b"")
     else:
-        _there(given)
+        _check_exists(input_path)
         try:
-            data = files.contents(pathlib.Path(given))
+            content = files.read_bytes(pathlib.Path(input_path))
         except DataError as error:
             raise UsageError(f"cannot read --input={error}") from None
     try:
-        text = data.decode("utf-8-sig")
+        text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise UsageError(f"cannot read --input={given}: not UTF-8 at byte {error.start}; convert it") from None
-    # Texts in JSON may hold what else Unicode counts as the end of a line.
+        raise UsageError(f"cannot read --input={input_path}: not UTF-8 at byte {error.start}; convert it") from None
+    # Do not use splitlines: texts in JSON may contain other line ends of Unicode.
     return [line.rstrip("\n") for line in io.StringIO(text, newline=None) if line.strip()]
 
 
-def _there(given: str) -> None:
-    path = pathlib.Path(given)
-    if given != STDIN and (path.is_dir() or not path.exists()):
+def _check_exists(input_path: str) -> None:
+    path = pathlib.Path(input_path)
+    if input_path != STDIN and (path.is_dir() or not path.exists()):
         raise UsageError(
-            f"cannot read --input={given}: {'it is a folder' if path.is_dir() else 'there is no such file'}"
+            f"cannot read --input={input_path}: {'it is a folder' if path.is_dir() else 'there is no such file'}"
         )
 
 
-def _parsed(rows: Sequence[str]) -> Iterator[tuple[str, dict[str, Any] | ValueError]]:
+def _parse_lines(rows: Sequence[str]) -> Iterator[tuple[str, dict[str, Any] | ValueError]]:
     for number, line in enumerate(rows, 1):
         name = f"input-{number}"
         try:
-            found = json.loads(line)
+            record = json.loads(line)
         except json.JSONDecodeError as error:
             yield name, ValueError(f"line {number} is not a JSON object: {error}")
         except (ValueError, RecursionError):
             yield name, ValueError(f"line {number} is not a JSON object: a number or its nesting is endless")
         else:
-            if isinstance(found, dict):
-                yield name, {"id": name} | found
+            if isinstance(record, dict):
+                yield name, {"id": name} | record
             else:
                 yield name, ValueError(f"line {number} is not a JSON object: it is {line[:40]!r}")

@@ -1,4 +1,4 @@
-"""The numbers that a head predicts, as text, and how far they are to be trusted."""
+"""The numbers that a head predicts, as text, and their uncertainty."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from numjax.types import Numeral
 
 
 def value_of(tree: Tree) -> str | None:
-    """What an equation x = … gives, or an expression: an exact decimal, p/q where there is none, or the digits of a
-    float; None where it has no value."""
+    """The value of an expression or of an equation x = …: an exact decimal, else a fraction p/q, or the digits of a
+    float; None if it has no value."""
     try:
         value = solve(tree)
     except Unevaluable:
@@ -35,14 +35,14 @@ def value_of(tree: Tree) -> str | None:
             return str(value)
 
 
-class Predicted(NamedTuple):
+class PredictedNumber(NamedTuple):
     """A number that a head predicted.
 
     Attributes:
-      surface, value: as in the text. raw: as the head gave it, where it approximates; else the value.
-      interval: {"share", "low", "high"} where the head is approximate: the central share of its predictive
-        distribution of the mantissa (`Estimate`), at the exponent that the number is written with. That
-        is the likeliest one, unless decoding samples; how likely it is has no part in the interval.
+      surface, value: as in the text. raw: the head's unrounded value if it approximates, else the value.
+      interval: {"share", "low", "high"} if the head approximates: the central share of its predictive
+        distribution of the mantissa (`Estimate`), at the exponent that the number is written with. That exponent
+        is the likeliest one, unless decoding samples; the interval does not include its probability.
     """
 
     surface: str
@@ -50,36 +50,38 @@ class Predicted(NamedTuple):
     raw: Decimal
     interval: dict[str, Any] | None = None
 
-    def trust(self) -> dict[str, Any]:
-        """{"approximate": True, "interval": …}; empty where nothing of the kind is known."""
+    def uncertainty(self) -> dict[str, Any]:
+        """{"approximate": True, "interval": …}; empty if the head does not approximate."""
         return {} if self.interval is None else {"approximate": True, "interval": self.interval}
 
 
-def predicted(done: Generated, row: int) -> list[Predicted]:
-    """The numbers of a row of what was written, in order."""
-    if done.numerals is None:
+def predicted_numbers(generated: Generated, row: int) -> list[PredictedNumber]:
+    """The numbers of a generated row, in order."""
+    if generated.numerals is None:
         return []
-    at = np.flatnonzero(done.numerals.valid[row, : int(done.length[row])])
-    values, numbers = _decimals(done.numerals, row, at), []
-    estimate = done.estimates
-    for place, value in zip(at.tolist(), values, strict=True):
+    positions = np.flatnonzero(generated.numerals.valid[row, : int(generated.length[row])])
+    values, numbers = _decimals(generated.numerals, row, positions), []
+    estimate = generated.estimates
+    for position, value in zip(positions.tolist(), values, strict=True):
         raw, interval = value, None
         if estimate is not None:
-            raw = scaled(np.float32(estimate.mantissa[row, place]), int(estimate.exponent[row, place]))
-            low, high = (_decimals(end, row, [place])[0] for end in (estimate.low, estimate.high))
-            share = round(float(estimate.share[row, place]), 6)
+            raw = scale_mantissa(np.float32(estimate.mantissa[row, position]), int(estimate.exponent[row, position]))
+            low, high = (_decimals(end, row, [position])[0] for end in (estimate.low, estimate.high))
+            share = round(float(estimate.share[row, position]), 6)
             interval = {"share": share, "low": formats.format(low), "high": formats.format(high)}
-        numbers.append(Predicted(formats.format(value), value, raw, interval))
+        numbers.append(PredictedNumber(formats.format(value), value, raw, interval))
     return numbers
 
 
-def _decimals(numerals: Numeral, row: int, places: Any) -> list[Decimal]:
-    """The numbers at some places of a row, without an exponent while they are not too long for it."""
-    chosen = Numeral(*(np.asarray(x)[row, places] for x in numerals))._replace(valid=np.ones(len(places), bool))
-    found = (value for value in to_decimals(chosen) if value is not None)
-    return [Decimal(f"{value:f}") if abs(value.adjusted()) < 60 else value for value in found]
+def _decimals(numerals: Numeral, row: int, positions: Any) -> list[Decimal]:
+    """The numbers at some positions of a row, without an exponent unless they are very large or small."""
+    selected = Numeral(*(np.asarray(x)[row, positions] for x in numerals))._replace(
+        valid=np.ones(len(positions), bool)
+    )
+    decimals = (value for value in to_decimals(selected) if value is not None)
+    return [Decimal(f"{value:f}") if abs(value.adjusted()) < 60 else value for value in decimals]
 
 
-def scaled(mantissa: np.floating, exponent: int) -> Decimal:
+def scale_mantissa(mantissa: np.floating, exponent: int) -> Decimal:
     """mantissa · 10^exponent, with the shortest digits that give the float32 mantissa."""
     return shift(Decimal(str(mantissa)), exponent)

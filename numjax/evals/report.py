@@ -1,4 +1,4 @@
-"""A split scored as its task asks: losses, the task's own metrics, and predictions on disk."""
+"""Scores a split: losses, the task's own metrics, and predictions on disk."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from numjax.evals import tuned as choices
 from numjax.evals.score import evaluate
 from numjax.pipeline.features import Encoded
 from numjax.runtime import files, log
-from numjax.system import System, reader
+from numjax.system import System, make_loader
 from numjax.text import document as documents
 from numjax.train.compile import Compiled
 
@@ -32,18 +32,18 @@ def score_split(
     tuned: Mapping[str, Mapping[str, float]] | None = None,
     generate: bool = True,
 ) -> dict[str, float]:
-    """Metrics of a split by name; predictions go to `workdir`/predictions/<task>.jsonl when it is given.
+    """Metrics of a split by name; writes predictions to `workdir`/predictions/<task>.jsonl if there is a workdir.
 
     Args:
-      tuned: the metrics of other splits; what the task's `tuned` names of validation's is given to its `score` and
-        `read`, else its default there, which is said. With `workdir`, validation's are kept there, see
-        `evals/tuned.py`.
-      limit: score only the first so many examples (0: all), for validation during training.
-      generate: let a task that writes its answers write them; else its metrics are those of the losses.
+      tuned: split → metrics that are known already. The task's `score` and `make_prediction` get the values that the
+        task's `tuned` names from the validation metrics. A missing one is replaced by its default, which is reported.
+        With `workdir`, the validation values are saved there, see `evals/tuned.py`.
+      limit: score only the first `limit` examples (0: all), for validation during training.
+      generate: generate the answers of a task that generates them; else its metrics are only those of the losses.
     """
     config, task = system.config, system.task
-    read = task.read if task.provides("read") else None
-    loader = reader(system, encoded, compiled.mesh)
+    make_prediction = task.make_prediction if task.provides("make_prediction") else None
+    loader = make_loader(system, encoded, compiled.mesh)
     metrics, log_probs = evaluate(system, compiled, params, loader.epoch(config.eval.batch_size, limit))
     if task.generates and not generate:
         return metrics
@@ -52,64 +52,71 @@ def score_split(
 
         predictions, extra = predict(system, params, encoded, limit)
     else:
-        predictions, extra = predicted(encoded, log_probs, read)
+        predictions, extra = make_predictions(encoded, log_probs, make_prediction)
     if predictions:
         order = sorted(predictions)
         references = [encoded.example(i).reference for i in order]
-        # Some metrics rank predictions.
-        more: dict[str, Any] = {"log_probs": [log_probs[i] for i in order]} if task.reads_probabilities else {}
+        # Some metrics rank the predictions.
+        arguments: dict[str, Any] = {"log_probs": [log_probs[i] for i in order]} if task.reads_probabilities else {}
         defaults = task.tuned
-        if split != "validation":  # which chooses
-            more |= _given(defaults, (tuned or {}).get("validation", {}), split)
-        metrics |= task.score([predictions[i] for i in order], references, **more)
-        chosen = {name: metrics[name] for name in defaults}
-        if chosen and read is not None:
-            # Told as they are scored.
-            predictions, extra = predicted(encoded, log_probs, functools.partial(read, **chosen))
+        if split != "validation":  # validation chooses the values
+            arguments |= _tuned_arguments(defaults, (tuned or {}).get("validation", {}), split)
+        metrics |= task.score([predictions[i] for i in order], references, **arguments)
+        tuned_values = {name: metrics[name] for name in defaults}
+        if tuned_values and make_prediction is not None:
+            # Report the predictions with the values that they were scored with.
+            predictions, extra = make_predictions(
+                encoded, log_probs, functools.partial(make_prediction, **tuned_values)
+            )
         if workdir is not None and jax.process_index() == 0:
-            if chosen and split == "validation":
-                choices.keep(workdir, chosen)
+            if tuned_values and split == "validation":
+                choices.save(workdir, tuned_values)
             _write(system, encoded, split, workdir, predictions, extra)
     return metrics
 
 
-def _given(defaults: Mapping[str, float], of_validation: Mapping[str, float], split: str) -> dict[str, float]:
-    """What validation chose, else the default: a split must not choose for itself what it is scored with."""
-    if lacking := [f"{name} {default:g}" for name, default in defaults.items() if name not in of_validation]:
-        log.say(f"{split}: nothing was chosen on validation: scored with the default, {', '.join(lacking)}")
-    return {name: of_validation.get(name, default) for name, default in defaults.items()}
+def _tuned_arguments(
+    defaults: Mapping[str, float], validation_values: Mapping[str, float], split: str
+) -> dict[str, float]:
+    """The values that validation chose, else the defaults: a split must not choose the values that it is scored
+    with."""
+    if missing := [f"{name} {default:g}" for name, default in defaults.items() if name not in validation_values]:
+        log.say(f"{split}: nothing was chosen on validation: scored with the default, {', '.join(missing)}")
+    return {name: validation_values.get(name, default) for name, default in defaults.items()}
 
 
-def predicted(
-    encoded: Encoded, said: Mapping[int, np.ndarray], read: Callable[..., Any] | None = None
+def make_predictions(
+    encoded: Encoded, outputs: Mapping[int, np.ndarray], make_prediction: Callable[..., Any] | None = None
 ) -> tuple[dict[int, Any], dict[int, dict[str, Any]]]:
-    """(what is predicted of rows, what else is to be told), from what a head says of each.
+    """(row → prediction, row → other fields to report), from the output of the head for each row.
 
-    Classes for a classifier's log-probabilities. For spans (see `heads/span.py`) the characters of the text as it
-    was, without blanks at the ends; of the windows of one text the one with the largest score, under its row. `read`:
-    the task's own way, see `protocols.Task`.
+    The prediction of a classifier is the most probable class. For spans (see `heads/span.py`) it is the characters of
+    the original text, without blanks at the ends; of the windows of a text only the one with the largest score is
+    returned, under its own row. `make_prediction`: the task's own method, see `protocols.Task`.
     """
-    if read is not None:
-        pairs = {i: read(encoded.example(i), row) for i, row in said.items()}
-        return {i: found for i, (found, _) in pairs.items()}, {i: more for i, (_, more) in pairs.items()}
+    if make_prediction is not None:
+        pairs = {i: make_prediction(encoded.example(i), row) for i, row in outputs.items()}
+        return {i: prediction for i, (prediction, _) in pairs.items()}, {
+            i: fields for i, (_, fields) in pairs.items()
+        }
     if encoded.kind != "span":
-        extra = {i: {"confidence": float(np.exp(np.max(row)))} for i, row in said.items()}
-        return {i: int(np.argmax(row)) for i, row in said.items()}, extra
+        extra = {i: {"confidence": float(np.exp(np.max(row)))} for i, row in outputs.items()}
+        return {i: int(np.argmax(row)) for i, row in outputs.items()}, extra
     columns = encoded.columns
     best: dict[int, int] = {}
-    for i in sorted(said):
+    for i in sorted(outputs):
         text = int(encoded.origin[i])
-        if text not in best or said[i][2] > said[best[text]][2]:
+        if text not in best or outputs[i][2] > outputs[best[text]][2]:
             best[text] = i
-    out, more = {}, {}
+    predictions, fields = {}, {}
     for i in sorted(best.values()):
-        first, last, score, log_prob = said[i].tolist()
+        first, last, score, log_prob = outputs[i].tolist()
         assert columns.offsets is not None
         offsets = columns.offsets[columns.starts[i] : columns.starts[i + 1]]
         surface = documents.surface(encoded.example(i).document)
-        out[i] = surface[offsets[int(first), 0] : offsets[int(last), 1]].strip()
-        more[i] = {"score": score, "confidence": math.exp(log_prob)}
-    return out, more
+        predictions[i] = surface[offsets[int(first), 0] : offsets[int(last), 1]].strip()
+        fields[i] = {"score": score, "confidence": math.exp(log_prob)}
+    return predictions, fields
 
 
 def _write(system, encoded, split, workdir, predictions, extra):
@@ -120,7 +127,7 @@ def _write(system, encoded, split, workdir, predictions, extra):
         for i in sorted(predictions):
             example = encoded.example(i)
             row = {"id": example.id, "prediction": predictions[i], "reference": example.reference}
-            yield log.line(row | extra.get(i, {})) + "\n"
+            yield log.to_json_line(row | extra.get(i, {})) + "\n"
 
     try:
         files.write(path, lines())

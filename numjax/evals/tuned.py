@@ -1,4 +1,4 @@
-"""What a task chose on validation, such as a threshold, kept with the run for its predictions."""
+"""Saves the values that a task chose on validation, such as a threshold, with the run for its predictions."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from numjax.runtime import files, log
 FILE = "tuned.json"
 
 
-def keep(folder: pathlib.Path, chosen: Mapping[str, float]) -> None:
-    """Writes what `recall` reads."""
-    files.write(folder / FILE, json.dumps(dict(chosen)) + "\n")
+def save(folder: pathlib.Path, values: Mapping[str, float]) -> None:
+    """Writes the file that `load` loads."""
+    files.write(folder / FILE, json.dumps(dict(values)) + "\n")
 
 
-def recall(folder: pathlib.Path, task: Any) -> dict[str, float]:
-    """What the task's `tuned` names, by name; nothing where the run has not ended, which is said.
+def load(folder: pathlib.Path, task: Any) -> dict[str, float]:
+    """The values of the task's `tuned`, by name. Before the run has ended, it reports that and returns none.
 
     Raises:
       UsageError: the file is damaged.
@@ -32,7 +32,7 @@ def recall(folder: pathlib.Path, task: Any) -> dict[str, float]:
         log.say(f"{folder}: no {names} was chosen on validation yet: run --mode=eval; until then it is the default")
         return {}
     try:
-        found = json.loads(path.read_text())
-        return {name: float(found[name]) for name in names}
+        values = json.loads(path.read_text())
+        return {name: float(values[name]) for name in names}
     except (OSError, ValueError, KeyError, TypeError):
         raise UsageError(f"{path} is damaged: delete it and run --mode=eval") from None

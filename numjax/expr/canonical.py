@@ -1,6 +1,6 @@
-"""Which trees are canonical: the one validator of the reader, the printer and the decoder's grammar.
+"""Checks that trees are canonical, for the reader, the printer and the decoder's grammar.
 
-Every canonical tree prints to LaTeX that reads back as the same tree (`numjax.expr.printer`). Canonical asks:
+Every canonical tree prints to LaTeX that reads back as the same tree (`numjax.expr.printer`). A canonical tree has:
 
 - a type of `numjax.expr.tree.TYPES`; no children below V, N, C, T, W and -, else none or as many as
   `numjax.expr.symbols.arity` allows; a compound operator (+) has its operator as the first child;
@@ -9,7 +9,7 @@ Every canonical tree prints to LaTeX that reads back as the same tree (`numjax.e
   exponent: "12", "3.5", ".5", "1.", "-2", "1e-5", not ".", "1.2.3" or "1,000";
 - a symbol, except for W, E and +, and no lone surrogates in it (they cannot be written as UTF-8).
 
-How the tree came about does not matter: minus of a minus, a product of one product, a bare sign anywhere.
+Everything else is allowed: minus of a minus, a product of one product, a bare sign anywhere.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NUMBER = re.compile(r"-?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-def problem(tree: Tree, as_published: bool = False) -> str | None:
+def find_problem(tree: Tree, as_published: bool = False) -> str | None:
     """Why a tree is not canonical, or None if it is.
 
     Args:
@@ -35,13 +35,13 @@ def problem(tree: Tree, as_published: bool = False) -> str | None:
     if tree.depth > DEEPEST:
         return f"{tree.depth} levels deep, more than {DEEPEST}"
     for node in tree.walk():
-        found = _node(node, as_published)
-        if found:
-            return found
+        reason = _find_node_problem(node, as_published)
+        if reason:
+            return reason
     return None
 
 
-def nested(tree: Tree) -> Tree:
+def nest_left(tree: Tree) -> Tree:
     """The tree with minus and divide of many operands, as LaTeXML's way of reading makes them, nested from the left.
 
     Raises:
@@ -49,7 +49,7 @@ def nested(tree: Tree) -> Tree:
     """
     if tree.children is None:
         return tree
-    children = [nested(child) for child in tree.children]
+    children = [nest_left(child) for child in tree.children]
     if tree.type != "O" or tree.symbol not in ("minus", "divide") or len(children) < 3:
         return Tree(tree.type, tree.symbol, children)
     out = children[0]
@@ -58,7 +58,7 @@ def nested(tree: Tree) -> Tree:
     return out
 
 
-def _node(node: Tree, as_published: bool) -> str | None:
+def _find_node_problem(node: Tree, as_published: bool) -> str | None:
     kind, symbol, children = node.type, node.symbol, node.children
     if kind not in TYPES:
         return f"unknown type {kind!r}"
@@ -70,17 +70,17 @@ def _node(node: Tree, as_published: bool) -> str | None:
         return f"{symbol!r} is no number"
     count = len(children or ())
     if kind == "M":
-        found = _group(node, symbol, count)
-        if found:
-            return found
+        reason = _find_group_problem(node, symbol, count)
+        if reason:
+            return reason
     if not count:
         return "compound operator without an operator" if kind == "+" else None
-    least, most = arity(kind, symbol, as_published)
-    if most == 0:
+    minimum, maximum = arity(kind, symbol, as_published)
+    if maximum == 0:
         return f"{kind}!{symbol} is a leaf and has {count} children"
-    if not least <= count <= most:
-        wanted = str(least) if least == most else f"{least} to {most}"
-        return f"{kind}!{symbol} has {count} children, not {wanted}"
+    if not minimum <= count <= maximum:
+        expected = str(minimum) if minimum == maximum else f"{minimum} to {maximum}"
+        return f"{kind}!{symbol} has {count} children, not {expected}"
     return None
 
 
@@ -88,7 +88,7 @@ _COUNTED = re.compile(r"[LSV]-(0|[1-9][0-9]*)")
 _MATRIX = re.compile(r"M-([1-9][0-9]*)x([1-9][0-9]*)")
 
 
-def _group(node: Tree, symbol: str, count: int) -> str | None:
+def _find_group_problem(node: Tree, symbol: str, count: int) -> str | None:
     counted = _COUNTED.fullmatch(symbol)
     if counted:
         return None if counted[1] == str(count) else f"M!{symbol} has {count} members"

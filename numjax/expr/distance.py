@@ -1,8 +1,8 @@
 """Tree edit distance (Zhang and Shasha, SIAM J. Comput. 1989) with unit costs, on flat lists.
 
-Trees become lists in postorder, where a subtree is a slice. Three things save work: distances to a single node are
-read off (they depend on whether its label occurs), of the two mirror images the one with less to do is taken, and
-rows of the table that need no labels are filled without looking at any.
+Trees become lists in postorder, where a subtree is a slice. Three things save work: distances to a single node
+depend only on whether its label occurs; of the two mirror images the one with less work is used; and rows of the
+table that need no labels are filled without comparing any.
 """
 
 from __future__ import annotations
@@ -12,39 +12,39 @@ from typing import NamedTuple
 
 from numjax.expr.tree import Tree
 
-# Model types of the published metric, by node type. E is told apart by its children.
+# Model types of the published metric, by node type. E depends on its children.
 PUBLISHED_TYPES = {"V": "VAR", "C": "VAR", "-": "VAR", "N": "NUM"}
 # Children that a number may have in the published trees: 64 less its END.
 PUBLISHED_DIGITS = 63
 
 
 def distance(a: Tree, b: Tree, *, as_published: bool = False) -> int:
-    """Least number of nodes to insert, delete or rename that makes `b` of `a`.
+    """The least number of nodes to insert, delete or rename to turn `a` into `b`.
 
     Args:
       a, b: trees; nodes are equal when type and symbol are.
-      as_published: MathGPT's metric: nodes of the model's trees without their ENDs, see `published`.
+      as_published: MathGPT's metric: nodes of the model's trees without their ENDs, see `to_published`.
     """
     if as_published:
-        a, b = published(a), published(b)
+        a, b = to_published(a), to_published(b)
     return 0 if a == b else _zhang_shasha(a, b)
 
 
-def published(tree: Tree) -> Tree:
+def to_published(tree: Tree) -> Tree:
     """The tree whose nodes MathGPT's metric compares: model types, and numbers as trees of their digits.
 
     A number of more than one character has its digits and points as children, and other characters are lost; a
-    compound operator's hint and the kind of an error are lost too; a matrix is known by the first letter of its kind.
+    compound operator's hint and the kind of an error are lost too; of a matrix's kind only the first letter stays.
     """
 
     def children(node: Tree) -> tuple[Tree, ...]:
         if node.type == "N" and len(node.symbol) > 1:
-            written = [c for c in node.symbol if c in "0123456789."]
-            return tuple(Tree("NUM", c) for c in written[:PUBLISHED_DIGITS])
-        below = node.children or ()
-        return below[1:] if node.type == "E" else below
+            characters = [c for c in node.symbol if c in "0123456789."]
+            return tuple(Tree("NUM", c) for c in characters[:PUBLISHED_DIGITS])
+        child_nodes = node.children or ()
+        return child_nodes[1:] if node.type == "E" else child_nodes
 
-    return _rebuilt(tree, children, _published_label)
+    return _rebuild(tree, children, _published_label)
 
 
 def _published_label(node: Tree) -> tuple[str, str]:
@@ -60,25 +60,25 @@ def _published_label(node: Tree) -> tuple[str, str]:
     return kind, node.symbol
 
 
-def _rebuilt(
+def _rebuild(
     tree: Tree, children: Callable[[Tree], tuple[Tree, ...]], label: Callable[[Tree], tuple[str, str]]
 ) -> Tree:
     """A tree with other labels and children, made from the leaves up without recursion."""
-    made: list[Tree] = []
-    todo: list[tuple[Tree, bool]] = [(tree, False)]
-    while todo:
-        node, entered = todo.pop()
-        # Digits come labelled.
-        below = children(node) if node.type != "NUM" else ()
+    rebuilt: list[Tree] = []
+    stack: list[tuple[Tree, bool]] = [(tree, False)]
+    while stack:
+        node, entered = stack.pop()
+        # Digits have their labels already.
+        child_nodes = children(node) if node.type != "NUM" else ()
         if entered:
-            count = len(below)
-            own = made[len(made) - count :]
-            del made[len(made) - count :]
-            made.append(Tree(*label(node), own) if node.type != "NUM" else node)
+            count = len(child_nodes)
+            subtrees = rebuilt[len(rebuilt) - count :]
+            del rebuilt[len(rebuilt) - count :]
+            rebuilt.append(Tree(*label(node), subtrees) if node.type != "NUM" else node)
         else:
-            todo.append((node, True))
-            todo.extend((child, False) for child in reversed(below))
-    return made[0]
+            stack.append((node, True))
+            stack.extend((child, False) for child in reversed(child_nodes))
+    return rebuilt[0]
 
 
 class _Flat(NamedTuple):
@@ -92,17 +92,17 @@ class _Flat(NamedTuple):
 
 def _zhang_shasha(a: Tree, b: Tree) -> int:
     numbers: dict[Hashable, int] = {}
-    left = _flat(a, numbers, mirrored=False), _flat(b, numbers, mirrored=False)
-    right = _flat(a, numbers, mirrored=True), _flat(b, numbers, mirrored=True)
-    one, other = left if left[0].work * left[1].work <= right[0].work * right[1].work else right
-    table = _single_nodes(one, other)
-    for i in one.keyroots:
-        for j in other.keyroots:
-            _fill(one, other, table, i, j)
+    left = _flatten(a, numbers, mirrored=False), _flatten(b, numbers, mirrored=False)
+    right = _flatten(a, numbers, mirrored=True), _flatten(b, numbers, mirrored=True)
+    flat_a, flat_b = left if left[0].work * left[1].work <= right[0].work * right[1].work else right
+    table = _leaf_distances(flat_a, flat_b)
+    for i in flat_a.keyroots:
+        for j in flat_b.keyroots:
+            _fill(flat_a, flat_b, table, i, j)
     return table[-1][-1]
 
 
-def _flat(tree: Tree, numbers: dict[Hashable, int], mirrored: bool) -> _Flat:
+def _flatten(tree: Tree, numbers: dict[Hashable, int], mirrored: bool) -> _Flat:
     """The lists of a tree, or of its mirror image; equal labels get equal numbers."""
     labels: list[int] = []
     sizes: list[int] = []
@@ -123,77 +123,77 @@ def _flat(tree: Tree, numbers: dict[Hashable, int], mirrored: bool) -> _Flat:
     return _Flat(labels, first, keyroots, sum(sizes[i] for i in keyroots))
 
 
-def _single_nodes(one: _Flat, other: _Flat) -> list[list[int]]:
-    """The table of distances between subtrees, so far only where one of both is a leaf.
+def _leaf_distances(flat_a: _Flat, flat_b: _Flat) -> list[list[int]]:
+    """The table of distances between subtrees, filled only where one of the two is a leaf.
 
     All nodes but one are deleted, and that one is free if its label occurs.
     """
-    table = [[0] * len(other.labels) for _ in one.labels]
+    table = [[0] * len(flat_b.labels) for _ in flat_a.labels]
     for i, row in enumerate(table):
-        if one.first[i] == i:
-            label, last = one.labels[i], -1
-            for j, leaf in enumerate(other.first):
-                if other.labels[j] == label:
+        if flat_a.first[i] == i:
+            label, last = flat_a.labels[i], -1
+            for j, leaf in enumerate(flat_b.first):
+                if flat_b.labels[j] == label:
                     last = j
                 row[j] = j - leaf + (last < leaf)
-    for j, leaf in enumerate(other.first):
+    for j, leaf in enumerate(flat_b.first):
         if leaf == j:
-            label, last = other.labels[j], -1
-            for i, start in enumerate(one.first):
-                if one.labels[i] == label:
+            label, last = flat_b.labels[j], -1
+            for i, start in enumerate(flat_a.first):
+                if flat_a.labels[i] == label:
                     last = i
                 table[i][j] = i - start + (last < start)
     return table
 
 
-def _fill(one: _Flat, other: _Flat, table: list[list[int]], i: int, j: int) -> None:
+def _fill(flat_a: _Flat, flat_b: _Flat, table: list[list[int]], i: int, j: int) -> None:
     """Distances of all subtrees that begin where those of keyroots i and j begin.
 
-    `rows[x][y]` is the distance between the first x nodes of the one and the first y of the other: forests.
+    `rows[x][y]` is the distance between two forests: the first x nodes of a and the first y of b.
     """
-    start, begin = one.first[i], other.first[j]
-    jumps = [leaf - begin for leaf in other.first[begin : j + 1]]
-    names = other.labels[begin : j + 1]
+    start, begin = flat_a.first[i], flat_b.first[j]
+    jumps = [leaf - begin for leaf in flat_b.first[begin : j + 1]]
+    names = flat_b.labels[begin : j + 1]
     previous = list(range(j - begin + 2))
     rows = [previous]
     for x, node in enumerate(range(start, i + 1), 1):
         distances = table[node]
-        before = one.first[node] - start
-        now = x
+        prefix = flat_a.first[node] - start
+        cost = x
         row = [x]
         put = row.append
-        if before:
-            base = rows[before]
+        if prefix:
+            base = rows[prefix]
             joined = [base[jump] + d for jump, d in zip(jumps, distances[begin : j + 1], strict=True)]
-            for best, up in zip(joined, previous[1:], strict=True):
-                # now is the left neighbour until it becomes this cell; all steps but a match cost one.
-                if up < now:
-                    now = up
-                now += 1
-                if best < now:
-                    now = best
-                put(now)
+            for best, upper in zip(joined, previous[1:], strict=True):
+                # cost is the left neighbour's until it becomes this cell's; all steps but a match cost one.
+                if upper < cost:
+                    cost = upper
+                cost += 1
+                if best < cost:
+                    cost = best
+                put(cost)
         else:
-            label = one.labels[node]
+            label = flat_a.labels[node]
             corner = x - 1
             y = begin
-            for jump, up, name in zip(jumps, previous[1:], names, strict=True):
-                if up < now:
-                    now = up
-                now += 1
+            for jump, upper, name in zip(jumps, previous[1:], names, strict=True):
+                if upper < cost:
+                    cost = upper
+                cost += 1
                 if jump:
-                    # The forest before a whole tree is empty on the one side.
+                    # On one side the forest before a whole tree is empty.
                     best = jump + distances[y]
-                    if best < now:
-                        now = best
+                    if best < cost:
+                        cost = best
                 else:
                     if label != name:
                         corner += 1
-                    if corner < now:
-                        now = corner
-                    distances[y] = now
-                put(now)
-                corner = up
+                    if corner < cost:
+                        cost = corner
+                    distances[y] = cost
+                put(cost)
+                corner = upper
                 y += 1
         rows.append(row)
         previous = row

@@ -1,7 +1,7 @@
-"""The numeric value of an operator tree: exact fractions while it can be, floats only behind irrational functions.
+"""The numeric value of an operator tree: exact fractions where possible, floats only after irrational functions.
 
-Nothing is ever handed to Python's own `eval`: a symbol is looked up here or among the variables, or refused. Sizes
-are bounded before they are computed, so that 9^9^9^9 is refused and not tried.
+Python's own `eval` is never used: a symbol is defined here or among the variables, or is refused. Sizes are checked
+before a result is computed, so 9^9^9^9 is refused at once.
 
 Conventions: `log` is decimal and `ln` natural, a log with a subscript has that base; π and e are constants unless
 they are given as variables; minus and divide of many operands go from the left.
@@ -15,7 +15,18 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 from numjax.errors import DataError
-from numjax.expr.arithmetic import BITS, NAMED, OPERATIONS, Unevaluable, Value, bounded, log, power, real, whole
+from numjax.expr.arithmetic import (
+    BITS,
+    FUNCTIONS,
+    OPERATIONS,
+    Unevaluable,
+    Value,
+    check_size,
+    log,
+    power,
+    require_integer,
+    require_real,
+)
 from numjax.expr.tree import Tree
 
 DEEPEST = 500  # levels of a tree
@@ -31,17 +42,17 @@ def evaluate(tree: Tree, variables: Mapping[str, Value | int] | None = None, *, 
 
     Args:
       variables: values by name.
-      mixed: read a whole number before a proper fraction of whole numbers as their sum: 3 1/2 is 7/2. A tree cannot
-        tell it from their product, which is what it is by default.
+      mixed: read a whole number before a proper fraction of whole numbers as their sum: 3 1/2 is 7/2. The tree of
+        their product is the same, and the product is the default.
 
     Raises:
       Unevaluable: it has no value.
     """
     if tree.depth > DEEPEST:
         raise Unevaluable(f"more than {DEEPEST} levels deep")
-    known = {name: _given(name, value) for name, value in (variables or {}).items()}
+    values = {name: _check_variable(name, value) for name, value in (variables or {}).items()}
     try:
-        return _Evaluation(known, mixed).of(tree)
+        return _Evaluation(values, mixed).evaluate(tree)
     except (OverflowError, ZeroDivisionError, ValueError) as error:
         if isinstance(error, DataError):
             raise
@@ -62,15 +73,15 @@ def solve(tree: Tree, variables: Mapping[str, Value | int] | None = None, *, mix
     sides = tree.children or ()
     if len(sides) < 2:
         raise Unevaluable("an equation with one side")
-    for unknown, other in ((sides[0], sides[1]), (sides[-1], sides[-2])):
+    for unknown, expression in ((sides[0], sides[1]), (sides[-1], sides[-2])):
         if unknown.type == "V":
-            if any(node == unknown for node in other.walk()):
+            if any(node == unknown for node in expression.walk()):
                 raise Unevaluable(f"{unknown.symbol} stands on both sides")
-            return evaluate(other, variables, mixed=mixed)
+            return evaluate(expression, variables, mixed=mixed)
     raise Unevaluable("neither side of the equation is a variable alone")
 
 
-def _given(name: str, value: Value | int) -> Value:
+def _check_variable(name: str, value: Value | int) -> Value:
     if isinstance(value, bool) or not isinstance(value, int | float | complex | Fraction):
         raise Unevaluable(f"the variable {name} is no number")
     return Fraction(value) if isinstance(value, int) else value
@@ -82,15 +93,15 @@ class _Evaluation:
         self.mixed = mixed
         self.terms = MOST_TERMS
 
-    def of(self, node: Tree) -> Value:
+    def evaluate(self, node: Tree) -> Value:
         if node.children is None:
-            return bounded(self.leaf(node), shown(node))
-        return bounded(self.inner(node, node.children), shown(node))
+            return check_size(self.leaf_value(node), describe(node))
+        return check_size(self.node_value(node, node.children), describe(node))
 
-    def leaf(self, node: Tree) -> Value:
+    def leaf_value(self, node: Tree) -> Value:
         kind, symbol = node.type, node.symbol
         if kind == "N":
-            return _number(symbol)
+            return _parse_number(symbol)
         if kind in "V-" and symbol in self.variables:
             return self.variables[symbol]
         if kind in "VC":
@@ -100,99 +111,101 @@ class _Evaluation:
                 return math.e
             if symbol == "imaginaryi":
                 return 1j
-        raise Unevaluable(f"{shown(node)} has no value")
+        raise Unevaluable(f"{describe(node)} has no value")
 
-    def inner(self, node: Tree, children: Sequence[Tree]) -> Value:
+    def node_value(self, node: Tree, children: Sequence[Tree]) -> Value:
         kind, symbol = node.type, node.symbol
         if kind == "+":
-            return self.compound(children)
+            return self.compound_value(children)
         if kind == "M" and symbol.startswith("D-") and len(children) == 1:
-            return self.of(children[0])
+            return self.evaluate(children[0])
         if symbol == "SUP" and len(children) == 2 and children[1] == Tree("O", "compose"):
-            return real(self.of(children[0]), "degree") * math.pi / 180
+            return require_real(self.evaluate(children[0]), "degree") * math.pi / 180
         if symbol == "times" and self.mixed and _is_mixed(children):
-            return self.of(children[0]) + self.of(children[1])
+            return self.evaluate(children[0]) + self.evaluate(children[1])
         if symbol == "repeating-decimal" and all(child.type == "N" for child in children):
-            return _repeating(*(child.symbol for child in children))
-        operation = OPERATIONS.get(_known_as(symbol))
+            return _repeating_decimal(*(child.symbol for child in children))
+        operation = OPERATIONS.get(_operation_name(symbol))
         if kind not in "UOF" or operation is None:
-            raise Unevaluable(f"{shown(node)} cannot be evaluated")
-        least, most, compute = operation
-        if not least <= len(children) <= most:
-            raise Unevaluable(f"{shown(node)} has {len(children)} operands")
-        return compute([self.of(child) for child in children])
+            raise Unevaluable(f"{describe(node)} cannot be evaluated")
+        minimum, maximum, compute = operation
+        if not minimum <= len(children) <= maximum:
+            raise Unevaluable(f"{describe(node)} has {len(children)} operands")
+        return compute([self.evaluate(child) for child in children])
 
-    def compound(self, children: Sequence[Tree]) -> Value:
+    def compound_value(self, children: Sequence[Tree]) -> Value:
         """sin^2 x, log_2 x, and sums and products between bounds."""
         head, *arguments = children
-        raised = low = high = None
+        superscript = low = high = None
         base = head
         while base.symbol in ("SUB", "SUP") and base.children and len(base.children) == 2:
-            inner, script = base.children
+            base_node, script = base.children
             if base.symbol == "SUB":
                 low = script
             else:
-                raised = high = script
-            base = inner
+                superscript = high = script
+            base = base_node
         if base.symbol in ("sum", "product") and len(arguments) == 1 and low is not None and high is not None:
-            return self.series(base.symbol, low, high, arguments[0])
-        if low is not None and base.symbol == "log" and raised is None and len(arguments) == 1:
-            return log([self.of(arguments[0]), self.of(low)])
+            return self.series_value(base.symbol, low, high, arguments[0])
+        if low is not None and base.symbol == "log" and superscript is None and len(arguments) == 1:
+            return log([self.evaluate(arguments[0]), self.evaluate(low)])
         function = Tree("F", base.symbol, arguments)
-        if base.children is None and base.type in "FV" and low is None and raised is not None:
-            if base.type == "V" and _known_as(base.symbol) not in NAMED:
-                raise Unevaluable(f"{base.symbol} is no function that is known here")
-            exponent = self.of(raised)
+        if base.children is None and base.type in "FV" and low is None and superscript is not None:
+            if base.type == "V" and _operation_name(base.symbol) not in FUNCTIONS:
+                raise Unevaluable(f"{base.symbol} is not a known function")
+            exponent = self.evaluate(superscript)
             if exponent == -1:
-                return self.of(Tree("F", "arc" + base.symbol, arguments))
-            return power([self.of(function), exponent])
-        raise Unevaluable(f"{shown(base)} with scripts cannot be evaluated")
+                return self.evaluate(Tree("F", "arc" + base.symbol, arguments))
+            return power([self.evaluate(function), exponent])
+        raise Unevaluable(f"{describe(base)} with scripts cannot be evaluated")
 
-    def series(self, symbol: str, low: Tree, high: Tree, body: Tree) -> Value:
+    def series_value(self, symbol: str, low: Tree, high: Tree, body: Tree) -> Value:
         sides = low.children or ()
         if (low.type, low.symbol) != ("U", "eq") or len(sides) != 2 or sides[0].type != "V":
             raise Unevaluable(f"the lower bound of a {symbol} is not of the form i = 1")
-        start, end = whole(self.of(sides[1]), symbol), whole(self.of(high), symbol)
+        start, end = require_integer(self.evaluate(sides[1]), symbol), require_integer(self.evaluate(high), symbol)
         name = sides[0].symbol
-        outer = self.variables.get(name)
+        outer_value = self.variables.get(name)
         total: Value = Fraction(0 if symbol == "sum" else 1)
         self.terms -= max(0, end - start + 1)
         if self.terms < 0:
             raise Unevaluable(f"a {symbol} of more than {MOST_TERMS:,} terms")
         for index in range(start, end + 1):
             self.variables[name] = Fraction(index)
-            term = self.of(body)
-            total = bounded(total + term if symbol == "sum" else total * term, f"a {symbol}")
+            term = self.evaluate(body)
+            total = check_size(total + term if symbol == "sum" else total * term, f"a {symbol}")
         self.variables.pop(name, None)
-        if outer is not None:
-            self.variables[name] = outer
+        if outer_value is not None:
+            self.variables[name] = outer_value
         return total
 
 
-def _number(written: str) -> Fraction:
-    match = _NUMBER.fullmatch(written)
-    if not match or len(written) > BITS // 4 or abs(int(match[1] or 0)) > BITS // 4:
-        raise Unevaluable(f"{written[:40]!r} is no number, or too long a one")
-    return Fraction(written)
+def _parse_number(text: str) -> Fraction:
+    match = _NUMBER.fullmatch(text)
+    if not match or len(text) > BITS // 4 or abs(int(match[1] or 0)) > BITS // 4:
+        raise Unevaluable(f"{text[:40]!r} is not a number or is too long")
+    return Fraction(text)
 
 
-def _repeating(begin: str, period: str) -> Fraction:
-    """0.1 and 6: 1/6."""
+def _repeating_decimal(begin: str, period: str) -> Fraction:
+    """The value of a repeating decimal: 0.1 and 6 make 1/6."""
     places = len(begin.partition(".")[2])
-    return _number(begin) + _number(period) / ((10 ** len(period) - 1) * 10**places)
+    return _parse_number(begin) + _parse_number(period) / ((10 ** len(period) - 1) * 10**places)
 
 
 def _is_mixed(children: Sequence[Tree]) -> bool:
     if len(children) != 2 or children[0].type != "N" or children[1].symbol != "divide":
         return False
     parts = [children[0], *(children[1].children or ())]
-    whole = all(part.type == "N" and part.symbol.isdigit() for part in parts)
-    return whole and len(parts) == 3 and len(parts[2].symbol) < 10 and int(parts[1].symbol) < int(parts[2].symbol)
+    are_integers = all(part.type == "N" and part.symbol.isdigit() for part in parts)
+    return (
+        are_integers and len(parts) == 3 and len(parts[2].symbol) < 10 and int(parts[1].symbol) < int(parts[2].symbol)
+    )
 
 
-def _known_as(symbol: str) -> str:
+def _operation_name(symbol: str) -> str:
     return "times" if symbol in _MULTIPLIED else "divide" if symbol in _DIVIDED else symbol
 
 
-def shown(node: Tree) -> str:
+def describe(node: Tree) -> str:
     return f"{node.type}!{node.symbol[:40]}"

@@ -1,4 +1,4 @@
-"""THE precedence table: every operator that stands between operands, loosest first.
+"""The precedence table of all operators between operands, loosest first.
 
 A row is (power, type, the signs of each symbol). Juxtaposition is as strong as a product and, like it, reads from
 left to right: a / b c is (a / b) c, as LaTeXML and most programming languages have it. Looser than META are only
@@ -29,7 +29,7 @@ class Infix(NamedTuple):
     published: tuple[str, str]
 
 
-# Symbols whose name is not a sign: the first sign is the one that is printed.
+# Each line: a symbol, then its signs. The first sign is the one that is printed.
 _ROWS: list[tuple[int, str, str]] = [
     (
         META,
@@ -38,7 +38,7 @@ _ROWS: list[tuple[int, str, str]] = [
         : : \colon
         """,
     ),
-    # Between statements, looser than the relations in them; for LaTeXML relations like others.
+    # Between statements, looser than the relations in them; LaTeXML treats them as relations.
     (
         CONNECTIVE,
         "O",
@@ -292,7 +292,7 @@ _ROWS: list[tuple[int, str, str]] = [
     ),
 ]
 
-# A row of these is one node: the order of doing does not matter, or the operands stand side by side anyway.
+# A row of these is one node: the order of evaluation does not matter, or the operands are only listed.
 _FLAT = frozenset("plus times union intersect and or compose direct-sum tensor-product".split())
 
 INFIX: dict[str, Infix] = {}
@@ -300,10 +300,10 @@ INFIX: dict[str, Infix] = {}
 SIGN: dict[tuple[str, str], str] = {}
 for _power, _type, _table in _ROWS:
     for _line in _table.strip().splitlines():
-        _symbol, _first, *_others = _line.split()
+        _symbol, _main_sign, *_aliases = _line.split()
         _infix = Infix(_power, _type, _symbol, _symbol in _FLAT, (_type, _symbol))
-        SIGN[_type, _symbol] = _first
-        for _sign in (_first, *_others):
+        SIGN[_type, _symbol] = _main_sign
+        for _sign in (_main_sign, *_aliases):
             INFIX[_sign] = _infix
 
 # The same nodes from the signs of logic, x = 1 \\lor x = 2; the lattice's a = b \\vee c are terms.
@@ -313,10 +313,10 @@ LOGICAL = {("U", "and"): "\\land", ("U", "or"): "\\lor"}
 EQUALITIES = frozenset(["eq", "neq", "approx", "equivalent"])  # between ratios, a : b = c : d
 # Beside the signs of logic these are connectives too; elsewhere limits, maps, congruences: x_n → x ≤ y.
 ARROWS = frozenset("→ ← ↔ ⟶ ⟵ ⟷ equivalent".split())
-TERMS = {"\\land": "\\wedge", "\\lor": "\\vee"}  # for LaTeXML they are equal
+TERMS = {"\\land": "\\wedge", "\\lor": "\\vee"}  # LaTeXML treats them as equal
 
 JUXTAPOSED = Infix(PRODUCT, "U", "times", True, ("U", "times"))
-# The same symbol from another sign: under the published conventions these do not run together.
+# The same symbol from another sign: under the published conventions these do not join one row.
 INFIX["*"] = INFIX["*"]._replace()
 INFIX["\\div"] = INFIX["\\div"]._replace()
 INFIX["\\cdot"] = INFIX["\\cdot"]._replace(published=("F", "⋅"))

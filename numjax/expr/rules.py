@@ -1,4 +1,4 @@
-"""The rules of reading: one named option for every ambiguity of written mathematics."""
+"""How formulas are read: one named option for each ambiguity of mathematical notation."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from typing import NamedTuple
 
 
 class Rules(NamedTuple):
-    """How LaTeX is read. The defaults are what is right and can be printed and read back; `as_published` is what
-    LaTeXML and Tangent-CFT make of the same formula, the trees of MathGPT's data.
+    """How LaTeX is read. Trees of the default rules can be printed and read back. `as_published` gives the trees that
+    LaTeXML and Tangent-CFT make of the same formula, as in MathGPT's data.
 
     Attributes:
       calls: letters that are functions when a parenthesis follows: f(x) is F!f of x, but a(x) a product. Published:
         none.
       thousands: "plain" reads 1,000 and 1{,}000 and 1,\\!000 as the number 1000, "protected" only the last two,
-        "none" reads lists of numbers (published). What brackets hold alone is a list under "plain" too, such as
-        (100,200), unless a member began with 0: (1,000) is a number.
+        "none" reads lists of numbers (published). Numbers alone in brackets are a list under "plain" too,
+        such as (100,200), unless a member would begin with 0: (1,000) is a number.
       words: "letters" reads abc as a product of three, as TeX sets it; "words" reads letters that touch as one name.
       unknown: "error" reports a macro that is not known at its column; "symbol" reads it as a variable (published).
       nary: a - b - c and a / b / c become one node of three children (published), not two nested ones.
@@ -66,10 +66,10 @@ DEFAULT = Rules()
 
 
 class Unreadable(NamedTuple):
-    """What could not be read, and where.
+    """Why a formula could not be read, and where.
 
     Attributes:
-      error: one line. at: characters before it in the formula.
+      error: one line. at: characters of the formula before the error.
     """
 
     error: str

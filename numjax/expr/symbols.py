@@ -1,4 +1,4 @@
-"""What is known of a node's type and symbol: how many children it may have, and its sign."""
+"""How many children a node may have, by its type and symbol."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ RELATIONS = frozenset(
     "much-less-than much-greater-than perpendicular-to parallel-to maps-to implies iff proves models assign".split()
 )
 
-_EXACT = {
+_ARITIES = {
     **dict.fromkeys(
         "divide SUP SUB root binomial rem setdiff conditional annotated limit-from continued-fraction "
         "repeating-decimal interval(O-O) interval(C-C) interval(O-C) interval(C-O)".split(),
@@ -28,13 +28,13 @@ _EXACT = {
     **dict.fromkeys("times compose conditional-set".split(), (2, WIDEST)),
 }
 
-# What LaTeXML's way of reading makes wider: a - b - c as one node.
-_PUBLISHED = {"divide": (2, WIDEST), "minus": (1, WIDEST)}
+# Wider nodes in LaTeXML's trees: a - b - c is one node.
+_PUBLISHED_ARITIES = {"divide": (2, WIDEST), "minus": (1, WIDEST)}
 
 
 @functools.lru_cache(maxsize=1 << 14)
 def arity(type: str, symbol: str, as_published: bool = False) -> tuple[int, int]:
-    """The least and the most children of a node that has any.
+    """The least and the most children of a node that has children.
 
     A U, O, F, M or E node may always have none instead: U, O and F are then the bare sign (the + of r_+), M the empty
     list. So n children are right if n = 0 or least <= n <= most; for the leaf types both are 0.
@@ -45,10 +45,10 @@ def arity(type: str, symbol: str, as_published: bool = False) -> tuple[int, int]
     if type in LEAVES:
         return 0, 0
     if type in "UO":
-        if as_published and symbol in _PUBLISHED:
-            return _PUBLISHED[symbol]
-        if symbol in _EXACT:
-            return _EXACT[symbol]
+        if as_published and symbol in _PUBLISHED_ARITIES:
+            return _PUBLISHED_ARITIES[symbol]
+        if symbol in _ARITIES:
+            return _ARITIES[symbol]
         return (2, WIDEST) if symbol in RELATIONS else (1, WIDEST)
     if type == "M":
         rows = _rows(symbol)
@@ -58,14 +58,14 @@ def arity(type: str, symbol: str, as_published: bool = False) -> tuple[int, int]
 
 
 def _rows(symbol: str) -> int | None:
-    """Children that "L-3", "S-2", "V-4" (members) or "M-2x3" (rows) announce."""
+    """The number of members in "L-3", "S-2", "V-4" or of rows in "M-2x3"; None for another symbol."""
     kind, dash, count = symbol.partition("-")
     if not dash or len(count) > 9:
         return None
     if kind in ("L", "S", "V"):
         return int(count) if count.isascii() and count.isdigit() else None
     if kind == "M":
-        rows, by, columns = count.partition("x")
-        if by and rows.isascii() and rows.isdigit() and columns.isascii() and columns.isdigit():
+        rows, cross, columns = count.partition("x")
+        if cross and rows.isascii() and rows.isdigit() and columns.isascii() and columns.isdigit():
             return int(rows)
     return None

@@ -25,7 +25,7 @@ TYPES = ("U", "O", "F", "M", "+", "E", "V", "N", "C", "T", "W", "-")
 
 
 class Tree:
-    """A node and what lies below it: immutable, hashed once when made, so that equal trees are found in O(1).
+    """A node and its subtrees. It is immutable and hashed once, when it is made, so looking up a tree takes O(1).
 
     Attributes:
       type: one of TYPES. symbol: its name ("divide"), or for V, N and T what is written.
@@ -42,14 +42,14 @@ class Tree:
     size: int
 
     def __init__(self, type: str, symbol: str, children: Sequence[Tree] | None = None):
-        made = tuple(children) if children else None
+        subtrees = tuple(children) if children else None
         put = object.__setattr__
         put(self, "type", type)
         put(self, "symbol", symbol)
-        put(self, "children", made)
-        put(self, "depth", 1 + max((child.depth for child in made), default=0) if made else 1)
-        put(self, "size", 1 + sum(child.size for child in made) if made else 1)
-        put(self, "_hash", hash((type, symbol, made)))
+        put(self, "children", subtrees)
+        put(self, "depth", 1 + max((child.depth for child in subtrees), default=0) if subtrees else 1)
+        put(self, "size", 1 + sum(child.size for child in subtrees) if subtrees else 1)
+        put(self, "_hash", hash((type, symbol, subtrees)))
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(f"trees do not change: make another one instead of setting {name}")
@@ -67,8 +67,8 @@ class Tree:
         return (self.type, self.symbol, self.children) == (other.type, other.symbol, other.children)
 
     def __repr__(self) -> str:
-        below = "" if self.children is None else f", {list(self.children)!r}"
-        return f"Tree({self.type!r}, {self.symbol!r}{below})"
+        suffix = "" if self.children is None else f", {list(self.children)!r}"
+        return f"Tree({self.type!r}, {self.symbol!r}{suffix})"
 
     def __reduce__(self):
         return Tree, (self.type, self.symbol, self.children)
@@ -84,8 +84,8 @@ class Tree:
 
     def to_json(self) -> list[Any]:
         """[type, symbol, [children] or None], the form of the original's articles."""
-        below = None if self.children is None else [child.to_json() for child in self.children]
-        return [self.type, self.symbol, below]
+        children = None if self.children is None else [child.to_json() for child in self.children]
+        return [self.type, self.symbol, children]
 
 
 def from_json(value: Any) -> Tree:
@@ -96,13 +96,13 @@ def from_json(value: Any) -> Tree:
     """
     if not isinstance(value, (list, tuple)) or len(value) != 3:
         raise ValueError(f"a tree is [type, symbol, children], not {str(value)[:60]!r}")
-    kind, symbol, below = value
+    kind, symbol, children = value
     if kind not in TYPES or not isinstance(symbol, str):
         raise ValueError(
             f"a tree has a type of {' '.join(TYPES)} and a symbol, not {kind!r} and {str(symbol)[:60]!r}"
         )
-    if below is None:
+    if children is None:
         return Tree(kind, symbol)
-    if not isinstance(below, (list, tuple)):
-        raise ValueError(f"children are a list or null, not {str(below)[:60]!r}")
-    return Tree(kind, symbol, [from_json(child) for child in below])
+    if not isinstance(children, (list, tuple)):
+        raise ValueError(f"children are a list or null, not {str(children)[:60]!r}")
+    return Tree(kind, symbol, [from_json(child) for child in children])

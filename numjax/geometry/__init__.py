@@ -1,1 +1,1 @@
-"""Where vectors lie: neighbours, distances and pictures of them, from arrays alone (NumPy, no JAX, no text)."""
+"""Neighbours, distances and pictures of vectors. Everything takes arrays (NumPy; no JAX, no text)."""

@@ -1,15 +1,16 @@
-"""The numeration and magnitude tests of Naik et al. (ACL 2019), by chord, strictly and with ties.
+"""The numeration and magnitude tests of Naik et al. (ACL 2019), by chord distance, strict and with ties.
 
-Of a number x with nearest other number x⁺ on the number line, an embedding passes
-  OVA (one against all)     when d(x, x⁺) < d(x, z) for every other z,
-  SC (strict contrastive)   when d(x, x⁺) < d(x, x⁻), x⁻ the nearest that is further away than x⁺,
-  BC (broad contrastive)    when d(x, x⁺) < d(x, furthest).
-In the numeration test x⁺ is the word of x, and the others are words of other numbers.
+Let x⁺ be the number that is nearest to x on the number line. An embedding passes
+  OVA (one against all)     if d(x, x⁺) < d(x, z) for every other z,
+  SC (strict contrastive)   if d(x, x⁺) < d(x, x⁻), where x⁻ is the nearest number further away than x⁺,
+  BC (broad contrastive)    if d(x, x⁺) < d(x, furthest).
+In the numeration test, x⁺ is the word of x, and the others are words of other numbers.
 
-d is the chord ‖û − v̂‖ of the unit vectors: in the order of the cosine distance, but 1 − cos of neighbouring numbers
-is less than float32 resolves, and loses half of the digits of float64. Most integers have two neighbours that are
-equally near, of which the files name the smaller: one that orders numbers perfectly (DICE-2) fails strict OVA
-there, or passes it by the luck of rounding. The figures "with ties" let d(x, x⁺) be larger by a relative tolerance.
+d is the chord ‖û − v̂‖ of the unit vectors. It gives the same order as the cosine distance. But for neighbouring
+numbers 1 − cos is smaller than float32 resolves, and it loses half of the digits of float64. Most integers have two
+neighbours that are equally near, and the files name the smaller. So an embedding that orders numbers perfectly
+(DICE-2) fails strict OVA there, or passes by the luck of rounding. The scores "with ties" allow d(x, x⁺) to be larger
+by a relative tolerance.
 
 Legend: N numbers, D width, T triples, M numbers that OVA compares with.
 """
@@ -28,73 +29,79 @@ from numjax.errors import DataError, UsageError
 
 TOLERANCE = 3e-3
 STRICT, BROAD, NUMBERS = "scmag.tsv", "bcmag.tsv", "orig_nums.txt"
-_CANDIDATES = 8  # of which the nearest is found by differences
-_ROWS = 512
+_CANDIDATES = 8  # the nearest of these is decided by differences
+_BLOCK = 512  # triples computed at once
 
 
 class Triples(NamedTuple):
-    """What is asked.
+    """The triples of a test, as indices into `numbers`.
 
     Attributes:
-      numbers: as written. strict: int[T, 3] of indices x, x⁺, x⁻. broad: int[T', 3], x, x⁺, furthest.
-      others: int[M], the numbers that OVA compares with (x and x⁺ left out). skipped: lines or numbers left out.
+      numbers: the numbers as written.
+      strict: int[T, 3], indices of x, x⁺, x⁻. broad: int[T', 3], indices of x, x⁺, furthest.
+      others: int[M], the numbers that OVA compares with (it skips x and x⁺).
+      n_skipped: lines or numbers that are left out.
     """
 
     numbers: list[str]
     strict: np.ndarray
     broad: np.ndarray
     others: np.ndarray
-    skipped: int = 0
+    n_skipped: int = 0
 
 
-class Apart(NamedTuple):
-    """Distances of the triples.
+class TripleDistances(NamedTuple):
+    """Distances in the triples.
 
     Attributes:
-      near, second: d(x, x⁺) and d(x, x⁻) of `strict`. least: the least d(x, z). broad_near, furthest: of `broad`.
-      ova, sc, bc: the other's squared distance less that of x⁺, and the least such: above 0 where the test is passed.
+      nearest, second: d(x, x⁺) and d(x, x⁻) of `strict`. smallest: the smallest d(x, z).
+      broad_nearest, furthest: d(x, x⁺) and d(x, furthest) of `broad`.
+      ova, sc, bc: the squared distance to the other number minus that to x⁺ (for OVA the smallest of these); above 0
+        where the test is passed.
     """
 
-    near: np.ndarray
+    nearest: np.ndarray
     second: np.ndarray
-    least: np.ndarray
-    broad_near: np.ndarray
+    smallest: np.ndarray
+    broad_nearest: np.ndarray
     furthest: np.ndarray
     ova: np.ndarray
     sc: np.ndarray
     bc: np.ndarray
 
 
-# -- what is asked ---------------------------------------------------------------------------------------------------
+# -- triples ---------------------------------------------------------------------------------------------------------
 
 
-def read(folder: str | pathlib.Path) -> Triples:
-    """The magnitude test from a folder with scmag.tsv and bcmag.tsv (x, x⁺ and the third, separated by tabs) and, for
-    the numbers that OVA compares with, orig_nums.txt (one a line; without it, all of the triples). Lines with an
-    infinite number are left out and counted.
+def read_triples(folder: str | pathlib.Path) -> Triples:
+    """Reads the magnitude test from a folder.
+
+    scmag.tsv and bcmag.tsv have x, x⁺ and the third number, separated by tabs. orig_nums.txt has the numbers that OVA
+    compares with, one a line; without it, these are all numbers of the triples. Lines with an infinite number are
+    skipped and counted.
 
     Raises:
-      DataError: a file is missing, has no triples, or a line that is not three numbers, which is named.
+      DataError: a file is missing or has no triples, or a line is not three numbers; the message names the line.
     """
     root = pathlib.Path(folder).expanduser()
-    number: dict[Decimal, int] = {}  # however it is spelled: 1 and 1.0 are one
-    written: list[str] = []
+    index: dict[Decimal, int] = {}  # by value: 1 and 1.0 are the same number
+    texts: list[str] = []
 
-    def place(text: str) -> int:
+    def index_number(text: str) -> int:
         value = Decimal(text)
-        if value not in number:
-            number[value] = len(written)
-            written.append(text)
-        return number[value]
+        if value not in index:
+            index[value] = len(texts)
+            texts.append(text)
+        return index[value]
 
-    skipped = 0
-    found: dict[str, list[list[int]]] = {STRICT: [], BROAD: []}
-    rows = {name: _lines(root / name) for name in found}
-    listed = _lines(root / NUMBERS) if (root / NUMBERS).exists() else []
-    for line, text in enumerate(listed, 1):
-        if _finite(text, root / NUMBERS, line):
-            place(text)
-    others = len(written)
+    n_skipped = 0
+    triples: dict[str, list[list[int]]] = {STRICT: [], BROAD: []}
+    rows = {name: _read_lines(root / name) for name in triples}
+    number_lines = _read_lines(root / NUMBERS) if (root / NUMBERS).exists() else []
+    for line, text in enumerate(number_lines, 1):
+        if _is_finite(text, root / NUMBERS, line):
+            index_number(text)
+    n_others = len(texts)
     for name, lines in rows.items():
         for line, text in enumerate(lines, 1):
             parts = text.split("\t")
@@ -103,18 +110,18 @@ def read(folder: str | pathlib.Path) -> Triples:
                     f"{root / name}, line {line}: {len(parts)} column{'s' * (len(parts) != 1)}, not 3: a number, its "
                     "nearest and another one, separated by tabs"
                 )
-            finite = [_finite(part, root / name, line) for part in parts]
+            finite = [_is_finite(part, root / name, line) for part in parts]
             if all(finite):
-                found[name].append([place(part) for part in parts])
+                triples[name].append([index_number(part) for part in parts])
             else:
-                skipped += name == STRICT
-        if not found[name]:
+                n_skipped += name == STRICT
+        if not triples[name]:
             raise DataError(f"{root / name}: no triples")
-    strict, broad = (np.asarray(found[name]) for name in (STRICT, BROAD))
-    return Triples(written, strict, broad, np.arange(others or len(written)), skipped)
+    strict, broad = (np.asarray(triples[name]) for name in (STRICT, BROAD))
+    return Triples(texts, strict, broad, np.arange(n_others or len(texts)), n_skipped)
 
 
-def _lines(path: pathlib.Path) -> list[str]:
+def _read_lines(path: pathlib.Path) -> list[str]:
     try:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
@@ -126,9 +133,9 @@ def _lines(path: pathlib.Path) -> list[str]:
     return [line.strip("\r") for line in text.split("\n") if line.strip()]
 
 
-def _finite(text: str, path: pathlib.Path, line: int) -> bool:
+def _is_finite(text: str, path: pathlib.Path, line: int) -> bool:
     try:
-        # Decimal reads digits of every script, and underscores.
+        # Decimal accepts digits of every script, and underscores.
         if text.isascii() and "_" not in text:
             return Decimal(text).is_finite()
     except InvalidOperation:
@@ -136,144 +143,158 @@ def _finite(text: str, path: pathlib.Path, line: int) -> bool:
     raise DataError(f"{path}, line {line}: {text[:40]!r} is not a number")
 
 
-def magnitude(numbers: Sequence[str]) -> Triples:
-    """The magnitude test on any list of numbers (decimal strings): of equally near ones the smaller. Numbers without
-    an x⁻ are left out and counted.
+def make_magnitude_triples(numbers: Sequence[str]) -> Triples:
+    """Makes the magnitude test for any list of numbers (decimal strings).
+
+    If two numbers are equally near, the smaller one counts. Numbers without an x⁻ are skipped and counted.
 
     Raises:
       UsageError: fewer than three different numbers.
     """
     distinct = sorted({Decimal(text): text for text in reversed(list(numbers))}.items())
-    values, written = [value for value, _ in distinct], [text for _, text in distinct]
+    values, texts = [value for value, _ in distinct], [text for _, text in distinct]
     if len(values) < 3:
         raise UsageError(f"{len(values)} different numbers have no nearest and second nearest: give three or more")
     strict, broad = [], []
     for i, value in enumerate(values):
-        # Both ways from x the distances grow: the nearest two each way are enough.
-        around = sorted((abs(values[j] - value), values[j], j) for j in range(i - 2, i + 3) if 0 <= j < len(values))
-        near = around[1]
-        second = next((one for one in around[2:] if one[0] > near[0]), None)
+        # Distances grow in both directions from x: the nearest two on each side are enough.
+        neighbours = sorted(
+            (abs(values[j] - value), values[j], j) for j in range(i - 2, i + 3) if 0 <= j < len(values)
+        )
+        nearest = neighbours[1]
+        second = next((neighbour for neighbour in neighbours[2:] if neighbour[0] > nearest[0]), None)
         if second is not None:
             furthest = 0 if value - values[0] >= values[-1] - value else len(values) - 1
-            strict.append([i, near[2], second[2]])
-            broad.append([i, near[2], furthest])
+            strict.append([i, nearest[2], second[2]])
+            broad.append([i, nearest[2], furthest])
     return Triples(
-        written, np.asarray(strict).reshape(-1, 3), np.asarray(broad).reshape(-1, 3), np.arange(len(values)),
+        texts, np.asarray(strict).reshape(-1, 3), np.asarray(broad).reshape(-1, 3), np.arange(len(values)),
         len(values) - len(strict),
     )  # fmt: skip
 
 
-def numeration(numerals: Sequence[str], words: Sequence[str]) -> Triples:
-    """The numeration test: x a numeral, x⁺ its word, x⁻ the word of the nearest other number, then of the furthest.
+def make_numeration_triples(numerals: Sequence[str], words: Sequence[str]) -> Triples:
+    """Makes the numeration test.
+
+    x is a numeral and x⁺ its word. The third is the word of the nearest other number (strict), or of the furthest
+    (broad).
 
     Args:
-      numerals: decimal strings. words: of the same numbers.
+      numerals: decimal strings. words: the words of the same numbers.
 
     Raises:
-      UsageError: fewer than two, or not as many words.
+      UsageError: fewer than two numerals, or another count of words.
     """
     count = len(numerals)
     if count != len(words) or count < 2:
         raise UsageError(f"{count} numerals and {len(words)} words: give a word for each of two numbers or more")
     values = [Decimal(text) for text in numerals]
     order = [sorted((abs(other - value), other, j) for j, other in enumerate(values)) for value in values]
-    strict = [[i, count + i, count + next(j for _, _, j in near if j != i)] for i, near in enumerate(order)]
-    broad = [[i, count + i, count + near[-1][2]] for i, near in enumerate(order)]
+    strict = [
+        [i, count + i, count + next(j for _, _, j in neighbours if j != i)] for i, neighbours in enumerate(order)
+    ]
+    broad = [[i, count + i, count + neighbours[-1][2]] for i, neighbours in enumerate(order)]
     return Triples([*numerals, *words], np.asarray(strict), np.asarray(broad), np.arange(count, 2 * count))
 
 
-def of_known(triples: Triples, known: np.ndarray) -> tuple[Triples, list[str]]:
-    """The triples whose numbers all have a vector (bool[N]), over those numbers; and which have none.
+def select_known(triples: Triples, has_vector: np.ndarray) -> tuple[Triples, list[str]]:
+    """Keeps the triples whose numbers all have a vector.
 
-    The third of a broad triple is the number that is furthest: where that has no vector, the furthest that has one.
+    If the furthest number of a broad triple has no vector, the furthest number that has one replaces it.
+
+    Args:
+      has_vector: bool[N], for each of the numbers.
+
+    Returns:
+      (triples over the numbers that have a vector, the numbers that have none).
 
     Raises:
       DataError: no triple is left.
     """
-    if known.all():
+    if has_vector.all():
         return triples, []
-    place = np.cumsum(known) - 1
-    broad = triples.broad[known[triples.broad[:, :2]].all(axis=1)]
-    if (lost := ~known[broad[:, 2]]).any() and known[triples.others].any():
-        there = sorted(triples.others[known[triples.others]], key=lambda i: Decimal(triples.numbers[i]))
-        ends = [(Decimal(triples.numbers[i]), i) for i in (there[0], there[-1])]
+    new_index = np.cumsum(has_vector) - 1
+    broad = triples.broad[has_vector[triples.broad[:, :2]].all(axis=1)]
+    if (is_missing := ~has_vector[broad[:, 2]]).any() and has_vector[triples.others].any():
+        candidates = sorted(triples.others[has_vector[triples.others]], key=lambda i: Decimal(triples.numbers[i]))
+        ends = [(Decimal(triples.numbers[i]), i) for i in (candidates[0], candidates[-1])]
         broad = broad.copy()
-        for row in np.flatnonzero(lost):
+        for row in np.flatnonzero(is_missing):
             x = Decimal(triples.numbers[broad[row, 0]])
             broad[row, 2] = max(ends, key=lambda end, x=x: abs(end[0] - x))[1]
-    kept = [place[rows[known[rows].all(axis=1)]] for rows in (triples.strict, broad)]
-    missing = [text for text, there in zip(triples.numbers, known, strict=True) if not there]
-    if not len(kept[0]) or not len(kept[1]):
+    selection = [new_index[rows[has_vector[rows].all(axis=1)]] for rows in (triples.strict, broad)]
+    missing = [text for text, is_known in zip(triples.numbers, has_vector, strict=True) if not is_known]
+    if not len(selection[0]) or not len(selection[1]):
         raise DataError(f"no triple has vectors for all of its numbers: {len(missing)} have none, {missing[0]} first")
-    numbers = [text for text, there in zip(triples.numbers, known, strict=True) if there]
-    others = place[triples.others[known[triples.others]]]
-    return Triples(numbers, kept[0], kept[1], others, len(triples.strict) - len(kept[0])), missing
+    numbers = [text for text, is_known in zip(triples.numbers, has_vector, strict=True) if is_known]
+    others = new_index[triples.others[has_vector[triples.others]]]
+    return Triples(numbers, selection[0], selection[1], others, len(triples.strict) - len(selection[0])), missing
 
 
 # -- distances -------------------------------------------------------------------------------------------------------
 
 
-def unit(x_ND: np.ndarray) -> np.ndarray:
-    """Vectors of length 1 in float64; a zero vector stays."""
+def normalize(x_ND: np.ndarray) -> np.ndarray:
+    """Scales vectors to length 1, in float64. A zero vector stays zero."""
     x_ND = np.asarray(x_ND, np.float64)
     lengths = np.linalg.norm(x_ND, axis=-1, keepdims=True)
     return x_ND / np.where(lengths == 0, 1, lengths)
 
 
-def two_floats(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """float64 as the unevaluated sum of two float32: 48 bits of the mantissa for devices that have no float64."""
+def split_float64(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Splits float64 into two float32 whose exact sum keeps 48 bits of the mantissa, for devices without float64."""
     high = x.astype(np.float32)
     return high, (x - high).astype(np.float32)
 
 
-def chords(u_ND: np.ndarray, triples: Triples) -> Apart:
-    """The distances of the triples between unit vectors, in float64 (`nn.chord` has them in float32)."""
+def chords(u_ND: np.ndarray, triples: Triples) -> TripleDistances:
+    """Distances in the triples between unit vectors, in float64 (`nn.chord` computes them in float32)."""
 
-    def apart(pairs: np.ndarray) -> np.ndarray:
+    def distance(pairs: np.ndarray) -> np.ndarray:
         return np.linalg.norm(u_ND[pairs[:, 0]] - u_ND[pairs[:, 1]], axis=1)
 
     def margin(x_RD: np.ndarray, near_RD: np.ndarray, other_RD: np.ndarray) -> np.ndarray:
         return ((near_RD - other_RD) * ((x_RD - near_RD) + (x_RD - other_RD))).sum(axis=-1)
 
     strict, broad = triples.strict, triples.broad
-    least, margins = [], []
-    for begin in range(0, len(strict), _ROWS):
-        rows = strict[begin : begin + _ROWS]
-        # The product finds who is near, to half of the digits; differences say how near.
-        near = u_ND[rows[:, 0]] @ u_ND[triples.others].T
-        near[(triples.others == rows[:, :1]) | (triples.others == rows[:, 1:2])] = -np.inf
-        most = min(_CANDIDATES, near.shape[1])
-        found = np.argpartition(-near, most - 1, axis=1)[:, :most]
-        there = np.isfinite(np.take_along_axis(near, found, axis=1))
-        x, plus, others = u_ND[rows[:, :1]], u_ND[rows[:, 1:2]], u_ND[triples.others[found]]
-        least.append(np.where(there, np.linalg.norm(x - others, axis=2), np.inf).min(axis=1))
-        margins.append(np.where(there, margin(x, plus, others), np.inf).min(axis=1))
-    return Apart(
-        apart(strict[:, :2]), apart(strict[:, ::2]), np.concatenate(least),
-        apart(broad[:, :2]), apart(broad[:, ::2]),
+    smallest, margins = [], []
+    for begin in range(0, len(strict), _BLOCK):
+        rows = strict[begin : begin + _BLOCK]
+        # Products find the candidates, to half of the digits. Differences give exact distances.
+        similarity = u_ND[rows[:, 0]] @ u_ND[triples.others].T
+        similarity[(triples.others == rows[:, :1]) | (triples.others == rows[:, 1:2])] = -np.inf
+        n_candidates = min(_CANDIDATES, similarity.shape[1])
+        candidates = np.argpartition(-similarity, n_candidates - 1, axis=1)[:, :n_candidates]
+        is_candidate = np.isfinite(np.take_along_axis(similarity, candidates, axis=1))
+        x, plus, others = u_ND[rows[:, :1]], u_ND[rows[:, 1:2]], u_ND[triples.others[candidates]]
+        smallest.append(np.where(is_candidate, np.linalg.norm(x - others, axis=2), np.inf).min(axis=1))
+        margins.append(np.where(is_candidate, margin(x, plus, others), np.inf).min(axis=1))
+    return TripleDistances(
+        distance(strict[:, :2]), distance(strict[:, ::2]), np.concatenate(smallest),
+        distance(broad[:, :2]), distance(broad[:, ::2]),
         np.concatenate(margins), margin(*u_ND[strict.T]), margin(*u_ND[broad.T]),
     )  # fmt: skip
 
 
-def scores(apart: Apart, tolerance: float = TOLERANCE) -> dict[str, float]:
-    """Per cent of the triples that pass: ova, sc, bc, and with ties ova_ties, sc_ties, bc_ties."""
-    found = {}
-    for name, margin, near, other in (
-        ("ova", apart.ova, apart.near, apart.least),
-        ("sc", apart.sc, apart.near, apart.second),
-        ("bc", apart.bc, apart.broad_near, apart.furthest),
+def scores(distances: TripleDistances, tolerance: float = TOLERANCE) -> dict[str, float]:
+    """Percentage of the triples that pass: ova, sc, bc, and with ties ova_ties, sc_ties, bc_ties."""
+    percentages = {}
+    for name, margin, nearest, third in (
+        ("ova", distances.ova, distances.nearest, distances.smallest),
+        ("sc", distances.sc, distances.nearest, distances.second),
+        ("bc", distances.bc, distances.broad_nearest, distances.furthest),
     ):
-        near, other = np.asarray(near, np.float64), np.asarray(other, np.float64)
-        found[name] = 100 * float((margin > 0).mean())
-        found[f"{name}_ties"] = 100 * float((near <= other * (1 + tolerance)).mean())
-    return found
+        nearest, third = np.asarray(nearest, np.float64), np.asarray(third, np.float64)
+        percentages[name] = 100 * float((margin > 0).mean())
+        percentages[f"{name}_ties"] = 100 * float((nearest <= third * (1 + tolerance)).mean())
+    return percentages
 
 
-def limits(numbers: Sequence[str], share: float = 98.0) -> tuple[float, float]:
-    """(least, `share`th percentile) of the numbers, by linear interpolation: DICE's range leaves about 2% outside.
+def find_limits(numbers: Sequence[str], share: float = 98.0) -> tuple[float, float]:
+    """(smallest, `share`th percentile) of the numbers, by linear interpolation. DICE's range leaves about 2% outside.
 
     Raises:
-      UsageError: they are the same, or there are none.
+      UsageError: there are no numbers, or they are all the same.
     """
     values = [float(text) for text in numbers]
     if not values:

@@ -1,1 +1,1 @@
-"""What a hidden state predicts, one kind a file, each with a Linen module named `Head`."""
+"""Predictions from hidden states, one kind per file, each a Linen module named `Head`."""

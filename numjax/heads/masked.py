@@ -1,4 +1,4 @@
-"""A masked token, in place: BERT's transform, then a softmax over the token embedding (Devlin et al. 2019)."""
+"""A masked token, at its own position: BERT's transform, then a softmax over the token table (Devlin et al. 2019)."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ import jax
 import jax.numpy as jnp
 
 from numjax.errors import UsageError
-from numjax.heads import softmax
+from numjax.heads import base
 from numjax.nn.norm import layer_norm
-from numjax.protocols import Told
+from numjax.protocols import FromContext
 from numjax.types import HeadOut, Tokens
 
 
-class Head(softmax.Softmax, nn.Module):
-    """p(x_t) = softmax(norm(gelu(h W + b)) Eᵀ + c), E the token embedding's table or one of the head's own.
+class Head(base.Softmax, nn.Module):
+    """p(x_t) = softmax(norm(gelu(h W + b)) Eᵀ + c), E the token embedding's table or the head's own.
 
     Attributes:
       width: D; vocab_size: V, padded; size: ids in use.
-      inner: width behind the transform, 0 for D; tied: E is the token embedding's table, which then has that width.
-      epsilon: of the layer norm, as the backbone's. chunk_rows: as of heads/token.py.
+      inner: width after the transform, 0 for D; tied: E is the token embedding's table, which then has that width.
+      epsilon: of the layer norm, as the backbone's. chunk_rows: as in heads/token.py.
     """
 
-    width: Told[int]
-    vocab_size: Told[int]
-    size: Told[int]
+    width: FromContext[int]
+    vocab_size: FromContext[int]
+    size: FromContext[int]
     inner: int = 0
     tied: bool = True
     epsilon: float = 1e-12
@@ -36,12 +36,12 @@ class Head(softmax.Softmax, nn.Module):
         del tokens
         ones, zeros = nn.initializers.ones, nn.initializers.zeros
         normal, inner = nn.initializers.normal(self.init_std), self.inner or self.width
-        table_VD = softmax.table(self, table_VD, inner)
+        table_VD = base.choose_table(self, table_VD, inner)
         if table_VD.shape[1] != inner:
             raise UsageError(f"masked: inner={inner} and tied, but tokens have width {table_VD.shape[1]}")
-        low, shape = h_BTD.dtype, (inner,)
+        dtype, shape = h_BTD.dtype, (inner,)
         kernel = self.param("transform_kernel", normal, (self.width, inner), jnp.float32)
-        h_BTD = h_BTD @ kernel.astype(low) + self.param("transform_bias", zeros, shape, jnp.float32).astype(low)
+        h_BTD = h_BTD @ kernel.astype(dtype) + self.param("transform_bias", zeros, shape, jnp.float32).astype(dtype)
         h_BTD = jax.nn.gelu(h_BTD, approximate=False)
         scale, shift = self.param("ln_scale", ones, shape), self.param("ln_bias", zeros, shape)
         bias = self.param("bias", zeros, (self.vocab_size,), jnp.float32)

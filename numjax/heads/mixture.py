@@ -14,10 +14,10 @@ import numpy as np
 
 from numjax import protocols
 from numjax.errors import UsageError
-from numjax.heads import softmax
+from numjax.heads import base
 from numjax.nn import cross_entropy
 from numjax.nn.numerals import exponent_id, exponent_of_id, from_mantissa
-from numjax.protocols import Told
+from numjax.protocols import FromContext
 from numjax.types import Allowed, Estimate, HeadOut, Scores, Targets, Tokens
 
 DENSITIES = ("printed", "scaled", "learned")
@@ -42,19 +42,19 @@ class Head(protocols.Head, nn.Module):
       low, high: exponents with a class of their own; 0 and 1 are the classes below and above.
       density: "printed" (variance ½), "scaled" (the residual is divided by `scale`) or "learned" (a second
         output gives the log-variance).
-      keep: significant digits of a number that is written, which is what is read back of it. Nine name every float32:
-        they are nearest to the paper's code, which reads the unrounded mantissa back.
-      mantissas: what a number is written with where decoding samples: the "mean" of the mantissa's density, or one
-        "sampled" from it. Greedy decoding and beams take the mean.
-      share: of the mantissa's density that lies in `interval`.
-      digits: K of the numerals made here.
+      keep: significant digits of a generated number, which is fed back rounded to them. Nine digits identify every
+        float32: they are nearest to the paper's code, which feeds the unrounded mantissa back.
+      mantissas: the mantissa of a number in sampled decoding: the "mean" of its density, or one "sampled" from it.
+        Greedy decoding and beams take the mean.
+      share: the share of the mantissa's density that lies in `interval`.
+      digits: K of the predicted numerals.
       tied: W is the token embedding's table (the paper's code: it is not).
     """
 
-    width: Told[int]
-    vocab_size: Told[int]
-    size: Told[int]
-    num_id: Told[int]
+    width: FromContext[int]
+    vocab_size: FromContext[int]
+    size: FromContext[int]
+    num_id: FromContext[int]
     tied: bool = False
     low: int = -8
     high: int = 12
@@ -63,7 +63,7 @@ class Head(protocols.Head, nn.Module):
     keep: int = 5
     mantissas: str = "mean"
     share: float = 0.9
-    digits: Told[int] = 20
+    digits: FromContext[int] = 20
     chunk_rows: int | None = None
     init_std: float = 0.02
 
@@ -88,11 +88,11 @@ class Head(protocols.Head, nn.Module):
         if self.density == "learned":
             shapes["log_variance"] = 1
         weights = {name: self.param(name, init, (self.width, n), jnp.float32) for name, n in shapes.items()}
-        return HeadOut(h_BTD, weights | {"kernel": softmax.table(self, table_VD, self.width)})
+        return HeadOut(h_BTD, weights | {"kernel": base.choose_table(self, table_VD, self.width)})
 
     def log_prob(self, out: HeadOut, targets: Targets, allowed: Allowed | None = None) -> Mapping[str, jax.Array]:
         """Log masses "selector", "token", "exponent" and the log density "mantissa", each [B, T], zero
-        where it does not apply."""
+        where they do not apply."""
         is_numeral = _is_numeral(targets)
         token = cross_entropy.log_prob(out.hidden, out.weights["kernel"], targets.ids, **self._options(allowed))
         return self._numeral_parts(out, targets, allowed) | {"token": jnp.where(is_numeral, 0.0, token)}
@@ -100,49 +100,51 @@ class Head(protocols.Head, nn.Module):
     def total_log_prob(
         self, out: HeadOut, targets: Targets, weights_BT: jax.Array, allowed: Allowed | None = None
     ) -> Mapping[str, jax.Array]:
-        """The parts of `log_prob`, each summed with `weights_BT`; the form that a loss should use."""
+        """The parts of `log_prob`, each summed with `weights_BT`; a loss should use this."""
         parts = {k: (v * weights_BT).sum() for k, v in self._numeral_parts(out, targets, allowed).items()}
-        of_text = jnp.where(_is_numeral(targets), 0.0, weights_BT)
+        text_weights = jnp.where(_is_numeral(targets), 0.0, weights_BT)
         kernel, options = out.weights["kernel"], self._options(allowed)
-        return parts | {"token": cross_entropy.total_log_prob(out.hidden, kernel, targets.ids, of_text, **options)}
+        return parts | {
+            "token": cross_entropy.total_log_prob(out.hidden, kernel, targets.ids, text_weights, **options)
+        }
 
     def step_scores(self, out: HeadOut, allowed_BV: jax.Array | None = None, key: jax.Array | None = None) -> Scores:
-        """Of hidden states [B, D]. The mass of [NUM] is the selector's. The exponent is the likeliest, or sampled
-        with a key; the mantissa is its mean, or with a key what `mantissas` says.
+        """The scores of hidden states [B, D]. The mass of [NUM] is the selector's. The exponent is the likeliest or,
+        with a key, sampled; the mantissa is its mean or, with a key, as `mantissas` says.
 
-        The estimate's interval is what the head says of the mantissa, at the number's exponent: N(mean, variance) of
-        eq. 11, its mean ± z · √variance. How likely the exponent is has no part in it. A number that is written as
-        zero stands for all below 10^`low`: its interval holds them all.
+        The estimate's interval is that of the mantissa at the number's exponent: mean ± z · √variance of eq. 11's
+        N(mean, variance). It does not include the uncertainty of the exponent. A number predicted as zero stands for
+        all numbers below 10^`low`, and its interval holds all of them.
         """
-        text = jnp.arange(self.vocab_size) != self.num_id
+        is_text = jnp.arange(self.vocab_size) != self.num_id
         logits = cross_entropy.step_logits(out.hidden, out.weights, self.size, banned=self.num_id)
         selector = self._project(out, "selector")
         if allowed_BV is not None:
             logits = jnp.where(allowed_BV, logits, cross_entropy.FORBIDDEN)
-            open_ = jnp.stack([(allowed_BV & text).any(-1), allowed_BV[:, self.num_id]], axis=-1)
-            selector = jnp.where(open_, selector, cross_entropy.FORBIDDEN)
+            has_legal = jnp.stack([(allowed_BV & is_text).any(-1), allowed_BV[:, self.num_id]], axis=-1)
+            selector = jnp.where(has_legal, selector, cross_entropy.FORBIDDEN)
         log_selector = jax.nn.log_softmax(selector, axis=-1)
         mass = jax.nn.log_softmax(logits, axis=-1) + log_selector[:, :1]
         mass = mass.at[:, self.num_id].set(log_selector[:, 1])
         exponents = self._project(out, "exponent")
-        chosen = exponents.argmax(-1) if key is None else jax.random.categorical(key, exponents)
-        exponent = exponent_of_id(chosen, self.low, self.high)
+        exponent_class = exponents.argmax(-1) if key is None else jax.random.categorical(key, exponents)
+        exponent = exponent_of_id(exponent_class, self.low, self.high)
         mantissa = self._project(out, "mantissa")[..., 0]
         if key is not None and self.mantissas == "sampled":
             noise = jax.random.normal(jax.random.fold_in(key, 1), mantissa.shape)
             mantissa += jnp.exp(self._log_variance(out) / 2) * noise
-        # −INF stands for zero, as in the paper's code.
-        mantissa = jnp.where(chosen == 0, 0.0, mantissa)
+        # −INF means zero, as in the paper's code.
+        mantissa = jnp.where(exponent_class == 0, 0.0, mantissa)
         numeral = from_mantissa(mantissa, exponent, self.digits, self.keep)
         return Scores(mass, numeral, self._estimate(out, mantissa, exponent))
 
     def token_logits(self, out: HeadOut, ids: jax.Array) -> jax.Array:
         """float32[B, T, n] of tokens int32[n], within the text's softmax."""
-        return cross_entropy.logits_of(out.hidden, out.weights["kernel"], ids)
+        return cross_entropy.token_logits(out.hidden, out.weights["kernel"], ids)
 
     def represents(self, value: Decimal) -> bool:
-        """Of `keep` significant digits at most, and an exponent between `low` and `high`; zero is written too. Others
-        are written as the nearest of these: rounded half-even, zero below, and 10^(`high` + 1) and more above."""
+        """Whether it has at most `keep` significant digits and an exponent between `low` and `high`, or is zero.
+        Other numbers become the nearest of these: rounded half-even, zero below, 10^(`high` + 1) and more above."""
         digits = len(value.normalize().as_tuple().digits)
         return not value or (digits <= self.keep and self.low <= value.adjusted() <= self.high)
 
@@ -158,7 +160,7 @@ class Head(protocols.Head, nn.Module):
         return dict(size=self.size, allowed=allowed, banned=self.num_id, chunk_rows=self.chunk_rows)
 
     def _log_variance(self, out: HeadOut) -> jax.Array | float:
-        """Of the mantissa's density: a number, or of each position where it is learned."""
+        """The log variance of the mantissa's density: a number, or one per position if it is learned."""
         if self.density == "learned":
             # Kept within e^±10, so that one confident mistake cannot overflow.
             return 10 * jnp.tanh(self._project(out, "log_variance")[..., 0] / 10)
@@ -173,12 +175,12 @@ class Head(protocols.Head, nn.Module):
         selector = self._project(out, "selector")
         if allowed is not None:
             num_class = allowed.class_of[self.num_id]
-            text = jnp.arange(allowed.class_of.shape[0]) != self.num_id
+            is_text = jnp.arange(allowed.class_of.shape[0]) != self.num_id
             classes = jnp.arange(allowed.classes.shape[-1])
-            holds_text = jnp.any((allowed.class_of[:, None] == classes) & text[:, None], axis=0)
-            open_text = (allowed.classes & holds_text).any(-1)
-            open_ = jnp.stack([open_text, allowed.classes[..., num_class]], axis=-1)
-            selector = jnp.where(open_, selector, cross_entropy.FORBIDDEN)
+            holds_text = jnp.any((allowed.class_of[:, None] == classes) & is_text[:, None], axis=0)
+            has_text = (allowed.classes & holds_text).any(-1)
+            has_legal = jnp.stack([has_text, allowed.classes[..., num_class]], axis=-1)
+            selector = jnp.where(has_legal, selector, cross_entropy.FORBIDDEN)
         log_selector = jax.nn.log_softmax(selector, axis=-1)
         parts = {"selector": jnp.where(is_numeral, log_selector[..., 1], log_selector[..., 0])}
         if targets.numerals is None:

@@ -1,4 +1,4 @@
-"""A number's size and sign, in place: a transform, then two outputs (LUNA, section 3.2.1)."""
+"""The size and sign of the number at a position: a transform, then two outputs (LUNA, section 3.2.1)."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ import numpy as np
 from numjax import protocols
 from numjax.nn.dropout import dropout
 from numjax.nn.norm import layer_norm
-from numjax.protocols import Told
+from numjax.protocols import FromContext
 from numjax.types import Allowed, HeadOut, Numeral, Targets, Tokens
 
-SMALLEST = 1e-7  # is added to |v|, so that zero has a logarithm
-LARGEST = 80.0  # of ln |v|: one "7e12345678" in a text must not outweigh all else
+SMALLEST = 1e-7  # is added to |v| so that zero has a logarithm
+LARGEST = 80.0  # limit of ln |v|: one "7e12345678" in a text must not dominate the loss
 
 
 def target(numerals: Numeral) -> jax.Array:
     """[ln(1e-7 + |v|), sgn v] of each number, float32[..., 2]; the logarithm is at most `LARGEST`."""
-    there = (numerals.digits != 0).any(axis=-1)
-    size = jnp.where(there, jnp.minimum(numerals.log10 * np.log(10), LARGEST), -jnp.inf)
-    sign = jnp.where(there, numerals.sign, 0).astype(jnp.float32)
+    is_nonzero = (numerals.digits != 0).any(axis=-1)
+    size = jnp.where(is_nonzero, jnp.minimum(numerals.log10 * np.log(10), LARGEST), -jnp.inf)
+    sign = jnp.where(is_nonzero, numerals.sign, 0).astype(jnp.float32)
     return jnp.stack([jnp.logaddexp(jnp.float32(np.log(SMALLEST)), size), sign], axis=-1)
 
 
@@ -32,12 +32,12 @@ class Head(protocols.Head, nn.Module):
     """(size, sign) = norm(gelu(h W + b)) V + c, in float32.
 
     Attributes:
-      width: D; inner: behind the transform, 0 for D.
-      dropout: on h, while training.
+      width: D; inner: width after the transform, 0 for D.
+      dropout: rate on h, in training.
       epsilon: of the layer norm.
     """
 
-    width: Told[int]
+    width: FromContext[int]
     inner: int = 0
     dropout: float = 0.1
     epsilon: float = 1e-5
@@ -67,10 +67,12 @@ class Head(protocols.Head, nn.Module):
 
     def error(self, out: HeadOut, numerals: Numeral) -> jax.Array:
         """The mean of the two squared errors at each position, float32[B, T]."""
-        said = out.hidden @ out.weights["kernel"] + out.weights["bias"]
-        valid = numerals.valid[..., None]
-        # Where there is no number, nothing must be infinite.
-        return jnp.square(jnp.where(valid, said - jnp.where(valid, target(numerals), 0), 0)).mean(axis=-1)
+        prediction = out.hidden @ out.weights["kernel"] + out.weights["bias"]
+        is_number = numerals.valid[..., None]
+        # Values at positions without a number must stay finite.
+        return jnp.square(jnp.where(is_number, prediction - jnp.where(is_number, target(numerals), 0), 0)).mean(
+            axis=-1
+        )
 
     def log_prob(self, out: HeadOut, targets: Targets, allowed: Allowed | None = None) -> Mapping[str, jax.Array]:
         """{"number": log density of two Gaussians of variance 1[B, T]}, which is −`error` − ln 2π; 0 in text."""

@@ -1,4 +1,4 @@
-"""An answer as a stretch of the context: where it starts and where it ends (Devlin et al. 2019, section 4.2).
+"""An answer as a span of the context: its start and its end (Devlin et al. 2019, section 4.2).
 
 Legend: B rows, T positions, D width, L longest answer.
 """
@@ -12,16 +12,16 @@ import jax
 import jax.numpy as jnp
 
 from numjax import protocols
-from numjax.protocols import Told
+from numjax.protocols import FromContext
 from numjax.types import TYPES, Allowed, HeadOut, Tokens
 
-FORBIDDEN = -1e30  # exp underflows to zero, yet a row without a context stays finite
+FORBIDDEN = -1e30  # exp underflows to zero, yet a row without context stays finite
 
 
 def legal_positions(tokens: Tokens) -> jax.Array:
-    """bool[B, T]: where an answer may stand: the second text (type 1), but not the mark that closes the row.
+    """Positions where an answer may be, bool[B, T]: the second text (type 1) without the mark that closes the row.
 
-    Without types, every position but padding.
+    Without types, all positions but padding.
     """
     used = tokens.segment_ids > 0
     if TYPES.name not in tokens.channels:
@@ -40,22 +40,22 @@ def best_span(start_BT: jax.Array, end_BT: jax.Array, longest: int) -> tuple[jax
     length = start_BT.shape[1]
     longest = min(longest, length)
     padded = jnp.pad(end_BT, ((0, 0), (0, longest - 1)), constant_values=-jnp.inf)
-    end_BTL = jnp.stack([padded[:, more : more + length] for more in range(longest)], axis=-1)
-    flat = (start_BT[..., None] + end_BTL).reshape(start_BT.shape[0], -1)
-    best = flat.argmax(axis=1)
-    first = best // longest
-    return first, first + best % longest, jnp.take_along_axis(flat, best[:, None], axis=1)[:, 0]
+    end_BTL = jnp.stack([padded[:, extra : extra + length] for extra in range(longest)], axis=-1)
+    scores = (start_BT[..., None] + end_BTL).reshape(start_BT.shape[0], -1)
+    best_index = scores.argmax(axis=1)
+    first = best_index // longest
+    return first, first + best_index % longest, jnp.take_along_axis(scores, best_index[:, None], axis=1)[:, 0]
 
 
 class Head(protocols.Head, nn.Module):
-    """Two logits a position: of being the answer's first, and its last.
+    """Two logits per position: of being the answer's first and its last position.
 
     Attributes:
       width: D.
-      longest: positions of an answer that is predicted, at most (30 in BERT's code).
+      longest: most positions of a predicted answer (30 in BERT's code).
     """
 
-    width: Told[int]
+    width: FromContext[int]
     longest: int = 30
     init_std: float = 0.02
 
@@ -70,20 +70,20 @@ class Head(protocols.Head, nn.Module):
 
     def logits(self, out: HeadOut) -> tuple[jax.Array, jax.Array]:
         """(start, end), float32[B, T] each; `FORBIDDEN` outside the context."""
-        both = out.hidden.astype(jnp.float32) @ out.weights["kernel"] + out.weights["bias"]
+        logits_BT2 = out.hidden.astype(jnp.float32) @ out.weights["kernel"] + out.weights["bias"]
         legal = out.weights["legal"]
-        return jnp.where(legal, both[..., 0], FORBIDDEN), jnp.where(legal, both[..., 1], FORBIDDEN)
+        return jnp.where(legal, logits_BT2[..., 0], FORBIDDEN), jnp.where(legal, logits_BT2[..., 1], FORBIDDEN)
 
     def log_prob(self, out: HeadOut, targets: jax.Array, allowed: Allowed | None = None) -> Mapping[str, jax.Array]:
         """{"start", "end"}: log p[B] of int[B, 2], the first and last position of each answer."""
         del allowed
         scores = (jax.nn.log_softmax(logits, axis=-1) for logits in self.logits(out))
-        found = [jnp.take_along_axis(s, targets[:, i : i + 1], axis=1)[:, 0] for i, s in enumerate(scores)]
-        return {"start": found[0], "end": found[1]}
+        log_probs = [jnp.take_along_axis(s, targets[:, i : i + 1], axis=1)[:, 0] for i, s in enumerate(scores)]
+        return {"start": log_probs[0], "end": log_probs[1]}
 
     def best(self, out: HeadOut) -> jax.Array:
-        """float32[B, 4]: first and last position of the best legal span, its score (start + end logit, which compares
-        windows of one text), and its log-probability."""
+        """float32[B, 4]: first and last position of the best legal span, its score (start + end logit, comparable
+        between windows of one text), and its log-probability."""
         start, end = self.logits(out)
         first, last, score = best_span(start, end, self.longest)
         norm = jax.nn.logsumexp(start, axis=-1) + jax.nn.logsumexp(end, axis=-1)

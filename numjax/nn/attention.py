@@ -1,7 +1,7 @@
 """Scaled dot-product attention, in full and against a key-value cache.
 
-Keys and values may have fewer heads than queries; each then serves as many of these, one after the other (grouped
-queries; Ainslie et al. 2023).
+Keys and values may have fewer heads than queries. Each of their heads then serves a group of consecutive query heads
+(grouped queries; Ainslie et al. 2023).
 
 Legend: B rows, T queries, S keys (or cache slots), H heads, E width of a head.
 """
@@ -20,15 +20,15 @@ from numjax.nn import parallel
 from numjax.nn.parallel import ROWS, TENSOR
 
 IMPLEMENTATIONS = ("auto", "plain", "xla", "cudnn", "splash")
-LANES = 128  # of a TPU's vector unit: tiles are multiples of it
+LANES = 128  # lanes of a TPU's vector unit: tiles are multiples of it
 
 
 class Memory(NamedTuple):
-    """What a decoder's cross attention reads of an encoder: computed once, then never written. All beams of a row
-    read the same.
+    """An encoder's keys and values for a decoder's cross attention. They are computed once and never change. All
+    beams of a row share them.
 
     Attributes:
-      keys, values: a tuple of [B, H, E, S] and one of [B, H, S, E], an entry a layer of the decoder.
+      keys, values: tuples of [B, H, E, S] and of [B, H, S, E], one entry per layer of the decoder.
       valid: bool[B, S], False in the source's padding.
     """
 
@@ -38,43 +38,45 @@ class Memory(NamedTuple):
 
 
 class Cache(NamedTuple):
-    """Keys and values of the positions read so far. Prompts are padded on the left, so that all rows write
-    the same slot: one in-place update a layer and step.
+    """Keys and values of the positions so far. Prompts are padded on the left, so that all rows write the same
+    slot: one in-place update per layer and step.
 
     Attributes:
-      keys, values: a tuple of [B, H, E, S] and one of [B, H, S, E], an entry a layer; without B for a single row.
-        Keys lie as their product with a few queries reads them: with those of three beams it takes a quarter of the
-        time on CPU.
+      keys, values: tuples of [B, H, E, S] and of [B, H, S, E], one entry per layer; without B for a single row.
+        Keys are stored in the layout that their product with a few queries needs: with the queries of three beams it
+        takes a quarter of the time on CPU.
       valid: bool[B, S], False in padding.
       length: int32, slots filled.
-      seen: bool[B, T, S], what each of the T positions read next sees, itself included; None for all before it that
-        is valid. Beams are positions of one row, each of which sees its own past: nothing is ever moved.
-      places: name → int32[B, S], what biases want to know of each slot's position (see `protocols.Positions.place`).
-      memory: of an encoder, None without one.
+      visible: bool[B, T, S], the slots that each of the next T positions sees, its own included; None: every valid
+        slot up to its own. Beams are positions of one row, and each sees its own past: nothing is ever moved.
+      bias_indices: name → int32[B, S], the index of each slot for a bias (see `protocols.Positions.bias_index`).
+      memory: keys and values of an encoder; None without one.
     """
 
     keys: tuple[jax.Array, ...]
     values: tuple[jax.Array, ...]
     valid: jax.Array
     length: jax.Array
-    seen: jax.Array | None = None
-    places: Mapping[str, jax.Array] = {}
+    visible: jax.Array | None = None
+    bias_indices: Mapping[str, jax.Array] = {}
     memory: Memory | None = None
 
 
 def empty_cache(
-    layers: int, batch: int, slots: int, heads: int, size: int, dtype: Any, places: Iterable[str] = ()
+    layers: int, batch: int, slots: int, heads: int, size: int, dtype: Any, biases: Iterable[str] = ()
 ) -> Cache:
-    """A cache of `slots` positions in which nothing is filled; `heads` of keys, `places` by name."""
-    # An axis of size 1 is dropped for the products by a reshape, and XLA then updates a copy of the cache for it.
+    """An empty cache of `slots` slots; `heads` of keys, `biases` by name."""
+    # Products drop an axis of size 1 by a reshape, and XLA then updates a copy of the cache.
     rows = (batch,) if batch > 1 else ()
     keys, values = (jnp.zeros((*rows, heads, *shape), dtype) for shape in ((size, slots), (slots, size)))
-    known = {name: jnp.zeros((batch, slots), jnp.int32) for name in places}
-    return Cache((keys,) * layers, (values,) * layers, jnp.zeros((batch, slots), bool), jnp.int32(0), places=known)
+    empty = {name: jnp.zeros((batch, slots), jnp.int32) for name in biases}
+    return Cache(
+        (keys,) * layers, (values,) * layers, jnp.zeros((batch, slots), bool), jnp.int32(0), bias_indices=empty
+    )
 
 
 def segment_mask(segment_ids_BT: jax.Array, causal: bool) -> jax.Array:
-    """bool[B, 1, T, T]: position t sees position s of its own segment (and, if causal, s ≤ t)."""
+    """bool[B, 1, T, T]: whether position t sees position s: both in one segment and, if causal, s ≤ t."""
     mask = segment_ids_BT[:, None, :, None] == segment_ids_BT[:, None, None, :]
     if causal:
         steps = jnp.arange(segment_ids_BT.shape[1])
@@ -98,33 +100,33 @@ def attend(
 
     Args:
       q_BTHE, k_BSHE, v_BSHE: queries, keys and values.
-      segment_ids_BT: a position sees only those of its own segment (S = T); None for no segments.
+      segment_ids_BT: a position sees only its own segment (S = T); None for no segments.
       causal: hide later keys.
-      valid_BS: which keys may be seen at all, where queries and keys are of two texts.
+      valid_BS: which keys may be seen at all, where queries and keys come from two texts.
       bias_BHTS: float32, added to the scores; axes of size 1 are repeated.
-      scale: of the scores, 1/√E by default.
+      scale: factor of the scores, 1/√E by default.
       implementation: "plain" (two einsums), "xla" or "cudnn" (`jax.nn.dot_product_attention`), "splash" (the
-        Pallas kernel of TPUs, elsewhere interpreted and slow), or "auto": plain on CPU, where it is fastest; splash
-        on TPU where its tiles fit; cudnn on GPU for 16-bit types without segments; else xla.
+        Pallas kernel for TPUs; interpreted and slow on other devices), or "auto": plain on CPU, where it is fastest;
+        splash on TPU where its tiles fit; cudnn on GPU for 16-bit types without segments; else xla.
 
     Raises:
-      UsageError: no such implementation, or "splash" for lengths or rows that do not fit it.
+      UsageError: the implementation is unknown, or lengths or rows do not fit "splash".
     """
     if implementation not in IMPLEMENTATIONS:
         raise UsageError(f"attention must be one of {', '.join(IMPLEMENTATIONS)}, not {implementation!r}")
     plain = valid_BS is None and bias_BHTS is None and scale is None and q_BTHE.shape[2] == k_BSHE.shape[2]
     if implementation == "auto":
-        implementation = _best(q_BTHE, k_BSHE, segment_ids_BT, plain)
+        implementation = _choose_implementation(q_BTHE, k_BSHE, segment_ids_BT, plain)
     if implementation == "splash":
         if not plain:
             raise UsageError(
-                "attention=splash knows neither two texts, a bias, a scale nor grouped heads: use auto or xla"
+                "attention=splash supports no second text, bias, scale or grouped heads: use auto or xla"
             )
         return _splash(q_BTHE, k_BSHE, v_BSHE, segment_ids_BT, causal)
     mask = None if segment_ids_BT is None else segment_mask(segment_ids_BT, causal)
     if valid_BS is not None:
         if causal and mask is None:
-            mask = _earlier(q_BTHE, k_BSHE)
+            mask = _causal_mask(q_BTHE, k_BSHE)
         valid = valid_BS[:, None, None, :]
         mask = valid if mask is None else mask & valid
     if implementation != "plain":
@@ -132,45 +134,45 @@ def attend(
             q_BTHE,
             k_BSHE,
             v_BSHE,
-            # cuDNN wants it in the queries' type.
+            # cuDNN needs the bias in the queries' type.
             bias=bias_BHTS.astype(q_BTHE.dtype) if implementation == "cudnn" and bias_BHTS is not None else bias_BHTS,
             mask=mask,
             scale=scale,
-            # A mask already holds causality; flash kernels want to be told when there is no mask.
+            # A mask includes causality; without one, flash kernels need the flag.
             is_causal=causal and mask is None,
             implementation=implementation,  # type: ignore[call-overload]
         )
     if causal and mask is None:
-        mask = _earlier(q_BTHE, k_BSHE)
+        mask = _causal_mask(q_BTHE, k_BSHE)
     q, k, v = (jnp.swapaxes(x, 1, 2) for x in (q_BTHE, k_BSHE, v_BSHE))
-    return jnp.swapaxes(_weighted(_scores(q, jnp.swapaxes(k, 2, 3), scale), v, mask, bias_BHTS), 1, 2)
+    return jnp.swapaxes(_weighted_values(_scores(q, jnp.swapaxes(k, 2, 3), scale), v, mask, bias_BHTS), 1, 2)
 
 
-def _earlier(q_BTHE, k_BSHE):
+def _causal_mask(q_BTHE, k_BSHE):
     steps_T, steps_S = jnp.arange(q_BTHE.shape[1]), jnp.arange(k_BSHE.shape[1])
     return (steps_T[:, None] >= steps_S[None, :])[None, None]
 
 
-def _best(q, k, segments, plain=True) -> str:
+def _choose_implementation(q, k, segments, plain=True) -> str:
     platform = parallel.platform()
     if platform == "cpu":
         return "plain"
     if not plain:
         return "xla"
-    fits = q.shape[1] == k.shape[1] and q.shape[1] % LANES == 0
-    if platform == "tpu" and fits and (parallel.alone() or parallel.spreads(q.shape[0])):
+    tiles_fit = q.shape[1] == k.shape[1] and q.shape[1] % LANES == 0
+    if platform == "tpu" and tiles_fit and (parallel.is_single_device() or parallel.can_spread(q.shape[0])):
         return "splash"
-    sixteen_bits = q.dtype in (jnp.bfloat16, jnp.float16)
-    if platform == "gpu" and sixteen_bits and segments is None and q.shape[-1] % 8 == 0 and q.shape[-1] <= 128:
+    is_16_bit = q.dtype in (jnp.bfloat16, jnp.float16)
+    if platform == "gpu" and is_16_bit and segments is None and q.shape[-1] % 8 == 0 and q.shape[-1] <= 128:
         return "cudnn"
     return "xla"
 
 
 def attend_memory(q_BTHE: jax.Array, memory: Memory, layer: int, scale: float | None = None) -> jax.Array:
-    """Attention [B, T, H, E] of T positions to what an encoder has left for a layer."""
+    """Attention [B, T, H, E] of T positions to an encoder's keys and values for a layer."""
     mask = memory.valid[:, None, None, :]
     scores = _scores(jnp.swapaxes(q_BTHE, 1, 2), memory.keys[layer], scale)
-    return jnp.swapaxes(_weighted(scores, memory.values[layer], mask), 1, 2)
+    return jnp.swapaxes(_weighted_values(scores, memory.values[layer], mask), 1, 2)
 
 
 def attend_cached(
@@ -185,8 +187,7 @@ def attend_cached(
     """Attention of T new positions to themselves and to the cache; `bias_BHTS` and `scale` as in `attend`.
 
     Returns:
-      out[B, T, H, E] and the layer's keys and values with the new positions written from slot
-      `cache.length` on.
+      out[B, T, H, E] and the layer's keys and values, with the new positions from slot `cache.length` on.
     """
     q, k_new, v_new = (jnp.swapaxes(x, 1, 2) for x in (q_BTHE, k_BTHE, v_BTHE))
     single = cache.keys[layer].ndim == 3
@@ -199,15 +200,15 @@ def attend_cached(
     values = jax.lax.dynamic_update_slice_in_dim(values, v_new, cache.length, axis)
     rows = () if single else (ROWS,)
     keys, values = (parallel.constrain(x, *rows, TENSOR) for x in (keys, values))
-    if cache.seen is None:
+    if cache.visible is None:
         slots = jnp.arange(keys.shape[-1])
         steps = cache.length + jnp.arange(q.shape[-2])
         mask = (slots[None, :] <= steps[:, None])[None, None] & cache.valid[:, None, None, :]
     else:
-        mask = cache.seen[:, None]
+        mask = cache.visible[:, None]
     bias = bias_BHTS[0] if single and bias_BHTS is not None else bias_BHTS
-    seen = _weighted(_scores(q, keys, scale), values, mask[0] if single else mask, bias)
-    return jnp.swapaxes(seen[None] if single else seen, 1, 2), keys, values
+    out = _weighted_values(_scores(q, keys, scale), values, mask[0] if single else mask, bias)
+    return jnp.swapaxes(out[None] if single else out, 1, 2), keys, values
 
 
 def _splash(q_BTHE, k_BSHE, v_BSHE, segment_ids_BT, causal):
@@ -221,10 +222,12 @@ def _splash(q_BTHE, k_BSHE, v_BSHE, segment_ids_BT, causal):
     block = next(size for size in (1024, 512, 256, LANES) if length % size == 0)
     sizes: Any = {f"block_{name}": block for name in ("q", "kv", "kv_compute", "q_dkv", "kv_dkv", "kv_dkv_compute")}
 
-    def part(q, k, v, *segments):
-        one = splash_attention.CausalMask((length, length)) if causal else splash_attention.FullMask((length, length))
+    def attend_part(q, k, v, *segments):
+        mask = (
+            splash_attention.CausalMask((length, length)) if causal else splash_attention.FullMask((length, length))
+        )
         kernel = splash_attention.make_splash_mha_single_device(
-            splash_attention.MultiHeadMask([one] * q.shape[2]),
+            splash_attention.MultiHeadMask([mask] * q.shape[2]),
             block_sizes=splash_attention.BlockSizes(use_fused_bwd_kernel=True, **sizes),
             interpret=parallel.platform() != "tpu",
         )
@@ -235,33 +238,35 @@ def _splash(q_BTHE, k_BSHE, v_BSHE, segment_ids_BT, causal):
 
     segments = () if segment_ids_BT is None else (segment_ids_BT,)
     if parallel.mesh() is None:
-        return part(q_BTHE, k_BSHE, v_BSHE, *segments)
-    if not parallel.spreads(q_BTHE.shape[0]):
+        return attend_part(q_BTHE, k_BSHE, v_BSHE, *segments)
+    if not parallel.can_spread(q_BTHE.shape[0]):
         raise UsageError(f"attention=splash: {q_BTHE.shape[0]} rows do not divide over data × fsdp: use auto or xla")
-    # The compiler cannot split a kernel: each device runs it on its own rows and heads.
+    # The compiler cannot split the kernel: each device runs it on its own rows and heads.
     heads = TENSOR if parallel.divides(q_BTHE.shape[2], TENSOR) else None
     wide, narrow = PartitionSpec(ROWS, None, heads), PartitionSpec(ROWS)
-    body = parallel.spread(part, (wide, wide, wide, *([narrow] * len(segments))), wide)
+    body = parallel.spread(attend_part, (wide, wide, wide, *([narrow] * len(segments))), wide)
     return body(q_BTHE, k_BSHE, v_BSHE, *segments)
 
 
 def _scores(q_BHTE, k_BHES, scale):
     heads = k_BHES.shape[-3]
-    scores = jnp.einsum("...te,...es->...ts", _grouped(q_BHTE, heads), k_BHES, preferred_element_type=jnp.float32)
+    scores = jnp.einsum(
+        "...te,...es->...ts", _group_queries(q_BHTE, heads), k_BHES, preferred_element_type=jnp.float32
+    )
     return scores.reshape(*q_BHTE.shape[:-1], -1) * (q_BHTE.shape[-1] ** -0.5 if scale is None else scale)
 
 
-def _grouped(x_BHTX, heads):
-    """Queries that share keys as rows of one product, so that no key is copied: [..., heads, H / heads · T, X]."""
-    *rows, of, length, width = x_BHTX.shape
-    return x_BHTX if of == heads else x_BHTX.reshape(*rows, heads, of // heads * length, width)
+def _group_queries(x_BHTX, heads):
+    """Makes queries that share keys rows of one product, so that no key is copied: [..., heads, H / heads · T, X]."""
+    *rows, n_queries, length, width = x_BHTX.shape
+    return x_BHTX if n_queries == heads else x_BHTX.reshape(*rows, heads, n_queries // heads * length, width)
 
 
-def _weighted(scores, v_BHSE, mask, bias=None):
+def _weighted_values(scores, v_BHSE, mask, bias=None):
     if bias is not None:
         scores = scores + bias
     if mask is not None:
         scores = jnp.where(mask, scores, jnp.finfo(jnp.float32).min)
     weights = jax.nn.softmax(scores, axis=-1).astype(v_BHSE.dtype)
-    seen = jnp.einsum("...ts,...se->...te", _grouped(weights, v_BHSE.shape[-3]), v_BHSE)
-    return seen.reshape(*weights.shape[:-1], -1)
+    out = jnp.einsum("...ts,...se->...te", _group_queries(weights, v_BHSE.shape[-3]), v_BHSE)
+    return out.reshape(*weights.shape[:-1], -1)

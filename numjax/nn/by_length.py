@@ -1,6 +1,6 @@
-"""Reads strings of characters no further than most of them are long.
+"""Encodes strings of characters without processing the padding of short ones.
 
-Legend: W strings side by side, C characters, K that a short string has at most, D width of what is made of them.
+Legend: W strings side by side, C characters, K most characters of a short string, D width of a string's vector.
 """
 
 from __future__ import annotations
@@ -10,34 +10,36 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 
-SHARE = 4  # one string in so many may be longer than K before all are read to the end
+SHARE = 4  # if more than one string in SHARE is longer than K, all are encoded in full
 
 
-def by_length(encode: Callable[[jax.Array], jax.Array], ids: jax.Array, pad: int, short: int) -> jax.Array:
-    """[..., W, D]: what `encode` makes of int[..., W, C], the longest quarter of each row read to C, the rest to K.
+def encode_by_length(encode: Callable[[jax.Array], jax.Array], ids: jax.Array, pad: int, short: int) -> jax.Array:
+    """[..., W, D]: encodes int[..., W, C], the longest quarter of each row to C characters, the rest to K.
 
-    The rest holds strings of more than K only where more than a quarter of some row does: then all rows' is read to C
-    too, and its forward pass is made again for the gradient. One program serves both, and which it is depends on no
-    shape. (Under `vmap` both branches would run.)
+    If more than a quarter of some row's strings are longer than K, the rest of all rows is encoded to C too, and its
+    forward pass is recomputed for the gradient. One compiled program covers both cases. (Under `vmap` both branches
+    would run.)
 
     Args:
-      encode: int[N, C or K] → [N, D]; what a string is padded to must change nothing.
-      pad: the id behind a string's end. short: K; 0 reads all to C.
+      encode: int[N, C or K] → [N, D]; its result may not depend on the padding.
+      pad: the id behind a string's end. short: K; 0 encodes everything to C.
     """
-    wide, length = (1, *ids.shape)[-2:]
-    many = -(-wide // SHARE)
+    n_strings, length = (1, *ids.shape)[-2:]
+    n_long = -(-n_strings // SHARE)
 
-    def read(part: jax.Array) -> jax.Array:
-        found = encode(part.reshape(-1, part.shape[-1]))
-        return found.reshape(*part.shape[:-1], found.shape[-1])
+    def encode_part(part: jax.Array) -> jax.Array:
+        vectors = encode(part.reshape(-1, part.shape[-1]))
+        return vectors.reshape(*part.shape[:-1], vectors.shape[-1])
 
-    if not 0 < short < length or many == wide:
-        return read(ids)
-    # Rows lie on devices of their own: each is sorted by itself.
+    if not 0 < short < length or n_long == n_strings:
+        return encode_part(ids)
+    # Rows may lie on different devices: each is sorted by itself.
     order = jnp.argsort((ids == pad).sum(axis=-1), axis=-1)
     ids = jnp.take_along_axis(ids, order[..., None], axis=-2)
-    long, rest = ids[..., :many, :], ids[..., many:, :]
-    fits = (rest[..., short:] == pad).all()
-    brief = jax.lax.cond(fits, lambda part: read(part[..., :short]), jax.checkpoint(read), rest)
-    found = jnp.concatenate([read(long), brief], axis=-2)
-    return jnp.take_along_axis(found, jnp.argsort(order, axis=-1)[..., None], axis=-2)
+    longest, rest = ids[..., :n_long, :], ids[..., n_long:, :]
+    is_short = (rest[..., short:] == pad).all()
+    short_vectors = jax.lax.cond(
+        is_short, lambda part: encode_part(part[..., :short]), jax.checkpoint(encode_part), rest
+    )
+    vectors = jnp.concatenate([encode_part(longest), short_vectors], axis=-2)
+    return jnp.take_along_axis(vectors, jnp.argsort(order, axis=-1)[..., None], axis=-2)

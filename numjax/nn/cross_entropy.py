@@ -17,16 +17,16 @@ from numjax.nn import parallel
 from numjax.nn.parallel import ROWS, TENSOR, VOCABULARY
 from numjax.types import Allowed
 
-# Rows and logits of one chunk, at most: enough for full-speed matrix products, few enough to stay in cache on CPU. A
-# step with 2,176 ids takes less than half the time that it takes with all rows in one chunk.
+# Most rows and logits of one chunk: enough for full-speed matrix products, few enough to stay in cache on CPU. With
+# 2,176 ids a step takes less than half as long as with all rows in one chunk.
 CHUNK_ROWS, CHUNK_LOGITS = 256, 256 * 50_304
 
-# exp underflows to zero from here, yet a row of nothing but forbidden tokens stays finite.
+# exp underflows to zero from here, yet a row of forbidden tokens only stays finite.
 FORBIDDEN = -1e30
 
 
-class Aim(NamedTuple):
-    """A softmax to come close to: of `hidden`[B, T, D'] by `kernel`[V, D'] and, where it is, `bias`[V]."""
+class Teacher(NamedTuple):
+    """The softmax to approximate: of `hidden`[B, T, D'], `kernel`[V, D'] and, if there is one, `bias`[V]."""
 
     hidden: jax.Array
     kernel: jax.Array
@@ -34,13 +34,13 @@ class Aim(NamedTuple):
 
 
 class _Rows(NamedTuple):
-    """What one chunk of positions reads besides the weights; each [B, P, …]."""
+    """The inputs of one chunk of positions besides the weights; each [B, P, …]."""
 
     hidden: jax.Array
     targets: jax.Array
     weights: jax.Array
     classes: jax.Array | None
-    aim: jax.Array | None = None
+    teacher: jax.Array | None = None
 
 
 def vocabulary_logits(
@@ -52,10 +52,10 @@ def vocabulary_logits(
     first: jax.Array | int = 0,
     bias: jax.Array | None = None,
 ) -> jax.Array:
-    """Masked float32 logits[..., V] of hidden[..., D], and of a bias[V] where there is one.
+    """Masked float32 logits[..., V] of hidden[..., D] and, if there is one, a bias[V].
 
-    Ids from `size` on only pad the vocabulary and `banned` is one more id that is never legal. `first` is the id
-    of the kernel's first row, where that is a part of a vocabulary.
+    Ids from `size` on only pad the vocabulary, and the id `banned` is never legal. `first` is the id of the kernel's
+    first row, if the kernel is a part of a vocabulary's.
     """
     logits = jnp.einsum("...d,vd->...v", hidden, kernel_VD.astype(hidden.dtype), preferred_element_type=jnp.float32)
     if bias is not None:
@@ -70,21 +70,21 @@ def vocabulary_logits(
     return logits
 
 
-def logits_of(
+def token_logits(
     hidden_BTD: jax.Array, kernel_VD: jax.Array, ids: jax.Array, bias_V: jax.Array | None = None
 ) -> jax.Array:
-    """float32[..., n], the logits of tokens int32[n] alone; the rows are gathered, wherever the kernel is split."""
+    """float32[..., n], the logits of tokens int32[n] only; the rows are gathered however the kernel is split."""
     rows = jnp.take(kernel_VD, jnp.asarray(ids, jnp.int32), axis=0).astype(hidden_BTD.dtype)
-    found = jnp.einsum("...d,nd->...n", hidden_BTD, rows, preferred_element_type=jnp.float32)
-    return found if bias_V is None else found + jnp.take(bias_V, jnp.asarray(ids, jnp.int32))
+    logits = jnp.einsum("...d,nd->...n", hidden_BTD, rows, preferred_element_type=jnp.float32)
+    return logits if bias_V is None else logits + jnp.take(bias_V, jnp.asarray(ids, jnp.int32))
 
 
 def step_logits(
     hidden_BD: jax.Array, weights: Mapping[str, jax.Array], size: int, banned: int | None = None
 ) -> jax.Array:
-    """`vocabulary_logits` of a decoder's few rows, from weights "kernel"[V, D] and, where it is, "bias"[V].
+    """`vocabulary_logits` of a decoder's few rows, from weights "kernel"[V, D] and, if there is one, "bias"[V].
 
-    Where "turned"[D, V] is, it stands in for the kernel.
+    "turned"[D, V] replaces the kernel if it is given: see `transpose_kernel`.
     """
     kernel_VD, turned_DV = weights["kernel"].astype(hidden_BD.dtype), weights.get("turned")
     bias_V = weights.get("bias")
@@ -92,8 +92,8 @@ def step_logits(
     if turned_DV is not None:
         logits = jnp.matmul(hidden_BD, turned_DV, **wide)
     elif parallel.platform() == "cpu":
-        # [V, D] · [D, B] reads the kernel as it lies: 1.4 times as fast as [B, D] · [D, V], which the compiler would
-        # turn it back into but for the barrier.
+        # [V, D] · [D, B] reads the kernel in its own layout: 1.4 times as fast as [B, D] · [D, V]. The barrier keeps
+        # the compiler from turning it back into that.
         logits = jax.lax.optimization_barrier(jnp.matmul(kernel_VD, hidden_BD.T, **wide)).T
     else:
         return vocabulary_logits(hidden_BD, kernel_VD, size, banned=banned, bias=bias_V)
@@ -104,10 +104,10 @@ def step_logits(
     return jnp.where(legal, logits, FORBIDDEN)
 
 
-def turned(kernel_VD: jax.Array, rows: int, steps: int) -> jax.Array | None:
-    """The kernel as [D, V] for `step_logits`, where making it once pays over `steps` steps; None where it does not.
+def transpose_kernel(kernel_VD: jax.Array, rows: int, steps: int) -> jax.Array | None:
+    """The kernel as [D, V] for `step_logits`, if the copy pays over `steps` steps; else None.
 
-    On CPU one row times [D, V] takes half the time that it takes with [V, D]; the copy takes that of forty steps.
+    On CPU one row times [D, V] takes half as long as with [V, D]; the copy takes as long as forty steps.
     """
     if parallel.platform() != "cpu" or rows > 1 or steps < 64:
         return None
@@ -115,7 +115,7 @@ def turned(kernel_VD: jax.Array, rows: int, steps: int) -> jax.Array | None:
 
 
 def default_chunk_rows(vocabulary: int) -> int:
-    """Rows a chunk: few on CPU; where memory is wide as many as have sixteen times the logits."""
+    """Rows of a chunk: few on CPU; on devices with more memory, as many as have sixteen times the logits."""
     if parallel.platform() == "cpu":
         return max(1, min(CHUNK_ROWS, CHUNK_LOGITS // vocabulary))
     return max(1, 16 * CHUNK_LOGITS // vocabulary)
@@ -132,7 +132,7 @@ def log_prob(
     chunk_rows: int | None = None,
     bias: jax.Array | None = None,
 ) -> jax.Array:
-    """log p(target)[B, T] in float32, in chunks of rows; differentiable by recomputation.
+    """log p(target)[B, T] in float32, in chunks of rows; the backward pass recomputes each chunk.
 
     For a loss use `total_log_prob`, which needs one matrix product less.
     """
@@ -162,10 +162,10 @@ def total_log_prob(
 ) -> jax.Array:
     """Σ weights · log p(target), a float32 scalar, with gradients to `hidden_BTD`, `kernel_VD` and `bias`[V].
 
-    The weights are known going forward, so each chunk's logits give loss and gradient at once: three matrix
-    products instead of four, and nothing of size [B, T, V] for the backward pass. Over a mesh each device
-    gathers its part of the kernel once, runs through its own rows and its own part of the vocabulary, and the
-    kernel's gradient is summed once at the end: no collective of a chunk is larger than a number a row.
+    The weights are known in the forward pass, so each chunk's logits give loss and gradient at once: three matrix
+    products instead of four, and nothing of size [B, T, V] for the backward pass. Over a mesh each device gathers
+    its part of the kernel once and processes its own rows and its own part of the vocabulary. The kernel's gradient
+    is summed once at the end: within a chunk, no collective is larger than one number per row.
     """
     classes = None if allowed is None else allowed.classes
     class_of = None if allowed is None else allowed.class_of
@@ -176,7 +176,7 @@ def total_log_prob(
 def total_soft_log_prob(
     hidden_BTD: jax.Array,
     kernel_VD: jax.Array,
-    aim: Aim,
+    teacher: Teacher,
     weights_BT: jax.Array,
     *,
     size: int,
@@ -185,96 +185,106 @@ def total_soft_log_prob(
     chunk_rows: int | None = None,
     bias: jax.Array | None = None,
 ) -> jax.Array:
-    """Σ weights · Σ_v p(v) log q(v), q of `hidden_BTD` and p of `aim`; as `total_log_prob`, and no gradient to p."""
+    """Σ weights · Σ_v p(v) log q(v), q of `hidden_BTD`, p of `teacher`; as `total_log_prob`. p gets no gradient."""
     if allowed is not None:
-        raise ValueError("what is aimed at knows no mask")
+        raise ValueError("total_soft_log_prob takes no grammar mask: pass allowed=None")
     static, weights_BT = (size, banned, chunk_rows), weights_BT.astype(jnp.float32)
     targets_BT = jnp.zeros(weights_BT.shape, jnp.int32)
-    return _total(static, hidden_BTD, kernel_VD, bias, targets_BT, weights_BT, None, None, aim)
+    return _total(static, hidden_BTD, kernel_VD, bias, targets_BT, weights_BT, None, None, teacher)
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(0,))
-def _total(static, hidden, kernel, bias, targets, weights, classes, class_of, aim):
-    return _run(static, False, hidden, kernel, bias, targets, weights, classes, class_of, aim)[0]
+def _total(static, hidden, kernel, bias, targets, weights, classes, class_of, teacher):
+    return _run(static, False, hidden, kernel, bias, targets, weights, classes, class_of, teacher)[0]
 
 
-def _forward(static, hidden, kernel, bias, targets, weights, classes, class_of, aim):
-    total, *gradients = _run(static, True, hidden, kernel, bias, targets, weights, classes, class_of, aim)
+def _forward(static, hidden, kernel, bias, targets, weights, classes, class_of, teacher):
+    total, *gradients = _run(static, True, hidden, kernel, bias, targets, weights, classes, class_of, teacher)
     return total, tuple(gradients)
 
 
-def _run(static, gradients, hidden, kernel, bias, *others):
-    """(total,) or (total, d hidden, d kernel, d bias), on each device's own rows and part of the vocabulary."""
-    if not parallel.spreads(hidden.shape[0], kernel.shape[0]):
-        return _sum(static, gradients, None, hidden, kernel, bias, *others)
+def _run(static, gradients, hidden, kernel, bias, *arrays):
+    """(total,) or (total, d hidden, d kernel, d bias), each device on its own rows and its part of the vocabulary."""
+    if not parallel.can_spread(hidden.shape[0], kernel.shape[0]):
+        return _sum(static, gradients, None, hidden, kernel, bias, *arrays)
     split = parallel.divides(kernel.shape[0], VOCABULARY)
-    rows, part = PartitionSpec(ROWS), PartitionSpec(VOCABULARY if split else TENSOR)
-    classes = None if others[2] is None else rows
-    class_of = None if others[3] is None else PartitionSpec(TENSOR)
-    of_bias = None if bias is None else part
-    aim = others[4]
-    of_aim = None if aim is None else Aim(rows, part, None if aim.bias is None else part)  # type: ignore[arg-type]
-    results = (PartitionSpec(), rows, part, of_bias) if gradients else (PartitionSpec(),)
+    row_spec, vocabulary_spec = PartitionSpec(ROWS), PartitionSpec(VOCABULARY if split else TENSOR)
+    classes_spec = None if arrays[2] is None else row_spec
+    class_of_spec = None if arrays[3] is None else PartitionSpec(TENSOR)
+    bias_spec = None if bias is None else vocabulary_spec
+    teacher = arrays[4]
+    teacher_spec: Any = None
+    if teacher is not None:
+        teacher_spec = teacher._replace(
+            hidden=row_spec, kernel=vocabulary_spec, bias=None if teacher.bias is None else vocabulary_spec
+        )
+    out_specs = (PartitionSpec(), row_spec, vocabulary_spec, bias_spec) if gradients else (PartitionSpec(),)
     body = parallel.spread(
-        partial(_sum, static, gradients, split), (rows, part, of_bias, rows, rows, classes, class_of, of_aim), results
+        partial(_sum, static, gradients, split),
+        (row_spec, vocabulary_spec, bias_spec, row_spec, row_spec, classes_spec, class_of_spec, teacher_spec),
+        out_specs,
     )
-    return body(hidden, kernel, bias, *others)
+    return body(hidden, kernel, bias, *arrays)
 
 
-def _sum(static, gradients, split, hidden, kernel, bias, targets, weights, classes, class_of, aim):
+def _sum(static, gradients, split, hidden, kernel, bias, targets, weights, classes, class_of, teacher):
     """As `_run`; `split` is None outside a mesh, else whether fsdp splits the vocabulary too."""
     size, banned, chunk_rows = static
     spread, first = split is not None, 0
 
-    def gathered(x) -> Any:
+    def gather(x) -> Any:
         return jax.lax.all_gather(x, "fsdp", axis=0, tiled=True) if split and x is not None else x
 
-    # Before it is gathered: half the bytes.
-    low, bias = gathered(kernel.astype(hidden.dtype)), gathered(bias)
+    # Cast before gathering: half the bytes.
+    kernel_VD, bias = gather(kernel.astype(hidden.dtype)), gather(bias)
     if spread:
-        first = jax.lax.axis_index(TENSOR) * low.shape[0]
+        first = jax.lax.axis_index(TENSOR) * kernel_VD.shape[0]
     allowed = None if classes is None else Allowed(classes, class_of)
-    chunk_rows = chunk_rows or default_chunk_rows(low.shape[0])
-    rows, length = _chunks(hidden, targets, weights, allowed, chunk_rows, None if aim is None else aim.hidden)
-    if aim is not None:
-        aim = aim._replace(kernel=gathered(aim.kernel.astype(aim.hidden.dtype)), bias=gathered(aim.bias))
+    chunk_rows = chunk_rows or default_chunk_rows(kernel_VD.shape[0])
+    rows, length = _chunks(hidden, targets, weights, allowed, chunk_rows, None if teacher is None else teacher.hidden)
+    if teacher is not None:
+        teacher = teacher._replace(
+            kernel=gather(teacher.kernel.astype(teacher.hidden.dtype)), bias=gather(teacher.bias)
+        )
 
-    def whole(x):
+    def sum_parts(x):
         return jax.lax.psum(x, TENSOR) if spread else x
 
     def normalise(logits):
         if not spread:
             return jax.nn.logsumexp(logits, axis=-1)
-        most = jax.lax.pmax(logits.max(-1), TENSOR)
-        return most + jnp.log(whole(jnp.exp(logits - most[..., None]).sum(-1)))
+        top = jax.lax.pmax(logits.max(-1), TENSOR)
+        return top + jnp.log(sum_parts(jnp.exp(logits - top[..., None]).sum(-1)))
 
     def chunk(carry, rows: _Rows):
-        logits = _chunk_logits(rows, low, size, allowed, banned, first, bias)
+        logits = _chunk_logits(rows, kernel_VD, size, allowed, banned, first, bias)
         normaliser = normalise(logits)
-        if aim is None:
-            ids = first + jnp.arange(low.shape[0])
-            is_target = rows.targets[..., None] == ids
-            # At most one id of a row is its target, so that this picks rather than sums.
-            target = whole(jnp.where(is_target, logits, 0.0).sum(-1)) if spread else _pick(logits, rows.targets)
+        if teacher is None:
+            ids = first + jnp.arange(kernel_VD.shape[0])
+            target_probs = rows.targets[..., None] == ids
+            # At most one id of a row is its target, so this picks rather than sums.
+            target = (
+                sum_parts(jnp.where(target_probs, logits, 0.0).sum(-1)) if spread else _pick(logits, rows.targets)
+            )
         else:
-            assert rows.aim is not None
-            aimed = vocabulary_logits(rows.aim, aim.kernel, size, None, banned, first, aim.bias)
-            is_target = jnp.exp(aimed - normalise(aimed)[..., None])
-            target = whole((is_target * logits).sum(-1))
+            assert rows.teacher is not None
+            teacher_logits = vocabulary_logits(rows.teacher, teacher.kernel, size, None, banned, first, teacher.bias)
+            target_probs = jnp.exp(teacher_logits - normalise(teacher_logits)[..., None])
+            target = sum_parts((target_probs * logits).sum(-1))
         total = carry[0] + _weighted(target - normaliser, rows.weights).sum()
         if not gradients:
             return (total,), None
-        # d/dlogits of Σ w log p = w (onehot, or what is aimed at − softmax); one fused pass over the chunk.
-        d_logits = rows.weights[..., None] * (is_target - jnp.exp(logits - normaliser[..., None]))
+        # d/dlogits of Σ w log p = w (onehot, or the teacher's softmax, − softmax); one fused pass over the chunk.
+        d_logits = rows.weights[..., None] * (target_probs - jnp.exp(logits - normaliser[..., None]))
         d_bias = None if bias is None else carry[2] + d_logits.sum((0, 1))
         d_logits = d_logits.astype(hidden.dtype)
-        d_hidden = jnp.einsum("bpv,vd->bpd", d_logits, low, preferred_element_type=jnp.float32)
-        # [D, V]: of the two factors the compiler turns the narrow one.
+        d_hidden = jnp.einsum("bpv,vd->bpd", d_logits, kernel_VD, preferred_element_type=jnp.float32)
+        # [D, V]: then the compiler transposes the narrow one of the two factors.
         d_kernel = carry[1] + jnp.einsum("bpd,bpv->dv", rows.hidden, d_logits, preferred_element_type=jnp.float32)
         return (total, d_kernel, d_bias), d_hidden.astype(hidden.dtype)
 
     no_bias = None if bias is None else jnp.zeros(bias.shape, jnp.float32)
-    zeros = (jnp.float32(0), jnp.zeros(low.shape[::-1], jnp.float32), no_bias)
+    zeros = (jnp.float32(0), jnp.zeros(kernel_VD.shape[::-1], jnp.float32), no_bias)
     (total, *d_weights), d_hidden = jax.lax.scan(chunk, zeros if gradients else zeros[:1], rows)
     if spread:
         total = jax.lax.psum(total, ROWS)
@@ -286,7 +296,7 @@ def _sum(static, gradients, split, hidden, kernel, bias, targets, weights, class
     assert d_kernel_DV is not None
     d_kernel = d_kernel_DV.T
     d_bias = None if d_bias is None else parallel.sum_rows(d_bias, split, jnp.float32)
-    return total, whole(d_hidden), parallel.sum_rows(d_kernel, split, hidden.dtype).astype(kernel.dtype), d_bias
+    return total, sum_parts(d_hidden), parallel.sum_rows(d_kernel, split, hidden.dtype).astype(kernel.dtype), d_bias
 
 
 def _backward(static, saved, cotangent):
@@ -317,19 +327,19 @@ def _pick(logits, targets):
 
 
 def _weighted(gain, weights):
-    # A target that the mask forbids has no finite gain; where it is not scored it must not turn into 0 · ∞.
+    # A target that the mask forbids has an infinite gain; if it is not scored, it must not become 0 · ∞.
     return jnp.where(weights == 0, 0.0, gain) * weights
 
 
-def _chunks(hidden, targets, weights, allowed, chunk_rows, aim=None):
-    """Cuts T into chunks: each leaf [chunks, B, P, …], padded with weight 0; and T."""
+def _chunks(hidden, targets, weights, allowed, chunk_rows, teacher=None):
+    """(the inputs as chunks of T, each leaf [chunks, B, P, …], padded with weight 0; T)."""
     batch, length = targets.shape
     count = max(1, -(-length * batch // chunk_rows))
     positions = -(-length // min(count, length))
-    rows = _Rows(hidden, targets, weights, None if allowed is None else allowed.classes, aim)
+    rows = _Rows(hidden, targets, weights, None if allowed is None else allowed.classes, teacher)
 
-    def cut(x):
+    def split(x):
         x = jnp.pad(x, [(0, 0), (0, -length % positions)] + [(0, 0)] * (x.ndim - 2))
         return jnp.moveaxis(x.reshape(batch, -1, positions, *x.shape[2:]), 1, 0)
 
-    return jax.tree.map(cut, rows), length
+    return jax.tree.map(split, rows), length

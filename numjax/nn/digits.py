@@ -15,7 +15,7 @@ from numjax.types import Numeral
 
 WEIGHTED = ("weighted", "place", "sum", "mean")
 AGGREGATES = (*WEIGHTED, "max", "min", "median")
-# By how much a digit weighs less one place further right, in the limit: what a decimal exponent scales by.
+# How many times less a digit weighs one place further right, in the limit: the base of a decimal exponent.
 _BASES = {"weighted": 2.0, "place": 10.0}
 
 
@@ -27,9 +27,9 @@ def weights(count: int, aggregate: str = "weighted") -> np.ndarray:
         "mean", 1/N.
 
     Raises:
-      UsageError: another aggregate, or no digit.
+      UsageError: the aggregate has no weights, or the count is below 1.
     """
-    known(aggregate, WEIGHTED)
+    check_aggregate(aggregate, WEIGHTED)
     if count < 1:
         raise UsageError(f"a number has at least one digit, not {count}")
     n, i = float(count), np.arange(1.0, count + 1)
@@ -48,88 +48,89 @@ def weight_table(longest: int, aggregate: str = "weighted") -> np.ndarray:
     return table
 
 
-def known(aggregate: str, among: tuple[str, ...] = AGGREGATES) -> None:
-    """Raises UsageError unless it is one of these aggregates."""
-    if aggregate not in among:
-        raise UsageError(f"aggregate must be one of {', '.join(among)}, not {aggregate!r}")
+def check_aggregate(aggregate: str, choices: tuple[str, ...] = AGGREGATES) -> None:
+    """Raises UsageError unless `aggregate` is one of `choices`."""
+    if aggregate not in choices:
+        raise UsageError(f"aggregate must be one of {', '.join(choices)}, not {aggregate!r}")
 
 
-def written(numerals: Numeral, longest: int) -> tuple[Any, Any]:
-    """(digits[..., longest], how many of them stand behind the point), int32, of numbers in positional notation.
+def positional_digits(numerals: Numeral, longest: int) -> tuple[Any, Any]:
+    """(digits[..., longest], how many of them are behind the point), int32, of numbers in positional notation.
 
-    100 is 1 0 0, 0.05 is 0 0 5; sign and point are dropped and −1 fills up. A number of more digits keeps its first
-    `longest`; of the digits beyond the K of a `Numeral` nothing is known but that they were there: they are zeros.
+    100 is 1 0 0, 0.05 is 0 0 5; sign and point are dropped, and −1 pads. A longer number keeps its first `longest`
+    digits. Digits beyond the K of a `Numeral` are unknown and count as zeros.
     """
     xp = numerals.digits.__array_namespace__()
     digits_K = numerals.digits.astype(xp.int32)
     exponent, n_digits = numerals.exponent.astype(xp.int32), numerals.n_digits.astype(xp.int32)
-    whole = xp.clip(exponent, 0, longest - 1) + 1
-    # Both terms are clipped before they meet: an exponent is as large as 2^24.
-    behind = xp.clip(xp.clip(n_digits, 1, None) - 1 - exponent, 0, longest - whole)
+    n_whole = xp.clip(exponent, 0, longest - 1) + 1
+    # Both terms are clipped before they are subtracted: an exponent can be as large as 2^24.
+    n_decimals = xp.clip(xp.clip(n_digits, 1, None) - 1 - exponent, 0, longest - n_whole)
     place = xp.arange(longest, dtype=xp.int32)
-    at = place + xp.clip(exponent, -longest, 0)[..., None]
-    inside = (at >= 0) & (at < digits_K.shape[-1])
-    found = xp.take_along_axis(digits_K, xp.where(inside, at, 0), axis=-1)
-    found = xp.where(inside, found, 0)
-    return xp.where(place < (whole + behind)[..., None], found, -1), behind
+    index = place + xp.clip(exponent, -longest, 0)[..., None]
+    is_known = (index >= 0) & (index < digits_K.shape[-1])
+    digits = xp.take_along_axis(digits_K, xp.where(is_known, index, 0), axis=-1)
+    digits = xp.where(is_known, digits, 0)
+    return xp.where(place < (n_whole + n_decimals)[..., None], digits, -1), n_decimals
 
 
-def aggregate(table_XD: Any, digits: Any, how: str = "weighted", behind: Any = None) -> Any:
+def aggregate(table_XD: Any, digits: Any, how: str = "weighted", n_decimals: Any = None) -> Any:
     """The vector of each number, [..., D], from digits[..., L] (−1 for none) and the ten digits' vectors [10, D].
 
     Args:
-      how: one of AGGREGATES; what has no weights is taken in each dimension by itself.
-      behind: int[...], digits behind the point: eq. 1's power of two, and the power of ten of place values, is then
-        the digit's decimal exponent, so that 1.5 is half (a tenth) of 15. Without it the point is dropped.
+      how: one of AGGREGATES; those without weights are taken in each dimension separately.
+      n_decimals: int[...], digits behind the point: the exponent of eq. 1's power of two, and of the power of ten of
+        place values, is then the digit's decimal exponent, so that 1.5 is half (a tenth) of 15. None drops the point.
 
-    Without a digit the vector is zero.
+    A number without digits has the vector zero.
     """
-    known(how)
+    check_aggregate(how)
     xp = digits.__array_namespace__()
     present, table_XD = digits >= 0, xp.asarray(table_XD)
     count = present.sum(-1)
     if how in WEIGHTED:
         rows = xp.asarray(weight_table(digits.shape[-1], how), dtype=table_XD.dtype)
         weight = xp.take(rows, count, axis=0)
-        if behind is not None and how in _BASES:
-            weight = weight * xp.power(_BASES[how], -behind.astype(table_XD.dtype))[..., None]
-        # How often each of the ten digits counts; summed, not multiplied as matrices, to stay exact in float32.
+        if n_decimals is not None and how in _BASES:
+            weight = weight * xp.power(_BASES[how], -n_decimals.astype(table_XD.dtype))[..., None]
+        # The weight of each of the ten digits; summed, not multiplied as matrices, to stay exact in float32.
         shares = xp.where(digits[..., None] == xp.arange(10), weight[..., None], 0).sum(-2)
         return (shares[..., None] * table_XD).sum(-2)
     vectors = xp.take(table_XD, xp.where(present, digits, 0), axis=0)
     if how == "max":
-        found = xp.where(present[..., None], vectors, -xp.inf).max(-2)
+        aggregated = xp.where(present[..., None], vectors, -xp.inf).max(-2)
     else:
-        found = xp.sort(xp.where(present[..., None], vectors, xp.inf), axis=-2)
-        middle = 0 * count if how == "min" else (count - 1) // 2
-        other = 0 * count if how == "min" else count // 2
-        found = (_row(xp, found, middle) + _row(xp, found, other)) / 2
-    return xp.where((count > 0)[..., None], found, 0)
+        aggregated = xp.sort(xp.where(present[..., None], vectors, xp.inf), axis=-2)
+        lower = 0 * count if how == "min" else (count - 1) // 2
+        upper = 0 * count if how == "min" else count // 2
+        aggregated = (_take_row(xp, aggregated, lower) + _take_row(xp, aggregated, upper)) / 2
+    return xp.where((count > 0)[..., None], aggregated, 0)
 
 
 def from_ids(ids: Any, index: Any, digit_ids: tuple[int, ...], numbers: int, longest: int) -> Any:
-    """Digits of each number of a row as its positions spell them, int32[B, numbers, longest], −1 for none.
+    """The digits of each number of a row, as its tokens spell them: int32[B, numbers, longest], −1 for none.
 
     Args:
-      ids, index: int[B, T], token and the number that it belongs to (−1: none). digit_ids: of the digits 0 … 9.
+      ids, index: int[B, T], tokens and the numbers that they belong to (−1: none).
+      digit_ids: ids of the digits 0 … 9.
     """
-    value, rank = ranked(ids, index, digit_ids, numbers)
+    value, rank = rank_digits(ids, index, digit_ids, numbers)
     row = jnp.arange(ids.shape[0])[:, None]
-    # What is no digit, and what is beyond the longest, is written outside, where nothing is kept.
-    where = jnp.where((value >= 0) & (rank < longest), rank, longest)
+    # Tokens that are no digits, and digits beyond `longest`, go to a column outside, which is dropped.
+    column = jnp.where((value >= 0) & (rank < longest), rank, longest)
     empty = jnp.full((ids.shape[0], numbers, longest), -1, jnp.int32)
-    return empty.at[row, jnp.maximum(index, 0), where].set(value, mode="drop")
+    return empty.at[row, jnp.maximum(index, 0), column].set(value, mode="drop")
 
 
-def ranked(ids: Any, index: Any, digit_ids: tuple[int, ...], numbers: int) -> tuple[Any, Any]:
-    """(digit that each position spells, −1 for none; how many digits of its number stand before it), int32[B, T]."""
+def rank_digits(ids: Any, index: Any, digit_ids: tuple[int, ...], numbers: int) -> tuple[Any, Any]:
+    """(the digit that each position spells, −1 for none; the number of its number's earlier digits), int32[B, T]."""
     is_digit_BTX = ids[..., None] == jnp.asarray(digit_ids, jnp.int32)
     value = jnp.where(is_digit_BTX.any(-1) & (index >= 0), is_digit_BTX.argmax(-1).astype(jnp.int32), -1)
-    mine_BTN = (index[..., None] == jnp.arange(numbers)) & (value >= 0)[..., None]
-    before_BTN = jnp.cumsum(mine_BTN.astype(jnp.int32), axis=1) - mine_BTN
+    member_BTN = (index[..., None] == jnp.arange(numbers)) & (value >= 0)[..., None]
+    before_BTN = jnp.cumsum(member_BTN.astype(jnp.int32), axis=1) - member_BTN
     rank = jnp.take_along_axis(before_BTN, jnp.maximum(index, 0)[..., None], axis=-1)[..., 0]
     return value, rank
 
 
-def _row(xp: Any, found: Any, at: Any) -> Any:
-    return xp.take_along_axis(found, xp.maximum(at, 0)[..., None, None], axis=-2)[..., 0, :]
+def _take_row(xp: Any, vectors: Any, index: Any) -> Any:
+    return xp.take_along_axis(vectors, xp.maximum(index, 0)[..., None, None], axis=-2)[..., 0, :]

@@ -15,6 +15,6 @@ def layer_norm(x: jax.Array, scale: jax.Array, bias: jax.Array, epsilon: float =
 
 
 def rms_norm(x: jax.Array, scale: jax.Array, epsilon: float = 1e-6) -> jax.Array:
-    """x over its root mean square along the last axis (Zhang & Sennrich 2019), computed in float32, in x's dtype."""
+    """x divided by its root mean square along the last axis (Zhang & Sennrich 2019), via float32, in x's dtype."""
     x32 = x.astype(jnp.float32)
     return (x32 * jax.lax.rsqrt(jnp.square(x32).mean(axis=-1, keepdims=True) + epsilon) * scale).astype(x.dtype)

@@ -1,4 +1,4 @@
-"""Reading only those positions that are scored, where they are few."""
+"""Computes only the scored positions if they are few."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ import jax.numpy as jnp
 Take = Callable[[Any], Any]
 
 
-def at_scored(mask_BT: jax.Array, room: float, read: Callable[[Take], Any]) -> Any:
-    """read(take), where take(tree of [B, T, …]) leaves the scored positions of each row, in a fixed number of places.
+def apply_at_scored(mask_BT: jax.Array, room: float, compute: Callable[[Take], Any]) -> Any:
+    """compute(take), where take(tree of [B, T, …]) selects each row's scored positions into a fixed number of slots.
 
-    In masked language models a seventh of the positions are scored and the vocabulary is most of a head's work. A
-    batch with a row that has more than there is room for is read whole, take being the identity.
+    In masked language models a seventh of the positions are scored, and the vocabulary is most of a head's work. If a
+    row has more scored positions than slots, the whole batch is computed, and `take` is the identity.
 
     Args:
-      mask_BT: what is scored; `read` must not depend on the rest.
-      room: share of a row's positions to leave; 0: all.
-      read: gives sums over positions, of the same shapes however many there are.
+      mask_BT: the scored positions; `compute` must not depend on the others.
+      room: slots as a share of a row's positions; 0: all positions.
+      compute: returns sums over positions, whose shapes do not depend on the number of positions.
     """
     length = mask_BT.shape[1]
-    if not 0 < (most := math.ceil(room * length)) < length:
-        return read(lambda x: x)
+    if not 0 < (n_slots := math.ceil(room * length)) < length:
+        return compute(lambda x: x)
 
-    def few():
-        order = jnp.argsort(~mask_BT, axis=1, stable=True)[:, :most]
+    def compute_few():
+        order = jnp.argsort(~mask_BT, axis=1, stable=True)[:, :n_slots]
 
-        def one(x):
+        def take_scored(x):
             return jnp.take_along_axis(x, order.reshape(*order.shape, *(1,) * (x.ndim - 2)), axis=1)
 
-        return read(lambda tree: jax.tree.map(one, tree))
+        return compute(lambda tree: jax.tree.map(take_scored, tree))
 
-    return jax.lax.cond(mask_BT.sum(axis=1).max() <= most, few, lambda: read(lambda x: x))
+    return jax.lax.cond(mask_BT.sum(axis=1).max() <= n_slots, compute_few, lambda: compute(lambda x: x))

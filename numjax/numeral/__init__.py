@@ -21,11 +21,11 @@ def find(text: str, rules: str = "default") -> list[Span]:
     Raises:
       UsageError: there are no such rules.
     """
-    return finder(rules)(text)
+    return load_finder(rules)(text)
 
 
 @functools.cache
-def finder(rules: str) -> Callable[[str], list[Span]]:
+def load_finder(rules: str) -> Callable[[str], list[Span]]:
     """The `find` of a set of rules.
 
     Raises:
@@ -38,7 +38,7 @@ def finder(rules: str) -> Callable[[str], list[Span]]:
 
 @functools.cache
 def names() -> tuple[str, ...]:
-    """The rules that there are: the files beside this one that define `find`."""
+    """The names of the rules: the files in this folder that define `find`."""
     folder = pathlib.Path(__file__).parent
     return tuple(
         sorted(p.stem for p in folder.glob("[a-z]*.py") if re.search(r"^def find\(text", p.read_text(), re.MULTILINE))

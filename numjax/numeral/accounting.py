@@ -1,4 +1,4 @@
-"""The default rules, and cells of tables as accountants write them: what is said of them is only of a whole text.
+"""The default rules, and table cells as accountants write them. A cell's rules hold only for a whole text.
 
 | the whole text | numerals | why |
 |---|---|---|
@@ -27,13 +27,13 @@ _LONGEST = 64  # no cell with one amount is longer; running text is not looked a
 
 def find(text: str) -> list[Span]:
     """The numerals of a text; see the table above."""
-    if text and len(text) <= _LONGEST and text.rstrip()[-1:] in (")", "%") and (found := _CELL.fullmatch(text)):
-        body = found["inside"] or found["plain"]
-        percent = bool(found["plain"] or found["percent"] or found["outside"])
+    if text and len(text) <= _LONGEST and text.rstrip()[-1:] in (")", "%") and (match := _CELL.fullmatch(text)):
+        body = match["inside"] or match["plain"]
+        percent = bool(match["plain"] or match["percent"] or match["outside"])
         parts = take_apart(body)
-        year = not percent and _YEAR.fullmatch(body)
-        if parts is not None and not year and not (found["percent"] and found["outside"]):
-            value = parts._replace(head="-" if found["open"] else "", percent="%" * percent).value
+        is_year = not percent and _YEAR.fullmatch(body)
+        if parts is not None and not is_year and not (match["percent"] and match["outside"]):
+            value = parts._replace(head="-" if match["open"] else "", percent="%" * percent).value
             start, end = len(text) - len(text.lstrip()), len(text.rstrip())
             return [Span(start, end, text[start:end], value)]
     return default.find(text)

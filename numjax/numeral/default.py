@@ -64,12 +64,12 @@ def find(text: str) -> list[Span]:
     search, match, end = _DIGIT.search, _PATTERN.match, 0
     while digit := search(text, end):
         start = digit.start()
-        least = max(end, start - _LONGEST_LEAD)
-        while start > least and text[start - 1] in _BEFORE:
+        earliest = max(end, start - _LONGEST_LEAD)
+        while start > earliest and text[start - 1] in _BEFORE:
             start -= 1
-        while not (found := match(text, start)):
+        while not (numeral := match(text, start)):
             start += 1  # at the digit itself the pattern always matches
-        surface, end = found[0], found.end()
+        surface, end = numeral[0], numeral.end()
         value = value_of(surface) if surface.strip("0123456789.") else Decimal(surface)
-        out.append(Span(found.start(), end, surface, value))
+        out.append(Span(numeral.start(), end, surface, value))
     return out

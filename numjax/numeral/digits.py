@@ -10,7 +10,7 @@ from decimal import Decimal
 
 from numjax.types import Span
 
-# The paper's \d is any script's digit in Python; there are ten digit vectors, so that others stay text.
+# The paper's \d is any script's digit in Python; there are only ten digit vectors, so other digits stay text.
 _PATTERN = re.compile(r"(?:[0-9]*\.)?[0-9]+")
 
 

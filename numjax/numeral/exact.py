@@ -1,7 +1,7 @@
 """Exact decimal numbers as arrays of digits, and back. Nothing here rounds but `to_numeral`.
 
 Decimals are made from strings and tuples alone: arithmetic on them would round to the context's 28 digits.
-What needs no arrays is in `surface.py` and can be had here too.
+Functions without arrays are in `surface.py`; some are exported here too.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from decimal import Decimal
 import numpy as np
 
 from numjax.errors import UsageError
-from numjax.numeral.surface import plain, shift
+from numjax.numeral.surface import format_plain, shift
 from numjax.types import Numeral
 
-__all__ = ["MOST_EXPONENT", "plain", "shift", "to_decimals", "to_numeral"]
+__all__ = ["MOST_EXPONENT", "format_plain", "shift", "to_decimals", "to_numeral"]
 
 # Exponents beyond this are clipped in arrays: far outside every float, and safe in int32 sums.
 MOST_EXPONENT = 2**24
@@ -34,19 +34,19 @@ def to_numeral(values: Sequence[Decimal | None], digits: int = 20) -> Numeral:
         raise UsageError(f"a numeral keeps at least one digit, not {digits}")
     # Rows are short and many: lists and one buffer of digits cost a third of filling arrays number by number.
     signs, n_digits, exponents = [], [], []
-    kept = bytearray()
+    digit_buffer = bytearray()
     for value in values:
-        negative, body, exponent = (0, b"", 0) if value is None else _canonical(value)
+        negative, body, exponent = (0, b"", 0) if value is None else _canonicalize(value)
         signs.append(-1 if negative else 1)
         n_digits.append(len(body))
         if len(body) > digits:
-            body, carry = _rounded(body, digits)
+            body, carry = _round_digits(body, digits)
             exponent += carry
-        kept += body.ljust(digits, b"\0")
+        digit_buffer += body.ljust(digits, b"\0")
         exponents.append(min(max(exponent, -MOST_EXPONENT), MOST_EXPONENT))
     return Numeral(
         sign=np.array(signs, np.int8),
-        digits=np.frombuffer(kept, np.int8).reshape(len(values), digits),
+        digits=np.frombuffer(digit_buffer, np.int8).reshape(len(values), digits),
         n_digits=np.array(n_digits, np.int32),
         exponent=np.array(exponents, np.int32),
         valid=np.array([value is not None for value in values], bool),
@@ -65,25 +65,25 @@ def to_decimals(numerals: Numeral) -> list[Decimal | None]:
         np.asarray(numerals.valid).reshape(-1).tolist(),
         strict=True,
     )
-    return [_decimal(sign, row, exponent) if valid else None for sign, row, exponent, valid in rows]
+    return [_to_decimal(sign, row, exponent) if valid else None for sign, row, exponent, valid in rows]
 
 
-def _decimal(sign: int, digits_K: np.ndarray, exponent: int) -> Decimal:
+def _to_decimal(sign: int, digits_K: np.ndarray, exponent: int) -> Decimal:
     minus = "-" if sign < 0 else ""
     text = "".join(map(str, digits_K.tolist())).rstrip("0") or "0"
     return Decimal(f"{minus}{text}e{exponent - len(text) + 1}")
 
 
-def _canonical(value: Decimal) -> tuple[int, bytes, int]:
+def _canonicalize(value: Decimal) -> tuple[int, bytes, int]:
     """(1 if negative, the digits between the first and the last that are not zeros, a byte each, exponent)."""
-    negative, found, places = value.as_tuple()
+    negative, digits, places = value.as_tuple()
     if not isinstance(places, int):
         raise UsageError(f"{value} has no digits: only a finite number can be a numeral")
-    body = bytes(found).lstrip(b"\0")
+    body = bytes(digits).lstrip(b"\0")
     return negative, body.rstrip(b"\0"), len(body) - 1 + places if body else 0
 
 
-def _rounded(body: bytes, keep: int) -> tuple[bytes, int]:
+def _round_digits(body: bytes, keep: int) -> tuple[bytes, int]:
     """(the first `keep` digits rounded half-even, 1 if the rounding carried into a new digit)."""
     head, rest = body[:keep], body[keep:]
     if rest > b"\5" or (rest == b"\5" and head[-1] % 2):

@@ -1,7 +1,7 @@
 """Decimal → text: `format(parse_value(s), style_of(s)) == s`, and `parse_value(format(v, style)) == v`.
 
 A style never rounds: it says how signs, groups, zeros, exponents and percent are written, and a number that
-has more digits than the style's numeral keeps them. What a style cannot say of a number is left out: in the
+has more digits than the style's numeral keeps them. A style leaves out what it cannot express for a number: in the
 style of "(1,746)", −5 is "-5", because "(5)" would be read as 5.
 """
 
@@ -11,7 +11,7 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from numjax.errors import UsageError
-from numjax.numeral.surface import MINUS, plain, take_apart, value_of
+from numjax.numeral.surface import MINUS, format_plain, take_apart, value_of
 
 
 class Style(NamedTuple):
@@ -47,14 +47,14 @@ PLAIN = Style()
 
 
 def parse_value(surface: str) -> Decimal:
-    """The exact value of one numeral that needs no place to stand in, as `accounting`'s cells do: as
-    `surface.value_of` reads it, or in English words.
+    """The exact value of one numeral on its own, in digits (see `surface.value_of`) or in English words; not of a
+    cell of a table, as `accounting` reads it.
 
     Raises:
       UsageError: the text is anything else, or more than one numeral.
     """
     if surface[-1:].isalpha():
-        # Only here, so that who reads digits does not load the library of number words.
+        # Imported here, so that reading digits does not load the library of number words.
         from numjax.numeral import words
 
         spans = words.find(surface)
@@ -100,31 +100,31 @@ def format(value: Decimal, style: Style = PLAIN) -> str:
     if not value.is_finite():
         raise UsageError(f"{value} cannot be written: it is not a finite number")
     if style.words:
-        spelled = parse_value(style.words)
-        style = style if spelled == value and spelled.is_signed() == value.is_signed() else PLAIN
+        word_value = parse_value(style.words)
+        style = style if word_value == value and word_value.is_signed() == value.is_signed() else PLAIN
     if style.words:
         return style.words
     if style == PLAIN:
-        return plain(value)
-    negative, found, power = value.as_tuple()
-    digits = "".join(map(str, found)).lstrip("0")
+        return format_plain(value)
+    negative, digit_values, power = value.as_tuple()
+    digits = "".join(map(str, digit_values)).lstrip("0")
     power = int(power) + 2 * style.percent
     if style.exponent:
-        body = _scientific(digits, power, style)
+        body = _format_scientific(digits, power, style)
     else:
         # The places that the value has beyond the style's are kept only where they are not zeros.
         while digits and digits[-1] == "0" and power < -style.fraction:
             digits, power = digits[:-1], power + 1
         if max(len(digits) + power, 0) + max(-power, 0) > style.digits and digits:
-            return plain(value)
-        body = _positional(digits, power, style)
+            return format_plain(value)
+        body = _format_positional(digits, power, style)
     body += "%" * style.percent
     if negative and style.accounting and (style.currency or "," in body):
         return f"{style.currency}({body})" if style.outside else f"({style.currency}{body})"
     return (style.minus if negative else "+" * style.plus) + style.currency + body
 
 
-def _positional(digits: str, power: int, style: Style) -> str:
+def _format_positional(digits: str, power: int, style: Style) -> str:
     """digits · 10^power (zero: no digits) without an exponent, with the style's zeros and commas."""
     if not digits:
         power = 0
@@ -142,16 +142,16 @@ def _positional(digits: str, power: int, style: Style) -> str:
     return f"{whole}.{fraction}" if fraction else whole
 
 
-def _scientific(digits: str, power: int, style: Style) -> str:
+def _format_scientific(digits: str, power: int, style: Style) -> str:
     """Mantissa and exponent, the point as far from the first significant digit as the style says."""
     letter, literal = style.exponent[0], style.exponent[1:]
     width = literal.lstrip("+" + MINUS)
-    written = int(literal.replace("\u2212", "-"))
+    style_exponent = int(literal.replace("\u2212", "-"))
     # A zero may carry any exponent: the style's own is kept.
-    shown = len(digits) - 1 + power - style.point if digits else written
-    mantissa = _positional(digits, power - shown, style)
-    if shown == written:
+    exponent = len(digits) - 1 + power - style.point if digits else style_exponent
+    mantissa = _format_positional(digits, power - exponent, style)
+    if exponent == style_exponent:
         return mantissa + style.exponent
     minus = "\u2212" if literal[0] == "\u2212" else "-"
-    sign = minus if shown < 0 else "+" if literal[0] == "+" else ""
-    return mantissa + letter + sign + str(abs(shown)).rjust(len(width) if width[0] == "0" else 1, "0")
+    sign = minus if exponent < 0 else "+" if literal[0] == "+" else ""
+    return mantissa + letter + sign + str(abs(exponent)).rjust(len(width) if width[0] == "0" else 1, "0")

@@ -1,7 +1,7 @@
-"""LUNA's NumTok (Han et al. 2022, section 3.1), with what it loses: `default` is its mended form.
+"""LUNA's NumTok (Han et al. 2022, section 3.1), with what it loses; `default` is the corrected form.
 
-Runs of `0123456789+-,.%` with a digit are read whole, or taken apart at the first separator that leaves nothing
-but numerals; a run that no separator takes apart is lost whole.
+Runs of `0123456789+-,.%` with a digit are read whole, or split at the first separator that leaves nothing but
+numerals; a run that no separator splits is lost.
 
 | text | numerals | why |
 |---|---|---|
@@ -43,44 +43,46 @@ def find(text: str) -> list[Span]:
         start = digit.start()
         while start > end and text[start - 1] in _ALLOWED:
             start -= 1
-        found = rest(text, digit.end())
-        assert found is not None
-        end = found.end()
-        apart = start == 0 or text[start - 1].isspace()
-        out += [Span(a, b, text[a:b], _value(text[a:b])) for a, b in _numerals(text, start, end, apart)]
+        run = rest(text, digit.end())
+        assert run is not None
+        end = run.end()
+        follows_blank = start == 0 or text[start - 1].isspace()
+        out += [
+            Span(a, b, text[a:b], _parse_value(text[a:b])) for a, b in _find_numerals(text, start, end, follows_blank)
+        ]
     return out
 
 
-def _numerals(text: str, start: int, end: int, apart: bool) -> list[tuple[int, int]]:
-    """The numerals of text[start:end], a run of allowed characters; `apart`: a blank or nothing precedes it."""
-    if (first := _checked(text, start, end, apart)) is not None:
+def _find_numerals(text: str, start: int, end: int, follows_blank: bool) -> list[tuple[int, int]]:
+    """The numerals of text[start:end], a run of allowed characters; `follows_blank`: after a blank or nothing."""
+    if (first := _check_start(text, start, end, follows_blank)) is not None:
         return [(first, end)]
     for separators in _SEPARATORS:
-        parts = _parts(text, start, end, separators)
+        parts = _split(text, start, end, separators)
         # Only what the run begins with may touch a word; the others follow a separator, as numbers do a blank.
-        starts = [_checked(text, a, b, apart or a > start) for a, b in parts]
+        starts = [_check_start(text, a, b, follows_blank or a > start) for a, b in parts]
         if parts and None not in starts:
             return [(a, b) for a, (_, b) in zip(starts, parts, strict=True) if a is not None]
     return []
 
 
-def _checked(text: str, start: int, end: int, apart: bool) -> int | None:
-    """Where the numeral text[start:end] begins, without a mark that is not its own; None where it is none."""
-    if not apart and start < end and text[start] in ",-.+":
+def _check_start(text: str, start: int, end: int, follows_blank: bool) -> int | None:
+    """The start of the numeral in text[start:end], without a mark that is not its own; None if there is none."""
+    if not follows_blank and start < end and text[start] in ",-.+":
         start += 1
     return start if _LEGAL.fullmatch(text, start, end) else None
 
 
-def _parts(text: str, start: int, end: int, separators: str) -> list[tuple[int, int]]:
-    """What lies between separators, also where it is empty, but for the ends."""
+def _split(text: str, start: int, end: int, separators: str) -> list[tuple[int, int]]:
+    """The parts between separators, also empty ones, but not at the ends."""
     while start < end and text[start] in separators:
         start += 1
     while start < end and text[end - 1] in separators:
         end -= 1
-    bounds = [start - 1, *(at for at in range(start, end) if text[at] in separators), end]
+    bounds = [start - 1, *(i for i in range(start, end) if text[i] in separators), end]
     return [(a + 1, b) for a, b in itertools.pairwise(bounds)]
 
 
-def _value(literal: str) -> Decimal:
-    bare = literal.replace(",", "")
-    return shift(Decimal(bare[:-1]), -2) if bare[-1] == "%" else Decimal(bare)
+def _parse_value(literal: str) -> Decimal:
+    digits = literal.replace(",", "")
+    return shift(Decimal(digits[:-1]), -2) if digits[-1] == "%" else Decimal(digits)

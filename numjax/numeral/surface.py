@@ -5,7 +5,7 @@
     body    = [whole] ["." fraction] [("e" | "E") [sign] power] ["%"]   with a whole or a fraction
 
 A value is made from its digits as a string, never by arithmetic: Decimal's operators round to the context's
-precision, its constructor does not. A power is carried along, never expanded.
+precision, its constructor does not. A power stays a power; it is never expanded.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ class Surface(NamedTuple):
 
 def take_apart(surface: str) -> Surface | None:
     """The parts of a numeral written in digits; None where the text is anything else."""
-    found = _SURFACE.fullmatch(surface)
-    if found is None or not (found["whole"] or found["fraction"]):
+    match = _SURFACE.fullmatch(surface)
+    if match is None or not (match["whole"] or match["fraction"]):
         return None
-    parts = Surface(*found.groups(""))
+    parts = Surface(*match.groups(""))
     if parts.tail or "(" in parts.head:
         # Parentheses around anything but an amount mean nothing: "(2019)" is 2019, not −2019.
         amount = len(parts.head) > 1 or "," in parts.whole
@@ -73,11 +73,11 @@ def value_of(surface: str) -> Decimal:
         if parts is not None:
             return parts.value
     except ArithmeticError:
-        raise UsageError(f"{_shown(surface)} is out of range: an exponent has at most 17 digits") from None
-    raise UsageError(f"{_shown(surface)} is not a numeral: one number, in digits or in words, and nothing around it")
+        raise UsageError(f"{_quote(surface)} is out of range: an exponent has at most 17 digits") from None
+    raise UsageError(f"{_quote(surface)} is not a numeral: one number, in digits or in words, and nothing around it")
 
 
-def _shown(surface: str) -> str:
+def _quote(surface: str) -> str:
     return repr(surface if len(surface) <= 40 else surface[:39] + "…")
 
 
@@ -87,30 +87,30 @@ def shift(value: Decimal, places: int) -> Decimal:
     return Decimal((sign, digits, int(exponent) + places))
 
 
-def plain(value: Decimal, most: int = 40) -> str:
+def format_plain(value: Decimal, max_digits: int = 40) -> str:
     """A decimal string with every digit of the number, and with its places ("0.50") while it has no more than
-    `most` digits; a longer one loses the zeros at its end and is scientific if that is not enough.
+    `max_digits` digits; a longer one loses the zeros at its end and is scientific if that is not enough.
     """
     text = str(value)
-    if len(text) <= most and "E" not in text:
+    if len(text) <= max_digits and "E" not in text:
         return text
-    if _length(value) <= most:
+    if _count_digits(value) <= max_digits:
         return f"{value:f}"
     sign, digits, exponent = value.as_tuple()
-    kept = "".join(map(str, digits)).rstrip("0")
-    if not kept:
+    significant = "".join(map(str, digits)).rstrip("0")
+    if not significant:
         return "-0" if sign else "0"
-    short = Decimal(f"{'-' * sign}{kept}e{int(exponent) + len(digits) - len(kept)}")
-    return f"{short:f}" if _length(short) <= most else f"{short:E}"
+    short = Decimal(f"{'-' * sign}{significant}e{int(exponent) + len(digits) - len(significant)}")
+    return f"{short:f}" if _count_digits(short) <= max_digits else f"{short:E}"
 
 
-def trimmed(value: Decimal) -> str:
-    """`plain` without zeros at the end of a fraction, and zero without a sign: 273.0 is "273"."""
-    digits, e, power = plain(value if value else Decimal(0)).partition("E")
+def format_trimmed(value: Decimal) -> str:
+    """`format_plain` without zeros at the end of a fraction, and zero without a sign: 273.0 is "273"."""
+    digits, e, power = format_plain(value if value else Decimal(0)).partition("E")
     return (digits.rstrip("0").rstrip(".") if "." in digits else digits) + e + power
 
 
-def _length(value: Decimal) -> int:
+def _count_digits(value: Decimal) -> int:
     """Digits of the number without an exponent."""
     _, digits, exponent = value.as_tuple()
     return max(len(digits) + max(int(exponent), 0), 1 - int(exponent))

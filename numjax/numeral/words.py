@@ -31,15 +31,15 @@ from numjax.types import Span
 
 # Powers of ten. The library stops at a billion, and multiplies neither decimals nor numbers in digits.
 SCALES = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12, "quadrillion": 15}
-_UNKNOWN = ("trillion", "quadrillion")
+_LARGE_SCALES = ("trillion", "quadrillion")
 
 _UNITS = (
     "zero nought one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen"
 )
 _TENS = "seventeen eighteen nineteen twenty thirty forty fourty fifty sixty seventy eighty ninety"
-# As they are written: one word each for 0 to 19, then 20, 30, … 90.
-_SPELLED = [word for word in f"{_UNITS} {_TENS}".split() if word not in ("nought", "fourty")]
-# Ordinals are read to be left out: "twenty-first" holds no 20.
+# One word each for 0 to 19, then 20, 30, … 90.
+_NUMBER_WORDS = [word for word in f"{_UNITS} {_TENS}".split() if word not in ("nought", "fourty")]
+# Ordinals are matched to be left out: "twenty-first" holds no 20.
 _ORDINALS = (
     "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth fourteenth "
     "fifteenth sixteenth seventeenth eighteenth nineteenth twentieth thirtieth fortieth fiftieth sixtieth "
@@ -47,16 +47,20 @@ _ORDINALS = (
 )
 
 
-def _either(words: Iterable[str]) -> str:
+def _make_pattern(words: Iterable[str]) -> str:
     """A pattern of the words that reads each letter once: three times faster than "one|two|…"."""
     rest: dict[str, list[str]] = {}
     for word in sorted(set(words)):
         rest.setdefault(word[:1], []).append(word[1:])
-    ends = rest.pop("", None) is not None
-    return f"(?:{'|'.join(letter + _either(tails) for letter, tails in rest.items())}){'?' * ends}" if rest else ""
+    is_optional = rest.pop("", None) is not None
+    return (
+        f"(?:{'|'.join(letter + _make_pattern(tails) for letter, tails in rest.items())}){'?' * is_optional}"
+        if rest
+        else ""
+    )
 
 
-_WORD = _either(f"{_UNITS} {_TENS} {' '.join(SCALES)} {_ORDINALS}".split())
+_WORD = _make_pattern(f"{_UNITS} {_TENS} {' '.join(SCALES)} {_ORDINALS}".split())
 _BETWEEN = r"(?:[ \t\u00a0]*\n[ \t\u00a0]*|[ \t\u00a0]+|[ \t\u00a0]?-[ \t\u00a0]?)"
 # A run of lower-case words is bounded, so that a text of nothing but number words stays linear.
 _RUN = re.compile(rf"\b{_WORD}\b(?:{_BETWEEN}(?:{_WORD}|and|point)\b){{0,60}}")
@@ -64,7 +68,7 @@ _TOKEN = re.compile(r"[^\s-]+|-")
 
 
 class _Token(NamedTuple):
-    """A word or a hyphen, as text2num wants it."""
+    """A word or a hyphen, with the methods that text2num calls."""
 
     start: int
     end: int
@@ -84,87 +88,90 @@ def find(text: str) -> list[Span]:
     """Numerals in digits and cardinal numbers in words, in order; see the table above."""
     spans = default.find(text)
     in_digits = {span.end: i for i, span in enumerate(spans)}
-    for run in _RUN.finditer(_lower(text)):
+    for run in _RUN.finditer(_to_lower(text)):
         start = run.start()
         # "3 million": the run goes on with a number in digits, one blank or hyphen before it.
-        before = in_digits.get(start - 1)
-        if before is not None and text[start - 1] in " \t\u00a0-":
-            written = spans[before]
-            tokens = _tokens(run[0])
-            if tokens[0].word in SCALES and written.text[-1] in "0123456789)":
-                at, value = _scaled(tokens, 0, written.value)
-                spans[before] = _span(text, written.start, start + tokens[at - 1].end, value)
-                spans += [_span(text, start + first, start + last, v) for first, last, v in _numbers(tokens[at:])]
+        previous = in_digits.get(start - 1)
+        if previous is not None and text[start - 1] in " \t\u00a0-":
+            numeral = spans[previous]
+            tokens = _tokenize(run[0])
+            if tokens[0].word in SCALES and numeral.text[-1] in "0123456789)":
+                end_index, value = _apply_scales(tokens, 0, numeral.value)
+                spans[previous] = _make_span(text, numeral.start, start + tokens[end_index - 1].end, value)
+                spans += [
+                    _make_span(text, start + first, start + last, v)
+                    for first, last, v in _parse_numbers(tokens[end_index:])
+                ]
                 continue
-        spans += [_span(text, start + first, start + last, value) for first, last, value in _read(run[0])]
+        spans += [_make_span(text, start + first, start + last, value) for first, last, value in _parse_run(run[0])]
     return sorted(spans)
 
 
-def spelled(value: int) -> str:
+def spell(value: int) -> str:
     """A whole number below a million in words, "one hundred and twenty-nine", as `find` reads it.
 
     Raises:
       UsageError: any other number.
     """
     if not 0 <= value < 1_000_000:
-        raise UsageError(f"{value} is not spelled: whole numbers below a million are")
+        raise UsageError(f"{value} cannot be spelled: give a whole number below a million")
     for size, word in ((1000, "thousand"), (100, "hundred")):
         if value >= size:
-            over, rest = divmod(value, size)
+            count, rest = divmod(value, size)
             joint = " and " if rest < 100 else " "
-            return f"{spelled(over)} {word}" + (joint + spelled(rest) if rest else "")
+            return f"{spell(count)} {word}" + (joint + spell(rest) if rest else "")
     if value < 20:
-        return _SPELLED[value]
-    tens = _SPELLED[18 + value // 10]
-    return tens if value % 10 == 0 else f"{tens}-{_SPELLED[value % 10]}"
+        return _NUMBER_WORDS[value]
+    tens = _NUMBER_WORDS[18 + value // 10]
+    return tens if value % 10 == 0 else f"{tens}-{_NUMBER_WORDS[value % 10]}"
 
 
-def _lower(text: str) -> str:
-    """The text in lower case, character by character: a few characters have no single one."""
+def _to_lower(text: str) -> str:
+    """The text in lower case, of the same length: a few characters have no single lower-case one."""
     lower = text.lower()
     return lower if len(lower) == len(text) else re.sub("[A-Z]+", lambda m: m[0].lower(), text)
 
 
 @functools.lru_cache(4096)
-def _read(run: str) -> tuple[tuple[int, int, Decimal], ...]:
-    """(start, end, value) of the cardinal numbers of a run; most runs of a text are a few, again and again."""
-    return tuple(_numbers(_tokens(run)))
+def _parse_run(run: str) -> tuple[tuple[int, int, Decimal], ...]:
+    """(start, end, value) of the cardinal numbers of a run; cached, since a text repeats few runs."""
+    return tuple(_parse_numbers(_tokenize(run)))
 
 
-def _tokens(run: str) -> list[_Token]:
+def _tokenize(run: str) -> list[_Token]:
     return [_Token(m.start(), m.end(), m[0]) for m in _TOKEN.finditer(run)]
 
 
-def _span(text: str, start: int, end: int, value: Decimal) -> Span:
+def _make_span(text: str, start: int, end: int, value: Decimal) -> Span:
     return Span(start, end, text[start:end], value)
 
 
-def _numbers(tokens: Sequence[_Token]) -> Iterator[tuple[int, int, Decimal]]:
+def _parse_numbers(tokens: Sequence[_Token]) -> Iterator[tuple[int, int, Decimal]]:
     """(start, end, value) of the cardinal numbers among the tokens of a run."""
-    at = 0
-    while at < len(tokens):
-        found = text_to_num.find_numbers(tokens[at:], "en", 0.0)
-        begin = at + found[0].start if found else len(tokens)
-        alone = next((i for i in range(at, begin) if tokens[i].word in _UNKNOWN), None)
-        if alone is not None:
-            begin, at, value = alone, alone, Decimal(1)
-        elif found:
-            at += found[0].end
-            if found[0].is_ordinal:
+    index = 0
+    while index < len(tokens):
+        matches = text_to_num.find_numbers(tokens[index:], "en", 0.0)
+        first_index = index + matches[0].start if matches else len(tokens)
+        scale_index = next((i for i in range(index, first_index) if tokens[i].word in _LARGE_SCALES), None)
+        if scale_index is not None:
+            first_index, index, value = scale_index, scale_index, Decimal(1)
+        elif matches:
+            index += matches[0].end
+            if matches[0].is_ordinal:
                 continue
             # The library spells the value with digits: its float would not be exact.
-            value = Decimal(found[0].text)
+            value = Decimal(matches[0].text)
         else:
             return
-        at, value = _scaled(tokens, at, value)
-        yield tokens[begin].start, tokens[at - 1].end, value
+        index, value = _apply_scales(tokens, index, value)
+        yield tokens[first_index].start, tokens[index - 1].end, value
 
 
-def _scaled(tokens: Sequence[_Token], at: int, value: Decimal) -> tuple[int, Decimal]:
-    """The value times the scale words from `at` on, and where they end."""
-    while at < len(tokens):
-        word = at + (tokens[at].word == "-")
+def _apply_scales(tokens: Sequence[_Token], index: int, value: Decimal) -> tuple[int, Decimal]:
+    """(the index after the scale words from `index` on, the value times them)."""
+    while index < len(tokens):
+        word = index + (tokens[index].word == "-")
         if word >= len(tokens) or tokens[word].word not in SCALES:
             break
-        at, value = word + 1, shift(value, SCALES[tokens[word].word])
-    return at, value
+        index, value = word + 1, shift(value, SCALES[tokens[word].word])
+    return index, value

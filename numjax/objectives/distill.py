@@ -1,7 +1,7 @@
-"""L_D: at masked positions, the cross-entropy with what a momentum teacher says (LUNA, section 3.2.1).
+"""L_D: at masked positions, the cross-entropy with the prediction of a momentum teacher (LUNA, section 3.2.1).
 
-The teacher is the mean of the student's parameters, mean ← τ · mean + (1 − τ) · parameters; it reads the same masked
-batch without dropout, and no gradient reaches it.
+The teacher's parameters are a running mean of the student's, mean ← τ · mean + (1 − τ) · parameters. It gets the same
+masked batch without dropout, and no gradient.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ import jax.numpy as jnp
 
 from numjax import protocols
 from numjax.errors import UsageError
-from numjax.nn.scored import at_scored
+from numjax.nn.scored import apply_at_scored
 from numjax.types import Batch, HeadOut, Loss
 
 
 @dataclasses.dataclass(frozen=True)
 class Objective(protocols.Objective):
-    """−Σ over masked positions of Σ_v p_teacher(v) log p(v), and how many are masked.
+    """−Σ over masked positions of Σ_v p_teacher(v) log p(v), and the number of masked positions.
 
     Attributes:
-      head: which head, of student and teacher.
+      head: name of the head, of student and teacher.
       momentum: τ.
-      each_microbatch: the teacher moves with every microbatch, as in LUNA's code, and not once a step.
-      room: see `nn.scored.at_scored`; 0: all positions are read.
+      each_microbatch: update the teacher with every microbatch, as in LUNA's code, instead of once a step.
+      room: see `nn.scored.apply_at_scored`; 0: all positions are computed.
     """
 
     head: str
@@ -55,10 +55,12 @@ class Objective(protocols.Objective):
         if batch.targets is None:
             raise UsageError("distill reads targets: use a task of kind masked, such as table_text")
         mask = batch.targets.mask
-        head, out, said = heads[self.head], outs[self.head], taught[self.head]
+        head, out, teacher_out = heads[self.head], outs[self.head], taught[self.head]
 
-        def read(take):
-            few, aim = (one._replace(hidden=take(one.hidden)) for one in (out, said))
-            return head.total_cross_entropy(few, aim, take(mask).astype(jnp.float32))
+        def compute(take):
+            scored_out, scored_teacher = (
+                head_out._replace(hidden=take(head_out.hidden)) for head_out in (out, teacher_out)
+            )
+            return head.total_cross_entropy(scored_out, scored_teacher, take(mask).astype(jnp.float32))
 
-        return Loss(at_scored(mask, self.room, read), mask.sum(dtype=jnp.float32))
+        return Loss(apply_at_scored(mask, self.room, compute), mask.sum(dtype=jnp.float32))

@@ -13,8 +13,8 @@ from numjax import protocols
 from numjax.errors import UsageError
 from numjax.nn import grammar as masks
 from numjax.nn.numerals import gather
-from numjax.nn.scored import at_scored
-from numjax.protocols import Told
+from numjax.nn.scored import apply_at_scored
+from numjax.protocols import FromContext
 from numjax.types import Allowed, Batch, Grammar, HeadOut, Loss, Targets
 
 
@@ -22,20 +22,20 @@ from numjax.types import Allowed, Batch, Grammar, HeadOut, Loss, Targets
 class Objective(protocols.Objective):
     """−Σ log p over scored positions (NumGPT eq. 12), or over the labels of a classifier.
 
-    Reported parts: each part's own mean ("selector", "token", …) over the positions where it applies is left
-    to the reader; here every part is a (−Σ, scored positions) pair, so that they add up to the loss. Where
-    one of the head's `densities` takes part, "mass" is the sum without: only that may be turned into a perplexity.
+    Reported parts ("selector", "token", …): each is a (−Σ, scored positions) pair, so that they add up to the loss;
+    it is not the part's own mean over the positions where it applies. If one of the head's `densities` is a part,
+    "mass" is the sum without it: only that can be converted to a perplexity.
 
     Attributes:
-      head: which head.
-      label: name of the label that a classifier predicts, int[B], or of the span that a span head does, int[B, 2];
-        None for targets in the sequence.
+      head: name of the head.
+      label: name of the label that a classifier predicts, int[B], or of the span of a span head, int[B, 2]; None for
+        targets in the sequence.
       average: "scored" divides by the scored positions; "all" by B·T, padding included, as NumGPT's
         code does; "columns" is the sum of the means of each column of a table's rows (TabFormer), where `columns`
-        positions are a row: it is of a batch as a whole, and over batches a mean weighed by what they ask.
-      room: see `nn.scored.at_scored`; 0: all positions are read.
-      constrain: mask with the grammar's tables, which the caller must then give.
-      given: the mask leaves also what is read but never generated, so that no loss is infinite.
+        positions are a row. It is a property of the whole batch; over batches it is averaged by scored positions.
+      room: see `nn.scored.apply_at_scored`; 0: all positions are computed.
+      constrain: mask with the grammar's tables, which the caller must then pass.
+      given: the mask also allows tokens that are read but never generated, so that no loss is infinite.
     """
 
     head: str
@@ -45,7 +45,7 @@ class Objective(protocols.Objective):
     given: bool = True
     columns: int = 1
     room: float = 0.0
-    grammar: Told[Grammar | None] = None
+    grammar: FromContext[Grammar | None] = None
 
     @classmethod
     def methods_of(cls, options: Mapping[str, Any]) -> tuple[str, ...]:
@@ -58,6 +58,10 @@ class Objective(protocols.Objective):
     @property
     def whole_batch(self) -> bool:
         return self.average == "columns"
+
+    @property
+    def has_perplexity(self) -> bool:
+        return self.label is None and not self.whole_batch
 
     def __call__(
         self, heads: Mapping[str, Any], outs: Mapping[str, HeadOut], acts: Mapping[str, Any], batch: Batch
@@ -73,7 +77,7 @@ class Objective(protocols.Objective):
             targets = targets._replace(numerals=gather(batch.inputs.numerals, targets.numeral_index))
         weights = targets.mask.astype(jnp.float32)
         if self.average == "columns":
-            weights = by_column(weights, self.columns)
+            weights = column_weights(weights, self.columns)
         parts = self._parts(head, out, targets, weights, batch)
         scored = targets.mask.sum().astype(jnp.float32)
         count = jnp.float32(weights.size) if self.average == "all" else scored
@@ -88,38 +92,42 @@ class Objective(protocols.Objective):
 
     def _parts(self, head, out: HeadOut, targets: Targets, weights: jax.Array, batch: Batch) -> dict[str, Any]:
         states = batch.grammar_state
-        shown = masks.shown(self.grammar, batch.inputs, batch.source) if self.constrain and self.grammar else None
+        recallable = (
+            masks.recall_mask(self.grammar, batch.inputs, batch.source) if self.constrain and self.grammar else None
+        )
 
-        def read(take):
-            allowed = self._allowed(None if states is None else take(states), None if shown is None else take(shown))
+        def compute(take):
+            allowed = self._allowed(
+                None if states is None else take(states), None if recallable is None else take(recallable)
+            )
             return head.total_log_prob(out._replace(hidden=take(out.hidden)), take(targets), take(weights), allowed)
 
-        return at_scored(targets.mask, self.room, read)
+        return apply_at_scored(targets.mask, self.room, compute)
 
     def _labels(self, head, out, batch: Batch) -> Loss:
         labels = batch.labels[str(self.label)]
         valid = jnp.ones(labels.shape[0], jnp.float32) if batch.valid is None else batch.valid.astype(jnp.float32)
         if labels.ndim > 1:
-            # A span that is not in the row is −1: there is nothing to score.
+            # A span outside the row is −1 and is not scored.
             valid = valid * (labels >= 0).all(axis=-1)
-            right = (head.best(out)[:, :2] == labels).all(axis=-1)
+            is_right = (head.best(out)[:, :2] == labels).all(axis=-1)
         else:
-            right = head.log_probs(out).argmax(-1) == labels
+            is_right = head.log_probs(out).argmax(-1) == labels
         parts = head.log_prob(out, jnp.maximum(labels, 0))
         count = valid.sum()
         log_prob = sum(jnp.where(valid > 0, part, 0).sum() for part in parts.values())
-        return Loss(-log_prob, count, {"accuracy": ((right * valid).sum(), count)})
+        return Loss(-log_prob, count, {"accuracy": ((is_right * valid).sum(), count)})
 
-    def _allowed(self, states: jax.Array | None, shown: jax.Array | None) -> Allowed | None:
+    def _allowed(self, states: jax.Array | None, recallable: jax.Array | None) -> Allowed | None:
         if not self.constrain:
             return None
         if self.grammar is None or states is None:
             raise ValueError("constrain needs a grammar and its states in the batch")
-        return masks.allowed(self.grammar, states, self.given, shown)
+        return masks.allowed_tokens(self.grammar, states, self.given, recallable)
 
 
-def by_column(mask_BT: jax.Array, columns: int) -> jax.Array:
-    """Weights that sum to one over the scored positions of each column that has any."""
+def column_weights(mask_BT: jax.Array, columns: int) -> jax.Array:
+    """Weights that sum to one over the scored positions of each column, if it has any."""
     if mask_BT.shape[1] % columns:
         raise UsageError(f"{mask_BT.shape[1]} positions are no whole rows of columns={columns}")
     mask_BRC = mask_BT.reshape(mask_BT.shape[0], -1, columns)

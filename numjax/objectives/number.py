@@ -1,4 +1,4 @@
-"""The numbers of scored positions by their size and sign (LUNA's L_R, section 3.2.2, for TabBERT)."""
+"""The regression of numbers at scored positions, by size and sign (LUNA's L_R, section 3.2.2, for TabBERT)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from numjax import protocols
 from numjax.errors import UsageError
 from numjax.nn.numerals import gather
-from numjax.objectives.nll import by_column
+from numjax.objectives.nll import column_weights
 from numjax.types import Batch, HeadOut, Loss
 
 
@@ -21,7 +21,7 @@ class Objective(protocols.Objective):
     `heads/regression.py`.
 
     Attributes:
-      head: which head. average, columns: "scored" or "columns", as of `nll`.
+      head: name of the head. average, columns: "scored" or "columns", as in `nll`.
     """
 
     head: str
@@ -41,10 +41,10 @@ class Objective(protocols.Objective):
         del acts
         targets, numerals = batch.targets, batch.inputs.numerals
         if targets is None or targets.numeral_index is None or numerals is None:
-            raise UsageError("objective number wants targets with numbers: use a scheme that marks them")
+            raise UsageError("objective number needs targets with numbers: use a scheme that marks them")
         weights = (targets.mask & (targets.numeral_index >= 0)).astype(jnp.float32)
         count = weights.sum()
         if self.average == "columns":
-            weights = by_column(weights, self.columns) * count
+            weights = column_weights(weights, self.columns) * count
         error = heads[self.head].error(outs[self.head], gather(numerals, targets.numeral_index))
         return Loss((error * weights).sum(), count)

@@ -1,4 +1,4 @@
-"""The losses of TagOp's head, one objective a part (Zhu et al. 2021, section 4.4)."""
+"""The losses of TagOp's head, one objective per part (Zhu et al. 2021, section 4.4)."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ AVERAGES = ("row", "sum")
 
 @dataclasses.dataclass(frozen=True)
 class Objective(protocols.Objective):
-    """−Σ log p of one part over the rows that have it; "accuracy" is the share of them that are right throughout, and
-    "share" theirs of all rows.
+    """−Σ log p of one part over the rows that have it; "accuracy" is the share of them that are fully right, and
+    "share" is their share of all rows.
 
     Attributes:
-      head: which head, one of heads/tagop.py.
+      head: name of a head of heads/tagop.py.
       part: "operator", "scale", "tags" or "order".
-      average: "row" divides by those rows; "sum" does not divide at all, as TagOp does for tags and order, which then
-        weigh more in larger batches.
+      average: "row" divides by those rows; "sum" does not divide, as in TagOp for tags and order, which then weigh
+        more in larger batches.
     """
 
     head: str
@@ -47,7 +47,7 @@ class Objective(protocols.Objective):
         rows = rows & valid
         total = -jnp.where(rows, head.log_prob(out, batch.labels)[self.part], 0).sum()
         scored = rows.sum().astype(jnp.float32)
-        # The share of a batch that is real is 1 over a whole one, and adds up over its parts.
+        # The share of valid rows is 1 for a full batch, and adds up over its parts.
         count = scored if self.average == "row" else valid.mean(dtype=jnp.float32)
-        right = (head.right(out, batch.labels, self.part) & rows).sum().astype(jnp.float32)
-        return Loss(total, count, {"accuracy": (right, scored), "share": (scored, valid.sum().astype(jnp.float32))})
+        n_right = (head.right(out, batch.labels, self.part) & rows).sum().astype(jnp.float32)
+        return Loss(total, count, {"accuracy": (n_right, scored), "share": (scored, valid.sum().astype(jnp.float32))})

@@ -1,6 +1,6 @@
-"""Encoded rows in flat columns: a small split or a large corpus, read by the same few gathers.
+"""Encoded rows in flat columns, the same for a small split and a large corpus.
 
-A column beyond its share of memory goes to an unnamed temporary file and is read through the page cache.
+A column that exceeds its share of memory goes to an unnamed temporary file and is read through the page cache.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from numjax.numeral.exact import to_numeral
 from numjax.types import Features, Numeral
 
 MEMORY = 512  # MiB
-CHANNEL = "channels/"  # before a channel's name among the columns that are written
+CHANNEL = "channels/"  # prefix of a channel's name among the writer's columns
 
 
-class Row(NamedTuple):
+class EncodedRow(NamedTuple):
     """One encoded example, or one window of it.
 
     Attributes:
       ids, numeral_index, grammar_state: int32[T], as in `types.Features` (the state before each id).
       numerals: Numeral[N], arrays of the row's numbers.
-      surfaces: how they were written.
+      surfaces: their surfaces.
       loss_from: first id that is scored.
       labels: name → number or array.
       channels: name → int32[T, …].
-      source: what an encoder reads, a row of its own; None without one.
+      source: the encoder's input, another row; None without one.
     """
 
     ids: np.ndarray
@@ -41,7 +41,7 @@ class Row(NamedTuple):
     loss_from: int
     labels: Mapping[str, Any]
     channels: Mapping[str, np.ndarray] = {}
-    source: Row | None = None
+    source: EncodedRow | None = None
 
 
 class Columns(NamedTuple):
@@ -52,13 +52,13 @@ class Columns(NamedTuple):
       channels: name → int32[S, …], row after row.
       starts: int64[E + 1], first position of each row, and at the end S.
       numbers: int32[M] into `numerals`, row after row. number_starts: int64[E + 1].
-      numerals: Numeral[U + 1], each number once; the last slot is invalid, so that index −1 reads it.
-      surfaces: how each was written, and "" for the last.
+      numerals: Numeral[U + 1], each number once; the last entry, at index −1, is invalid.
+      surfaces: the surface of each, and "" for the last.
       loss_from: int32[E], the first id of the row that is scored.
       labels: name → [E, …].
-      offsets: int32[S, 2] as in `Features`, or None. They stay on the host, for those who read predicted positions.
-      spilled: whether a column lies in a file.
-      source: E rows that an encoder reads, with numerals of their own; None without one.
+      offsets: int32[S, 2] as in `Features`, or None. They stay on the host, to interpret predicted positions.
+      spilled: whether a column is in a file.
+      source: the encoder's input, E rows with numerals of their own; None without one.
     """
 
     ids: np.ndarray
@@ -76,45 +76,45 @@ class Columns(NamedTuple):
     offsets: np.ndarray | None = None
     source: Columns | None = None
 
-    def row(self, i: int) -> Row:
-        """Row i as it was written; negative counts from the end."""
+    def row(self, i: int) -> EncodedRow:
+        """Row i as it was added; a negative i counts from the end."""
         i = range(len(self.loss_from))[i]
-        at, numbers = slice(*self.starts[i : i + 2]), self.numbers[slice(*self.number_starts[i : i + 2])]
-        return Row(
-            ids=self.ids[at],
-            numeral_index=self.numeral_index[at],
-            grammar_state=self.grammar_state[at],
+        positions, numbers = slice(*self.starts[i : i + 2]), self.numbers[slice(*self.number_starts[i : i + 2])]
+        return EncodedRow(
+            ids=self.ids[positions],
+            numeral_index=self.numeral_index[positions],
+            grammar_state=self.grammar_state[positions],
             numerals=Numeral(*(x[numbers] for x in self.numerals)),
             surfaces=tuple(self.surfaces[n] for n in numbers),
             loss_from=int(self.loss_from[i]),
             labels={name: column[i] for name, column in self.labels.items()},
-            channels={name: values[at] for name, values in self.channels.items()},
+            channels={name: values[positions] for name, values in self.channels.items()},
             source=None if self.source is None else self.source.row(i),
         )
 
     def take(self, indices: Sequence[int] | np.ndarray) -> Columns:
-        """Only these rows, in this order."""
-        at = np.asarray(indices, np.int64)
-        sizes, many = np.diff(self.starts)[at], np.diff(self.number_starts)[at]
-        positions = ranges(self.starts[at], sizes)
+        """The columns of only these rows, in this order."""
+        rows = np.asarray(indices, np.int64)
+        sizes, n_numbers = np.diff(self.starts)[rows], np.diff(self.number_starts)[rows]
+        positions = ranges(self.starts[rows], sizes)
         return self._replace(
             ids=self.ids[positions],
             numeral_index=self.numeral_index[positions],
             grammar_state=self.grammar_state[positions],
             channels={name: values[positions] for name, values in self.channels.items()},
             offsets=None if self.offsets is None else self.offsets[positions],
-            starts=_offsets(sizes),
-            numbers=self.numbers[ranges(self.number_starts[at], many)],
-            number_starts=_offsets(many),
-            loss_from=self.loss_from[at],
-            labels={name: column[at] for name, column in self.labels.items()},
+            starts=_cumulate(sizes),
+            numbers=self.numbers[ranges(self.number_starts[rows], n_numbers)],
+            number_starts=_cumulate(n_numbers),
+            loss_from=self.loss_from[rows],
+            labels={name: column[rows] for name, column in self.labels.items()},
             spilled=False,
-            source=None if self.source is None else self.source.take(at),
+            source=None if self.source is None else self.source.take(rows),
         )
 
 
-class Rows(Sequence[Row]):
-    """`Columns` as a sequence of `Row`s, made when asked for."""
+class EncodedRows(Sequence[EncodedRow]):
+    """`Columns` as a sequence of `EncodedRow`s, each built when it is accessed."""
 
     def __init__(self, columns: Columns):
         self.columns = columns
@@ -127,73 +127,74 @@ class Rows(Sequence[Row]):
             return [self.columns.row(j) for j in range(*i.indices(len(self)))]
         return self.columns.row(int(i))
 
-    def __iter__(self) -> Iterator[Row]:
+    def __iter__(self) -> Iterator[EncodedRow]:
         return (self.columns.row(i) for i in range(len(self)))
 
 
-class Writer:
-    """Takes encoded rows one by one; `finish` gives the columns.
+class ColumnsWriter:
+    """Collects encoded rows one by one; `finish` returns the columns.
 
-    Numbers are turned into arrays once each, however often they are written.
+    Each distinct number is converted to arrays once.
     """
 
     def __init__(self, digits: int, memory: int = MEMORY):
         """
         Args:
           digits: K.
-          memory: MiB of positions to hold before they go to a temporary file.
+          memory: MiB of positions to keep in memory before they go to a temporary file.
         """
         self._digits, self._memory, self._limit = digits, memory, max(1, (memory << 20) // 3)
-        self._source: Writer | None = None
+        self._source: ColumnsWriter | None = None
         self._flat: dict[str, _Column] = {}
         self._channels: Collection[str] = ()
         self._index: dict[tuple[str, Any, bool], int] = {}
-        self._sizes, self._many, self._loss_from = [], [], []
+        self._sizes, self._n_numbers, self._loss_from = [], [], []
         self._numbers: list[int] = []
         self._labels: dict[str, list[np.ndarray]] | None = None
 
     def add(
         self,
-        found: Features,
+        features: Features,
         loss_from: int = 0,
         labels: Mapping[str, Any] | None = None,
         source: Features | None = None,
     ) -> None:
-        """Adds one row, with what an encoder reads beside it.
+        """Adds one row, with the encoder's input for it.
 
         Raises:
-          DataError: its labels or channels differ from those before, or it alone has a source or none.
+          DataError: its labels or channels differ from those of earlier rows, or it has a source and they have none,
+            or the reverse.
           UsageError: a temporary file cannot be written.
         """
         if self._sizes and (source is None) != (self._source is None):
             raise DataError("some records have a source for an encoder and others have none")
         self._add_labels({name: _label(name, value) for name, value in (labels or {}).items()})
         if source is not None:
-            self._source = self._source or Writer(self._digits, self._memory)
+            self._source = self._source or ColumnsWriter(self._digits, self._memory)
             self._source.add(source)
         columns = {
-            "ids": found.ids,
-            "numeral_index": found.numeral_index,
-            "grammar_state": found.grammar_state[: len(found.ids)],
-            "offsets": found.offsets,
+            "ids": features.ids,
+            "numeral_index": features.numeral_index,
+            "grammar_state": features.grammar_state[: len(features.ids)],
+            "offsets": features.offsets,
         }
-        if self._sizes and found.channels.keys() != self._channels:
+        if self._sizes and features.channels.keys() != self._channels:
             raise DataError(
-                f"channels {sorted(found.channels)} instead of {sorted(self._channels)} as in those before"
+                f"channels {sorted(features.channels)} instead of {sorted(self._channels)} as in those before"
             )
-        self._channels = found.channels.keys()
-        columns |= {CHANNEL + name: values for name, values in found.channels.items()}
+        self._channels = features.channels.keys()
+        columns |= {CHANNEL + name: values for name, values in features.channels.items()}
         for name, values in columns.items():
             if values is not None:
                 array = np.ascontiguousarray(values, np.int32)
                 if name not in self._flat:
                     self._flat[name] = _Column(self._limit, array.shape[1:])
                 self._flat[name].append(array)
-        for number in found.numbers:
+        for number in features.numbers:
             key = (number.surface, number.value, number.value.is_signed())
             self._numbers.append(self._index.setdefault(key, len(self._index)))
-        self._sizes.append(len(found.ids))
-        self._many.append(len(found.numbers))
+        self._sizes.append(len(features.ids))
+        self._n_numbers.append(len(features.numbers))
         self._loss_from.append(loss_from)
 
     def finish(self) -> Columns:
@@ -207,9 +208,9 @@ class Writer:
             grammar_state=flat.get("grammar_state", empty),
             channels={name.removeprefix(CHANNEL): flat[name] for name in flat if name.startswith(CHANNEL)},
             offsets=flat.get("offsets"),
-            starts=_offsets(self._sizes),
+            starts=_cumulate(self._sizes),
             numbers=np.asarray(self._numbers, np.int32),
-            number_starts=_offsets(self._many),
+            number_starts=_cumulate(self._n_numbers),
             numerals=to_numeral([*(value for _, value, _ in self._index), None], self._digits),
             surfaces=(*(surface for surface, _, _ in self._index), ""),
             loss_from=np.asarray(self._loss_from, np.int32),
@@ -224,19 +225,19 @@ class Writer:
         if labels.keys() != self._labels.keys():
             raise DataError(f"labels {sorted(labels)} instead of {sorted(self._labels)} as in the first record")
         for name, value in labels.items():
-            before = self._labels[name]
-            if before and (before[0].shape, before[0].dtype) != (value.shape, value.dtype):
+            previous = self._labels[name]
+            if previous and (previous[0].shape, previous[0].dtype) != (value.shape, value.dtype):
                 raise DataError(
                     f"label {name!r} is {value.dtype}{list(value.shape)} instead of "
-                    f"{before[0].dtype}{list(before[0].shape)} as in the first record"
+                    f"{previous[0].dtype}{list(previous[0].shape)} as in the first record"
                 )
         for name, value in labels.items():
             self._labels[name].append(value)
 
 
-def from_rows(rows: Sequence[Row], digits: int) -> Columns:
-    """Columns of rows at hand; their numerals stay as they are, each occurrence by itself."""
-    many = [len(row.surfaces) for row in rows]
+def from_rows(rows: Sequence[EncodedRow], digits: int) -> Columns:
+    """The columns of these rows; each occurrence of a numeral stays a separate entry."""
+    n_numbers = [len(row.surfaces) for row in rows]
     names = rows[0].labels if rows else ()
     sources = [row.source for row in rows if row.source is not None]
     blank = to_numeral([None], digits)
@@ -250,9 +251,9 @@ def from_rows(rows: Sequence[Row], digits: int) -> Columns:
         numeral_index=flat([row.numeral_index for row in rows]),
         grammar_state=flat([row.grammar_state for row in rows]),
         channels={name: flat([row.channels[name] for row in rows]) for name in (rows[0].channels if rows else ())},
-        starts=_offsets([len(row.ids) for row in rows]),
-        numbers=np.arange(sum(many), dtype=np.int32),
-        number_starts=_offsets(many),
+        starts=_cumulate([len(row.ids) for row in rows]),
+        numbers=np.arange(sum(n_numbers), dtype=np.int32),
+        number_starts=_cumulate(n_numbers),
         numerals=Numeral(*(np.concatenate(parts) for parts in zip(*(r.numerals for r in rows), blank, strict=True))),
         surfaces=(*(surface for row in rows for surface in row.surfaces), ""),
         loss_from=np.asarray([row.loss_from for row in rows], np.int32),
@@ -262,14 +263,14 @@ def from_rows(rows: Sequence[Row], digits: int) -> Columns:
 
 
 def ranges(starts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """start, start + 1, … for each (start, size), one after the other: int64[sum of sizes]."""
+    """The integers start, start + 1, … of each (start, size), concatenated: int64[sum of sizes]."""
     ends = np.cumsum(sizes)
     total = int(ends[-1]) if len(ends) else 0
     return np.repeat(starts - (ends - sizes), sizes) + np.arange(total)
 
 
 class _Column:
-    """int32 values, appended."""
+    """A growing array of int32 values."""
 
     def __init__(self, limit: int, shape: tuple[int, ...]):
         self._limit, self._shape, self._bytes = limit, shape, 0
@@ -306,5 +307,5 @@ def _label(name: str, value: Any) -> np.ndarray:
     return array.astype({"b": np.bool_, "f": np.float32}.get(array.dtype.kind, np.int32))
 
 
-def _offsets(sizes: Sequence[int] | np.ndarray) -> np.ndarray:
+def _cumulate(sizes: Sequence[int] | np.ndarray) -> np.ndarray:
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(np.asarray(sizes, np.int64))])

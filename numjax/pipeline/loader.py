@@ -1,8 +1,8 @@
-"""Batches as a function of the step: a plan an epoch, read through grain.
+"""Batches as a function of the step: one plan per epoch, read through grain.
 
-A position is one global example count: rows of batches read so far, those that only fill a batch among them,
-so that it is the step times the batch size. A run resumes from it on any number of processes and any mesh: each
-process takes those rows of every global batch that its devices hold.
+The data position is one global count of examples: the rows of batches so far, including rows that only fill a batch,
+so that it is the step times the batch size. A run can resume from it on any number of processes and any mesh: each
+process takes the rows of every global batch that its devices hold.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Loader:
     Attributes:
       encoded: the rows.
       batch_size: rows of a global batch.
-      numerals, source_numerals: N, one for all batches, and of what an encoder reads.
+      numerals, source_numerals: N of all batches, and of their sources.
     """
 
     def __init__(
@@ -45,39 +45,39 @@ class Loader:
     ):
         """
         Args:
-          config: reads its blocks data, optim and objectives, and mesh.tensor where `process` is not given.
+          config: uses its blocks data, optim and objectives, and mesh.tensor if `process` is not given.
           seed: of the data order.
-          host_features: what embeddings compute on the host; once a number where that fits into memory.
-          process: (which of the equal slices of a batch this process reads, one or several ascending; how many there
-            are), as `processes.row_shards` finds them in a mesh. By default those of a mesh of all devices in their
-            order, and the whole batch without JAX.
+          host_features: computes the embeddings' features on the host; once per number if they fit into memory.
+          process: (the index of the slice of a batch that this process reads, or several, ascending; the number of
+            equal slices), as `processes.row_shards` finds them in a mesh. By default those of a mesh of all devices
+            in their order, or the whole batch without JAX.
 
         Raises:
-          UsageError: only a mesh can say what this process reads.
+          UsageError: only a mesh can tell which rows this process reads.
         """
         data = config.data
         self.encoded, self.batch_size = encoded, int(config.optim.batch_size)
         self._seed, self._length = seed, int(data.length)
         self._threads, self._prefetch, self._workers = data.threads, data.prefetch, data.workers
         self._grammar = any(block.get("constrain", False) for block in config.objectives.values())
-        held, self._parts = _of_all_devices(config) if process is None else process
-        self._held = (held,) if isinstance(held, int) else tuple(held)
+        slices, self._parts = _find_slices(config) if process is None else process
+        self._slices = (slices,) if isinstance(slices, int) else tuple(slices)
         self._accumulate, self._shares = int(config.optim.get("accumulate", 1)), bool(data.get("shared", False))
         self._keys, self._shapes = encoded.lengths, {}
         if encoded.source is None:
-            sizes = packing.buckets(encoded.lengths, data.get("buckets", 4), longest=self._length)
+            sizes = packing.choose_buckets(encoded.lengths, data.get("buckets", 4), longest=self._length)
             self._shapes = {size: (size,) for size in sizes}
         else:
-            self._keys, self._shapes = packing.paired(
+            self._keys, self._shapes = packing.pair_buckets(
                 encoded.lengths, encoded.source.lengths, data.get("buckets", 4), self._length, source_length(data)
             )
         self._sizes = list(self._shapes)
-        most = int(encoded.numbers.max(initial=1))
+        limit = int(encoded.numbers.max(initial=1))
         if encoded.packed:
             # Room for twice the numerals that a full row holds on average; rows richer in numbers pack fewer texts.
             share = encoded.numbers.sum() / max(1, encoded.lengths.sum())
-            most = max(most, int(np.ceil(2 * share * self._length)))
-        self.numerals = max(4, -(-most // 4) * 4)
+            limit = max(limit, int(np.ceil(2 * share * self._length)))
+        self.numerals = max(4, -(-limit // 4) * 4)
         self._host_features, self._features, self._source_features = host_features, None, None
         memory = data.get("memory", MEMORY)
         if host_features is not None:
@@ -88,11 +88,11 @@ class Loader:
                 self._source_features = feature_table(
                     encoded.source.columns, host_features, data.get("memory", MEMORY)
                 )
-        self._plans: dict[int, packing.Plan] = {}
+        self._plans: dict[int, packing.EpochPlan] = {}
         self._lock = threading.Lock()
 
     def check_batch(self) -> None:
-        """Raises UsageError unless all slices of a batch hold as many rows, and as many of each microbatch."""
+        """Raises UsageError unless a batch divides evenly into slices and each slice into microbatches."""
         if self.batch_size % (self._parts * self._accumulate):
             raise UsageError(
                 f"config.optim.batch_size={self.batch_size} does not divide over data × fsdp={self._parts} "
@@ -100,16 +100,16 @@ class Loader:
             )
 
     def batches_of_epoch(self, epoch: int = 0) -> int:
-        """Batches of an epoch; all have the same number."""
+        """The number of batches in an epoch, the same for all epochs."""
         del epoch
-        rows = len(self._filling.row_starts) - 1 if self.encoded.packed else len(self.encoded)
-        return -(-rows // self.batch_size)
+        n_rows = len(self._filling.row_starts) - 1 if self.encoded.packed else len(self.encoded)
+        return -(-n_rows // self.batch_size)
 
     def locate(self, batch: int) -> tuple[int, int]:
         """(epoch, batch within it) of a global batch index.
 
         Raises:
-          UsageError: there is nothing to read.
+          UsageError: there are no examples.
         """
         if not len(self.encoded):
             raise UsageError("there is no example to read: see skipped.jsonl for what was left out")
@@ -123,10 +123,13 @@ class Loader:
         tokens = int(self.encoded.lengths[members].sum())
         if self.encoded.source is not None:
             tokens += int(self.encoded.source.lengths[members].sum())
-        return self._make(plan, within, epoch), len(members), tokens
+        return self._make_batch(plan, within, epoch), len(members), tokens
 
     def iterate(self, examples: int = 0) -> Iterator[tuple[Batch, int, int]]:
-        """Training batches without end, from a position on, as `batch` gives them.
+        """Endless training batches from a position on, as `batch` gives them.
+
+        Args:
+          examples: the position.
 
         Raises:
           UsageError: the position is no multiple of the batch size.
@@ -141,7 +144,7 @@ class Loader:
                 "data.workers copy the data, which exceed data.memory: set data.workers=0, or raise data.memory"
             )
         self.locate(0)
-        # grain imports jax, which the host half does without until it reads.
+        # grain imports jax, which the host half does not need before this.
         import grain
 
         reading = grain.ReadOptions(num_threads=self._threads, prefetch_buffer_size=self._prefetch)
@@ -153,61 +156,63 @@ class Loader:
         return iter(dataset)
 
     def epoch(self, batch_size: int, limit: int = 0) -> Iterator[Batch]:
-        """Each of the first `limit` rows (0: all) once, unpacked and unshuffled; this process's part of each
-        batch, whose size is rounded up to what divides. The last is filled up with rows that are not valid."""
+        """This process's part of batches that hold each of the first `limit` rows (0: all) once, unpacked and not
+        shuffled. The batch size is rounded up to a multiple of the slices; the last batch is filled with invalid
+        rows."""
         batch_size = max(1, -(-batch_size // self._parts)) * self._parts
         lengths = self._keys[:limit] if limit else self._keys
-        plan = packing.sequential(lengths, self._sizes, batch_size)
+        plan = packing.plan_sequential(lengths, self._sizes, batch_size)
         for within in range(len(plan.lengths)):
-            yield self._make(plan, within)
+            yield self._make_batch(plan, within)
 
     def example_batch(self) -> Batch:
-        """A global batch of the largest shape, all padding: for shapes."""
+        """A global batch of the largest shape with only padding, used for its shapes."""
         empty, need = (np.zeros(0, np.int64), np.zeros(self.batch_size, np.int64)), self.batch_size * self.numerals
-        groups = self._groups(self.batch_size, self._parts, 0)
+        groups = self._group_rows(self.batch_size, self._parts, 0)
         return self._gather(*empty, *self.shapes()[-1][1:], groups=groups, need=need, epoch=0)
 
     def shapes(self) -> list[tuple[int, ...]]:
-        """The distinct (rows, positions) of training batches, ascending; with an encoder, its positions too."""
+        """The distinct (rows, positions) of training batches, ascending; with an encoder also of sources."""
         lengths = [(self._length,)] if self.encoded.packed else self._shapes.values()
         return [(self.batch_size, *shape) for shape in lengths]
 
-    def _plan(self, epoch: int) -> packing.Plan:
+    def _plan(self, epoch: int) -> packing.EpochPlan:
         with self._lock:
-            found = self._plans.pop(epoch, None) or self._make_plan(epoch)
-            # Reader threads work on two neighbouring epochs at most: keep the last two asked for.
-            self._plans = dict([*self._plans.items(), (epoch, found)][-2:])
-            return found
+            plan = self._plans.pop(epoch, None) or self._make_plan(epoch)
+            # Reader threads work on two neighbouring epochs at most: keep the two used last.
+            self._plans = dict([*self._plans.items(), (epoch, plan)][-2:])
+            return plan
 
-    def _make_plan(self, epoch: int) -> packing.Plan:
+    def _make_plan(self, epoch: int) -> packing.EpochPlan:
         if self.encoded.packed:
-            return packing.packed(self._filling, self.batch_size, self._seed, epoch)
-        return packing.bucketed(self._keys, self._sizes, self.batch_size, self._seed, epoch)
+            return packing.plan_packed(self._filling, self.batch_size, self._seed, epoch)
+        return packing.plan_buckets(self._keys, self._sizes, self.batch_size, self._seed, epoch)
 
     @functools.cached_property
     def _filling(self) -> packing.Filling:
-        # Of no use to evaluation, and a second's work for a hundred thousand texts.
-        return packing.fill(self.encoded.lengths, self.encoded.numbers, self._length, self.numerals)
+        # Cached and lazy: evaluation does not need it, and it takes a second for a hundred thousand texts.
+        return packing.fill_rows(self.encoded.lengths, self.encoded.numbers, self._length, self.numerals)
 
-    def _make(self, plan: packing.Plan, within: int, epoch: int = -1) -> Batch:
+    def _make_batch(self, plan: packing.EpochPlan, within: int, epoch: int = -1) -> Batch:
         size = int(plan.lengths[within])
-        # Whoever reads all asks for no slices: they need not be equal.
-        whole = len(self._held) == self._parts
-        rows = plan.rows(within) if whole else plan.rows(within, self._held, self._parts)
-        groups = self._groups(len(rows[1]), len(self._held), epoch)
+        # A process that reads all rows needs no slices, so they need not be equal.
+        has_all_slices = len(self._slices) == self._parts
+        rows = plan.rows(within) if has_all_slices else plan.rows(within, self._slices, self._parts)
+        groups = self._group_rows(len(rows[1]), len(self._slices), epoch)
         shape = self._shapes.get(size, (size,))
-        return self._gather(*rows, *shape, groups=groups, need=self._needed(plan, within, epoch), epoch=epoch)
+        return self._gather(*rows, *shape, groups=groups, need=self._count_needed(plan, within, epoch), epoch=epoch)
 
-    def _groups(self, rows: int, slices: int, epoch: int) -> np.ndarray | None:
-        """The group of each row of so many slices, where rows share tables; evaluations know no microbatches."""
+    def _group_rows(self, rows: int, slices: int, epoch: int) -> np.ndarray | None:
+        """The group of each row, over `slices` slices; None unless rows share tables. Evaluations have no
+        microbatches."""
         if not self._shares:
             return None
-        return distinct.Groups(slices, self._accumulate if epoch >= 0 else 1).of_rows(rows)
+        return distinct.Groups(slices, self._accumulate if epoch >= 0 else 1).group_rows(rows)
 
-    def _needed(self, plan: packing.Plan, within: int, epoch: int) -> int:
-        """The most numerals that rows share in any process: all of them make batches of one shape."""
-        groups = self._groups(plan.size, self._parts, epoch)
-        return 0 if groups is None else distinct.needed(self.encoded.columns, *plan.rows(within), groups)
+    def _count_needed(self, plan: packing.EpochPlan, within: int, epoch: int) -> int:
+        """The largest number of numerals in a shared table of any process, so that all make batches of one shape."""
+        groups = self._group_rows(plan.size, self._parts, epoch)
+        return 0 if groups is None else distinct.count_needed(self.encoded.columns, *plan.rows(within), groups)
 
     def _gather(
         self,
@@ -220,26 +225,27 @@ class Loader:
         need: int,
         epoch: int,
     ) -> Batch:
-        """A batch; evaluations, of no epoch, mask alike each time. `groups`, `need`: see `_groups`, `_needed`."""
+        """A batch; evaluations, which have no epoch, always mask alike. `groups`, `need`: see `_group_rows`,
+        `_count_needed`."""
         encoded = self.encoded
-        known: dict[str, Any] = dict(
+        shared_options: dict[str, Any] = dict(
             pad_id=encoded.pad_id, declared=encoded.declared, host_features=self._host_features
         )
-        read = None
+        source_tokens = None
         if encoded.source is not None:
-            read = gather_source(
+            source_tokens = gather_source(
                 encoded.columns,
                 members,
                 counts,
                 length=source,
                 numerals=self.source_numerals,
                 features=self._source_features,
-                **known,
+                **shared_options,
             )
         shared = None
         if groups is not None:
-            most = len(counts) // (int(groups.max()) + 1) * self.numerals
-            shared = groups, distinct.width(need, most)
+            limit = len(counts) // (int(groups.max()) + 1) * self.numerals
+            shared = groups, distinct.choose_width(need, limit)
         return gather(
             encoded.columns,
             members,
@@ -251,9 +257,9 @@ class Loader:
             grammar=self._grammar,
             start_state=encoded.start_state,
             features=self._features,
-            source=read,
+            source=source_tokens,
             masking=None if encoded.masking is None else (encoded.masking, self._seed, epoch),
-            **known,
+            **shared_options,
         )
 
     def __getstate__(self) -> dict[str, Any]:
@@ -267,7 +273,7 @@ class Loader:
 
 
 class _Source:
-    """Global batches from `start` on, in random access; grain wants a length."""
+    """Global batches from `start` on, with random access; grain needs a length."""
 
     def __init__(self, loader: Loader, start: int):
         self._loader, self._start = loader, start
@@ -279,8 +285,8 @@ class _Source:
         return self._loader.batch(self._start + int(index))
 
 
-def _of_all_devices(config: Any) -> tuple[Sequence[int], int]:
-    # Only a program that runs JAX has devices or is one of several processes, so there is no need to import it.
+def _find_slices(config: Any) -> tuple[Sequence[int], int]:
+    # Without JAX there are no devices and no other processes, so it need not be imported.
     jax: Any = sys.modules.get("jax")
     if jax is None:
         return (0,), 1
@@ -296,7 +302,7 @@ def _of_all_devices(config: Any) -> tuple[Sequence[int], int]:
 
 
 def _parse_flags() -> None:
-    # grain's worker processes read absl flags, which a notebook never parses.
+    # grain's worker processes use absl flags, which a notebook never parses.
     from absl import flags
 
     if not flags.FLAGS.is_parsed():

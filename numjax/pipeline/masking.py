@@ -1,7 +1,7 @@
-"""Which positions a masked language model is to recover, and what it reads there instead.
+"""The positions that a masked language model must recover, and the ids that replace them.
 
-Every draw is a hash of (seed, epoch, example, position): it depends neither on the batch that an example is in nor on
-how many processes there are, so that a resumed run masks as the one that was stopped.
+Every draw is a hash of (seed, epoch, example, position): it depends neither on the batch of an example nor on the
+number of processes, so a resumed run masks like the run that was stopped.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ class Masking(NamedTuple):
     """How to mask (Devlin et al. 2019, section 3.1; LUNA, section 3.2.1).
 
     Attributes:
-      rate: share of positions to recover. keep, random: shares of these that are left as they are, or become a random
+      rate: share of positions to recover. keep, random: shares of these that stay unchanged, or become a random
         token; the others become [MASK].
-      whole: a number's pieces and its [NUM] share their draws, so that nothing of a masked number can be read.
-      mask_id: the id of [MASK]. tokens: int32[…], what a random token is drawn from.
+      whole: a number's pieces and its [NUM] share their draws, so that no part of a masked number is visible.
+      mask_id: the id of [MASK]. tokens: int32[…], the ids from which a random token is drawn.
       fixed: bool[V], ids that are never masked.
-      everywhere: every position is to be recovered, masked or not (a defect of LUNA's code for TabBERT), but for
-        [UNK], which is no value. unknown: its id, −1 where there is none.
+      everywhere: every position must be recovered, masked or not (a defect of LUNA's code for TabBERT), except [UNK],
+        which is no value. unknown: the id of [UNK], −1 if there is none.
     """
 
     rate: float
@@ -46,7 +46,8 @@ class Masked(NamedTuple):
     """Positions in a row, flat.
 
     Attributes:
-      ids: int32[S], as they are read. chosen: bool[S], to be recovered. hidden: bool[S], no longer what they were.
+      ids: int32[S], after masking. chosen: bool[S], positions to recover. hidden: bool[S], positions whose id may
+        have changed.
     """
 
     ids: np.ndarray
@@ -54,12 +55,12 @@ class Masked(NamedTuple):
     hidden: np.ndarray
 
 
-def make(options: Mapping[str, Any], scheme: Scheme) -> Masking:
-    """From a config's block `data.masking`: `rate`, `keep`, `random`, `literals` (see `Masking.whole`),
-    optionally `everywhere`, and `separators` (mask [SEP] and [EOS] too, as LUNA's code does).
+def make_masking(options: Mapping[str, Any], scheme: Scheme) -> Masking:
+    """The masking of a config's block `data.masking`: `rate`, `keep`, `random`, `literals` (see `Masking.whole`),
+    `separators` (mask [SEP] and [EOS] too, as LUNA's code does), and optionally `everywhere`.
 
     Raises:
-      UsageError: shares that are none.
+      UsageError: `rate`, `keep` and `random` are no shares.
     """
     rate, keep, random = (float(options[name]) for name in ("rate", "keep", "random"))
     if not (0 < rate < 1 and keep >= 0 and random >= 0 and keep + random <= 1):
@@ -81,29 +82,29 @@ def mask(
     seed: int,
     epoch: int,
     examples: np.ndarray,
-    places: np.ndarray,
+    positions: np.ndarray,
     ids: np.ndarray,
     offsets: np.ndarray,
 ) -> Masked:
-    """Masks positions that stand row after row.
+    """Masks the positions of rows that follow each other.
 
     Args:
-      seed, epoch: of the run; another epoch masks anew.
-      examples: int[S], which example a position is of. places: int[S], which of its positions.
+      seed, epoch: of the run; each epoch masks differently.
+      examples: int[S], the example of each position. positions: int[S], its index in the example.
       ids: int32[S]. offsets: int32[S, 2], as in `Features`: neighbours with equal ones are one number, or
         one character in pieces of its bytes.
     """
     first = np.arange(len(ids))
     if masking.whole and len(ids):
-        same = (examples[1:] == examples[:-1]) & (offsets[1:] == offsets[:-1]).all(axis=1)
-        first = np.maximum.accumulate(np.where(np.append(False, same), 0, first))
+        is_same_number = (examples[1:] == examples[:-1]) & (offsets[1:] == offsets[:-1]).all(axis=1)
+        first = np.maximum.accumulate(np.where(np.append(False, is_same_number), 0, first))
     run = (seed % 2**64, epoch % 2**64)
-    by_unit = (*run, examples[first], places[first])
+    by_unit = (*run, examples[first], positions[first])
     chosen = (uniform(CHOICE, *by_unit) < masking.rate) & ~masking.fixed[ids]
     kind = uniform(KIND, *by_unit)
     hidden = chosen & (kind >= masking.keep)
-    drawn = (uniform(TOKEN, *run, examples, places) * len(masking.tokens)).astype(np.int64)
-    token = np.where(kind < masking.keep + masking.random, masking.tokens[drawn], masking.mask_id)
+    token_index = (uniform(TOKEN, *run, examples, positions) * len(masking.tokens)).astype(np.int64)
+    token = np.where(kind < masking.keep + masking.random, masking.tokens[token_index], masking.mask_id)
     chosen |= masking.everywhere & (ids != masking.unknown)
     return Masked(np.where(hidden, token, ids).astype(np.int32), chosen, hidden)
 

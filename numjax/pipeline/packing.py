@@ -1,5 +1,5 @@
-"""Plans of an epoch: which examples go into which row of which batch, made ahead as pure functions of the
-lengths, a seed and the epoch."""
+"""Plans of an epoch: which examples go into which row of which batch. They are pure functions of the lengths, a seed
+and the epoch."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import numpy as np
 from numjax.errors import UsageError
 from numjax.pipeline.columns import ranges
 
-# A further bucket is one more compilation: it must save this share of all positions.
+# A further bucket needs one more compilation: it must save this share of all positions.
 LEAST_GAIN = 0.05
 _OPEN = 64
 
 
-class Plan(NamedTuple):
-    """The batches of one epoch. Every example stands in exactly one row.
+class EpochPlan(NamedTuple):
+    """The batches of one epoch. Every example is in exactly one row.
 
     Attributes:
       members: int64[E], examples row after row.
@@ -31,7 +31,7 @@ class Plan(NamedTuple):
     lengths: np.ndarray
     size: int
 
-    def rows(self, batch: int, held: Sequence[int] = (0,), parts: int = 1) -> tuple[np.ndarray, np.ndarray]:
+    def rows(self, batch: int, slices: Sequence[int] = (0,), parts: int = 1) -> tuple[np.ndarray, np.ndarray]:
         """(examples row after row, how many each row holds) of a batch, or of some of `parts` equal slices of it.
 
         Raises:
@@ -40,16 +40,16 @@ class Plan(NamedTuple):
         if self.size % parts:
             raise UsageError(f"a batch of {self.size} rows does not divide over {parts}")
         share = self.size // parts
-        at = (np.asarray(held)[:, None] * share + np.arange(share)).ravel() + batch * self.size
-        counts = self.row_starts[at + 1] - self.row_starts[at]
-        return self.members[ranges(self.row_starts[at], counts)], counts
+        rows = (np.asarray(slices)[:, None] * share + np.arange(share)).ravel() + batch * self.size
+        counts = self.row_starts[rows + 1] - self.row_starts[rows]
+        return self.members[ranges(self.row_starts[rows], counts)], counts
 
 
 class Filling(NamedTuple):
-    """Rows filled by size alone: `slots` are places in the examples sorted by (length, numbers).
+    """Rows filled only by size: `slots` are indices into the examples sorted by (length, numbers).
 
-    Examples of one size can stand for each other, so one filling serves all epochs, and they all have the
-    same number of rows.
+    Examples of one size are interchangeable, so one filling serves all epochs, and all epochs have the same number of
+    rows.
 
     Attributes:
       lengths, numbers: of each example.
@@ -64,85 +64,85 @@ class Filling(NamedTuple):
     room: int
 
 
-def buckets(lengths: np.ndarray, most: int = 4, multiple: int = 8, longest: int | None = None) -> list[int]:
-    """At most `most` lengths that hold every row with the least padding; multiples of `multiple`, but none
-    above `longest`. Fewer where another one would save less than 5% of all positions."""
+def choose_buckets(lengths: np.ndarray, limit: int = 4, multiple: int = 8, longest: int | None = None) -> list[int]:
+    """At most `limit` lengths that hold every row with the least padding: multiples of `multiple`, but none above
+    `longest`. Fewer if a further one would save less than 5% of all positions."""
     rounded = -(-np.maximum(lengths, 1) // multiple) * multiple
     if longest is not None:
         rounded = np.minimum(rounded, longest)
     values, counts = np.unique(rounded, return_counts=True)
     if not len(values):
         return [multiple if longest is None else min(multiple, longest)]
-    before = np.concatenate([[0], np.cumsum(counts)])
+    cumulative = np.concatenate([[0], np.cumsum(counts)])
     # cost[j]: least positions of the rows of the first j values; last[k][j]: where its k-th bucket begins.
-    cost = np.concatenate([[0.0], before[1:] * values])
+    cost = np.concatenate([[0.0], cumulative[1:] * values])
     last = [np.zeros(len(values) + 1, np.int64)]
-    while len(last) < min(most, len(values)):
-        choices = [cost[:j] + (before[j] - before[:j]) * values[j - 1] for j in range(1, len(values) + 1)]
+    while len(last) < min(limit, len(values)):
+        choices = [cost[:j] + (cumulative[j] - cumulative[:j]) * values[j - 1] for j in range(1, len(values) + 1)]
         begin = np.asarray([0, *(int(c.argmin()) for c in choices)])
-        fresh = np.asarray([0.0, *(c.min() for c in choices)])
-        if cost[-1] - fresh[-1] < LEAST_GAIN * cost[-1]:
+        new_cost = np.asarray([0.0, *(c.min() for c in choices)])
+        if cost[-1] - new_cost[-1] < LEAST_GAIN * cost[-1]:
             break
-        cost = fresh
+        cost = new_cost
         last.append(begin)
-    found, end = [], len(values)
+    lengths_chosen, end = [], len(values)
     for begin in reversed(last):
-        found.append(int(values[end - 1]))
+        lengths_chosen.append(int(values[end - 1]))
         end = int(begin[end])
-    return found[::-1]
+    return lengths_chosen[::-1]
 
 
-def paired(
+def pair_buckets(
     lengths: np.ndarray,
-    others: np.ndarray,
-    most: int = 4,
+    other_lengths: np.ndarray,
+    limit: int = 4,
     longest: int | None = None,
     longest_other: int | None = None,
 ) -> tuple[np.ndarray, dict[int, tuple[int, int]]]:
-    """Buckets of rows that have two lengths: (the length that rows are put into buckets by, bucket → both lengths).
+    """(the length that selects a row's bucket, bucket → both lengths), for rows with two lengths.
 
-    There are at most `most` shapes. Rows lie in `buckets` of whichever length leaves less padding on both sides; the
-    other one is as long as any row of the bucket, or of a shorter one, since what is left over moves up.
+    There are at most `limit` shapes. The buckets are those of the length that leaves less padding in total. The other
+    length of a bucket holds every row of this bucket and of shorter ones, since leftover rows move up.
     """
-    found = []
-    for first, key, rest in ((0, lengths, others), (1, others, lengths)):
+    candidates = []
+    for first, key, rest in ((0, lengths, other_lengths), (1, other_lengths, lengths)):
         limits = (longest, longest_other) if first == 0 else (longest_other, longest)
-        sizes = buckets(key, most, longest=limits[0])
-        at = np.searchsorted(sizes, key)
+        sizes = choose_buckets(key, limit, longest=limits[0])
+        bucket = np.searchsorted(sizes, key)
         room = np.zeros(len(sizes), np.int64)
-        np.maximum.at(room, at, rest)
+        np.maximum.at(room, bucket, rest)
         room = np.maximum.accumulate(-(-np.maximum(room, 1) // 8) * 8)
         room = room if limits[1] is None else np.minimum(room, limits[1])
-        cost = int(np.asarray(sizes)[at].sum() + room[at].sum())
+        cost = int(np.asarray(sizes)[bucket].sum() + room[bucket].sum())
         shapes = {size: (size, int(r)) if first == 0 else (int(r), size) for size, r in zip(sizes, room, strict=True)}
-        found.append((cost, first, key, shapes))
-    _, _, key, shapes = min(found, key=lambda one: one[:2])
+        candidates.append((cost, first, key, shapes))
+    _, _, key, shapes = min(candidates, key=lambda candidate: candidate[:2])
     return key, shapes
 
 
-def bucketed(lengths: np.ndarray, sizes: Sequence[int], batch: int, seed: int, epoch: int) -> Plan:
-    """Shuffled batches of one example a row, of similar lengths.
+def plan_buckets(lengths: np.ndarray, sizes: Sequence[int], batch: int, seed: int, epoch: int) -> EpochPlan:
+    """Shuffled batches of similar lengths, one example per row.
 
-    What fills no batch of its bucket goes with the next larger one; one batch at most holds empty rows.
+    Rows that do not fill a batch of their bucket move to the next larger bucket; at most one batch holds empty rows.
 
     Args:
       sizes: ascending lengths, the last no shorter than the longest example.
-      batch: rows.
+      batch: rows of a batch.
     """
     rng = np.random.default_rng([seed, epoch])
-    rows, lens = _by_length(lengths, sizes, batch, rng.permutation(len(lengths)))
+    rows, lens = _batch_by_length(lengths, sizes, batch, rng.permutation(len(lengths)))
     shuffled = rng.permutation(len(rows))
-    return _plan(rows[shuffled], lens[shuffled])
+    return _make_plan(rows[shuffled], lens[shuffled])
 
 
-def sequential(lengths: np.ndarray, sizes: Sequence[int], batch: int) -> Plan:
-    """Every example once, one a row, short ones first and otherwise in order; one batch at most, the last,
-    holds empty rows. Arguments as in `bucketed`."""
-    return _plan(*_by_length(lengths, sizes, batch, np.arange(len(lengths))))
+def plan_sequential(lengths: np.ndarray, sizes: Sequence[int], batch: int) -> EpochPlan:
+    """Every example once, one per row, short ones first and otherwise in order; only the last batch may hold empty
+    rows. Arguments as in `plan_buckets`."""
+    return _make_plan(*_batch_by_length(lengths, sizes, batch, np.arange(len(lengths))))
 
 
-def fill(lengths: np.ndarray, numbers: np.ndarray, room: int, numerals: int) -> Filling:
-    """Rows of at most `room` positions and `numerals` numerals, filled best-fit.
+def fill_rows(lengths: np.ndarray, numbers: np.ndarray, room: int, numerals: int) -> Filling:
+    """Rows of at most `room` positions and `numerals` numerals, filled by best fit.
 
     Raises:
       UsageError: an example is larger than a row.
@@ -153,60 +153,60 @@ def fill(lengths: np.ndarray, numbers: np.ndarray, room: int, numerals: int) -> 
             f"an example of {lengths.max()} positions and {numbers.max()} numbers does not fit a packed row of "
             f"{room} positions and {numerals} numbers: raise data.length"
         )
-    # Examples come in mixed sizes, so that short ones are at hand for every gap and numbers spread evenly. Only so
-    # many rows are open at once; the one that has least left of either kind makes place for a new row.
+    # Examples come in random order, so that short ones are available for every gap and numbers spread evenly. Only
+    # _OPEN rows are open at once; the fullest one is closed for a new row.
     spare_room, spare_numerals = np.zeros(_OPEN, np.int64), np.zeros(_OPEN, np.int64)
     open_row = np.full(_OPEN, -1, np.int64)
     row_of, count = np.zeros(len(lengths), np.int64), 0
     order = np.lexsort((numbers, lengths))
     for slot in np.random.default_rng(0).permutation(len(lengths)).tolist():
-        size, many = lengths[order[slot]], numbers[order[slot]]
-        gap = np.where(spare_numerals >= many, spare_room - size, -1)
-        place = int(np.where(gap >= 0, gap, room + 1).argmin())
-        if gap[place] < 0:
-            place = int(np.minimum(spare_room * numerals, spare_numerals * room).argmin())
-            open_row[place], spare_room[place], spare_numerals[place] = count, room, numerals
+        size, n_numbers = lengths[order[slot]], numbers[order[slot]]
+        gap = np.where(spare_numerals >= n_numbers, spare_room - size, -1)
+        best = int(np.where(gap >= 0, gap, room + 1).argmin())
+        if gap[best] < 0:
+            best = int(np.minimum(spare_room * numerals, spare_numerals * room).argmin())
+            open_row[best], spare_room[best], spare_numerals[best] = count, room, numerals
             count += 1
-        row_of[slot] = open_row[place]
-        spare_room[place] -= size
-        spare_numerals[place] -= many
+        row_of[slot] = open_row[best]
+        spare_room[best] -= size
+        spare_numerals[best] -= n_numbers
     slots = np.argsort(row_of, kind="stable")
     row_starts = np.concatenate([[0], np.cumsum(np.bincount(row_of, minlength=count))])
     return Filling(lengths, numbers, slots, row_starts, room)
 
 
-def packed(filling: Filling, batch: int, seed: int, epoch: int) -> Plan:
-    """Shuffled batches of packed rows: each epoch draws anew which examples of a size take its places, and
-    shuffles the rows. The last batch may hold empty rows."""
+def plan_packed(filling: Filling, batch: int, seed: int, epoch: int) -> EpochPlan:
+    """Shuffled batches of packed rows: each epoch assigns the examples of a size to its slots at random, and shuffles
+    the rows. The last batch may hold empty rows."""
     rng = np.random.default_rng([seed, epoch])
-    drawn = np.lexsort((rng.random(len(filling.lengths)), filling.numbers, filling.lengths))
+    order = np.lexsort((rng.random(len(filling.lengths)), filling.numbers, filling.lengths))
     rows = rng.permutation(len(filling.row_starts) - 1)
     counts = np.diff(filling.row_starts)[rows]
-    members = drawn[filling.slots[ranges(filling.row_starts[:-1][rows], counts)]]
+    members = order[filling.slots[ranges(filling.row_starts[:-1][rows], counts)]]
     batches = -(-len(rows) // batch)
     counts = np.concatenate([counts, np.zeros(batches * batch - len(rows), np.int64)])
     starts = np.concatenate([[0], np.cumsum(counts)])
-    return Plan(members, starts, np.full(batches, filling.room, np.int64), batch)
+    return EpochPlan(members, starts, np.full(batches, filling.room, np.int64), batch)
 
 
-def _by_length(lengths, sizes, batch, order):
-    """(int64[batches, batch] of examples, −1 where empty; int64[batches] positions), short ones first."""
+def _batch_by_length(lengths, sizes, batch, order):
+    """(examples, int64[batches, batch], −1 for empty rows; positions, int64[batches]), short ones first."""
     bucket = np.searchsorted(sizes, np.asarray(lengths)[order])
-    rows, lens, left = [], [], np.zeros(0, np.int64)
+    rows, lens, leftover = [], [], np.zeros(0, np.int64)
     for b, size in enumerate(sizes):
-        mine = np.concatenate([left, order[bucket == b]])
-        whole = len(mine) // batch * batch
-        rows.append(mine[:whole].reshape(-1, batch))
-        lens += [int(size)] * (whole // batch)
-        left = mine[whole:]
-    if len(left):
-        rows.append(np.concatenate([left, np.full(batch - len(left), -1)])[None])
-        # What is left over may all be short.
-        lens.append(int(sizes[np.searchsorted(sizes, np.asarray(lengths)[left].max())]))
+        candidates = np.concatenate([leftover, order[bucket == b]])
+        n_full = len(candidates) // batch * batch
+        rows.append(candidates[:n_full].reshape(-1, batch))
+        lens += [int(size)] * (n_full // batch)
+        leftover = candidates[n_full:]
+    if len(leftover):
+        rows.append(np.concatenate([leftover, np.full(batch - len(leftover), -1)])[None])
+        # The leftover rows may all be short.
+        lens.append(int(sizes[np.searchsorted(sizes, np.asarray(lengths)[leftover].max())]))
     return np.concatenate([np.zeros((0, batch), np.int64), *rows]), np.asarray(lens, np.int64)
 
 
-def _plan(rows: np.ndarray, lengths: np.ndarray) -> Plan:
+def _make_plan(rows: np.ndarray, lengths: np.ndarray) -> EpochPlan:
     flat = rows.reshape(-1)
     starts = np.concatenate([[0], np.cumsum(flat >= 0)])
-    return Plan(flat[flat >= 0], starts, lengths, rows.shape[1])
+    return EpochPlan(flat[flat >= 0], starts, lengths, rows.shape[1])

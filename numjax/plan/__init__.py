@@ -1,1 +1,1 @@
-"""Training steps planned for devices that are not there: `--mode=compile`."""
+"""Plans training steps for devices that this machine does not have: `--mode=compile`."""

@@ -1,4 +1,4 @@
-"""FLOPs of a traced function: its matrix products, with loops counted and recomputation included."""
+"""FLOPs of a traced function: its matrix products, with all runs of loops and recomputation."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from jax.interpreters import partial_eval as pe
 
 
 def count(jaxpr: Any, branch: Callable[[Iterable[float]], float] = max) -> float:
-    """Multiplications and additions of all matrix products of a jaxpr, over all devices.
+    """Counts multiplications and additions of all matrix products of a jaxpr, over all devices.
 
-    A kernel counts as many tiles as its grid has, those that a causal mask skips included. Of the branches of a
-    condition the dearest counts, or what `branch` makes of them.
+    A kernel counts all tiles of its grid, also those that a causal mask skips. A condition counts as its most
+    expensive branch, or as `branch` of the counts of its branches.
     """
     jaxpr = getattr(jaxpr, "jaxpr", jaxpr)
     total = 0.0
@@ -32,21 +32,21 @@ def count(jaxpr: Any, branch: Callable[[Iterable[float]], float] = max) -> float
         elif name == "pallas_call":
             times = math.prod(options["grid_mapping"].grid)
         if name == "cond":
-            total += branch(count(one, branch) for one in options["branches"])
+            total += branch(count(branch_jaxpr, branch) for branch_jaxpr in options["branches"])
             continue
-        for inner in _inner(options):
+        for inner in _inner_jaxprs(options):
             total += times * count(inner, branch)
     return total
 
 
-def live(jaxpr: Any) -> Any:
-    """Without what no result needs, as the compiler will leave it out."""
+def drop_dead_code(jaxpr: Any) -> Any:
+    """Drops what no result needs, as the compiler does."""
     jaxpr = getattr(jaxpr, "jaxpr", jaxpr)
     return pe.dce_jaxpr(jaxpr, [True] * len(jaxpr.outvars))[0]
 
 
-def _inner(options):
+def _inner_jaxprs(options):
     for value in options.values():
-        for one in value if isinstance(value, (tuple, list)) else (value,):
-            if hasattr(getattr(one, "jaxpr", one), "eqns"):
-                yield one
+        for element in value if isinstance(value, (tuple, list)) else (value,):
+            if hasattr(getattr(element, "jaxpr", element), "eqns"):
+                yield element

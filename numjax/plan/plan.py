@@ -1,8 +1,8 @@
-"""--mode=compile: what a training step would take on devices that are not there.
+"""--mode=compile: memory and time of a training step on devices that this machine does not have.
 
-The real step is compiled for the topology, by the compiler that would run there, on any machine. Memory is what that
-compiler allots; FLOPs are counted in what is traced, collectives and memory traffic in what is compiled; seconds are
-these over the chip's data sheet. For GPUs, whose compiler needs one, all is arithmetic.
+For TPUs, the TPU compiler compiles the real step for the topology, on any machine. Memory is what the compiler
+allocates. FLOPs are counted in the traced program, collectives and memory traffic in the compiled program. Seconds
+are these divided by the rates of the chip's data sheet. The GPU compiler needs a GPU, so for GPUs all is arithmetic.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ from numjax.plan.arithmetic import Times
 from numjax.plan.hlo import Program
 from numjax.runtime import log, shard
 from numjax.system import VOCABULARY, System, assemble
-from numjax.train.compile import Compiled, flops_per_token, make_compiled, parameter_count
-from numjax.train.loop import steps_of
+from numjax.train.compile import Compiled, count_parameters, flops_per_token, make_compiled
+from numjax.train.loop import count_steps
 
 FILE = "plan.json"
-PROGRAM = "plan_hlo.txt"  # what was compiled, for those who want to see why
+PROGRAM = "plan_hlo.txt"  # the compiled program, to look up details
 GIB = 2.0**30
-RECORDS = 2000  # of a dataset: batches have the same shapes with more
-VOCABULARY_SIZE = 50_257  # where a config names files that are not here
+RECORDS = 2000  # of a dataset: more do not change the shapes of batches
+VOCABULARY_SIZE = 50_257  # if the config names files that are missing
 
 
 def plan(config: Any, folder: pathlib.Path) -> dict[str, Any]:
-    """Plans config's step for config.topology; prints it and writes plan.json.
+    """Plans the config's training step for config.topology, prints the plan and writes plan.json.
 
     Raises:
-      UsageError: no or an unknown topology, a mesh that does not fit it, or a step that does not fit the chips.
+      UsageError: no topology or an unknown one, a mesh that does not fit it, or a step that does not fit the chips.
     """
     if not config.topology:
         raise UsageError(f"--mode=compile needs --config.topology, such as {topology.EXAMPLES}")
@@ -52,14 +52,14 @@ def plan(config: Any, folder: pathlib.Path) -> dict[str, Any]:
         system, loader = _prepare(config, folder, pathlib.Path(scratch), platform, parts)
         loader.check_batch()
         batch = loader.example_batch()
-        compiled = make_compiled(system, mesh, batch, steps_of(config, loader))
-    found = _Plan(folder, target, system, compiled, batch)
-    found.check_state()
+        compiled = make_compiled(system, mesh, batch, count_steps(config, loader))
+    planner = _Planner(folder, target, system, compiled, batch)
+    planner.check_state()
     if target.devices is None:
-        found.estimate()
+        planner.estimate()
     else:
-        found.compile()
-    return found.finish()
+        planner.compile()
+    return planner.finish()
 
 
 def _mesh(config: Any, target: topology.Topology) -> Any:
@@ -73,15 +73,15 @@ def _mesh(config: Any, target: topology.Topology) -> Any:
 def _prepare(
     config: Any, folder: pathlib.Path, scratch: pathlib.Path, platform: str, parts: int
 ) -> tuple[System, Loader]:
-    """The system and batches of the right shapes, cut into so many slices of rows; a vocabulary and a text that are
-    not here are stood in for."""
+    """Makes the system, and batches of the right shapes, split by rows into `parts`. A missing vocabulary or text is
+    replaced by a stand-in."""
     block = config.scheme.vocab
     vocabulary = None
     if not (folder / VOCABULARY).exists() and not block.get("path"):
         vocabulary = stand_in.Vocabulary(block.get("size", VOCABULARY_SIZE))
     config = config.copy_and_resolve_references()
     if vocabulary is not None and "answer" in config.task:
-        config.task.answer = "text"  # no piece of the stand-in spells a number
+        config.task.answer = "text"  # the stand-in has no pieces that spell numbers
     if "path" in config.task and not config.task.path and config.task.name == "language_model":
         stand_in.write_text(scratch)
         with config.unlocked():
@@ -90,12 +90,12 @@ def _prepare(
     system = assemble(config, folder, vocabulary=vocabulary, platform=platform)
     records = source.load(system.task.dataset, "train", config.data.dir or None)
     encoded = system.encode_split(records or [], "train", limit=RECORDS)
-    whole = range(parts), parts
-    return system, Loader(encoded, config, seed=0, host_features=system.host_features, process=whole)
+    process = range(parts), parts
+    return system, Loader(encoded, config, seed=0, host_features=system.host_features, process=process)
 
 
-class _Plan:
-    """A plan in the making; `found` is what plan.json will hold."""
+class _Planner:
+    """Collects the figures of a plan, and writes them as plan.json."""
 
     def __init__(
         self, folder: pathlib.Path, target: topology.Topology, system: System, compiled: Compiled, batch: Any
@@ -112,7 +112,7 @@ class _Plan:
         self.accumulate = int(system.config.optim.accumulate)
         tokens = rows * (length + source)
         self.model_flops = flops_per_token(system.model, state, length, source) * tokens / target.count
-        self.parameters = parameter_count(state)
+        self.parameters = count_parameters(state)
         chip = target.chip
         self.assumptions = [
             f"{chip.name}: {chip.flops / 1e12:.0f} TFLOP/s bfloat16, {chip.memory / GIB:.0f} GiB at "
@@ -125,10 +125,10 @@ class _Plan:
         ]
 
     def check_state(self) -> None:
-        """Raises UsageError, and leaves plan.json, when parameters and optimiser alone do not fit."""
+        """Raises UsageError, after writing plan.json, if parameters and optimiser alone do not fit."""
         state = sum(self.bytes.values())
         if state > self.target.chip.memory:
-            larger = arithmetic.next_size(
+            larger = arithmetic.find_next_size(
                 self.sizes["fsdp"], state / self.target.chip.memory, self.target.count // self.sizes["tensor"]
             )
             axis = "config.mesh.fsdp" if larger > self.sizes["fsdp"] else "the topology"
@@ -136,24 +136,24 @@ class _Plan:
             self._refuse(f"parameters and optimiser take {state / GIB:.1f} GiB a chip", f"enlarge {axis}{to}")
 
     def compile(self) -> None:
-        """Fills in what the compiler says."""
-        place = shard.batch_sharding(self.compiled.mesh)
-        shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=place), self.batch)
+        """Compiles the step and takes memory, FLOPs, traffic and collectives from the result."""
+        sharding = shard.batch_sharding(self.compiled.mesh)
+        shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding), self.batch)
         seed = jax.ShapeDtypeStruct((), np.int32, sharding=shard.replicated(self.compiled.mesh))
         traced = self.compiled.step.trace(seed, self.compiled.abstract_state, shapes)  # type: ignore[attr-defined]
-        self.flops = flops.count(flops.live(traced.jaxpr)) / self.target.count
+        self.flops = flops.count(flops.drop_dead_code(traced.jaxpr)) / self.target.count
         log.say(f"compiling for {self.target.count} × {self.target.chip.name}: this takes minutes")
         try:
-            done = traced.lower().compile()
+            executable = traced.lower().compile()
         except jax.errors.JaxRuntimeError as error:
             if "RESOURCE_EXHAUSTED" not in str(error):
                 raise
             used = re.search(r"[Uu]sed ([\d.]+\w)", str(error))
             self._refuse(f"the step takes {used[1] if used else 'more'} bytes a chip", self._remedy())
-        memory = done.memory_analysis()
+        memory = executable.memory_analysis()
         self.bytes["batch"] = float(_local_bytes(shapes))
         self.bytes["temporary"] = float(memory.temp_size_in_bytes + memory.generated_code_size_in_bytes)
-        text = done.as_text()
+        text = executable.as_text()
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / PROGRAM).write_text(text, encoding="utf-8")
         program = Program(text)
@@ -170,17 +170,17 @@ class _Plan:
             )
 
     def estimate(self) -> None:
-        """Fills in what arithmetic says."""
+        """Estimates memory, FLOPs, traffic and collectives by arithmetic."""
         rows, length = self.batch.inputs.ids.shape
         if self.batch.source is not None:
             length += self.batch.source.ids.shape[1]
-        guess = arithmetic.estimate(
+        estimates = arithmetic.estimate(
             self.system.model.backbone, self.parameters, rows, length, self.sizes, self.accumulate
         )
-        self.flops = self.model_flops * guess["passes"] / 3
+        self.flops = self.model_flops * estimates["passes"] / 3
         self.bytes["batch"] = _local_bytes(self.batch) / (self.sizes["data"] * self.sizes["fsdp"])
         self.bytes["temporary"], self.traffic, self.collectives = (
-            guess[k] for k in ("temporary", "traffic", "collectives")
+            estimates[k] for k in ("temporary", "traffic", "collectives")
         )
         self.assumptions += [
             "arithmetic, not a compiled program: bfloat16 activations, fused attention, AdamW, each collective whole",
@@ -192,46 +192,48 @@ class _Plan:
         """Prints, writes and returns the plan.
 
         Raises:
-          UsageError: it does not fit; plan.json is written before.
+          UsageError: the step does not fit; plan.json is written first.
         """
         total = sum(self.bytes.values())
         if total > self.target.chip.memory:
             self._refuse(f"the step takes {total / GIB:.1f} GiB a chip", self._remedy())
-        times = arithmetic.times(self.target.chip, self.flops, self.traffic, self.collectives)
-        found = self._json(True, times)
-        self._write(found)
-        _tell(found, times, self.target)
-        log.out(found)
-        return found
+        times = arithmetic.compute_times(self.target.chip, self.flops, self.traffic, self.collectives)
+        report = self._make_report(True, times)
+        self._write(report)
+        _log_report(report, times, self.target)
+        log.print_result(report)
+        return report
 
     def _remedy(self) -> str:
         backbone = self.system.model.backbone
-        softer = "" if backbone.remat in (None, "full") else ", or set config.backbone.remat=full"
+        remat = "" if backbone.remat in (None, "full") else ", or set config.backbone.remat=full"
         state = self.bytes["parameters"] + self.bytes["optimizer"]
         if 2 * state > self.target.chip.memory and self.sizes["data"] > 1:
             axis = "fsdp"
         else:
-            # Fewer rows a chip, or where each has a row of its own, less of each.
+            # Fewer rows a chip; if each chip already has only one row, less of each row.
             axis = "data" if self.sizes["data"] * self.sizes["fsdp"] < self.target.count else "tensor"
-        return f"enlarge config.mesh.{axis}, lower config.optim.batch_size or raise optim.accumulate{softer}"
+        return f"enlarge config.mesh.{axis}, lower config.optim.batch_size or raise optim.accumulate{remat}"
 
     def _refuse(self, what: str, remedy: str) -> None:
-        found = self._json(False, None)
-        self._write(found)
-        have = f"{self.target.chip.memory / GIB:.0f} GiB of {self.target.name}"
+        report = self._make_report(False, None)
+        self._write(report)
+        capacity = f"{self.target.chip.memory / GIB:.0f} GiB of {self.target.name}"
         shape = " × ".join(f"{name}={size}" for name, size in self.sizes.items())
-        raise UsageError(f"it does not fit: {what}, more than the {have} with {shape}: {remedy}")
+        raise UsageError(f"it does not fit: {what}, more than the {capacity} with {shape}: {remedy}")
 
-    def _write(self, found: dict[str, Any]) -> None:
+    def _write(self, report: dict[str, Any]) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
-        (self.folder / FILE).write_text(json.dumps(found, indent=1) + "\n")
+        (self.folder / FILE).write_text(json.dumps(report, indent=1) + "\n")
 
-    def _json(self, fits: bool, times: Times | None) -> dict[str, Any]:
+    def _make_report(self, fits: bool, times: Times | None) -> dict[str, Any]:
         rows, length = self.batch.inputs.ids.shape
-        moved: dict[str, float] = {}
+        bytes_by_kind: dict[str, float] = {}
         if times is not None:
-            for one in self.collectives:
-                moved[one.kind] = moved.get(one.kind, 0.0) + one.bytes * one.times
+            for collective in self.collectives:
+                bytes_by_kind[collective.kind] = (
+                    bytes_by_kind.get(collective.kind, 0.0) + collective.bytes * collective.times
+                )
         rate = self.model_flops / self.target.chip.flops
 
         def utilisation(seconds: float) -> float:
@@ -250,39 +252,39 @@ class _Plan:
             | {"total": round(sum(self.bytes.values())), "available": round(self.target.chip.memory)},
             "flops": None if times is None else {"model": self.model_flops, "executed": self.flops},
             "memory_traffic_bytes": None if times is None else self.traffic,
-            "collective_bytes": None if times is None else moved,
+            "collective_bytes": None if times is None else bytes_by_kind,
             "fsdp_floor_bytes": arithmetic.fsdp_floor(self.parameters, self.sizes),
             "seconds": None if times is None else times._asdict(),
             "step_seconds": None if times is None else times.overlapped,
             "mfu": None if times is None else utilisation(times.overlapped),
-            "mfu_no_overlap": None if times is None else utilisation(times.apart),
+            "mfu_no_overlap": None if times is None else utilisation(times.serial),
             "assumptions": self.assumptions,
         }
 
 
 def _local_bytes(tree: Any) -> float:
-    """Bytes of one device's part of arrays that have shardings; of the whole arrays where they have none."""
+    """Bytes of arrays on one device; arrays without a sharding count whole."""
 
-    def one(x):
+    def local_bytes(x):
         shape = x.shape
-        at = getattr(x, "sharding", None)
-        if at is not None and math.prod(shape):
-            shape = at.shard_shape(shape)
+        sharding = getattr(x, "sharding", None)
+        if sharding is not None and math.prod(shape):
+            shape = sharding.shard_shape(shape)
         return math.prod(shape) * np.dtype(x.dtype).itemsize
 
-    return float(sum(one(x) for x in jax.tree.leaves(tree)))
+    return float(sum(local_bytes(x) for x in jax.tree.leaves(tree)))
 
 
-def _tell(found: dict[str, Any], times: Times, target: topology.Topology) -> None:
-    parts = found["per_chip_bytes"]
-    shown = " · ".join(f"{name} {parts[name] / GIB:.2f}" for name in parts if name not in ("total", "available"))
-    log.say(f"GiB a chip: {shown} · total {parts['total'] / GIB:.2f} of {parts['available'] / GIB:.0f}")
-    moved = " · ".join(f"{kind} {size / 1e9:.2f}" for kind, size in sorted(found["collective_bytes"].items()))
-    log.say(f"GB sent a chip and step: {moved or 'none'} (FSDP cannot do with less than "
-            f"{found['fsdp_floor_bytes'] / 1e9:.2f})")  # fmt: skip
+def _log_report(report: dict[str, Any], times: Times, target: topology.Topology) -> None:
+    parts = report["per_chip_bytes"]
+    memory = " · ".join(f"{name} {parts[name] / GIB:.2f}" for name in parts if name not in ("total", "available"))
+    log.say(f"GiB a chip: {memory} · total {parts['total'] / GIB:.2f} of {parts['available'] / GIB:.0f}")
+    network = " · ".join(f"{kind} {size / 1e9:.2f}" for kind, size in sorted(report["collective_bytes"].items()))
+    log.say(f"GB sent a chip and step: {network or 'none'} (FSDP needs at least "
+            f"{report['fsdp_floor_bytes'] / 1e9:.2f})")  # fmt: skip
     limits = " · ".join(f"{name} {1e3 * seconds:.0f}" for name, seconds in times._asdict().items())
     log.say(f"ms a step at the data sheet's rates: {limits}")
     log.say(
-        f"at best {found['step_seconds']:.3f} s a step, MFU {100 * found['mfu']:.0f}%; without overlap of the "
-        f"collectives {100 * found['mfu_no_overlap']:.0f}%: see {FILE} for what this assumes"
+        f"at best {report['step_seconds']:.3f} s a step, MFU {100 * report['mfu']:.0f}%; without overlap of the "
+        f"collectives {100 * report['mfu_no_overlap']:.0f}%: see {FILE} for what this assumes"
     )

@@ -1,4 +1,4 @@
-"""What a plan uses in the place of data that need not be there: a vocabulary of the right size, and text."""
+"""Stand-ins for data that a plan does not need: a vocabulary of the right size, and text."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import pathlib
 import zlib
 from collections.abc import Iterable, Mapping
 
-from numjax.text.base_vocabulary import BaseVocabulary
+from numjax.text.vocab.base import BaseVocabulary
 
-CHARACTERS = 4  # of English a token of a large vocabulary, about
-NUMBERS = 0.03  # of the words of the text below
+CHARACTERS = 4  # English characters per token of a large vocabulary, roughly
+NUMBERS = 0.03  # share of numbers among the words of the text below
 
 
 class Vocabulary(BaseVocabulary):
-    """Ids for any text, a token every few characters; they cannot be read back and are never saved."""
+    """Gives ids for any text, one token every few characters. It cannot decode, and is never saved."""
 
     kind = "stand-in"
 
@@ -29,7 +29,7 @@ class Vocabulary(BaseVocabulary):
 
 
 def write_text(folder: pathlib.Path, texts: int = 400) -> None:
-    """A small corpus, with a number in about every thirtieth word."""
+    """Writes a small corpus. About every thirtieth word is a number."""
     sentence = "In {} the town, whose walls had stood since long before anybody there kept books, sold {} more loads "
     rest = (
         "of grain than its neighbours did, and nobody who had seen the river that spring was much surprised at it. "

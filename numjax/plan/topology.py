@@ -1,4 +1,4 @@
-"""Devices that are not there: TPU slices as their compiler knows them, GPUs as a shape and a data sheet."""
+"""Target devices of a plan: TPU slices as the TPU compiler describes them, GPUs as a count and a data sheet."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ EXAMPLES = "v5e:16x16, v5p:8x8x8, v6e:16x16, h100:64"
 
 
 class Topology(NamedTuple):
-    """A target.
+    """The target devices of a plan.
 
     Attributes:
-      name: as given. chip: what each device is. count: how many.
-      devices: what the compiler compiles for; None where there is only arithmetic.
+      name: as in the config. chip: the type of each device. count: how many devices.
+      devices: the devices to compile for; None if the plan is only arithmetic.
     """
 
     name: str
@@ -33,34 +33,34 @@ class Topology(NamedTuple):
     devices: Sequence[Any] | None
 
 
-# Where `make tpu` puts the compiler: inside the environment every run on CPU would look for TPUs, and say so.
-BESIDE = pathlib.Path(sys.prefix) / "tpu"
+# `make tpu` puts the compiler here. Inside the environment, every run on CPU would look for TPUs and print a message.
+COMPILER_FOLDER = pathlib.Path(sys.prefix) / "tpu"
 
-# The TPU compiler otherwise asks the network what machine this is, and tells at length that it got no answer.
+# Otherwise the TPU compiler asks the network which machine this is, and prints long messages when it gets no answer.
 ENVIRONMENT = {
     "TPU_SKIP_MDS_QUERY": "1",
     "TPU_WORKER_HOSTNAMES": "localhost",
     "TPU_ACCELERATOR_TYPE": "v5litepod-16",
     "TPU_MIN_LOG_LEVEL": "3",
-    # Nothing runs on a TPU, so several plans may be made at once.
+    # No TPU is used, so several plans may run at once.
     "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
 }
 
 
 def set_up() -> None:
-    """Keeps JAX on the CPU and the TPU compiler quiet; call before JAX looks for devices."""
+    """Keeps JAX on the CPU and the TPU compiler quiet. Call it before JAX looks for devices."""
     for variable, value in ENVIRONMENT.items():
         os.environ.setdefault(variable, value)
     jax.config.update("jax_platforms", "cpu")
-    if (BESIDE / "libtpu").exists():
-        sys.path.append(str(BESIDE))
+    if (COMPILER_FOLDER / "libtpu").exists():
+        sys.path.append(str(COMPILER_FOLDER))
 
 
 def find(name: str) -> Topology:
-    """The target that config.topology names: a TPU generation and its torus, or a GPU and a number.
+    """Finds the target that config.topology names: a TPU generation and its torus, or a GPU and a count.
 
     Raises:
-      UsageError: an unknown name, or libtpu is not installed.
+      UsageError: the name is unknown, or libtpu is not installed.
     """
     kind, _, size = name.partition(":")
     if kind in GPUS:
@@ -81,12 +81,10 @@ def find(name: str) -> Topology:
 
     try:
         devices = topologies.get_topology_desc(platform="tpu", topology_name=name).devices
-    except Exception as error:  # JaxRuntimeError or ValueError, by what is wrong with the name
+    except Exception as error:  # JaxRuntimeError or ValueError, depending on the mistake in the name
         reason = str(error).strip().splitlines()[0]
         raise UsageError(f"config.topology={name!r} is unknown ({reason}): give one such as {EXAMPLES}") from None
     chip = chips.find(devices[0].device_kind)
     if chip is None:
-        raise UsageError(
-            f"config.topology={name!r}: nothing is known of {devices[0].device_kind!r} in numjax.runtime.chips"
-        )
+        raise UsageError(f"config.topology={name!r}: numjax.runtime.chips does not know {devices[0].device_kind!r}")
     return Topology(name, chip, len(devices), devices)

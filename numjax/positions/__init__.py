@@ -1,1 +1,1 @@
-"""How order enters a stack, one way a file, each with a Linen module named `Positions`."""
+"""Ways to encode order in a stack, one per file, each a Linen module named `Positions`."""

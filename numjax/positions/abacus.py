@@ -15,13 +15,13 @@ import numpy as np
 
 from numjax import protocols
 from numjax.errors import UsageError
-from numjax.protocols import Told
+from numjax.protocols import FromContext
 from numjax.types import Channel, Tokens
 
 
 @dataclasses.dataclass(frozen=True)
 class Run(protocols.Producer):
-    """The channel "digit_run": from 1 on, which digit of its run a token is; 0 for what is no digit.
+    """The channel "digit_run": a token's number within its run of digits, from 1; 0 if it is no digit.
 
     Attributes:
       digits: ids of the tokens that are one digit.
@@ -30,19 +30,19 @@ class Run(protocols.Producer):
     digits: tuple[int, ...]
     channel = Channel("digit_run", of_ids=True)
 
-    def of(self, ids: np.ndarray) -> np.ndarray:
-        """int32[T] of a document's ids."""
+    def compute(self, ids: np.ndarray) -> np.ndarray:
+        """The channel of a document's ids, int32[T]."""
         inside = np.isin(ids, self.digits)
         at = np.arange(1, len(ids) + 1)
         return np.where(inside, at - np.maximum.accumulate(np.where(inside, 0, at)), 0).astype(np.int32)
 
     def begin(self, rows: int) -> jax.Array:
-        """int32[rows], the digits of the run so far."""
+        """The number of digits in the run so far, int32[rows]."""
         return jnp.zeros(rows, jnp.int32)
 
-    def step(self, state: jax.Array, token: jax.Array, at: Any) -> tuple[jax.Array, jax.Array]:
-        """(the run with this token, which is its value)."""
-        del at
+    def step(self, state: jax.Array, token: jax.Array, automaton_state: Any) -> tuple[jax.Array, jax.Array]:
+        """(the number of digits in the run with this token, the channel's value, which is the same number)."""
+        del automaton_state
         inside = (token[:, None] == jnp.asarray(self.digits, jnp.int32)).any(-1)
         state = jnp.where(inside, state + 1, 0)
         return state, state
@@ -51,24 +51,24 @@ class Run(protocols.Producer):
 class Positions(protocols.Positions, nn.Module):
     """A learned vector for each place in a run of digits, added to the stack's input; nothing is added to text.
 
-    Numbers should be written with their last digit first, so that digits of one size have one place.
+    Write numbers with their last digit first, so that digits of the same power of ten have the same place.
 
     Attributes:
-      most: places that have a vector; further ones have the last.
-      offset: in training places are moved by a random number up to this, one a row (one a batch in the authors'
+      most: number of places with a vector of their own; further places use the last one.
+      offset: in training places are shifted by a random number up to this, one per row (one per batch in the authors'
         code), so that places that few numbers reach are trained too.
-      init_std: as of `learned`.
+      init_std: as in `learned`.
     """
 
-    stack: Told[protocols.Stack | None] = None
-    digit_symbols: Told[tuple[tuple[int, int], ...] | None] = None
+    stack: FromContext[protocols.Stack | None] = None
+    digit_symbols: FromContext[tuple[tuple[int, int], ...] | None] = None
     most: int = 128
     offset: int = 99
     init_std: float = 0.02
     reads_channels = ("digit_run",)
 
     def setup(self):
-        shape = (self.most + self.offset, self.inside().width)
+        shape = (self.most + self.offset, self.require_stack().width)
         self.runs = self.param("runs", nn.initializers.normal(self.init_std), shape, jnp.float32)
 
     def producers(self) -> tuple[protocols.Producer, ...]:
@@ -79,8 +79,8 @@ class Positions(protocols.Positions, nn.Module):
     def added(self, tokens: Tokens, deterministic: bool = True) -> jax.Array:
         """x[B, T, D]."""
         places = tokens.channel("digit_run")
-        moved = jnp.minimum(places, self.most) - 1
+        index = jnp.minimum(places, self.most) - 1
         if not deterministic:
             rows = (places.shape[0], 1)
-            moved = moved + jax.random.randint(self.make_rng("dropout"), rows, 0, self.offset + 1)
-        return jnp.where((places > 0)[..., None], jnp.take(self.runs, jnp.maximum(moved, 0), axis=0), 0.0)
+            index = index + jax.random.randint(self.make_rng("dropout"), rows, 0, self.offset + 1)
+        return jnp.where((places > 0)[..., None], jnp.take(self.runs, jnp.maximum(index, 0), axis=0), 0.0)

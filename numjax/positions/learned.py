@@ -1,4 +1,4 @@
-"""A learned vector for each place in the text (Gehring et al. 2017; BERT, GPT-2).
+"""A learned vector for each position in the text (Gehring et al. 2017; BERT, GPT-2).
 
 Legend: B rows, T positions, D width.
 """
@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from numjax import protocols
-from numjax.protocols import Told
+from numjax.protocols import FromContext
 from numjax.types import Tokens
 
 
@@ -19,16 +19,16 @@ class Positions(protocols.Positions, nn.Module):
 
     Attributes:
       offset: rows of the table before that of the first position: 2 in RoBERTa and BART.
-      init_std: as small as token vectors start out, whatever the kernels' scale: neither may drown the other.
+      init_std: as small as that of token vectors, for any scale of the kernels, so that neither outweighs the other.
     """
 
-    stack: Told[protocols.Stack | None] = None
+    stack: FromContext[protocols.Stack | None] = None
     offset: int = 0
     init_std: float = 0.02
     bounded = True
 
     def setup(self):
-        stack = self.inside()
+        stack = self.require_stack()
         shape = (stack.max_length + self.offset, stack.width)
         self.places = self.param("places", nn.initializers.normal(self.init_std), shape, jnp.float32)
 

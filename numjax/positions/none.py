@@ -1,14 +1,14 @@
-"""No positions: a decoder's causality alone tells order (NoPE; Kazemnejad et al. 2023), an encoder reads a bag."""
+"""No positions: a decoder has order only from causality (NoPE; Kazemnejad et al. 2023), an encoder has none."""
 
 from __future__ import annotations
 
 import flax.linen as nn
 
 from numjax import protocols
-from numjax.protocols import Told
+from numjax.protocols import FromContext
 
 
 class Positions(protocols.Positions, nn.Module):
-    """Adds, turns and biases nothing."""
+    """Adds nothing, rotates nothing and has no bias."""
 
-    stack: Told[protocols.Stack | None] = None
+    stack: FromContext[protocols.Stack | None] = None

@@ -1,5 +1,5 @@
-"""Learned positions that begin anywhere: in training each row's places are moved by a random offset, so that the
-vectors of places that few texts reach are trained too.
+"""Learned positions with a random start: in training each row's positions are shifted by a random offset, so that the
+vectors of positions that few texts reach are trained too.
 
 Legend: B rows, T positions, D width.
 """
@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from numjax import protocols
-from numjax.protocols import Told
+from numjax.protocols import FromContext
 from numjax.types import Tokens
 
 
@@ -19,25 +19,24 @@ class Positions(protocols.Positions, nn.Module):
     """A table of max_length + `most` vectors, added to the stack's input.
 
     Attributes:
-      most: offsets are uniform over 0 … most, one a row and step; 0 where nothing is drawn, in evaluations and in
-        writing.
+      most: offsets are uniform over 0 … most, one per row and step; in evaluation and generation the offset is 0.
       init_std: as in `learned`.
     """
 
-    stack: Told[protocols.Stack | None] = None
+    stack: FromContext[protocols.Stack | None] = None
     most: int = 100
     init_std: float = 0.02
     bounded = True
 
     def setup(self):
-        stack = self.inside()
+        stack = self.require_stack()
         shape = (stack.max_length + self.most, stack.width)
         self.places = self.param("places", nn.initializers.normal(self.init_std), shape, jnp.float32)
 
     def added(self, tokens: Tokens, deterministic: bool = True) -> jax.Array:
         """x[B, T, D]."""
-        places = tokens.positions
+        positions = tokens.positions
         if not deterministic:
-            rows = (places.shape[0], 1)
-            places = places + jax.random.randint(self.make_rng("dropout"), rows, 0, self.most + 1)
-        return jnp.take(self.places, places, axis=0)
+            rows = (positions.shape[0], 1)
+            positions = positions + jax.random.randint(self.make_rng("dropout"), rows, 0, self.most + 1)
+        return jnp.take(self.places, positions, axis=0)

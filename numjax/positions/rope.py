@@ -1,4 +1,4 @@
-"""Queries and keys turned by their place (RoPE; Su et al. 2021).
+"""Queries and keys rotated by their position (RoPE; Su et al. 2021).
 
 Legend: B rows, T positions, P pairs of dimensions.
 """
@@ -12,21 +12,21 @@ import jax.numpy as jnp
 from numjax import protocols
 from numjax.errors import UsageError
 from numjax.nn import rotary
-from numjax.protocols import Told
+from numjax.protocols import FromContext
 from numjax.types import Tokens
 
 
 class Positions(protocols.Positions, nn.Module):
-    """Pair p of a head's dimensions is turned by place · base^(−p/P); dimensions p and p + P are a pair, as in Llama.
+    """Rotates pair p of a head's dimensions by position · base^(−p/P); a pair is dimensions p and p + P, as in Llama.
 
     Attributes:
       base: θ.
-      fraction: of a head's dimensions that are turned, the first ones.
-      scaling: for texts longer than those of the training, see `nn.rotary.frequencies`, with its `factor`, `trained`,
-        `slow` and `fast`.
+      fraction: share of a head's dimensions that is rotated, the first ones.
+      scaling: for texts longer than those of training, with `factor`, `trained`, `slow` and `fast`: see
+        `nn.rotary.frequencies`.
     """
 
-    stack: Told[protocols.Stack | None] = None
+    stack: FromContext[protocols.Stack | None] = None
     base: float = 10_000.0
     fraction: float = 1.0
     scaling: str = "none"
@@ -40,7 +40,7 @@ class Positions(protocols.Positions, nn.Module):
             raise UsageError(
                 f"positions rope: scaling must be one of {', '.join(rotary.SCALINGS)}, not {self.scaling!r}"
             )
-        size = self.inside().size
+        size = self.require_stack().size
         self.pairs = int(size * self.fraction) // 2
         if self.pairs < 1 or size % 2:
             raise UsageError(f"positions rope: {size} dimensions of a head × fraction={self.fraction} are no pairs")
@@ -48,8 +48,8 @@ class Positions(protocols.Positions, nn.Module):
     def angles(self, tokens: Tokens, deterministic: bool = True) -> jax.Array:
         """Radians, float32[B, T, P]."""
         del deterministic
-        how = self.scaling, self.factor, self.trained, self.slow, self.fast
-        rates = rotary.frequencies(self.pairs, self.base, *how)
+        scaling = self.scaling, self.factor, self.trained, self.slow, self.fast
+        rates = rotary.frequencies(self.pairs, self.base, *scaling)
         return tokens.positions[..., None].astype(jnp.float32) * jnp.asarray(rates, jnp.float32)
 
     @property

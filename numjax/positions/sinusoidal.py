@@ -1,4 +1,4 @@
-"""Sines and cosines of the place (Vaswani et al. 2017, section 3.5).
+"""Sines and cosines of the position (Vaswani et al. 2017, section 3.5).
 
 Legend: B rows, T positions, D width.
 """
@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from numjax import protocols
-from numjax.protocols import Told
+from numjax.protocols import FromContext
 from numjax.types import Tokens
 
 
@@ -19,17 +19,18 @@ class Positions(protocols.Positions, nn.Module):
 
     Attributes:
       base: of the wavelengths, which grow from 2π to 2π · base.
-      scale: token vectors start out with a spread of 0.02, not of 1 as in the paper, which multiplies them by √D.
+      scale: factor; here token vectors start with a standard deviation of 0.02, not of 1 as in the paper, which
+        multiplies them by √D.
     """
 
-    stack: Told[protocols.Stack | None] = None
+    stack: FromContext[protocols.Stack | None] = None
     base: float = 10_000.0
     scale: float = 0.02
 
     def added(self, tokens: Tokens, deterministic: bool = True) -> jax.Array:
         """x[B, T, D]."""
         del deterministic
-        width = self.inside().width
+        width = self.require_stack().width
         rates = self.base ** (-jnp.arange(0, width, 2, dtype=jnp.float32) / width)
         angles = tokens.positions[..., None].astype(jnp.float32) * rates
         pairs = jnp.stack([jnp.sin(angles), jnp.cos(angles)], axis=-1)

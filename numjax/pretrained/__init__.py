@@ -1,1 +1,1 @@
-"""Weights of other libraries ↔ numjax parameters, both ways."""
+"""Converts weights of other libraries to numjax parameters and back."""

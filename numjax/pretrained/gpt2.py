@@ -1,4 +1,4 @@
-"""GPT-2 of Hugging Face ↔ numjax: the same numbers under other names (Radford et al. 2019).
+"""Hugging Face's GPT-2 ↔ numjax: the same weights under other names (Radford et al. 2019).
 
 Legend: D width, H heads, E width of a head, L layers.
 """
@@ -15,7 +15,7 @@ import numpy as np
 from numjax.errors import UsageError
 from numjax.pretrained import weights
 
-# Ours → theirs within a layer. Theirs are Conv1D: kernels [in, out], as ours.
+# numjax's name → Hugging Face's, in a layer. Theirs are Conv1D: kernels [in, out], as in numjax.
 LAYER = {
     "ln_1_scale": "ln_1.weight",
     "ln_1_bias": "ln_1.bias",
@@ -31,36 +31,36 @@ LAYER = {
     "down_bias": "mlp.c_proj.bias",
 }
 STACK = {"ln_f_scale": "ln_f.weight", "ln_f_bias": "ln_f.bias"}
-PLACES = "wpe.weight"
+POSITIONS = "wpe.weight"
 PREFIX = "transformer."
 
 
 def to_params(tensors: Mapping[str, np.ndarray], heads: int) -> dict[str, Any]:
-    """Parameters {"backbone": …, "embeds_token": {"table"}}, an entry a layer, float32.
+    """Converts tensors to parameters {"backbone": …, "embeds_token": {"table"}}, an entry a layer, float32.
 
     Args:
-      tensors: as in the file; names with or without "transformer.", tied output weights and masks left aside.
-      heads: H, which the tensors do not tell.
+      tensors: as in the file; names with or without "transformer.". Tied output weights and masks are ignored.
+      heads: H; the tensors do not say it.
 
     Raises:
       UsageError: a tensor is missing, or D does not divide over H.
     """
-    found = {name.removeprefix(PREFIX): np.asarray(x, np.float32) for name, x in tensors.items()}
+    plain = {name.removeprefix(PREFIX): np.asarray(x, np.float32) for name, x in tensors.items()}
 
     def take(name: str) -> np.ndarray:
-        if name not in found:
+        if name not in plain:
             raise UsageError(f"not GPT-2's weights: there is no tensor {name!r}")
-        return found[name]
+        return plain[name]
 
     table = take("wte.weight")
     width = table.shape[1]
     if width % heads:
         raise UsageError(f"GPT-2's width {width} does not divide over {heads} heads")
-    backbone: dict[str, Any] = {mine: take(theirs) for mine, theirs in STACK.items()}
-    backbone["order_sequence"] = {"places": take(PLACES)}
-    layers = {int(m[1]) for name in found if (m := re.match(r"h\.(\d+)\.", name))}
+    backbone: dict[str, Any] = {param: take(tensor) for param, tensor in STACK.items()}
+    backbone["order_sequence"] = {"places": take(POSITIONS)}
+    layers = {int(m[1]) for name in plain if (m := re.match(r"h\.(\d+)\.", name))}
     for layer in sorted(layers):
-        block = {mine: take(f"h.{layer}.{theirs}") for mine, theirs in LAYER.items()}
+        block = {param: take(f"h.{layer}.{tensor}") for param, tensor in LAYER.items()}
         block["qkv_kernel"] = block["qkv_kernel"].reshape(width, 3, heads, -1)
         block["qkv_bias"] = block["qkv_bias"].reshape(3, heads, -1)
         backbone[f"layer_{layer}"] = block
@@ -68,42 +68,42 @@ def to_params(tensors: Mapping[str, np.ndarray], heads: int) -> dict[str, Any]:
 
 
 def to_tensors(params: Mapping[str, Any], size: int) -> dict[str, np.ndarray]:
-    """The tensors of parameters with an entry a layer, under Hugging Face's names.
+    """Converts parameters with an entry a layer to tensors under Hugging Face's names.
 
     Args:
-      size: rows of the token table that GPT-2 has: what pads the vocabulary, marks and symbols are left out.
+      size: rows of GPT-2's token table; padding, marks and symbols beyond it are left out.
     """
     backbone = params["backbone"]
-    out = {PREFIX + theirs: np.asarray(backbone[mine]) for mine, theirs in STACK.items()}
-    out[PREFIX + PLACES] = np.asarray(backbone["order_sequence"]["places"])
-    out[PREFIX + "wte.weight"] = np.asarray(params["embeds_token"]["table"])[:size]
-    width = out[PREFIX + "wte.weight"].shape[1]
+    tensors = {PREFIX + tensor: np.asarray(backbone[param]) for param, tensor in STACK.items()}
+    tensors[PREFIX + POSITIONS] = np.asarray(backbone["order_sequence"]["places"])
+    tensors[PREFIX + "wte.weight"] = np.asarray(params["embeds_token"]["table"])[:size]
+    width = tensors[PREFIX + "wte.weight"].shape[1]
     for name, block in backbone.items():
         if not name.startswith("layer_"):
             continue
-        for mine, theirs in LAYER.items():
-            x = np.asarray(block[mine])
-            if mine == "qkv_kernel":
+        for param, tensor in LAYER.items():
+            x = np.asarray(block[param])
+            if param == "qkv_kernel":
                 x = x.reshape(width, -1)
-            out[f"{PREFIX}h.{name.removeprefix('layer_')}.{theirs}"] = x.reshape(-1) if mine == "qkv_bias" else x
-    return {name: np.ascontiguousarray(x) for name, x in out.items()}
+            tensors[f"{PREFIX}h.{name.removeprefix('layer_')}.{tensor}"] = x.reshape(-1) if param == "qkv_bias" else x
+    return {name: np.ascontiguousarray(x) for name, x in tensors.items()}
 
 
-def read(path: pathlib.Path, heads: int) -> dict[str, Any]:
-    """`to_params` of a .safetensors file, or of the one in a folder.
+def read_params(path: pathlib.Path, heads: int) -> dict[str, Any]:
+    """Reads the parameters from a .safetensors file, or from the one in a folder.
 
     Raises:
-      UsageError: it cannot be read.
+      UsageError: the file cannot be read.
     """
-    return to_params(weights.load(path), heads)
+    return to_params(weights.load_tensors(path), heads)
 
 
-def marks(params: Mapping[str, Any]) -> dict[str, int]:
-    """Name of a mark of ours → the row of theirs that it starts from: none, its vocabulary has them by name."""
+def map_marks(params: Mapping[str, Any]) -> dict[str, int]:
+    """Maps each numjax mark to the row that it starts from: none, since GPT-2's vocabulary has the marks by name."""
     del params
     return {}
 
 
-def write(path: pathlib.Path, params: Mapping[str, Any], size: int) -> None:
-    """Writes `to_tensors` as a .safetensors file."""
-    weights.save(path, to_tensors(params, size))
+def write_params(path: pathlib.Path, params: Mapping[str, Any], size: int) -> None:
+    """Writes the tensors of `to_tensors` as a .safetensors file."""
+    weights.save_tensors(path, to_tensors(params, size))

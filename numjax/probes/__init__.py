@@ -1,1 +1,1 @@
-"""What a small network can read off frozen vectors of numbers: the probes of Wallace et al. (2019)."""
+"""Probes: small networks that predict properties of numbers from their vectors (Wallace et al. 2019)."""

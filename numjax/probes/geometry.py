@@ -1,6 +1,7 @@
-"""What the figures of geometry are made of: the tests and measures of an embedding that is named by a specification.
+"""Geometry tests and measures of an embedding, given by a specification.
 
-`name:key=value,…` of any numeral embedding, or a GloVe or word2vec text file; see `numjax.inspect.vectors`.
+A specification is `name:key=value,…` of any numeral embedding, or a GloVe or word2vec text file; see
+`numjax.inspect.vectors`.
 """
 
 from __future__ import annotations
@@ -16,71 +17,75 @@ from numjax.errors import DataError
 from numjax.geometry import naik, number_line
 from numjax.inspect import vectors
 from numjax.nn import chord
-from numjax.numeral.words import spelled
+from numjax.numeral.words import spell
 from numjax.runtime import files
 
 SEEDS = 10
-WORDS = 130  # as many as DICE's NUM test: zero to one hundred and twenty-nine
+WORDS = 130  # as in DICE's NUM test: zero to one hundred and twenty-nine
 Measures = dict[str, float]
 
 _chord = jax.jit(chord.chord)
 _margin = jax.jit(chord.margin)
-_least = jax.jit(chord.least)
+_nearest = jax.jit(chord.find_nearest)
 
 
-def on_device(u_ND: np.ndarray, triples: naik.Triples) -> naik.Apart:
-    """As `naik.chords`, in float32 on the default backend, from vectors of two float32 words each."""
-    two = jax.device_put(naik.two_floats(u_ND))
+def measure_on_device(u_ND: np.ndarray, triples: naik.Triples) -> naik.TripleDistances:
+    """Computes `naik.chords` in float32 on the default backend, from vectors split into two float32 arrays."""
+    halves = jax.device_put(naik.split_float64(u_ND))
     strict, broad = triples.strict, triples.broad
-    least, margins = _least(*two, strict[:, :2], triples.others)
-    found = (
-        _chord(*two, strict[:, 0], strict[:, 1]), _chord(*two, strict[:, 0], strict[:, 2]), least,
-        _chord(*two, broad[:, 0], broad[:, 1]), _chord(*two, broad[:, 0], broad[:, 2]),
-        margins, _margin(*two, *strict.T), _margin(*two, *broad.T),
+    nearest, margins = _nearest(*halves, strict[:, :2], triples.others)
+    distances = (
+        _chord(*halves, strict[:, 0], strict[:, 1]), _chord(*halves, strict[:, 0], strict[:, 2]), nearest,
+        _chord(*halves, broad[:, 0], broad[:, 1]), _chord(*halves, broad[:, 0], broad[:, 2]),
+        margins, _margin(*halves, *strict.T), _margin(*halves, *broad.T),
     )  # fmt: skip
-    return naik.Apart(*(np.asarray(one) for one in found))
+    return naik.TripleDistances(*(np.asarray(array) for array in distances))
 
 
-def magnitude(
+def score_magnitude(
     embed: str, triples: naik.Triples, seeds: int = SEEDS, float32: bool = True, tolerance: float = naik.TOLERANCE,
     **options: Any,
 ) -> dict[str, Any]:  # fmt: skip
-    """The magnitude test by seed: {"float64": [scores …], "float32": [scores …], "missing": numbers without a vector,
-    "triples": how many were asked}.
+    """Runs the magnitude test for each seed. Errors as `vectors.make` and `naik.select_known`.
 
     Args:
-      options: of the embedding, where the specification does not say. Errors as `vectors.make` and `naik.of_known`.
+      options: of the embedding, if the specification does not give them.
+
+    Returns:
+      {"float64": [scores …], "float32": [scores …], "missing": numbers without a vector, "triples": how many count}.
     """
-    found: dict[str, Any] = {"float64": [], "float32": []}
+    results: dict[str, Any] = {"float64": [], "float32": []}
     for seed in range(seeds):
-        made = vectors.make(embed, seed, **options)
-        asked, found["missing"] = naik.of_known(triples, made.known(triples.numbers))
-        found["triples"] = len(asked.strict)
-        unit = naik.unit(made(asked.numbers))
-        found["float64"].append(naik.scores(naik.chords(unit, asked), tolerance))
+        embedding = vectors.make(embed, seed, **options)
+        known_triples, results["missing"] = naik.select_known(triples, embedding.has_vector(triples.numbers))
+        results["triples"] = len(known_triples.strict)
+        u_ND = naik.normalize(embedding(known_triples.numbers))
+        results["float64"].append(naik.scores(naik.chords(u_ND, known_triples), tolerance))
         if float32:
-            found["float32"].append(naik.scores(on_device(unit, asked), tolerance))
-    return found
+            results["float32"].append(naik.scores(measure_on_device(u_ND, known_triples), tolerance))
+    return results
 
 
-def numeration(embed: str, seeds: int = 1, **options: Any) -> dict[str, Any]:
-    """The numeration test on those of 0 … 129 whose numeral and word have vectors, in float64; as `magnitude`.
+def score_numeration(embed: str, seeds: int = 1, **options: Any) -> dict[str, Any]:
+    """Runs the numeration test in float64, on the numbers of 0 … 129 whose numeral and word have vectors.
+
+    Returns the same as `score_magnitude`; "missing" are words.
 
     Raises:
-      DataError: there are none.
+      DataError: fewer than two numbers have both.
     """
-    pairs = [(str(value), spelled(value)) for value in range(WORDS)]
-    made = vectors.make(embed, **options)
-    known = [bool(made.known(pair).all()) for pair in pairs]
-    there = [pair for pair, both in zip(pairs, known, strict=True) if both]
-    if len(there) < 2:
+    pairs = [(str(value), spell(value)) for value in range(WORDS)]
+    embedding = vectors.make(embed, **options)
+    has_both = [bool(embedding.has_vector(pair).all()) for pair in pairs]
+    known_pairs = [pair for pair, is_known in zip(pairs, has_both, strict=True) if is_known]
+    if len(known_pairs) < 2:
         raise DataError(f"{embed} has fewer than two numbers with a numeral and a word")
-    numerals, words = zip(*there, strict=True)
-    found = magnitude(embed, naik.numeration(numerals, words), seeds, False, **options)
-    return found | {"missing": [pair[1] for pair, both in zip(pairs, known, strict=True) if not both]}
+    numerals, words = zip(*known_pairs, strict=True)
+    results = score_magnitude(embed, naik.make_numeration_triples(numerals, words), seeds, False, **options)
+    return results | {"missing": [pair[1] for pair, is_known in zip(pairs, has_both, strict=True) if not is_known]}
 
 
-def neighbours(
+def score_neighbours(
     embed: str,
     lengths: Sequence[int],
     pool: Sequence[str],
@@ -89,84 +94,85 @@ def neighbours(
     seed: int = 0,
     **options: Any,
 ) -> Measures:
-    """Digits → F1 of nkNN and ekNN over the numbers of the pool that have a vector. Errors as
+    """Computes F1 of nkNN and ekNN by number of digits, over the numbers of the pool that have a vector. Errors as
     `number_line.f1_by_length`."""
-    _, values, x_ND = embedded(embed, pool, seed, **options)
-    found = number_line.f1_by_length(values, x_ND, lengths, k, queries, seed)
-    return {str(length): share for length, share in found.items()}
+    _, values, x_ND = embed_numbers(embed, pool, seed, **options)
+    scores = number_line.f1_by_length(values, x_ND, lengths, k, queries, seed)
+    return {str(length): share for length, share in scores.items()}
 
 
-def monotone(
+def measure_monotonicity(
     embed: str, numbers: Sequence[str], anchors: int = 200, seed: int = 0, chords: bool = True, **options: Any
 ) -> Measures:
-    """`number_line.monotone` from evenly spaced anchors. Errors as there.
+    """Runs `number_line.measure_monotonicity` from evenly spaced anchors; same errors.
 
     Args:
-      chords: between unit vectors, else Euclidean.
+      chords: distances between unit vectors, else Euclidean distances.
     """
-    _, values, x_ND = embedded(embed, numbers, seed, **options)
-    at = np.unique(np.linspace(0, len(values) - 1, min(anchors, len(values))).astype(int))
-    found = number_line.monotone(values, naik.unit(x_ND) if chords else x_ND, at)
-    return {"falling": found.falling, "spearman": found.spearman, "furthest": found.furthest}
+    _, values, x_ND = embed_numbers(embed, numbers, seed, **options)
+    anchor_indices = np.unique(np.linspace(0, len(values) - 1, min(anchors, len(values))).astype(int))
+    result = number_line.measure_monotonicity(values, naik.normalize(x_ND) if chords else x_ND, anchor_indices)
+    return {"falling": result.falling, "spearman": result.spearman, "furthest": result.furthest}
 
 
-def carries(embed: str, last: int, seed: int = 0, chords: bool = True, **options: Any) -> Measures:
-    """`number_line.carries` of 0 … last.
+def measure_carries(embed: str, last: int, seed: int = 0, chords: bool = True, **options: Any) -> Measures:
+    """Runs `number_line.measure_carries` on 0 … last.
 
     Args:
-      chords: between unit vectors, else Euclidean.
+      chords: distances between unit vectors, else Euclidean distances.
 
     Raises:
-      DataError: one of them has no vector. Else as `vectors.make`.
+      DataError: one of the numbers has no vector. Other errors as `vectors.make`.
     """
-    asked = [str(value) for value in range(last + 1)]
-    numbers, values, x_ND = embedded(embed, asked, seed, **options)
-    if len(numbers) < len(asked):
-        raise DataError(f"{embed} has no vector of {len(asked) - len(numbers)} of 0 … {last}: give fewer")
-    return number_line.carries(values, naik.unit(x_ND) if chords else x_ND)
+    texts = [str(value) for value in range(last + 1)]
+    numbers, values, x_ND = embed_numbers(embed, texts, seed, **options)
+    if len(numbers) < len(texts):
+        raise DataError(f"{embed} has no vector of {len(texts) - len(numbers)} of 0 … {last}: give fewer")
+    return number_line.measure_carries(values, naik.normalize(x_ND) if chords else x_ND)
 
 
-def sweep(embed: str, numbers: Sequence[str], seed: int = 0, chords: bool = True, **options: Any) -> Measures:
-    """Number → distance from the least of them, ascending; numbers without a vector are left out.
+def measure_sweep(embed: str, numbers: Sequence[str], seed: int = 0, chords: bool = True, **options: Any) -> Measures:
+    """Measures the distance of each number from the smallest, in ascending order. Skips numbers without a vector.
 
     Raises:
-      DataError: fewer than two have one. Else as `vectors.make`.
+      DataError: fewer than two numbers have a vector. Other errors as `vectors.make`.
     """
-    kept, _, x_ND = embedded(embed, numbers, seed, **options)
-    if len(kept) < 2:
-        raise DataError(f"{embed} has vectors of {len(kept)} of the numbers: give others")
-    x_ND = naik.unit(x_ND) if chords else x_ND
-    return dict(zip(kept, np.linalg.norm(x_ND - x_ND[0], axis=1).tolist(), strict=True))
+    texts, _, x_ND = embed_numbers(embed, numbers, seed, **options)
+    if len(texts) < 2:
+        raise DataError(f"{embed} has vectors of {len(texts)} of the numbers: give others")
+    x_ND = naik.normalize(x_ND) if chords else x_ND
+    return dict(zip(texts, np.linalg.norm(x_ND - x_ND[0], axis=1).tolist(), strict=True))
 
 
-def ascending(numbers: Sequence[str]) -> list[str]:
-    """By value, each once."""
+def sort_numbers(numbers: Sequence[str]) -> list[str]:
+    """Sorts numbers by value, each value once."""
     return [text for _, text in sorted({float(text): text for text in numbers}.items())]
 
 
-def embedded(
+def embed_numbers(
     embed: str, numbers: Sequence[str], seed: int = 0, **options: Any
 ) -> tuple[list[str], np.ndarray, np.ndarray]:
     """(the numbers that have a vector, ascending; their values [N]; the vectors [N, D]). Errors as `vectors.make`."""
-    made, numbers = vectors.make(embed, seed, **options), ascending(numbers)
-    numbers = [text for text, there in zip(numbers, made.known(numbers), strict=True) if there]
-    return numbers, np.asarray([float(text) for text in numbers]), made(numbers)
+    embedding, numbers = vectors.make(embed, seed, **options), sort_numbers(numbers)
+    numbers = [text for text, is_known in zip(numbers, embedding.has_vector(numbers), strict=True) if is_known]
+    return numbers, np.asarray([float(text) for text in numbers]), embedding(numbers)
 
 
-def export(out: pathlib.Path, numbers: Sequence[str], x_ND: np.ndarray) -> list[str]:
-    """Writes vectors.tsv, metadata.tsv and the configuration with which `tensorboard --logdir` shows them; or load
-    the first two at projector.tensorflow.org.
+def export_vectors(out: pathlib.Path, numbers: Sequence[str], x_ND: np.ndarray) -> list[str]:
+    """Writes vectors.tsv, metadata.tsv and projector_config.pbtxt; returns their names.
+
+    `tensorboard --logdir` shows them. Or load the first two at projector.tensorflow.org.
 
     Raises:
-      OSError: they cannot be written.
+      OSError: a file cannot be written.
     """
     columns = "number\tdigits\tlast digit\n"
     rows = []
     for text in numbers:
         value = abs(vectors.values([text])[0])
-        whole = f"{int(value)}"
-        rows.append(f"{text}\t{len(whole)}\t{whole[-1]}\n")
-    written = {
+        integer = f"{int(value)}"
+        rows.append(f"{text}\t{len(integer)}\t{integer[-1]}\n")
+    contents = {
         "vectors.tsv": ["\t".join(f"{value:.9g}" for value in row) + "\n" for row in x_ND],
         "metadata.tsv": [columns, *rows],
         "projector_config.pbtxt": [
@@ -174,6 +180,6 @@ def export(out: pathlib.Path, numbers: Sequence[str], x_ND: np.ndarray) -> list[
             '  metadata_path: "metadata.tsv"\n}\n'
         ],
     }
-    for name, content in written.items():
+    for name, content in contents.items():
         files.write(out / name, content)
-    return list(written)
+    return list(contents)

@@ -1,6 +1,7 @@
-"""Numbers of tables, singly, in pairs and in triples, with what is asked of them: the data of LUNA's probes.
+"""Single numbers, pairs and triples of numbers from tables, with targets: the data of LUNA's probes.
 
-A pair or a triple comes from one row or column of a table; its numbers differ in value and are all per cent or none.
+The numbers of a pair or triple come from one row or column of a table. Their values differ, and either all of them
+are percentages or none is.
 
 Legend: V distinct number strings, N examples, k numbers an example.
 """
@@ -15,21 +16,22 @@ import numpy as np
 from numjax.errors import DataError
 from numjax.types import Span
 
-LOW, HIGH = -2, 7  # exponents beyond count as these
+LOW, HIGH = -2, 7  # exponents beyond these are clipped
 KINDS = ("single", "pair", "triple")
-# What is asked, and the place in `KINDS` of what it is asked of.
+# Task → the index in `KINDS` of the examples that it uses.
 KIND_OF = {"decode": 0, "add": 1, "subtract": 1, "max": 2}
-HELD = 0.1  # of the number strings, for validation and for test each
+HELD_OUT = 0.1  # share of the number values, each for validation and for test
 Grid = Sequence[Sequence[str]]
 
 
-class Lines(NamedTuple):
-    """Rows and columns of tables, those with per cent apart.
+class TableLines(NamedTuple):
+    """Lines (rows and columns) of tables. Percentages are a line of their own.
 
     Attributes:
-      literals: V distinct number strings; values: float64[V].
-      items: int32[...], numbers line after line, no value twice in a line. starts: int64[L + 1], where each begins.
-      cells: int32[...], the number of every cell that has one, as often as it is there.
+      literals: V distinct number strings. values: float64[V].
+      items: int32[...], the numbers of all lines, one line after another; no value is twice in a line.
+      starts: int64[L + 1], where each line starts in `items`.
+      cells: int32[...], the number of every cell that has one, with repetitions.
     """
 
     literals: list[str]
@@ -39,7 +41,7 @@ class Lines(NamedTuple):
     cells: np.ndarray
 
 
-class Asked(NamedTuple):
+class ExamplesByKind(NamedTuple):
     """Examples of one split by kind, int32[N, k]."""
 
     single: np.ndarray
@@ -54,135 +56,143 @@ class Target(NamedTuple):
     exponent: np.ndarray
 
 
-def lines_of(
-    tables: Iterable[Grid], find: Callable[[str], list[Span]], longest: int, known: Lines | None = None
-) -> Lines:
-    """The numbers of cells that hold exactly one, as `find` (a rule of `numjax.numeral`) reads them.
+def collect_lines(
+    tables: Iterable[Grid], find: Callable[[str], list[Span]], longest: int, earlier: TableLines | None = None
+) -> TableLines:
+    """Collects the numbers of all cells with exactly one number, as `find` (a rule of `numjax.numeral`) parses it.
 
     Args:
-      longest: characters; longer numbers are left out.
-      known: lines read before, whose numbering is gone on with.
+      longest: in characters; longer numbers are left out.
+      earlier: lines collected before; the new ones continue their numbering.
     """
-    literals = list(known.literals) if known else []
-    place = {literal: at for at, literal in enumerate(literals)}
-    values = list(known.values) if known else []
+    literals = list(earlier.literals) if earlier else []
+    index = {literal: i for i, literal in enumerate(literals)}
+    values = list(earlier.values) if earlier else []
     items: list[int] = []
     starts, cells = [0], []
     for grid in tables:
-        found = [[_number(cell, find, longest, place, literals, values) for cell in row] for row in grid]
-        cells += [number for row in found for number in row if number >= 0]
-        width = max(map(len, found), default=0)
-        columns = [[row[at] for row in found if at < len(row)] for at in range(width)]
-        for line in (*found, *columns):
+        rows = [[_index_number(cell, find, longest, index, literals, values) for cell in row] for row in grid]
+        cells += [number for row in rows for number in row if number >= 0]
+        width = max(map(len, rows), default=0)
+        columns = [[row[i] for row in rows if i < len(row)] for i in range(width)]
+        for line in (*rows, *columns):
             for percent in (False, True):
-                seen = {
+                by_value = {
                     values[number]: number
                     for number in line
                     if number >= 0 and literals[number].endswith("%") == percent
                 }
-                if len(seen) > 1:
-                    items += seen.values()
+                if len(by_value) > 1:
+                    items += by_value.values()
                     starts.append(len(items))
-    return Lines(
+    return TableLines(
         literals, np.asarray(values, np.float64), np.asarray(items, np.int32), np.asarray(starts), np.asarray(cells)
     )
 
 
-def _number(cell, find, longest, place, literals, values) -> int:
+def _index_number(cell, find, longest, index, literals, values) -> int:
     if not any(map(str.isdigit, cell)):
         return -1
-    found = find(cell)
-    if len(found) != 1 or len(found[0].text) > longest:
+    spans = find(cell)
+    if len(spans) != 1 or len(spans[0].text) > longest:
         return -1
-    literal = found[0].text
-    if literal not in place:
-        place[literal] = len(literals)
+    literal = spans[0].text
+    if literal not in index:
+        index[literal] = len(literals)
         literals.append(literal)
-        values.append(float(found[0].value))
-    return place[literal]
+        values.append(float(spans[0].value))
+    return index[literal]
 
 
-def draw(lines: Lines, kind: str, count: int, rng: np.random.Generator) -> np.ndarray:
-    """Examples with replacement, int32[count, k]: a cell with a number, or numbers of a line, in random order.
+def draw_examples(lines: TableLines, kind: str, count: int, rng: np.random.Generator) -> np.ndarray:
+    """Draws examples with replacement, int32[count, k]: the number of a cell, or numbers of a line in random order.
 
-    A line is drawn as often as it has numbers.
+    The probability of a line is proportional to its count of numbers.
 
     Raises:
-      DataError: no line has enough of them.
+      DataError: no line has enough numbers.
     """
     size = 1 + KINDS.index(kind)
     if size == 1:
         if not len(lines.cells):
             raise DataError("the tables hold no number in a cell of its own")
         return rng.choice(lines.cells, count)[:, None].astype(np.int32)
-    many = np.diff(lines.starts)
-    able = np.flatnonzero(many >= size)
-    if not len(able):
+    lengths = np.diff(lines.starts)
+    long_enough = np.flatnonzero(lengths >= size)
+    if not len(long_enough):
         raise DataError(f"no row or column of the tables holds {size} different numbers")
-    chosen = rng.choice(able, count, p=many[able] / many[able].sum())
-    # The first k of a random order of a line: the k least of as many random keys as it has numbers.
-    out = np.full((count, size), -1, np.int64)
-    for at in range(size):
-        drawn = np.floor(rng.random(count) * (many[chosen] - at)).astype(np.int64)
-        # Skip what is taken, in ascending order.
-        for taken in np.sort(out[:, :at], axis=1).T:
-            drawn += drawn >= taken
-        out[:, at] = drawn
-    return lines.items[lines.starts[chosen][:, None] + out]
+    line_ids = rng.choice(long_enough, count, p=lengths[long_enough] / lengths[long_enough].sum())
+    # k different positions of a line, one after the other.
+    offsets = np.full((count, size), -1, np.int64)
+    for column in range(size):
+        offset = np.floor(rng.random(count) * (lengths[line_ids] - column)).astype(np.int64)
+        # Skip the earlier positions, in ascending order.
+        for earlier in np.sort(offsets[:, :column], axis=1).T:
+            offset += offset >= earlier
+        offsets[:, column] = offset
+    return lines.items[lines.starts[line_ids][:, None] + offsets]
 
 
-def published(sources: Sequence[Lines], count: int, rng: np.random.Generator) -> tuple[Asked, Asked]:
-    """(training, test) as released: as many of each source, one source after the other, the first 80% for training.
+def split_as_published(
+    sources: Sequence[TableLines], count: int, rng: np.random.Generator
+) -> tuple[ExamplesByKind, ExamplesByKind]:
+    """Splits into (training, test) as the released code does.
 
-    The test examples are therefore all of the last source, and what is drawn twice may lie in both.
+    It draws the same count from each source, one source after the other. The first 80% are for training. So all test
+    examples are from the last source, and an example that is drawn twice may be in both.
     """
-    parts = [np.concatenate([draw(lines, kind, count // len(sources), rng) for lines in sources]) for kind in KINDS]
-    cut = [int(0.8 * len(part)) for part in parts]
+    parts = [
+        np.concatenate([draw_examples(lines, kind, count // len(sources), rng) for lines in sources])
+        for kind in KINDS
+    ]
+    sizes = [int(0.8 * len(part)) for part in parts]
     return (
-        Asked(*(part[:at] for part, at in zip(parts, cut, strict=True))),
-        Asked(*(part[at:] for part, at in zip(parts, cut, strict=True))),
+        ExamplesByKind(*(part[:size] for part, size in zip(parts, sizes, strict=True))),
+        ExamplesByKind(*(part[size:] for part, size in zip(parts, sizes, strict=True))),
     )
 
 
-def parted(sources: Sequence[Lines], count: int, rng: np.random.Generator) -> tuple[Asked, Asked, Asked]:
-    """(training, validation, test) without repetition: values are parted, and an example goes with them.
+def split_by_value(
+    sources: Sequence[TableLines], count: int, rng: np.random.Generator
+) -> tuple[ExamplesByKind, ExamplesByKind, ExamplesByKind]:
+    """Splits into (training, validation, test) by value, without repetition.
 
-    Each value, however it is spelled ("30", "30.0"), is for training, validation or test. An example with a test
-    value is a test example, else one with a validation value a validation example: all that is held out has a number
-    never seen. Single numbers are `count` of all strings, whatever their frequency; pairs and triples are drawn so
-    often and kept once, in whatever order.
+    Each value, however it is written ("30", "30.0"), is for training, validation or test. An example with a test
+    value is a test example. Else an example with a validation value is a validation example. So each held-out example
+    has a number that training does not have. Single numbers are `count` of all strings, whatever their frequency.
+    Pairs and triples are drawn `count` times; repetitions, in any order, count once.
     """
-    last = sources[-1]  # knows the strings of those before it
+    last = sources[-1]  # has the strings of all sources
     values, value_of = np.unique(last.values, return_inverse=True)
-    split = np.searchsorted([1 - 2 * HELD, 1 - HELD], rng.random(len(values)), side="right")[value_of]
-    made: list[list[np.ndarray]] = [[], [], []]
+    split = np.searchsorted([1 - 2 * HELD_OUT, 1 - HELD_OUT], rng.random(len(values)), side="right")[value_of]
+    parts: list[list[np.ndarray]] = [[], [], []]
     for kind in KINDS:
         if kind == "single":
-            drawn = rng.permutation(len(last.literals))[:count, None].astype(np.int32)
+            draws = rng.permutation(len(last.literals))[:count, None].astype(np.int32)
         else:
-            drawn = np.concatenate([draw(lines, kind, count // len(sources), rng) for lines in sources])
-        _, first = np.unique(np.sort(drawn, axis=1), axis=0, return_index=True)
-        once = drawn[rng.permutation(first)]
-        worst = split[once].max(axis=1)
-        for place, found in enumerate(made):
-            found.append(once[worst == place])
-    return Asked(*made[0]), Asked(*made[1]), Asked(*made[2])
+            draws = np.concatenate([draw_examples(lines, kind, count // len(sources), rng) for lines in sources])
+        _, first = np.unique(np.sort(draws, axis=1), axis=0, return_index=True)
+        distinct = draws[rng.permutation(first)]
+        part_index = split[distinct].max(axis=1)
+        for index, part in enumerate(parts):
+            part.append(distinct[part_index == index])
+    return ExamplesByKind(*parts[0]), ExamplesByKind(*parts[1]), ExamplesByKind(*parts[2])
 
 
-def answer(values: np.ndarray) -> Target:
-    """Significand and exponent of float64[N], from seven digits as written: never from a logarithm."""
-    written = [f"{value:.6e}".split("e") for value in values.tolist()]
-    significand = np.asarray([float(mantissa) for mantissa, _ in written], np.float32)
-    exponent = np.asarray([int(power) for _, power in written], np.int32)
+def make_target(values: np.ndarray) -> Target:
+    """Makes significand and exponent of float64[N], from seven written digits, not from a logarithm."""
+    digits = [f"{value:.6e}".split("e") for value in values.tolist()]
+    significand = np.asarray([float(mantissa) for mantissa, _ in digits], np.float32)
+    exponent = np.asarray([int(power) for _, power in digits], np.int32)
     return Target(significand, np.clip(exponent, LOW, HIGH) - LOW)
 
 
-def targets(values: np.ndarray, asked: Asked) -> dict[str, Target | np.ndarray]:
-    """What is asked: "decode", "add" and "subtract" are `Target`s, "max" the place of the largest, int32[N]."""
-    a, b = values[asked.pair].T
+def make_targets(values: np.ndarray, examples: ExamplesByKind) -> dict[str, Target | np.ndarray]:
+    """Makes `Target`s for "decode", "add" and "subtract"; for "max" the index of the largest, int32[N]."""
+    a, b = values[examples.pair].T
     return {
-        "decode": answer(values[asked.single[:, 0]]),
-        "add": answer(a + b),
-        "subtract": answer(a - b),
-        "max": values[asked.triple].argmax(axis=1).astype(np.int32),
+        "decode": make_target(values[examples.single[:, 0]]),
+        "add": make_target(a + b),
+        "subtract": make_target(a - b),
+        "max": values[examples.triple].argmax(axis=1).astype(np.int32),
     }

@@ -1,1 +1,1 @@
-"""The machine under a run: processes, meshes, files, logs."""
+"""The machine of a run: processes, meshes, files, logs."""

@@ -1,4 +1,4 @@
-"""What accelerators can do, from their vendors' data sheets: for MFU and for plans."""
+"""Performance of accelerators from their vendors' data sheets, for MFU and for plans."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ class Chip(NamedTuple):
     """One accelerator.
 
     Attributes:
-      name: as in plans.
-      flops: dense bfloat16 FLOP/s. memory: bytes of HBM. bandwidth: of it, bytes/s.
-      network: bytes/s that a chip sends to others, over all its links together.
+      name: the name in plans.
+      flops: dense bfloat16 FLOP/s. memory: bytes of HBM. bandwidth: of the HBM, bytes/s.
+      network: bytes/s that a chip sends to others over all its links.
       dimensions: of the torus that its links span; 0 for switches.
-      group: chips that share the network; `between`: bytes/s a chip from group to group.
+      group: number of chips that share the network. between: bytes/s per chip from group to group.
     """
 
     name: str
@@ -31,7 +31,7 @@ V5E = Chip("TPU v5e", 197e12, 16 * GIB, 819e9, 200e9, 2)
 V5P = Chip("TPU v5p", 459e12, 95 * GIB, 2765e9, 600e9, 3)
 H100 = Chip("NVIDIA H100", 989e12, 80e9, 3350e9, 450e9, 0, group=8, between=50e9)
 
-# By the beginning of the name that JAX gives to a device; the longest that fits counts.
+# By the beginning of JAX's name of a device; the longest match counts.
 CHIPS = {
     "TPU v4": Chip("TPU v4", 275e12, 32 * GIB, 1228e9, 300e9, 3),
     "TPU v5 lite": V5E,
@@ -46,6 +46,6 @@ CHIPS = {
 
 
 def find(kind: str) -> Chip | None:
-    """The chip that a device's kind names, None where it is not known."""
+    """The chip of a device kind, None if unknown."""
     names = [name for name in CHIPS if kind.startswith(name)]
     return CHIPS[max(names, key=len)] if names else None

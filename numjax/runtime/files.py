@@ -1,5 +1,5 @@
-"""Small files that are there whole or not at all, locks between processes, what a full disk says, and files of
-people's own, packed or not."""
+"""Small files that are written whole or not at all, locks between processes, errors of a full disk, and the user's
+own files, packed or not."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from collections.abc import Iterable, Iterator
 
 from numjax.errors import DataError, UsageError
 
-# Nothing is wrong with the program: somebody has to make room, or mend the disk.
+# Errors that are not the program's: the user must make room or repair the disk.
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO}
-# What network file systems say that are mounted without locks.
+# Errors of network file systems that are mounted without locks.
 _NO_LOCKS = {errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS}
 
 
 def write(path: pathlib.Path, content: str | bytes | Iterable[str]) -> None:
-    """Writes the whole file or nothing: a kill or a full disk leaves what was there. Makes its folder.
+    """Writes the whole file or nothing: a kill or a full disk leaves the old file. Makes the folder.
 
     Args:
       content: text, bytes, or pieces of text to write one by one.
 
     Raises:
-      OSError: it cannot be written.
+      OSError: the file cannot be written.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     fresh = path.with_name(path.name + ".tmp")
@@ -49,49 +49,49 @@ def write(path: pathlib.Path, content: str | bytes | Iterable[str]) -> None:
 
 
 @contextlib.contextmanager
-def locked(path: pathlib.Path, held: str, wait: float = math.inf) -> Iterator[None]:
+def hold_lock(path: pathlib.Path, busy_message: str, wait: float = math.inf) -> Iterator[None]:
     """Holds a lock between processes; the system frees it when its holder dies. Makes the file and its folder.
 
-    Where the file system has no locks it goes on without, and says so.
+    If the file system has no locks, it prints a warning and goes on without a lock.
 
     Args:
-      held: what is said when another process holds it: "another process builds mme".
-      wait: seconds until it is given up.
+      busy_message: the message if another process holds the lock: "another process builds mme".
+      wait: seconds to wait for the lock.
 
     Raises:
       OSError: the file cannot be made.
-      UsageError: another process holds it still.
+      UsageError: another process still holds the lock.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a") as file:
-        end, waiting = time.monotonic() + wait, False
+        end, is_waiting = time.monotonic() + wait, False
         while True:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
             except BlockingIOError:
                 if time.monotonic() >= end:
-                    raise UsageError(held) from None
-                if not waiting:
+                    raise UsageError(busy_message) from None
+                if not is_waiting:
                     limit = f"at most {wait:.0f} seconds " if math.isfinite(wait) else ""
-                    print(f"{held}: waiting {limit}for it to end", file=sys.stderr, flush=True)
-                    waiting = True
+                    print(f"{busy_message}: waiting {limit}for it to end", file=sys.stderr, flush=True)
+                    is_waiting = True
                 time.sleep(0.2)
             except OSError as error:
                 if error.errno not in _NO_LOCKS:
                     raise
-                told = f"{path}: the file system has no locks ({error.strerror}): let no other process write there"
-                print(told, file=sys.stderr, flush=True)
+                message = f"{path}: the file system has no locks ({error.strerror}): let no other process write there"
+                print(message, file=sys.stderr, flush=True)
                 break
         yield
 
 
 @contextlib.contextmanager
-def readable(path: pathlib.Path) -> Iterator[None]:
-    """What goes wrong while a file is read, also a .gz.
+def report_read_errors(path: pathlib.Path) -> Iterator[None]:
+    """Turns the errors of reading a file, also a .gz, into a DataError.
 
     Raises:
-      DataError: it cannot be read or is damaged.
+      DataError: the file cannot be read or is damaged.
     """
     try:
         yield
@@ -101,25 +101,25 @@ def readable(path: pathlib.Path) -> Iterator[None]:
         raise DataError(f"{path}: cannot be read: {error.strerror}") from None
 
 
-def contents(path: pathlib.Path) -> bytes:
-    """A file's bytes, unpacked where it is a .gz. Errors as in `readable`."""
-    with readable(path):
-        data = path.read_bytes()
-        return gzip.decompress(data) if path.suffix == ".gz" else data
+def read_bytes(path: pathlib.Path) -> bytes:
+    """A file's bytes, unpacked if it is a .gz. Errors as in `report_read_errors`."""
+    with report_read_errors(path):
+        content = path.read_bytes()
+        return gzip.decompress(content) if path.suffix == ".gz" else content
 
 
-class Appended:
-    """A file that grows: what was added is with the system when `add` returns, and no later write can fail."""
+class AppendOnlyFile:
+    """A file to append to. When `add` returns, the system has the content, so no later write can fail for it."""
 
     def __init__(self, path: pathlib.Path):
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
         self._path = path
 
     def add(self, content: bytes) -> None:
-        """Appends.
+        """Appends the content.
 
         Raises:
-          OSError: the disk is full; a part may have been written.
+          OSError: the disk is full; a part may be written.
         """
         while content:
             try:
@@ -133,11 +133,11 @@ class Appended:
 
 
 @contextlib.contextmanager
-def room(folder: pathlib.Path) -> Iterator[None]:
-    """A disk that is full, or that fails, is said in a line.
+def report_full_disk(folder: pathlib.Path) -> Iterator[None]:
+    """Turns the errors of a full or failing disk into a UsageError with a message of one line.
 
     Raises:
-      UsageError: something could not be written.
+      UsageError: a file could not be written.
     """
     try:
         yield
@@ -151,11 +151,11 @@ def room(folder: pathlib.Path) -> Iterator[None]:
 
 
 def digest(content: bytes) -> str:
-    """Sixteen hexadecimal digits that change with the content."""
+    """A digest of the content, sixteen hexadecimal digits."""
     return hashlib.sha256(content).hexdigest()[:16]
 
 
-def without_surrogates(text: str) -> str:
+def replace_surrogates(text: str) -> str:
     """The text with lone surrogates replaced by U+FFFD, so that it has a UTF-8 form."""
     try:
         text.encode("utf-8")

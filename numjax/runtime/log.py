@@ -1,7 +1,7 @@
-"""What a run leaves to read: metrics.jsonl, TensorBoard events and a progress line."""
+"""The records of a run: metrics.jsonl, TensorBoard events and progress lines."""
 
 # pyright: reportAttributeAccessIssue=false
-# The attributes of protocol buffers are made when they are imported.
+# Protocol buffers get their attributes at import.
 
 from __future__ import annotations
 
@@ -26,34 +26,34 @@ from tensorboardX.record_writer import masked_crc32c
 
 from numjax.runtime import chips, files
 
-# Written once, when a run is over: a resumed run writes them again.
+# Written once, at the end of a run: a resumed run writes them again.
 FINAL_SPLITS = ("test", "validation_best")
 
 
-def cut_back(path: pathlib.Path, step: int) -> int:
-    """Drops the lines of metrics.jsonl written after `step`, at the run's end, or cut short; returns how many."""
+def drop_later_lines(path: pathlib.Path, step: int) -> int:
+    """Removes the lines of metrics.jsonl after `step`, those of the run's end and broken ones; returns how many."""
     if not path.exists():
         return 0
-    kept, dropped = [], 0
+    kept_lines, n_dropped = [], 0
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
         try:
             row = json.loads(line)
             keep = row.get("step", 0) <= step and row.get("split") not in FINAL_SPLITS
         except (json.JSONDecodeError, AttributeError):
             keep = False
-        kept.append(line) if keep else None
-        dropped += not keep
-    if dropped:
-        files.write(path, (line + "\n" for line in kept))
-    return dropped
+        kept_lines.append(line) if keep else None
+        n_dropped += not keep
+    if n_dropped:
+        files.write(path, (line + "\n" for line in kept_lines))
+    return n_dropped
 
 
-class Writer:
-    """Writes metrics of process 0 to metrics.jsonl (one object a line: step, split, names → numbers) and to
-    TensorBoard events. On resume, lines after the restored step are cut.
+class MetricsWriter:
+    """Writes the metrics of process 0 to metrics.jsonl (one object a line: step, split, names → numbers) and to
+    TensorBoard events. On resume it removes the lines after the restored step.
 
     Raises:
-      OSError: at once when a line cannot be written.
+      OSError: a line cannot be written; raised immediately.
     """
 
     def __init__(self, workdir: pathlib.Path, resume_step: int):
@@ -61,12 +61,12 @@ class Writer:
         if not self._active:
             return
         path = workdir / "metrics.jsonl"
-        cut_back(path, resume_step)
-        self._file = files.Appended(path)
+        drop_later_lines(path, resume_step)
+        self._file = files.AppendOnlyFile(path)
         self._events = _Events(workdir, resume_step)
 
     def write(self, step: int, split: str, metrics: Mapping[str, float]) -> None:
-        """Appends one line, and one scalar event a number."""
+        """Appends one line, and one scalar event per number."""
         if not self._active:
             return
         numbers = {k: (v if math.isfinite(v) else None) for k, v in metrics.items()}
@@ -81,15 +81,15 @@ class Writer:
 
 
 class _Events:
-    """A TensorBoard event file. The library's own writer has a thread and a queue, and when the disk is full the
-    thread dies and the queue blocks for ever."""
+    """A TensorBoard event file. The library's own writer has a thread and a queue: when the disk is full, the thread
+    dies and the queue blocks forever."""
 
     def __init__(self, workdir: pathlib.Path, resume_step: int):
         name = f"events.out.tfevents.{int(time.time())}.{socket.gethostname()}"
-        self._file = files.Appended(workdir / name)
+        self._file = files.AppendOnlyFile(workdir / name)
         self._add(event_pb2.Event(file_version="brain.Event:2"))
         if resume_step:
-            # TensorBoard drops what older files of the folder say of later steps.
+            # TensorBoard then drops later steps of older files in the folder.
             start = event_pb2.SessionLog(status=event_pb2.SessionLog.START)
             self._add(event_pb2.Event(step=resume_step, session_log=start))
 
@@ -109,7 +109,7 @@ class _Events:
 
 
 class Progress:
-    """One line an interval: step, loss, examples/s, tokens/s, MFU where the peak is known, time left."""
+    """Prints a line per interval: step, loss, examples/s, tokens/s, MFU where the peak is known, time left."""
 
     def __init__(
         self,
@@ -125,18 +125,18 @@ class Progress:
         self._tokens = self._examples = 0
 
     def count(self, examples: int, tokens: int) -> None:
-        """Counts what one step has read."""
+        """Adds the examples and tokens of one step."""
         self._examples += examples
         self._tokens += tokens
 
     def rates(self, step: int) -> dict[str, float]:
         """Rates since the last call, as metrics."""
         seconds = max(time.perf_counter() - self._time, 1e-9)
-        done = max(step - self._step, 1)
+        n_steps = max(step - self._step, 1)
         out = {
             "examples_per_second": self._examples / seconds,
             "tokens_per_second": self._tokens / seconds,
-            "seconds_per_step": seconds / done,
+            "seconds_per_step": seconds / n_steps,
         }
         if self._peak:
             out["mfu"] = out["tokens_per_second"] * self._flops / (self._peak * jax.device_count())
@@ -144,88 +144,91 @@ class Progress:
         self._tokens = self._examples = 0
         return out
 
-    def line(self, step: int, metrics: Mapping[str, float]) -> None:
+    def print_line(self, step: int, metrics: Mapping[str, float]) -> None:
         """Prints the line (process 0)."""
         if jax.process_index() != 0:
             return
-        left = (self._steps - step) * metrics["seconds_per_step"]
-        shown = [f"step {step}/{self._steps}", f"loss {metrics['loss']:.4f}"]
-        scored = [name for name in metrics if name.endswith("/accuracy")]
-        shown += [f"{name if len(scored) > 1 else 'accuracy'} {metrics[name]:.4f}" for name in scored]
-        shown += [f"{metrics['examples_per_second']:.0f} examples/s", f"{metrics['tokens_per_second']:.0f} tokens/s"]
+        seconds_left = (self._steps - step) * metrics["seconds_per_step"]
+        fields = [f"step {step}/{self._steps}", f"loss {metrics['loss']:.4f}"]
+        accuracy_names = [name for name in metrics if name.endswith("/accuracy")]
+        fields += [
+            f"{name if len(accuracy_names) > 1 else 'accuracy'} {metrics[name]:.4f}" for name in accuracy_names
+        ]
+        fields += [f"{metrics['examples_per_second']:.0f} examples/s", f"{metrics['tokens_per_second']:.0f} tokens/s"]
         if "mfu" in metrics:
-            shown.append(f"MFU {100 * metrics['mfu']:.1f}%")
-        shown.append(f"left {duration(left)}")
-        say(" · ".join(shown + ([self._note(left)] if self._note else [])))
+            fields.append(f"MFU {100 * metrics['mfu']:.1f}%")
+        fields.append(f"left {format_duration(seconds_left)}")
+        say(" · ".join(fields + ([self._note(seconds_left)] if self._note else [])))
 
 
-def duration(seconds: float) -> str:
-    """1:02:03 or 2:03."""
+def format_duration(seconds: float) -> str:
+    """The duration as 1:02:03 or 2:03."""
     minutes, second = divmod(int(seconds), 60)
     hours, minute = divmod(minutes, 60)
     return f"{hours}:{minute:02d}:{second:02d}" if hours else f"{minute}:{second:02d}"
 
 
-def shown(metrics: Mapping[str, float]) -> str:
-    """Scores on a line, without the parts of which a split has none ("masked/number" where no number is masked)."""
+def format_metrics(metrics: Mapping[str, float]) -> str:
+    """The metrics on a line, without parts that are NaN because the split has none of their kind ("masked/number"
+    where no number is masked)."""
     return " · ".join(f"{k} {v:.4f}" for k, v in metrics.items() if not ("/" in k and math.isnan(v)))
 
 
 def say(text: str) -> None:
-    """One line to the person watching (process 0), at once."""
+    """Prints a line to stderr (process 0), flushed."""
     if jax.process_index() == 0:
         print(text, file=sys.stderr, flush=True)
 
 
 def quieten() -> None:
-    """Leaves a save that fails to the one line that the run ends with.
+    """Hides what Orbax and TensorStore print when a save fails: the run ends with one line that says it.
 
-    Each of Orbax's threads logs and prints the whole chain of its calls, and after the first failure TensorStore
-    calls back into loops that are closed.
+    Each of Orbax's threads logs and prints its traceback, and after the first failure TensorStore calls back into
+    closed event loops.
     """
     logging.get_absl_logger().addFilter(lambda record: "orbax" not in record.pathname or record.levelno < ERROR)
-    of_thread, of_main, of_none = threading.excepthook, sys.excepthook, sys.unraisablehook
+    thread_hook, main_hook, unraisable_hook = threading.excepthook, sys.excepthook, sys.unraisablehook
 
-    def in_thread(found: Any) -> None:
-        frames = traceback.extract_tb(found.exc_traceback)
+    def handle_thread_error(hook_args: Any) -> None:
+        frames = traceback.extract_tb(hook_args.exc_traceback)
         if not any("orbax" in frame.filename for frame in frames):
-            of_thread(found)
+            thread_hook(hook_args)
 
-    def closed(error: BaseException | None) -> bool:
+    def is_closed_loop(error: BaseException | None) -> bool:
         return isinstance(error, RuntimeError) and str(error) == "Event loop is closed"
 
-    def elsewhere(kind: type[BaseException], error: BaseException, trace: Any) -> None:
-        if not closed(error):
-            of_main(kind, error, trace)
+    def handle_error(kind: type[BaseException], error: BaseException, trace: Any) -> None:
+        if not is_closed_loop(error):
+            main_hook(kind, error, trace)
 
-    def unraisable(found: Any) -> None:
-        if not closed(found.exc_value):
-            of_none(found)
+    def handle_unraisable(hook_args: Any) -> None:
+        if not is_closed_loop(hook_args.exc_value):
+            unraisable_hook(hook_args)
 
-    threading.excepthook, sys.excepthook, sys.unraisablehook = in_thread, elsewhere, unraisable
-
-
-def line(found: Any) -> str:
-    """JSON without a line's end. Lone surrogates, which have no UTF-8, become U+FFFD; numbers that are none, or are
-    infinite, which have no JSON, null."""
-    return files.without_surrogates(json.dumps(_written(found), ensure_ascii=False, default=str, allow_nan=False))
+    threading.excepthook, sys.excepthook, sys.unraisablehook = handle_thread_error, handle_error, handle_unraisable
 
 
-def _written(found: Any) -> Any:
-    if isinstance(found, Mapping):
-        return {name: _written(one) for name, one in found.items()}
-    if isinstance(found, list | tuple):
-        return [_written(one) for one in found]
-    return None if isinstance(found, float) and not math.isfinite(found) else found
+def to_json_line(value: Any) -> str:
+    """A value as JSON without a line end. Lone surrogates, which have no UTF-8 form, become U+FFFD; NaN and infinity,
+    which have no JSON form, become null."""
+    return files.replace_surrogates(json.dumps(_to_json(value), ensure_ascii=False, default=str, allow_nan=False))
 
 
-def out(found: Any) -> None:
-    """One JSON line of results (process 0), at once."""
+def _to_json(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _to_json(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_to_json(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def print_result(result: Any) -> None:
+    """Prints a result as a JSON line to stdout (process 0), flushed."""
     if jax.process_index() == 0:
-        print(line(found), flush=True)
+        print(to_json_line(result), flush=True)
 
 
 def peak_flops() -> float | None:
-    """Peak of one local device in bfloat16, None where it is not known."""
+    """Peak FLOP/s of one local device in bfloat16, None if unknown."""
     chip = chips.find(jax.local_devices()[0].device_kind)
     return chip.flops if chip else None

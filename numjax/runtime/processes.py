@@ -1,7 +1,8 @@
 """Several processes as one program, through JAX's own distributed runtime.
 
-One process needs none of this. A cluster that JAX knows (SLURM, GKE and other TPU pods, Open MPI, Kubernetes) is
-found by JAX; elsewhere three variables say who is who, and `numjax.tools.launch` sets them on one machine.
+A single process needs none of this. JAX detects the clusters that it knows (SLURM, GKE and other TPU pods, Open MPI,
+Kubernetes). Elsewhere three environment variables give the coordinator, the number of processes and the index of
+this one; `numjax.tools.launch` sets them on one machine.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import os
 import sys
 import traceback
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import jax
 import numpy as np
@@ -22,29 +23,29 @@ from jax.sharding import Mesh, NamedSharding
 from numjax.errors import DataError, Diverged, Lost, Preempted, UsageError
 
 COORDINATOR, COUNT, INDEX = "NUMJAX_COORDINATOR", "NUMJAX_PROCESSES", "NUMJAX_PROCESS"
-# A process that says nothing for so long is taken for dead, and all others stop.
+# Seconds without a sign of life after which a process counts as dead and all others stop.
 HEARTBEAT = 30
 
 
 def join() -> None:
-    """Joins the other processes; call before anything else touches JAX's devices.
+    """Joins the other processes; call it before anything else uses JAX's devices.
 
     Raises:
-      UsageError: no cluster is found, or its variables are incomplete.
+      UsageError: there is no cluster, or its variables are incomplete.
     """
-    found: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}
     if COORDINATOR in os.environ:
         try:
-            found = dict(num_processes=int(os.environ[COUNT]), process_id=int(os.environ[INDEX]))
+            arguments = dict(num_processes=int(os.environ[COUNT]), process_id=int(os.environ[INDEX]))
         except (KeyError, ValueError):
             raise UsageError(f"{COORDINATOR} is set: set {COUNT} and {INDEX} to whole numbers too") from None
-        found["coordinator_address"] = os.environ[COORDINATOR]
-    # The libraries that connect processes print there what belongs on the error stream.
+        arguments["coordinator_address"] = os.environ[COORDINATOR]
+    # The libraries that connect processes print to stdout what belongs on stderr.
     results = os.dup(1)
     os.dup2(2, 1)
     sys.stdout = os.fdopen(results, "w", buffering=1, encoding="utf-8")
     try:
-        jax.distributed.initialize(**found, heartbeat_timeout_seconds=HEARTBEAT)
+        jax.distributed.initialize(**arguments, heartbeat_timeout_seconds=HEARTBEAT)
     except (ValueError, RuntimeError) as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise UsageError(
@@ -54,8 +55,9 @@ def join() -> None:
 
 
 @contextlib.contextmanager
-def together() -> Iterator[None]:
-    """Ends that all processes share are reached by all; the loss of one is said in a line.
+def coordinate_exit() -> Iterator[None]:
+    """Ends all processes together: before an error that all of them raise, each leaves the others in order; an error
+    of one process ends that process at once; the loss of another process becomes a message of one line.
 
     Raises:
       Lost: another process is gone.
@@ -63,7 +65,7 @@ def together() -> Iterator[None]:
     try:
         yield
     except (Diverged, Preempted):
-        part()
+        leave()
         raise
     except jax.errors.JaxRuntimeError as error:
         if jax.process_count() == 1:
@@ -75,69 +77,80 @@ def together() -> Iterator[None]:
     except Exception:
         if jax.process_count() == 1:
             raise
-        # An orderly end would wait for the others, who wait for this process in a collective.
         traceback.print_exc()
-        sys.stderr.flush()
-        os._exit(1)
+        abandon(1)
+
+
+def abandon(code: int) -> NoReturn:
+    """Ends this process, one of several, immediately.
+
+    An ordinary exit would hang: JAX's client waits for the other processes, and they wait for this one in a
+    collective.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 @functools.cache
 def row_shards(mesh: Mesh) -> tuple[tuple[int, ...], int]:
-    """Which slices of a batch's rows the devices of this process hold, ascending, and how many there are.
+    """(indices of the slices of a batch's rows that this process's devices hold, ascending; number of slices).
 
-    They need not lie side by side where the mesh follows a torus, and where the axis `tensor` spans processes several
-    of them hold the same ones. Each reads what it holds, so that the whole batch is that of one device, row for row.
+    The slices of a process need not be adjacent if the mesh follows a torus. If the axis `tensor` spans processes,
+    several processes hold the same slices. Each process loads what it holds, so that the whole batch equals that of
+    one device, row for row.
     """
     rows = mesh.devices.reshape(-1, mesh.shape["tensor"])
-    mine = [any(device.process_index == jax.process_index() for device in devices) for devices in rows]
-    return tuple(np.flatnonzero(mine).tolist()), len(rows)
+    is_own = [any(device.process_index == jax.process_index() for device in devices) for devices in rows]
+    return tuple(np.flatnonzero(is_own).tolist()), len(rows)
 
 
-def join_rows(tree: Any, layout: NamedSharding, held: Sequence[int], shards: int) -> Any:
-    """Arrays of the rows that this process holds (see `row_shards`), as global arrays of the rows of all."""
+def join_rows(tree: Any, layout: NamedSharding, shard_indices: Sequence[int], shards: int) -> Any:
+    """Global arrays of all rows, from arrays of the rows that this process holds (see `row_shards`)."""
     if jax.process_count() == 1:
         return jax.device_put(jax.tree.map(np.asarray, tree), layout)
 
     def join(x):
-        rows = len(x) // len(held)
+        rows = len(x) // len(shard_indices)
 
         def shard(index):
-            at = held.index((index[0].start or 0) // rows)
-            return x[at * rows : (at + 1) * rows]
+            index_in_own = shard_indices.index((index[0].start or 0) // rows)
+            return x[index_in_own * rows : (index_in_own + 1) * rows]
 
         return jax.make_array_from_callback((rows * shards, *x.shape[1:]), layout, shard)
 
     return jax.tree.map(lambda x: join(np.asarray(x)), tree)
 
 
-def part() -> None:
-    """Before an end that all processes know of: who left at once would be taken for dead by the others."""
+def leave() -> None:
+    """Leaves the other processes in order, before an exit that all of them make: without it, the others would take
+    this process for dead."""
     if jax.process_count() > 1:
         jax.distributed.shutdown()
 
 
 def barrier(name: str) -> None:
-    """Returns when all processes are here."""
+    """Waits until all processes have called it."""
     if jax.process_count() > 1:
         multihost_utils.sync_global_devices(name)
 
 
-def any_of(flag: bool) -> bool:
-    """Whether the flag is set on any process, known to all of them."""
+def is_any_set(flag: bool) -> bool:
+    """Whether the flag is set on any process; the same result on all of them."""
     if jax.process_count() == 1:
         return flag
     return bool(np.any(multihost_utils.process_allgather(np.asarray(flag))))
 
 
 def fetch(tree: Any) -> Any:
-    """Global arrays as whole NumPy arrays, on every process."""
+    """Global arrays as NumPy arrays, whole on every process."""
     if jax.process_count() == 1:
         return jax.device_get(tree)
     return jax.tree.map(np.asarray, multihost_utils.process_allgather(tree, tiled=True))
 
 
-def from_first(data: bytes) -> bytes:
-    """What process 0 holds, on every process."""
+def broadcast_bytes(data: bytes) -> bytes:
+    """The bytes of process 0, on every process."""
     if jax.process_count() == 1:
         return data
     size = int(multihost_utils.broadcast_one_to_all(np.int32(len(data))))

@@ -1,4 +1,4 @@
-"""Where arrays live: a mesh of data, fsdp and tensor axes, and ordered (path regex → axes) rules."""
+"""Shards arrays over devices: a mesh of data, fsdp and tensor axes, and ordered (path regex → axes) rules."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ from numjax.runtime import processes
 
 AXES = ("data", "fsdp", "tensor")
 
-# First match wins. A spec names mesh axes (one, several or None) for each array axis, counted from the last: a stack
-# of layers shards as one. fsdp splits no last axis: there TPUs sum gradients whole instead of scattering the sums.
+# The first match counts. A spec names mesh axes (one, several or None) for each array axis, counted from the last, so
+# stacked layers shard like single ones. fsdp splits no last axis: TPUs would all-reduce the gradients there instead
+# of reduce-scattering them.
 DEFAULT_RULES = (
     (r"(table|heads_[^/]*/kernel)$", (("tensor", "fsdp"), None)),
     (r"heads_[^/]*/bias$", (("tensor", "fsdp"),)),
@@ -33,12 +34,12 @@ DEFAULT_RULES = (
     (r".*", ()),
 )
 
-# An axis this small is replicated when it does not divide; a larger one is refused.
+# An axis up to this size is replicated if the mesh does not divide it; a larger one is an error.
 SMALL = 4096
 
 
 def axis_sizes(count: int, data: int = -1, fsdp: int = 1, tensor: int = 1) -> tuple[int, ...]:
-    """Sizes of the axes over `count` devices; −1 (once) takes what others leave. UsageError if they do not fit."""
+    """Sizes of the axes over `count` devices; −1 (once) stands for the rest. UsageError if they do not fit."""
     sizes = [data, fsdp, tensor]
     fixed = int(np.prod([size for size in sizes if size != -1]))
     if sizes.count(-1) == 1 and fixed and count % fixed == 0:
@@ -53,37 +54,37 @@ def make_mesh(data: int = -1, fsdp: int = 1, tensor: int = 1, devices: Sequence[
     """A mesh over all devices (or these), see `axis_sizes`."""
     devices = devices or jax.devices()
     sizes = axis_sizes(len(devices), data, fsdp, tensor)
-    # `jax.make_mesh` splits no dimension of a torus: a 4×4×4 would have no axis of 8.
-    laid_out = mesh_utils.create_device_mesh(sizes, list(devices), allow_split_physical_axes=True)
-    return Mesh(laid_out, AXES, axis_types=(AxisType.Auto,) * len(AXES))
+    # `jax.make_mesh` does not split a dimension of a torus: a 4×4×4 torus would have no axis of size 8.
+    device_grid = mesh_utils.create_device_mesh(sizes, list(devices), allow_split_physical_axes=True)
+    return Mesh(device_grid, AXES, axis_types=(AxisType.Auto,) * len(AXES))
 
 
-def mesh_of(config: Any) -> Mesh:
+def mesh_from_config(config: Any) -> Mesh:
     """The mesh of a config's `mesh` block."""
     return make_mesh(config.mesh.data, config.mesh.fsdp, config.mesh.tensor)
 
 
 def batch_sharding(mesh: Mesh) -> NamedSharding:
-    """Rows over the data and fsdp axes."""
+    """The sharding of a batch: rows over the data and fsdp axes."""
     return NamedSharding(mesh, PartitionSpec(("data", "fsdp")))
 
 
 def replicated(mesh: Mesh) -> NamedSharding:
-    """The same array everywhere."""
+    """The sharding of an array that every device holds whole."""
     return NamedSharding(mesh, PartitionSpec())
 
 
 def shardings(tree: Any, mesh: Mesh, rules: Sequence[tuple[str, Sequence[str | None]]] = ()) -> Any:
-    """A NamedSharding for each leaf of `tree` (arrays or their shapes) by the first rule its path matches.
+    """A NamedSharding for each leaf of `tree` (arrays or their shapes) by the first rule that matches its path.
 
-    `rules` come before `DEFAULT_RULES`. A small axis that the mesh does not divide is replicated and logged.
+    `rules` come before `DEFAULT_RULES`. A small axis that the mesh does not divide is replicated, which is logged.
 
     Raises:
-      UsageError: a large axis does not divide.
+      UsageError: the mesh does not divide a large axis.
     """
     compiled = [(re.compile(pattern), tuple(spec)) for pattern, spec in (*rules, *DEFAULT_RULES)]
 
-    def place(path, leaf):
+    def choose_sharding(path, leaf):
         name = path_name(path)
         if getattr(leaf, "ndim", 0) == 0:
             return replicated(mesh)
@@ -91,30 +92,30 @@ def shardings(tree: Any, mesh: Mesh, rules: Sequence[tuple[str, Sequence[str | N
         spec = spec[-leaf.ndim :] if len(spec) > leaf.ndim else spec
         axes = [None] * (leaf.ndim - len(spec)) + list(spec)
         for i, axis in enumerate(axes):
-            over = (axis,) if isinstance(axis, str) else tuple(axis or ())
-            parts = int(np.prod([mesh.shape[part] for part in over]))
+            mesh_axes = (axis,) if isinstance(axis, str) else tuple(axis or ())
+            parts = int(np.prod([mesh.shape[part] for part in mesh_axes]))
             if leaf.shape[i] % parts == 0:
                 continue
-            told = f"{name}: axis {i} of {leaf.shape[i]} does not divide over {' × '.join(over)}={parts}"
+            problem = f"{name}: axis {i} of {leaf.shape[i]} does not divide over {' × '.join(mesh_axes)}={parts}"
             if leaf.shape[i] > SMALL:
-                raise UsageError(f"{told}: change config.mesh, or config.scheme.pad_multiple")
-            axes[i] = over[0] if len(over) > 1 and leaf.shape[i] % mesh.shape[over[0]] == 0 else None
-            logging.info("%s: split over %s only", told, axes[i])
+                raise UsageError(f"{problem}: change config.mesh, or config.scheme.pad_multiple")
+            axes[i] = mesh_axes[0] if len(mesh_axes) > 1 and leaf.shape[i] % mesh.shape[mesh_axes[0]] == 0 else None
+            logging.info("%s: split over %s only", problem, axes[i])
         return NamedSharding(mesh, PartitionSpec(*axes))
 
-    return jax.tree_util.tree_map_with_path(place, tree)
+    return jax.tree_util.tree_map_with_path(choose_sharding, tree)
 
 
 def path_name(path: Sequence[Any]) -> str:
-    """A pytree path as a/b/c."""
+    """A pytree path as text, a/b/c."""
     return "/".join(str(getattr(k, "key", getattr(k, "name", getattr(k, "idx", k)))) for k in path)
 
 
 def put(batch: Any, mesh: Mesh) -> Any:
-    """What this process reads of a batch as global arrays, rows split over the mesh: see `processes.row_shards`."""
+    """This process's rows of a batch as global arrays, split over the mesh: see `processes.row_shards`."""
     return processes.join_rows(batch, batch_sharding(mesh), *processes.row_shards(mesh))
 
 
-def place(tree: Any, layout: NamedSharding) -> Any:
-    """Arrays that every process holds whole, as global arrays laid out in one way."""
+def distribute(tree: Any, layout: NamedSharding) -> Any:
+    """Arrays that every process holds whole, as global arrays with this sharding."""
     return jax.tree.map(lambda x: jax.make_array_from_callback(np.shape(x), layout, np.asarray(x).__getitem__), tree)

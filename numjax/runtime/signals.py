@@ -1,4 +1,4 @@
-"""SIGTERM and SIGINT: inside the loop they save first, before and after it there is nothing to save."""
+"""Handles SIGTERM and SIGINT: inside the loop the run saves first; outside it there is nothing to save."""
 
 from __future__ import annotations
 
@@ -15,38 +15,38 @@ from numjax.errors import Preempted
 
 
 class Signals:
-    """SIGTERM and SIGINT ask for a stop; with several processes all agree on the step."""
+    """Notes that SIGTERM or SIGINT asks for a stop; with several processes, all agree on the step."""
 
     def __init__(self):
-        self._asked = False
-        self._before: dict[int, Any] = {}
+        self._stop_requested = False
+        self._old_handlers: dict[int, Any] = {}
 
     def __enter__(self) -> Signals:
         if jax.process_count() == 1:
             for number in (signal.SIGTERM, signal.SIGINT):
-                self._before[number] = signal.signal(number, self._ask)
+                self._old_handlers[number] = signal.signal(number, self._request_stop)
         return self
 
     def __exit__(self, *_: object) -> None:
-        for number, handler in self._before.items():
+        for number, handler in self._old_handlers.items():
             signal.signal(number, handler)
 
-    def _ask(self, number, frame):
+    def _request_stop(self, number, frame):
         del number, frame
-        self._asked = True
+        self._stop_requested = True
 
     def stop_at(self, step: int) -> bool:
         """Whether to stop before `step`."""
         if jax.process_count() > 1:
             return multihost_utils.reached_preemption_sync_point(step)
-        return self._asked
+        return self._stop_requested
 
 
 @contextlib.contextmanager
-def at_once() -> Iterator[None]:
-    """SIGTERM raises Preempted here and now: around what comes before the loop and after it.
+def stop_immediately() -> Iterator[None]:
+    """Makes SIGTERM raise Preempted immediately, for the code before and after the loop.
 
-    With several processes JAX waits for SIGTERM, and the loop asks it.
+    With several processes it does nothing: JAX waits for SIGTERM, and the loop asks JAX.
     """
     if jax.process_count() > 1 or threading.current_thread() is not threading.main_thread():
         yield
@@ -56,8 +56,8 @@ def at_once() -> Iterator[None]:
         del number, frame
         raise Preempted("stopped; what was saved is kept: run the same command to go on")
 
-    before = signal.signal(signal.SIGTERM, stop)
+    old_handler = signal.signal(signal.SIGTERM, stop)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        signal.signal(signal.SIGTERM, old_handler)

@@ -13,9 +13,10 @@ from typing import Any
 
 from numjax import protocols
 from numjax.errors import DataError, UsageError
-from numjax.tasks import answered, records
+from numjax.pipeline import fields
+from numjax.tasks import LABEL
 from numjax.text import document as documents
-from numjax.text import marked
+from numjax.text.document import marked
 from numjax.types import Document, Example, Mark, Text
 
 SCORES = ("Wrong", "Poor", "Fair", "Good", "Excellent")
@@ -23,9 +24,9 @@ POSSIBLE = f" Possible scores: {' '.join(SCORES)}"
 
 
 class Task(protocols.Task):
-    """One of five grades, read off the last position.
+    """One of five grades, predicted at the last position.
 
-    What is too long loses examples, the last ones first, then the end of the question and that of the answer.
+    A text that is too long loses examples, the last ones first, then the end of the question and that of the answer.
     """
 
     kind = "classify"
@@ -33,7 +34,7 @@ class Task(protocols.Task):
     unanswered = {"grade": 0, "examples": "[]"}
     metric = "-loss"
     needs = {"heads": ("classify",), "objectives": ("nll",)}
-    brings = answered.LABEL
+    brings = LABEL
     num_classes = 5
 
     def __init__(
@@ -48,46 +49,46 @@ class Task(protocols.Task):
     ):
         """
         Args:
-          path: of the table or the folder; without one, the stand-in.
-          fold: which of the five is the test split. size: at most so many answers. data_seed: of the folds and of the
-            choice of examples, which stay the same in every epoch.
-          examples: at most so many of each grade.
-          as_published: "[SEP]" and "[CLS]" as ordinary text, the latter last instead of [EOS] and not first.
+          path: the table or its folder; by default the stand-in.
+          fold: which of the five folds is the test split. size: most answers to use. data_seed: of the folds and of
+            the choice of examples, which is the same in every epoch.
+          examples: most examples of each grade.
+          as_published: write "[SEP]" and "[CLS]" as ordinary text, and "[CLS]" last instead of [EOS], not first.
         """
         if examples < 0:
             raise UsageError(f"examples={examples} must not be negative")
-        named = {"name": "answer_scoring", "path": path, "fold": fold, "seed": data_seed, "examples": examples}
-        self.dataset: dict[str, Any] = named
+        options = {"name": "answer_scoring", "path": path, "fold": fold, "seed": data_seed, "examples": examples}
+        self.dataset: dict[str, Any] = options
         if size is not None:
             self.dataset["size"] = size
         self.as_published = as_published
 
     def texts(self, rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-        """What a vocabulary is trained on; examples are answers of other rows."""
+        """The texts that a vocabulary is trained on; examples are the answers of other rows."""
         for row in rows:
-            answer = records.text(row, "answer", empty=True)
-            parts = [f"Question: {records.text(row, 'problem')}", POSSIBLE, f" Score this answer: {answer}"]
+            answer = fields.text(row, "answer", empty=True)
+            parts = [f"Question: {fields.text(row, 'problem')}", POSSIBLE, f" Score this answer: {answer}"]
             parts += [f" Example: {answer}", *(f" Score: {score}" for score in SCORES)]
-            yield documents.surface(marked.document("".join(parts), documents.parse))
+            yield documents.surface(marked.parse_document("".join(parts), documents.parse))
 
     def example(self, record: Mapping[str, Any], parse: Callable[[str], Document]) -> Example:
         """[CLS] question, scores, examples, answer [EOS], and the grade."""
-        grade = records.label(record, "grade", len(SCORES))
-        answer = records.text(record, "answer", empty=True)
-        shown = _examples(record)
+        grade = fields.label(record, "grade", len(SCORES))
+        answer = fields.text(record, "answer", empty=True)
+        graded = _parse_examples(record)
         pieces: list[Document] = [
             (*(() if self.as_published else (Mark("[CLS]"),)), Text("Question: ")),
-            self._read(records.text(record, "problem"), parse),
-            self._part(POSSIBLE, parse),
-            *(self._part(f" Example: {text} Score: {SCORES[score]}", parse) for text, score in shown),
-            self._part(" Score this answer: ", parse),
-            self._read(answer, parse),
+            self._parse(fields.text(record, "problem"), parse),
+            self._parse_part(POSSIBLE, parse),
+            *(self._parse_part(f" Example: {text} Score: {SCORES[score]}", parse) for text, score in graded),
+            self._parse_part(" Score this answer: ", parse),
+            self._parse(answer, parse),
             (Text(" [CLS]") if self.as_published else Mark("[EOS]"),),
         ]
         starts = [0]
         for piece in pieces:
             starts.append(starts[-1] + len(piece))
-        spare = [(starts[i], starts[i + 1]) for i in reversed(range(3, 3 + len(shown)))]
+        spare = [(starts[i], starts[i + 1]) for i in reversed(range(3, 3 + len(graded)))]
         for piece in (1, len(pieces) - 2):
             spare += [(i, i + 1) for i in reversed(range(starts[piece], starts[piece + 1]))]
         document = tuple(segment for piece in pieces for segment in piece)
@@ -100,48 +101,48 @@ class Task(protocols.Task):
         references: Sequence[Mapping[str, Any]],
         log_probs: Sequence[Any] | None = None,
     ) -> dict[str, float]:
-        """Accuracy, F1 (mean of the classes'), RMSE of the grades, Cohen's kappa (not weighted), and with
-        probabilities AUC (each class against the others, the mean of those that can be told apart).
+        """Accuracy, F1 (mean over classes), RMSE of the grades, Cohen's kappa (not weighted), and with `log_probs`
+        AUC (each class against the others, mean over the classes that are in the references but are not all of them).
 
         Args:
           log_probs: of the classes, [5] for each prediction.
         """
         metrics: Any = importlib.import_module("sklearn.metrics")
         gold = [reference["label"] for reference in references]
-        found = [int(prediction) for prediction in predictions]
+        grades = [int(prediction) for prediction in predictions]
         out = {
-            "accuracy": sum(f == g for f, g in zip(found, gold, strict=True)) / len(gold),
-            "F1": float(metrics.f1_score(gold, found, average="macro", zero_division=0)),
-            "RMSE": math.sqrt(sum((f - g) ** 2 for f, g in zip(found, gold, strict=True)) / len(gold)),
+            "accuracy": sum(f == g for f, g in zip(grades, gold, strict=True)) / len(gold),
+            "F1": float(metrics.f1_score(gold, grades, average="macro", zero_division=0)),
+            "RMSE": math.sqrt(sum((f - g) ** 2 for f, g in zip(grades, gold, strict=True)) / len(gold)),
         }
-        if len({*gold, *found}) > 1:  # else chance agrees too, and kappa is 0 / 0
-            out["kappa"] = float(metrics.cohen_kappa_score(gold, found))
+        if len({*gold, *grades}) > 1:  # else chance agreement is 1, and kappa is 0 / 0
+            out["kappa"] = float(metrics.cohen_kappa_score(gold, grades))
         if log_probs is not None:
             areas = []
             for label in range(len(SCORES)):
-                mine = [g == label for g in gold]
-                if any(mine) and not all(mine):
-                    areas.append(float(metrics.roc_auc_score(mine, [float(row[label]) for row in log_probs])))
+                is_label = [g == label for g in gold]
+                if any(is_label) and not all(is_label):
+                    areas.append(float(metrics.roc_auc_score(is_label, [float(row[label]) for row in log_probs])))
             if areas:
                 out["AUC"] = sum(areas) / len(areas)
         return out
 
-    def _part(self, text: str, parse: Callable[[str], Document]) -> Document:
-        """What follows a separator."""
+    def _parse_part(self, text: str, parse: Callable[[str], Document]) -> Document:
+        """A separator and the text behind it."""
         if self.as_published:
-            return self._read(f" [SEP]{text}", parse)
-        return (Mark("[SEP]"), *self._read(text, parse))
+            return self._parse(f" [SEP]{text}", parse)
+        return (Mark("[SEP]"), *self._parse(text, parse))
 
-    def _read(self, text: str, parse: Callable[[str], Document]) -> Document:
-        return marked.document(text, parse, self.as_published)
+    def _parse(self, text: str, parse: Callable[[str], Document]) -> Document:
+        return marked.parse_document(text, parse, self.as_published)
 
 
-def _examples(record: Mapping[str, Any]) -> list[tuple[str, int]]:
-    written = records.text(record, "examples")
+def _parse_examples(record: Mapping[str, Any]) -> list[tuple[str, int]]:
+    content = fields.text(record, "examples")
     try:
-        shown = [
-            (records.text(row, "answer", empty=True), records.label(row, "grade", 5)) for row in json.loads(written)
+        graded = [
+            (fields.text(row, "answer", empty=True), fields.label(row, "grade", 5)) for row in json.loads(content)
         ]
     except (ValueError, TypeError):
         raise DataError("field 'examples' must be a JSON list of {answer, grade from 0 to 4}") from None
-    return shown
+    return graded

@@ -8,8 +8,9 @@ from typing import Any
 
 from numjax import protocols
 from numjax.errors import DataError
-from numjax.tasks import answered, records
-from numjax.text import article
+from numjax.pipeline import fields
+from numjax.tasks import NEXT
+from numjax.text.document import article
 from numjax.types import Document, Example, Mark
 
 
@@ -22,7 +23,7 @@ class Task(protocols.Task):
     kind = "language_model"
     metric = "-loss"
     needs = {"objectives": ("nll",)}
-    brings = answered.NEXT
+    brings = NEXT
 
     def __init__(
         self,
@@ -36,10 +37,10 @@ class Task(protocols.Task):
     ):
         """
         Args:
-          path: of the articles; without one, the stand-in. size: of the stand-in.
-          validation, test: shares of the articles that are held out; the paper's validation is 5%.
+          path: the articles; by default the stand-in. size: of the stand-in.
+          validation, test: shares of the articles in these splits; the paper's validation share is 5%.
           data_seed: of the split.
-          as_published: no [CLS]; the original's trees, and its stretches of text.
+          as_published: no [CLS]; the original's trees and its stretches of text.
         """
         self.dataset: dict[str, Any] = {"name": "articles", "path": path, "validation": validation, "test": test}
         self.dataset |= {"as_published": int(as_published), "seed": data_seed}
@@ -48,20 +49,20 @@ class Task(protocols.Task):
         self.as_published = as_published
 
     def texts(self, rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-        """What a vocabulary is trained on."""
+        """The texts that a vocabulary is trained on."""
         for row in rows:
-            yield article.surface(records.text(row, "text"), _formulas(row))
+            yield article.surface(fields.text(row, "text"), _parse_formulas(row))
 
     def example(self, record: Mapping[str, Any], parse: Callable[[str], Document]) -> Example:
         """The article between [CLS] and [EOS]."""
-        text = records.text(record, "text")
+        text = fields.text(record, "text")
         try:
-            found = article.document(text, _formulas(record), parse, as_published=self.as_published)
+            segments = article.make_document(text, _parse_formulas(record), parse, as_published=self.as_published)
         except RecursionError:
             raise DataError("a formula is nested too deep") from None
         if self.as_published:
-            return Example(str(record["id"]), (*found, Mark("[EOS]")))
-        return Example(str(record["id"]), (Mark("[CLS]"), *found, Mark("[EOS]")), loss_from=1)
+            return Example(str(record["id"]), (*segments, Mark("[EOS]")))
+        return Example(str(record["id"]), (Mark("[CLS]"), *segments, Mark("[EOS]")), loss_from=1)
 
     def score(self, predictions: Sequence[Any], references: Sequence[Any]) -> dict[str, float]:
         """Nothing beyond the loss."""
@@ -69,16 +70,16 @@ class Task(protocols.Task):
         return {}
 
 
-def _formulas(record: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The field "formulas", JSON of the original's form.
+def _parse_formulas(record: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The field "formulas", JSON in the original's form.
 
     Raises:
-      DataError: it is anything else.
+      DataError: it has another form.
     """
     try:
-        found = json.loads(records.text(record, "formulas"))
-        if all(isinstance(of["tex"], str) and "opt" in of for of in found.values()):
-            return found
+        formulas = json.loads(fields.text(record, "formulas"))
+        if all(isinstance(formula["tex"], str) and "opt" in formula for formula in formulas.values()):
+            return formulas
     except (ValueError, RecursionError, AttributeError, TypeError, KeyError) as error:
         if isinstance(error, DataError):
             raise

@@ -18,23 +18,25 @@ from numjax.expr.arithmetic import Unevaluable, Value
 from numjax.expr.evaluate import evaluate, solve
 from numjax.expr.rules import DEFAULT, Rules
 from numjax.expr.tree import Tree, from_json
-from numjax.tasks import answered, formulas, records
+from numjax.metrics import formulas
+from numjax.pipeline import fields
+from numjax.tasks import NEXT
 from numjax.text import document as documents
 from numjax.types import Document, Example, Formula, Mark, Number, Text
 
 DATASETS = ("math23k", "problems")
-# Numbers that an equation may hold without the problem: of units, of π, and small ones.
+# Numbers that an equation may hold although the problem lacks them: of units, of π, and small ones.
 CONSTANTS = frozenset("1 2 3 4 5 6 7 8 9 10 12 16 24 30 52 60 100 365 1000 3600 3.14".split())
-# Log odds of an answer that is not whole where the equation's numbers are: 111 of 3,533 problems drawn with seed 5.
+# Log odds that the answer is not an integer if the equation's numbers are: 111 of 3,533 problems drawn with seed 5.
 BROKEN = -3.4
 _TOKEN = re.compile(r"[0-9]+\.?[0-9]*|\.[0-9]+|\S")
 
 
 class Task(protocols.Task):
-    """Only the formula and [EOS] are scored; the prompt is read.
+    """Only the formula and [EOS] are scored, not the prompt.
 
-    A prediction is the first formula's tree in the form of `Tree.to_json`, or None where none was written. Schemes
-    without formulas write LaTeX, which is read as a tree.
+    A prediction is the first formula's tree in the form of `Tree.to_json`, or None without a formula. Schemes without
+    formulas write LaTeX, which is parsed into a tree.
     """
 
     kind = "language_model"
@@ -42,7 +44,7 @@ class Task(protocols.Task):
     unanswered = {"equation": "x = 0", "ans": ""}
     metric = "-loss"
     needs = {"objectives": ("nll",)}
-    brings = answered.NEXT
+    brings = NEXT
 
     def __init__(
         self,
@@ -62,17 +64,17 @@ class Task(protocols.Task):
     ):
         """
         Args:
-          dataset: "math23k", or "problems": composed from plans, test in other wordings than training.
-          path: of Math23K's file or its folder; without one, the stand-in.
-          fold: which of Math23K's five is the test split. size: at most so many problems; of "problems" so many to
-            train on. data_seed: of the folds, or of what is composed.
+          dataset: "math23k", or "problems": composed from plans, with other wordings in test than in training.
+          path: Math23K's file or its folder; by default the stand-in.
+          fold: which of Math23K's five folds is the test split. size: most problems to use; of "problems" the number
+            of training problems. data_seed: of the folds, or of the composed problems.
           invented, wordings, test: see the dataset "problems".
           encoder: the question is the source of an encoder; else the prompt of a decoder.
-          answer: "formula": exactly one formula is written; "text": whatever the model writes, of which the first
-            formula counts.
+          answer: "formula": the model writes exactly one formula; "text": it writes anything, and the first formula
+            counts.
           tolerance: of the answer, see `formulas.scores`.
           as_published: no [CLS], "[SEP]" as ordinary text, trees by LaTeXML's conventions with square brackets as
-            nodes of their own, values equal as floats to the reference's.
+            separate nodes, values compared with the reference's as floats.
         """
         if not tolerance >= 0:
             raise UsageError(f"tolerance={tolerance} must not be negative")
@@ -96,65 +98,65 @@ class Task(protocols.Task):
     def texts(self, rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         """What a vocabulary is trained on."""
         for row in rows:
-            written = latex_of(records.text(row, "equation"), self.as_published)
-            yield f"Question: {records.text(row, 'text_en')}[SEP] Equation: {written}"
+            written = to_latex(fields.text(row, "equation"), self.as_published)
+            yield f"Question: {fields.text(row, 'text_en')}[SEP] Equation: {written}"
 
     def example(self, record: Mapping[str, Any], parse: Callable[[str], Document]) -> Example:
         """[CLS] question [SEP] equation [EOS]; or the question as a source, and [CLS] equation [EOS]."""
         prompt = self.prompt(record, parse)
-        surface = latex_of(records.text(record, "equation"), self.as_published)
+        surface = to_latex(fields.text(record, "equation"), self.as_published)
         tree = latex.parse(surface, self.rules)
         if not isinstance(tree, Tree):
             raise DataError(f"the equation {record['equation'][:60]!r} cannot be read: {tree.error}")
         reference = {
             "tree": tree.to_json(),
-            "answer": records.text(record, "ans", empty=True),
-            "numbers": [documents.in_formula(number) for number in prompt if isinstance(number, Number)],
+            "answer": fields.text(record, "ans", empty=True),
+            "numbers": [documents.spell_in_formula(number) for number in prompt if isinstance(number, Number)],
             "stream": record.get("stream", ""),
             "steps": record.get("steps", 0),
         }
-        known: dict[str, Any] = dict(id=str(record["id"]), reference=reference)
-        written = (Formula(surface, tree), Mark("[EOS]"))
+        common: dict[str, Any] = dict(id=str(record["id"]), reference=reference)
+        target = (Formula(surface, tree), Mark("[EOS]"))
         if self.encoder:
-            return Example(document=(Mark("[CLS]"), *written), source=prompt, loss_from=1, **known)
-        return Example(document=(*prompt, *written), loss_from=len(prompt), **known)
+            return Example(document=(Mark("[CLS]"), *target), source=prompt, loss_from=1, **common)
+        return Example(document=(*prompt, *target), loss_from=len(prompt), **common)
 
     def prompt(self, record: Mapping[str, Any], parse: Callable[[str], Document]) -> Document:
-        """What the model reads before it writes, or its encoder reads."""
+        """The question as the decoder's prompt, or as the encoder's input."""
         if self.encoder:
-            return (Mark("[CLS]"), *parse(" ".join(records.text(record, "text_en").split())), Mark("[SEP]"))
-        question = parse(f"Question: {records.text(record, 'text_en')}")
+            return (Mark("[CLS]"), *parse(" ".join(fields.text(record, "text_en").split())), Mark("[SEP]"))
+        question = parse(f"Question: {fields.text(record, 'text_en')}")
         if self.as_published:
             return (*question, Text("[SEP] Equation: "))
         return (Mark("[CLS]"), *question, Mark("[SEP]"), Text(" Equation: "))
 
-    def asked(self, text: str, parse: Callable[[str], Document]) -> Document | None:
-        """The prompt for a problem that someone typed; one that is laid out already stays as it is."""
+    def prompt_from_text(self, text: str, parse: Callable[[str], Document]) -> Document | None:
+        """The prompt for a problem that a user typed; None for a text that is already a prompt."""
         laid_out = text.startswith("Question:") and "Equation:" in text
         return None if laid_out else self.prompt({"text_en": text}, parse)
 
     def predicted(self, document: Document) -> Any:
-        """What of a written document is scored."""
-        written = []
+        """The part of a written document that is scored."""
+        surfaces = []
         for segment in document:
             if isinstance(segment, Mark):
                 break
             if isinstance(segment, Formula):
                 return None if segment.tree is None else segment.tree.to_json()
-            written.append(documents.surface_of(segment))
-        tree = latex.parse("".join(written).replace("<m>", "").replace("</m>", "").strip(), self.rules)
+            surfaces.append(documents.surface_of(segment))
+        tree = latex.parse("".join(surfaces).replace("<m>", "").replace("</m>", "").strip(), self.rules)
         return tree.to_json() if isinstance(tree, Tree) else None
 
     def log_prior(self, document: Document) -> float:
-        """What to add to the log mass of a written document when beams are compared, for what its value is.
+        """A log prior on the value of a written document, added to its log mass when beams are compared.
 
-        The problems that are composed have positive answers, and whole ones where the equation's numbers are whole
-        (execution-guided decoding, Wang et al. 2018, with odds instead of a rule for the second).
+        Composed problems have positive answers, and usually integer ones if the equation's numbers are integers
+        (execution-guided decoding, Wang et al. 2018, with odds instead of a rule for integers).
         """
         if self.dataset["name"] != "problems":
             return 0.0
-        tree = formulas.tree_of(self.predicted(document))
-        value = None if tree is None else formulas.value(tree)
+        tree = formulas.parse_tree(self.predicted(document))
+        value = None if tree is None else formulas.value_of(tree)
         if tree is None or not isinstance(value, Fraction) or value <= 0:
             return -math.inf
         broken = value.denominator > 1 and not any(
@@ -165,38 +167,40 @@ class Task(protocols.Task):
     def score(self, predictions: Sequence[Any], references: Sequence[Mapping[str, Any]]) -> dict[str, float]:
         """See `formulas.scores`: tree match, solve rate by the stated answer, tree edit distance.
 
-        "carried": share of the written equations all of whose numbers are the problem's, or `CONSTANTS`. Where
-        problems say what they are of, "solve_rate/STREAM" and "solve_rate/STREAM/STEPS" are of those alone.
+        "carried": share of the equations that hold only numbers of the problem, or of `CONSTANTS`. If problems name
+        their stream, "solve_rate/STREAM" and "solve_rate/STREAM/STEPS" are solve rates of these groups.
         """
-        trees = [formulas.tree_of(prediction) for prediction in predictions]
-        known: dict[str, Any] = dict(tolerance=self.tolerance, as_published=self.as_published)
-        wanted = [from_json(reference["tree"]) for reference in references]
-        answers = [answer_of(reference["answer"]) for reference in references]
-        out = formulas.scores(trees, wanted, answers, **known)
-        read = [carries(t, r["numbers"]) for t, r in zip(trees, references, strict=True) if t is not None]
-        out["carried"] = sum(read) / len(references)
+        trees = [formulas.parse_tree(prediction) for prediction in predictions]
+        options: dict[str, Any] = dict(tolerance=self.tolerance, as_published=self.as_published)
+        gold = [from_json(reference["tree"]) for reference in references]
+        answers = [parse_answer(reference["answer"]) for reference in references]
+        out = formulas.scores(trees, gold, answers, **options)
+        carried = [carries(t, r["numbers"]) for t, r in zip(trees, references, strict=True) if t is not None]
+        out["carried"] = sum(carried) / len(references)
         groups: dict[str, list[int]] = {}
         for i, reference in enumerate(references):
             if stream := reference["stream"]:
                 for group in (stream, f"{stream}/{reference['steps']}"):
                     groups.setdefault(group, []).append(i)
-        for group, at in sorted(groups.items()):
-            of = formulas.scores([trees[i] for i in at], [wanted[i] for i in at], [answers[i] for i in at], **known)
-            out[f"solve_rate/{group}"] = of["solve_rate"]
+        for group, members in sorted(groups.items()):
+            group_scores = formulas.scores(
+                [trees[i] for i in members], [gold[i] for i in members], [answers[i] for i in members], **options
+            )
+            out[f"solve_rate/{group}"] = group_scores["solve_rate"]
         return out
 
 
 def carries(tree: Tree, numbers: Sequence[str]) -> bool:
     """Whether every number of an equation is one of the problem's, or of `CONSTANTS`."""
-    known = CONSTANTS.union(numbers)
-    return all(node.symbol in known for node in tree.walk() if node.type == "N")
+    allowed = CONSTANTS.union(numbers)
+    return all(node.symbol in allowed for node in tree.walk() if node.type == "N")
 
 
-def latex_of(equation: str, brackets: bool = False) -> str:
+def to_latex(equation: str, brackets: bool = False) -> str:
     """Math23K's arithmetic as LaTeX: × for *, \\% for %, exponents in braces.
 
     Args:
-      brackets: keep square brackets, which are only outer parentheses.
+      brackets: keep square brackets, which mean outer parentheses; else write them as parentheses.
     """
     out: list[str] = []
     raised: list[int] = []  # depths at which an exponent in brackets began
@@ -205,34 +209,32 @@ def latex_of(equation: str, brackets: bool = False) -> str:
     for token in _TOKEN.findall(equation):
         if token in ")]":
             depth -= 1
-        written = {"*": r"\times", "%": r"\%", "[": "[" if brackets else "(", "]": "]" if brackets else ")"}.get(
-            token
-        )
-        written = written or token
+        symbol = {"*": r"\times", "%": r"\%", "[": "[" if brackets else "(", "]": "]" if brackets else ")"}.get(token)
+        symbol = symbol or token
         if after_power and token in "([":
             raised.append(depth)
-            written = "{ " + written
+            symbol = "{ " + symbol
         elif after_power:
-            written = f"{{ {written} }}"
+            symbol = f"{{ {symbol} }}"
         if token in "([":
             depth += 1
         elif token in ")]" and raised and raised[-1] == depth:
             raised.pop()
-            written += " }"
+            symbol += " }"
         after_power = token == "^"
-        out.append(written)
+        out.append(symbol)
     return " ".join(out)
 
 
-def answer_of(written: str) -> Value | None:
-    """The value of a stated answer such as 20, 2.5, 20%, (7/12) or 3(1/2), which is a mixed number; None if none."""
-    if not written.strip():
+def parse_answer(answer: str) -> Value | None:
+    """The value of a stated answer such as 20, 2.5, 20%, (7/12) or 3(1/2), a mixed number; None if it has none."""
+    if not answer.strip():
         return None
     try:
-        return evaluate(Tree("N", written.strip()))
+        return evaluate(Tree("N", answer.strip()))
     except Unevaluable:
         pass
-    tree = latex.parse(latex_of(written))
+    tree = latex.parse(to_latex(answer))
     try:
         return solve(tree, mixed=True) if isinstance(tree, Tree) else None
     except Unevaluable:

@@ -7,20 +7,21 @@ from typing import Any
 
 from numjax import protocols
 from numjax.errors import UsageError
-from numjax.tasks import answered, records
+from numjax.pipeline import fields
+from numjax.tasks import NEXT
 from numjax.types import Document, Example, Mark
 
 
 class Task(protocols.Task):
     """[CLS] document [EOS]; every position is scored.
 
-    Perplexity (and what of it is density) comes from the loss itself, so `score` adds nothing.
+    Perplexity (and its density part) comes from the loss itself, so `score` adds nothing.
     """
 
     kind = "language_model"
     metric = "-loss"
     needs = {"objectives": ("nll",)}
-    brings = answered.NEXT
+    brings = NEXT
 
     def __init__(self, *, path: str = "", data_seed: int = 0):
         """
@@ -36,13 +37,13 @@ class Task(protocols.Task):
         self.dataset: dict[str, Any] = {"name": "text", "path": path, "seed": data_seed}
 
     def texts(self, rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-        """What a vocabulary is trained on."""
+        """The texts that a vocabulary is trained on."""
         for row in rows:
-            yield records.text(row, "text", empty=True)
+            yield fields.text(row, "text", empty=True)
 
     def example(self, record: Mapping[str, Any], parse: Callable[[str], Document]) -> Example:
         """The document, which may be empty, between [CLS] and [EOS]."""
-        text = parse(records.text(record, "text", empty=True))
+        text = parse(fields.text(record, "text", empty=True))
         return Example(str(record["id"]), (Mark("[CLS]"), *text, Mark("[EOS]")), loss_from=1)
 
     def score(self, predictions: Sequence[Any], references: Sequence[Any]) -> dict[str, float]:

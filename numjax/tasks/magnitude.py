@@ -7,12 +7,13 @@ from typing import Any
 
 from numjax import protocols
 from numjax.errors import DataError, UsageError
-from numjax.tasks import answered, records
+from numjax.pipeline import fields
+from numjax.tasks import LABEL
 from numjax.types import Document, Example, Mark
 
 
 class Task(protocols.Task):
-    """[CLS] text with [MASK] in the place of the numeral [EOS] → the digits of its integer part (0 below 1).
+    """[CLS] text with [MASK] instead of the numeral [EOS] → the number of digits of its integer part (0 below 1).
 
     Attributes:
       num_classes: 8 (magnitudes 0 … 7, the authors' update of 2019) or 7 (7 counts as 6, as in DICE).
@@ -23,7 +24,7 @@ class Task(protocols.Task):
     metric = "macro_f1"
     num_classes: int
     needs = {"heads": ("classify",), "objectives": ("nll",)}
-    brings = answered.LABEL
+    brings = LABEL
 
     def __init__(
         self,
@@ -42,7 +43,7 @@ class Task(protocols.Task):
           size: records to take, of the files or of the stand-in; 0 for all.
           num_classes: 8 or 7.
           data_seed: of the split and of the stand-in.
-          select: the split that chooses the epoch; "test", as in DICE, makes what is then reported of it too good.
+          select: the split that selects the epoch; "test", as in DICE, makes the reported test results too good.
         """
         if num_classes not in (7, 8):
             raise UsageError(f"magnitude: num_classes must be 8 or 7, not {num_classes}")
@@ -55,11 +56,11 @@ class Task(protocols.Task):
         self.dataset: dict[str, Any] = {"name": "numeracy600k"} | options
 
     def texts(self, rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-        """What a vocabulary is trained on: the texts without their masked numerals."""
+        """The texts that a vocabulary is trained on, without their masked numerals."""
         for row in rows:
-            text, offset = records.text(row, "text"), records.integer(row, "offset")
+            text, offset = fields.text(row, "text"), fields.integer(row, "offset")
             yield text[:offset]
-            yield text[offset + records.integer(row, "length") :]
+            yield text[offset + fields.integer(row, "length") :]
 
     def example(self, record: Mapping[str, Any], parse: Callable[[str], Document]) -> Example:
         """The masked text.
@@ -67,11 +68,11 @@ class Task(protocols.Task):
         Raises:
           DataError: text[offset:offset+length] is not the number that the record names.
         """
-        text, number = records.text(record, "text"), records.text(record, "number")
-        offset, length = records.integer(record, "offset"), records.integer(record, "length")
+        text, number = fields.text(record, "text"), fields.text(record, "number")
+        offset, length = fields.integer(record, "offset"), fields.integer(record, "length")
         if offset < 0 or length < 1 or text[offset : offset + length] != number:
-            found = text[max(0, offset) : max(0, offset) + max(0, length)]
-            raise DataError(f"offset {offset} holds {found!r}, not the number {number!r}")
+            excerpt = text[max(0, offset) : max(0, offset) + max(0, length)]
+            raise DataError(f"offset {offset} holds {excerpt!r}, not the number {number!r}")
         document = (
             Mark("[CLS]"),
             *parse(text[:offset]),
@@ -79,7 +80,7 @@ class Task(protocols.Task):
             *parse(text[offset + length :]),
             Mark("[EOS]"),
         )
-        label = records.label(record, "label", self.num_classes)
+        label = fields.label(record, "label", self.num_classes)
         return Example(str(record["id"]), document, labels={"label": label}, reference={"label": label})
 
     def score(self, predictions: Sequence[int], references: Sequence[Mapping[str, Any]]) -> dict[str, float]:
@@ -90,11 +91,11 @@ class Task(protocols.Task):
         """
         from sklearn.metrics import f1_score
 
-        gold, said = [r["label"] for r in references], list(predictions)
-        every, present = list(range(self.num_classes)), sorted({*gold, *said})
+        gold, predicted = [r["label"] for r in references], list(predictions)
+        every, present = list(range(self.num_classes)), sorted({*gold, *predicted})
 
         def f1(labels: list[int], average: str) -> float:
-            return float(f1_score(gold, said, labels=labels, average=average, zero_division=0))  # type: ignore[arg-type]
+            return float(f1_score(gold, predicted, labels=labels, average=average, zero_division=0))  # type: ignore[arg-type]
 
         return {
             "micro_f1": f1(every, "micro"),

@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from numjax import protocols
-from numjax.tasks import answered, records
+from numjax.pipeline import fields
+from numjax.tasks import LABEL
 from numjax.types import Document, Example, Mark
 
 
 class Task(protocols.Task):
-    """[CLS] question [SEP] answer [EOS], or [CLS] sentence [EOS] where a record has no answer.
+    """[CLS] question [SEP] answer [EOS], or [CLS] sentence [EOS] if a record has no answer.
 
     Attributes:
       dataset: mme, gnc or mwpas, with the builder's options.
@@ -22,7 +23,7 @@ class Task(protocols.Task):
     unanswered = {"label": 0}
     metric = "accuracy"
     needs = {"heads": ("classify",), "objectives": ("nll",)}
-    brings = answered.LABEL
+    brings = LABEL
     num_classes = 2
 
     def __init__(
@@ -51,31 +52,31 @@ class Task(protocols.Task):
             self.dataset["size"] = size
 
     def texts(self, rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-        """What a vocabulary is trained on."""
+        """The texts that a vocabulary is trained on."""
         for row in rows:
-            yield records.text(row, "question")
+            yield fields.text(row, "question")
             if "answer" in row:
-                yield records.text(row, "answer")
+                yield fields.text(row, "answer")
 
     def example(self, record: Mapping[str, Any], parse: Callable[[str], Document]) -> Example:
-        """The statement and its label; the reference keeps the label and what accuracy is given by: the kind of
-        negative of mwpas, and the stream of many wordings."""
-        document = (Mark("[CLS]"), *parse(records.text(record, "question")))
+        """The statement and its label; the reference keeps the label and the groups of accuracy: mwpas's kind of
+        negative, and the stream of many wordings."""
+        document = (Mark("[CLS]"), *parse(fields.text(record, "question")))
         if "answer" in record:
-            document += (Mark("[SEP]"), *parse(records.text(record, "answer")))
-        label = records.label(record, "label", 2)
+            document += (Mark("[SEP]"), *parse(fields.text(record, "answer")))
+        label = fields.label(record, "label", 2)
         reference = {"label": label} | {name: record[name] for name in ("kind", "stream") if record.get(name)}
         return Example(str(record["id"]), (*document, Mark("[EOS]")), labels={"label": label}, reference=reference)
 
     def score(self, predictions: Sequence[int], references: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-        """Accuracy, that of always saying the more frequent label ("majority"), and that by kind and by stream."""
-        right = [int(p == r["label"]) for p, r in zip(predictions, references, strict=True)]
+        """Accuracy, also by kind and by stream, and the accuracy of the more frequent label ("majority")."""
+        is_right = [int(p == r["label"]) for p, r in zip(predictions, references, strict=True)]
         common = Counter(r["label"] for r in references).most_common(1)[0][1]
-        out = {"accuracy": sum(right) / len(right), "majority": common / len(right)}
-        by: dict[str, list[int]] = {}
-        for ok, reference in zip(right, references, strict=True):
+        out = {"accuracy": sum(is_right) / len(is_right), "majority": common / len(is_right)}
+        by_group: dict[str, list[int]] = {}
+        for ok, reference in zip(is_right, references, strict=True):
             for name in ("kind", "stream"):
                 if reference.get(name):
-                    by.setdefault(f"accuracy_{reference[name]}", []).append(ok)
-        out |= {name: sum(mine) / len(mine) for name, mine in sorted(by.items())}
+                    by_group.setdefault(f"accuracy_{reference[name]}", []).append(ok)
+        out |= {name: sum(group_values) / len(group_values) for name, group_values in sorted(by_group.items())}
         return out

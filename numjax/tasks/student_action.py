@@ -1,4 +1,4 @@
-"""What a student enters after the tutor's feedback (MathGPT, Cognitive Tutor): outcome, action and input.
+"""A student's next entry after the tutor's feedback (MathGPT, Cognitive Tutor): outcome, action and input.
 
 Problem: F Solution:  Step: F OUTCOME: ACTION INPUT Feedback: T  →   OUTCOME: ACTION INPUT
 """
@@ -15,23 +15,24 @@ from numjax import protocols
 from numjax.errors import DataError
 from numjax.expr import latex
 from numjax.expr.tree import Tree
-from numjax.tasks import answered, records
+from numjax.pipeline import fields
+from numjax.tasks import NEXT
 from numjax.text import document as documents
-from numjax.text import marked
+from numjax.text.document import marked
 from numjax.types import Document, Example, Formula, Mark
 
 RIGHT = "OK"  # the outcome after which there is a new equation
-FINAL, FINAL_WRITTEN = "FinalAnswer", "as"
+FINAL, FINAL_WORD = "FinalAnswer", "as"
 
 _ENTERED = re.compile(r"\s*(?P<outcome>[^:]*?)\s*:\s*(?P<action>\S+)\s*(?P<input>.*)", re.DOTALL)
 _PARTS = ("outcome", "action", "input")
 
 
 class Task(protocols.Task):
-    """Only the entry and [EOS] are scored; what came before it is read, as the log has it.
+    """Only the entry and [EOS] are scored; the prompt is the log before it.
 
-    A prediction is {"outcome", "action", "input"}, the input a tree in the form of `Tree.to_json` or a text; or None
-    where no entry was written. All three must be the reference's.
+    A prediction is {"outcome", "action", "input"}, where the input is a tree in the form of `Tree.to_json` or a text;
+    or None if the written text is no entry. All three must equal the reference's.
     """
 
     kind = "language_model"
@@ -39,7 +40,7 @@ class Task(protocols.Task):
     unanswered = {"outcome": RIGHT, "action": "add", "input": ""}
     metric = "-loss"
     needs = {"objectives": ("nll",)}
-    brings = answered.NEXT
+    brings = NEXT
 
     def __init__(
         self,
@@ -52,11 +53,11 @@ class Task(protocols.Task):
     ):
         """
         Args:
-          path: of the log or its folder; without one, the stand-in.
-          fold: which of the five is the test split. size: at most so many problems of students. data_seed: of the
+          path: the log or its folder; by default the stand-in.
+          fold: which of the five folds is the test split. size: most students' problems to use. data_seed: of the
             folds.
-          as_published: no [CLS], formulas of plain GPTs between `<m>` and `</m>`, the outcome not compared, and what
-            is too long loses its end, which is the feedback, instead of its oldest steps.
+          as_published: no [CLS], formulas of plain GPTs between `<m>` and `</m>`, the outcome is not compared, and a
+            prompt that is too long loses its end, which is the feedback, instead of its oldest steps.
         """
         self.dataset: dict[str, Any] = {"name": "cognitive_tutor", "path": path, "fold": fold, "seed": data_seed}
         if size is not None:
@@ -64,7 +65,7 @@ class Task(protocols.Task):
         self.as_published = as_published
 
     def texts(self, rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-        """What a vocabulary is trained on."""
+        """The texts that a vocabulary is trained on."""
         for row in rows:
             yield documents.surface(s for s in self.example({"id": ""} | dict(row), documents.parse).document
                                     if not isinstance(s, Mark))  # fmt: skip
@@ -73,122 +74,122 @@ class Task(protocols.Task):
         """[CLS] problem, steps, feedback, then the entry and [EOS]."""
         pieces = self._pieces(record, parse)
         entry = {
-            "outcome": records.text(record, "outcome"),
-            "action": records.text(record, "action"),
-            "input": records.text(record, "input", empty=True),
+            "outcome": fields.text(record, "outcome"),
+            "action": fields.text(record, "action"),
+            "input": fields.text(record, "input", empty=True),
         }
-        prompt = _joined(pieces)
-        target = self._read(_entered(entry), parse)
+        prompt = _join(pieces)
+        target = self._parse(_format_entry(entry), parse)
         reference = {"outcome": entry["outcome"].strip(), "action": entry["action"].strip()}
-        reference["input"] = _value(marked.document(entry["input"], parse))
+        reference["input"] = _entry_value(marked.parse_document(entry["input"], parse))
         document = (*prompt, *target, Mark("[EOS]"))
         return Example(
             str(record["id"]), document, loss_from=len(prompt), reference=reference, spare=self._spare(pieces)
         )
 
     def prompt(self, record: Mapping[str, Any], parse: Callable[[str], Document]) -> Document:
-        """What the model reads before it writes."""
-        return _joined(self._pieces(record, parse))
+        """The problem, the steps and the feedback."""
+        return _join(self._pieces(record, parse))
 
     def predicted(self, document: Document) -> Any:
-        """What of a written document is scored."""
-        written: list[Any] = []
+        """The part of a written document that is scored."""
+        segments: list[Any] = []
         for segment in document:
             if isinstance(segment, Mark):
                 break
-            written.append(segment)
-        # The words before the input stand in front of the first formula.
-        before = 0
-        while before < len(written) and not isinstance(written[before], Formula):
-            before += 1
-        found = _ENTERED.fullmatch(documents.surface(written[:before]).replace("<m>", "").replace("</m>", ""))
-        if found is None:
+            segments.append(segment)
+        # Outcome and action are the words before the first formula.
+        n_words = 0
+        while n_words < len(segments) and not isinstance(segments[n_words], Formula):
+            n_words += 1
+        match = _ENTERED.fullmatch(documents.surface(segments[:n_words]).replace("<m>", "").replace("</m>", ""))
+        if match is None:
             return None
-        entry: dict[str, Any] = {"outcome": found["outcome"], "action": _action(found["action"])}
-        if not found["input"].strip():
-            entry["input"] = _value(tuple(written[before:]))
+        entry: dict[str, Any] = {"outcome": match["outcome"], "action": _parse_action(match["action"])}
+        if not match["input"].strip():
+            entry["input"] = _entry_value(tuple(segments[n_words:]))
         else:
-            entry["input"] = " ".join((found["input"] + documents.surface(written[before:])).split())
+            entry["input"] = " ".join((match["input"] + documents.surface(segments[n_words:])).split())
         return entry
 
     def score(self, predictions: Sequence[Any], references: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-        """Accuracy of the triple (of action and input alone as published), and of its parts.
+        """Accuracy of the triple (only of action and input as published), and of its parts.
 
         "accuracy_correct" and "accuracy_incorrect" are over references whose outcome is OK and over the others;
         "written" is the share of predictions that are an entry.
         """
         compared = _PARTS[1:] if self.as_published else _PARTS
-        same = {
-            part: [p is not None and _same(p[part], r[part]) for p, r in zip(predictions, references, strict=True)]
+        is_same_part = {
+            part: [p is not None and _is_same(p[part], r[part]) for p, r in zip(predictions, references, strict=True)]
             for part in _PARTS
         }
-        right = [all(values) for values in zip(*(same[part] for part in compared), strict=True)]
+        right = [all(values) for values in zip(*(is_same_part[part] for part in compared), strict=True)]
         count = len(right)
         out = {"accuracy": sum(right) / count, "written": sum(p is not None for p in predictions) / count}
-        out |= {part: sum(values) / count for part, values in same.items()}
-        for name, wanted in (("accuracy_correct", True), ("accuracy_incorrect", False)):
-            mine = [ok for ok, r in zip(right, references, strict=True) if (r["outcome"] == RIGHT) == wanted]
-            if mine:
-                out[name] = sum(mine) / len(mine)
+        out |= {part: sum(values) / count for part, values in is_same_part.items()}
+        for name, is_correct in (("accuracy_correct", True), ("accuracy_incorrect", False)):
+            group = [ok for ok, r in zip(right, references, strict=True) if (r["outcome"] == RIGHT) == is_correct]
+            if group:
+                out[name] = sum(group) / len(group)
         return out
 
     def _pieces(self, record: Mapping[str, Any], parse: Callable[[str], Document]) -> list[list[Document]]:
-        """The prompt: the problem, and for each equation that the student had before them it and what was entered."""
-        problem = self._read(f"Problem: {records.text(record, 'problem')} Solution: ", parse)
+        """The pieces of the prompt: first the problem, then each equation with the entries that followed it."""
+        problem = self._parse(f"Problem: {fields.text(record, 'problem')} Solution: ", parse)
         pieces: list[list[Document]] = [[problem if self.as_published else (Mark("[CLS]"), *problem)]]
         last = RIGHT
-        for step in _steps(record):
-            # After anything but a right entry the equation is as it was.
+        for step in _parse_steps(record):
+            # Only a right entry changes the equation.
             if last == RIGHT:
-                pieces.append([self._read(f" Step: {step['step']}", parse)])
-            text = _entered(step) + (f" Feedback: {step['feedback']}" if step["feedback"] else "")
-            pieces[-1].append(self._read(text, parse))
+                pieces.append([self._parse(f" Step: {step['step']}", parse)])
+            text = _format_entry(step) + (f" Feedback: {step['feedback']}" if step["feedback"] else "")
+            pieces[-1].append(self._parse(text, parse))
             last = step["outcome"]
         return pieces
 
     def _spare(self, pieces: Sequence[Sequence[Document]]) -> tuple[tuple[int, int], ...]:
-        """Earlier equations with what was entered, the oldest first; then what was entered for this one but for the
-        last entry, which the feedback is about."""
+        """The segments to leave out, in order: earlier equations with their entries, the oldest first; then the
+        entries for the current equation except the last, which the feedback is about."""
         if self.as_published:
-            return tuple((i, i + 1) for i in reversed(range(sum(len(piece) for of in pieces for piece in of))))
-        out, place = [], len(pieces[0][0])
-        for of in pieces[1:]:
-            sizes = [len(piece) for piece in of]
-            if of is not pieces[-1]:
-                out.append((place, place + sum(sizes)))
+            return tuple((i, i + 1) for i in reversed(range(sum(len(piece) for group in pieces for piece in group))))
+        out, index = [], len(pieces[0][0])
+        for group in pieces[1:]:
+            sizes = [len(piece) for piece in group]
+            if group is not pieces[-1]:
+                out.append((index, index + sum(sizes)))
             else:
-                starts = list(itertools.accumulate(sizes, initial=place))
+                starts = list(itertools.accumulate(sizes, initial=index))
                 out += list(itertools.pairwise(starts))[1:-1]
-            place += sum(sizes)
+            index += sum(sizes)
         return tuple(out)
 
-    def _read(self, text: str, parse: Callable[[str], Document]) -> Document:
-        return marked.document(text, parse, self.as_published)
+    def _parse(self, text: str, parse: Callable[[str], Document]) -> Document:
+        return marked.parse_document(text, parse, self.as_published)
 
 
-def _joined(pieces: Sequence[Sequence[Document]]) -> Document:
-    return tuple(segment for of in pieces for piece in of for segment in piece)
+def _join(pieces: Sequence[Sequence[Document]]) -> Document:
+    return tuple(segment for group in pieces for piece in group for segment in piece)
 
 
-def _entered(entry: Mapping[str, str]) -> str:
-    action = FINAL_WRITTEN if entry["action"] == FINAL else entry["action"]
+def _format_entry(entry: Mapping[str, str]) -> str:
+    action = FINAL_WORD if entry["action"] == FINAL else entry["action"]
     return f" {entry['outcome']}: {action} {entry['input']}".rstrip()
 
 
-def _action(written: str) -> str:
-    return FINAL if written == FINAL_WRITTEN else written
+def _parse_action(word: str) -> str:
+    return FINAL if word == FINAL_WORD else word
 
 
-def _same(found: Any, wanted: Any) -> bool:
-    """Equal texts, or equal trees; LaTeX that a plain language model wrote is read where a tree is wanted."""
-    if isinstance(wanted, list) and isinstance(found, str):
-        tree = latex.parse(found)
-        return isinstance(tree, Tree) and tree.to_json() == wanted
-    return found == wanted
+def _is_same(prediction: Any, reference: Any) -> bool:
+    """Whether two inputs are equal texts or equal trees; if the reference is a tree, a text is parsed as LaTeX."""
+    if isinstance(reference, list) and isinstance(prediction, str):
+        tree = latex.parse(prediction)
+        return isinstance(tree, Tree) and tree.to_json() == reference
+    return prediction == reference
 
 
-def _value(document: Document) -> Any:
-    """An input as it is compared: a formula's tree, else its words."""
+def _entry_value(document: Document) -> Any:
+    """An input in the form that is compared: a formula's tree, else its words."""
     formulas = [segment for segment in document if isinstance(segment, Formula)]
     rest = documents.surface(segment for segment in document if not isinstance(segment, Formula)).strip()
     if len(formulas) == 1 and not rest and formulas[0].tree is not None:
@@ -196,10 +197,10 @@ def _value(document: Document) -> Any:
     return " ".join(documents.surface(document).split())
 
 
-def _steps(record: Mapping[str, Any]) -> list[dict[str, str]]:
-    written = records.text(record, "history")
+def _parse_steps(record: Mapping[str, Any]) -> list[dict[str, str]]:
+    content = fields.text(record, "history")
     try:
-        steps = json.loads(written)
+        steps = json.loads(content)
     except ValueError:
         steps = None
     keys = ("step", "feedback", *_PARTS)

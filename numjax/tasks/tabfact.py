@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from numjax.errors import DataError, UsageError
-from numjax.tasks import records, statement, table_traits
+from numjax.pipeline import fields
+from numjax.tasks import statement
+from numjax.tasks.tatqa import traits as table_traits
 from numjax.text import document as documents
 from numjax.types import Document, Example, Mark, Text
 
@@ -19,8 +21,8 @@ Parse = Callable[[str], Document]
 class Task(statement.Task):
     """[CLS] statement [SEP] cells [SEP] → 1 (entailed) or 0 (refuted). Empty cells and the caption are not read.
 
-    What is too long loses the end of its table under `data.overflow="shorten"`: where LUNA cuts the whole at 512
-    positions, but no number in the middle.
+    A text that is too long loses the end of its table with `data.overflow="shorten"`: at 512 positions, where LUNA
+    cuts the text too, but never within a number.
     """
 
     unanswered = {"label": 0, "kind": ""}
@@ -39,15 +41,15 @@ class Task(statement.Task):
         """
         Args:
           path: folder of the release; empty for the generated stand-in.
-          size: statements of each split to take, of the stand-in to make; 0 for all.
+          size: statements of each split to use, or of the stand-in to generate; 0 for all.
           layout: the order of the cells, the header first: "rows" (LUNA's BERT), "columns" (its RoBERTa), or
-            "sentences" ("row 1 is : club is barton ; points is 12 .", as Table-BERT writes rows; it has only the
-            columns that its entity linking finds, here are all).
-          data_seed: of the splits that are made here and of the stand-in.
-          tables, wordings: of the stand-in: "few" subjects, or "many" (data/tables); of the latter, wordings that are
-            "apart" in each split, or "seen" in training.
-          traits: what is exactly known of cells and of the statement's words, as further token types
-            (`table_traits.SIZES`); for layouts "rows" and "columns".
+            "sentences" ("row 1 is : club is barton ; points is 12 .", as Table-BERT writes rows, but with all columns
+            and not only those that its entity linking finds).
+          data_seed: of the generated splits and of the stand-in.
+          tables, wordings: of the stand-in: "few" subjects, or "many" (data/tables); with "many", the wordings of the
+            splits differ ("apart"), or are those "seen" in training.
+          traits: exact facts about cells and the statement's words, as further token types (`tatqa.traits.SIZES`);
+            for layouts "rows" and "columns".
         """
         if layout not in LAYOUTS:
             raise UsageError(f"tabfact: layout must be one of {', '.join(LAYOUTS)}, not {layout!r}")
@@ -60,67 +62,67 @@ class Task(statement.Task):
             self.dataset |= {"tables": tables, "wordings": wordings}
 
     def texts(self, rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-        """What a vocabulary is trained on: each table once."""
-        before = None
+        """The texts that a vocabulary is trained on; each table once."""
+        previous = None
         for row in rows:
-            table = _table(row)
-            if table != before:
-                yield documents.surface(_written(table, self.layout, documents.parse))
-            before = table
-            yield records.text(row, "statement")
+            table = _table_json(row)
+            if table != previous:
+                yield documents.surface(_make_table_document(table, self.layout, documents.parse))
+            previous = table
+            yield fields.text(row, "statement")
 
     def example(self, record: Mapping[str, Any], parse: Parse) -> Example:
         """The statement and the table, `table` a list of rows of cells or its JSON; the reference keeps the kind.
 
         Raises:
-          DataError: the table is empty or ragged, or has a cell that `records.cell` refuses.
+          DataError: the table is empty or ragged, or has a cell that `fields.cell` refuses.
         """
-        head = (Mark("[CLS]"), *parse(records.text(record, "statement").strip()), Mark("[SEP]"))
-        table = _written(_table(record), self.layout, parse)
-        label = records.label(record, "label", 2)
-        rows = json.loads(_table(record))
+        head = (Mark("[CLS]"), *parse(fields.text(record, "statement").strip()), Mark("[SEP]"))
+        table = _make_table_document(_table_json(record), self.layout, parse)
+        label = fields.label(record, "label", 2)
+        rows = json.loads(_table_json(record))
         spare = reversed(range(len(head), len(head) + len(table)))
         return Example(
             str(record["id"]),
             (*head, *table, Mark("[SEP]")),
             labels={"label": label},
-            reference={"label": label, "kind": records.text(record, "kind", empty=True)},
-            traits=self._traits(records.text(record, "statement").strip(), rows, head) if self.traits else (),
-            spare=tuple((place, place + 1) for place in spare),
+            reference={"label": label, "kind": fields.text(record, "kind", empty=True)},
+            traits=self._traits(fields.text(record, "statement").strip(), rows, head) if self.traits else (),
+            spare=tuple((index, index + 1) for index in spare),
         )
 
-    def _traits(self, said: str, rows: list[list[str]], head: Document) -> tuple[tuple[int, ...], ...]:
-        cells, words = table_traits.of(said, rows)
-        begin, place = len("[CLS]"), len(documents.surface(head))
-        found = [(start + begin, end + begin, *known) for start, end, *known in words]
-        across = self.layout == "columns"
-        order = sorted(cells, key=lambda cell: cell[::-1]) if across else sorted(cells)
+    def _traits(self, statement: str, rows: list[list[str]], head: Document) -> tuple[tuple[int, ...], ...]:
+        cells, words = table_traits.find_traits(statement, rows)
+        begin, offset = len("[CLS]"), len(documents.surface(head))
+        traits = [(start + begin, end + begin, *values) for start, end, *values in words]
+        by_columns = self.layout == "columns"
+        order = sorted(cells, key=lambda cell: cell[::-1]) if by_columns else sorted(cells)
         for row, column in order:
             if text := rows[row][column].strip():
-                found.append((place + 1, place + 1 + len(text), *cells[row, column]))
-                place += 1 + len(text)
-        return tuple(found)
+                traits.append((offset + 1, offset + 1 + len(text), *cells[row, column]))
+                offset += 1 + len(text)
+        return tuple(traits)
 
 
-def _table(record: Mapping[str, Any]) -> str:
-    """The field as JSON; what a list of lists of a user's own may hold becomes text.
+def _table_json(record: Mapping[str, Any]) -> str:
+    """The field "table" as JSON; the cells of a user's list of lists become text.
 
     Raises:
-      DataError: it is of another form.
+      DataError: it has another form.
     """
     if "table" in record and not isinstance(record["table"], str):
-        return json.dumps(_checked(record["table"]), ensure_ascii=False)
-    return records.text(record, "table")
+        return json.dumps(_check_table(record["table"]), ensure_ascii=False)
+    return fields.text(record, "table")
 
 
-def _checked(table: Any) -> list[list[str]]:
+def _check_table(table: Any) -> list[list[str]]:
     if not isinstance(table, Sequence) or isinstance(table, str | bytes):
         raise DataError("field 'table' must be a list of rows, the header first, or its JSON")
     rows = []
     for number, row in enumerate(table, 1):
         if not isinstance(row, Sequence) or isinstance(row, str | bytes):
             raise DataError(f"field 'table' must be a list of rows; its row {number} is no list of cells")
-        rows.append([records.cell(cell, number).strip() for cell in row])
+        rows.append([fields.cell(cell, number).strip() for cell in row])
     if len(rows) < 2 or not any(cell for row in rows[1:] for cell in row):
         raise DataError("the table is empty: give a header and at least one row")
     for number, row in enumerate(rows, 1):
@@ -129,12 +131,12 @@ def _checked(table: Any) -> list[list[str]]:
     return rows
 
 
-# The statements of a table come one after the other.
+# Cached, because the statements of a table follow each other.
 @functools.lru_cache(maxsize=4)
-def _written(table: str, layout: str, parse: Parse) -> Document:
-    """A table's cells in their order, each parsed by itself, with blanks between them."""
+def _make_table_document(table: str, layout: str, parse: Parse) -> Document:
+    """A table's cells in the order of the layout, each parsed by itself, with blanks between them."""
     try:
-        rows = _checked(json.loads(table))
+        rows = _check_table(json.loads(table))
     except (ValueError, RecursionError) as error:
         if isinstance(error, DataError):
             raise
@@ -142,10 +144,10 @@ def _written(table: str, layout: str, parse: Parse) -> Document:
     segments: list[Any] = []
     if layout == "sentences":
         for number, row in enumerate(rows[1:], 1):
-            # The row's number is no number of the table.
+            # The row's index is text, because it is no number of the table.
             segments.append(Text(f" row {number} is :"))
-            for place, (column, cell) in enumerate(zip(rows[0], row, strict=True)):
-                segments += [Text(" ; " if place else " "), *parse(column), Text(" is "), *parse(cell)]
+            for index, (column, cell) in enumerate(zip(rows[0], row, strict=True)):
+                segments += [Text(" ; " if index else " "), *parse(column), Text(" is "), *parse(cell)]
             segments.append(Text(" ."))
     else:
         order = rows if layout == "rows" else zip(*rows, strict=True)

@@ -1,4 +1,4 @@
-"""Masked pre-training on tables with texts beside them (LUNA, section 3.2; the cuts are those of its code)."""
+"""Masked pre-training on tables with accompanying texts (LUNA, section 3.2; with the cuts of its code)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from numjax import protocols
 from numjax.errors import DataError
-from numjax.tasks import records
+from numjax.pipeline import fields
 from numjax.text import document as documents
 from numjax.types import Document, Example, Mark, Number, Segment, Text
 
@@ -23,14 +23,14 @@ NUMBERS = {"text": 7, "cell": 3}
 class Task(protocols.Task):
     """[CLS] text [SEP] cells [SEP], columns one after the other; without a table [CLS] text [SEP].
 
-    Read are 20 rows, 256 characters of the text and 128 of a cell; 7 numbers of the text and 3 of a cell are numbers,
-    the others text. What is masked is decided batch by batch (`pipeline/masking.py`).
+    It reads at most 20 rows, 256 characters of the text and 128 of a cell; the first 7 numbers of the text and 3 of a
+    cell are numbers, the others are text. Each batch is masked when it is built (`pipeline/masking.py`).
     """
 
     kind = "masked"
     metric = "-loss"
     needs = {"heads": ("masked",), "objectives": ("masked",)}
-    # A quarter of a row's positions may be scored before a head reads all: 15% are masked.
+    # The head computes up to a quarter of a row's positions (15% are masked), and beyond that all of them.
     brings = {
         "heads": {"masked": dict(name="masked", epsilon=1e-12)},
         "objectives": {"masked": dict(name="masked", head="masked", numbers=None, room=0.25, weight=1.0)},
@@ -50,39 +50,42 @@ class Task(protocols.Task):
     ):
         """
         Args:
-          tatqa, tabfact: folders of these datasets, of which the training and the validation splits are read; text: a
+          tatqa, tabfact: folders of these datasets, of which the training and the validation splits are used; text: a
             folder of running text. All empty: generated stand-ins of the first two.
-          contexts, statements: how large the stand-ins are; as large as a task's own they leave its test split alone.
-          size: records of each source and split to take; 0 for all.
+          contexts, statements: sizes of the stand-ins; with the sizes of a task's own stand-in, its test split is not
+            used here.
+          size: records of each source and split to use; 0 for all.
           data_seed: of the splits and of the stand-ins.
         """
         self.dataset: dict[str, Any] = {"name": "table_text", "seed": data_seed}
-        given = {"tatqa": tatqa, "tabfact": tabfact, "text": text, "size": size}
-        given |= {"contexts": contexts, "statements": statements}
-        self.dataset |= {name: value for name, value in given.items() if value}
+        options = {"tatqa": tatqa, "tabfact": tabfact, "text": text, "size": size}
+        options |= {"contexts": contexts, "statements": statements}
+        self.dataset |= {name: value for name, value in options.items() if value}
 
     def texts(self, rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-        """What a vocabulary is trained on: each table once."""
-        before = None
+        """The texts that a vocabulary is trained on; each table once."""
+        previous = None
         for row in rows:
-            if (table := records.text(row, "table", empty=True)) != before:
-                yield " ".join(documents.beginning(cell, CHARACTERS["cell"]) for cell in _cells(_rows(table)))
-            before = table
-            yield records.text(row, "text", empty=True)
+            if (table := fields.text(row, "table", empty=True)) != previous:
+                yield " ".join(
+                    documents.take_beginning(cell, CHARACTERS["cell"]) for cell in _list_cells(_parse_rows(table))
+                )
+            previous = table
+            yield fields.text(row, "text", empty=True)
 
     def example(self, record: Mapping[str, Any], parse: Parse) -> Example:
         """The text and the table, `table` the JSON of a list of rows.
 
         Raises:
-          DataError: the table is something else; or there is nothing to read.
+          DataError: the table has another form; or text and table are both empty.
         """
-        text, unread = _part(records.text(record, "text", empty=True).strip(), "text", parse)
-        table, more = _written(records.text(record, "table", empty=True), parse)
+        text, unread = _parse_part(fields.text(record, "text", empty=True).strip(), "text", parse)
+        table, table_unread = _make_table_document(fields.text(record, "table", empty=True), parse)
         if not text and not table:
             raise DataError("there is neither a text nor a table")
-        behind = (*table, Mark("[SEP]")) if table else ()
-        told = ", ".join(f"{what}: {n}" for what, n in (more + unread).items())
-        return Example(str(record["id"]), (Mark("[CLS]"), *text, Mark("[SEP]"), *behind), unread=told)
+        table_segments = (*table, Mark("[SEP]")) if table else ()
+        description = ", ".join(f"{what}: {n}" for what, n in (table_unread + unread).items())
+        return Example(str(record["id"]), (Mark("[CLS]"), *text, Mark("[SEP]"), *table_segments), unread=description)
 
     def score(self, predictions: Sequence[Any], references: Sequence[Any]) -> dict[str, float]:
         """Nothing beyond the loss."""
@@ -90,41 +93,41 @@ class Task(protocols.Task):
         return {}
 
 
-def limited(document: Document, part: str) -> Document:
-    """The document with only its first numbers, the others as text."""
+def limit_numbers(document: Document, part: str) -> Document:
+    """The document with only its first `NUMBERS[part]` numbers; the others become text."""
     out: list[Segment] = []
-    left = NUMBERS[part]
+    remaining = NUMBERS[part]
     for segment in document:
         if isinstance(segment, Number):
-            segment = segment if left > 0 else Text(segment.surface)
-            left -= 1
+            segment = segment if remaining > 0 else Text(segment.surface)
+            remaining -= 1
         out.append(segment)
     return documents.merge(out)
 
 
-def _part(text: str, part: str, parse: Parse) -> tuple[Document, Counter[str]]:
-    """(a text or a cell as it is read, how much of it is not)."""
-    short = documents.beginning(text, CHARACTERS[part])
+def _parse_part(text: str, part: str, parse: Parse) -> tuple[Document, Counter[str]]:
+    """(the document of a text or a cell, counts of what is not read)."""
+    short = documents.take_beginning(text, CHARACTERS[part])
     document = parse(short)
-    kept = limited(document, part)
-    numbers = [sum(isinstance(segment, Number) for segment in found) for found in (document, kept)]
+    limited = limit_numbers(document, part)
+    numbers = [sum(isinstance(segment, Number) for segment in version) for version in (document, limited)]
     lost = {"characters not read": len(text) - len(short), "numbers read as text": numbers[0] - numbers[1]}
-    return kept, Counter(lost)
+    return limited, Counter(lost)
 
 
-def _rows(table: str) -> list[list[str]]:
+def _parse_rows(table: str) -> list[list[str]]:
     try:
         rows = json.loads(table or "[]")
-        whole = isinstance(rows, list) and all(isinstance(row, list) for row in rows)
+        is_list_of_lists = isinstance(rows, list) and all(isinstance(row, list) for row in rows)
     except (ValueError, RecursionError):
-        rows, whole = [], False
-    if not whole or not all(isinstance(cell, str) for row in rows for cell in row):
+        rows, is_list_of_lists = [], False
+    if not is_list_of_lists or not all(isinstance(cell, str) for row in rows for cell in row):
         raise DataError("field 'table' must be the JSON of a list of rows, each a list of texts")
     return rows
 
 
-def _cells(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """The cells that are read, column by column; a short row has none at its end."""
+def _list_cells(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """The cells that are read, column by column; short rows have no cells at their ends."""
     rows = rows[:ROWS]
     for column in range(max(map(len, rows), default=0)):
         for row in rows:
@@ -132,15 +135,15 @@ def _cells(rows: Sequence[Sequence[str]]) -> Iterator[str]:
                 yield cell
 
 
-# The texts of a table come one after the other.
+# Cached, because the texts of a table follow each other.
 @functools.lru_cache(maxsize=4)
-def _written(table: str, parse: Parse) -> tuple[Document, Counter[str]]:
-    """(a table as it is read, how much of it is not)."""
+def _make_table_document(table: str, parse: Parse) -> tuple[Document, Counter[str]]:
+    """(the document of a table, counts of what is not read)."""
     segments: list[Segment] = []
-    rows = _rows(table)
+    rows = _parse_rows(table)
     lost = Counter({"rows not read": max(0, len(rows) - ROWS)})
-    for cell in _cells(rows):
-        document, more = _part(cell, "cell", parse)
+    for cell in _list_cells(rows):
+        document, cell_unread = _parse_part(cell, "cell", parse)
         segments += [*([Text(" ")] if segments else []), *document]
-        lost += more
+        lost += cell_unread
     return documents.merge(segments), lost

@@ -1,4 +1,4 @@
-"""Ten card transactions in a row: masked cells are to be recovered (TabFormer; LUNA's pre-training of TabBERT)."""
+"""Recovers masked cells of ten consecutive card transactions (TabFormer; LUNA's pre-training of TabBERT)."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 
 from numjax import protocols
 from numjax.errors import DataError, UsageError
-from numjax.tasks import records
-from numjax.text.cells import MISSING
+from numjax.pipeline import fields
+from numjax.text.vocab.cells import MISSING
 from numjax.types import Document, Example, Mark, Number, Text
 
 COLUMNS = (
@@ -20,16 +20,16 @@ COLUMNS = (
     "MCC", "Errors?",
 )  # fmt: skip
 NUMBERS = ("Timestamp", "Amount", "Zip", "MCC")
-# How the published table writes those that are codes.
+# The end of codes in the published table.
 CODES = {"Zip": ".0", "MCC": ""}
-SUCH_AS = {"Zip": "97201.0", "MCC": "5411"}
+EXAMPLES = {"Zip": "97201.0", "MCC": "5411"}
 ZEROS = {"s": "", "us": "000000", "ns": "000000000"}
 
 
 class Task(protocols.Task):
-    """The cells of a window, row by row, [SEP] behind each; scheme `rows` makes a position of each.
+    """The cells of a window, row by row, with [SEP] behind each row; in scheme `rows` each cell is one position.
 
-    Time, amount, zip and MCC are numbers; of a zip or MCC that is not known, and of any other cell, there is a text.
+    Time, amount, zip and MCC are numbers; an unknown zip or MCC and all other cells are text.
     """
 
     kind = "masked"
@@ -70,11 +70,11 @@ class Task(protocols.Task):
     ):
         """
         Args:
-          path: of TabFormer's table; empty for the generated stand-in.
+          path: TabFormer's table; empty for the generated stand-in.
           by, stride, users, size: see data/creditrans/README.md. data_seed: of the split and of the stand-in.
-          time: what the times count since 1970: "s", "us", or "ns" as LUNA's code reads them.
-          fitted_on: bins and tokens are those of the "train" split, and it is pre-trained on; or, as in TabFormer's
-            code, "all" rows, those of validation and test too.
+          time: the unit of times since 1970: "s", "us", or "ns" as in LUNA's code.
+          fitted_on: the rows that bins and tokens are fitted on, and that the model is pre-trained on: those of the
+            "train" split; or "all" rows, including validation and test, as in TabFormer's code.
         """
         if time not in ZEROS or fitted_on not in ("train", "all"):
             raise UsageError(f"time={time!r} must be one of {', '.join(ZEROS)}, fitted_on={fitted_on!r} train or all")
@@ -86,17 +86,19 @@ class Task(protocols.Task):
         self._zeros, self._overlap = ZEROS[time], stride < 10
 
     def texts(self, rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-        """What a vocabulary is made of: each table row once, also where windows overlap, as JSON."""
+        """The table rows that a vocabulary is fitted on, as JSON; each once, even if windows overlap."""
         seen: dict[Any, bytearray] = defaultdict(bytearray)  # a byte a row: there are tens of millions
         for record in rows:
             user, first = record.get("user"), record.get("first", 0)
-            found = self._rows(record)
+            rows_of_record = self._parse_rows(record)
             if self._overlap:
-                told, end = seen[user], first + len(found)
-                told.extend(bytes(max(0, end - len(told))))
-                found = [cells for cells, was in zip(found, told[first:end], strict=True) if not was]
-                told[first:end] = b"\1" * (end - first)
-            for cells in found:
+                seen_rows, end = seen[user], first + len(rows_of_record)
+                seen_rows.extend(bytes(max(0, end - len(seen_rows))))
+                rows_of_record = [
+                    cells for cells, is_seen in zip(rows_of_record, seen_rows[first:end], strict=True) if not is_seen
+                ]
+                seen_rows[first:end] = b"\1" * (end - first)
+            for cells in rows_of_record:
                 yield json.dumps(cells, ensure_ascii=False)
 
     def example(self, record: Mapping[str, Any], parse: Callable[[str], Document]) -> Example:
@@ -107,8 +109,8 @@ class Task(protocols.Task):
         """
         del parse
         segments: list[Any] = []
-        for cells in self._rows(record):
-            segments += [_segment(name, cell) for name, cell in zip(COLUMNS, cells, strict=True)]
+        for cells in self._parse_rows(record):
+            segments += [_make_segment(name, cell) for name, cell in zip(COLUMNS, cells, strict=True)]
             segments.append(Mark("[SEP]"))
         return Example(str(record["id"]), tuple(segments))
 
@@ -117,46 +119,56 @@ class Task(protocols.Task):
         del predictions, references
         return {}
 
-    def _rows(self, record: Mapping[str, Any]) -> list[list[str]]:
-        """The cells as the scheme has them."""
+    def _parse_rows(self, record: Mapping[str, Any]) -> list[list[str]]:
+        """The rows of cells in the form of the scheme."""
         if "rows" not in record:
-            records.text(record, "rows")
-        found = record["rows"]
+            fields.text(record, "rows")
+        rows = record["rows"]
         try:
-            found = json.loads(found) if isinstance(found, str) else list(found)
-            fine = bool(found) and all(
-                len(row) == len(COLUMNS) and all(isinstance(c, str) for c in row) for row in found
+            rows = json.loads(rows) if isinstance(rows, str) else list(rows)
+            is_valid = bool(rows) and all(
+                len(row) == len(COLUMNS) and all(isinstance(c, str) for c in row) for row in rows
             )
         except (ValueError, TypeError):
-            fine = False
-        if not fine:
+            is_valid = False
+        if not is_valid:
             raise DataError(f"field 'rows' must be a list of rows of {len(COLUMNS)} texts each, or its JSON")
         ends = {"Timestamp": self._zeros}
         return [
-            [_formed(name, cell) + ends.get(name, "") or MISSING for name, cell in zip(COLUMNS, row, strict=True)]
-            for row in found
+            [
+                _format_cell(name, cell) + ends.get(name, "") or MISSING
+                for name, cell in zip(COLUMNS, row, strict=True)
+            ]
+            for row in rows
         ]
 
 
-def code(name: str, cell: str) -> str | None:
-    """A zip or MCC in its one form ("97201.0", "5411"), None where it is no whole number. Tables that were written
-    again have others, as pandas adds ".0" to a column with empty cells: a token of its own each would be."""
-    found = re.fullmatch(r"([0-9]{1,18})(?:\.0*)?", cell)
-    return f"{int(found[1])}{CODES[name]}" if found else None
+def normalise_code(name: str, cell: str) -> str | None:
+    """A zip or MCC in its standard form ("97201.0", "5411"), None if it is no integer.
+
+    Rewritten tables have other forms (pandas adds ".0" in a column with empty cells), which would be separate tokens.
+    """
+    match = re.fullmatch(r"([0-9]{1,18})(?:\.0*)?", cell)
+    return f"{int(match[1])}{CODES[name]}" if match else None
 
 
-def _formed(name: str, cell: str) -> str:
-    return (code(name, cell) or cell) if name in CODES else cell
+def _format_cell(name: str, cell: str) -> str:
+    return (normalise_code(name, cell) or cell) if name in CODES else cell
 
 
-def _segment(name: str, cell: str) -> Text | Number:
+def _make_segment(name: str, cell: str) -> Text | Number:
     if name not in NUMBERS or cell == MISSING:
         return Text(cell)
     try:
         value = Decimal(cell)
-        # Python reads "2_019" and full-width digits too.
-        if not (value.is_finite() and cell.isascii() and "_" not in cell and (name not in CODES or code(name, cell))):
+        # Python also accepts "2_019" and full-width digits.
+        if not (
+            value.is_finite()
+            and cell.isascii()
+            and "_" not in cell
+            and (name not in CODES or normalise_code(name, cell))
+        ):
             raise InvalidOperation
     except InvalidOperation:
-        raise DataError(f"{name} {cell[:40]!r} is no number such as {SUCH_AS.get(name, '-99.00')}") from None
+        raise DataError(f"{name} {cell[:40]!r} is no number such as {EXAMPLES.get(name, '-99.00')}") from None
     return Number(cell, value)

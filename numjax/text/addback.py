@@ -9,17 +9,17 @@ import numpy as np
 from numjax.errors import DataError
 from numjax.runtime import files
 from numjax.text import document as documents
-from numjax.text import tables
-from numjax.text.base import EOS, NUM, BaseScheme, Row
+from numjax.text.base import EOS, NUM, BaseScheme, RowBuilder
+from numjax.text.grammar import tables
 from numjax.types import Document, Features, Grammar, Mark, Number, Segment, Text
 
 
 class Scheme(BaseScheme):
-    """As in `costs 1,200[NUM] grams`; `numeral_index` marks [NUM] alone.
+    """As in `costs 1,200[NUM] grams`; `numeral_index` marks only [NUM].
 
-    What stands between two [NUM] is encoded as a whole, as a plain tokenizer does, so that a piece may hold the end
-    of a text and the beginning of a number (" 1"): it belongs to the number. Where offsets are asked for, they say
-    which positions are one number: its pieces and its [NUM] have the same.
+    The text between two [NUM] is encoded as a whole, as a plain tokenizer does. So a piece may hold the end of a text
+    and the beginning of a number (" 1"): it belongs to the number. Offsets, if requested, say which positions are one
+    number: its pieces and its [NUM] have the same.
     """
 
     numbers = "behind"
@@ -28,93 +28,93 @@ class Scheme(BaseScheme):
         """One unpadded row.
 
         Raises:
-          DataError: a bare [NUM], which here stands behind the number that it is.
+          DataError: the document holds a bare [NUM]; in this scheme [NUM] follows its number.
         """
         if Mark(NUM) in document:
             raise DataError(f"the mark {NUM} stands behind a number's own pieces: give the number, or use [MASK]")
         return super().encode(document, offsets, source)
 
     def decode(self, ids: Sequence[int], numbers: Sequence[Number] = ()) -> Document:
-        """Each [NUM] takes the next of `numbers` if that is what stands before it, else the number that does; where
-        none does, it stays a mark."""
-        left = list(numbers)[::-1]
+        """The document of a row. A [NUM] takes the next of `numbers` if the text before it ends in that number, else
+        the number that the text does end in; without one it stays a mark."""
+        remaining = list(numbers)[::-1]
         segments: list[Segment] = []
         text = ""
-        for run in self._runs(ids):
+        for run in self._split_runs(ids):
             if isinstance(run, list):
                 text = self.vocab.decode(run)
             elif run != NUM:
                 segments += [Text(text), Mark(run)]
                 text = ""
             else:
-                at = self._start(text, left[-1].surface) if left else None
-                segments += self._last(text) if at is None else [Text(text[:at]), left.pop()]
+                start = self._find_start(text, remaining[-1].surface) if remaining else None
+                segments += self._split_number(text) if start is None else [Text(text[:start]), remaining.pop()]
                 text = ""
         return documents.merge([*segments, Text(text)])
 
-    def _start(self, text: str, surface: str) -> int | None:
-        """Where the number of this surface begins that a text ends in, as far as the vocabulary keeps it, or None."""
+    def _find_start(self, text: str, surface: str) -> int | None:
+        """Where this surface begins, if the text ends in it (as far as the vocabulary keeps it); else None."""
         if self.vocab.exact:
             return len(text) - len(surface) if text.endswith(surface) else None
-        kept = "".join(self.vocab.decode(self.vocab.encode(surface)).split())
-        at = len(text)
-        for c in reversed(kept):
-            while at and text[at - 1].isspace():
-                at -= 1
-            if not at or text[at - 1] != c:
+        letters = "".join(self.vocab.decode(self.vocab.encode(surface)).split())
+        start = len(text)
+        for c in reversed(letters):
+            while start and text[start - 1].isspace():
+                start -= 1
+            if not start or text[start - 1] != c:
                 return None
-            at -= 1
-        return at
+            start -= 1
+        return start
 
-    def _last(self, text: str) -> Sequence[Segment]:
-        """A text and the number that it ends in, else the bare mark behind it."""
-        *before, last = self.parse(text) or (Text(""),)
+    def _split_number(self, text: str) -> Sequence[Segment]:
+        """A text split into the part before its last number and that number; without one, the text and a [NUM]."""
+        *preceding, last = self.parse(text) or (Text(""),)
         if isinstance(last, Number):
-            return [Text(documents.surface(before)), last]
+            return [Text(documents.surface(preceding)), last]
         return [Text(text), Mark(NUM)]
 
     def _make_grammar(self) -> Grammar:
-        (text, end), given = self._text_edges()
-        marks = set(given) | {self.vocab.mark(NUM)}
+        (text, end), given_marks = self._text_edges()
+        marks = set(given_marks) | {self.vocab.mark(NUM)}
         pieces = [i for i in text.tokens if i not in marks]
-        given = sorted(set(given) - {self.vocab.mark(NUM)})
+        given_marks = sorted(set(given_marks) - {self.vocab.mark(NUM)})
         edges = []
-        # Behind a piece, and there alone, [NUM] may stand.
+        # [NUM] may stand only behind a piece.
         for state in ("text", "piece"):
             edges += [
                 text._replace(state=state, tokens=pieces, to="piece"),
-                text._replace(state=state, tokens=given, to="text"),
+                text._replace(state=state, tokens=given_marks, to="text"),
                 end._replace(state=state, tokens=[self.vocab.mark(EOS)]),
             ]
         edges.append(text._replace(state="piece", tokens=[self.vocab.mark(NUM)], to="text"))
         accept = ("text", "piece", "end")
         if self.types:
-            edges, accept = self._typed(edges, accept)
-        return tables.build(self.vocab_size, edges, "text", accept, given=given)
+            edges, accept = self._add_types(edges, accept)
+        return tables.build(self.vocab_size, edges, "text", accept, given=given_marks)
 
-    def _write(self, run: Sequence[Segment], row: Row) -> None:
+    def _write(self, run: Sequence[Segment], row: RowBuilder) -> None:
         stretch: list[Segment] = []
-        place = 0
+        offset = 0
         for segment in run:
             stretch.append(segment)
             if isinstance(segment, Number):
-                place = self._write_stretch(stretch, row, place)
+                offset = self._write_stretch(stretch, row, offset)
                 stretch = []
         if stretch:
-            self._write_stretch(stretch, row, place)
+            self._write_stretch(stretch, row, offset)
 
-    def _write_stretch(self, stretch: Sequence[Segment], row: Row, place: int) -> int:
-        """Writes texts, and the number behind them where there is one; returns the run's characters so far."""
-        texts = [files.without_surrogates(documents.surface_of(segment)) for segment in stretch]
+    def _write_stretch(self, stretch: Sequence[Segment], row: RowBuilder, offset: int) -> int:
+        """Writes texts and the number behind them, if any; returns the number of the run's characters so far."""
+        texts = [files.replace_surrogates(documents.surface_of(segment)) for segment in stretch]
         bounds = np.cumsum([0, *map(len, texts)])
         ids, covered = self.vocab.cover("".join(texts))
         last = stretch[-1]
         if isinstance(last, Number):
             start = bounds[-2]
             if not self.vocab.exact and ((covered[:, 0] < start) & (covered[:, 1] > start)).any():
-                # A word that is not known hides its number: the number is encoded by itself.
-                before, behind = self.vocab.cover("".join(texts[:-1])), self.vocab.cover(texts[-1])
-                ids, covered = before[0] + behind[0], np.concatenate([before[1], behind[1] + start])
+                # An unknown word would hide its number, so the number is encoded by itself.
+                preceding, following = self.vocab.cover("".join(texts[:-1])), self.vocab.cover(texts[-1])
+                ids, covered = preceding[0] + following[0], np.concatenate([preceding[1], following[1] + start])
         firsts = np.searchsorted(covered[:, 1], bounds[:-1], side="right")
         row.starts.extend((len(row.ids) + firsts).tolist())
         row.add(ids)
@@ -124,8 +124,8 @@ class Scheme(BaseScheme):
             row.numbers.append(last)
             self._write_number(last, row)
         if row.offsets is not None:
-            row.offsets.append(covered + place)
-        return place + int(bounds[-1])
+            row.offsets.append(covered + offset)
+        return offset + int(bounds[-1])
 
-    def _write_number(self, number: Number, row: Row) -> None:
+    def _write_number(self, number: Number, row: RowBuilder) -> None:
         row.add([self.vocab.mark(NUM)], len(row.numbers) - 1)

@@ -1,4 +1,4 @@
-"""What the text schemes share: marks, the walk over a document, and the grammar of running text."""
+"""The base of the text schemes: marks, the walk over a document, and the grammar of running text."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ import numpy as np
 
 from numjax import protocols
 from numjax.errors import DataError, UsageError
-from numjax.protocols import Told
-from numjax.text import answers, tables
+from numjax.protocols import FromContext
 from numjax.text import document as documents
-from numjax.text import grammar as grammars
-from numjax.text.base_vocabulary import BaseVocabulary
-from numjax.text.tables import Edge
+from numjax.text.grammar import answers, tables
+from numjax.text.grammar import automaton as grammars
+from numjax.text.grammar.tables import Edge
+from numjax.text.vocab.base import BaseVocabulary
 from numjax.types import TYPES, Channel, Document, Features, Grammar, Mark, Number, Segment
 
 PAD, SEP, EOS, NUM = "[PAD]", "[SEP]", "[EOS]", "[NUM]"
 
 
-# Which schemes can hold an answer to a form.
+# Form of an answer → the schemes that can enforce it.
 WRITES = {"number": "replace, digits (layout plain or digits) or subword", "formula": "trees"}
 
 
-class Row(NamedTuple):
-    """What `encode` writes: `Features` in the making."""
+class RowBuilder(NamedTuple):
+    """The row that `encode` builds, from which it makes `Features`."""
 
     ids: list[int]
     numeral_index: list[int]
     numbers: list[Number]
     starts: list[int]
-    offsets: list[np.ndarray] | None = None  # of what was added since the last mark, from there; None: not asked for
-    source: tuple[Number, ...] = ()  # the numbers of what an encoder reads
+    offsets: list[np.ndarray] | None = None  # of the ids added since the last mark, from there; None: not requested
+    source: tuple[Number, ...] = ()  # the numbers of the encoder's input
 
     def add(self, ids: Sequence[int], number: int = -1) -> None:
         self.ids.extend(ids)
@@ -44,17 +44,17 @@ class Row(NamedTuple):
 class BaseScheme(protocols.Scheme, abc.ABC):
     """Document ↔ positions over a vocabulary. A formula is written as its surface.
 
-    decode(encode(d).ids, encode(d).numbers) == d for every canonical document made of marks and of what
-    `parse` gives, with a mark between two parsed texts; [EOS] may only come last, [PAD] never stands in it. Over a
-    vocabulary that is not exact it is a document that is encoded the same, unless numbers are encoded apart.
+    decode(encode(d).ids, encode(d).numbers) == d for every canonical document of marks and parsed texts, with a mark
+    between two parsed texts; [EOS] may only come last, [PAD] never stands in it. Over a vocabulary that is not exact,
+    decode gives a document that is encoded the same, unless numbers are encoded separately.
 
     Attributes:
       marks: reserved tokens that the scheme needs beyond those of every vocabulary.
-      points: what is written may point to numbers of the text before it, or of the source: `decode` then wants those.
-      forms: those of `answers.FORMS` to which the scheme can hold an answer.
-      vocab: the vocabulary given, with these marks.
-      vocab_size: its size rounded up to a multiple of `pad_multiple`; padded ids are never legal. The same on every
-        mesh, so that a run goes on on another: 128 divides over tensor · fsdp up to 128 devices.
+      points: tokens may point to numbers of the text before them, or of the source; `decode` then needs these.
+      forms: the forms of `answers.FORMS` that the scheme can enforce.
+      vocab: the given vocabulary, with these marks.
+      vocab_size: its size rounded up to a multiple of `pad_multiple`; padded ids are never legal. It is the same on
+        every mesh, so that a run can resume on another: 128 divides over tensor · fsdp up to 128 devices.
     """
 
     marks: tuple[str, ...] = ()
@@ -62,12 +62,12 @@ class BaseScheme(protocols.Scheme, abc.ABC):
     forms: tuple[str, ...] = ("text",)
 
     def __init__(
-        self, vocab: Told[BaseVocabulary], rules: str = "default", pad_multiple: int = 128, types: bool = False
+        self, vocab: FromContext[BaseVocabulary], rules: str = "default", pad_multiple: int = 128, types: bool = False
     ):
         """
         Args:
-          rules: by which numbers are found, see numjax/numeral/.
-          types: give token types, where the scheme knows them: 0 up to the first [SEP], 1 behind it, as in BERT.
+          rules: the rules that find numbers, see numjax/numeral/.
+          types: give token types, if the scheme has them: 0 up to the first [SEP], 1 behind it, as in BERT.
         """
         self.vocab = vocab if set(self.marks) <= set(vocab.marks) else vocab.with_marks(self.marks)
         self.rules, self.types = rules, types
@@ -83,17 +83,17 @@ class BaseScheme(protocols.Scheme, abc.ABC):
         return (TYPES,) if options.get("types") else cls.channels
 
     def answering(self, form: str) -> Self:
-        """The same scheme, whose grammar holds what is written behind a prompt to a form: "text", whatever the scheme
-        writes, "number" or "formula", see `text/answers.py`.
+        """The same scheme, with a grammar that enforces the form of an answer behind a prompt: "text" (anything that
+        the scheme writes), "number" or "formula", see `text/grammar/answers.py`.
 
         Raises:
-          UsageError: there is no such form, or the scheme cannot hold an answer to it.
+          UsageError: there is no such form, or the scheme cannot enforce it.
         """
         if form not in answers.FORMS:
             raise UsageError(f"task.answer={form!r}: choose {' or '.join(answers.FORMS)}")
         if form not in self.forms:
             raise UsageError(
-                f"scheme {type(self).__module__.rpartition('.')[2]} cannot hold an answer to one {form}: set "
+                f"scheme {self.part_name()} cannot hold an answer to one {form}: set "
                 f"task.answer=text, or choose scheme {WRITES[form]}"
             )
         other = copy.copy(self)
@@ -108,33 +108,33 @@ class BaseScheme(protocols.Scheme, abc.ABC):
         """One unpadded row.
 
         Args:
-          offsets: say which characters each position covers.
-          source: what an encoder reads beside it.
+          offsets: also compute the characters that each position covers.
+          source: the encoder's input for this document.
 
         Raises:
-          DataError: the scheme's grammar does not have this document.
-          UsageError: the vocabulary lacks one of its marks; or a segment's characters are not known.
+          DataError: the document is outside the scheme's grammar.
+          UsageError: the vocabulary lacks one of its marks; or a segment's characters are unknown.
         """
-        row = Row([], [], [], [], [] if offsets else None, () if source is None else source.numbers)
+        row = RowBuilder([], [], [], [], [] if offsets else None, () if source is None else source.numbers)
         run: list[Segment] = []
         covered: list[np.ndarray] = []
-        place = 0
+        offset = 0
         for segment in (*document, None):
             if segment is not None and not isinstance(segment, Mark):
                 run.append(segment)
                 continue
             self._write(run, row)
             if row.offsets is not None:
-                covered += [part + place for part in row.offsets]
+                covered += [part + offset for part in row.offsets]
                 row.offsets.clear()
-            place += sum(len(documents.surface_of(other)) for other in run) if offsets else 0
+            offset += sum(len(documents.surface_of(other)) for other in run) if offsets else 0
             run = []
             if segment is not None:
                 row.starts.append(len(row.ids))
-                self._check(segment)
+                self._check_mark(segment)
                 row.add([self.vocab.mark(segment.name)])
-                covered.append(np.asarray([[place, place + len(segment.name)]], np.int32))
-                place += len(segment.name)
+                covered.append(np.asarray([[offset, offset + len(segment.name)]], np.int32))
+                offset += len(segment.name)
         trace = self.automaton().run(row.ids)
         if trace.error is not None:
             raise DataError(f"a document is outside the scheme's grammar: {trace.error}")
@@ -145,10 +145,10 @@ class BaseScheme(protocols.Scheme, abc.ABC):
             starts=(*row.starts, len(row.ids)),
             grammar_state=trace.states,
             channels=trace.channels,
-            offsets=self._joined(covered, len(row.ids)) if offsets else None,
+            offsets=self._join_offsets(covered, len(row.ids)) if offsets else None,
         )
 
-    def _joined(self, covered: Sequence[np.ndarray], count: int) -> np.ndarray:
+    def _join_offsets(self, covered: Sequence[np.ndarray], count: int) -> np.ndarray:
         joined = np.concatenate([np.zeros((0, 2), np.int32), *covered])
         if len(joined) != count:
             raise UsageError("this scheme does not know which characters its positions cover: use scheme subword")
@@ -165,7 +165,7 @@ class BaseScheme(protocols.Scheme, abc.ABC):
         return self._grammar
 
     def automaton(self) -> grammars.Automaton:
-        """The host's automaton of that grammar, made once."""
+        """The host's automaton of that grammar, built once."""
         if self._automaton is None:
             self._automaton = grammars.Automaton(self.grammar())
         return self._automaton
@@ -174,23 +174,23 @@ class BaseScheme(protocols.Scheme, abc.ABC):
     def _make_grammar(self) -> Grammar: ...
 
     def _tables(self, edges: Sequence[Edge], accept: Sequence[str], **options: Any) -> Grammar:
-        """The tables of running text, and of answers where they have a form."""
+        """The tables of running text, and of answers if they have a form."""
         if self._form == "text":
             return tables.build(self.vocab_size, edges, "text", accept, **options)
         edges = [*edges, *self._answer_edges()]
         return tables.build(self.vocab_size, edges, "text", accept, answer=answers.START, **options)
 
     def _answer_edges(self) -> list[Edge]:
-        """From `answers.START` to "end": what is asked for and [EOS]."""
+        """Edges from `answers.START` to "end": the answer and [EOS]."""
         raise NotImplementedError
 
     @abc.abstractmethod
-    def _write_number(self, number: Number, row: Row) -> None:
+    def _write_number(self, number: Number, row: RowBuilder) -> None:
         """Writes a number that `row.numbers` already holds as its last."""
 
-    def _write(self, run: Sequence[Segment], row: Row) -> None:
+    def _write(self, run: Sequence[Segment], row: RowBuilder) -> None:
         """Writes neighbouring texts, numbers and formulas, each by itself."""
-        place = 0
+        offset = 0
         for segment in run:
             row.starts.append(start := len(row.ids))
             surface = documents.surface_of(segment)
@@ -204,18 +204,18 @@ class BaseScheme(protocols.Scheme, abc.ABC):
                 ids, covered = self.vocab.cover(surface)
                 row.add(ids)
             if row.offsets is not None:
-                # Each position of a number stands for the whole of it.
+                # Each position of a number covers all its characters.
                 if covered is None:
                     covered = np.full((len(row.ids) - start, 2), (0, len(surface)), np.int32)
-                row.offsets.append(covered + place)
-                place += len(surface)
+                row.offsets.append(covered + offset)
+                offset += len(surface)
 
-    def _check(self, mark: Mark) -> None:
+    def _check_mark(self, mark: Mark) -> None:
         """Refuses a mark that a document of this scheme cannot hold."""
         if mark.name in self.marks:
             raise DataError(f"{mark.name} is the scheme's own: a document cannot hold it")
 
-    def _runs(self, ids: Sequence[int]) -> Iterator[str | list[int]]:
+    def _split_runs(self, ids: Sequence[int]) -> Iterator[str | list[int]]:
         """Names of marks, and lists of ids between them."""
         run: list[int] = []
         for token in map(int, ids):
@@ -233,33 +233,35 @@ class BaseScheme(protocols.Scheme, abc.ABC):
             yield run
 
     def _decode_parsed(self, ids: Sequence[int]) -> Document:
-        """The document of a row whose numbers are spelled: what stands between marks is parsed again."""
+        """The document of a row whose numbers are spelled: the text between marks is parsed again."""
         segments: list[Segment] = []
-        for run in self._runs(ids):
+        for run in self._split_runs(ids):
             segments += [Mark(run)] if isinstance(run, str) else self.parse(self.vocab.decode(run))
         return tuple(segments)
 
-    def _typed(self, edges: Sequence[Edge], accept: Sequence[str]) -> tuple[list[Edge], tuple[str, ...]]:
+    def _add_types(self, edges: Sequence[Edge], accept: Sequence[str]) -> tuple[list[Edge], tuple[str, ...]]:
         """(edges, accepting states) of the same automaton with token types: 0 up to the first [SEP], 1 behind it."""
         separator = self.vocab.mark(SEP)
-        going_on = {edge.state for edge in edges}
+        source_states = {edge.state for edge in edges}
 
         def second(state: str) -> str:
-            return f"{state} of the second" if state in going_on else state
+            return f"{state} of the second" if state in source_states else state
 
-        first = []
+        first_edges = []
         for edge in edges:
-            first.append(edge._replace(tokens=[i for i in edge.tokens if i != separator]))
+            first_edges.append(edge._replace(tokens=[i for i in edge.tokens if i != separator]))
             if separator in edge.tokens:
-                first.append(edge._replace(tokens=[separator], to=second(edge.to)))
-        behind = [e._replace(state=second(e.state), to=second(e.to), token_type=1) for e in edges]
-        return [*first, *behind], tuple(dict.fromkeys((*accept, *map(second, accept))))
+                first_edges.append(edge._replace(tokens=[separator], to=second(edge.to)))
+        second_edges = [e._replace(state=second(e.state), to=second(e.to), token_type=1) for e in edges]
+        return [*first_edges, *second_edges], tuple(dict.fromkeys((*accept, *map(second, accept))))
 
     def _text_edges(self, predicted: Sequence[int] = ()) -> tuple[list[Edge], list[int]]:
-        """Edges of state "text", in which every text and `predicted` go on and [EOS] goes to "end", and
-        the marks that are read there but never generated."""
-        own = {self.vocab.mark(name) for name in (PAD, EOS, *self.marks)} | set(predicted)
-        given = sorted({self.vocab.mark(name) for name in self.vocab.marks} - own)
+        """(edges of state "text", marks that may be read there but are never generated).
+
+        Text and `predicted` stay in "text", [EOS] goes to "end".
+        """
+        excluded = {self.vocab.mark(name) for name in (PAD, EOS, *self.marks)} | set(predicted)
+        given = sorted({self.vocab.mark(name) for name in self.vocab.marks} - excluded)
         edges = [
             Edge("text", [*self.text_ids, *predicted, *given], "text"),
             Edge("text", [self.vocab.mark(EOS)], "end"),

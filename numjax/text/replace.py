@@ -1,19 +1,19 @@
-"""A number is one position, [NUM], with its value beside it (NumGPT, section 3)."""
+"""A number is one position, [NUM], with its value in a side array (NumGPT, section 3)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from numjax.errors import DataError
-from numjax.text import answers
 from numjax.text import document as documents
-from numjax.text.base import EOS, NUM, BaseScheme, Row
-from numjax.text.tables import Edge
+from numjax.text.base import EOS, NUM, BaseScheme, RowBuilder
+from numjax.text.grammar import answers
+from numjax.text.grammar.tables import Edge
 from numjax.types import Document, Features, Grammar, Mark, Number, Segment, Text
 
 
 class Scheme(BaseScheme):
-    """Each number is [NUM]; its digits travel in `Features.numbers`, and `decode` puts them back."""
+    """Each number is [NUM]; `Features.numbers` keeps its digits, and `decode` puts them back."""
 
     forms = answers.NUMBERS
     numbers = "slot"
@@ -22,37 +22,37 @@ class Scheme(BaseScheme):
         """One unpadded row.
 
         Raises:
-          DataError: a bare [NUM], which stands for a number that is not known, comes before a number:
-            `decode` could not tell which of them the number belongs to.
+          DataError: a bare [NUM], which stands for an unknown number, comes before a number: `decode` could not tell
+            which [NUM] the number belongs to.
         """
-        bare = False
+        has_bare = False
         for segment in document:
-            bare |= segment == Mark(NUM)
-            if bare and isinstance(segment, Number):
+            has_bare |= segment == Mark(NUM)
+            if has_bare and isinstance(segment, Number):
                 raise DataError(f"the mark {NUM} comes before the number {segment.surface!r}: use [MASK]")
         return super().encode(document, offsets, source)
 
     def decode(self, ids: Sequence[int], numbers: Sequence[Number] = ()) -> Document:
-        """Each [NUM] takes the next of `numbers`; when none is left it stays a mark."""
-        left = iter(numbers)
+        """The document of a row. Each [NUM] takes the next of `numbers`; when none is left it stays a mark."""
+        remaining = iter(numbers)
         segments: list[Segment] = []
-        for run in self._runs(ids):
+        for run in self._split_runs(ids):
             if isinstance(run, list):
                 segments.append(Text(self.vocab.decode(run)))
             else:
-                segments.append(next(left, Mark(NUM)) if run == NUM else Mark(run))
+                segments.append(next(remaining, Mark(NUM)) if run == NUM else Mark(run))
         return documents.merge(segments)
 
     def _make_grammar(self) -> Grammar:
-        edges, given = self._text_edges([self.vocab.mark(NUM)])
+        edges, given_marks = self._text_edges([self.vocab.mark(NUM)])
         accept: tuple[str, ...] = ("text", "end")
         if self.types:
-            edges, accept = self._typed(edges, accept)
-        return self._tables(edges, accept, given=given)
+            edges, accept = self._add_types(edges, accept)
+        return self._tables(edges, accept, given=given_marks)
 
     def _answer_edges(self) -> list[Edge]:
         ids = [*self.vocab.encode(" "), self.vocab.mark(NUM), self.vocab.mark(EOS)]
-        return answers.path(answers.START, ids, "end")
+        return answers.path_edges(answers.START, ids, "end")
 
-    def _write_number(self, number: Number, row: Row) -> None:
+    def _write_number(self, number: Number, row: RowBuilder) -> None:
         row.add([self.vocab.mark(NUM)], len(row.numbers) - 1)

@@ -1,4 +1,4 @@
-"""Rows of a table, a position a cell (TabFormer): a document is whole rows, each its cells and then [SEP]."""
+"""Rows of a table, one position per cell (TabFormer): a document is whole rows, each its cells and then [SEP]."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from typing import Any
 import numpy as np
 
 from numjax.errors import DataError, UsageError
-from numjax.protocols import Told
+from numjax.protocols import FromContext
 from numjax.text import document as documents
-from numjax.text import tables
-from numjax.text.base import PAD, SEP, BaseScheme, Row
-from numjax.text.base_vocabulary import BaseVocabulary
-from numjax.text.cells import MISSING, SPECIAL, UNKNOWN, Cells
-from numjax.text.tables import Edge
+from numjax.text.base import PAD, SEP, BaseScheme, RowBuilder
+from numjax.text.grammar import tables
+from numjax.text.grammar.tables import Edge
+from numjax.text.vocab.base import BaseVocabulary
+from numjax.text.vocab.cells import MISSING, SPECIAL, UNKNOWN, Cells
 from numjax.types import Document, Features, Grammar, Mark, Number, Text
 
 
 class Scheme(BaseScheme):
-    """A segment a cell: Text, or Number where the column has numbers; those travel in `Features.numbers`.
+    """One segment per cell: Text, or Number if the column has numbers; `Features.numbers` keeps those.
 
-    In the grammar each column is a state whose tokens are the column's own, so that a loss under its mask chooses
-    among these alone; [SEP] is chosen among the seven shared tokens, as in TabFormer. A value that the vocabulary
-    lacks is [UNK], which may be read but is never to be generated; `decode` gives it as a mark.
+    In the grammar each column is a state with the column's own tokens, so that a loss under its mask chooses only
+    among these; [SEP] is chosen among the seven shared tokens, as in TabFormer. A value that the vocabulary lacks is
+    [UNK], which may be read but is never generated; `decode` gives it as a mark.
 
     Attributes:
       columns: positions of a row, [SEP] among them.
@@ -33,15 +33,20 @@ class Scheme(BaseScheme):
     numbers = "cell"
 
     def __init__(
-        self, vocab: Told[BaseVocabulary], pad_multiple: int = 128, numbers: Sequence[str] = (), signs: bool = True
+        self,
+        vocab: FromContext[BaseVocabulary],
+        pad_multiple: int = 128,
+        numbers: Sequence[str] = (),
+        signs: bool = True,
     ):
         """
         Args:
           numbers: names of the columns that hold numbers.
-          signs: keep the minus of numbers; LUNA's code loses that of `$-99.00`. Tokens are the signed number's.
+          signs: keep the minus of numbers; LUNA's code loses that of `$-99.00`. Tokens are always those of the signed
+            number.
 
         Raises:
-          UsageError: the vocabulary has no columns, or not these.
+          UsageError: the vocabulary has no columns, or lacks one of these.
         """
         if not isinstance(vocab, Cells):
             raise UsageError("scheme rows reads cells: set scheme.vocab.name=cells")
@@ -63,8 +68,8 @@ class Scheme(BaseScheme):
         if not document or len(document) % self.columns:
             raise DataError(f"{len(document)} segments are no whole rows of {self.columns - 1} cells and {SEP}")
         ids, index, numbers, sizes = [], [], [], [0]
-        for place, segment in enumerate(document):
-            column = place % self.columns
+        for position, segment in enumerate(document):
+            column = position % self.columns
             if (column == self.columns - 1) != (segment == Mark(SEP)):
                 raise DataError(f"{SEP} ends each row of {self.columns - 1} cells, and stands nowhere else")
             index.append(-1)
@@ -72,42 +77,44 @@ class Scheme(BaseScheme):
             if segment == Mark(SEP):
                 ids.append(self.vocab.mark(SEP))
                 continue
-            wanted, about = self._has_number[column], self.cells.columns[column]
-            if isinstance(segment, Number) and wanted:
-                # Quantities are binned by their value, labels are what is written.
-                ids.append(self.cells.token(column, segment.surface if about.kind == "label" else str(segment.value)))
+            wants_number, description = self._has_number[column], self.cells.columns[column]
+            if isinstance(segment, Number) and wants_number:
+                # Quantities are binned by value, labels are looked up by surface.
+                ids.append(
+                    self.cells.token(column, segment.surface if description.kind == "label" else str(segment.value))
+                )
                 index[-1] = len(numbers)
                 numbers.append(segment if self._signs else Number(segment.surface.lstrip("-"), abs(segment.value)))
-            elif isinstance(segment, Text) and (segment.text == MISSING or not wanted):
+            elif isinstance(segment, Text) and (segment.text == MISSING or not wants_number):
                 ids.append(self.cells.token(column, segment.text))
             else:
-                shown = documents.surface_of(segment)[:40]
-                raise DataError(f"{about.name} wants a {'number' if wanted else 'text'}, not {shown!r}")
+                excerpt = documents.surface_of(segment)[:40]
+                raise DataError(f"{description.name} wants a {'number' if wants_number else 'text'}, not {excerpt!r}")
         count, ends = len(ids), np.cumsum(sizes).astype(np.int32)
         return Features(
             ids=np.asarray(ids, np.int32),
             numeral_index=np.asarray(index, np.int32),
             numbers=tuple(numbers),
             starts=tuple(range(count + 1)),
-            # The automaton goes round the columns.
+            # The automaton cycles through the columns.
             grammar_state=(np.arange(count + 1) % self.columns).astype(np.int32),
             offsets=np.stack([ends[:-1], ends[1:]], axis=1) if offsets else None,
         )
 
     def decode(self, ids: Sequence[int], numbers: Sequence[Number] = ()) -> Document:
-        """The cells of whole rows; a number is the next of `numbers`, or its token's text where none is left."""
-        left = iter(numbers)
+        """The cells of whole rows; a number is the next of `numbers`, or its token's text if none is left."""
+        remaining = iter(numbers)
         segments: list[Any] = []
-        for place, token in enumerate(map(int, ids)):
-            column, name = place % self.columns, self.vocab.mark_name(token)
+        for position, token in enumerate(map(int, ids)):
+            column, name = position % self.columns, self.vocab.mark_name(token)
             if name == PAD:
                 continue
             if name not in (None, UNKNOWN):
                 segments.append(Mark(str(name)))
                 continue
             text = self.vocab.decode([token]) if name is None else None
-            # An unknown cell among numbers is taken for one.
-            number = next(left, None) if self._has_number[column] and text != MISSING else None
+            # An unknown cell of a number column counts as a number.
+            number = next(remaining, None) if self._has_number[column] and text != MISSING else None
             segments.append(number or (Mark(UNKNOWN) if text is None else Text(text)))
         return tuple(segments)
 
@@ -115,11 +122,14 @@ class Scheme(BaseScheme):
         special = [self.vocab.mark(name) for name in SPECIAL]
         edges = []
         for i, (first, size) in enumerate(self.cells.spans):
-            here, to = str(i), str(i + 1)
-            edges += [Edge(here, range(first, first + size), to), Edge(here, special, to, given=True)]
+            state, next_state = str(i), str(i + 1)
+            edges += [
+                Edge(state, range(first, first + size), next_state),
+                Edge(state, special, next_state, given=True),
+            ]
         last = str(len(self.cells.spans))
         edges.append(Edge(last, special, "0"))
         return tables.build(self.vocab_size, edges, "0", ("0",))
 
-    def _write_number(self, number: Number, row: Row) -> None:
+    def _write_number(self, number: Number, row: RowBuilder) -> None:
         raise UsageError("scheme rows writes whole rows")

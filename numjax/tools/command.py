@@ -1,4 +1,4 @@
-"""What the command lines share."""
+"""Shared by the command lines: a parser of flags, and streamed output."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from numjax.errors import UsageError
 
 
 class Parser(argparse.ArgumentParser):
-    """Bad flags are a `UsageError`: one line, exit 2."""
+    """An argument parser that raises `UsageError` for bad flags: one line, exit code 2."""
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message}; --help names the options")
 
 
 def stream(tool: str, parts: Iterable[bytes]) -> int:
-    """Writes each part to standard output as soon as it is made.
+    """Writes each part to standard output as soon as it is ready.
 
     Returns:
-      0; 2 for a `UsageError` on the way, 130 when interrupted, 1 when reading or writing fails (a full disk).
+      The exit code: 0; 2 after a `UsageError`, 130 after an interrupt, 1 if reading or writing fails (a full disk).
     """
     out = sys.stdout.buffer
     try:
@@ -33,13 +33,13 @@ def stream(tool: str, parts: Iterable[bytes]) -> int:
         print(f"{tool}: {error}", file=sys.stderr)
         return 2
     except BrokenPipeError:
-        # The reader has what it wanted; keep Python from complaining when it closes stdout.
+        # The reader closed the pipe. Redirect, so that Python does not complain when it closes stdout.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except KeyboardInterrupt:
         return 130
     except OSError as error:
         print(f"{tool}: stopped, the output is incomplete: {error.strerror}", file=sys.stderr)
-        # What is left in the buffer would fail again when Python closes stdout.
+        # Redirect: the rest of the buffer would fail again when Python closes stdout.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     return 0

@@ -1,7 +1,8 @@
 """python -m numjax.tools.parts [KIND [NAME]]: the parts that a config can name, and their options.
 
-Without words every part, a line each: its kind, its name, what it is. With a name its options: name, type, default.
-Kinds: tasks text embed positions backbone heads objectives. NAME may be a module of your own.
+Without arguments it prints a line for each part: its kind, its name, what it is. With a name it prints the options of
+that part: name, type, default. Kinds: tasks text embed positions backbone heads objectives. NAME may be a module of
+your own.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from numjax.errors import UsageError
 from numjax.tools.command import Parser
 
 
-def lines(kind: str = "", name: str = "") -> list[str]:
-    """What is printed.
+def list_parts(kind: str = "", name: str = "") -> list[str]:
+    """Lists the parts, or the options of a part: the lines to print.
 
     Raises:
       UsageError: there is no such kind or part.
@@ -26,15 +27,15 @@ def lines(kind: str = "", name: str = "") -> list[str]:
     if not name:
         kinds = [kind] if kind else build.BASE_OF_KIND
         return [f"{k:10}  {n:19}  {_first_line(k, n)}" for k in kinds for n in build.names(k)]
-    known, parameters = blocks.declared(kind, name), build.options(kind, name)
-    out = [f"{name}: {_first_line(kind, name)}"]
-    for key, written in known.items():
-        default = parameters[key].default if key in parameters else blocks.BESIDE[kind][key]
-        needed = key in parameters and default is parameters[key].empty
-        sized = key in build.leaves_to_context(kind, name)
-        told = ", or the width of the model where fusion is add or replace" if sized else ""
-        out.append(f"  {key}: {written}" + (", to be given" if needed else f" = {default!r}{told}"))
-    return out
+    types, parameters = blocks.option_types(kind, name), build.options(kind, name)
+    lines = [f"{name}: {_first_line(kind, name)}"]
+    for key, type_name in types.items():
+        default = parameters[key].default if key in parameters else blocks.EXTRA_OPTIONS[kind][key]
+        is_required = key in parameters and default is parameters[key].empty
+        has_width_default = key in build.context_options(kind, name)
+        width_note = ", or the width of the model where fusion is add or replace" if has_width_default else ""
+        lines.append(f"  {key}: {type_name}" + (", to be given" if is_required else f" = {default!r}{width_note}"))
+    return lines
 
 
 def _first_line(kind: str, name: str) -> str:
@@ -43,17 +44,17 @@ def _first_line(kind: str, name: str) -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Prints the lines; 0, or 2 for bad usage."""
+    """Prints the lines. Returns 0, or 2 for bad usage."""
     parser = Parser(prog="python -m numjax.tools.parts", description=(__doc__ or "").partition(": ")[2])
     parser.add_argument("kind", nargs="?", default="", help=f"one of {', '.join(build.BASE_OF_KIND)}")
     parser.add_argument("name", nargs="?", default="", help="a part of that kind, or a module of your own")
     try:
         flags = parser.parse_args(argv)
-        found = lines(flags.kind, flags.name)
+        lines = list_parts(flags.kind, flags.name)
     except UsageError as error:
         print(f"parts: {error}", file=sys.stderr)
         return 2
-    print("\n".join(found))
+    print("\n".join(lines))
     return 0
 
 

@@ -1,14 +1,15 @@
 """python -m numjax.tools.trees [--from=latex] [--as_published] [--jobs=N]: the operator tree of each formula.
 
-A formula a line in, a JSON object a line out, in the same order: {"tree": [type, symbol, [children] | null],
-"latex": "…"}, the LaTeX that reads back as the tree (under --as_published the published one, without parentheses),
-or {"error": "…", "at": column}, columns counted from 0. Never crashes, never skips a line; an empty line is an error
-like any other. Lines end at "\\n" or "\\r\\n"; bytes that are not UTF-8 are read as U+FFFD. With one job, what has
-arrived is answered at once, so the tool also serves as a co-process.
+For each formula (a line of standard input) it prints a line with a JSON object, in the same order:
+{"tree": [type, symbol, [children] | null], "latex": "…"}, or {"error": "…", "at": column} with columns from 0.
+Parsing "latex" gives the same tree (under --as_published it is the published LaTeX, without parentheses). The tool
+never crashes and never skips a line; an empty line is an error too. Lines end at "\\n" or "\\r\\n". Bytes that are
+not UTF-8 become U+FFFD. With one job, each line is answered as soon as it arrives, so the tool can also run as a
+coprocess.
 
 --from=latex (default), mathml (content MathML, or presentation MathML with its TeX annotation), article (a JSON tree
 [type, symbol, children], or a formula {"opt": …} of the original's articles). --backend=native (default) or latexml,
-which needs LaTeXML installed. --unknown=symbol reads unknown macros as symbols instead of reporting them.
+which needs LaTeXML installed. --unknown=symbol parses unknown macros as symbols instead of reporting them.
 """
 
 from __future__ import annotations
@@ -20,31 +21,31 @@ import sys
 from collections.abc import Callable, Iterator
 
 from numjax.errors import UsageError
-from numjax.expr import published
-from numjax.expr.latex import parse
-from numjax.expr.printer import latex
+from numjax.expr.latex.parser import parse
+from numjax.expr.printer import published
+from numjax.expr.printer.printer import latex
 from numjax.expr.rules import DEFAULT, Rules, Unreadable
 from numjax.expr.tree import Tree, from_json
 from numjax.tools.command import Parser, stream
-from numjax.tools.numerals import blocks
+from numjax.tools.numerals import read_blocks
 
-# What reads a batch of lines.
+# Parses a batch of lines.
 Reader = Callable[[list[str]], "list[Tree | Unreadable]"]
 
 SOURCES = ("latex", "mathml", "article")
 BACKENDS = ("native", "latexml")
-LINES = 512  # a worker gets at once
+LINES = 512  # that a worker gets at once
 
 
-def _latex(lines: list[str], rules: Rules) -> list[Tree | Unreadable]:
+def _read_latex(lines: list[str], rules: Rules) -> list[Tree | Unreadable]:
     return [parse(line, rules) for line in lines]
 
 
-def _article(lines: list[str]) -> list[Tree | Unreadable]:
-    return [_json(line) for line in lines]
+def _read_article(lines: list[str]) -> list[Tree | Unreadable]:
+    return [_parse_json(line) for line in lines]
 
 
-def _json(line: str) -> Tree | Unreadable:
+def _parse_json(line: str) -> Tree | Unreadable:
     try:
         value = json.loads(line)
         if isinstance(value, dict):
@@ -58,26 +59,26 @@ def _json(line: str) -> Tree | Unreadable:
         return Unreadable(str(error) or "nested too deep", 0)
 
 
-# Neither is needed for LaTeX, and each is large: they are imported when they are asked for.
+# LaTeX needs neither of these modules, and both are large: they are imported only when they are used.
 
 
-def _mathml(lines: list[str], as_published: bool) -> list[Tree | Unreadable]:
+def _read_mathml(lines: list[str], as_published: bool) -> list[Tree | Unreadable]:
     from numjax.expr import mathml
 
     return [mathml.parse(line, as_published=as_published) for line in lines]
 
 
-def _latexml(lines: list[str], as_published: bool) -> list[Tree | Unreadable]:
-    from numjax.expr import latexml
+def _read_latexml(lines: list[str], as_published: bool) -> list[Tree | Unreadable]:
+    from numjax.expr.mathml import latexml
 
     return list(latexml.parse(lines, as_published=as_published))
 
 
-def reader(source: str, backend: str, rules: Rules, as_published: bool = False) -> Reader:
-    """What reads lines of that kind.
+def make_reader(source: str, backend: str, rules: Rules, as_published: bool = False) -> Reader:
+    """Makes the reader for a source and a backend.
 
     Raises:
-      UsageError: there is none, or it is not installed.
+      UsageError: there is no such reader, or it is not installed.
     """
     if source not in SOURCES:
         raise UsageError(f"--from={source}: one of {', '.join(SOURCES)}")
@@ -86,73 +87,73 @@ def reader(source: str, backend: str, rules: Rules, as_published: bool = False) 
     if backend == "latexml" and source != "latex":
         raise UsageError(f"--backend=latexml reads LaTeX, not --from={source}")
     if source == "article":
-        return _article
+        return _read_article
     if source == "latex" and backend == "native":
-        return functools.partial(_latex, rules=rules)
+        return functools.partial(_read_latex, rules=rules)
     if source == "mathml":
-        return functools.partial(_mathml, as_published=as_published)
-    from numjax.expr import latexml
+        return functools.partial(_read_mathml, as_published=as_published)
+    from numjax.expr.mathml import latexml
 
-    if not latexml.installed():
+    if not latexml.is_installed():
         raise UsageError("latexml and latexmlpost are not on the path: install LaTeXML, or use --backend=native")
-    return functools.partial(_latexml, as_published=as_published)
+    return functools.partial(_read_latexml, as_published=as_published)
 
 
-def line_of(made: Tree | Unreadable, as_published: bool) -> str:
-    """One line of output."""
+def format_line(tree: Tree | Unreadable, as_published: bool) -> str:
+    """Formats one line of output."""
     try:
-        if isinstance(made, Unreadable):
-            return json.dumps({"error": made.error, "at": made.at}, ensure_ascii=False)
-        text = published.latex(made) if as_published else latex(made)
-        return json.dumps({"tree": made.to_json(), "latex": text}, ensure_ascii=False)
+        if isinstance(tree, Unreadable):
+            return json.dumps({"error": tree.error, "at": tree.at}, ensure_ascii=False)
+        text = published.latex(tree) if as_published else latex(tree)
+        return json.dumps({"tree": tree.to_json(), "latex": text}, ensure_ascii=False)
     except (RecursionError, ValueError) as error:
         return json.dumps({"error": f"a tree that cannot be written: {error}", "at": 0}, ensure_ascii=False)
 
 
-def answer(lines: list[str], read: Reader, as_published: bool) -> str:
-    """The lines of output for lines of input: as many."""
+def answer_lines(lines: list[str], reader: Reader, as_published: bool) -> str:
+    """Makes the output for lines of input: as many lines."""
     try:
-        made = read(lines)
+        trees = reader(lines)
     except UsageError:
         raise
     except Exception as error:
-        # No line may take the others with it, whatever a backend does.
+        # An error of a backend on one line must not affect the other lines: try each alone.
         if len(lines) > 1:
-            return "".join(answer([line], read, as_published) for line in lines)
-        made = [Unreadable(f"{type(error).__name__}: {error}", 0)]
-    # Lone surrogates, which a formula may escape, have no UTF-8.
-    text = "".join(line_of(one, as_published) + "\n" for one in made)
+            return "".join(answer_lines([line], reader, as_published) for line in lines)
+        trees = [Unreadable(f"{type(error).__name__}: {error}", 0)]
+    # A formula may have escapes of lone surrogates, which UTF-8 cannot encode.
+    text = "".join(format_line(tree, as_published) + "\n" for tree in trees)
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-def _lines() -> Iterator[list[str]]:
-    for block in blocks(sys.stdin.buffer):
+def _read_lines() -> Iterator[list[str]]:
+    for block in read_blocks(sys.stdin.buffer):
         text = block.decode("utf-8", errors="replace")
         yield [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
 
 
-def _chunks() -> Iterator[list[str]]:
-    for lines in _lines():
+def _read_chunks() -> Iterator[list[str]]:
+    for lines in _read_lines():
         for begin in range(0, len(lines), LINES):
             yield lines[begin : begin + LINES]
 
 
-def _answers(work: Callable[[list[str]], str], jobs: int) -> Iterator[bytes]:
+def _answer_all(work: Callable[[list[str]], str], jobs: int) -> Iterator[bytes]:
     if jobs == 1:
-        yield from (work(lines).encode() for lines in _lines())
+        yield from (work(lines).encode() for lines in _read_lines())
         return
     with multiprocessing.get_context("spawn").Pool(jobs) as pool:
-        yield from (text.encode() for text in pool.imap(work, _chunks()))
+        yield from (text.encode() for text in pool.imap(work, _read_chunks()))
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Reads standard input to its end; 0, 2 for bad usage, 130 when interrupted, 1 when reading or writing
+    """Reads standard input to its end. Returns 0, 2 for bad usage, 130 after an interrupt, or 1 if reading or writing
     fails (a full disk)."""
     parser = Parser(prog="python -m numjax.tools.trees", description=(__doc__ or "").partition(": ")[2])
     parser.add_argument("--from", dest="source", default="latex", help=f"one of {', '.join(SOURCES)}")
     parser.add_argument("--backend", default="native", help=f"one of {', '.join(BACKENDS)}")
     parser.add_argument("--as_published", action="store_true", help="the conventions of LaTeXML and Tangent-CFT")
-    parser.add_argument("--unknown", choices=("error", "symbol"), help="what becomes of unknown macros")
+    parser.add_argument("--unknown", choices=("error", "symbol"), help="how to treat unknown macros")
     parser.add_argument("--jobs", type=int, default=1, help="processes (default: 1)")
     try:
         flags = parser.parse_args(argv)
@@ -161,12 +162,12 @@ def main(argv: list[str] | None = None) -> int:
         rules = Rules.as_published() if flags.as_published else DEFAULT
         if flags.unknown:
             rules = rules._replace(unknown=flags.unknown)
-        read = reader(flags.source, flags.backend, rules, flags.as_published)
+        reader = make_reader(flags.source, flags.backend, rules, flags.as_published)
     except UsageError as error:
         print(f"trees: {error}", file=sys.stderr)
         return 2
-    work = functools.partial(answer, read=read, as_published=flags.as_published)
-    return stream("trees", _answers(work, flags.jobs))
+    work = functools.partial(answer_lines, reader=reader, as_published=flags.as_published)
+    return stream("trees", _answer_all(work, flags.jobs))
 
 
 if __name__ == "__main__":

@@ -1,1 +1,1 @@
-"""From a config to parameters: the loop and what it calls."""
+"""Trains the parameters of a config: the loop and the modules that it calls."""

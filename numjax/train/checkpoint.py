@@ -1,8 +1,8 @@
-"""Checkpoints: Orbax behind one module.
+"""Saves and restores checkpoints with Orbax.
 
-On disk a layer is an entry, `layer_0`, `layer_1`, …; models that scan over layers hold them stacked in memory
-only. Beside the state each step keeps a JSON: what the caller gives (`meta`), a digest of every array, and one of
-that JSON. A step that does not come back as it was saved is said to be damaged, and the one before it is used.
+On disk each layer is an entry, `layer_0`, `layer_1`, …; models that scan over layers have them stacked only in
+memory. Beside the state each step has a JSON: the caller's `meta`, a digest of every array, and a digest of the JSON
+itself. A step that does not match its digests is reported as damaged, and the step before it is used.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ STACKED = "layers"
 
 
 def split_layers(tree: Any) -> Any:
-    """The tree as it lies on disk: each dict entry "layers" of stacked arrays becomes "layer_0", ….
+    """The tree in its form on disk: each dict entry "layers" of stacked arrays becomes "layer_0", ….
 
-    Works through dicts, tuples and NamedTuples, so optimiser states go along.
+    Works in dicts, lists, tuples and NamedTuples, so also in optimiser states.
     """
 
     def split(node: dict) -> dict:
@@ -58,14 +58,14 @@ def is_stacked(params: Any) -> bool:
     return STACKED in params.get("backbone", {})
 
 
-def _walk(tree, change, wanted):
+def _walk(tree, change, is_match):
     if isinstance(tree, Mapping):
-        return change(dict(tree)) if wanted(tree) else {k: _walk(v, change, wanted) for k, v in tree.items()}
+        return change(dict(tree)) if is_match(tree) else {k: _walk(v, change, is_match) for k, v in tree.items()}
     if isinstance(tree, tuple):
-        parts = [_walk(v, change, wanted) for v in tree]
+        parts = [_walk(v, change, is_match) for v in tree]
         return type(tree)(*parts) if hasattr(tree, "_fields") else tuple(parts)
     if isinstance(tree, list):
-        return [_walk(v, change, wanted) for v in tree]
+        return [_walk(v, change, is_match) for v in tree]
     return tree
 
 
@@ -85,11 +85,11 @@ def _index(x, i):
 
 @dataclasses.dataclass
 class Checkpoints:
-    """The checkpoints of one workdir.
+    """The checkpoints of one folder.
 
     Attributes:
-      folder: where; `latest` ones lie in it by step.
-      keep: how many to keep.
+      folder: the folder, with a folder for each step.
+      keep: number of newest checkpoints to keep.
       asynchronous: write in the background.
     """
 
@@ -103,11 +103,11 @@ class Checkpoints:
             enable_async_checkpointing=self.asynchronous,
             create=True,
             cleanup_tmp_directories=True,
-            # Two managers that save the same step at once must not meet at the same barrier.
+            # Two managers that save the same step at the same time must not use the same barrier.
             multiprocessing_options=ocp.options.MultiprocessingOptions(barrier_sync_key_prefix=self.folder.name),
         )
         try:
-            # Named handlers let a manager that has saved nothing yet read what lies there.
+            # Named handlers let a manager that has saved nothing yet restore existing steps.
             handlers = {"state": ocp.StandardCheckpointHandler(), "meta": ocp.JsonCheckpointHandler()}
             self._manager = ocp.CheckpointManager(self.folder.absolute(), options=options, item_handlers=handlers)
         except OSError as error:
@@ -115,30 +115,30 @@ class Checkpoints:
         self._damaged: set[int] = set()
 
     def steps(self) -> list[int]:
-        """Finished steps, oldest first; what a killed run left half-written and what is damaged does not count."""
+        """Finished steps, oldest first, without those that a killed run left half-written and damaged ones."""
         return sorted(set(self._manager.all_steps()) - self._damaged)
 
     def save(self, step: int, state: Any, meta: Mapping[str, Any]) -> None:
-        """Saves; returns before the files are complete when asynchronous.
+        """Saves a step; when asynchronous, it returns before the files are complete.
 
         Raises:
-          UsageError: the disk is full or may not be written; the earlier checkpoints stay.
+          UsageError: the disk is full or cannot be written; the earlier checkpoints are kept.
         """
-        # A good one was restored instead, so those that are damaged only take room, and maybe this step's name.
+        # A good step was restored instead, so the damaged ones only take room and may block this step's name.
         self._drop(self._damaged)
         state = split_layers(state)
-        about = {"meta": json.loads(json.dumps(meta)), "digests": digests.of(state)}
+        record = {"meta": json.loads(json.dumps(meta)), "digests": digests.digest_arrays(state)}
         args = ocp.args.Composite(
-            state=ocp.args.StandardSave(state), meta=ocp.args.JsonSave(about | {"check": _check(about)})
+            state=ocp.args.StandardSave(state), meta=ocp.args.JsonSave(record | {"check": _json_digest(record)})
         )
         self._guard(lambda: self._manager.save(step, args=args, force=True))
 
     def wait(self) -> None:
-        """Returns when everything saved is on disk."""
+        """Waits until all saves are on disk."""
         self._guard(self._manager.wait_until_finished)
 
     def drop_after(self, step: int) -> None:
-        """Removes later steps, which a run that was stopped has left and that goes on from `step`."""
+        """Removes the steps after `step`, which a stopped run has left if it resumes from `step`."""
         self._drop({later for later in self._manager.all_steps() if later > step})
 
     def _drop(self, steps):
@@ -147,68 +147,78 @@ class Checkpoints:
         self._damaged -= set(steps)
 
     def restore(self, abstract_state: Any, newest: int | None = None) -> tuple[int, Any, dict[str, Any]] | None:
-        """(step, state, meta) of the newest good step, or None; a damaged one is named and the one before is used.
+        """(step, state, meta) of the newest good step, or None. A damaged step is reported, and the one before it is
+        used.
 
         Args:
           abstract_state: shapes, types and shardings.
-          newest: look at no later step.
+          newest: the last step to consider.
 
         Raises:
-          UsageError: there are steps, and none is good.
+          UsageError: there are steps, but all are damaged.
         """
         target = split_layers(abstract_state)
         for candidate in self._candidates(newest):
-            found = self._read(candidate, lambda step: target)
-            if found is None:
+            restored = self._restore_step(candidate, lambda step: target)
+            if restored is None:
                 continue
-            state, meta = found
+            state, meta = restored
             if is_stacked(getattr(abstract_state, "params", {})):
-                place = jax.tree.map(lambda s: s.sharding, abstract_state)
-                state = jax.jit(stack_layers, out_shardings=place)(state)
+                shardings = jax.tree.map(lambda s: s.sharding, abstract_state)
+                state = jax.jit(stack_layers, out_shardings=shardings)(state)
             return candidate, state, meta
         if self._damaged:
             raise UsageError(f"no checkpoint in {self.folder} can be read: move it away to start afresh")
         return None
 
     def restore_params(self, layout: Callable[[Any], Any] | None = None) -> tuple[Any, int] | None:
-        """(parameters as they lie on disk, step) of the newest good step.
+        """(parameters in their form on disk, step) of the newest good step, or None.
 
         Args:
-          layout: shapes → a sharding for each; by default all is put on this process's first device.
+          layout: shapes → a sharding for each; by default all arrays go to this process's first device.
         """
 
         def target(step):
             shapes: Any = self._manager.item_metadata(step)["state"]  # type: ignore[index]
             shapes = getattr(shapes, "tree", shapes)
             shapes = jax.tree.map(lambda m: jax.ShapeDtypeStruct(m.shape, m.dtype), shapes)
-            at = layout(shapes) if layout is not None else jax.tree.map(lambda _: _first_device(), shapes)
-            return jax.tree.map(lambda m, place: jax.ShapeDtypeStruct(m.shape, m.dtype, sharding=place), shapes, at)
+            shardings = layout(shapes) if layout is not None else jax.tree.map(lambda _: _first_device(), shapes)
+            return jax.tree.map(
+                lambda m, sharding: jax.ShapeDtypeStruct(m.shape, m.dtype, sharding=sharding), shapes, shardings
+            )
 
         for step in self._candidates():
-            found: Any = self._read(step, target)
-            if found is not None:
-                return found[0]["params"], step
+            restored: Any = self._restore_step(step, target)
+            if restored is not None:
+                return restored[0]["params"], step
         return None
 
     def _candidates(self, newest=None):
         return [step for step in reversed(self.steps()) if newest is None or step <= newest]
 
-    def _read(self, step, target):
-        """(state as it lies on disk, meta), or None when the step is damaged, on which all processes agree."""
-        reason, state, meta, saved = "", None, {}, None
+    def _restore_step(self, step, target):
+        """(state in its form on disk, meta), or None if the step is damaged; all processes agree on this."""
+        reason, state, meta, saved_digests = "", None, {}, None
         try:
             args = ocp.args.Composite(state=ocp.args.StandardRestore(target(step)), meta=ocp.args.JsonRestore())
-            found = self._manager.restore(step, args=args)
-            state, (meta, saved) = found["state"], _opened(found["meta"])
+            restored = self._manager.restore(step, args=args)
+            state, (meta, saved_digests) = restored["state"], _unpack_json(restored["meta"])
         except Exception as error:  # Orbax and TensorStore raise many kinds for damaged files.
             reason = (str(error).strip() or type(error).__name__).splitlines()[0][:120]
-        if processes.any_of(bool(reason)):
+        if processes.is_any_set(bool(reason)):
             reason = reason or "another process cannot read it"
-        elif saved is not None:
-            read = digests.of(state)
-            differing = sorted(name for name in saved.keys() | read.keys() if saved.get(name) != read.get(name))
+        elif saved_digests is not None:
+            restored_digests = digests.digest_arrays(state)
+            differing = sorted(
+                name
+                for name in saved_digests.keys() | restored_digests.keys()
+                if saved_digests.get(name) != restored_digests.get(name)
+            )
             if differing:
-                reason = f"{len(differing)} of {len(read)} arrays are not what was saved, such as {differing[0]}"
+                reason = (
+                    f"{len(differing)} of {len(restored_digests)} arrays are not what was saved, "
+                    f"such as {differing[0]}"
+                )
         if not reason:
             return state, meta
         self._damaged.add(step)
@@ -229,22 +239,22 @@ class Checkpoints:
             raise
 
     def close(self) -> None:
-        """Waits and lets go of the folder."""
+        """Waits until all saves are on disk, then closes the folder."""
         self._guard(self._manager.wait_until_finished)
         self._manager.close()
 
 
-def _check(about):
-    return files.digest(json.dumps({k: about[k] for k in ("meta", "digests")}, sort_keys=True).encode())
+def _json_digest(record):
+    return files.digest(json.dumps({k: record[k] for k in ("meta", "digests")}, sort_keys=True).encode())
 
 
-def _opened(found):
-    """(meta, digests) of a step's JSON; one of before there were digests has None."""
-    if not {"check", "digests"} & found.keys():
-        return dict(found), None
-    if found.get("check") != _check(found):
+def _unpack_json(record):
+    """(meta, digests) of a step's JSON; digests are None in checkpoints of older versions without digests."""
+    if not {"check", "digests"} & record.keys():
+        return dict(record), None
+    if record.get("check") != _json_digest(record):
         raise ValueError("its JSON is not what was saved")
-    return found["meta"], found["digests"]
+    return record["meta"], record["digests"]
 
 
 def _first_device():

@@ -1,4 +1,4 @@
-"""The jitted functions of a run, made once and shared by its seeds, and the layouts that they keep."""
+"""The jitted functions of a run, made once and shared by its seeds, and the shardings of their arrays."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from numjax.nn import parallel
 from numjax.runtime import shard
 from numjax.system import System
 from numjax.train import optim
-from numjax.train.step import compiler_options, eval_step, init_state, teaching, train_step
+from numjax.train.step import compiler_options, eval_step, find_teacher_objective, init_state, train_step
 from numjax.types import Batch, TrainState
 
 
@@ -27,8 +27,8 @@ class Compiled(NamedTuple):
       abstract_state: shapes, types and layouts of the state.
       init: seed → TrainState.
       step: (seed, TrainState, Batch) → (TrainState, metrics); the state is donated.
-      evaluate: (params, Batch) → (metrics, what classifiers say, the batch's example_id and valid), all replicated;
-        donates nothing.
+      evaluate: (params, Batch) → (metrics, head name → predictions, the batch's example_id and valid), all
+        replicated; donates nothing.
     """
 
     mesh: Mesh
@@ -39,13 +39,13 @@ class Compiled(NamedTuple):
 
 
 def make_compiled(system: System, mesh: Mesh, batch: Batch, steps: int) -> Compiled:
-    """Lays out the state and jits the steps; nothing is compiled before the first call.
+    """Chooses the sharding of the state and jits the steps; nothing is compiled before the first call.
 
     Args:
       system: the parts.
-      mesh: where.
-      batch: a batch (or its shapes) like those to come.
-      steps: of the whole run, for schedules.
+      mesh: the devices.
+      batch: a batch of the run, or its shapes.
+      steps: number of steps of the whole run, for schedules.
     """
     config = system.config
     options = {k: config.optim[k] for k in ("warmup", "floor", "weight_decay", "betas", "clip")}
@@ -54,23 +54,25 @@ def make_compiled(system: System, mesh: Mesh, batch: Batch, steps: int) -> Compi
     optimizer, rate = optim.adamw(config.optim.learning_rate, steps, schedule_name=config.optim.schedule, **options)
 
     def init(seed):
-        # Only shapes of the batch matter for parameters: zeros that are made here stay out of the call. NumPy's would
-        # too, but what the model makes of them, such as a mask of rows × positions × positions, would be computed.
+        # Parameters depend only on the shapes of the batch, so zeros replace it and are no argument of the call. With
+        # NumPy zeros, JAX would compute arrays such as a mask of rows × positions × positions while it traces.
         blank = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), batch)
-        return init_state(system.model, optimizer, blank, seed, teaching(system.objectives) is not None)
+        return init_state(system.model, optimizer, blank, seed, find_teacher_objective(system.objectives) is not None)
 
-    # Jitted with a Python number, as it will be called: the model is then traced once for shapes and parameters.
+    # Jitted and called with a Python number as later: so the model is traced once for both shapes and parameters.
     shapes = jax.eval_shape(jax.jit(init), 0)
     layout = shard.shardings(shapes, mesh, config.mesh.rules)
-    abstract = jax.tree.map(lambda s, at: jax.ShapeDtypeStruct(s.shape, s.dtype, sharding=at), shapes, layout)
+    abstract = jax.tree.map(
+        lambda s, sharding: jax.ShapeDtypeStruct(s.shape, s.dtype, sharding=sharding), shapes, layout
+    )
     rows, everywhere = shard.batch_sharding(mesh), shard.replicated(mesh)
-    platform = under(mesh, parallel.platform)()
-    body = under(
+    platform = with_mesh(mesh, parallel.platform)()
+    body = with_mesh(
         mesh,
         functools.partial(train_step, rates=rates),
         *(system.model, system.objectives, system.weights, optimizer, rate, config.optim.accumulate),
     )
-    score = under(mesh, eval_step, system.model, system.objectives, system.weights)
+    score = with_mesh(mesh, eval_step, system.model, system.objectives, system.weights)
 
     def evaluate(params, batch):
         return (*score(params, batch), batch.example_id, batch.valid)
@@ -90,37 +92,38 @@ def make_compiled(system: System, mesh: Mesh, batch: Batch, steps: int) -> Compi
     )
 
 
-def under(mesh: Mesh, function: Callable, *first: Any) -> Callable:
-    """`function` with its first arguments given, traced under the mesh: see `nn.parallel`."""
+def with_mesh(mesh: Mesh, function: Callable, *first_args: Any) -> Callable:
+    """`function` with its first arguments bound, traced under the mesh: see `nn.parallel`."""
 
-    def traced(*rest):
+    def traced(*other_args):
         with jax.sharding.use_abstract_mesh(mesh.abstract_mesh):
-            return function(*first, *rest)
+            return function(*first_args, *other_args)
 
     return traced
 
 
-def parameter_count(abstract_state: TrainState) -> int:
-    """Parameters of the model."""
+def count_parameters(abstract_state: TrainState) -> int:
+    """Number of parameters of the model."""
     return sum(x.size for x in jax.tree.leaves(abstract_state.params))
 
 
 def flops_per_token(model: Model, abstract_state: TrainState, length: int, source: int = 0) -> float:
-    """Model FLOPs of a training step a token: 6 · parameters that multiply + 12 · layers · D · T.
+    """Model FLOPs of a training step per token: 6 · parameters that multiply + 12 · layers · D · T.
 
-    Embedding tables that only look up do not count, one that a head is tied to does; attention counts as if it
-    were not causal (the usual convention). With an encoder it is the mean over the tokens of both sides, `source` of
-    one for every `length` of the other: each passes its own stack, and the decoder's also see the source.
+    Embedding tables do not count unless a head is tied to them; attention counts as if it
+    were not causal (the usual convention). With an encoder it is the mean over the tokens of both sides, `source`
+    tokens of the encoder for every `length` of the decoder: each token passes its own stack, and those of the decoder
+    also attend to the source.
     """
     multiply = ("kernel", "table") if any(head.tied for head in model.heads.values()) else "kernel"
     leaves = jax.tree_util.tree_leaves_with_path(abstract_state.params)
-    found = [(shard.path_name(path), x.size) for path, x in leaves if shard.path_name(path).endswith(multiply)]
+    sizes = [(shard.path_name(path), x.size) for path, x in leaves if shard.path_name(path).endswith(multiply)]
     width, layers = model.backbone.width, model.backbone.layers
     if not source:
-        return 6.0 * sum(size for _, size in found) + 12.0 * layers * width * length
-    read = sum(size for name, size in found if "/encoder/" in name or name.endswith("cross/kv_kernel"))
-    written = sum(size for _, size in found) - read
+        return 6.0 * sum(size for _, size in sizes) + 12.0 * layers * width * length
+    encoder_size = sum(size for name, size in sizes if "/encoder/" in name or name.endswith("cross/kv_kernel"))
+    decoder_size = sum(size for _, size in sizes) - encoder_size
     encoder = model.backbone.encoder_layers or layers
-    total = source * (6.0 * read + 12.0 * encoder * width * source)
-    total += length * (6.0 * written + 12.0 * layers * width * (length + source))
+    total = source * (6.0 * encoder_size + 12.0 * encoder * width * source)
+    total += length * (6.0 * decoder_size + 12.0 * layers * width * (length + source))
     return total / (length + source)

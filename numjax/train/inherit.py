@@ -1,4 +1,4 @@
-"""Starting from another run's parameters (`init_from`): by path, with new rows at the mean row."""
+"""Starts a run from another run's parameters (`init_from`), matched by path; new vocabulary rows get the mean row."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from absl import logging
 
 from numjax.build import build
-from numjax.config.origin import check_scheme, config_of
+from numjax.config.origin import check_scheme, load_config
 from numjax.errors import UsageError
 from numjax.model import Model
 from numjax.pretrained import bert, gpt2, seq2seq, weights
@@ -25,58 +25,62 @@ from numjax.train.checkpoint import Checkpoints, is_stacked, split_layers, stack
 from numjax.train.compile import Compiled
 from numjax.types import TrainState
 
-# Whose safetensors a backbone can start from.
+# Backbone → the module that reads the safetensors that it can start from.
 PRETRAINED: dict[str, Any] = {"decoder": gpt2, "encoder": bert, "encoder_decoder": seq2seq}
 
 
 def load_pretrained(system: System, compiled: Compiled, state: TrainState, source: pathlib.Path) -> TrainState:
-    """The state with every parameter that `source` holds under the same path: a numjax workdir, or the safetensors
-    of GPT-2, for a decoder, of BERT or RoBERTa, for an encoder, or of T5 or BART, for an encoder–decoder (the file,
-    or a folder with `model.safetensors`).
+    """The state with every parameter of `source` that has the same path.
 
-    Vocabulary rows go by token: the base ids keep their rows, marks are matched by name (T5's and BART's by what
-    they do there, see their `MARKS`), and rows that the source lacks start at the mean row. Shorter position tables
-    fill the first rows. What was loaded, left fresh and skipped is logged.
+    Vocabulary rows are matched by token: the base ids keep their rows, marks are matched by name (T5's and BART's by
+    their use there, see their `MARKS`), and rows that the source lacks start at the mean row. Shorter position tables
+    fill the first rows. The loaded, fresh and skipped parameters are logged.
+
+    Args:
+      source: a numjax workdir, or safetensors (the file, or a folder with `model.safetensors`): of GPT-2 for a
+        decoder, of BERT or RoBERTa for an encoder, of T5 or BART for an encoder–decoder.
 
     Raises:
-      UsageError: there is no readable checkpoint, its shapes do not fit, or it read its records otherwise.
+      UsageError: there is no readable checkpoint, its shapes do not fit, or its run encoded records in another way.
     """
     everywhere = shard.replicated(compiled.mesh)
-    mine = split_layers(state.params) if is_stacked(state.params) else state.params
-    if weights.is_here(source):
+    own_params = split_layers(state.params) if is_stacked(state.params) else state.params
+    if weights.has_weights(source):
         family = PRETRAINED.get(system.config.backbone.name)
         if family is None:
-            raise UsageError(f"init_from {source}: weights of others are read for {', '.join(PRETRAINED)} alone")
-        theirs, step = family.read(source, system.model.backbone.heads), 0  # type: ignore[attr-defined]
-        marks = family.marks(theirs)
-        rows = _base_rows(system, len(theirs["embeds_token"]["table"]), source, marks)
-        theirs = jax.tree.map(lambda x: shard.place(x, everywhere), theirs)
+            raise UsageError(
+                f"init_from {source}: pretrained weights can be loaded only for backbone {', '.join(PRETRAINED)}"
+            )
+        source_params, step = family.read_params(source, system.model.backbone.heads), 0  # type: ignore[attr-defined]
+        marks = family.map_marks(source_params)
+        rows = _base_rows(system, len(source_params["embeds_token"]["table"]), source, marks)
+        source_params = jax.tree.map(lambda x: shard.distribute(x, everywhere), source_params)
     else:
-        for told in check_scheme(system.config, source):
-            log.say(f"init_from {source}: {told}")
-        _tell_splits(system, source)
-        theirs, step = read_params(source, lambda shapes: jax.tree.map(lambda _: everywhere, shapes))
+        for difference in check_scheme(system.config, source):
+            log.say(f"init_from {source}: {difference}")
+        _report_splits(system, source)
+        source_params, step = read_params(source, lambda shapes: jax.tree.map(lambda _: everywhere, shapes))
         rows = _vocabulary_rows(system, source)
-    flat = {shard.path_name(path): leaf for path, leaf in jax.tree_util.tree_leaves_with_path(theirs)}
-    by_token = _by_token(system.model)
+    flat = {shard.path_name(path): leaf for path, leaf in jax.tree_util.tree_leaves_with_path(source_params)}
+    by_token = _token_row_params(system.model)
     loaded, fresh = [], []
 
-    def take(path, leaf):
+    def take_or_keep(path, leaf):
         name = shard.path_name(path)
-        found = flat.pop(name, None)
-        if found is None:
+        source_leaf = flat.pop(name, None)
+        if source_leaf is None:
             fresh.append(name)
             return leaf
         loaded.append(name)
-        return jax.jit(functools.partial(_fit, name, rows=rows if name in by_token else None))(found, leaf)
+        return jax.jit(functools.partial(_fit, name, rows=rows if name in by_token else None))(source_leaf, leaf)
 
-    params = jax.tree_util.tree_map_with_path(take, mine)
+    params = jax.tree_util.tree_map_with_path(take_or_keep, own_params)
     for what, paths in (("loaded", loaded), ("fresh", fresh), ("skipped", sorted(flat))):
         logging.info("init_from %s: %s %d: %s", source, what, len(paths), ", ".join(paths))
     if not loaded:
         raise UsageError(f"init_from {source}: not one parameter has the same path as in this config")
     log.say(f"init_from {source} (step {step}): {len(loaded)} loaded, {len(fresh)} fresh, {len(flat)} skipped")
-    _tell_parts(source, mine, fresh, flat, system.config.optim.get("rates", ()))
+    _report_parts(source, own_params, fresh, flat, system.config.optim.get("rates", ()))
     if is_stacked(state.params):
         params = stack_layers(params)
     layout = jax.tree.map(lambda s: s.sharding, compiled.abstract_state.params)
@@ -85,103 +89,114 @@ def load_pretrained(system: System, compiled: Compiled, state: TrainState, sourc
     return state._replace(params=params, ema=ema)
 
 
-def _tell_parts(source: pathlib.Path, mine: Any, fresh: list[str], skipped: Mapping[str, Any], rates: Any) -> None:
-    """Says where another model was trained there than this: what stays random here, and what of it has no place."""
-    factors = jax.tree_util.tree_leaves_with_path(optim.factors(mine, rates))
-    stay = {shard.path_name(path) for path, factor in factors if factor == 0}
-    if random := [name for name in fresh if name in stay]:
+def _report_parts(
+    source: pathlib.Path, params: Any, fresh: list[str], skipped: Mapping[str, Any], rates: Any
+) -> None:
+    """Reports differences between the two models: frozen parameters that stay random, and unused parameters."""
+    factors = jax.tree_util.tree_leaves_with_path(optim.rate_factors(params, rates))
+    frozen = {shard.path_name(path) for path, factor in factors if factor == 0}
+    if random := [name for name in fresh if name in frozen]:
         log.say(
             f"init_from {source}: {len(random)} parameters that never change here (optim.rates) are not there and "
             f"stay random, the first is {random[0]}: start from a run with the same embeddings"
         )
-    if other := [name for name in sorted(skipped) if not name.startswith("heads_")]:
-        log.say(f"init_from {source}: {len(other)} of its parameters have no place here, the first is {other[0]}")
+    if unused := [name for name in sorted(skipped) if not name.startswith("heads_")]:
+        log.say(f"init_from {source}: {len(unused)} of its parameters have no place here, the first is {unused[0]}")
 
 
-def _tell_splits(system: System, source: pathlib.Path) -> None:
-    """Says where a run had the same data divided otherwise: it may have read what is tested on here."""
+def _report_splits(system: System, source: pathlib.Path) -> None:
+    """Reports if the source run split the same data in another way: it may have trained on this run's test split."""
     with contextlib.suppress(UsageError, KeyError):
-        mine, theirs = system.task.dataset, build("tasks", config_of(source)["task"]).dataset
-        names = sorted(name for name in mine.keys() | theirs.keys() if mine.get(name) != theirs.get(name))
-        # Of other files there is nothing to say.
+        own_dataset, source_dataset = system.task.dataset, build("tasks", load_config(source)["task"]).dataset
+        names = sorted(
+            name
+            for name in own_dataset.keys() | source_dataset.keys()
+            if own_dataset.get(name) != source_dataset.get(name)
+        )
+        # With other data there is nothing to report.
         if names and not {"name", "path", "form", "variant"} & set(names):
-            told = ", ".join(f"{name}={theirs.get(name)!r} there and {mine.get(name)!r} here" for name in names)
-            log.say(f"init_from {source}: {told}: its training may have read this run's test split")
+            differences = ", ".join(
+                f"{name}={source_dataset.get(name)!r} there and {own_dataset.get(name)!r} here" for name in names
+            )
+            log.say(f"init_from {source}: {differences}: its training may have read this run's test split")
 
 
 def read_params(workdir: pathlib.Path, layout: Callable[[Any], Any] | None = None) -> tuple[Any, int]:
-    """(parameters as they lie on disk, step) of a workdir's best checkpoint, else of its newest.
+    """(parameters in their form on disk, step) of a workdir's best checkpoint, else of its newest.
 
     Args:
-      layout: shapes → a sharding for each; by default all is put on this process's first device.
+      layout: shapes → a sharding for each; by default all arrays go to this process's first device.
 
     Raises:
-      UsageError: no checkpoint there can be read.
+      UsageError: the workdir has no readable checkpoint.
     """
     for name in ("best", "checkpoints"):
         if (workdir / name).is_dir():
             checkpoints = Checkpoints(workdir / name)
             try:
-                found = checkpoints.restore_params(layout)
+                restored = checkpoints.restore_params(layout)
             finally:
                 checkpoints.close()
-            if found is not None:
-                return found
+            if restored is not None:
+                return restored
     seeds = "".join(f", such as {seed}" for seed in sorted(workdir.glob("seed_*"))[:1])
     raise UsageError(f"{workdir} holds no checkpoint that can be read: give the --workdir of a finished run{seeds}")
 
 
 def _vocabulary_rows(system: System, source: pathlib.Path) -> list[int] | None:
-    """For each id of ours the row of theirs (−1: none); None when theirs cannot be read."""
+    """For each id of this run, the source's row (−1: none); None if the source has no vocabulary."""
     folder = source / VOCABULARY
     if not (folder / vocabularies.FILE).exists():
         return None
-    theirs, mine = vocabularies.load(str(folder)), system.scheme.vocab
-    if theirs.pieces != mine.pieces:  # type: ignore[attr-defined]
+    source_vocab, vocab = vocabularies.load(str(folder)), system.scheme.vocab
+    if source_vocab.pieces != vocab.pieces:  # type: ignore[attr-defined]
         raise UsageError(f"init_from {source}: its vocabulary differs from the workdir's: start with a new --workdir")
-    behind = [mine.mark_name(token) for token in range(theirs.base, mine.size)]  # type: ignore[attr-defined]
-    rows = [*range(theirs.base), *(theirs.mark(m) if m in theirs.marks else -1 for m in behind)]
+    names = [vocab.mark_name(token) for token in range(source_vocab.base, vocab.size)]  # type: ignore[attr-defined]
+    rows = [*range(source_vocab.base), *(source_vocab.mark(m) if m in source_vocab.marks else -1 for m in names)]
     return rows + [-1] * (system.scheme.vocab_size - len(rows))
 
 
 def _base_rows(system: System, size: int, source: pathlib.Path, marks: Mapping[str, int]) -> list[int]:
-    """Their row for each id of ours: its own for text, that of `marks` for a mark, none for what else lies behind.
+    """For each id of this run, the pretrained model's row: the same row for text, that of `marks` for a mark, −1 for
+    all other ids after the text.
 
-    A mark that is a symbol of theirs takes the row of its use too: [CLS] is <s>, and BART's decoder starts with </s>.
-    T5 has more rows than its vocabulary has pieces, and ours spells in bytes what that cannot: neither has the other.
+    A mark that has a symbol there takes the row of the symbol's use: [CLS] is <s>, and BART's decoder starts with
+    </s>. T5 has more rows than its vocabulary has pieces, and this run's vocabulary has bytes for text that T5 cannot
+    spell: these rows and bytes have no counterpart.
     """
     vocab: Any = system.scheme.vocab
-    known = vocab.known
-    if known != size and not (marks and known < size):
+    n_known = vocab.known
+    if n_known != size and not (marks and n_known < size):
         raise UsageError(
-            f"init_from {source}: its vocabulary has {size} tokens and ours {known}: set config.scheme.vocab to "
+            f"init_from {source}: its vocabulary has {size} tokens and ours {n_known}: set config.scheme.vocab to "
             "dict(name='gpt2', path=FOLDER) of the same model, 'wordpiece' for BERT, or dict(name='sentencepiece', "
             "path=FILE) for T5"
         )
-    used = {vocab.mark(name): row for name, row in marks.items() if name in vocab.marks}
-    return [used.get(token, token if token < known else -1) for token in range(system.scheme.vocab_size)]
+    mark_rows = {vocab.mark(name): row for name, row in marks.items() if name in vocab.marks}
+    return [mark_rows.get(token, token if token < n_known else -1) for token in range(system.scheme.vocab_size)]
 
 
-def _by_token(model: Model) -> set[str]:
-    """Paths of the parameters with a row a token: tables of token embeddings, and of heads over the vocabulary the
-    kernel and the bias. Other modules may have parameters of these names, with rows of their own."""
+def _token_row_params(model: Model) -> set[str]:
+    """Paths of the parameters with one row per token: the tables of token embeddings, and the kernel and bias of
+    heads over the vocabulary. Other modules may have parameters of these names with other rows."""
     embeds: Mapping[str, Any] = model.embeds
     tables = {f"embeds_{name}/table" for name, embed in embeds.items() if embed.kind == "token"}
     heads = [name for name, head in model.heads.items() if head.by_token]
     return tables | {f"heads_{name}/{part}" for name in heads for part in ("kernel", "bias")}
 
 
-def _fit(name: str, found: jax.Array, leaf: jax.Array, *, rows: list[int] | None) -> jax.Array:
+def _fit(name: str, source_leaf: jax.Array, leaf: jax.Array, *, rows: list[int] | None) -> jax.Array:
     if rows is not None:
         index = jnp.asarray(rows)
-        mean = found[: sum(r >= 0 for r in rows)].mean(axis=0)
-        known = (index >= 0).reshape(-1, *(1,) * (found.ndim - 1))
-        return jnp.where(known, found[jnp.maximum(index, 0)], mean).astype(leaf.dtype)
-    if name.endswith("/places") and found.shape[1:] == leaf.shape[1:]:
-        short = min(found.shape[0], leaf.shape[0])
-        return leaf.at[:short].set(found[:short])
-    if found.shape != leaf.shape:
+        mean = source_leaf[: sum(r >= 0 for r in rows)].mean(axis=0)
+        has_row = (index >= 0).reshape(-1, *(1,) * (source_leaf.ndim - 1))
+        return jnp.where(has_row, source_leaf[jnp.maximum(index, 0)], mean).astype(leaf.dtype)
+    if name.endswith("/places") and source_leaf.shape[1:] == leaf.shape[1:]:
+        count = min(source_leaf.shape[0], leaf.shape[0])
+        return leaf.at[:count].set(source_leaf[:count])
+    if source_leaf.shape != leaf.shape:
         raise UsageError(
-            f"init_from: {name} is {found.shape} there and {leaf.shape} here: use the same sizes of config.backbone"
+            f"init_from: {name} is {source_leaf.shape} there and {leaf.shape} here: use the same sizes of "
+            "config.backbone"
         )
-    return found.astype(leaf.dtype)
+    return source_leaf.astype(leaf.dtype)

@@ -1,13 +1,13 @@
-"""The loop. Its order is a law:
+"""The training loop. Its order must not change:
 
     evaluate → save → fetch the next batch → step
 
-The data position moves only after the save, so what a checkpoint names is exactly what has been learned.
-Metrics of step n − 1 are read after step n is dispatched, so the device never waits for the host; on CPU with
-several devices or processes one step is in flight at most, since collectives deadlock otherwise. Nothing else
-moves between device and host inside the loop.
+The data position moves only after the save, so a checkpoint's position is exactly what the model has trained on.
+The host fetches the metrics of step n − 1 after it has dispatched step n, so the device never waits for the host. On
+CPU with several devices or processes at most one step is in flight, since collectives deadlock otherwise. Nothing
+else moves between device and host inside the loop.
 
-Restart order: the workdir's newest good checkpoint, else `init_from`, else fresh parameters.
+A run starts from the workdir's newest good checkpoint, else from `init_from`, else from fresh parameters.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from numjax.config.origin import CONFIG_FILE, config_of, keep_config
+from numjax.config.origin import CONFIG_FILE, load_config, save_config
 from numjax.errors import Diverged, Preempted, UsageError
 from numjax.evals import report
 from numjax.pipeline.features import source_length
@@ -31,15 +31,15 @@ from numjax.pipeline.loader import Loader
 from numjax.pretrained import installed
 from numjax.runtime import log, profiling, shard
 from numjax.runtime.signals import Signals
-from numjax.system import VOCABULARY, System, reader
+from numjax.system import VOCABULARY, System, make_loader
 from numjax.train import optim, sums
 from numjax.train.checkpoint import Checkpoints
-from numjax.train.compile import Compiled, flops_per_token, make_compiled, parameter_count
+from numjax.train.compile import Compiled, count_parameters, flops_per_token, make_compiled
 from numjax.train.inherit import load_pretrained
 from numjax.types import TrainState
 
-# Blocks and settings that may differ between a workdir's run and its resumption: they change no parameter. That
-# another `data.dir` holds the same data is seen by the fingerprint in the checkpoints.
+# Blocks and settings that may differ when a workdir's run is resumed: they change no parameter. The fingerprint in
+# the checkpoints shows whether another `data.dir` holds the same data.
 FREE = {
     *("log_every", "profile_steps", "topology", "compile_cache", "checkpoint", "decode", "mesh", "num_seeds"),
     *("data.dir", "data.memory", "data.threads", "data.prefetch", "data.workers"),
@@ -51,7 +51,7 @@ Sums = Mapping[str, tuple[Any, Any]]
 
 
 class Position(NamedTuple):
-    """Where a run stands: optimiser steps done, global examples read, the best validation so far."""
+    """The progress of a run: optimiser steps, global examples used, the best validation so far and its step."""
 
     step: int
     examples: int
@@ -59,16 +59,16 @@ class Position(NamedTuple):
     best_step: int
 
 
-class Data(NamedTuple):
-    """The encoded splits of a task: train, validation, and test where there is one."""
+class Splits(NamedTuple):
+    """The encoded splits of a task: train, validation and test; None for a missing one."""
 
     train: Any
     validation: Any
     test: Any
 
 
-def steps_of(config: Any, loader: Loader) -> int:
-    """Optimiser steps of a run: `optim.steps`, else `optim.epochs` of the training set."""
+def count_steps(config: Any, loader: Loader) -> int:
+    """Number of optimiser steps of a run: `optim.steps`, else `optim.epochs` of the training set."""
     if config.optim.steps > 0:
         return int(config.optim.steps)
     whole = int(config.optim.epochs)
@@ -78,57 +78,57 @@ def steps_of(config: Any, loader: Loader) -> int:
 
 def train(
     system: System,
-    data: Data,
+    splits: Splits,
     workdir: pathlib.Path,
     seed: int,
     compiled: Compiled | None = None,
     note: Callable[[float], str] | None = None,
 ):
-    """Trains one seed to its end, resuming what the workdir holds; then scores the test split.
+    """Trains one seed to its end, resuming the workdir's run if there is one; then scores the splits.
 
     Args:
-      compiled: what an earlier seed of the same system has compiled.
-      note: seconds left of this run → what to add to a progress line, where it is one of many.
+      compiled: the compiled functions of an earlier seed of the same system.
+      note: seconds left of this run → text to add to a progress line, where it is one of several runs.
 
     Returns:
-      ({split: metrics}, the functions it compiled, for the next seed).
+      ({split: metrics}, the compiled functions, for the next seed).
 
     Raises:
-      Diverged: the loss is NaN or infinite; the last good checkpoint stays.
+      Diverged: the loss is NaN or infinite; the last good checkpoint is kept.
       Preempted: SIGTERM or SIGINT; the state is saved.
       UsageError: a batch does not divide over the mesh.
     """
     config = system.config
     workdir.mkdir(parents=True, exist_ok=True)
-    mesh = shard.mesh_of(config) if compiled is None else compiled.mesh
-    loader = reader(system, data.train, mesh, seed)
+    mesh = shard.mesh_from_config(config) if compiled is None else compiled.mesh
+    loader = make_loader(system, splits.train, mesh, seed)
     loader.check_batch()
-    steps = steps_of(config, loader)
+    steps = count_steps(config, loader)
     if compiled is None:
         compiled = make_compiled(system, mesh, loader.example_batch(), steps)
     with contextlib.ExitStack() as stack:
         asynchronous = config.checkpoint.asynchronous
         checkpoints = Checkpoints(workdir / "checkpoints", config.checkpoint.keep, asynchronous)
         stack.callback(checkpoints.close)
-        # Two, since a run that is killed after a better one goes on from before it.
+        # Keep two: a run that is killed after it has saved a better one may resume from before it.
         best = Checkpoints(workdir / "best", 2, asynchronous)
         stack.callback(best.close)
-        state, position, recent = _start(system, compiled, checkpoints, seed, data)
+        state, position, recent = _start(system, compiled, checkpoints, seed, splits)
         best.drop_after(position.best_step)
-        writer = log.Writer(workdir, position.step)
+        writer = log.MetricsWriter(workdir, position.step)
         stack.callback(writer.close)
         with Signals() as signals:
-            run = _Run(system, data, compiled, checkpoints, best, writer, loader, steps, seed, signals, note)
+            run = _Run(system, splits, compiled, checkpoints, best, writer, loader, steps, seed, signals, note)
             state, position = run.loop(state, position, recent)
         results = run.finish(state, position, workdir)
     return results, compiled
 
 
 class _Run:
-    """The loop's fixed surroundings; `loop` is the page to read."""
+    """The loop and the objects that it uses; read `loop` first."""
 
-    def __init__(self, system, data, compiled, checkpoints, best, writer, loader, steps, seed, signals, note):
-        self.system, self.data, self.compiled = system, data, compiled
+    def __init__(self, system, splits, compiled, checkpoints, best, writer, loader, steps, seed, signals, note):
+        self.system, self.splits, self.compiled = system, splits, compiled
         self.checkpoints, self.best, self.writer = checkpoints, best, writer
         self.loader, self.steps, self.seed, self.signals, self.note = loader, steps, seed, signals, note
         config = self.config = system.config
@@ -137,13 +137,13 @@ class _Run:
         self.blocking = jax.default_backend() == "cpu" and (jax.device_count() > 1 or jax.process_count() > 1)
 
     def loop(self, state: TrainState, position: Position, recent: Sums) -> tuple[TrainState, Position]:
-        """Steps until the end; returns the final state, evaluated and saved.
+        """Trains until the last step; returns the final state, evaluated and saved, and its position.
 
         Args:
-          recent: metrics that were read and not yet written when the state was saved.
+          recent: metric sums that were not yet written when the state was saved.
         """
         config, batch_size = self.config, self.config.optim.batch_size
-        source = source_length(config.data) if self.data.train.source is not None else 0
+        source = source_length(config.data) if self.splits.train.source is not None else 0
         flops = flops_per_token(self.system.model, self.compiled.abstract_state, config.data.length, source)
         progress = log.Progress(self.steps, position.step, flops, log.peak_flops(), self.note)
         profiler = profiling.Profiler(config.profile_steps, self.checkpoints.folder.parent / "profile")
@@ -152,30 +152,30 @@ class _Run:
         for step in range(position.step, self.steps + 1):
             last = step == self.steps
             if step > first and (step % self.eval_every == 0 or last):
-                recent, pending = self._read(recent, pending, step)
+                recent, pending = self._collect_metrics(recent, pending, step)
                 position = self._evaluate(state, position)
             if step > first and (step % self.save_every == 0 or last):
-                recent, pending = self._read(recent, pending, step)
+                recent, pending = self._collect_metrics(recent, pending, step)
                 self._save(state, position, recent)
             if self.signals.stop_at(step):
-                recent, pending = self._read(recent, pending, step)
+                recent, pending = self._collect_metrics(recent, pending, step)
                 self._save(state, position, recent)
                 self.checkpoints.wait()
                 raise Preempted(f"stopped at step {step}, which is saved: run the same command to go on")
             if last:
                 break
             batch, examples, tokens = next(batches)
-            profiler.before(step, state)
+            profiler.start_or_stop(step, state)
             state, metrics = self.compiled.step(self.seed, state, shard.put(batch, self.compiled.mesh))
             if self.blocking:
                 jax.block_until_ready(metrics)
-            recent, _ = self._read(recent, pending, step)
+            recent, _ = self._collect_metrics(recent, pending, step)
             pending = metrics
             progress.count(examples, tokens)
             position = position._replace(step=step + 1, examples=position.examples + batch_size)
             if (step + 1) % config.log_every == 0 and recent:
                 means = sums.divide(recent) | progress.rates(step + 1)
-                progress.line(step + 1, means)
+                progress.print_line(step + 1, means)
                 self.writer.write(step + 1, "train", means)
                 recent = {}
         profiler.close(state)
@@ -184,68 +184,74 @@ class _Run:
         return state, position
 
     def finish(self, state: TrainState, position: Position, workdir: pathlib.Path) -> dict[str, dict[str, float]]:
-        """Scores the best checkpoint (else the last state) on validation and test, and writes predictions."""
+        """Scores the best checkpoint (else the last state) on validation and test, and writes the predictions.
+
+        Returns:
+          Split → metrics.
+        """
         params, step = state.params, position.step
-        found = None
+        restored = None
         if self.config.eval.best:
-            found = self.best.restore(self._params_only(self.compiled.abstract_state), position.best_step)
-        if found is not None:
-            step, kept, _ = found
-            params = kept.params
+            restored = self.best.restore(self._params_only(self.compiled.abstract_state), position.best_step)
+        if restored is not None:
+            step, best_state, _ = restored
+            params = best_state.params
         results = {}
         for split in ("validation", "test"):
-            encoded = getattr(self.data, split)
+            encoded = getattr(self.splits, split)
             if encoded is None or (split == "test" and not self.config.eval.test):
                 continue
             metrics = report.score_split(self.system, self.compiled, params, encoded, split, workdir, tuned=results)
             self.writer.write(position.step, f"{split}_best" if split == "validation" else split, metrics)
             results[split] = metrics
-            log.say(f"{split} (step {step}): " + log.shown(metrics))
+            log.say(f"{split} (step {step}): " + log.format_metrics(metrics))
         return results
 
-    def _read(self, recent, pending, step):
-        """Adds a finished step's metrics to the interval's; a loss or gradient that is not finite ends the run."""
+    def _collect_metrics(self, recent, pending, step):
+        """(the interval's metric sums with those of the pending step, None). A loss or gradient that is not finite
+        ends the run."""
         if pending is None:
             return recent, None
         metrics = jax.device_get(pending)
-        # A gradient may be NaN where the loss is not yet, and the parameters that it makes must not be saved.
+        # A gradient may be NaN before the loss is, and the resulting parameters must not be saved.
         for name, what in (("loss", "the loss"), ("grad_norm", "the gradient's norm")):
             total, count = metrics[name]
             if math.isfinite(float(total)):
                 continue
             good = self.checkpoints.steps()
-            kept = f"checkpoint {good[-1]} is good" if good else "no checkpoint was saved yet"
+            last_good = f"checkpoint {good[-1]} is good" if good else "no checkpoint was saved yet"
             raise Diverged(
-                f"{what} is {float(total) / max(float(count), 1)} at step {step - 1}: {kept}; "
+                f"{what} is {float(total) / max(float(count), 1)} at step {step - 1}: {last_good}; "
                 "lower config.optim.learning_rate, or look at the batch with --mode=check"
             )
         return sums.add(recent, metrics), None
 
     def _evaluate(self, state: TrainState, position: Position) -> Position:
-        if self.data.validation is None:
+        if self.splits.validation is None:
             return position
         metrics = report.score_split(
             self.system,
             self.compiled,
             state.params,
-            self.data.validation,
+            self.splits.validation,
             "validation",
             None,
             limit=self.config.eval.examples,
             generate=self.config.eval.get("generate", True),
         )
         self.writer.write(position.step, "validation", metrics)
-        log.say(f"validation at step {position.step}: " + log.shown(metrics))
+        log.say(f"validation at step {position.step}: " + log.format_metrics(metrics))
         name = self.system.task.metric
         if name.lstrip("-") not in metrics:
             raise UsageError(
                 f"the best step is chosen by {name.lstrip('-')}, which is not among {', '.join(metrics)}: with "
-                "config.eval.generate=False nothing that is written is scored"
+                "config.eval.generate=False generated texts are not scored"
             )
         value = metrics[name.lstrip("-")] * (-1 if name.startswith("-") else 1)
-        # NaN, where nothing was counted, is no best: nothing compares as better. One of before gives way.
-        better = not math.isnan(value) and (position.best is None or not value <= position.best)
-        if self.config.eval.best and better:
+        # NaN (nothing was counted) must not become the best, since no value compares as better than NaN. A NaN that
+        # an older run has saved as the best is replaced.
+        is_better = not math.isnan(value) and (position.best is None or not value <= position.best)
+        if self.config.eval.best and is_better:
             position = position._replace(best=value, best_step=position.step)
             self.best.save(position.step, self._params_only(state), {"metrics": _finite(metrics)})
         return position
@@ -256,24 +262,24 @@ class _Run:
     def _save(self, state: TrainState, position: Position, recent: Sums) -> None:
         if position.step in self.checkpoints.steps():
             return
-        # The position names the best step: it must be there before what says so.
+        # The position names the best step, so the best checkpoint must be complete before this one.
         self.best.wait()
         meta = {
             "position": position._asdict(),
             "seed": self.seed,
-            "data": self.data.train.fingerprint,
+            "data": self.splits.train.fingerprint,
             "recent": {name: [float(x) for x in pair] for name, pair in recent.items()},
         }
         self.checkpoints.save(position.step, state, meta)
 
 
 def _start(
-    system: System, compiled: Compiled, checkpoints: Checkpoints, seed: int, data: Data
+    system: System, compiled: Compiled, checkpoints: Checkpoints, seed: int, splits: Splits
 ) -> tuple[TrainState, Position, Sums]:
-    found = checkpoints.restore(compiled.abstract_state)
-    if found is not None:
-        step, state, meta = found
-        if meta.get("data", data.train.fingerprint) != data.train.fingerprint:
+    restored = checkpoints.restore(compiled.abstract_state)
+    if restored is not None:
+        step, state, meta = restored
+        if meta.get("data", splits.train.fingerprint) != splits.train.fingerprint:
             raise UsageError(
                 f"the training data are not those of checkpoint {step} in {checkpoints.folder}: bring the dataset "
                 "and the vocabulary back, or use another --workdir"
@@ -282,71 +288,74 @@ def _start(
         recent = {name: (np.float32(t), np.float32(c)) for name, (t, c) in meta.get("recent", {}).items()}
         return state, Position(**meta["position"]), recent
     state = compiled.init(seed)
-    log.say(f"{parameter_count(compiled.abstract_state):,} parameters on {jax.device_count()} device(s)")
+    log.say(f"{count_parameters(compiled.abstract_state):,} parameters on {jax.device_count()} device(s)")
     if system.config.init_from:
-        state = load_pretrained(system, compiled, state, pathlib.Path(installed.located(system.config.init_from)))
-    elif stay := optim.frozen(state.params, system.config.optim.get("rates", ())):
+        state = load_pretrained(
+            system, compiled, state, pathlib.Path(installed.resolve_path(system.config.init_from))
+        )
+    elif n_frozen := optim.count_frozen(state.params, system.config.optim.get("rates", ())):
         log.say(
-            f"{stay:,} of them never change (optim.rates) and are random: set --config.init_from to the workdir of a "
-            "run that trained them, or --config.optim.rates='()' to train them here"
+            f"{n_frozen:,} of them never change (optim.rates) and are random: set --config.init_from to the workdir "
+            "of a run that trained them, or --config.optim.rates='()' to train them here"
         )
     return state, Position(0, 0, None, 0), {}
 
 
-def trained(workdir: pathlib.Path) -> bool:
-    """Whether the workdir, or the folder of a seed in it, holds a checkpoint; what is half written is none."""
-    folders = (f"{of}{name}/*" for of in ("", "seed_*/") for name in ("checkpoints", "best"))
-    return any(path.name.isdigit() for pattern in folders for path in workdir.glob(pattern))
+def has_checkpoint(workdir: pathlib.Path) -> bool:
+    """Whether the workdir, or the folder of a seed in it, holds a complete checkpoint."""
+    patterns = (f"{parent}{name}/*" for parent in ("", "seed_*/") for name in ("checkpoints", "best"))
+    return any(path.name.isdigit() for pattern in patterns for path in workdir.glob(pattern))
 
 
 def claim(workdir: pathlib.Path, config: Any, keep: bool = True) -> None:
-    """Checks that the config is the one that has trained in the workdir, and writes it there.
+    """Checks that the workdir was trained with this config, and writes the config there.
 
-    Where nothing is trained yet, another config gives way, and with it what it alone has made.
+    If nothing is trained yet, another config there is replaced, and the files that were made with it are removed.
 
     Args:
-      keep: False where something is trained leaves what was written: settings that may differ hold for one look at
-        the run, not for those after it.
+      keep: False leaves the config file of a trained workdir as it is: settings that may differ then hold only for
+        this use of the run.
 
     Raises:
-      UsageError: another config trained there, naming the first difference; or it cannot be written.
+      UsageError: the workdir was trained with another config (the message names the first difference), or the config
+        cannot be written.
     """
-    mine = json.loads(json.dumps(config.to_dict()))
-    different = _difference(workdir, mine)
-    if different is not None and trained(workdir):
+    own_config = json.loads(json.dumps(config.to_dict()))
+    difference = _difference(workdir, own_config)
+    if difference is not None and has_checkpoint(workdir):
         raise UsageError(
-            f"{workdir} was made by another config ({different}): leave out the flags that change it (without "
+            f"{workdir} was made by another config ({difference}): leave out the flags that change it (without "
             "--config it is read from the workdir), or use another --workdir"
         )
-    if jax.process_index() == 0 and (keep or not trained(workdir)):
+    if jax.process_index() == 0 and (keep or not has_checkpoint(workdir)):
         try:
-            if different is not None:
+            if difference is not None:
                 shutil.rmtree(workdir / VOCABULARY, ignore_errors=True)
                 for name in ("skipped.jsonl", "shortened.jsonl"):
                     (workdir / name).unlink(missing_ok=True)
-            keep_config(workdir, mine)
+            save_config(workdir, own_config)
         except OSError as error:
             raise UsageError(f"cannot write to {workdir} ({error.strerror}): choose another --workdir") from error
 
 
-def _difference(workdir: pathlib.Path, mine: dict[str, Any]) -> str | None:
-    """In words, the first setting that is not free and is other than in the workdir; None where none is.
+def _difference(workdir: pathlib.Path, own_config: dict[str, Any]) -> str | None:
+    """The first setting that differs from the workdir's config and is not in `FREE`, in words; None if all agree.
 
     Raises:
-      UsageError: something is trained there, and its config is damaged.
+      UsageError: the workdir is trained, and its config is damaged.
     """
     if not (workdir / CONFIG_FILE).exists():
         return None
     try:
-        theirs = _flat(config_of(workdir))
+        saved_values = _flat(load_config(workdir))
     except UsageError as error:
-        if trained(workdir):
+        if has_checkpoint(workdir):
             raise
         return str(error)
-    ours = _flat(mine)
-    for key in sorted(ours.keys() | theirs.keys()):
-        if ours.get(key) != theirs.get(key) and FREE.isdisjoint((key, key.split(".")[0])):
-            return f"{key} was {theirs.get(key)!r}, now {ours.get(key)!r}"
+    own_values = _flat(own_config)
+    for key in sorted(own_values.keys() | saved_values.keys()):
+        if own_values.get(key) != saved_values.get(key) and FREE.isdisjoint((key, key.split(".")[0])):
+            return f"{key} was {saved_values.get(key)!r}, now {own_values.get(key)!r}"
     return None
 
 

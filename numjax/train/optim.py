@@ -35,26 +35,27 @@ def schedule(name: str, peak: float, steps: int, warmup: int = 0, floor: float =
 
 @dataclasses.dataclass(frozen=True)
 class Ramp:
-    """A number that goes from `start` to `end` in a straight line over `steps` steps, and stays there."""
+    """A number that changes linearly from `start` to `end` over `steps` steps and then stays."""
 
     start: float
     end: float
     steps: int
 
     def __call__(self, step: jax.Array | None) -> Any:
-        """Its value at a step; None for the end."""
+        """The value at a step; at the end if the step is None."""
         if step is None or self.steps <= 0:
             return self.end
         return self.start + (self.end - self.start) * jnp.minimum(step / self.steps, 1)
 
 
-def decays(params: Any) -> Any:
-    """True for kernels: weight decay leaves tables, biases, norms and shared vectors alone."""
+def decay_mask(params: Any) -> Any:
+    """The parameters that weight decay applies to: True for kernels, False for tables, biases, norms and shared
+    vectors."""
     return jax.tree_util.tree_map_with_path(lambda path, _: path_name(path).endswith("kernel"), params)
 
 
-def factors(params: Any, rates: Sequence[tuple[str, float]], default: float = 1.0) -> Any:
-    """For each parameter the factor of the first (path regex, factor) whose regex is found in its path, such as
+def rate_factors(params: Any, rates: Sequence[tuple[str, float]], default: float = 1.0) -> Any:
+    """For each parameter the factor of the first (path regex, factor) whose regex matches within its path, such as
     "backbone/layer_0/up_kernel"; else the default."""
 
     def factor(path: Any, _: Any) -> float:
@@ -64,36 +65,37 @@ def factors(params: Any, rates: Sequence[tuple[str, float]], default: float = 1.
     return jax.tree_util.tree_map_with_path(factor, params)
 
 
-def freezes(params: Any, rates: Sequence[tuple[str, float]]) -> Any:
-    """True for parameters whose factor is 0."""
-    return jax.tree.map(lambda factor: factor == 0, factors(params, rates))
+def frozen_mask(params: Any, rates: Sequence[tuple[str, float]]) -> Any:
+    """The frozen parameters: True where the factor is 0."""
+    return jax.tree.map(lambda factor: factor == 0, rate_factors(params, rates))
 
 
-def frozen(params: Any, rates: Sequence[tuple[str, float]]) -> int:
-    """How many numbers of all parameters stay as they are."""
-    sizes = jax.tree.map(lambda x, stays: x.size * stays, params, freezes(params, rates))
+def count_frozen(params: Any, rates: Sequence[tuple[str, float]]) -> int:
+    """Number of frozen values in all parameters."""
+    sizes = jax.tree.map(lambda x, is_frozen: x.size * is_frozen, params, frozen_mask(params, rates))
     return sum(jax.tree.leaves(sizes))
 
 
-def scaled(rates: Sequence[tuple[str, float]]) -> optax.GradientTransformation:
-    """Multiplies a parameter's update by its factor."""
+def scale_updates(rates: Sequence[tuple[str, float]]) -> optax.GradientTransformation:
+    """A transformation that multiplies a parameter's update by its factor."""
 
     def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
         del params
-        return jax.tree.map(jnp.multiply, updates, factors(updates, rates)), state
+        return jax.tree.map(jnp.multiply, updates, rate_factors(updates, rates)), state
 
     return optax.GradientTransformation(lambda params: optax.EmptyState(), update)
 
 
-def decayed(weight_decay: float, weight_decays: Sequence[tuple[str, float]]) -> optax.GradientTransformation:
-    """Adds to the updates of kernels their weights times `weight_decay`, or times what the path has of its own."""
+def add_weight_decay(weight_decay: float, weight_decays: Sequence[tuple[str, float]]) -> optax.GradientTransformation:
+    """A transformation that adds weight · decay to the updates of kernels. The decay is that of the first pattern in
+    `weight_decays` that matches the path, else `weight_decay`."""
 
     def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
-        weights = factors(params, weight_decays, weight_decay)
-        added = jax.tree.map(
-            lambda u, p, w, kernel: u + w * p if kernel else u, updates, params, weights, decays(params)
+        weights = rate_factors(params, weight_decays, weight_decay)
+        new_updates = jax.tree.map(
+            lambda u, p, w, is_kernel: u + w * p if is_kernel else u, updates, params, weights, decay_mask(params)
         )
-        return added, state
+        return new_updates, state
 
     return optax.GradientTransformation(lambda params: optax.EmptyState(), update)
 
@@ -112,23 +114,23 @@ def adamw(
     rates: Sequence[tuple[str, float]] = (),
     weight_decays: Sequence[tuple[str, float]] = (),
 ) -> tuple[optax.GradientTransformation, Callable[[Any], Any]]:
-    """(AdamW behind clipping by global norm, its schedule). `clip` 0 turns clipping off.
+    """(AdamW after clipping by global norm, its schedule). `clip` 0 turns clipping off.
 
     Args:
-      rates: (path regex, factor of the learning rate), see `factors`. Parameters with factor 0 stay as they are: they
-        have no state and no share in the norm.
-      weight_decays: (path regex, weight decay) of kernels that have another; the rate's factor counts for it too.
+      rates: (path regex, factor of the learning rate), see `rate_factors`. Parameters with factor 0 are frozen: they
+        have no optimiser state and do not count in the gradient norm.
+      weight_decays: (path regex, weight decay) of kernels with another decay; the rate's factor applies to it too.
     """
     rate = schedule(schedule_name, learning_rate, steps, warmup, floor)
     if weight_decays:
         adam = optax.scale_by_adam(*betas, eps=epsilon)
-        inner = optax.chain(adam, decayed(weight_decay, weight_decays), optax.scale_by_learning_rate(rate))
+        inner = optax.chain(adam, add_weight_decay(weight_decay, weight_decays), optax.scale_by_learning_rate(rate))
     else:
-        inner = optax.adamw(rate, b1=betas[0], b2=betas[1], eps=epsilon, weight_decay=weight_decay, mask=decays)
+        inner = optax.adamw(rate, b1=betas[0], b2=betas[1], eps=epsilon, weight_decay=weight_decay, mask=decay_mask)
     inner = optax.chain(optax.clip_by_global_norm(clip), inner) if clip else inner
     if not rates:
         return inner, rate
-    kinds: Any = {False: optax.chain(inner, scaled(rates)), True: optax.set_to_zero()}
+    kinds: Any = {False: optax.chain(inner, scale_updates(rates)), True: optax.set_to_zero()}
     if all(float(factor) for _, factor in rates):
         return kinds[False], rate
-    return optax.multi_transform(kinds, lambda params: freezes(params, rates)), rate
+    return optax.multi_transform(kinds, lambda params: frozen_mask(params, rates)), rate

@@ -1,4 +1,4 @@
-"""Metrics as (total, count) pairs: added up over steps, microbatches and devices, divided once, last."""
+"""Metrics as (total, count) pairs: added over steps, microbatches and devices, and divided only at the end."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 Sums = Mapping[str, tuple[Any, Any]]
 
 
-def add(left: Sums, right: Sums) -> dict[str, tuple[Any, Any]]:
-    """Sums of both, name by name; a name that one side lacks counts as nothing there."""
-    out = dict(left)
-    for name, (total, count) in right.items():
-        have = out.get(name, (0.0, 0.0))
-        out[name] = (have[0] + total, have[1] + count)
-    return out
+def add(first: Sums, second: Sums) -> dict[str, tuple[Any, Any]]:
+    """The sum of both, name by name; a missing name counts as (0, 0)."""
+    pairs = dict(first)
+    for name, (total, count) in second.items():
+        pair = pairs.get(name, (0.0, 0.0))
+        pairs[name] = (pair[0] + total, pair[1] + count)
+    return pairs
 
 
 def divide(sums: Sums) -> dict[str, float]:
@@ -24,11 +24,11 @@ def divide(sums: Sums) -> dict[str, float]:
 
 
 def perplexity(means: Mapping[str, float], head: str, has_density: bool) -> dict[str, float]:
-    """exp of a head's mean loss, and only of masses.
+    """exp of a head's mean loss of probability masses, as {"perplexity"} or {"mass_perplexity"}.
 
     A mixture's loss mixes densities (numerals) with masses (tokens), so its exponential is no perplexity.
-    There the masses' is given as "mass_perplexity": selector, token and exponent, the mantissa left out. It is
-    not comparable with a plain model's perplexity, which spells numbers out.
+    For a mixture it is the exponential of the masses, "mass_perplexity": selector, token and exponent without the
+    mantissa. It is not comparable with a plain model's perplexity, which spells numbers out.
     """
     if has_density:
         return {"mass_perplexity": math.exp(min(means[f"{head}/mass"], 700.0))}

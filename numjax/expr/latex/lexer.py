@@ -1,0 +1,331 @@
+"""Splits LaTeX into tokens: one regular expression, then user macros, aliases and spaces. Linear in the length."""
+
+from __future__ import annotations
+
+import re
+
+from numjax.expr.latex.commands import ALIASES, SKIPPED, TEXTS
+from numjax.expr.operators import INFIX
+from numjax.expr.rules import DEFAULT, Rules
+
+LONGEST = 100_000  # characters of a formula
+MOST_TOKENS = 50_000  # after the expansion of macros
+MOST_EXPANSIONS = 2_000
+
+END = ""  # the token after the last
+NOTHING = "\\null"  # a token without meaning
+LABEL = 200
+WIDE = "\\quad"  # space that separates formulas
+
+_TEXT = "|".join(TEXTS)
+_TOKEN = rf"""
+      (?: \\(?:{_TEXT})\*? \s* \{{ (?: [^{{}}\\] | \\. | \{{ (?: [^{{}}\\] | \\. )*+ \}} )*+ \}} )
+    | \\tree \s* \[ [^\[\]\s]{{1,2}} \] \s* \{{ [^{{}}\\]*+ \}}  # a node in the printer's general notation
+    VERBATIM
+    | \\(?:left|right) \s* \.
+    | \\not \s* (?: \\[A-Za-z]++ | [=<>|] )
+    | \\(?:hspace|operatorname|tag|hphantom)\*
+    | \\(?:hskip|vskip|kern|mkern|mskip|hfil)
+          \s* -? (?: [0-9.\s]*+ (?:em|ex|pt|cm|mm|in|mu|truecm|sp|pc|bp|dd|cc)\b )?
+    | \\[A-Za-z]++
+    | \\ \s (?=\s) | \\.
+    | (?<![_^0-9.]) (?!0[0-9]{{0,2}},[0-9]|MEMBER) [0-9]{{1,3}} GROUPED (?![0-9]) (?: \. [0-9]++ )?
+    | [0-9](?:\s*+[0-9])*+ (?: \s*+ \. (?:\s*+[0-9])++ )?  # digits may stand apart
+    | \. \s* \. \s* \.
+    | \. (?:\s*+[0-9])++
+    | NAME
+    | : \s* =
+    | % [^\n]* \n
+    | [\uD800-\uDFFF]
+    | \S
+    """
+# At most 30 groups, to bound the cost of a match that fails at the end.
+# 1{,}000 and 1,\!000 can only be one number; 1,000 without spaces is one under the rule "plain".
+_PROTECTED = r"(?: \s*+ (?: \{\s*,\s*\} | ,\s*\\! | \\, ) \s*+ [0-9]\s*+[0-9]\s*+[0-9] )"
+# (100,200), [1,100] and \{100,200,300\} are lists all the same, but no list has a member 000 or 050.
+_OPENED = "".join(
+    rf"(?<!{open}{sign}[0-9]{{{n}}})" for open in (r"[(\[]", r"\\\{") for sign in ("", "-") for n in (1, 2, 3)
+)
+_MEMBER = r"(?<=[1-9][0-9]{2},) [1-9][0-9]{2} (?:,[1-9][0-9]{2})*+ \s*+ (?: [)\]] | \\\})"
+_GROUPED = {
+    "plain": rf"""(?: {_OPENED} (?: , [0-9]{{3}} ){{1,30}}+
+                    | (?= (?: , [0-9]{{3}} ){{0,29}}? ,0[0-9]{{2}} ) (?: , [0-9]{{3}} ){{1,30}}+
+                    | (?: , [0-9]{{3}} ){{1,30}}+ (?! [0-9] | \s*+ (?: [)\]] | \\\}} ))
+                    | {_PROTECTED}{{1,30}}+ )""",
+    "protected": rf"{_PROTECTED}{{1,30}}+",
+    "none": r"(?!)",
+}
+
+
+def _compile(verbatim: str) -> dict[tuple[str, str], re.Pattern[str]]:
+    source = _TOKEN.replace("VERBATIM", verbatim)
+    return {
+        (thousands, words): re.compile(
+            source.replace("GROUPED", grouped).replace("MEMBER", _MEMBER).replace("NAME", name),
+            re.VERBOSE | re.DOTALL,
+        )
+        for thousands, grouped in _GROUPED.items()
+        for words, name in (("letters", "(?!)"), ("words", "[A-Za-z]{2,}+"))
+    }
+
+
+# \verb|…| needs a group, without which `findall` is fastest.
+_PLAIN = _compile("")
+TOKEN = _compile(r"| \\verb\*? \s* ([^A-Za-z0-9\s*]) [^\n]{0,300}? \1")
+_DEFINES = re.compile(r"\\(?:newcommand|renewcommand|providecommand|def|DeclareMathOperator|let)\b")
+_SPACERS = frozenset({"~", "\\ ", "\\quad", "\\qquad"})
+_NUMERIC = frozenset("0123456789.")
+# Signs that stand in braces only for the space around them.
+SPACED = frozenset(
+    [",", "=", "<", ">", "\\in", "\\to", "\\sim", "\\leq", "\\geq", "\\le", "\\ge", "\\equiv", "\\approx"]
+)
+_STACKS = frozenset(["\\stackrel", "\\overset", "\\underset", "\\tree"])
+_MARKS = {"\\stackrel": "^", "\\overset": "^", "\\underset": "_"}
+_ARROWS = {
+    "\\x" + name: "\\" + name
+    for name in (
+        "rightarrow",
+        "leftarrow",
+        "Rightarrow",
+        "Leftarrow",
+        "leftrightarrow",
+        "mapsto",
+        "hookrightarrow",
+        "rightleftharpoons",
+    )
+}
+_LENGTH = re.compile(r"\\(?:hskip|vskip|kern|mkern|mskip|hfil)")
+
+
+class LexError(Exception):
+    """A text that cannot be split into tokens: message and column."""
+
+    def __init__(self, message: str, column: int):
+        super().__init__(message)
+        self.message = message
+        self.column = column
+
+
+def tokenize(text: str, rules: Rules = DEFAULT) -> list[str]:
+    """The tokens of a formula, macros expanded, spaces and tokens without meaning left out; END marks the end.
+
+    Raises:
+      LexError: too long, or macros that do not end.
+    """
+    if len(text) > LONGEST:
+        raise LexError(f"longer than {LONGEST} characters", LONGEST)
+    key = rules.thousands, rules.words
+    if "\\verb" in text:
+        tokens = [match[0] for match in TOKEN[key].finditer(text)]
+    else:
+        tokens = _PLAIN[key].findall(text)
+    if "\\" in text and _DEFINES.search(text):
+        tokens = [token for token, _ in _expand_macros([(token, 0) for token in tokens])]
+    return _clean(tokens)
+
+
+def find_column(text: str, index: int, rules: Rules = DEFAULT) -> int:
+    """Characters before token `index` of `tokenize`; for the tokens of a macro, before its use."""
+    pairs = [(match[0], match.start()) for match in TOKEN[rules.thousands, rules.words].finditer(text)]
+    if "\\" in text and _DEFINES.search(text):
+        try:
+            pairs = _expand_macros(pairs)
+        except LexError as error:
+            return error.column
+    starts: list[int] = []
+    _clean([token for token, _ in pairs], [start for _, start in pairs], starts)
+    return starts[index] if index < len(starts) else len(text)
+
+
+def _clean(tokens: list[str], positions: list[int] | None = None, starts: list[int] | None = None) -> list[str]:
+    """The tokens without skipped ones, with aliases resolved and wide space as one token."""
+    out: list[str] = []
+    put = out.append
+    alias = ALIASES.get
+    is_plain = _SPACERS.isdisjoint(tokens)
+    is_simple = _STACKS.isdisjoint(tokens)
+    width = 0
+    for index, token in enumerate(tokens):
+        if token in SKIPPED:
+            continue
+        if not is_plain:
+            if token in _SPACERS:
+                width += 1 if token in ("~", "\\ ") else 3
+                if width < 2 or (out and out[-1] is WIDE):
+                    continue
+                token = WIDE
+            else:
+                width = 0
+        first = token[0]
+        if first == "\\":
+            if len(token) > 3:
+                if token[-1] == "." and token[:5] in ("\\left", "\\righ"):
+                    put("\\left" if token[1] == "l" else "\\right")
+                    if starts is not None and positions is not None:
+                        starts.append(positions[index])
+                    token = "."
+                elif token in _ARROWS and index + 1 < len(tokens) and tokens[index + 1] == "{":
+                    put(_ARROWS[token])
+                    if starts is not None and positions is not None:
+                        starts.append(positions[index])
+                    token = "^"
+                elif _LENGTH.match(token):
+                    continue
+                if token.startswith("\\not") and len(token) > 4 and not token[4].isalpha():
+                    token = "\\not" + token[4:].strip()
+            elif len(token) == 2 and token[1] in " \t\n\r~":
+                continue
+        elif first in "0123456789.:":
+            if len(token) > 1:
+                token = (
+                    "".join(token.split())
+                    if first in ".:" or (token.isascii() and token.replace(".", "").isdigit())
+                    else "".join(filter(_NUMERIC.__contains__, token))
+                )
+        elif first == "%":
+            if len(token) > 1:
+                continue
+        elif first == "~":
+            continue
+        token = alias(token, token)
+        if token == "}" and len(out) > 1 and out[-2] == "{" and out[-1] in SPACED and (out[-1] == "," or is_simple):
+            # {=} and {,}: braces that only change the spacing.
+            if len(out) < 3 or out[-3] not in ("^", "_"):
+                del out[-2]
+                if starts is not None:
+                    del starts[-2]
+                continue
+        put(token)
+        if starts is not None and positions is not None:
+            starts.append(positions[index])
+    if not is_simple:
+        _unstack(out, starts)
+    # Three, so that the reader may look two tokens ahead anywhere.
+    out += [END] * 3
+    return out
+
+
+def _unstack(tokens: list[str], starts: list[int] | None) -> None:
+    """\\overset{a}{=} becomes =^{a}, an operator with a script, in as many tokens.
+
+    Goes from the last token to the first, so that inner ones come first. A label of more than LABEL tokens stays.
+    """
+    for i in range(len(tokens) - 1, -1, -1):
+        if tokens[i] not in _MARKS or i + 1 >= len(tokens):
+            continue
+        end = i + 2
+        if tokens[i + 1] == "{":
+            depth = 1
+            while depth and end < min(len(tokens), i + LABEL):
+                depth += (tokens[end] == "{") - (tokens[end] == "}")
+                end += 1
+            if depth:
+                continue
+        sign = tokens[end : end + 3] if tokens[end : end + 1] == ["{"] else tokens[end : end + 1]
+        if len(sign) == 3 and (sign[0], sign[2]) != ("{", "}"):
+            continue
+        op = sign[len(sign) // 2] if sign else ""
+        if op not in INFIX:
+            continue
+        stop = end + len(sign)
+        replacement = [op, _MARKS[tokens[i]], *tokens[i + 1 : end]]
+        replacement += [NOTHING] * (stop - i - len(replacement))
+        if starts is not None:
+            starts[i:stop] = [starts[i]] * len(replacement)
+        tokens[i:stop] = replacement
+
+
+def _expand_macros(pairs: list[tuple[str, int]]) -> list[tuple[str, int]]:
+    """The tokens without definitions and with macros expanded. Tokens of a macro have the column of its use."""
+    macros: dict[str, tuple[int, list[tuple[str, int]]]] = {}
+    out: list[tuple[str, int]] = []
+    # A stack: the body of a macro is pushed back, so that macros in it are expanded too.
+    stack = pairs[::-1]
+    expansions = 0
+
+    def take_argument() -> list[tuple[str, int]]:
+        if not stack:
+            return []
+        token, start = stack.pop()
+        if token != "{":
+            return [(token, start)]
+        depth, content = 1, []
+        while stack:
+            pair = stack.pop()
+            if pair[0] == "{":
+                depth += 1
+            elif pair[0] == "}":
+                depth -= 1
+                if not depth:
+                    return content
+            content.append(pair)
+        raise LexError("a brace that is not closed", start)
+
+    while stack:
+        token, start = stack.pop()
+        if token in ("\\newcommand", "\\renewcommand", "\\providecommand", "\\DeclareMathOperator"):
+            if stack and stack[-1][0] == "*":
+                stack.pop()
+            name = take_argument()
+            count = 0
+            if stack and stack[-1][0] == "[":
+                stack.pop()
+                if stack and stack[-1][0].isdigit():
+                    count = min(int(stack.pop()[0][:2]), 9)
+                if stack and stack[-1][0] == "]":
+                    stack.pop()
+            body = take_argument()
+            if len(name) != 1:
+                raise LexError(f"{token} without a name", start)
+            if token == "\\DeclareMathOperator":
+                body = [("\\operatorname", start), ("{", start), *body, ("}", start)]
+            macros[name[0][0]] = (count, body)
+        elif token in ("\\def", "\\let"):
+            if not stack:
+                raise LexError(f"{token} without a name", start)
+            name, _ = stack.pop()
+            count = 0
+            if token == "\\let":
+                if stack and stack[-1][0] == "=":
+                    stack.pop()
+                macros[name] = (0, [stack.pop()] if stack else [])
+                continue
+            while stack and stack[-1][0] != "{":
+                count += stack.pop()[0] == "#"
+            macros[name] = (min(count, 9), take_argument())
+        elif token in macros:
+            expansions += 1
+            count, body = macros[token]
+            if expansions > MOST_EXPANSIONS or len(stack) + len(out) + len(body) > MOST_TOKENS:
+                raise LexError("macros that expand too far", start)
+            arguments = [take_argument() for _ in range(count)]
+            stack.extend((text, start) for text, _ in _fill_body(body, arguments, len(stack) + len(out), start)[::-1])
+        else:
+            out.append((token, start))
+    return out
+
+
+def _fill_body(
+    body: list[tuple[str, int]], arguments: list[list[tuple[str, int]]], n_tokens: int, start: int
+) -> list[tuple[str, int]]:
+    """A macro's body with its arguments in place of #1, #2 …"""
+    if not arguments:
+        return body
+    out: list[tuple[str, int]] = []
+    index = 0
+    while index < len(body):
+        token = body[index]
+        if token[0] == "#" and index + 1 < len(body) and body[index + 1][0][:1].isdigit():
+            digits = body[index + 1][0]
+            number = int(digits[0]) if digits[0].isascii() else 0
+            if 1 <= number <= len(arguments):
+                out.extend(arguments[number - 1])
+            if digits[1:]:
+                out.append((digits[1:], start))
+            index += 2
+        else:
+            out.append(token)
+            index += 1
+        if n_tokens + len(out) > MOST_TOKENS:
+            raise LexError("macros that expand too far", start)
+    return out

@@ -1,0 +1,5 @@
+"""Operator tree → LaTeX."""
+
+from numjax.expr.printer.printer import latex
+
+__all__ = ["latex"]

@@ -1,0 +1,1 @@
+"""Formulas in running text: between dollars, in HTML, or unmarked."""

@@ -1,0 +1,131 @@
+"""The base of heads with a softmax over the vocabulary: its table and the methods that evaluate a `HeadOut`.
+
+Legend: B rows, T positions, D width, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+
+from numjax import protocols
+from numjax.nn import cross_entropy
+from numjax.protocols import FromContext
+from numjax.types import Allowed, Estimate, HeadOut, Numeral, Scores, Targets
+
+
+def choose_table(head: Any, table_VD: jax.Array | None, width: int) -> jax.Array:
+    """The token embedding's table for a tied head, else the head's own parameter "kernel"."""
+    if not head.tied:
+        init = nn.initializers.normal(head.init_std)
+        return head.param("kernel", init, (head.vocab_size, width), jnp.float32)
+    if table_VD is None:
+        raise ValueError("a tied head needs a token embedding in the model")
+    return table_VD
+
+
+class Softmax(protocols.Head):
+    """p = softmax(h Wᵀ + b) of a `HeadOut`, with W[V, D] its "kernel" and b[V] its "bias", if there is one."""
+
+    size: int
+    chunk_rows: int | None
+    by_token = True
+    answers = "masked"
+
+    def log_prob(self, out: HeadOut, targets: Targets, allowed: Allowed | None = None) -> Mapping[str, jax.Array]:
+        """{"token": log p(target)[B, T]}."""
+        kernel, options = out.weights["kernel"], self._options(out, allowed)
+        return {"token": cross_entropy.log_prob(out.hidden, kernel, targets.ids, **options)}
+
+    def total_log_prob(
+        self, out: HeadOut, targets: Targets, weights_BT: jax.Array, allowed: Allowed | None = None
+    ) -> Mapping[str, jax.Array]:
+        """The parts of `log_prob`, each summed with `weights_BT`; a loss should use this."""
+        kernel, options = out.weights["kernel"], self._options(out, allowed)
+        return {"token": cross_entropy.total_log_prob(out.hidden, kernel, targets.ids, weights_BT, **options)}
+
+    def token_logits(self, out: HeadOut, ids: jax.Array) -> jax.Array:
+        """The logits of tokens int32[n], float32[B, T, n]."""
+        return cross_entropy.token_logits(out.hidden, out.weights["kernel"], ids, out.weights.get("bias"))
+
+    def total_cross_entropy(self, out: HeadOut, teacher_out: HeadOut, weights_BT: jax.Array) -> jax.Array:
+        """−Σ weights · Σ_v p(v) log q(v), q of `out` and p of `teacher_out`, which gets no gradient."""
+        kernel, options = out.weights["kernel"], self._options(out, None)
+        teacher = cross_entropy.Teacher(
+            teacher_out.hidden, teacher_out.weights["kernel"], teacher_out.weights.get("bias")
+        )
+        return -cross_entropy.total_soft_log_prob(out.hidden, kernel, teacher, weights_BT, **options)
+
+    def _options(self, out: HeadOut, allowed: Allowed | None) -> dict[str, Any]:
+        bias = out.weights.get("bias")
+        return dict(size=self.size, allowed=allowed, chunk_rows=self.chunk_rows, bias=bias)
+
+
+class Writer(Softmax):
+    """A softmax over the next token."""
+
+    answers = "language_model"
+
+    def step_scores(self, out: HeadOut, allowed_BV: jax.Array | None = None, key: jax.Array | None = None) -> Scores:
+        """The scores of hidden states [B, D]; `allowed_BV` masks the logits before the softmax."""
+        del key
+        logits = cross_entropy.step_logits(out.hidden, out.weights, self._options(out, None)["size"])
+        if allowed_BV is not None:
+            logits = jnp.where(allowed_BV, logits, cross_entropy.FORBIDDEN)
+        return Scores(jax.nn.log_softmax(logits, axis=-1))
+
+
+class NumberWriter(Writer, nn.Module):
+    """A softmax over the next token, which may be [NUM], and at [NUM] a prediction of its number.
+
+    The base of heads that predict a number at one position; each defines `number_log_prob` and `number`.
+
+    Attributes:
+      width: D; vocab_size: V, padded; size: ids in use; num_id: id of [NUM]; digits: K of numerals.
+      tied, chunk_rows: as in `heads/token`.
+    """
+
+    width: FromContext[int]
+    vocab_size: FromContext[int]
+    size: FromContext[int]
+    num_id: FromContext[int]
+    digits: FromContext[int] = 20
+    tied: bool = True
+    chunk_rows: int | None = None
+    init_std: float = 0.02
+    numbers = True
+
+    def number_log_prob(self, out: HeadOut, numerals: Numeral) -> Mapping[str, jax.Array]:
+        """Named parts of log p(number), each [B, T], of numerals [B, T]; values at other positions are ignored."""
+        raise NotImplementedError
+
+    def number(self, out: HeadOut, key: jax.Array | None) -> tuple[Numeral, Estimate | None]:
+        """(the canonical numbers for hidden states [B, D], their estimates or None): the likeliest numbers or, with a
+        key, samples."""
+        raise NotImplementedError
+
+    def log_prob(self, out: HeadOut, targets: Targets, allowed: Allowed | None = None) -> Mapping[str, jax.Array]:
+        """{"token": …} and the parts of the number, each [B, T], zero at positions without a number."""
+        return dict(super().log_prob(out, targets, allowed)) | self._number_parts(out, targets)
+
+    def total_log_prob(
+        self, out: HeadOut, targets: Targets, weights_BT: jax.Array, allowed: Allowed | None = None
+    ) -> Mapping[str, jax.Array]:
+        """The parts of `log_prob`, each summed with `weights_BT`; a loss should use this."""
+        token_parts = dict(super().total_log_prob(out, targets, weights_BT, allowed))
+        return token_parts | {k: (v * weights_BT).sum() for k, v in self._number_parts(out, targets).items()}
+
+    def step_scores(self, out: HeadOut, allowed_BV: jax.Array | None = None, key: jax.Array | None = None) -> Scores:
+        """The scores of hidden states [B, D]; `allowed_BV` masks the logits before the softmax."""
+        return Scores(super().step_scores(out, allowed_BV, key).mass, *self.number(out, key))
+
+    def _number_parts(self, out: HeadOut, targets: Targets) -> dict[str, jax.Array]:
+        if targets.numerals is None or targets.numeral_index is None:
+            return {}
+        at_number = (targets.numeral_index >= 0) & (targets.ids == self.num_id)
+        parts = self.number_log_prob(out, targets.numerals)
+        return {name: jnp.where(at_number, part, 0.0) for name, part in parts.items()}

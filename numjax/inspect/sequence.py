@@ -1,0 +1,29 @@
+"""The learned vectors of positions in the sequence."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from numjax.errors import UsageError
+from numjax.runtime import processes
+
+if TYPE_CHECKING:
+    from numjax.api import Loaded
+
+
+def embed_positions(model: Loaded, count: int, first: int = 0) -> np.ndarray:
+    """The learned vectors of `count` positions from `first` on, float32[count, D].
+
+    Raises:
+      UsageError: the model has no learned positions, or too few.
+    """
+    names = [name for name, block in model.system.config.positions.items() if block.name == "learned"]
+    if not names:
+        raise UsageError("this model has no learned positions: load a run with positions.sequence=learned")
+    start = first + model.system.config.positions[names[0]].get("offset", 0)
+    table = model.params["backbone"][f"order_{names[0]}"]["places"]
+    if start + count > len(table):
+        raise UsageError(f"{first + count} positions are more than the context of {len(table)}")
+    return processes.fetch(table)[start : start + count].astype(np.float32)

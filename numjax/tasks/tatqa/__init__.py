@@ -1,0 +1,5 @@
+"""TAT-QA (Zhu et al. 2021), answered by TagOp."""
+
+from numjax.tasks.tatqa.task import Task
+
+__all__ = ["Task"]

@@ -1,0 +1,5 @@
+"""Text → document and back."""
+
+from numjax.text.document.segments import merge, parse, spell_in_formula, surface, surface_of, take_beginning
+
+__all__ = ["merge", "parse", "spell_in_formula", "surface", "surface_of", "take_beginning"]

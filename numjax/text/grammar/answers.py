@@ -1,0 +1,88 @@
+"""The form of an answer behind a prompt, if a task asks for one number or one formula.
+
+The prompt is free text; the answer is a blank, one number and [EOS], or one formula (`trees.grammar`) and [EOS]. A
+spelled number has digits, optionally a minus before them and one point among them, and no leading zeros, so that
+every set of numeral rules reads it as one number.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from numjax.text.grammar.tables import Edge
+from numjax.text.vocab.base import BaseVocabulary
+
+FORMS = ("text", "number", "formula")  # text: anything that the scheme writes
+NUMBERS = FORMS[:2]  # of schemes that write numbers
+START = "answer"  # the state in which an answer begins
+
+Moves = Mapping[str, Mapping[str, str]]  # state → the characters that may come next → state
+
+NUMBER: Moves = {
+    "number": {"-": "signed", "0": "zero", "123456789": "whole"},
+    "signed": {"0": "zero", "123456789": "whole"},
+    "zero": {".": "point"},
+    "whole": {"0123456789": "whole", ".": "point"},
+    "point": {"0123456789": "part"},
+    "part": {"0123456789": "part"},
+}
+COMPLETE = ("zero", "whole", "part")
+
+
+def number_moves(prefix: str = "answer's ") -> Moves:
+    """`NUMBER` with prefixed state names, so that they differ from other states."""
+    return {prefix + state: {kind: prefix + to for kind, to in row.items()} for state, row in NUMBER.items()}
+
+
+def complete_states(prefix: str = "answer's ") -> list[str]:
+    """The states of `number_moves` in which the number may end."""
+    return [prefix + state for state in COMPLETE]
+
+
+def path_edges(state: str, ids: Sequence[int], to: str) -> list[Edge]:
+    """Edges that read exactly these ids, one after the other."""
+    states = [state, *(f"{state} {i + 1} {to}" for i in range(len(ids) - 1)), to]
+    return [Edge(source, [token], states[i + 1]) for i, (source, token) in enumerate(zip(states, ids, strict=False))]
+
+
+def spelling_edges(moves: Moves, spell: Callable[[str], Sequence[int]]) -> list[Edge]:
+    """Edges over the ids that spell the characters one by one; several ids of a character pass through new states.
+
+    Args:
+      spell: the ids of a character.
+    """
+    targets: dict[tuple[str, int], str] = {}
+    for state, row in moves.items():
+        for characters, to in row.items():
+            for character in characters:
+                *first, last = spell(character)
+                current, prefix = state, ()
+                for token in first:
+                    prefix = (*prefix, token)
+                    targets[current, token] = between = f"{state} {prefix}"
+                    current = between
+                targets[current, last] = to
+    return [Edge(state, [token], to) for (state, token), to in targets.items()]
+
+
+def piece_edges(moves: Moves, vocab: BaseVocabulary, ids: Iterable[int]) -> list[Edge]:
+    """Edges over pieces of one or several characters that may all come next.
+
+    Args:
+      ids: the pieces to choose from; each spells something.
+    """
+    steps = {state: {c: to for characters, to in row.items() for c in characters} for state, row in moves.items()}
+    alphabet = {c for row in steps.values() for c in row}
+    pieces = {i: vocab.bytes_of(i).decode("ascii", "replace") for i in ids}
+    # Few pieces of a large vocabulary have only these characters; the others need not be walked.
+    pieces = {i: piece for i, piece in pieces.items() if alphabet.issuperset(piece)}
+    edges = []
+    for state in moves:
+        ends: dict[str, list[int]] = {}
+        for token, piece in pieces.items():
+            end = functools.reduce(lambda current, c: steps.get(current, {}).get(c, ""), piece, state)
+            if end:
+                ends.setdefault(end, []).append(token)
+        edges += [Edge(state, tokens, end) for end, tokens in ends.items()]
+    return edges
