@@ -48,8 +48,7 @@ def draw_bars(
     published: Mapping[str, Sequence[float | None]],
     label: str,
 ) -> None:
-    """Draws bars with error bars, a group per task and a colour per system; short black lines are the paper's
-    numbers.
+    """Draws bars with error bars, a group per task and a colour per system; black lines are the paper's numbers.
 
     Args:
       series: system → (mean, standard deviation) by group, None where there is no result.
@@ -88,8 +87,7 @@ def draw_bars(
 def draw_table_bars(
     path: pathlib.Path, entries: Sequence[Mapping[str, Any]], label: str, is_real: bool, width: float
 ) -> None:
-    """Draws a table's cells with `draw_bars`, a group per column; the paper's marks only where the data are the
-    paper's.
+    """Draws a table's cells with `draw_bars`, a group per column; the paper's marks only on the paper's data.
 
     Args:
       entries: each {"row", "column", "here", "paper"}, as a table saves them.

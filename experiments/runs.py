@@ -127,8 +127,7 @@ def load_result(cell: RunCell, seed: int, out: pathlib.Path, needs_parameters: b
 
 
 def load_stored_result(path: pathlib.Path, out: pathlib.Path, name: str, seed: int) -> RunResult | None:
-    """The result that a run wrote to `path`, or the one that `adopt` copied into `out` under the key `name`, or
-    None."""
+    """The result that a run wrote to `path`, or the one that `adopt` copied into `out` under `name`, or None."""
     for candidate in (path, _known_path(out, name, seed)):
         with contextlib.suppress(OSError, json.JSONDecodeError, TypeError):
             return RunResult(**json.loads(candidate.read_text()))

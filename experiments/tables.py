@@ -73,8 +73,7 @@ def collect_values(results: Mapping[int, RunResult], column: TableColumn) -> dic
 
 
 def mean_and_std(numbers: Sequence[float]) -> tuple[float, float | None] | None:
-    """(mean, sample standard deviation); the deviation of one number is None, and without numbers the result is
-    None."""
+    """(mean, sample standard deviation); of one number the deviation is None, without numbers the result."""
     if not numbers:
         return None
     return statistics.fmean(numbers), statistics.stdev(numbers) if len(numbers) > 1 else None

@@ -17,6 +17,7 @@ from numjax.config.origin import check_scheme
 from numjax.errors import UsageError
 from numjax.expr.tree import Tree
 from numjax.model import AS_WIDE, FUSION, Model
+from numjax.nn.ramp import Ramp
 from numjax.pipeline import features, source
 from numjax.pipeline.loader import Encoded, Loader
 from numjax.pretrained import installed
@@ -24,7 +25,6 @@ from numjax.protocols import Scheme, Task
 from numjax.runtime import processes
 from numjax.text import document as documents
 from numjax.text import vocab as vocabularies
-from numjax.train.optim import Ramp
 from numjax.types import Channel, Document, Features, Formula, Numeral
 
 VOCABULARY = "vocabulary"

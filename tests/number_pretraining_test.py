@@ -18,8 +18,8 @@ from numjax.errors import UsageError
 from numjax.heads import masked, regression
 from numjax.model import Model
 from numjax.nn import cross_entropy
+from numjax.nn.ramp import Ramp
 from numjax.numeral.exact import to_numeral
-from numjax.train import optim
 from numjax.train.step import eval_step, find_teacher_objective, losses, train_step, weights_at
 from numjax.types import Batch, HeadOut, Targets, Tokens, TrainState
 from tests import drawn
@@ -79,7 +79,7 @@ def test_losses_are_the_authors(reference):
 
 def test_the_weight_of_distillation_rises_as_theirs(reference):
     schedule = reference[1]["alpha_schedule"]
-    alpha, rest = optim.Ramp(0.04, 0.4, schedule["warmup"]), optim.Ramp(0.96, 0.6, schedule["warmup"])
+    alpha, rest = Ramp(0.04, 0.4, schedule["warmup"]), Ramp(0.96, 0.6, schedule["warmup"])
     for step, value in schedule["values"].items():
         assert float(alpha(jnp.int32(step))) == pytest.approx(value, rel=1e-6)
         assert float(rest(jnp.int32(step))) == pytest.approx(1 - value, rel=1e-6)
@@ -87,7 +87,7 @@ def test_the_weight_of_distillation_rises_as_theirs(reference):
 
 
 def test_the_weight_of_distillation_rises_from_a_tenth():
-    alpha = optim.Ramp(0.04, 0.4, 1000)
+    alpha = Ramp(0.04, 0.4, 1000)
     for at in (0, 1, 333, 1000, 5000):
         assert float(alpha(jnp.int32(at))) == pytest.approx(0.4 * min(1, 0.1 + 0.9 * at / 1000), rel=1e-6)
 
@@ -162,7 +162,7 @@ def runs(everything):
     """(microbatches, whether the teacher moves with each) → the states of three steps of descent, and the metrics."""
     model, batch, params = everything
     optimizer, out = optax.sgd(RATE), {}
-    weights = {"distill": optim.Ramp(0.04, 0.4, STEPS), "masked": optim.Ramp(0.96, 0.6, STEPS)}
+    weights = {"distill": Ramp(0.04, 0.4, STEPS), "masked": Ramp(0.96, 0.6, STEPS)}
     for accumulate, each in ((1, False), (2, False), (2, True)):
         objectives = {"distill": build("objectives", DISTILL | {"each_microbatch": each}), "masked": MASKED}
         body = functools.partial(train_step, model, objectives, weights, optimizer, lambda step: RATE, accumulate)
@@ -242,7 +242,7 @@ def test_heads_that_read_the_scored_positions_alone_give_the_same(everything):
 def test_evaluations_have_no_teacher(everything):
     model, batch, params = everything
     objectives = {"distill": build("objectives", DISTILL), "masked": MASKED}
-    weights = {"distill": optim.Ramp(0.04, 0.4, 3), "masked": optim.Ramp(0.96, 0.6, 3)}
+    weights = {"distill": Ramp(0.04, 0.4, 3), "masked": Ramp(0.96, 0.6, 3)}
     metrics, said = jax.jit(functools.partial(eval_step, model, objectives, weights))(params, batch)
     assert not said and "distill" not in metrics
     token, number, (loss, count) = metrics["masked/token"], metrics["masked/number"], metrics["loss"]

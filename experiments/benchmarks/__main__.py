@@ -56,8 +56,7 @@ def main(words: list[str] | None = None) -> dict[str, Any]:
 def load_benchmarks() -> dict[str, Any]:
     """The modules of this folder that have a short form, by name."""
     folder = pathlib.Path(__file__).parent
-    # Peers import packages that only their own environment has. So the source is searched, and peers are not
-    # imported.
+    # Peers import packages that only their own environment has: they are searched as text, not imported.
     names = [path.stem for path in sorted(folder.glob("*.py")) if "\ndef short(" in path.read_text()]
     return {name: importlib.import_module(f"numjax.bundled.experiments.benchmarks.{name}") for name in names}
 

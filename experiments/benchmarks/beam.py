@@ -62,8 +62,7 @@ def make_benchmark() -> writing.WritingBenchmark:
 
 
 def make_prompts(rows: int, length: int, vocab: int) -> np.ndarray:
-    """Prompts that the grammar of `make_class_grammar` allows, int32[rows, length], so that both sides track its
-    state."""
+    """Prompts that the grammar of `make_class_grammar` allows, int32[rows, length]: both sides track its state."""
     random = np.random.default_rng(0)
     classes = np.cumsum(random.integers(0, CLASSES // 2 + 1, (rows, length)), axis=1) % CLASSES
     return (classes + CLASSES * random.integers(0, vocab // CLASSES, (rows, length))).astype(np.int32)
@@ -98,8 +97,7 @@ def make_rows(result: dict[str, Any]) -> list[pairs.BenchmarkRow]:
 
 
 def make_class_grammar(vocab_size: int, text: int):
-    """The automaton of `transformers_gpt2.Mask`: a token's class and the next half of the other classes may
-    follow."""
+    """The automaton of `transformers_gpt2.Mask`: a token's class and the next half of the others may follow."""
     from numjax.text.grammar import tables
 
     groups = [range(c, text, CLASSES) for c in range(CLASSES)]
@@ -131,8 +129,7 @@ def make_math_vocabulary(text: int):
 
 
 def make_tree_model(shape: dict[str, int], positions: bool):
-    """(model, grammar) over text and symbols; with `positions`, also types, tree positions and the grammar of
-    trees."""
+    """(model, grammar) over text and symbols; with `positions` types, tree positions and the grammar of trees."""
     from flax.core import FrozenDict
 
     from numjax.build import build

@@ -43,8 +43,7 @@ def get_config(argument=None):
 
 
 def config_changes(folder: pathlib.Path, shape: dict[str, int]) -> dict[str, Any]:
-    """The config's changes for a run of this shape on packed rows of FOLDER/text; its data are built in
-    FOLDER/built."""
+    """The config's changes for a run of this shape on packed rows of FOLDER/text, built in FOLDER/built."""
     return {
         "task.path": str(folder / "text"),
         "data.dir": str(folder / "built"),

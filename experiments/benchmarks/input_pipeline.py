@@ -143,8 +143,7 @@ def work(name: str, shape: dict[str, int], files: pathlib.Path) -> None:
 
 
 def work_with_steps(shape: dict[str, int], files: pathlib.Path, steps: int) -> dict[str, float]:
-    """Packs gpt's rows into a file for the peer and takes training steps; returns {"waited_percent",
-    "step_seconds"}."""
+    """Packs gpt's rows for the peer and takes training steps; returns {"waited_percent", "step_seconds"}."""
     import jax
 
     from numjax.runtime import shard

@@ -199,8 +199,7 @@ _PIECES = r"""
 
 
 def fuzz(formulas: list[str], count: int, seed: int = 0) -> dict[str, float]:
-    """Parses random bytes, random commands and broken formulas by both conventions; checks that each tree
-    round-trips.
+    """Parses random bytes and commands and broken formulas by both conventions; each tree must round-trip.
 
     Raises:
       AssertionError: a tree changed, or the position of an error is outside the formula.

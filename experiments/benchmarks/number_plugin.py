@@ -125,8 +125,7 @@ def make_step(
 
 
 def draw_batch(shape: dict[str, int], numbers: int, scheme: Any, model: Any) -> Batch:
-    """A batch of full rows with evenly spread numbers of three to eight characters; 15% of the positions are
-    masked."""
+    """A batch of full rows with evenly spread numbers of three to eight characters; 15% are masked."""
     rng = np.random.default_rng(0)
     size = (shape["rows"], shape["length"])
     ids = rng.integers(0, shape["vocab"], size).astype(np.int32)

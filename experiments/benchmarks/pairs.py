@@ -177,8 +177,7 @@ def drive(
 
 
 def ratio(result: Mapping[str, Any], numerator: str, denominator: str, key: str = "seconds") -> dict[str, float]:
-    """Median, least and most of numerator/denominator over the rounds; of "seconds", the speed-up of
-    `denominator`."""
+    """Median, least and most of numerator/denominator over rounds; of "seconds", `denominator`'s speed-up."""
     sides = [result["contenders"][name][key] for name in (numerator, denominator)]
     values = sorted(a / b for a, b in zip(*sides, strict=True))
     return {"median": statistics.median(values), "least": values[0], "most": values[-1]}

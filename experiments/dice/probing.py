@@ -113,8 +113,8 @@ def embed_numbers(cell: ProbeCell) -> tuple[np.ndarray, np.ndarray]:
     if not mask.all():
         missing_numbers = [number for number, has_vector in zip(numbers, mask, strict=True) if not has_vector]
         log.say(
-            f"{cell.spec} has no vector of {vectors.summarise_numbers(list(map(str, missing_numbers)))} "
-            f"of 0 … {cell.high}: left out"
+            f"{cell.spec} has no vector of {vectors.summarise_numbers(list(map(str, missing_numbers)))} of "
+            f"0 … {cell.high}: left out"
         )
         numbers = [number for number, has_vector in zip(numbers, mask, strict=True) if has_vector]
     return np.asarray(numbers), source(numbers)

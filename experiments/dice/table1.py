@@ -31,8 +31,7 @@ DIM = {"smoke": 8, "laptop": 300, "paper": 300}
 
 
 class MagnitudeSystem(NamedTuple):
-    """A row of the table: its label, its specification without the width, and the range of the embedding, if it has
-    one.
+    """A row of the table: its label, its specification without the width, and the embedding's range or None.
 
     Embeddings with a range can be computed in float64; only they are measured in float32 too.
     """
@@ -122,8 +121,8 @@ def main(words: Sequence[str] | None = None) -> None:
         seconds = (time.monotonic() - start) / len(scores)
         if missing_numbers:
             remarks.append(
-                f"{system.label} has no vectors for {vectors.summarise_numbers(missing_numbers)}: their "
-                f"triples are left out."
+                f"{system.label} has no vectors for {vectors.summarise_numbers(missing_numbers)}: "
+                "their triples are left out."
             )
         results["naik", name] = {
             seed: RunResult(

@@ -124,9 +124,8 @@ def main(words: Sequence[str] | None = None) -> None:
     remarks = [
         "List maximum: accuracy. Decoding and addition: root mean squared error. Mean ± standard deviation over "
         f"seeds, each with a split, an order and initial parameters of its own; {stopping_split} stops "
-        f"the training and "
-        f"chooses the epoch, of {sizes.epochs} at most. The paper's numbers are of one run each, stopped "
-        "and measured on the same split.",
+        f"the training and chooses the epoch, of {sizes.epochs} at most. The paper's numbers are of one run "
+        "each, stopped and measured on the same split.",
         f"Training has {LISTS[options.scale]:,} lists and {sizes.train:,} pairs; the paper 100,000 of each.",
         *noise.describe_interval(len(options.seeds)),
         f"List maximum is of {sizes.held:,} lists a seed: one accuracy of 0.9 has a standard error of "

@@ -5,10 +5,9 @@
 
 Sub-split 1 trains on answers of digits only, sub-split 2 on answers with a number among their words; both are tested
 on answers of digits only. F1 and exact match are SQuAD's own. Each number of epochs is its own run, and its last
-state
-is scored: nothing is chosen on the test split. Without --bert the encoder starts from random parameters and reads
-other text than the paper's: the results show whether L_num is learned and what it costs, not how large the paper's
-gain is.
+state is scored: nothing is chosen on the test split. Without --bert the encoder starts from random parameters and
+has other text than the paper's: the results show whether L_num is learned and what it costs, not how large the
+paper's gain is.
 """
 
 from __future__ import annotations

@@ -169,8 +169,8 @@ def describe_commuted(path: str, cap: float) -> str:
         "left out here: times these shares our accuracies compare with the paper's" if cap == 1 else "asked here too"
     )
     return (
-        f'Answers that are numbers, the most that can be right: {share_text}. The others, "Not '
-        f'commutable", are {treatment}.'
+        f"Answers that are numbers, the most that can be right: {share_text}. "
+        f'The others, "Not commutable", are {treatment}.'
     )
 
 
@@ -192,8 +192,7 @@ def make_remarks(
 def bootstrap_problems(
     cells: Sequence[RunCell], results: Results, options: argparse.Namespace, metric: str
 ) -> list[dict[str, Any]]:
-    """Calls `noise.bootstrap_differences`: FERMAT asks each problem in ten ways, which are right or wrong
-    together."""
+    """Calls `noise.bootstrap_differences`: FERMAT asks each problem in ten ways, right or wrong together."""
 
     def score(row: Mapping[str, Any]) -> float:
         output, answer = row["prediction"] or "", row["reference"]["answer"]

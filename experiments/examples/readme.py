@@ -67,8 +67,7 @@ def find_training_commands(commands: list[Command], workdir: str) -> list[Comman
 
 
 def _split_commands(block: str) -> Iterator[str]:
-    """Yields the commands of a block; lines that end in a backslash or a pipe continue, and here-documents are
-    included."""
+    """Yields the commands of a block; a backslash or a pipe continues a line, and here-documents are included."""
     lines = iter(block.splitlines())
     for line in lines:
         if not line.strip() or line.lstrip().startswith("#"):

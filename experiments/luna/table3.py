@@ -155,8 +155,7 @@ def make_remarks(options: argparse.Namespace) -> list[str]:
     if stand_ins:
         data = f"{data}; " * (len(stand_ins) < len(paths_by_dataset)) + (
             f"{' and '.join(stand_ins)}: a generated **stand-in**, not the dataset. Its numbers show "
-            f"that the pipeline "
-            "works; they do not compare with the paper's."
+            "that the pipeline works; they do not compare with the paper's."
         )
     starts = {"TAT-QA": options.roberta or options.bert, "TabFact": options.bert}
     start_notes = [f"{name} from {_folder_name(path) or 'random parameters'}" for name, path in starts.items()]

@@ -183,7 +183,7 @@ def check_same(counts_by_path: Mapping[str, Mapping[str, Any]]) -> None:
             ]
             raise DataError(
                 f"{first_path} has other questions ({descriptions[0]}) than {path} ({descriptions[1]}): "
-                f"give those of the same split"
+                "give those of the same split"
             )
 
 

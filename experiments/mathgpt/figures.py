@@ -79,8 +79,7 @@ def load_counts(model: Loaded, path: str = "") -> Mapping[str, Mapping[str, int]
 
 
 def select_frequent(symbols: Sequence[Symbol], counts: Mapping[str, Mapping[str, int]], limit: int) -> list[Symbol]:
-    """Symbols that occur, most frequent first; only one of those with the same LaTeX (such as lists of two and
-    three)."""
+    """Symbols that occur, most frequent first; of those with the same LaTeX (lists of two, of three) only one."""
 
     def count_uses(candidate: Symbol) -> int:
         type_counts = counts.get(candidate.type, {})
@@ -128,8 +127,7 @@ def has_sign(symbol: Symbol) -> bool:
 
 
 def order_infix(nodes: Nodes) -> list[int]:
-    """Indices of the nodes in written order, an operator after its first operand; END and nodes below numbers are
-    left out."""
+    """Indices of the nodes as written, an operator after its first operand; no END, none below numbers."""
     children: dict[int, list[int]] = {i: [] for i in range(-1, len(nodes.names))}
     for child, parent in enumerate(neighbours.find_parents(nodes.tree_positions).tolist()):
         if nodes.names[child] != "end":
@@ -156,8 +154,7 @@ def _embed_symbols(model: Loaded, symbols: Sequence[Symbol]) -> np.ndarray:
 
 
 def measure_vectors(symbol_vectors: SymbolVectors) -> dict[str, dict[str, Any]]:
-    """System → measure → {"value", "chance", "p"} (with "count" and "k" of neighbours), None if nothing can be
-    measured.
+    """System → measure → {"value", "chance", "p"} (neighbours: "count" and "k" too), or None.
 
     The measure "pairs" is "first second" → rank of the second among the neighbours of the first.
     """

@@ -1,5 +1,4 @@
-"""Checks generations of random weights under the grammar: every tree is whole, canonical, round-trips, and is in
-place.
+"""Checks generations of random weights under the grammar: each tree is whole, canonical, in place, and round-trips.
 
     python -m experiments.mathgpt.generations --out=runs/mathgpt-generations
     python -m experiments.mathgpt.generations --count=10000 --symbols=vocab.json     # the original's symbols

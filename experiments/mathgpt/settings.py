@@ -110,8 +110,8 @@ def make_config(options: argparse.Namespace, words: str, fold: int, folded_task:
 def make_remarks(options: argparse.Namespace, folded_task: FoldedTask = EQUATION) -> Sequence[str]:
     """Remarks on a table's data."""
     return [
-        f"On {folded_task.real if options.path else folded_task.stand_in}; a tenth of what is not test "
-        f"for validation, the epoch " + "with the lowest loss there counts.",
+        f"On {folded_task.real if options.path else folded_task.stand_in}; a tenth of what is not "
+        "test for validation, the epoch with the lowest loss there counts.",
         *folded_task.remarks,
     ]
 

@@ -1,2 +1,1 @@
-"""Scores of models that were trained on generated word problems, on problems that a person typed and on public
-ones."""
+"""Scores of models that were trained on generated word problems, on typed and public problems."""

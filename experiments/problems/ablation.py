@@ -123,7 +123,7 @@ def write(
 ) -> None:
     """What is known so far."""
     note = (
-        f"\nPercent; mean ± standard deviation over seeds where there are several. "
+        "\nPercent; mean ± standard deviation over seeds where there are several. "
         f"{tables.describe_machines(results)}.\n"
     )
     tables.write_text(out / "ablation.md", format_table(systems, figures) + note)

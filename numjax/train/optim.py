@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -31,21 +30,6 @@ def schedule(name: str, peak: float, steps: int, warmup: int = 0, floor: float =
     if warmup == 0:
         return main
     return optax.join_schedules([optax.linear_schedule(0.0, peak, warmup), main], [warmup])
-
-
-@dataclasses.dataclass(frozen=True)
-class Ramp:
-    """A number that changes linearly from `start` to `end` over `steps` steps and then stays."""
-
-    start: float
-    end: float
-    steps: int
-
-    def __call__(self, step: jax.Array | None) -> Any:
-        """The value at a step; at the end if the step is None."""
-        if step is None or self.steps <= 0:
-            return self.end
-        return self.start + (self.end - self.start) * jnp.minimum(step / self.steps, 1)
 
 
 def decay_mask(params: Any) -> Any:

@@ -48,154 +48,11 @@ def _is_letter(tree: Tree) -> bool:
     return tree.type == "V" and len(tree.symbol) == 1
 
 
-class Scripts(ReaderState):
-    """Reads scripts; factors are read by `numjax.expr.latex.operands.Operands`."""
-
-    __slots__ = ()
-
-    def parse_operand(self) -> Tree | None:
-        raise NotImplementedError
-
-    def parse_argument(self) -> Tree | None:
-        raise NotImplementedError
-
-    def parse_group(self) -> Tree | None:
-        raise NotImplementedError
-
-    def parse_scripts(self, base: Tree) -> Tree:
-        """Powers, indices, primes, factorials and percent signs behind an atom, in the order written."""
-        tokens = self.tokens
-        while True:
-            token = tokens[self.i]
-            if token == "^":
-                self.i += 1
-                if not self.rules.degrees:
-                    exponent = self.parse_argument()
-                elif tokens[self.i] == r"\circ":
-                    self.i += 1
-                    base = Tree("O", "degree", [base])
-                    continue
-                elif tokens[self.i : self.i + 3] == ["{", r"\circ", "}"]:
-                    self.i += 3
-                    base = Tree("O", "degree", [base])
-                    continue
-                elif self.rules.orders and (order := self._parse_order(base)):
-                    exponent = order
-                else:
-                    exponent = self._parse_script(token)
-                if exponent is None:
-                    continue
-                base = Tree("O", "SUP", [base, exponent])
-            elif token == "_":
-                self.i += 1
-                index = self._parse_script(token)
-                if index is None:
-                    continue
-                base = Tree("O", "SUB", [base, index])
-            elif token == "'":
-                count = 0
-                while tokens[self.i] == "'":
-                    self.i += 1
-                    count += 1
-                base = Tree("O", "SUP", [base, make_leaf("V", "′" * count)])
-            elif token == "!":
-                self.i += 1
-                if tokens[self.i] == "!":
-                    self.i += 1
-                    base = Tree("O", "double-factorial", [base])
-                else:
-                    base = Tree("O", "factorial", [base])
-            elif token == r"\%" or token == "%":
-                self.i += 1
-                base = Tree("O", "percent", [base])
-            elif token == r"\degree":
-                self.i += 1
-                base = Tree("O", "degree", [base])
-            else:
-                return base
-
-    def _parse_script(self, mark: str) -> Tree | None:
-        """The argument of ^ or _; None for an empty group, and published also for no argument.
-
-        Raises:
-          Stop: there is no argument.
-        """
-        start = self.i
-        argument = self.parse_argument()
-        if argument is None and self.i == start and not self.as_published:
-            raise Stop(f"{mark} without an argument", start - 1)
-        return argument
-
-    def _parse_order(self, base: Tree) -> Tree | None:
-        """A power in braces and parentheses; it keeps the parentheses if `is_order` holds. None for another power."""
-        tokens, start = self.tokens, self.i
-        if (
-            tokens[start] != "{"
-            or "(" not in (tokens[start + 1], tokens[start + 2])
-            or not self._is_parenthesised(start)
-        ):
-            return None
-        exponent = self.parse_group()
-        if exponent is None or not is_order(base, exponent, self.rules.calls):
-            return exponent
-        return Tree("M", ORDER, [exponent])
-
-    def _is_parenthesised(self, start: int) -> bool:
-        """Whether the parenthesis after this brace closes right before the brace does."""
-        braces, parentheses, i, tokens = 0, 0, start, self.tokens
-        if tokens[start + 1] not in ("(", r"\left"):
-            return False
-        while tokens[i] != END:
-            token = tokens[i]
-            braces += (token == "{") - (token == "}")
-            parentheses += (token == "(") - (token == ")")
-            if not braces:
-                return False
-            if token == ")" and not parentheses:
-                return tokens[i + 1] == "}" and braces == 1
-            i += 1
-        return False
-
-    def parse_scripted_sign(self, op: Infix) -> Tree:
-        """⊗_R: the bare sign with its scripts, to stand before its operands."""
-        return self.parse_scripts(make_sign(op, self.as_published))
-
-    def parse_prescripts(self) -> Tree | None:
-        """{}_2 F_1: scripts without a base belong to the atom after them."""
-        tokens = self.tokens
-        prescripts: list[tuple[str, Tree]] = []
-        while (token := tokens[self.i]) in SCRIPTS:
-            self.i += 1
-            if token in ("^", "_"):
-                script = self.parse_argument()
-                if script is not None:
-                    prescripts.append(("SUP" if token == "^" else "SUB", script))
-            elif token == "'":
-                prescripts.append(("SUP", make_leaf("V", "′")))
-            else:
-                # !n: a subfactorial, %, a degree sign.
-                prescripts.append((token, MISSING))
-            while tokens[self.i : self.i + 2] == ["{", "}"]:
-                self.i += 2
-        next_token = tokens[self.i]
-        base = None
-        if next_token not in STOPS and next_token not in BARS and next_token not in INFIX:
-            self.enter()
-            base = self.parse_operand()
-            self.level -= 1
-        for symbol, script in prescripts:
-            if script is MISSING:
-                base = Tree("O", _POSTFIX.get(symbol, "percent"), [MISSING if base is None else base])
-                continue
-            base = Tree("O", symbol, [MISSING if base is None else base, script])
-        return base
-
-
 _STAR = Tree("V", "∗")
 _ARGUMENT_ENDS = frozenset([END, "}", "&", r"\\", r"\right", r"\end"])
 
 
-class Operands(Scripts):
+class Operands(ReaderState):
     """Reads factors; formulas and expressions are read by `numjax.expr.latex.reader.ExpressionReader`."""
 
     __slots__ = ()
@@ -443,6 +300,134 @@ class Operands(Scripts):
             self.raise_unclosed("{", start)
         self.i += 1
         return tree
+
+    def parse_scripts(self, base: Tree) -> Tree:
+        """Powers, indices, primes, factorials and percent signs behind an atom, in the order written."""
+        tokens = self.tokens
+        while True:
+            token = tokens[self.i]
+            if token == "^":
+                self.i += 1
+                if not self.rules.degrees:
+                    exponent = self.parse_argument()
+                elif tokens[self.i] == r"\circ":
+                    self.i += 1
+                    base = Tree("O", "degree", [base])
+                    continue
+                elif tokens[self.i : self.i + 3] == ["{", r"\circ", "}"]:
+                    self.i += 3
+                    base = Tree("O", "degree", [base])
+                    continue
+                elif self.rules.orders and (order := self._parse_order(base)):
+                    exponent = order
+                else:
+                    exponent = self._parse_script(token)
+                if exponent is None:
+                    continue
+                base = Tree("O", "SUP", [base, exponent])
+            elif token == "_":
+                self.i += 1
+                index = self._parse_script(token)
+                if index is None:
+                    continue
+                base = Tree("O", "SUB", [base, index])
+            elif token == "'":
+                count = 0
+                while tokens[self.i] == "'":
+                    self.i += 1
+                    count += 1
+                base = Tree("O", "SUP", [base, make_leaf("V", "′" * count)])
+            elif token == "!":
+                self.i += 1
+                if tokens[self.i] == "!":
+                    self.i += 1
+                    base = Tree("O", "double-factorial", [base])
+                else:
+                    base = Tree("O", "factorial", [base])
+            elif token == r"\%" or token == "%":
+                self.i += 1
+                base = Tree("O", "percent", [base])
+            elif token == r"\degree":
+                self.i += 1
+                base = Tree("O", "degree", [base])
+            else:
+                return base
+
+    def _parse_script(self, mark: str) -> Tree | None:
+        """The argument of ^ or _; None for an empty group, and published also for no argument.
+
+        Raises:
+          Stop: there is no argument.
+        """
+        start = self.i
+        argument = self.parse_argument()
+        if argument is None and self.i == start and not self.as_published:
+            raise Stop(f"{mark} without an argument", start - 1)
+        return argument
+
+    def _parse_order(self, base: Tree) -> Tree | None:
+        """A power in braces and parentheses; it keeps the parentheses if `is_order` holds. None for another power."""
+        tokens, start = self.tokens, self.i
+        if (
+            tokens[start] != "{"
+            or "(" not in (tokens[start + 1], tokens[start + 2])
+            or not self._is_parenthesised(start)
+        ):
+            return None
+        exponent = self.parse_group()
+        if exponent is None or not is_order(base, exponent, self.rules.calls):
+            return exponent
+        return Tree("M", ORDER, [exponent])
+
+    def _is_parenthesised(self, start: int) -> bool:
+        """Whether the parenthesis after this brace closes right before the brace does."""
+        braces, parentheses, i, tokens = 0, 0, start, self.tokens
+        if tokens[start + 1] not in ("(", r"\left"):
+            return False
+        while tokens[i] != END:
+            token = tokens[i]
+            braces += (token == "{") - (token == "}")
+            parentheses += (token == "(") - (token == ")")
+            if not braces:
+                return False
+            if token == ")" and not parentheses:
+                return tokens[i + 1] == "}" and braces == 1
+            i += 1
+        return False
+
+    def parse_scripted_sign(self, op: Infix) -> Tree:
+        """⊗_R: the bare sign with its scripts, to stand before its operands."""
+        return self.parse_scripts(make_sign(op, self.as_published))
+
+    def parse_prescripts(self) -> Tree | None:
+        """{}_2 F_1: scripts without a base belong to the atom after them."""
+        tokens = self.tokens
+        prescripts: list[tuple[str, Tree]] = []
+        while (token := tokens[self.i]) in SCRIPTS:
+            self.i += 1
+            if token in ("^", "_"):
+                script = self.parse_argument()
+                if script is not None:
+                    prescripts.append(("SUP" if token == "^" else "SUB", script))
+            elif token == "'":
+                prescripts.append(("SUP", make_leaf("V", "′")))
+            else:
+                # !n: a subfactorial, %, a degree sign.
+                prescripts.append((token, MISSING))
+            while tokens[self.i : self.i + 2] == ["{", "}"]:
+                self.i += 2
+        next_token = tokens[self.i]
+        base = None
+        if next_token not in STOPS and next_token not in BARS and next_token not in INFIX:
+            self.enter()
+            base = self.parse_operand()
+            self.level -= 1
+        for symbol, script in prescripts:
+            if script is MISSING:
+                base = Tree("O", _POSTFIX.get(symbol, "percent"), [MISSING if base is None else base])
+                continue
+            base = Tree("O", symbol, [MISSING if base is None else base, script])
+        return base
 
 
 def parse_closer(reader: ReaderState, token: str) -> Tree | None:
