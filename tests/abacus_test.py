@@ -1,4 +1,4 @@
-"""Abacus: the paper's example, and the same places while writing as of the finished text."""
+"""Abacus: the paper's example, and equal places token by token and for the whole text."""
 
 from __future__ import annotations
 
@@ -13,63 +13,64 @@ from numjax.errors import UsageError
 from numjax.positions import abacus
 from numjax.protocols import Stack
 from numjax.types import Tokens
-from tests.swapped import trained
+from tests.swapped import train_with_changes
 
 DIGITS = tuple((10 + digit, digit) for digit in range(10))
 RUN = abacus.Run(tuple(token for token, _ in DIGITS))
 
 
-def ids_of(text: str) -> np.ndarray:
+def encode_text(text: str) -> np.ndarray:
     return np.asarray([10 + int(c) if c.isdigit() else 3 for c in text], np.int32)
 
 
 def test_the_papers_example():
-    assert RUN.compute(ids_of("321+54=861")).tolist() == [1, 2, 3, 0, 1, 2, 0, 1, 2, 3]
-    assert RUN.compute(ids_of("")).tolist() == [] and RUN.compute(ids_of("7")).tolist() == [1]
+    assert RUN.compute(encode_text("321+54=861")).tolist() == [1, 2, 3, 0, 1, 2, 0, 1, 2, 3]
+    assert RUN.compute(encode_text("")).tolist() == [] and RUN.compute(encode_text("7")).tolist() == [1]
 
 
-def test_token_by_token_it_is_what_the_whole_text_has(rng):
+def test_steps_give_the_places_of_the_whole_text(rng):
     ids = rng.integers(3, 22, (16, 40)).astype(np.int32)
-    state, found = RUN.begin(16), []
+    state, places = RUN.begin(16), []
     for t in range(40):
-        state, value = RUN.step(state, jnp.asarray(ids[:, t]), None)
-        found.append(np.asarray(value))
-    np.testing.assert_array_equal(np.stack(found, axis=1), [RUN.compute(row) for row in ids])
+        state, step_places = RUN.step(state, jnp.asarray(ids[:, t]), None)
+        places.append(np.asarray(step_places))
+    np.testing.assert_array_equal(np.stack(places, axis=1), [RUN.compute(row) for row in ids])
 
 
-def part(**options):
+def make_part(**options):
     return build("positions", dict(name="abacus") | options, digit_symbols=DIGITS).clone(stack=Stack(width=4))
 
 
-def test_vectors_are_those_of_the_places_and_text_has_none():
-    one = part(most=3, offset=2)
+def test_each_place_has_its_vector_and_text_has_none():
+    part = make_part(most=3, offset=2)
     tokens = Tokens(
-        *(np.zeros((1, 6), np.int32) for _ in range(3)), channels={"digit_run": RUN.compute(ids_of("1234+5"))[None]}
+        *(np.zeros((1, 6), np.int32) for _ in range(3)),
+        channels={"digit_run": RUN.compute(encode_text("1234+5"))[None]},
     )
     runs = (1 + jnp.arange(5.0))[:, None] * jnp.ones(4)
-    apply = {"params": {"runs": runs}}
-    assert one.apply(apply, tokens, method="added")[0, :, 0].tolist() == [1, 2, 3, 3, 0, 1]
+    variables = {"params": {"runs": runs}}
+    assert part.apply(variables, tokens, method="added")[0, :, 0].tolist() == [1, 2, 3, 3, 0, 1]
     rows = jax.tree.map(lambda x: np.repeat(x, 64, axis=0), tokens)
-    moved = one.apply(apply, rows, False, method="added", rngs={"dropout": jax.random.key(0)})[..., 0]
-    assert set(np.asarray(moved[:, 0]).tolist()) == {1.0, 2.0, 3.0}, "one a row"
-    np.testing.assert_array_equal(moved[:, 1] - moved[:, 0], np.ones(64))
-    assert not moved[:, 4].any()
+    vectors = part.apply(variables, rows, False, method="added", rngs={"dropout": jax.random.key(0)})[..., 0]
+    assert set(np.asarray(vectors[:, 0]).tolist()) == {1.0, 2.0, 3.0}, "one offset a row"
+    np.testing.assert_array_equal(vectors[:, 1] - vectors[:, 0], np.ones(64))
+    assert not vectors[:, 4].any()
 
 
-def test_a_vocabulary_without_digits_is_one_line():
+def test_a_vocabulary_without_digits_is_refused():
     with pytest.raises(UsageError, match="no token of this vocabulary is a digit"):
         build("positions", dict(name="abacus")).producers()
     with pytest.raises(UsageError, match="no channel 'digit_run'"):
-        part().init(jax.random.key(0), Tokens(*(np.zeros((1, 2), np.int32) for _ in range(3))), method="added")
+        make_part().init(jax.random.key(0), Tokens(*(np.zeros((1, 2), np.int32) for _ in range(3))), method="added")
 
 
-def test_it_is_trained_and_written_with_by_set_alone(tmp_path):
+def test_set_adds_it_to_a_model_that_trains_and_generates(tmp_path):
     config = numgpt.get_config("smoke,task=generation,system=digits")
-    model, _ = trained(tmp_path, config, "+positions.place=abacus")
+    model, _ = train_with_changes(tmp_path, config, "+positions.place=abacus")
     assert model.params["backbone"]["order_place"]["runs"].shape == (128 + 99, model.system.model.backbone.width)
     assert list(model.system.channels) == ["digit_run"]
-    found = model.system.encode(model.system.scheme.parse("so 312 and 45"))
-    assert found.channels["digit_run"][found.channels["digit_run"] > 0].tolist() == [1, 2, 3, 1, 2]
-    for how in ({}, {"beams": 3}, {"temperature": 1.0}):
-        (number,) = model.generate("Q: 312 and 45 are how many? A:", max_tokens=12, **how).numbers
+    features = model.system.encode(model.system.scheme.parse("so 312 and 45"))
+    assert features.channels["digit_run"][features.channels["digit_run"] > 0].tolist() == [1, 2, 3, 1, 2]
+    for options in ({}, {"beams": 3}, {"temperature": 1.0}):
+        (number,) = model.generate("Q: 312 and 45 are how many? A:", max_tokens=12, **options).numbers
         assert number["value"].replace(".", "").replace("-", "").isdigit()

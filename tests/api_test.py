@@ -1,4 +1,4 @@
-"""What notebooks call: embed, score, generate, predict on finished runs; and a profile on request."""
+"""Functions that notebooks call on finished runs: embed, score, generate, predict; and a profile on request."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ def test_a_profile_is_written_on_request(classifier):
 
 def test_embed_gives_one_vector_a_number(classifier):
     model = numjax.load(classifier)
-    one, many = model.embed("3.14"), model.embed(["3.14", "-1,200", "0"])
-    assert one.shape == (32,) and many.shape == (3, 32)
-    np.testing.assert_allclose(one, many[0], rtol=1e-5)
-    # The exponent and the prototypes are all that a number brings: the same value gives the same vector.
+    vector, vectors = model.embed("3.14"), model.embed(["3.14", "-1,200", "0"])
+    assert vector.shape == (32,) and vectors.shape == (3, 32)
+    np.testing.assert_allclose(vector, vectors[0], rtol=1e-5)
+    # A vector holds only exponent and prototypes, so the same value gives the same vector.
     np.testing.assert_allclose(model.embed("1200"), model.embed("1,200"), rtol=1e-6)
     raw = model.embed("3.14", name="numeral")
     prototypes = np.exp(-(((3.14 - np.linspace(-10, 10, 48)) / 0.5) ** 2))
@@ -50,19 +50,19 @@ def test_embed_gives_one_vector_a_number(classifier):
         model.embed("pi")
 
 
-def test_methods_that_moved_say_where(classifier):
+def test_methods_that_moved_name_their_replacement(classifier):
     model = numjax.load(classifier)
-    for name, there in api.MOVED.items():
-        with pytest.raises(AttributeError, match=f"'{name}' is a function now: {re.escape(there)}"):
+    for name, replacement in api.MOVED.items():
+        with pytest.raises(AttributeError, match=f"'{name}' is a function now: {re.escape(replacement)}"):
             getattr(model, name)
-        function = there.removeprefix("numjax.inspect.").partition("(")[0]
+        function = replacement.removeprefix("numjax.inspect.").partition("(")[0]
         assert callable(getattr(inspect, function))
     with pytest.raises(AttributeError, match="has no 'atention'"):
         _ = model.atention
     assert not hasattr(model, "vectors")
 
 
-def test_what_one_kind_of_model_has_is_refused_for_others(classifier):
+def test_functions_of_one_kind_of_model_are_refused_for_others(classifier):
     model = numjax.load(classifier)
     with pytest.raises(UsageError, match="has no formulas"):
         inspect.list_symbols(model)
@@ -74,31 +74,31 @@ def test_score_gives_probabilities_in_order(classifier):
     model = numjax.load(classifier)
     record = {"question": "How many grams are 2 eggs?", "answer": "80"}
     other = {"question": "How many grams are 2 eggs?", "answer": "8000"}
-    both = model.score([record, other])
-    assert both.shape == (2, 2)
-    np.testing.assert_allclose(both.sum(axis=1), 1, rtol=1e-5)
-    np.testing.assert_allclose(model.score(other), both[1], rtol=1e-5)
+    scores = model.score([record, other])
+    assert scores.shape == (2, 2)
+    np.testing.assert_allclose(scores.sum(axis=1), 1, rtol=1e-5)
+    np.testing.assert_allclose(model.score(other), scores[1], rtol=1e-5)
     with pytest.raises(DataError, match="question"):
         model.score({"answer": "80"})
 
 
-def test_the_same_question_is_compiled_for_once(classifier, writer):
+def test_the_same_question_compiles_once(classifier, writer):
     record = {"question": "How many grams are 2 eggs?", "answer": "80"}
     count = [0]
 
-    def counted(event: str, seconds: float, **more) -> None:
+    def count_compilation(event: str, seconds: float, **details) -> None:
         count[0] += event == "/jax/core/compile/backend_compile_duration"
 
-    jax.monitoring.register_event_duration_secs_listener(counted)
+    jax.monitoring.register_event_duration_secs_listener(count_compilation)
     for folder, methods in ((classifier, ("score", "predict")), (writer[0], ("score",))):
-        model, before = numjax.load(folder), count[0]
+        model, n_before = numjax.load(folder), count[0]
         for method in methods:
             getattr(model, method)([record])
-        assert count[0] > before  # the listener hears
-        before = count[0]
+        assert count[0] > n_before  # the listener counts
+        n_before = count[0]
         for method in methods * 2:
             getattr(model, method)([record])
-        assert count[0] == before
+        assert count[0] == n_before
 
 
 def test_a_classifier_does_not_write(classifier):
@@ -109,10 +109,10 @@ def test_a_classifier_does_not_write(classifier):
 def test_generate_answers_one_prompt_or_several(writer):
     model = numjax.load(writer[0])
     prompt = "Q: A shelf holds 52 books and 17 are taken. How many are left? A:"
-    one = model.generate(prompt, max_tokens=4)
-    two = model.generate([prompt, "Q: 3 A:"], max_tokens=4)
-    assert one.prompt == prompt and two[0].text == one.text
-    assert isinstance(one.numbers, list) and np.isfinite(one.log_prob)
+    answer = model.generate(prompt, max_tokens=4)
+    answers = model.generate([prompt, "Q: 3 A:"], max_tokens=4)
+    assert answer.prompt == prompt and answers[0].text == answer.text
+    assert isinstance(answer.numbers, list) and np.isfinite(answer.log_prob)
 
 
 def test_generation_metrics_come_with_the_run(writer):
@@ -130,8 +130,8 @@ def test_score_of_a_language_model_is_the_log_likelihood_of_one_record(writer):
         {"question": "How many are 3 and 4?", "answer": "7"},
         {"question": "How many are 5?", "answer": "5000"},
     ]
-    both = model.score(records)
-    np.testing.assert_allclose(both[1], model.score(records[1]), rtol=1e-4)
+    scores = model.score(records)
+    np.testing.assert_allclose(scores[1], model.score(records[1]), rtol=1e-4)
 
 
 def test_a_folder_without_a_run_is_named(tmp_path):

@@ -1,4 +1,4 @@
-"""Articles: pages with MathML and the form of the original, good and bad, and the stand-in."""
+"""Articles: good and bad pages with MathML, good and bad files in the original's form, and the stand-in."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ parse = functools.partial(documents.parse, rules="default")
 SUM = "<apply><plus/><ci>x</ci><cn>12</cn></apply>"
 
 
-def math(content: str = SUM, tex: str = "x+12", attributes: str = "") -> str:
+def make_math(content: str = SUM, tex: str = "x+12", attributes: str = "") -> str:
     presentation = "<mrow><mi>x</mi><mo>+</mo><mn>12</mn></mrow>"
     return (
         f'<math xmlns="http://www.w3.org/1998/Math/MathML" alttext="{tex}"{attributes}><semantics>{presentation}'
@@ -47,27 +47,27 @@ def math(content: str = SUM, tex: str = "x+12", attributes: str = "") -> str:
     )
 
 
-def html(body: str, head: str = "") -> str:
+def make_page(body: str, head: str = "") -> str:
     return f'<html xmlns="http://www.w3.org/1999/xhtml"><head>{head}</head><body>{body}</body></html>'
 
 
-def original(text: str, *trees: Any) -> dict:
-    """An article in the original's form."""
+def make_article(text: str, *trees: Any) -> dict:
+    """Makes an article in the original's form."""
     formulas = {str(i): {"opt": tree, "tex": printer.latex(from_json(tree))} for i, tree in enumerate(trees)}
     return {"text": text, "formulas": formulas}
 
 
-def piece(text: str, suffix: str = ".html") -> Piece:
+def make_piece(text: str, suffix: str = ".html") -> Piece:
     return Piece("a" + suffix, suffix, text.encode())
 
 
 def parse_records(text: str, suffix: str = ".html") -> tuple[list[dict], list[dict]]:
-    """(records, remarks)."""
-    entries = list(parse_piece(piece(text, suffix)))
+    """Returns (records, remarks)."""
+    entries = list(parse_piece(make_piece(text, suffix)))
     return [dict(r) for kind, r in entries if not kind], [{"kind": kind, **r} for kind, r in entries if kind]
 
 
-def load(path, tmp_path, **options) -> list[dict]:
+def load_records(path, tmp_path, **options) -> list[dict]:
     all_options = {"validation": 0, "test": 0} | options
     return list(data.load("articles", "train", tmp_path / "built", path=str(path), **all_options))
 
@@ -78,19 +78,21 @@ def load(path, tmp_path, **options) -> list[dict]:
 
 def test_a_page_becomes_text_with_marks():
     body = (
-        f"<h1>A &amp; B</h1>\n<p>If\n {math()} <b>then</b>, {math('<ci>y</ci>', 'y')}.<br/>So a &lt; b "
-        f"<!-- {math()} --></p><table><tr><td>1</td><td>2</td></tr></table><script>if (a<b) {math()}</script>"
-        f'<p title="x > y">Last</p>'
+        f"<h1>A &amp; B</h1>\n<p>If\n {make_math()} <b>then</b>, {make_math('<ci>y</ci>', 'y')}.<br/>So a &lt; b "
+        f"<!-- {make_math()} --></p><table><tr><td>1</td><td>2</td></tr></table>"
+        f'<script>if (a<b) {make_math()}</script><p title="x > y">Last</p>'
     )
-    text, sources = page.extract_text(html(body, f"<title>none</title><style>{math()}</style>"))
+    text, sources = page.extract_text(make_page(body, f"<title>none</title><style>{make_math()}</style>"))
     assert text == f"A & B\nIf {IDENTIFIER} then, {IDENTIFIER}.\nSo a < b\n1 2\nLast"
     assert len(sources) == 2
     assert mathml.parse(sources[0]) == latex.parse("x+12") and mathml.parse(sources[1]) == Tree("V", "y")
 
 
 def test_a_page_cannot_forge_marks():
-    forged = f"<p>{IDENTIFIER} &#91;_mathGPT_formula_] [_math{IDENTIFIER}GPT_formula_] \ue000 &#xe000; {math()}</p>"
-    text, sources = page.extract_text(html(forged))
+    forged = (
+        f"<p>{IDENTIFIER} &#91;_mathGPT_formula_] [_math{IDENTIFIER}GPT_formula_] \ue000 &#xe000; {make_math()}</p>"
+    )
+    text, sources = page.extract_text(make_page(forged))
     assert text == IDENTIFIER and len(sources) == 1
 
 
@@ -116,8 +118,8 @@ def test_odd_pages(source, text, count):
     "bomb",
     ["<math>", '<math "<math" ', "<!--", "<a \"'", "<", "&", "<svg>", "<math><!--", "</head>", "<math alttext='"],
 )
-def test_pages_with_unclosed_markup_are_read_fast(bomb):
-    # Each took minutes where an attempt at a tag could run to the end of the page.
+def test_pages_with_unclosed_markup_are_parsed_fast(bomb):
+    # Each took minutes when the search for the end of a tag went on to the end of the page.
     text, sources = page.extract_text(bomb * 20_000)
     assert len(text) <= len(bomb) * 20_000 and text.count(IDENTIFIER) == len(sources) <= 20_000
 
@@ -127,48 +129,50 @@ def test_pages_with_unclosed_markup_are_read_fast(bomb):
 
 
 def test_content_mathml_comes_first():
-    formula = parse_mathml_formula(math(SUM, "y"))
+    formula = parse_mathml_formula(make_math(SUM, "y"))
     assert (formula.tree, formula.tex, formula.reason) == (latex.parse("x+12"), "y", "")
 
 
 BOMBS = {
-    "entities": math("<apply><plus/><ci>&lol9;</ci></apply>"),
-    "depth": math("<apply><minus/>" * 300 + "<ci>x</ci>" + "</apply>" * 300),
-    "deepest": math("<apply><minus/>" * 20_000 + "<ci>x</ci>" + "</apply>" * 20_000),
-    "shares": math(
+    "entities": make_math("<apply><plus/><ci>&lol9;</ci></apply>"),
+    "depth": make_math("<apply><minus/>" * 300 + "<ci>x</ci>" + "</apply>" * 300),
+    "deepest": make_math("<apply><minus/>" * 20_000 + "<ci>x</ci>" + "</apply>" * 20_000),
+    "shares": make_math(
         "<apply><plus/>"
         + "".join(
             f'<apply id="s{i}"><plus/><share href="#s{i + 1}"/><share href="#s{i + 1}"/></apply>' for i in range(40)
         )
         + '<ci id="s40">x</ci></apply>'
     ),
-    "a share of itself": math('<apply id="a"><plus/><share href="#a"/><ci>x</ci></apply>'),
-    "not well-formed": math("<apply><plus/><ci>x</apply>"),
-    "wide": math("<apply><minus/>" + "<ci>x</ci>" * 100 + "</apply>"),
-    "unknown": math("<bogus><ci>x</ci></bogus>"),
-    "empty": math(""),
+    "a share of itself": make_math('<apply id="a"><plus/><share href="#a"/><ci>x</ci></apply>'),
+    "not well-formed": make_math("<apply><plus/><ci>x</apply>"),
+    "wide": make_math("<apply><minus/>" + "<ci>x</ci>" * 100 + "</apply>"),
+    "unknown": make_math("<bogus><ci>x</ci></bogus>"),
+    "empty": make_math(""),
 }
 
 
 @pytest.mark.parametrize("name", BOMBS)
-def test_formulas_with_bad_mathml_are_read_from_their_tex(name):
+def test_formulas_with_bad_mathml_fall_back_to_their_tex(name):
     formula = parse_mathml_formula(BOMBS[name])
     assert formula.tree == latex.parse("x+12") and formula.tex == "x+12" and formula.reason
-    records, remarks = parse_records(html(f"<p>Take {BOMBS[name]} away.</p>"))
+    records, remarks = parse_records(make_page(f"<p>Take {BOMBS[name]} away.</p>"))
     assert [r["text"] for r in records] == [f"Take {IDENTIFIER} away."] and records[0]["from_tex"] == 1
     assert [(r["kind"], r["id"]) for r in remarks] == [(shards.MENDED, "a.html")]
     assert "formula 0 read from its TeX" in remarks[0]["reason"] and "\n" not in remarks[0]["reason"]
 
 
-def test_a_bomb_in_the_pages_document_type_is_never_read():
+def test_a_bomb_in_the_pages_document_type_is_never_expanded():
     lol = "".join(f'<!ENTITY lol{i + 1} "{f"&lol{i};" * 10}">' for i in range(9))
-    records, _ = parse_records(f'<!DOCTYPE html [<!ENTITY lol0 "lol">{lol}]>' + html(f"<p>&lol9; {math()}</p>"))
+    records, _ = parse_records(
+        f'<!DOCTYPE html [<!ENTITY lol0 "lol">{lol}]>' + make_page(f"<p>&lol9; {make_math()}</p>")
+    )
     assert records[0]["text"].endswith(f"&lol9; {IDENTIFIER}") and len(records[0]["text"]) < 2000
 
 
 def test_a_formula_without_usable_mathml_and_tex_stays_text_or_is_lost():
-    body = f"<p>A {math('<bogus><ci>x</ci></bogus>', '{x')} b {math('', '')} c.</p>"
-    (record,), remarks = parse_records(html(body))
+    body = f"<p>A {make_math('<bogus><ci>x</ci></bogus>', '{x')} b {make_math('', '')} c.</p>"
+    (record,), remarks = parse_records(make_page(body))
     assert (record["n_formulas"], record["from_tex"], record["as_text"], record["lost"]) == (2, 0, 1, 1)
     assert [" kept as text: " in remarks[0]["reason"], " left out: " in remarks[1]["reason"]] == [True, True]
     document = article.make_document(record["text"], json.loads(record["formulas"]), parse)
@@ -207,9 +211,9 @@ def test_invalid_trees_fall_back_to_tex(value, tex):
 EQ = ["U", "eq", [["V", "x", None], ["N", "12", None]]]
 
 
-def test_an_article_of_the_original_is_read():
+def test_an_article_of_the_original_is_parsed():
     text = f"If {IDENTIFIER} then {IDENTIFIER} holds."
-    (record,), remarks = parse_records(json.dumps(original(text, EQ, ["V", "y", None])), ".json")
+    (record,), remarks = parse_records(json.dumps(make_article(text, EQ, ["V", "y", None])), ".json")
     assert record["text"] == text and not remarks
     assert {k: from_json(f["opt"]) for k, f in json.loads(record["formulas"]).items()} == {
         "0": latex.parse("x=12"),
@@ -217,8 +221,8 @@ def test_an_article_of_the_original_is_read():
     }
 
 
-def test_a_formula_whose_key_is_missing_is_left_out_and_named():
-    broken = original(f"If {IDENTIFIER} then {IDENTIFIER} holds.", EQ, EQ)
+def test_a_formula_whose_key_is_missing_is_skipped_and_named():
+    broken = make_article(f"If {IDENTIFIER} then {IDENTIFIER} holds.", EQ, EQ)
     del broken["formulas"]["0"]
     (record,), remarks = parse_records(json.dumps(broken), ".json")
     assert remarks == [
@@ -240,7 +244,7 @@ BAD = {
     "blank.json": b'{"text": " ", "formulas": {}}',
     "surrogate.json": b'{"text": "\\ud800", "formulas": {}}',
     "zero.json": b"",
-    "cut.html.gz": gzip.compress(html("x" * 99_999 + "y").encode())[:60],
+    "cut.html.gz": gzip.compress(make_page("x" * 99_999 + "y").encode())[:60],
     "no.tar.gz": b"nothing",
     "no.zip": b"nothing",
     "no.html.bz2": b"nothing",
@@ -248,26 +252,26 @@ BAD = {
 }
 
 
-def test_bad_files_are_left_out_and_named(tmp_path):
+def test_bad_files_are_skipped_and_named(tmp_path):
     folder = tmp_path / "corpus"
     folder.mkdir()
     for name, raw in BAD.items():
         (folder / name).write_bytes(raw)
-    (folder / "good.html").write_text(html(f"<p>Good {math()}</p>"))
+    (folder / "good.html").write_text(make_page(f"<p>Good {make_math()}</p>"))
     (folder / "read me.txt").write_text("not read")
-    assert [r["text"] for r in load(folder, tmp_path)] == [f"Good {IDENTIFIER}"]
-    left_out = data.load_skipped("articles", tmp_path / "built", path=str(folder), validation=0, test=0)
-    assert {row["id"] for row in left_out} == set(BAD) and all(row["reason"] for row in left_out)
+    assert [r["text"] for r in load_records(folder, tmp_path)] == [f"Good {IDENTIFIER}"]
+    skipped = data.load_skipped("articles", tmp_path / "built", path=str(folder), validation=0, test=0)
+    assert {row["id"] for row in skipped} == set(BAD) and all(row["reason"] for row in skipped)
     with pytest.raises(DataError, match=r"^blank\.json: holds no text"):
-        load(folder, tmp_path / "strict", strict=True)
+        load_records(folder, tmp_path / "strict", strict=True)
 
 
-def test_nothing_to_read_is_one_line(tmp_path):
+def test_empty_input_is_refused_in_one_line(tmp_path):
     with pytest.raises(DataError, match="no such file"):
-        load(tmp_path / "nowhere", tmp_path)
+        load_records(tmp_path / "nowhere", tmp_path)
     (tmp_path / "void").mkdir()
     with pytest.raises(DataError, match=r"no \.html, .* there"):
-        load(tmp_path / "void", tmp_path)
+        load_records(tmp_path / "void", tmp_path)
     for options in ({"validation": 0.6, "test": 0.6}, {"size": 0}, {"seed": -1}):
         with pytest.raises(UsageError):
             data.load("articles", "train", tmp_path, **options)
@@ -276,7 +280,9 @@ def test_nothing_to_read_is_one_line(tmp_path):
 # ---------------------------------------------------------------------------------------------------
 # Files.
 
-PAGES = {f"Articles/{name}.html": html(f"<p>{name} {math()}</p>") for name in ("Abel's_theorem", "Zeta", "Ωmega")}
+PAGES = {
+    f"Articles/{name}.html": make_page(f"<p>{name} {make_math()}</p>") for name in ("Abel's_theorem", "Zeta", "Ωmega")
+}
 
 
 def write_corpus(path: pathlib.Path, kind: str) -> None:
@@ -294,7 +300,7 @@ def write_corpus(path: pathlib.Path, kind: str) -> None:
     elif kind in (".json", ".jsonl"):
         articles = []
         for name in PAGES:
-            articles.append(original(f"{name[9:-5]} {IDENTIFIER}", latex.parse("x+12").to_json()))  # type: ignore[union-attr]
+            articles.append(make_article(f"{name[9:-5]} {IDENTIFIER}", latex.parse("x+12").to_json()))  # type: ignore[union-attr]
         text = json.dumps(articles) if kind == ".json" else "".join(json.dumps(entry) + "\n\n" for entry in articles)
         (path / f"all{kind}").write_text(text)
     else:
@@ -319,7 +325,7 @@ def test_every_form_of_file_gives_the_same_articles(kind, tmp_path):
     folder = tmp_path / "corpus"
     folder.mkdir()
     write_corpus(folder, kind)
-    records = load(folder, tmp_path)
+    records = load_records(folder, tmp_path)
     assert sorted(r["text"] for r in records) == sorted(f"{name[9:-5]} {IDENTIFIER}" for name in PAGES)
     assert all(from_json(json.loads(r["formulas"])["0"]["opt"]) == latex.parse("x+12") for r in records)
     assert len({r["id"] for r in records}) == 3
@@ -327,35 +333,35 @@ def test_every_form_of_file_gives_the_same_articles(kind, tmp_path):
         assert {r["id"] for r in records} == {f"wp{kind}/{name}" for name in PAGES}
 
 
-def test_what_precedes_a_break_in_an_archive_is_kept(tmp_path):
+def test_articles_before_a_break_in_an_archive_are_kept(tmp_path):
     raw = io.BytesIO()
     with tarfile.open(fileobj=raw, mode="w:gz") as archive:
         for i in range(300):
-            text = html(f"<p>Article {i} {np.random.default_rng(i).bytes(2000).hex()}</p>").encode()
+            text = make_page(f"<p>Article {i} {np.random.default_rng(i).bytes(2000).hex()}</p>").encode()
             info = tarfile.TarInfo(f"{i:03d}.html")
             info.size = len(text)
             archive.addfile(info, io.BytesIO(text))
     (tmp_path / "cut.tar.gz").write_bytes(raw.getvalue()[: len(raw.getvalue()) // 2])
-    records = load(tmp_path / "cut.tar.gz", tmp_path)
+    records = load_records(tmp_path / "cut.tar.gz", tmp_path)
     assert 50 < len(records) < 300 and [r["text"].split()[1] for r in records] == [
         str(i) for i in range(len(records))
     ]
-    left_out = data.load_skipped(
+    skipped = data.load_skipped(
         "articles", tmp_path / "built", path=str(tmp_path / "cut.tar.gz"), validation=0, test=0
     )
-    assert any("cut short" in row["reason"] for row in left_out)
+    assert any("cut short" in row["reason"] for row in skipped)
 
 
-def test_an_article_that_is_too_large_is_not_read(tmp_path, monkeypatch):
+def test_an_article_that_is_too_large_is_skipped(tmp_path, monkeypatch):
     monkeypatch.setattr("numjax.bundled.data.pieces.LARGEST", 200)
     (tmp_path / "bomb.html.gz").write_bytes(gzip.compress(b"x" * 100_000))
     (tmp_path / "small.html").write_text("small")
-    assert [r["text"] for r in load(tmp_path, tmp_path)] == ["small"]
+    assert [r["text"] for r in load_records(tmp_path, tmp_path)] == ["small"]
 
 
-def test_equal_articles_are_in_one_split_and_others_stay(tmp_path):
+def test_equal_articles_are_in_one_split_and_do_not_move(tmp_path):
     for i in range(60):
-        (tmp_path / f"{i}.html").write_text(html(f"<p>Article {i % 30}</p>"))
+        (tmp_path / f"{i}.html").write_text(make_page(f"<p>Article {i % 30}</p>"))
     options = dict(path=str(tmp_path), validation=0.3, test=0.3)
     texts = {s: {r["text"] for r in data.load("articles", s, tmp_path, **options)} for s in SPLITS}
     assert sum(map(len, texts.values())) == 30 and all(texts.values())
@@ -372,16 +378,16 @@ def test_the_stand_ins_content_tex_and_splits_agree(data_dir):
     splits = {s: list(data.load("articles", s, data_dir, size=120, seed=3)) for s in SPLITS}
     rows = [row for split in splits.values() for row in split]
     assert len(rows) == 120 and not data.load_skipped("articles", data_dir, size=120, seed=3)
-    seen = set()
+    symbols = set()
     for row in rows:
         assert row["n_formulas"] == row["text"].count(IDENTIFIER) > 0
         assert row["from_tex"] == row["as_text"] == row["lost"] == 0
         for formula in json.loads(row["formulas"]).values():
-            # Content MathML and TeX are written side by side and read by different readers.
+            # A page holds content MathML and TeX of each formula; two different parsers read them.
             tree = from_json(formula["opt"])
             assert tree == latex.parse(formula["tex"])
-            seen |= {(node.type, node.symbol) for node in tree.walk() if node.type not in "VN"}
-    assert {("O", "divide"), ("O", "SUP"), ("O", "SUB"), ("U", "eq"), ("F", "sin")} <= seen
+            symbols |= {(node.type, node.symbol) for node in tree.walk() if node.type not in "VN"}
+    assert {("O", "divide"), ("O", "SUP"), ("O", "SUB"), ("U", "eq"), ("F", "sin")} <= symbols
     assert generate.generate_page(5, 3) == generate.generate_page(5, 3) != generate.generate_page(5, 4)
 
 
@@ -390,8 +396,8 @@ def test_sample_comes_from_the_builder(capsys, data_dir):
     assert capsys.readouterr().out == (ROOT / "data/articles/sample.jsonl").read_text()
 
 
-def test_the_real_queries_are_read(real_data, tmp_path):
-    records = load(real_data("ntcir12_queries"), tmp_path)
+def test_the_real_queries_are_parsed_without_loss(real_data, tmp_path):
+    records = load_records(real_data("ntcir12_queries"), tmp_path)
     assert len(records) == 40 and sum(r["n_formulas"] for r in records) == 40
     assert sum(r["as_text"] + r["lost"] for r in records) == 0
     options = dict(path=str(real_data("ntcir12_queries")), validation=0, test=0)

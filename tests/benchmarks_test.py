@@ -1,4 +1,4 @@
-"""The benchmarks' harness: turns, ratios, verdicts, and what happens when a contender fails. Nothing is timed."""
+"""The benchmarks' harness: turns, ratios, verdicts, and contenders that fail. No test measures time."""
 
 from __future__ import annotations
 
@@ -16,55 +16,55 @@ from numjax.errors import UsageError
 TINY = dict(layers=1, width=16, heads=2, length=8, rows=2, vocab=100)
 
 
-def contender(name: str, code: str) -> pairs.Contender:
+def make_contender(name: str, code: str) -> pairs.Contender:
     return pairs.Contender(
         name, [sys.executable, "-c", "from numjax.bundled.experiments.benchmarks import pairs\n" + code]
     )
 
 
-def made(**seconds: list[float]) -> dict:
+def make_result(**seconds: list[float]) -> dict:
     return {"contenders": {name: {"seconds": values, "peak_mib": sum(values)} for name, values in seconds.items()}}
 
 
 def test_contenders_take_turns(tmp_path):
     log = tmp_path / "log"
     code = "pairs.serve(lambda n: open({0!r}, 'a').write('{1}' * n) and {{'last': n}}, version='v{1}')"
-    both = [contender(name, code.format(str(log), name)) for name in "ab"]
-    found = pairs.drive(both, rounds=3, units=2, say=lambda _: None)
+    contenders = [make_contender(name, code.format(str(log), name)) for name in "ab"]
+    result = pairs.drive(contenders, rounds=3, units=2, say=lambda _: None)
     assert log.read_text() == "aabb" * 4  # one round warms up
     for name in "ab":
-        one = found["contenders"][name]
-        assert (one["version"], one["last"]) == (f"v{name}", 2)
-        assert len(one["seconds"]) == len(one["cpu_seconds"]) == 3 and one["peak_mib"] > 1
-    json.dumps(found)
+        entry = result["contenders"][name]
+        assert (entry["version"], entry["last"]) == (f"v{name}", 2)
+        assert len(entry["seconds"]) == len(entry["cpu_seconds"]) == 3 and entry["peak_mib"] > 1
+    json.dumps(result)
 
 
-def test_what_a_contender_prints_is_no_answer():
-    found = pairs.drive([contender("a", "pairs.serve(lambda n: print('noise'))")], 1, say=lambda _: None)
-    assert found["rounds"] == 1
+def test_prints_of_a_contender_are_not_taken_as_answers():
+    result = pairs.drive([make_contender("a", "pairs.serve(lambda n: print('noise'))")], 1, say=lambda _: None)
+    assert result["rounds"] == 1
 
 
 def test_memory_is_that_of_the_process_itself():
     ballast = bytearray(os.urandom(1)) * (200 << 20)
-    alone = pairs.drive([contender("a", "pairs.serve(lambda n: None)")], 1, say=lambda _: None)
-    big = "x = bytearray(b'x') * (100 << 20)\npairs.serve(lambda n: None)"
-    loaded = pairs.drive([contender("a", big)], 1, say=lambda _: None)
-    grown = loaded["contenders"]["a"]["peak_mib"] - alone["contenders"]["a"]["peak_mib"]
-    assert 95 < grown < 120
-    assert alone["contenders"]["a"]["peak_mib"] < 150 < len(ballast) >> 20
+    small = pairs.drive([make_contender("a", "pairs.serve(lambda n: None)")], 1, say=lambda _: None)
+    code = "x = bytearray(b'x') * (100 << 20)\npairs.serve(lambda n: None)"
+    large = pairs.drive([make_contender("a", code)], 1, say=lambda _: None)
+    growth = large["contenders"]["a"]["peak_mib"] - small["contenders"]["a"]["peak_mib"]
+    assert 95 < growth < 120
+    assert small["contenders"]["a"]["peak_mib"] < 150 < len(ballast) >> 20
 
 
 @pytest.mark.parametrize("code", ["raise SystemExit(1)", "pairs.serve(lambda n: 1 / 0)"])
 def test_a_contender_that_ends_is_named(code, capfd):
     with pytest.raises(UsageError, match="contender broken ended early"):
-        pairs.drive([contender("broken", code)], 1, say=lambda _: None)
+        pairs.drive([make_contender("broken", code)], 1, say=lambda _: None)
 
 
 def test_ratios_are_taken_round_by_round():
     # The machine is ten times slower in the second round; a ratio of medians would say 1.0.
-    found = made(slow=[2.0, 20.0, 3.0], fast=[1.0, 10.0, 3.0])
-    assert pairs.ratio(found, "slow", "fast") == {"median": 2.0, "least": 1.0, "most": 2.0}
-    assert pairs.memory_ratio(found, "fast", "slow") == pytest.approx(14 / 25)
+    result = make_result(slow=[2.0, 20.0, 3.0], fast=[1.0, 10.0, 3.0])
+    assert pairs.ratio(result, "slow", "fast") == {"median": 2.0, "least": 1.0, "most": 2.0}
+    assert pairs.memory_ratio(result, "fast", "slow") == pytest.approx(14 / 25)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_missing_peers_are_named(tmp_path):
     assert pairs.explain_missing(sys.executable, ["json"]) == ""
 
 
-def test_every_benchmark_is_found_and_unknown_ones_are_refused():
+def test_every_benchmark_is_listed_and_unknown_ones_are_refused():
     assert {"train_step", "generate", "numerals", "input_pipeline", "startup", "distance"} <= set(
         bench.load_benchmarks()
     )
@@ -94,18 +94,18 @@ def test_every_benchmark_is_found_and_unknown_ones_are_refused():
 
 def test_train_step_reports_pairs_and_leaves_out_absent_peers(tmp_path, capsys):
     words = [f"--{name}={value}" for name, value in TINY.items()]
-    found = train_step.main([*words, "--rounds=1", f"--peer={tmp_path / 'python'}", f"--out={tmp_path / 'x.json'}"])
+    report = train_step.main([*words, "--rounds=1", f"--peer={tmp_path / 'python'}", f"--out={tmp_path / 'x.json'}"])
     assert "torch is left out" in capsys.readouterr().err
-    assert set(found["contenders"]) == {"gpt", "numgpt"} and set(found["pairs"]) == {"numgpt / gpt"}
-    assert all(row.floor is None for row in train_step.make_rows(found))  # asked of the usual shape only
+    assert set(report["contenders"]) == {"gpt", "numgpt"} and set(report["pairs"]) == {"numgpt / gpt"}
+    assert all(row.floor is None for row in train_step.make_rows(report))  # floors hold for the usual shape only
     assert json.loads((tmp_path / "x.json").read_text())["shape"] == TINY
     # Uniform guesses at the start; NumGPT's loss also counts its selector and numbers.
-    assert found["contenders"]["gpt"]["first_loss"] == pytest.approx(4.6, abs=0.1)
+    assert report["contenders"]["gpt"]["first_loss"] == pytest.approx(4.6, abs=0.1)
     with pytest.raises(UsageError, match="contenders"):
         train_step.main(["--contenders=gpt,keras"])
 
 
-def test_what_is_asked_depends_on_the_shape():
+def test_goals_depend_on_the_shape():
     spread = {"speed": {"median": 1.7, "least": 1.0, "most": 2.0}, "memory": 0.65}
     pair = {"contenders": {}, "pairs": {"gpt / torch": spread, "gpt / torch-tuned": spread}}
     usual = {row.what: row for row in train_step.make_rows({"shape": train_step.SHAPE, **pair})}
@@ -120,40 +120,40 @@ RUN = dict(layers=1, width=16, heads=2, length=32, rows=2)
 
 
 def test_batches_are_counted_and_absent_peers_left_out(tmp_path, capsys, monkeypatch):
-    monkeypatch.setenv("NUMJAX_DATA", str(tmp_path))  # nothing is there: the text is made up
+    monkeypatch.setenv("NUMJAX_DATA", str(tmp_path))  # the folder is empty, so the text is generated
     words = [f"--{name}={value}" for name, value in RUN.items()]
     words += ["--rounds=1", "--batches=3", "--steps=2", "--megabytes=0.05", f"--peer={tmp_path / 'python'}"]
-    found = input_pipeline.main(words)
+    report = input_pipeline.main(words)
     assert "torch is left out" in capsys.readouterr().err
-    assert set(found["contenders"]) == {"gpt", "numgpt"} and found["text"] == "made up" and not found["pairs"]
-    for one in found["contenders"].values():
-        assert 0.8 * 2 * 32 < one["positions"] <= 2 * 32  # packed: next to no padding
-    assert 0 <= found["waited_percent"] <= 100
-    assert all(row.floor is None for row in input_pipeline.make_rows(found))
+    assert set(report["contenders"]) == {"gpt", "numgpt"} and report["text"] == "made up" and not report["pairs"]
+    for entry in report["contenders"].values():
+        assert 0.8 * 2 * 32 < entry["positions"] <= 2 * 32  # packed: next to no padding
+    assert 0 <= report["waited_percent"] <= 100
+    assert all(row.floor is None for row in input_pipeline.make_rows(report))
     with pytest.raises(UsageError, match="contenders"):
         input_pipeline.main(["--contenders=keras"])
 
 
-def test_the_peers_rows_are_the_loaders(tmp_path, monkeypatch):
+def test_the_peers_get_the_loaders_rows(tmp_path, monkeypatch):
     monkeypatch.setenv("NUMJAX_DATA", str(tmp_path))
     corpus.write_text(tmp_path / "text", 0.05)
     assert input_pipeline.work_with_steps(RUN, tmp_path, 0) == {}
-    packed = np.load(tmp_path / "packed.npy")
+    rows = np.load(tmp_path / "packed.npy")
     _, loader = input_pipeline.make_loader("gpt", RUN, tmp_path)
     batch, *_ = loader.batch(0)
-    np.testing.assert_array_equal(packed[:2, :-1], batch.inputs.ids)
-    assert len(packed) == 2 * loader.batches_of_epoch()
+    np.testing.assert_array_equal(rows[:2, :-1], batch.inputs.ids)
+    assert len(rows) == 2 * loader.batches_of_epoch()
 
 
-def test_a_start_is_marked_up_to_its_first_step(tmp_path, monkeypatch):
+def test_a_start_is_timed_up_to_its_first_step(tmp_path, monkeypatch):
     monkeypatch.setenv("NUMJAX_DATA", str(tmp_path))
-    # However fast the machine compiles so small a step, it is to be kept.
+    # The cache keeps the compiled step, however fast it compiles.
     monkeypatch.setenv("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
     corpus.write_text(tmp_path / "text", 0.05)
-    marks = startup.start_run(corpus.make_flags(tmp_path, RUN), tmp_path / "run", tmp_path / "cache")
+    times = startup.start_run(corpus.make_flags(tmp_path, RUN), tmp_path / "run", tmp_path / "cache")
     order = ["imported", "assemble", "load_data", "make_compiled", "start", "first_batch", "dispatched", "total"]
     for suffix in ("", "_cpu"):
-        values = [marks[name + suffix] for name in order]
+        values = [times[name + suffix] for name in order]
         assert values == sorted(values) and values[0] > 0
     assert list(tmp_path.glob("cache/*"))
     with pytest.raises(UsageError, match="ended before its first step"):

@@ -1,4 +1,4 @@
-"""Channels: a part of one's own makes one, and while a text is written it has the values of the finished text."""
+"""Channels: a user's part produces one, with the same values during generation as for the whole text."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ from tests.writing import V
 
 
 @dataclasses.dataclass(frozen=True)
-class Since(protocols.Producer):
-    """How many tokens ago the last one of `of_ids` stood, and which; 0 where none did."""
+class LastToken(protocols.Producer):
+    """The distance to the last token of `token_ids`, and that token; 0 where there is none."""
 
-    which: tuple[int, ...]
+    token_ids: tuple[int, ...]
     channel = Channel("since", of_ids=True)
 
     def compute(self, ids):
-        found, age, last = [], 0, 0
+        values, age, last = [], 0, 0
         for token in ids:
-            last, age = (token, 0) if token in self.which else (last, age + 1)
-            found.append((age, last) if last else (0, 0))
-        return np.asarray(found, np.int32).reshape(-1, 2)
+            last, age = (token, 0) if token in self.token_ids else (last, age + 1)
+            values.append((age, last) if last else (0, 0))
+        return np.asarray(values, np.int32).reshape(-1, 2)
 
     def begin(self, rows):
         return jnp.zeros((rows, 2), jnp.int32)
 
     def step(self, state, token, automaton_state):
-        hit = (token[:, None] == jnp.asarray(self.which)).any(-1)
+        hit = (token[:, None] == jnp.asarray(self.token_ids)).any(-1)
         last = jnp.where(hit, token, state[:, 1])
         age = jnp.where(hit | (last == 0), 0, state[:, 0] + 1)
         state = jnp.stack([age, last], axis=-1)
@@ -47,7 +47,7 @@ class Since(protocols.Producer):
 
 
 class Positions(protocols.Positions, nn.Module):
-    """A stranger's: reads its own channel, of two numbers a position."""
+    """Positions of a user: their channel has two numbers a position."""
 
     stack: protocols.FromContext[Any] = None
     reads_channels = ("since",)
@@ -56,7 +56,7 @@ class Positions(protocols.Positions, nn.Module):
         self.table = self.param("table", nn.initializers.normal(1.0), (8, V, self.require_stack().width), jnp.float32)
 
     def producers(self):
-        return (Since((3, 5, 8)),)
+        return (LastToken((3, 5, 8)),)
 
     def added(self, tokens, deterministic=True):
         age, last = jnp.moveaxis(tokens.channel("since"), -1, 0)
@@ -64,40 +64,42 @@ class Positions(protocols.Positions, nn.Module):
 
 
 @pytest.fixture(scope="module")
-def made():
-    of = Since((3, 5, 8)).compute
-    return writing.writer(drawn.LEARNED | {"since": {"name": __name__}}, lambda ids: {"since": of(ids)})
+def text_model():
+    compute = LastToken((3, 5, 8)).compute
+    return writing.make_text_model(
+        drawn.LEARNED_POSITIONS | {"since": {"name": __name__}}, lambda ids: {"since": compute(ids)}
+    )
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.5])
-def test_what_is_written_is_as_likely_as_when_it_is_read(made, temperature):
-    writing.check_sampled(made, made.sampled(temperature))
+def test_samples_have_the_log_mass_that_the_whole_text_gives(text_model, temperature):
+    writing.check_samples(text_model, text_model.generate(temperature))
 
 
-def test_beams_too(made):
-    texts = writing.check_beams(made, made.beams())
-    assert sum(len({3, 5, 8} & set(text)) for text in texts) > 3, "the channel has changed on the way"
+def test_beams_have_the_log_mass_that_the_whole_text_gives(text_model):
+    texts = writing.check_beams(text_model, text_model.search_beams())
+    assert sum(len({3, 5, 8} & set(text)) for text in texts) > 3, "the channel changes while a text is written"
 
 
 @pytest.mark.parametrize("name", names("positions"))
-def test_a_producer_makes_token_by_token_what_it_makes_of_a_whole(name, rng):
+def test_a_producer_gives_the_same_values_step_by_step_and_for_a_whole_text(name, rng):
     if not find("positions", name).provides("producers"):
-        pytest.skip("it reads what schemes give")
+        pytest.skip("its channels come from schemes")
     part = build(
         "positions", {"name": name}, digit_symbols=((3, 0), (5, 1), (6, 2)), number_symbols=((3, 0.0), (7, 12.0))
     )
     for producer in part.producers():
         assert hash(producer) == hash(part.producers()[0]) or producer != part.producers()[0]
         ids = rng.integers(1, V, (5, 30)).astype(np.int32)
-        state, found = producer.begin(5), []
+        state, values = producer.begin(5), []
         for t in range(30):
             state, value = producer.step(state, jnp.asarray(ids[:, t]), None)
-            found.append(np.asarray(value))
-        np.testing.assert_array_equal(np.stack(found, axis=1), [producer.compute(row) for row in ids])
+            values.append(np.asarray(value))
+        np.testing.assert_array_equal(np.stack(values, axis=1), [producer.compute(row) for row in ids])
 
 
-def test_what_nobody_makes_is_one_line(made):
-    model, params, prompt = made.model, made.params, made.tokens([[2, 3]])
+def test_a_channel_without_a_producer_is_refused(text_model):
+    model, params, prompt = text_model.model, text_model.params, text_model.make_tokens([[2, 3]])
     prompt = prompt._replace(channels={**prompt.channels, "units": np.zeros((1, 2, 3), np.int32)})
     with pytest.raises(
         UsageError, match="the channel 'units' exists only for whole texts: the model cannot generate with it"
@@ -107,20 +109,20 @@ def test_what_nobody_makes_is_one_line(made):
         model.apply({"params": params}, Batch(prompt._replace(channels={})))
 
 
-def test_two_parts_that_mean_different_things_by_a_name_are_refused():
-    class Other(Positions):
+def test_two_parts_with_different_channels_of_one_name_are_refused():
+    class OtherPositions(Positions):
         def producers(self):
-            return (Since((1,)),)
+            return (LastToken((1,)),)
 
-    model = drawn.model()
+    model = drawn.build_model()
     backbone = model.backbone.clone(positions=FrozenDict(a=Positions(), b=Positions()))
     assert len(model.clone(backbone=backbone).producers()) == 1
     with pytest.raises(UsageError, match="positions 'b' makes another channel 'since' than a part before it"):
-        model.clone(backbone=backbone.clone(positions=FrozenDict(a=Positions(), b=Other()))).producers()
+        model.clone(backbone=backbone.clone(positions=FrozenDict(a=Positions(), b=OtherPositions()))).producers()
 
 
-def test_the_pipeline_asks_the_producers_and_hides_what_is_masked():
-    found = Features(np.asarray([3, 2, 2], np.int32), np.full(3, -1, np.int32), (), (0, 3), np.zeros(4, np.int32))
-    more = features.add_produced_channels(found, (Since((3,)),))
-    assert more.channels["since"].tolist() == [[0, 3], [1, 3], [2, 3]]
-    assert features.cut(more, slice(1, 3)).channels["since"].tolist() == [[1, 3], [2, 3]]
+def test_the_pipeline_adds_the_producers_channels_and_cuts_them():
+    encoded = Features(np.asarray([3, 2, 2], np.int32), np.full(3, -1, np.int32), (), (0, 3), np.zeros(4, np.int32))
+    extended = features.add_produced_channels(encoded, (LastToken((3,)),))
+    assert extended.channels["since"].tolist() == [[0, 3], [1, 3], [2, 3]]
+    assert features.cut(extended, slice(1, 3)).channels["since"].tolist() == [[1, 3], [2, 3]]

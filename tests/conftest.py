@@ -1,4 +1,4 @@
-"""Shared by all tests: CPU, a compilation cache for the run, and the folder of real data where there is one."""
+"""Fixtures and settings for all tests: CPU, a compilation cache, and the folder of real data if it exists."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
-# Tests compile much and compute little: light optimisation and the older code for fusions, which is smaller,
-# take a quarter of the time of compiling.
-# On a busy machine eight devices of two cores may meet late: 40 seconds would end them.
+# Tests compile much and compute little. Light optimisation and the older, smaller code for fusions take a quarter of
+# the compile time.
+# Eight devices on two cores of a busy machine may reach a collective late: the default limit of 40 seconds is short.
 FLAGS = (
     "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
     " --xla_cpu_collective_call_terminate_timeout_seconds=300"
 )
 if importlib.metadata.version("jaxlib") < "0.11":
-    FLAGS += " --xla_cpu_use_fusion_emitters=false"  # later ones have no older code, and abort at the flag
+    FLAGS += " --xla_cpu_use_fusion_emitters=false"  # later versions have no older code and abort at the flag
 os.environ.setdefault("XLA_FLAGS", FLAGS)
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", os.path.join(tempfile.gettempdir(), "numjax-test-jit-cache"))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
@@ -38,20 +38,20 @@ if not flags.FLAGS.is_parsed():
     flags.FLAGS.mark_as_parsed()
 
 
-# Files of few tests that take minutes: begun last, they would leave one worker alone with them.
-LONG = ("pairs_test", "meshes_test", "processes_test", "readme_test", "plan_test", "faults_test", "runs_test")
+# Files of few tests that take minutes. They start first: otherwise one worker would run them alone at the end.
+SLOW_FILES = ("pairs_test", "meshes_test", "processes_test", "readme_test", "plan_test", "faults_test", "runs_test")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if not os.environ.get("NUMJAX_TEST_ALL"):
         config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("whole")])
         items[:] = [item for item in items if not item.get_closest_marker("whole")]
-    items.sort(key=lambda item: LONG.index(item.path.stem) if item.path.stem in LONG else len(LONG))
+    items.sort(key=lambda item: SLOW_FILES.index(item.path.stem) if item.path.stem in SLOW_FILES else len(SLOW_FILES))
 
 
 @pytest.fixture(autouse=True, scope="module")
-def room_for_programs():
-    """A process holds only so many memory maps, and every compiled program takes some until it is let go."""
+def clear_caches():
+    """Clears the caches of JAX. A process has a limit of memory maps, and each cached program uses some."""
     yield
     if "jax" in sys.modules:
         sys.modules["jax"].clear_caches()
@@ -59,7 +59,7 @@ def room_for_programs():
 
 @pytest.fixture(scope="session")
 def real_data():
-    """Path of a folder of real data by name; the test is skipped where it is absent."""
+    """Returns a function: name → path of a folder of real data. It skips the test if the folder does not exist."""
     base = pathlib.Path(os.environ.get("NUMJAX_DATA", ROOT.parent / "shared" / "data"))
 
     def find(name: str) -> pathlib.Path:
@@ -72,7 +72,7 @@ def real_data():
 
 @pytest.fixture
 def rng(request) -> np.random.Generator:
-    """Random numbers of a test's own; NUMJAX_TEST_SEED draws others than the ones of every day."""
+    """A random generator for each test. NUMJAX_TEST_SEED changes its seed."""
     return np.random.default_rng(
         [int(os.environ.get("NUMJAX_TEST_SEED", "0")), zlib.crc32(request.node.name.encode())]
     )
@@ -84,10 +84,10 @@ def data_dir(tmp_path_factory) -> pathlib.Path:
 
 
 @pytest.fixture(scope="session")
-def everything(data_dir):
-    """All records of a dataset by split, built once a configuration."""
+def load_splits(data_dir):
+    """Returns a function that loads all records of a dataset by split. Each configuration is built once."""
 
-    def read(name: str, **options) -> dict[str, list[dict]]:
+    def load(name: str, **options) -> dict[str, list[dict]]:
         return {split: list(data.load(name, split, data_dir, **options)) for split in ("train", "validation", "test")}
 
-    return read
+    return load

@@ -21,7 +21,7 @@ HEADER = ",".join(read.COLUMNS)
 ROW = "7,1,2002,9,1,06:21,$134.09,Swipe Transaction,3527213246127876953,La Verne,CA,91750.0,5300,,No"
 
 
-def cells(**changes: str) -> list[str]:
+def make_cells(**changes: str) -> list[str]:
     names = {name.lower().replace(" ", "_").rstrip("?"): i for i, name in enumerate(read.COLUMNS)}
     row = ROW.split(",")
     for name, value in changes.items():
@@ -29,15 +29,15 @@ def cells(**changes: str) -> list[str]:
     return row
 
 
-def test_a_row_as_it_is_published():
-    transaction = read.parse_transaction(cells())
+def test_a_published_row_is_parsed():
+    transaction = read.parse_transaction(make_cells())
     assert dict(zip(read.FIELDS, transaction.cells, strict=True)) == {
         "User": "7", "Card": "1", "Timestamp": "1030861260", "Amount": "134.09", "Use Chip": "Swipe Transaction",
         "Merchant Name": "3527213246127876953", "Merchant City": "La Verne", "Merchant State": "CA", "Zip": "91750.0",
         "MCC": "5300", "Errors?": "",
     }  # fmt: skip
     assert np.datetime64(transaction.seconds, "s") == np.datetime64("2002-09-01T06:21") and not transaction.fraud
-    assert read.parse_transaction(cells(is_fraud="Yes")).fraud
+    assert read.parse_transaction(make_cells(is_fraud="Yes")).fraud
 
 
 @pytest.mark.parametrize(
@@ -55,14 +55,14 @@ def test_a_row_as_it_is_published():
     ],
 )
 def test_amounts_keep_their_sign(text, expected):
-    assert read.parse_transaction(cells(amount=text)).cells[3] == expected
+    assert read.parse_transaction(make_cells(amount=text)).cells[3] == expected
 
 
-@pytest.mark.parametrize("nothing", ["", " ", "nan", "NaN", "NA", "null", "None"])
-def test_unknown_cells_are_kept_as_such(nothing):
-    unknown = dict.fromkeys(("zip", "merchant_state", "errors", "use_chip", "mcc", "merchant_name"), nothing)
-    parsed = read.parse_transaction(cells(**unknown)).cells
-    assert [parsed[i] for i in (4, 5, 7, 8, 9, 10)] == [""] * 6 and parsed[6] == "La Verne"
+@pytest.mark.parametrize("blank", ["", " ", "nan", "NaN", "NA", "null", "None"])
+def test_unknown_cells_are_empty(blank):
+    changes = dict.fromkeys(("zip", "merchant_state", "errors", "use_chip", "mcc", "merchant_name"), blank)
+    cells = read.parse_transaction(make_cells(**changes)).cells
+    assert [cells[i] for i in (4, 5, 7, 8, 9, 10)] == [""] * 6 and cells[6] == "La Verne"
 
 
 BAD = {
@@ -83,45 +83,45 @@ COLUMN = {**{name: name.title() for name in BAD}, "mcc": "MCC"} | {"is_fraud": "
 
 
 @pytest.mark.parametrize(("name", "text"), [(name, text) for name, texts in BAD.items() for text in texts])
-def test_what_cannot_be_read_is_named(name, text):
-    with pytest.raises(ValueError) as caught:
-        read.parse_transaction(cells(**{name: text}))
-    says = str(caught.value)
-    assert "\n" not in says and len(says) < 120 and COLUMN[name] in says
+def test_a_bad_cell_is_named_in_one_line(name, text):
+    with pytest.raises(ValueError) as error:
+        read.parse_transaction(make_cells(**{name: text}))
+    message = str(error.value)
+    assert "\n" not in message and len(message) < 120 and COLUMN[name] in message
     # The message has the whole date.
-    assert {"day": f"2002-9-{text} ", "year": f"{text}-9-1 "}.get(name, text[:40] + "'") in says
+    assert {"day": f"2002-9-{text} ", "year": f"{text}-9-1 "}.get(name, text[:40] + "'") in message
 
 
 @pytest.mark.parametrize(("name", "index", "form"), [("zip", 8, "91750.0"), ("mcc", 9, "5300")])
 @pytest.mark.parametrize("end", ["", ".", ".0", ".00"])
-def test_codes_have_one_form_however_a_table_was_written_again(name, index, form, end):
-    assert read.parse_transaction(cells(**{name: form.removesuffix(".0") + end})).cells[index] == form
+def test_codes_have_one_form_in_every_copy_of_a_table(name, index, form, end):
+    assert read.parse_transaction(make_cells(**{name: form.removesuffix(".0") + end})).cells[index] == form
 
 
-def test_the_published_rows_keep_the_forms_that_they_have(real_data):
+def test_the_published_rows_keep_their_forms(real_data):
     (path,) = real_data("creditrans").glob("*.csv.gz")
     with gzip.open(path, "rt") as file:
         rows = list(csv.DictReader(file))
         for row in rows:
-            parsed = read.parse_transaction([row[name] for name in read.COLUMNS]).cells
-            assert (parsed[3], parsed[8], parsed[9]) == (row["Amount"].replace("$", ""), row["Zip"], row["MCC"])
+            cells = read.parse_transaction([row[name] for name in read.COLUMNS]).cells
+            assert (cells[3], cells[8], cells[9]) == (row["Amount"].replace("$", ""), row["Zip"], row["MCC"])
     assert len(rows) == 16_951
 
 
-def test_codes_are_whole_numbers_with_no_nought_before():
+def test_codes_have_no_leading_zero():
     assert (
-        read.parse_transaction(cells(zip="07102")).cells[8]
+        read.parse_transaction(make_cells(zip="07102")).cells[8]
         == "7102.0"
-        == read.parse_transaction(cells(zip="7102.0")).cells[8]
+        == read.parse_transaction(make_cells(zip="7102.0")).cells[8]
     )
 
 
-def test_ids_and_amounts_as_large_as_can_be_held_are_read():
-    transaction = read.parse_transaction(cells(user=str(2**63 - 1), amount="$" + "9" * 300))
+def test_the_largest_ids_and_amounts_are_parsed():
+    transaction = read.parse_transaction(make_cells(user=str(2**63 - 1), amount="$" + "9" * 300))
     assert transaction.user == 2**63 - 1 and transaction.cells[3] == "9" * 300
 
 
-def test_bad_rows_are_left_out_and_named_and_windows_go_on(tmp_path):
+def test_bad_rows_are_skipped_and_named_and_windows_continue(tmp_path):
     lines = [ROW.replace("06:21", f"06:{i:02d}") for i in range(24)]
     lines[3] = lines[3].replace("$134.09", "nan")
     lines[8] = "7,1,2002"
@@ -146,19 +146,21 @@ def test_bad_rows_are_left_out_and_named_and_windows_go_on(tmp_path):
 
 
 def build_minutes(*, lines, root, **options):
-    """Builds a table of one user; returns (the minutes of all windows' rows, skipped rows, remarks)."""
+    """Builds a table; returns (the minutes of all windows' rows, skipped rows, remarks)."""
     root.mkdir()
     (root / "transactions.csv").write_text("\n".join([HEADER, *lines, ""]))
-    built = data.prepare("creditrans", root / "built", path=root, **options)
+    builder = data.prepare("creditrans", root / "built", path=root, **options)
     records = [
-        r for split in built.info.splits for r in data.load("creditrans", split, root / "built", path=root, **options)
+        r
+        for split in builder.info.splits
+        for r in data.load("creditrans", split, root / "built", path=root, **options)
     ]
     minutes = sorted(int(row[2]) % 3600 // 60 for r in records for row in json.loads(r["rows"]))
-    folder = pathlib.Path(built.data_dir)
+    folder = pathlib.Path(builder.data_dir)
     return minutes, read_skipped(folder), read_notes(folder, REMARKS)
 
 
-def test_rows_that_a_quote_joins_are_named_and_none_but_them_is_lost(tmp_path):
+def test_only_rows_that_a_quote_joins_are_skipped_and_named(tmp_path):
     rows = [ROW.replace("06:21", f"06:{i:02d}") for i in range(50)]
     joined = [*rows]
     joined[11], joined[13] = rows[11].replace(",,No", ',,"Bad PIN,No'), rows[13].replace(",,No", ',Bad CVV",No')
@@ -168,23 +170,23 @@ def test_rows_that_a_quote_joins_are_named_and_none_but_them_is_lost(tmp_path):
     wide[20] += ",x,y"
     quoted = [*rows]
     quoted[20] = rows[20].replace(",,No", ',"Bad PIN,Technical Glitch",No')
-    for name, lines, lost, says in [
+    for name, lines, skipped_minutes, message in [
         ("joined", joined, {11, 12, 13}, "creditrans-line-13: lines 13 to 15 are one row"),
         ("open", open_end, set(range(44, 50)), "creditrans-line-46: lines 46 to 51 are one row"),
         ("wide", wide, {20}, "creditrans-line-22: has 17 cells, the header 15"),
         ("quoted", quoted, set(), ""),
     ]:
         minutes, skipped, _ = build_minutes(lines=lines, root=tmp_path / name)
-        usable = [i for i in range(50) if i not in lost]
+        usable = [i for i in range(50) if i not in skipped_minutes]
         assert minutes == usable[: len(usable) // 10 * 10], name
-        assert "; ".join(f"{row['id']}: {row['reason']}" for row in skipped).startswith(says), name
-        assert len(skipped) == bool(says), name
+        assert "; ".join(f"{row['id']}: {row['reason']}" for row in skipped).startswith(message), name
+        assert len(skipped) == bool(message), name
 
 
-def test_a_row_too_long_for_the_reader_is_named_and_the_next_are_read(tmp_path):
+def test_a_row_too_long_for_the_reader_is_named_and_the_next_rows_are_kept(tmp_path):
     rows = [ROW.replace("06:21", f"06:{i:02d}") for i in range(21)]
     rows[3] += "x" * 200_000
-    limit = csv.field_size_limit(1 << 17)  # the default limit, which other readers raise
+    limit = csv.field_size_limit(1 << 17)  # the default limit; other modules raise it
     try:
         minutes, skipped, remarks = build_minutes(lines=rows, root=tmp_path / "long")
     finally:
@@ -194,7 +196,7 @@ def test_a_row_too_long_for_the_reader_is_named_and_the_next_are_read(tmp_path):
     assert not remarks
 
 
-def test_rows_with_more_digits_than_can_be_held_are_named_and_the_next_are_read(tmp_path):
+def test_rows_with_too_many_digits_are_named_and_the_next_rows_are_kept(tmp_path):
     rows = [ROW.replace("06:21", f"06:{i:02d}") for i in range(22)]
     rows[3] = "9" * 20 + rows[3][1:]
     rows[5] = rows[5].replace("$134.09", "$" + "1" * 400)
@@ -204,7 +206,7 @@ def test_rows_with_more_digits_than_can_be_held_are_named_and_the_next_are_read(
     assert "User '9" in skipped[0]["reason"] and "Amount '$1" in skipped[1]["reason"]
 
 
-def test_a_card_whose_rows_go_back_in_time_is_reported_and_read_as_it_is(tmp_path, capsys):
+def test_a_card_whose_rows_go_back_in_time_is_reported_and_kept_as_it_is(tmp_path, capsys):
     years = [ROW.replace("2002", str(year)) for year in range(2002, 2012)]
     second_card = [line.replace("7,1,", "7,2,", 1) for line in years]
     for name, lines, count in (
@@ -216,10 +218,10 @@ def test_a_card_whose_rows_go_back_in_time_is_reported_and_read_as_it_is(tmp_pat
         (tmp_path / name).mkdir()
         file = tmp_path / name / "transactions.csv"
         file.write_text("\n".join([HEADER, *lines, ""]))
-        built = data.prepare("creditrans", tmp_path / "built", path=file)
+        builder = data.prepare("creditrans", tmp_path / "built", path=file)
         warning = f"in {count} windows {read.BACKWARDS}"
         assert (warning in capsys.readouterr().err) == (count > 0), name
-        assert len(read_notes(pathlib.Path(built.data_dir), MENDED)) == count
+        assert len(read_notes(pathlib.Path(builder.data_dir), MENDED)) == count
         records = [record for _, record in read.read_windows(str(file))]
         assert [record.get("mended") for record in records] == [None] * (2 - count) + [read.BACKWARDS] * count
         times = [row[2] for record in records for row in json.loads(record["rows"])]
@@ -238,8 +240,8 @@ def test_rows_in_no_window_are_counted(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("stride", [1, 5, 9])
-def test_no_row_is_on_both_sides_of_a_cut_in_time(stride, everything):
-    splits = everything("creditrans", users=3, by="time", stride=stride)
+def test_no_row_is_on_both_sides_of_a_cut_in_time(stride, load_splits):
+    splits = load_splits("creditrans", users=3, by="time", stride=stride)
     rows = {
         split: {(r["user"], r["first"] + i) for r in records for i in range(10)} for split, records in splits.items()
     }
@@ -252,7 +254,7 @@ def test_no_row_is_on_both_sides_of_a_cut_in_time(stride, everything):
 
 
 @pytest.mark.parametrize(
-    ("content", "says"),
+    ("content", "message"),
     [
         (f"{HEADER.replace('Zip,', '')}\n{ROW}\n".encode(), "no column 'Zip'; the table has User, Card"),
         (b"", "the file is empty"),
@@ -270,12 +272,12 @@ def test_no_row_is_on_both_sides_of_a_cut_in_time(stride, everything):
         ),
     ],
 )
-def test_damaged_files_are_one_line(content, says, tmp_path):
+def test_damaged_files_are_refused_in_one_line(content, message, tmp_path):
     path = tmp_path / ("transactions.csv.gz" if content[:2] == b"\x1f\x8b" else "transactions.csv")
     path.write_bytes(content)
-    with pytest.raises(DataError, match=says) as caught:
+    with pytest.raises(DataError, match=message) as error:
         data.prepare("creditrans", tmp_path / "built", path=tmp_path)
-    assert "\n" not in str(caught.value)
+    assert "\n" not in str(error.value)
 
 
 def test_options_are_checked(tmp_path):
@@ -285,8 +287,8 @@ def test_options_are_checked(tmp_path):
 
 
 @pytest.mark.parametrize("split", ["random", "time", "user"])
-def test_splits_are_what_they_say(split, everything):
-    splits = everything("creditrans", users=5, by=split)
+def test_splits_follow_their_rules(split, load_splits):
+    splits = load_splits("creditrans", users=5, by=split)
     rows = [row for records in splits.values() for row in records]
     assert len({row["id"] for row in rows}) == len(rows) > 250
     ends = {
@@ -308,11 +310,11 @@ def test_splits_are_what_they_say(split, everything):
 
 
 def test_fewer_than_five_users_are_not_divided_by_user(tmp_path):
-    for options, says in (
+    for options, message in (
         ({"users": 4}, "there are 4: give 5 or more, or another by"),
         ({"users": 9, "size": 30}, "there are 1 among the first 30 windows: give 5 or more"),
     ):
-        with pytest.raises(DataError, match=says):
+        with pytest.raises(DataError, match=message):
             data.prepare("creditrans", tmp_path, by="user", **options)
     assert len(data.prepare("creditrans", tmp_path, by="random", users=4).info.splits) == 3
     # Users without a window do not count.

@@ -49,11 +49,11 @@ def digest(records: list[dict]) -> str:
 
 def test_log_uniform_logarithm_is_uniform():
     low, high, size = 3, 5000, 200_000
-    drawn = log_uniform(np.random.default_rng(0), low, high, size)
-    assert drawn.min() == low and drawn.max() == high
+    sample = log_uniform(np.random.default_rng(0), low, high, size)
+    assert sample.min() == low and sample.max() == high
     bins = np.array([3, 4, 5, 8, 20, 100, 700, 5001])
     expected = np.diff(np.log(bins)) / np.log((high + 1) / low)
-    observed = np.histogram(drawn, bins)[0] / size
+    observed = np.histogram(sample, bins)[0] / size
     # Five standard errors of a share.
     assert np.all(np.abs(observed - expected) < 5 * np.sqrt(expected / size))
 
@@ -88,8 +88,8 @@ def test_hashed_split_has_its_shares_and_depends_on_the_seed():
 # The synthetic tasks.
 
 
-def test_mme_of_the_papers_size(everything):
-    splits = everything("mme")
+def test_mme_of_the_papers_size(load_splits):
+    splits = load_splits("mme")
     assert {name: len(records) for name, records in splits.items()} == dict(
         train=14_400, validation=1_600, test=4_000
     )
@@ -119,8 +119,8 @@ def test_mme_of_the_papers_size(everything):
     assert len({r["template"] for r in records}) == 4
 
 
-def test_gnc_labels_are_true_and_pairs_are_unique(everything):
-    splits = everything("gnc", size=4000)
+def test_gnc_labels_are_true_and_pairs_are_unique(load_splits):
+    splits = load_splits("gnc", size=4000)
     records = join(splits)
     assert [len(splits[name]) for name in SPLITS] == [2880, 320, 800]
     per_template, pairs = collections.Counter(), set()
@@ -138,17 +138,17 @@ def test_gnc_labels_are_true_and_pairs_are_unique(everything):
     assert {r["label"] for r in splits["test"]} == {0, 1}
 
 
-def truth(question: str) -> int:
+def compute_answer(question: str) -> int:
     a, b = map(int, NUMBER.findall(question))
     return a - b if MINUS.search(question) and "own after that" not in question else a + b
 
 
 @pytest.mark.parametrize("negatives", ["plain", "hard"])
-def test_mwpas_labels_are_true_and_kinds_are_what_they_say(everything, negatives):
-    records = join(everything("mwpas", size=4000, negatives=negatives))
+def test_mwpas_labels_are_true_and_kinds_are_as_named(load_splits, negatives):
+    records = join(load_splits("mwpas", size=4000, negatives=negatives))
     kinds, pairs = collections.Counter(), set()
     for record in records:
-        right, answer = truth(record["question"]), int(record["answer"])
+        right, answer = compute_answer(record["question"]), int(record["answer"])
         a, b = map(int, NUMBER.findall(record["question"]))
         assert 1 <= a <= 100_000 and 1 <= b <= 100_000 and right >= 1 and answer >= 1
         assert record["label"] == (answer == right)
@@ -173,7 +173,7 @@ def test_mwpas_labels_are_true_and_kinds_are_what_they_say(everything, negatives
 
 
 def replace_operations(equation: str) -> set[Fraction]:
-    """All values of "x = …" with one of its operations replaced, evaluated by Python."""
+    """Returns all values of "x = …" with one of its operations replaced; Python evaluates them."""
     right = re.sub(r"([\d.]+) %", r"(\1 / 100)", equation.partition("=")[2].strip())
     tree, values = ast.parse(right, mode="eval"), set()
     for node in ast.walk(tree):
@@ -187,30 +187,32 @@ def replace_operations(equation: str) -> set[Fraction]:
 
 
 @pytest.mark.parametrize("negatives", ["plain", "hard"])
-def test_mwpas_in_many_wordings_is_of_composed_problems_and_their_answers(everything, negatives):
-    """Right candidates are the problems' answers, wrong ones are not; kinds are as named; splits divide forms."""
-    splits = everything("mwpas", size=2000, negatives=negatives, wordings="many")
+def test_mwpas_in_many_wordings_has_composed_problems_and_their_answers(load_splits, negatives):
+    """Right candidates are the problems' answers, wrong ones are not; kinds are as named; splits share no form."""
+    splits = load_splits("mwpas", size=2000, negatives=negatives, wordings="many")
     kinds = ("wrong_operation", "random", "near_miss", "digit_edit")[: 2 if negatives == "plain" else 4]
     sizes = dict(size=1438, validation=160, test=67, seed=0, invented=0.3, wordings=0)
     problems = {row["text_en"]: row for _, row in composed_records(**sizes)}
     records = join(splits)
     assert len(records) == len(problems) and {r["question"] for r in records} == problems.keys()
     assert {r["stream"] for r in splits["test"]} == {"seen", "wordings", "sentences", "nouns", "range", "steps"}
-    held = ("validation", "wordings", "sentences")
-    trained = {problems[r["question"]]["form"] for r in splits["train"]}
-    assert trained.isdisjoint(problems[r["question"]]["form"] for r in records if r["stream"] in held)
+    held_out_streams = ("validation", "wordings", "sentences")
+    training_forms = {problems[r["question"]]["form"] for r in splits["train"]}
+    assert training_forms.isdisjoint(
+        problems[r["question"]]["form"] for r in records if r["stream"] in held_out_streams
+    )
     counts = collections.Counter(r["kind"] for r in records)
     assert counts.keys() == {"positive", *kinds} and abs(counts["positive"] - len(records) / 2) < 100
     for record in records:
         answer, candidate = Fraction(problems[record["question"]]["ans"]), Fraction(record["answer"])
         assert (candidate == answer) == record["label"] == (record["kind"] == "positive")
         assert candidate > 0
-    near = [r for r in records if r["kind"] == "near_miss"]
-    assert all(1 <= abs(Fraction(r["answer"]) - Fraction(problems[r["question"]]["ans"])) <= 10 for r in near)
+    near_misses = [r for r in records if r["kind"] == "near_miss"]
+    assert all(1 <= abs(Fraction(r["answer"]) - Fraction(problems[r["question"]]["ans"])) <= 10 for r in near_misses)
     for record in (r for r in records if r["kind"] == "wrong_operation"):
         assert Fraction(record["answer"]) in replace_operations(problems[record["question"]]["equation"])
-    edited = [(r["answer"], problems[r["question"]]["ans"]) for r in records if r["kind"] == "digit_edit"]
-    assert all(sum(a != b for a, b in zip(*pair, strict=True)) == 1 for pair in edited)
+    digit_edits = [(r["answer"], problems[r["question"]]["ans"]) for r in records if r["kind"] == "digit_edit"]
+    assert all(sum(a != b for a, b in zip(*pair, strict=True)) == 1 for pair in digit_edits)
 
 
 def test_mwpas_mixes_differ_in_nothing_but_the_wrong_answers():
@@ -235,25 +237,25 @@ def test_mwpas_random_answers_are_distributed_as_true_ones():
     assert np.abs(gap).max() < 0.15
 
 
-def test_generation_is_the_large_positives_of_mwpas_in_their_splits(everything):
-    generation, mwpas = everything("mwpas_generation", size=4000), everything("mwpas", size=4000, negatives="hard")
+def test_generation_is_the_large_positives_of_mwpas_in_their_splits(load_splits):
+    generation, mwpas = load_splits("mwpas_generation", size=4000), load_splits("mwpas", size=4000, negatives="hard")
     for split in SPLITS:
         large = {r["id"]: r for r in mwpas[split] if r["label"] and int(r["answer"]) > 10_000}
         assert {r["id"] for r in generation[split]} == set(large)
         for record in generation[split]:
             assert record["prompt"] == f"Q: {large[record['id']]['question']} A:"
-            assert int(record["answer"]) == truth(record["question"]) > 10_000
+            assert int(record["answer"]) == compute_answer(record["question"]) > 10_000
 
 
 @pytest.mark.parametrize(
     ("name", "options"),
     [("mme", {}), ("gnc", {}), ("mwpas", {"negatives": "hard"}), ("mwpas_generation", {}), ("numeracy600k", {})],
 )
-def test_a_seed_fixes_all_and_splits_do_not_meet(name, options, everything, tmp_path):
-    first = everything(name, size=800, seed=5, **options)
+def test_a_seed_fixes_all_records_and_splits_do_not_overlap(name, options, load_splits, tmp_path):
+    first = load_splits(name, size=800, seed=5, **options)
     same = {split: list(data.load(name, split, tmp_path, size=800, seed=5, **options)) for split in SPLITS}
     assert first == same
-    assert join(first) != join(everything(name, size=800, seed=6, **options))
+    assert join(first) != join(load_splits(name, size=800, seed=6, **options))
     ids = [record["id"] for record in join(first)]
     assert len(set(ids)) == len(ids)
     contents = [{json.dumps({**r, "id": ""}, sort_keys=True) for r in first[split]} for split in SPLITS]
@@ -262,7 +264,7 @@ def test_a_seed_fixes_all_and_splits_do_not_meet(name, options, everything, tmp_
             assert not contents[i] & contents[j]
 
 
-# When one of these changes, data built before differ from new ones: raise the builder's VERSION.
+# When one of these changes, new data differ from older ones: raise the builder's VERSION.
 PINNED = {
     "mme": "dd2f8caa58529678",
     "gnc": "f1d3e601e9d31fd6",
@@ -272,8 +274,8 @@ PINNED = {
 
 
 @pytest.mark.parametrize("name", PINNED)
-def test_version_1_0_0_is_what_it_was(name, everything):
-    assert digest(join(everything(name, size=400, seed=7)))[:16] == PINNED[name]
+def test_version_1_0_0_has_not_changed(name, load_splits):
+    assert digest(join(load_splits(name, size=400, seed=7)))[:16] == PINNED[name]
 
 
 @pytest.mark.parametrize(
@@ -307,7 +309,7 @@ def test_records_are_a_sequence_of_plain_values(data_dir):
         records[288]
 
 
-def test_tensorflow_datasets_reads_the_same_records(data_dir):
+def test_tensorflow_datasets_loads_the_same_records(data_dir):
     import tensorflow_datasets as tfds
 
     records = data.load("mwpas", "test", data_dir, size=400)
@@ -375,7 +377,7 @@ def test_a_killed_build_is_built_again(tmp_path):
     assert not list(tmp_path.glob("built/text/*/incomplete*"))
 
 
-def test_a_full_disk_is_one_line_and_leaves_nothing(tmp_path):
+def test_a_full_disk_is_reported_in_one_line_and_leaves_no_files(tmp_path):
     program = (
         "import data, resource, signal, tensorflow_datasets\n"
         "from numjax.errors import UsageError\n"
@@ -389,7 +391,7 @@ def test_a_full_disk_is_one_line_and_leaves_nothing(tmp_path):
     assert not list((tmp_path / "mme").glob("*/*"))
 
 
-def test_a_folder_that_cannot_be_written_is_one_line(tmp_path):
+def test_a_folder_that_cannot_be_written_is_refused_in_one_line(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(UsageError, match=r"mme: cannot build it under .*; choose another data_dir"):
         data.load("mme", data_dir=tmp_path / "file", size=40)
@@ -410,10 +412,10 @@ def test_a_folder_that_cannot_be_written_is_one_line(tmp_path):
         ("gnc", {"size": 400_000}, "choose a smaller size"),
     ],
 )
-def test_bad_requests_say_what_to_do(name, options, message, tmp_path):
-    with pytest.raises(UsageError, match=message) as caught:
+def test_errors_of_bad_requests_say_what_to_do(name, options, message, tmp_path):
+    with pytest.raises(UsageError, match=message) as error:
         data.load(name, data_dir=tmp_path, **options)
-    assert "\n" not in str(caught.value)
+    assert "\n" not in str(error.value)
 
 
 def test_differing_options_never_share_a_folder(data_dir):

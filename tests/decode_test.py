@@ -1,4 +1,4 @@
-"""Generation: the cached, batched program against a slow loop that reads everything anew at each token."""
+"""Generation: the cached, batched program against a slow loop that computes the whole text again for each token."""
 
 from __future__ import annotations
 
@@ -28,40 +28,40 @@ WIDTH, MOST = 32, 10
 
 
 @functools.cache
-def parts(kind: str, scan: bool = False, keep: int = 5, dtype: str = "float32"):
-    """(scheme, model, random parameters, tables)."""
+def build_parts(kind: str, scan: bool = False, keep: int = 5, dtype: str = "float32"):
+    """Builds (scheme, model, random parameters, tables)."""
     cls = {"replace": replace.Scheme, "subword": subword.Scheme}[kind]
     scheme = cls(vocab.build({"name": "sentencepiece", "size": 300}, TEXTS, cls.marks))
-    known = {
+    context = {
         "vocab_size": scheme.vocab_size, "size": scheme.vocab.size, "num_id": scheme.vocab.mark("[NUM]"),
         "width": WIDTH, "dim": WIDTH, "digits": 20,
     }  # fmt: skip
-    embeds = {"token": build("embed", {"name": "token", "init_std": 0.3}, **known)}
+    embeds = {"token": build("embed", {"name": "token", "init_std": 0.3}, **context)}
     fusions, head = {}, {"name": "token", "tied": False, "init_std": 0.5}
     if kind == "replace":
         embeds["numeral"] = build("embed", {"name": "prototype", "dim": 16})
         fusions["numeral"] = "concat+linear"
         head = {"name": "mixture", "keep": keep, "init_std": 0.5}
-    backbone = drawn.stack(
+    backbone = drawn.build_backbone(
         dict(name="decoder", width=WIDTH, layers=2, heads=2, max_length=64, scan=scan, dtype=dtype, init_std=0.2)
     )
     from flax.core import FrozenDict
 
-    model = Model(FrozenDict(embeds), FrozenDict(fusions), backbone, FrozenDict(next=build("heads", head, **known)))
-    tokens = evals.prompt_tokens([row(scheme, "3 cats")], 16, 20)
+    model = Model(FrozenDict(embeds), FrozenDict(fusions), backbone, FrozenDict(next=build("heads", head, **context)))
+    tokens = evals.prompt_tokens([make_row(scheme, "3 cats")], 16, 20)
     params = jax.jit(lambda: model.init(jax.random.key(1), Batch(tokens))["params"])()
     return scheme, model, params, jax.tree.map(jnp.asarray, scheme.grammar())
 
 
-def row(scheme, text):
+def make_row(scheme, text):
     from numjax.pipeline.features import from_features
 
     return from_features(scheme.encode((Mark("[CLS]"), *scheme.parse(text))), 20)
 
 
-def run(kind, prompts, *, most=MOST, temperature=0.0, top_k=0, top_p=1.0, seed=0, room=48, budget=None, **which):
-    scheme, model, params, tables = parts(kind, **which)
-    tokens = evals.prompt_tokens([row(scheme, p) for p in prompts], room, 20)
+def run(kind, prompts, *, most=MOST, temperature=0.0, top_k=0, top_p=1.0, seed=0, room=48, budget=None, **options):
+    scheme, model, params, tables = build_parts(kind, **options)
+    tokens = evals.prompt_tokens([make_row(scheme, p) for p in prompts], room, 20)
     request = sample.Request(
         tokens,
         jnp.asarray([most] * len(prompts) if budget is None else budget, jnp.int32),
@@ -74,30 +74,30 @@ def run(kind, prompts, *, most=MOST, temperature=0.0, top_k=0, top_p=1.0, seed=0
     if model.backbone.scan:
         model = model.clone(backbone=model.backbone.clone(scan=False))
         params = checkpoint.split_layers(params)
-    done = sample.generate(
+    result = sample.generate(
         model, params, tables, request, head="next", max_tokens=most, greedy=temperature == 0, **ids
     )
-    return jax.device_get(done)
+    return jax.device_get(result)
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _whole(model, params, tokens):
+def _apply_model(model, params, tokens):
     return model.apply({"params": params}, Batch(tokens))[0]["next"]
 
 
-def slow(kind, prompt, most=MOST, keep=5):
-    """Greedy, one row, no cache, no padding: the whole sequence is read anew for every token."""
-    scheme, model, params, tables = parts(kind, keep=keep)
-    first = row(scheme, prompt)
-    ids, index = first.ids.tolist(), first.numeral_index.tolist()
-    numerals = [Numeral(*(np.asarray(x[i]) for x in first.numerals)) for i in range(len(first.surfaces))]
-    place = automaton.read_prompt(
+def generate_slowly(kind, prompt, most=MOST, keep=5):
+    """Returns (tokens, log masses) of one row, greedily, without cache: each token needs the whole sequence again."""
+    scheme, model, params, tables = build_parts(kind, keep=keep)
+    prompt_row = make_row(scheme, prompt)
+    ids, index = prompt_row.ids.tolist(), prompt_row.numeral_index.tolist()
+    numerals = [Numeral(*(np.asarray(x[i]) for x in prompt_row.numerals)) for i in range(len(prompt_row.surfaces))]
+    state = automaton.read_prompt(
         tables, automaton.init(tables, 1), jnp.asarray([ids]), jnp.ones((1, len(ids)), bool)
     )
-    head, written, masses = model.heads["next"], [], []
+    head, token_ids, masses = model.heads["next"], [], []
     for step in range(most):
         count, room = len(ids), 64
-        table = jax.tree.map(lambda x: np.zeros((1, 24, *x.shape[1:]), np.float32), first.numerals)
+        table = jax.tree.map(lambda x: np.zeros((1, 24, *x.shape[1:]), np.float32), prompt_row.numerals)
         table = Numeral(
             *(x.astype(np.int32) if n in ("n_digits", "exponent") else x for n, x in table._asdict().items())
         )
@@ -108,96 +108,98 @@ def slow(kind, prompt, most=MOST, keep=5):
             np.asarray([ids + [0] * (room - count)]), np.arange(room)[None], (np.arange(room) < count)[None] * 1,
             numeral_index=np.asarray([index + [-1] * (room - count)]), numerals=table._replace(valid=table.valid > 0),
         )  # fmt: skip
-        out = _whole(model, params, tokens)
+        out = _apply_model(model, params, tokens)
         out = out._replace(hidden=out.hidden[:, count - 1])
-        may = automaton.token_mask(automaton.allowed_tokens(tables, place, jnp.asarray([most - step])))
-        mass, numeral, _ = head.step_scores(out, may)
+        mask = automaton.token_mask(automaton.allowed_tokens(tables, state, jnp.asarray([most - step])))
+        mass, numeral, _ = head.step_scores(out, mask)
         token = int(mass.argmax())
-        written.append(token)
+        token_ids.append(token)
         masses.append(float(mass[0, token]))
         if token == scheme.vocab.mark("[EOS]"):
             break
-        place = automaton.step(tables, place, jnp.asarray([token]))
+        state = automaton.step(tables, state, jnp.asarray([token]))
         ids.append(token)
         if kind == "replace" and token == scheme.vocab.mark("[NUM]"):
             index.append(len(numerals))
             numerals.append(jax.tree.map(lambda x: np.asarray(x[0]), numeral))
         else:
             index.append(-1)
-    return written, masses
+    return token_ids, masses
 
 
 PROMPTS = ["Q: 12 birds A:", "7", "Q: 1,000 and 30 and -2.5 cats of 9 A:"]
 
 
 @pytest.mark.parametrize(("kind", "keep"), [("replace", 9), ("replace", 3), ("subword", 5)])
-def test_cached_ragged_batch_equals_reading_everything_anew(kind, keep):
-    done = run(kind, PROMPTS, keep=keep)
+def test_the_cached_ragged_batch_equals_a_slow_loop(kind, keep):
+    result = run(kind, PROMPTS, keep=keep)
     for b, prompt in enumerate(PROMPTS):
-        ids, masses = slow(kind, prompt, keep=keep)
-        assert done.ids[b, : done.length[b]].tolist() == ids
-        # A mantissa next to a half rounds either way, and one next to zero has few digits that are sure.
-        near = 1e-4 if kind == "subword" else 1e-2 if keep == 3 else 0.05
-        np.testing.assert_allclose(done.log_prob[b, : done.length[b]], masses, rtol=1e-3, atol=near)
-        assert not done.ids[b, done.length[b] :].any()
+        ids, masses = generate_slowly(kind, prompt, keep=keep)
+        assert result.ids[b, : result.length[b]].tolist() == ids
+        # A mantissa next to a half rounds either way, and one next to zero has few certain digits.
+        tolerance = 1e-4 if kind == "subword" else 1e-2 if keep == 3 else 0.05
+        np.testing.assert_allclose(result.log_prob[b, : result.length[b]], masses, rtol=1e-3, atol=tolerance)
+        assert not result.ids[b, result.length[b] :].any()
     if kind == "replace":
-        assert done.numerals.valid.any(), "the test wants numerals that are fed back"
+        assert result.numerals.valid.any(), "the test needs numerals that are fed back"
 
 
 def test_a_row_depends_neither_on_its_padding_nor_on_its_neighbours():
-    together = run("replace", PROMPTS, room=52)
+    batch_result = run("replace", PROMPTS, room=52)
     for b, prompt in enumerate(PROMPTS):
-        alone = run("replace", [prompt])
-        np.testing.assert_array_equal(together.ids[b], alone.ids[0])
-        np.testing.assert_allclose(together.log_prob[b], alone.log_prob[0], rtol=1e-4, atol=1e-5)
+        row_result = run("replace", [prompt])
+        np.testing.assert_array_equal(batch_result.ids[b], row_result.ids[0])
+        np.testing.assert_allclose(batch_result.log_prob[b], row_result.log_prob[0], rtol=1e-4, atol=1e-5)
 
 
-def test_stacked_layers_decode_as_split_ones():
-    scheme, model, params, _ = parts("subword", scan=True)
+def test_stacked_layers_decode_like_split_ones():
+    scheme, model, params, _ = build_parts("subword", scan=True)
     assert "layers" in params["backbone"]
-    stacked = run("subword", PROMPTS, scan=True)
-    batch = Batch(evals.prompt_tokens([row(scheme, p) for p in PROMPTS], 48, 20))
-    flat = model.clone(backbone=model.backbone.clone(scan=False))
-    h = [m.apply({"params": p}, batch)[0]["next"].hidden[:, -1] for m, p in
-         ((model, params), (flat, checkpoint.split_layers(params)))]  # fmt: skip
-    np.testing.assert_allclose(*h, rtol=1e-5, atol=1e-5)
-    assert stacked.length.min() >= 1
+    result = run("subword", PROMPTS, scan=True)
+    batch = Batch(evals.prompt_tokens([make_row(scheme, p) for p in PROMPTS], 48, 20))
+    split_model = model.clone(backbone=model.backbone.clone(scan=False))
+    hidden = [m.apply({"params": p}, batch)[0]["next"].hidden[:, -1] for m, p in
+         ((model, params), (split_model, checkpoint.split_layers(params)))]  # fmt: skip
+    np.testing.assert_allclose(*hidden, rtol=1e-5, atol=1e-5)
+    assert result.length.min() >= 1
 
 
 def test_bfloat16_decodes():
-    done = run("replace", PROMPTS, dtype="bfloat16")
-    assert np.isfinite(done.log_prob).all() and (done.length > 0).all()
+    result = run("replace", PROMPTS, dtype="bfloat16")
+    assert np.isfinite(result.log_prob).all() and (result.length > 0).all()
 
 
 def test_budgets_hold_row_by_row():
-    done = run("subword", PROMPTS, budget=[1, 3, 5])
-    free = run("subword", PROMPTS)
+    result = run("subword", PROMPTS, budget=[1, 3, 5])
+    full_result = run("subword", PROMPTS)
     for b, most in enumerate((1, 3, 5)):
-        assert done.length[b] == min(most, free.length[b])
-        np.testing.assert_array_equal(done.ids[b, :most], free.ids[b, :most] * (np.arange(most) < done.length[b]))
+        assert result.length[b] == min(most, full_result.length[b])
+        np.testing.assert_array_equal(
+            result.ids[b, :most], full_result.ids[b, :most] * (np.arange(most) < result.length[b])
+        )
 
 
-def test_only_legal_tokens_are_written():
-    scheme, *_ = parts("replace")
-    done = run("replace", PROMPTS * 20, temperature=5.0, seed=3)
+def test_only_legal_tokens_are_generated():
+    scheme, *_ = build_parts("replace")
+    result = run("replace", PROMPTS * 20, temperature=5.0, seed=3)
     from numjax.text.grammar import automaton as grammar
 
     for b, prompt in enumerate(PROMPTS * 20):
-        written = [*row(scheme, prompt).ids.tolist(), *done.ids[b, : done.length[b]].tolist()]
-        error = grammar.validate(scheme.grammar(), written)
+        ids = [*make_row(scheme, prompt).ids.tolist(), *result.ids[b, : result.length[b]].tolist()]
+        error = grammar.validate(scheme.grammar(), ids)
         assert error is None or "end" in str(error), error
 
 
 def test_sampling_follows_the_distribution_and_its_seed():
-    same = [run("subword", ["7"] * 400, most=1, temperature=1.0, seed=s) for s in (0, 0, 1)]
-    np.testing.assert_array_equal(same[0].ids, same[1].ids)
-    assert (same[0].ids != same[2].ids).any()
+    samples = [run("subword", ["7"] * 400, most=1, temperature=1.0, seed=s) for s in (0, 0, 1)]
+    np.testing.assert_array_equal(samples[0].ids, samples[1].ids)
+    assert (samples[0].ids != samples[2].ids).any()
     greedy = run("subword", ["7"], most=1)
     mass = float(np.exp(greedy.log_prob[0, 0]))
-    share = np.mean([(x.ids == greedy.ids[0, 0]).mean() for x in (same[0], same[2])])
+    share = np.mean([(x.ids == greedy.ids[0, 0]).mean() for x in (samples[0], samples[2])])
     assert abs(share - mass) < 5 * np.sqrt(mass * (1 - mass) / 800) + 1e-3
-    cold = run("subword", PROMPTS, temperature=1e-4)
-    np.testing.assert_array_equal(cold.ids, run("subword", PROMPTS).ids)
+    cold_sample = run("subword", PROMPTS, temperature=1e-4)
+    np.testing.assert_array_equal(cold_sample.ids, run("subword", PROMPTS).ids)
 
 
 @pytest.mark.parametrize(
@@ -205,21 +207,21 @@ def test_sampling_follows_the_distribution_and_its_seed():
 )
 def test_filters_against_numpy(top_k, top_p):
     logits = np.random.default_rng(0).normal(size=(6, 40)).astype(np.float32) * 3
-    kept = np.asarray(sample.filter_logits(jnp.asarray(logits), top_k, top_p)) > cross_entropy.FORBIDDEN / 2
-    for values, mine in zip(logits.astype(np.float64), kept, strict=True):
+    is_kept = np.asarray(sample.filter_logits(jnp.asarray(logits), top_k, top_p)) > cross_entropy.FORBIDDEN / 2
+    for values, is_kept_row in zip(logits.astype(np.float64), is_kept, strict=True):
         order = np.argsort(-values)[: top_k or None]
         mass = np.exp(values[order] - values.max())
         mass /= mass.sum()
         count = 1 + int(np.sum(np.cumsum(mass)[:-1] < top_p))
-        assert set(np.flatnonzero(mine)) == set(order[:count])
+        assert set(np.flatnonzero(is_kept_row)) == set(order[:count])
 
 
 def test_other_prompts_of_a_length_compile_nothing_new():
     run("subword", ["1 cat", "2 cats of 3"])
-    before = sample.generate._cache_size()
+    n_programs = sample.generate._cache_size()
     run("subword", ["no number", "Q: 5 A:"], seed=9)
     run("subword", ["9", "8 8 8"], budget=[2, 4])
-    assert sample.generate._cache_size() == before
+    assert sample.generate._cache_size() == n_programs
 
 
 class _Config:
@@ -227,52 +229,54 @@ class _Config:
         digits = 20
 
 
-def _system(kind):
-    scheme, model, params, _ = parts(kind)
+def _make_system(kind):
+    scheme, model, params, _ = build_parts(kind)
 
-    task = protocols.Task()  # prompts stay as they are typed
+    task = protocols.Task()  # prompts stay as they are
     return System(_Config, task, scheme, model, {}, {}, None), params
 
 
-def test_numbers_come_out_as_numbers_and_as_text():
-    system, params = _system("replace")
-    found = evals.generate(system, params, PROMPTS, max_tokens=8, batch_size=2)
-    assert [r.prompt for r in found] == PROMPTS
-    assert any(r.numbers for r in found)
-    for result in found:
+def test_numbers_are_returned_as_numbers_and_as_text():
+    system, params = _make_system("replace")
+    results = evals.generate(system, params, PROMPTS, max_tokens=8, batch_size=2)
+    assert [r.prompt for r in results] == PROMPTS
+    assert any(r.numbers for r in results)
+    for result in results:
         for number in result.numbers:
             assert number["value"] in result.text
             raw, value = float(number["raw"]), float(number["value"])
             assert abs(raw - value) <= 0.5e-4 * abs(raw) * 1.01
-    again = evals.generate(system, params, PROMPTS[:1], max_tokens=8)
-    # The same but for a last digit: products of one row and of two are not summed in the same order.
-    values = [[float(number["value"]) for number in result.numbers] for result in (again[0], found[0])]
+    single = evals.generate(system, params, PROMPTS[:1], max_tokens=8)
+    # The last digit may differ: products of one row and of two are not summed in the same order.
+    values = [[float(number["value"]) for number in result.numbers] for result in (single[0], results[0])]
     np.testing.assert_allclose(*values, rtol=2e-4)
-    assert again[0].log_prob == pytest.approx(found[0].log_prob, rel=1e-4)
+    assert single[0].log_prob == pytest.approx(results[0].log_prob, rel=1e-4)
 
 
-def test_each_number_comes_with_its_own_interval_sampled_or_in_beams():
-    """The printed density is as wide everywhere: an interval that is another number's has another centre."""
-    scheme, model, params, tables = parts("replace")
-    known = dict(head="next", max_tokens=MOST, num_id=scheme.vocab.mark("[NUM]"))
-    tokens = evals.prompt_tokens([row(scheme, p) for p in PROMPTS], 48, 20)
+def test_each_number_has_its_own_interval_in_samples_and_beams():
+    """The density as printed has the same width everywhere, so another number's interval has another centre."""
+    scheme, model, params, tables = build_parts("replace")
+    settings = dict(head="next", max_tokens=MOST, num_id=scheme.vocab.mark("[NUM]"))
+    tokens = evals.prompt_tokens([make_row(scheme, p) for p in PROMPTS], 48, 20)
     ends = jnp.full((len(PROMPTS), 1), scheme.vocab.mark("[EOS]"), jnp.int32)
-    beams = beam.search(model, params, tables, tokens, jnp.full(len(PROMPTS), MOST), ends, width=3, **known)
+    beams = beam.search(model, params, tables, tokens, jnp.full(len(PROMPTS), MOST), ends, width=3, **settings)
     width = 2 * 1.6449 * np.sqrt(0.5)
-    for done in (run("replace", PROMPTS), run("replace", PROMPTS, temperature=1.0), jax.device_get(beams)):
-        found = done.estimates
-        at = done.numerals.valid & (found.exponent >= -8)  # others are zeros
-        assert len(np.unique(found.mantissa[at])) > 3
-        power = np.power(10.0, found.exponent[at])
-        low, high = (np.asarray(end.value, np.float64)[at] / power for end in (found.low, found.high))
-        np.testing.assert_allclose((low + high) / 2, found.mantissa[at], atol=2e-4)
+    for result in (run("replace", PROMPTS), run("replace", PROMPTS, temperature=1.0), jax.device_get(beams)):
+        estimates = result.estimates
+        is_number = result.numerals.valid & (estimates.exponent >= -8)  # others are zeros
+        assert len(np.unique(estimates.mantissa[is_number])) > 3
+        power = np.power(10.0, estimates.exponent[is_number])
+        low, high = (np.asarray(end.value, np.float64)[is_number] / power for end in (estimates.low, estimates.high))
+        np.testing.assert_allclose((low + high) / 2, estimates.mantissa[is_number], atol=2e-4)
         np.testing.assert_allclose(high - low, width, rtol=3e-4)
-        np.testing.assert_allclose(done.numerals.value[at] / power, found.mantissa[at], rtol=1e-4, atol=1e-8)
+        np.testing.assert_allclose(
+            result.numerals.value[is_number] / power, estimates.mantissa[is_number], rtol=1e-4, atol=1e-8
+        )
     assert run("subword", PROMPTS).estimates is None
 
 
-def test_approximate_numbers_say_so_and_exact_ones_do_not():
-    system, params = _system("replace")
+def test_approximate_numbers_are_marked_and_exact_ones_are_not():
+    system, params = _make_system("replace")
     numbers = [n for r in evals.generate(system, params, PROMPTS, max_tokens=8) for n in r.numbers]
     assert numbers
     for number in numbers:
@@ -280,16 +284,16 @@ def test_approximate_numbers_say_so_and_exact_ones_do_not():
         low, high = float(number["interval"]["low"]), float(number["interval"]["high"])
         assert number["interval"]["share"] == 0.9 and low <= float(number["value"]) <= high and low < high
         if float(number["raw"]):
-            # 10^exponent is the only power of ten by which the density's width becomes the interval's.
+            # The interval is the density's width times 10^exponent, a whole power of ten.
             power = np.log10((high - low) / (2 * 1.6449 * np.sqrt(0.5)))
             assert abs(power - round(power)) < 1e-3
-    system, params = _system("subword")
-    found = evals.generate(system, params, ["7 7 7"] * 8, max_tokens=8, temperature=3.0)
-    assert all(number.keys() == {"value", "raw"} for r in found for number in r.numbers)
+    system, params = _make_system("subword")
+    results = evals.generate(system, params, ["7 7 7"] * 8, max_tokens=8, temperature=3.0)
+    assert all(number.keys() == {"value", "raw"} for r in results for number in r.numbers)
 
 
-def test_requests_that_cannot_be_met_say_so():
-    system, params = _system("replace")
+def test_impossible_requests_are_refused():
+    system, params = _make_system("replace")
     with pytest.raises(UsageError, match=r"^the prompt 'word word.*do not fit the context of 64"):
         evals.generate(system, params, ["7", "word " * 200])
     with pytest.raises(UsageError, match="max_tokens"):

@@ -22,7 +22,7 @@ from numjax.types import Batch
 from tests import drawn
 from tests.pretrained_test import FIXTURES, whole
 
-# What of the files of tests/fixtures differs from the smoke sizes.
+# Sizes of the files of tests/fixtures that differ from the smoke sizes.
 SIZES = dict(width=16, heads=2, max_length=32)
 T5 = SIZES | dict(layers=3, encoder_layers=2, head_size=6, mlp_width=24)
 FILES = {"t5": ("t5_1.0", T5), "flan": ("flan", T5), "bart": ("bart", SIZES | dict(layers=2))}
@@ -38,22 +38,22 @@ def test_the_config_of_a_file_gives_its_logits(name):
         config.backbone.mlp_width = 24  # BART's own is 4 · D
     else:
         config.positions.sequence.update(buckets=8, furthest=16)
-    known = dict(vocab_size=40, size=40, width=16, dim=16)
+    context = dict(vocab_size=40, size=40, width=16, dim=16)
     model = Model(
-        FrozenDict(token=build("embed", {"name": "token"}, **known)),
+        FrozenDict(token=build("embed", {"name": "token"}, **context)),
         FrozenDict(),
-        drawn.stack(config.backbone.to_dict() | {"dtype": "float32"}, config.positions.to_dict()),
-        FrozenDict(next=build("heads", config.heads.next, **known)),
+        drawn.build_backbone(config.backbone.to_dict() | {"dtype": "float32"}, config.positions.to_dict()),
+        FrozenDict(next=build("heads", config.heads.next, **context)),
     )
-    params, found = seq2seq.read_params(FIXTURES / f"{name}.safetensors", heads=2), np.load(FIXTURES / f"{name}.npz")
-    source = whole(found["source"])._replace(segment_ids=found["valid"].astype(np.int32))
+    params, arrays = seq2seq.read_params(FIXTURES / f"{name}.safetensors", heads=2), np.load(FIXTURES / f"{name}.npz")
+    source = whole(arrays["source"])._replace(segment_ids=arrays["valid"].astype(np.int32))
 
     @jax.jit
     def logits(params):
-        outs, _ = model.apply({"params": params}, Batch(whole(found["ids"]), source=source))
+        outs, _ = model.apply({"params": params}, Batch(whole(arrays["ids"]), source=source))
         return outs["next"].hidden @ outs["next"].weights["kernel"].T + outs["next"].weights.get("bias", 0.0)
 
-    np.testing.assert_allclose(logits(params), found["logits"], atol=1e-4)
+    np.testing.assert_allclose(logits(params), arrays["logits"], atol=1e-4)
 
 
 def test_flan_base_has_its_own_mlp():
@@ -62,8 +62,8 @@ def test_flan_base_has_its_own_mlp():
 
 
 @pytest.mark.parametrize(("name", "key"), [("bart", "decoder_attention_heads"), ("t5", "num_heads")])
-def test_another_number_of_heads_is_named(name, key, tmp_path):
-    """No tensor of BART tells how many there are."""
+def test_another_number_of_heads_is_refused(name, key, tmp_path):
+    """No tensor of BART shows the number of heads."""
     shutil.copy(FIXTURES / f"{name}.safetensors", tmp_path / weights.FILE)
     (tmp_path / "config.json").write_text(json.dumps({key: 2}))
     seq2seq.read_params(tmp_path, heads=2)
@@ -72,36 +72,36 @@ def test_another_number_of_heads_is_named(name, key, tmp_path):
 
 
 def test_a_bare_bart_is_the_model_without_its_bias(tmp_path):
-    tensors = weights.load_tensors(FIXTURES / "bart.safetensors")
-    bare = {name.removeprefix("model."): x for name, x in tensors.items() if name != "final_logits_bias"}
-    whole_, params = (seq2seq.to_params(one, 2) for one in (tensors, bare))
-    del whole_["heads_next"]
-    jax.tree.map(np.testing.assert_array_equal, params, whole_)
+    all_tensors = weights.load_tensors(FIXTURES / "bart.safetensors")
+    bare = {name.removeprefix("model."): x for name, x in all_tensors.items() if name != "final_logits_bias"}
+    full_params, bare_params = (seq2seq.to_params(file_tensors, 2) for file_tensors in (all_tensors, bare))
+    del full_params["heads_next"]
+    jax.tree.map(np.testing.assert_array_equal, bare_params, full_params)
 
 
 def test_tables_start_from_a_folder_and_take_the_paper_s_loss():
     options = settings.make_parser("").parse_args(
         ["--scale=smoke", "--init=FLAN", "--backbone=flan", "--as_published"]
     )
-    made = settings.make_config(options, "mawps", settings.SYSTEMS["aux"])
-    assert made.init_from == made.scheme.vocab.path == "FLAN"
-    assert made.objectives.aux.prediction == "literal"
+    config = settings.make_config(options, "mawps", settings.SYSTEMS["aux"])
+    assert config.init_from == config.scheme.vocab.path == "FLAN"
+    assert config.objectives.aux.prediction == "literal"
     options.backbone = "bart"
     assert settings.make_config(options, "mawps", "").scheme.vocab.to_dict() == {"name": "gpt2", "path": "FLAN"}
 
 
-def test_validation_chooses_the_same_epoch_without_writing(tmp_path, monkeypatch):
-    """Perplexity is known before a word is written; accuracies then come at the end alone."""
-    found, told = [], []
+def test_validation_chooses_the_same_epoch_without_generation(tmp_path, monkeypatch):
+    """Perplexity needs no generation; without generation in validation, accuracies come only at the end."""
+    results, has_accuracy = [], []
     for generate in (True, False):
         config = digits.get_config("smoke").unlock()
         config.task.size, config.eval.generate, config.optim.epochs = 60, generate, 2
-        found.append(runs.run(config, str(tmp_path / str(generate)), "train"))
+        results.append(runs.run(config, str(tmp_path / str(generate)), "train"))
         rows = (tmp_path / str(generate) / "metrics.jsonl").read_text().splitlines()
-        told.append(["accuracy" in row for row in map(json.loads, rows) if row["split"] == "validation"])
-    assert told == [[True, True], [False, False]]
-    assert found[0] == found[1] and "accuracy" in found[0]["test"]
-    loop.claim(tmp_path / "True", config)  # a run may go on either way
+        has_accuracy.append(["accuracy" in row for row in map(json.loads, rows) if row["split"] == "validation"])
+    assert has_accuracy == [[True, True], [False, False]]
+    assert results[0] == results[1] and "accuracy" in results[0]["test"]
+    loop.claim(tmp_path / "True", config)  # a run may resume with either setting
     monkeypatch.setattr(word_problem.Task, "metric", "accuracy")
     with pytest.raises(UsageError, match="chosen by accuracy, which is not among"):
         runs.run(config, str(tmp_path / "other"), "train")

@@ -1,8 +1,7 @@
-"""Random inputs that several tests share: numbers, batches with packed segments and numerals,
-small models and their parameters.
+"""Draws random inputs for several tests: numbers, batches with packed segments and numerals, small models and their
+parameters.
 
-Every number is drawn as a Decimal, so that a reference can be computed from it without going through the
-arrays under test.
+Every number is drawn as a Decimal. A test can compute its reference from the Decimal, without the arrays under test.
 """
 
 from __future__ import annotations
@@ -23,77 +22,79 @@ from numjax.system import make_backbone
 from numjax.types import Batch, Numeral, Targets, Tokens
 
 DIGITS = 8
-VOCAB, SIZE, NUM = 24, 21, 17  # padded, in use, and an id amid the others for [NUM]
+VOCAB, SIZE, NUM = 24, 21, 17  # padded size, used ids, and the id of [NUM], which lies between the others
 
 
-def decimals(rng: np.random.Generator, count: int, low: int = -6, high: int = 8) -> list[Decimal]:
-    """Numbers of 1 to 8 digits and either sign whose first digit stands at 10^low … 10^high."""
-    out = []
+def draw_decimals(rng: np.random.Generator, count: int, low: int = -6, high: int = 8) -> list[Decimal]:
+    """Numbers of 1 to 8 digits and of both signs. Their first digit has a place from 10^low to 10^high."""
+    values = []
     for _ in range(count):
         digits = [rng.integers(1, 10), *rng.integers(0, 10, rng.integers(0, DIGITS))]
-        value = Decimal((int(rng.integers(2)), tuple(map(int, digits)), 0))
-        out.append(value.scaleb(int(rng.integers(low, high + 1)) - value.adjusted()))
-    return out
+        number = Decimal((int(rng.integers(2)), tuple(map(int, digits)), 0))
+        values.append(number.scaleb(int(rng.integers(low, high + 1)) - number.adjusted()))
+    return values
 
 
-def numeral_table(values: list[list[Decimal | None]], digits: int = DIGITS) -> Numeral:
-    """Numeral[B, N] of rows of equal length; None makes an invalid slot."""
+def make_numeral_table(values: list[list[Decimal | None]], digits: int = DIGITS) -> Numeral:
+    """Returns Numeral[B, N] for rows of equal length. None becomes an invalid slot."""
     return jax.tree.map(lambda *rows: np.stack(rows), *(to_numeral(row, digits) for row in values))
 
 
-def tokens(
+def draw_tokens(
     rng: np.random.Generator, rows: int = 3, length: int = 12, slots: int = 4, lengths: list[list[int]] | None = None
 ) -> tuple[Tokens, list[list[Decimal | None]]]:
-    """Rows with two packed segments and padding, or with segments of the given `lengths`; and their numbers.
+    """Returns (rows, their numbers). A row has two packed segments and padding, or segments of the given `lengths`.
 
-    Each row's last slot is empty; about a third of its positions are numerals, some always.
+    The last slot of each row is empty. About a third of the positions are numerals, and a few always are.
     """
     lengths = lengths or [[length // 2, length // 2 - 1 - b % 3] for b in range(rows)]
     rows = len(lengths)
-    values: list[list[Decimal | None]] = [[*decimals(rng, slots - 1), None] for _ in range(rows)]
+    values: list[list[Decimal | None]] = [[*draw_decimals(rng, slots - 1), None] for _ in range(rows)]
     ids = rng.integers(0, SIZE - 1, (rows, length)).astype(np.int32)
     ids += ids >= NUM
     positions, segments = np.zeros((rows, length), np.int32), np.zeros((rows, length), np.int32)
     for b, row in enumerate(lengths):
-        at = 0
+        start = 0
         for segment, count in enumerate(row, 1):
-            positions[b, at : at + count] = np.arange(count)
-            segments[b, at : at + count] = segment
-            at += count
+            positions[b, start : start + count] = np.arange(count)
+            segments[b, start : start + count] = segment
+            start += count
     index = np.where(rng.random((rows, length)) < 0.35, rng.integers(0, slots - 1, (rows, length)), -1)
-    index[:, 1:slots:2] = np.arange(1, slots, 2) - 1  # a few at least
+    index[:, 1:slots:2] = np.arange(1, slots, 2) - 1  # at least a few numerals
     index = np.where(segments > 0, index, -1).astype(np.int32)
     ids = np.where(segments == 0, 0, np.where(index >= 0, NUM, ids)).astype(np.int32)
-    return Tokens(ids, positions, segments, numeral_index=index, numerals=numeral_table(values)), values
+    return Tokens(ids, positions, segments, numeral_index=index, numerals=make_numeral_table(values)), values
 
 
-def batch(rng: np.random.Generator, rows: int = 3, length: int = 12, numerals: bool = True, **more: Any) -> Batch:
-    """A language-model batch: shifted targets within each segment, a label and a span a row."""
-    inputs, _ = tokens(rng, rows, length, **more)
+def draw_batch(
+    rng: np.random.Generator, rows: int = 3, length: int = 12, numerals: bool = True, **more: Any
+) -> Batch:
+    """A language-model batch. Targets are shifted within each segment; each row has a label and a span."""
+    inputs, _ = draw_tokens(rng, rows, length, **more)
     if not numerals:
         inputs = inputs._replace(numerals=None, numeral_index=None)
     rows = inputs.ids.shape[0]
-    same = np.zeros((rows, length), bool)
-    same[:, :-1] = (inputs.segment_ids[:, 1:] == inputs.segment_ids[:, :-1]) & (inputs.segment_ids[:, 1:] > 0)
+    has_target = np.zeros((rows, length), bool)
+    has_target[:, :-1] = (inputs.segment_ids[:, 1:] == inputs.segment_ids[:, :-1]) & (inputs.segment_ids[:, 1:] > 0)
 
     def shift(x, fill):
-        return np.where(same, np.roll(x, -1, axis=1), fill).astype(np.int32)
+        return np.where(has_target, np.roll(x, -1, axis=1), fill).astype(np.int32)
 
     index = None if inputs.numeral_index is None else shift(inputs.numeral_index, -1)
-    targets = Targets(shift(inputs.ids, 0), same, index)
+    targets = Targets(shift(inputs.ids, 0), has_target, index)
     first = rng.integers(0, np.maximum((inputs.segment_ids == 1).sum(axis=1) - 1, 1))
     labels = {"label": rng.integers(0, 3, rows).astype(np.int32)}
     labels["span"] = np.stack([first, first + (inputs.segment_ids[:, 1] == 1)], axis=1).astype(np.int32)
     return Batch(inputs, targets, labels=labels, valid=np.ones(rows, bool))
 
 
-def with_units(found: Batch, rng: np.random.Generator) -> Batch:
-    """The batch with units of a few positions, cells first, and labels of them as heads/tagop.py reads them."""
-    rows, length = found.inputs.ids.shape
+def add_units(batch: Batch, rng: np.random.Generator) -> Batch:
+    """Adds units of a few positions, cells first, and the labels of units that heads/tagop.py expects."""
+    rows, length = batch.inputs.ids.shape
     begins = rng.integers(0, 2, (rows, length)).astype(np.int32)
-    begins[:, :4] = [0, 1, 0, 1]  # two at least, which hold numbers
+    begins[:, :4] = [0, 1, 0, 1]  # at least two units, which hold numbers
     units = np.cumsum(begins, axis=1)
-    units = np.where(found.inputs.segment_ids > 0, units, 0)
+    units = np.where(batch.inputs.segment_ids > 0, units, 0)
     group = np.where(units > 3, 2, (units > 0).astype(np.int32))
     numeric = (units > 0) & (units % 5 != 0)
     channels = {"units": np.stack([units, group, numeric.astype(np.int32)], axis=-1).astype(np.int32)}
@@ -104,57 +105,57 @@ def with_units(found: Batch, rng: np.random.Generator) -> Batch:
         "operands": np.tile(np.int32([0, 1]), (rows, 1)),
         "order": rng.integers(0, 2, rows).astype(np.int32),
     }
-    return found._replace(inputs=found.inputs._replace(channels=channels), labels=dict(found.labels) | labels)
+    return batch._replace(inputs=batch.inputs._replace(channels=channels), labels=dict(batch.labels) | labels)
 
 
-def with_numerals(found: Batch) -> Targets:
-    """The targets as an objective hands them to a head: with the numeral of each position."""
-    assert found.targets is not None and found.inputs.numerals is not None
-    if found.targets.numeral_index is None:
-        return found.targets
-    table = jax.tree.map(np.asarray, found.inputs.numerals)
-    return found.targets._replace(numerals=gather(table, found.targets.numeral_index))
+def add_numerals(batch: Batch) -> Targets:
+    """Returns the targets with the numeral of each position, as an objective passes them to a head."""
+    assert batch.targets is not None and batch.inputs.numerals is not None
+    if batch.targets.numeral_index is None:
+        return batch.targets
+    table = jax.tree.map(np.asarray, batch.inputs.numerals)
+    return batch.targets._replace(numerals=gather(table, batch.targets.numeral_index))
 
 
-KNOWN = {"vocab_size": VOCAB, "size": SIZE, "num_id": NUM, "digits": DIGITS, "width": 16}
-KNOWN |= {"digit_ids": tuple(range(10)), "agg_id": 18, "num_classes": 3}
-KNOWN |= {
+CONTEXT = {"vocab_size": VOCAB, "size": SIZE, "num_id": NUM, "digits": DIGITS, "width": 16}
+CONTEXT |= {"digit_ids": tuple(range(10)), "agg_id": 18, "num_classes": 3}
+CONTEXT |= {
     "digit_symbols": tuple((d, d) for d in range(10)),
     "number_symbols": tuple((d, float(d)) for d in range(10)),
 }
 DECODER = {"name": "decoder", "width": 16, "layers": 2, "heads": 2, "max_length": 16}
-LEARNED = {"sequence": {"name": "learned"}}
+LEARNED_POSITIONS = {"sequence": {"name": "learned"}}
 
 
-def stack(block: Mapping[str, Any], positions: Mapping[str, Any] = LEARNED) -> Any:
-    """A backbone with positions, those of GPT-2 and BERT by default."""
-    return make_backbone(block, positions, **{name: KNOWN[name] for name in ("digit_symbols", "number_symbols")})
+def build_backbone(block: Mapping[str, Any], positions: Mapping[str, Any] = LEARNED_POSITIONS) -> Any:
+    """Builds a backbone with positions. The default positions are those of GPT-2 and BERT."""
+    return make_backbone(block, positions, **{name: CONTEXT[name] for name in ("digit_symbols", "number_symbols")})
 
 
-def model(
+def build_model(
     embed: Mapping[str, Any] | None = None,
     head: Mapping[str, Any] | None = None,
     fusion: str = "concat+linear",
-    positions: Mapping[str, Any] = LEARNED,
+    positions: Mapping[str, Any] = LEARNED_POSITIONS,
     **backbone: Any,
 ) -> Model:
-    """A decoder of two layers with head "next"; `embed` is fused into the tokens as "numeral"."""
-    embeds = {"token": build("embed", {"name": "token"}, dim=16, **KNOWN)}
+    """Builds a decoder of two layers with the head "next". `embed` is fused into the tokens as "numeral"."""
+    embeds = {"token": build("embed", {"name": "token"}, dim=16, **CONTEXT)}
     fusions = {}
     if embed is not None:
-        embeds["numeral"] = build("embed", {"dim": 12} | dict(embed), **KNOWN)
+        embeds["numeral"] = build("embed", {"dim": 12} | dict(embed), **CONTEXT)
         fusions["numeral"] = fusion
     head = {"name": "token"} if head is None else dict(head)
-    heads = {"next": build("heads", head, **KNOWN)}
-    return Model(embeds, fusions, stack(DECODER | backbone, positions), heads)
+    heads = {"next": build("heads", head, **CONTEXT)}
+    return Model(embeds, fusions, build_backbone(DECODER | backbone, positions), heads)
 
 
-def draw(module: Any, rng: np.random.Generator, *args: Any, scale: float = 0.3, **more: Any) -> Any:
-    """Parameters of a module at random, norms' scales around 1: zero biases and unit scales hide mistakes."""
+def draw_params(module: Any, rng: np.random.Generator, *args: Any, scale: float = 0.3, **more: Any) -> Any:
+    """Draws random parameters of a module. Scales of norms are around 1. Zero biases and unit scales hide bugs."""
     shapes = jax.eval_shape(functools.partial(module.init, **more), jax.random.key(0), *args).get("params", {})
 
-    def one(path, leaf):
+    def draw_leaf(path, leaf):
         centre = 1.0 if path[-1].key.endswith("scale") else 0.0
         return np.asarray(centre + scale * rng.standard_normal(leaf.shape), np.float32)
 
-    return jax.tree_util.tree_map_with_path(one, shapes)
+    return jax.tree_util.tree_map_with_path(draw_leaf, shapes)

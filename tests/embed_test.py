@@ -15,18 +15,18 @@ from numjax.embed import dice, linked, prototype, token
 from numjax.errors import DataError, UsageError
 from numjax.numeral.exact import to_numeral
 from numjax.types import Tokens
-from tests.drawn import DIGITS, KNOWN, decimals, numeral_table
+from tests.drawn import CONTEXT, DIGITS, draw_decimals, make_numeral_table
 
 
-def split(value: Decimal) -> tuple[float, int]:
-    """(f, e) with value = f · 10^e and 1 ≤ |f| < 10; zero is (0, 0) (NumGPT eq. 1)."""
+def split_number(value: Decimal) -> tuple[float, int]:
+    """Returns (f, e) with value = f · 10^e and 1 ≤ |f| < 10; zero is (0, 0) (NumGPT eq. 1)."""
     exponent = value.adjusted() if value else 0
     return float(value.scaleb(-exponent)), exponent
 
 
-def numgpt(value: Decimal, table, count: int, sigma: float, low: int, high: int) -> np.ndarray:
-    """Eq. 2–4 as they stand."""
-    f, e = split(value)
+def compute_numgpt(value: Decimal, table, count: int, sigma: float, low: int, high: int) -> np.ndarray:
+    """Computes a vector by NumGPT's eq. 2–4."""
+    f, e = split_number(value)
     row = 0 if e < low else 1 if e > high else 2 + e - low
     q = np.array([-10 + 20 * i / (count - 1) for i in range(count)])
     return np.concatenate([np.asarray(table, np.float64)[row], np.exp(-((f - q) ** 2) / sigma**2)])
@@ -37,54 +37,54 @@ def apply_prototype(values, table, **options):
     return np.asarray(jax.jit(module.apply)({"params": {"exponent": table}}, to_numeral(values, DIGITS)))
 
 
-def test_prototype_is_its_equations(rng):
+def test_prototype_agrees_with_its_equations(rng):
     count, d_e, sigma = int(rng.integers(5, 40)), int(rng.integers(1, 9)), float(rng.uniform(0.3, 5))
-    values = [*decimals(rng, 60, -14, 18), Decimal("9.999999"), Decimal("-9.999999"), Decimal(0)]
+    values = [*draw_decimals(rng, 60, -14, 18), Decimal("9.999999"), Decimal("-9.999999"), Decimal(0)]
     table = rng.standard_normal((23, d_e)).astype(np.float32)
-    found = apply_prototype(values, table, dim=d_e + count, exponent_dim=d_e, sigma=sigma)
-    expected = np.stack([numgpt(v, table, count, sigma, -8, 12) for v in values])
-    # Of the mantissa float32 keeps 1e-6, which the steepest flank multiplies by at most 1 / sigma.
-    np.testing.assert_allclose(found, expected, atol=3e-6 / min(sigma, 1), rtol=1e-5)
+    vectors = apply_prototype(values, table, dim=d_e + count, exponent_dim=d_e, sigma=sigma)
+    expected = np.stack([compute_numgpt(v, table, count, sigma, -8, 12) for v in values])
+    # float32 keeps the mantissa to 1e-6; the steepest flank multiplies this by at most 1 / sigma.
+    np.testing.assert_allclose(vectors, expected, atol=3e-6 / min(sigma, 1), rtol=1e-5)
 
 
-def test_powers_of_ten_differ_in_their_exponent_alone(rng):
+def test_powers_of_ten_differ_only_in_their_exponent(rng):
     powers = range(-8, 13)
     table = rng.standard_normal((23, 4)).astype(np.float32)
     values = [Decimal(sign).scaleb(k) for sign in (1, -1) for k in powers]
-    found = apply_prototype(values, table, dim=20, exponent_dim=4)
+    vectors = apply_prototype(values, table, dim=20, exponent_dim=4)
     ones = apply_prototype([Decimal(1), Decimal(-1)], table, dim=20, exponent_dim=4)
     for i, sign in enumerate((0, 1)):
-        mine = found[i * len(powers) : (i + 1) * len(powers)]
-        np.testing.assert_array_equal(mine[:, :4], table[2:])
-        np.testing.assert_array_equal(mine[:, 4:], np.broadcast_to(ones[sign, 4:], (len(powers), 16)))
+        rows = vectors[i * len(powers) : (i + 1) * len(powers)]
+        np.testing.assert_array_equal(rows[:, :4], table[2:])
+        np.testing.assert_array_equal(rows[:, 4:], np.broadcast_to(ones[sign, 4:], (len(powers), 16)))
 
 
 def test_zero_is_mantissa_and_exponent_zero_whatever_its_sign(rng):
     table = rng.standard_normal((23, 4)).astype(np.float32)
-    zero, minus, written = apply_prototype(
+    zero, minus_zero, zero_with_exponent = apply_prototype(
         [Decimal("0"), Decimal("-0"), Decimal("0.000e5")], table, dim=21, exponent_dim=4
     )
-    np.testing.assert_array_equal(zero, minus)
-    np.testing.assert_array_equal(zero, written)
+    np.testing.assert_array_equal(zero, minus_zero)
+    np.testing.assert_array_equal(zero, zero_with_exponent)
     np.testing.assert_array_equal(zero[:4], table[2 + 8])
     assert zero[4:].argmax() == 8  # of 17 prototypes the middle one is 0
     np.testing.assert_allclose(zero[4:], zero[4:][::-1], atol=1e-7)
 
 
-def test_beyond_the_exponents_the_mantissa_still_tells(rng):
+def test_beyond_the_exponents_vectors_differ_by_the_mantissa(rng):
     table = rng.standard_normal((23, 4)).astype(np.float32)
     values = [Decimal(text) for text in ("1e13", "7e13", "7e15", "1e300", "1e-9", "7e-9", "7e-300")]
-    found = apply_prototype(values, table, dim=20, exponent_dim=4)
-    np.testing.assert_array_equal(found[:4, :4], np.broadcast_to(table[1], (4, 4)))
-    np.testing.assert_array_equal(found[4:, :4], np.broadcast_to(table[0], (3, 4)))
-    np.testing.assert_array_equal(found[1], found[2])
-    assert np.abs(found[0, 4:] - found[1, 4:]).max() > 0.5
-    np.testing.assert_array_equal(found[1, 4:], found[5, 4:])
+    vectors = apply_prototype(values, table, dim=20, exponent_dim=4)
+    np.testing.assert_array_equal(vectors[:4, :4], np.broadcast_to(table[1], (4, 4)))
+    np.testing.assert_array_equal(vectors[4:, :4], np.broadcast_to(table[0], (3, 4)))
+    np.testing.assert_array_equal(vectors[1], vectors[2])
+    assert np.abs(vectors[0, 4:] - vectors[1, 4:]).max() > 0.5
+    np.testing.assert_array_equal(vectors[1, 4:], vectors[5, 4:])
 
 
 def test_a_negative_number_mirrors_its_prototypes(rng):
     table = np.zeros((23, 1), np.float32)
-    values = [abs(v) for v in decimals(rng, 20)]
+    values = [abs(v) for v in draw_decimals(rng, 20)]
     plus = apply_prototype(values, table, dim=33, exponent_dim=1)[:, 1:]
     minus = apply_prototype([-v for v in values], table, dim=33, exponent_dim=1)[:, 1:]
     np.testing.assert_allclose(plus, minus[:, ::-1], atol=1e-5)
@@ -99,15 +99,15 @@ def test_prototype_refuses_sizes_that_leave_nothing():
 
 
 def angle_between(u, v):
-    """By chords: accurate for small angles, where a cosine is not."""
+    """Computes angles from chords, which are accurate for small angles; cosines are not."""
     return 2 * np.arcsin(np.clip(np.linalg.norm(u - v, axis=-1) / 2, 0, 1))
 
 
-def inside(rng, count, low, high):
+def draw_inside(rng, count, low, high):
     return [Decimal(repr(float(x))) for x in rng.uniform(low, high, count)]
 
 
-def host(values, **options):
+def compute_dice(values, **options):
     settings = dict(dim=16, form="2", low=0.0, high=1e5, out_of_range="clamp", as_printed=False, seed=0) | options
     return dice.dice(to_numeral(values, 20), **settings)
 
@@ -115,38 +115,38 @@ def host(values, **options):
 def test_dice_2_turns_by_exactly_the_distance(rng):
     low = float(rng.uniform(-900, 900))
     high = low + float(rng.uniform(1, 5000))
-    xs, ys = inside(rng, 200, low, high), inside(rng, 200, low, high)
-    u, v = (host(values, low=low, high=high, dim=int(rng.integers(2, 40)), seed=5) for values in (xs, xs))
+    xs, ys = draw_inside(rng, 200, low, high), draw_inside(rng, 200, low, high)
+    u, v = (compute_dice(values, low=low, high=high, dim=int(rng.integers(2, 40)), seed=5) for values in (xs, xs))
     assert u.dtype == np.float64
     np.testing.assert_allclose(np.linalg.norm(u, axis=-1), 1, atol=1e-12)
-    v = host(ys, low=low, high=high, dim=u.shape[-1], seed=5)
+    v = compute_dice(ys, low=low, high=high, dim=u.shape[-1], seed=5)
     expected = [math.pi * abs(float(x) - float(y)) / (high - low) for x, y in zip(xs, ys, strict=True)]
     np.testing.assert_allclose(angle_between(u, v), expected, atol=1e-7)
-    mild = np.array(expected) < 2  # where a chord resolves angles best
-    np.testing.assert_allclose(angle_between(u, v)[mild], np.array(expected)[mild], atol=1e-12)
+    is_mild = np.array(expected) < 2  # where a chord resolves angles best
+    np.testing.assert_allclose(angle_between(u, v)[is_mild], np.array(expected)[is_mild], atol=1e-12)
 
 
 @pytest.mark.parametrize("size", [2, 3, 10, 300])
 def test_dice_d_norms_and_anchor(rng, size):
-    values = [*inside(rng, 40, 10, 510), Decimal(10), Decimal(510)]
+    values = [*draw_inside(rng, 40, 10, 510), Decimal(10), Decimal(510)]
     theta = np.array([math.pi * (float(v) - 10) / 500 for v in values])
-    fixed = host(values, form="d", dim=size, low=10.0, high=510.0)
-    printed = host(values, form="d", dim=size, low=10.0, high=510.0, as_printed=True)
+    fixed = compute_dice(values, form="d", dim=size, low=10.0, high=510.0)
+    printed = compute_dice(values, form="d", dim=size, low=10.0, high=510.0, as_printed=True)
     np.testing.assert_allclose(np.linalg.norm(fixed, axis=-1), 1, atol=1e-12)
     squared = 1 - np.sin(theta) ** (2 * (size - 1)) + np.sin(theta) ** (2 * size)
     np.testing.assert_allclose(np.square(printed).sum(-1), squared, atol=1e-12)
-    anchor = host([Decimal(10)], form="d", dim=size, low=10.0, high=510.0)
+    anchor = compute_dice([Decimal(10)], form="d", dim=size, low=10.0, high=510.0)
     np.testing.assert_allclose(angle_between(fixed, anchor), theta, atol=1e-6)
 
 
-def test_dice_d_is_its_equation_up_to_a_rotation(rng):
+def test_dice_d_agrees_with_its_equation_up_to_a_rotation(rng):
     size, theta = 7, rng.uniform(0, math.pi, 30)
     for printed, last in ((True, size), (False, size - 1)):
         rows = [[math.sin(t) ** (d - 1) * math.cos(t) for d in range(1, size)] + [math.sin(t) ** last] for t in theta]
         np.testing.assert_allclose(dice.on_sphere(theta, size, as_printed=printed), rows, atol=1e-12)
         values = [Decimal(repr(float(t))) for t in theta]
-        turned = host(values, form="d", dim=size, low=0.0, high=math.pi, as_printed=printed)
-        np.testing.assert_allclose(turned @ turned.T, np.array(rows) @ np.array(rows).T, atol=1e-9)
+        rotated = compute_dice(values, form="d", dim=size, low=0.0, high=math.pi, as_printed=printed)
+        np.testing.assert_allclose(rotated @ rotated.T, np.array(rows) @ np.array(rows).T, atol=1e-9)
     np.testing.assert_allclose(dice.on_sphere(theta, 2), dice.on_circle(theta), atol=1e-12)
 
 
@@ -159,38 +159,38 @@ def test_rotation_has_orthonormal_columns_and_follows_the_seed():
 
 @pytest.mark.parametrize("form", ["2", "d"])
 @pytest.mark.parametrize("mode", ["random", "clamp"])
-def test_dice_on_the_device_is_dice_on_the_host(rng, form, mode):
+def test_dice_is_the_same_on_device_and_host(rng, form, mode):
     module = dice.Embed(dim=10, form=form, low=-50.0, high=1e5, out_of_range=mode, seed=11)
     edges = [Decimal(text) for text in ("-50", "1e5", "-50.001", "100000.1", "0", "-0", "1e30", "-1e30", "1e-30")]
     for k in range(-4, 6):
         edges.append(Decimal(1).scaleb(k))
-    table = numeral_table([[*decimals(rng, 40, -3, 7), *edges]], 20)
-    on_host = module.host_features(jax.tree.map(lambda x: x[0], table))["vector"]
-    on_device = jax.jit(lambda n: module.apply({}, n))(table)[0]
-    assert on_host.dtype == np.float32 and on_device.dtype == jnp.float32
-    np.testing.assert_allclose(on_device, on_host, atol=3e-5)
-    shipped = module.apply({}, table, {"vector": on_host[None]})
-    np.testing.assert_array_equal(shipped[0], on_host)
+    table = make_numeral_table([[*draw_decimals(rng, 40, -3, 7), *edges]], 20)
+    host_vectors = module.host_features(jax.tree.map(lambda x: x[0], table))["vector"]
+    device_vectors = jax.jit(lambda n: module.apply({}, n))(table)[0]
+    assert host_vectors.dtype == np.float32 and device_vectors.dtype == jnp.float32
+    np.testing.assert_allclose(device_vectors, host_vectors, atol=3e-5)
+    sent = module.apply({}, table, {"vector": host_vectors[None]})
+    np.testing.assert_array_equal(sent[0], host_vectors)
 
 
 def test_random_angles_are_seeded_by_value_and_seed(rng):
-    values = sorted(set(decimals(rng, 400, -5, 12)))
+    values = sorted(set(draw_decimals(rng, 400, -5, 12)))
     numerals = to_numeral(values, 20)
-    on_host = dice.seeded_angle(numerals, 7)
-    on_device = jax.jit(lambda n: dice.seeded_angle(n, 7))(numerals)
-    np.testing.assert_array_equal(np.asarray(on_device), on_host)
-    assert len(set(on_host.tolist())) >= len(values) - 1  # 24 bits: one meeting is bad luck, two a defect
-    other = dice.seeded_angle(numerals, 8)
-    assert (other != on_host).mean() > 0.99
+    host_angles = dice.seeded_angle(numerals, 7)
+    device_angles = jax.jit(lambda n: dice.seeded_angle(n, 7))(numerals)
+    np.testing.assert_array_equal(np.asarray(device_angles), host_angles)
+    assert len(set(host_angles.tolist())) >= len(values) - 1  # 24 bits: one collision is bad luck, two are a defect
+    other_angles = dice.seeded_angle(numerals, 8)
+    assert (other_angles != host_angles).mean() > 0.99
     # Uniform over the circle: the mean direction of 400 angles is near 0, and every quarter is visited.
-    assert abs(np.exp(1j * on_host.astype(np.float64)).mean()) < 0.2
-    assert np.histogram(on_host, 4, (-np.pi, np.pi))[0].min() > 50
-    assert np.abs(on_host).max() <= np.float32(np.pi)
+    assert abs(np.exp(1j * host_angles.astype(np.float64)).mean()) < 0.2
+    assert np.histogram(host_angles, 4, (-np.pi, np.pi))[0].min() > 50
+    assert np.abs(host_angles).max() <= np.float32(np.pi)
     mirrored = to_numeral([Decimal(1).scaleb(5), Decimal(-1).scaleb(-5)], 20)
     assert len(set(dice.seeded_angle(mirrored, 7).tolist())) == 2
-    # Only the value counts, however it was written.
-    again = dice.seeded_angle(to_numeral([Decimal(f"{v:E}") for v in values], 20), 7)
-    np.testing.assert_array_equal(again, on_host)
+    # Only the value counts, not its notation.
+    rewritten_angles = dice.seeded_angle(to_numeral([Decimal(f"{v:E}") for v in values], 20), 7)
+    np.testing.assert_array_equal(rewritten_angles, host_angles)
     short = [v for v in values if len(v.as_tuple().digits) <= 12]
     few, many = (dice.seeded_angle(to_numeral(short, digits), 7) for digits in (12, 20))
     np.testing.assert_array_equal(few, many)
@@ -200,16 +200,16 @@ def test_random_angles_are_seeded_by_value_and_seed(rng):
 
 def test_out_of_range_modes():
     below, above = Decimal(-3), Decimal("1e9")
-    ends = host([Decimal(0), Decimal(100)], high=100.0)
-    np.testing.assert_allclose(host([below, above], high=100.0, out_of_range="clamp"), ends, atol=1e-12)
-    random = host([below, above], high=100.0, out_of_range="random")
+    ends = compute_dice([Decimal(0), Decimal(100)], high=100.0)
+    np.testing.assert_allclose(compute_dice([below, above], high=100.0, out_of_range="clamp"), ends, atol=1e-12)
+    random = compute_dice([below, above], high=100.0, out_of_range="random")
     assert np.abs(random - ends).max() > 1e-3
     np.testing.assert_allclose(np.linalg.norm(random, axis=-1), 1, atol=1e-6)
     for bad in (below, above):
         with pytest.raises(DataError, match=r"outside DICE's range \[0, 100\]"):
-            host([Decimal(1), bad], high=100.0, out_of_range="error")
-    host([Decimal(1), None, Decimal(100)], high=100.0, out_of_range="error")  # empty slots are no numbers
-    host([], high=100.0, out_of_range="error")
+            compute_dice([Decimal(1), bad], high=100.0, out_of_range="error")
+    compute_dice([Decimal(1), None, Decimal(100)], high=100.0, out_of_range="error")  # empty slots are no numbers
+    compute_dice([], high=100.0, out_of_range="error")
 
 
 @pytest.mark.parametrize("options", [dict(form="3"), dict(out_of_range="wrap"), dict(low=5.0, high=5.0), dict(dim=1)])
@@ -218,24 +218,24 @@ def test_dice_names_a_bad_option(options):
         dice.Embed(**options).host_features(to_numeral([Decimal(1)], 20))
 
 
-def test_token_looks_up(rng):
-    module = build("embed", {"name": "token"}, dim=6, **KNOWN)
-    ids = rng.integers(0, KNOWN["vocab_size"], (2, 9)).astype(np.int32)
-    table = rng.standard_normal((KNOWN["vocab_size"], 6)).astype(np.float32)
-    found = module.apply({"params": {"table": table}}, Tokens(ids, ids, ids))
-    np.testing.assert_array_equal(found, table[ids])
+def test_token_looks_vectors_up(rng):
+    module = build("embed", {"name": "token"}, dim=6, **CONTEXT)
+    ids = rng.integers(0, CONTEXT["vocab_size"], (2, 9)).astype(np.int32)
+    table = rng.standard_normal((CONTEXT["vocab_size"], 6)).astype(np.float32)
+    vectors = module.apply({"params": {"table": table}}, Tokens(ids, ids, ids))
+    np.testing.assert_array_equal(vectors, table[ids])
     np.testing.assert_array_equal(token.lookup(table, ids), table[ids])
 
 
-def test_words_are_dropped_in_training_alone_and_symbols_never():
+def test_words_are_dropped_only_in_training_and_symbols_never():
     embed = linked.Embed(dim=4, vocab_size=12, symbols=(8, ((1, 2), ())), word_dropout=0.5)
     ids = jnp.asarray([[1, 2, 3, 4, 5, 6, 8, 9] * 8])
     count = ids.shape[1]
     tokens = Tokens(ids, jnp.arange(count)[None], jnp.ones((1, count), int), jnp.full((1, count), -1), None)
     params = embed.init(jax.random.key(0), tokens)
-    whole = embed.apply(params, tokens)
-    dropped = embed.apply(params, tokens, rngs={"dropout": jax.random.key(1)})
-    unread, math = np.asarray((dropped == 0).all(-1)), np.asarray(ids >= 8)
-    assert not (np.asarray(whole) == 0).all(-1).any()
-    assert 10 < unread[~math].sum() < 40 and not unread[math].any()
-    np.testing.assert_array_equal(np.asarray(dropped)[~unread], np.asarray(whole)[~unread])
+    eval_vectors = embed.apply(params, tokens)
+    train_vectors = embed.apply(params, tokens, rngs={"dropout": jax.random.key(1)})
+    is_dropped, is_symbol = np.asarray((train_vectors == 0).all(-1)), np.asarray(ids >= 8)
+    assert not (np.asarray(eval_vectors) == 0).all(-1).any()
+    assert 10 < is_dropped[~is_symbol].sum() < 40 and not is_dropped[is_symbol].any()
+    np.testing.assert_array_equal(np.asarray(train_vectors)[~is_dropped], np.asarray(eval_vectors)[~is_dropped])

@@ -1,4 +1,4 @@
-"""Records, schemes and loaders that the tests of the pipeline share."""
+"""Records, schemes and loaders for the tests of the pipeline."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ WORDS = "the a sum of eggs weighs grams and costs in about years left more than 
 NUMBERS = ("7", "1,234.5", "-3.25", "50%", "0", "007", "1e-30", "98765", "12")
 
 
-class Labelled(protocols.Task):
-    """Texts with a label, a vector and an id that tells them apart."""
+class LabelledTextTask(protocols.Task):
+    """A task of texts with a label, a vector and a unique id."""
 
     kind = "classify"
     unanswered = {"label": 0}
@@ -52,11 +52,11 @@ def make_config(**changes) -> ConfigDict:
 
 
 def make_records(rng: np.random.Generator, count: int, longest: int = 9) -> list[dict]:
-    out = []
+    records = []
     for i in range(count):
         words = rng.choice([*WORDS, *NUMBERS, *NUMBERS], int(rng.integers(0, longest)))
-        out.append({"id": f"r{i}", "text": " ".join(words), "label": int(rng.integers(2))})
-    return out
+        records.append({"id": f"r{i}", "text": " ".join(words), "label": int(rng.integers(2))})
+    return records
 
 
 def encode(task, scheme, records, config, **more):
@@ -69,13 +69,13 @@ def make_text_task() -> language_model.Task:
 
 def make_loader(rng, *, kind="language_model", scheme="replace", count=23, **changes) -> Loader:
     config = make_config(**changes)
-    task = make_text_task() if kind == "language_model" else Labelled()
+    task = make_text_task() if kind == "language_model" else LabelledTextTask()
     encoded = encode(task, make_scheme(scheme), make_records(rng, count), config)
     return Loader(encoded, config, seed=0, process=(0, 1))
 
 
-def leaves(batch: Batch) -> list[np.ndarray]:
-    """Arrays of a batch in a fixed order."""
+def list_arrays(batch: Batch) -> list[np.ndarray]:
+    """Returns the arrays of a batch in a fixed order."""
 
     def walk(part):
         if isinstance(part, np.ndarray):
@@ -84,42 +84,42 @@ def leaves(batch: Batch) -> list[np.ndarray]:
             for name in sorted(part):
                 yield from walk(part[name])
         elif isinstance(part, tuple):
-            for each in part:
-                yield from walk(each)
+            for item in part:
+                yield from walk(item)
         else:
             assert part is None
 
     return list(walk(batch))
 
 
-def same(a: Batch, b: Batch) -> bool:
-    pairs = list(zip(leaves(a), leaves(b), strict=True))
+def are_equal(a: Batch, b: Batch) -> bool:
+    pairs = list(zip(list_arrays(a), list_arrays(b), strict=True))
     return all(x.dtype == y.dtype and x.shape == y.shape and np.array_equal(x, y) for x, y in pairs)
 
 
-def joined(parts: list[Batch]) -> list[np.ndarray]:
-    return [np.concatenate(arrays) for arrays in zip(*map(leaves, parts), strict=True)]
+def concatenate_batches(parts: list[Batch]) -> list[np.ndarray]:
+    return [np.concatenate(arrays) for arrays in zip(*map(list_arrays, parts), strict=True)]
 
 
-def segments_of(batch: Batch) -> list[tuple]:
-    """(ids with the last target, values of the numbers in place, states) of every example in a batch."""
-    out = []
+def list_segments(batch: Batch) -> list[tuple]:
+    """Returns (ids and the last target, the number at each position or None) of every segment in a batch."""
+    segments = []
     tokens, targets = batch.inputs, batch.targets
     for b in range(len(tokens.ids)):
         values = to_decimals(Numeral(*(x[b] for x in tokens.numerals)))
         for segment in range(1, int(tokens.segment_ids[b].max()) + 1):
-            at = np.flatnonzero(tokens.segment_ids[b] == segment)
-            ids, index = tokens.ids[b, at].tolist(), tokens.numeral_index[b, at].tolist()
+            positions = np.flatnonzero(tokens.segment_ids[b] == segment)
+            ids, index = tokens.ids[b, positions].tolist(), tokens.numeral_index[b, positions].tolist()
             if targets is not None:
-                ids.append(int(targets.ids[b, at[-1]]))
-                index.append(int(targets.numeral_index[b, at[-1]]))
-            out.append((tuple(ids), tuple(None if i < 0 else values[i] for i in index)))
-    return out
+                ids.append(int(targets.ids[b, positions[-1]]))
+                index.append(int(targets.numeral_index[b, positions[-1]]))
+            segments.append((tuple(ids), tuple(None if i < 0 else values[i] for i in index)))
+    return segments
 
 
-def expected_segments(encoded) -> list[tuple]:
-    out = []
+def list_expected_segments(encoded) -> list[tuple]:
+    segments = []
     for row in encoded.rows:
         values = to_decimals(row.numerals)
-        out.append((tuple(row.ids.tolist()), tuple(None if i < 0 else values[i] for i in row.numeral_index)))
-    return out
+        segments.append((tuple(row.ids.tolist()), tuple(None if i < 0 else values[i] for i in row.numeral_index)))
+    return segments

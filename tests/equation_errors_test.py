@@ -1,4 +1,4 @@
-"""Where equations go wrong: the shares that experiments/mathgpt/errors.py counts."""
+"""Errors of equations: the shares that experiments/mathgpt/errors.py counts."""
 
 from __future__ import annotations
 
@@ -10,19 +10,21 @@ from numjax.bundled.experiments.mathgpt import errors
 from numjax.expr import latex
 
 
-def test_what_is_right_of_an_equation_is_counted_apart(tmp_path):
-    wrote = [
+def test_form_operators_and_numbers_are_counted_separately(tmp_path):
+    pairs = [
         ("x = 2 + 3", "x = 2 + 3"),  # all right
-        ("x = 2 + 5", "x = 2 + 3"),  # a number is not
-        ("x = 3 \\times 2", "x = 2 + 3"),  # the operator is not
-        ("x = 2 \\times 3 + 4", "x = 4 + 3 \\times 2"),  # the places are not
+        ("x = 2 + 5", "x = 2 + 3"),  # one number is wrong
+        ("x = 3 \\times 2", "x = 2 + 3"),  # the operator is wrong
+        ("x = 2 \\times 3 + 4", "x = 4 + 3 \\times 2"),  # the order is wrong
         (None, "x = 2"),
     ]
 
     def tree(text):
         return None if text is None else latex.parse(text).to_json()
 
-    rows = [{"prediction": tree(said), "reference": {"tree": tree(wanted)}} for said, wanted in wrote]
+    rows = [
+        {"prediction": tree(prediction), "reference": {"tree": tree(reference)}} for prediction, reference in pairs
+    ]
     file = tmp_path / "predictions.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert errors.measure_pairs(errors.load_pairs(file)) == pytest.approx(

@@ -1,4 +1,4 @@
-"""Values of trees: exact where they can be, against Python's own arithmetic; and all that is refused, at once."""
+"""Values of trees: exact where possible, against Python's arithmetic; trees without a value are refused at once."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def f(symbol: str, *children) -> Tree:
     return op(symbol, *children, type="F")
 
 
-def drawn(rng: random.Random, depth: int) -> tuple[Tree, Fraction]:
-    """A random tree and its value, computed as it is built; with operators of many operands."""
+def draw_tree(rng: random.Random, depth: int) -> tuple[Tree, Fraction]:
+    """Draws a tree and its value, computed as the tree is built; with operators of many operands."""
     if depth == 0 or rng.random() < 0.2:
         text = rng.choice(
             [str(rng.randint(0, 99)), f"{rng.randint(0, 9)}.{rng.randint(0, 99):02d}", "2e-3", ".5", "7."]
@@ -48,8 +48,8 @@ def drawn(rng: random.Random, depth: int) -> tuple[Tree, Fraction]:
         return n(text), Fraction(text if text != "7." else "7")
     symbol = rng.choice(["plus", "times", "minus", "divide", "percent", "SUP"])
     count = {"percent": 1, "SUP": 1, "minus": rng.randint(1, 4)}.get(symbol, rng.randint(2, 4))
-    made = [drawn(rng, depth - 1) for _ in range(count)]
-    trees, values = [t for t, _ in made], [x for _, x in made]
+    operands = [draw_tree(rng, depth - 1) for _ in range(count)]
+    trees, values = [t for t, _ in operands], [x for _, x in operands]
     if symbol == "plus":
         return plus(*trees), sum(values, Fraction(0))
     if symbol == "times":
@@ -71,9 +71,9 @@ def drawn(rng: random.Random, depth: int) -> tuple[Tree, Fraction]:
 def test_rational_arithmetic_is_exact():
     rng = random.Random(0)
     for _ in range(500):
-        tree, value = drawn(rng, 4)
-        found = evaluate(tree)
-        assert found == value and isinstance(found, Fraction)
+        tree, value = draw_tree(rng, 4)
+        result = evaluate(tree)
+        assert result == value and isinstance(result, Fraction)
 
 
 def test_operators_of_many_operands_go_from_the_left():
@@ -114,9 +114,9 @@ def test_operators_of_many_operands_go_from_the_left():
         ),
     ],
 )
-def test_what_stays_exact(tree, value):
-    found = evaluate(tree)
-    assert found == value and isinstance(found, Fraction)
+def test_exact_values_are_fractions(tree, value):
+    result = evaluate(tree)
+    assert result == value and isinstance(result, Fraction)
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_irrational_functions(tree, value):
     assert evaluate(tree) == pytest.approx(value)
 
 
-def test_variables_shadow_constants_and_sums_give_theirs_back():
+def test_variables_shadow_constants_and_a_sum_frees_its_variable():
     assert evaluate(plus(v("x"), v("e")), {"x": 2, "e": Fraction(1, 3)}) == Fraction(7, 3)
     total = Tree("+", "O!SUB", [op("SUP", op("SUB", Tree("O", "sum"), op("eq", v("x"), 1, type="U")), 3), v("x")])
     assert evaluate(plus(total, v("x")), {"x": 10}) == 16
@@ -228,10 +228,10 @@ TOWER = op("SUP", 9, op("SUP", 9, op("SUP", 9, 9)))
         Tree("M", "L-2", [n(1), n(2)]),
     ],
 )  # fmt: skip
-def test_what_has_no_value_is_refused_at_once(tree):
-    with pytest.raises(Unevaluable) as caught:
+def test_trees_without_a_value_are_refused_at_once(tree):
+    with pytest.raises(Unevaluable) as error:
         evaluate(tree)
-    assert isinstance(caught.value, DataError) and "\n" not in str(caught.value) and len(str(caught.value)) < 200
+    assert isinstance(error.value, DataError) and "\n" not in str(error.value) and len(str(error.value)) < 200
 
 
 def test_nested_sums_share_one_budget():

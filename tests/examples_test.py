@@ -1,4 +1,4 @@
-"""The README's examples: which commands they are, at smoke scale their form, and how answers are judged."""
+"""The README's examples: their commands, their form at smoke scale, and how answers are judged."""
 
 from __future__ import annotations
 
@@ -16,28 +16,32 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-def test_every_question_of_the_readme_has_an_answer_and_a_training():
-    asked = examples.load_questions(README)
-    found = readme.find_commands(README)
-    asking = [one for one in found if one.mode in ("generate", "predict") and one.workdir not in ("runs/fraud",)]
-    assert asking and {one.text for one in asking} <= {one.ask_command.text for one in asked}
-    assert all(one.train_commands and one.train_commands[-1].workdir == one.workdir for one in asked)
+def test_every_question_of_the_readme_has_an_answer_and_training_commands():
+    questions = examples.load_questions(README)
+    commands = readme.find_commands(README)
+    question_commands = [
+        entry for entry in commands if entry.mode in ("generate", "predict") and entry.workdir not in ("runs/fraud",)
+    ]
+    assert question_commands and {entry.text for entry in question_commands} <= {
+        entry.ask_command.text for entry in questions
+    }
+    assert all(entry.train_commands and entry.train_commands[-1].workdir == entry.workdir for entry in questions)
     with pytest.raises(UsageError, match="the README does not ask"):
         examples.load_questions("nothing")
 
 
 def test_typed_problems_of_the_readme_are_in_the_typed_list():
     """As `data/problems/README.md` says; those of estimates and of measures have lists of their own."""
-    typed = [json.loads(line) for line in (ROOT / "data/problems/typed.jsonl").read_text("utf-8").splitlines()]
-    answers = {row["problem"]: row["answer"] for row in typed}
-    for one in examples.load_questions(README):
-        if "number" in one.answer:
-            assert answers[one.prompt] == one.answer["number"], one.prompt
+    rows = [json.loads(line) for line in (ROOT / "data/problems/typed.jsonl").read_text("utf-8").splitlines()]
+    answers = {row["problem"]: row["answer"] for row in rows}
+    for question in examples.load_questions(README):
+        if "number" in question.answer:
+            assert answers[question.prompt] == question.answer["number"], question.prompt
     measures = [json.loads(line) for line in (ROOT / "data/mme/typed.jsonl").read_text("utf-8").splitlines()]
-    assert any(row["question"] in one.prompt for one in examples.load_questions(README) for row in measures)
+    assert any(row["question"] in question.prompt for question in examples.load_questions(README) for row in measures)
 
 
-def test_commands_are_read_whole():
+def test_commands_are_parsed_whole():
     text = """
 ```
 a -m numjax.main --config=x --workdir=runs/one
@@ -57,8 +61,8 @@ END
 no = "command"
 ```
 """
-    found = readme.find_commands(text)
-    assert [(one.workdir, one.mode) for one in found] == [
+    commands = readme.find_commands(text)
+    assert [(command.workdir, command.mode) for command in commands] == [
         ("runs/one", "train"),
         ("", "train"),
         ("runs/one", "generate"),
@@ -66,17 +70,20 @@ no = "command"
         ("runs/two", "train"),
         ("runs/two", "predict"),
     ]
-    assert found[2].text.endswith('--prompt="two words"') and found[2].setup == ("printf 'b' > b.txt",)
-    assert found[5].text.endswith('{"x": 1}\nEND\n')
-    assert [one.workdir for one in readme.find_training_commands(found, "runs/two")] == ["runs/one", "runs/two"]
+    assert commands[2].text.endswith('--prompt="two words"') and commands[2].setup == ("printf 'b' > b.txt",)
+    assert commands[5].text.endswith('{"x": 1}\nEND\n')
+    assert [command.workdir for command in readme.find_training_commands(commands, "runs/two")] == [
+        "runs/one",
+        "runs/two",
+    ]
     with pytest.raises(LookupError):
-        readme.find_training_commands(found, "runs/three")
+        readme.find_training_commands(commands, "runs/three")
     assert examples.shrink_sizes("a --config=x --workdir=w") == "a --config=x:smoke --workdir=w"
     assert examples.shrink_sizes("a --config=x:task=y") == "a --config=x:smoke,task=y"
 
 
 @pytest.mark.parametrize(
-    ("right", "said", "is_right"),
+    ("right", "answer", "is_right"),
     [
         ({"number": "84"}, {"numbers": [{"value": "84.0"}]}, True),
         ({"number": "84"}, {"numbers": [{"value": "6"}]}, False),
@@ -90,8 +97,8 @@ no = "command"
         ({"answer": "200"}, {"prediction": {"answer": ["200", "1"], "scale": ""}}, False),
     ],
 )
-def test_answers_are_judged_by_what_is_right(right, said, is_right):
-    assert examples.judge(right, f"a line\n{json.dumps(said)}\n")[1] == is_right
+def test_answers_are_judged_against_the_right_ones(right, answer, is_right):
+    assert examples.judge(right, f"a line\n{json.dumps(answer)}\n")[1] == is_right
     assert examples.judge(right, "no answer\n") == ("nothing", False)
 
 
@@ -101,6 +108,6 @@ def test_a_run_at_smoke_scale_writes_the_table(tmp_path, capsys):
     assert len(lines) == 4 and lines[0].startswith("| prompt | wanted | got | right |")
     wanted = [re.split(r" \| ", line)[1] for line in lines[2:]]
     assert wanted == ["10060", "35"] and "of 2 answered right" in capsys.readouterr().out
-    assert code == 0  # an answer each, whatever it is
+    assert code == 0  # each prompt has an answer, right or wrong
     with pytest.raises(UsageError, match="no question of the README uses runs/other"):
         examples.main(["--only=runs/other", f"--out={tmp_path}"])

@@ -31,19 +31,19 @@ OPTIONS = SimpleNamespace(scale="smoke", as_published=False)
 TWO = ["--scale=smoke", "--only=mme/gpt,mme/numgpt", "--seeds=2"]
 
 
-def smoke(changes=None, task: str = "mme", system: str = "numgpt") -> RunCell:
+def make_smoke_cell(changes=None, task: str = "mme", system: str = "numgpt") -> RunCell:
     return settings.make_cell(OPTIONS, task, system, changes=changes)
 
 
-def result(task: str, system: str, seed: int, diverged: str | None = None, **metrics: float) -> RunResult:
-    found = {"test": metrics} if metrics else {}
-    made_on = {"device": "cpu", "devices": 1, "cores": 2, "jax": "0"}
-    return RunResult(task, system, seed, "key", found, diverged, 1.0, made_on, "")
+def make_result(task: str, system: str, seed: int, diverged: str | None = None, **metrics: float) -> RunResult:
+    results = {"test": metrics} if metrics else {}
+    machine = {"device": "cpu", "devices": 1, "cores": 2, "jax": "0"}
+    return RunResult(task, system, seed, "key", results, diverged, 1.0, machine, "")
 
 
 @pytest.fixture(scope="module", autouse=True)
 def cache(tmp_path_factory):
-    """Datasets are built once for all tests here, in no one's own cache."""
+    """Builds datasets once for all tests here, in a cache of their own."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("NUMJAX_CACHE", str(tmp_path_factory.mktemp("data")))
         yield
@@ -56,23 +56,23 @@ def out(tmp_path_factory):
     return folder
 
 
-def test_table1_says_what_the_predictions_on_disk_say(out):
-    written = json.loads((out / "table1.json").read_text())
-    entries = {(e["row"], e["column"]): e for e in written["tables"]["table1"]}
+def test_table1_agrees_with_the_predictions_on_disk(out):
+    table = json.loads((out / "table1.json").read_text())
+    entries = {(e["row"], e["column"]): e for e in table["tables"]["table1"]}
     for system in ("gpt", "numgpt"):
         scores = []
         for seed in (0, 1):
-            rows = runs.workdir(smoke(system=system), seed, out) / "predictions" / "mme.jsonl"
-            said = [json.loads(line) for line in rows.open()]
-            assert len(said) == settings.SMOKE_SIZE / 5
-            scores.append(100 * np.mean([row["prediction"] == row["reference"]["label"] for row in said]))
-        here = entries[settings.SYSTEMS[system], "MME"]["here"]
-        assert here["mean"] == pytest.approx(np.mean(scores)) and here["std"] == pytest.approx(np.std(scores, ddof=1))
-        labels = [row["reference"]["label"] for row in said]
+            rows = runs.workdir(make_smoke_cell(system=system), seed, out) / "predictions" / "mme.jsonl"
+            predictions = [json.loads(line) for line in rows.open()]
+            assert len(predictions) == settings.SMOKE_SIZE / 5
+            scores.append(100 * np.mean([row["prediction"] == row["reference"]["label"] for row in predictions]))
+        cell = entries[settings.SYSTEMS[system], "MME"]["here"]
+        assert cell["mean"] == pytest.approx(np.mean(scores)) and cell["std"] == pytest.approx(np.std(scores, ddof=1))
+        labels = [row["reference"]["label"] for row in predictions]
     majority = 100 * max(np.mean(labels), 1 - np.mean(labels))
     assert entries["MAJ", "MME"]["here"]["mean"] == pytest.approx(majority)
     assert entries["NumGPT", "MME"]["paper"] == {"mean": 97.16, "std": 0.55}
-    assert len(written["runs"]) == 4 and all(run["machine"]["jax"] for run in written["runs"])
+    assert len(table["runs"]) == 4 and all(run["machine"]["jax"] for run in table["runs"])
 
 
 def test_table1_is_readable_and_drawn(out):
@@ -82,129 +82,129 @@ def test_table1_is_readable_and_drawn(out):
     assert (out / "table1.png").read_bytes().startswith(b"\x89PNG") and (out / "table1.png").stat().st_size > 10_000
 
 
-def test_what_is_done_is_not_done_again(out, monkeypatch):
-    before = json.loads((out / "table1.json").read_text())
+def test_finished_runs_are_not_trained_again(out, monkeypatch):
+    table = json.loads((out / "table1.json").read_text())
 
-    def never(*args, **kwargs):
+    def refuse_training(*args, **kwargs):
         raise AssertionError("trained again")
 
-    monkeypatch.setattr(runs, "train", never)
-    monkeypatch.setattr(runs, "load_data", never)
+    monkeypatch.setattr(runs, "train", refuse_training)
+    monkeypatch.setattr(runs, "load_data", refuse_training)
     table1.main([*TWO, f"--out={out}"])
-    assert json.loads((out / "table1.json").read_text()) == before
+    assert json.loads((out / "table1.json").read_text()) == table
 
 
 @pytest.fixture
-def pretended(monkeypatch):
-    """Training that only notes what it is asked for; `outcome` may raise."""
-    asked: list[tuple[str, int]] = []
+def fake_training(monkeypatch):
+    """Training that only records its calls; `outcome` gives the exceptions of seeds that fail."""
+    calls: list[tuple[str, int]] = []
     outcome: dict[int, Exception] = {}
 
     def train(system, data, folder, seed, compiled=None, note=None):
-        asked.append((folder.parent.name.split("-")[0], seed))
+        calls.append((folder.parent.name.split("-")[0], seed))
         assert "run " in note(10.0) and "all in " in note(10.0)
         if seed in outcome:
             raise outcome[seed]
         return {"test": {"accuracy": 0.5 + seed / 10}}, "compiled"
 
     monkeypatch.setattr(runs, "train", train)
-    monkeypatch.setattr(runs, "assemble", lambda config, place: None)
+    monkeypatch.setattr(runs, "assemble", lambda config, folder: None)
     monkeypatch.setattr(runs, "load_data", lambda *args, **kwargs: None)
-    return SimpleNamespace(asked=asked, outcome=outcome)
+    return SimpleNamespace(calls=calls, outcome=outcome)
 
 
-def test_only_what_is_missing_is_run_and_a_stop_keeps_the_rest(tmp_path, pretended):
-    cell = smoke()
-    pretended.outcome[1] = Preempted("stopped")
+def test_only_missing_runs_are_trained_and_a_stop_keeps_the_others(tmp_path, fake_training):
+    cell = make_smoke_cell()
+    fake_training.outcome[1] = Preempted("stopped")
     with pytest.raises(Preempted):
         runs.run([cell], [0, 1, 2], tmp_path)
-    pretended.outcome.clear()
-    found = runs.run([cell], [0, 1, 2, 3], tmp_path)
-    assert pretended.asked == [("numgpt", 0), ("numgpt", 1), ("numgpt", 1), ("numgpt", 2), ("numgpt", 3)]
-    assert {seed: r.metrics["test"]["accuracy"] for seed, r in found["mme", "numgpt"].items()} == {
+    fake_training.outcome.clear()
+    results = runs.run([cell], [0, 1, 2, 3], tmp_path)
+    assert fake_training.calls == [("numgpt", 0), ("numgpt", 1), ("numgpt", 1), ("numgpt", 2), ("numgpt", 3)]
+    assert {seed: r.metrics["test"]["accuracy"] for seed, r in results["mme", "numgpt"].items()} == {
         seed: 0.5 + seed / 10 for seed in range(4)
     }
 
 
-def test_a_diverged_seed_is_reported_and_stops_nothing(tmp_path, pretended):
-    pretended.outcome[0] = Diverged("the loss is nan at step 3")
-    cell = smoke()
-    found = runs.run([cell], [0, 1], tmp_path)
-    assert found["mme", "numgpt"][0].diverged == "the loss is nan at step 3"
+def test_a_diverged_seed_is_reported_and_stops_nothing(tmp_path, fake_training):
+    fake_training.outcome[0] = Diverged("the loss is nan at step 3")
+    cell = make_smoke_cell()
+    results = runs.run([cell], [0, 1], tmp_path)
+    assert results["mme", "numgpt"][0].diverged == "the loss is nan at step 3"
     runs.run([cell], [0, 1], tmp_path)
-    assert pretended.asked == [("numgpt", 0), ("numgpt", 1)]
+    assert fake_training.calls == [("numgpt", 0), ("numgpt", 1)]
     rows, columns = [tables.TableRow("NumGPT", "numgpt")], [table1.COLUMNS[0]]
-    text = tables.format_markdown(tables.compare(found, rows, columns, "numgpt"), columns, "NumGPT")
+    text = tables.format_markdown(tables.compare(results, rows, columns, "numgpt"), columns, "NumGPT")
     assert "| NumGPT | 60.00 (1 diverged: seed 0) |" in text
 
 
-def test_fine_tuning_runs_its_pretraining_first_and_once(tmp_path, pretended):
+def test_fine_tuning_runs_its_pretraining_first_and_once(tmp_path, fake_training):
     start = settings.make_pretraining(OPTIONS, "numgpt", str(tmp_path))
     (runs.cell_folder(start, tmp_path) / "vocabulary").mkdir(parents=True)
     cells = [settings.make_cell(OPTIONS, task, "numgpt", start) for task in ("mme", "gnc")]
     runs.run(cells, [0, 1], tmp_path)
-    asked = [name for name, _ in pretended.asked]
-    assert len(asked) == 5 and pretended.asked[0] == ("numgpt", 0)
+    names = [system for system, _ in fake_training.calls]
+    assert len(names) == 5 and fake_training.calls[0] == ("numgpt", 0)
     for cell in cells:
         config = json.loads((runs.cell_folder(cell, tmp_path) / "config.json").read_text())
         assert config["init_from"] == str(runs.workdir(start, 0, tmp_path))
-    pretended.outcome[0] = Diverged("the loss is nan")
+    fake_training.outcome[0] = Diverged("the loss is nan")
     (runs.workdir(start, 0, tmp_path) / runs.RESULT).unlink()
-    runs.run(cells, [0, 1], tmp_path)  # nothing is left to start from it
-    assert len(pretended.asked) == 5
+    runs.run(cells, [0, 1], tmp_path)  # all runs that start from it are finished
+    assert len(fake_training.calls) == 5
     (runs.workdir(cells[0], 1, tmp_path) / runs.RESULT).unlink()
     with pytest.raises(Diverged, match="pre-training numgpt diverged"):
         runs.run(cells, [0, 1], tmp_path)
 
 
-def test_minutes_count_the_pretraining_of_an_earlier_call_or_say_that_they_do_not(tmp_path, pretended):
+def test_minutes_count_the_pretraining_of_an_earlier_call_or_say_that_they_do_not(tmp_path, fake_training):
     start = settings.make_pretraining(OPTIONS, "numgpt", str(tmp_path))
     (runs.cell_folder(start, tmp_path) / "vocabulary").mkdir(parents=True)
     cells = [settings.make_cell(OPTIONS, "mme", "numgpt", start)]
     runs.run(cells, [0], tmp_path)
-    kept = runs.workdir(start, 0, tmp_path) / runs.RESULT
-    kept.write_text(json.dumps(json.loads(kept.read_text()) | {"seconds": 600.0}))
+    result_file = runs.workdir(start, 0, tmp_path) / runs.RESULT
+    result_file.write_text(json.dumps(json.loads(result_file.read_text()) | {"seconds": 600.0}))
 
-    def published() -> tuple[str, list]:
-        found = runs.run(cells, [0], tmp_path)
+    def publish_report() -> tuple[str, list]:
+        results = runs.run(cells, [0], tmp_path)
         options = SimpleNamespace(scale="smoke", seeds=[0], as_published=False, out=tmp_path)
-        text = report.publish("made", "Made", [], {}, found, options, "NumGPT")
+        text = report.publish("made", "Made", [], {}, results, options, "NumGPT")
         return text, json.loads((tmp_path / "made.json").read_text())["runs"]
 
-    text, told = published()
+    text, entries = publish_report()
     assert "; 10.0 minutes of training in all." in text
-    assert [(run["task"], run["seconds"] == 600.0) for run in told] == [("text", True), ("mme", False)]
-    kept.unlink()
-    text, told = published()
+    assert [(run["task"], run["seconds"] == 600.0) for run in entries] == [("text", True), ("mme", False)]
+    result_file.unlink()
+    text, entries = publish_report()
     assert "; 0.0 minutes of training in all, without text/numgpt, whose results are not here." in text
-    assert [run["task"] for run in told] == ["mme"]
-    old = told[0] | {"task": "text", "key": runs.make_key(start), "seconds": 60.0}
-    (tmp_path / "old.json").write_text(json.dumps({"runs": [old]}))
+    assert [run["task"] for run in entries] == ["mme"]
+    entry = entries[0] | {"task": "text", "key": runs.make_key(start), "seconds": 60.0}
+    (tmp_path / "old.json").write_text(json.dumps({"runs": [entry]}))
     runs.adopt([str(tmp_path / "old.json")], tmp_path)
-    assert "; 1.0 minutes of training in all." in published()[0]
-    assert len(pretended.asked) == 2  # nothing was trained for its minutes' sake
-    runs.run(cells, [0, 1], tmp_path)  # but to start from it, since a table brings no parameters
-    assert pretended.asked[2:] == [("numgpt", 0), ("numgpt", 1)] and kept.exists()
+    assert "; 1.0 minutes of training in all." in publish_report()[0]
+    assert len(fake_training.calls) == 2  # no run is trained only to count its minutes
+    runs.run(cells, [0, 1], tmp_path)  # the pre-training is needed now, since a table has no parameters
+    assert fake_training.calls[2:] == [("numgpt", 0), ("numgpt", 1)] and result_file.exists()
 
 
-def test_runs_of_other_tables_are_not_run_again(tmp_path, pretended, out):
-    """Those that differ in anything are, and --known= reads what tables write."""
+def test_runs_of_other_tables_are_not_run_again(tmp_path, fake_training, out):
+    """A run that differs in anything is run; --known= takes the files that tables write."""
     table = str(out / "table1.json")
     words = ["--scale=smoke", "--only=mme/gpt,mme/numgpt", f"--out={tmp_path}", f"--known={table}"]
     table1.main([*words, "--seeds=2"])
-    assert not pretended.asked
+    assert not fake_training.calls
     assert (
         json.loads((tmp_path / "table1.json").read_text())["runs"]
         == json.loads(pathlib.Path(table).read_text())["runs"]
     )
     table1.main([*words, "--seeds=3"])
-    assert pretended.asked == [("gpt", 2), ("numgpt", 2)]
-    runs.run([smoke({"optim": {"epochs": 3}})], [0], tmp_path)
-    assert pretended.asked[2:] == [("numgpt", 0)]
+    assert fake_training.calls == [("gpt", 2), ("numgpt", 2)]
+    runs.run([make_smoke_cell({"optim": {"epochs": 3}})], [0], tmp_path)
+    assert fake_training.calls[2:] == [("numgpt", 0)]
 
 
 @pytest.mark.parametrize("text", ["{", "{}", '{"runs": [{"seed": 1}]}', None])
-def test_known_names_tables(tmp_path, text):
+def test_a_file_that_is_no_table_is_refused_as_known(tmp_path, text):
     file = tmp_path / "old.json"
     if text is not None:
         file.write_text(text)
@@ -212,76 +212,81 @@ def test_known_names_tables(tmp_path, text):
         table1.main(["--scale=smoke", f"--known={file}", f"--out={tmp_path}"])
 
 
-def test_the_key_is_of_what_changes_results_and_of_nothing_else(tmp_path):
-    plain = runs.make_key(smoke())
-    assert re.fullmatch(r"[0-9a-f]{12}", plain)
-    different = [
-        smoke({"embeds": {"numeral": {"sigma": 5.0}}}),
-        smoke({"optim": {"epochs": 2}}),
-        smoke({"task": {"data_seed": 2}}),
-        smoke({"eval": {"every": 2}}),
-        smoke(system="gpt"),
-        smoke({"task": {"negatives": "hard"}}),
-        smoke()._replace(start=settings.make_pretraining(OPTIONS, "numgpt", str(tmp_path))),
+def test_the_key_depends_only_on_options_that_change_results(tmp_path):
+    key = runs.make_key(make_smoke_cell())
+    assert re.fullmatch(r"[0-9a-f]{12}", key)
+    cells = [
+        make_smoke_cell({"embeds": {"numeral": {"sigma": 5.0}}}),
+        make_smoke_cell({"optim": {"epochs": 2}}),
+        make_smoke_cell({"task": {"data_seed": 2}}),
+        make_smoke_cell({"eval": {"every": 2}}),
+        make_smoke_cell(system="gpt"),
+        make_smoke_cell({"task": {"negatives": "hard"}}),
+        make_smoke_cell()._replace(start=settings.make_pretraining(OPTIONS, "numgpt", str(tmp_path))),
         settings.make_cell(SimpleNamespace(scale="smoke", as_published=True), "mme", "numgpt"),
     ]
-    assert len({plain, *map(runs.make_key, different)}) == len(different) + 1
-    for same in ({"log_every": 7}, {"data": {"threads": 9}}, {"checkpoint": {"keep": 5}}, {"decode": {"top_k": 3}}):
-        assert runs.make_key(smoke(same)) == plain
-    writing = runs.make_key(smoke(task="generation"))
-    assert runs.make_key(smoke({"decode": {"max_tokens": 5}}, "generation")) != writing
+    assert len({key, *map(runs.make_key, cells)}) == len(cells) + 1
+    for changes in (
+        {"log_every": 7},
+        {"data": {"threads": 9}},
+        {"checkpoint": {"keep": 5}},
+        {"decode": {"top_k": 3}},
+    ):
+        assert runs.make_key(make_smoke_cell(changes)) == key
+    generation_key = runs.make_key(make_smoke_cell(task="generation"))
+    assert runs.make_key(make_smoke_cell({"decode": {"max_tokens": 5}}, "generation")) != generation_key
 
 
-def test_committed_results_are_found_again_under_their_keys():
+def test_committed_results_keep_their_keys():
     options = SimpleNamespace(scale="laptop", as_published=False)
-    stored = json.loads((ROOT / "experiments/numgpt/results/laptop/table1.json").read_text())["runs"]
-    keys = {(run["task"], run["system"]): run["key"] for run in stored}
+    entries = json.loads((ROOT / "experiments/numgpt/results/laptop/table1.json").read_text())["runs"]
+    keys = {(run["task"], run["system"]): run["key"] for run in entries}
     assert len(keys) == len(table1.TASKS) * len(settings.SYSTEMS)
     assert keys == {(task, system): runs.make_key(settings.make_cell(options, task, system)) for task, system in keys}
 
 
 def test_fig3_takes_the_default_width_from_table1():
-    assert runs.make_key(fig3.make_cell(OPTIONS, 0.5)) == runs.make_key(smoke())
+    assert runs.make_key(fig3.make_cell(OPTIONS, 0.5)) == runs.make_key(make_smoke_cell())
     cells = [fig3.make_cell(OPTIONS, sigma) for sigma in fig3.SIGMAS]
     assert len({runs.make_key(cell) for cell in cells}) == len({cell.system for cell in cells}) == len(fig3.SIGMAS)
 
 
-def test_another_process_on_the_same_run_is_refused(tmp_path, pretended, monkeypatch):
+def test_another_process_on_the_same_run_is_refused(tmp_path, fake_training, monkeypatch):
     monkeypatch.setattr(numjax_runs, "LOCK_WAIT", 0)
-    place = runs.cell_folder(smoke(), tmp_path)
-    place.mkdir(parents=True)
-    with open(place / ".lock", "w") as file:
+    folder = runs.cell_folder(make_smoke_cell(), tmp_path)
+    folder.mkdir(parents=True)
+    with open(folder / ".lock", "w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         with pytest.raises(UsageError, match=r"another process is at work in .* use another --out"):
-            runs.run([smoke()], [0], tmp_path)
-    assert not pretended.asked and not (place / "config.json").exists()
+            runs.run([make_smoke_cell()], [0], tmp_path)
+    assert not fake_training.calls and not (folder / "config.json").exists()
 
 
-def test_sigterm_exits_143_and_the_next_call_goes_on(tmp_path, monkeypatch):
+def test_sigterm_exits_143_and_the_next_call_resumes(tmp_path, monkeypatch):
     words = ["--scale=smoke", "--only=mme/numgpt", f"--out={tmp_path}"]
-    line = [sys.executable, "-m", "experiments.numgpt.table1", *words, "--seeds=500"]
-    process = subprocess.Popen(line, cwd=ROOT, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
-    said = []
+    arguments = [sys.executable, "-m", "experiments.numgpt.table1", *words, "--seeds=500"]
+    process = subprocess.Popen(arguments, cwd=ROOT, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+    lines = []
     for text in process.stderr:
-        said.append(text)
+        lines.append(text)
         if text.startswith("mme/numgpt seed 1: test "):
             break
     process.send_signal(signal.SIGTERM)
-    said += process.communicate(timeout=120)[1].splitlines()
-    assert process.returncode == 143, said
-    assert "run the same command to resume" in said[-1] and "Traceback" not in "".join(said)
-    done = sorted(int(path.parent.name[5:]) for path in tmp_path.glob("runs/mme/*/seed_*/result.json"))
-    assert done[:2] == [0, 1] and len(done) < 500
+    lines += process.communicate(timeout=120)[1].splitlines()
+    assert process.returncode == 143, lines
+    assert "run the same command to resume" in lines[-1] and "Traceback" not in "".join(lines)
+    done_seeds = sorted(int(path.parent.name[5:]) for path in tmp_path.glob("runs/mme/*/seed_*/result.json"))
+    assert done_seeds[:2] == [0, 1] and len(done_seeds) < 500
     seeds = []
-    real = runs.train
+    train = runs.train
 
-    def noted(system, data, folder, seed, *args, **kwargs):
+    def record_seed(system, data, folder, seed, *args, **kwargs):
         seeds.append(seed)
-        return real(system, data, folder, seed, *args, **kwargs)
+        return train(system, data, folder, seed, *args, **kwargs)
 
-    monkeypatch.setattr(runs, "train", noted)
-    table1.main([*words, f"--seeds={len(done) + 1}"])
-    assert seeds == [len(done)]
+    monkeypatch.setattr(runs, "train", record_seed)
+    table1.main([*words, f"--seeds={len(done_seeds) + 1}"])
+    assert seeds == [len(done_seeds)]
 
 
 @pytest.mark.parametrize(
@@ -295,14 +300,14 @@ def test_sigterm_exits_143_and_the_next_call_goes_on(tmp_path, monkeypatch):
         (fig3, ["--sigmas=0"], "above 0"),
     ],
 )
-def test_bad_options_are_named(table, words, message):
+def test_bad_options_are_refused(table, words, message):
     with pytest.raises(UsageError, match=message):
         table.main(["--scale=smoke", *words] if "--sca=x" not in words else words)
 
 
 def test_only_chooses_tasks_systems_and_pairs():
-    wanted = command.parse_only("gnc,mme/gpt", ["mme", "gnc"], ["gpt", "numgpt"])
-    assert {(t, s) for t in ("mme", "gnc") for s in ("gpt", "numgpt") if wanted(t, s)} == {
+    is_wanted = command.parse_only("gnc,mme/gpt", ["mme", "gnc"], ["gpt", "numgpt"])
+    assert {(t, s) for t in ("mme", "gnc") for s in ("gpt", "numgpt") if is_wanted(t, s)} == {
         ("gnc", "gpt"), ("gnc", "numgpt"), ("mme", "gpt"),
     }  # fmt: skip
     assert command.parse_only("", ["mme"], ["gpt"])("mme", "gpt")
@@ -312,18 +317,18 @@ def test_only_chooses_tasks_systems_and_pairs():
 def test_the_paired_t_test_is_that_of_scipy(seed):
     rng = np.random.default_rng(seed)
     count = int(rng.integers(2, 12))
-    mine = dict(enumerate(rng.normal(90, 3, count)))
-    theirs = dict(enumerate(rng.normal(80, 5, count)))
-    found = tables.paired_t_test(mine | {99: 1.0}, theirs | {77: 2.0})
-    wanted = stats.ttest_rel(list(theirs.values()), list(mine.values()))
-    assert found.n == count
-    assert found.t == pytest.approx(wanted.statistic) and found.p == pytest.approx(wanted.pvalue)
+    scores = dict(enumerate(rng.normal(90, 3, count)))
+    other_scores = dict(enumerate(rng.normal(80, 5, count)))
+    t_test = tables.paired_t_test(scores | {99: 1.0}, other_scores | {77: 2.0})
+    expected = stats.ttest_rel(list(other_scores.values()), list(scores.values()))
+    assert t_test.n == count
+    assert t_test.t == pytest.approx(expected.statistic) and t_test.p == pytest.approx(expected.pvalue)
 
 
 def test_the_t_test_of_two_seeds_is_a_cauchy_tail():
     # One degree of freedom: differences 1 and 3 give t = 2 and p = 1 − 2·atan(2)/π.
-    found = tables.paired_t_test({0: 0.0, 1: 0.0}, {0: 1.0, 1: 3.0})
-    assert found.t == pytest.approx(2.0) and found.p == pytest.approx(1 - 2 * math.atan(2) / math.pi)
+    t_test = tables.paired_t_test({0: 0.0, 1: 0.0}, {0: 1.0, 1: 3.0})
+    assert t_test.t == pytest.approx(2.0) and t_test.p == pytest.approx(1 - 2 * math.atan(2) / math.pi)
     assert tables.paired_t_test({0: 1.0}, {0: 2.0}) is None
     assert tables.paired_t_test({0: 1.0, 1: 2.0}, {0: 1.0, 1: 2.0}).p == 1.0
     always_less = tables.paired_t_test({0: 1.0, 1: 2.0}, {0: 0.5, 1: 1.5})
@@ -336,18 +341,18 @@ def test_spread_is_the_sample_deviation():
 
 
 def test_accuracy_by_kind_and_significance_are_shown(tmp_path):
-    found = {
+    results = {
         ("mwpas", system): {
-            seed: result("mwpas", system, seed, accuracy=base + seed / 100) for seed in range(3)
+            seed: make_result("mwpas", system, seed, accuracy=base + seed / 100) for seed in range(3)
         }
         for system, base in (("numgpt", 0.8), ("gpt", 0.5))
     }  # fmt: skip
-    found["mwpas", "gpt"][2] = result("mwpas", "gpt", 2, accuracy=0.53)
+    results["mwpas", "gpt"][2] = make_result("mwpas", "gpt", 2, accuracy=0.53)
     rows = [
         tables.TableRow(label, system, table1.make_published(system)) for system, label in settings.SYSTEMS.items()
     ]
     columns = [table1.COLUMNS[2]]
-    entries = tables.compare(found, rows, columns, "numgpt")
+    entries = tables.compare(results, rows, columns, "numgpt")
     gpt = next(entry for entry in entries if entry["system"] == "gpt")
     assert gpt["t_test"]["n"] == 3 and gpt["t_test"]["p"] < 0.01
     text = tables.format_markdown(entries, columns, "NumGPT")
@@ -355,8 +360,8 @@ def test_accuracy_by_kind_and_significance_are_shown(tmp_path):
     assert "| GPT + DICE | 49.17 ± 1.04 | – | – |" in text
 
 
-def test_what_no_seed_changes_has_no_p():
-    found = {("mwpas", system): {seed: result("mwpas", system, seed, accuracy=0.1 * seed, read=share)
+def test_a_figure_that_no_seed_changes_has_no_p():
+    results = {("mwpas", system): {seed: make_result("mwpas", system, seed, accuracy=0.1 * seed, read=share)
                                  for seed in range(3)}
              for system, share in (("numgpt", 0.8), ("gpt", 0.9))}  # fmt: skip
     rows = [tables.TableRow(system, system) for system in ("numgpt", "gpt")]
@@ -365,7 +370,7 @@ def test_what_no_seed_changes_has_no_p():
         tables.TableColumn("read", "mwpas", "read", tested=False),
     ]
     header, _, _, gpt = tables.format_markdown(
-        tables.compare(found, rows, columns, "numgpt"), columns, "N"
+        tables.compare(results, rows, columns, "numgpt"), columns, "N"
     ).splitlines()[:4]
     assert header == "| system | ACC here | ACC p | read |"
     assert gpt == "| gpt | 10.00 ± 10.00 | 1.000 | 90.00 ± 0.00 |"
@@ -379,30 +384,32 @@ def test_fig1_answers_are_spread_evenly_in_logarithm():
     assert sum(fig1.RIGHT[0] <= n <= fig1.RIGHT[1] for n in numbers) > 10
 
 
-def test_the_paper_is_quoted_as_it_is():
+def test_published_figures_are_those_of_the_paper():
     assert table1.make_published("gpt-pretrained")["GNC"] == (93.84, 1.29)
     assert "MWPAS hard" not in table1.make_published("numgpt")
     assert table3.make_published("numgpt")["LMAE"] == (0.0312, 0.0044)
     assert table2.PAPER["numgpt-pretrained"][1] == (56.47, 0.08)
 
 
-def test_a_table_of_headlines_says_what_the_predictions_on_disk_say(tmp_path, monkeypatch):
+def test_a_table_of_headlines_agrees_with_the_predictions_on_disk(tmp_path, monkeypatch):
     monkeypatch.setattr(headlines, "SMOKE_SIZE", 40)
     mathgpt_table2.main(
         ["--scale=smoke", "--dataset=ofeq", "--only=next_formula/gpt", "--seeds=1", f"--out={tmp_path}"]
     )
-    written = json.loads((tmp_path / "table7.json").read_text())
-    entries = {(e["row"], e["column"]): e for e in written["tables"]["table7"]}
+    table = json.loads((tmp_path / "table7.json").read_text())
+    entries = {(e["row"], e["column"]): e for e in table["tables"]["table7"]}
     options = SimpleNamespace(scale="smoke", as_published=False, dataset="ofeq", path="", splits="files")
     cell = headlines.make_cell(options, "next_formula", "gpt")
-    said = [json.loads(line) for line in (runs.workdir(cell, 0, tmp_path) / "predictions" / "headline.jsonl").open()]
-    read = [row["prediction"]["tree"] is not None for row in said]
-    assert len(said) > 5 and entries["GPT", "read"]["here"]["mean"] == pytest.approx(100 * np.mean(read))
+    predictions = [
+        json.loads(line) for line in (runs.workdir(cell, 0, tmp_path) / "predictions" / "headline.jsonl").open()
+    ]
+    has_tree = [row["prediction"]["tree"] is not None for row in predictions]
+    assert len(predictions) > 5 and entries["GPT", "read"]["here"]["mean"] == pytest.approx(100 * np.mean(has_tree))
     assert entries["MathGPT", "TED, read"]["paper"] == {"mean": 2.862, "std": 0.031}
     assert (
         entries["MathGPT", "TED, read"]["here"] is None and "TED, read paper" in (tmp_path / "table7.md").read_text()
     )
-    # What was not asked for is in the paper's form alone.
+    # Systems that were not run have only the figures of the paper.
     assert "| MathGPT | 20.6 ± 0.5 | – |" in (tmp_path / "table8.md").read_text().replace(" here", "")
 
 
@@ -417,7 +424,7 @@ def test_tables_of_headlines_have_the_papers_rows():
     assert mathgpt_table2.PAPER["exeq"]["next_text"]["gpt-wiki"]["ROUGE-L"] == (54.5, 0.2)
 
 
-def test_an_unwritable_folder_is_said(tmp_path):
+def test_an_unwritable_folder_is_refused(tmp_path):
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(UsageError, match="choose another"):
         tables.write_text(tmp_path / "file" / "table.md", "text")

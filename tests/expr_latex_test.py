@@ -1,4 +1,4 @@
-"""LaTeX → operator tree: what is read, by which rules, and what becomes of bad input."""
+"""LaTeX → operator tree: which formulas parse, by which rules, and errors for bad input."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ PUBLISHED = Rules.as_published()
 
 
 def show(tree: Tree | Unreadable) -> str:
-    """A tree on one line: U!plus(V!x, N!1)."""
+    """Shows a tree on one line: U!plus(V!x, N!1)."""
     if isinstance(tree, Unreadable):
         return f"{tree.error} @ {tree.at}"
-    below = "" if tree.children is None else f"({', '.join(map(show, tree.children))})"
-    return f"{tree.type}!{tree.symbol}{below}"
+    children = "" if tree.children is None else f"({', '.join(map(show, tree.children))})"
+    return f"{tree.type}!{tree.symbol}{children}"
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def show(tree: Tree | Unreadable) -> str:
         ("a \\otimes_R b", "+!O!tensor-product(O!SUB(O!tensor-product, V!R), V!a, V!b)"),
         ("a : b = c : d", "U!eq(F!:(V!a, V!b), F!:(V!c, V!d))"),
         ("a : b = c", "F!:(V!a, U!eq(V!b, V!c))"),
-        # Connectives are looser than relations, the signs of logic between them.
+        # Connectives bind less than relations; the signs of logic are between the two.
         ("x > 0 \\Rightarrow y > 0", "F!⇒(O!gt(V!x, N!0), O!gt(V!y, N!0))"),
         ("p \\implies q \\iff r", "U!and(O!implies(V!p, V!q), O!iff(V!q, V!r))"),
         ("x = 1 \\lor x = 2", "U!or(U!eq(V!x, N!1), U!eq(V!x, N!2))"),
@@ -114,7 +114,7 @@ def show(tree: Tree | Unreadable) -> str:
         ("\\langle a | b \\rangle", "O!inner-product(V!a, V!b)"),
         ("| 0 \\rangle", "O!ket(N!0)"),
         ("\\langle u, v \\rangle", "M!D-⟩(M!L-2(V!u, V!v))"),
-        # Scripts that are no powers, and numbers without end.
+        # Scripts that are no powers, and repeating decimals.
         ("f^{(n + 1)}(x)", "U!times(O!SUP(V!f, M!D-lpar;&rpar;(U!plus(V!n, N!1))), V!x)"),
         ("x_i^{(2)} + 2^{(n)}", "U!plus(O!SUP(O!SUB(V!x, V!i), M!D-lpar;&rpar;(N!2)), O!SUP(N!2, V!n))"),
         (
@@ -168,7 +168,7 @@ def show(tree: Tree | Unreadable) -> str:
         ("$x$", "V!x"),
     ],
 )
-def test_what_is_read(formula, tree):
+def test_formulas_parse_to_these_trees(formula, tree):
     assert show(parse(formula)) == tree
 
 
@@ -182,7 +182,7 @@ def test_what_is_read(formula, tree):
         (r"(1{,}234)", "1234"), ("(3+1,234)", "3 + 1234"), (r"\textcolor{red}{x+1}", "x + 1"),
     ],
 )  # fmt: skip
-def test_what_brackets_hold_alone_is_a_list(formula, printed):
+def test_commas_in_brackets_separate_items_or_thousands(formula, printed):
     tree = parse(formula)
     assert isinstance(tree, Tree) and latex(tree) == printed and parse(printed) == tree
 
@@ -218,7 +218,7 @@ def test_every_ambiguity_has_a_switch(formula, switch, default, other):
 
 
 @pytest.mark.parametrize(
-    ("formula", "at"),
+    ("formula", "column"),
     [
         ("", 0),
         ("   ", 3),
@@ -244,10 +244,10 @@ def test_every_ambiguity_has_a_switch(formula, switch, default, other):
         ("x + {y_}", 6),
     ],
 )
-def test_what_cannot_be_read_has_a_column(formula, at):
-    found = parse(formula)
-    assert isinstance(found, Unreadable) and found.error and "\n" not in found.error
-    assert found.at == at
+def test_an_unreadable_formula_has_a_column(formula, column):
+    error = parse(formula)
+    assert isinstance(error, Unreadable) and error.error and "\n" not in error.error
+    assert error.at == column
 
 
 @pytest.mark.parametrize(
@@ -280,15 +280,15 @@ def test_what_cannot_be_read_has_a_column(formula, at):
         "1" + " " * 90_000 + "2",
     ],
 )
-def test_bombs_are_refused_politely(formula):
+def test_bombs_are_refused_quickly(formula):
     start = time.process_time()
-    found = parse(formula)
-    assert isinstance(found, Unreadable) or found.depth <= 200
+    tree = parse(formula)
+    assert isinstance(tree, Unreadable) or tree.depth <= 200
     assert time.process_time() - start < 5
 
 
 def test_random_text_and_broken_formulas_never_crash():
-    """A short form of the 100,000 of `experiments/benchmarks/latex.py --fuzz`."""
+    """Fewer texts than the 100,000 of `experiments/benchmarks/latex.py --fuzz`."""
     draw = random.Random(5)
     pieces = (
         "\\left \\right { } ^ _ | ( ) [ ] \\{ \\} \\frac \\sum \\int & \\\\ \\begin{matrix} \\end{matrix} , ; = + -"
@@ -314,54 +314,54 @@ def test_random_text_and_broken_formulas_never_crash():
         else:
             formula = " ".join(draw.choice(tokens) for _ in range(draw.randrange(30)))
         for rules in (DEFAULT, PUBLISHED):
-            found = parse(formula, rules)
-            if isinstance(found, Unreadable):
-                assert 0 <= found.at <= len(formula)
+            tree = parse(formula, rules)
+            if isinstance(tree, Unreadable):
+                assert 0 <= tree.at <= len(formula)
             elif rules is DEFAULT:
-                assert parse(latex(found)) == found
+                assert parse(latex(tree)) == tree
 
 
-def test_the_reference_is_met_where_it_is(real_data):
-    """Identical to LaTeXML + Tangent-CFT: half of the trees were never looked at while the reader was written."""
+def test_trees_agree_with_the_reference(real_data):
+    """Shares of trees identical to LaTeXML + Tangent-CFT; the parser was written without a look at half of them."""
     trees = real_data("latexml_trees") / "trees.jsonl.gz"
-    same: dict[str, list[bool]] = {}
+    is_same: dict[str, list[bool]] = {}
     with gzip.open(trees, "rt") as file:
         for line in file:
             row = json.loads(line)
             if row["tree"] is not None:
-                found = parse(row["latex"], PUBLISHED)
-                matches = isinstance(found, Tree) and found.to_json() == row["tree"]
-                same.setdefault(row["source"], []).append(matches)
-    share = {source: sum(rows) / len(rows) for source, rows in same.items()}
-    assert share["math23k"] >= 0.99 and share["math"] >= 0.94
-    assert sum(map(sum, same.values())) / sum(map(len, same.values())) >= 0.93
+                tree = parse(row["latex"], PUBLISHED)
+                is_equal = isinstance(tree, Tree) and tree.to_json() == row["tree"]
+                is_same.setdefault(row["source"], []).append(is_equal)
+    shares = {source: sum(rows) / len(rows) for source, rows in is_same.items()}
+    assert shares["math23k"] >= 0.99 and shares["math"] >= 0.94
+    assert sum(map(sum, is_same.values())) / sum(map(len, is_same.values())) >= 0.93
 
 
-def test_real_formulas_are_read_and_come_back(real_data):
+def test_real_formulas_parse_and_print_back(real_data):
     path = real_data("latex_formulas") / "formulas.tsv.gz"
     with gzip.open(path, "rt") as file:
         formulas = [line.rstrip("\n").partition("\t")[2] for line in file][::12]
-    read = 0
+    n_parsed = 0
     for formula in formulas:
         tree = parse(formula)
         if isinstance(tree, Tree):
-            read += 1
+            n_parsed += 1
             assert parse(latex(tree)) == tree, formula
             assert (
                 find_problem(tree) is None or tree.depth > 48 or any(len(n.children or ()) > 62 for n in tree.walk())
             )
-    assert read / len(formulas) >= 0.985
+    assert n_parsed / len(formulas) >= 0.985
 
 
-# What KaTeX's screenshots hold that is no mathematics (boxes, pictures, HTML, brackets that do not match, macros
-# given apart from the formula), and is refused.
+# Cases of KaTeX's screenshots that are no mathematics (boxes, pictures, HTML, brackets that do not match, macros
+# defined outside of the formula). They are refused.
 NO_MATHEMATICS = {
     "BinCancellation", "DeepFontSizing", "DelimiterSizing", "GroupMacros", "HTML", "Includegraphics",
     "NullDelimiterInteraction", "Rule", "UnsupportedCmds", "Verb",
 }  # fmt: skip
 
 
-def test_the_constructs_of_katex(real_data):
+def test_the_constructs_of_katex_parse(real_data):
     yaml = pytest.importorskip("yaml")
     cases = yaml.safe_load((real_data("katex") / "ss_data.yaml").read_text())
     refused = set()

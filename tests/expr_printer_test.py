@@ -53,24 +53,24 @@ leaves = st.one_of(
 
 
 @st.composite
-def _above(draw, below: st.SearchStrategy[Tree]) -> Tree:
+def _build_tree(draw, children: st.SearchStrategy[Tree]) -> Tree:
     kind = draw(st.integers(0, 9))
     if kind == 0:
         count = draw(st.integers(0, 4))
-        return Tree("M", f"{draw(st.sampled_from('LSV'))}-{count}", [draw(below) for _ in range(count)])
+        return Tree("M", f"{draw(st.sampled_from('LSV'))}-{count}", [draw(children) for _ in range(count)])
     if kind == 1:
         rows, columns = draw(st.integers(1, 3)), draw(st.integers(1, 3))
-        made = [Tree("M", "R!", [draw(below) for _ in range(columns)]) for _ in range(rows)]
-        return Tree("M", f"M-{rows}x{columns}", made)
+        row_trees = [Tree("M", "R!", [draw(children) for _ in range(columns)]) for _ in range(rows)]
+        return Tree("M", f"M-{rows}x{columns}", row_trees)
     if kind == 2:
         head = draw(st.sampled_from(HEADS))
         for mark in draw(st.lists(st.sampled_from(["SUP", "SUB"]), min_size=1, max_size=3)):
-            head = Tree("O", mark, [head, draw(below)])
-        return Tree("+", hint(head), [head, *draw(st.lists(below, max_size=3))])
+            head = Tree("O", mark, [head, draw(children)])
+        return Tree("+", hint(head), [head, *draw(st.lists(children, max_size=3))])
     if kind == 3:
-        sides = [draw(below) for _ in range(3)]
+        sides = [draw(children) for _ in range(3)]
         signs = [draw(st.sampled_from(["U eq", "O lt", "F →"])).split() for _ in range(2)]
-        return Tree("U", "and", [Tree(kind, sign, sides[at : at + 2]) for at, (kind, sign) in enumerate(signs)])
+        return Tree("U", "and", [Tree(kind, sign, sides[i : i + 2]) for i, (kind, sign) in enumerate(signs)])
     if kind == 4:
         # Statements: connectives, the signs of logic, arrows and relations in each other.
         signs = [
@@ -88,31 +88,35 @@ def _above(draw, below: st.SearchStrategy[Tree]) -> Tree:
             "U equivalent",
         ]
         type, symbol = draw(st.sampled_from(signs)).split()
-        below = below | st.sampled_from([Tree("U", "eq", [X, Y]), Tree("O", "lt", [Y, X]), Tree("F", "→", [X, Y])])
-        last = (
-            Tree("F", draw(st.sampled_from(["mod", "pmod"])), [draw(below)]) if symbol == "annotated" else draw(below)
+        children = children | st.sampled_from(
+            [Tree("U", "eq", [X, Y]), Tree("O", "lt", [Y, X]), Tree("F", "→", [X, Y])]
         )
-        more = [draw(below)] if type == "U" and symbol != "eq" and draw(st.booleans()) else []
-        return Tree(type, symbol, [draw(below), *more, last])
+        last_child = (
+            Tree("F", draw(st.sampled_from(["mod", "pmod"])), [draw(children)])
+            if symbol == "annotated"
+            else draw(children)
+        )
+        more = [draw(children)] if type == "U" and symbol != "eq" and draw(st.booleans()) else []
+        return Tree(type, symbol, [draw(children), *more, last_child])
     if kind == 5:
-        # What reads otherwise alone than in a row: cells, words, derivatives.
-        which = draw(st.integers(0, 3))
+        # Trees that parse differently alone than in a row: cells, words, derivatives.
+        case = draw(st.integers(0, 3))
         words = st.sampled_from([Tree("T", word) for word in ("or", "if", "such that", "cm", ", then", "a n d")])
-        if which == 0:
-            cells = below | words | st.just(Tree("E", ""))
+        if case == 0:
+            cells = children | words | st.just(Tree("E", ""))
             return Tree("O", "cases", [draw(cells) for _ in range(2 * draw(st.integers(1, 3)))])
-        if which == 1:
-            return Tree("O", "form-seq", draw(st.lists(below | words, min_size=2, max_size=4)))
-        if which == 2:
-            return Tree("U", draw(st.sampled_from(["times", "plus"])), [draw(words), draw(below)])
-        return Tree("O", "SUP", [draw(below), Tree("M", "D-lpar;&rpar;", [draw(below)])])
+        if case == 1:
+            return Tree("O", "form-seq", draw(st.lists(children | words, min_size=2, max_size=4)))
+        if case == 2:
+            return Tree("U", draw(st.sampled_from(["times", "plus"])), [draw(words), draw(children)])
+        return Tree("O", "SUP", [draw(children), Tree("M", "D-lpar;&rpar;", [draw(children)])])
     type, symbol = draw(st.sampled_from(OPERATORS))
     least, most = arity(type, symbol)
     count = draw(st.integers(least, min(most, least + 2)))
-    return Tree(type, symbol, [draw(below) for _ in range(count)])
+    return Tree(type, symbol, [draw(children) for _ in range(count)])
 
 
-canonical_trees = st.recursive(leaves, _above, max_leaves=20).filter(lambda tree: find_problem(tree) is None)
+canonical_trees = st.recursive(leaves, _build_tree, max_leaves=20).filter(lambda tree: find_problem(tree) is None)
 
 
 @settings(max_examples=200, deadline=None)
@@ -121,7 +125,7 @@ canonical_trees = st.recursive(leaves, _above, max_leaves=20).filter(lambda tree
 @example(Tree("O", "int", [Tree("U", "times", [Tree("V", "d"), X])]))
 @example(Tree("O", "minus", [Tree("O", "minus", [X]), Tree("O", "minus", [X, Y])]))
 @example(Tree("M", "M-1x1", [Tree("M", "R!", [Tree("O", "interval(C-C)", [X, Y])])]))
-def test_what_is_printed_reads_back(tree):
+def test_printed_trees_parse_back(tree):
     assert parse(latex(tree)) == tree
 
 
@@ -137,7 +141,7 @@ def test_what_is_printed_reads_back(tree):
         lambda tree: Tree("M", "M-1x1", [Tree("M", "R!", [tree])]),
     ],
 )  # fmt: skip
-def test_the_deepest_and_the_widest_read_back(wrap):
+def test_the_deepest_and_the_widest_trees_parse_back(wrap):
     tree = X
     while (more := wrap(tree)).depth <= DEEPEST:
         tree = more
@@ -167,7 +171,7 @@ def test_the_deepest_and_the_widest_read_back(wrap):
         ("\\left[ \\frac{a}{b} \\right]", "[\\frac{a}{b}]"),
     ],
 )
-def test_parentheses_are_where_precedence_asks_for_them(formula, printed):
+def test_parentheses_are_where_precedence_needs_them(formula, printed):
     tree = parse(formula)
     assert isinstance(tree, Tree)
     assert latex(tree) == printed
@@ -190,7 +194,7 @@ def test_the_published_printer_has_no_parentheses():
 
 
 @pytest.mark.parametrize(
-    ("tree", "why"),
+    ("tree", "reason"),
     [
         (Tree("V", "x", [X]), "leaf"),
         (Tree("O", "divide", [X]), "children"),
@@ -208,9 +212,9 @@ def test_the_published_printer_has_no_parentheses():
         (Tree("U", "plus", [X] * (WIDEST + 1)), "children"),
     ],
 )
-def test_what_is_not_canonical(tree, why):
-    assert why in (find_problem(tree) or "")
-    assert why in (find_problem(Tree("U", "plus", [X, tree])) or "")
+def test_trees_that_are_not_canonical_are_named(tree, reason):
+    assert reason in (find_problem(tree) or "")
+    assert reason in (find_problem(Tree("U", "plus", [X, tree])) or "")
 
 
 def test_published_trees_may_be_flat():
@@ -233,11 +237,11 @@ def test_signs_of_either_type(kind, symbol):
 
 
 @pytest.mark.parametrize("inner", PRODUCTS, ids=["ab", "2c"])
-@pytest.mark.parametrize("place", [0, 1, 2])
-def test_a_product_in_a_product_stays_one(inner, place):
+@pytest.mark.parametrize("index", [0, 1, 2])
+def test_a_product_in_a_product_stays_a_factor(inner, index):
     factors = [Tree("V", "x"), Tree("N", "3"), Tree("V", "y")]
-    factors[place] = inner
+    factors[index] = inner
     for tree in (Tree("U", "times", factors), Tree("U", "times", factors[:2]), Tree("U", "times", factors[1:])):
         assert parse(latex(tree)) == tree, latex(tree)
-    both = Tree("U", "times", PRODUCTS)
-    assert parse(latex(both)) == both, latex(both)
+    product = Tree("U", "times", PRODUCTS)
+    assert parse(latex(product)) == product, latex(product)

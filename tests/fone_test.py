@@ -1,4 +1,4 @@
-"""FoNE: the phases of its paper, and digits that come back exactly."""
+"""FoNE: the phases of its paper, and numbers that its head returns exactly."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from numjax.heads import fone
 from numjax.numeral.exact import to_decimals, to_numeral
 from numjax.types import HeadOut, Targets, Tokens
 from tests import drawn
-from tests.swapped import trained
+from tests.swapped import train_with_changes
 
 PUBLISHED = {
     ("18", 3, 0): [(0.309017, -0.951057), (0.425779, 0.904827), (0.993611, 0.112856)],
@@ -27,22 +27,22 @@ NUMBERS = ["0", "-0", "7", "-7", "0.001", "-123.4567", "999999999", "100000", "0
 
 
 @pytest.mark.parametrize(("text", "integer", "fraction"), list(PUBLISHED))
-def test_the_phases_are_the_papers(text, integer, fraction):
+def test_phases_are_those_of_the_paper(text, integer, fraction):
     part = build("embed", dict(name="fone", integer=integer, fraction=fraction, signed=False))
-    found = part.apply({}, to_numeral([Decimal(text)], 20))[0].reshape(-1, 2)
-    np.testing.assert_allclose(found, PUBLISHED[text, integer, fraction], atol=2e-6)
+    phases = part.apply({}, to_numeral([Decimal(text)], 20))[0].reshape(-1, 2)
+    np.testing.assert_allclose(phases, PUBLISHED[text, integer, fraction], atol=2e-6)
 
 
 def test_a_phase_is_the_remainder_by_its_period(rng):
-    """Against exact decimals; float32's remainder of a large number would be noise."""
+    """Compares with exact decimals: the remainder of a large number in float32 would be noise."""
     values = [Decimal(int(rng.integers(0, 10**13))).scaleb(-4) for _ in range(200)]
-    found = np.asarray(embed.phases(to_numeral(values, 20), 9, 4))
-    for value, phases in zip(values, found, strict=True):
-        wanted = [float(value % period / period) for period in (Decimal(10) ** k for k in range(-3, 10))]
-        np.testing.assert_allclose(phases, wanted, atol=1e-6)
+    all_phases = np.asarray(embed.phases(to_numeral(values, 20), 9, 4))
+    for value, phases in zip(values, all_phases, strict=True):
+        expected = [float(value % period / period) for period in (Decimal(10) ** k for k in range(-3, 10))]
+        np.testing.assert_allclose(phases, expected, atol=1e-6)
 
 
-def test_zero_and_both_signs_are_told_apart():
+def test_zero_and_both_signs_have_different_vectors():
     part = build("embed", dict(name="fone"))
     zero, plus, minus = part.apply({}, to_numeral([Decimal(0), Decimal(5), Decimal(-5)], 20))
     assert len({tuple(np.round(x, 4).tolist()) for x in (zero, plus, minus)}) == 3 and np.abs(zero).max() == 1
@@ -50,94 +50,98 @@ def test_zero_and_both_signs_are_told_apart():
         build("embed", dict(name="fone", dim=8)).apply({}, to_numeral([Decimal(0)], 20))
 
 
-def head(**more):
-    return build("heads", dict(name="fone") | more, **(drawn.KNOWN | {"width": 32, "digits": 20}))
+def make_head(**options):
+    return build("heads", dict(name="fone") | options, **(drawn.CONTEXT | {"width": 32, "digits": 20}))
 
 
-def perfect(texts: list[str], projected: bool = True) -> tuple[fone.Head, HeadOut]:
-    """A head's output that is sure of these numbers."""
-    one = head(projected=projected)
+def make_perfect_output(texts: list[str], projected: bool = True) -> tuple[fone.Head, HeadOut]:
+    """Returns a head, and an output in which it is certain of these numbers."""
+    head = make_head(projected=projected)
     numerals = to_numeral([Decimal(text) for text in texts], 20)
     h = np.zeros((len(texts), 32), np.float32)
     for row, text in enumerate(texts):
         sign, digits, exponent = Decimal(text).as_tuple()
         for i, digit in enumerate(reversed(digits)):
-            place = i + int(exponent) + one.fraction
-            if 0 <= place < one.places:
-                h[row, 2 * place : 2 * place + 2] = fone.CODES[:, digit]
-        h[row, [2 * p for p in range(one.places) if not h[row, 2 * p : 2 * p + 2].any()]] = 1
-        h[row, 2 * one.places] = -1 if sign else 1
-    inputs, _ = drawn.tokens(np.random.default_rng(0), len(texts), 8)
-    params = one.init(jax.random.key(0), h[:, None], inputs, np.zeros((drawn.VOCAB, 32), np.float32))["params"]
+            digit_index = i + int(exponent) + head.fraction
+            if 0 <= digit_index < head.places:
+                h[row, 2 * digit_index : 2 * digit_index + 2] = fone.CODES[:, digit]
+        h[row, [2 * p for p in range(head.places) if not h[row, 2 * p : 2 * p + 2].any()]] = 1
+        h[row, 2 * head.places] = -1 if sign else 1
+    inputs, _ = drawn.draw_tokens(np.random.default_rng(0), len(texts), 8)
+    params = head.init(jax.random.key(0), h[:, None], inputs, np.zeros((drawn.VOCAB, 32), np.float32))["params"]
     params["number_scale"] = params["number_scale"] * 100
     if projected:
-        params["number_kernel"] = jnp.eye(32)[:, : 2 * one.places + 1]
-    # The norm takes the mean away: what is left out of 27 features balances it.
+        params["number_kernel"] = jnp.eye(32)[:, : 2 * head.places + 1]
+    # The norm subtracts the mean: the dimensions after the 27 features balance it.
     h[:, 27:] = -h[:, :27].sum(1, keepdims=True) / 5
-    out = one.apply({"params": params}, h, inputs, np.zeros((drawn.VOCAB, 32), np.float32))
+    out = head.apply({"params": params}, h, inputs, np.zeros((drawn.VOCAB, 32), np.float32))
     del numerals
-    return one, out
+    return head, out
 
 
 @pytest.mark.parametrize("projected", [True, False])
-def test_a_sure_head_gives_every_number_back(projected, rng):
+def test_a_certain_head_returns_every_number(projected, rng):
     texts = NUMBERS + [str(Decimal(int(rng.integers(-(10**13), 10**13))).scaleb(-4)) for _ in range(60)]
-    one, out = perfect(texts, projected)
-    numeral, estimate = jax.jit(lambda hidden: one.number(out._replace(hidden=hidden), None))(out.hidden)
+    head, out = make_perfect_output(texts, projected)
+    numeral, estimate = jax.jit(lambda hidden: head.number(out._replace(hidden=hidden), None))(out.hidden)
     assert estimate is None
     assert to_decimals(numeral) == [Decimal(text) for text in texts]
     assert [d.is_signed() for d in to_decimals(numeral)] == [Decimal(text).is_signed() for text in texts]
-    assert all(one.represents(Decimal(text)) for text in texts)
-    assert not any(one.represents(Decimal(text)) for text in ("1e9", "0.00001", "-1e-5", "1e20"))
-    parts = one.number_log_prob(out, to_numeral([Decimal(text) for text in texts], 20))
-    assert all(float(part.min()) > -0.05 for part in parts.values()), "what it is sure of is likely"
+    assert all(head.represents(Decimal(text)) for text in texts)
+    assert not any(head.represents(Decimal(text)) for text in ("1e9", "0.00001", "-1e-5", "1e20"))
+    parts = head.number_log_prob(out, to_numeral([Decimal(text) for text in texts], 20))
+    assert all(float(part.min()) > -0.05 for part in parts.values()), "a certain number is likely"
 
 
 def test_the_likelihood_is_that_of_every_digit_by_itself(rng):
-    one = head(integer=2, fraction=1)
+    head = make_head(integer=2, fraction=1)
     h = rng.standard_normal((3, 12, 32)).astype(np.float32)
-    inputs, _ = drawn.tokens(rng, 3, 12)
+    inputs, _ = drawn.draw_tokens(rng, 3, 12)
     table = rng.standard_normal((drawn.VOCAB, 32)).astype(np.float32)
-    params = drawn.draw(one, rng, h, inputs, table)
-    out = one.apply({"params": params}, h, inputs, table)
+    params = drawn.draw_params(head, rng, h, inputs, table)
+    out = head.apply({"params": params}, h, inputs, table)
     total = np.zeros((3, 12))
     for value in range(-999, 1000):
         numerals = to_numeral([Decimal(value).scaleb(-1)] * 36, 20)
-        parts = one.number_log_prob(out, jax.tree.map(lambda x: x.reshape(3, 12, *x.shape[1:]), numerals))
+        parts = head.number_log_prob(out, jax.tree.map(lambda x: x.reshape(3, 12, *x.shape[1:]), numerals))
         total += np.exp(np.asarray(parts["digits"] + parts["sign"], np.float64))
     minus_zero = to_numeral([Decimal("-0")] * 36, 20)
-    parts = one.number_log_prob(out, jax.tree.map(lambda x: x.reshape(3, 12, *x.shape[1:]), minus_zero))
+    parts = head.number_log_prob(out, jax.tree.map(lambda x: x.reshape(3, 12, *x.shape[1:]), minus_zero))
     total += np.exp(np.asarray(parts["digits"] + parts["sign"], np.float64))
     np.testing.assert_allclose(total, 1, rtol=1e-4)
 
 
-def test_a_number_beyond_the_places_counts_as_the_largest():
-    one, out = perfect(["999999999.9999"] * 2)
+def test_a_number_too_large_for_the_digits_counts_as_the_largest():
+    head, out = make_perfect_output(["999999999.9999"] * 2)
     numerals = to_numeral([Decimal("1e15"), Decimal("999999999.9999")], 20)
-    first, second = one.number_log_prob(out, numerals)["digits"]
+    first, second = head.number_log_prob(out, numerals)["digits"]
     assert first == pytest.approx(float(second)) and first > -0.05
 
 
-def test_it_needs_room():
+def test_features_wider_than_the_hidden_states_are_refused():
     inputs = Tokens(*(np.zeros((1, 4), np.int32) for _ in range(3)))
     table = np.zeros((drawn.VOCAB, 32), np.float32)
     with pytest.raises(UsageError, match="33 features do not fit a width of 32"):
-        head(projected=False, integer=12).init(jax.random.key(0), np.zeros((1, 4, 32), np.float32), inputs, table)
+        make_head(projected=False, integer=12).init(
+            jax.random.key(0), np.zeros((1, 4, 32), np.float32), inputs, table
+        )
 
 
-def test_targets_without_numbers_are_tokens_alone(rng):
-    one = head()
+def test_targets_without_numbers_score_only_tokens(rng):
+    head = make_head()
     h = rng.standard_normal((2, 12, 32)).astype(np.float32)
-    inputs, _ = drawn.tokens(rng, 2, 12)
+    inputs, _ = drawn.draw_tokens(rng, 2, 12)
     table = rng.standard_normal((drawn.VOCAB, 32)).astype(np.float32)
-    out = one.apply({"params": drawn.draw(one, rng, h, inputs, table)}, h, inputs, table)
-    assert set(one.log_prob(out, Targets(inputs.ids, inputs.ids > 0))) == {"token"}
+    out = head.apply({"params": drawn.draw_params(head, rng, h, inputs, table)}, h, inputs, table)
+    assert set(head.log_prob(out, Targets(inputs.ids, inputs.ids > 0))) == {"token"}
 
 
-def test_it_is_trained_scored_and_written_by_set_alone(tmp_path):
+def test_a_config_with_fone_trains_scores_and_generates(tmp_path):
     words = "embeds.numeral=fone:integer=7,fraction=2", "heads.next=fone:integer=7,fraction=2"
-    model, seen = trained(tmp_path, numgpt.get_config("smoke,task=generation"), *words)
-    assert {"next/digits", "next/sign", "next/token"} <= set(seen) and seen["NGR"] == 1
-    found = model.generate("Q: 3 and 4 are how many? A:", max_tokens=6)
-    assert len(found.numbers) == 1 and Decimal(found.numbers[0]["value"]) == Decimal(found.text.strip())
+    model, metrics = train_with_changes(tmp_path, numgpt.get_config("smoke,task=generation"), *words)
+    assert {"next/digits", "next/sign", "next/token"} <= set(metrics) and metrics["NGR"] == 1
+    generation = model.generate("Q: 3 and 4 are how many? A:", max_tokens=6)
+    assert len(generation.numbers) == 1 and Decimal(generation.numbers[0]["value"]) == Decimal(
+        generation.text.strip()
+    )
     assert model.embed("12.5").shape == (model.system.model.backbone.width,)

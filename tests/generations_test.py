@@ -1,4 +1,4 @@
-"""What random weights write: a small form of `experiments.mathgpt.generations`."""
+"""Formulas that random weights generate: a small run of `experiments.mathgpt.generations`."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ def out(tmp_path_factory):
     return folder
 
 
-def test_every_tree_is_whole_canonical_read_back_and_in_its_place(out):
-    found = json.loads((out / "generations.json").read_text())
-    masked, free = found["all"]["True"], found["all"]["False"]
+def test_every_tree_is_complete_canonical_and_parses_back_with_its_positions(out):
+    report = json.loads((out / "generations.json").read_text())
+    masked, unmasked = report["all"]["True"], report["all"]["False"]
     assert masked["generations"] == masked["valid"] == masked["positions"] == 256
     assert masked["formulas"] == masked["trees"] == masked["canonical"] == masked["reread"] >= 256
     assert masked["same"] == masked["same_positions"] > 50
-    assert not found["failures"] and found["deepest"] > 3 and found["widest"] > 3
-    assert free["generations"] == 256 and free["valid"] < 128, "it is the mask that does it"
+    assert not report["failures"] and report["deepest"] > 3 and report["widest"] > 3
+    assert unmasked["generations"] == 256 and unmasked["valid"] < 128, "without the mask most are invalid"
 
 
-def test_the_table_says_the_same(out):
+def test_the_table_agrees_with_the_json(out):
     lines = (out / "generations.md").read_text().splitlines()
-    (whole,) = [line for line in lines if line.startswith("| yes | all")]
-    assert whole.count("100%") == 6
+    (row,) = [line for line in lines if line.startswith("| yes | all")]
+    assert row.count("100%") == 6

@@ -1,4 +1,4 @@
-"""The automaton: tables against an independent reading of the grammar, host against device, and budgets."""
+"""The automaton: tables against an independent parser, host against device, and budgets."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LEAVES, BITS = (X, Y), (BIT0, BIT1)
 ARITY = {DIV: (2, 2), SUM: (2, 9), NOT: (1, 1)}
 
 
-def trees(max_depth=3, max_width=4):
+def make_tree_grammar(max_depth=3, max_width=4):
     edges = [
         Edge("text", [A, B, CLS], "text"),
         Edge("text", [START], "root"),
@@ -47,15 +47,15 @@ def trees(max_depth=3, max_width=4):
         Edge("rest", BITS, "rest", NEXT, token_type=3),
         Edge("rest", [END], op=POP, token_type=3),
     ]
-    placed = ("root", "child", "bits", "more", "part", "rest")
+    positioned_states = ("root", "child", "bits", "more", "part", "rest")
     return build(
-        V, edges, "text", ("text", "ended"), given=[CLS], arity=ARITY, placed=placed, max_depth=max_depth,
+        V, edges, "text", ("text", "ended"), given=[CLS], arity=ARITY, placed=positioned_states, max_depth=max_depth,
         max_width=max_width,
     )  # fmt: skip
 
 
-def brackets(max_depth=4, max_width=3):
-    """A forest in which every leaf is a node of its own: at the last level only empty nodes help."""
+def make_bracket_grammar(max_depth=4, max_width=3):
+    """Returns a grammar of forests whose leaves are nodes: at the last level only empty nodes are legal."""
     edges = [
         Edge("out", [A], "out"),
         Edge("out", [X], "in", PUSH, "out"),
@@ -69,8 +69,8 @@ def brackets(max_depth=4, max_width=3):
     )  # fmt: skip
 
 
-def fenced():
-    """No stack: numbers between marks, as the `digits` scheme has them."""
+def make_flat_grammar():
+    """Returns a grammar without a stack: numbers between marks, as in the `digits` scheme."""
     edges = [
         Edge("text", [A, B], "text"),
         Edge("text", [START], "first"),
@@ -87,100 +87,102 @@ def fenced():
 
 
 GRAMMARS = {
-    "trees": trees(),
-    "narrow": trees(max_depth=2, max_width=3),
-    "brackets": brackets(),
-    "fenced": fenced(),
+    "trees": make_tree_grammar(),
+    "narrow": make_tree_grammar(max_depth=2, max_width=3),
+    "brackets": make_bracket_grammar(),
+    "fenced": make_flat_grammar(),
 }
 
 
-def reads(ids, max_depth, max_width):
-    """Whether the sequence is a text of `trees`: recursive descent, sharing nothing with the tables.
-    Gives the tree positions too."""
-    places = []
+def parse_text(ids, max_depth, max_width):
+    """Returns whether the ids are a text of `make_tree_grammar`, and their tree positions.
 
-    def tree(at, path):
-        places.append(path)
-        token = ids[at]
+    It is a recursive descent that shares nothing with the tables.
+    """
+    positions = []
+
+    def parse_tree(index, path):
+        positions.append(path)
+        token = ids[index]
         if token in LEAVES:
-            return at + 1
+            return index + 1
         if token == HEAD:
             least, most, kind = 1, max_width, "bits"
         else:
             (least, most), kind = ARITY[token], "child"
         if len(path) > max_depth:
             raise ValueError
-        at, n, spelled = at + 1, 0, ""
-        while ids[at] != END:
-            if n == min(most, max_width):
+        index, n_children, bits = index + 1, 0, ""
+        while ids[index] != END:
+            if n_children == min(most, max_width):
                 raise ValueError
             if kind == "bits":
-                spelled += {BIT0: "0", BIT1: "1", POINT: "."}[ids[at]]
-                places.append((*path, n))
-                at += 1
+                bits += {BIT0: "0", BIT1: "1", POINT: "."}[ids[index]]
+                positions.append((*path, n_children))
+                index += 1
             else:
-                at = tree(at, (*path, n))
-            n += 1
-        places.append((*path, n))
-        whole, point, part = spelled.partition(".")
-        if n < least or (kind == "bits" and (not whole or (point and not part) or "." in part)):
+                index = parse_tree(index, (*path, n_children))
+            n_children += 1
+        positions.append((*path, n_children))
+        whole, point, fraction = bits.partition(".")
+        if n_children < least or (kind == "bits" and (not whole or (point and not fraction) or "." in fraction)):
             raise ValueError
-        return at + 1
+        return index + 1
 
     try:
-        at = 0
-        while at < len(ids):
-            if ids[at] == EOS:
-                places.append(())
-                return at + 1 == len(ids), places
-            if ids[at] == START:
-                places.append(())
-                at = tree(at + 1, (0,))
-                if ids[at] != STOP:
-                    return False, places
-            elif ids[at] not in (A, B, CLS):
-                return False, places
-            places.append(())
-            at += 1
+        index = 0
+        while index < len(ids):
+            if ids[index] == EOS:
+                positions.append(())
+                return index + 1 == len(ids), positions
+            if ids[index] == START:
+                positions.append(())
+                index = parse_tree(index + 1, (0,))
+                if ids[index] != STOP:
+                    return False, positions
+            elif ids[index] not in (A, B, CLS):
+                return False, positions
+            positions.append(())
+            index += 1
     except (ValueError, IndexError, KeyError):
-        return False, places
-    return True, places
+        return False, positions
+    return True, positions
 
 
-def some_tree(rng, depth):
+def draw_tree(rng, depth):
     if depth == 0 or rng.random() < 0.3:
         return [rng.choice(LEAVES)]
     if rng.random() < 0.4:
         bits = [rng.choice(BITS) for _ in range(rng.randint(1, 3))]
         return [HEAD, *bits, *([POINT, BIT1] if rng.random() < 0.3 else []), END]
     op = rng.choice([DIV, SUM, NOT])
-    children = [some_tree(rng, depth - 1) for _ in range({DIV: 2, NOT: 1, SUM: rng.randint(2, 5)}[op])]
+    children = [draw_tree(rng, depth - 1) for _ in range({DIV: 2, NOT: 1, SUM: rng.randint(2, 5)}[op])]
     return [op, *itertools.chain(*children), END]
 
 
 @settings(max_examples=300, deadline=None)
 @given(st.integers(0, 10**9), st.sampled_from([(3, 4), (2, 3), (5, 5)]))
-def test_agrees_with_recursive_descent_on_mutated_texts(seed, limits):
+def test_the_automaton_agrees_with_recursive_descent_on_mutated_texts(seed, limits):
     rng = random.Random(seed)
-    ids = [A, START, *some_tree(rng, rng.randint(1, 4)), STOP, CLS, B]
+    ids = [A, START, *draw_tree(rng, rng.randint(1, 4)), STOP, CLS, B]
     for _ in range(rng.choice([0, 0, 1, 2])):
-        at = rng.randrange(len(ids))
-        ids[at : at + rng.randint(0, 1)] = [rng.randrange(V)] * rng.randint(0, 1)
-    right, places = reads(ids, *limits)
-    trace = host.run(_trees(*limits), ids)
-    assert (trace.error is None) == right
-    if right:
-        given = [tuple(int(i) for i in row if i >= 0) for row in trace.tree_positions]
-        assert given == places
+        index = rng.randrange(len(ids))
+        ids[index : index + rng.randint(0, 1)] = [rng.randrange(V)] * rng.randint(0, 1)
+    is_legal, positions = parse_text(ids, *limits)
+    trace = host.run(_cache_tree_grammar(*limits), ids)
+    assert (trace.error is None) == is_legal
+    if is_legal:
+        trace_positions = [tuple(int(i) for i in row if i >= 0) for row in trace.tree_positions]
+        assert trace_positions == positions
         assert (trace.states >= 0).all()
 
 
 @functools.cache
-def _trees(max_depth, max_width):
-    return trees(max_depth, max_width)
+def _cache_tree_grammar(max_depth, max_width):
+    return make_tree_grammar(max_depth, max_width)
 
 
-def test_sequence_read_by_hand():
+def test_a_sequence_has_the_types_and_positions_worked_out_by_hand():
     ids = [A, START, DIV, X, HEAD, BIT1, BIT0, END, END, STOP, EOS]
     trace = host.run(GRAMMARS["trees"], ids)
     assert trace.error is None
@@ -190,7 +192,7 @@ def test_sequence_read_by_hand():
 
 
 @pytest.mark.parametrize(
-    ("ids", "says"),
+    ("ids", "message"),
     [
         ([A, PAD], "token 1"),
         ([A, 19], "token 1"),
@@ -202,16 +204,16 @@ def test_sequence_read_by_hand():
         ([START, HEAD, BIT0], "2 more at least"),
     ],
 )
-def test_validate_says_what_and_where(ids, says):
-    assert says in host.validate(GRAMMARS["trees"], ids)
+def test_validate_names_the_fault_and_its_token(ids, message):
+    assert message in host.validate(GRAMMARS["trees"], ids)
 
 
-def test_builder_refuses_nonsense():
+def test_the_builder_refuses_invalid_grammars():
     with pytest.raises(ValueError, match="two edges"):
         build(4, [Edge("s", [1, 2], "s"), Edge("s", [2], "t")], "s", ["s"])
     with pytest.raises(ValueError, match="ever end"):
         build(4, [Edge("s", [1], "s")], "s", ["t"])
-    with pytest.raises(ValueError, match="ever end"):  # needs one more level than there are
+    with pytest.raises(ValueError, match="ever end"):  # needs one level more than max_depth
         build(
             6, [Edge("s", [1], "n", PUSH, "t"), Edge("n", [2], "n", PUSH, "m"), Edge("m", [3], op=POP)],
             "s", ["t"], max_depth=1, max_width=2,
@@ -220,14 +222,18 @@ def test_builder_refuses_nonsense():
         build(4, [Edge("s", [1], "s", PUSH)], "s", ["s"])
 
 
-def test_digest_tells_tables_apart():
-    assert host.digest(trees()) == host.digest(trees()) != host.digest(trees(max_width=5))
-    assert host.digest(brackets()) != host.digest(brackets(max_depth=5))
+def test_different_tables_have_different_digests():
+    assert (
+        host.digest(make_tree_grammar())
+        == host.digest(make_tree_grammar())
+        != host.digest(make_tree_grammar(max_width=5))
+    )
+    assert host.digest(make_bracket_grammar()) != host.digest(make_bracket_grammar(max_depth=5))
 
 
 @pytest.mark.parametrize("name", GRAMMARS)
 def test_cost_is_the_shortest_way_to_an_end(name):
-    """Breadth-first search over places from random ones finds the end after exactly `cost` tokens."""
+    """A breadth-first search from random configurations reaches an end after exactly `cost` tokens."""
     grammar = GRAMMARS[name]
     automaton = host.Automaton(grammar)
     tokens = [
@@ -237,23 +243,26 @@ def test_cost_is_the_shortest_way_to_an_end(name):
     ]
     rng = random.Random(0)
     for _ in range(40):
-        place = automaton.start()
+        configuration = automaton.start()
         for _ in range(rng.randrange(9)):
-            legal = np.flatnonzero(automaton.allowed(place))
+            legal = np.flatnonzero(automaton.allowed(configuration))
             if len(legal):
-                place = automaton.step(place, int(rng.choice(legal)))
-        steps, front = 0, {place}
-        while not any(automaton.accepts(p) for p in front) and steps < 7:
-            steps, front = steps + 1, {q for p in front for t in tokens if (q := _try(automaton, p, t))}
-        if any(automaton.accepts(p) for p in front):
-            assert automaton.cost(place) == steps
+                configuration = automaton.step(configuration, int(rng.choice(legal)))
+        steps, frontier = 0, {configuration}
+        while not any(automaton.accepts(p) for p in frontier) and steps < 7:
+            steps, frontier = (
+                steps + 1,
+                {q for p in frontier for t in tokens if (q := _step_or_none(automaton, p, t))},
+            )
+        if any(automaton.accepts(p) for p in frontier):
+            assert automaton.cost(configuration) == steps
         else:
-            assert automaton.cost(place) > steps
+            assert automaton.cost(configuration) > steps
 
 
-def _try(automaton, place, token):
+def _step_or_none(automaton, configuration, token):
     try:
-        return automaton.step(place, token)
+        return automaton.step(configuration, token)
     except host.Illegal:
         return None
 
@@ -265,39 +274,39 @@ def observe(tables, g, remaining):
 
 
 step = jax.jit(device.step)
-types_of = jax.jit(device.token_types)
+token_types = jax.jit(device.token_types)
 
 
 @pytest.mark.parametrize("name", GRAMMARS)
 def test_device_equals_host_on_random_walks_and_every_walk_ends_in_its_budget(name):
-    """The walkers of a batch prefer to open nodes: budgets, depth and width all bite."""
+    """The walks prefer to open nodes, so that budget, depth and width all limit them."""
     grammar, rng = GRAMMARS[name], np.random.default_rng(1)
     automaton = host.Automaton(grammar)
     tables = jax.tree.map(jnp.asarray, grammar)
     n = 48
     least = int(grammar.end_cost[int(grammar.start)])
     budgets = np.concatenate([np.full(n // 4, least), rng.integers(least, least + 9, n // 2), np.full(n // 4, 40)])
-    g, places, texts = device.init(tables, n), [automaton.start()] * n, [[] for _ in range(n)]
-    opens = np.isin(np.arange(V), [START, DIV, SUM, NOT, HEAD, X, POINT])
+    g, configurations, texts = device.init(tables, n), [automaton.start()] * n, [[] for _ in range(n)]
+    is_opening = np.isin(np.arange(V), [START, DIV, SUM, NOT, HEAD, X, POINT])
     for t in range(40):
         remaining = np.maximum(budgets - t, 0)
         mask, cost, accepts, positions = map(np.asarray, observe(tables, g, jnp.asarray(remaining)))
-        chosen = np.zeros(n, np.int32)
-        for b, place in enumerate(places):
-            assert (mask[b] == automaton.allowed(place, int(remaining[b]))).all()
-            assert cost[b] == automaton.cost(place) <= remaining[b]
-            assert accepts[b] == automaton.accepts(place)
-            assert tuple(i for i in positions[b].tolist() if i >= 0) == automaton.tree_position(place)
+        choices = np.zeros(n, np.int32)
+        for b, configuration in enumerate(configurations):
+            assert (mask[b] == automaton.allowed(configuration, int(remaining[b]))).all()
+            assert cost[b] == automaton.cost(configuration) <= remaining[b]
+            assert accepts[b] == automaton.accepts(configuration)
+            assert tuple(i for i in positions[b].tolist() if i >= 0) == automaton.tree_position(configuration)
             assert not mask[b, [PAD, CLS, 17, 18, 19]].any()
             assert mask[b].any() or accepts[b]
             if mask[b].any():
-                weights = mask[b] * np.where(opens, 4.0, 1.0)
-                chosen[b] = rng.choice(V, p=weights / weights.sum())
-                texts[b].append(int(chosen[b]))
-                places[b] = automaton.step(place, int(chosen[b]))
-        types = np.asarray(types_of(tables, g, jnp.asarray(chosen)))
-        g = step(tables, g, jnp.asarray(chosen))
-        assert [*map(int, g.state)] == [p.state for p in places]
+                weights = mask[b] * np.where(is_opening, 4.0, 1.0)
+                choices[b] = rng.choice(V, p=weights / weights.sum())
+                texts[b].append(int(choices[b]))
+                configurations[b] = automaton.step(configuration, int(choices[b]))
+        types = np.asarray(token_types(tables, g, jnp.asarray(choices)))
+        g = step(tables, g, jnp.asarray(choices))
+        assert [*map(int, g.state)] == [p.state for p in configurations]
         for b, text in enumerate(texts):
             if text and len(text) == t + 1 and grammar.token_type.any():
                 assert types[b] == host.run(grammar, text).types[-1]
@@ -308,23 +317,23 @@ def test_device_equals_host_on_random_walks_and_every_walk_ends_in_its_budget(na
 
 
 def test_one_executable_serves_grammars_of_one_shape():
-    one, other = trees(), trees()
+    one, other = make_tree_grammar(), make_tree_grammar()
     other = other._replace(next_state=np.where(other.next_state == 1, 0, other.next_state), start=np.int32(1))
-    traced, masks = [], []
+    traces, masks = [], []
 
     @jax.jit
     def program(tables, token):
-        traced.append(tables)
+        traces.append(tables)
         g = device.step(tables, device.init(tables, 3), token)
         return device.token_mask(device.allowed_tokens(tables, g))
 
     for grammar in (one, other):
         masks.append(np.asarray(program(jax.tree.map(jnp.asarray, grammar), jnp.asarray([A, X, DIV]))))
-    assert len(traced) == 1
+    assert len(traces) == 1
     assert (masks[0] != masks[1]).any()
 
 
-def test_reads_ragged_prompts_and_lets_finished_rows_be():
+def test_ragged_prompts_are_consumed_and_finished_rows_stay():
     tables = jax.tree.map(jnp.asarray, GRAMMARS["trees"])
     automaton = host.Automaton(GRAMMARS["trees"])
     prompts = [[CLS, A, START, DIV, X], [START, HEAD, BIT0], [EOS]]
@@ -334,8 +343,8 @@ def test_reads_ragged_prompts_and_lets_finished_rows_be():
     g = jax.jit(device.read_prompt)(tables, device.init(tables, 3), jnp.asarray(ids), jnp.asarray(valid))
     masks = np.asarray(observe(tables, g, jnp.full(3, 50))[0])
     for b, prompt in enumerate(prompts):
-        place = functools.reduce(automaton.step, prompt, automaton.start())
-        assert (masks[b] == automaton.allowed(place, 50)).all()
+        configuration = functools.reduce(automaton.step, prompt, automaton.start())
+        assert (masks[b] == automaton.allowed(configuration, 50)).all()
     after = step(tables, g, jnp.asarray([Y, END, A]))
     assert int(after.state[2]) == int(g.state[2]) and not masks[2].any()
 

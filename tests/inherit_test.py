@@ -1,4 +1,4 @@
-"""An encoder–decoder that starts from files of others: its vocabulary, its marks, its parameters."""
+"""Starts from pretrained files and from other runs: vocabulary, marks and parameters."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ TEXTS = ["How many grams are 2 eggs? About 1200 grams.", "It cost 12 in 2019."] 
 
 @pytest.fixture(scope="module")
 def t5_model() -> bytes:
-    """A sentencepiece model as T5's: its own normalisation, a dummy prefix, no bytes, pad 0 and </s> 1."""
+    """A sentencepiece model like that of T5: its own normalisation, a dummy prefix, no bytes, pad 0 and </s> 1."""
     out = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(TEXTS), model_writer=out, vocab_size=34, hard_vocab_limit=False, pad_id=0, eos_id=1,
@@ -43,57 +43,57 @@ def t5_model() -> bytes:
     return out.getvalue()
 
 
-def test_t5s_pieces_are_read_exactly(t5_model, tmp_path):
+def test_the_pieces_of_t5_are_encoded_exactly(t5_model, tmp_path):
     mine, theirs = sentencepieces.SentencePiece(t5_model), sentencepiece.SentencePieceProcessor(model_proto=t5_model)
     assert mine.known == theirs.vocab_size() and mine.base == mine.known + 256
     for text in ("How many eggs?", "It cost 12", "2 eggs"):
-        assert mine.encode(" " + text) == theirs.encode(text), "what it has seen begins with a blank"
+        assert mine.encode(" " + text) == theirs.encode(text), "its training texts begin with a blank"
     for text in ("naïve  two\tblanks\n", "∀ ½ ﬁ", "▁ x", " 12  12", "\ud800"):
         assert mine.decode(mine.encode(text)) == files.replace_surrogates(text)
     mine.save(str(tmp_path))
-    again = vocab.load(str(tmp_path))
-    assert again.encode("∀ 12") == mine.encode("∀ 12") and again.marks == mine.marks
+    loaded = vocab.load(str(tmp_path))
+    assert loaded.encode("∀ 12") == mine.encode("∀ 12") and loaded.marks == mine.marks
 
 
 @pytest.mark.parametrize("name", ["flan", "bart"])
 def test_vocabulary_and_marks_start_from_their_rows(name, t5_model, tmp_path):
-    """Pieces from their own rows, marks from those of the same use, bytes that T5 does not spell from the mean."""
+    """Pieces start from their own rows, marks from the row of the same use, and bytes that T5 lacks from the mean."""
     scheme = subword.Scheme(sentencepieces.SentencePiece(t5_model))
     theirs = seq2seq.read_params(FIXTURES / f"{name}.safetensors", heads=2)
     config = ConfigDict(dict(backbone=dict(name="encoder_decoder"), optim={}))
     size = scheme.vocab_size
-    known = dict(width=64, dim=64, vocab_size=size, size=size)
-    parts = dict(embeds={"token": build("embed", dict(name="token"), **known)})
-    parts |= dict(heads={"next": build("heads", dict(name="token"), **known)})
+    context = dict(width=64, dim=64, vocab_size=size, size=size)
+    parts = dict(embeds={"token": build("embed", dict(name="token"), **context)})
+    parts |= dict(heads={"next": build("heads", dict(name="token"), **context)})
     model = types.SimpleNamespace(backbone=types.SimpleNamespace(heads=2), **parts)
     system = types.SimpleNamespace(config=config, scheme=scheme, model=model)
 
-    def blank(path, x):
+    def make_zeros(path, x):
         rows = (size,) if path[0].key != "backbone" else x.shape[:1]
         return jnp.zeros((*rows, *x.shape[1:]), jnp.float32)
 
-    params = jax.tree_util.tree_map_with_path(blank, theirs)
+    params = jax.tree_util.tree_map_with_path(make_zeros, theirs)
     state = TrainState(jnp.int32(0), params, ())
     mesh = shard.make_mesh(1, devices=jax.devices()[:1])
     layout = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=shard.replicated(mesh)), params)
     compiled = types.SimpleNamespace(mesh=mesh, abstract_state=TrainState(None, layout, ()))
-    done = inherit.load_pretrained(system, compiled, state, FIXTURES / f"{name}.safetensors").params
-    jax.tree.map(np.testing.assert_array_equal, done["backbone"], theirs["backbone"])
-    known = scheme.vocab.known
+    new_params = inherit.load_pretrained(system, compiled, state, FIXTURES / f"{name}.safetensors").params
+    jax.tree.map(np.testing.assert_array_equal, new_params["backbone"], theirs["backbone"])
+    n_known = scheme.vocab.known
     for path in (("embeds_token", "table"), ("heads_next", "kernel"), ("heads_next", "bias")):
         if path[1] not in theirs.get(path[0], {}):
             continue
-        mine, rows = done[path[0]][path[1]], theirs[path[0]][path[1]]
-        np.testing.assert_array_equal(mine[:known], rows[:known])
+        mine, rows = new_params[path[0]][path[1]], theirs[path[0]][path[1]]
+        np.testing.assert_array_equal(mine[:n_known], rows[:n_known])
         for mark in ("[CLS]", "[EOS]", "[PAD]"):
             np.testing.assert_array_equal(mine[scheme.vocab.mark(mark)], rows[seq2seq.map_marks(theirs)[mark]])
-        assert (mine[known] == mine[known + 7]).all() and np.abs(mine[known]).max() > 0
+        assert (mine[n_known] == mine[n_known + 7]).all() and np.abs(mine[n_known]).max() > 0
     system.scheme = subword.Scheme(vocab.build({"name": "sentencepiece", "size": 320}, TEXTS))
     with pytest.raises(UsageError, match="its vocabulary has 40 tokens and ours"):
         inherit.load_pretrained(system, compiled, state, FIXTURES / f"{name}.safetensors")
 
 
-def test_a_mark_that_is_a_symbol_of_theirs_starts_from_the_row_of_its_use():
+def test_a_mark_that_is_also_a_piece_of_the_file_starts_from_the_row_of_its_use():
     pieces = ["<s>", "<pad>", "</s>", "<unk>", *bytebpe._byte_of_character(), "<mask>"]
     table = json.dumps({piece: token for token, piece in enumerate(pieces)}).encode()
     mine = bytebpe.ByteBPE(table, b"#version: 0.2\n")
@@ -101,63 +101,67 @@ def test_a_mark_that_is_a_symbol_of_theirs_starts_from_the_row_of_its_use():
     uses = {"[PAD]": 1, "[CLS]": 2, "[EOS]": 2, "[SEP]": 0}
     rows = inherit._base_rows(system, len(pieces), FIXTURES, uses)
     assert {name: rows[mine.mark(name)] for name in uses} == uses
-    kept = set(range(len(pieces))) - {mine.mark(name) for name in uses}
-    assert all(rows[token] == token for token in kept) and mine.mark("[CLS]") == 0
+    other_tokens = set(range(len(pieces))) - {mine.mark(name) for name in uses}
+    assert all(rows[token] == token for token in other_tokens) and mine.mark("[CLS]") == 0
     assert rows[mine.size :] == [-1] * 3 and rows[mine.mark("[NUM]")] == -1
 
 
-def test_rows_go_by_token_in_parts_of_any_name_and_in_no_other_part(tmp_path, monkeypatch):
-    """Marks that stand in another order there, in a head called `lm`; a table of digits has rows of its own."""
+def test_rows_are_matched_by_token_only_in_parts_of_the_vocabulary(tmp_path, monkeypatch):
+    """The source has its marks in another order, in a head called `lm`; a table of digits has its own rows."""
     mine = vocab.build({"name": "sentencepiece", "size": 320}, TEXTS)
     scheme = subword.Scheme(mine.with_marks(["[B]", "[A]"]))
     theirs = mine.with_marks(["[A]", "[B]", "[C]"])
     theirs.save(str(tmp_path / "vocabulary"))
-    known = dict(width=4, dim=4, vocab_size=scheme.vocab_size, size=scheme.vocab.size)
+    context = dict(width=4, dim=4, vocab_size=scheme.vocab_size, size=scheme.vocab.size)
     model = types.SimpleNamespace(
-        embeds={name: build("embed", dict(name=name), **known) for name in ("token", "digit_sum")},
+        embeds={name: build("embed", dict(name=name), **context) for name in ("token", "digit_sum")},
         heads={
-            "lm": build("heads", dict(name="token", tied=False, bias=True), **known),
-            "label": build("heads", dict(name="classify", num_classes=3), **known),
+            "lm": build("heads", dict(name="token", tied=False, bias=True), **context),
+            "label": build("heads", dict(name="classify", num_classes=3), **context),
         },
     )
 
-    def params(rows):
+    def make_params(rows):
         numbered = jnp.arange(1.0, rows + 1)[:, None] * jnp.ones(4)
         digits = {"table": jnp.arange(40.0).reshape(10, 4)}
         label = {"kernel": jnp.arange(12.0).reshape(4, 3), "bias": jnp.arange(3.0)}
         lm = {"kernel": numbered, "bias": numbered[:, 0]}
         return {"embeds_token": {"table": numbered}, "embeds_digit_sum": digits, "heads_lm": lm, "heads_label": label}
 
-    monkeypatch.setattr(inherit, "read_params", lambda source, layout: (params(subword.Scheme(theirs).vocab_size), 1))
-    start = jax.tree.map(jnp.zeros_like, params(scheme.vocab_size))
+    monkeypatch.setattr(
+        inherit, "read_params", lambda source, layout: (make_params(subword.Scheme(theirs).vocab_size), 1)
+    )
+    start = jax.tree.map(jnp.zeros_like, make_params(scheme.vocab_size))
     mesh = shard.make_mesh(1, devices=jax.devices()[:1])
     layout = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=shard.replicated(mesh)), start)
     compiled: Any = types.SimpleNamespace(mesh=mesh, abstract_state=TrainState(jnp.int32(0), layout, ()))
     system: Any = types.SimpleNamespace(config=ConfigDict(dict(optim={})), scheme=scheme, model=model)
     system.task = types.SimpleNamespace(dataset={})
-    done = inherit.load_pretrained(system, compiled, TrainState(jnp.int32(0), start, ()), tmp_path).params
-    want = np.arange(1.0, mine.size + 3)
-    want[[scheme.vocab.mark("[A]"), scheme.vocab.mark("[B]")]] = 1 + theirs.mark("[A]"), 1 + theirs.mark("[B]")
+    new_params = inherit.load_pretrained(system, compiled, TrainState(jnp.int32(0), start, ()), tmp_path).params
+    expected = np.arange(1.0, mine.size + 3)
+    expected[[scheme.vocab.mark("[A]"), scheme.vocab.mark("[B]")]] = 1 + theirs.mark("[A]"), 1 + theirs.mark("[B]")
     for part, name in (("embeds_token", "table"), ("heads_lm", "kernel"), ("heads_lm", "bias")):
-        np.testing.assert_array_equal(done[part][name].reshape(scheme.vocab_size, -1)[: len(want), 0], want)
+        np.testing.assert_array_equal(
+            new_params[part][name].reshape(scheme.vocab_size, -1)[: len(expected), 0], expected
+        )
     for part in ("embeds_digit_sum", "heads_label"):
-        jax.tree.map(np.testing.assert_array_equal, done[part], params(1)[part])
+        jax.tree.map(np.testing.assert_array_equal, new_params[part], make_params(1)[part])
 
 
-def configured(words: str) -> Any:
+def make_config(words: str) -> Any:
     name, _, argument = words.partition(":")
     return importlib.import_module(f"numjax.bundled.configs.{name}").get_config(argument)
 
 
-def _kept(config: Any, folder: pathlib.Path) -> pathlib.Path:
-    """A workdir that only says what made it."""
+def _make_workdir(config: Any, folder: pathlib.Path) -> pathlib.Path:
+    """Returns a workdir that holds only its config."""
     folder.mkdir()
     origin.save_config(folder, json.loads(json.dumps(config.to_dict())))
     return folder
 
 
 @pytest.mark.parametrize(
-    ("trained", "wanted", "says"),
+    ("source_words", "target_words", "message"),
     [
         (
             "tabbert:smoke,numtok=replace,as_published", "tabbert:smoke,task=fraud",
@@ -172,14 +176,14 @@ def _kept(config: Any, folder: pathlib.Path) -> pathlib.Path:
         ("mathgpt:smoke,task=gsm8k", "mathgpt:smoke,task=gsm8k,as_published", "scheme.name was 'trees' there"),
     ],
 )  # fmt: skip
-def test_a_run_that_reads_otherwise_is_no_start(trained, wanted, says, tmp_path):
-    source = _kept(configured(trained), tmp_path / "source")
-    with pytest.raises(UsageError, match=re.escape(says)):
-        origin.check_scheme(configured(wanted), source)
+def test_a_run_with_another_scheme_is_refused_as_a_start(source_words, target_words, message, tmp_path):
+    source = _make_workdir(make_config(source_words), tmp_path / "source")
+    with pytest.raises(UsageError, match=re.escape(message)):
+        origin.check_scheme(make_config(target_words), source)
 
 
 @pytest.mark.parametrize(
-    ("trained", "wanted", "told"),
+    ("source_words", "target_words", "messages"),
     [
         ("tabbert:smoke,numtok=replace,as_published", "tabbert:smoke,numtok=replace,task=fraud,as_published", []),
         ("tabbert:smoke,numtok=none", "tabbert:smoke,task=fraud", []),
@@ -198,25 +202,25 @@ def test_a_run_that_reads_otherwise_is_no_start(trained, wanted, says, tmp_path)
         ),
     ],
 )  # fmt: skip
-def test_a_run_that_reads_alike_or_all_as_text_is_a_start(trained, wanted, told, tmp_path):
-    source = _kept(configured(trained), tmp_path / "source")
-    assert origin.check_scheme(configured(wanted), source) == told
+def test_a_run_with_the_same_scheme_or_plain_text_is_a_start(source_words, target_words, messages, tmp_path):
+    source = _make_workdir(make_config(source_words), tmp_path / "source")
+    assert origin.check_scheme(make_config(target_words), source) == messages
 
 
-def test_what_it_started_from_is_looked_at_before_records_are_read(tmp_path):
-    config = configured("tabbert:smoke,task=fraud")
-    source = _kept(configured("tabbert:smoke,as_published"), tmp_path / "source")
+def test_the_start_is_checked_before_records_are_loaded(tmp_path):
+    config = make_config("tabbert:smoke,task=fraud")
+    source = _make_workdir(make_config("tabbert:smoke,as_published"), tmp_path / "source")
     (source / "vocabulary").mkdir()
     (source / "vocabulary" / vocab.FILE).touch()
     with config.unlocked():
         config.init_from = str(source)
 
-    def records():
+    def load_records():
         raise AssertionError("read")
 
     with pytest.raises(UsageError, match=r"scheme\.signs was False there"):
-        assemble(config, tmp_path / "run", records)
-    # In a workdir that has its vocabulary already too.
+        assemble(config, tmp_path / "run", load_records)
+    # The same holds in a workdir that already has its vocabulary.
     mesh = shard.make_mesh(1, devices=jax.devices()[:1])
     system: Any = types.SimpleNamespace(config=config)
     compiled: Any = types.SimpleNamespace(mesh=mesh)
@@ -224,10 +228,10 @@ def test_what_it_started_from_is_looked_at_before_records_are_read(tmp_path):
         inherit.load_pretrained(system, compiled, TrainState(jnp.int32(0), {}, ()), source)
 
 
-def test_options_left_out_are_the_defaults_and_those_of_numbers_are_told(tmp_path):
-    config = configured("luna:smoke,numbed=dice")
+def test_missing_options_are_the_defaults_and_changed_number_options_are_reported(tmp_path):
+    config = make_config("luna:smoke,numbed=dice")
     config.scheme.rules = "default"
-    source = _kept(config, tmp_path / "source")
+    source = _make_workdir(config, tmp_path / "source")
     with config.unlocked():
         del config.scheme["rules"]
         config.embeds.numeral.update(of="log", sphere=3)

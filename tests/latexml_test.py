@@ -1,4 +1,4 @@
-"""The way through LaTeXML: with the real programs where they are, and with stand-ins that misbehave everywhere."""
+"""Parsing with LaTeXML: with the real programs where they are installed, and with stand-ins that misbehave."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from numjax.expr.mathml import latexml
 from numjax.expr.rules import Unreadable
 from numjax.expr.tree import Tree, from_json
 
-real = pytest.mark.skipif(not latexml.is_installed(), reason="LaTeXML is not installed")
+needs_latexml = pytest.mark.skipif(not latexml.is_installed(), reason="LaTeXML is not installed")
 
-# Stands in for both programs: a formula becomes its text as one <ci>, "two" two formulas, "gone" none; with "crash"
-# or, in company, "stop" in the batch the program fails, with "hang" it never ends.
+# Replaces both programs. A formula becomes its text as one <ci>, "two" becomes two formulas, "gone" none. The program
+# fails with "crash" in its batch, or with "stop" and other formulas; with "hang" it never ends.
 FAKE = r"""#!{python}
 import html, pathlib, re, sys, time
 log = pathlib.Path({log!r})
@@ -28,25 +28,25 @@ target = next(word for word in sys.argv if word.startswith("--dest=")).removepre
 if sys.argv[0].endswith("post"):
     pathlib.Path(target).write_text(source)
     sys.exit()
-found = re.findall(r"(numjaxformula\d+): \$(.*?) \$\n", source, re.DOTALL)
+formulas = re.findall(r"(numjaxformula\d+): \$(.*?) \$\n", source, re.DOTALL)
 with log.open("a") as file:
-    file.write(str(len(found)) + "\n")
-if any("hang" in formula for _, formula in found):
+    file.write(str(len(formulas)) + "\n")
+if any("hang" in formula for _, formula in formulas):
     time.sleep(60)
-if "crash" in source or ("stop" in source and len(found) > 1):
+if "crash" in source or ("stop" in source and len(formulas) > 1):
     sys.exit(1)
 paragraphs = []
-for word, formula in found:
+for word, formula in formulas:
     maths = [] if formula == "gone" else [formula] * (2 if formula == "two" else 1)
-    made = "".join("<Math><math><ci>" + html.escape(m) + "</ci></math></Math>" for m in maths)
-    paragraphs.append("<p>" + word + ": " + made + "</p>")
+    elements = "".join("<Math><math><ci>" + html.escape(m) + "</ci></math></Math>" for m in maths)
+    paragraphs.append("<p>" + word + ": " + elements + "</p>")
 pathlib.Path(target).write_text("<document>" + "".join(paragraphs) + "</document>")
 """
 
 
 @pytest.fixture
-def fake(tmp_path, monkeypatch):
-    """Stand-ins on the path; gives the sizes of the batches that were run."""
+def batch_sizes(tmp_path, monkeypatch):
+    """Puts stand-ins on the path; yields a function that returns the sizes of their batches."""
     log = tmp_path / "log"
     for name in ("latexml", "latexmlpost"):
         path = tmp_path / "bin" / name
@@ -57,14 +57,14 @@ def fake(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "work"))
     (tmp_path / "work").mkdir()
     yield lambda: [int(line) for line in log.read_text().split()] if log.exists() else []
-    assert not list((tmp_path / "work").iterdir()), "nothing is left behind"
+    assert not list((tmp_path / "work").iterdir()), "no temporary file is left"
 
 
-def shown(found) -> list[str]:
-    return [f.symbol if isinstance(f, Tree) else "error" for f in found]
+def list_symbols(trees) -> list[str]:
+    return [tree.symbol if isinstance(tree, Tree) else "error" for tree in trees]
 
 
-def test_it_is_refused_where_it_is_not_installed(monkeypatch, tmp_path):
+def test_parsing_is_refused_without_latexml(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     assert not latexml.is_installed()
     with pytest.raises(UsageError, match="not on the path"):
@@ -72,43 +72,43 @@ def test_it_is_refused_where_it_is_not_installed(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("options", [{"jobs": 0}, {"batch": 0}])
-def test_options_are_checked(fake, options):
+def test_options_are_checked(batch_sizes, options):
     with pytest.raises(UsageError, match="positive"):
         latexml.parse(["x"], **options)
 
 
 @pytest.mark.parametrize("jobs", [1, 3])
-def test_order_is_kept_over_batches(fake, jobs):
+def test_order_is_kept_over_batches(batch_sizes, jobs):
     formulas = [f"x{i}" for i in range(10)]
-    assert shown(latexml.parse(formulas, jobs=jobs, batch=4)) == formulas
-    assert sorted(fake()) == [2, 4, 4]
-    assert shown(latexml.parse([])) == []
+    assert list_symbols(latexml.parse(formulas, jobs=jobs, batch=4)) == formulas
+    assert sorted(batch_sizes()) == [2, 4, 4]
+    assert list_symbols(latexml.parse([])) == []
 
 
 @pytest.mark.parametrize("bad", ["two", "gone", "crash"])
-def test_a_bad_formula_is_left_alone(fake, bad):
+def test_a_bad_formula_is_isolated(batch_sizes, bad):
     formulas = ["a", "b", bad, "c", "d", "e", "f", "g"]
-    assert shown(latexml.parse(formulas)) == [f if f != bad else "error" for f in formulas]
-    assert fake() == [8, 4, 2, 2, 1, 1, 4], "halved, and again"
+    assert list_symbols(latexml.parse(formulas)) == [f if f != bad else "error" for f in formulas]
+    assert batch_sizes() == [8, 4, 2, 2, 1, 1, 4], "halved, and again"
 
 
-def test_what_fails_only_in_company_is_read_alone(fake):
-    assert shown(latexml.parse(["a", "stop", "b"])) == ["a", "stop", "b"]
+def test_a_formula_that_fails_only_in_a_batch_is_parsed_by_itself(batch_sizes):
+    assert list_symbols(latexml.parse(["a", "stop", "b"])) == ["a", "stop", "b"]
 
 
-def test_what_never_ends_is_ended(fake, monkeypatch):
+def test_a_program_that_hangs_is_stopped(batch_sizes, monkeypatch):
     monkeypatch.setattr(latexml, "START", 0.4)
     monkeypatch.setattr(latexml, "EACH", 0.0)
-    assert shown(latexml.parse(["hang"])) == ["error"]
+    assert list_symbols(latexml.parse(["hang"])) == ["error"]
 
 
-def test_definitions_are_kept_apart(fake):
-    assert shown(latexml.parse(["a", r"\gdef\a{}b", "c"]))[::2] == ["a", "c"]
-    assert sorted(fake()) == [1, 2]
+def test_formulas_with_definitions_are_parsed_by_themselves(batch_sizes):
+    assert list_symbols(latexml.parse(["a", r"\gdef\a{}b", "c"]))[::2] == ["a", "c"]
+    assert sorted(batch_sizes()) == [1, 2]
 
 
 @pytest.mark.parametrize(
-    ("formula", "at"),
+    ("formula", "position"),
     [
         ("", 0),
         (" \n", 0),
@@ -124,45 +124,45 @@ def test_definitions_are_kept_apart(fake):
         (r"\end {document}", 0),
     ],
 )
-def test_what_would_spill_over_is_not_run(fake, formula, at):
-    found = list(latexml.parse(["x", formula, "y"]))
-    assert shown(found) == ["x", "error", "y"]
-    assert isinstance(found[1], Unreadable) and found[1].at == at
-    assert fake() == [2]
+def test_formulas_that_would_affect_others_are_not_run(batch_sizes, formula, position):
+    trees = list(latexml.parse(["x", formula, "y"]))
+    assert list_symbols(trees) == ["x", "error", "y"]
+    assert isinstance(trees[1], Unreadable) and trees[1].at == position
+    assert batch_sizes() == [2]
 
 
 @pytest.mark.parametrize("formula", [r"\$5", r"\{a\}", r"\inputs", r"\partial", r"a\\b", "50%", "a \\"])
-def test_what_only_looks_like_it_is_run(fake, formula):
+def test_harmless_formulas_that_look_similar_are_run(batch_sizes, formula):
     assert latexml.find_refusal(formula) is None
-    assert "error" not in shown(latexml.parse([formula]))
+    assert "error" not in list_symbols(latexml.parse([formula]))
 
 
-def test_stopping_early_stops_the_rest(fake):
-    found = latexml.parse((f"x{i}" for i in range(1000)), batch=2)
-    assert next(found) == Tree("V", "x0")
-    found.close()  # type: ignore[attr-defined]
-    assert len(fake()) < 6
+def test_closing_the_iterator_stops_the_remaining_batches(batch_sizes):
+    trees = latexml.parse((f"x{i}" for i in range(1000)), batch=2)
+    assert next(trees) == Tree("V", "x0")
+    trees.close()  # type: ignore[attr-defined]
+    assert len(batch_sizes()) < 6
 
 
-@real
-def test_real_formulas_and_a_bad_one_amid_them():
+@needs_latexml
+def test_real_formulas_are_parsed_between_bad_ones():
     formulas = ["x=12+3", r"\frac{a}{b", r"\left( x", r"\frac{1}{2}", r"\nosuchmacro x", "50% - a - b"]
-    found = list(latexml.parse(formulas))
-    assert found[0] == from_json(
+    trees = list(latexml.parse(formulas))
+    assert trees[0] == from_json(
         ["U", "eq", [["V", "x", None], ["U", "plus", [["N", "12", None], ["N", "3", None]]]]]
     )
-    assert found[3] == from_json(["O", "divide", [["N", "1", None], ["N", "2", None]]])
-    assert isinstance(found[1], Unreadable)
-    assert isinstance(found[4], Unreadable) and "nosuchmacro" in found[4].error
+    assert trees[3] == from_json(["O", "divide", [["N", "1", None], ["N", "2", None]]])
+    assert isinstance(trees[1], Unreadable)
+    assert isinstance(trees[4], Unreadable) and "nosuchmacro" in trees[4].error
     half = ["O", "percent", [["N", "50", None]]]
-    assert found[5] == from_json(["O", "minus", [["O", "minus", [half, ["V", "a", None]]], ["V", "b", None]]])
+    assert trees[5] == from_json(["O", "minus", [["O", "minus", [half, ["V", "a", None]]], ["V", "b", None]]])
 
 
-@real
-def test_the_published_trees(real_data):
-    """What the original pipeline made of real formulas."""
+@needs_latexml
+def test_parsing_gives_the_published_trees(real_data):
+    """Compares with the trees of the original pipeline for real formulas."""
     with gzip.open(pathlib.Path(real_data("latexml_trees")) / "trees.jsonl.gz", "rt") as file:
         rows = [row for row in map(json.loads, file) if row["tree"]][::29]
-    found = list(latexml.parse((row["latex"] for row in rows), as_published=True))
-    same = sum(tree == from_json(row["tree"]) for tree, row in zip(found, rows, strict=True))
-    assert same >= len(rows) - 1
+    trees = list(latexml.parse((row["latex"] for row in rows), as_published=True))
+    n_same = sum(tree == from_json(row["tree"]) for tree, row in zip(trees, rows, strict=True))
+    assert n_same >= len(rows) - 1

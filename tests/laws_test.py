@@ -1,4 +1,4 @@
-"""The laws of the two halves, read from the syntax trees, and what importing the host half brings in."""
+"""Checks which modules may import which, from the syntax trees, and what an import of the host half loads."""
 
 from __future__ import annotations
 
@@ -16,82 +16,86 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 HOST = {"numeral", "expr", "text", "pipeline", "metrics", "tasks"}
 DEVICE = {"nn", "embed", "positions", "backbone", "heads", "objectives", "decode", "model"}
-GROUND = {"types", "protocols", "errors"}  # everyone may import these
-GEOMETRY = {"geometry"}  # arrays of NumPy alone: it serves notebooks and experiments, whatever made the vectors
-MEETING = {"train", "evals", "main", "api", "experiments", "system", "config", "inspect", "probes", "plan"}
-MACHINE = {"runtime.files"}  # of the room below them all, what the host half may import
+SHARED = {"types", "protocols", "errors"}  # every module may import these
+GEOMETRY = {"geometry"}  # NumPy arrays only: notebooks and experiments use it for vectors of any origin
+COMPOSITION = {"train", "evals", "main", "api", "experiments", "system", "config", "inspect", "probes", "plan"}
+HOST_RUNTIME = {"runtime.files"}  # the modules of runtime that the host half may import
 ARRAYS = {"jax", "jaxlib", "flax", "optax", "orbax", "chex"}
-LONGEST = 600
+MAX_LINES = 600
 
 
-def modules(*folders: str) -> list[pathlib.Path]:
-    """Every Python file of the folders, checked out or not yet committed."""
+def list_modules(*folders: str) -> list[pathlib.Path]:
+    """Lists every Python file of the folders, also files that are not committed."""
     return sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py"))
 
 
-def name_of(path: pathlib.Path) -> str:
+def get_module_name(path: pathlib.Path) -> str:
     parts = path.relative_to(ROOT).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def imports(tree: ast.AST, module: str = "", type_checking: bool = False) -> set[str]:
-    """Dotted names that a module imports anywhere, also inside functions; `from a import b` gives a.b.
+def find_imports(tree: ast.AST, module: str = "", type_checking: bool = False) -> set[str]:
+    """Returns the dotted names that a module imports anywhere, also inside functions. `from a import b` gives a.b.
 
-    Imports under `if TYPE_CHECKING:` never run and are left out, unless asked for.
+    Imports under `if TYPE_CHECKING:` never run. They are included only with `type_checking`.
     """
-    found: set[str] = set()
+    imports: set[str] = set()
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test) and not type_checking:
-            for other in node.orelse:
-                found |= imports(ast.Module([other], []), module)
+            for statement in node.orelse:
+                imports |= find_imports(ast.Module([statement], []), module)
             continue
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
+            imports |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             base = node.module or ""
             if node.level:
                 base = ".".join([*module.split(".")[: -node.level], *filter(None, [base])])
-            found |= {f"{base}.{alias.name}" for alias in node.names}
-        found |= imports(node, module, type_checking)
-    return found
+            imports |= {f"{base}.{alias.name}" for alias in node.names}
+        imports |= find_imports(node, module, type_checking)
+    return imports
 
 
-def part(name: str) -> str:
-    """numjax.text.vocab → text; jax.numpy → "" (not ours)."""
+def get_part(name: str) -> str:
+    """Returns the part of a module: numjax.text.vocab → text; jax.numpy → "", because it is not ours."""
     pieces = name.split(".")
     return pieces[1] if pieces[0] == "numjax" and len(pieces) > 1 else ""
 
 
-def unfit(name: str, parts: set[str]) -> bool:
-    """Whether it is of one of the parts, or of the machine's that are not for the host half."""
-    return part(name) in parts or (part(name) == "runtime" and ".".join(name.split(".")[1:3]) not in MACHINE)
+def is_forbidden(name: str, parts: set[str]) -> bool:
+    """Whether a module is of one of the parts, or of the runtime modules that the host half may not import."""
+    return get_part(name) in parts or (
+        get_part(name) == "runtime" and ".".join(name.split(".")[1:3]) not in HOST_RUNTIME
+    )
 
 
-def of(path: pathlib.Path) -> set[str]:
-    return imports(ast.parse(path.read_text(encoding="utf-8")), name_of(path))
+def find_file_imports(path: pathlib.Path) -> set[str]:
+    return find_imports(ast.parse(path.read_text(encoding="utf-8")), get_module_name(path))
 
 
-def belonging(parts: set[str]) -> list[pathlib.Path]:
-    return [path for path in modules("numjax") if part(name_of(path)) in parts]
+def list_modules_of_parts(parts: set[str]) -> list[pathlib.Path]:
+    return [path for path in list_modules("numjax") if get_part(get_module_name(path)) in parts]
 
 
-def shown(broken: dict[str, set[str]]) -> str:
-    return "; ".join(f"{name} imports {', '.join(sorted(found))}" for name, found in sorted(broken.items()))
+def format_violations(violations: dict[str, set[str]]) -> str:
+    return "; ".join(f"{name} imports {', '.join(sorted(imports))}" for name, imports in sorted(violations.items()))
 
 
-def test_the_host_half_knows_no_arrays_of_the_device():
-    broken = {}
-    for path in [*belonging(HOST | GROUND), *modules("data")]:
-        found = of(path)
-        wrong = {n for n in found if n.split(".")[0] in ARRAYS or unfit(n, DEVICE | MEETING | GEOMETRY)}
-        if wrong:
-            broken[name_of(path)] = wrong
-    assert not broken, shown(broken)
-    assert len(belonging(HOST)) > 15  # the walk finds the files
+def test_host_half_imports_no_array_library_and_no_device_module():
+    violations = {}
+    for path in [*list_modules_of_parts(HOST | SHARED), *list_modules("data")]:
+        imports = find_file_imports(path)
+        wrong_imports = {
+            n for n in imports if n.split(".")[0] in ARRAYS or is_forbidden(n, DEVICE | COMPOSITION | GEOMETRY)
+        }
+        if wrong_imports:
+            violations[get_module_name(path)] = wrong_imports
+    assert not violations, format_violations(violations)
+    assert len(list_modules_of_parts(HOST)) > 15  # the search finds the files
 
 
-def test_the_device_half_knows_no_text_no_files_and_no_configs():
-    never = {
+def test_device_half_imports_no_text_file_or_config_module():
+    forbidden = {
         "ml_collections",
         "absl",
         "tokenizers",
@@ -101,105 +105,117 @@ def test_the_device_half_knows_no_text_no_files_and_no_configs():
         "configs",
         "data",
     }
-    broken = {}
-    for path in belonging(DEVICE):
-        found = of(path)
-        wrong = {n for n in found if n.split(".")[0] in never or part(n) in HOST | MEETING | GEOMETRY | {"runtime"}}
-        if wrong:
-            broken[name_of(path)] = wrong
-    assert not broken, shown(broken)
-    assert len(belonging(DEVICE)) > 10
+    violations = {}
+    for path in list_modules_of_parts(DEVICE):
+        imports = find_file_imports(path)
+        wrong_imports = {
+            n
+            for n in imports
+            if n.split(".")[0] in forbidden or get_part(n) in HOST | COMPOSITION | GEOMETRY | {"runtime"}
+        }
+        if wrong_imports:
+            violations[get_module_name(path)] = wrong_imports
+    assert not violations, format_violations(violations)
+    assert len(list_modules_of_parts(DEVICE)) > 10
 
 
-def test_geometry_knows_arrays_alone():
+def test_geometry_imports_only_array_libraries():
     allowed = {"__future__", "numpy", "scipy", "sklearn", "threadpoolctl", "matplotlib"} | sys.stdlib_module_names
-    broken = {}
-    for path in belonging(GEOMETRY):
-        wrong = {n for n in of(path) if n.split(".")[0] not in allowed and part(n) not in GEOMETRY | GROUND}
-        if wrong:
-            broken[name_of(path)] = wrong
-    assert not broken, shown(broken)
-    assert len(belonging(GEOMETRY)) > 3
+    violations = {}
+    for path in list_modules_of_parts(GEOMETRY):
+        wrong_imports = {
+            n
+            for n in find_file_imports(path)
+            if n.split(".")[0] not in allowed and get_part(n) not in GEOMETRY | SHARED
+        }
+        if wrong_imports:
+            violations[get_module_name(path)] = wrong_imports
+    assert not violations, format_violations(violations)
+    assert len(list_modules_of_parts(GEOMETRY)) > 3
 
 
-def test_the_machine_knows_nothing_of_what_runs_on_it():
-    broken = {}
-    for path in belonging({"runtime"}):
-        wrong = {n for n in of(path) if part(n) and part(n) not in GROUND | {"runtime"}}
-        if wrong:
-            broken[name_of(path)] = wrong
-    assert not broken, shown(broken)
-    assert len(belonging({"runtime"})) > 5
+def test_runtime_imports_only_shared_modules():
+    violations = {}
+    for path in list_modules_of_parts({"runtime"}):
+        wrong_imports = {
+            n for n in find_file_imports(path) if get_part(n) and get_part(n) not in SHARED | {"runtime"}
+        }
+        if wrong_imports:
+            violations[get_module_name(path)] = wrong_imports
+    assert not violations, format_violations(violations)
+    assert len(list_modules_of_parts({"runtime"})) > 5
 
 
-def test_eight_modules_stand_at_the_top():
-    top = {path.stem for path in (ROOT / "numjax").glob("*.py")} - {"__init__"}
-    assert top == {"main", "api", "build", "types", "protocols", "model", "errors", "system"}
+def test_top_level_has_eight_modules():
+    module_names = {path.stem for path in (ROOT / "numjax").glob("*.py")} - {"__init__"}
+    assert module_names == {"main", "api", "build", "types", "protocols", "model", "errors", "system"}
 
 
 def test_types_import_only_the_standard_library_and_errors():
-    named = of(ROOT / "numjax/types.py") - {"numjax.errors", "numjax.errors.UsageError"}
-    foreign = {n for n in named if n.split(".")[0] not in sys.stdlib_module_names}
-    assert not foreign, foreign
+    imports = find_file_imports(ROOT / "numjax/types.py") - {"numjax.errors", "numjax.errors.UsageError"}
+    foreign_imports = {n for n in imports if n.split(".")[0] not in sys.stdlib_module_names}
+    assert not foreign_imports, foreign_imports
 
 
 RECIPES = ("numjax.config.recipe", "numjax.bundled.configs")
 
 
-def test_configs_are_data():
-    """They import what makes a recipe of it, and names of the host half, and ask nothing."""
-    broken = {}
-    for path in modules("configs"):
-        found = of(path)
-        ours = {n for n in found if n.startswith(RECIPES) or part(n) in HOST}
-        wrong = {n for n in found - ours if n.split(".")[0] not in sys.stdlib_module_names}
+def test_configs_import_only_recipes_and_have_no_conditions():
+    """Configs import the recipe functions and modules of the host half. They have no `if` statements."""
+    violations = {}
+    for path in list_modules("configs"):
+        imports = find_file_imports(path)
+        allowed_imports = {n for n in imports if n.startswith(RECIPES) or get_part(n) in HOST}
+        wrong_imports = {n for n in imports - allowed_imports if n.split(".")[0] not in sys.stdlib_module_names}
         tree = ast.parse(path.read_text(encoding="utf-8"))
-        wrong |= {f"line {node.lineno}: if" for node in ast.walk(tree) if isinstance(node, ast.If)}
-        if wrong:
-            broken[name_of(path)] = wrong
-    assert not broken, shown(broken)
+        wrong_imports |= {f"line {node.lineno}: if" for node in ast.walk(tree) if isinstance(node, ast.If)}
+        if wrong_imports:
+            violations[get_module_name(path)] = wrong_imports
+    assert not violations, format_violations(violations)
 
 
-def test_nothing_imports_what_lies_to_its_right():
-    """embed → backbone → heads → objectives; layers are pure functions that know none of them."""
-    order = ["nn", "embed", "positions", "backbone", "heads", "objectives"]
-    broken = {}
-    for i, name in enumerate(order):
-        for path in belonging({name}):
-            later = {*order[i + 1 :], "model", "decode"} | ({*order[:i]} - {"nn"})
-            wrong = {n for n in of(path) if part(n) in later}
-            if wrong:
-                broken[name_of(path)] = wrong
-    assert not broken, shown(broken)
-    layers = {n for path in belonging({"nn"}) for n in of(path) if n.split(".")[0] == "flax"}
-    assert not layers, "nn/ holds pure functions: no modules"
+def test_parts_import_no_later_parts():
+    """The order is embed → backbone → heads → objectives. Layers in nn are pure functions and import none of them."""
+    parts = ["nn", "embed", "positions", "backbone", "heads", "objectives"]
+    violations = {}
+    for i, name in enumerate(parts):
+        for path in list_modules_of_parts({name}):
+            forbidden_parts = {*parts[i + 1 :], "model", "decode"} | ({*parts[:i]} - {"nn"})
+            wrong_imports = {n for n in find_file_imports(path) if get_part(n) in forbidden_parts}
+            if wrong_imports:
+                violations[get_module_name(path)] = wrong_imports
+    assert not violations, format_violations(violations)
+    flax_imports = {
+        n for path in list_modules_of_parts({"nn"}) for n in find_file_imports(path) if n.split(".")[0] == "flax"
+    }
+    assert not flax_imports, "nn/ holds pure functions: no modules"
 
 
-# Beside parts: the base class of several, and what the backbones are built of.
-BESIDE = {"text": {"base"}, "heads": {"base"}, "backbone": {"block", "stack"}}
-FAMILIES = {"text": {"document", "grammar", "vocab"}}  # folders beside the schemes that hold no scheme
+# Modules beside the parts: shared base classes, and the pieces of the backbones.
+HELPER_MODULES = {"text": {"base"}, "heads": {"base"}, "backbone": {"block", "stack"}}
+FAMILIES = {"text": {"document", "grammar", "vocab"}}  # folders beside the schemes that contain no scheme
 
 
-def test_folders_of_parts_hold_parts():
+def test_part_folders_contain_only_parts():
     for kind in BASE_OF_KIND:
-        modules_ = {path.stem for path in (ROOT / "numjax" / kind).glob("*.py")} - {"__init__"}
+        part_modules = {path.stem for path in (ROOT / "numjax" / kind).glob("*.py")} - {"__init__"}
         folders = {path.parent.name for path in (ROOT / "numjax" / kind).glob("*/__init__.py")}
-        others = (modules_ | folders) - set(names(kind))
-        assert others == BESIDE.get(kind, set()) | FAMILIES.get(kind, set()), kind
+        other_names = (part_modules | folders) - set(names(kind))
+        assert other_names == HELPER_MODULES.get(kind, set()) | FAMILIES.get(kind, set()), kind
 
 
 @pytest.mark.parametrize("folder", ["numjax", "configs", "data", "experiments"])
-def test_files_are_short_and_have_names_that_say_something(folder):
-    for path in modules(folder):
-        lines = path.read_text(encoding="utf-8").count("\n")
-        assert lines <= LONGEST, f"{path.relative_to(ROOT)} has {lines} lines, more than {LONGEST}"
-        vague = {"util", "utils", "helper", "helpers", "manager", "misc", "common_utils"}
-        assert not vague & {path.stem, *path.relative_to(ROOT).parts}, path
+def test_files_are_short_and_have_specific_names(folder):
+    for path in list_modules(folder):
+        n_lines = path.read_text(encoding="utf-8").count("\n")
+        assert n_lines <= MAX_LINES, f"{path.relative_to(ROOT)} has {n_lines} lines, more than {MAX_LINES}"
+        vague_names = {"util", "utils", "helper", "helpers", "manager", "misc", "common_utils"}
+        assert not vague_names & {path.stem, *path.relative_to(ROOT).parts}, path
 
 
-# Functions of more than 60 lines, docstring apart, or more than 8 arguments. Each is one thing to be read in a piece,
-# or says in its signature what a config can say.
-LARGE = {
+# Functions with more than 60 lines without the docstring, or with more than 8 arguments. Each does one thing that is
+# clearer in one piece, or its arguments are the options of a config.
+LARGE_FUNCTIONS = {
     "experiments.report": ("publish",),
     "numjax.decode.beam": ("search",),
     "numjax.decode.sample": ("generate",),
@@ -222,25 +238,25 @@ LARGE = {
 }
 
 
-def test_functions_are_small_but_for_those_that_are_named():
-    seen, large = 0, set()
-    for path in modules("numjax", "configs", "data", "experiments"):
+def test_functions_are_small_except_listed_ones():
+    n_functions, large_functions = 0, set()
+    for path in list_modules("numjax", "configs", "data", "experiments"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 continue
-            seen += 1
-            told = node.body[0] if ast.get_docstring(node) else None
-            lines = (node.end_lineno or 0) - node.lineno + 1
-            lines -= (told.end_lineno or 0) - told.lineno + 1 if told else 0
-            given = [a.arg for a in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
-            if lines > 60 or len({*given} - {"self", "cls"}) > 8:
-                large.add((name_of(path), node.name))
-    named = {(module, name) for module, names in LARGE.items() for name in names}
-    assert large == named, large ^ named
-    assert len(large) < 0.02 * seen
+            n_functions += 1
+            docstring = node.body[0] if ast.get_docstring(node) else None
+            n_lines = (node.end_lineno or 0) - node.lineno + 1
+            n_lines -= (docstring.end_lineno or 0) - docstring.lineno + 1 if docstring else 0
+            arguments = [a.arg for a in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
+            if n_lines > 60 or len({*arguments} - {"self", "cls"}) > 8:
+                large_functions.add((get_module_name(path), node.name))
+    listed_functions = {(module, name) for module, names in LARGE_FUNCTIONS.items() for name in names}
+    assert large_functions == listed_functions, large_functions ^ listed_functions
+    assert len(large_functions) < 0.02 * n_functions
 
 
-def test_the_walk_sees_imports_wherever_they_hide():
+def test_find_imports_finds_nested_imports():
     source = """
 import os
 from typing import TYPE_CHECKING
@@ -255,56 +271,61 @@ def late():
     except ImportError:
         import optax
 """
-    found = imports(ast.parse(source), "numjax.text.made_up")
-    assert found == {
+    imports = find_imports(ast.parse(source), "numjax.text.made_up")
+    assert imports == {
         *("os", "typing.TYPE_CHECKING", "flax.linen", "optax"),
         *("numjax.nn.attention", "numjax.embed.dice"),
     }
-    assert "jax" in imports(ast.parse(source), "numjax.text.made_up", type_checking=True)
+    assert "jax" in find_imports(ast.parse(source), "numjax.text.made_up", type_checking=True)
 
 
-def test_importing_the_host_half_and_reading_a_config_brings_no_jax():
-    whole = [name_of(path) for path in [*belonging(HOST | GROUND | GEOMETRY), *modules("data", "configs")]]
-    whole += ["numjax.main", "numjax.config.origin"]
+def test_host_half_and_configs_do_not_import_jax():
+    host_modules = [
+        get_module_name(path)
+        for path in [*list_modules_of_parts(HOST | SHARED | GEOMETRY), *list_modules("data", "configs")]
+    ]
+    host_modules += ["numjax.main", "numjax.config.origin"]
     script = (
         "import importlib, sys\n"
-        f"for name in {whole!r}:\n"
+        f"for name in {host_modules!r}:\n"
         "    importlib.import_module(name)\n"
         "    bad = sorted({*'jax jaxlib flax optax orbax tensorflow grain'.split()} & sys.modules.keys())\n"
         "    assert not bad, f'{name} brings in {bad}'\n"
-        f"print(len({whole!r}))\n"
+        f"print(len({host_modules!r}))\n"
     )
-    found = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=120)
-    assert found.returncode == 0, found.stderr
-    assert int(found.stdout) == len(whole) > 20
+    process = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert process.returncode == 0, process.stderr
+    assert int(process.stdout) == len(host_modules) > 20
 
 
-def test_committed_results_name_no_folder_of_the_machine_they_were_made_on():
-    found = [path for kind in ("json", "md") for path in (ROOT / "experiments").glob(f"*/results/**/*.{kind}")]
-    assert len(found) > 20
-    for path in found:
+def test_committed_results_contain_no_machine_paths():
+    paths = [path for kind in ("json", "md") for path in (ROOT / "experiments").glob(f"*/results/**/*.{kind}")]
+    assert len(paths) > 20
+    for path in paths:
         assert not re.search(r'["`(](?:/tmp|/work|/home|/root|/mnt|/Users)/', path.read_text()), path
 
 
-# What is asked with `hasattr` or with a default of `getattr` is no part of ours but something of others.
-ASKED = {
-    "protocols": "Part.provides, which asks for everybody",
-    "nn.parallel": "JAX's mesh knows its device, or does not",
+# Modules that may call `hasattr`, or `getattr` with a default: they ask objects of other libraries, not our parts.
+HASATTR_REASONS = {
+    "protocols": "Part.provides, the one function that asks a part",
+    "nn.parallel": "JAX's mesh may or may not have a device",
     "runtime.shard": "leaves of any tree, and keys of its paths",
     "train.checkpoint": "named tuples of any library, and Orbax's trees",
     "plan.flops": "jaxprs, closed or open",
-    "plan.plan": "arrays that lie somewhere, or shapes",
+    "plan.plan": "arrays with a sharding, or shapes",
     "tools.geometry": "flags of one of its commands",
 }
 
 
-def test_no_part_is_asked_what_it_has():
-    """`protocols.py` gives each kind's optional methods a default; whoever asks with `hasattr` knows better."""
-    asking = set()
-    for path in modules("numjax"):
+def test_only_listed_modules_use_hasattr():
+    """`protocols.py` gives each optional method of a part a default, so that no module needs `hasattr` for a part."""
+    modules_with_hasattr = set()
+    for path in list_modules("numjax"):
         for node in ast.walk(ast.parse(path.read_text())):
             if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)):
                 continue
             if node.func.id == "hasattr" or (node.func.id == "getattr" and len(node.args) == 3):
-                asking.add(name_of(path).removeprefix("numjax."))
-    assert asking == set(ASKED), f"ask `provides`, or give the base class a default: {asking ^ set(ASKED)}"
+                modules_with_hasattr.add(get_module_name(path).removeprefix("numjax."))
+    assert modules_with_hasattr == set(HASATTR_REASONS), (
+        f"ask `provides`, or give the base class a default: {modules_with_hasattr ^ set(HASATTR_REASONS)}"
+    )

@@ -1,4 +1,4 @@
-"""Makes tests/fixtures/bert.* and roberta.*: small random encoders of Hugging Face and what they give.
+"""Writes tests/fixtures/bert.* and roberta.*: small random encoders of Hugging Face and their outputs.
 
 .venv-compare/bin/python tests/make_bert_fixture.py     # needs torch and transformers
 """
@@ -32,14 +32,14 @@ def main() -> None:
     )  # fmt: skip
 
     torch.manual_seed(0)
-    shared = dict(vocab_size=VOCABULARY, pad_token_id=PADDING, initializer_range=0.2)
+    common = dict(vocab_size=VOCABULARY, pad_token_id=PADDING, initializer_range=0.2)
     bert = BertConfig(
         hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=64, max_position_embeddings=16,
-        **shared,
+        **common,
     )  # fmt: skip
     roberta = RobertaConfig(
         hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32, max_position_embeddings=18,
-        type_vocab_size=1, bos_token_id=0, eos_token_id=2, layer_norm_eps=1e-5, **shared,
+        type_vocab_size=1, bos_token_id=0, eos_token_id=2, layer_norm_eps=1e-5, **common,
     )  # fmt: skip
     families = {
         "bert": (BertForPreTraining(bert), BertForQuestionAnswering(bert), TYPES),
@@ -59,16 +59,16 @@ def main() -> None:
         )
         with torch.no_grad():
             out = model.eval()(**inputs, output_hidden_states=True)
-            answered = spans.eval()(**inputs)
+            answers = spans.eval()(**inputs)
             stack = getattr(model, name)
             pooled = {} if stack.pooler is None else {"pooled": stack(**inputs).pooler_output.numpy()}
-        found = {
+        arrays = {
             "ids": IDS,
             "types": types,
             "hidden": out.hidden_states[-1].numpy(),
             "logits": (out.prediction_logits if name == "bert" else out.logits).numpy(),
-            "start": answered.start_logits.numpy(),
-            "end": answered.end_logits.numpy(),
+            "start": answers.start_logits.numpy(),
+            "end": answers.end_logits.numpy(),
         }
         tied = ("decoder.weight", "decoder.bias", "position_ids", "token_type_ids")
         tensors = {k: v for k, v in model.state_dict().items() if not k.endswith(tied) and "seq_rel" not in k}
@@ -77,7 +77,7 @@ def main() -> None:
             {k: v.contiguous().clone() for k, v in tensors.items()}, FOLDER / f"{name}.safetensors",
             metadata={"format": "pt"},
         )  # fmt: skip
-        np.savez_compressed(FOLDER / f"{name}.npz", **found, **pooled)
+        np.savez_compressed(FOLDER / f"{name}.npz", **arrays, **pooled)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Makes tests/fixtures/gpt2.*: a small random GPT-2 of Hugging Face and the logits that it gives.
+"""Writes tests/fixtures/gpt2.*: a small random GPT-2 of Hugging Face and its logits.
 
 .venv-compare/bin/python tests/make_gpt2_fixture.py     # needs torch and transformers
 """

@@ -1,6 +1,7 @@
-"""Makes tests/fixtures/minilm.npz: what `transformers` gives for a few texts with the weights of `make pretrained`.
+"""Writes tests/fixtures/minilm.npz: hidden states of `transformers` for a few texts with the weights of
+`make pretrained`.
 
-.venv-compare/bin/python tests/make_minilm_fixture.py FOLDER     # the folder that make pretrained prints
+.venv-compare/bin/python tests/make_minilm_fixture.py FOLDER     # FOLDER is printed by make pretrained
 """
 
 from __future__ import annotations
@@ -16,29 +17,29 @@ TEXTS = (
     ("Barton scored the most points.", "club points barton 45"),
     ("Überraschung: ½ of it — 3.5%", ""),
 )
-KEPT = 24  # of 384 numbers a position: enough to tell, and a few kilobytes
+N_FEATURES = 24  # of 384 at each position: enough to compare, in a few kilobytes
 
 
 def main() -> None:
-    """Writes ids and types of each text, and hidden states after each layer."""
+    """Writes the ids and types of each text, and the hidden states after two layers."""
     import torch
     from transformers import AutoTokenizer, BertModel
 
     folder = sys.argv[1]
     tokenizer, model = AutoTokenizer.from_pretrained(folder), BertModel.from_pretrained(folder).eval()
-    first, second = [one for one, _ in TEXTS], [other for _, other in TEXTS]
-    read = tokenizer(first, second, padding=True, return_tensors="pt")
+    first, second = [text for text, _ in TEXTS], [text for _, text in TEXTS]
+    inputs = tokenizer(first, second, padding=True, return_tensors="pt")
     with torch.no_grad():
-        found = model(**read, output_hidden_states=True)
-    hidden = torch.stack(found.hidden_states[1:]).numpy()[..., :KEPT].astype(np.float32)
-    seen = read["attention_mask"].numpy().astype(bool)
+        outputs = model(**inputs, output_hidden_states=True)
+    hidden = torch.stack(outputs.hidden_states[1:]).numpy()[..., :N_FEATURES].astype(np.float32)
+    mask = inputs["attention_mask"].numpy().astype(bool)
     np.savez_compressed(
         OUT,
-        ids=read["input_ids"].numpy().astype(np.int32),
-        types=read["token_type_ids"].numpy().astype(np.int32),
-        seen=seen,
-        middle=hidden[2][seen],
-        hidden=hidden[-1][seen],
+        ids=inputs["input_ids"].numpy().astype(np.int32),
+        types=inputs["token_type_ids"].numpy().astype(np.int32),
+        seen=mask,
+        middle=hidden[2][mask],
+        hidden=hidden[-1][mask],
     )
 
 

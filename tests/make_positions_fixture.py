@@ -1,4 +1,4 @@
-"""Makes tests/fixtures/positions.npz: queries and keys that transformers' Llama turned, and Bloom's ALiBi biases.
+"""Writes tests/fixtures/positions.npz: queries and keys rotated by transformers' Llama, and Bloom's ALiBi biases.
 
 .venv-compare/bin/python tests/make_positions_fixture.py     # needs torch and transformers
 """
@@ -32,7 +32,7 @@ def main() -> None:
     rng = np.random.default_rng(0)
     q, k = (rng.standard_normal((2, 3, LENGTH, SIZE)).astype(np.float32) for _ in range(2))
     positions = np.stack([np.arange(LENGTH), 100 + np.arange(LENGTH)])
-    found: dict[str, np.ndarray] = {"q": q, "k": k, "positions": positions.astype(np.int32)}
+    arrays: dict[str, np.ndarray] = {"q": q, "k": k, "positions": positions.astype(np.int32)}
     for name, scaling in SCALINGS.items():
         config = LlamaConfig(
             hidden_size=4 * SIZE,
@@ -40,15 +40,15 @@ def main() -> None:
             max_position_embeddings=128,
             rope_parameters={"rope_theta": 5000.0, **scaling},
         )
-        turn = LlamaRotaryEmbedding(config)
-        cos, sin = turn(torch.tensor(q), torch.tensor(positions))
-        turned = apply_rotary_pos_emb(torch.tensor(q), torch.tensor(k), cos, sin)
-        found[f"{name}/q"], found[f"{name}/k"] = (x.numpy() for x in turned)
+        rotary = LlamaRotaryEmbedding(config)
+        cos, sin = rotary(torch.tensor(q), torch.tensor(positions))
+        rotated = apply_rotary_pos_emb(torch.tensor(q), torch.tensor(k), cos, sin)
+        arrays[f"{name}/q"], arrays[f"{name}/k"] = (x.numpy() for x in rotated)
     for heads in (4, 6, 12):
         mask = torch.ones(1, LENGTH)
-        # Of the key's place alone: a softmax does not see what a query adds to all its scores.
-        found[f"alibi/{heads}"] = build_alibi_tensor(mask, heads, torch.float32).numpy()
-    np.savez_compressed(FOLDER / "positions.npz", **found)
+        # They depend only on the position of the key: a softmax ignores a constant in all scores of a query.
+        arrays[f"alibi/{heads}"] = build_alibi_tensor(mask, heads, torch.float32).numpy()
+    np.savez_compressed(FOLDER / "positions.npz", **arrays)
 
 
 if __name__ == "__main__":

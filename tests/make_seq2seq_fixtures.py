@@ -1,4 +1,4 @@
-"""Makes tests/fixtures/{t5,flan,bart}.*: small random models of Hugging Face, their logits and what they write.
+"""Writes tests/fixtures/{t5,flan,bart}.*: small random models of Hugging Face, their logits and generated ids.
 
 .venv-compare/bin/python tests/make_seq2seq_fixtures.py     # needs torch and transformers
 """
@@ -10,19 +10,19 @@ import pathlib
 import numpy as np
 
 FOLDER = pathlib.Path(__file__).parent / "fixtures"
-VOCABULARY, MOST = 40, 8
+VOCABULARY, MAX_TOKENS = 40, 8
 
 
-def inputs() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(source ids, which are no padding, decoder ids): ragged sources longer than T5's buckets of one distance."""
+def make_inputs() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Returns (source ids, mask of no padding, decoder ids); sources are longer than T5's buckets of one distance."""
     rng = np.random.default_rng(0)
     source, ids = rng.integers(4, VOCABULARY, (3, 24)), rng.integers(4, VOCABULARY, (3, 11))
     valid = np.arange(24) < np.asarray([24, 17, 5])[:, None]
     return np.where(valid, source, 0), valid, ids
 
 
-def models():
-    """(name, model) of each kind."""
+def make_models():
+    """Yields (name, model) for each kind."""
     from transformers import BartConfig, BartForConditionalGeneration, T5Config, T5ForConditionalGeneration
 
     t5 = dict(
@@ -46,9 +46,9 @@ def main() -> None:
     import torch
     from safetensors.torch import save_file
 
-    source, valid, ids = inputs()
+    source, valid, ids = make_inputs()
     torch.manual_seed(0)
-    for name, model in models():
+    for name, model in make_models():
         model = model.eval()
         with torch.no_grad():
             if name == "flan":
@@ -59,14 +59,16 @@ def main() -> None:
                     x += 0.1 * torch.randn_like(x)
             if name == "bart":
                 model.final_logits_bias += torch.randn_like(model.final_logits_bias)
-            read = dict(input_ids=torch.tensor(source), attention_mask=torch.tensor(valid).long())
-            logits = model(**read, decoder_input_ids=torch.tensor(ids), use_cache=False).logits.numpy()
-            greedy = model.generate(**read, max_new_tokens=MOST, do_sample=False, num_beams=1, use_cache=False)
-        again = ("embed_tokens.weight",) + (() if name == "flan" else ("lm_head.weight",))
-        tensors = {k: v.contiguous() for k, v in model.state_dict().items() if not k.endswith(again)}
+            inputs = dict(input_ids=torch.tensor(source), attention_mask=torch.tensor(valid).long())
+            logits = model(**inputs, decoder_input_ids=torch.tensor(ids), use_cache=False).logits.numpy()
+            greedy = model.generate(
+                **inputs, max_new_tokens=MAX_TOKENS, do_sample=False, num_beams=1, use_cache=False
+            )
+        tied = ("embed_tokens.weight",) + (() if name == "flan" else ("lm_head.weight",))
+        tensors = {k: v.contiguous() for k, v in model.state_dict().items() if not k.endswith(tied)}
         save_file(tensors, FOLDER / f"{name}.safetensors", metadata={"format": "pt"})
-        found = dict(source=source, valid=valid, ids=ids, logits=logits, greedy=greedy.numpy())
-        np.savez_compressed(FOLDER / f"{name}.npz", **found)
+        arrays = dict(source=source, valid=valid, ids=ids, logits=logits, greedy=greedy.numpy())
+        np.savez_compressed(FOLDER / f"{name}.npz", **arrays)
         print(name, greedy)
 
 

@@ -1,4 +1,4 @@
-"""Math23K: good and bad files, folds, the stand-in, and the task of writing its equations."""
+"""Math23K: good and bad files, folds, the stand-in, and the task of generating its equations."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SPLITS = ("train", "validation", "test")
 parse = functools.partial(documents.parse, rules="default")
 
 
-def problem(i: int, **changes) -> dict:
+def make_problem(i: int, **changes) -> dict:
     return {"text_en": f"What is {i} and 1 ?", "equation": f"x = {i} + 1", "ans": i + 1} | changes
 
 
@@ -45,8 +45,8 @@ def load(path, tmp_path, **options) -> dict[str, list[dict]]:
 
 
 @pytest.mark.parametrize("name", ["a.json", "a.jsonl", "a.pkl", "a.json.gz", "a.jsonl.gz", "a.pickle.gz"])
-def test_every_form_of_file_gives_the_same(tmp_path, name):
-    problems = [problem(i) for i in range(50)]
+def test_every_file_format_gives_the_same_records(tmp_path, name):
+    problems = [make_problem(i) for i in range(50)]
     if ".pkl" in name or ".pickle" in name:
         raw = pickle.dumps(problems)
     elif ".jsonl" in name:
@@ -63,44 +63,44 @@ def test_every_form_of_file_gives_the_same(tmp_path, name):
 
 
 BAD = {
-    "no text": problem(0, text_en=" "),
+    "no text": make_problem(0, text_en=" "),
     "no equation": {"text_en": "a", "ans": 1},
     "not an object": [1],
-    "no x": problem(0, equation="3 + 4"),
-    "empty side": problem(0, equation="x = "),
-    "odd sign": problem(0, equation="x = 3 + apples"),
-    "open": problem(0, equation="x = ( 3 + 4"),
-    "crossed": problem(0, equation="x = ( 3 + [ 4 ) ]"),
-    "closed": problem(0, equation="x = 3 + 4 )"),
-    "answer": problem(0, ans={"a": 1}),
+    "no x": make_problem(0, equation="3 + 4"),
+    "empty side": make_problem(0, equation="x = "),
+    "odd sign": make_problem(0, equation="x = 3 + apples"),
+    "open": make_problem(0, equation="x = ( 3 + 4"),
+    "crossed": make_problem(0, equation="x = ( 3 + [ 4 ) ]"),
+    "closed": make_problem(0, equation="x = 3 + 4 )"),
+    "answer": make_problem(0, ans={"a": 1}),
 }
 
 
-def test_bad_records_are_left_out_and_named(tmp_path):
+def test_bad_records_are_skipped_and_named(tmp_path):
     path = tmp_path / "math23k.json"
-    path.write_text(json.dumps([*(problem(i) for i in range(20)), *BAD.values()]))
+    path.write_text(json.dumps([*(make_problem(i) for i in range(20)), *BAD.values()]))
     splits = load(path, tmp_path)
     assert sum(map(len, splits.values())) == 20
-    left_out = data.load_skipped("math23k", tmp_path / "built", path=str(path))
-    assert [row["id"] for row in left_out] == [f"math23k-{20 + i}" for i in range(len(BAD))]
-    assert all(row["reason"] for row in left_out)
+    skipped = data.load_skipped("math23k", tmp_path / "built", path=str(path))
+    assert [row["id"] for row in skipped] == [f"math23k-{20 + i}" for i in range(len(BAD))]
+    assert all(row["reason"] for row in skipped)
     with pytest.raises(DataError, match="math23k-20"):
         data.load("math23k", "train", tmp_path / "strict", path=str(path), strict=True)
 
 
-def test_a_line_that_is_no_json_is_left_out(tmp_path):
+def test_a_line_that_is_no_json_is_skipped(tmp_path):
     path = tmp_path / "m.jsonl"
-    path.write_text("\n".join([*(json.dumps(problem(i)) for i in range(20)), "{broken", ""]))
+    path.write_text("\n".join([*(json.dumps(make_problem(i)) for i in range(20)), "{broken", ""]))
     assert sum(map(len, load(path, tmp_path).values())) == 20
 
 
-class Loud:
+class PrintOnLoad:
     def __reduce__(self):
         return (print, ("it was run",))
 
 
 @pytest.mark.parametrize(
-    ("name", "raw", "says"),
+    ("name", "raw", "message"),
     [
         ("m.json", b"", "empty"),
         ("m.json", b"[1, 2", "breaks off"),
@@ -108,23 +108,23 @@ class Loud:
         ("m.json", b"\xff\xfe\xff", "UTF-8"),
         ("m.json.gz", b"nothing", "gzip"),
         ("m.pkl", b"nothing", "pickle"),
-        ("m.pkl", pickle.dumps([Loud()]), "builtins.print"),
-        ("m.json", json.dumps([problem(1)]).encode(), "too few"),
+        ("m.pkl", pickle.dumps([PrintOnLoad()]), "builtins.print"),
+        ("m.json", json.dumps([make_problem(1)]).encode(), "too few"),
         ("m.json", json.dumps([{"zh": 1}] * 9).encode(), "text_en"),
     ],
 )
-def test_bad_files_are_one_line(tmp_path, capsys, name, raw, says):
+def test_bad_files_are_refused_in_one_line(tmp_path, capsys, name, raw, message):
     (tmp_path / name).write_bytes(raw)
-    with pytest.raises(DataError, match=says) as caught:
+    with pytest.raises(DataError, match=message) as caught:
         load(tmp_path / name, tmp_path)
     assert "\n" not in str(caught.value) and "it was run" not in capsys.readouterr().out
 
 
-def test_a_folder_has_one_file(tmp_path):
+def test_a_folder_must_hold_one_file(tmp_path):
     with pytest.raises(DataError, match="set path"):
         load(tmp_path, tmp_path)
     for name in ("math23k.json", "math23k_old.jsonl"):
-        (tmp_path / name).write_text(json.dumps([problem(i) for i in range(20)]))
+        (tmp_path / name).write_text(json.dumps([make_problem(i) for i in range(20)]))
         if name == "math23k.json":
             assert sum(map(len, load(tmp_path, tmp_path).values())) == 20
     with pytest.raises(UsageError, match="several"):
@@ -137,7 +137,7 @@ def test_options_are_checked(tmp_path, options):
         load("", tmp_path, **options)
 
 
-def test_folds_are_apart_and_cover_everything():
+def test_folds_are_disjoint_and_cover_everything():
     tests = []
     for fold in range(5):
         parts = split_by_fold(103, fold, 5, 221)
@@ -152,7 +152,7 @@ def test_folds_are_apart_and_cover_everything():
 @pytest.mark.parametrize(
     "equation", ["x=1", "x = .5 + 2.", "y = [ ( 1 + 2 ) * 3 ] / 4", "x = 50 % ^ 2", "x=480/(1-20%)*20%"]
 )
-def test_equations_that_are_fine(equation):
+def test_good_equations_have_no_fault(equation):
     assert find_fault(equation) == ""
 
 
@@ -160,7 +160,7 @@ def test_equations_that_are_fine(equation):
 # The stand-in.
 
 
-def test_the_stand_in_is_solved_by_its_equations():
+def test_the_equations_of_the_stand_in_give_its_answers():
     records = list(generate.generate_records(1500, 3))
     assert (
         {row["template"] for row in records}
@@ -178,7 +178,7 @@ def test_the_stand_in_is_solved_by_its_equations():
     assert records == list(generate.generate_records(1500, 3)) != list(generate.generate_records(1500, 4))
 
 
-def test_the_stand_in_says_when_it_is_used_up(monkeypatch):
+def test_the_stand_in_refuses_more_problems_than_it_has(monkeypatch):
     monkeypatch.setattr(generate, "TEMPLATES", generate.TEMPLATES[13:14])
     monkeypatch.setattr(generate, "ANSWERS", generate.ANSWERS[13:14])
     assert len(list(generate.generate_records(80, 0))) == 80
@@ -192,7 +192,7 @@ def test_the_stand_in_says_when_it_is_used_up(monkeypatch):
 RECORD = {"id": "e", "text_en": "How far ?", "equation": "x = 3.14 * [ ( 3 + 2 ) ^ 2 - 20 % ]", "ans": "78.4"}
 
 
-def test_layout():
+def test_a_document_has_its_layout():
     task = build.build("tasks", {"name": "equation_extraction"})
     example = task.example(RECORD, parse)
     assert [getattr(s, "text", getattr(s, "name", None)) for s in example.document] == [
@@ -210,7 +210,7 @@ def test_layout():
     assert example.document[: example.loss_from] == task.prompt(RECORD, parse)
 
 
-def test_published_layout():
+def test_a_document_as_published_has_its_layout():
     task = build.build("tasks", {"name": "equation_extraction", "as_published": True})
     document = task.example(RECORD, parse).document
     assert documents.surface(document[:-2]) == "Question: How far ?[SEP] Equation: "
@@ -219,18 +219,18 @@ def test_published_layout():
 
 
 def test_published_trees_and_tokens_are_the_originals(real_data):
-    """Compares the reference's equations, read from the dataset's file, tree by tree and token by token."""
+    """Compares trees and tokens of the reference's equations, which come from the dataset's file."""
     folder = real_data("mathgpt_reference").parent
     rows = {str(row["id"]): row for row in read.read_problems(folder / "math23k_en/math23k_en.jsonl.gz")}
-    cases = [case for case in mathgpt.cases(folder)["cases"] if case["kind"] == "mwp"]
+    cases = [case for case in mathgpt.load_cases(folder)["cases"] if case["kind"] == "mwp"]
     assert len(cases) > 40
     task = build.build("tasks", {"name": "equation_extraction", "as_published": True})
-    scheme = mathgpt.scheme(folder)
+    scheme = mathgpt.load_scheme(folder)
     for case in cases:
         row = rows[case["source_id"]] | {"text_en": case["article"]["prompt"]["text"]}
         example = task.example(row | {"id": "1", "ans": ""}, scheme.parse)
         assert example.reference["tree"] == case["article"]["label"]["formulas"]["0"]["opt"]
-        theirs = mathgpt.flat(folder, case["token_ids"], case["token_types"])
+        theirs = mathgpt.flatten_ids(folder, case["token_ids"], case["token_types"])
         # The original ends a text with GPT-2's end token.
         np.testing.assert_array_equal(scheme.encode(example.document).ids[:-1], theirs[:-1])
 
@@ -240,14 +240,14 @@ def test_a_config_as_published():
         configs.get_config("smoke,task=equation"),
         configs.get_config("smoke,task=equation,as_published"),
     )
-    changed = {
+    expected = {
         "task.as_published": (False, True), "scheme.name": ("trees", "trees_published"), "decode.beams": (0, 3),
         "objectives.next.given": (True, False), "embeds.token.special_std": (0.02, 1.0),
         "positions.tree.init_std": (0.005, None),
         "optim.betas": ((0.9, 0.95), (0.9, 0.999)),
     }  # fmt: skip
-    flat = [dict(_flatten(config.to_dict())) for config in (plain, published)]
-    assert {name: (old, flat[1][name]) for name, old in flat[0].items() if flat[1][name] != old} == changed
+    options = [dict(_flatten(config.to_dict())) for config in (plain, published)]
+    assert {name: (old, options[1][name]) for name, old in options[0].items() if options[1][name] != old} == expected
 
 
 def _flatten(block, above=""):
@@ -258,7 +258,7 @@ def _flatten(block, above=""):
             yield f"{above}{name}", value
 
 
-def test_equations_as_latex():
+def test_equations_are_converted_to_latex():
     assert to_latex("x = 2 * 3 %") == r"x = 2 \times 3 \%"
     assert to_latex("x = 2 ^ ( 1 + ( 2 ) ) * [ 4 ] ^ .5") == r"x = 2 ^ { ( 1 + ( 2 ) ) } \times ( 4 ) ^ { .5 }"
     assert to_latex("x=[1]", brackets=True) == "x = [ 1 ]"
@@ -279,7 +279,7 @@ def test_equations_as_latex():
         ("__import__('os')", None),
     ],
 )
-def test_answers(text, value):
+def test_answers_are_parsed_as_fractions(text, value):
     assert parse_answer(text) == value
 
 
@@ -295,12 +295,12 @@ def test_written_equations_are_parsed():
     assert task.predicted((Mark("[EOS]"), Formula("", tree))) is None
 
 
-def test_scores():
+def test_scores_charge_wrong_and_missing_equations():
     task = build.build("tasks", {"name": "equation_extraction"})
     records = [{"id": str(i), "text_en": "?", "equation": f"x = {i} + 2", "ans": str(i + 2)} for i in range(4)]
     references = [json.loads(json.dumps(task.example(r, parse).reference)) for r in records]
-    truth = [r["tree"] for r in references]
-    best = task.score(truth, references)
+    correct_trees = [r["tree"] for r in references]
+    best = task.score(correct_trees, references)
     assert best == {
         "tree_match": 1,
         "TED": 0,
@@ -312,16 +312,16 @@ def test_scores():
     }  # 0 is no number of the problem, nor a constant
     swapped = latex.parse("x = 2 + 1")
     assert isinstance(swapped, Tree)
-    scores = task.score([truth[0], swapped.to_json(), None, ["?", 1]], references)
+    scores = task.score([correct_trees[0], swapped.to_json(), None, ["?", 1]], references)
     assert scores["tree_match"] == 0.25 and scores["solve_rate"] == 0.5 and scores["read"] == 0.5
     assert scores["TED_read"] == 1.0 and scores["TED"] == (0 + 2 + 5 + 5) / 4
-    wrong = build.build("tasks", {"name": "equation_extraction", "as_published": True})
+    published_task = build.build("tasks", {"name": "equation_extraction", "as_published": True})
     with_answers = [r | {"answer": "99"} for r in references]
-    assert task.score(truth, with_answers)["solve_rate"] == 0
-    assert wrong.score(truth, with_answers)["solve_rate"] == 1, "the stated answer is ignored"
+    assert task.score(correct_trees, with_answers)["solve_rate"] == 0
+    assert published_task.score(correct_trees, with_answers)["solve_rate"] == 1, "the stated answer is ignored"
 
 
-def test_the_real_problems(real_data, tmp_path):
+def test_equations_of_the_real_problems_give_their_answers(real_data, tmp_path):
     """Every equation parses, and its value is the answer."""
     task = build.build("tasks", {"name": "equation_extraction", "path": str(real_data("math23k_en"))})
     rows = list(data.load("math23k", "validation", tmp_path, path=task.dataset["path"]))[:400]
@@ -330,7 +330,7 @@ def test_the_real_problems(real_data, tmp_path):
     assert scores["solve_rate"] == scores["tree_match"] == 1
 
 
-def test_a_typed_problem_is_asked_as_the_task_lays_it_out():
+def test_a_typed_problem_gets_the_layout_of_the_task():
     task = Task()
     record = {"id": "1", "text_en": "A pen costs 3. And 4 pens?", "equation": "x = 3 * 4", "ans": "12"}
     example = task.example(record, documents.parse)

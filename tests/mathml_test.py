@@ -1,4 +1,4 @@
-"""MathML: every node type, both conventions, what is refused and where, and nothing that raises."""
+"""MathML: every node type, both conventions, refused input with its position, and no exceptions."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from numjax.expr import latex, mathml
 from numjax.expr.mathml import markup
 from numjax.expr.rules import Unreadable
 from numjax.expr.tree import Tree
-from tests.notation import as_written
+from tests.notation import normalize_notation
 
 A, B, C, X = "<ci>a</ci>", "<ci>b</ci>", "<ci>c</ci>", "<ci>x</ci>"
-# Around content MathML as an annotation.
+# They enclose content MathML as an annotation.
 OPEN, CLOSE = '<annotation-xml encoding="MathML-Content">', "</annotation-xml>"
 SUP, SUB = '<csymbol cd="ambiguous">superscript</csymbol>', '<csymbol cd="ambiguous">subscript</csymbol>'
 
 
-def shown(tree) -> str:
-    """A tree in one line, type!symbol(children); an Unreadable as its error."""
+def format_tree(tree) -> str:
+    """Returns a tree in one line, type!symbol(children), or the error of an Unreadable."""
     if isinstance(tree, Unreadable):
         return f"at {tree.at}: {tree.error}"
-    below = "" if tree.children is None else f"({', '.join(map(shown, tree.children))})"
+    below = "" if tree.children is None else f"({', '.join(map(format_tree, tree.children))})"
     return f"{tree.type}!{tree.symbol}{below}"
 
 
-def read(source: str, **options) -> str:
-    return shown(mathml.parse(source, **options))
+def parse_to_text(source: str, **options) -> str:
+    return format_tree(mathml.parse(source, **options))
 
 
 def apply(*parts: str) -> str:
@@ -108,7 +108,7 @@ def latexml(name: str) -> str:
             f"<piecewise><piece>{A}{B}</piece><otherwise>{C}</otherwise></piecewise>",
             "O!cases(V!a, V!b, V!c, T!otherwise)",
         ),
-        # MathML's own bounds and bound variables become what LaTeX's readers make of theirs.
+        # Bounds and bound variables of MathML become the nodes of those in LaTeX.
         (
             apply("<int/>", f"<bvar>{X}</bvar><lowlimit>{A}</lowlimit><uplimit>{B}</uplimit>", C),
             "+!O!SUB(O!SUP(O!SUB(O!int, V!a), V!b), U!times(V!c, O!differential-d(V!x)))",
@@ -130,11 +130,11 @@ def latexml(name: str) -> str:
         (f"<set><bvar>{X}</bvar><condition>{A}</condition>{X}</set>", "O!conditional-set(V!x, V!a)"),
     ],
 )
-def test_every_node_type(source, tree):
-    assert read(source) == tree
-    assert read(f'<math xmlns="u"><semantics><mi>z</mi>{OPEN}{source}{CLOSE}</semantics></math>') == tree
+def test_every_node_type_is_parsed(source, tree):
+    assert parse_to_text(source) == tree
+    assert parse_to_text(f'<math xmlns="u"><semantics><mi>z</mi>{OPEN}{source}{CLOSE}</semantics></math>') == tree
     prefixed = re.sub("<(/?)", r"<\1m:", source)
-    assert read(f'<m:math xmlns:m="u">{prefixed}</m:math>') == tree
+    assert parse_to_text(f'<m:math xmlns:m="u">{prefixed}</m:math>') == tree
 
 
 @pytest.mark.parametrize(
@@ -161,36 +161,36 @@ def test_every_node_type(source, tree):
         ),
     ],
 )
-def test_published_conventions(source, default, published):
-    assert read(source) == default
-    assert read(source, as_published=True) == published
+def test_conventions_differ_as_published(source, default, published):
+    assert parse_to_text(source) == default
+    assert parse_to_text(source, as_published=True) == published
 
 
 def test_sums_too_wide_for_a_position_are_halved():
     wide = mathml.parse(apply("<plus/>", *["<cn>1</cn>"] * 87))
     assert isinstance(wide, Tree) and [len(half.children or ()) for half in wide.children or ()] == [44, 43]
-    assert "more than 62" in read(apply("<lt/>", *["<cn>1</cn>"] * 63))
+    assert "more than 62" in parse_to_text(apply("<lt/>", *["<cn>1</cn>"] * 63))
 
 
 def test_shares_are_resolved():
     chain = apply("<and/>", apply("<lt/>", A, '<ci id="m">b</ci>'), apply("<lt/>", '<share href="#m"/>', C))
-    assert read(chain) == "U!and(O!lt(V!a, V!b), O!lt(V!b, V!c))"
+    assert parse_to_text(chain) == "U!and(O!lt(V!a, V!b), O!lt(V!b, V!c))"
     inner = '<apply id="p"><plus/><ci id="q">x</ci><ci>a</ci></apply>'
     nested = apply("<plus/>", '<share href="#p"/>', inner, '<share href="#q"/>')
-    assert read(nested) == "U!plus(U!plus(V!x, V!a), U!plus(V!x, V!a), V!x)"
-    lost = apply("<lt/>", A, '<share href="#zz"/>')
-    assert read(lost) == f"at {lost.index('<share')}: <share> names nothing: '#zz'"
-    assert read(lost, as_published=True) == "O!lt(V!a)"
+    assert parse_to_text(nested) == "U!plus(U!plus(V!x, V!a), U!plus(V!x, V!a), V!x)"
+    dangling = apply("<lt/>", A, '<share href="#zz"/>')
+    assert parse_to_text(dangling) == f"at {dangling.index('<share')}: <share> names nothing: '#zz'"
+    assert parse_to_text(dangling, as_published=True) == "O!lt(V!a)"
 
 
 def test_shares_that_loop_or_swell_are_refused():
     loop = apply("<plus/>", A, '<share href="#me"/>').replace("<apply>", '<apply id="me">', 1)
-    assert "contains itself" in read(loop)
+    assert "contains itself" in parse_to_text(loop)
     levels = ['<apply id="l0"><plus/><ci>x</ci><ci>x</ci></apply>']
     levels += [
         f'<apply id="l{i}"><plus/><share href="#l{i - 1}"/><share href="#l{i - 1}"/></apply>' for i in range(1, 60)
     ]
-    assert "too large" in read(f"<list>{''.join(levels)}</list>")
+    assert "too large" in parse_to_text(f"<list>{''.join(levels)}</list>")
 
 
 BOMB = '<!DOCTYPE m [<!ENTITY a "aaaaaaaaaa">{}]><math><ci>&j;</ci></math>'.format(
@@ -208,25 +208,25 @@ BOMB = '<!DOCTYPE m [<!ENTITY a "aaaaaaaaaa">{}]><math><ci>&j;</ci></math>'.form
     ],
 )
 def test_bombs_and_external_entities_are_refused(source):
-    found = mathml.parse(source)
-    assert isinstance(found, Unreadable) and "refused" in found.error and 0 <= found.at <= len(source)
+    result = mathml.parse(source)
+    assert isinstance(result, Unreadable) and "refused" in result.error and 0 <= result.at <= len(source)
 
 
-def test_a_document_type_is_not_fetched():
-    assert read('<!DOCTYPE math SYSTEM "http://127.0.0.1:1/math.dtd"><math><ci>a</ci></math>') in (
+def test_an_external_document_type_is_not_fetched():
+    assert parse_to_text('<!DOCTYPE math SYSTEM "http://127.0.0.1:1/math.dtd"><math><ci>a</ci></math>') in (
         "V!a",
         "at 0: external entities are refused",
     )
 
 
-def test_named_characters():
-    assert read(apply("<ci>&alpha;</ci>", "<ci>&lt;</ci>", "<ci>&#x3b2;</ci>")) == "F!α(V!<, V!β)"
+def test_named_characters_are_replaced():
+    assert parse_to_text(apply("<ci>&alpha;</ci>", "<ci>&lt;</ci>", "<ci>&#x3b2;</ci>")) == "F!α(V!<, V!β)"
     late = "<list><ci>&alpha;&InvisibleTimes;</ci><nonsense><b/></nonsense></list>"
-    assert read(late) == f"at {late.index('<nonsense')}: <nonsense> has no contents in content MathML"
+    assert parse_to_text(late) == f"at {late.index('<nonsense')}: <nonsense> has no contents in content MathML"
 
 
 @pytest.mark.parametrize(
-    ("source", "at", "error"),
+    ("source", "position", "error"),
     [
         ("", 0, "no element found"),
         ("x = 1", 0, "syntax error"),
@@ -243,63 +243,65 @@ def test_named_characters():
         ("<math><semantics><mi>x</mi><annotation-xml encoding='MathML-Content'/></semantics></math>", 27, "empty"),
     ],
 )
-def test_errors_have_a_place(source, at, error):
-    found = mathml.parse(source)
-    assert isinstance(found, Unreadable) and error in found.error and found.at == at
+def test_errors_have_a_position(source, position, error):
+    result = mathml.parse(source)
+    assert isinstance(result, Unreadable) and error in result.error and result.at == position
 
 
-def test_nesting_without_end_is_refused():
+def test_deep_nesting_and_long_sources_are_refused():
     deep = "<apply><sin/>" * 10_000 + "<ci>x</ci>" + "</apply>" * 10_000
-    assert "levels deep" in read(deep)
-    assert "characters" in read(" " * (markup.LARGEST + 1))
+    assert "levels deep" in parse_to_text(deep)
+    assert "characters" in parse_to_text(" " * (markup.LARGEST + 1))
 
 
-def test_presentation_is_read_through_its_tex():
+def test_presentation_is_parsed_from_its_tex():
     annotation = '<annotation encoding="application/x-tex">{}</annotation>'
     tex = f'<math alttext="y"><semantics><mi>x</mi>{annotation.format("x&lt;1")}</semantics></math>'
-    assert read(tex) == "O!lt(V!x, N!1)"
-    alone = '<math alttext="a/b/c"><mi>y</mi></math>'
-    assert read(alone) == "O!divide(O!divide(V!a, V!b), V!c)"
-    assert read(alone, as_published=True) == "O!divide(V!a, V!b, V!c)"
+    assert parse_to_text(tex) == "O!lt(V!x, N!1)"
+    presentation = '<math alttext="a/b/c"><mi>y</mi></math>'
+    assert parse_to_text(presentation) == "O!divide(O!divide(V!a, V!b), V!c)"
+    assert parse_to_text(presentation, as_published=True) == "O!divide(V!a, V!b, V!c)"
     broken = annotation.format("\\frac{1}{")
-    assert read(f"<math><mrow><mi>x</mi></mrow>{broken}</math>").startswith("at 29: in its TeX: ")
+    assert parse_to_text(f"<math><mrow><mi>x</mi></mrow>{broken}</math>").startswith("at 29: in its TeX: ")
 
 
-def test_names_of_wikidata_are_what_is_written():
+def test_wikidata_symbols_take_their_presented_name():
     symbol = '<csymbol cd="latexml" id="c1" xref="p1">Q3176558</csymbol>'
     source = f'<math><semantics><mi id="p1" xref="c1">ε</mi>{OPEN}{apply("<sin/>", symbol)}{CLOSE}</semantics></math>'
-    assert read(source) == "F!sin(V!ε)"
+    assert parse_to_text(source) == "F!sin(V!ε)"
 
 
-def test_foreign_symbols_are_read_as_they_are_presented():
-    shown = (
+def test_foreign_symbols_are_parsed_as_they_are_presented():
+    presentation = (
         '<msub id="s"><mi id="w">ω</mi><mi>k</mi></msub><mover id="v"><mi>F</mi><mo>→</mo></mover><mo id="o">∑</mo>'
     )
     wikidata = '<csymbol cd="latexml" xref="{}">Q1</csymbol>'
     bounds = '<csymbol cd="dlmf" xref="o">semantic-sum</csymbol><ci>k</ci><cn>1</cn><ci>n</ci>'
 
-    def foreign(source: str) -> str:
-        return read(f"<math><semantics><mrow>{shown}</mrow>{OPEN}{source}{CLOSE}</semantics></math>")
+    def parse_foreign(source: str) -> str:
+        return parse_to_text(f"<math><semantics><mrow>{presentation}</mrow>{OPEN}{source}{CLOSE}</semantics></math>")
 
     call = f"<apply>{wikidata.format('w')}<ci>k</ci></apply>"
-    assert foreign(call) == "F!ω(V!k)"
-    assert foreign(call.replace("<apply>", '<apply xref="s">')) == "O!SUB(V!ω, V!k)", "presented as a subscript"
-    assert foreign(wikidata.format("v")) == "F!→(V!F)"
-    assert foreign(wikidata.format("o")) == "O!Q1", "a sign is no name"
-    assert foreign(f"<apply><apply>{bounds}</apply>{A}</apply>") == (
+    assert parse_foreign(call) == "F!ω(V!k)"
+    assert parse_foreign(call.replace("<apply>", '<apply xref="s">')) == "O!SUB(V!ω, V!k)", "presented as a subscript"
+    assert parse_foreign(wikidata.format("v")) == "F!→(V!F)"
+    assert parse_foreign(wikidata.format("o")) == "O!Q1", "a sign is no name"
+    assert parse_foreign(f"<apply><apply>{bounds}</apply>{A}</apply>") == (
         "+!O!SUB(O!SUP(O!SUB(O!sum, U!eq(V!k, N!1)), V!n), V!a)"
     )
     derived = apply(latexml("derivative"), A, X, "<cn>2</cn>")
-    assert read(derived) == read(apply("<diff/>", f"<bvar>{X}<degree><cn>2</cn></degree></bvar>", A))
+    assert parse_to_text(derived) == parse_to_text(
+        apply("<diff/>", f"<bvar>{X}<degree><cn>2</cn></degree></bvar>", A)
+    )
 
 
-def test_formulas_of_a_page_that_is_no_xml():
+def test_formulas_are_extracted_from_a_page_that_is_no_xml():
     page = (
         "<p>a < b & <math alttext='1 > 0'><ci>a</ci></math> <br> <m:math xmlns:m='u'><m:ci>b</m:ci></m:math> <math>"
     )
-    found = list(mathml.find_formulas(page))
-    assert [read(source) for _, source in found] == ["V!a", "V!b"]
-    assert all(page.startswith(source, place) for place, source in found)
+    formulas = list(mathml.find_formulas(page))
+    assert [parse_to_text(source) for _, source in formulas] == ["V!a", "V!b"]
+    assert all(page.startswith(source, offset) for offset, source in formulas)
 
 
 def test_mutations_never_raise():
@@ -318,30 +320,30 @@ def test_mutations_never_raise():
             start = rng.randrange(len(source) + 1)
             source = source[:start] + rng.choice([*pieces, ""]) + source[start + rng.randint(0, 6) :]
         for as_published in (False, True):
-            found = mathml.parse(source, as_published=as_published)
-            assert isinstance(found, Tree) or 0 <= found.at <= len(source)
+            result = mathml.parse(source, as_published=as_published)
+            assert isinstance(result, Tree) or 0 <= result.at <= len(source)
 
 
-def test_queries_of_ntcir(real_data):
-    """The file form of the pre-training corpus: each formula is a tree or says why not."""
-    unread = {}
+def test_queries_of_ntcir_are_parsed_or_refused_with_a_reason(real_data):
+    """Files in the format of the pre-training corpus: each formula is a tree, or an error with its reason."""
+    errors = {}
     for path in sorted(real_data("ntcir12_queries").glob("*.html")):
-        found = [mathml.parse(source) for _, source in mathml.find_formulas(path.read_text())]
-        assert len(found) == 1, path
-        if isinstance(found[0], Unreadable):
-            unread[path.name] = found[0].error
-    assert unread.pop("9.html").startswith("not well-formed"), "a sign < stands bare in it"
-    # Their ids were taken out of the queries.
-    assert set(unread.values()) == {"<share> names nothing: '#.cmml'"} and len(unread) == 3
+        trees = [mathml.parse(source) for _, source in mathml.find_formulas(path.read_text())]
+        assert len(trees) == 1, path
+        if isinstance(trees[0], Unreadable):
+            errors[path.name] = trees[0].error
+    assert errors.pop("9.html").startswith("not well-formed"), "it holds an unescaped <"
+    # The queries lack the ids that the shares name.
+    assert set(errors.values()) == {"<share> names nothing: '#.cmml'"} and len(errors) == 3
 
 
-def test_mathmlben(real_data):
-    """Hand-checked content MathML and the native reader agree on what is written (see `tests/notation.py`)."""
+def test_both_parsers_agree_on_mathmlben(real_data):
+    """Hand-checked content MathML and the LaTeX parser give the same notation (see `tests/notation.py`)."""
     with gzip.open(real_data("mathmlben") / "gold.jsonl.gz", "rt") as file:
         rows = list(map(json.loads, file))
-    same = 0
+    n_equal = 0
     for row in rows:
-        given, read_off = mathml.parse(row["correct_mml"]), latex.parse(row["correct_tex"])
-        if isinstance(given, Tree) and isinstance(read_off, Tree):
-            same += as_written(given) == as_written(read_off)
-    assert same >= 0.7 * len(rows)
+        content_tree, tex_tree = mathml.parse(row["correct_mml"]), latex.parse(row["correct_tex"])
+        if isinstance(content_tree, Tree) and isinstance(tex_tree, Tree):
+            n_equal += normalize_notation(content_tree) == normalize_notation(tex_tree)
+    assert n_equal >= 0.7 * len(rows)

@@ -1,4 +1,4 @@
-"""Questions about measures in many wordings: exact labels, wordings kept apart, and the score of typed questions."""
+"""Questions about measures in many wordings: exact labels, held-out wordings, and the score of typed questions."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from numjax.numeral.words import find
 from numjax.tasks.statement import Task
 from numjax.train import runs
 
-OF = {thing.name: thing for thing in THINGS}
+THINGS_BY_NAME = {thing.name: thing for thing in THINGS}
 
 
 @functools.cache
-def drawn(seed: int = 0) -> list[tuple[str, dict]]:
+def draw_records(seed: int = 0) -> list[tuple[str, dict]]:
     return list(generate_many_records(2000, seed))
 
 
-def of(split: str, stream: str | None = None) -> list[dict]:
-    return [row for name, row in drawn() if name == split and stream in (None, row["stream"])]
+def select_records(split: str, stream: str | None = None) -> list[dict]:
+    return [row for name, row in draw_records() if name == split and stream in (None, row["stream"])]
 
 
-def values(text: str) -> list[Decimal]:
+def find_values(text: str) -> list[Decimal]:
     return [Decimal(span.value) for span in find(text)]
 
 
@@ -45,7 +45,7 @@ def values(text: str) -> list[Decimal]:
 # Wordings.
 
 
-def test_there_are_more_than_300_forms_of_every_measure_and_each_asks_for_a_count_of_a_thing():
+def test_every_measure_has_more_than_300_forms_with_a_count_and_a_thing():
     for kind in wordings.KINDS:
         forms = {text for sentence in wordings.sentences(kind) for text in wording.expand(sentence)}
         assert len(forms) > 300 and len(wordings.sentences(kind)) > 50
@@ -60,19 +60,19 @@ def test_the_count_is_the_only_number_of_every_wording(kind, rng):
     for sentence in wordings.sentences(kind):
         for text in wording.expand(sentence):
             thing, k = things[int(rng.integers(len(things)))], int(rng.integers(1, 300))
-            filled = wordings.fill(rng, text, thing.name, thing.unit, k)
-            assert values(filled) == [k] and "{" not in filled, filled
+            question = wordings.fill(rng, text, thing.name, thing.unit, k)
+            assert find_values(question) == [k] and "{" not in question, question
 
 
-def test_every_count_is_found_however_it_is_written(rng):
-    written = collections.defaultdict(set)
+def test_every_spelling_of_a_count_is_recognised(rng):
+    spellings = collections.defaultdict(set)
     for k in (*range(1, 131), 999, 1000):
         for _ in range(20):
             text = wordings.write_count(rng, k)
-            assert values(f"are {text} eggs") == [k], text
-            written[k].add(text)
-    assert written[25] == {"25", "twenty-five", "twenty five"} and written[1000] == {"1000", "1,000"}
-    assert written[100] == {"100", "one hundred"} and written[101] == {"101"}
+            assert find_values(f"are {text} eggs") == [k], text
+            spellings[k].add(text)
+    assert spellings[25] == {"25", "twenty-five", "twenty five"} and spellings[1000] == {"1000", "1,000"}
+    assert spellings[100] == {"100", "one hundred"} and spellings[101] == {"101"}
 
 
 def test_a_single_thing_has_a_singular(rng):
@@ -82,14 +82,14 @@ def test_a_single_thing_has_a_singular(rng):
     assert re.fullmatch(r"how much does (1|one) (\w+ )?((hen's|chicken) )?egg weigh, or how is it that weighs", text)
 
 
-def test_no_wording_that_is_held_out_is_trained_on():
-    trained = {text.casefold() for text in wordings.trained_wordings()}
+def test_held_out_wordings_are_not_trained_on():
+    train_texts = {text.casefold() for text in wordings.trained_wordings()}
     for kind in wordings.KINDS:
         pools = wordings.make_pools(kind)
-        assert {text.casefold() for group in pools["train"] for text in group} <= trained
-        for use in ("validation", "wordings", "sentences"):
-            held = {text.casefold() for group in pools[use] for text in group}
-            assert len(held) > 100 and trained.isdisjoint(held), (kind, use)
+        assert {text.casefold() for group in pools["train"] for text in group} <= train_texts
+        for split in ("validation", "wordings", "sentences"):
+            held_out = {text.casefold() for group in pools[split] for text in group}
+            assert len(held_out) > 100 and train_texts.isdisjoint(held_out), (kind, split)
 
 
 # ---------------------------------------------------------------------------------------------------
@@ -97,52 +97,58 @@ def test_no_wording_that_is_held_out_is_trained_on():
 
 
 def test_labels_are_exact():
-    for _, row in drawn():
-        thing = OF[row["object"]]
-        (count,), (answer,) = values(row["question"]), values(row["answer"])
+    for _, row in draw_records():
+        thing = THINGS_BY_NAME[row["object"]]
+        (count,), (answer,) = find_values(row["question"]), find_values(row["answer"])
         low, high = count * thing.low, count * thing.high
         assert row["label"] == (low <= answer <= high), row
         assert low / 100 * Decimal("0.99") <= answer <= 100 * high * Decimal("1.01"), row
         assert (row["multiplier"], row["answer_min"], row["answer_max"]) == (count, low, high)
-        assert any(one.casefold() in row["question"].casefold() for one in _names(thing.name)), row
+        assert any(name.casefold() in row["question"].casefold() for name in _list_names(thing.name)), row
 
 
-def _names(thing: str) -> list[str]:
+def _list_names(thing: str) -> list[str]:
     return [name for pair in wordings.WORDS.names[thing] for name in pair.split("/")]
 
 
 def test_train_validation_and_test_differ_in_wordings():
-    used = {key: {row["wording"] for row in of(*key)} for key in (("train",), ("validation",), ("test", "unseen"))}
-    trained = used["train",] | {row["wording"] for row in of("test", "seen")}
-    assert trained <= wordings.trained_wordings()
-    assert not trained & used["validation",] and not trained & used["test", "unseen"]
-    assert {row["stream"] for row in of("train")} == {"seen"} and {row["stream"] for row in of("validation")} == {
-        "unseen"
+    wordings_by_split = {
+        key: {row["wording"] for row in select_records(*key)}
+        for key in (("train",), ("validation",), ("test", "unseen"))
     }
-    assert len(of("test", "seen")) == len(of("test", "unseen")) == 200
+    seen_wordings = wordings_by_split["train",] | {row["wording"] for row in select_records("test", "seen")}
+    assert seen_wordings <= wordings.trained_wordings()
+    assert (
+        not seen_wordings & wordings_by_split["validation",]
+        and not seen_wordings & wordings_by_split["test", "unseen"]
+    )
+    assert {row["stream"] for row in select_records("train")} == {"seen"} and {
+        row["stream"] for row in select_records("validation")
+    } == {"unseen"}
+    assert len(select_records("test", "seen")) == len(select_records("test", "unseen")) == 200
 
 
-def test_each_question_is_asked_in_one_split_with_a_right_and_a_wrong_answer():
-    asked = collections.defaultdict(list)
-    for split, row in drawn():
-        asked[row["question"]].append((split, row["label"]))
-    assert all(len({split for split, _ in two}) == 1 for two in asked.values())
-    assert all(sorted(label for _, label in two) == [0, 1] for two in asked.values())
-    assert set(collections.Counter(row["object"] for _, row in drawn()).values()) == {100}
+def test_each_question_is_in_one_split_with_a_right_and_a_wrong_answer():
+    labels_by_question = collections.defaultdict(list)
+    for split, row in draw_records():
+        labels_by_question[row["question"]].append((split, row["label"]))
+    assert all(len({split for split, _ in labels}) == 1 for labels in labels_by_question.values())
+    assert all(sorted(label for _, label in labels) == [0, 1] for labels in labels_by_question.values())
+    assert set(collections.Counter(row["object"] for _, row in draw_records()).values()) == {100}
 
 
 def test_units_are_written_in_full_and_short_british_and_american():
-    text = " ".join(row["question"] for row in of("train"))
+    text = " ".join(row["question"] for row in select_records("train"))
     for word in ("grams", "grammes", "kg", "cm", "centimeters", "centimetres", "ml", "mins", "kilos", "litres"):
         assert re.search(rf"\b{word}\b", text), word
-    questions = [row["question"] for row in of("train")]
+    questions = [row["question"] for row in select_records("train")]
     for style in (str.islower, str.isupper, lambda q: q[0].isupper(), lambda q: q.endswith("?"), str.isascii):
         assert any(map(style, questions))
     assert any(not q.endswith(("?", ".", "!")) for q in questions)
 
 
-def test_a_seed_gives_the_same_records_and_the_paper_keeps_its_own(tmp_path):
-    assert list(generate_many_records(2000, 0)) == drawn() != drawn(1)
+def test_a_seed_gives_the_same_records_and_the_wordings_of_the_paper_stay(tmp_path):
+    assert list(generate_many_records(2000, 0)) == draw_records() != draw_records(1)
     rows = list(data.load("mme", "test", tmp_path, size=400, wordings="many"))
     assert {row["stream"] for row in rows} == {"seen", "unseen"}
     paper = data.load("mme", "test", tmp_path, size=400)
@@ -157,29 +163,29 @@ def test_a_seed_gives_the_same_records_and_the_paper_keeps_its_own(tmp_path):
 # The task.
 
 
-def test_accuracy_is_given_for_seen_and_unseen_wordings():
+def test_accuracy_is_reported_for_seen_and_unseen_wordings():
     task = Task("mme", wordings="many")
-    rows = of("test")
+    rows = select_records("test")
     references = [task.example(row, lambda text: ()).reference for row in rows]
-    said = [row["label"] if row["stream"] == "seen" else 1 - row["label"] for row in rows]
-    found = task.score(said, references)
-    assert (found["accuracy_seen"], found["accuracy_unseen"], found["accuracy"]) == (1, 0, 0.5)
+    predictions = [row["label"] if row["stream"] == "seen" else 1 - row["label"] for row in rows]
+    metrics = task.score(predictions, references)
+    assert (metrics["accuracy_seen"], metrics["accuracy_unseen"], metrics["accuracy"]) == (1, 0, 0.5)
 
 
-def test_measures_read_counts_in_words_and_the_tables_keep_the_papers():
+def test_measures_parse_counts_in_words_and_the_tables_do_not():
     default: Any = config_file.get_config("task=measures")
     assert default.task.wordings == "many" and default.scheme.rules == "words"
     for words in ("embed=dice", "system=gpt", "system=digits"):
-        swapped: Any = config_file.get_config(f"task=measures,{words}")
-        assert swapped.scheme.rules == "words"
+        config: Any = config_file.get_config(f"task=measures,{words}")
+        assert config.scheme.rules == "words"
     for system in settings.SYSTEMS:
         table = settings.make_config("laptop", "mme", system)
         assert "wordings" not in table.task and table.scheme.rules == "default"
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory):
-    """A run of seconds, and its metrics."""
+def small_run(tmp_path_factory):
+    """The workdir of a run of a few seconds, and its metrics."""
     folder = tmp_path_factory.mktemp("measures")
     config: Any = config_file.get_config("smoke,task=measures")
     with config.unlocked():
@@ -187,13 +193,13 @@ def trained(tmp_path_factory):
     return folder / "run", runs.run(config, str(folder / "run"), "train")
 
 
-def test_a_smoke_run_reports_both_streams(trained):
-    _, results = trained
+def test_a_smoke_run_reports_both_streams(small_run):
+    _, results = small_run
     assert {"accuracy", "accuracy_seen", "accuracy_unseen"} <= results["test"].keys()
 
 
 @pytest.mark.parametrize(
-    ("record", "says"),
+    ("record", "message"),
     [
         ({"question": "How heavy are eggs?", "answer": "60"}, None),
         ({"question": "How many grams are 3 zebras?", "answer": "60"}, None),
@@ -204,13 +210,13 @@ def test_a_smoke_run_reports_both_streams(trained):
         ({"question": "word " * 10_000 + "2 eggs", "answer": "60"}, "data.length"),
     ],
 )
-def test_whatever_is_typed_gets_an_answer_or_one_clear_line(trained, record, says):
-    model, skipped = numjax.load(trained[0]), []
-    predicted = model.predict([record], skipped=skipped)
-    if says is None:
-        assert predicted[0]["prediction"] in (0, 1) and not skipped
+def test_every_typed_question_gets_an_answer_or_one_clear_line(small_run, record, message):
+    model, skipped = numjax.load(small_run[0]), []
+    predictions = model.predict([record], skipped=skipped)
+    if message is None:
+        assert predictions[0]["prediction"] in (0, 1) and not skipped
     else:
-        assert not predicted and says in skipped[0]["reason"] and "\n" not in skipped[0]["reason"]
+        assert not predictions and message in skipped[0]["reason"] and "\n" not in skipped[0]["reason"]
 
 
 # ---------------------------------------------------------------------------------------------------
@@ -218,13 +224,13 @@ def test_whatever_is_typed_gets_an_answer_or_one_clear_line(trained, record, say
 
 
 class Judge:
-    """Says true as a function of (question, answer) does."""
+    """A model whose probability of true is 1 where `is_true(question, answer)` holds, and 0 elsewhere."""
 
-    def __init__(self, says):
-        self.says = says
+    def __init__(self, is_true):
+        self.is_true = is_true
 
     def score(self, records):
-        yes = np.asarray([self.says(r["question"], Decimal(r["answer"])) for r in records], float)
+        yes = np.asarray([self.is_true(r["question"], Decimal(r["answer"])) for r in records], float)
         return np.stack([1 - yes, yes], axis=1)
 
 
@@ -235,43 +241,46 @@ QUESTIONS = [
 RANGES = {q.text: (q.low, q.high) for q in QUESTIONS}
 
 
-def test_a_sweep_reaches_a_hundred_times_beyond_and_holds_a_right_answer():
+def test_a_sweep_extends_a_hundredfold_and_holds_a_right_answer():
     for thing in THINGS:
         for k in (1, 2, 77, 1000):
             low, high = k * thing.low, k * thing.high
-            found = score.make_sweep(low, high)
-            assert 58 <= len(found) <= 61 and found == sorted(found)
-            assert float(found[0]) == pytest.approx(low / 100, rel=0.01)
-            assert float(found[-1]) == pytest.approx(high * 100, rel=0.01)
-            assert any(low <= value <= high for value in found)
-            steps = np.diff(np.log(np.asarray(found, float)))
+            sweep = score.make_sweep(low, high)
+            assert 58 <= len(sweep) <= 61 and sweep == sorted(sweep)
+            assert float(sweep[0]) == pytest.approx(low / 100, rel=0.01)
+            assert float(sweep[-1]) == pytest.approx(high * 100, rel=0.01)
+            assert any(low <= value <= high for value in sweep)
+            steps = np.diff(np.log(np.asarray(sweep, float)))
             assert steps.max() < 1.5 * np.log(1e4 * high / low) / (score.POINTS - 1) + 0.02
 
 
-def test_right_and_wrong_candidates_weigh_the_same_in_the_balanced_score():
-    right = score.answer_questions(Judge(lambda q, value: RANGES[q][0] <= value <= RANGES[q][1]), QUESTIONS)
-    never = score.answer_questions(Judge(lambda q, value: False), QUESTIONS)
-    above = score.answer_questions(Judge(lambda q, value: value >= RANGES[q][0]), QUESTIONS)
-    assert all((a.accuracy, a.balanced) == (1, 1) for a in right)
-    assert all(a.balanced == 0.5 and a.accuracy > 0.8 for a in never)
-    assert all(a.right == 1 and 0.4 < a.wrong < 0.6 and a.balanced == (a.right + a.wrong) / 2 for a in above)
-    assert score.summarise(right + never)["balanced"] == 0.75
+def test_right_and_wrong_candidates_have_equal_weight_in_the_balanced_score():
+    perfect_answers = score.answer_questions(Judge(lambda q, value: RANGES[q][0] <= value <= RANGES[q][1]), QUESTIONS)
+    false_answers = score.answer_questions(Judge(lambda q, value: False), QUESTIONS)
+    one_sided_answers = score.answer_questions(Judge(lambda q, value: value >= RANGES[q][0]), QUESTIONS)
+    assert all((answer.accuracy, answer.balanced) == (1, 1) for answer in perfect_answers)
+    assert all(answer.balanced == 0.5 and answer.accuracy > 0.8 for answer in false_answers)
+    assert all(
+        answer.right == 1 and 0.4 < answer.wrong < 0.6 and answer.balanced == (answer.right + answer.wrong) / 2
+        for answer in one_sided_answers
+    )
+    assert score.summarise(perfect_answers + false_answers)["balanced"] == 0.75
 
 
-def test_the_command_prints_each_question_and_ends_with_json(trained, tmp_path, capsys):
+def test_the_command_prints_each_question_and_ends_with_json(small_run, tmp_path, capsys):
     lines = [{"question": "How heavy are 2 eggs?", "thing": "egg", "count": 2}, {"id": "x", "question": "One piano?"}]
     lines[1] |= {"thing": "pianos", "count": 1}
     (tmp_path / "own.jsonl").write_text("\n".join(map(json.dumps, lines)))
-    score.main([f"--workdir={trained[0]}", f"--questions={tmp_path / 'own.jsonl'}", "--show"])
+    score.main([f"--workdir={small_run[0]}", f"--questions={tmp_path / 'own.jsonl'}", "--show"])
     *table, last = capsys.readouterr().out.splitlines()
-    found = json.loads(last)
+    summary = json.loads(last)
     assert [row.split()[-1] for row in table] == ["question", "eggs?", "piano?", "all"]
-    assert found["n"] == 2 and set(found["questions"]) == {"1", "x"}
-    assert found["balanced"] == pytest.approx(np.mean([q["balanced"] for q in found["questions"].values()]))
+    assert summary["n"] == 2 and set(summary["questions"]) == {"1", "x"}
+    assert summary["balanced"] == pytest.approx(np.mean([q["balanced"] for q in summary["questions"].values()]))
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "message"),
     [
         ("", "no question"),
         ("{", "line 1: no JSON"),
@@ -282,9 +291,9 @@ def test_the_command_prints_each_question_and_ends_with_json(trained, tmp_path, 
         ('{"question": "q", "thing": ["egg"], "count": 2}', "2 of ['egg']"),
     ],
 )
-def test_questions_that_cannot_be_used_end_in_one_line(tmp_path, text, says):
+def test_unusable_questions_are_refused_in_one_line(tmp_path, text, message):
     (tmp_path / "own.jsonl").write_text(text)
-    with pytest.raises(DataError, match=re.escape(says)) as error:
+    with pytest.raises(DataError, match=re.escape(message)) as error:
         score.load_questions(tmp_path / "own.jsonl")
     assert "\n" not in str(error.value)
     with pytest.raises(DataError, match="cannot be read"):

@@ -1,4 +1,4 @@
-"""The weights of `make pretrained`, in one word of the config."""
+"""The config word `bert=minilm` loads the weights of `make pretrained`."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from numjax.text import vocab
 from numjax.types import Batch, Tokens
 from tests import drawn
 from tests.conftest import ROOT
-from tests.make_minilm_fixture import KEPT, TEXTS
+from tests.make_minilm_fixture import N_FEATURES, TEXTS
 
-FOUND = ROOT / "tests/fixtures/minilm.npz"
+FIXTURE = ROOT / "tests/fixtures/minilm.npz"
 
 
 @pytest.fixture
@@ -34,38 +34,43 @@ def minilm():
 
 
 def test_minilm_gives_the_hidden_states_of_transformers(minilm):
-    """`tests/make_minilm_fixture.py` made the file: of the third and of the last layer, some numbers a position."""
-    found, config = np.load(FOUND), luna.get_config("laptop,task=tatqa,bert=minilm")
+    """`tests/make_minilm_fixture.py` wrote the fixture: features of each position in the third and last layer."""
+    arrays, config = np.load(FIXTURE), luna.get_config("laptop,task=tatqa,bert=minilm")
     params = bert.read_params(minilm, heads=config.backbone.heads)
     shape = dict(config.backbone.to_dict(), dtype="float32")
-    known = dict(vocab_size=len(params["embeds_token"]["table"]), size=30_522, width=384, dim=384)
+    sizes = dict(vocab_size=len(params["embeds_token"]["table"]), size=30_522, width=384, dim=384)
     model = Model(
-        FrozenDict(token=build("embed", {"name": "token"}, **known)),
+        FrozenDict(token=build("embed", {"name": "token"}, **sizes)),
         FrozenDict(),
-        drawn.stack(shape),
+        drawn.build_backbone(shape),
         FrozenDict(),
     )
-    ids, seen = found["ids"], found["seen"]
+    ids, mask = arrays["ids"], arrays["seen"]
     positions = np.broadcast_to(np.arange(ids.shape[1], dtype=np.int32), ids.shape)
-    tokens = Tokens(ids, positions, seen.astype(np.int32), channels={"types": found["types"]})
-    given = {name: params[name] for name in ("backbone", "embeds_token")}
-    _, acts = jax.jit(functools.partial(model.apply, mutable=False))({"params": given}, Batch(tokens))
-    np.testing.assert_allclose(acts["layer_2"][seen][:, :KEPT], found["middle"], atol=1e-4)
-    np.testing.assert_allclose(acts["final"][seen][:, :KEPT], found["hidden"], atol=1e-4)
-    spread = np.abs(found["hidden"][0] - found["hidden"][-1]).max()
+    tokens = Tokens(ids, positions, mask.astype(np.int32), channels={"types": arrays["types"]})
+    model_params = {name: params[name] for name in ("backbone", "embeds_token")}
+    _, acts = jax.jit(functools.partial(model.apply, mutable=False))({"params": model_params}, Batch(tokens))
+    np.testing.assert_allclose(acts["layer_2"][mask][:, :N_FEATURES], arrays["middle"], atol=1e-4)
+    np.testing.assert_allclose(acts["final"][mask][:, :N_FEATURES], arrays["hidden"], atol=1e-4)
+    spread = np.abs(arrays["hidden"][0] - arrays["hidden"][-1]).max()
     assert spread > 0.1, "positions differ by more than the tolerance"
 
 
-def test_its_vocabulary_gives_the_ids_of_transformers(minilm):
-    found, block = np.load(FOUND), luna.get_config("laptop,task=tabfact,bert=minilm").scheme.vocab.to_dict()
-    words = vocab.build(block | {"path": installed.resolve_path(block["path"])})
+def test_the_vocabulary_of_minilm_gives_the_ids_of_transformers(minilm):
+    arrays, block = np.load(FIXTURE), luna.get_config("laptop,task=tabfact,bert=minilm").scheme.vocab.to_dict()
+    vocabulary = vocab.build(block | {"path": installed.resolve_path(block["path"])})
     for row, (first, second) in enumerate(TEXTS):
-        ids = [words.mark("[CLS]"), *words.encode(first), words.mark("[SEP]"), *words.encode(second)]
-        ids += [words.mark("[SEP]")]
-        np.testing.assert_array_equal(ids, found["ids"][row][found["seen"][row]])
+        ids = [
+            vocabulary.mark("[CLS]"),
+            *vocabulary.encode(first),
+            vocabulary.mark("[SEP]"),
+            *vocabulary.encode(second),
+        ]
+        ids += [vocabulary.mark("[SEP]")]
+        np.testing.assert_array_equal(ids, arrays["ids"][row][arrays["seen"][row]])
 
 
-def test_weights_that_are_missing_are_named_with_what_to_do(tmp_path, monkeypatch):
+def test_missing_weights_are_named_with_the_command_that_installs_them(tmp_path, monkeypatch):
     monkeypatch.setenv(installed.VARIABLE, str(tmp_path))
     config = luna.get_config("smoke,task=tatqa,bert=minilm")
     with pytest.raises(UsageError, match=r"^the weights of minilm are not at .*: run make pretrained, or set"):
@@ -77,7 +82,7 @@ def test_weights_that_are_missing_are_named_with_what_to_do(tmp_path, monkeypatc
         luna.get_config("task=tatqa,bert=minilm,shape=roberta")
 
 
-def test_other_weights_than_the_known_ones_are_refused(tmp_path, monkeypatch, capsys):
+def test_weights_with_another_digest_are_refused(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv(installed.VARIABLE, str(tmp_path))
     folder = tmp_path / installed.MODELS["minilm"].folder
     folder.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""Differences inside the noise: paired differences by test problem, and intervals over seeds."""
+"""Tests of noise: paired differences by test problem, and intervals over seeds."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from numjax.bundled.experiments.runs import RunCell
 VIEWS = 4
 
 
-def write_predictions(tmp_path, monkeypatch, right: dict[str, np.ndarray]):
-    """Writes predictions of systems with two seeds: right[system] is 0 or 1 by [seed, problem], in four views."""
+def write_predictions(tmp_path, monkeypatch, outcomes: dict[str, np.ndarray]):
+    """Writes predictions of systems with two seeds: outcomes[system] is 0 or 1 by [seed, problem], in four views."""
     monkeypatch.setattr(runs, "workdir", lambda cell, seed, out: out / cell.system / str(seed))
-    for system, rows in right.items():
+    for system, rows in outcomes.items():
         for seed, row in enumerate(rows):
             folder = tmp_path / system / str(seed) / "predictions"
             folder.mkdir(parents=True)
             lines = [{"id": f"{view}-{i}", "right": int(x)} for i, x in enumerate(row) for view in range(VIEWS)]
             (folder / "task.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    cells = [RunCell("task", system, ConfigDict()) for system in right]
-    return cells, {("task", system): dict.fromkeys(range(len(rows))) for system, rows in right.items()}
+    cells = [RunCell("task", system, ConfigDict()) for system in outcomes]
+    return cells, {("task", system): dict.fromkeys(range(len(rows))) for system, rows in outcomes.items()}
 
 
 def test_differences_are_resampled_by_problem(tmp_path, monkeypatch, rng):
     base = rng.integers(0, 2, (2, 400))
-    right = {"base": base, "same": base.copy(), "better": np.maximum(base, rng.random((2, 400)) < 0.3)}
-    cells, results = write_predictions(tmp_path, monkeypatch, right)
+    outcomes = {"base": base, "same": base.copy(), "better": np.maximum(base, rng.random((2, 400)) < 0.3)}
+    cells, results = write_predictions(tmp_path, monkeypatch, outcomes)
 
     def bootstrap(problem):
         differences = noise.bootstrap_differences(
@@ -43,13 +43,13 @@ def test_differences_are_resampled_by_problem(tmp_path, monkeypatch, rng):
     assert (by_row["better"]["items"], by_problem["better"]["items"]) == (1600, 400)
     assert by_problem["same"]["mean"] == by_problem["same"]["low"] == by_problem["same"]["high"] == 0
     better = by_problem["better"]
-    assert better["mean"] == pytest.approx(100 * (right["better"] - base).mean())
+    assert better["mean"] == pytest.approx(100 * (outcomes["better"] - base).mean())
     # A problem's views are right or wrong together and count as one sample: the interval is twice as wide.
     assert better["high"] - better["low"] == pytest.approx(
         2 * (by_row["better"]["high"] - by_row["better"]["low"]), rel=0.2
     )
     # Against the formula of a mean of independent differences.
-    error = 100 * (right["better"] - base).mean(0).std() / 400**0.5
+    error = 100 * (outcomes["better"] - base).mean(0).std() / 400**0.5
     assert better["high"] - better["low"] == pytest.approx(2 * 1.96 * error, rel=0.1)
     assert better["error"] == pytest.approx(100 * base.mean(0).std() / 400**0.5)
     lines = noise.describe_differences(list(by_problem.values()), {"same": "Same", "better": "Better"}, "Base")
@@ -69,7 +69,7 @@ def test_seeds_without_predictions_are_left_out(tmp_path, monkeypatch):
     assert bootstrap() == []
 
 
-def test_intervals_of_means(rng):
+def test_intervals_contain_the_mean_in_95_percent(rng):
     """The interval contains the estimated mean in 95% of cases."""
     samples = rng.normal(0, 1, (20_000, 3))
     (line,) = noise.describe_interval(3)

@@ -1,8 +1,8 @@
-"""Trees without what only a convention decides, to hold content MathML against a reader of LaTeX.
+"""Normalises trees of formulas, so that a test can compare content MathML with a LaTeX reader.
 
-MathMLben's content is semantic: W(2, k) is a call, i of x_i an argument, NP one name. Its LaTeX does not say so, so
-both become what is written: calls, indices and products are rows of their parts, names rows of letters, fonts are
-dropped.
+The content MathML of MathMLben is semantic: W(2, k) is a call, the i of x_i is an argument, NP is one name. Its LaTeX
+does not have this information. Both trees become trees of the notation. Calls, indices and products become rows of
+their parts. Names become rows of letters. Fonts are dropped.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ DOTS = frozenset("⋅*∗×\u2062\u2061")
 LISTS = ("interval(O-O)", "V-", "L-")
 
 
-def as_written(tree: Tree) -> Tree:
-    """A tree's normal form of notation; trees of the same writing have the same."""
-    below = [as_written(child) for child in tree.children or ()]
+def normalize_notation(tree: Tree) -> Tree:
+    """Returns the normal form of a tree. Trees with the same notation have the same normal form."""
+    children = [normalize_notation(child) for child in tree.children or ()]
     kind, name = tree.type, unicodedata.normalize("NFKC", tree.symbol)
     name = "".join(name.replace("\u2062", "").split()) or name
-    if not below:
+    if not children:
         if (kind, name) in (("U", "times"), ("V", "∗")):
             return Tree("V", "*")
         if name in ("⋯", "..."):
@@ -38,55 +38,57 @@ def as_written(tree: Tree) -> Tree:
         if kind == "V" and name.replace(".", "").isdigit():
             return Tree("N", name)
         if kind in "VTF-" and name.isalpha() and name not in FUNCTIONS:
-            return row([Tree("V", c) for c in name])
+            return make_row([Tree("V", c) for c in name])
         return Tree("V", name) if kind in "T-" else Tree(kind, name)
-    base, scripts = _base(tree)
-    if kind == "+" and not (scripts and base in BIG | FUNCTIONS):
-        return row(below)
+    base, has_scripts = _find_base(tree)
+    if kind == "+" and not (has_scripts and base in BIG | FUNCTIONS):
+        return make_row(children)
     if kind == "+":
-        return Tree("+", "", [_index_first(below[0]), *below[1:]])
-    if name == "diffop" and len(below) == 2 and below[1] == Tree("N", "1"):
-        return Tree("O", "SUP", [below[0], Tree("V", "′")])
-    if name == "form-seq" and below[-1].symbol == name:
-        below = [*below[:-1], *(below[-1].children or ())]
+        return Tree("+", "", [_order_bounds(children[0]), *children[1:]])
+    if name == "diffop" and len(children) == 2 and children[1] == Tree("N", "1"):
+        return Tree("O", "SUP", [children[0], Tree("V", "′")])
+    if name == "form-seq" and children[-1].symbol == name:
+        children = [*children[:-1], *(children[-1].children or ())]
     if (name == "SUB" and base not in BIG | FUNCTIONS) or (kind, name) == ("U", "times") or name in DOTS:
-        return row(below)
+        return make_row(children)
     if kind == "F" and name not in FUNCTIONS | ACCENTS:
-        return row([as_written(Tree("V", tree.symbol)), *below])
+        return make_row([normalize_notation(Tree("V", tree.symbol)), *children])
     if name in ("differential-d", "partialdiff"):
-        return row([Tree("V", "d" if name == "differential-d" else "∂"), *below])
+        return make_row([Tree("V", "d" if name == "differential-d" else "∂"), *children])
     if name == "degree":
-        return Tree("O", "SUP", [below[0], Tree("V", "compose")])
-    if name == "SUP" and below[0].symbol == "times" and (below[0].children or below)[0].symbol in "d∂":
-        first, *rest = below[0].children or ()
-        return row([first, Tree("O", "SUP", [row(rest), below[1]])])
+        return Tree("O", "SUP", [children[0], Tree("V", "compose")])
+    if name == "SUP" and children[0].symbol == "times" and (children[0].children or children)[0].symbol in "d∂":
+        first, *rest = children[0].children or ()
+        return make_row([first, Tree("O", "SUP", [make_row(rest), children[1]])])
     if name.startswith(LISTS) or (kind, name) == ("M", "S-1"):
-        return row(below)
-    if kind == "M" and len(below) == 1:
-        return below[0]
-    return Tree(kind, {"asymptotic-expansion": "similar-to", "continued-fraction": "divide"}.get(name, name), below)
+        return make_row(children)
+    if kind == "M" and len(children) == 1:
+        return children[0]
+    return Tree(
+        kind, {"asymptotic-expansion": "similar-to", "continued-fraction": "divide"}.get(name, name), children
+    )
 
 
-def _index_first(head: Tree) -> Tree:
-    """Σ with its bounds in one order, whichever is written first."""
+def _order_bounds(head: Tree) -> Tree:
+    """Puts the lower bound of Σ before the upper bound. Other trees stay."""
     if head.symbol == "SUB" and head.children and head.children[0].symbol == "SUP" and head.children[0].children:
         (base, power), index = head.children[0].children, head.children[1]
         return Tree("O", "SUP", [Tree("O", "SUB", [base, index]), power])
     return head
 
 
-def row(parts: list[Tree]) -> Tree:
-    """Parts in a row, rows in it opened."""
-    flat: list[Tree] = []
+def make_row(parts: list[Tree]) -> Tree:
+    """Returns a row of the parts. A part that is a row is replaced by its own parts."""
+    flat_parts: list[Tree] = []
     for part in parts:
-        flat += part.children or [part] if (part.type, part.symbol) == ("U", "times") else [part]
-    return flat[0] if len(flat) == 1 else Tree("U", "times", flat)
+        flat_parts += part.children or [part] if (part.type, part.symbol) == ("U", "times") else [part]
+    return flat_parts[0] if len(flat_parts) == 1 else Tree("U", "times", flat_parts)
 
 
-def _base(tree: Tree) -> tuple[str, bool]:
-    """(symbol under all scripts of a node or of a compound operator's head, whether there are scripts)."""
+def _find_base(tree: Tree) -> tuple[str, bool]:
+    """Returns (the symbol of a node or of a compound operator's head without its scripts, whether it has scripts)."""
     node = tree.children[0] if tree.type == "+" and tree.children else tree
-    scripts = False
+    has_scripts = False
     while node.symbol in ("SUB", "SUP") and node.children:
-        node, scripts = node.children[0], True
-    return node.symbol, scripts
+        node, has_scripts = node.children[0], True
+    return node.symbol, has_scripts

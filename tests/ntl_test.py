@@ -1,4 +1,4 @@
-"""The number token loss: its paper's examples, a slow computation, and training with it beside a cross-entropy."""
+"""The number token loss: its paper's examples, a slow computation, and training with it and a cross-entropy."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from numjax.bundled.configs import numgpt
 from numjax.errors import UsageError
 from numjax.types import Batch, HeadOut, Targets, Tokens
 from tests import drawn
-from tests.swapped import trained
+from tests.swapped import train_with_changes
 
 DIGITS = tuple((token, token) for token in range(10))
-HEADS = {"next": build("heads", {"name": "token"}, **drawn.KNOWN)}
+HEADS = {"next": build("heads", {"name": "token"}, **drawn.CONTEXT)}
 
 
-def loss(logits_TV, targets, mask=None, **options):
-    """Of one row; V hidden units stand for the tokens' logits."""
+def compute_loss(logits_TV, targets, mask=None, **options):
+    """Returns the loss of one row; V hidden units stand for the tokens' logits."""
     objective = build("objectives", dict(name="ntl", head="next") | options, digit_symbols=DIGITS)
     size = logits_TV.shape[-1]
     out = HeadOut(np.asarray(logits_TV, np.float32)[None], {"kernel": np.eye(drawn.VOCAB, size, dtype=np.float32)})
@@ -28,66 +28,72 @@ def loss(logits_TV, targets, mask=None, **options):
     return jax.jit(lambda: objective(HEADS, {"next": out}, {}, batch))()
 
 
-def uniform(count: int):
+def make_uniform_logits(count: int):
     return np.zeros((count, 21))
 
 
 @pytest.mark.parametrize(("gold", "was", "mse"), [(4, 2.5, 0.25), (9, 4.5, 20.25)])
-def test_the_papers_examples(gold, was, mse):
-    assert loss(uniform(1), [gold]).total == pytest.approx(was)
-    assert loss(uniform(1), [gold], form="mse").total == pytest.approx(mse, rel=1e-5)
+def test_losses_are_those_of_the_papers_examples(gold, was, mse):
+    assert compute_loss(make_uniform_logits(1), [gold]).total == pytest.approx(was)
+    assert compute_loss(make_uniform_logits(1), [gold], form="mse").total == pytest.approx(mse, rel=1e-5)
     peaks = np.full((1, 21), -60.0)
     peaks[0, [3, 5]] = 0
-    assert loss(peaks, [4]).total == pytest.approx(1) and loss(peaks, [4], form="mse").total == pytest.approx(
-        0, abs=1e-6
-    )
+    assert compute_loss(peaks, [4]).total == pytest.approx(1) and compute_loss(
+        peaks, [4], form="mse"
+    ).total == pytest.approx(0, abs=1e-6)
 
 
-def test_it_is_a_slow_computation_over_numbers_alone(rng):
+def test_the_loss_equals_a_loop_over_number_targets(rng):
     logits = rng.standard_normal((12, 21))
     targets = rng.integers(0, 21, 12)
     mask = rng.random(12) < 0.8
     for room in (0.0, 0.9):
         for form in ("was", "mse"):
-            found = loss(logits, targets, mask, form=form, room=room)
+            loss = compute_loss(logits, targets, mask, form=form, room=room)
             total, count = 0.0, 0
             for t in range(12):
                 if mask[t] and targets[t] < 10:
                     p = np.exp(logits[t, :10]) / np.exp(logits[t, :10]).sum()
-                    apart = np.abs(np.arange(10) - targets[t])
-                    total += p @ apart if form == "was" else (p @ np.arange(10) - targets[t]) ** 2
+                    distances = np.abs(np.arange(10) - targets[t])
+                    total += p @ distances if form == "was" else (p @ np.arange(10) - targets[t]) ** 2
                     count += 1
-            assert count > 2 and found.count == count
-            assert found.total == pytest.approx(total, rel=1e-4)
+            assert count > 2 and loss.count == count
+            assert loss.total == pytest.approx(total, rel=1e-4)
 
 
-def test_larger_pieces_count_where_asked():
+def test_tokens_of_several_digits_count_with_symbols_numbers():
     objective = build(
         "objectives", dict(name="ntl", head="next", symbols="numbers"), number_symbols=((2, 7.0), (5, 12.0))
     )
     ids = np.asarray([[5]], np.int32)
     out = HeadOut(np.zeros((1, 1, 21), np.float32), {"kernel": np.eye(drawn.VOCAB, 21, dtype=np.float32)})
-    found = objective(HEADS, {"next": out}, {}, Batch(Tokens(ids, ids, ids + 1), Targets(ids, ids > 0)))
-    assert found.total == pytest.approx(2.5) and found.count == 1
+    loss = objective(HEADS, {"next": out}, {}, Batch(Tokens(ids, ids, ids + 1), Targets(ids, ids > 0)))
+    assert loss.total == pytest.approx(2.5) and loss.count == 1
 
 
-def test_what_it_cannot_do_is_one_line():
+def test_bad_options_are_refused_in_one_line():
     with pytest.raises(UsageError, match="no token of this vocabulary is a number"):
         build("objectives", dict(name="ntl", head="next"))
     for option, value in (("form", "was "), ("symbols", "letters")):
         with pytest.raises(UsageError, match=f"{option} must be one of"):
             build("objectives", {"name": "ntl", "head": "next", option: value}, digit_symbols=DIGITS)
-    one = build("objectives", dict(name="ntl", head="next"), digit_symbols=DIGITS)
+    objective = build("objectives", dict(name="ntl", head="next"), digit_symbols=DIGITS)
     ids = np.zeros((1, 2), np.int32)
     with pytest.raises(UsageError, match="choose a task of kind language_model or masked"):
-        one(HEADS, {"next": HeadOut(np.zeros((1, 2, 21), np.float32), {})}, {}, Batch(Tokens(ids, ids, ids)))
+        objective(HEADS, {"next": HeadOut(np.zeros((1, 2, 21), np.float32), {})}, {}, Batch(Tokens(ids, ids, ids)))
 
 
-def test_it_is_trained_beside_a_cross_entropy_by_set_alone(tmp_path):
+def test_set_adds_it_to_a_cross_entropy(tmp_path):
     words = ("+objectives.ntl=ntl:head=next,weight=0.3",)
-    model, seen = trained(tmp_path / "run", numgpt.get_config("smoke,task=generation,system=digits"), *words)
-    assert 0 < seen["ntl"] < 9 and seen["loss"] == pytest.approx(seen["next"] + 0.3 * seen["ntl"], rel=1e-4)
+    model, metrics = train_with_changes(
+        tmp_path / "run", numgpt.get_config("smoke,task=generation,system=digits"), *words
+    )
+    assert 0 < metrics["ntl"] < 9 and metrics["loss"] == pytest.approx(
+        metrics["next"] + 0.3 * metrics["ntl"], rel=1e-4
+    )
     assert model.generate("Q: 3 and 4 are how many? A:", max_tokens=12).ended
     # A task without tokens to predict is refused before anything is built.
     with pytest.raises(UsageError, match="is of tasks of kind language_model or masked"):
-        trained(tmp_path / "label", numgpt.get_config("smoke,task=mwpas"), "+objectives.ntl=ntl:head=label")
+        train_with_changes(
+            tmp_path / "label", numgpt.get_config("smoke,task=mwpas"), "+objectives.ntl=ntl:head=label"
+        )

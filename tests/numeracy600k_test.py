@@ -34,18 +34,20 @@ def write_array(folder: pathlib.Path, variant: str, records: list) -> pathlib.Pa
 
 
 @pytest.mark.parametrize("variant", ["titles", "comments"])
-def test_numeracy600k_files_give_what_the_generator_made(variant, tmp_path):
+def test_numeracy600k_files_give_the_records_of_the_generator(variant, tmp_path):
     raw = list(stand_in(variant, 500, 4))
     write_array(tmp_path / "files", variant, raw)
     options = dict(variant=variant, path=str(tmp_path / "files"), seed=4)
-    read = join({s: list(data.load("numeracy600k", s, tmp_path, **options)) for s in SPLITS})
-    made = join({s: list(data.load("numeracy600k", s, tmp_path, variant=variant, size=500, seed=4)) for s in SPLITS})
-    assert read == made and len(read) == 500
-    for record in read:
+    records = join({s: list(data.load("numeracy600k", s, tmp_path, **options)) for s in SPLITS})
+    generated_records = join(
+        {s: list(data.load("numeracy600k", s, tmp_path, variant=variant, size=500, seed=4)) for s in SPLITS}
+    )
+    assert records == generated_records and len(records) == 500
+    for record in records:
         start, number = record["offset"], record["number"]
         assert record["text"][start : start + record["length"]] == number
-        whole = number.replace(",", "").split(".")[0]
-        assert record["label"] == (0 if whole == "0" else len(whole))
+        integer = number.replace(",", "").split(".")[0]
+        assert record["label"] == (0 if integer == "0" else len(integer))
 
 
 @pytest.mark.parametrize("variant", ["titles", "comments"])
@@ -55,8 +57,8 @@ def test_stand_in_has_the_published_class_shares(variant):
         assert abs(counts[magnitude] / 200 - share) < 5 * np.sqrt(share * 100 / 20_000) + 0.02
 
 
-def test_numeracy600k_keeps_equal_texts_together(everything):
-    splits = everything("numeracy600k", size=3000)
+def test_numeracy600k_keeps_equal_texts_together(load_splits):
+    splits = load_splits("numeracy600k", size=3000)
     texts = [{record["text"] for record in splits[name]} for name in SPLITS]
     assert not (texts[0] & texts[1] or texts[0] & texts[2] or texts[1] & texts[2])
     assert len(set().union(*texts)) < 3000
@@ -85,7 +87,7 @@ BAD_RECORDS = {
 
 
 @pytest.mark.parametrize("reason", BAD_RECORDS)
-def test_numeracy600k_leaves_out_and_names_a_bad_record(reason, tmp_path):
+def test_numeracy600k_skips_and_names_a_bad_record(reason, tmp_path):
     raw: list = list(stand_in("titles", 100, 0))
     raw[40:40] = [BAD_RECORDS[reason]]
     path = tmp_path / "files" / NAMES["titles"]
@@ -94,13 +96,13 @@ def test_numeracy600k_leaves_out_and_names_a_bad_record(reason, tmp_path):
     options = dict(path=str(path), seed=0)
     records = data.load("numeracy600k", "train+validation+test", tmp_path, **options)
     assert len(records) == 100
-    (left_out,) = records.skipped
-    assert left_out["id"].startswith("titles-000040") and reason in left_out["reason"]
-    assert data.load_skipped("numeracy600k", tmp_path, **options) == [left_out]
-    # Strict: over the data that were built already, and while building.
-    for place in (tmp_path, tmp_path / "anew"):
+    (skipped,) = records.skipped
+    assert skipped["id"].startswith("titles-000040") and reason in skipped["reason"]
+    assert data.load_skipped("numeracy600k", tmp_path, **options) == [skipped]
+    # A strict load fails both where the data were built before and during the build.
+    for data_dir in (tmp_path, tmp_path / "anew"):
         with pytest.raises(DataError, match="titles-000040"):
-            data.load("numeracy600k", "train", place, strict=True, **options)
+            data.load("numeracy600k", "train", data_dir, strict=True, **options)
     assert not list((tmp_path / "anew" / "numeracy600k").glob("*/*"))
 
 
@@ -116,17 +118,17 @@ def test_numeracy600k_leaves_out_and_names_a_bad_record(reason, tmp_path):
         (b'[{"id": 1, "offset": 3, "length": 1, "magnitude": 1}]', "no usable record: 1 left out.*without the text"),
     ],
 )
-def test_numeracy600k_bad_files_are_one_line(content, message, tmp_path):
-    for name, stored in (("market_comment.json", content), ("market_comment.json.gz", gzip.compress(content))):
+def test_numeracy600k_refuses_bad_files_in_one_line(content, message, tmp_path):
+    for name, file_bytes in (("market_comment.json", content), ("market_comment.json.gz", gzip.compress(content))):
         folder = tmp_path / name
         folder.mkdir()
-        (folder / name).write_bytes(stored)
-        with pytest.raises(DataError, match=message) as caught:
+        (folder / name).write_bytes(file_bytes)
+        with pytest.raises(DataError, match=message) as error:
             data.load("numeracy600k", "train", tmp_path / "built", path=str(folder), variant="comments")
-        assert "\n" not in str(caught.value)
+        assert "\n" not in str(error.value)
 
 
-def test_numeracy600k_truncated_or_absent_or_ambiguous(tmp_path):
+def test_numeracy600k_refuses_truncated_absent_and_ambiguous_files(tmp_path):
     path = write_array(tmp_path / "files", "comments", list(stand_in("comments", 200, 0)))
     path.write_bytes(path.read_bytes()[:-500])
     options = dict(path=str(path.parent), data_dir=tmp_path)
@@ -139,16 +141,16 @@ def test_numeracy600k_truncated_or_absent_or_ambiguous(tmp_path):
         data.load("numeracy600k", variant="comments", **options)
 
 
-def test_a_changed_file_is_read_anew(tmp_path):
+def test_a_changed_file_is_built_again(tmp_path):
     write_array(tmp_path / "files", "titles", list(stand_in("titles", 100, 0)))
     options = dict(path=str(tmp_path / "files"))
-    before = data.load("numeracy600k", "train+test", tmp_path, **options)
+    records = data.load("numeracy600k", "train+test", tmp_path, **options)
     write_array(tmp_path / "files", "titles", list(stand_in("titles", 300, 0)))
-    assert len(data.load("numeracy600k", "train+test", tmp_path, **options)) > 2 * len(before)
+    assert len(data.load("numeracy600k", "train+test", tmp_path, **options)) > 2 * len(records)
 
 
 @pytest.mark.parametrize(("variant", "count"), [("titles", 729), ("comments", 4377)])
-def test_numeracy600k_reads_real_sentences(variant, count, real_data, tmp_path):
+def test_numeracy600k_loads_real_sentences(variant, count, real_data, tmp_path):
     path = str(real_data("numeracy600k_format"))
     records = data.load("numeracy600k", "train+validation+test", tmp_path, path=path, variant=variant)
     assert len(records) == count and not records.skipped

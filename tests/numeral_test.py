@@ -1,4 +1,4 @@
-"""Numerals: rules against a golden table and by property, exact arrays against decimal and fractions, formats."""
+"""Numerals: rules against a golden table and by properties, exact arrays against decimal and fractions, formats."""
 
 from __future__ import annotations
 
@@ -70,9 +70,9 @@ def test_golden_table(text):
     assert [(s.text, str(s.value)) for s in numeral.find(text)] == GOLDEN[text]
 
 
-def test_numgpt_rules_know_the_three_kinds():
-    found = numeral.find("2300 2,300 23% -5 H2O 1.2.3 nan 10-20 7. 5%-6%", "numgpt")
-    assert [(s.text, str(s.value)) for s in found] == [
+def test_numgpt_rules_find_the_three_kinds():
+    spans = numeral.find("2300 2,300 23% -5 H2O 1.2.3 nan 10-20 7. 5%-6%", "numgpt")
+    assert [(s.text, str(s.value)) for s in spans] == [
         ("2300", "2300"), ("2,300", "2300"), ("23%", "0.23"), ("-5", "-5"), ("10", "10"), ("20", "20"), ("7", "7"),
         ("5%", "0.05"), ("6%", "0.06"),
     ]  # fmt: skip
@@ -87,33 +87,33 @@ CELLS = {
 
 
 @pytest.mark.parametrize("text", CELLS)
-def test_a_cell_that_is_one_amount_is_read_as_accountants_write(text):
+def test_a_cell_with_one_amount_follows_accounting_rules(text):
     (span,) = numeral.find(text, "accounting")
     assert str(span.value) == CELLS[text]
-    for around in (f"loss of{text}", f"a {text} b", f"{text}\n{text}", "x" * 64 + f" {text}"):
-        assert numeral.find(around, "accounting") == numeral.find(around)
+    for sentence in (f"loss of{text}", f"a {text} b", f"{text}\n{text}", "x" * 64 + f" {text}"):
+        assert numeral.find(sentence, "accounting") == numeral.find(sentence)
 
 
 @pytest.mark.parametrize(
     "text", ["(1.2.3)", "(5%)%", "()", "( )", "%", " %", "(1,23)", "f(5)", "(5) (6)", "(5", "5)"]
 )
-def test_what_is_no_amount_stays_as_it_is_by_default(text):
+def test_cells_without_one_amount_follow_the_default_rules(text):
     assert numeral.find(text, "accounting") == numeral.find(text)
 
 
-def test_cells_of_real_reports_have_the_signs_that_their_answers_are_made_with(real_data):
-    """Against `tatqa_units.parse_value`, written apart; basis points, which only it knows, are the rest."""
+def test_cells_of_real_reports_have_the_signs_that_their_answers_need(real_data):
+    """`units.parse_value` is another implementation. Only basis points differ: `numeral` does not know them."""
     contexts = json.loads(gzip.open(real_data("tatqa") / "tatqa_dataset_dev.json.gz").read())
-    cells = [cell.strip() for one in contexts for row in one["table"]["table"] for cell in row]
-    alike, other = 0, []
+    cells = [cell.strip() for context in contexts for row in context["table"]["table"] for cell in row]
+    n_equal, mismatches = 0, []
     for cell in cells:
-        found, wanted = numeral.find(cell, "accounting"), units.parse_value(cell)
-        if wanted is None or len(found) != 1:
+        spans, expected = numeral.find(cell, "accounting"), units.parse_value(cell)
+        if expected is None or len(spans) != 1:
             continue
-        same = found[0].value == (wanted.number / 100 if wanted.percent else wanted.number)
-        alike += same
-        other += [] if same else [cell]
-    assert alike > 5500 and all(cell.endswith(" bps") for cell in other)
+        is_equal = spans[0].value == (expected.number / 100 if expected.percent else expected.number)
+        n_equal += is_equal
+        mismatches += [] if is_equal else [cell]
+    assert n_equal > 5500 and all(cell.endswith(" bps") for cell in mismatches)
 
 
 WORDS = {
@@ -142,11 +142,11 @@ WORDS = {
 
 
 @pytest.mark.parametrize("text", WORDS)
-def test_number_words(text):
-    found = numeral.find(text, "words")
-    assert [(s.text, format_plain(s.value)) for s in found] == WORDS[text]
-    assert all(text[s.start : s.end] == s.text for s in found)
-    for span in found:
+def test_number_words_have_their_values(text):
+    spans = numeral.find(text, "words")
+    assert [(s.text, format_plain(s.value)) for s in spans] == WORDS[text]
+    assert all(text[s.start : s.end] == s.text for s in spans)
+    for span in spans:
         assert parse_value(span.text) == span.value
         assert format(span.value, style_of(span.text)) == span.text
 
@@ -156,7 +156,7 @@ UNITS += "sixteen seventeen eighteen nineteen".split()
 TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
 
 
-def _in_words(n: int) -> str:
+def _spell(n: int) -> str:
     for size, name in (
         (10**12, "trillion"),
         (10**9, "billion"),
@@ -165,20 +165,20 @@ def _in_words(n: int) -> str:
         (100, "hundred"),
     ):
         if n >= size:
-            return f"{_in_words(n // size)} {name}" + (f" {_in_words(n % size)}" if n % size else "")
+            return f"{_spell(n // size)} {name}" + (f" {_spell(n % size)}" if n % size else "")
     return UNITS[n] if n < 20 else TENS[n // 10 - 2] + (f"-{UNITS[n % 10]}" if n % 10 else "")
 
 
 @settings(deadline=None)
 @given(st.integers(0, 10**12 - 1), st.integers(1, 999))
-def test_a_number_in_words_is_found_with_its_value(n, trillions):
+def test_a_number_in_words_keeps_its_value(n, trillions):
     for number in (n, trillions * 10**12):
-        words = _in_words(number)
+        words = _spell(number)
         (span,) = numeral.find(f"see {words} of them", "words")
         assert span.text == words and span.value == number
 
 
-def test_unknown_rules_are_named():
+def test_unknown_rules_are_refused():
     with pytest.raises(UsageError, match="choose one of"):
         numeral.find("1", "romn")
 
@@ -201,11 +201,11 @@ def test_spans_are_ordered_disjoint_and_exact(text, rules):
 @given(st.text(max_size=40))
 def test_any_text_has_every_ascii_digit_in_some_span(text):
     spans = numeral.find(text)
-    covered = {i for s in spans for i in range(s.start, s.end)}
-    assert {m.start() for m in re.finditer("[0-9]", text)} <= covered
+    positions = {i for s in spans for i in range(s.start, s.end)}
+    assert {m.start() for m in re.finditer("[0-9]", text)} <= positions
 
 
-def _surfaces():
+def _draw_surfaces():
     digits = st.text("0123456789", min_size=1, max_size=12)
     grouped = st.integers(1000, 10**12).map(lambda n: f"{n:,}")
     whole = st.one_of(digits, grouped)
@@ -240,19 +240,19 @@ SPECIAL = [
 
 
 @settings(deadline=None)
-@given(_surfaces())
-def test_a_surface_between_words_is_found_with_its_value(surface):
+@given(_draw_surfaces())
+def test_a_surface_between_words_keeps_its_text_and_value(surface):
     (span,) = numeral.find(f"is {surface} of")
     assert span.text == surface
     assert span.value == parse_value(surface)
-    sign, magnitude = _independent(surface)
+    sign, magnitude = _parse_fraction(surface)
     if abs(magnitude.numerator) < 10**450 and magnitude.denominator < 10**450:
         assert Fraction(span.value) == sign * magnitude
     assert span.value.is_signed() == (sign < 0)
 
 
-def _independent(surface: str) -> tuple[int, Fraction]:
-    """Sign and size, by fractions."""
+def _parse_fraction(surface: str) -> tuple[int, Fraction]:
+    """Returns sign and size, computed with fractions."""
     sign = -1 if surface[0] in "-\u2212" or "(" in surface else 1
     body = surface.strip("()+-\u2212$\u20ac").replace(",", "").replace("\u2212", "-")
     percent = body.endswith("%")
@@ -263,7 +263,7 @@ def _independent(surface: str) -> tuple[int, Fraction]:
 
 
 @settings(deadline=None)
-@given(_surfaces())
+@given(_draw_surfaces())
 def test_the_style_of_a_surface_writes_it_again(surface):
     assert format(parse_value(surface), style_of(surface)) == surface
 
@@ -277,20 +277,20 @@ _values = st.decimals(allow_nan=False, allow_infinity=False, places=None)
 
 
 @settings(deadline=None)
-@given(_values, st.one_of(_surfaces(), st.sampled_from(SPECIAL), st.just("twenty-five")))
+@given(_values, st.one_of(_draw_surfaces(), st.sampled_from(SPECIAL), st.just("twenty-five")))
 @example(Decimal("-0"), "1e5")
 @example(Decimal("1e300"), "1,746")
 @example(Decimal("-5"), "(1,746)")
 @example(Decimal(25), "twenty-five")
 def test_every_style_keeps_the_value(value, surface):
     for style in (PLAIN, style_of(surface)):
-        back = parse_value(format(value, style))
-        assert back.as_tuple().sign == value.as_tuple().sign
-        assert back == value
+        result = parse_value(format(value, style))
+        assert result.as_tuple().sign == value.as_tuple().sign
+        assert result == value
 
 
 @pytest.mark.parametrize(
-    ("value", "surface", "written"),
+    ("value", "surface", "text"),
     [
         ("5", "1,234", "5"),
         ("-12345.5", "1,234", "-12,345.5"),
@@ -312,34 +312,34 @@ def test_every_style_keeps_the_value(value, surface):
         ("1e30", "7", "1" + "0" * 30),
     ],
 )
-def test_other_numbers_in_the_style_of_a_surface(value, surface, written):
-    assert format(Decimal(value), style_of(surface)) == written
+def test_other_numbers_in_the_style_of_a_surface(value, surface, text):
+    assert format(Decimal(value), style_of(surface)) == text
 
 
-def test_formats_refuse_what_is_no_number():
+def test_formats_refuse_other_texts_and_values():
     for bad in (Decimal("nan"), Decimal("inf")):
         with pytest.raises(ValueError, match="finite"):
             format(bad, PLAIN)
     for bad in ("", "-", "abc", "1.2.3", "nan", "inf", "()", "1e", "--5", "1,2", "(5", "(5)", "5 0", "5)", "one two"):
-        with pytest.raises(UsageError, match="not a numeral") as caught:
+        with pytest.raises(UsageError, match="not a numeral") as error:
             parse_value(bad)
-        assert "\n" not in str(caught.value)
+        assert "\n" not in str(error.value)
 
 
 @settings(deadline=None)
 @given(st.integers(0, 1), st.text("0123456789", min_size=1, max_size=60), st.integers(-400, 400), st.integers(1, 25))
-def test_arrays_against_decimal(sign, digits, exponent, keep):
+def test_arrays_agree_with_decimal(sign, digits, exponent, precision):
     value = Decimal((sign, tuple(map(int, digits)), exponent))
-    numerals = to_numeral([value, None], keep)
+    numerals = to_numeral([value, None], precision)
     assert numerals.valid.tolist() == [True, False]
     assert numerals.sign[0] == (-1 if sign else 1)
     significant = digits.lstrip("0").rstrip("0")
     assert numerals.n_digits[0] == len(significant)
-    (back, nothing) = to_decimals(numerals)
-    assert nothing is None
-    with decimal.localcontext(prec=keep, rounding=decimal.ROUND_HALF_EVEN) as context:
+    (result, missing) = to_decimals(numerals)
+    assert missing is None
+    with decimal.localcontext(prec=precision, rounding=decimal.ROUND_HALF_EVEN) as context:
         expected = context.plus(value)
-    assert back == expected
+    assert result == expected
     if expected:
         assert numerals.exponent[0] == expected.adjusted()
         assert 1 <= numerals.digits[0, 0] <= 9
@@ -348,7 +348,7 @@ def test_arrays_against_decimal(sign, digits, exponent, keep):
         assert numerals.exponent[0] == 0 and not numerals.digits.any()
 
 
-def test_arrays_at_the_edges():
+def test_arrays_hold_extreme_values():
     values = [
         Decimal("-0"),
         Decimal("1" * 10_000),
@@ -365,13 +365,13 @@ def test_arrays_at_the_edges():
     wide = to_numeral([Decimal("1" * 5_000 + "9" * 4_000)], 6_000)
     assert wide.digits.sum() == 5_001 and wide.digits[0, 4_999] == 2
     for power in range(-30, 31):
-        one = to_numeral([Decimal(1).scaleb(power)])
-        assert one.exponent[0] == power and float(one.mantissa[0]) == 1.0
+        power_of_ten = to_numeral([Decimal(1).scaleb(power)])
+        assert power_of_ten.exponent[0] == power and float(power_of_ten.mantissa[0]) == 1.0
     assert to_numeral([]).digits.shape == (0, 20)
     assert np.isinf(numerals.value[2]) and numerals.value[3] == 0
 
 
-def test_arrays_refuse_what_has_no_digits():
+def test_arrays_refuse_values_without_digits():
     for bad in (Decimal("nan"), Decimal("-inf")):
         with pytest.raises(UsageError, match="finite"):
             to_numeral([bad])

@@ -20,14 +20,16 @@ from numjax.tools import numerals as tool
 COMMAND = [sys.executable, "-m", "numjax.tools.numerals"]
 
 
-def _run(data: bytes, *words: str) -> subprocess.CompletedProcess:
+def _run_tool(data: bytes, *words: str) -> subprocess.CompletedProcess:
     return subprocess.run([*COMMAND, *words], input=data, capture_output=True, timeout=60)
 
 
 def test_every_line_is_answered():
-    done = _run("Up 12.5% to $(1,746)\n\nünder −3\r\n".encode() + b"\xff\xfe 7\n" + b"9" * 10_000 + b"\nno number")
-    assert done.returncode == 0, done.stderr
-    rows = [json.loads(line) for line in done.stdout.decode().splitlines()]
+    process = _run_tool(
+        "Up 12.5% to $(1,746)\n\nünder −3\r\n".encode() + b"\xff\xfe 7\n" + b"9" * 10_000 + b"\nno number"
+    )
+    assert process.returncode == 0, process.stderr
+    rows = [json.loads(line) for line in process.stdout.decode().splitlines()]
     assert rows[:4] == [
         [
             {"start": 3, "end": 8, "text": "12.5%", "value": "0.125"},
@@ -55,8 +57,8 @@ def test_every_line_is_answered():
     ],
 )
 def test_values_are_scientific_beyond_40_digits(text, value):
-    (found,) = json.loads(tool.answer_block(text.encode(), numeral.load_finder("default")))
-    assert found["value"] == value and Decimal(found["value"]) == numeral.find(text)[0].value
+    (span,) = json.loads(tool.answer_block(text.encode(), numeral.load_finder("default")))
+    assert span["value"] == value and Decimal(span["value"]) == numeral.find(text)[0].value
 
 
 @settings(deadline=None)
@@ -65,14 +67,14 @@ def test_values_are_scientific_beyond_40_digits(text, value):
 def test_the_answer_is_json_of_the_spans(lines, rules):
     data = "".join(line + "\n" for line in lines).encode()
     answers = tool.answer_block(data, numeral.load_finder(rules)).decode().split("\n")[: len(lines)]
-    for line, told in zip(lines, answers, strict=True):
+    for line, answer in zip(lines, answers, strict=True):
         spans = numeral.find(line.removesuffix("\r"), rules)
-        found = [(s["start"], s["end"], s["text"], Decimal(s["value"])) for s in json.loads(told)]
-        assert found == [tuple(span) for span in spans]
+        fields = [(s["start"], s["end"], s["text"], Decimal(s["value"])) for s in json.loads(answer)]
+        assert fields == [tuple(span) for span in spans]
 
 
 class _Trickle(io.BytesIO):
-    """A pipe that gives what the writer has written so far: pieces of any size."""
+    """A pipe whose input arrives in pieces of any size."""
 
     def __init__(self, pieces: list[bytes]):
         super().__init__(b"".join(pieces))
@@ -84,9 +86,9 @@ class _Trickle(io.BytesIO):
 
 @given(st.lists(st.text("a1\n", max_size=5).map(str.encode)))
 def test_blocks_hold_whole_lines_and_lose_nothing(pieces):
-    found = list(tool.read_blocks(_Trickle(pieces)))
-    assert b"".join(found) == b"".join(pieces)
-    assert all(block.endswith(b"\n") for block in found[:-1])
+    blocks = list(tool.read_blocks(_Trickle(pieces)))
+    assert b"".join(blocks) == b"".join(pieces)
+    assert all(block.endswith(b"\n") for block in blocks[:-1])
 
 
 def test_a_co_process_is_answered_line_by_line():
@@ -105,7 +107,7 @@ def test_a_closed_pipe_is_no_error():
     with subprocess.Popen(COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdin and process.stdout and process.stderr
         process.stdout.close()
-        # The tool may be gone before all is written.
+        # The tool may end before all input is written.
         with contextlib.suppress(BrokenPipeError):
             process.stdin.write(b"1 2 3\n" * 100_000)
         with contextlib.suppress(BrokenPipeError):
@@ -114,16 +116,16 @@ def test_a_closed_pipe_is_no_error():
 
 
 @pytest.mark.skipif(not pathlib.Path("/dev/full").exists(), reason="needs /dev/full, a disk without room")
-def test_a_full_disk_is_one_line():
+def test_a_full_disk_gives_one_error_line():
     with open("/dev/full", "wb") as full:
-        done = subprocess.run(COMMAND, input=b"1 2 3\n", stdout=full, stderr=subprocess.PIPE, timeout=60)
-    assert done.returncode == 1 and done.stderr.count(b"\n") == 1 and b"incomplete" in done.stderr
+        process = subprocess.run(COMMAND, input=b"1 2 3\n", stdout=full, stderr=subprocess.PIPE, timeout=60)
+    assert process.returncode == 1 and process.stderr.count(b"\n") == 1 and b"incomplete" in process.stderr
 
 
 @pytest.mark.parametrize("words", [["--rules=nmgpt"], ["--rulez"]])
-def test_bad_usage_is_one_line(words):
-    done = _run(b"", *words)
-    assert done.returncode == 2 and done.stdout == b"" and done.stderr.count(b"\n") == 1
+def test_bad_usage_gives_one_error_line(words):
+    process = _run_tool(b"", *words)
+    assert process.returncode == 2 and process.stdout == b"" and process.stderr.count(b"\n") == 1
 
 
 def test_it_starts_without_jax_and_numpy():
@@ -134,6 +136,6 @@ def test_it_starts_without_jax_and_numpy():
 def test_help_names_every_rule_of_the_package(capsys):
     with pytest.raises(SystemExit):
         tool.main(["--help"])
-    told = capsys.readouterr().out
+    output = capsys.readouterr().out
     assert {"default", "numgpt", "words"} <= set(numeral.names())
-    assert all(name in told for name in numeral.names())
+    assert all(name in output for name in numeral.names())

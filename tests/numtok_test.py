@@ -1,4 +1,4 @@
-"""NumTok: LUNA's own edge cases, and every case of the authors' code where that folder is."""
+"""NumTok: LUNA's own edge cases, and every case of the authors' code if its folder is there."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def test_golden_table(text):
     assert [(s.text, str(s.value)) for s in numeral.find(text, "numtok")] == GOLDEN[text]
 
 
-def inserted(text: str, spans: list[Span], keep: bool) -> str:
-    """The text with [NUM] behind each numeral, or in its place."""
+def insert_marks(text: str, spans: list[Span], keep: bool) -> str:
+    """Returns the text with [NUM] after each numeral, or instead of it."""
     out, end = [], 0
     for span in spans:
         out += [text[end : span.end if keep else span.start], "[NUM]"]
@@ -55,20 +55,20 @@ def inserted(text: str, spans: list[Span], keep: bool) -> str:
     return "".join([*out, text[end:]])
 
 
-def test_the_authors_cases(real_data):
+def test_the_authors_cases_give_the_same_spans(real_data):
     cases = json.loads((real_data("luna_reference") / "numtok_cases.json").read_text())
     assert len(cases) == 881
     for case in cases:
         text = case["text"]
         spans = numeral.find(text, "numtok")
         assert [[s.text, s.start, s.end, float(s.value)] for s in spans] == [n[:4] for n in case["numbers"]], text
-        found = to_numeral([s.value for s in spans], 20)
-        for n, mantissa, exponent in zip(case["numbers"], found.mantissa, found.exponent, strict=True):
-            # Theirs have six decimals, and an exponent of -1 for nought.
+        numerals = to_numeral([s.value for s in spans], 20)
+        for n, mantissa, exponent in zip(case["numbers"], numerals.mantissa, numerals.exponent, strict=True):
+            # The authors keep six decimals, and give zero an exponent of -1.
             assert abs(mantissa - n[4]) < 1e-6 and exponent == (n[5] if n[3] else 0), text
-        # They take a written "[NUM]" out before; here it stays text (tests/text_test.py).
+        # They remove a written "[NUM]" first; here it stays text (tests/text_test.py).
         bare = text.replace("[NUM]", "")
         spans = numeral.find(bare, "numtok")
         for name, keep in (("addback", True), ("replace", False)):
-            assert inserted(bare, spans, keep) == case[name]
+            assert insert_marks(bare, spans, keep) == case[name]
             assert [s.text for s in spans] == case[f"{name}_numbers"]

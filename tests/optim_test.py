@@ -23,7 +23,7 @@ PATHS += ["embeds_token/table", "heads_next/kernel"]
 
 
 def learning_rate(step: int, *, name: str, peak: float, warmup: int, floor: float) -> float:
-    """Linear from 0 to the peak over the warm-up, then constant, linear or half a cosine down to floor · peak."""
+    """Returns the rate: linear from 0 to the peak in the warm-up, then constant, linear or half a cosine to floor."""
     if step < warmup:
         return peak * step / warmup
     part = min((step - warmup) / (STEPS - warmup), 1)
@@ -40,9 +40,9 @@ def adamw_float64(start, gradients, *, rate, betas, epsilon, clip, decay_of, fac
     first = {path: np.zeros(value.shape) for path, value in params.items()}
     second = {path: np.zeros(value.shape) for path, value in params.items()}
     for step, gradient in enumerate(gradients):
-        trained = {path: g.astype(np.float64) for path, g in gradient.items() if factor_of(path)}
-        norm = math.sqrt(sum((g**2).sum() for g in trained.values()))
-        for path, g in trained.items():
+        active = {path: g.astype(np.float64) for path, g in gradient.items() if factor_of(path)}
+        norm = math.sqrt(sum((g**2).sum() for g in active.values()))
+        for path, g in active.items():
             if clip and norm > clip:
                 g = g * clip / norm
             first[path] = betas[0] * first[path] + (1 - betas[0]) * g
@@ -54,7 +54,7 @@ def adamw_float64(start, gradients, *, rate, betas, epsilon, clip, decay_of, fac
     return params
 
 
-def flat(tree) -> dict[str, np.ndarray]:
+def flatten(tree) -> dict[str, np.ndarray]:
     leaves = jax.tree.leaves(tree)
     return dict(zip(PATHS, map(np.asarray, leaves), strict=True))
 
@@ -71,11 +71,11 @@ def flat(tree) -> dict[str, np.ndarray]:
     ],
     ids=["default", "no clipping", "betas", "no warm-up", "rates"],
 )
-def test_twenty_steps_are_those_of_the_formulas(rng, schedule, case):
+def test_twenty_steps_follow_the_formulas(rng, schedule, case):
     options = dict(warmup=6, floor=0.1, weight_decay=0.2, betas=(0.9, 0.95), epsilon=1e-8, clip=1.5) | case
     is_shape = lambda x: isinstance(x, tuple)  # noqa: E731
     start = jax.tree.map(lambda shape: rng.normal(size=shape).astype(np.float32), SHAPES, is_leaf=is_shape)
-    # Norms on both sides of the clip, and of very different sizes.
+    # Norms lie on both sides of the clip and have very different sizes.
     sizes = 10.0 ** rng.uniform(-2, 2, STEPS)
     gradients = [
         jax.tree.map(lambda x, size=size: (size * rng.normal(size=x.shape) / 10).astype(np.float32), start)
@@ -96,21 +96,21 @@ def test_twenty_steps_are_those_of_the_formulas(rng, schedule, case):
     schedule_options = dict(name=schedule, peak=0.05, warmup=options.pop("warmup"), floor=options.pop("floor"))
     decay = options.pop("weight_decay")
 
-    def of_path(table, path, default):
+    def match_path(table, path, default):
         return next((value for word, value in table.items() if word in path), default)
 
     expected = adamw_float64(
-        flat(start),
-        [flat(gradient) for gradient in gradients],
+        flatten(start),
+        [flatten(gradient) for gradient in gradients],
         rate=lambda step: learning_rate(step, **schedule_options),
-        decay_of=lambda path: of_path(decays, path, decay) if path.endswith("kernel") else 0.0,
-        factor_of=lambda path: of_path(rates, path, 1.0),
+        decay_of=lambda path: match_path(decays, path, decay) if path.endswith("kernel") else 0.0,
+        factor_of=lambda path: match_path(rates, path, 1.0),
         **options,
     )
-    for path, value in flat(params).items():
+    for path, value in flatten(params).items():
         np.testing.assert_allclose(value, expected[path], rtol=2e-5, atol=2e-6, err_msg=path)
-    for at in (0, 1, 5, 6, 7, 13, 19):
-        assert float(rate(at)) == pytest.approx(learning_rate(at, **schedule_options), rel=1e-5, abs=1e-9)
+    for index in (0, 1, 5, 6, 7, 13, 19):
+        assert float(rate(index)) == pytest.approx(learning_rate(index, **schedule_options), rel=1e-5, abs=1e-9)
 
 
 def test_an_unknown_schedule_is_refused():

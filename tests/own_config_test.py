@@ -1,4 +1,4 @@
-"""A workdir that holds a run needs no --config: its own is read, and flags change of it what may differ."""
+"""A workdir that holds a run needs no --config: it has its own, and flags may change some of its keys."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.runs_test import ROOT, cache  # noqa: F401  (the fixture builds datas
 
 PROMPT = "Q: A ship holds 6518 tons of coal. A:"
 RECORD = '{"question": "How many grams are 2 eggs?", "answer": "80"}\n'
-MADE = [
+FLAGS = [
     "--config=numgpt:smoke,task=generation",
     "--config.backbone.width=48",
     "--config.optim.steps=4",
@@ -33,8 +33,8 @@ MADE = [
 ]
 
 
-def parsed(*words: str) -> Any:
-    """The config of a command line."""
+def parse_flags(*words: str) -> Any:
+    """Returns the config of a command line."""
     line, values = ["main", *words], flags.FlagValues()
     config_flags.DEFINE_config_file("config", flag_values=values, sys_argv=line)
     flags.DEFINE_string("workdir", None, "", flag_values=values)
@@ -43,8 +43,8 @@ def parsed(*words: str) -> Any:
 
 
 def call(*words: str, folder: pathlib.Path = ROOT, text: str = "") -> tuple[int, str, str]:
-    """Exit code, output and last line of errors of the command in a folder."""
-    done = subprocess.run(
+    """Returns the exit code, the output and the last line of stderr of a command in a folder."""
+    process = subprocess.run(
         [sys.executable, "-m", "numjax.main", *words],
         cwd=folder,
         env=os.environ | {"PYTHONPATH": str(ROOT)},
@@ -52,115 +52,115 @@ def call(*words: str, folder: pathlib.Path = ROOT, text: str = "") -> tuple[int,
         capture_output=True,
         text=True,
     )
-    assert "Traceback" not in done.stderr
-    return done.returncode, done.stdout, (done.stderr.strip().splitlines() or [""])[-1]
+    assert "Traceback" not in process.stderr
+    return process.returncode, process.stdout, (process.stderr.strip().splitlines() or [""])[-1]
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("made") / "run"
-    runs.run(parsed(*MADE), str(folder), "train")
+def run_dir(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("own_config") / "run"
+    runs.run(parse_flags(*FLAGS), str(folder), "train")
     return folder
 
 
-def same(mine: Any, theirs: Any) -> None:
-    """JSON values are equal, but for the last digits of what another process computed."""
-    if isinstance(mine, dict):
-        assert mine.keys() == theirs.keys()
-        mine, theirs = list(mine.values()), [theirs[key] for key in mine]
-    if isinstance(mine, list):
-        assert len(mine) == len(theirs)
-        for one, other in zip(mine, theirs, strict=True):
-            same(one, other)
+def check_equal(actual: Any, expected: Any) -> None:
+    """Checks that JSON values are equal, but for the last digits of floats from another process."""
+    if isinstance(actual, dict):
+        assert actual.keys() == expected.keys()
+        actual, expected = list(actual.values()), [expected[key] for key in actual]
+    if isinstance(actual, list):
+        assert len(actual) == len(expected)
+        for one, other in zip(actual, expected, strict=True):
+            check_equal(one, other)
     else:
-        assert mine == (pytest.approx(theirs, rel=1e-5) if isinstance(theirs, float) else theirs)
+        assert actual == (pytest.approx(expected, rel=1e-5) if isinstance(expected, float) else expected)
 
 
 @pytest.mark.parametrize("mode", ["eval", "predict", "generate", "check"])
-def test_each_mode_finds_what_it_finds_with_all_flags_repeated(made, mode, tmp_path, capsys):
+def test_each_mode_gives_the_same_result_without_the_flags_of_training(run_dir, mode, tmp_path, capsys):
     source = tmp_path / "rows.jsonl"
     source.write_text(RECORD)
-    more: dict[str, Any] = {"predict": {"input": str(source)}, "generate": {"prompts": [PROMPT]}}.get(mode, {})
+    options: dict[str, Any] = {"predict": {"input": str(source)}, "generate": {"prompts": [PROMPT]}}.get(mode, {})
     capsys.readouterr()
-    runs.run(parsed(*MADE), str(made), mode, **more)
+    runs.run(parse_flags(*FLAGS), str(run_dir), mode, **options)
     expected = json.loads(capsys.readouterr().out.splitlines()[-1])
     words = {"predict": ["--input=-"], "generate": [f"--prompt={PROMPT}"]}.get(mode, [])
-    # From another folder, and the workdir behind a blank.
-    code, out, last = call("--workdir", made.name, f"--mode={mode}", *words, folder=made.parent, text=RECORD)
+    # From another folder, with a blank between --workdir and its value.
+    code, out, last = call("--workdir", run_dir.name, f"--mode={mode}", *words, folder=run_dir.parent, text=RECORD)
     assert code == 0, last
-    same(json.loads(out.splitlines()[-1]), expected)
+    check_equal(json.loads(out.splitlines()[-1]), expected)
 
 
-def test_training_goes_on_by_the_workdirs_own_config(tmp_path):
+def test_training_continues_with_the_config_of_the_workdir(tmp_path):
     with pytest.raises(UsageError, match=r"holds no run: train one, with --config=NAME"):
-        parsed(f"--workdir={tmp_path}")
-    runs.run(parsed(*MADE), str(tmp_path), "check")  # the config is there, and no checkpoint yet
+        parse_flags(f"--workdir={tmp_path}")
+    runs.run(parse_flags(*FLAGS), str(tmp_path), "check")  # the config is there, and no checkpoint yet
     code, _, last = call(f"--workdir={tmp_path}", "--config.mesh.fsdp=1", "--config.eval.test=False")
     assert code == 0 and last.startswith("validation (step 4)"), last
-    kept = origin.load_config(tmp_path)
-    assert kept["optim"]["betas"] == [0.8, 0.9] and kept["eval"]["test"] is False
-    runs.run(parsed(f"--workdir={tmp_path}", "--config.log_every=7"), str(tmp_path), "train")
-    assert origin.load_config(tmp_path) == kept | {"log_every": 7}
+    config = origin.load_config(tmp_path)
+    assert config["optim"]["betas"] == [0.8, 0.9] and config["eval"]["test"] is False
+    runs.run(parse_flags(f"--workdir={tmp_path}", "--config.log_every=7"), str(tmp_path), "train")
+    assert origin.load_config(tmp_path) == config | {"log_every": 7}
     code, _, last = call(f"--workdir={tmp_path}", "--config.optim.steps=8")
     assert code == 2 and "(optim.steps was 4, now 8)" in last
 
 
-def test_what_may_differ_is_set_for_one_look_alone(made):
-    before = (made / "config.json").read_bytes()
-    words = [f"--workdir={made}", "--mode=generate", f"--prompt={PROMPT}"]
+def test_flags_that_may_differ_leave_the_saved_config_unchanged(run_dir):
+    content = (run_dir / "config.json").read_bytes()
+    words = [f"--workdir={run_dir}", "--mode=generate", f"--prompt={PROMPT}"]
     greedy, beams = call(*words), call(*words, "--config.decode.beams=3")
     short = call(*words, "--config.decode.max_tokens", "2")
     assert greedy[0] == beams[0] == 0 and short[0] == 2, "an answer takes three tokens"
-    assert (made / "config.json").read_bytes() == before
+    assert (run_dir / "config.json").read_bytes() == content
     for mode in ("eval", "check"):
-        runs.run(parsed(f"--workdir={made}", "--config.eval.batch_size=16"), str(made), mode)
-        assert (made / "config.json").read_bytes() == before
+        runs.run(parse_flags(f"--workdir={run_dir}", "--config.eval.batch_size=16"), str(run_dir), mode)
+        assert (run_dir / "config.json").read_bytes() == content
 
 
 @pytest.mark.parametrize("mode", ["train", "eval", "predict", "generate", "check"])
-def test_what_may_not_differ_is_named(made, mode):
-    before = (made / "config.json").read_bytes()
-    for words, told in (
+def test_flags_that_may_not_differ_are_refused(run_dir, mode):
+    content = (run_dir / "config.json").read_bytes()
+    for words, message in (
         (["--config.data.train_size=64"], r"\(data.train_size was 48, now 64\): leave out the flags"),
         (["--config.optim.betas=(0.5, 0.9)"], r"\(optim.betas was \[0.8, 0.9\], now \[0.5, 0.9\]\)"),
         (["--config=numgpt:smoke,task=generation"], r"\(backbone.width was 48, now 32\).*without --config"),
     ):
-        with pytest.raises(UsageError, match=told):
-            runs.run(parsed(f"--workdir={made}", *words), str(made), mode, prompts=[PROMPT])
-    assert (made / "config.json").read_bytes() == before
+        with pytest.raises(UsageError, match=message):
+            runs.run(parse_flags(f"--workdir={run_dir}", *words), str(run_dir), mode, prompts=[PROMPT])
+    assert (run_dir / "config.json").read_bytes() == content
 
 
-def test_a_seed_is_looked_at_by_the_config_of_its_run(made, tmp_path):
-    """Of a run of several seeds, whose config and vocabulary lie around them."""
+def test_a_seed_uses_the_config_of_its_run(run_dir, tmp_path):
+    """In a run of several seeds, config and vocabulary lie in the folder above the seeds."""
     seed = tmp_path / "seed_3"
-    shutil.copytree(made, seed)
+    shutil.copytree(run_dir, seed)
     for name in ("config.json", "vocabulary"):
         (seed / name).rename(tmp_path / name)
-    config = parsed(f"--workdir={seed}")
-    same(runs.run(config, str(seed), "eval"), runs.run(config, str(made), "eval"))
+    config = parse_flags(f"--workdir={seed}")
+    check_equal(runs.run(config, str(seed), "eval"), runs.run(config, str(run_dir), "eval"))
     assert not (seed / "config.json").exists() and not (seed / "vocabulary").exists()
     with pytest.raises(UsageError, match=r"\(optim.clip was 1.0, now 2.0\)"):
-        runs.run(parsed(f"--workdir={seed}", "--config.optim.clip=2"), str(seed), "eval")
+        runs.run(parse_flags(f"--workdir={seed}", "--config.optim.clip=2"), str(seed), "eval")
     for mode in ("train", "check"):
         with pytest.raises(UsageError, match=r"seed_3 is a seed of the run in .*: give --workdir="):
             runs.run(config, str(seed), mode)
     with pytest.raises(UsageError, match=r"holds no checkpoint that can be read: .*, such as .*/seed_3$"):
         runs.run(config, str(tmp_path), "eval")
     with pytest.raises(UsageError, match="other holds no run"):
-        parsed(f"--workdir={tmp_path}/other")
+        parse_flags(f"--workdir={tmp_path}/other")
 
 
-def test_a_config_given_as_well_goes_first(made, tmp_path):
+def test_an_explicit_config_takes_precedence(run_dir, tmp_path):
     for words in (["--config", "numgpt:smoke"], ["-config=numgpt:smoke"]):
-        assert parsed(f"--workdir={made}", *words).task.name == "statement"
-    listed = tmp_path / "flags"
-    listed.write_text(f"--config=numgpt:smoke\n--mode=check\n--workdir={tmp_path / 'new'}\n")
-    code, out, last = call(f"--flagfile={listed}", "--config.optim.steps=7")
+        assert parse_flags(f"--workdir={run_dir}", *words).task.name == "statement"
+    flag_file = tmp_path / "flags"
+    flag_file.write_text(f"--config=numgpt:smoke\n--mode=check\n--workdir={tmp_path / 'new'}\n")
+    code, out, last = call(f"--flagfile={flag_file}", "--config.optim.steps=7")
     assert code == 0 and json.loads(out.splitlines()[-1])["steps"] == 7, last
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (["--workdir=RUN", "--mode=eval", "--config.decod.beams=3"], 'Did you mean "decode"'),
         (["--workdir=RUN", "--mode=eval", "--config.decode.beems=3"], 'Did you mean "beams"'),
@@ -179,15 +179,15 @@ def test_a_config_given_as_well_goes_first(made, tmp_path):
         (["--workdir=OTHER", "--mode=eval"], "OTHER holds no readable config.json"),
     ],
 )
-def test_bad_usage_is_one_line_and_exit_2(made, tmp_path, words, told):
-    kept = (made / "config.json").read_text()
-    edited = kept.replace('"train_size": 48', '"train_size": 64')
-    for name, text in (("CUT", kept[:-20]), ("EDITED", edited), ("OTHER", '{"num_attention_heads": 12}')):
+def test_bad_usage_gives_one_line_and_exit_code_2(run_dir, tmp_path, words, message):
+    content = (run_dir / "config.json").read_text()
+    edited = content.replace('"train_size": 48', '"train_size": 64')
+    for name, text in (("CUT", content[:-20]), ("EDITED", edited), ("OTHER", '{"num_attention_heads": 12}')):
         (tmp_path / name).mkdir()
         (tmp_path / name / "config.json").write_text(text)
-    words = [word.replace("RUN", str(made)) for word in words]
+    words = [word.replace("RUN", str(run_dir)) for word in words]
     code, out, last = call(*words, folder=tmp_path)
-    assert code == 2 and out == "" and last.startswith("numjax: ") and told in last, last
+    assert code == 2 and out == "" and last.startswith("numjax: ") and message in last, last
     assert "Error" not in last
 
 
@@ -202,12 +202,12 @@ def test_bad_usage_is_one_line_and_exit_2(made, tmp_path, words, told):
         (tabbert, "smoke,task=fraud"),
     ],
 )
-def test_a_config_comes_back_as_its_file_gives_it(tmp_path, config, argument):
-    """Also its tuples: flags change only what has the type of before."""
-    given = config.get_config(argument)
-    origin.save_config(tmp_path, json.loads(json.dumps(given.to_dict())))
-    assert parsed(f"--workdir={tmp_path}").to_dict() == given.to_dict()
-    changed = parsed(f"--workdir={tmp_path}", "--config.optim.betas=(0.5, 0.6)", "--config.optim.clip=2")
-    assert changed.optim.betas == (0.5, 0.6) and changed.optim.clip == 2.0
+def test_a_saved_config_equals_the_config_of_its_file(tmp_path, config, argument):
+    """Tuples come back as tuples, since a flag must have the type of its key."""
+    original = config.get_config(argument)
+    origin.save_config(tmp_path, json.loads(json.dumps(original.to_dict())))
+    assert parse_flags(f"--workdir={tmp_path}").to_dict() == original.to_dict()
+    new_config = parse_flags(f"--workdir={tmp_path}", "--config.optim.betas=(0.5, 0.6)", "--config.optim.clip=2")
+    assert new_config.optim.betas == (0.5, 0.6) and new_config.optim.clip == 2.0
     with pytest.raises((flags.Error, ValueError, KeyError, AttributeError)):
-        parsed(f"--workdir={tmp_path}", "--config.optim.learnin_rate=1")
+        parse_flags(f"--workdir={tmp_path}", "--config.optim.learnin_rate=1")

@@ -1,4 +1,4 @@
-"""A part of one's own: a file dropped into the package, or a module by its dotted name."""
+"""Own parts: a new file in the package, or a module by its dotted name."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ class Embed(protocols.Embed, nn.Module):
 '''
 
 
-def test_a_file_dropped_into_the_package_is_conformed_and_trained(tmp_path):
-    """One new file, one word of config: nothing else is touched."""
+def test_a_file_in_the_package_conforms_and_trains(tmp_path):
+    """It takes one new file and one word of config."""
     copy = tmp_path / "copy"
     for folder in ("numjax", "configs", "data", "tests"):
         shutil.copytree(ROOT / folder, copy / folder, ignore=shutil.ignore_patterns("__pycache__", "*.pyc"))
@@ -66,21 +66,23 @@ def test_a_file_dropped_into_the_package_is_conformed_and_trained(tmp_path):
         subprocess.run, cwd=copy, env=environment, capture_output=True, text=True, timeout=300, check=False
     )
     words = ["--config=numgpt:smoke,embed=fourier", f"--workdir={tmp_path / 'run'}", "--config.optim.steps=4"]
-    done = run([sys.executable, "-m", "numjax.main", *words, "--config.eval.test=False", "--config.eval.examples=16"])
-    assert done.returncode == 0, done.stderr[-2000:]
-    written = (tmp_path / "run" / "metrics.jsonl").read_text()
-    assert '"split": "validation"' in written
+    training = run(
+        [sys.executable, "-m", "numjax.main", *words, "--config.eval.test=False", "--config.eval.examples=16"]
+    )
+    assert training.returncode == 0, training.stderr[-2000:]
+    metrics = (tmp_path / "run" / "metrics.jsonl").read_text()
+    assert '"split": "validation"' in metrics
     params, step = Checkpoints(tmp_path / "run" / "checkpoints").restore_params()
     assert step == 4 and (np.asarray(params["embeds_numeral"]["strength"]) != 1).all(), "it has learned"
-    conformed = run(
+    conformance = run(
         [sys.executable, "-m", "pytest", "tests/conformance_test.py", "-k", "test_embedding and fourier]"]
     )
-    assert re.search(r"^2 passed, 1 skipped", conformed.stdout, re.MULTILINE), conformed.stdout[-2000:]
+    assert re.search(r"^2 passed, 1 skipped", conformance.stdout, re.MULTILINE), conformance.stdout[-2000:]
 
 
 @pytest.fixture
 def laboratory(tmp_path, monkeypatch):
-    """A researcher's own package beside the library, on the path for this test."""
+    """Writes a researcher's own package, which is on the path for this test."""
     package = tmp_path / "mylab"
     package.mkdir()
     (package / "__init__.py").write_text("")
@@ -88,35 +90,37 @@ def laboratory(tmp_path, monkeypatch):
     (package / "empty.py").write_text("")
     (package / "alien.py").write_text("class Embed:\n    kind = 'numeral'\n")
     (package / "broken.py").write_text("import a_library_that_is_not_there\n")
-    wants = FOURIER.replace("dim: int = 16", "dim: int = 16\n    vocab_sise: protocols.FromContext[int] = 0")
-    (package / "misspelt.py").write_text(wants)
+    source = FOURIER.replace("dim: int = 16", "dim: int = 16\n    vocab_sise: protocols.FromContext[int] = 0")
+    (package / "misspelt.py").write_text(source)
     (package / "bare.py").write_text(FOURIER.replace("dim: int = 16", "dim: int"))
     (tmp_path / "mywaves.py").write_text(FOURIER)
     monkeypatch.syspath_prepend(tmp_path)
-    before = set(sys.modules)
+    modules = set(sys.modules)
     yield package
-    for name in set(sys.modules) - before:
+    for name in set(sys.modules) - modules:
         if name.split(".")[0] in ("mylab", "mywaves"):
             del sys.modules[name]
 
 
 @pytest.mark.parametrize("name", ["mylab.waves", "mywaves"])
-def test_a_module_of_ones_own_is_trained_by_its_name(laboratory, name, rng):
-    found = drawn.batch(rng)
-    plain, model = drawn.model({"name": "prototype"}, layers=1), drawn.model({"name": name}, layers=1)
+def test_an_own_module_trains_by_its_name(laboratory, name, rng):
+    batch = drawn.draw_batch(rng)
+    plain, model = drawn.build_model({"name": "prototype"}, layers=1), drawn.build_model({"name": name}, layers=1)
     assert type(model.embeds["numeral"]).__module__ == name
     assert type(plain.embeds["numeral"]).__module__ == "numjax.embed.prototype"
     objectives = {"next": build("objectives", {"name": "nll", "head": "next"})}
     optimizer = optax.sgd(0.1)
     step = jax.jit(functools.partial(train_step, model, objectives, {"next": 1.0}, optimizer, lambda step: 0.1, 1))
-    state = jax.jit(functools.partial(init_state, model, optimizer))(found, 0)
-    after, metrics = step(0, state, found)
-    moved = np.asarray(after.params["embeds_numeral"]["strength"] - state.params["embeds_numeral"]["strength"])
-    assert (moved != 0).all() and all(bool(jnp.isfinite(x).all()) for x in jax.tree.leaves((after.params, metrics)))
+    state = jax.jit(functools.partial(init_state, model, optimizer))(batch, 0)
+    new_state, metrics = step(0, state, batch)
+    change = np.asarray(new_state.params["embeds_numeral"]["strength"] - state.params["embeds_numeral"]["strength"])
+    assert (change != 0).all() and all(
+        bool(jnp.isfinite(x).all()) for x in jax.tree.leaves((new_state.params, metrics))
+    )
 
 
 @pytest.mark.parametrize(
-    ("name", "says"),
+    ("name", "message"),
     [
         ("prototipe", "no embed is called 'prototipe': did you mean prototype"),
         ("mylab.wavs", "no embed is called 'mylab.wavs'"),
@@ -128,26 +132,26 @@ def test_a_module_of_ones_own_is_trained_by_its_name(laboratory, name, rng):
         ("", "no embed is called ''"),
     ],
 )
-def test_what_cannot_be_found_is_named(laboratory, name, says):
-    with pytest.raises(UsageError, match=f"^{re.escape(says)}"):
+def test_unknown_modules_are_refused(laboratory, name, message):
+    with pytest.raises(UsageError, match=f"^{re.escape(message)}"):
         build("embed", {"name": name})
 
 
-def test_the_faults_of_ones_own_module_are_shown_as_they_are(laboratory):
+def test_errors_of_an_own_module_are_not_hidden(laboratory):
     with pytest.raises(ModuleNotFoundError, match="a_library_that_is_not_there"):
         build("embed", {"name": "mylab.broken"})
     with pytest.raises(UsageError, match=r"embed 'mylab.waves' has no option 'dimm': did you mean dim\?"):
         build("embed", {"name": "mylab.waves", "dimm": 3})
 
 
-def test_a_part_is_told_what_it_marks_and_a_misspelt_mark_is_an_error(laboratory):
+def test_a_part_receives_the_context_that_it_marks_and_a_misspelt_mark_is_refused(laboratory):
     (laboratory / "needy.py").write_text(
         FOURIER.replace(
             "dim: int = 16", "dim: int = 16\n    vocab_size: protocols.FromContext[int] = 0\n    size: int = 5"
         )
     )
-    found = build("embed", {"name": "mylab.needy"}, vocab_size=128, size=100, width=8)
-    assert (found.vocab_size, found.size) == (128, 5), "what it does not mark it is not told"
+    part = build("embed", {"name": "mylab.needy"}, vocab_size=128, size=100, width=8)
+    assert (part.vocab_size, part.size) == (128, 5), "it receives only what it marks"
     assert build("embed", {"name": "mylab.needy"}).vocab_size == 0
     with pytest.raises(UsageError, match=r"mylab.misspelt': parameter 'vocab_sise' .* did you mean vocab_size"):
         build("embed", {"name": "mylab.misspelt"}, vocab_size=128)
@@ -156,7 +160,7 @@ def test_a_part_is_told_what_it_marks_and_a_misspelt_mark_is_an_error(laboratory
 
 
 class Tall(token.Head):
-    """A head whose new part, the height of what is said, is a density."""
+    """A head with one new part of its loss, the height, which is a density."""
 
     densities = ("height",)
 
@@ -168,19 +172,19 @@ class Tall(token.Head):
         return {name: (part * weights_BT).sum() for name, part in self.log_prob(out, targets, allowed).items()}
 
 
-def test_the_densities_of_ones_own_head_stay_out_of_the_perplexity(rng):
-    found = drawn.batch(rng)
-    parts = {"embeds": {"token": build("embed", {"name": "token"}, dim=16, **drawn.KNOWN)}, "fusions": {}}
-    backbone = drawn.stack(drawn.DECODER)
-    known = {name: drawn.KNOWN[name] for name in ("width", "vocab_size", "size")}
+def test_the_densities_of_an_own_head_stay_out_of_the_perplexity(rng):
+    batch = drawn.draw_batch(rng)
+    parts = {"embeds": {"token": build("embed", {"name": "token"}, dim=16, **drawn.CONTEXT)}, "fusions": {}}
+    backbone = drawn.build_backbone(drawn.DECODER)
+    known = {name: drawn.CONTEXT[name] for name in ("width", "vocab_size", "size")}
     model = Model(**parts, backbone=backbone, heads={"next": Tall(**known)})
-    params = drawn.draw(model, rng, found)
+    params = drawn.draw_params(model, rng, batch)
     objectives = {"next": build("objectives", {"name": "nll", "head": "next"})}
-    done = jax.jit(functools.partial(eval_step, model, objectives, {"next": 1.0}))(params, found)
-    compiled: Any = SimpleNamespace(mesh=shard.make_mesh(), evaluate=lambda params, batch: (*done, None, None))
+    results = jax.jit(functools.partial(eval_step, model, objectives, {"next": 1.0}))(params, batch)
+    compiled: Any = SimpleNamespace(mesh=shard.make_mesh(), evaluate=lambda params, batch: (*results, None, None))
     system: Any = SimpleNamespace(objectives=objectives, weights={"next": 1.0})
-    means, _ = score.evaluate(system, compiled, params, [found])
-    assert abs(means["next/height"]) > 0.1, "else it proves nothing"
+    means, _ = score.evaluate(system, compiled, params, [batch])
+    assert abs(means["next/height"]) > 0.1, "otherwise the test proves nothing"
     np.testing.assert_allclose(means["next/mass"] + means["next/height"], means["loss"], rtol=1e-5)
     np.testing.assert_allclose(means["mass_perplexity"], np.exp(means["next/token"]), rtol=1e-5)
     assert "perplexity" not in means
@@ -198,7 +202,7 @@ def test_names_finds_every_file_of_a_kind_and_nothing_else():
         assert {find(kind, name).part_name() for name in files} == files, kind
 
 
-def test_a_part_provides_what_it_has_beyond_its_kind():
+def test_provides_names_the_methods_beyond_the_kind():
     class Mine(protocols.Task):
         def prompt_from_text(self, text, parse):
             return None
@@ -218,9 +222,9 @@ def test_a_part_provides_what_it_has_beyond_its_kind():
 
 @pytest.mark.parametrize("postponed", [True, False])
 def test_options_are_typed_as_written_whether_annotations_are_postponed_or_not(laboratory, postponed):
-    begin = "from __future__ import annotations\n" if postponed else ""
+    header = "from __future__ import annotations\n" if postponed else ""
     (laboratory / f"typed_{postponed}.py").write_text(
-        begin
+        header
         + """
 import dataclasses
 
@@ -241,5 +245,5 @@ class Embed(protocols.Embed):
     name = f"mylab.typed_{postponed}"
     known = {"dim": "int", "digit_ids": "tuple[int, ...]", "form": "str", "sizes": "tuple[int, ...]", "fusion": "str"}
     assert blocks.option_types("embed", name) == known and context_options("embed", name) == {"dim", "digit_ids"}
-    read = blocks.parse_block("embed", f"{name}:form=7,dim=5,sizes=(1,2)")
-    assert read == {"name": name, "form": "7", "dim": 5, "sizes": (1, 2)}
+    block = blocks.parse_block("embed", f"{name}:form=7,dim=5,sizes=(1,2)")
+    assert block == {"name": name, "form": "7", "dim": 5, "sizes": (1, 2)}

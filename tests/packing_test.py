@@ -1,4 +1,4 @@
-"""Plans of what goes into which row and batch."""
+"""Plans: which examples go into which row and batch."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def test_bucketed_plans_hold_every_example_once(lengths, batch, epoch):
     counts = np.diff(plan.row_starts)
     assert len(counts) == len(plan.lengths) * batch and set(counts.tolist()) <= {0, 1}
     for b, length in enumerate(plan.lengths):
-        members, held = plan.rows(b)
-        assert length in buckets and (lengths[members] <= length).all() and held.sum() == len(members) > 0
+        members, mask = plan.rows(b)
+        assert length in buckets and (lengths[members] <= length).all() and mask.sum() == len(members) > 0
     assert sum(counts.reshape(-1, batch).sum(axis=1) < batch) <= 1
-    again = packing.plan_buckets(lengths, buckets, batch, 1, epoch)
-    assert all(np.array_equal(a, b) for a, b in zip(plan[:3], again[:3], strict=True))
+    second_plan = packing.plan_buckets(lengths, buckets, batch, 1, epoch)
+    assert all(np.array_equal(a, b) for a, b in zip(plan[:3], second_plan[:3], strict=True))
 
 
 @settings(max_examples=60, deadline=None)
@@ -47,15 +47,15 @@ def test_sequential_plans_hold_every_example_once_and_in_order(lengths, batch):
         members, _ = plan.rows(b)
         assert (lengths[members] <= length).all()
         for size in buckets:
-            mine = [i for i in members if np.searchsorted(buckets, lengths[i]) == buckets.index(size)]
-            assert mine == sorted(mine)
+            indices = [i for i in members if np.searchsorted(buckets, lengths[i]) == buckets.index(size)]
+            assert indices == sorted(indices)
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(st.integers(1, 40), st.integers(0, 9)), max_size=80), st.integers(1, 6), st.integers(0, 4))
 def test_packed_rows_hold_every_example_once_within_room_and_numerals(examples, batch, epoch):
     lengths = np.asarray([length for length, _ in examples], np.int64)
-    numbers = np.asarray([many for _, many in examples], np.int64)
+    numbers = np.asarray([count for _, count in examples], np.int64)
     filling = packing.fill_rows(lengths, numbers, 40, 9)
     plan = packing.plan_packed(filling, batch, 5, epoch)
     assert sorted(plan.members.tolist()) == list(range(len(examples)))
@@ -64,8 +64,8 @@ def test_packed_rows_hold_every_example_once_within_room_and_numerals(examples, 
     assert len(plan.lengths) == -(-(len(filling.row_starts) - 1) // batch)
     empty = [not len(row) for row in rows][: len(plan.row_starts) - 1]
     assert sum(empty) < batch and not any(empty[: len(filling.row_starts) - 1])
-    again = packing.plan_packed(filling, batch, 5, epoch)
-    assert all(np.array_equal(a, b) for a, b in zip(plan[:3], again[:3], strict=True))
+    second_plan = packing.plan_packed(filling, batch, 5, epoch)
+    assert all(np.array_equal(a, b) for a, b in zip(plan[:3], second_plan[:3], strict=True))
 
 
 def test_packing_wastes_little_where_either_limit_binds(rng):
@@ -81,11 +81,11 @@ def test_epochs_and_seeds_differ_in_order_and_in_what_is_packed_together(rng):
     lengths, numbers = rng.integers(1, 12, 200), rng.integers(0, 3, 200)
     filling = packing.fill_rows(lengths, numbers, 48, 16)
 
-    def together(seed, epoch):
+    def list_rows(seed, epoch):
         plan = packing.plan_packed(filling, 4, seed, epoch)
         return [frozenset(row.tolist()) for row in np.split(plan.members, plan.row_starts[1:-1])]
 
-    base, later, other = together(0, 0), together(0, 1), together(1, 0)
+    base, later, other = list_rows(0, 0), list_rows(0, 1), list_rows(1, 0)
     assert len(base) == len(later) == len(other)
     assert len(set(base) & set(later)) < len(base) / 4 and len(set(base) & set(other)) < len(base) / 4
     plans = [
@@ -103,19 +103,19 @@ def test_an_example_larger_than_a_row_is_refused():
 
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.integers(1, 60), min_size=1, max_size=30).map(np.asarray), st.integers(1, 4))
-def test_buckets_pad_least_of_all_choices_of_as_many(lengths, most):
-    found = packing.choose_buckets(lengths, most, 8)
+def test_no_choice_of_as_many_buckets_pads_less(lengths, most):
+    buckets = packing.choose_buckets(lengths, most, 8)
     values = sorted({-(-int(length) // 8) * 8 for length in lengths})
 
-    def padded(chosen):
-        return sum(min(size for size in chosen if size >= length) for length in lengths)
+    def measure_rows(choice):
+        return sum(min(size for size in choice if size >= length) for length in lengths)
 
-    assert found == sorted(set(found)) and len(found) <= most and set(found) <= set(values)
-    others = [c for c in itertools.combinations(values, len(found)) if c[-1] == values[-1]]
-    assert padded(found) == min(map(padded, others))
+    assert buckets == sorted(set(buckets)) and len(buckets) <= most and set(buckets) <= set(values)
+    others = [c for c in itertools.combinations(values, len(buckets)) if c[-1] == values[-1]]
+    assert measure_rows(buckets) == min(map(measure_rows, others))
 
 
-def test_buckets_stay_below_the_context_and_few_where_more_save_nothing():
+def test_buckets_stay_below_the_context_and_are_few_if_more_save_nothing():
     assert packing.choose_buckets(np.asarray([3, 30, 50]), 4, 16, longest=50) == [16, 32, 50]
     assert packing.choose_buckets(np.asarray([100] * 99 + [90])) == [104]
     assert packing.choose_buckets(np.zeros(0, np.int64)) == [8]
@@ -123,6 +123,6 @@ def test_buckets_stay_below_the_context_and_few_where_more_save_nothing():
 
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 5)), max_size=12))
-def test_ranges_are_aranges_joined(pairs):
+def test_ranges_joins_aranges(pairs):
     starts, counts = np.asarray([s for s, _ in pairs], int), np.asarray([n for _, n in pairs], int)
     assert stores.ranges(starts, counts).tolist() == [s + i for s, n in pairs for i in range(n)]

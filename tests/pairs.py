@@ -1,8 +1,8 @@
-"""Every compatible pair of parts in some system: a covering set, made from what the parts say of themselves.
+"""Makes a covering set: combinations of parts that contain every compatible pair of parts.
 
-A system is a base, which trains a task in a few seconds, with blocks swapped as `--set` swaps them. A pair is
-compatible if a base takes both of its parts, the rest as it is or swapped too; `fit.find_faults` says so without
-building anything.
+A combination is a base, which trains a task in a few seconds, with blocks changed as `--set` changes them. A pair is
+compatible if a base accepts both of its parts; the other parts may be changed or not. `fit.find_faults` decides this
+from the parts' own declarations and builds nothing.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from numjax.build import build, find, names, options
 from numjax.config import blocks, fit
 from tests.conftest import ROOT
 
-Choice = tuple[str, str]  # (axis, what is chosen on it)
-RECORDS = 200  # of a task: enough for a vocabulary
+Choice = tuple[str, str]  # (axis, the value on it)
+RECORDS = 200  # of a task, which is enough for a vocabulary
 TEXT = f"task=language_model:path={ROOT / 'tests' / 'fixtures' / 'text'}"  # sixty documents with numbers
 SIZES = dict(width=16, layers=1, heads=2, mlp_ratio=2)
-# Name → (file of configs/, argument, words of --set): every task, with what it is read and written by.
+# Name → (file of configs/, argument, words of --set): every task, with systems that encode and write it.
 BASES: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "statement": ("numgpt", "smoke", ()),
     "statement spelled": ("numgpt", "smoke,system=gpt", ()),
@@ -58,183 +58,190 @@ BASES: dict[str, tuple[str, str, tuple[str, ...]]] = {
 NONE = "none"
 
 
-class System(NamedTuple):
-    """A base and what is chosen on each axis."""
+class Combination(NamedTuple):
+    """A base and the choice on each axis."""
 
     base: str
     choices: Mapping[str, str]
 
-    def pairs(self) -> Iterator[frozenset[Choice]]:
+    def list_pairs(self) -> Iterator[frozenset[Choice]]:
         return map(frozenset, itertools.combinations(sorted({"base": self.base, **self.choices}.items()), 2))
 
 
 @functools.cache
-def axes() -> dict[str, tuple[str, ...]]:
-    """Axis → what can be chosen on it: every part of its kind."""
-    of_kind: dict[str, list[str]] = {"token": [], "numeral": [NONE], "type": [NONE]}
+def list_axes() -> dict[str, tuple[str, ...]]:
+    """Returns axis → its possible choices: every part of its kind."""
+    names_of_kind: dict[str, list[str]] = {"token": [], "numeral": [NONE], "type": [NONE]}
     for name in names("embed"):
-        of_kind[find("embed", name).kind].append(name)
-    found = {axis: tuple(values) for axis, values in of_kind.items()}
-    extra = (NONE, *(name for name in names("objectives") if name not in ("nll", "masked", "tagop")))
+        names_of_kind[find("embed", name).kind].append(name)
+    embeddings = {axis: tuple(values) for axis, values in names_of_kind.items()}
+    objectives = (NONE, *(name for name in names("objectives") if name not in ("nll", "masked", "tagop")))
     return {
         "scheme": tuple(names("text")),
-        **found,
+        **embeddings,
         "positions": tuple(names("positions")),
         "backbone": tuple(names("backbone")),
         "head": tuple(names("heads")),
-        "objective": extra,
+        "objective": objectives,
     }
 
 
 @functools.cache
-def _base(name: str) -> Any:
+def _load_base(name: str) -> Any:
     file, argument, words = BASES[name]
     config = importlib.import_module(f"numjax.bundled.configs.{file}").get_config(argument)
     return blocks.apply_changes(config, words)
 
 
-def main_head(config: Any) -> str:
-    """The head that the task reads: what is chosen on the axis of heads stands in its place."""
+def get_main_head(config: Any) -> str:
+    """Returns the name of the head that the task uses. The choice on the axis of heads replaces it."""
     return next(name for name in ("next", "label", "span", "answer", "masked") if name in config.heads)
 
 
-def config_of(system: System) -> Any:
-    """The config of a system, small enough to be trained in seconds."""
-    config = _base(system.base).copy_and_resolve_references().unlock()
-    head, chosen = main_head(config), dict(system.choices)
+def make_config(combination: Combination) -> Any:
+    """Makes the config of a combination, small enough to train in seconds."""
+    config = _load_base(combination.base).copy_and_resolve_references().unlock()
+    head, choices = get_main_head(config), dict(combination.choices)
     words = []
-    for axis, place in (("scheme", "scheme"), ("backbone", "backbone")):
-        if axis in chosen and chosen[axis] != config[place].name:
-            words.append(f"{place}={chosen[axis]}")
+    for axis, field in (("scheme", "scheme"), ("backbone", "backbone")):
+        if axis in choices and choices[axis] != config[field].name:
+            words.append(f"{field}={choices[axis]}")
     kinds = {name: find("embed", block.name).kind for name, block in config.embeds.items()}
     for axis in ("token", "numeral", "type"):
-        here = [name for name, kind in kinds.items() if kind == axis]
-        if axis not in chosen:
+        embed_names = [name for name, kind in kinds.items() if kind == axis]
+        if axis not in choices:
             continue
-        words += [f"~embeds.{name}" for name in here if config.embeds[name].name != chosen[axis]]
-        if chosen[axis] != NONE and not any(config.embeds[name].name == chosen[axis] for name in here):
-            words.append(f"+embeds.{axis if axis in ('token', 'numeral') else 'type'}={chosen[axis]}")
-    if "positions" in chosen:
+        words += [f"~embeds.{name}" for name in embed_names if config.embeds[name].name != choices[axis]]
+        if choices[axis] != NONE and not any(config.embeds[name].name == choices[axis] for name in embed_names):
+            words.append(f"+embeds.{axis if axis in ('token', 'numeral') else 'type'}={choices[axis]}")
+    if "positions" in choices:
         words += [f"~positions.{name}" for name in config.positions]
-        words.append(f"+positions.sequence={chosen['positions']}")
-    if "head" in chosen and chosen["head"] != config.heads[head].name:
-        words.append(f"heads.{head}={chosen['head']}")
-    if chosen.get("objective", NONE) != NONE:
-        wants = "head" in options("objectives", chosen["objective"])
-        words.append(f"+objectives.extra={chosen['objective']}" + (f":head={head}" if wants else ""))
+        words.append(f"+positions.sequence={choices['positions']}")
+    if "head" in choices and choices["head"] != config.heads[head].name:
+        words.append(f"heads.{head}={choices['head']}")
+    if choices.get("objective", NONE) != NONE:
+        needs_head = "head" in options("objectives", choices["objective"])
+        words.append(f"+objectives.extra={choices['objective']}" + (f":head={head}" if needs_head else ""))
     blocks.apply_changes(config, words)
     _shrink(config)
     return config
 
 
 def _shrink(config: Any) -> None:
-    before = _room(config)
+    max_length = _count_positions(config)
     if "size" in options("tasks", config.task.name):
-        # Else most of the time goes into reading records that nobody trains on.
+        # Without this limit, most of the time goes into records that no step trains on.
         config.task.size = min(config.task.get("size") or RECORDS, RECORDS)
     for name, value in SIZES.items():
         if name in config.backbone:
             config.backbone[name] = value
     if "max_length" in config.backbone:
-        config.backbone.max_length = before
+        config.backbone.max_length = max_length
     if config.backbone.name == "tabular":
         config.backbone.update(columns=12, field_heads=2, heads=2, field_mlp_width=16)
     config.backbone.dtype = "float32"
 
 
-def _room(config: Any) -> int:
-    """Positions that the base needs, and those of what is written."""
-    room = max(config.data.length, config.data.get("source_length", 0)) + config.decode.max_tokens
-    return -(-room // 12) * 12
+def _count_positions(config: Any) -> int:
+    """Returns the number of positions that the base needs for its input and its generated tokens."""
+    n_positions = max(config.data.length, config.data.get("source_length", 0)) + config.decode.max_tokens
+    return -(-n_positions // 12) * 12
 
 
 @functools.cache
-def _faults(base: str, choices: tuple[Choice, ...]) -> tuple[str, ...]:
-    config = config_of(System(base, dict(choices)))
+def _find_faults(base: str, choices: tuple[Choice, ...]) -> tuple[str, ...]:
+    config = make_config(Combination(base, dict(choices)))
     return tuple(fit.find_faults(config, build("tasks", config.task)))
 
 
-def faults(system: System) -> tuple[str, ...]:
-    return _faults(system.base, tuple(sorted(system.choices.items())))
+def find_faults(combination: Combination) -> tuple[str, ...]:
+    return _find_faults(combination.base, tuple(sorted(combination.choices.items())))
 
 
-def chosen_by(base: str) -> dict[str, str]:
-    """What a base has on each axis."""
-    config = _base(base)
+def get_choices(base: str) -> dict[str, str]:
+    """Returns the choice of a base on each axis."""
+    config = _load_base(base)
     kinds = {name: find("embed", block.name).kind for name, block in config.embeds.items()}
-    found = {"scheme": config.scheme.name, "backbone": config.backbone.name, "objective": NONE}
+    choices = {"scheme": config.scheme.name, "backbone": config.backbone.name, "objective": NONE}
     for axis in ("token", "numeral", "type"):
-        found[axis] = next((config.embeds[name].name for name, kind in kinds.items() if kind == axis), NONE)
-    names_ = [block.name for block in config.positions.values()]
-    found["positions"] = "tree" if "tree" in names_ else names_[0]
-    return found | {"head": config.heads[main_head(config)].name}
+        choices[axis] = next((config.embeds[name].name for name, kind in kinds.items() if kind == axis), NONE)
+    position_names = [block.name for block in config.positions.values()]
+    choices["positions"] = "tree" if "tree" in position_names else position_names[0]
+    return choices | {"head": config.heads[get_main_head(config)].name}
 
 
-def fitting(base: str, rng: np.random.Generator, wanted: Mapping[str, str], tries: int = 12) -> System | None:
-    """A system of this base with what is wanted, other axes drawn where they fit; None where there is none."""
-    start = System(base, chosen_by(base) | wanted)
-    if faults(start):
+def draw_combination(
+    base: str, rng: np.random.Generator, fixed_choices: Mapping[str, str], tries: int = 12
+) -> Combination | None:
+    """Draws a combination of this base with the fixed choices. Other axes are drawn where a choice fits.
+
+    Returns None if the base does not accept the fixed choices.
+    """
+    combination = Combination(base, get_choices(base) | fixed_choices)
+    if find_faults(combination):
         return None
-    for axis in rng.permutation([axis for axis in axes() if axis not in wanted]).tolist():
-        values = axes()[axis]
+    for axis in rng.permutation([axis for axis in list_axes() if axis not in fixed_choices]).tolist():
+        values = list_axes()[axis]
         for value in rng.permutation(values).tolist()[:tries]:
-            other = System(base, {**start.choices, axis: value})
-            if not faults(other):
-                start = other
+            candidate = Combination(base, {**combination.choices, axis: value})
+            if not find_faults(candidate):
+                combination = candidate
                 break
-    return start
+    return combination
 
 
 @functools.cache
-def compatible() -> Mapping[frozenset[Choice], System]:
-    """Every pair of choices, or of a choice and a base, that some base takes, with a system that has it."""
-    found: dict[frozenset[Choice], System] = {}
+def find_compatible_pairs() -> Mapping[frozenset[Choice], Combination]:
+    """Returns compatible pair → a combination with it. A pair is two choices, or a choice and a base."""
+    combinations: dict[frozenset[Choice], Combination] = {}
     rng = np.random.default_rng(0)
 
-    def add(system: System) -> None:
-        for pair in system.pairs():
-            found.setdefault(pair, system)
+    def add(combination: Combination) -> None:
+        for pair in combination.list_pairs():
+            combinations.setdefault(pair, combination)
 
-    singles = [{axis: value} for axis, values in axes().items() for value in values]
+    singles = [{axis: value} for axis, values in list_axes().items() for value in values]
     for base in BASES:
         for _ in range(6):
-            if (system := fitting(base, rng, {})) is not None:
-                add(system)
-        for one, other in itertools.combinations_with_replacement(singles, 2):
-            if one == other or one.keys() != other.keys():
-                system = System(base, chosen_by(base) | one | other)
-                if not faults(system):
-                    add(system)
-    return found
+            if (combination := draw_combination(base, rng, {})) is not None:
+                add(combination)
+        for first, second in itertools.combinations_with_replacement(singles, 2):
+            if first == second or first.keys() != second.keys():
+                combination = Combination(base, get_choices(base) | first | second)
+                if not find_faults(combination):
+                    add(combination)
+    return combinations
 
 
-def covering(seed: int = 0, depth: int = 8) -> list[System]:
-    """Systems that have every compatible pair between them: each the best of a few drawn around a pair that is
-    left."""
-    rng, left, out = np.random.default_rng(seed), set(compatible()), []
-    while left:
-        pair = min(left, key=lambda p: (hash_of(p, seed), sorted(p)))
-        best: System | None = None
+def make_covering_set(seed: int = 0, depth: int = 8) -> list[Combination]:
+    """Returns combinations that together contain every compatible pair.
+
+    Each is drawn for a pair that is still missing: the best of `depth` draws.
+    """
+    rng, missing_pairs, combinations = np.random.default_rng(seed), set(find_compatible_pairs()), []
+    while missing_pairs:
+        pair = min(missing_pairs, key=lambda p: (hash_pair(p, seed), sorted(p)))
+        best: Combination | None = None
         gain = 0
         for _ in range(depth):
-            system = _around(pair, rng)
-            if system is not None and (new := len(left & set(system.pairs()))) > gain:
-                best, gain = system, new
-        best = best or compatible()[pair]
-        out.append(best)
-        left -= set(best.pairs())
-    return out
+            combination = _draw_around(pair, rng)
+            if combination is not None and (new_gain := len(missing_pairs & set(combination.list_pairs()))) > gain:
+                best, gain = combination, new_gain
+        best = best or find_compatible_pairs()[pair]
+        combinations.append(best)
+        missing_pairs -= set(best.list_pairs())
+    return combinations
 
 
-def hash_of(pair: frozenset[Choice], seed: int) -> int:
+def hash_pair(pair: frozenset[Choice], seed: int) -> int:
     return zlib.crc32(repr((seed, sorted(pair))).encode())
 
 
-def _around(pair: frozenset[Choice], rng: np.random.Generator) -> System | None:
-    """A system with the pair, the rest drawn; in a base of its own, or in any that takes it."""
-    wanted = dict(pair)
-    base = wanted.pop("base", None)
-    for one in [base] if base else rng.permutation(list(BASES)).tolist()[:4]:
-        if (system := fitting(one, rng, wanted)) is not None:
-            return system
+def _draw_around(pair: frozenset[Choice], rng: np.random.Generator) -> Combination | None:
+    """Draws a combination with the pair. Its base is the pair's own, or one of up to four drawn bases."""
+    fixed_choices = dict(pair)
+    base = fixed_choices.pop("base", None)
+    for name in [base] if base else rng.permutation(list(BASES)).tolist()[:4]:
+        if (combination := draw_combination(name, rng, fixed_choices)) is not None:
+            return combination
     return None

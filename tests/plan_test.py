@@ -1,4 +1,4 @@
-"""Plans: FLOPs and bytes as counted by hand, what does not fit, and the scale configs on TPUs that are not here."""
+"""Plans: FLOPs and bytes against counts by hand, what does not fit, and the scale configs on TPUs without a TPU."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from numjax.train import runs
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
-# A loop of three over an async gather in pieces, a reduce-scatter as TPUs say it, an update in place; then a sum.
+# A loop of three over an async gather in pieces, a reduce-scatter in the TPU's form, an update in place; then a sum.
 TEXT = """HloModule jit_step, is_scheduled=true
 
 %gather_start (param_0.1: bf16[1,128,64]) -> bf16[1,2048,64] {
@@ -87,16 +87,23 @@ ENTRY %main (x: (s32[], bf16[1,128,64])) -> f32[10] {
 """
 
 
-def test_what_a_program_moves_is_counted_as_by_hand():
+def test_the_traffic_of_a_program_equals_a_count_by_hand():
     program = Program(TEXT)
-    found = {(one.kind, one.devices): one.bytes * one.times for one in program.collectives()}
-    gathered, scattered = 3 * 2048 * 64 * 2 * 15 / 16, 3 * 256 * 64 * 2 * 3 / 4
-    assert found == {("all-gather", 16): gathered, ("reduce-scatter", 4): scattered, ("all-reduce", 4): 10 * 4 * 1.5}
-    # In HBM: what is gathered and scattered is read; the update of the stack is read and written, the stack not.
+    n_bytes = {
+        (collective.kind, collective.devices): collective.bytes * collective.times
+        for collective in program.collectives()
+    }
+    gather_bytes, scatter_bytes = 3 * 2048 * 64 * 2 * 15 / 16, 3 * 256 * 64 * 2 * 3 / 4
+    assert n_bytes == {
+        ("all-gather", 16): gather_bytes,
+        ("reduce-scatter", 4): scatter_bytes,
+        ("all-reduce", 4): 10 * 4 * 1.5,
+    }
+    # In HBM: the inputs of gather and scatter are loaded; of the stack only its update is loaded and stored.
     assert program.traffic() == 3 * (2 * 128 * 64 * 2 + 256 * 64 * 2 + 2 * 8 * 64 * 4 + 4)
 
 
-def test_a_compiled_program_is_read_whole():
+def test_loops_of_a_compiled_program_are_counted():
     def step(x, w):
         return jax.lax.scan(lambda x, w: (jnp.tanh(x @ w), None), x, w)[0].sum()
 
@@ -106,36 +113,39 @@ def test_a_compiled_program_is_read_whole():
     assert not program.collectives() and program.traffic() > 5 * 2 * 16 * 16 * 4
 
 
-def test_of_a_condition_flops_are_the_dearest_and_traffic_the_mean():
+def test_a_condition_counts_the_most_flops_and_the_mean_traffic():
     x, w = jax.ShapeDtypeStruct((64, 64), "float32"), jax.ShapeDtypeStruct((3, 64, 64), "float32")
 
-    def dear(x, w):
+    def run_layers(x, w):
         return jax.lax.scan(lambda x, w: (jnp.tanh(x @ w), None), x, w)[0]
 
-    def either(take, x, w):
-        return jax.lax.cond(take, dear, lambda x, w: x, x, w)
+    def run_condition(take, x, w):
+        return jax.lax.cond(take, run_layers, lambda x, w: x, x, w)
 
-    def program(step, *shapes):
+    def compile_program(step, *shapes):
         return Program(jax.jit(step).lower(*shapes).compile().as_text())
 
-    both, one = program(either, jax.ShapeDtypeStruct((), "bool"), x, w), program(dear, x, w)
-    assert (both.branches, one.branches) == (1, 0)
-    assert both.traffic() == pytest.approx(one.traffic() / 2, rel=0.2)
-    traced = jax.make_jaxpr(either)(True, x, w)
-    assert flops.count(traced) == 3 * 2 * 64**3 and flops.count(traced, min) == 0
+    condition, layers = (
+        compile_program(run_condition, jax.ShapeDtypeStruct((), "bool"), x, w),
+        compile_program(run_layers, x, w),
+    )
+    assert (condition.branches, layers.branches) == (1, 0)
+    assert condition.traffic() == pytest.approx(layers.traffic() / 2, rel=0.2)
+    jaxpr = jax.make_jaxpr(run_condition)(True, x, w)
+    assert flops.count(jaxpr) == 3 * 2 * 64**3 and flops.count(jaxpr, min) == 0
 
 
-def test_flops_of_loops_gradients_and_kernels():
+def test_flops_count_loops_gradients_and_kernels():
     x, w = jax.ShapeDtypeStruct((8, 16), "float32"), jax.ShapeDtypeStruct((5, 16, 16), "float32")
 
     def step(x, w, remat=False):
         layer = lambda x, w: (jnp.tanh(x @ w), None)  # noqa: E731
         return jax.lax.scan(jax.checkpoint(layer) if remat else layer, x, w)[0].sum()
 
-    one = 5 * 2 * 8 * 16 * 16
-    assert flops.count(jax.make_jaxpr(step)(x, w)) == one
-    assert flops.count(jax.make_jaxpr(jax.grad(step, (0, 1)))(x, w)) == 3 * one
-    assert flops.count(jax.make_jaxpr(jax.grad(lambda *a: step(*a, remat=True), (0, 1)))(x, w)) == 4 * one
+    forward = 5 * 2 * 8 * 16 * 16
+    assert flops.count(jax.make_jaxpr(step)(x, w)) == forward
+    assert flops.count(jax.make_jaxpr(jax.grad(step, (0, 1)))(x, w)) == 3 * forward
+    assert flops.count(jax.make_jaxpr(jax.grad(lambda *a: step(*a, remat=True), (0, 1)))(x, w)) == 4 * forward
     from numjax.nn.attention import attend
 
     q = jax.ShapeDtypeStruct((2, 256, 3, 64), "float32")
@@ -147,54 +157,58 @@ def test_flops_that_no_result_needs_do_not_count():
     def step(x):
         return jax.lax.scan(lambda x, _: (x @ x, (x @ x).sum()), x, length=3)[0]
 
-    traced = jax.make_jaxpr(step)(jax.ShapeDtypeStruct((8, 8), "float32"))
-    assert flops.count(traced) == 2 * flops.count(flops.drop_dead_code(traced)) == 2 * 3 * 2 * 8**3
+    jaxpr = jax.make_jaxpr(step)(jax.ShapeDtypeStruct((8, 8), "float32"))
+    assert flops.count(jaxpr) == 2 * flops.count(flops.drop_dead_code(jaxpr)) == 2 * 3 * 2 * 8**3
 
 
 def test_flops_are_those_of_all_devices():
     mesh = jax.sharding.AbstractMesh((2, 2, 1), ("data", "fsdp", "tensor"))
     rows = jax.sharding.PartitionSpec(("data", "fsdp"))
-    spread = jax.shard_map(jnp.dot, mesh=mesh, in_specs=(rows, None), out_specs=rows)
+    sharded_dot = jax.shard_map(jnp.dot, mesh=mesh, in_specs=(rows, None), out_specs=rows)
     x, w = jax.ShapeDtypeStruct((8, 16), "float32"), jax.ShapeDtypeStruct((16, 16), "float32")
-    assert flops.count(jax.make_jaxpr(spread)(x, w)) == flops.count(jax.make_jaxpr(jnp.dot)(x, w)) == 2 * 8 * 16 * 16
+    assert (
+        flops.count(jax.make_jaxpr(sharded_dot)(x, w))
+        == flops.count(jax.make_jaxpr(jnp.dot)(x, w))
+        == 2 * 8 * 16 * 16
+    )
 
 
-def test_a_chip_is_found_by_the_longest_name():
+def test_a_chip_matches_its_longest_name():
     assert chips.find("TPU v5 lite").name == "TPU v5e" and chips.find("TPU v5").name == "TPU v5p"
     assert chips.find("NVIDIA H200 SXM").memory > chips.find("NVIDIA H100 80GB HBM3").memory
     assert chips.find("cpu") is None
 
 
-def planned(config: str, topology: str, workdir, **changes):
+def make_plan(config: str, topology: str, workdir, **changes):
     module = importlib.import_module(f"numjax.bundled.configs.scale.{config}")
-    made = module.get_config()
-    with made.unlocked():
-        made.topology = topology
+    settings = module.get_config()
+    with settings.unlocked():
+        settings.topology = topology
         for key, value in changes.items():
             block, _, name = key.partition("_")
-            made[block][name] = value
-    return runs.run(made, str(workdir), "compile")
+            settings[block][name] = value
+    return runs.run(settings, str(workdir), "compile")
 
 
 def test_a_plan_by_arithmetic_fits_and_its_sums_are_right(tmp_path):
-    found = planned("decoder_1b3", "h100:64", tmp_path, mesh_fsdp=16, optim_batch_size=512)
-    assert json.loads((tmp_path / FILE).read_text()) == found
-    assert found["fits"] and found["mesh"] == {"data": 4, "fsdp": 16, "tensor": 1}
-    parts = dict(found["per_chip_bytes"])
+    plan = make_plan("decoder_1b3", "h100:64", tmp_path, mesh_fsdp=16, optim_batch_size=512)
+    assert json.loads((tmp_path / FILE).read_text()) == plan
+    assert plan["fits"] and plan["mesh"] == {"data": 4, "fsdp": 16, "tensor": 1}
+    parts = dict(plan["per_chip_bytes"])
     assert parts.pop("available") == 80e9 and parts.pop("total") == pytest.approx(sum(parts.values()), abs=5)
     # Parameters: twelve squares of the width a layer, the vocabulary, positions; split over fsdp but for vectors.
     count = 24 * 12 * 2048**2 + 50304 * 2048 + 2048 * 2048
-    assert found["parameters"] == pytest.approx(count, rel=1e-3)
+    assert plan["parameters"] == pytest.approx(count, rel=1e-3)
     assert parts["parameters"] == pytest.approx(4 * count / 16, rel=0.06)
     assert parts["optimizer"] == pytest.approx(2 * parts["parameters"], rel=1e-3)
-    assert found["fsdp_floor_bytes"] == 6 * found["parameters"] * 15 / 16
-    assert found["flops"]["executed"] == pytest.approx(found["flops"]["model"] * 4 / 3)
+    assert plan["fsdp_floor_bytes"] == 6 * plan["parameters"] * 15 / 16
+    assert plan["flops"]["executed"] == pytest.approx(plan["flops"]["model"] * 4 / 3)
     tokens = 512 * 2048 / 64
     per_token = 6 * (count - 2048 * 2048) + 12 * 24 * 2048 * 2048
-    assert found["flops"]["model"] == pytest.approx(per_token * tokens, rel=1e-3)
-    assert found["step_seconds"] == max(found["seconds"].values())
-    assert found["mfu"] == pytest.approx(found["flops"]["model"] / 989e12 / found["step_seconds"], abs=1e-4)
-    assert found["mfu_no_overlap"] < found["mfu"] < 1 and "arithmetic" in " ".join(found["assumptions"])
+    assert plan["flops"]["model"] == pytest.approx(per_token * tokens, rel=1e-3)
+    assert plan["step_seconds"] == max(plan["seconds"].values())
+    assert plan["mfu"] == pytest.approx(plan["flops"]["model"] / 989e12 / plan["step_seconds"], abs=1e-4)
+    assert plan["mfu_no_overlap"] < plan["mfu"] < 1 and "arithmetic" in " ".join(plan["assumptions"])
 
 
 def test_arithmetic_refuses_a_backbone_that_it_cannot_count(tmp_path):
@@ -217,42 +231,42 @@ def test_a_planned_batch_divides_over_the_mesh_where_rows_share_tables(accumulat
 
 
 def test_microbatches_take_less_memory_and_more_gathers(tmp_path):
-    whole, cut = (
-        planned("decoder_1b3", "h100:8", tmp_path, mesh_fsdp=8, optim_batch_size=256, optim_accumulate=parts)
+    whole_plan, microbatch_plan = (
+        make_plan("decoder_1b3", "h100:8", tmp_path, mesh_fsdp=8, optim_batch_size=256, optim_accumulate=parts)
         for parts in (1, 8)
     )
-    assert cut["per_chip_bytes"]["temporary"] < whole["per_chip_bytes"]["temporary"]
-    assert cut["collective_bytes"]["all-gather"] == 8 * whole["collective_bytes"]["all-gather"]
-    assert cut["flops"] == whole["flops"]
+    assert microbatch_plan["per_chip_bytes"]["temporary"] < whole_plan["per_chip_bytes"]["temporary"]
+    assert microbatch_plan["collective_bytes"]["all-gather"] == 8 * whole_plan["collective_bytes"]["all-gather"]
+    assert microbatch_plan["flops"] == whole_plan["flops"]
     with pytest.raises(UsageError, match=r"batch_size=100 does not divide over data × fsdp=64 × accumulate=1"):
-        planned("decoder_1b3", "h100:64", tmp_path, optim_batch_size=100)
+        make_plan("decoder_1b3", "h100:64", tmp_path, optim_batch_size=100)
 
 
 def test_collectives_between_groups_of_gpus_are_slower():
     chip = chips.find("NVIDIA H100")
-    near = arithmetic.compute_times(chip, 0, 0, [Collective("all-reduce", 9e9, 8, 1)])
-    far = arithmetic.compute_times(chip, 0, 0, [Collective("all-reduce", 9e9, 8, 1, span=64)])
-    assert near.network == 9e9 / 450e9 and far.network == 9e9 / 50e9
+    near_times = arithmetic.compute_times(chip, 0, 0, [Collective("all-reduce", 9e9, 8, 1)])
+    far_times = arithmetic.compute_times(chip, 0, 0, [Collective("all-reduce", 9e9, 8, 1, span=64)])
+    assert near_times.network == 9e9 / 450e9 and far_times.network == 9e9 / 50e9
 
 
-def test_what_does_not_fit_is_refused_and_names_the_axis(tmp_path):
+def test_a_plan_that_does_not_fit_is_refused_and_names_the_axis(tmp_path):
     with pytest.raises(UsageError, match=r"parameters and optimiser take 92.4 GiB .* enlarge config.mesh.fsdp to 2"):
-        planned("decoder_7b", "h100:8", tmp_path, mesh_fsdp=1, optim_batch_size=64, backbone_layers=40)
-    refused = json.loads((tmp_path / FILE).read_text())
-    assert refused["fits"] is False and refused["step_seconds"] is None and refused["mfu"] is None
+        make_plan("decoder_7b", "h100:8", tmp_path, mesh_fsdp=1, optim_batch_size=64, backbone_layers=40)
+    plan = json.loads((tmp_path / FILE).read_text())
+    assert plan["fits"] is False and plan["step_seconds"] is None and plan["mfu"] is None
     with pytest.raises(UsageError, match=r"the step takes .* enlarge config.mesh.fsdp, lower .*remat=full"):
         tracemalloc.start()
-        planned("decoder_7b", "h100:8", tmp_path, mesh_fsdp=1, optim_batch_size=1024, backbone_remat="none")
+        make_plan("decoder_7b", "h100:8", tmp_path, mesh_fsdp=1, optim_batch_size=1024, backbone_remat="none")
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 1 << 28, "nothing of the size of the batch is computed"
     with pytest.raises(UsageError, match=r"the step takes .* enlarge config.mesh.data"):
-        planned("decoder_7b", "h100:8", tmp_path, mesh_fsdp=4, mesh_data=1, mesh_tensor=2, optim_batch_size=4096)
+        make_plan("decoder_7b", "h100:8", tmp_path, mesh_fsdp=4, mesh_data=1, mesh_tensor=2, optim_batch_size=4096)
     for name in ("v9:2", "h100:many", "v5e"):
         with pytest.raises(UsageError, match=r"give (one such as v5e:16x16|a number of GPUs)"):
-            planned("decoder_124m", name, tmp_path)
+            make_plan("decoder_124m", name, tmp_path)
     with pytest.raises(UsageError, match=r"needs --config.topology"):
-        planned("decoder_124m", "", tmp_path)
+        make_plan("decoder_124m", "", tmp_path)
 
 
 def test_larger_axes_are_powers_of_two_and_no_larger_than_there_are_chips():
@@ -267,8 +281,8 @@ tpu = pytest.mark.skipif(
 )
 
 
-# Runs what follows it on the command line and says, last of all on stderr, how many KiB that took at most.
-MEASURED = """
+# Runs the rest of the command line, and prints its peak memory in KiB as the last line of stderr.
+MEASURE_MEMORY = """
 import resource, subprocess, sys
 code = subprocess.call(sys.argv[1:])
 print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss, file=sys.stderr)
@@ -276,26 +290,26 @@ sys.exit(code)
 """
 
 
-def compiled(config: str, topology: str, workdir) -> tuple[dict, Program, int]:
-    """The plan, the program, and KiB of memory, made in a process of its own as a user would."""
+def compile_plan(config: str, topology: str, workdir) -> tuple[dict, Program, int]:
+    """Returns the plan, the program and KiB of memory of a run in a process of its own, as a user starts it."""
     words = [f"--config=scale/{config}", f"--config.topology={topology}", f"--workdir={workdir}", "--mode=compile"]
-    done = subprocess.run(
-        [sys.executable, "-c", MEASURED, sys.executable, "-m", "numjax.main", *words],
+    process = subprocess.run(
+        [sys.executable, "-c", MEASURE_MEMORY, sys.executable, "-m", "numjax.main", *words],
         cwd=ROOT,
         env=os.environ | {"PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         timeout=1200,
     )
-    assert done.returncode == 0, done.stderr[-3000:]
-    found = json.loads(done.stdout.splitlines()[-1])
-    assert found == json.loads((workdir / FILE).read_text()) and found["fits"]
-    assert "MFU" in done.stderr and "GiB a chip" in done.stderr
-    return found, Program((workdir / PROGRAM).read_text()), int(done.stderr.splitlines()[-1])
+    assert process.returncode == 0, process.stderr[-3000:]
+    plan = json.loads(process.stdout.splitlines()[-1])
+    assert plan == json.loads((workdir / FILE).read_text()) and plan["fits"]
+    assert "MFU" in process.stderr and "GiB a chip" in process.stderr
+    return plan, Program((workdir / PROGRAM).read_text()), int(process.stderr.splitlines()[-1])
 
 
-def squares(program: Program, length: int, rows: int, heads: int) -> list:
-    """Arrays that hold a score for every pair of positions; activations look alike where the width is the length."""
+def find_squares(program: Program, length: int, rows: int, heads: int) -> list:
+    """Returns shapes with a score for every pair of positions; activations look alike if the width is the length."""
     return [
         shape
         for shape in program.shapes()
@@ -312,23 +326,23 @@ topology.set_up()
 mesh = shard.make_mesh(data=8, fsdp=8, devices=topology.find("v5p:4x4x4").devices)
 print(mesh.devices.shape, len({tuple(device.coords) for device in mesh.devices.flat}))
 """
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=300)
-    assert done.stdout.split("\n")[0] == "(8, 8, 1) 64", done.stderr[-2000:]
+    process = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert process.stdout.split("\n")[0] == "(8, 8, 1) 64", process.stderr[-2000:]
 
 
 @tpu
-def test_124m_on_a_small_slice(tmp_path):
-    found, program, _ = compiled("decoder_124m", "v5e:4x4", tmp_path)
-    assert found["chips"] == 16 and found["mfu"] >= 0.40
-    assert not squares(program, 1024, 8, 12)
+def test_the_124m_plan_fits_a_small_slice(tmp_path):
+    plan, program, _ = compile_plan("decoder_124m", "v5e:4x4", tmp_path)
+    assert plan["chips"] == 16 and plan["mfu"] >= 0.40
+    assert not find_squares(program, 1024, 8, 12)
 
 
 @tpu
 @pytest.mark.whole
-def test_1b3_on_a_pod_slice(tmp_path):
-    found, program, memory = compiled("decoder_1b3", "v5e:16x16", tmp_path)
-    assert found["chips"] == 256 and found["rows"] == 4 * 256 and found["length"] == 2048
-    assert found["mfu_no_overlap"] >= 0.50
-    assert sum(found["collective_bytes"].values()) <= 1.25 * found["fsdp_floor_bytes"]
-    assert not squares(program, 2048, 4, 16)
+def test_the_1b3_plan_fits_a_pod_slice(tmp_path):
+    plan, program, memory = compile_plan("decoder_1b3", "v5e:16x16", tmp_path)
+    assert plan["chips"] == 256 and plan["rows"] == 4 * 256 and plan["length"] == 2048
+    assert plan["mfu_no_overlap"] >= 0.50
+    assert sum(plan["collective_bytes"].values()) <= 1.25 * plan["fsdp_floor_bytes"]
+    assert not find_squares(program, 2048, 4, 16)
     assert memory < 4 * 2**20  # KiB

@@ -1,4 +1,4 @@
-"""MathGPT on composed problems, from training to answers: whatever is typed is answered, or refused in one line."""
+"""MathGPT on composed problems, from training to answers: every question is answered or refused in one line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from numjax.expr.tree import Tree
 from numjax.tasks.equation_extraction import to_latex
 from numjax.train import runs
 
-TYPED = {
+QUESTIONS = {
     "as in the README": "A box holds 12 pens. How many pens do 7 boxes hold?",
     "no number": "How many pens do the boxes hold?",
     "more numbers than pointers": "I count "
@@ -32,7 +32,7 @@ TYPED = {
 
 @pytest.fixture(scope="module", params=["scratch", pytest.param("none", marks=pytest.mark.whole)])
 def model(request, tmp_path_factory):
-    """Seconds of training: what it answers is nonsense, of the right form."""
+    """A model after seconds of training: its answers are wrong and have the right form."""
     from numjax.bundled.configs import mathgpt
 
     config = mathgpt.get_config(f"smoke,reader={request.param}")
@@ -44,11 +44,11 @@ def model(request, tmp_path_factory):
     return numjax.load(folder)
 
 
-@pytest.mark.parametrize("kind", TYPED)
-def test_what_is_typed_is_answered_by_one_equation_of_its_own_numbers(model, kind):
-    result = model.generate(TYPED[kind])
+@pytest.mark.parametrize("kind", QUESTIONS)
+def test_every_question_is_answered_by_one_equation_of_its_own_numbers(model, kind):
+    result = model.generate(QUESTIONS[kind])
     assert result.text and "\n" not in result.text and result.ended
-    problem = sets.WordProblem("typed", TYPED[kind], "84", "1 step")
+    problem = sets.WordProblem("typed", QUESTIONS[kind], "84", "1 step")
     (answer,) = score.answer_with_equations(model, [problem])
     assert answer.carried and answer.output
 
@@ -61,9 +61,9 @@ def test_a_problem_of_ten_thousand_words_is_refused_in_one_line(model):
 
 def test_a_list_of_problems_is_scored_by_its_groups(model):
     problems = sets.load_typed()[:6]
-    found = score.summarise(score.answer_with_equations(model, problems))
-    assert found["n"] == 6 and {name.split("/")[0] for name in found} == {"n", "solved", "carried"}
-    assert found["carried"] == 1
+    summary = score.summarise(score.answer_with_equations(model, problems))
+    assert summary["n"] == 6 and {name.split("/")[0] for name in summary} == {"n", "solved", "carried"}
+    assert summary["carried"] == 1
 
 
 @pytest.mark.whole
@@ -78,55 +78,55 @@ def test_a_model_of_numbers_answers_composed_and_typed_problems_with_one_number(
     results = runs.run(config, str(tmp_path), "train")
     streams = {"seen", "wordings", "sentences", "nouns", "range", "steps"}
     assert {name.partition("/")[2] for name in results["test"] if name.startswith("exact/")} == streams
-    found = score.answer_with_numbers(numjax.load(tmp_path), sets.load_typed()[:20])
-    assert all(answer.carried and answer.error is not None for answer in found)
-    summary = score.summarise(found)
+    answers = score.answer_with_numbers(numjax.load(tmp_path), sets.load_typed()[:20])
+    assert all(answer.carried and answer.error is not None for answer in answers)
+    summary = score.summarise(answers)
     assert summary["LMAE"] > 0 and 0 <= summary["decade"] <= 1
 
 
 def test_numbers_are_scored_by_value_error_and_decade():
-    class Written:
+    class FakeModel:
         def predict(self, records, skipped):
             del skipped
-            said = {"a": "84.2", "b": "8", "c": None, "d": "0.33"}
-            return [{"id": record["id"], "prediction": said[record["id"]]} for record in records]
+            predictions = {"a": "84.2", "b": "8", "c": None, "d": "0.33"}
+            return [{"id": record["id"], "prediction": predictions[record["id"]]} for record in records]
 
     problems = [
         sets.WordProblem(i, "?", answer, "1 step") for i, answer in zip("abcd", ("84", "80", "5", "1/3"), strict=True)
     ]
-    found = score.answer_with_numbers(Written(), problems)
-    assert [(a.solved, a.carried, a.decade) for a in found] == [
+    answers = score.answer_with_numbers(FakeModel(), problems)
+    assert [(a.solved, a.carried, a.decade) for a in answers] == [
         (True, True, True),
         (False, True, False),
         (False, False, False),
         (False, True, True),
     ]
-    assert found[1].error == pytest.approx(1.0) and found[2].error is None
+    assert answers[1].error == pytest.approx(1.0) and answers[2].error is None
 
 
 @pytest.mark.whole
-def test_the_ablation_at_smoke_scale_keeps_what_is_done(tmp_path):
+def test_the_ablation_at_smoke_scale_reuses_finished_runs(tmp_path):
     words = ["--scale=smoke", "--steps=2", f"--out={tmp_path}", "--only=pointed,20_0"]
     ablation.main(words)
     first = (tmp_path / "ablation.md").read_text()
     assert first.count("\n") == 6 and "20 wordings, 0% invented" in first
     for name in ("wordings.png", "parts.png"):
         assert (tmp_path / name).stat().st_size > 10_000
-    typed = list(tmp_path.rglob("typed.json"))
-    assert len(typed) == 2
-    # What is done is neither trained nor asked again.
-    for path in typed:
+    paths = list(tmp_path.rglob("typed.json"))
+    assert len(paths) == 2
+    # Finished runs are neither trained nor evaluated again.
+    for path in paths:
         path.write_text(path.read_text().replace('"n": 208', '"n": 209'))
     ablation.main(words)
     figures = json.loads((tmp_path / "ablation.json").read_text())["figures"]
-    assert {seed["typed/n"] for of in figures.values() for seed in of.values()} == {209}
+    assert {seed["typed/n"] for seeds in figures.values() for seed in seeds.values()} == {209}
 
 
-def test_real_problems_of_one_step_are_read_with_their_operation(real_data):
-    found = sets.load_real(real_data("addsub").parent)
-    assert {"addsub", "mawps", "asdiv"} <= found.keys()
+def test_real_problems_of_one_step_are_grouped_by_their_operation(real_data):
+    problem_sets = sets.load_real(real_data("addsub").parent)
+    assert {"addsub", "mawps", "asdiv"} <= problem_sets.keys()
     for name, least in (("addsub", 200), ("mawps", 800), ("asdiv", 200)):
-        assert len(found[name]) >= least and set(sets.list_groups(found[name])) <= set("+-*/")
+        assert len(problem_sets[name]) >= least and set(sets.list_groups(problem_sets[name])) <= set("+-*/")
 
 
 @pytest.mark.parametrize(
@@ -139,6 +139,6 @@ def test_real_problems_of_one_step_are_read_with_their_operation(real_data):
         ("x = 80 * 15 %", "12"),
     ],
 )
-def test_an_equation_is_told_with_its_value(equation, value):
+def test_an_equation_has_its_value(equation, value):
     tree = latex.parse(to_latex(equation))
     assert isinstance(tree, Tree) and value_of(tree) == value

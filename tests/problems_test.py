@@ -36,13 +36,13 @@ def draw_records(seed: int = 0) -> list[tuple[str, dict]]:
     return list(generate_records(seed=seed, **SMALL))
 
 
-def tree_of(equation: str) -> Tree:
+def parse_equation(equation: str) -> Tree:
     tree = latex.parse(to_latex(equation))
     assert isinstance(tree, Tree), equation
     return tree
 
 
-def numbers_of(text: str) -> list[str]:
+def list_numbers(text: str) -> list[str]:
     return [documents.spell_in_formula(segment) for segment in parse(text) if isinstance(segment, Number)]
 
 
@@ -51,14 +51,14 @@ def numbers_of(text: str) -> list[str]:
 
 
 def test_the_equation_gives_the_stated_answer():
-    """By the library's parser and exact evaluation of trees, which the generator does not use."""
+    """Checks with the library's parser and exact evaluation of trees, which the generator does not use."""
     for _, row in draw_records():
-        assert solve(tree_of(row["equation"])) == parse_answer(row["ans"]), row
+        assert solve(parse_equation(row["equation"])) == parse_answer(row["ans"]), row
 
 
 def test_every_number_of_an_equation_is_the_problems_or_a_constant():
     for _, row in draw_records():
-        assert carries(tree_of(row["equation"]), numbers_of(row["text_en"])), row
+        assert carries(parse_equation(row["equation"]), list_numbers(row["text_en"])), row
 
 
 def test_no_slot_stays_open_and_every_text_is_its_own():
@@ -76,8 +76,8 @@ def test_steps_are_the_operations_of_the_equation():
 
 
 def test_a_seed_gives_the_same_problems_and_another_seed_others():
-    same = list(generate_records(seed=0, **SMALL))
-    assert same == draw_records() and {row["text_en"] for _, row in same}.isdisjoint(
+    records = list(generate_records(seed=0, **SMALL))
+    assert records == draw_records() and {row["text_en"] for _, row in records}.isdisjoint(
         row["text_en"] for _, row in draw_records(1)
     )
 
@@ -87,13 +87,14 @@ def test_larger_numbers_and_more_steps_where_a_stream_asks_for_them():
         name: [row for _, row in draw_records() if row["stream"] == name] for name in ("seen", "range", "steps")
     }
     largest = {
-        name: np.median([max(map(_value, numbers_of(row["text_en"]))) for row in streams[name]]) for name in streams
+        name: np.median([max(map(_to_float, list_numbers(row["text_en"]))) for row in streams[name]])
+        for name in streams
     }
     assert largest["range"] > 10 * largest["seen"]
     assert {row["steps"] for row in streams["steps"]} == {4} and max(row["steps"] for row in streams["seen"]) == 3
 
 
-def _value(number: str) -> float:
+def _to_float(number: str) -> float:
     return float(number)
 
 
@@ -106,33 +107,35 @@ def test_training_has_no_more_forms_than_requested():
 # Splits.
 
 
-def test_what_is_held_out_is_in_no_form_of_training():
+def test_held_out_wordings_are_in_no_training_form():
     """Checks drawn forms, not the lists that they are drawn from: a wording may be in several lists."""
     rng = np.random.default_rng(7)
-    trained = {s for _ in range(3000) for s in compose.draw_form(rng, "train").sentences}
+    training_sentences = {s for _ in range(3000) for s in compose.draw_form(rng, "train").sentences}
     for use in ("validation", "wordings", "sentences"):
         for _ in range(300):
             form = compose.draw_form(rng, use)
-            assert not set(form.sentences) <= trained and form.is_new
+            assert not set(form.sentences) <= training_sentences and form.is_new
 
 
-def test_a_sentence_that_is_held_out_gives_training_no_wording():
+def test_a_held_out_sentence_gives_training_no_wording():
     lists = [sentences for plan in plans.load() for sentences in (*plan.facts, plan.ask) if len(sentences) > 1]
     n_held_out = 0
     for sentences in lists:
         pools = wording.make_pools(sentences)
-        trained = {text for group in pools["train"] for text in group}
+        training_texts = {text for group in pools["train"] for text in group}
         for group in (*pools["sentences"], *pools["validation"], *pools["wordings"]):
-            assert trained.isdisjoint(group)
+            assert training_texts.isdisjoint(group)
         n_held_out += len(pools["sentences"])
     n_sentences = sum(map(len, lists))
     assert 0.04 < n_held_out / n_sentences < 0.12
 
 
 def test_unseen_nouns_are_not_those_of_training():
-    trained, held_out = (set(words.select_nouns("things", is_held_out)) for is_held_out in (False, True))
-    assert held_out and trained.isdisjoint(held_out) and len(held_out) < len(trained) / 4
-    training_forms = [noun.plural for noun in trained] + [noun.singular for noun in trained]
+    training_nouns, held_out_nouns = (set(words.select_nouns("things", is_held_out)) for is_held_out in (False, True))
+    assert (
+        held_out_nouns and training_nouns.isdisjoint(held_out_nouns) and len(held_out_nouns) < len(training_nouns) / 4
+    )
+    training_forms = [noun.plural for noun in training_nouns] + [noun.singular for noun in training_nouns]
     for _, row in draw_records():
         if row["stream"] == "nouns":
             text = row["text_en"].lower()
@@ -152,8 +155,8 @@ def test_adding_sentences_moves_none():
 # Parts.
 
 
-def test_expressions_are_read_written_and_evaluated_alike(rng):
-    """Against Python's arithmetic on fractions."""
+def test_expressions_are_parsed_written_and_evaluated_alike(rng):
+    """Compares with Python's arithmetic on fractions."""
     for _ in range(200):
         names = {name: Fraction(int(rng.integers(1, 50))) for name in "abcd"}
         text = "a"
@@ -173,9 +176,9 @@ def test_expressions_are_read_written_and_evaluated_alike(rng):
         output = expression.write(node, {})
         assert expression.evaluate(node, names) == value == eval(output, {}, dict(names)), (text, output)
         order = {name: int(position) for name, position in zip("abcd", rng.permutation(4), strict=True)}
-        ordered = expression.order_operands(node, order)
-        assert expression.evaluate(ordered, names) == value
-        assert expression.count_steps(node) == 3 == expression.count_steps(ordered)
+        ordered_node = expression.order_operands(node, order)
+        assert expression.evaluate(ordered_node, names) == value
+        assert expression.count_steps(node) == 3 == expression.count_steps(ordered_node)
 
 
 def test_operands_of_sums_and_products_come_in_the_order_of_the_text():
@@ -185,19 +188,19 @@ def test_operands_of_sums_and_products_come_in_the_order_of_the_text():
 
 
 @pytest.mark.parametrize("kind", [k for k in numbers.BOUNDS if k not in ("times", "fraction", "multiple")])
-def test_a_number_is_found_again_as_it_was_written(kind, rng):
+def test_a_written_number_parses_to_its_value(kind, rng):
     for _ in range(200):
         number_kind = numbers.parse_kind(kind)
         value, style = numbers.draw(rng, number_kind, {}), numbers.draw_style(rng)
         output = numbers.write(value, number_kind, style)
         (span,) = find(f"so {output.text} it is")
-        parsed = Fraction(span.value)
-        assert parsed == value or (kind == "percent" and parsed == value * 100), output
+        result = Fraction(span.value)
+        assert result == value or (kind == "percent" and result == value * 100), output
         assert Fraction(output.equation.removesuffix(" %")) == value * (100 if kind == "percent" else 1)
 
 
 @pytest.mark.parametrize(
-    ("change", "says"),
+    ("change", "message"),
     [
         (dict(equation="a +"), "cannot be read"),
         (dict(equation="a + z"), "z, which"),
@@ -213,7 +216,7 @@ def test_a_number_is_found_again_as_it_was_written(kind, rng):
         (dict(world="w"), "parts have a world"),
     ],
 )
-def test_a_plan_that_makes_no_problem_is_refused_with_its_name(monkeypatch, tmp_path, change, says):
+def test_a_plan_that_makes_no_problem_is_refused_with_its_name(monkeypatch, tmp_path, change, message):
     good = {
         "name": "two",
         "equation": "a + b",
@@ -224,7 +227,7 @@ def test_a_plan_that_makes_no_problem_is_refused_with_its_name(monkeypatch, tmp_
     lines = ["[[plan]]", *(f"{key} = {_toml(value)}" for key, value in (good | change).items())]
     (tmp_path / "made.toml").write_text("\n".join(lines))
     monkeypatch.setattr(plans, "FOLDER", tmp_path)
-    with pytest.raises(UsageError, match=re.escape(says)) as error:
+    with pytest.raises(UsageError, match=re.escape(message)) as error:
         plans.load.__wrapped__()
     assert "made.toml, plan 'two'" in str(error.value) and "\n" not in str(error.value)
 
@@ -246,7 +249,7 @@ def test_invented_words_have_plurals_and_are_no_rude_ones(rng):
 # The dataset and the task.
 
 
-def test_the_dataset_is_built_and_read(tmp_path):
+def test_the_dataset_is_built_and_loaded(tmp_path):
     options = dict(size=50, test=5, seed=4)
     rows = {s: list(data.load("problems", s, tmp_path, **options)) for s in ("train", "validation", "test")}
     assert {s: len(records) for s, records in rows.items()} == {"train": 50, "validation": 600, "test": 30}
@@ -262,18 +265,21 @@ def test_the_task_scores_by_stream_and_by_steps(encoder):
     examples = [task.example(row, parse) for row in rows]
     assert all((example.source is not None) == encoder for example in examples)
     references = [example.reference for example in examples]
-    right = [reference["tree"] for reference in references]
-    wrong = [tree if row["stream"] != "range" else None for tree, row in zip(right, rows, strict=True)]
-    scores, worse = task.score(right, references), task.score(wrong, references)
+    right_trees = [reference["tree"] for reference in references]
+    wrong_trees = [tree if row["stream"] != "range" else None for tree, row in zip(right_trees, rows, strict=True)]
+    scores, worse_scores = task.score(right_trees, references), task.score(wrong_trees, references)
     assert scores["solve_rate"] == scores["carried"] == scores["solve_rate/range"] == 1
-    assert worse["solve_rate/range"] == worse["solve_rate/range/1"] == 0 and worse["solve_rate/seen"] == 1
-    of_range = sum(row["stream"] == "range" for row in rows) / len(rows)
-    assert worse["carried"] == pytest.approx(1 - of_range)
+    assert (
+        worse_scores["solve_rate/range"] == worse_scores["solve_rate/range/1"] == 0
+        and worse_scores["solve_rate/seen"] == 1
+    )
+    range_share = sum(row["stream"] == "range" for row in rows) / len(rows)
+    assert worse_scores["carried"] == pytest.approx(1 - range_share)
 
 
-def test_a_number_from_nowhere_is_not_carried():
-    assert carries(tree_of("x = 12 * 7"), ["12", "7"]) and carries(tree_of("x = 12 * 60"), ["12"])
-    assert not carries(tree_of("x = 38 + 234"), ["2340", "86"]) and "38" not in CONSTANTS
+def test_a_number_outside_the_problem_is_not_carried():
+    assert carries(parse_equation("x = 12 * 7"), ["12", "7"]) and carries(parse_equation("x = 12 * 60"), ["12"])
+    assert not carries(parse_equation("x = 38 + 234"), ["2340", "86"]) and "38" not in CONSTANTS
 
 
 def test_options_that_do_not_go_together_are_refused():
@@ -290,7 +296,7 @@ def test_the_typed_problems_are_whole():
     rows = [json.loads(line) for line in (HOME / "data/problems/typed.jsonl").read_text().splitlines()]
     assert len(rows) >= 150 and len({row["problem"] for row in rows}) == len({row["id"] for row in rows}) == len(rows)
     for row in rows:
-        tree = tree_of(row["equation"])
+        tree = parse_equation(row["equation"])
         assert solve(tree) == parse_answer(row["answer"]), row
     steps = [row["steps"] for row in rows]
     assert min(steps.count(n) for n in (1, 2)) >= 50 and len({row["situation"] for row in rows}) >= 12
@@ -310,7 +316,7 @@ def test_no_typed_problem_can_be_composed():
 
 
 def make_document(equation: str) -> tuple:
-    return (Formula(equation, tree_of(equation)),)
+    return (Formula(equation, parse_equation(equation)),)
 
 
 def test_among_beams_a_value_that_no_answer_has_is_left_out_and_a_broken_one_is_rare():
@@ -335,7 +341,7 @@ def test_the_best_beam_is_the_likeliest_whose_value_an_answer_may_have(monkeypat
     )
     monkeypatch.setattr(generate, "_decode_document", lambda system, row, ids, numbers: make_document(texts[ids[0]]))
 
-    def best(scores, task, ended=(True, True, True)) -> str:
+    def choose_best(scores, task, ended=(True, True, True)) -> str:
         beams = beam.Beams(np.arange(3).reshape(1, 3, 1), *[None] * 2, np.asarray([scores]), *[None] * 3)
         beams = beams._replace(**{f: np.zeros((1, 3)) for f in ("length", "log_prob")})
         beams = beams._replace(ended=np.asarray([ended]))
@@ -343,11 +349,13 @@ def test_the_best_beam_is_the_likeliest_whose_value_an_answer_may_have(monkeypat
         return texts[choice[0][0]]
 
     problems = Task(dataset="problems")
-    assert best([-1.0, -2.0, -3.0], Task(dataset="math23k")) == texts[0]
-    assert best([-1.0, -2.0, -3.0], problems) == texts[2]
-    assert best([-1.0, -2.0, -9.0], problems) == texts[1]
-    assert best([-1.0, -np.inf, -np.inf], problems) == texts[0]
-    assert best([-1.0, -9.0, -3.0], problems, ended=(True, True, False)) == texts[1], "cut off, it is no equation"
+    assert choose_best([-1.0, -2.0, -3.0], Task(dataset="math23k")) == texts[0]
+    assert choose_best([-1.0, -2.0, -3.0], problems) == texts[2]
+    assert choose_best([-1.0, -2.0, -9.0], problems) == texts[1]
+    assert choose_best([-1.0, -np.inf, -np.inf], problems) == texts[0]
+    assert choose_best([-1.0, -9.0, -3.0], problems, ended=(True, True, False)) == texts[1], (
+        "cut off, it is no equation"
+    )
 
 
 def test_sentences_that_no_question_needs_leave_the_equation_as_it_is():

@@ -1,4 +1,4 @@
-"""The quickstart, small: what `make quickstart` leaves, and that a second call trains nothing."""
+"""The quickstart at smoke scale: what `make quickstart` writes, and that a second call trains nothing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def out(tmp_path_factory):
         yield folder
 
 
-def test_it_leaves_a_table_and_a_picture(out):
+def test_the_quickstart_writes_a_table_and_a_picture(out):
     entries = json.loads((out / "table.json").read_text())["tables"]["table"]
     assert [entry["row"] for entry in entries] == ["MAJ", "GPT, subwords", "NumGPT"]
     assert all(0 <= entry["here"]["mean"] <= 100 and entry["here"]["n"] == 1 for entry in entries)
@@ -28,28 +28,28 @@ def test_it_leaves_a_table_and_a_picture(out):
 
 
 def test_the_curves_are_probabilities_of_the_models_on_disk(out):
-    written = json.loads((out / "fig1.json").read_text())
-    assert set(written["curves"]) == {"gpt", "numgpt"} and written["answers"] == fig1.list_answers()
-    for by_seed in written["curves"].values():
-        (one,) = by_seed.values()
-        assert len(one["confidence"]) == len(written["answers"])
-        assert all(0 <= p <= 1 for p in one["confidence"])
+    figure = json.loads((out / "fig1.json").read_text())
+    assert set(figure["curves"]) == {"gpt", "numgpt"} and figure["answers"] == fig1.list_answers()
+    for by_seed in figure["curves"].values():
+        (curve,) = by_seed.values()
+        assert len(curve["confidence"]) == len(figure["answers"])
+        assert all(0 <= p <= 1 for p in curve["confidence"])
     # Scored alone, an answer has the confidence that it has on the curve.
     folder = next((out / "runs" / "mme").glob("numgpt-*")) / "seed_0"
-    at = len(written["answers"]) // 2
-    (alone,) = fig1.compute_curve(folder, [written["answers"][at]]).confidence
-    assert alone == pytest.approx(written["curves"]["numgpt"]["0"]["confidence"][at], abs=1e-5)
+    index = len(figure["answers"]) // 2
+    (confidence,) = fig1.compute_curve(folder, [figure["answers"][index]]).confidence
+    assert confidence == pytest.approx(figure["curves"]["numgpt"]["0"]["confidence"][index], abs=1e-5)
 
 
-def test_a_second_call_only_writes_down(out, monkeypatch, capsys):
-    def never(*args, **kwargs):
+def test_a_second_call_trains_nothing_and_writes_again(out, monkeypatch, capsys):
+    def fail(*args, **kwargs):
         raise AssertionError("trained again")
 
-    monkeypatch.setattr(runs, "train", never)
+    monkeypatch.setattr(runs, "train", fail)
     quickstart.main(["--scale=smoke", f"--out={out}"])
-    said = capsys.readouterr()
-    assert str(out) in said.out and "fig1.png" in said.out and "| NumGPT |" in said.out
-    assert "2 runs, 2 of them done" in said.err
+    output = capsys.readouterr()
+    assert str(out) in output.out and "fig1.png" in output.out and "| NumGPT |" in output.out
+    assert "2 runs, 2 of them done" in output.err
 
 
 def test_finished_runs_keep_their_best_parameters_only(out):

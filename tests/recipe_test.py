@@ -20,8 +20,8 @@ from tests.conftest import ROOT
 SYSTEMS = sorted(path.stem for path in (ROOT / "configs").glob("*.py") if path.stem not in ("__init__", "presets"))
 
 
-def small(**more: Any) -> Recipe:
-    """A recipe of two tasks, two scales and words of each kind."""
+def make_recipe(**more: Any) -> Recipe:
+    """Returns a recipe of two tasks, two scales and words of each kind."""
     known: dict[str, Any] = dict(
         system={"heads": dict(next=dict(name="mixture", keep=7)), "optim": dict(epochs=3)},
         task="label",
@@ -51,37 +51,37 @@ def small(**more: Any) -> Recipe:
     return Recipe(**(known | more))
 
 
-def test_a_task_brings_the_heads_that_answer_it_and_leaves_a_systems_own():
-    config = small()("")
+def test_a_task_adds_the_heads_that_it_needs_or_keeps_those_of_the_system():
+    config = make_recipe()("")
     assert config.heads.to_dict() == {"label": {"name": "classify", "pool": "first"}}
     assert config.objectives.label.name == "nll" and config.optim.epochs == 3
-    config = small()("task=write")
+    config = make_recipe()("task=write")
     assert config.heads.to_dict() == {"next": {"name": "mixture", "keep": 7}}
     assert config.objectives.next.to_dict() == recipe.NLL
 
 
 def test_words_are_applied_in_the_order_of_the_recipe_whatever_the_arguments():
     words = ("task=write", "little", "as_published", "keep=few", "plugin=prototype")
-    found = {small()(",".join(some)).to_json(sort_keys=True) for some in itertools.permutations(words)}
-    assert len(found) == 1
-    config = small()(",".join(words))
-    assert config.heads.next.keep == 2, "options come behind as_published"
-    assert config.embeds.numeral.to_dict() == {"name": "prototype", "dim": 2}, "and scales behind parts"
+    configs = {make_recipe()(",".join(order)).to_json(sort_keys=True) for order in itertools.permutations(words)}
+    assert len(configs) == 1
+    config = make_recipe()(",".join(words))
+    assert config.heads.next.keep == 2, "options apply after as_published"
+    assert config.embeds.numeral.to_dict() == {"name": "prototype", "dim": 2}, "and scales after parts"
 
 
-def test_words_bring_others_and_change_more_where_others_are_said():
-    config = small()("task=write")
+def test_words_add_words_and_change_more_with_other_words():
+    config = make_recipe()("task=write")
     assert config.embeds.numeral.to_dict() == {"name": "dice", "dim": 8} and config.seed == 9
-    assert "numeral" not in small()("task=write,plugin=off").embeds
-    assert "numeral" not in small()("plugin=off").embeds and small()("plugin=off").seed == 0
-    assert (small()("task=write,little").optim.warmup, small()("task=write").optim.warmup) == (5, 0)
-    both = {"scale": "", "scales": {"little": {"when": {"task=write plugin=on": {"seed": 4}}}}}
-    assert [small(**both)(word).seed for word in ("little", "task=write", "task=write,little")] == [0, 9, 4]
-    assert small(**both)("task=write,little,plugin=off").seed == 9
+    assert "numeral" not in make_recipe()("task=write,plugin=off").embeds
+    assert "numeral" not in make_recipe()("plugin=off").embeds and make_recipe()("plugin=off").seed == 0
+    assert (make_recipe()("task=write,little").optim.warmup, make_recipe()("task=write").optim.warmup) == (5, 0)
+    options = {"scale": "", "scales": {"little": {"when": {"task=write plugin=on": {"seed": 4}}}}}
+    assert [make_recipe(**options)(word).seed for word in ("little", "task=write", "task=write,little")] == [0, 9, 4]
+    assert make_recipe(**options)("task=write,little,plugin=off").seed == 9
 
 
 @pytest.mark.parametrize(
-    ("argument", "says"),
+    ("argument", "message"),
     [
         ("litle", "no config argument is called 'litle': did you mean little, large?"),
         ("task=writ", "no task is called 'writ': did you mean write?"),
@@ -92,76 +92,76 @@ def test_words_bring_others_and_change_more_where_others_are_said():
         ("plugin", "no config argument is called 'plugin'"),
     ],
 )
-def test_what_does_not_go_is_told_in_a_line(argument, says):
-    with pytest.raises(ValueError, match=re.escape(says)) as caught:
-        small()(argument)
-    assert "\n" not in str(caught.value)
+def test_bad_arguments_are_refused_in_one_line(argument, message):
+    with pytest.raises(ValueError, match=re.escape(message)) as error:
+        make_recipe()(argument)
+    assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize(
-    ("change", "says"),
+    ("change", "message"),
     [
         ({"optm": dict(epochs=1)}, "a config has no 'optm': did you mean optim?"),
         ({"embeds.numeral": dict(dim=3)}, "there is no embeds.numeral to change options of"),
         ({"embeds.numeral": None}, "there is no embeds.numeral to remove"),
     ],
 )
-def test_a_literal_that_is_mistyped_is_told(change, says):
-    with pytest.raises(ValueError, match=re.escape(says)):
-        small(system=change)("")
+def test_a_mistyped_literal_is_refused(change, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        make_recipe(system=change)("")
 
 
 def test_a_change_goes_into_blocks_inside_a_block_and_may_have_another_type():
-    config = small(system={"scheme": dict(vocab=dict(size=7)), "optim": dict(clip=dict(name="other"))})("")
+    config = make_recipe(system={"scheme": dict(vocab=dict(size=7)), "optim": dict(clip=dict(name="other"))})("")
     assert config.scheme.vocab.to_dict() == {"name": "sentencepiece", "size": 7}
     assert config.optim.clip.name == "other" and config.optim.epochs == 20
-    kept = small(
+    scheme_recipe = make_recipe(
         system={"scheme": dict(rules="words")}, options={"scheme": {"digits": {"scheme": dict(name="digits")}}}
     )
-    assert kept("scheme=digits").scheme.rules == "words", "of a scheme what it reads stays"
+    assert scheme_recipe("scheme=digits").scheme.rules == "words", "another scheme keeps its rules"
     first = numgpt.get_config("task=generation")
     first.heads.next.keep, first.scheme.vocab.size = 77, 7
-    again = numgpt.get_config("task=generation")
-    assert (again.heads.next.keep, again.scheme.vocab.size) == (5, 2000), "no config shares blocks with another"
+    second = numgpt.get_config("task=generation")
+    assert (second.heads.next.keep, second.scheme.vocab.size) == (5, 2000), "no config shares blocks with another"
 
 
 @pytest.mark.parametrize("name", SYSTEMS)
-def test_every_task_at_every_scale_is_of_parts_that_go_together(name):
-    get: Recipe = importlib.import_module(f"numjax.bundled.configs.{name}").get_config
-    for task, scale, more in itertools.product(get.tasks, get.scales, ("", ",as_published")):
-        config = get(f"{scale},task={task}{more}")
+def test_every_task_at_every_scale_has_parts_that_fit(name):
+    get_config: Recipe = importlib.import_module(f"numjax.bundled.configs.{name}").get_config
+    for task, scale, more in itertools.product(get_config.tasks, get_config.scales, ("", ",as_published")):
+        config = get_config(f"{scale},task={task}{more}")
         if "path" in config.task and config.task.name == "language_model":
             config.task.path = "."
         assert not list(fit.find_faults(config, build.build("tasks", config.task))), (task, scale, more)
-    for key, words in {**get.parts, **get.options}.items():
+    for key, words in {**get_config.parts, **get_config.options}.items():
         for word in words:
             if word != "*":
                 try:
-                    get(f"smoke,{key}={word}")
+                    get_config(f"smoke,{key}={word}")
                 except ValueError as error:
                     assert " needs " in str(error), error
 
 
-def test_encoder_decoders_from_scratch_have_the_positions_of_what_they_are_like():
+def test_encoder_decoders_from_scratch_have_the_positions_of_their_preset():
     for config, preset in ((digits.get_config(), "flan"), (digits.get_config("backbone=bart"), "bart")):
         assert config.positions.sequence.to_dict() == presets.PRESETS[preset].positions
     assert digits.get_config("system=gpt").positions.sequence.name == "learned"
 
 
 def test_another_task_by_set_brings_its_heads_too():
-    """Every task that reads texts and needs no source of its own, in the place of numgpt's."""
+    """Every task that reads texts and needs no own source replaces that of numgpt."""
     for name in build.names("tasks"):
         config = numgpt.get_config("smoke,system=gpt")
         blocks.apply_changes(config, [f"task={name}"])
         if name == "language_model":
             config.task.path = "."
         task = build.build("tasks", config.task)
-        left = [line for line in fit.find_faults(config, task) if "head" in line]
-        assert not left or task.reads == "rows", (name, left)
+        faults = [line for line in fit.find_faults(config, task) if "head" in line]
+        assert not faults or task.reads == "rows", (name, faults)
         assert ("label" in config.heads) == (task.kind == "classify")
     assert numgpt.get_config("smoke,task=generation").heads.next.name == "mixture"
-    kept = blocks.apply_changes(numgpt.get_config("smoke,task=generation"), ["task=word_problem:encoder=False"])
-    assert kept.heads.next.name == "mixture", "a head that writes goes on writing"
+    config = blocks.apply_changes(numgpt.get_config("smoke,task=generation"), ["task=word_problem:encoder=False"])
+    assert config.heads.next.name == "mixture", "a head that writes numbers stays"
 
 
 def test_another_backbone_by_set_keeps_its_sizes():
@@ -171,7 +171,7 @@ def test_another_backbone_by_set_keeps_its_sizes():
     assert (config.backbone.width, config.backbone.layers) == (48, 2)
 
 
-def parsed(*words: str) -> Any:
+def parse_flags(*words: str) -> Any:
     line, values = ["main", *words], flags.FlagValues()
     config_flags.DEFINE_config_file("config", flag_values=values, sys_argv=line)
     flags.DEFINE_string("workdir", None, "", flag_values=values)
@@ -179,15 +179,15 @@ def parsed(*words: str) -> Any:
     return values.config
 
 
-def test_every_option_of_a_part_can_be_said_where_its_config_says_nothing_of_it():
-    config = parsed("--config=numgpt:smoke", "--config.backbone.norm=rms", "--config.task.size", "300")
+def test_every_option_of_a_part_can_be_set_although_its_config_omits_it():
+    config = parse_flags("--config=numgpt:smoke", "--config.backbone.norm=rms", "--config.task.size", "300")
     assert (config.backbone.norm, config.task.size, config.backbone.width) == ("rms", 300, 32)
-    config = parsed("--config=numgpt:smoke", "--set=embeds.numeral=dice", "--config.embeds.numeral.dim=8")
+    config = parse_flags("--config=numgpt:smoke", "--set=embeds.numeral=dice", "--config.embeds.numeral.dim=8")
     assert (config.embeds.numeral.name, config.embeds.numeral.dim) == ("dice", 8)
-    for word, says in (
+    for word, message in (
         ("backbone.nrom=rms", "backbone 'decoder' has no option 'nrom': did you mean norm"),
         ("task.size=many", "statement: size must be int or None, not 'many'"),
     ):
-        with pytest.raises((flags.Error, AttributeError, KeyError, ValueError)) as caught:
-            parsed("--config=numgpt:smoke", f"--config.{word}")
-        assert says in command_line.error_line(caught.value), word
+        with pytest.raises((flags.Error, AttributeError, KeyError, ValueError)) as error:
+            parse_flags("--config=numgpt:smoke", f"--config.{word}")
+        assert message in command_line.error_line(error.value), word

@@ -1,4 +1,4 @@
-"""Whole runs: seeds, NaN stop, signals, and what bad input says. What faults do is in faults_test.py."""
+"""Whole runs: seeds, stops at NaN, signals, and messages for bad input. Faults are in faults_test.py."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ TINY = {
 
 
 def tiny(argument: str = "smoke", **changes):
-    """A config of seconds; keys with dots as in flags."""
+    """Returns a config that trains in seconds; keys have dots as in flags."""
     from numjax.bundled.configs import numgpt
 
     config = numgpt.get_config(argument)
@@ -88,8 +88,8 @@ def finish(process: subprocess.Popen) -> tuple[int, str]:
 
 def wait_for_step(process: subprocess.Popen, step: int) -> None:
     for line in process.stderr:
-        found = re.match(r"step (\d+)/", line)
-        if found and int(found[1]) >= step:
+        match = re.match(r"step (\d+)/", line)
+        if match and int(match[1]) >= step:
             return
     raise AssertionError("the run ended before the step")
 
@@ -98,89 +98,89 @@ def test_sigterm_saves_says_how_to_resume_and_exits_143(tmp_path):
     process = start(tmp_path, "--config.optim.steps=4000")
     wait_for_step(process, 8)
     process.send_signal(signal.SIGTERM)
-    code, said = finish(process)
+    code, output = finish(process)
     assert code == 143
-    found = re.search(r"stopped at step (\d+), which is saved: run the same command to go on", said)
-    assert found, said
-    assert (tmp_path / "checkpoints" / found[1]).is_dir()
+    match = re.search(r"stopped at step (\d+), which is saved: run the same command to go on", output)
+    assert match, output
+    assert (tmp_path / "checkpoints" / match[1]).is_dir()
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory):
+def finished_run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("trained")
     results = runs.run(tiny(), str(folder), "train")
     return folder, results
 
 
-def test_a_finished_run_has_what_the_contract_names(trained):
-    folder, results = trained
+def test_a_finished_run_has_the_files_of_the_contract(finished_run):
+    folder, results = finished_run
     assert json.loads((folder / "config.json").read_text())["optim"]["steps"] == 40
     assert {row["split"] for row in map(json.loads, (folder / "metrics.jsonl").open())} == {
         "train", "validation", "validation_best",
     }  # fmt: skip
     assert list(folder.glob("events.*")) and (folder / "checkpoints" / "40").is_dir()
     predictions = [json.loads(line) for line in (folder / "predictions" / "mme.validation.jsonl").open()]
-    right = np.mean([row["prediction"] == row["reference"]["label"] for row in predictions])
-    assert results["validation"]["accuracy"] == pytest.approx(right)
+    accuracy = np.mean([row["prediction"] == row["reference"]["label"] for row in predictions])
+    assert results["validation"]["accuracy"] == pytest.approx(accuracy)
 
 
-def test_another_config_in_the_workdir_is_refused(trained):
+def test_another_config_in_the_workdir_is_refused(finished_run):
     with pytest.raises(UsageError, match=r"made by another config \(backbone.layers was 2, now 1\)"):
-        runs.run(tiny(**{"backbone.layers": 1}), str(trained[0]), "train")
+        runs.run(tiny(**{"backbone.layers": 1}), str(finished_run[0]), "train")
 
 
-def test_a_config_that_trained_nothing_gives_way_with_what_it_made(tmp_path):
+def test_a_config_without_training_is_replaced_with_its_files(tmp_path):
     with pytest.raises(UsageError, match="cosin"):
         runs.run(tiny(**{"optim.schedule": "cosin"}), str(tmp_path), "train")
     runs.run(tiny(**{"scheme.vocab.size": 400}), str(tmp_path), "check")
     (tmp_path / "skipped.jsonl").write_text("{}\n")
-    with pytest.raises(UsageError, match="holds no run: train one"):  # there is nothing to read: the config stays
+    with pytest.raises(UsageError, match="holds no run: train one"):  # there is no run to load: the config stays
         runs.run(tiny(), str(tmp_path), "eval")
     assert origin.load_config(tmp_path)["scheme"]["vocab"]["size"] == 400
     (tmp_path / "config.json").write_text("{")  # cut short
-    right = runs.run(tiny(**{"scheme.vocab.size": 500, "optim.steps": 1, "eval.every": 1}), str(tmp_path), "check")
+    summary = runs.run(tiny(**{"scheme.vocab.size": 500, "optim.steps": 1, "eval.every": 1}), str(tmp_path), "check")
     assert (
-        right["vocabulary"]
+        summary["vocabulary"]
         == runs.run(tiny(**{"scheme.vocab.size": 500}), str(tmp_path / "new"), "check")["vocabulary"]
     )
     assert not (tmp_path / "skipped.jsonl").exists()
     assert origin.load_config(tmp_path)["scheme"]["vocab"]["size"] == 500
 
 
-@pytest.mark.parametrize("place", ["checkpoints/5", "best/5", "seed_1/checkpoints/5", "seed_0/best/5"])
-def test_another_config_is_refused_wherever_a_checkpoint_lies(tmp_path, place):
+@pytest.mark.parametrize("path", ["checkpoints/5", "best/5", "seed_1/checkpoints/5", "seed_0/best/5"])
+def test_another_config_is_refused_wherever_a_checkpoint_lies(tmp_path, path):
     config = tiny()
     claim(tmp_path, config)
-    half = tmp_path / (place + ".orbax-checkpoint-tmp-1")
-    half.mkdir(parents=True)
+    partial = tmp_path / (path + ".orbax-checkpoint-tmp-1")
+    partial.mkdir(parents=True)
     claim(tmp_path, tiny(**{"optim.clip": 0.5}))
-    half.rename(tmp_path / place)
+    partial.rename(tmp_path / path)
     with pytest.raises(UsageError, match=r"made by another config \(optim.clip was 0.5, now 1.0\)"):
         claim(tmp_path, config)
 
 
-def test_a_run_goes_on_with_other_settings_of_the_machine(trained, data_dir):
+def test_a_run_continues_with_other_settings_of_the_machine(finished_run, data_dir):
     changes = {"data.threads": 1, "data.prefetch": 3, "data.workers": 0, "data.memory": 64, "eval.test": True}
     changes |= {"eval.batch_size": 16, "data.dir": str(data_dir)}
-    results = runs.run(tiny(**changes), str(trained[0]), "train")
-    assert results["validation"]["accuracy"] == pytest.approx(trained[1]["validation"]["accuracy"])
-    assert "test" in results and origin.load_config(trained[0])["eval"]["batch_size"] == 16
+    results = runs.run(tiny(**changes), str(finished_run[0]), "train")
+    assert results["validation"]["accuracy"] == pytest.approx(finished_run[1]["validation"]["accuracy"])
+    assert "test" in results and origin.load_config(finished_run[0])["eval"]["batch_size"] == 16
 
 
 @pytest.mark.parametrize(
-    ("scores", "kept"), [((math.nan, 0.3, 0.2), 20), ((0.1, math.nan, 0.2), 30), ((math.nan,) * 3, None)]
+    ("scores", "best_step"), [((math.nan, 0.3, 0.2), 20), ((0.1, math.nan, 0.2), 30), ((math.nan,) * 3, None)]
 )
-def test_a_validation_that_counted_nothing_is_never_the_best(tmp_path, monkeypatch, scores, kept):
-    told, real = iter(scores), report.score_split
+def test_a_validation_that_counted_nothing_is_never_the_best(tmp_path, monkeypatch, scores, best_step):
+    accuracies, original = iter(scores), report.score_split
 
     def score_split(system, compiled, params, encoded, split, workdir, **options):
-        found = real(system, compiled, params, encoded, split, workdir, **options)
-        return found | {"accuracy": next(told)} if workdir is None else found  # not the one at the end
+        metrics = original(system, compiled, params, encoded, split, workdir, **options)
+        return metrics | {"accuracy": next(accuracies)} if workdir is None else metrics  # not in the last evaluation
 
     monkeypatch.setattr(report, "score_split", score_split)
     runs.run(tiny(**{"optim.steps": 30, "eval.every": 10}), str(tmp_path), "train")
     with contextlib.closing(Checkpoints(tmp_path / "best")) as best:
-        assert (best.steps() or [None])[-1] == kept
+        assert (best.steps() or [None])[-1] == best_step
 
 
 def test_a_loss_that_is_not_finite_stops_and_keeps_the_last_good_checkpoint(tmp_path):
@@ -192,8 +192,8 @@ def test_a_loss_that_is_not_finite_stops_and_keeps_the_last_good_checkpoint(tmp_
         with bad.unlocked():
             bad.num_seeds = 2
         runs.run(bad, str(tmp_path / "seeds"), "train")
-    told = json.loads((tmp_path / "seeds" / "seeds.json").read_text())
-    assert set(told["diverged"]) == {"0", "1"}
+    report = json.loads((tmp_path / "seeds" / "seeds.json").read_text())
+    assert set(report["diverged"]) == {"0", "1"}
 
 
 def test_seeds_differ_in_initialisation_and_data_order(tmp_path):
@@ -203,72 +203,72 @@ def test_seeds_differ_in_initialisation_and_data_order(tmp_path):
     assert all(a != b for a, b in zip(*losses, strict=True))
     assert results["summary"]["validation"]["accuracy"]["n"] == 2
     # The second seed alone is the same run: nothing of the first leaks into it.
-    alone = tiny(seed=1, **{"optim.steps": 10, "eval.every": 10})
-    runs.run(alone, str(tmp_path / "alone"), "train")
+    config = tiny(seed=1, **{"optim.steps": 10, "eval.every": 10})
+    runs.run(config, str(tmp_path / "alone"), "train")
     assert [row["loss"] for row in lines(tmp_path / "alone")] == losses[1]
 
 
 def test_check_mode_compiles_and_trains_nothing(tmp_path, capsys):
-    found = runs.run(tiny(), str(tmp_path), "check")
-    assert found["parameters"] > 10_000 and found["state_mib"] > 0 and found["steps"] == 40
-    assert json.loads(capsys.readouterr().out.splitlines()[-1])["train_examples"] == found["train_examples"]
+    summary = runs.run(tiny(), str(tmp_path), "check")
+    assert summary["parameters"] > 10_000 and summary["state_mib"] > 0 and summary["steps"] == 40
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["train_examples"] == summary["train_examples"]
     assert not (tmp_path / "metrics.jsonl").exists()
 
 
-def test_predict_reads_records_and_names_bad_ones(trained, tmp_path, capsys):
+def test_predict_answers_records_and_names_bad_ones(finished_run, tmp_path, capsys):
     rows = ['{"question": "How many grams are 2 eggs?", "answer": "80"}', "not json", '{"answer": "80"}']
     source = tmp_path / "rows.jsonl"
     source.write_text("\n".join(rows) + "\n")
-    found = runs.run(tiny(), str(trained[0]), "predict", input=str(source))
-    said = json.loads(capsys.readouterr().out.splitlines()[0])
-    assert said["prediction"] in (0, 1) and 0.5 <= said["confidence"] <= 1
-    assert len(found["predictions"]) == 1
-    assert [row["id"] for row in found["skipped"]] == ["input-2", "input-3"]
+    results = runs.run(tiny(), str(finished_run[0]), "predict", input=str(source))
+    row = json.loads(capsys.readouterr().out.splitlines()[0])
+    assert row["prediction"] in (0, 1) and 0.5 <= row["confidence"] <= 1
+    assert len(results["predictions"]) == 1
+    assert [row["id"] for row in results["skipped"]] == ["input-2", "input-3"]
     with pytest.raises(DataError, match="line 2 is not a JSON object"):
-        runs.run(tiny(), str(trained[0]), "predict", input=str(source), strict=True)
-    # Nothing that can be used: the reasons come all the same.
+        runs.run(tiny(), str(finished_run[0]), "predict", input=str(source), strict=True)
+    # Without a usable record the reasons are printed as well.
     source.write_text("\n".join([*rows[1:], "[" * 200_000, '{"question": ' + "1" * 5000 + "}", "[1]"]))
-    found = runs.run(tiny(), str(trained[0]), "predict", input=str(source))
-    assert found["predictions"] == [] and (trained[0] / "predictions" / "input.jsonl").read_text() == ""
-    told = capsys.readouterr().err.splitlines()
-    assert [line.split(":")[0] for line in told] == [f"left out input-{i}" for i in (1, 3, 4, 5, 2)]
-    assert all("is not a JSON object" in line for line in told[:4]) and "question" in told[4]
+    results = runs.run(tiny(), str(finished_run[0]), "predict", input=str(source))
+    assert results["predictions"] == [] and (finished_run[0] / "predictions" / "input.jsonl").read_text() == ""
+    errors = capsys.readouterr().err.splitlines()
+    assert [line.split(":")[0] for line in errors] == [f"left out input-{i}" for i in (1, 3, 4, 5, 2)]
+    assert all("is not a JSON object" in line for line in errors[:4]) and "question" in errors[4]
 
 
-def test_a_gold_answer_that_is_wrong_is_no_reason_not_to_predict(trained, tmp_path, capsys):
+def test_predict_ignores_a_gold_answer_that_is_wrong(finished_run, tmp_path, capsys):
     source = tmp_path / "rows.jsonl"
     source.write_text('{"question": "How many grams are 2 eggs?", "answer": "80", "label": "right"}\n')
-    found = runs.run(tiny(), str(trained[0]), "predict", input=str(source))
-    assert len(found["predictions"]) == 1 and found["skipped"] == []
+    results = runs.run(tiny(), str(finished_run[0]), "predict", input=str(source))
+    assert len(results["predictions"]) == 1 and results["skipped"] == []
     assert "field 'label', since field 'label' must be a class" in capsys.readouterr().err
     with pytest.raises(DataError, match="must be a class"):
-        runs.run(tiny(), str(trained[0]), "predict", input=str(source), strict=True)
+        runs.run(tiny(), str(finished_run[0]), "predict", input=str(source), strict=True)
 
 
-def test_half_a_surrogate_pair_is_written_as_the_sign_for_it(tmp_path, capsys):
-    def model(records, **_):
+def test_half_a_surrogate_pair_is_written_as_the_replacement_character(tmp_path, capsys):
+    def predict(records, **_):
         return [{"id": record["id"], "prediction": "a\ud800b"} for record in records]
 
-    found = runs.predict(SimpleNamespace(predict=model), [{"id": "\udfff"}], [], tmp_path, False)
-    assert found["predictions"][0]["prediction"] == "a\ud800b"
+    results = runs.predict(SimpleNamespace(predict=predict), [{"id": "\udfff"}], [], tmp_path, False)
+    assert results["predictions"][0]["prediction"] == "a\ud800b"
     for text in (capsys.readouterr().out, (tmp_path / "predictions" / "input.jsonl").read_text(encoding="utf-8")):
         assert json.loads(text) == {"id": "\ufffd", "prediction": "a\ufffdb"}
 
 
-def test_modes_that_need_a_run_say_so(tmp_path):
+def test_modes_that_need_a_run_refuse_an_empty_folder(tmp_path):
     with pytest.raises(UsageError, match="holds no run: train one, with --config="):
         runs.run(tiny(), str(tmp_path / "nothing"), "eval")
     with pytest.raises(UsageError, match="cannot read --input"):
         inputs.read_lines(str(tmp_path / "absent"))
 
 
-def test_input_may_be_packed(tmp_path):
-    packed = tmp_path / "rows.jsonl.gz"
-    packed.write_bytes(gzip.compress("one\n\nzwei é\n".encode()))
-    assert inputs.read_lines(str(packed)) == ["one", "zwei é"]
-    packed.write_bytes(packed.read_bytes()[:-9])
+def test_input_may_be_gzipped(tmp_path):
+    path = tmp_path / "rows.jsonl.gz"
+    path.write_bytes(gzip.compress("one\n\nzwei é\n".encode()))
+    assert inputs.read_lines(str(path)) == ["one", "zwei é"]
+    path.write_bytes(path.read_bytes()[:-9])
     with pytest.raises(UsageError, match=r"cannot read --input=.*the gzip file is damaged or cut short"):
-        inputs.read_lines(str(packed))
+        inputs.read_lines(str(path))
 
 
 def test_lines_end_where_json_lines_end(tmp_path):
@@ -283,7 +283,7 @@ def test_lines_end_where_json_lines_end(tmp_path):
         inputs.read_lines(str(source))
 
 
-def test_a_file_without_a_record_says_what_is_read(tmp_path):
+def test_a_file_without_a_record_names_the_accepted_forms(tmp_path):
     task = SimpleNamespace(file_forms=("a .csv of cards",), from_file=lambda path: [] if path.endswith("x") else None)
     source = tmp_path / "rows.tsv"
     source.write_text("a\tb\n[1]\n")
@@ -302,24 +302,24 @@ def test_a_file_without_a_record_says_what_is_read(tmp_path):
         inputs.load_records(task, str(tmp_path))
 
 
-def test_fine_tuning_starts_from_another_run(trained, tmp_path):
-    config = tiny(init_from=str(trained[0]), **{"optim.steps": 1, "optim.learning_rate": 0.0, "eval.every": 1})
+def test_fine_tuning_starts_from_another_run(finished_run, tmp_path):
+    config = tiny(init_from=str(finished_run[0]), **{"optim.steps": 1, "optim.learning_rate": 0.0, "eval.every": 1})
     runs.run(config, str(tmp_path), "train")
-    # To read it nobody must say where it started; to go on with it, yes.
-    again = tiny(**{"optim.steps": 1, "optim.learning_rate": 0.0, "eval.every": 1})
-    runs.run(again, str(tmp_path), "eval")
-    assert origin.load_config(tmp_path)["init_from"] == str(trained[0]) and again.init_from == ""
+    # An evaluation needs no init_from; training does.
+    second_config = tiny(**{"optim.steps": 1, "optim.learning_rate": 0.0, "eval.every": 1})
+    runs.run(second_config, str(tmp_path), "eval")
+    assert origin.load_config(tmp_path)["init_from"] == str(finished_run[0]) and second_config.init_from == ""
     with pytest.raises(UsageError, match="init_from was"):
-        runs.run(again, str(tmp_path), "train")
-    before, _ = inherit.read_params(trained[0])
-    after, _ = inherit.read_params(tmp_path)
-    # Rows that only pad the vocabulary are nobody's.
+        runs.run(second_config, str(tmp_path), "train")
+    old_params, _ = inherit.read_params(finished_run[0])
+    new_params, _ = inherit.read_params(tmp_path)
+    # Rows that only pad the vocabulary may differ.
     from numjax.text import vocab
 
     size = vocab.load(str(tmp_path / "vocabulary")).size
-    tables = [params["embeds_token"].pop("table")[:size] for params in (before, after)]
+    tables = [params["embeds_token"].pop("table")[:size] for params in (old_params, new_params)]
     np.testing.assert_array_equal(*tables)
-    jax.tree.map(np.testing.assert_array_equal, before, after)
+    jax.tree.map(np.testing.assert_array_equal, old_params, new_params)
 
 
 @pytest.mark.parametrize(
@@ -336,53 +336,53 @@ def test_fine_tuning_starts_from_another_run(trained, tmp_path):
         (["--config=numgpt:smoke,task=text", "--workdir=x"], 2, "--config.task.path=FOLDER"),
     ],
 )
-def test_bad_usage_is_one_line_and_exit_2(tmp_path, words, code, message):
+def test_bad_usage_gives_one_line_and_exit_code_2(tmp_path, words, code, message):
     words = [word.replace("--workdir=x", f"--workdir={tmp_path}") for word in words]
-    done = subprocess.run([sys.executable, "-m", "numjax.main", *words], cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == code, done.stderr
-    last = done.stderr.strip().splitlines()[-1]
+    process = subprocess.run([sys.executable, "-m", "numjax.main", *words], cwd=ROOT, capture_output=True, text=True)
+    assert process.returncode == code, process.stderr
+    last = process.stderr.strip().splitlines()[-1]
     assert last.startswith("numjax: ") and message in last
-    assert "Traceback" not in done.stderr
+    assert "Traceback" not in process.stderr
 
 
-def test_a_config_is_found_behind_a_blank_too(tmp_path):
-    wanted = f"--config={ROOT}/configs/numgpt.py:smoke"
+def test_a_blank_may_stand_between_the_flag_and_its_config(tmp_path):
+    expected = f"--config={ROOT}/configs/numgpt.py:smoke"
     for words in (["--config=numgpt:smoke"], ["--config", "numgpt:smoke"]):
-        assert command_line.resolve_configs(["main", *words, "--strict"]) == ["main", wanted, "--strict"]
+        assert command_line.resolve_configs(["main", *words, "--strict"]) == ["main", expected, "--strict"]
     words = ["--config", "numgpt:smoke", "--config.optim.steps", "7", f"--workdir={tmp_path}", "--mode=check"]
-    done = subprocess.run([sys.executable, "-m", "numjax.main", *words], cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout.splitlines()[-1])["steps"] == 7
+    process = subprocess.run([sys.executable, "-m", "numjax.main", *words], cwd=ROOT, capture_output=True, text=True)
+    assert process.returncode == 0, process.stderr
+    assert json.loads(process.stdout.splitlines()[-1])["steps"] == 7
 
 
 @pytest.fixture
-def sealed():
-    """A folder that may be read and not written. Root writes everywhere: for this test it is nobody."""
+def protected_folder():
+    """A folder without write permission. Root may write everywhere, so that this test runs as nobody."""
     folder = pathlib.Path(tempfile.mkdtemp())
     folder.chmod(0o555)
-    was_root, nobody = os.geteuid() == 0, 65534
-    if was_root:
+    is_root, nobody = os.geteuid() == 0, 65534
+    if is_root:
         os.seteuid(nobody)
     yield folder
-    if was_root:
+    if is_root:
         os.seteuid(0)
     folder.rmdir()
 
 
-def test_no_write_permission_is_said(sealed):
+def test_a_workdir_without_write_permission_is_refused(protected_folder):
     with pytest.raises(UsageError, match=r"Permission denied.*choose another --workdir"):
-        runs.run(tiny(), str(sealed / "run"), "train")
-    assert not list(sealed.iterdir())
+        runs.run(tiny(), str(protected_folder / "run"), "train")
+    assert not list(protected_folder.iterdir())
 
 
-def test_a_workdir_that_cannot_be_made_is_said(tmp_path):
+def test_a_workdir_that_cannot_be_created_is_refused(tmp_path):
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(UsageError, match="choose another --workdir"):
         runs.run(tiny(), str(tmp_path / "file" / "run"), "train")
 
 
 def test_nothing_moves_between_host_and_device_inside_a_step(tmp_path):
-    """The compiled step takes no transfer: it runs under a guard that forbids implicit ones."""
+    """The compiled step runs under a guard that forbids implicit transfers."""
     from numjax.pipeline.loader import Loader
     from numjax.runtime import shard
     from numjax.system import assemble

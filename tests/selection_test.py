@@ -1,4 +1,4 @@
-"""The protocol behind every table: the best checkpoint is chosen on validation, and the test split is read once."""
+"""The protocol of every table: the best checkpoint is chosen on validation, and the test split is scored once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.runs_test import cache, tiny  # noqa: F401  (the fixture builds datas
 CURVES = {"validation": [0.5, 0.9, 0.6, 0.7], "test": [0.6, 0.1, 0.8, 0.95]}
 
 
-def fingerprint(params) -> float:
+def compute_fingerprint(params) -> float:
     return float(sum(np.abs(np.asarray(x, np.float64)).sum() for x in jax.tree.leaves(params)))
 
 
@@ -27,9 +27,9 @@ def calls(monkeypatch):
     ages: dict[float, int] = {}
 
     def score_split(system, compiled, params, encoded, split, workdir, *args, **options):
-        mark = fingerprint(params)
-        age = ages.setdefault(mark, len(ages))
-        calls.append((split, mark))
+        fingerprint = compute_fingerprint(params)
+        age = ages.setdefault(fingerprint, len(ages))
+        calls.append((split, fingerprint))
         return {"accuracy": CURVES[split][age], "loss": 1 - CURVES[split][age]}
 
     monkeypatch.setattr(report, "score_split", score_split)
@@ -38,20 +38,20 @@ def calls(monkeypatch):
 
 def train(folder, **changes):
     steps = {"optim.steps": 4, "eval.every": 1, "checkpoint.every": 1, "eval.test": True}
-    # Steps are evaluated from the first on: steps 1, 2, 3 and 4.
+    # Steps 1, 2, 3 and 4 are evaluated.
     return runs.run(tiny(**(steps | changes)), str(folder), "train")
 
 
-def test_the_best_is_chosen_on_validation_and_test_is_read_once(calls, tmp_path):
+def test_the_best_is_chosen_on_validation_and_test_is_scored_once(calls, tmp_path):
     results = train(tmp_path)
-    in_training, at_the_end = calls[:-2], calls[-2:]
-    assert [split for split, _ in in_training] == ["validation"] * 4
-    marks = [mark for _, mark in in_training]
-    assert len(set(marks)) == 4, "each step changes the parameters"
-    assert at_the_end == [("validation", marks[1]), ("test", marks[1])]
+    training_calls, final_calls = calls[:-2], calls[-2:]
+    assert [split for split, _ in training_calls] == ["validation"] * 4
+    fingerprints = [fingerprint for _, fingerprint in training_calls]
+    assert len(set(fingerprints)) == 4, "each step changes the parameters"
+    assert final_calls == [("validation", fingerprints[1]), ("test", fingerprints[1])]
     assert results["validation"]["accuracy"] == 0.9 and results["test"]["accuracy"] == 0.1
-    written = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
-    assert [row["accuracy"] for row in written if row["split"] == "test"] == [0.1]
+    rows = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    assert [row["accuracy"] for row in rows if row["split"] == "test"] == [0.1]
 
 
 def test_without_a_choice_the_last_state_is_scored(calls, tmp_path):

@@ -1,6 +1,6 @@
-"""Runs the same training on meshes of 8 forced CPU devices and on one of them; `step_test.py` compares.
+"""Runs the same training on one CPU device and on meshes of 8 forced ones. `step_test.py` compares the results.
 
-A process of its own, since the number of devices is fixed when jax starts: python -m tests.sharded FILE.npz
+It runs in its own process, because JAX fixes the number of devices when it starts: python -m tests.sharded FILE.npz
 """
 
 from __future__ import annotations
@@ -33,15 +33,17 @@ MESHES = {
 STEPS, ROWS = 2, 16
 
 
-def gradient_descent(*args, **options):
-    """With momentum, so that there is a state to shard. Adam would turn the rounding of a gradient that ought to
-    be zero, such as that of a key's bias, into a whole step."""
+def make_optimizer(*args, **options):
+    """Returns gradient descent with momentum, so that there is a state to shard.
+
+    Some gradients should be zero, such as that of a key's bias. Adam turns their rounding errors into whole steps.
+    """
     return optax.chain(optax.clip_by_global_norm(1.0), optax.sgd(0.5, momentum=0.9)), lambda step: 0.5
 
 
-def system(tensor: int) -> System:
-    base = drawn.model({"name": "prototype", "exponent_dim": 4}, {"name": "mixture"}, dropout=0.1, layers=1)
-    heads = dict(base.heads) | {"label": build("heads", {"name": "classify", "num_classes": 3}, **drawn.KNOWN)}
+def make_system(tensor: int) -> System:
+    base = drawn.build_model({"name": "prototype", "exponent_dim": 4}, {"name": "mixture"}, dropout=0.1, layers=1)
+    heads = dict(base.heads) | {"label": build("heads", {"name": "classify", "num_classes": 3}, **drawn.CONTEXT)}
     model = Model(FrozenDict(base.embeds), FrozenDict(base.fusions), base.backbone, FrozenDict(heads))
     objectives = {
         "next": build("objectives", {"name": "nll", "head": "next"}),
@@ -53,82 +55,93 @@ def system(tensor: int) -> System:
     return System(config=config, model=model, objectives=objectives, weights={"next": 0.7, "label": 2.0}, **parts)
 
 
-def batches():
-    """Rows of unlike counts, so that devices hold unlike shares of the loss; two rows are padding."""
+def make_batches():
+    """Yields batches. Row lengths differ, so that devices have different shares of the loss. Two rows are padding."""
     rng = np.random.default_rng(3)
     for _ in range(STEPS):
         lengths = [[1 + b % 9, 1 + b % 4] for b in range(ROWS)]
-        found = drawn.batch(rng, lengths=lengths, length=drawn.DECODER["max_length"])
+        batch = drawn.draw_batch(rng, lengths=lengths, length=drawn.DECODER["max_length"])
         valid = np.arange(ROWS) < ROWS - 2
-        mask = found.targets.mask & valid[:, None]
-        yield found._replace(valid=valid, targets=found.targets._replace(mask=mask))
+        mask = batch.targets.mask & valid[:, None]
+        yield batch._replace(valid=valid, targets=batch.targets._replace(mask=mask))
 
 
-def loops(program: Program) -> int:
-    """Loops that devices meet in. Nothing orders one of these and a collective beside it, or another such loop,
-    unless the data do: XLA's CPU devices then meet at different ones and wait for ever, once in a few runs."""
-    inner = [ops for name, ops in program.computations.items() if program.times.get(name, 0) > 1]
-    return sum(any(op.opcode.removesuffix("-start") in COLLECTIVES for op in ops) for ops in inner)
+def count_loops(program: Program) -> int:
+    """Counts the loops with collectives. Only data dependencies order such a loop and another collective or loop.
+
+    Without such a dependency, XLA's CPU devices may wait at different ones for ever. It happens once in a few runs.
+    """
+    operations_of_loops = [
+        operations for name, operations in program.computations.items() if program.times.get(name, 0) > 1
+    ]
+    return sum(
+        any(operation.opcode.removesuffix("-start") in COLLECTIVES for operation in operations)
+        for operations in operations_of_loops
+    )
 
 
-def soft(mesh) -> tuple:
-    """A soft cross-entropy with its gradients, rows and vocabulary spread over the mesh."""
+def compute_soft_loss(mesh) -> tuple:
+    """Computes a soft cross-entropy and its gradients, with rows and vocabulary sharded over the mesh."""
     rng = np.random.default_rng(7)
     x, y = rng.standard_normal((2, ROWS, 5, 8)).astype(np.float32)
     (w, v), (b, c) = (rng.standard_normal((2, drawn.VOCAB, *n)).astype(np.float32) for n in ((8,), ()))
     weights = (rng.random((ROWS, 5)) < 0.5).astype(np.float32)
 
-    def total(x, w, b, y, v, c, weights):
-        aim = cross_entropy.Teacher(y, v, c)
-        return cross_entropy.total_soft_log_prob(x, w, aim, weights, size=drawn.SIZE, bias=b, chunk_rows=16)
+    def compute_total(x, w, b, y, v, c, weights):
+        teacher = cross_entropy.Teacher(y, v, c)
+        return cross_entropy.total_soft_log_prob(x, w, teacher, weights, size=drawn.SIZE, bias=b, chunk_rows=16)
 
     rows = shard.batch_sharding(mesh)
-    part = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(("tensor", "fsdp")))
-    layout = (rows, part, part, rows, part, part, rows)
-    both = jax.jit(compiling.with_mesh(mesh, jax.value_and_grad(total, (0, 1, 2))), in_shardings=layout)
-    return jax.block_until_ready(both(*map(jax.device_put, (x, w, b, y, v, c, weights), layout)))
+    vocab = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(("tensor", "fsdp")))
+    layout = (rows, vocab, vocab, rows, vocab, vocab, rows)
+    compute = jax.jit(compiling.with_mesh(mesh, jax.value_and_grad(compute_total, (0, 1, 2))), in_shardings=layout)
+    return jax.block_until_ready(compute(*map(jax.device_put, (x, w, b, y, v, c, weights), layout)))
 
 
-def run(sizes) -> dict[str, np.ndarray]:
-    """Everything that a run leaves, by name; "share/…" is how much of an array its first device holds, "share/loops"
-    how many loops of the step have collectives."""
+def run_on_mesh(sizes) -> dict[str, np.ndarray]:
+    """Runs the training on a mesh. Returns the arrays of its results by name.
+
+    "share/…" is the share of an array on its first device. "share/loops" is the number of loops with collectives.
+    """
     devices = jax.devices()[: int(np.prod(sizes))]
     mesh = shard.make_mesh(*sizes, devices=devices)
-    data = list(batches())
-    compiled = compiling.make_compiled(system(sizes[2]), mesh, jax.tree.map(np.asarray, data[0]), STEPS)
+    data = list(make_batches())
+    compiled = compiling.make_compiled(make_system(sizes[2]), mesh, jax.tree.map(np.asarray, data[0]), STEPS)
     state = jax.block_until_ready(compiled.init(0))
-    out: dict[str, np.ndarray] = {}
+    arrays: dict[str, np.ndarray] = {}
 
     def keep(prefix, tree):
         for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
-            out[f"{prefix}/{shard.path_name(path)}"] = np.asarray(leaf)
+            arrays[f"{prefix}/{shard.path_name(path)}"] = np.asarray(leaf)
 
-    keep("soft", soft(mesh))
+    keep("soft", compute_soft_loss(mesh))
     keep("init", state.params)
     for step, batch in enumerate(data):
-        placed = shard.put(batch, mesh)
+        device_batch = shard.put(batch, mesh)
         # One step in flight: collectives of several CPU devices in one process can wait for each other.
-        state, metrics = jax.block_until_ready(compiled.step(0, state, placed))
+        state, metrics = jax.block_until_ready(compiled.step(0, state, device_batch))
         keep(f"metrics/{step}", metrics)
     keep("params", state.params)
     keep("momentum", state.opt_state)
-    metrics, said, *_ = jax.block_until_ready(compiled.evaluate(state.params, placed))
-    keep("evaluated", (metrics, said))
-    for name, tree in {"params": state.params, "momentum": state.opt_state, "batch": placed}.items():
+    metrics, predictions, *_ = jax.block_until_ready(compiled.evaluate(state.params, device_batch))
+    keep("evaluated", (metrics, predictions))
+    for name, tree in {"params": state.params, "momentum": state.opt_state, "batch": device_batch}.items():
         for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
             share = leaf.addressable_shards[0].data.size / leaf.size
-            out[f"share/{name}/{shard.path_name(path)}"] = np.asarray(share)
-    text = compiled.step.lower(0, state, placed).compile().as_text()
-    out["share/loops"] = np.asarray(loops(Program(text)))
-    return out
+            arrays[f"share/{name}/{shard.path_name(path)}"] = np.asarray(share)
+    text = compiled.step.lower(0, state, device_batch).compile().as_text()
+    arrays["share/loops"] = np.asarray(count_loops(Program(text)))
+    return arrays
 
 
 def main(path: str) -> None:
     jax.config.update("jax_num_cpu_devices", DEVICES)
     assert len(jax.devices()) == DEVICES
-    optim.adamw = gradient_descent
-    found = {name: run(sizes) for name, sizes in MESHES.items()}
-    np.savez(path, **{f"{name}:{key}": value for name, parts in found.items() for key, value in parts.items()})
+    optim.adamw = make_optimizer
+    arrays_by_mesh = {name: run_on_mesh(sizes) for name, sizes in MESHES.items()}
+    np.savez(
+        path, **{f"{name}:{key}": value for name, arrays in arrays_by_mesh.items() for key, value in arrays.items()}
+    )
 
 
 if __name__ == "__main__":

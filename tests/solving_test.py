@@ -42,7 +42,7 @@ MATH = {
 }
 
 
-def load(path, tmp_path, form, **options) -> dict[str, list[dict]]:
+def load_splits(path, tmp_path, form, **options) -> dict[str, list[dict]]:
     return {
         s: list(data.load("solving", s, tmp_path / "built", path=str(path), form=form, **options)) for s in SPLITS
     }
@@ -52,7 +52,7 @@ def load(path, tmp_path, form, **options) -> dict[str, list[dict]]:
 # Files.
 
 
-def test_what_the_files_hold():
+def test_records_of_the_files_are_parsed():
     assert parse_gsm8k(GSM) == {
         "problem": GSM["question"],
         "solution": "She has 3*4=12 pears.",
@@ -80,7 +80,7 @@ def test_what_the_files_hold():
         ("none", []),
     ],
 )
-def test_boxes(text, contents):
+def test_contents_of_boxes_are_extracted(text, contents):
     assert [content for _, _, content in find_boxes(text)] == contents
 
 
@@ -98,32 +98,32 @@ BAD = {
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_bad_records_are_left_out_and_named(form, tmp_path):
+def test_bad_records_are_skipped_and_named(form, tmp_path):
     good = {"gsm8k": GSM, "math": MATH}[form]
     lines = [json.dumps(one) for one in [*[good] * 20, *BAD[form]]]
     (tmp_path / "train.jsonl").write_text("\n".join([*lines, "{broken"]))
-    assert sum(map(len, load(tmp_path / "train.jsonl", tmp_path, form).values())) == 20
+    assert sum(map(len, load_splits(tmp_path / "train.jsonl", tmp_path, form).values())) == 20
     options = dict(path=str(tmp_path / "train.jsonl"), form=form)
-    left_out = data.load_skipped("solving", tmp_path / "built", **options)
-    assert [row["id"] for row in left_out] == [f"train.jsonl:{n}" for n in range(21, 22 + len(BAD[form]))]
-    assert all(row["reason"] and "\n" not in row["reason"] for row in left_out)
+    skipped = data.load_skipped("solving", tmp_path / "built", **options)
+    assert [row["id"] for row in skipped] == [f"train.jsonl:{n}" for n in range(21, 22 + len(BAD[form]))]
+    assert all(row["reason"] and "\n" not in row["reason"] for row in skipped)
     with pytest.raises(DataError, match=r"^train\.jsonl:21: "):
         data.load("solving", "train", tmp_path / "strict", strict=True, **options)
 
 
-def test_given_test_splits_stay(tmp_path):
+def test_test_splits_of_the_files_stay(tmp_path):
     train, test = ([GSM | {"question": f"{name} {i}?"} for i in range(n)] for name, n in (("train", 50), ("test", 7)))
     for name, rows in (("train.jsonl.gz", train), ("test.jsonl.gz", test)):
         (tmp_path / name).write_bytes(gzip.compress("\n".join(map(json.dumps, rows)).encode()))
-    found = load(tmp_path, tmp_path, "gsm8k")
-    assert {s: len(rows) for s, rows in found.items()} == {"train": 45, "validation": 5, "test": 7}
-    assert {r["problem"] for r in found["test"]} == {r["question"] for r in test}
+    splits = load_splits(tmp_path, tmp_path, "gsm8k")
+    assert {s: len(rows) for s, rows in splits.items()} == {"train": 45, "validation": 5, "test": 7}
+    assert {r["problem"] for r in splits["test"]} == {r["question"] for r in test}
     with pytest.raises(DataError, match="7 usable records are too few"):
-        load(tmp_path / "test.jsonl.gz", tmp_path / "alone", "gsm8k")
+        load_splits(tmp_path / "test.jsonl.gz", tmp_path / "alone", "gsm8k")
 
 
 @pytest.mark.parametrize("archive", [False, True])
-def test_maths_own_folders(archive, tmp_path):
+def test_folders_of_math_are_loaded(archive, tmp_path):
     root = tmp_path / "source" / "MATH"
     for split, count in (("train", 20), ("test", 4)):
         for i in range(count):
@@ -136,18 +136,18 @@ def test_maths_own_folders(archive, tmp_path):
         path.parent.mkdir()
         with tarfile.open(path, "w") as tar:
             tar.add(root, "MATH")
-    found = load(path, tmp_path, "math")
-    assert {s: len(rows) for s, rows in found.items()} == {"train": 18, "validation": 2, "test": 4}
-    assert all(r["problem"].startswith("test") for r in found["test"])
-    assert len({r["id"] for rows in found.values() for r in rows}) == 24
+    splits = load_splits(path, tmp_path, "math")
+    assert {s: len(rows) for s, rows in splits.items()} == {"train": 18, "validation": 2, "test": 4}
+    assert all(r["problem"].startswith("test") for r in splits["test"])
+    assert len({r["id"] for rows in splits.values() for r in rows}) == 24
 
 
-def test_without_a_test_split_a_seeded_fifth_is():
+def test_without_a_test_split_a_seeded_fifth_becomes_it():
     parts = divide_records(103, 5)
     assert sorted(itertools.chain(*parts.values())) == list(range(103)) and len(parts["test"]) == 21
     assert len(parts["validation"]) == 8 and parts == divide_records(103, 5) != divide_records(103, 6)
-    given = divide_records(100, 5, ["test"])
-    assert not given["test"] and len(given["validation"]) == 10
+    other_parts = divide_records(100, 5, ["test"])
+    assert not other_parts["test"] and len(other_parts["validation"]) == 10
 
 
 @pytest.mark.parametrize("options", [{"form": "math23k"}, {"size": -1}, {"seed": -1}])
@@ -157,69 +157,73 @@ def test_options_are_checked(options, tmp_path):
 
 
 def test_composed_problems_are_solved_by_their_steps():
-    """Each calculation is right, of numbers that the problem gives, constants or results; the last is the answer."""
-    drawn = list(word_problems.make_problems(400, 3))
-    assert drawn == list(word_problems.make_problems(400, 3))
-    counts = {split: sum(split == other for other, _ in drawn) for split in SPLITS}
+    """Each calculation is right and uses numbers of the problem, constants or results; the last gives the answer."""
+    problems = list(word_problems.make_problems(400, 3))
+    assert problems == list(word_problems.make_problems(400, 3))
+    counts = {split: sum(split == other for other, _ in problems) for split in SPLITS}
     assert counts == {"train": 290, "validation": 32, "test": 78}
-    rows = [parse_gsm8k(raw) for _, raw in drawn]
+    rows = [parse_gsm8k(raw) for _, raw in problems]
     assert len({row["problem"] for row in rows}) == len(rows)
     numbers = [
-        {Fraction(one.value) for one in documents.parse(row["problem"], "words") if isinstance(one, Number)}
+        {
+            Fraction(segment.value)
+            for segment in documents.parse(row["problem"], "words")
+            if isinstance(segment, Number)
+        }
         for row in rows
     ]
     constants = set(map(Fraction, (*range(1, 11), 12, 16, 24, 36, 60, 100, 1000)))
-    shares = several = 0
-    for row, (_, raw), given in zip(rows, drawn, numbers, strict=True):
+    n_shares = n_several = 0
+    for row, (_, raw), problem_numbers in zip(rows, problems, numbers, strict=True):
         calls = re.findall(r"<<([^=]*)=([^>]*)>>", raw["answer"])
-        assert calls and all(_value(left) == Fraction(right) for left, right in calls), raw
+        assert calls and all(_evaluate(left) == Fraction(right) for left, right in calls), raw
         assert calls[-1][1] == row["answer"] and "<" not in row["solution"]
-        # What a calculation reads was given, is what one before came to, or is a constant or a percentage.
-        known = given | constants | {Fraction(right) for _, right in calls}
-        read = {Fraction(n) for n in re.findall(r"[\d.]+", " ".join(left for left, _ in calls))}
-        assert all(n in known or n / 100 in given for n in read), (raw, read - known)
-        several += len(calls) > 1
-        shares += "(" in raw["answer"]
-    assert several > 100 and shares > 10
+        # An operand is a number of the problem, an earlier result, a constant or a percentage.
+        known = problem_numbers | constants | {Fraction(right) for _, right in calls}
+        operands = {Fraction(n) for n in re.findall(r"[\d.]+", " ".join(left for left, _ in calls))}
+        assert all(n in known or n / 100 in problem_numbers for n in operands), (raw, operands - known)
+        n_several += len(calls) > 1
+        n_shares += "(" in raw["answer"]
+    assert n_several > 100 and n_shares > 10
 
 
-def _value(expression: str) -> Fraction:
+def _evaluate(expression: str) -> Fraction:
     return eval(re.sub(r"(\d+(?:\.\d+)?)", r"Fraction('\1')", expression))
 
 
-def test_the_stand_in_of_math_is_drawn_anew_alike():
-    made = [parse_math(raw) for raw in generate.make_problems(400, 3)]
-    assert len({row["problem"] for row in made}) == 400
+def test_the_stand_in_of_math_is_reproducible():
+    rows = [parse_math(raw) for raw in generate.make_problems(400, 3)]
+    assert len({row["problem"] for row in rows}) == 400
     assert all(
-        parse_answer(row["answer"]) is not None and answers_agree(row["answer"], row["answer"]) for row in made
+        parse_answer(row["answer"]) is not None and answers_agree(row["answer"], row["answer"]) for row in rows
     )
-    assert made == [parse_math(raw) for raw in generate.make_problems(400, 3)]
+    assert rows == [parse_math(raw) for raw in generate.make_problems(400, 3)]
 
 
 def test_answers_of_the_stand_in_of_math_are_right():
-    checked = 0
+    n_checked = 0
     for raw in generate.make_problems(300, 1):
         row = parse_math(raw)
         numbers = [int(n) for n in re.findall(r"-?\d+", row["problem"])]
-        if found := re.fullmatch(r"Solve for \$x\$: \$(\d+)x \+ (\d+) = (\d+)\$\.", row["problem"]):
-            a, b, c = map(int, found.groups())
-            want = Fraction(c - b, a)
+        if match := re.fullmatch(r"Solve for \$x\$: \$(\d+)x \+ (\d+) = (\d+)\$\.", row["problem"]):
+            a, b, c = map(int, match.groups())
+            expected = Fraction(c - b, a)
         elif row["subject"] == "Intermediate Algebra":
             total, product = (int(n) for n in re.findall(r"- (\d+)x \+ (\d+)", row["problem"])[0])
-            want = Fraction(total * total - 2 * product)
+            expected = Fraction(total * total - 2 * product)
         elif row["subject"] == "Counting & Probability":
-            want = Fraction(numbers[0], sum(numbers))
+            expected = Fraction(numbers[0], sum(numbers))
         elif row["subject"] == "Prealgebra":
-            want = None
-            assert float(evaluate(_tree(row["answer"])).real) == pytest.approx(numbers[0] ** 0.5)
+            expected = None
+            assert float(evaluate(_parse_latex(row["answer"])).real) == pytest.approx(numbers[0] ** 0.5)
         else:
             continue
-        checked += 1
-        assert want is None or evaluate(_tree(row["answer"])) == want
-    assert checked > 150
+        n_checked += 1
+        assert expected is None or evaluate(_parse_latex(row["answer"])) == expected
+    assert n_checked > 150
 
 
-def _tree(text: str) -> Tree:
+def _parse_latex(text: str) -> Tree:
     tree = latex.parse(text)
     assert isinstance(tree, Tree)
     return tree
@@ -246,7 +250,7 @@ def test_sample_comes_from_the_builder(form, capsys, data_dir):
 
 
 @pytest.mark.parametrize(
-    ("text", "want"),
+    ("text", "expected"),
     [
         (r"Since $x^2=4,$ we go.", "Since <m> x^2=4 </m>, we go."),
         (r"It costs \$5 or $\$6$.", r"It costs $5 or <m> \$6 </m>."),
@@ -263,16 +267,16 @@ def test_sample_comes_from_the_builder(form, capsys, data_dir):
         (r"\boxed{5} out of math", r"\boxed{5} out of math"),
     ],
 )
-def test_latex_is_marked(text, want):
-    assert mark_formulas(text) == want
+def test_latex_is_marked(text, expected):
+    assert mark_formulas(text) == expected
 
 
 # ---------------------------------------------------------------------------------------------------
 # The task.
 
 
-def shown(document) -> list:
-    """Texts and marks by what they say, formulas as trees; numbers within the text."""
+def list_parts(document) -> list:
+    """Returns texts and numbers as joined strings, formulas as trees, and marks."""
     out: list = []
     for segment in document:
         if isinstance(segment, Formula):
@@ -288,23 +292,23 @@ def shown(document) -> list:
     return out
 
 
-def record(form: str) -> dict:
+def make_record(form: str) -> dict:
     return {"id": "r", **FORMS[form]({"gsm8k": GSM, "math": MATH}[form])}
 
 
-def test_layout():
+def test_documents_have_the_layout_of_the_task():
     tree = latex.parse
-    found = Task(form="gsm8k").example(record("gsm8k"), parse)
-    assert shown(found.document) == [
+    example = Task(form="gsm8k").example(make_record("gsm8k"), parse)
+    assert list_parts(example.document) == [
         *(Mark("[CLS]"), "Question: Ann has ", tree("3"), " bags of ", tree("4"), " pears. How many?", Mark("[SEP]")),
         *(" Solution: She has ", tree("3*4=12"), " pears. [SEP] Final Answer: ", tree("12"), Mark("[EOS]")),
     ]
-    assert found.document[found.loss_from - 1] == Text(" Solution: ") and found.reference == {"answer": "12"}
-    assert documents.surface(found.document[found.loss_from :]) == (
+    assert example.document[example.loss_from - 1] == Text(" Solution: ") and example.reference == {"answer": "12"}
+    assert documents.surface(example.document[example.loss_from :]) == (
         "She has  <m> 3 * 4 = 12 </m>  pears. [SEP] Final Answer:  <m> 12 </m> [EOS]"
     )
-    found = Task(form="math").example(record("math"), parse)
-    assert shown(found.document) == [
+    example = Task(form="math").example(make_record("math"), parse)
+    assert list_parts(example.document) == [
         *(Mark("[CLS]"), "Question: Solve ", tree("2x=3"), ".", Mark("[SEP]"), " Solution: Halving, "),
         *(tree(r"x=\frac32"), ". [SEP] Final Answer: ", tree(r"\frac32"), Mark("[EOS]")),
     ]
@@ -312,14 +316,14 @@ def test_layout():
 
 def test_the_published_layout_is_text():
     task = Task(form="math", as_published=True)
-    found = task.example(record("math"), parse)
-    assert documents.surface(found.document) == (
+    example = task.example(make_record("math"), parse)
+    assert documents.surface(example.document) == (
         "Question: Solve  <m> 2x = 3 </m> . [SEP] Solution: Halving,  <m> x = {\\frac{3}{2}} </m> . "
         "[SEP] Final Answer:  <m> \\frac{3}{2} </m> [EOS]"
     )
-    assert not any(isinstance(segment, Mark) for segment in found.document[:-1])
-    assert found.document[: found.loss_from] == task.prompt(record("math"), parse)
-    assert documents.surface(task.prompt(record("math"), parse)).endswith(" [SEP] Solution: ")
+    assert not any(isinstance(segment, Mark) for segment in example.document[:-1])
+    assert example.document[: example.loss_from] == task.prompt(make_record("math"), parse)
+    assert documents.surface(task.prompt(make_record("math"), parse)).endswith(" [SEP] Solution: ")
 
 
 TRAINING = ["Question: Ann has 3 bags of pears. How many? Solution: Halving, She [SEP] Final Answer: Solve"] * 9
@@ -327,23 +331,26 @@ TRAINING = ["Question: Ann has 3 bags of pears. How many? Solution: Halving, She
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("name", ["trees", "subword"])
-def test_tokens_back_to_the_document_and_the_answer(form, name):
+def test_tokens_decode_to_the_document_and_the_answer(form, name):
     marks = symbols.list_marks(symbols.count_symbols([latex.parse(r"3*4=\frac{1}{2}x")]))  # type: ignore[list-item]
-    known = vocab.build({"name": "sentencepiece", "size": 330, "model": "bpe"}, TRAINING, marks)
-    scheme = build.build("text", {"name": name}, vocab=known)
+    vocabulary = vocab.build({"name": "sentencepiece", "size": 330, "model": "bpe"}, TRAINING, marks)
+    scheme = build.build("text", {"name": name}, vocab=vocabulary)
     task = Task(form=form)
-    found = task.example(record(form), scheme.parse)
-    encoded = scheme.encode(found.document)
-    first = encoded.starts[found.loss_from]
-    assert scheme.decode(encoded.ids[:first]) == documents.merge(found.document[: found.loss_from]) or name != "trees"
-    written = scheme.decode(encoded.ids[first:])
-    assert written == documents.merge(found.document[found.loss_from :]) or name != "trees"
-    prediction = task.predicted(written)
-    scores = task.score([prediction], [found.reference])
+    example = task.example(make_record(form), scheme.parse)
+    features = scheme.encode(example.document)
+    first = features.starts[example.loss_from]
+    assert (
+        scheme.decode(features.ids[:first]) == documents.merge(example.document[: example.loss_from])
+        or name != "trees"
+    )
+    document = scheme.decode(features.ids[first:])
+    assert document == documents.merge(example.document[example.loss_from :]) or name != "trees"
+    prediction = task.predicted(document)
+    scores = task.score([prediction], [example.reference])
     assert scores == {"accuracy": 1.0, "answered": 1.0, "read": 1.0}
 
 
-def test_predictions():
+def test_predictions_are_final_answers():
     task = Task()
     answer = Formula("", None), Formula("x", latex.parse("x"))
     assert task.predicted((Text("so [SEP] Final Answer: "), Number("7", 7), Mark("[EOS]"), Text("8"))) == "7"
@@ -355,7 +362,7 @@ def test_predictions():
 
 
 @pytest.mark.parametrize(
-    ("found", "wanted", "right"),
+    ("answer", "expected", "is_equal"),
     [
         ("72", "72.0", True),
         ("1,080", "1080", True),
@@ -385,11 +392,11 @@ def test_predictions():
         ("{ x", "{x", True),
     ],
 )
-def test_answers_that_are_the_same(found, wanted, right):
-    assert answers_agree(found, wanted) is answers_agree(wanted, found) is right
+def test_equal_answers_agree(answer, expected, is_equal):
+    assert answers_agree(answer, expected) is answers_agree(expected, answer) is is_equal
 
 
-def test_scores():
+def test_answers_are_scored():
     references = [{"answer": a} for a in ("12", "12", "12", r"\frac12")]
     assert Task().score(["12.0", None, "{", "0.5"], references) == {"accuracy": 0.5, "answered": 0.75, "read": 0.5}
     assert Task(tolerance=0.2).score(["11"], [{"answer": "12"}])["accuracy"] == 1
@@ -400,30 +407,30 @@ def test_scores():
         Task().score([], [])
 
 
-def test_asked():
+def test_prompts_from_text_have_the_layout():
     task = Task(form="math")
-    assert shown(task.prompt_from_text("What is $x$?", parse)) == [
+    assert list_parts(task.prompt_from_text("What is $x$?", parse)) == [
         *(Mark("[CLS]"), "Question: What is ", Tree("V", "x"), "?", Mark("[SEP]"), " Solution: "),
     ]
     assert task.prompt_from_text("Question: a [SEP] Solution: ", parse) is None
 
 
-def test_texts_are_what_a_plain_model_reads():
-    (text,) = Task(form="math").texts([record("math")])
+def test_texts_are_plain_documents():
+    (text,) = Task(form="math").texts([make_record("math")])
     assert text.endswith("Final Answer:  <m> \\frac{3}{2} </m> ") and "Question: Solve  <m> 2x = 3 </m> ." in text
 
 
 @pytest.mark.parametrize(("form", "folder"), [("gsm8k", "gsm8k"), ("math", "math_hendrycks")])
-def test_real_problems_are_read(form, folder, real_data, tmp_path):
-    found = load(real_data(folder), tmp_path, form, size=1500)
-    rows = [row for of in found.values() for row in of]
+def test_real_problems_are_parsed(form, folder, real_data, tmp_path):
+    splits = load_splits(real_data(folder), tmp_path, form, size=1500)
+    rows = [row for records in splits.values() for row in records]
     assert len(rows) == 1500
-    task, formulas, unread = Task(form=form), 0, 0
+    task, n_all_formulas, n_unparsed = Task(form=form), 0, 0
     for row in rows:
         example = task.example(row, parse)
-        mine = sum(isinstance(segment, Formula) for segment in example.document)
-        formulas += mine
-        unread += (task._mark_formulas(row, "problem") + task._solution_text(row)).count("<m>") - mine
+        n_formulas = sum(isinstance(segment, Formula) for segment in example.document)
+        n_all_formulas += n_formulas
+        n_unparsed += (task._mark_formulas(row, "problem") + task._solution_text(row)).count("<m>") - n_formulas
         prediction = task.predicted(example.document[example.loss_from :])
         assert prediction is not None and answers_agree(prediction, row["answer"])
-    assert formulas > 10_000 and unread / formulas < 0.005
+    assert n_all_formulas > 10_000 and n_unparsed / n_all_formulas < 0.005

@@ -1,4 +1,4 @@
-"""The three tasks on students: layouts, what is read back, metrics, and what a row that is too long loses."""
+"""The three tasks on students: layouts, parsed predictions, metrics, and how rows that are too long are shortened."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from numjax.types import Mark, Text
 parse = functools.partial(documents.parse, rules="default")
 
 
-def shown(document) -> str:
+def join_segments(document) -> str:
     return "|".join(s.name if isinstance(s, Mark) else documents.surface_of(s) for s in document)
 
 
-def step(step, outcome, action, given, told="") -> dict:
-    return {"step": step, "outcome": outcome, "action": action, "input": given, "feedback": told}
+def make_step(equation, outcome, action, entry, reply="") -> dict:
+    return {"step": equation, "outcome": outcome, "action": action, "input": entry, "feedback": reply}
 
 
 HISTORY = [
-    step("<m> 2x+3=7 </m>", "BUG", "add", "<m> 3 </m>", "Subtract <m> 3 </m>."),
-    step("<m> 2x+3=7 </m>", "OK", "subtract", "<m> 3 </m>"),
-    step("<m> 2x=4 </m>", "ERROR", "divide", "<m> 3 </m>", "No."),
-    step("<m> 2x=4 </m>", "INITIAL_HINT", "hint", "", "Divide by <m> 2 </m>."),
+    make_step("<m> 2x+3=7 </m>", "BUG", "add", "<m> 3 </m>", "Subtract <m> 3 </m>."),
+    make_step("<m> 2x+3=7 </m>", "OK", "subtract", "<m> 3 </m>"),
+    make_step("<m> 2x=4 </m>", "ERROR", "divide", "<m> 3 </m>", "No."),
+    make_step("<m> 2x=4 </m>", "INITIAL_HINT", "hint", "", "Divide by <m> 2 </m>."),
 ]
 ENTRY = {"id": "e", "problem": "<m> 2x+3=7 </m>", "history": json.dumps(HISTORY)}
 ENTRY |= {"outcome": "OK", "action": "divide", "input": "<m> 2 </m>"}
@@ -43,12 +43,12 @@ ENTRY |= {"outcome": "OK", "action": "divide", "input": "<m> 2 </m>"}
 def test_the_layout_of_student_actions():
     """Facts: "Problem: F Solution: ", " Step: F" but after an error, " OUTCOME: ACTION INPUT", " Feedback: T"."""
     example = student_action.Task().example(ENTRY, parse)
-    assert shown(example.document) == (
+    assert join_segments(example.document) == (
         "[CLS]|Problem: |2 x + 3 = 7| Solution: | Step: |2 x + 3 = 7| BUG: add |3| Feedback: Subtract |3|.|"
         " OK: subtract |3| Step: |2 x = 4| ERROR: divide |3| Feedback: No.|"
         " INITIAL_HINT: hint Feedback: Divide by |2|.| OK: divide |2|[EOS]"
     )
-    assert shown(example.document[example.loss_from :]) == " OK: divide |2|[EOS]"
+    assert join_segments(example.document[example.loss_from :]) == " OK: divide |2|[EOS]"
     assert example.reference == {"outcome": "OK", "action": "divide", "input": ["N", "2", None]}
     published = student_action.Task(as_published=True).example(ENTRY, parse)
     assert documents.surface(published.document[:5]) == (
@@ -56,25 +56,25 @@ def test_the_layout_of_student_actions():
     )
     final = ENTRY | {"action": "FinalAnswer", "input": "<m> x=2 </m>"}
     last = student_action.Task().example(final, parse)
-    assert shown(last.document[last.loss_from :]) == " OK: as |x = 2|[EOS]"
+    assert join_segments(last.document[last.loss_from :]) == " OK: as |x = 2|[EOS]"
     assert last.reference["action"] == "FinalAnswer"
 
 
-def test_what_is_left_out_of_a_history_first():
+def test_the_order_in_which_a_history_is_shortened():
     task = student_action.Task()
     example = task.example(ENTRY, parse)
-    parts = [shown(example.document[a:b]) for a, b in example.spare]
-    # The first equation whole, then of the second what was entered before the last entry.
+    parts = [join_segments(example.document[a:b]) for a, b in example.spare]
+    # First the whole first equation, then the entries of the second before the last one.
     assert parts == [
         " Step: |2 x + 3 = 7| BUG: add |3| Feedback: Subtract |3|.| OK: subtract |3",
         " ERROR: divide |3| Feedback: No.",
     ]
-    backwards = student_action.Task(as_published=True).example(ENTRY, parse)
-    ends = [end for _, end in backwards.spare]
-    assert ends == list(range(backwards.loss_from, 0, -1))
+    published = student_action.Task(as_published=True).example(ENTRY, parse)
+    ends = [end for _, end in published.spare]
+    assert ends == list(range(published.loss_from, 0, -1))
 
 
-def test_entries_are_read_back_from_trees_and_from_text():
+def test_entries_are_parsed_from_trees_and_from_text():
     task = student_action.Task()
     entries = [
         ENTRY,
@@ -85,12 +85,14 @@ def test_entries_are_read_back_from_trees_and_from_text():
     ]
     examples = [task.example(entry, parse) for entry in entries]
     references = [example.reference for example in examples]
-    as_trees = [task.predicted(e.document[e.loss_from :]) for e in examples]
+    tree_predictions = [task.predicted(e.document[e.loss_from :]) for e in examples]
     texts = [documents.surface(e.document[e.loss_from : -1]) for e in examples]
-    as_text = [task.predicted((*parse(text), Mark("[EOS]"), Text("more"))) for text in texts]
-    fenced = [task.predicted(parse(re.sub(r"(divide|as|distribute) (.*)", r"\1 <m> \2 </m>", t))) for t in texts[:4]]
+    text_predictions = [task.predicted((*parse(text), Mark("[EOS]"), Text("more"))) for text in texts]
+    fenced_predictions = [
+        task.predicted(parse(re.sub(r"(divide|as|distribute) (.*)", r"\1 <m> \2 </m>", t))) for t in texts[:4]
+    ]
     perfect = dict.fromkeys(("accuracy", "written", "outcome", "action", "input"), 1.0)
-    for predictions in (as_trees, as_text, fenced):
+    for predictions in (tree_predictions, text_predictions, fenced_predictions):
         scores = task.score(json.loads(json.dumps(predictions)), references[: len(predictions)])
         assert scores == perfect | {"accuracy_correct": 1.0, "accuracy_incorrect": 1.0}
     assert task.predicted(parse("nothing of the kind")) is None
@@ -128,13 +130,13 @@ ANSWER = {
 
 def test_the_layout_of_answer_scoring():
     example = answer_scoring.Task().example(ANSWER, parse)
-    assert shown(example.document) == (
+    assert join_segments(example.document) == (
         "[CLS]|Question: |Solve |2 x = 4|. Explain.|[SEP]| Possible scores: Wrong Poor Fair Good Excellent|"
         "[SEP]| Example: idk Score: Wrong|[SEP]| Example: |x = 2| Score: Excellent|"
         "[SEP]| Score this answer: |I know |x = 2|[EOS]"
     )
     assert example.labels == {"label": 3}
-    parts = [shown(example.document[a:b]) for a, b in example.spare]
+    parts = [join_segments(example.document[a:b]) for a, b in example.spare]
     assert parts == [
         "[SEP]| Example: |x = 2| Score: Excellent",
         "[SEP]| Example: idk Score: Wrong",
@@ -151,25 +153,25 @@ def test_the_layout_of_answer_scoring():
 
 
 def test_scoring_metrics_by_hand():
-    gold, found = [0, 0, 1, 1, 2, 4], [0, 1, 1, 1, 2, 2]
-    references = [{"label": label} for label in gold]
+    labels, predictions = [0, 0, 1, 1, 2, 4], [0, 1, 1, 1, 2, 2]
+    references = [{"label": label} for label in labels]
     rng = np.random.default_rng(0)
     log_probs = np.log(rng.dirichlet(np.ones(5), 6).round(1) + 0.01)  # with ties
-    scores = answer_scoring.Task().score(found, references, log_probs)
+    scores = answer_scoring.Task().score(predictions, references, log_probs)
     assert scores["accuracy"] == 4 / 6 and scores["RMSE"] == pytest.approx(math.sqrt(5 / 6))
     assert scores["F1"] == pytest.approx((2 / 3 + 4 / 5 + 2 / 3 + 0) / 4)
     assert scores["kappa"] == pytest.approx((24 - 10) / (36 - 10))
     areas = []
     for label in (0, 1, 2, 4):  # nobody has a 3
-        mine = [log_probs[i, label] for i in range(6) if gold[i] == label]
-        others = [log_probs[i, label] for i in range(6) if gold[i] != label]
-        areas.append(np.mean([(a > b) + (a == b) / 2 for a in mine for b in others]))
+        positives = [log_probs[i, label] for i in range(6) if labels[i] == label]
+        negatives = [log_probs[i, label] for i in range(6) if labels[i] != label]
+        areas.append(np.mean([(a > b) + (a == b) / 2 for a in positives for b in negatives]))
     assert scores["AUC"] == pytest.approx(np.mean(areas))
-    assert "AUC" not in answer_scoring.Task().score(found, references)
+    assert "AUC" not in answer_scoring.Task().score(predictions, references)
     assert answer_scoring.Task().score([1, 1], [{"label": 1}] * 2) == {"accuracy": 1.0, "F1": 1.0, "RMSE": 0.0}
 
 
-SAID = {
+FEEDBACK_RECORD = {
     "id": "f",
     "problem": "Solve <m> 3x=9 </m>",
     "answer": "<m> 27 </m>",
@@ -179,16 +181,16 @@ SAID = {
 
 def test_the_layout_of_feedback():
     task = feedback.Task()
-    example = task.example(SAID, parse)
-    assert shown(example.document) == (
+    example = task.example(FEEDBACK_RECORD, parse)
+    assert join_segments(example.document) == (
         "[CLS]|Question: |Solve |3 x = 9|[SEP]| Answer: |27|[SEP]| Feedback: |"
         r"Divide by |\frac{3 x}{x}|, don't.|[EOS]"
     )
-    assert shown(example.document[example.loss_from :]).startswith("Divide")
-    assert [shown(example.document[a:b]) for a, b in example.spare] == ["3 x = 9", "Solve "]
+    assert join_segments(example.document[example.loss_from :]).startswith("Divide")
+    assert [join_segments(example.document[a:b]) for a, b in example.spare] == ["3 x = 9", "Solve "]
     assert example.reference == {"feedback": r"Divide by \frac { 3 x } { x } , don't ."}
     assert task.predicted(example.document[example.loss_from :]) == example.reference["feedback"]
-    published = feedback.Task(as_published=True).example(SAID, parse)
+    published = feedback.Task(as_published=True).example(FEEDBACK_RECORD, parse)
     assert documents.surface(published.document[: published.loss_from]) == (
         "Question: Solve  <m> 3x=9 </m>  [SEP] Answer:  <m> 27 </m>  [SEP] Feedback: "
     )
@@ -196,83 +198,91 @@ def test_the_layout_of_feedback():
 
 
 def test_feedback_scores():
-    task, said = feedback.Task(), ["a b c d e", "x"]
-    references = [{"feedback": text} for text in said]
-    perfect = task.score(said, references)
-    assert perfect["exact"] == 1 and perfect["BLEU-4"] == pytest.approx(1) and perfect["ROUGE-L"] == 1
-    none = task.score([None, ""], references)
-    assert none["exact"] == 0 and none["ROUGE-L"] == 0
+    task, texts = feedback.Task(), ["a b c d e", "x"]
+    references = [{"feedback": text} for text in texts]
+    perfect_scores = task.score(texts, references)
+    assert (
+        perfect_scores["exact"] == 1
+        and perfect_scores["BLEU-4"] == pytest.approx(1)
+        and perfect_scores["ROUGE-L"] == 1
+    )
+    empty_scores = task.score([None, ""], references)
+    assert empty_scores["exact"] == 0 and empty_scores["ROUGE-L"] == 0
 
 
 # ---------------------------------------------------------------------------------------------------
-# What is too long.
+# Rows that are too long.
 
 
-def test_rows_lose_what_a_task_can_spare(tmp_path):
+def test_long_rows_lose_the_spare_parts_of_their_task(tmp_path):
     texts = list(student_action.Task().texts([ENTRY])) * 4
     scheme = build.find("text", "trees")(vocab.build({"name": "sentencepiece", "size": 400}, texts))
     task: Any = student_action.Task()
-    say: Any = feedback.Task()
+    feedback_task: Any = feedback.Task()
     options = {"length": 1000, "overflow": "shorten", "reserve": 60, "digits": 6, "pack": False}
 
-    class Options(SimpleNamespace):
+    class ShorteningOptions(SimpleNamespace):
         def get(self, name, default=None):
             return getattr(self, name, default)
 
-    def rows(**changes):
-        return features.encode(task, scheme, [ENTRY], Options(**options | changes), "train")
+    def encode_rows(**changes):
+        return features.encode(task, scheme, [ENTRY], ShorteningOptions(**options | changes), "train")
 
-    (whole,) = rows().rows
+    (whole_row,) = encode_rows().rows
     example = task.example(ENTRY, parse)
-    found = scheme.encode(example.document)
-    first = found.starts[example.spare[0][1]] - found.starts[example.spare[0][0]]
-    (cut,) = rows(length=whole.loss_from - 2 + 60).rows
+    encoded = scheme.encode(example.document)
+    first_length = encoded.starts[example.spare[0][1]] - encoded.starts[example.spare[0][0]]
+    (short_row,) = encode_rows(length=whole_row.loss_from - 2 + 60).rows
     assert (
-        len(cut.ids) == len(whole.ids) - first
-        and cut.ids[cut.loss_from :].tolist() == whole.ids[whole.loss_from :].tolist()
+        len(short_row.ids) == len(whole_row.ids) - first_length
+        and short_row.ids[short_row.loss_from :].tolist() == whole_row.ids[whole_row.loss_from :].tolist()
     )
-    kept = scheme.decode(cut.ids)
+    document = scheme.decode(short_row.ids)
     start, stop = example.spare[0]
-    assert kept == documents.merge((*example.document[:start], *example.document[stop:]))
-    states = scheme.encode(kept).grammar_state
-    np.testing.assert_array_equal(cut.grammar_state, states[: len(cut.ids)])
-    lost = rows(length=65)
-    assert len(lost) == 0 and "no more than 5 fit" in lost.skipped[0]["reason"]
-    # One text alone loses only as many positions as need be, from its end.
-    (shorter,) = features.encode(say, scheme, [SAID], Options(**options), "train").rows
-    spare = say.example(SAID, parse).spare
-    room = shorter.loss_from - 13 + 60
-    (cut,) = features.encode(say, scheme, [SAID], Options(**options | {"length": room}), "train").rows
-    begun = documents.surface(scheme.decode(cut.ids))
-    assert len(spare) == 2 and "[SEP]" in begun and "Divide by" in begun and "Solve" in begun
+    assert document == documents.merge((*example.document[:start], *example.document[stop:]))
+    states = scheme.encode(document).grammar_state
+    np.testing.assert_array_equal(short_row.grammar_state, states[: len(short_row.ids)])
+    no_rows = encode_rows(length=65)
+    assert len(no_rows) == 0 and "no more than 5 fit" in no_rows.skipped[0]["reason"]
+    # A single text loses only as many positions as necessary, from its end.
+    (feedback_row,) = features.encode(
+        feedback_task, scheme, [FEEDBACK_RECORD], ShorteningOptions(**options), "train"
+    ).rows
+    spare = feedback_task.example(FEEDBACK_RECORD, parse).spare
+    length = feedback_row.loss_from - 13 + 60
+    (short_row,) = features.encode(
+        feedback_task, scheme, [FEEDBACK_RECORD], ShorteningOptions(**options | {"length": length}), "train"
+    ).rows
+    surface = documents.surface(scheme.decode(short_row.ids))
+    assert len(spare) == 2 and "[SEP]" in surface and "Divide by" in surface and "Solve" in surface
 
 
 # ---------------------------------------------------------------------------------------------------
 # Tables.
 
 
-def test_tables_stand_beside_the_papers_figures(tmp_path, monkeypatch):
+def test_tables_show_results_beside_the_papers_figures(tmp_path, monkeypatch):
     from numjax.bundled.experiments import runs
-    from numjax.bundled.experiments.mathgpt import feedback as of_feedback
+    from numjax.bundled.experiments.mathgpt import feedback as feedback_table
     from numjax.bundled.experiments.mathgpt import table4, table9
 
-    seen = []
+    configs = []
 
     def train(system, data, folder, seed, compiled=None, note=None):
         config = json.loads((folder.parent / "config.json").read_text())
-        seen.append(
+        configs.append(
             (config["task"]["name"], config["task"]["fold"], config["scheme"]["name"], sorted(config["heads"]))
         )
         return {"test": {"accuracy": 0.5 + seed / 10, "AUC": 0.9, "BLEU-4": 0.25}}, "compiled"
 
     monkeypatch.setattr(runs, "train", train)
-    monkeypatch.setattr(runs, "assemble", lambda config, place: None)
+    monkeypatch.setattr(runs, "assemble", lambda config, workdir: None)
     monkeypatch.setattr(runs, "load_data", lambda *args, **kwargs: None)
     monkeypatch.setattr(runs, "cell_folder", lambda cell, out: out / "runs" / cell.task / cell.system)
-    for main in (table4.main, table9.main, of_feedback.main):
+    for main in (table4.main, table9.main, feedback_table.main):
         main(["--scale=smoke", f"--out={tmp_path}"])
     schemes = ("subword", "trees")
-    assert seen == [
+    assert configs == [
         (task, fold, scheme, heads)
         for task, heads in (("student_action", ["next"]), ("answer_scoring", ["label"]), ("feedback", ["next"]))
         for fold in (0, 1)

@@ -34,15 +34,15 @@ SPLITS = ("train", "validation", "test")
 parse = functools.partial(documents.parse, rules="default")
 
 
-def value(text: str, x: Fraction) -> Fraction:
-    """The value of a side of an equation at x: Python evaluates it after * is inserted for every product."""
+def evaluate_side(text: str, x: Fraction) -> Fraction:
+    """Returns the value of a side of an equation at x: Python evaluates it with * inserted for every product."""
     expression = re.sub(r"(?<=[0-9x)])(?=[x(])", "*", re.sub(r"([0-9]+)", r"Fraction(\1)", text.replace(" ", "")))
     return Fraction(eval(expression, {"Fraction": Fraction, "x": x}))
 
 
-def solves(equation: str, x: Fraction) -> bool:
+def is_solution(equation: str, x: Fraction) -> bool:
     left, right = equation.split("=")
-    return value(left, x) == value(right, x)
+    return evaluate_side(left, x) == evaluate_side(right, x)
 
 
 def simulate_entries(seed: int, count: int) -> list[tuple[algebra.Equation, list[generate.LogEntry]]]:
@@ -76,73 +76,73 @@ def test_printed_equations_have_the_solution():
     for _ in range(300):
         equation = generate.draw_new_problem(rng, set())
         x = algebra.solution(equation)
-        assert x is not None and solves(algebra.format_equation(equation), x)
-        assert not solves(algebra.format_equation(equation), x + 1)
+        assert x is not None and is_solution(algebra.format_equation(equation), x)
+        assert not is_solution(algebra.format_equation(equation), x + 1)
         assert isinstance(latex.parse(algebra.format_equation(equation)), Tree)
 
 
 def test_right_entries_keep_the_solution_and_wrong_ones_do_not():
-    seen = collections.Counter()
+    counts = collections.Counter()
     for problem, log in simulate_entries(1, 250):
         x = algebra.solution(problem)
         assert x is not None
         for entry in log:
-            assert solves(algebra.format_equation(entry.equation), x), (
+            assert is_solution(algebra.format_equation(entry.equation), x), (
                 "every equation that the tutor accepts has the solution"
             )
-            seen[entry.outcome, entry.move.misconception] += 1
+            counts[entry.outcome, entry.move.misconception] += 1
             if entry.outcome == generate.HINT:
                 assert entry.feedback
                 continue
-            assert (entry.outcome == generate.OK) == solves(algebra.format_equation(entry.move.claim), x)
+            assert (entry.outcome == generate.OK) == is_solution(algebra.format_equation(entry.move.claim), x)
             assert bool(entry.feedback) == (entry.outcome != generate.OK)
             assert (entry.outcome == generate.ERROR) == (entry.move.misconception == "slip")
-        assert log[-1].move.action == moves.FINAL and value(log[-1].move.input[2:], x) == x
+        assert log[-1].move.action == moves.FINAL and evaluate_side(log[-1].move.input[2:], x) == x
         for entry, next_entry in itertools.pairwise(log):
             stays = entry.outcome != generate.OK
             assert next_entry.equation == (entry.equation if stays else entry.move.claim)
-    assert {name for _, name in seen} == {"", *moves.MISCONCEPTIONS}, "every misconception occurs"
-    right = sum(n for (outcome, _), n in seen.items() if outcome == generate.OK)
-    assert 0.5 < right / seen.total() < 0.85
+    assert {name for _, name in counts} == {"", *moves.MISCONCEPTIONS}, "every misconception occurs"
+    n_right = sum(n for (outcome, _), n in counts.items() if outcome == generate.OK)
+    assert 0.5 < n_right / counts.total() < 0.85
 
 
-def test_right_moves_are_what_they_say():
-    """The input does to both sides what the action says, or is the new side itself."""
+def test_right_moves_do_what_their_action_says():
+    """The input changes both sides as the action says, or is the new side itself."""
     rng = np.random.default_rng(2)
     signs = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/"}
-    seen = set()
+    actions = set()
     for _ in range(200):
         equation = generate.draw_new_problem(rng, set())
         while not algebra.is_solved(equation):
             right_moves = moves.find_right_moves(equation)
             for move in right_moves:
-                seen.add(move.action)
+                actions.add(move.action)
                 sides_before, sides_after = (
                     algebra.format_equation(equation).split("="),
                     algebra.format_equation(move.claim).split("="),
                 )
                 for x in (Fraction(3), Fraction(-7, 2)):
-                    old, new = ([value(side, x) for side in sides] for sides in (sides_before, sides_after))
+                    old, new = ([evaluate_side(side, x) for side in sides] for sides in (sides_before, sides_after))
                     if move.action in signs:
-                        amount = value(move.input, x)
+                        amount = evaluate_side(move.input, x)
                         operations = {"+": lambda a, b: a + b, "-": lambda a, b: a - b, "*": lambda a, b: a * b}
-                        apply = operations.get(signs[move.action], lambda a, b: a / b)
-                        assert new == [apply(side, amount) for side in old]
+                        operate = operations.get(signs[move.action], lambda a, b: a / b)
+                        assert new == [operate(side, amount) for side in old]
                     else:
                         assert new == old and move.input in sides_after
             equation = right_moves[int(rng.integers(len(right_moves)))].claim
-    assert seen == set(moves.ACTIONS) - {moves.FINAL}
+    assert actions == set(moves.ACTIONS) - {moves.FINAL}
 
 
-def test_grades_follow_from_what_is_written():
+def test_grades_follow_from_the_written_answer():
     """Grades are checked against the text alone: every line is solved again."""
     rows = list(scoring.generate_rows(400, 3))
     assert {row["grade"] for row in rows} == set("12345")
     for (_, record), row in zip(scoring_files.parse_rows(("", row) for row in rows), rows, strict=True):
         lines = [f for f in re.findall("<m> (.*?) </m>", record["answer"]) if "=" in f]
         (problem,) = re.findall("<m> ([^<]*=[^<]*) </m>", record["problem"])
-        solutions = [_solution(line) for line in lines]
-        x = _solution(problem)
+        solutions = [_solve(line) for line in lines]
+        x = _solve(problem)
         # The answer is the last line; a student may repeat a step as the answer.
         has_answer = bool(lines) and re.fullmatch(r"x = -? ?[0-9]+( / [0-9]+)?", lines[-1])
         is_right_answer = has_answer and solutions[-1] == x
@@ -161,10 +161,10 @@ def test_grades_follow_from_what_is_written():
             assert grade == 0
 
 
-def _solution(equation: str) -> Fraction | None:
+def _solve(equation: str) -> Fraction | None:
     """Solves an equation from two values of left − right, which is linear in x."""
     left, right = equation.split("=")
-    at0, at1 = (value(left, Fraction(x)) - value(right, Fraction(x)) for x in (0, 1))
+    at0, at1 = (evaluate_side(left, Fraction(x)) - evaluate_side(right, Fraction(x)) for x in (0, 1))
     return None if at0 == at1 else at0 / (at0 - at1)
 
 
@@ -177,23 +177,23 @@ def test_grade_by_hand():
     steps.append(moves.find_right_moves(steps[0].claim)[0])
     equations = tuple(move.claim for move in steps)
     assert [algebra.format_equation(line) for line in equations] == ["2x=4", "x=2"]
-    wrong = next(move.claim for move in moves.find_wrong_moves(problem) if move.misconception == "sign")
-    assert algebra.format_equation(wrong) == "2x=10"
+    wrong_equation = next(move.claim for move in moves.find_wrong_moves(problem) if move.misconception == "sign")
+    assert algebra.format_equation(wrong_equation) == "2x=10"
 
     def grade(equations, answer):
         return scoring.grade(problem, scoring.Work(tuple(steps), equations, answer))
 
     two = Fraction(2)
     assert [grade(equations, two), grade(equations[:1], two), grade((), two)] == [4, 3, 2]
-    assert [grade(equations, None), grade((wrong,), Fraction(5)), grade((), None)] == [2, 0, 0]
-    assert grade((equations[0], wrong), Fraction(5)) == 1
+    assert [grade(equations, None), grade((wrong_equation,), Fraction(5)), grade((), None)] == [2, 0, 0]
+    assert grade((equations[0], wrong_equation), Fraction(5)) == 1
 
 
 def test_wrong_answers_are_wrong_and_named():
     rows = list(feedback.generate_rows(300, 6))
     for row in rows:
         (problem,) = re.findall("<p>([^<]*=[^<]*)</p>", row["body"])
-        x = _solution(problem)
+        x = _solve(problem)
         answers = [row[name] for name in feedback.ANSWERS if row[name]]
         assert len(set(answers)) == len(answers)
         for name in feedback.ANSWERS:
@@ -207,7 +207,7 @@ def test_wrong_answers_are_wrong_and_named():
 # Files.
 
 
-def test_a_log_as_table_gives_what_was_simulated(tmp_path):
+def test_a_log_file_gives_the_simulated_sessions(tmp_path):
     rows = list(generate.generate_rows(40, 7))
     sessions = [session for _, session in logs.parse_rows((str(i), row) for i, row in enumerate(rows))]
     assert [(s["student_id"], s["problem_id"]) for s in sessions] == list(
@@ -259,7 +259,7 @@ def test_the_fields_of_a_log(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "says"),
+    ("name", "text", "message"),
     [
         ("a.csv", "Anon Student Id,Action\n1,2\n", "no column 'Problem Name', 'Step Name'"),
         ("a.csv", " ", "empty"),
@@ -268,9 +268,9 @@ def test_the_fields_of_a_log(tmp_path):
         ("a.json", '[{"steps": []}, 3]', "too few for 5 folds: 2 left out"),
     ],
 )
-def test_bad_logs_are_one_line(tmp_path, name, text, says):
+def test_bad_logs_give_one_line_errors(tmp_path, name, text, message):
     (tmp_path / name).write_text(text)
-    with pytest.raises(DataError, match=says) as caught:
+    with pytest.raises(DataError, match=message) as caught:
         data.load("cognitive_tutor", data_dir=tmp_path / "built", path=str(tmp_path))
     assert "\n" not in str(caught.value)
 
@@ -307,44 +307,48 @@ def write_table(rows) -> str:
     return text.getvalue()
 
 
-def to_articles(records, texts) -> tuple[dict, list]:
-    """The JSON form of records: problems by id, and samples."""
+def to_articles(records, text_fields) -> tuple[dict, list]:
+    """Returns the JSON form of records: problems by id, and samples."""
     problems = {row["problem_id"]: marked.to_article(row["problem"]) for row in records}
     samples = [
-        {key: marked.to_article(value) if key in texts else value for key, value in row.items() if key != "problem"}
+        {
+            key: marked.to_article(value) if key in text_fields else value
+            for key, value in row.items()
+            if key != "problem"
+        }
         for row in records
     ]
     return problems, samples
 
 
 @pytest.mark.parametrize(
-    ("name", "module", "rows", "texts", "file"),
+    ("name", "module", "generate_rows", "text_fields", "file"),
     [
         ("answer_scoring", scoring_files, scoring.generate_rows, ("answer",), "answers.json"),
         ("answer_feedback", feedback_files, feedback.generate_rows, ("answer", "feedback"), "samples.json"),
     ],
 )
-def test_tables_and_articles_give_the_same_answers(tmp_path, name, module, rows, texts, file):
-    raw = list(rows(200, 5))
-    records = [built_records for _, built_records in module.parse_rows((str(i), row) for i, row in enumerate(raw))]
-    assert not any(isinstance(built_records, ValueError) for built_records in records) and len(records) >= 200
+def test_tables_and_articles_give_the_same_answers(tmp_path, name, module, generate_rows, text_fields, file):
+    raw = list(generate_rows(200, 5))
+    records = [record for _, record in module.parse_rows((str(i), row) for i, row in enumerate(raw))]
+    assert not any(isinstance(record, ValueError) for record in records) and len(records) >= 200
     for folder in ("table", "json"):
         (tmp_path / folder).mkdir()
     (tmp_path / "table" / "raw.csv").write_text(write_table(raw))
-    problems, samples = to_articles(records, texts)
+    problems, samples = to_articles(records, text_fields)
     (tmp_path / "json" / "problems.json").write_text(json.dumps(problems))
     (tmp_path / "json" / file).write_text(json.dumps([*samples, {"problem_id": "gone"}, 3]))
-    built = tmp_path / "built"
+    cache = tmp_path / "built"
     built_records = {
-        folder: [list(data.load(name, split, built, path=str(tmp_path / folder), seed=5)) for split in SPLITS]
+        folder: [list(data.load(name, split, cache, path=str(tmp_path / folder), seed=5)) for split in SPLITS]
         for folder in ("table", "json")
     }
     assert built_records["table"] == built_records["json"]
     keys = set(records[0])
     flat = sorted((row for split in built_records["json"] for row in split), key=lambda row: row["id"])
     assert [{key: row[key] for key in keys} for row in flat] == records
-    left_out = data.load_skipped(name, built, path=str(tmp_path / "json"), seed=5)
-    assert len(left_out) == 2 and "'gone', which is missing" in left_out[0]["reason"]
+    skipped = data.load_skipped(name, cache, path=str(tmp_path / "json"), seed=5)
+    assert len(skipped) == 2 and "'gone', which is missing" in skipped[0]["reason"]
 
 
 def test_raw_grades_and_parts(tmp_path):
@@ -368,15 +372,15 @@ def test_raw_grades_and_parts(tmp_path):
 def test_folds_are_disjoint_by_group_and_cover_everything():
     rng = np.random.default_rng(0)
     groups = [f"P{i}" for i in rng.integers(0, 60, 400)]
-    tested = []
+    test_rows = []
     for fold in range(5):
         splits = split_by_fold(400, fold, 5, 221, groups=groups)
         assert sorted(itertools.chain(*splits.values())) == list(range(400))
         owners = [{groups[i] for i in splits[split]} for split in SPLITS]
         assert not (owners[0] & owners[1] or owners[0] & owners[2] or owners[1] & owners[2])
         assert 0.09 < len(splits["validation"]) / (400 - len(splits["test"])) < 0.2
-        tested += splits["test"]
-    assert sorted(tested) == list(range(400))
+        test_rows += splits["test"]
+    assert sorted(test_rows) == list(range(400))
 
 
 def test_stratified_folds_spread_labels():
@@ -400,8 +404,8 @@ def test_examples_are_graded_answers_of_train_to_the_same_problem(tmp_path):
             if split == "train":
                 counts[row["problem_id"], row["answer"], row["grade"]] += 1  # never itself
             assert not counts - train
-    none = list(data.load("answer_scoring", "test", tmp_path, size=300, examples=0))
-    assert {row["examples"] for row in none} == {"[]"}
+    without_examples = list(data.load("answer_scoring", "test", tmp_path, size=300, examples=0))
+    assert {row["examples"] for row in without_examples} == {"[]"}
 
 
 def test_students_overlap_folds_and_their_problems_do_not(tmp_path):

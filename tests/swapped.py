@@ -1,4 +1,4 @@
-"""A run in which parts were swapped by `--set`, as the tests of single parts want it."""
+"""Trains a config with parts changed as by `--set`, for the tests of single parts."""
 
 from __future__ import annotations
 
@@ -21,16 +21,18 @@ SETTINGS = {
 }
 
 
-def trained(folder: pathlib.Path, config: Any, *words: str) -> tuple[api.Loaded, dict[str, float]]:
-    """(the model of a run of three steps at smoke scale, what the last look at validation said). Its losses are
-    finite, and what it generates is text."""
+def train_with_changes(folder: pathlib.Path, config: Any, *words: str) -> tuple[api.Loaded, dict[str, float]]:
+    """Trains three steps at smoke scale. Asserts that the losses are finite and that the test split was evaluated.
+
+    Returns (the model, the metrics of the last evaluation on validation).
+    """
     with config.unlocked():
         blocks.apply_changes(config, words)
         for path, value in SETTINGS.items():
             config.update_from_flattened_dict({path: value})
     runs.run(config, folder, "train")
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    seen = [line for line in lines if line["split"] == "validation"][-1]
+    validation_metrics = [line for line in lines if line["split"] == "validation"][-1]
     assert np.isfinite([line["loss"] for line in lines if "loss" in line]).all()
     assert any(line["split"] == "test" for line in lines)
-    return api.load(folder), seen
+    return api.load(folder), validation_metrics

@@ -1,4 +1,4 @@
-"""Parts that do not go together are refused before anything is compiled, by the names that the config gives them."""
+"""Parts that do not fit together are refused before anything is compiled; errors name them as the config does."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def vocabulary():
     return vocabularies.build({"name": "sentencepiece", "size": 300}, ["A text with 12 numbers."])
 
 
-def refused(tmp_path, vocabulary, change, argument: str = "smoke") -> str:
-    """What `assemble` says of a config after a change."""
+def get_error(tmp_path, vocabulary, change, argument: str = "smoke") -> str:
+    """Returns the error message of `assemble` for a config after a change."""
     config = numgpt.get_config(argument)
     with config.unlocked():
         change(config)
@@ -28,37 +28,37 @@ def refused(tmp_path, vocabulary, change, argument: str = "smoke") -> str:
     return str(caught.value)
 
 
-def test_what_does_not_go_together_is_refused_before_anything_is_read(tmp_path):
-    """Neither records nor a vocabulary are there to be read."""
+def test_parts_that_do_not_fit_are_refused_before_records_are_loaded(tmp_path):
+    """There are neither records nor a vocabulary to load."""
     config = numgpt.get_config("smoke,task=generation")
     with config.unlocked():
         config.heads.other = ConfigDict(dict(name="token"))
         config.scheme.vocab.path = str(tmp_path / "nowhere")
     with pytest.raises(UsageError, match=r"^head 'next' \(mixture\) and head 'other' \(token\) each predict the"):
-        assemble(config, tmp_path, lambda: pytest.fail("records were read"))
+        assemble(config, tmp_path, lambda: pytest.fail("records were loaded"))
     assert not any(tmp_path.iterdir())
 
 
-def test_what_is_added_to_tokens_or_stands_in_their_place_is_as_wide_as_the_model(tmp_path, vocabulary):
+def test_embeddings_that_add_to_or_replace_tokens_are_as_wide_as_the_model(tmp_path, vocabulary):
     for fusion, dim in (("add", 32), ("replace", 32), ("concat+linear", 64)):
         config = blocks.apply_changes(numgpt.get_config("smoke"), [f"embeds.numeral=char_lstm:fusion={fusion}"])
         assert assemble(config, tmp_path, vocabulary=vocabulary).model.embeds["numeral"].dim == dim
     config = blocks.apply_changes(numgpt.get_config("smoke"), ["embeds.numeral=char_lstm:fusion=add,dim=5"])
-    assert assemble(config, tmp_path, vocabulary=vocabulary).model.embeds["numeral"].dim == 5, "what is said counts"
+    assert assemble(config, tmp_path, vocabulary=vocabulary).model.embeds["numeral"].dim == 5, "an explicit dim stays"
 
 
-def test_two_heads_that_predict_a_row_are_refused_by_their_names(tmp_path, vocabulary):
+def test_two_heads_that_predict_a_row_are_refused_by_name(tmp_path, vocabulary):
     def add(config):
         config.heads.other = ConfigDict(dict(name="span"))
 
     assemble(numgpt.get_config("smoke"), tmp_path, vocabulary=vocabulary)
-    said = refused(tmp_path, vocabulary, add)
-    assert said == (
+    message = get_error(tmp_path, vocabulary, add)
+    assert message == (
         "head 'label' (classify) and head 'other' (span) each predict a row, and a task reads one: keep one of them"
     )
 
 
-# (config, --set words, the line). What `fit.find_faults` says; the first of them is what a user sees.
+# (config, its argument, --set word, a line of `fit.find_faults`). A user sees the first fault.
 FAULTS = [
     (
         "numgpt",
@@ -174,9 +174,9 @@ def test_each_fault_is_a_line_that_names_both(name, argument, word, line):
     config = importlib.import_module(f"numjax.bundled.configs.{name}").get_config(argument)
     assert not list(fit.find_faults(config, build("tasks", config.task)))
     blocks.apply_changes(config, [word])
-    found = list(fit.find_faults(config, build("tasks", config.task)))
-    assert any(line in one for one in found), found
-    assert all("\n" not in one for one in found)
+    faults = list(fit.find_faults(config, build("tasks", config.task)))
+    assert any(line in fault for fault in faults), faults
+    assert all("\n" not in fault for fault in faults)
 
 
 @pytest.mark.parametrize(
@@ -195,5 +195,5 @@ def test_an_objective_that_its_head_cannot_serve_is_refused_with_the_method(head
     with config.unlocked():
         config.heads = ConfigDict(dict(mine=dict(name=head)))
         config.objectives = ConfigDict(dict(loss=dict(name=objective, head="mine")))
-    said = f"objective 'loss' ({objective}) wants {method} of its head, and head 'mine' ({head}) has none"
-    assert f"{said}: choose another" in list(fit.find_faults(config, build("tasks", config.task)))
+    message = f"objective 'loss' ({objective}) wants {method} of its head, and head 'mine' ({head}) has none"
+    assert f"{message}: choose another" in list(fit.find_faults(config, build("tasks", config.task)))

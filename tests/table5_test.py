@@ -1,4 +1,4 @@
-"""LUNA's Table 5: predictions in either form against the official metric, seeds, and files that cannot be read."""
+"""LUNA's Table 5: predictions in either form against the official metric, seeds, and unreadable files."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ GOLD = [
 ]
 
 
-def workdir(root, said):
-    """Predictions as task=tatqa writes them."""
+def write_workdir(root, predictions):
+    """Writes predictions as task=tatqa does and returns their folder."""
     rows = [
-        {"id": uid, "prediction": {"answer": said[uid][0], "scale": said[uid][1], "operator": "SUM"}}
+        {"id": uid, "prediction": {"answer": predictions[uid][0], "scale": predictions[uid][1], "operator": "SUM"}}
         | {"reference": {"answer": answer, "answer_type": kind, "scale": scale}}
         for uid, kind, answer, scale in GOLD
     ]
@@ -33,30 +33,30 @@ def workdir(root, said):
 def test_both_forms_and_several_seeds(tmp_path, capsys):
     best = {"a": [["usa"], ""], "b": [12.5, "percent"], "c": [3, "million"], "d": ["2", ""]}
     worse = best | {"b": [12.5, ""], "d": ["3", ""]}
-    one, two = workdir(tmp_path / "one", best), workdir(tmp_path / "two", worse)
+    one, two = write_workdir(tmp_path / "one", best), write_workdir(tmp_path / "two", worse)
     questions = [
         {"uid": uid, "answer_type": kind, "answer": answer, "scale": scale} for uid, kind, answer, scale in GOLD
     ]
     with gzip.open(tmp_path / "gold.json.gz", "wt") as file:
         json.dump([{"questions": questions[:2]}, {"questions": questions[2:]}], file)
-    # Question c is not answered: it counts as wrong, as a wrong sign does.
+    # Question c has no answer and counts as wrong, as a wrong sign does.
     (tmp_path / "file.json").write_text(json.dumps({uid: best[uid] for uid in "abd"}))
     words = [f"ours={one},{two}", f"other={tmp_path / 'file.json'}", f"--gold={tmp_path / 'gold.json.gz'}"]
     table5.main([*words, f"--out={tmp_path / 'out'}"])
-    shown = capsys.readouterr().out
-    assert "| Arithmetic | 2 | 25.00 ± 35.36 | 50.00 | 654 | 36.39 | 69.57 |" in shown
-    assert "| Count | 1 | 50.00 ± 70.71 | 100.00 | 32 | 43.75 | 43.75 |" in shown
-    assert "| Multi-span | 0 | – | – | 217 |" in shown and "| All | 4 | 50.00 ± 35.36 | 75.00 | 1604 |" in shown
-    assert (tmp_path / "out" / "table5.md").read_text().strip() in shown
+    output = capsys.readouterr().out
+    assert "| Arithmetic | 2 | 25.00 ± 35.36 | 50.00 | 654 | 36.39 | 69.57 |" in output
+    assert "| Count | 1 | 50.00 ± 70.71 | 100.00 | 32 | 43.75 | 43.75 |" in output
+    assert "| Multi-span | 0 | – | – | 217 |" in output and "| All | 4 | 50.00 ± 35.36 | 75.00 | 1604 |" in output
+    assert (tmp_path / "out" / "table5.md").read_text().strip() in output
     table5.main([*words, f"--out={tmp_path / 'out'}", "--as_published"])
     assert "| Arithmetic | 2 | 50.00 | 50.00 |" in capsys.readouterr().out
-    found = json.loads((tmp_path / "out" / "table5.json").read_text())
-    assert [one["em"] for one in found["systems"]["ours"]] == [0.75]
+    results = json.loads((tmp_path / "out" / "table5.json").read_text())
+    assert [one["em"] for one in results["systems"]["ours"]] == [0.75]
 
 
-def test_systems_of_other_questions_are_not_put_side_by_side(tmp_path):
-    said = {uid: ["x", ""] for uid in "abcd"}
-    one = workdir(tmp_path / "one", said)
+def test_systems_on_different_questions_are_not_compared(tmp_path):
+    predictions = {uid: ["x", ""] for uid in "abcd"}
+    one = write_workdir(tmp_path / "one", predictions)
     lines = (one / "predictions" / "tatqa.jsonl").read_text().splitlines(keepends=True)
     (tmp_path / "few.jsonl").write_text("".join(lines[:3]))
     (tmp_path / "other.jsonl").write_text("".join([*lines[:3], lines[2]]))
@@ -67,13 +67,13 @@ def test_systems_of_other_questions_are_not_put_side_by_side(tmp_path):
     ):
         with pytest.raises(DataError, match="same split") as caught:
             table5.main([*words, f"--out={tmp_path / 'out'}"])
-        says = str(caught.value)
-        assert str(one) in says and ".jsonl (" in says and "2 arithmetic" in says and "\n" not in says
+        message = str(caught.value)
+        assert str(one) in message and ".jsonl (" in message and "2 arithmetic" in message and "\n" not in message
     assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("kind", ["sum", "", None, ["span"]])
-def test_a_type_that_tatqa_has_not_is_an_error(kind, tmp_path):
+def test_unknown_answer_types_are_refused(kind, tmp_path):
     row = {"prediction": {"answer": "x", "scale": ""}}
     row["reference"] = {"answer": ["x"], "answer_type": kind, "scale": ""}
     (tmp_path / "said.jsonl").write_text(json.dumps(row))
@@ -85,7 +85,7 @@ def test_a_type_that_tatqa_has_not_is_an_error(kind, tmp_path):
         table5.load_gold(str(tmp_path / "gold.json"))
 
 
-def test_files_that_cannot_be_read_are_one_line(tmp_path):
+def test_unreadable_files_give_one_line_errors(tmp_path):
     (tmp_path / "bad.jsonl").write_text('{"id": "a"}\n')
     (tmp_path / "list.json").write_text("[]")
     (tmp_path / "empty.jsonl").write_text("")
@@ -105,7 +105,7 @@ def test_files_that_cannot_be_read_are_one_line(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("said", "says"),
+    ("predictions", "message"),
     [
         ({"a": "x"}, 'a: must be .answer, scale., not "x"'),
         ({"a": ["x"]}, "a: must be .answer, scale., not"),
@@ -120,10 +120,10 @@ def test_files_that_cannot_be_read_are_one_line(tmp_path):
         ([], "not .uid: .answer, scale.."),
     ],
 )
-def test_official_predictions_of_another_form_are_one_line(said, says, tmp_path):
-    (tmp_path / "said.json").write_text(json.dumps(said))
+def test_malformed_official_predictions_give_one_line_errors(predictions, message, tmp_path):
+    (tmp_path / "said.json").write_text(json.dumps(predictions))
     gold = {uid: table5.AnsweredQuestion(kind, answer, scale) for uid, kind, answer, scale in GOLD}
-    with pytest.raises(DataError, match=says) as caught:
+    with pytest.raises(DataError, match=message) as caught:
         table5.load_questions(str(tmp_path / "said.json"), gold)
     assert "\n" not in str(caught.value)
 
@@ -131,16 +131,16 @@ def test_official_predictions_of_another_form_are_one_line(said, says, tmp_path)
 def test_questions_without_an_answer_and_unknown_ones_are_counted(tmp_path, capsys):
     (tmp_path / "said.json").write_text(json.dumps({"a": [["usa"], ""], "b": [None, ""], "c": None, "y": 1, "z": []}))
     gold = {uid: table5.AnsweredQuestion(kind, answer, scale) for uid, kind, answer, scale in GOLD}
-    found = table5.load_questions(str(tmp_path / "said.json"), gold)
-    assert [one.prediction for one in found] == [["usa"], None, None, None]
+    questions = table5.load_questions(str(tmp_path / "said.json"), gold)
+    assert [question.prediction for question in questions] == [["usa"], None, None, None]
     assert capsys.readouterr().err.endswith("said.json: 3 of 4 questions have no answer, 2 uids unknown\n")
 
 
-def test_the_sample_predictions_score_what_the_official_script_gives(real_data):
+def test_the_sample_predictions_score_as_in_the_official_script(real_data):
     folder, reference = real_data("tatqa"), real_data("tatqa_metric_reference")
     gold = table5.load_gold(str(folder / "tatqa_dataset_dev.json.gz"))
-    found = table5.score_questions(table5.load_questions(str(folder / "sample_prediction.json.gz"), gold))
-    wanted = json.loads((reference / "dev_overall.json").read_text())
-    assert found["count"] == 1668 and found["em"] == pytest.approx(wanted["em"], abs=1e-12)
-    for kind, of in wanted["per_answer_type"].items():
-        assert found[f"count/{kind}"] == of["n"] and found[f"em/{kind}"] == pytest.approx(of["em"], abs=1e-12)
+    scores = table5.score_questions(table5.load_questions(str(folder / "sample_prediction.json.gz"), gold))
+    expected = json.loads((reference / "dev_overall.json").read_text())
+    assert scores["count"] == 1668 and scores["em"] == pytest.approx(expected["em"], abs=1e-12)
+    for kind, group in expected["per_answer_type"].items():
+        assert scores[f"count/{kind}"] == group["n"] and scores[f"em/{kind}"] == pytest.approx(group["em"], abs=1e-12)

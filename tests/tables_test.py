@@ -1,4 +1,4 @@
-"""Tables of many layouts: answers and labels follow from the cells, and only the table tells what is true."""
+"""Tables of many layouts: answers and labels follow from the cells, and a statement alone reveals no label."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ def questions():
 
 
 def evaluate_derivation(derivation: str) -> Decimal:
-    """The value of a derivation, evaluated by Python."""
+    """Returns the value of a derivation, evaluated by Python."""
     text = re.sub(r"[\d.,]+", lambda match: f"Decimal('{match[0].replace(',', '')}')", derivation)
     return eval(text, {"Decimal": Decimal})
 
 
-def test_answers_follow_from_the_cells_that_are_named(questions):
+def test_answers_follow_from_the_cells_of_their_mapping(questions):
     kinds = Counter()
     for table, q in questions:
         cells = [table[row][column] for row, column in q["mapping"]]
@@ -87,7 +87,7 @@ def test_nearly_every_question_has_labels_at_its_cells(questions):
     assert operators["SHARE-COLUMN"] and operators["CHANGE-RATIO"]
 
 
-def test_what_is_made_follows_from_its_seed_and_split():
+def test_tables_follow_from_their_seed_and_split():
     first, same, other = (list(make_contexts(5, seed, "train")) for seed in (0, 0, 1))
     assert first == same != other
     tables = {
@@ -107,7 +107,7 @@ def test_splits_share_no_wording(wordings_by_plan):
 
 
 def test_seen_wordings_are_those_of_training():
-    def begins(split: str, wordings: str) -> set[str]:
+    def find_beginnings(split: str, wordings: str) -> set[str]:
         questions = [
             q["question"] for context in make_contexts(120, 0, split, wordings) for q in context["questions"]
         ]
@@ -117,8 +117,8 @@ def test_seen_wordings_are_those_of_training():
         text.split("{")[0].strip().lower() for text in wording.select_wordings(WORDINGS["percent_change"], "test")
     }
     state_wordings = {text for text in held_out if text.startswith("state the change in")}
-    assert state_wordings and not begins("test", "seen") & {"from the"}
-    assert begins("test", "apart") - begins("test", "seen"), "other wordings"
+    assert state_wordings and not find_beginnings("test", "seen") & {"from the"}
+    assert find_beginnings("test", "apart") - find_beginnings("test", "seen"), "other wordings"
 
 
 def test_tables_are_of_many_forms():
@@ -136,31 +136,34 @@ def test_tables_are_of_many_forms():
             assert value is not None and value.number == sheet.values[ref], (sheet.cells[row][column], ref)
 
 
-def test_statements_are_balanced_and_tell_nothing_themselves():
+def test_statements_are_balanced_and_do_not_reveal_their_labels():
     """A linear model of a statement's words and word pairs has an accuracy near one half."""
     statements = list(make_records(1500, 0, "train"))
     assert sum(one["label"] for one in statements) * 2 == len(statements)
 
-    def words(text: str) -> set[str]:
+    def split_words(text: str) -> set[str]:
         parts = re.findall(r"[a-z]+|\d|[^\sa-z\d]", text.lower())
         return {*parts, *map("_".join, itertools.pairwise(parts))}
 
-    every = [words(one["statement"]) for one in statements]
-    cut = len(statements) * 4 // 5
-    counts = Counter(word for one in every[:cut] for word in one)
+    word_sets = [split_words(one["statement"]) for one in statements]
+    n_train = len(statements) * 4 // 5
+    counts = Counter(word for one in word_sets[:n_train] for word in one)
     index_of = {word: i for i, word in enumerate(word for word, n in counts.items() if n >= 5)}
     weights = np.zeros(len(index_of))
-    rows = [[index_of[word] for word in one if word in index_of] for one in every]
+    rows = [[index_of[word] for word in one if word in index_of] for one in word_sets]
     for _ in range(4):
-        for row, one in zip(rows[:cut], statements[:cut], strict=True):
+        for row, one in zip(rows[:n_train], statements[:n_train], strict=True):
             weights[row] -= 0.05 * (1 / (1 + np.exp(-weights[row].sum())) - one["label"])
-    right = [(weights[row].sum() > 0) == one["label"] for row, one in zip(rows[cut:], statements[cut:], strict=True)]
+    right = [
+        (weights[row].sum() > 0) == one["label"]
+        for row, one in zip(rows[n_train:], statements[n_train:], strict=True)
+    ]
     assert 0.45 < np.mean(right) < 0.55
 
 
-def test_statements_are_true_as_they_say():
-    """Statements of a few wordings, parsed by patterns."""
-    seen = Counter()
+def test_labels_of_statements_agree_with_the_cells():
+    """Statements of a few wordings are parsed by patterns."""
+    label_counts = Counter()
     for statement in make_records(900, 5, "train"):
         table, text = statement["table"], statement["statement"].rstrip(".")
         match = re.fullmatch(r"(.+) ha(?:s|d) (more|less|fewer) (?:number of )?(.+) than (.+)", text, re.IGNORECASE)
@@ -174,43 +177,49 @@ def test_statements_are_true_as_they_say():
         a, b = (parse_value(rows[name][heads.index(measure)]) for name in (first, second))
         assert a is not None and b is not None
         assert ((a.number > b.number) == (match[2] == "more")) == bool(statement["label"]), statement
-        seen[statement["label"]] += 1
-    assert min(seen[0], seen[1]) > 5
+        label_counts[statement["label"]] += 1
+    assert min(label_counts[0], label_counts[1]) > 5
 
 
 # --- Traits.
 
 
-def cell_traits(question, table, cell):
+def find_cell_traits(question, table, cell):
     cells, _ = traits.find_traits(question, table)
     return {name: value for name, value in zip(TRAITS, cells[cell], strict=True) if value}
 
 
-def word_traits(question, table):
+def find_word_traits(question, table):
     _, spans = traits.find_traits(question, table)
     names = list(TRAITS)
     return {question[s[0] : s[1]]: {names[i]: v for i, v in enumerate(s[2:]) if v} for s in spans}
 
 
-def test_traits_say_what_a_question_names_and_in_which_order():
+def test_traits_hold_what_a_question_names_and_in_which_order():
     forward, back = "What was the change in revenue from 2018 to 2019?", "Revenue in 2019 less that of 2018?"
     assert (
-        cell_traits(forward, REPORT, (1, 1))["row_named"] == 3
-        and cell_traits(forward, REPORT, (2, 1))["row_named"] == 2
+        find_cell_traits(forward, REPORT, (1, 1))["row_named"] == 3
+        and find_cell_traits(forward, REPORT, (2, 1))["row_named"] == 2
     )
-    assert cell_traits(back, REPORT, (1, 1))["row_named"] == 2 and cell_traits(back, REPORT, (2, 1))["row_named"] == 3
-    assert cell_traits(forward, REPORT, (1, 1))["column_named"] == 2 and "column_named" not in cell_traits(
+    assert (
+        find_cell_traits(back, REPORT, (1, 1))["row_named"] == 2
+        and find_cell_traits(back, REPORT, (2, 1))["row_named"] == 3
+    )
+    assert find_cell_traits(forward, REPORT, (1, 1))["column_named"] == 2 and "column_named" not in find_cell_traits(
         forward, REPORT, (1, 2)
     )
-    assert word_traits(forward, REPORT)["2018"] == {"row_named": 2}
-    assert (cell_traits(forward, REPORT, (2, 2))["row"], cell_traits(forward, REPORT, (2, 2))["column"]) == (3, 3)
+    assert find_word_traits(forward, REPORT)["2018"] == {"row_named": 2}
+    assert (
+        find_cell_traits(forward, REPORT, (2, 2))["row"],
+        find_cell_traits(forward, REPORT, (2, 2))["column"],
+    ) == (3, 3)
 
 
 def test_a_header_whose_words_are_another_s_gives_way_to_it():
     table = [["item", "cost", "cost of sales"], ["a", "1", "2"], ["b", "3", "4"]]
-    assert cell_traits("What was the cost of sales of a?", table, (1, 2))["column_named"] == 2
-    assert cell_traits("What was the cost of sales of a?", table, (1, 1))["column_named"] == 1
-    assert cell_traits("What was the cost of a?", table, (1, 1))["column_named"] == 2
+    assert find_cell_traits("What was the cost of sales of a?", table, (1, 2))["column_named"] == 2
+    assert find_cell_traits("What was the cost of sales of a?", table, (1, 1))["column_named"] == 1
+    assert find_cell_traits("What was the cost of a?", table, (1, 1))["column_named"] == 2
 
 
 @pytest.mark.parametrize(
@@ -243,37 +252,37 @@ def test_tables_without_headers_have_traits_too(table):
         ("Points", 0),
     ],
 )
-def test_what_numbers_are_in_is_read_from_headers_and_paragraphs(text, expected):
+def test_scales_come_from_headers_and_paragraphs(text, expected):
     assert traits.find_scale(text) == expected
 
 
-def test_cells_have_the_scale_that_their_headers_or_a_paragraph_say():
+def test_cells_have_the_scale_of_their_header_or_a_paragraph():
     table = [["", "revenue ($m)", "staff", "margin %"], ["2019", "5", "7", "3"], ["2018", "4", "6", "2"]]
 
-    def cell_scales(rows, *paragraphs):
+    def find_scales(rows, *paragraphs):
         cells, _ = traits.find_traits("What?", rows, paragraphs)
         index = list(TRAITS).index("scaled")
         return [cells[1, c][index] for c in range(1, 4)]
 
-    assert cell_scales(table) == [2, 0, 0]
-    assert cell_scales(table, "A note.", "Figures are in thousands.") == [2, 1, 0]
-    assert cell_scales([["(in billions)", *table[0][1:]], *table[1:]], "Figures are in thousands.") == [2, 3, 0]
+    assert find_scales(table) == [2, 0, 0]
+    assert find_scales(table, "A note.", "Figures are in thousands.") == [2, 1, 0]
+    assert find_scales([["(in billions)", *table[0][1:]], *table[1:]], "Figures are in thousands.") == [2, 3, 0]
 
 
 def test_traits_compare_numbers_exactly():
     table = [["club", "points"], ["Barton", "45"], ["Fenham", "1,200"], ["Total", "1,245"]]
     question = "How many clubs have more than 45 points?"
     assert (
-        cell_traits(question, table, (1, 1))["compared"] == 1
-        and cell_traits(question, table, (2, 1))["compared"] == 2
+        find_cell_traits(question, table, (1, 1))["compared"] == 1
+        and find_cell_traits(question, table, (2, 1))["compared"] == 2
     )
-    ranks = cell_traits(question, table, (2, 1))
+    ranks = find_cell_traits(question, table, (2, 1))
     assert (ranks["column_rank"], ranks["column_rank_back"]) == (2, 1)
     assert (
-        "column_rank" not in cell_traits(question, table, (3, 1))
-        and cell_traits(question, table, (3, 1))["total"] == 1
+        "column_rank" not in find_cell_traits(question, table, (3, 1))
+        and find_cell_traits(question, table, (3, 1))["total"] == 1
     )
-    assert word_traits(question, table)["45"] == {"is_cell": 2, "exceeded": 2}
+    assert find_word_traits(question, table)["45"] == {"is_cell": 2, "exceeded": 2}
 
 
 @pytest.mark.parametrize(
@@ -294,12 +303,12 @@ def test_traits_compare_numbers_exactly():
         ("In one year cost was above 870.", "one", "is_count", True),
     ],
 )
-def test_a_statement_s_numbers_are_known(statement, word, trait, holds):
-    assert word_traits(statement, REPORT)[word].get(trait, 0) == int(holds)
+def test_numbers_of_a_statement_have_traits(statement, word, trait, holds):
+    assert find_word_traits(statement, REPORT)[word].get(trait, 0) == int(holds)
 
 
 def test_traits_lie_at_their_cells_in_both_tasks():
-    """The encoder reads a cell's traits at the cell; words outside cells have none."""
+    """A cell's traits are at the cell's positions; words outside cells have none."""
     words = vocab.build(
         dict(name="wordpiece", size=400), ["what was the change in revenue cost year 2018 2019 , 1 2 0 9"]
     )
@@ -344,7 +353,7 @@ def test_headers_are_the_means_of_their_positions(rng):
 
 
 def test_a_cell_is_tagged_by_its_headers_and_the_question(rng):
-    """With cells="crossed" and asked="both" only they join the cell; with the defaults nothing does."""
+    """A tag depends on the headers with cells="crossed", on the question with asked="both", by default on neither."""
     h = rng.standard_normal((1, 8, 16)).astype(np.float32)
     # [CLS] asked asked, then a header of a row, one of a column, a cell of both, and another cell.
     row, column = [0, 0, 0, 2, 1, 2, 3, 0], [0, 0, 0, 1, 2, 2, 3, 0]
@@ -381,7 +390,7 @@ def test_a_cell_is_tagged_by_its_headers_and_the_question(rng):
 @pytest.mark.parametrize("task", ["tatqa", "tabfact"])
 def test_one_word_gives_tables_of_many_layouts(task):
     few, many = (luna.get_config(f"task={task},tables={word}") for word in ("few", "many"))
-    assert few.to_json() == luna.get_config(f"task={task}").to_json(), "the default stays"
+    assert few.to_json() == luna.get_config(f"task={task}").to_json(), "few is the default"
     assert many.task.tables == "many" and many.task.traits
     assert tuple(many.backbone.types) == (2, *traits.SIZES)
     with pytest.raises(
@@ -410,7 +419,7 @@ def test_typed_answers_are_judged(expected, scale, answer, predicted_scale, is_r
     assert typed.is_right({"answer": expected, "scale": scale}, prediction) == is_right
 
 
-def test_the_typed_tables_can_be_read(capsys):
+def test_the_typed_tables_become_examples(capsys):
     tables = typed.load_tables(typed.TYPED)
     assert len(tables) == 20
     task = tatqa.Task(traits=True)

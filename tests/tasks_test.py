@@ -1,4 +1,4 @@
-"""Tasks: what they read of a record, what they refuse, and their metrics against formulas of their own."""
+"""Tasks: their examples, the records that they refuse, and their metrics against independent formulas."""
 
 from __future__ import annotations
 
@@ -124,21 +124,21 @@ RECORDS = {
 CELLS = ["7", "1", "1030861260", "-134.09", "Swipe Transaction", "35272", "La Verne", "CA", "91750.0", "5300", ""]
 RECORDS["transactions"] = {"id": "c", "rows": json.dumps([CELLS] * 10)}
 RECORDS["fraud"] = RECORDS["transactions"] | {"label": 1}
-ROWS = ("transactions", "fraud")  # of a table, without marks around them
+ROWS = ("transactions", "fraud")  # rows of a table, without marks around them
 OPTIONS = {"language_model": {"path": "unused"}}
 
 
-def make(name: str):
+def make_task(name: str):
     return build.build("tasks", {"name": name} | OPTIONS.get(name, {}))
 
 
-def surface(document) -> str:
-    """A document with its marks, joined by bars."""
+def join_segments(document) -> str:
+    """Returns a document with its marks, joined by bars."""
     return "|".join(s.name if isinstance(s, Mark) else documents.surface_of(s) for s in document)
 
 
 # ---------------------------------------------------------------------------------------------------
-# What all tasks keep.
+# Rules for all tasks.
 
 
 @pytest.fixture(params=build.names("tasks"))
@@ -146,31 +146,31 @@ def name(request):
     return request.param
 
 
-def test_every_task_says_what_it_is(name):
-    task = make(name)
+def test_every_task_names_its_kind_metric_dataset_and_parts(name):
+    task = make_task(name)
     kinds = ("language_model", "masked", "classify", "span", "units")
     assert task.kind in kinds and task.metric.lstrip("-")
     assert task.dataset["name"] in source._open(task.dataset)[0].list_names()
-    for kind, wanted in task.needs.items():
-        assert set(wanted) <= set(build.names(kind))
+    for kind, parts in task.needs.items():
+        assert set(parts) <= set(build.names(kind))
 
 
 def test_every_task_has_an_example_of_each_record(name):
-    task, record = make(name), RECORDS[name]
+    task, record = make_task(name), RECORDS[name]
     example = task.example(record, parse)
     assert example.id == record["id"]
     last = Mark("[SEP]") if task.kind in ("span", "units", "masked") or name == "tabfact" else Mark("[EOS]")
     assert name in ROWS or (example.document[0] == Mark("[CLS]") and example.document[-1] == last)
     assert 0 <= example.loss_from < len(example.document)
     json.dumps(example.reference)
-    again = task.example(dict(record), parse)
+    second = task.example(dict(record), parse)
     for name in example.labels:
-        np.testing.assert_array_equal(again.labels[name], example.labels[name])
-    assert again._replace(labels={}) == example._replace(labels={})
+        np.testing.assert_array_equal(second.labels[name], example.labels[name])
+    assert second._replace(labels={}) == example._replace(labels={})
 
 
 def test_every_missing_field_is_named(name):
-    task, needed = make(name), set()
+    task, named_fields = make_task(name), set()
     for field in RECORDS[name]:
         record = {k: v for k, v in RECORDS[name].items() if k != field}
         try:
@@ -178,10 +178,10 @@ def test_every_missing_field_is_named(name):
         except DataError as error:
             assert repr(field) in str(error) or "prompt" in field
             assert "\n" not in str(error)
-            needed.add(field)
+            named_fields.add(field)
         except KeyError:
             assert field == "id"
-    wanted = {
+    required_fields = {
         "statement": {"question", "label"},
         "generation": {"prompt", "answer"},
         "equation_extraction": {"text_en", "equation", "ans"},
@@ -197,13 +197,13 @@ def test_every_missing_field_is_named(name):
         "transactions": {"rows"},
         "fraud": {"rows", "label"},
         "word_problem": {"question", "answer"},
-        "tatqa": set(RECORDS["tatqa"]) - {"id", "paragraphs"},  # there may be none
+        "tatqa": set(RECORDS["tatqa"]) - {"id", "paragraphs"},  # paragraphs are optional
     }
-    assert needed >= wanted.get(name, {"text"})
+    assert named_fields >= required_fields.get(name, {"text"})
 
 
 def test_fields_of_the_wrong_kind_are_named(name):
-    task = make(name)
+    task = make_task(name)
     for field, value in RECORDS[name].items():
         if field in ("id", "magnitude", "a", "b"):
             continue
@@ -212,8 +212,8 @@ def test_fields_of_the_wrong_kind_are_named(name):
                 task.example(RECORDS[name] | {field: bad}, parse)
 
 
-def test_records_to_predict_may_lack_the_answer_alone(name):
-    task = make(name)
+def test_records_to_predict_may_lack_only_the_answer(name):
+    task = make_task(name)
     unanswered = task.unanswered
     record = {k: v for k, v in RECORDS[name].items() if k not in unanswered}
     task.example(unanswered | record, parse)
@@ -222,13 +222,13 @@ def test_records_to_predict_may_lack_the_answer_alone(name):
             task.example({k: v for k, v in unanswered.items() if k != field} | record, parse)
 
 
-def test_vocabulary_texts_hold_what_the_model_will_read(name):
-    task, record = make(name), RECORDS[name]
-    told = " ".join(task.texts([record]))
+def test_vocabulary_texts_hold_all_texts_of_the_examples(name):
+    task, record = make_task(name), RECORDS[name]
+    text = " ".join(task.texts([record]))
     example = task.example(record, parse)
     for segment in (*example.document, *(example.source or ())):
         if not isinstance(segment, Mark):
-            assert documents.surface_of(segment).strip() in told
+            assert documents.surface_of(segment).strip() in text
 
 
 # ---------------------------------------------------------------------------------------------------
@@ -237,28 +237,30 @@ def test_vocabulary_texts_hold_what_the_model_will_read(name):
 
 def test_statements_are_pairs_or_sentences():
     task = statement.Task("mme")
-    assert surface(task.example(RECORDS["statement"], parse).document) == (
+    assert join_segments(task.example(RECORDS["statement"], parse).document) == (
         "[CLS]|How many grams are |2| eggs?|[SEP]|80|[EOS]"
     )
     sentence = {"id": 1, "question": "A 7 year old is younger than 9.", "label": False}
     example = statement.Task("gnc").example(sentence, parse)
-    assert surface(example.document) == "[CLS]|A |7| year old is younger than |9|.|[EOS]"
+    assert join_segments(example.document) == "[CLS]|A |7| year old is younger than |9|.|[EOS]"
     assert example.labels == {"label": 0} and example.id == "1"
     with pytest.raises(DataError, match="'answer'"):
         task.example(RECORDS["statement"] | {"answer": " "}, parse)
 
 
-def test_accuracy_its_kinds_and_the_majority(rng):
+def test_accuracy_by_kind_and_the_majority(rng):
     task = statement.Task("mwpas")
-    gold, said = rng.integers(0, 2, 57), rng.integers(0, 2, 57)
+    labels, predictions = rng.integers(0, 2, 57), rng.integers(0, 2, 57)
     kinds = rng.choice(["positive", "near", "digit"], 57)
-    found = task.score(said.tolist(), [{"label": int(g), "kind": str(k)} for g, k in zip(gold, kinds, strict=True)])
-    assert found["accuracy"] == pytest.approx(np.mean(gold == said))
-    assert found["majority"] == pytest.approx(max(np.mean(gold), 1 - np.mean(gold)))
+    scores = task.score(
+        predictions.tolist(), [{"label": int(g), "kind": str(k)} for g, k in zip(labels, kinds, strict=True)]
+    )
+    assert scores["accuracy"] == pytest.approx(np.mean(labels == predictions))
+    assert scores["majority"] == pytest.approx(max(np.mean(labels), 1 - np.mean(labels)))
     for kind in ("positive", "near", "digit"):
-        assert found[f"accuracy_{kind}"] == pytest.approx(np.mean((gold == said)[kinds == kind]))
-    plain = task.score([1, 0], [{"label": 1, "kind": ""}, {"label": 1, "kind": ""}])
-    assert plain == {"accuracy": 0.5, "majority": 1.0}
+        assert scores[f"accuracy_{kind}"] == pytest.approx(np.mean((labels == predictions)[kinds == kind]))
+    scores_without_kinds = task.score([1, 0], [{"label": 1, "kind": ""}, {"label": 1, "kind": ""}])
+    assert scores_without_kinds == {"accuracy": 0.5, "majority": 1.0}
 
 
 # ---------------------------------------------------------------------------------------------------
@@ -268,29 +270,29 @@ def test_accuracy_its_kinds_and_the_majority(rng):
 def test_only_the_answer_and_the_end_are_scored():
     task = generation.Task()
     example = task.example(RECORDS["generation"], parse)
-    assert surface(example.document) == "[CLS]|Q: |7| eggs and |8| eggs? A:| |15|[EOS]"
-    assert surface(example.document[example.loss_from :]) == " |15|[EOS]"
+    assert join_segments(example.document) == "[CLS]|Q: |7| eggs and |8| eggs? A:| |15|[EOS]"
+    assert join_segments(example.document[example.loss_from :]) == " |15|[EOS]"
     assert task.prompt(RECORDS["generation"], parse) == example.document[: example.loss_from]
-    asked = {"id": "x", "question": "7 eggs and 8 eggs?", "answer": "15"}
-    assert task.example(asked, parse).document == example.document
+    question_record = {"id": "x", "question": "7 eggs and 8 eggs?", "answer": "15"}
+    assert task.example(question_record, parse).document == example.document
     for bad in ("twelve", "12 eggs", "0", "-3", ""):
         with pytest.raises(DataError):
             task.example(RECORDS["generation"] | {"answer": bad}, parse)
 
 
-def oracle(predictions, answers):
-    """The metrics from whole numbers and math.log10 of their strings' digits, without Decimal."""
+def score_by_digits(predictions, answers):
+    """Returns the metrics from the digits of strings and math.log10, without Decimal."""
 
-    def log10(text):
+    def compute_log10(text):
         digits = text.replace(".", "").lstrip("0")
-        lead = float(f"{digits[0]}.{digits[1:]}")
-        return exponent(text) + math.log10(lead)
+        significand = float(f"{digits[0]}.{digits[1:]}")
+        return compute_exponent(text) + math.log10(significand)
 
-    def exponent(text):
-        whole, _, rest = text.partition(".")
-        if whole.strip("0"):
-            return len(whole.lstrip("0")) - 1
-        return -(len(rest) - len(rest.lstrip("0"))) - 1
+    def compute_exponent(text):
+        integer_part, _, decimals = text.partition(".")
+        if integer_part.strip("0"):
+            return len(integer_part.lstrip("0")) - 1
+        return -(len(decimals) - len(decimals.lstrip("0"))) - 1
 
     numbers = [p for p in predictions if p is not None]
     valid = [
@@ -298,36 +300,40 @@ def oracle(predictions, answers):
         for p, y in zip(predictions, answers, strict=True)
         if p is not None and not p.startswith("-") and p.strip("0.")
     ]
-    errors = [abs(log10(p) - log10(y)) for p, y in valid]
-    hits = [exponent(p) == exponent(y) for p, y in valid]
-    others = collections.Counter(answers) - collections.Counter(y for _, y in valid)
+    errors = [abs(compute_log10(p) - compute_log10(y)) for p, y in valid]
+    hits = [compute_exponent(p) == compute_exponent(y) for p, y in valid]
+    unanswered = collections.Counter(answers) - collections.Counter(y for _, y in valid)
     return {
         "NGR": len(numbers) / len(answers),
         "n_valid": len(valid),
         "LMAE": np.mean(errors),
         "E_Acc": np.mean(hits),
-        "LMAE_penalised": (sum(errors) + sum(log10(y) for y in others.elements())) / len(answers),
+        "LMAE_penalised": (sum(errors) + sum(compute_log10(y) for y in unanswered.elements())) / len(answers),
         "E_Acc_penalised": sum(hits) / len(answers),
     }
 
 
-plain = st.decimals(min_value=Decimal("0.0001"), max_value=10**7, places=4).map(lambda d: f"{d:f}")
-written = st.one_of(st.none(), plain, st.sampled_from(["0", "-3", "0.000", "999.9999", "1000", "0.1", "10000"]))
+plain_numbers = st.decimals(min_value=Decimal("0.0001"), max_value=10**7, places=4).map(lambda d: f"{d:f}")
+predicted_numbers = st.one_of(
+    st.none(), plain_numbers, st.sampled_from(["0", "-3", "0.000", "999.9999", "1000", "0.1", "10000"])
+)
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.lists(st.tuples(written, st.integers(1, 10**7).map(str)), min_size=1, max_size=12))
+@given(st.lists(st.tuples(predicted_numbers, st.integers(1, 10**7).map(str)), min_size=1, max_size=12))
 def test_generation_metrics_agree_with_a_computation_on_digits(pairs):
     predictions, answers = [p for p, _ in pairs], [y for _, y in pairs]
-    found = generation.Task().score(predictions, [{"answer": y} for y in answers])
-    want = oracle([*predictions, "1"], [*answers, "1"])  # so that there is a mean to compare
-    more = generation.Task().score([*predictions, "1"], [{"answer": y} for y in [*answers, "1"]])
-    assert {k: more[k] for k in want} == pytest.approx(want, abs=1e-9)
-    assert ("LMAE" in found) == ("E_Acc" in found) == (found["n_valid"] > 0)
+    scores = generation.Task().score(predictions, [{"answer": y} for y in answers])
+    expected = score_by_digits(
+        [*predictions, "1"], [*answers, "1"]
+    )  # one valid pair, so that there is a mean to compare
+    more_scores = generation.Task().score([*predictions, "1"], [{"answer": y} for y in [*answers, "1"]])
+    assert {k: more_scores[k] for k in expected} == pytest.approx(expected, abs=1e-9)
+    assert ("LMAE" in scores) == ("E_Acc" in scores) == (scores["n_valid"] > 0)
 
 
 def test_exponents_are_right_where_floats_are_not():
-    """log10 of float32(10^k) falls short of k for many k; digits never do."""
+    """log10 of float32(10^k) falls short of k for many k; the exponent of the digits does not."""
     task = generation.Task()
     for k in range(-30, 31):
         answer = {"answer": f"1E{k}"}
@@ -339,16 +345,16 @@ def test_exponents_are_right_where_floats_are_not():
     assert huge["LMAE"] == pytest.approx(3) and huge["E_Acc"] == 0
 
 
-def test_what_is_no_number_counts_as_none():
-    found = generation.Task().score([None, "eggs", "nan", "-Infinity", "-5", "0", "100"], [{"answer": "100"}] * 7)
-    assert found["NGR"] == 3 / 7 and found["n_valid"] == 1 and found["LMAE"] == 0 and found["E_Acc"] == 1
-    assert found["E_Acc_penalised"] == 1 / 7 and found["LMAE_penalised"] == pytest.approx(6 * 2 / 7)
-    assert found["exact"] == 1 / 7
+def test_texts_that_are_no_numbers_count_as_none():
+    scores = generation.Task().score([None, "eggs", "nan", "-Infinity", "-5", "0", "100"], [{"answer": "100"}] * 7)
+    assert scores["NGR"] == 3 / 7 and scores["n_valid"] == 1 and scores["LMAE"] == 0 and scores["E_Acc"] == 1
+    assert scores["E_Acc_penalised"] == 1 / 7 and scores["LMAE_penalised"] == pytest.approx(6 * 2 / 7)
+    assert scores["exact"] == 1 / 7
 
 
 def test_exact_is_equality_after_rounding_to_the_answers_decimals():
     task = generation.Task()
-    hits = {
+    score_of = {
         "12345": 1,
         "12345.4": 1,
         "12345.6": 0,
@@ -358,8 +364,8 @@ def test_exact_is_equality_after_rounding_to_the_answers_decimals():
         "1E99999": 0,
         "-12345": 0,
     }
-    for said, right in hits.items():
-        assert task.score([said], [{"answer": "12345"}])["exact"] == right, said
+    for prediction, score in score_of.items():
+        assert task.score([prediction], [{"answer": "12345"}])["exact"] == score, prediction
 
 
 # ---------------------------------------------------------------------------------------------------
@@ -369,7 +375,7 @@ def test_exact_is_equality_after_rounding_to_the_answers_decimals():
 def test_the_number_is_masked_by_its_offset():
     record = MAGNITUDE | {"text": "5 of 5 fell 5 points", "number": "5", "offset": 5, "length": 1, "label": 1}
     example = magnitude.Task().example(record, parse)
-    assert surface(example.document) == "[CLS]|5| of |[MASK]| fell |5| points|[EOS]"
+    assert join_segments(example.document) == "[CLS]|5| of |[MASK]| fell |5| points|[EOS]"
     assert list(magnitude.Task().texts([record])) == ["5 of ", " fell 5 points"]
     whole = magnitude.Task().example(MAGNITUDE, parse).document
     assert not any(isinstance(s, Number) for s in whole) and whole.count(Mark("[MASK]")) == 1
@@ -395,9 +401,9 @@ def test_seven_classes_have_no_eighth():
     assert magnitude.Task(select="test").splits == {"validation": "test"}
 
 
-def f1_by_hand(gold, said, label):
-    true = sum(g == s == label for g, s in zip(gold, said, strict=True))
-    either = sum((g == label) + (s == label) for g, s in zip(gold, said, strict=True))
+def compute_f1(labels, predictions, label):
+    true = sum(g == s == label for g, s in zip(labels, predictions, strict=True))
+    either = sum((g == label) + (s == label) for g, s in zip(labels, predictions, strict=True))
     return None if not either else 2 * true / either
 
 
@@ -405,21 +411,21 @@ def f1_by_hand(gold, said, label):
 def test_f1_is_the_mean_over_the_stated_classes(classes, rng):
     for count in (1, 5, 60):
         # The largest classes are rare or absent, as in the data.
-        gold = np.minimum(rng.geometric(0.4, count) - 1, classes - 1).tolist()
-        said = np.minimum(rng.geometric(0.4, count) - 1, classes - 1).tolist()
-        found = magnitude.Task(num_classes=classes).score(said, [{"label": g} for g in gold])
-        by_class = [f1_by_hand(gold, said, label) for label in range(classes)]
-        there = [f for f in by_class if f is not None]
-        assert found["micro_f1"] == pytest.approx(np.mean(np.equal(gold, said)))
-        assert found["macro_f1"] == pytest.approx(sum(there) / classes)
-        assert found["macro_f1_present"] == pytest.approx(sum(there) / len(there))
+        labels = np.minimum(rng.geometric(0.4, count) - 1, classes - 1).tolist()
+        predictions = np.minimum(rng.geometric(0.4, count) - 1, classes - 1).tolist()
+        scores = magnitude.Task(num_classes=classes).score(predictions, [{"label": g} for g in labels])
+        class_scores = [compute_f1(labels, predictions, label) for label in range(classes)]
+        defined_scores = [f for f in class_scores if f is not None]
+        assert scores["micro_f1"] == pytest.approx(np.mean(np.equal(labels, predictions)))
+        assert scores["macro_f1"] == pytest.approx(sum(defined_scores) / classes)
+        assert scores["macro_f1_present"] == pytest.approx(sum(defined_scores) / len(defined_scores))
 
 
 # ---------------------------------------------------------------------------------------------------
 # Text, and every task on the real builders.
 
 
-def test_an_empty_text_is_read_and_a_missing_path_is_not():
+def test_an_empty_text_is_accepted_and_a_missing_path_is_refused():
     example = language_model.Task(path="x").example({"id": "e", "text": ""}, parse)
     assert example.document == (Mark("[CLS]"), Mark("[EOS]"))
     with pytest.raises(UsageError, match="needs a folder"):
@@ -429,12 +435,12 @@ def test_an_empty_text_is_read_and_a_missing_path_is_not():
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory):
     folder = tmp_path_factory.mktemp("corpus")
-    drawn = random.Random(0)
+    rng = random.Random(0)
     words = "the price of eggs rose by 3.5% to $1,200 in 2019 and fell again".split()
-    (folder / "a.txt").write_text("\n\n".join(" ".join(drawn.choices(words, k=40)) for _ in range(30)))
+    (folder / "a.txt").write_text("\n\n".join(" ".join(rng.choices(words, k=40)) for _ in range(30)))
     with gzip.open(folder / "b.jsonl.gz", "wt") as file:
         for _ in range(60):
-            file.write(json.dumps({"text": " ".join(drawn.choices(words, k=15))}) + "\n")
+            file.write(json.dumps({"text": " ".join(rng.choices(words, k=15))}) + "\n")
     return folder
 
 
@@ -454,7 +460,7 @@ def test_every_record_of_the_builders_becomes_an_example(dataset, corpus, tmp_pa
     assert task.dataset["name"] == dataset
     records = source.load(task.dataset, "train", tmp_path)
     vocabulary = vocab.build({"name": "sentencepiece", "size": 380}, task.texts(records))
-    options = type("Options", (dict,), {"__getattr__": dict.__getitem__})(
+    options = type("EncodeOptions", (dict,), {"__getattr__": dict.__getitem__})(
         length=512, overflow="split" if dataset == "text" else "skip", digits=20, pack=False
     )
     for scheme_name in ("replace", "digits"):
@@ -464,14 +470,14 @@ def test_every_record_of_the_builders_becomes_an_example(dataset, corpus, tmp_pa
         assert encoded.numbers.max() > 0
     references = [encoded.example(i).reference for i in range(len(encoded))]
     if dataset != "text":
-        right = [r["label"] if "label" in r else r["answer"] for r in references]
-        found = task.score(right, references)
-        best = {"classify": task.metric, "language_model": "exact"}[task.kind]
-        assert found[best] == (1 if best != "macro_f1" else len(set(right)) / task.num_classes)
+        answers = [r["label"] if "label" in r else r["answer"] for r in references]
+        scores = task.score(answers, references)
+        metric = {"classify": task.metric, "language_model": "exact"}[task.kind]
+        assert scores[metric] == (1 if metric != "macro_f1" else len(set(answers)) / task.num_classes)
     assert source.load(task.dataset, "validation", tmp_path) is not None
 
 
-def test_the_published_form_of_numeracy600k_is_read_whole(real_data, tmp_path):
+def test_every_record_of_the_published_numeracy600k_becomes_an_example(real_data, tmp_path):
     folder = real_data("numeracy600k_format")
     task = magnitude.Task(variant="titles", path=str(folder))
     records = source.load(task.dataset, "train", tmp_path)
@@ -479,13 +485,13 @@ def test_the_published_form_of_numeracy600k_is_read_whole(real_data, tmp_path):
     for record in records:
         example = task.example(record, parse)
         counts[example.labels["label"]] += 1
-        before = example.document.index(Mark("[MASK]"))
-        text = "".join(documents.surface_of(s) for s in example.document[1:before])
+        mask_index = example.document.index(Mark("[MASK]"))
+        text = "".join(documents.surface_of(s) for s in example.document[1:mask_index])
         assert record["text"].startswith(text + record["number"])
     assert len(counts) >= 6 and sum(counts.values()) == len(records)
 
 
-def test_a_split_that_is_not_there_is_none(corpus, tmp_path):
+def test_a_missing_split_is_none(corpus, tmp_path):
     empty = {"name": "text", "path": str(corpus), "test": 0.0}
     assert source.load(empty, "test", tmp_path) is None
     assert len(source.load(empty, "train", tmp_path)) > 0

@@ -1,4 +1,4 @@
-"""TAT-QA end to end at smoke: a row of Table 3 is trained, and what it learned answers questions of one's own."""
+"""TAT-QA end to end at smoke: a row of Table 3 is trained, and its model answers a user's questions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from numjax.bundled.configs import luna
 from numjax.bundled.experiments import runs as experiment
 from numjax.bundled.experiments.luna import table3, table4
 from numjax.errors import DataError, UsageError
-from numjax.nn.sizes import encoder_size as sizes_of
+from numjax.nn.sizes import encoder_size as compute_encoder_size
 from numjax.pipeline import batch as batches
 from numjax.pretrained import bert
 from numjax.runtime import shard
@@ -45,44 +45,48 @@ def out(tmp_path_factory):
     return folder
 
 
-def test_tabfact_has_the_first_of_the_seeds():
-    def given(scale, few, seeds=(0, 1, 2)):
-        return SimpleNamespace(scale=scale, seeds=list(seeds), tabfact_seeds=few)
+def test_tabfact_uses_the_first_seeds():
+    def make_options(scale, n_tabfact, seeds=(0, 1, 2)):
+        return SimpleNamespace(scale=scale, seeds=list(seeds), tabfact_seeds=n_tabfact)
 
-    assert table3.choose_tabfact_seeds(given("laptop", 0)) == [0]
+    assert table3.choose_tabfact_seeds(make_options("laptop", 0)) == [0]
     assert (
-        table3.choose_tabfact_seeds(given("paper", 0)) == table3.choose_tabfact_seeds(given("laptop", 3)) == [0, 1, 2]
+        table3.choose_tabfact_seeds(make_options("paper", 0))
+        == table3.choose_tabfact_seeds(make_options("laptop", 3))
+        == [0, 1, 2]
     )
-    assert table3.choose_tabfact_seeds(given("paper", 2, seeds=(0,))) == [0], "no more than there are"
+    assert table3.choose_tabfact_seeds(make_options("paper", 2, seeds=(0,))) == [0], "no more than there are"
     with pytest.raises(UsageError, match="--tabfact_seeds=-1"):
-        table3.choose_tabfact_seeds(given("laptop", -1))
+        table3.choose_tabfact_seeds(make_options("laptop", -1))
 
 
-def test_table3_says_what_the_predictions_on_disk_say(out):
+def test_table3_agrees_with_the_predictions_on_disk(out):
     entries = {(e["row"], e["column"]): e for e in json.loads((out / "table3.json").read_text())["tables"]["table3"]}
     choice = table3.CHOICES["baseline"]
     folder = experiment.workdir(table3.make_cell(OPTIONS, "baseline", "tatqa"), 0, out)
     rows = [json.loads(line) for line in (folder / "predictions" / "tatqa.jsonl").open()]
     assert len(rows) == 24, "every question is scored"
     task = numjax.load(folder).system.task
-    found = task.score([r["prediction"] for r in rows], [r["reference"] for r in rows])
-    assert entries[choice.label, "EM"]["here"]["mean"] == pytest.approx(100 * found["em"])
+    scores = task.score([r["prediction"] for r in rows], [r["reference"] for r in rows])
+    assert entries[choice.label, "EM"]["here"]["mean"] == pytest.approx(100 * scores["em"])
     assert entries[choice.label, "EM"]["paper"] == {"mean": 50.15, "std": 0.8}
-    right = [r["prediction"]["operator"] == r["reference"]["operator"] for r in rows if r["reference"]["operator"]]
-    assert entries[choice.label, "operator"]["here"]["mean"] == pytest.approx(100 * np.mean(right))
+    is_right = [r["prediction"]["operator"] == r["reference"]["operator"] for r in rows if r["reference"]["operator"]]
+    assert entries[choice.label, "operator"]["here"]["mean"] == pytest.approx(100 * np.mean(is_right))
     text = (out / "table3.md").read_text()
     assert "No pre-trained weights" in text and "stand-in" in text and "| Replace | 51.87 ± 1.70 | – |" in text
 
 
-def test_what_the_tables_say_of_given_files_names_no_folder_above(tmp_path):
-    given = SimpleNamespace(**vars(OPTIONS) | {"tatqa": str(tmp_path / "asked"), "bert": str(tmp_path / "base")})
-    told = " ".join(table3.make_remarks(given))
-    assert "TAT-QA's files in asked" in told and "from base" in told and str(tmp_path) not in told
-    cards = SimpleNamespace(scale="smoke", as_published=False, path=str(tmp_path / "cards"), users=0, by="random")
-    assert table4.make_remarks(cards)[0] == "Data: cards."
+def test_remarks_on_data_name_no_parent_folder(tmp_path):
+    options = SimpleNamespace(**vars(OPTIONS) | {"tatqa": str(tmp_path / "asked"), "bert": str(tmp_path / "base")})
+    remarks = " ".join(table3.make_remarks(options))
+    assert "TAT-QA's files in asked" in remarks and "from base" in remarks and str(tmp_path) not in remarks
+    card_options = SimpleNamespace(
+        scale="smoke", as_published=False, path=str(tmp_path / "cards"), users=0, by="random"
+    )
+    assert table4.make_remarks(card_options)[0] == "Data: cards."
 
 
-def test_rows_differ_in_what_they_say(out):
+def test_rows_have_configs_of_their_own(out):
     keys = {
         experiment.make_key(table3.make_cell(OPTIONS, system, task))
         for system in table3.CHOICES
@@ -92,8 +96,11 @@ def test_rows_differ_in_what_they_say(out):
     assert len(keys) == 2 * (len(table3.CHOICES) - 2)
     laptop = SimpleNamespace(**vars(OPTIONS) | {"scale": "laptop"})
     rows = [table3.CHOICES[row] for row in ("luna", "1M", "0.1M")]
-    found = [table3.make_config(laptop, row, "tatqa", "bert").embeds.numeral for row in rows]
-    sizes = [sizes_of("char_lstm", of.parameters, 128, (of.hidden, of.layers)) for of in found]
+    encoders = [table3.make_config(laptop, row, "tatqa", "bert").embeds.numeral for row in rows]
+    sizes = [
+        compute_encoder_size("char_lstm", encoder.parameters, 128, (encoder.hidden, encoder.layers))
+        for encoder in encoders
+    ]
     assert sizes == [(128, 1), (32, 3), (16, 1)]
     paper = SimpleNamespace(**vars(OPTIONS) | {"scale": "paper", "bert": "BERT"})
     cells = [table3.make_cell(paper, system, "tatqa") for system in table3.CHOICES]
@@ -105,55 +112,58 @@ def test_rows_differ_in_what_they_say(out):
 
 
 @pytest.mark.parametrize("scale", ["smoke", "laptop", "paper"])
-def test_pre_training_and_its_tasks_are_of_one_shape(scale):
-    """What a task starts from fits it: the encoder and the number encoder are as large there."""
+def test_pre_training_and_its_tasks_have_the_same_sizes(scale):
+    """A task's encoder and number encoder are as large as those of the pre-training that it starts from."""
     options = SimpleNamespace(**vars(OPTIONS) | {"scale": scale})
     for system in table3.CHOICES:
         for task in table3.TASKS:
             cell = table3.make_cell(options, system, task)
             if cell.start is None:
                 continue
-            mine, before = cell.config, cell.start.config
-            assert mine.backbone == before.backbone and mine.embeds.numeral == before.embeds.numeral, (system, task)
+            config, start_config = cell.config, cell.start.config
+            assert (
+                config.backbone == start_config.backbone and config.embeds.numeral == start_config.embeds.numeral
+            ), (system, task)
 
 
 def test_tatqa_starts_from_roberta_and_tabfact_from_bert():
     paper = SimpleNamespace(**vars(OPTIONS) | {"scale": "paper", "bert": "BERT", "roberta": "ROBERTA"})
     for system in table3.CHOICES:
-        answers, entails = (table3.make_cell(paper, system, task) for task in table3.TASKS)
+        tatqa_cell, tabfact_cell = (table3.make_cell(paper, system, task) for task in table3.TASKS)
         for cell, source, kind, types, width in (
-            (answers, "ROBERTA", "gpt2", (1,), 1024),
-            (entails, "BERT", "wordpiece", (2,), 768),
+            (tatqa_cell, "ROBERTA", "gpt2", (1,), 1024),
+            (tabfact_cell, "BERT", "wordpiece", (2,), 768),
         ):
             first = cell.start or cell
             assert first.config.init_from == first.config.scheme.vocab.path == source
             assert first.config.scheme.vocab.name == kind
             assert tuple(cell.config.backbone.types) == types and cell.config.backbone.width == width
             assert cell.start is None or cell.start.config.backbone == cell.config.backbone
-            assert cell.start is None or cell.config.init_from == "", "of its pre-training"
+            assert cell.start is None or cell.config.init_from == "", "the weights come from pre-training"
 
 
 def test_a_row_starts_from_the_files_of_roberta(tmp_path, monkeypatch, capsys):
-    """Its pieces and marks, its positions from 2 on, its layers; then trained on TAT-QA."""
+    """A row loads RoBERTa's pieces, marks, positions from 2 on and layers, and trains on TAT-QA."""
     monkeypatch.setenv("NUMJAX_CACHE", str(tmp_path / "data"))
-    save_roberta(tmp_path / "roberta")
+    write_roberta(tmp_path / "roberta")
     words = ["--scale=smoke", "--only=tatqa/baseline", "--seeds=1", f"--out={tmp_path}"]
     table3.main([*words, f"--roberta={tmp_path / 'roberta'}"])
-    said = capsys.readouterr()
+    output = capsys.readouterr()
     options = SimpleNamespace(**vars(OPTIONS) | {"roberta": str(tmp_path / "roberta")})
     cell = table3.make_cell(options, "baseline", "tatqa")
     vocab = vocabularies.load(str(experiment.cell_folder(cell, tmp_path) / "vocabulary"))
     assert (vocab.mark("[CLS]"), vocab.mark("[SEP]"), vocab.known) == (0, 2, len(PIECES))
-    # The stack's four tables and norms, two layers of twelve, the tokens; TagOp's head is in no file.
-    assert f"init_from {tmp_path / 'roberta'} (step 0): 29 loaded" in said.err
+    # Loaded: the stack's four tables and norms, two layers of twelve arrays, the tokens. TagOp's head is in no file.
+    assert f"init_from {tmp_path / 'roberta'} (step 0): 29 loaded" in output.err
     assert (
-        "TAT-QA from roberta, TabFact from random parameters" in said.out and "RoBERTa's shape for TAT-QA" in said.out
+        "TAT-QA from roberta, TabFact from random parameters" in output.out
+        and "RoBERTa's shape for TAT-QA" in output.out
     )
 
 
 def test_pre_training_starts_from_the_files_of_roberta_with_its_teacher(tmp_path):
-    """Plugin and number head are new, [NUM] begins as the mean of their rows, and the teacher is the student."""
-    save_roberta(tmp_path / "roberta")
+    """Plugin and number head are new, [NUM] starts at the mean of the token rows, the teacher equals the student."""
+    write_roberta(tmp_path / "roberta")
     config = luna.get_config("smoke,distill=on,numbed=dice,shape=roberta")
     with config.unlocked():
         config.task.size = 60
@@ -165,102 +175,104 @@ def test_pre_training_starts_from_the_files_of_roberta_with_its_teacher(tmp_path
     batch = batches.from_features([row], config.data.digits, system.host_features)
     state = jax.jit(lambda: init_state(system.model, optax.sgd(0.1), batch, 0, teacher=True))()
     mesh = shard.make_mesh(1, devices=jax.devices()[:1])
-    place = shard.replicated(mesh)
-    layout = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=place), state.params)
+    sharding = shard.replicated(mesh)
+    layout = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding), state.params)
     compiled = SimpleNamespace(mesh=mesh, abstract_state=TrainState(None, layout, ()))
-    done = inherit.load_pretrained(system, compiled, state, tmp_path / "roberta")
-    theirs = bert.read_params(tmp_path / "roberta", heads=2)
-    for name, leaf in theirs["backbone"]["layer_1"].items():
-        np.testing.assert_array_equal(done.params["backbone"]["layer_1"][name], leaf)
-    mine, rows = done.params["embeds_token"]["table"], theirs["embeds_token"]["table"]
-    np.testing.assert_array_equal(mine[: len(PIECES)], rows)
-    np.testing.assert_allclose(mine[system.scheme.vocab.mark("[NUM]")], rows.mean(axis=0), atol=1e-6)
+    loaded_state = inherit.load_pretrained(system, compiled, state, tmp_path / "roberta")
+    roberta = bert.read_params(tmp_path / "roberta", heads=2)
+    for name, leaf in roberta["backbone"]["layer_1"].items():
+        np.testing.assert_array_equal(loaded_state.params["backbone"]["layer_1"][name], leaf)
+    table, roberta_table = loaded_state.params["embeds_token"]["table"], roberta["embeds_token"]["table"]
+    np.testing.assert_array_equal(table[: len(PIECES)], roberta_table)
+    np.testing.assert_allclose(table[system.scheme.vocab.mark("[NUM]")], roberta_table.mean(axis=0), atol=1e-6)
     for name in ("embeds_numeral", "heads_number"):
-        jax.tree.map(np.testing.assert_array_equal, done.params[name], state.params[name])
-    jax.tree.map(np.testing.assert_array_equal, done.ema, done.params)
+        jax.tree.map(np.testing.assert_array_equal, loaded_state.params[name], state.params[name])
+    jax.tree.map(np.testing.assert_array_equal, loaded_state.ema, loaded_state.params)
 
 
-def save_roberta(folder):
-    """A random RoBERTa of the smoke scale's sizes, of bytes as pieces, in the form of its own files."""
+def write_roberta(folder):
+    """Writes a random RoBERTa of the smoke scale's sizes, with bytes as pieces, in the form of its own files."""
     folder.mkdir()
     (folder / "vocab.json").write_text(json.dumps({piece: token for token, piece in enumerate(PIECES)}))
     (folder / "merges.txt").write_text("#version: 0.2\n")
     (folder / "config.json").write_text(json.dumps({"num_attention_heads": 2}))
     rng = np.random.default_rng(0)
-    wide = {"out_kernel": (32, 32), "up_kernel": (32, 128), "up_bias": (128,), "down_kernel": (128, 32)}
-    wide |= {"qkv_kernel": (32, 3, 2, 16), "qkv_bias": (3, 2, 16)}
+    shapes = {"out_kernel": (32, 32), "up_kernel": (32, 128), "up_bias": (128,), "down_kernel": (128, 32)}
+    shapes |= {"qkv_kernel": (32, 3, 2, 16), "qkv_bias": (3, 2, 16)}
 
     def draw(*shape):
         return rng.normal(0, 0.1, shape).astype(np.float32)
 
     layer = ("qkv_kernel", "qkv_bias", *bert.LAYER)
-    kept = {f"layer_{i}": {name: draw(*wide.get(name, (32,))) for name in layer} for i in range(2)}
-    kept |= {
+    backbone = {f"layer_{i}": {name: draw(*shapes.get(name, (32,))) for name in layer} for i in range(2)}
+    backbone |= {
         "order_sequence": {"places": draw(98, 32)},
         "types_0": draw(1, 32),
         "ln_0_scale": draw(32),
         "ln_0_bias": draw(32),
     }
-    params = {"backbone": kept, "embeds_token": {"table": draw(len(PIECES), 32)}}
+    params = {"backbone": backbone, "embeds_token": {"table": draw(len(PIECES), 32)}}
     bert.write_params(folder / "model.safetensors", params, len(PIECES), "roberta")
 
 
-def test_a_question_and_its_table_are_looked_at(out):
-    """Fig. 3's case: what TagOp's encoder reads, and where it looks; the question is of type 0, its table of 1."""
+def test_attention_on_a_question_and_its_table(out):
+    """Fig. 3's case: input and attention of TagOp's encoder. The question has type 0, its table type 1."""
     cell = table3.make_cell(OPTIONS, "baseline", "tatqa")
     folder = experiment.workdir(cell, 0, out)
     model = numjax.load(folder)
     table = json.dumps([["", "2019"], ["Sales", "300"]])
     record = {"id": "own", "question": "What were Sales?", "table": table, "paragraphs": "[]"}
-    reading = inspect.read_activations(model, record)
-    size = len(reading.tokens)
-    between = reading.tokens.index("[SEP]")
-    assert reading.types.tolist() == [0] * (between + 1) + [1] * (size - between - 1) and 4 < between < size - 4
-    weights = inspect.attention_weights(model, reading)
+    acts = inspect.read_activations(model, record)
+    size = len(acts.tokens)
+    separator = acts.tokens.index("[SEP]")
+    assert acts.types.tolist() == [0] * (separator + 1) + [1] * (size - separator - 1) and 4 < separator < size - 4
+    weights = inspect.attention_weights(model, acts)
     assert weights.shape == (2, size, size)
     np.testing.assert_allclose(weights.sum(axis=-1), 1, atol=1e-5)
     np.testing.assert_array_equal(inspect.attention_weights(model, record), weights)
 
 
-def test_pre_training_wants_both_folders(tmp_path, capsys):
+def test_pre_training_needs_both_folders(tmp_path, capsys):
     with pytest.raises(UsageError, match=r"give --tatqa=FOLDER too, or neither"):
         table3.main(["--scale=smoke", "--only=tabfact/luna", f"--tabfact={tmp_path}", f"--out={tmp_path}"])
 
 
-def test_questions_of_ones_own_are_answered(out, tmp_path, capsys):
+def test_questions_of_a_user_are_answered(out, tmp_path, capsys):
     cell = table3.make_cell(OPTIONS, "baseline", "tatqa")
     folder = experiment.workdir(cell, 0, out)
-    # A seed's folder with these two is a workdir.
+    # With these two, a seed's folder is a workdir.
     shutil.copytree(experiment.cell_folder(cell, out) / "vocabulary", folder / "vocabulary")
     shutil.copy(experiment.cell_folder(cell, out) / "config.json", folder)
     config = numjax.load(folder).system.config
     (tmp_path / "report.csv").write_text("(in millions),2019,2018\nSales,300,200\nCosts,(111),(74)\n")
     (tmp_path / "report.txt").write_text("Sales grew due to new stores.\n\nQ: What was the change in Sales?\n")
-    found = runs.run(config, str(folder), "predict", input=str(tmp_path / "report.csv"))
-    (row,) = found["predictions"]
+    output = runs.run(config, str(folder), "predict", input=str(tmp_path / "report.csv"))
+    (row,) = output["predictions"]
     assert json.loads(capsys.readouterr().out.splitlines()[-1]) == row
     assert json.loads((folder / "predictions" / "input.jsonl").read_text()) == row
     assert row["id"] == "report-0" and row["prediction"]["operator"] in OPERATORS
     assert row["prediction"]["scale"] in SCALES and 0 < row["confidence"] <= 1
-    for headless in ("Sales,300,200\nCosts,111,74\n", ",,\nSales,300,200\n", "300,200\n111,74\n", "300\n"):
-        (tmp_path / "report.csv").write_text(headless)
+    for text in ("Sales,300,200\nCosts,111,74\n", ",,\nSales,300,200\n", "300,200\n111,74\n", "300\n"):
+        (tmp_path / "report.csv").write_text(text)
         (row,) = runs.run(config, str(folder), "predict", input=str(tmp_path / "report.csv"))["predictions"]
-        assert row["prediction"]["operator"] in OPERATORS, headless
+        assert row["prediction"]["operator"] in OPERATORS, text
     (tmp_path / "report.csv").write_text("\n\n")
     capsys.readouterr()
     assert runs.run(config, str(folder), "predict", input=str(tmp_path / "report.csv"))["predictions"] == []
     assert capsys.readouterr().err == "left out report-0: its table is empty\n"
-    bad = [{"table": {"uid": "b", "table": []}, "questions": []}]
-    (tmp_path / "asked.json").write_text(json.dumps(bad))
+    contexts = [{"table": {"uid": "b", "table": []}, "questions": []}]
+    (tmp_path / "asked.json").write_text(json.dumps(contexts))
     with pytest.raises(DataError, match="b: its table is empty"):
         runs.run(config, str(folder), "predict", input=str(tmp_path / "asked.json"), strict=True)
     capsys.readouterr()
-    found = runs.run(config, str(folder), "predict", input=str(tmp_path / "asked.json"))
-    assert found["predictions"] == [] and [row["id"] for row in found["skipped"]] == ["b"]
+    output = runs.run(config, str(folder), "predict", input=str(tmp_path / "asked.json"))
+    assert output["predictions"] == [] and [row["id"] for row in output["skipped"]] == ["b"]
     assert capsys.readouterr().err == "left out b: its table is empty\n"
     table = [["", "2019"], *([f"Item {i}", str(i)] for i in range(200))]
-    asked = [{"table": {"uid": "long", "table": table}, "questions": [{"uid": "q", "question": "What is Item 199?"}]}]
-    (tmp_path / "asked.json").write_text(json.dumps(asked))
+    contexts = [
+        {"table": {"uid": "long", "table": table}, "questions": [{"uid": "q", "question": "What is Item 199?"}]}
+    ]
+    (tmp_path / "asked.json").write_text(json.dumps(contexts))
     (row,) = runs.run(config, str(folder), "predict", input=str(tmp_path / "asked.json"))["predictions"]
     assert row["shortened"].startswith("positions not read: ")
     assert capsys.readouterr().err == f"not read whole q: {row['shortened']}\n"

@@ -1,4 +1,4 @@
-"""Folders of text for pre-training: what is read, and what is left out and named."""
+"""Folders of text for pre-training: their records, and the files and lines that are left out and named."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 SPLITS = ("train", "validation", "test")
 
 
-def join(splits: dict[str, list[dict]]) -> list[dict]:
+def join_splits(splits: dict[str, list[dict]]) -> list[dict]:
     return [record for records in splits.values() for record in records]
 
 
@@ -50,7 +50,7 @@ def test_text_documents(corpus, tmp_path):
     assert records.skipped == []
 
 
-def test_text_sample_is_what_its_readme_says(tmp_path):
+def test_text_sample_gives_the_records_of_its_readme(tmp_path):
     lines = (ROOT / "data" / "text" / "sample.jsonl").read_text().splitlines()
     first, second, third = (json.loads(line) for line in lines)
     (tmp_path / "bridge.txt").write_text(f"{first['text']}\n\n{second['text']}\n")
@@ -67,10 +67,12 @@ def test_text_bad_files_and_lines_are_named_and_nothing_else_is_lost(corpus, tmp
     (corpus / "not_gzip.txt.gz").write_bytes(b"plain")
     records = data.load("text", "train", tmp_path, path=str(corpus), **WHOLE)
     texts = {record["id"]: record["text"] for record in records}
-    kept = {name: text for name, text in texts.items() if not name.startswith("cut")}
-    assert kept == {**GOOD, "bad.txt:1": "fine", "bad.txt:6": "fine too", "bad.jsonl:4": "kept"}
-    before_the_cut = [text for name, text in texts.items() if name.startswith("cut")]
-    assert before_the_cut == [f"document {i}" for i in range(len(before_the_cut))] and len(before_the_cut) > 1000
+    whole_texts = {name: text for name, text in texts.items() if not name.startswith("cut")}
+    assert whole_texts == {**GOOD, "bad.txt:1": "fine", "bad.txt:6": "fine too", "bad.jsonl:4": "kept"}
+    texts_before_cut = [text for name, text in texts.items() if name.startswith("cut")]
+    assert (
+        texts_before_cut == [f"document {i}" for i in range(len(texts_before_cut))] and len(texts_before_cut) > 1000
+    )
     reasons = {line["id"]: line["reason"] for line in records.skipped}
     assert set(reasons) == {
         *(f"bad.jsonl:{n}" for n in (1, 2, 3, 5)),

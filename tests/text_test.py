@@ -1,4 +1,4 @@
-"""Documents and schemes: they survive the way to ids and back, whatever they hold."""
+"""Documents and schemes: every document survives encoding and decoding."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from numjax.expr.tree import Tree
 from numjax.text import addback, digits, document, replace, subword, vocab
 from numjax.text.grammar import automaton as grammar
 from numjax.types import Formula, Mark, Number, Text
-from tests.texts import CORPUS, NASTY, NUMERALS, VOCABULARIES, soft, texts, vocabulary_of
+from tests.texts import CORPUS, NUMERALS, SPECIAL_TEXTS, VOCABULARIES, make_vocabulary, property_settings, texts
 
 
 @pytest.fixture(scope="module", params=VOCABULARIES)
 def vocabulary(request):
-    return vocabulary_of(request)
+    return make_vocabulary(request)
 
 
 SCHEMES = {
@@ -40,7 +40,7 @@ SCHEMES = {
 
 
 @functools.cache
-def made(name, vocabulary, rules):
+def make_scheme(name, vocabulary, rules):
     return SCHEMES[name](vocabulary, rules=rules)
 
 
@@ -58,7 +58,7 @@ def documents(draw):
     return (*segments, *document.parse(draw(texts)), *draw(st.sampled_from([(), (Mark("[EOS]"),)])))
 
 
-@soft
+@property_settings
 @given(texts)
 def test_parse_loses_nothing(text):
     parsed = document.parse(text)
@@ -72,15 +72,15 @@ def test_a_text_never_equals_a_mark():
     assert (Text("[CLS]"),) != (Mark("[CLS]"),)
 
 
-def test_merge_makes_canonical():
+def test_merge_gives_the_canonical_document():
     number = Number("5", Decimal(5))
     split = (Text(""), Text("a"), Text("b"), number, Text(""), number, Mark("[SEP]"), Text("c"), Text(""), Text("d"))
     assert document.merge(split) == (Text("ab"), number, number, Mark("[SEP]"), Text("cd"))
 
 
-@settings(soft, max_examples=120)
+@settings(property_settings, max_examples=120)
 @given(documents())
-@example((*document.parse("".join(NASTY)), Mark("[SEP]"), *document.parse(" and ".join(NUMERALS))))
+@example((*document.parse("".join(SPECIAL_TEXTS)), Mark("[SEP]"), *document.parse(" and ".join(NUMERALS))))
 def test_document_survives_and_its_row_is_legal(scheme, doc):
     row = scheme.encode(doc)
     assert scheme.decode(row.ids, row.numbers) == doc
@@ -94,20 +94,20 @@ def test_document_survives_and_its_row_is_legal(scheme, doc):
     assert len(row.starts) == len(doc) + 1 and row.starts[-1] == len(row.ids)
     assert list(row.starts) == sorted(row.starts)
     for n in range(len(row.numbers)):
-        at = np.flatnonzero(row.numeral_index == n)
-        assert len(at) and (np.diff(at) == 1).all()
+        positions = np.flatnonzero(row.numeral_index == n)
+        assert len(positions) and (np.diff(positions) == 1).all()
     assert set(row.numeral_index.tolist()) <= {-1, *range(len(row.numbers))}
 
 
 @pytest.mark.parametrize("rules", ["numgpt", "numtok", "words"])
-@settings(soft, max_examples=60)
+@settings(property_settings, max_examples=60)
 @given(
     text=texts
     | st.lists(st.sampled_from(["twenty-three", "one hundred and five", "million", " ", "2"])).map(" ".join)
 )
 def test_document_survives_under_other_rules(vocabulary, rules, text):
     for name in SCHEMES:
-        scheme = made(name, vocabulary, rules)
+        scheme = make_scheme(name, vocabulary, rules)
         doc = scheme.parse(text)
         row = scheme.encode(doc)
         assert scheme.decode(row.ids, row.numbers) == doc
@@ -142,13 +142,13 @@ def test_starts_are_where_the_segments_begin(scheme):
             assert row.numeral_index[start - 1] == -1
 
 
-def test_subword_baseline_reads_what_a_plain_tokenizer_reads(vocabulary):
+def test_subword_baseline_encodes_as_a_plain_tokenizer(vocabulary):
     text = "He paid 1,200 to 3.5 for 50% of 10-20 eggs."
     scheme = subword.Scheme(vocabulary)
     assert scheme.encode(scheme.parse(text)).ids.tolist() == vocabulary.encode(text)
-    apart = subword.Scheme(vocabulary, apart=True)
-    spelled = [i for s in apart.parse(text) for i in vocabulary.encode(document.surface_of(s))]
-    assert apart.encode(apart.parse(text)).ids.tolist() == spelled
+    apart_scheme = subword.Scheme(vocabulary, apart=True)
+    segment_ids = [i for s in apart_scheme.parse(text) for i in vocabulary.encode(document.surface_of(s))]
+    assert apart_scheme.encode(apart_scheme.parse(text)).ids.tolist() == segment_ids
 
 
 def test_subword_splits_a_piece_that_holds_two_numbers():
@@ -165,7 +165,7 @@ def test_literal_marks_stay_text(scheme):
     assert scheme.decode(row.ids, row.numbers) == (Text("[CLS] a [NUM] b [F] [/F] [EOS]"),)
 
 
-@soft
+@property_settings
 @given(st.data())
 def test_decode_takes_any_ids(scheme, data):
     ids = data.draw(st.lists(st.integers(0, scheme.vocab_size - 1) | st.integers(scheme.vocab.base), max_size=12))
@@ -216,14 +216,14 @@ def test_replace_without_numbers_left_keeps_the_mark(vocabulary):
         scheme.encode((Mark("[NUM]"), Text(" "), Number("3", Decimal(3))))
 
 
-def test_addback_puts_the_mark_behind_what_a_plain_tokenizer_reads(vocabulary):
+def test_addback_puts_the_mark_behind_the_pieces_of_a_plain_tokenizer(vocabulary):
     scheme, num = addback.Scheme(vocabulary, types=True), vocabulary.mark("[NUM]")
     text = scheme.parse("He paid 1,200 to 3.5 for x5 eggs")
     row = scheme.encode((Mark("[CLS]"), *text, Mark("[SEP]"), *scheme.parse("7"), Mark("[SEP]")), offsets=True)
     parts = [vocabulary.encode(part) for part in ("He paid 1,200", " to 3.5", " for x5", " eggs", "7")]
-    want = [[vocabulary.mark("[CLS]")], parts[0], [num], parts[1], [num], parts[2], [num], parts[3]]
-    want += [[vocabulary.mark("[SEP]")], parts[4], [num], [vocabulary.mark("[SEP]")]]
-    assert row.ids.tolist() == [i for part in want for i in part]
+    expected = [[vocabulary.mark("[CLS]")], parts[0], [num], parts[1], [num], parts[2], [num], parts[3]]
+    expected += [[vocabulary.mark("[SEP]")], parts[4], [num], [vocabulary.mark("[SEP]")]]
+    assert row.ids.tolist() == [i for part in expected for i in part]
     assert [n.surface for n in row.numbers] == ["1,200", "3.5", "5", "7"]
     assert row.numeral_index[row.ids == num].tolist() == [0, 1, 2, 3] and (row.numeral_index >= 0).sum() == 4
     second = row.channels["types"].tolist().index(1)
@@ -234,9 +234,9 @@ def test_addback_puts_the_mark_behind_what_a_plain_tokenizer_reads(vocabulary):
     assert row.offsets is not None
     for n, number in enumerate(row.numbers):
         start, end = row.offsets[row.numeral_index == n][0]
-        same = np.flatnonzero((row.offsets == (start, end)).all(axis=1))
-        assert surface[start:end] == number.surface and (np.diff(same) == 1).all()
-        assert number.surface in vocabulary.decode(row.ids[same[:-1]].tolist())
+        positions = np.flatnonzero((row.offsets == (start, end)).all(axis=1))
+        assert surface[start:end] == number.surface and (np.diff(positions) == 1).all()
+        assert number.surface in vocabulary.decode(row.ids[positions[:-1]].tolist())
     with pytest.raises(DataError, match=r"\[NUM\]"):
         scheme.encode((Text("a "), Mark("[NUM]")))
 
@@ -253,18 +253,18 @@ def test_addback_finds_the_numbers_that_stand_before_its_marks(vocabulary):
 
 
 @pytest.mark.parametrize("scheme", [addback.Scheme, replace.Scheme])
-@settings(soft, max_examples=100)
+@settings(property_settings, max_examples=100)
 @given(texts | st.lists(st.sampled_from(NUMERALS)).map("Abc".join))
-@example("".join(NASTY) + " and ".join(NUMERALS))
-def test_numbers_in_word_pieces_are_encoded_the_same_again(wordpieces, scheme, text):
+@example("".join(SPECIAL_TEXTS) + " and ".join(NUMERALS))
+def test_numbers_in_word_pieces_survive_a_second_encoding(wordpieces, scheme, text):
     scheme, unknown = scheme(wordpieces), wordpieces.tokenizer.token_to_id("[UNK]")
     doc = (Mark("[CLS]"), *scheme.parse(text), Mark("[SEP]"))
     row = scheme.encode(doc)
-    again = scheme.decode(row.ids, row.numbers)
-    assert [s for s in again if isinstance(s, Number)] == list(row.numbers)
+    decoded = scheme.decode(row.ids, row.numbers)
+    assert [s for s in decoded if isinstance(s, Number)] == list(row.numbers)
     # Unknown words become U+FFFD, which BERT's normaliser drops.
-    known = [[i for i in one.tolist() if i != unknown] for one in (row.ids, scheme.encode(again).ids)]
-    assert known[0] == known[1]
+    known_ids = [[i for i in ids.tolist() if i != unknown] for ids in (row.ids, scheme.encode(decoded).ids)]
+    assert known_ids[0] == known_ids[1]
 
 
 @pytest.fixture(scope="module")
@@ -272,53 +272,53 @@ def wordpieces():
     return vocab.build({"name": "wordpiece", "size": 300}, CORPUS)
 
 
-def fenced_ids(scheme, *parts):
+def encode_parts(scheme, *parts):
     v = scheme.vocab
     return [i for p in parts for i in ([v.mark(p)] if p in ("[F]", "[/F]", "[EOS]") else v.encode(p))]
 
 
-def test_fenced_decode_of_what_a_model_may_write(vocabulary):
+def test_fenced_decode_takes_what_a_model_may_write(vocabulary):
     scheme = digits.Scheme(vocabulary, layout="digits")
-    ids = fenced_ids(scheme, "a", "[F]", "1", "2", "[/F]", "[/F]", "[F]", "b")
+    ids = encode_parts(scheme, "a", "[F]", "1", "2", "[/F]", "[/F]", "[F]", "b")
     twelve = Number("12", Decimal(12))
     assert scheme.decode(ids) == (Text("a"), twelve, Mark("[/F]"), Mark("[F]"), Text("b"))
-    assert scheme.decode(fenced_ids(scheme, "[F]", "x", "[/F]", "y")) == (Text("xy"),)
-    assert scheme.decode(fenced_ids(scheme, "[F]", "[/F]")) == (Mark("[F]"), Mark("[/F]"))
-    given = Number("12", Decimal("12.0"))
-    assert scheme.decode(ids, [given])[1].value == Decimal("12.0")
+    assert scheme.decode(encode_parts(scheme, "[F]", "x", "[/F]", "y")) == (Text("xy"),)
+    assert scheme.decode(encode_parts(scheme, "[F]", "[/F]")) == (Mark("[F]"), Mark("[/F]"))
+    number = Number("12", Decimal("12.0"))
+    assert scheme.decode(ids, [number])[1].value == Decimal("12.0")
     assert scheme.decode(ids, [Number("13", Decimal(13))])[1] == twelve
 
 
 @pytest.mark.parametrize("surface", "1 -1 007 1,234.5 50% 1e-300 (1,746) 2. .5 -$5 $-5 2,5,000".split())
 def test_number_grammar_takes_numbers(vocabulary, surface):
     scheme = digits.Scheme(vocabulary, layout="digits")
-    assert grammar.validate(scheme.grammar(), fenced_ids(scheme, "[F]", *surface, "[/F]")) is None
+    assert grammar.validate(scheme.grammar(), encode_parts(scheme, "[F]", *surface, "[/F]")) is None
 
 
 @pytest.mark.parametrize("surface", ["", "-", "1.2.3", "--1", "1-2", ".", "1e", "abc", "1a", "%", "1,,2", "1,"])
-def test_number_grammar_refuses_what_is_none(vocabulary, surface):
+def test_number_grammar_refuses_other_texts(vocabulary, surface):
     scheme = digits.Scheme(vocabulary, layout="digits")
-    assert grammar.validate(scheme.grammar(), fenced_ids(scheme, "[F]", *surface, "[/F]")) is not None
+    assert grammar.validate(scheme.grammar(), encode_parts(scheme, "[F]", *surface, "[/F]")) is not None
 
 
 def test_masked_walks_of_the_fenced_scheme_write_numbers_within_the_budget(vocabulary):
     scheme, rng = digits.Scheme(vocabulary, layout="digits"), random.Random(0)
     automaton = grammar.Automaton(scheme.grammar())
-    fence, spelled = scheme.vocab.mark("[F]"), 0
+    fence, n_numbers = scheme.vocab.mark("[F]"), 0
     for budget in (3, 4, 7, 12) * 5:
-        place, ids = automaton.step(automaton.start(), fence), [fence]
+        state, ids = automaton.step(automaton.start(), fence), [fence]
         for t in range(1, budget):
-            legal = np.flatnonzero(automaton.allowed(place, budget - t))
+            legal = np.flatnonzero(automaton.allowed(state, budget - t))
             if not len(legal):
                 break
             ids.append(int(rng.choice(legal)))
-            place = automaton.step(place, ids[-1])
+            state = automaton.step(state, ids[-1])
         assert grammar.validate(scheme.grammar(), ids) is None
         end = ids.index(scheme.vocab.mark("[/F]"))
         surface = scheme.vocab.decode(ids[1:end])
         assert any(c.isdigit() for c in surface) and surface.count(".") <= 1
-        spelled += 1
-    assert spelled == 20
+        n_numbers += 1
+    assert n_numbers == 20
 
 
 def test_a_number_word_can_be_fenced_when_the_rules_have_words(vocabulary):
@@ -345,7 +345,7 @@ def test_invalid_text_never_crashes_a_long_number(vocabulary):
         assert document.surface(scheme.decode(row.ids, row.numbers)) == text
 
 
-def test_text_half_does_not_import_jax():
+def test_the_text_modules_do_not_import_jax():
     code = (
         "import sys; import numjax.text.subword, numjax.text.digits, numjax.text.replace, numjax.text.grammar;"
         "assert not {'jax', 'flax'} & set(sys.modules), 'jax was imported'"

@@ -1,4 +1,4 @@
-"""Texts that break tokenizers, for the tests of vocabularies and of schemes."""
+"""Difficult texts for the tests of vocabularies and schemes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CORPUS = [
     "The cat sat on the mat; the mat cost $12.50 in 2019.\nIt lost (1,746) dollars, or -3.2%.",
     "  indented  text\twith tabs — and dashes, naïve café, 東京 2020",
 ] * 3
-NASTY = [
+SPECIAL_TEXTS = [
     "\u2581",
     "\u2585",
     "\0",
@@ -50,23 +50,27 @@ NUMERALS = [
 ]
 
 
-def sentencepiece(**options):
+def make_sentencepiece(**options):
     return vocab.build({"name": "sentencepiece", "size": 400, **options}, CORPUS)
 
 
 VOCABULARIES = ["unigram", "bpe", "gpt2"]
 
 
-def vocabulary_of(request):
-    """The vocabulary that a fixture is asked for; GPT-2's where its files are."""
+def make_vocabulary(request):
+    """Builds the vocabulary of a fixture's parameter. GPT-2's needs its files: without them the test is skipped."""
     if request.param == "gpt2":
         return vocab.build({"name": "gpt2", "path": str(request.getfixturevalue("real_data")("tokenizers") / "gpt2")})
-    return sentencepiece(model=request.param)
+    return make_sentencepiece(model=request.param)
 
 
 texts = st.lists(
-    st.one_of(st.text(max_size=8), st.sampled_from(NASTY), st.sampled_from(NUMERALS), st.sampled_from([" ", "a "])),
+    st.one_of(
+        st.text(max_size=8), st.sampled_from(SPECIAL_TEXTS), st.sampled_from(NUMERALS), st.sampled_from([" ", "a "])
+    ),
     max_size=8,
 ).map("".join)
 surrogates = st.text(st.characters(categories=["Cs", "Lu"]), max_size=4)
-soft = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+property_settings = settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)

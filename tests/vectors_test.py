@@ -1,4 +1,4 @@
-"""Numbers → vectors by specification, and the reader of GloVe and word2vec text files."""
+"""Vectors of numbers by specification, and the parser of GloVe and word2vec text files."""
 
 from __future__ import annotations
 
@@ -17,31 +17,34 @@ NUMBERS = [0, 1, "seven", 7, "1,000", "-3.5", 12.25, np.int64(99)]
 
 
 @pytest.mark.parametrize("name", vectors.names())
-def test_every_numeral_embedding_is_found(name):
-    fixed = options("embed", name)["dim"].default == 0  # as many as it needs
-    made = vectors.make(name if fixed else f"{name}:dim=16", seed=3)
-    host, device = made(NUMBERS), made.on_device(NUMBERS)
-    assert host.shape == device.shape == (8, made.dim) and (fixed or made.dim == 16)
+def test_every_numeral_embedding_gives_vectors(name):
+    has_fixed_dim = options("embed", name)["dim"].default == 0  # the embedding chooses its dim
+    embedding = vectors.make(name if has_fixed_dim else f"{name}:dim=16", seed=3)
+    host, device = embedding(NUMBERS), embedding.on_device(NUMBERS)
+    assert host.shape == device.shape == (8, embedding.dim) and (has_fixed_dim or embedding.dim == 16)
     assert host.dtype == np.float64 and device.dtype == jnp.float32
     np.testing.assert_allclose(host, device, rtol=1e-5, atol=1e-6)
     np.testing.assert_array_equal(host[2], host[3])  # a word shares the vector of its numeral
-    np.testing.assert_allclose(made([1])[0], host[1], rtol=1e-12)  # whatever stands beside it
+    np.testing.assert_allclose(embedding([1])[0], host[1], rtol=1e-12)  # other numbers do not change it
     assert len(np.unique(host.round(6), axis=0)) == 7
-    assert made.has_vector(NUMBERS).all() and made([]).shape == (0, made.dim) == made.on_device([]).shape
+    assert (
+        embedding.has_vector(NUMBERS).all()
+        and embedding([]).shape == (0, embedding.dim) == embedding.on_device([]).shape
+    )
 
 
 def test_seeds_ranges_and_options_reach_the_embedding():
-    one, other = (vectors.make("prototype", seed)([1, 2]) for seed in (0, 1))
-    assert not np.allclose(one, other)
-    np.testing.assert_array_equal(vectors.make("prototype", 1)([1, 2]), other)
-    made = vectors.make("dice:form=2,dim=8,as_printed=true,low=-2", seed=5, low=0.0, high=9.0, sigma=1.0)
-    assert made.options == {
+    first, second = (vectors.make("prototype", seed)([1, 2]) for seed in (0, 1))
+    assert not np.allclose(first, second)
+    np.testing.assert_array_equal(vectors.make("prototype", 1)([1, 2]), second)
+    embedding = vectors.make("dice:form=2,dim=8,as_printed=true,low=-2", seed=5, low=0.0, high=9.0, sigma=1.0)
+    assert embedding.options == {
         "dim": 8, "form": "2", "low": -2.0, "high": 9.0, "out_of_range": "random", "as_printed": True, "seed": 5,
     }  # fmt: skip
     assert vectors.make("dice:seed=2", seed=5).options["seed"] == 2
     assert vectors.make("prototype:exponent_dim=None").options["exponent_dim"] is None
     assert vectors.has_options("dice", "low", "high") and not vectors.has_options("prototype", "seed")
-    # An enforced range, also one that leaves out what everything is tried with.
+    # An enforced range, also one without the numbers that are tried with every embedding.
     narrow = vectors.make("dice:low=5,high=9,out_of_range=error,dim=4")
     assert narrow([5, 9]).shape == (2, 4)
     with pytest.raises(DataError, match=r"10 lies outside DICE's range \[5, 9\]"):
@@ -50,9 +53,9 @@ def test_seeds_ranges_and_options_reach_the_embedding():
 
 def test_chunks_are_one_array(monkeypatch):
     monkeypatch.setattr(vectors, "_CHUNK", 16)
-    made = vectors.make("prototype:dim=8")
-    found = made(range(40))
-    np.testing.assert_array_equal(found[37], made([37])[0])
+    embedding = vectors.make("prototype:dim=8")
+    rows = embedding(range(40))
+    np.testing.assert_array_equal(rows[37], embedding([37])[0])
 
 
 @pytest.mark.parametrize(
@@ -84,7 +87,7 @@ def test_bad_specifications_are_named(spec, message):
 
 
 @pytest.mark.parametrize("number", ["x", "", "two three", "1 2", "nan", float("nan"), float("inf")])
-def test_what_is_no_number_is_named(number):
+def test_texts_that_are_no_numbers_are_named(number):
     with pytest.raises(DataError, match=r"not one number|not a finite number|is not"):
         vectors.values([number])
 
@@ -92,26 +95,28 @@ def test_what_is_no_number_is_named(number):
 ROWS = {"the": [1, 2], "7": [0.5, -1e-3], "seven": [3, 4], "1,000": [5, 6], "twenty-five": [7, 8], "second": [9, 9]}
 
 
-def text_of(rows, header=False) -> str:
+def format_table(rows, header=False) -> str:
     lines = [f"{word} {' '.join(f'{x:g}' for x in vector)}\n" for word, vector in rows.items()]
     return (f"{len(rows)} 2\n" if header else "") + "".join(lines)
 
 
 @pytest.mark.parametrize("form", ["glove", "word2vec", "gz"])
-def test_tables_are_read(tmp_path, form):
+def test_tables_are_loaded(tmp_path, form):
     path = tmp_path / ("v.txt.gz" if form == "gz" else "v.txt")
-    text = text_of(ROWS | {". . .": [1, 1]}, form == "word2vec")
+    text = format_table(ROWS | {". . .": [1, 1]}, form == "word2vec")
     path.write_bytes(gzip.compress(text.encode()) if form == "gz" else text.encode())
-    made = vectors.make(str(path))
+    embedding = vectors.make(str(path))
     assert (
-        made.dim == 2 and list(made.table.row) == ["7", "seven", "1,000", "twenty-five"] and made.table.n_words == 7
+        embedding.dim == 2
+        and list(embedding.table.row) == ["7", "seven", "1,000", "twenty-five"]
+        and embedding.table.n_words == 7
     )
-    found = made([7, "seven", 1000, "1,000", "7"])
-    np.testing.assert_array_equal(found, [ROWS[k] for k in ("7", "seven", "1,000", "1,000", "7")])
-    assert made.on_device([7]).dtype == jnp.float32
-    assert made.has_vector([7, 8, "eight", "25", "twenty-five"]).tolist() == [True, False, False, False, True]
+    rows = embedding([7, "seven", 1000, "1,000", "7"])
+    np.testing.assert_array_equal(rows, [ROWS[k] for k in ("7", "seven", "1,000", "1,000", "7")])
+    assert embedding.on_device([7]).dtype == jnp.float32
+    assert embedding.has_vector([7, 8, "eight", "25", "twenty-five"]).tolist() == [True, False, False, False, True]
     with pytest.raises(DataError, match=r"no row for 2 numbers \(8, eight\)"):
-        made([7, 8, "eight"])
+        embedding([7, 8, "eight"])
 
 
 def test_a_number_and_its_only_coordinate_are_no_header(tmp_path):
@@ -123,8 +128,8 @@ def test_a_number_and_its_only_coordinate_are_no_header(tmp_path):
 def test_the_first_of_repeated_words_counts(tmp_path):
     path = tmp_path / "v.txt"
     path.write_text("7 1 2\n7 3 4\n\u00e9t\u00e9 0 0\n")
-    found = word_vectors.read_table(path)
-    assert found.vectors.tolist() == [[1, 2]] and found.n_repeated == 1 and found.n_words == 3
+    table = word_vectors.read_table(path)
+    assert table.vectors.tolist() == [[1, 2]] and table.n_repeated == 1 and table.n_words == 3
     assert list(word_vectors.read_table(path, keep=lambda word: True).row) == ["7", "été"]
 
 

@@ -1,4 +1,4 @@
-"""Vocabularies: any text survives the way to ids and back, and what cannot be one is a line."""
+"""Vocabularies: any text survives encoding and decoding, and bad configs and files give one-line errors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,15 @@ from hypothesis import given
 from numjax.errors import UsageError
 from numjax.text import vocab
 from numjax.text.vocab import base
-from tests.texts import CORPUS, VOCABULARIES, sentencepiece, soft, surrogates, texts, vocabulary_of
+from tests.texts import (
+    CORPUS,
+    VOCABULARIES,
+    make_sentencepiece,
+    make_vocabulary,
+    property_settings,
+    surrogates,
+    texts,
+)
 
 
 @pytest.fixture(scope="module")
@@ -24,10 +32,10 @@ def gpt2_folder(real_data):
 
 @pytest.fixture(scope="module", params=VOCABULARIES)
 def vocabulary(request):
-    return vocabulary_of(request)
+    return make_vocabulary(request)
 
 
-@soft
+@property_settings
 @given(texts)
 def test_vocabulary_round_trips_any_text(vocabulary, text):
     ids = vocabulary.encode(text)
@@ -36,11 +44,11 @@ def test_vocabulary_round_trips_any_text(vocabulary, text):
     assert all(0 <= i < vocabulary.base for i in ids)
 
 
-@soft
+@property_settings
 @given(surrogates)
 def test_lone_surrogates_become_replacement_characters(vocabulary, text):
-    read = vocabulary.decode(vocabulary.encode(text))
-    assert read == text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    decoded = vocabulary.decode(vocabulary.encode(text))
+    assert decoded == text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def test_bytes_that_are_no_utf8_are_replaced(vocabulary):
@@ -49,7 +57,7 @@ def test_bytes_that_are_no_utf8_are_replaced(vocabulary):
     assert vocabulary.decode([*vocabulary.encode("a"), first, *vocabulary.encode("b")]) == "a\ufffdb"
 
 
-def test_numbers_characters_are_pieces_in_every_vocabulary(vocabulary):
+def test_characters_of_numbers_are_pieces_in_every_vocabulary(vocabulary):
     for character in "0123456789+-.,%eE$()":
         assert len(vocabulary.encode(character)) == 1
     assert len(vocabulary.encode("\n")) == 1
@@ -57,9 +65,9 @@ def test_numbers_characters_are_pieces_in_every_vocabulary(vocabulary):
 
 def test_marks_lie_behind_the_base(vocabulary):
     assert [vocabulary.mark(name) for name in base.MARKS] == list(range(vocabulary.base, vocabulary.base + 6))
-    more = vocabulary.with_marks(["[F]", "[/F]", "[CLS]"])
-    assert more.mark("[/F]") == vocabulary.size + 1 and more.size == vocabulary.size + 2
-    assert more.mark_name(more.mark("[F]")) == "[F]" and more.mark_name(5) is None
+    extended = vocabulary.with_marks(["[F]", "[/F]", "[CLS]"])
+    assert extended.mark("[/F]") == vocabulary.size + 1 and extended.size == vocabulary.size + 2
+    assert extended.mark_name(extended.mark("[F]")) == "[F]" and extended.mark_name(5) is None
     with pytest.raises(UsageError, match=r"\[F\]"):
         vocabulary.mark("[F]")
 
@@ -79,26 +87,26 @@ def test_gpt2_files_go_by_either_name(gpt2_folder, tmp_path):
     assert one.pieces == other.pieces and one.encode(CORPUS[1]) == other.encode(CORPUS[1])
 
 
-def test_saved_pickled_and_loaded_is_the_same(vocabulary, tmp_path):
-    ours = vocabulary.with_marks(["[AGG]"])
-    ours.save(str(tmp_path / "v"))
-    for other in (vocab.load(str(tmp_path / "v")), pickle.loads(pickle.dumps(ours)), copy.copy(ours)):
-        assert type(other) is type(ours) and other.marks == ours.marks and other.pieces == ours.pieces
-        assert [other.encode(t) for t in CORPUS] == [ours.encode(t) for t in CORPUS]
+def test_loaded_pickled_and_copied_vocabularies_are_the_same(vocabulary, tmp_path):
+    original = vocabulary.with_marks(["[AGG]"])
+    original.save(str(tmp_path / "v"))
+    for other in (vocab.load(str(tmp_path / "v")), pickle.loads(pickle.dumps(original)), copy.copy(original)):
+        assert type(other) is type(original) and other.marks == original.marks and other.pieces == original.pieces
+        assert [other.encode(t) for t in CORPUS] == [original.encode(t) for t in CORPUS]
 
 
 def test_training_is_deterministic_and_follows_the_options():
-    assert sentencepiece().model == sentencepiece().model
-    whole, apart = (
+    assert make_sentencepiece().model == make_sentencepiece().model
+    joined_digits, split_digits = (
         vocab.build({"name": "sentencepiece", "size": 330, "model": "bpe", "split_digits": split}, ["the 2019"] * 9)
         for split in (False, True)
     )
-    assert len(whole.encode("2019")) < 4 == len(apart.encode("2019"))
+    assert len(joined_digits.encode("2019")) < 4 == len(split_digits.encode("2019"))
 
 
 @pytest.mark.parametrize("model", ["unigram", "bpe"])
 @pytest.mark.parametrize("texts", [[], [""], ["\n"], ["0"], ["a"], ["\0"], ["\u2585"], ["x" * 20000], iter(["ab"])])
-def test_small_corpora_lower_the_size_with_one_line(texts, model, caplog):
+def test_small_corpora_lower_the_size_with_one_log_line(texts, model, caplog):
     caplog.set_level("INFO", logger="absl")
     v = vocab.build({"name": "sentencepiece", "size": 5000, "model": model}, texts)
     assert v.base < 5000
@@ -106,7 +114,7 @@ def test_small_corpora_lower_the_size_with_one_line(texts, model, caplog):
     assert v.decode(v.encode("a  0\n")) == "a  0\n" and len(v.encode("7")) == 1
 
 
-def test_long_texts_are_cut_where_asked(caplog):
+def test_texts_are_cut_at_max_characters(caplog):
     caplog.set_level("INFO", logger="absl")
     block = {"name": "sentencepiece", "size": 290, "model": "bpe", "max_characters": 10}
     v = vocab.build(block, ["a" * 9, "zzzz"])
@@ -115,7 +123,7 @@ def test_long_texts_are_cut_where_asked(caplog):
 
 
 @pytest.mark.parametrize(
-    ("block", "says"),
+    ("block", "message"),
     [
         ({"name": "wordpieces"}, "choose one of"),
         ({}, "choose one of"),
@@ -128,13 +136,13 @@ def test_long_texts_are_cut_where_asked(caplog):
         ({"name": "gpt2", "path": "/nowhere"}, "does not exist"),
     ],
 )
-def test_bad_blocks_are_one_line(block, says):
-    with pytest.raises(UsageError, match=says) as error:
+def test_bad_blocks_give_one_line_errors(block, message):
+    with pytest.raises(UsageError, match=message) as error:
         vocab.build(block, CORPUS)
     assert "\n" not in str(error.value)
 
 
-def test_bad_files_are_one_line(tmp_path):
+def test_bad_files_give_one_line_errors(tmp_path):
     with pytest.raises(UsageError, match="needs texts"):
         vocab.build({"name": "sentencepiece"})
     with pytest.raises(UsageError, match=r"neither encoder\.json nor vocab\.json"):
@@ -155,48 +163,51 @@ def test_bad_files_are_one_line(tmp_path):
 
 
 def test_the_vocabulary_knows_which_tokens_are_numbers(vocabulary):
-    """Against the text of each token alone, read by Python: also of marks that come later, and of symbols."""
+    """Python parses the text of each token by itself, also of marks that come later and of symbols."""
     assert len(vocabulary.digit_values) == len(vocabulary.number_digits) == vocabulary.size
     vocabulary = vocabulary.with_marks(["NUM N 7", "NUM N 365", "NUM N 2.5", "VAR V 7", "NUM ! #1", "[7]"])
-    named = {"NUM N 7": "7", "NUM N 365": "365", "NUM N 2.5": "2.5"}
-    digits, values, every = vocabulary.digit_values, vocabulary.number_values, vocabulary.number_digits
-    assert len(digits) == len(values) == len(every) == vocabulary.size
-    found = []
+    numerals_of_marks = {"NUM N 7": "7", "NUM N 365": "365", "NUM N 2.5": "2.5"}
+    digits, values, number_digits = vocabulary.digit_values, vocabulary.number_values, vocabulary.number_digits
+    assert len(digits) == len(values) == len(number_digits) == vocabulary.size
+    number_ids = []
     for token in range(vocabulary.size):
         name = vocabulary.mark_name(token)
-        written = named.get(name, "") if name else vocabulary.decode([token]).removeprefix(" ")
-        written = written if all(c in "0123456789." for c in written) and written[:1].isdigit() else ""
+        numeral = numerals_of_marks.get(name, "") if name else vocabulary.decode([token]).removeprefix(" ")
+        numeral = numeral if all(c in "0123456789." for c in numeral) and numeral[:1].isdigit() else ""
         try:
-            value = float(written) if written[-1:].isdigit() else math.nan
+            value = float(numeral) if numeral[-1:].isdigit() else math.nan
         except ValueError:
             value = math.nan
         np.testing.assert_equal(values[token], value)
-        assert digits[token] == (int(written) if len(written) == 1 else -1)
-        whole = [int(c) for c in written] if written.isdigit() else []
-        assert every[token, : len(whole)].tolist() == whole and (every[token, len(whole) :] == -1).all()
-        found += [token] * (not math.isnan(value))
-    assert vocabulary.number_ids == tuple(found)
+        assert digits[token] == (int(numeral) if len(numeral) == 1 else -1)
+        token_digits = [int(c) for c in numeral] if numeral.isdigit() else []
+        assert (
+            number_digits[token, : len(token_digits)].tolist() == token_digits
+            and (number_digits[token, len(token_digits) :] == -1).all()
+        )
+        number_ids += [token] * (not math.isnan(value))
+    assert vocabulary.number_ids == tuple(number_ids)
     assert sorted(set(digits.tolist())) == list(range(-1, 10)), "every digit is a token"
     assert vocabulary.mark("NUM N 365") in vocabulary.number_ids
 
 
 @pytest.mark.parametrize("split", [False, True])
 def test_wordpieces_are_numbers_within_words_too(split):
-    known = vocab.build(
+    vocabulary = vocab.build(
         {"name": "wordpiece", "size": 300, "split_digits": split}, ["12 a12 2012 b7 c8 7 8 2012 2012"] * 9
     )
     for text in ("7", "b9", "2012"):
-        last = known.encode(text)[-1]
-        written = known.decode([last]).strip()
-        assert last in known.number_ids and known.number_values[last] == int(written)
-        assert known.digit_values[last] == (int(written) if len(written) == 1 else -1)
-        assert known.number_digits[last, : len(written)].tolist() == [int(c) for c in written]
-    assert len(known.encode("2012")) == (4 if split else 1)
+        last = vocabulary.encode(text)[-1]
+        numeral = vocabulary.decode([last]).strip()
+        assert last in vocabulary.number_ids and vocabulary.number_values[last] == int(numeral)
+        assert vocabulary.digit_values[last] == (int(numeral) if len(numeral) == 1 else -1)
+        assert vocabulary.number_digits[last, : len(numeral)].tolist() == [int(c) for c in numeral]
+    assert len(vocabulary.encode("2012")) == (4 if split else 1)
 
 
-def test_digits_of_gpt2s_pieces_of_several(gpt2_folder):
-    known = vocab.build({"name": "gpt2", "path": str(gpt2_folder)}, None, ())
-    (token,) = known.encode(" 2015")
-    assert known.number_values[token] == 2015 and known.digit_values[token] == -1
-    assert known.number_digits[token, :5].tolist() == [2, 0, 1, 5, -1]
-    assert len(known.number_ids) > 1500
+def test_pieces_of_several_digits_in_gpt2_are_numbers(gpt2_folder):
+    vocabulary = vocab.build({"name": "gpt2", "path": str(gpt2_folder)}, None, ())
+    (token,) = vocabulary.encode(" 2015")
+    assert vocabulary.number_values[token] == 2015 and vocabulary.digit_values[token] == -1
+    assert vocabulary.number_digits[token, :5].tolist() == [2, 0, 1, 5, -1]
+    assert len(vocabulary.number_ids) > 1500

@@ -1,4 +1,4 @@
-"""Formulas found in plain text and in HTML."""
+"""Formulas in plain text and in HTML."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_runs_of_operands_and_signs_are_formulas(text, formulas):
     assert FORMULA.findall(wrap_formulas(text)) == formulas
 
 
-def test_text_outside_is_untouched():
+def test_text_outside_formulas_is_untouched():
     assert wrap_formulas("He has (3) pens, costing $12!") == r"He has (<m> 3 </m>) pens, costing <m> \$ 12 </m>!"
     assert wrap_formulas(r"the set \{a word\} and \textbackslash here") == "the set {a word} and \\here"
 
@@ -68,15 +68,15 @@ def test_text_outside_is_untouched():
         ("a &lt; b, 3 < 5", "a < b, 3 < 5"),
     ],
 )  # fmt: skip
-def test_html_is_read_as_text_and_latex(html, text):
+def test_html_becomes_text_and_latex(html, text):
     assert from_html(html) == text
 
 
-def test_formulas_of_html_are_read_as_trees():
-    (found,) = FORMULA.findall(
+def test_formulas_of_html_become_trees():
+    (formula,) = FORMULA.findall(
         wrap_formulas(from_html("<math><mfrac><mn>1</mn><mn>2</mn></mfrac></math> &times; x<sup>2</sup>"))
     )
-    tree = latex.parse(found)
+    tree = latex.parse(formula)
     assert isinstance(tree, Tree)
     half, power = Tree("O", "divide", [Tree("N", "1"), Tree("N", "2")]), [Tree("V", "x"), Tree("N", "2")]
     assert tree == Tree("U", "times", [half, Tree("O", "SUP", power)])
@@ -85,12 +85,12 @@ def test_formulas_of_html_are_read_as_trees():
 @settings(max_examples=300, deadline=None)
 @given(st.text(alphabet="ab xX12.,-+*/=()[]?%:^\n", max_size=40))
 def test_only_marks_blanks_and_signs_change(text):
-    """Without marks and blanks, and with signs written back, the text is as it was; formulas stay."""
-    once = wrap_formulas(text)
-    back = re.sub(r" ?</?m> ?", "", once).replace(r"\%", "%").replace(r"\_", "_").replace(r"\times", "x")
-    assert re.sub(r"\s", "", back).lower() == re.sub(r"\s", "", text).lower()
-    assert set(FORMULA.findall(once)) <= set(FORMULA.findall(wrap_formulas(once)))
-    assert once.count("<m>") == once.count("</m>")
+    """Without marks and blanks, and with the original signs, the text is unchanged; formulas stay formulas."""
+    wrapped = wrap_formulas(text)
+    restored = re.sub(r" ?</?m> ?", "", wrapped).replace(r"\%", "%").replace(r"\_", "_").replace(r"\times", "x")
+    assert re.sub(r"\s", "", restored).lower() == re.sub(r"\s", "", text).lower()
+    assert set(FORMULA.findall(wrapped)) <= set(FORMULA.findall(wrap_formulas(wrapped)))
+    assert wrapped.count("<m>") == wrapped.count("</m>")
 
 
 @settings(max_examples=200, deadline=None)
@@ -99,10 +99,10 @@ def test_broken_html_never_raises(text):
     assert isinstance(wrap_formulas(from_html(text)), str)
 
 
-def test_formulas_of_real_problems_are_readable(real_data):
+def test_formulas_of_real_problems_are_parsed(real_data):
     path = real_data("gsm8k") / "train.jsonl.gz"
     with gzip.open(path, "rt", encoding="utf-8") as file:
         rows = [json.loads(line) for line, _ in zip(file, range(400), strict=False)]
-    found = [f for row in rows for f in FORMULA.findall(wrap_formulas(re.sub("<<.*?>>", "", row["answer"])))]
-    assert len(found) > 1000
-    assert sum(isinstance(latex.parse(f), Tree) for f in found) >= 0.999 * len(found)
+    formulas = [f for row in rows for f in FORMULA.findall(wrap_formulas(re.sub("<<.*?>>", "", row["answer"])))]
+    assert len(formulas) > 1000
+    assert sum(isinstance(latex.parse(f), Tree) for f in formulas) >= 0.999 * len(formulas)

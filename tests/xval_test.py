@@ -1,4 +1,4 @@
-"""xVal: a squared error, the value that is read back, and its input side made of what is there."""
+"""xVal: its squared error, the number that it writes, and its input embedding from existing parts."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from numjax.errors import UsageError
 from numjax.numeral.exact import to_decimals, to_numeral
 from numjax.types import HeadOut
 from tests import drawn
-from tests.swapped import trained
+from tests.swapped import train_with_changes
 
 
-def case(rng, **options):
-    head = build("heads", dict(name="xval") | options, **drawn.KNOWN)
+def make_case(rng, **options):
+    head = build("heads", dict(name="xval") | options, **drawn.CONTEXT)
     h = rng.standard_normal((3, 12, 16)).astype(np.float32)
-    inputs, _ = drawn.tokens(rng, 3, 12)
+    inputs, _ = drawn.draw_tokens(rng, 3, 12)
     table = rng.standard_normal((drawn.VOCAB, 16)).astype(np.float32)
-    params = drawn.draw(head, rng, h, inputs, table)
+    params = drawn.draw_params(head, rng, h, inputs, table)
     return head, head.apply({"params": params}, h, inputs, table), params, h
 
 
@@ -32,19 +32,19 @@ def gelu(x):
 
 @pytest.mark.parametrize("options", [dict(map="linear", scale=10.0), dict(map="log1p"), dict(map="log1p", scale=5.0)])
 def test_the_loss_is_the_squared_error_of_the_mapped_value(options, rng):
-    head, out, params, h = case(rng, **options)
+    head, out, params, h = make_case(rng, **options)
     values = [Decimal(int(rng.integers(-500, 500))).scaleb(-1) for _ in range(36)]
     numerals = jax.tree.map(lambda x: x.reshape(3, 12, *x.shape[1:]), to_numeral(values, 20))
-    found = head.number_log_prob(out, numerals)["number"]
+    log_probs = head.number_log_prob(out, numerals)["number"]
     w = {name: np.asarray(x, np.float64) for name, x in params.items()}
     u = (gelu(h @ w["number_up"] + w["number_up_bias"]) @ w["number_down"] + w["number_down_bias"])[..., 0]
     x = np.asarray([float(v) for v in values]).reshape(3, 12) / options.get("scale", 1.0)
-    wanted = x if options["map"] == "linear" else np.sign(x) * np.log1p(np.abs(x))
-    np.testing.assert_allclose(-found, (u - wanted) ** 2 + 0.5 * np.log(np.pi), rtol=2e-4, atol=2e-4)
+    expected = x if options["map"] == "linear" else np.sign(x) * np.log1p(np.abs(x))
+    np.testing.assert_allclose(-log_probs, (u - expected) ** 2 + 0.5 * np.log(np.pi), rtol=2e-4, atol=2e-4)
 
 
-def says(head, u: float):
-    """What a head of width 1 whose MLP says `u` writes."""
+def write_number(head, u: float):
+    """Returns the number of a head of width 1 whose MLP gives `u`, and the ends of its interval."""
     w = {
         "kernel": np.zeros((drawn.VOCAB, 1), np.float32),
         "number_up": np.zeros((1, 4), np.float32),
@@ -58,25 +58,27 @@ def says(head, u: float):
 
 
 @pytest.mark.parametrize("text", ["0", "1", "-3", "1000", "0.001", "-123.45", "98765", "1e20", "-1e20"])
-def test_a_sure_head_gives_back_what_it_represents(text):
+def test_a_sure_head_returns_the_values_that_it_represents(text):
     value = Decimal(text)
     head = build(
-        "heads", dict(name="xval", width=1, scale=1e-3), **{k: drawn.KNOWN[k] for k in drawn.KNOWN if k != "width"}
+        "heads",
+        dict(name="xval", width=1, scale=1e-3),
+        **{k: drawn.CONTEXT[k] for k in drawn.CONTEXT if k != "width"},
     )
     u = float(np.sign(float(value)) * np.log1p(abs(float(value)) / 1e-3))
-    found, (low, high) = says(head, u)
+    number, (low, high) = write_number(head, u)
     assert head.represents(value)
-    assert abs(found - value) <= abs(value) * Decimal("3e-5"), "as near as a float32 of its logarithm"
-    assert low < found < high
+    assert abs(number - value) <= abs(value) * Decimal("3e-5"), "as near as a float32 of its logarithm"
+    assert low < number < high
     assert not head.represents(Decimal("123456")) and not head.represents(Decimal("1e40"))
 
 
 def test_linear_values_are_exact_where_floats_are():
-    known = {k: v for k, v in drawn.KNOWN.items() if k != "width"}
-    head = build("heads", dict(name="xval", width=1, map="linear", scale=1.0), **known)
+    context = {k: v for k, v in drawn.CONTEXT.items() if k != "width"}
+    head = build("heads", dict(name="xval", width=1, map="linear", scale=1.0), **context)
     for text in ("0", "2", "-0.5", "1024", "-65536"):
-        assert says(head, float(text))[0] == Decimal(text)
-    assert says(head, float("1e35"))[0] == Decimal("1e30"), "clipped, as its docstring says"
+        assert write_number(head, float(text))[0] == Decimal(text)
+    assert write_number(head, float("1e35"))[0] == Decimal("1e30"), "clipped, as documented"
 
 
 @pytest.mark.parametrize(
@@ -87,19 +89,19 @@ def test_linear_values_are_exact_where_floats_are():
         (dict(keep=12), "keep must"),
     ],
 )
-def test_bad_options_are_one_line(options, line, rng):
+def test_bad_options_give_one_line_errors(options, line, rng):
     with pytest.raises(UsageError, match=line):
-        case(rng, **options)
+        make_case(rng, **options)
 
 
-def test_it_is_trained_scored_and_written_by_set_alone(tmp_path):
+def test_xval_is_trained_scored_and_generates_by_set_words_alone(tmp_path):
     words = "embeds.numeral=value:scale=100,fusion=replace", "heads.next=xval"
-    model, seen = trained(tmp_path, numgpt.get_config("smoke,task=generation"), *words)
-    assert {"next/number", "next/token", "next/mass"} <= set(seen) and seen["NGR"] == 1
-    found = model.generate("Q: 3 and 4 are how many? A:", max_tokens=6)
-    (number,) = found.numbers
-    assert number["approximate"] and Decimal(number["value"]) == Decimal(found.text.strip())
-    # The value times one vector, as the paper scales [NUM]'s.
+    model, metrics = train_with_changes(tmp_path, numgpt.get_config("smoke,task=generation"), *words)
+    assert {"next/number", "next/token", "next/mass"} <= set(metrics) and metrics["NGR"] == 1
+    generation = model.generate("Q: 3 and 4 are how many? A:", max_tokens=6)
+    (number,) = generation.numbers
+    assert number["approximate"] and Decimal(number["value"]) == Decimal(generation.text.strip())
+    # A number's vector is its value times one vector, as in the paper.
     one, two = model.embed(["1", "2"])
     zero = model.embed("0")
     np.testing.assert_allclose(two - zero, 2 * (one - zero), atol=1e-6)
