@@ -15,6 +15,7 @@ numerals; a run that no separator splits is lost.
 | `2.` `.3` `0,123` | 2., .3, 123 | |
 | `1.5e-9` `0x12BF` `H2O` | 1.5, 9; 0, 12; 2 | no exponents, and digits inside words count |
 | `5%%` `1.5-2.5,3` | nothing | lost whole |
+| `M-.85-` `x.5.5,` | 85; nothing | parts must be numerals with their marks; then the first loses its own |
 """
 
 from __future__ import annotations
@@ -55,22 +56,21 @@ def find(text: str) -> list[Span]:
 
 def _find_numerals(text: str, start: int, end: int, follows_blank: bool) -> list[tuple[int, int]]:
     """The numerals of text[start:end], a run of allowed characters; `follows_blank`: after a blank or nothing."""
-    if (first := _check_start(text, start, end, follows_blank)) is not None:
+    first = _skip_mark(text, start, end, follows_blank)
+    if _LEGAL.fullmatch(text, first, end):
         return [(first, end)]
     for separators in _SEPARATORS:
         parts = _split(text, start, end, separators)
-        # Only what the run begins with may touch a word; the others follow a separator, as numbers do a blank.
-        starts = [_check_start(text, a, b, follows_blank or a > start) for a, b in parts]
-        if parts and None not in starts:
-            return [(a, b) for a, (_, b) in zip(starts, parts, strict=True) if a is not None]
+        if parts and all(_LEGAL.fullmatch(text, *part) for part in parts):
+            # Like the run, the first loses a mark if it touches a word; the others follow a separator, as if a blank.
+            a, b = parts[0]
+            return [(_skip_mark(text, a, b, follows_blank), b), *parts[1:]]
     return []
 
 
-def _check_start(text: str, start: int, end: int, follows_blank: bool) -> int | None:
-    """The start of the numeral in text[start:end], without a mark that is not its own; None if there is none."""
-    if not follows_blank and start < end and text[start] in ",-.+":
-        start += 1
-    return start if _LEGAL.fullmatch(text, start, end) else None
+def _skip_mark(text: str, start: int, end: int, follows_blank: bool) -> int:
+    """Where the numeral in text[start:end] starts: behind a mark that is not its own, if it touches a word."""
+    return start + (not follows_blank and start < end and text[start] in ",-.+")
 
 
 def _split(text: str, start: int, end: int, separators: str) -> list[tuple[int, int]]:
