@@ -1,22 +1,26 @@
 """TAT-QA's official metric (Zhu et al. 2021): exact match, F1 and the scale, with the rules of its number reader.
 
 The oddities of the rules are part of the metric, and are kept: an empty prediction ("", 0, [] or None) is always
-wrong; all spans of an answer are sorted and joined into one text; F1 is over sets of words, rounded to two decimals;
-"(134)" is −134, but "(1,746)" is 1746; ".5" has no value. A number that no double can hold, at which the official
-script stops, counts as no number. Answers are computed with another reader, `units.parse_value`.
+wrong; all spans of an answer are sorted, texts as texts and numbers as numbers, and joined into one text; F1 is over
+sets of words, rounded to two decimals; "(134)" is −134, but "(1,746)" is 1746; ".5" has no value. A number that no
+double can hold, at which the official script stops, counts as no number. Answers are computed with another reader,
+`units.parse_value`.
 """
 
 from __future__ import annotations
 
 import functools
 import math
+import operator
 import re
 import string
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from numjax.errors import DataError
 
 NUMERIC = ("arithmetic", "count")  # kinds of answers without partial credit
 SCALES = {"hundred": 100, "thousand": 1000, "million": 1_000_000, "billion": 1_000_000_000, "percent": 0.01}
@@ -81,10 +85,20 @@ def normalise(text: str) -> str:
     return " ".join(words)
 
 
-def format_answer(answers: Iterable[Any], scale: str) -> str:
-    """The sorted parts of an answer with their scale, as one text."""
+def format_answer(answers: Sequence[Any], scale: str) -> str:
+    """The sorted parts of an answer with their scale, as one text.
+
+    Raises:
+      DataError: the answer mixes texts and numbers.
+    """
+    try:
+        texts = [str(answer) for answer in sorted(answers)]
+    except TypeError:
+        raise DataError(
+            f"the answer {str(answers)[:60]} mixes texts and numbers, which cannot be sorted: write all as texts"
+        ) from None
     parts = []
-    for answer in sorted(str(answer) for answer in answers):
+    for answer in texts:
         value = to_number(answer) if is_number(answer) else None
         if value is not None and "%" not in answer:
             value = _compute_float(lambda value=value: round(value, 2) * scale_factor(scale))
@@ -102,10 +116,10 @@ def compare(prediction: str, gold: str) -> tuple[float, float]:
     return float(left == right), f1
 
 
-def gold_parts(answer: Any, kind: str) -> list[str]:
-    """The parts of a gold answer as texts."""
+def gold_parts(answer: Any, kind: str) -> list[Any]:
+    """The parts of a gold answer; numbers of arithmetic and counts as texts."""
     if kind in ("span", "multi-span"):
-        return [str(part) for part in answer]
+        return list(answer)
     return [str(int(answer))] if kind == "count" else [str(answer)]
 
 
@@ -114,7 +128,10 @@ def score_question(answer: Any, kind: str, scale: str, prediction: Any, predicti
 
     Args:
       answer: the gold answer; kind: its type; scale: its scale, "" for none.
-      prediction: a text, a number, a list of them, or nothing; prediction_scale: its scale.
+      prediction: a text, a number, a list of either, or nothing; prediction_scale: its scale.
+
+    Raises:
+      DataError: the prediction mixes texts and numbers, at which the official script stops.
     """
     gold = gold_parts(answer, kind)
     if not prediction or not gold:
@@ -165,7 +182,9 @@ def _compute_float(compute: Callable[[], float]) -> float | None:
 
 
 def _mean(scores: Sequence[Score], name: str) -> float:
-    return float(np.mean([getattr(score, name) for score in scores])) if scores else 0.0
+    """The mean of a field, summed from the first to the last as the official script does."""
+    total = functools.reduce(operator.add, (getattr(score, name) for score in scores), 0.0)
+    return total / len(scores) if scores else 0.0
 
 
 def _f1(prediction: set[str], gold: set[str]) -> float:
