@@ -188,6 +188,7 @@ _ROWS: list[tuple[int, str, str]] = [
         ⇢ \dashrightarrow
         ⇉ \rightrightarrows
         ⇄ \rightleftarrows
+        ⇆ \leftrightarrows
         ↾ \upharpoonright \restriction
         ≜ \triangleq
         ≔ \coloneqq \coloneq
@@ -268,7 +269,7 @@ _ROWS: list[tuple[int, str, str]] = [
         PRODUCT,
         "F",
         r"""
-        ⋅ \cdotp
+        ⋅ \cdotp \centerdot
         ∙ \bullet
         ⋆ \star
         ⋄ \diamond
@@ -314,10 +315,17 @@ EQUALITIES = frozenset(["eq", "neq", "approx", "equivalent"])  # between ratios,
 # Beside the signs of logic these are connectives too; elsewhere limits, maps, congruences: x_n → x ≤ y.
 ARROWS = frozenset("→ ← ↔ ⟶ ⟵ ⟷ equivalent".split())
 TERMS = {"\\land": "\\wedge", "\\lor": "\\vee"}  # LaTeXML treats them as equal
+# What LaTeXML reads between whole formulas; all other connectives are relations to it.
+META_RELATIONS = frozenset(": iff ⇔ ⟺ ↔ ⟷ ⇌ proves does-not-prove therefore because".split())
 
 JUXTAPOSED = Infix(PRODUCT, "U", "times", True, ("U", "times"))
 # The same symbol from another sign: under the published conventions these do not join one row.
 INFIX["*"] = INFIX["*"]._replace()
 INFIX["\\div"] = INFIX["\\div"]._replace()
 INFIX["\\cdot"] = INFIX["\\cdot"]._replace(published=("F", "⋅"))
+for _sign, _symbol in [
+    ("\\dashv", "does-not-prove"), ("\\nvdash", "not-proves"), ("\\odot", "direct-product"),
+    ("\\ominus", "symmetric-difference"),
+]:  # fmt: skip
+    INFIX[_sign] = INFIX[_sign]._replace(published=("O", _symbol))
 INFIX["·"] = INFIX["⋅"] = INFIX["\\cdot"]

@@ -14,6 +14,9 @@ from numjax.expr.tree import Tree
 _OPENERS = frozenset(["(", "[", r"\{", r"\left", r"\langle", r"\lfloor", r"\lceil", r"\lvert", r"\lVert"])
 PREFIXES = frozenset([*FUNCTIONS, *BIG, *INTEGRALS, *QUANTIFIERS, r"\partial", r"\operatorname", r"\operatorname*"])
 _ENDS = STOPS | BARS | ANNOTATIONS | SCRIPTS
+_PARTNERS = {"[": "]", r"\{": r"\}"}
+_BRACKETED = ("D-lsqb", "interval(C-C)", "L-", "S-")  # beginnings of their symbols
+_LIMITS = frozenset(["det", "dimension"])  # to LaTeXML these are like limits, with all factors that follow
 
 
 def parse_application(reader: ExpressionReader, head: Tree) -> Tree:
@@ -26,7 +29,8 @@ def parse_application(reader: ExpressionReader, head: Tree) -> Tree:
             return op
     token = tokens[reader.i]
     arguments: list[Tree] = []
-    if token == "(" or (token == r"\left" and tokens[reader.i + 1] == "("):
+    opener = tokens[reader.i + 1] if token == r"\left" else token
+    if opener == "(" or (reader.as_published and opener in _PARTNERS and head.symbol not in _LIMITS):
         arguments = _parse_arguments(reader, token)
         if reader.as_published and tokens[reader.i] in SCRIPTS and len(arguments) == 1:
             # By default sin(x)^2 is the square of sin(x).
@@ -67,11 +71,15 @@ def parse_application(reader: ExpressionReader, head: Tree) -> Tree:
 
 
 def _parse_arguments(reader: ExpressionReader, token: str) -> list[Tree]:
-    """The members of the parenthesis that follows a function."""
-    tree = parse_fence(reader, token) if token == "(" else parse_left(reader, token)
-    if tree.children and (tree.symbol == "interval(O-O)" or tree.symbol.startswith("V-")) and reader.is_comma_list:
-        return list(tree.children)
-    return [tree]
+    """The members of the brackets that follow a function."""
+    opener = reader.tokens[reader.i + (token == r"\left")]
+    tree = parse_left(reader, token) if token == r"\left" else parse_fence(reader, token)
+    if opener == "(":
+        is_list = reader.is_comma_list and tree.symbol.startswith(("interval(O-O)", "V-"))
+    else:
+        # LaTeXML drops the brackets of a function, whatever they are.
+        is_list = reader.tokens[reader.i - 1] == _PARTNERS[opener] and tree.symbol.startswith(_BRACKETED)
+    return list(tree.children) if tree.children and is_list else [tree]
 
 
 def parse_function(reader: ExpressionReader, token: str) -> Tree:
@@ -166,17 +174,15 @@ _PARTIAL = Tree("O", "partialdiff")
 
 
 def parse_partial(reader: ExpressionReader, token: str) -> Tree:
-    """∂ with one factor; published, with all factors that follow, as a sum has."""
+    """∂ with one factor; published, with all factors that follow, as a sum has. Before a sign it stands alone."""
     reader.i += 1
-    if reader.as_published:
-        return parse_big_operand(reader, _PARTIAL)
     tokens = reader.tokens
     op = reader.parse_scripts(_PARTIAL) if tokens[reader.i] in ("^", "_", "'") else _PARTIAL
     token = tokens[reader.i]
-    if token in _ENDS or token in INFIX:
+    if token in INFIX or (token in _ENDS and not reader.as_published):
         return op
     reader.enter()
-    operand = reader.parse_operand()
+    operand = reader.parse_expression(PRODUCT) if reader.as_published else reader.parse_operand()
     reader.level -= 1
     if operand is None:
         return op

@@ -117,8 +117,13 @@ ACCENTS = _parse_pairs(r"""
 \widecheck ˇ \breve ˘ \acute ´ \grave ` \mathring ˚ \overleftarrow ← \overleftrightarrow ↔ \Overrightarrow ⇒
 \overbrace ⏞ \underbrace ⏟ \dddot ⃛ \ddddot ⃜ \overparen ⏜ \underparen ⏝ \overgroup ⏠ \undergroup ⏡ \overlinesegment ⎴
 \underlinesegment ⎵ \underline _ \underbar _ \underleftarrow ←_ \underrightarrow →_ \underleftrightarrow ↔_ \utilde ~_
-\overleftharpoon ↼ \overrightharpoon ⇀ \phase ⦟ \angl ⦞
+\overleftharpoon ↼ \overrightharpoon ⇀ \phase ⦟ \angl ⦞ \textcircled ⃝ \' ´ \` ` \^ ^ \" ¨
 """)
+# LaTeXML's own symbols for some; it does not tell what is below from what is above.
+PUBLISHED_ACCENTS = ACCENTS | {
+    r"\underline": "¯", r"\underbar": "¯", r"\underleftarrow": "←", r"\underrightarrow": "→",
+    r"\underleftrightarrow": "↔", r"\utilde": "~",
+}  # fmt: skip
 ACCENT_COMMANDS: dict[str, str] = {}
 for _command, _symbol in ACCENTS.items():
     ACCENT_COMMANDS.setdefault(_symbol, _command)
@@ -183,6 +188,8 @@ ALIASES = {
     "：": ":",
     "√": r"\sqrt",
     "∂": r"\partial",
+    r"\not\exists": r"\nexists",
+    r"\*": r"\times",
 }
 
 # Fonts: command -> name of the alphabet; "" is the upright one, whose letters form one name.
@@ -251,9 +258,10 @@ def style_letter(font: str, character: str) -> str:
 
 # Commands without meaning for the tree. The second table says how many braced arguments are dropped with each.
 SKIPPED = frozenset(
-    r"""\, \; \: \! \> \/ \thinspace \medspace \thickspace \negthinspace \negmedspace \negthickspace \enspace \space
-    \displaystyle \textstyle \scriptstyle \scriptscriptstyle \limits \nolimits \displaylimits \nonumber \notag
-    \tiny \scriptsize \footnotesize \small \normalsize \large \Large \LARGE \huge \Huge \big \Big \bigg \Bigg \bigl
+    r"""\, \; \: \! \> \/ \- \thinspace \medspace \thickspace \negthinspace \negmedspace \negthickspace \enspace
+    \enskip \space \displaystyle \textstyle \scriptstyle \scriptscriptstyle \limits \nolimits \displaylimits
+    \nonumber \notag \tiny
+    \scriptsize \footnotesize \small \normalsize \large \Large \LARGE \huge \Huge \big \Big \bigg \Bigg \bigl
     \Bigl \biggl \Biggl \bigr \Bigr \biggr \Biggr \bigm \Bigm \biggm \Biggm \allowbreak \nobreak \hfill \hfil \hss
     \mathstrut \strut \protect \relax \noindent \centering \smallskip \medskip \bigskip \break \null
     \hline \hdashline \mathord \mathbin \mathrel \mathopen \mathclose \mathpunct \mathinner \mathop \em \ensuremath

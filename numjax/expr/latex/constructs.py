@@ -24,6 +24,7 @@ from numjax.expr.latex.commands import (
     FONTS,
     FUNCTIONS,
     INTEGRALS,
+    PUBLISHED_ACCENTS,
     QUANTIFIERS,
     SWITCHES,
 )
@@ -134,8 +135,8 @@ def _parse_accent(reader: ExpressionReader, token: str) -> Tree:
     reader.enter()
     base = reader.parse_argument()
     reader.level -= 1
-    symbol = ACCENTS[token]
-    return Tree("F", symbol[:1] if reader.as_published else symbol, [base or MISSING])
+    symbol = (PUBLISHED_ACCENTS if reader.as_published else ACCENTS)[token]
+    return Tree("F", symbol, [base or MISSING])
 
 
 def _parse_stacked(reader: ExpressionReader, token: str) -> Tree | None:
@@ -387,3 +388,4 @@ def _make_table() -> dict[str, Action]:
 
 
 ALL: dict[str, Tree | Action] = {**ATOMS, **_make_table()}
+PUBLISHED = ALL | {"?": Tree("V", "&quest;")}  # as Tangent-CFT writes it, whose queries have question marks

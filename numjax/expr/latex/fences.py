@@ -176,7 +176,12 @@ def parse_bar(reader: ExpressionReader, token: str) -> Tree:
     if closer != token:
         reader.raise_unclosed(token, start)
     reader.i += 1
-    return make_fenced(reader, token, token, parts)
+    tree = make_fenced(reader, token, token, parts)
+    is_double = token == "|" and reader.tokens[start + 1] == "|" == reader.tokens[reader.i - 2]
+    if is_double and tree.children and len(parts.chains) == 1 and tree.children[0].symbol == "abs":
+        # | |x| |, where nothing else is between the bars.
+        return Tree("O", "norm", tree.children[0].children)
+    return tree
 
 
 _PLAIN = {"<": r"\langle", ">": r"\rangle", r"\lvert": "|", r"\rvert": "|", r"\lVert": r"\|", r"\rVert": r"\|"}

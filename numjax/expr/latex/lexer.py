@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from numjax.expr.latex.commands import ALIASES, SKIPPED, TEXTS
+from numjax.expr.latex.commands import ALIASES, FONTS, SKIPPED, SWITCHES, TEXTS
 from numjax.expr.operators import INFIX
 from numjax.expr.rules import DEFAULT, Rules
 
@@ -25,7 +25,7 @@ _TOKEN = rf"""
     | \\(?:left|right) \s* \.
     | \\not \s* (?: \\[A-Za-z]++ | [=<>|] )
     | \\(?:hspace|operatorname|tag|hphantom)\*
-    | \\(?:hskip|vskip|kern|mkern|mskip|hfil)
+    | \\(?:hskip|vskip|kern|mkern|mskip|hfil|raise|lower)(?![A-Za-z])
           \s* -? (?: [0-9.\s]*+ (?:em|ex|pt|cm|mm|in|mu|truecm|sp|pc|bp|dd|cc)\b )?
     | \\[A-Za-z]++
     | \\ \s (?=\s) | \\.
@@ -94,7 +94,7 @@ _ARROWS = {
         "rightleftharpoons",
     )
 }
-_LENGTH = re.compile(r"\\(?:hskip|vskip|kern|mkern|mskip|hfil)")
+_LENGTH = re.compile(r"\\(?:hskip|vskip|kern|mkern|mskip|hfil|raise|lower)(?![A-Za-z])")
 
 
 class LexError(Exception):
@@ -188,6 +188,12 @@ def _clean(tokens: list[str], positions: list[int] | None = None, starts: list[i
         elif first == "~":
             continue
         token = alias(token, token)
+        if token == "}" and len(out) > 2 and out[-1] in INFIX and _is_font_of_sign(out[-3], out[-2]):
+            # {\bf\times} and \mathbf{\times}: a sign stays one in another font.
+            del out[-3:-1]
+            if starts is not None:
+                del starts[-3:-1]
+            continue
         if token == "}" and len(out) > 1 and out[-2] == "{" and out[-1] in SPACED and (out[-1] == "," or is_simple):
             # {=} and {,}: braces that only change the spacing.
             if len(out) < 3 or out[-3] not in ("^", "_"):
@@ -203,6 +209,11 @@ def _clean(tokens: list[str], positions: list[int] | None = None, starts: list[i
     # Three, so that the reader may look two tokens ahead anywhere.
     out += [END] * 3
     return out
+
+
+def _is_font_of_sign(before: str, last: str) -> bool:
+    """Whether two tokens before a sign in braces set its font: a brace and a switch, or a command and its brace."""
+    return (before == "{" and last in SWITCHES) or (last == "{" and before in FONTS and before not in SWITCHES)
 
 
 def _unstack(tokens: list[str], starts: list[int] | None) -> None:

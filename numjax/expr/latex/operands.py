@@ -44,6 +44,10 @@ def is_order(base: Tree, exponent: Tree, calls: str) -> bool:
     return all(p.children is None and (p.symbol.isdigit() if p.type == "N" else _is_letter(p)) for p in parts)
 
 
+def _continues_name(token: str) -> bool:
+    return token.isdecimal() if token[:1] in DIGITS else len(token) == 1 and token.isalpha()
+
+
 def _is_letter(tree: Tree) -> bool:
     return tree.type == "V" and len(tree.symbol) == 1
 
@@ -157,7 +161,8 @@ class Operands(ReaderState):
         return None if variable is None else Tree("O", "differential-d", [variable])
 
     def parse_name(self, token: str, entry: Tree) -> Tree:
-        """A letter in the current font; letters that touch are one name where the alphabet joins them."""
+        """A letter in the current font; where the alphabet joins letters, one name with the letters and digits that
+        touch it, as in H2O."""
         font = self.font
         assert font is not None
         if len(entry.symbol) != 1 or entry.type != "V":
@@ -166,11 +171,9 @@ class Operands(ReaderState):
         if font in SEPARATE_FONTS:
             return make_leaf("V", symbol)
         tokens = self.tokens
-        start = self.i
-        while len(next_token := tokens[self.i]) == 1 and next_token.isalpha():
+        while _continues_name(part := tokens[self.i]):
+            symbol += style_letter(font, part) if len(part) == 1 else part
             self.i += 1
-        if self.i > start:
-            symbol += "".join(style_letter(font, letter) for letter in tokens[start : self.i])
         return make_leaf("V", symbol)
 
     def resolve(self, token: str) -> Tree | Action:
@@ -308,6 +311,10 @@ class Operands(ReaderState):
             token = tokens[self.i]
             if token == "^":
                 self.i += 1
+                if primes := self._parse_braced_primes():
+                    leaf = make_leaf("V", primes)
+                    base = Tree("F", primes, [base]) if self.as_published else Tree("O", "SUP", [base, leaf])
+                    continue
                 if not self.rules.degrees:
                     exponent = self.parse_argument()
                 elif tokens[self.i] == r"\circ":
@@ -352,6 +359,17 @@ class Operands(ReaderState):
                 base = Tree("O", "degree", [base])
             else:
                 return base
+
+    def _parse_braced_primes(self) -> str:
+        """The primes of x^{''}, which LaTeXML applies to x like a function; "" for another power."""
+        tokens, i = self.tokens, self.i + 1
+        while tokens[i] == "'":
+            i += 1
+        if tokens[self.i] != "{" or tokens[i] != "}" or i == self.i + 1:
+            return ""
+        primes = "′" * (i - self.i - 1)
+        self.i = i + 1
+        return primes
 
     def _parse_script(self, mark: str) -> Tree | None:
         """The argument of ^ or _; None for an empty group, and published also for no argument.

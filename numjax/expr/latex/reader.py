@@ -151,7 +151,7 @@ class ExpressionReader(Sequences):
                     self.i += 1
                     bounds.append(self.parse_argument() or MISSING)
             return None, Tree("O", "evaluated-at", [left, *bounds]), [], None
-        if token != r"\mid" and self.opens_group(self.i):
+        if self.opens_group(self.i):
             return False, left, parts, last
         if self.in_set or not self.as_published:
             return True, left, parts, last

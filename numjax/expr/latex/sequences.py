@@ -30,11 +30,14 @@ from numjax.expr.operators import (
     INFIX,
     LOGIC,
     META,
+    META_RELATIONS,
     PRODUCT,
     RELATION,
     SUM,
 )
 from numjax.expr.tree import Tree
+
+_COLON = frozenset(":")  # what stands between formulas by default
 
 
 def _split_chain(chain: list, indices: Collection[int]) -> tuple[list[tuple], list[list]]:
@@ -266,18 +269,16 @@ class Sequences(Operands):
         """One node for a relation, `and` of the relations between neighbours for a chain, looser ones around it.
 
         a : b is the loosest. By default the rest of the formula is the right side of the first; published, colons
-        make a chain of their own.
+        and the like make a chain of their own.
         """
-        ops, sides = _split_chain(chain, set(_find_operators(chain, lambda op: op[1] == ":")))
+        loosest = META_RELATIONS if self.as_published else _COLON
+        ops, sides = _split_chain(chain, set(_find_operators(chain, lambda op: op[1] in loosest)))
         if not self.as_published:
             if ops and (ratios := self._make_ratios(chain)):
                 return ratios
             return self._nest_right(ops, [self._make_statement(side) for side in sides])
         trees = [self._make_pairs(side) for side in sides]
-        if ops:
-            pairs = [Tree("F", ":", pair) for pair in itertools.pairwise(trees)]
-            return pairs[0] if len(pairs) == 1 else self.check_size(Tree("U", "and", pairs))
-        return trees[0]
+        return self._make_pairs(_interleave(trees, ops))
 
     @staticmethod
     def _nest_right(ops: list, trees: list[Tree]) -> Tree:

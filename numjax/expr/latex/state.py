@@ -31,6 +31,10 @@ JOINING = frozenset(sign for sign, infix in INFIX.items() if infix.power in (CON
 # These follow an operand without an operator, but are no factors.
 ANNOTATIONS = frozenset([r"\pmod", r"\mod", r"\pod"])
 DIGITS = frozenset("0123456789")
+_GROUP_STARTS = frozenset(["{", "(", "[", r"\{", r"\left", r"\begin"])
+_GROUP_ENDS = frozenset(["}", ")", "]", r"\}", r"\right", r"\end"])
+_SIZED = frozenset([r"\left", r"\right", r"\middle"])  # the next token is a delimiter of theirs
+_LONE = "lone"
 
 
 class Parts(NamedTuple):
@@ -121,7 +125,7 @@ class ReaderState:
         self.changes: list[tuple[int, str]] = []  # changed tokens: index, and the token before
         self.bars: dict[int, int] = {}
         self.kets: set[int] = set()
-        if "|" in tokens or r"\|" in tokens:
+        if "|" in tokens or r"\|" in tokens or (r"\mid" in tokens and r"\rangle" in tokens):
             self._match_bars()
 
     def enter(self) -> None:
@@ -144,16 +148,20 @@ class ReaderState:
             self.i = i + 1
 
     def _match_bars(self) -> None:
-        """For every bar, how many follow it in the same group, and whether \\rangle comes before the next one."""
+        """For every bar, how many follow it in the same group, and whether \\rangle comes before the next one.
+
+        A \\rangle without its \\langle has no other opener than the bar before it, also if commas stand between them.
+        """
         counts: list[dict[str, int]] = [{}]
         nearest: list[str] = [""]
         tokens = self.tokens
+        lone_angles = self._find_lone_angles() if r"\rangle" in tokens else set()
         for i in range(len(tokens) - 1, -1, -1):
             token = tokens[i]
             if token in BARS:
-                if i and tokens[i - 1] in (r"\left", r"\right", r"\middle"):
+                if i and tokens[i - 1] in _SIZED:
                     continue
-                if nearest[-1] == r"\rangle" and token != r"\|":
+                if nearest[-1] in (r"\rangle", _LONE) and token != r"\|":
                     self.kets.add(i)
                     nearest[-1] = token
                     continue
@@ -164,18 +172,38 @@ class ReaderState:
                 self.bars[i] = count
                 counts[-1][token] = count + 1
             elif token in (r"\rangle", r"\langle"):
-                nearest[-1] = token
-            elif token in ("}", ")", "]", r"\}", r"\right", r"\end"):
+                if not i or tokens[i - 1] not in _SIZED:
+                    nearest[-1] = _LONE if i in lone_angles else token
+            elif token in _GROUP_ENDS:
                 counts.append({})
                 nearest.append("")
-            elif token in ("{", "(", "[", r"\{", r"\left", r"\begin") and len(counts) > 1:
+            elif token in _GROUP_STARTS and len(counts) > 1:
                 counts.pop()
                 nearest.pop()
             elif token in (",", ";", WIDE, "&", r"\\"):
-                nearest[-1] = ""
+                if nearest[-1] != _LONE or token in ("&", r"\\"):
+                    nearest[-1] = ""
             elif (token in JOINING and not self.as_published) or (token[-1:] == "}" and self.is_connective_at(i)):
                 # Two bars of a modulus stand on one side of a connective: an odd one there has no partner.
                 counts[-1] = {bar: count for bar, count in counts[-1].items() if count % 2 == 0}
+
+    def _find_lone_angles(self) -> set[int]:
+        """The indices of each \\rangle that has no \\langle before it in the same group."""
+        lone: set[int] = set()
+        n_open = [0]
+        for i, token in enumerate(self.tokens):
+            if token == r"\langle":
+                n_open[-1] += 1
+            elif token == r"\rangle":
+                if n_open[-1]:
+                    n_open[-1] -= 1
+                elif i and self.tokens[i - 1] not in _SIZED:
+                    lone.add(i)
+            elif token in _GROUP_STARTS:
+                n_open.append(0)
+            elif token in _GROUP_ENDS and len(n_open) > 1:
+                n_open.pop()
+        return lone
 
     def is_connective_at(self, index: int) -> bool:
         """Whether a token is text that stands between formulas, as in x = 1 \\text{ or } x = 2, and no name with a
@@ -203,9 +231,4 @@ class ReaderState:
 
     def is_relation_bar(self, token: str) -> bool:
         """Whether the bar here is a relation: it neither closes the current group nor opens one."""
-        return (
-            not self.in_set
-            and self.bar != token
-            and self.bar != "any"
-            and (token == r"\mid" or not self.opens_group(self.i))
-        )
+        return not self.in_set and self.bar not in (token, "any") and not self.opens_group(self.i)

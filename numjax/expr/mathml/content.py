@@ -35,6 +35,7 @@ RENAMED = {
     "subscript": "SUB",
     "formulae-sequence": "form-seq",
     "Planck-constant-over-2-pi": "hbar",
+    "Weierstrass-p": "weierstrass-p",
     "reln": "apply",
     "diff": "differential-d",
     "modulo": "rem",

@@ -25,7 +25,7 @@ ATOM = 70
 Printed = tuple[str, int]
 
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?|\.[0-9]+")
-_NAME = re.compile(r"[A-Za-z]{2,}")
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9]+")
 _TEXT = re.compile(r"[^\\{}\s]+(?: [^\\{}\s]+)*")
 _PRIMES = re.compile("′+")
 _ESCAPED = re.compile(r"[^A-Za-z0-9()-]")

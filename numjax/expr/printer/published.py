@@ -8,9 +8,16 @@ Source: the authors' code as described in `experiments/mathgpt/README.md`.
 from __future__ import annotations
 
 from numjax.expr.latex.commands import ACCENT_COMMANDS
-from numjax.expr.printer.signs import SIGNS
+from numjax.expr.operators import INFIX
+from numjax.expr.printer import signs
 from numjax.expr.tree import Tree
 
+# With the names that only LaTeXML has for an operator.
+SIGNS = signs.SIGNS | {
+    op.published[1]: sign
+    for sign, op in INFIX.items()
+    if op.published != (op.type, op.symbol) and op.published[1].isascii()
+}
 _FENCES = {
     "abs": ("|", "|"),
     "norm": (r"\|", r"\|"),
