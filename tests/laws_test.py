@@ -221,7 +221,7 @@ LARGE_FUNCTIONS = {
     "numjax.decode.sample": ("generate",),
     "numjax.evals.generate": ("_continue", "generate"),
     "numjax.evals.report": ("score_split",),
-    "numjax.expr.latex.lexer": ("_clean", "_expand_macros"),
+    "numjax.expr.latex.lexer": ("_expand_macros",),
     "numjax.expr.latex.reader": ("parse_expression",),
     "numjax.nn.attention": ("attend",),
     "numjax.nn.cross_entropy": ("_forward", "_sum", "_total", "total_log_prob", "total_soft_log_prob"),

@@ -24,14 +24,8 @@ from typing import Any
 TYPES = ("U", "O", "F", "M", "+", "E", "V", "N", "C", "T", "W", "-")
 
 
-class Tree:
-    """A node and its subtrees. It is immutable and hashed once, when it is made, so looking up a tree takes O(1).
-
-    Attributes:
-      type: one of TYPES. symbol: its name ("divide"), or for V, N and T what is written.
-      children: trees, or None for a leaf; an empty sequence becomes None.
-      depth: levels, 1 for a leaf. size: nodes.
-    """
+class _Draft:
+    """A node while its fields are set: much faster than to set those of a tree, which does not allow it."""
 
     __slots__ = ("_hash", "children", "depth", "size", "symbol", "type")
 
@@ -41,15 +35,37 @@ class Tree:
     depth: int
     size: int
 
-    def __init__(self, type: str, symbol: str, children: Sequence[Tree] | None = None):
-        subtrees = tuple(children) if children else None
-        put = object.__setattr__
-        put(self, "type", type)
-        put(self, "symbol", symbol)
-        put(self, "children", subtrees)
-        put(self, "depth", 1 + max((child.depth for child in subtrees), default=0) if subtrees else 1)
-        put(self, "size", 1 + sum(child.size for child in subtrees) if subtrees else 1)
-        put(self, "_hash", hash((type, symbol, subtrees)))
+
+class Tree(_Draft):
+    """A node and its subtrees. It is immutable and hashed once, when it is made, so looking up a tree takes O(1).
+
+    Attributes:
+      type: one of TYPES. symbol: its name ("divide"), or for V, N and T what is written.
+      children: trees, or None for a leaf; an empty sequence becomes None.
+      depth: levels, 1 for a leaf. size: nodes.
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, type: str, symbol: str, children: Sequence[Tree] | None = None) -> Tree:
+        draft = _Draft()
+        draft.type = type
+        draft.symbol = symbol
+        deepest, size, hashes = 0, 1, []
+        if children:
+            draft.children = tuple(children)
+            for child in draft.children:
+                size += child.size
+                hashes.append(child._hash)
+                if child.depth > deepest:
+                    deepest = child.depth
+        else:
+            draft.children = None
+        draft.depth = deepest + 1
+        draft.size = size
+        draft._hash = hash((type, symbol, *hashes))
+        draft.__class__ = cls
+        return draft  # type: ignore[return-value]
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(f"trees do not change: make another one instead of setting {name}")

@@ -35,6 +35,7 @@ Reader = Callable[[list[str]], "list[Tree | Unreadable]"]
 SOURCES = ("latex", "mathml", "article")
 BACKENDS = ("native", "latexml")
 LINES = 512  # that a worker gets at once
+_encode = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def _read_latex(lines: list[str], rules: Rules) -> list[Tree | Unreadable]:
@@ -103,11 +104,11 @@ def format_line(tree: Tree | Unreadable, as_published: bool) -> str:
     """Formats one line of output."""
     try:
         if isinstance(tree, Unreadable):
-            return json.dumps({"error": tree.error, "at": tree.at}, ensure_ascii=False)
+            return _encode({"error": tree.error, "at": tree.at})
         text = published.latex(tree) if as_published else latex(tree)
-        return json.dumps({"tree": tree.to_json(), "latex": text}, ensure_ascii=False)
+        return _encode({"tree": tree.to_json(), "latex": text})
     except (RecursionError, ValueError) as error:
-        return json.dumps({"error": f"a tree that cannot be written: {error}", "at": 0}, ensure_ascii=False)
+        return _encode({"error": f"a tree that cannot be written: {error}", "at": 0})
 
 
 def answer_lines(lines: list[str], reader: Reader, as_published: bool) -> str:

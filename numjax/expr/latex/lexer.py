@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import re
 
 from numjax.expr.latex.commands import ALIASES, FONTS, SKIPPED, SWITCHES, TEXTS
@@ -94,6 +96,10 @@ _ARROWS = {
         "rightleftharpoons",
     )
 }
+_PAIRS = {command: (sign, "^") for command, sign in _ARROWS.items()} | {
+    "\\left.": ("\\left", "."),
+    "\\right.": ("\\right", "."),
+}
 _LENGTH = re.compile(r"\\(?:hskip|vskip|kern|mkern|mskip|hfil|raise|lower)(?![A-Za-z])")
 
 
@@ -121,7 +127,7 @@ def tokenize(text: str, rules: Rules = DEFAULT) -> list[str]:
         tokens = _PLAIN[key].findall(text)
     if "\\" in text and _DEFINES.search(text):
         tokens = [token for token, _ in _expand_macros([(token, 0) for token in tokens])]
-    return _clean(tokens)
+    return _clean(tokens)[0]
 
 
 def find_column(text: str, index: int, rules: Rules = DEFAULT) -> int:
@@ -132,83 +138,114 @@ def find_column(text: str, index: int, rules: Rules = DEFAULT) -> int:
             pairs = _expand_macros(pairs)
         except LexError as error:
             return error.column
-    starts: list[int] = []
-    _clean([token for token, _ in pairs], [start for _, start in pairs], starts)
+    _, starts = _clean([token for token, _ in pairs], [start for _, start in pairs])
     return starts[index] if index < len(starts) else len(text)
 
 
-def _clean(tokens: list[str], positions: list[int] | None = None, starts: list[int] | None = None) -> list[str]:
-    """The tokens without skipped ones, with aliases resolved and wide space as one token."""
-    out: list[str] = []
-    put = out.append
-    alias = ALIASES.get
-    is_plain = _SPACERS.isdisjoint(tokens)
-    is_simple = _STACKS.isdisjoint(tokens)
-    width = 0
-    for index, token in enumerate(tokens):
-        if token in SKIPPED:
-            continue
-        if not is_plain:
-            if token in _SPACERS:
-                width += 1 if token in ("~", "\\ ") else 3
-                if width < 2 or (out and out[-1] is WIDE):
-                    continue
-                token = WIDE
-            else:
-                width = 0
-        first = token[0]
-        if first == "\\":
-            if len(token) > 3:
-                if token[-1] == "." and token[:5] in ("\\left", "\\righ"):
-                    put("\\left" if token[1] == "l" else "\\right")
-                    if starts is not None and positions is not None:
-                        starts.append(positions[index])
-                    token = "."
-                elif token in _ARROWS and index + 1 < len(tokens) and tokens[index + 1] == "{":
-                    put(_ARROWS[token])
-                    if starts is not None and positions is not None:
-                        starts.append(positions[index])
-                    token = "^"
-                elif _LENGTH.match(token):
-                    continue
-                if token.startswith("\\not") and len(token) > 4 and not token[4].isalpha():
-                    token = "\\not" + token[4:].strip()
-            elif len(token) == 2 and token[1] in " \t\n\r~":
-                continue
-        elif first in "0123456789.:":
-            if len(token) > 1:
-                token = (
-                    "".join(token.split())
-                    if first in ".:" or (token.isascii() and token.replace(".", "").isdigit())
-                    else "".join(filter(_NUMERIC.__contains__, token))
-                )
-        elif first == "%":
-            if len(token) > 1:
-                continue
-        elif first == "~":
-            continue
-        token = alias(token, token)
-        if token == "}" and len(out) > 2 and out[-1] in INFIX and _is_font_of_sign(out[-3], out[-2]):
-            # {\bf\times} and \mathbf{\times}: a sign stays one in another font.
-            del out[-3:-1]
-            if starts is not None:
-                del starts[-3:-1]
-            continue
-        if token == "}" and len(out) > 1 and out[-2] == "{" and out[-1] in SPACED and (out[-1] == "," or is_simple):
-            # {=} and {,}: braces that only change the spacing.
-            if len(out) < 3 or out[-3] not in ("^", "_"):
-                del out[-2]
-                if starts is not None:
-                    del starts[-2]
-                continue
-        put(token)
-        if starts is not None and positions is not None:
-            starts.append(positions[index])
+def _clean(tokens: list[str], positions: list[int] | None = None) -> tuple[list[str], list[int]]:
+    """The tokens without skipped ones, with aliases resolved and wide space as one token; and their columns.
+
+    Args:
+      tokens: as the expression splits them. positions: their columns, if those of the result are wanted.
+    """
+    # Most tokens mean the same everywhere, and few formulas have the others, so each of these has a pass of its own.
+    cleaned = list(map(_clean_token, tokens))
+    if not _SPACERS.isdisjoint(tokens):
+        _merge_space(cleaned)
+    columns = None if positions is None else list(itertools.compress(positions, cleaned))
+    out = list(filter(None, cleaned))
+    if not _PAIRS.keys().isdisjoint(out):
+        out, columns = _split_pairs(out, columns)
+    is_simple = _STACKS.isdisjoint(out)
+    if "}" in out:
+        out, columns = _remove_braces(out, columns, is_simple)
     if not is_simple:
-        _unstack(out, starts)
+        _unstack(out, columns)
     # Three, so that the reader may look two tokens ahead anywhere.
     out += [END] * 3
-    return out
+    return out, columns or []
+
+
+@functools.lru_cache(maxsize=1 << 13)
+def _clean_token(token: str) -> str:
+    """A token as the reader knows it; "" for one without meaning. Spacers stay for `_merge_space`."""
+    first = token[0]
+    if token in SKIPPED or (first == "%" and len(token) > 1):
+        return ""
+    if first == "\\":
+        if len(token) == 2 and token not in _SPACERS and token[1] in " \t\n\r~":
+            return ""
+        if token[-1] == "." and token[:5] in ("\\left", "\\righ"):
+            return "\\left." if token[1] == "l" else "\\right."
+        if _LENGTH.match(token):
+            return ""
+        if token.startswith("\\not") and len(token) > 4 and not token[4].isalpha():
+            token = "\\not" + token[4:].strip()
+    elif first in "0123456789.:" and len(token) > 1:
+        is_plain = first in ".:" or (token.isascii() and token.replace(".", "").isdigit())
+        token = "".join(token.split()) if is_plain else "".join(filter(_NUMERIC.__contains__, token))
+    return ALIASES.get(token, token)
+
+
+def _merge_space(cleaned: list[str]) -> None:
+    """Leaves one WIDE of spacers in a row that are wide together, none of others."""
+    width = 0
+    last = ""
+    for index, token in enumerate(cleaned):
+        if token in _SPACERS:
+            width += 1 if token in ("~", "\\ ") else 3
+            token = WIDE if width > 1 and last != WIDE else ""
+            cleaned[index] = token
+        elif token:
+            width = 0
+        last = token or last
+
+
+def _split_pairs(tokens: list[str], starts: list[int] | None) -> tuple[list[str], list[int] | None]:
+    """\\left. is two tokens, and so is the label of an arrow, \\xrightarrow{f}: a power of the arrow."""
+    out: list[str] = []
+    columns: list[int] = []
+    for index, token in enumerate(tokens):
+        pair = _PAIRS.get(token)
+        if pair is None or (pair[1] == "^" and tokens[index + 1 : index + 2] != ["{"]):
+            pair = (token,)
+        out += pair
+        if starts is not None:
+            columns += [starts[index]] * len(pair)
+    return out, None if starts is None else columns
+
+
+def _remove_braces(
+    tokens: list[str], starts: list[int] | None, is_simple: bool
+) -> tuple[list[str], list[int] | None]:
+    """Takes the braces from {=} and {,}, where they only change the spacing, and from {\\bf\\times} and
+    \\mathbf{\\times}, since a sign is one in any font.
+
+    Args:
+      is_simple: no sign is a label, as in \\overset{=}{a}.
+    """
+    out: list[str] = []
+    columns: list[int] = []
+    begin = 0
+    for _ in range(tokens.count("}")):
+        end = tokens.index("}", begin)
+        out += tokens[begin:end]
+        if starts is not None:
+            columns += starts[begin:end]
+        begin = end + 1
+        if len(out) > 2 and out[-1] in INFIX and _is_font_of_sign(out[-3], out[-2]):
+            del out[-3:-1], columns[-3:-1]
+        elif (
+            len(out) > 1 and out[-2] == "{" and out[-1] in SPACED and (out[-1] == "," or is_simple)
+            and (len(out) < 3 or out[-3] not in ("^", "_"))
+        ):  # fmt: skip
+            del out[-2:-1], columns[-2:-1]
+        else:
+            out.append("}")
+            if starts is not None:
+                columns.append(starts[end])
+    out += tokens[begin:]
+    return out, None if starts is None else [*columns, *starts[begin:]]
 
 
 def _is_font_of_sign(before: str, last: str) -> bool:

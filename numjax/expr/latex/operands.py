@@ -92,7 +92,7 @@ class Operands(ReaderState):
         if isinstance(entry, Tree):
             self.i = i + 1
             atom = entry
-            if self.font is not None or (self.in_integrand and token == "d") or token in self.rules.calls:
+            if self.font is not None or (self.in_integrand and token == "d") or token in self.calls:
                 atom = self.parse_letter(token, entry)
         else:
             if token in STOPS:
@@ -119,7 +119,7 @@ class Operands(ReaderState):
             differential = self.parse_differential()
             if differential is not None:
                 return differential
-        elif next_token == "(" and token in self.rules.calls:
+        elif next_token == "(" and token in self.calls:
             return self.parse_call(entry)
         return entry
 

@@ -5,8 +5,8 @@
 
 Time is linear in the formula's length. Nesting and size are limited (`numjax.expr.latex.state`). Nothing raises: a
 formula that cannot be read gives an `Unreadable` with the column, and so does one whose tree is so deep that its
-printed form could not be read. `numjax.expr.rules.Rules` decides the ambiguities of mathematical notation, the table in
-`numjax.expr.operators` the precedence.
+printed form could not be read. `numjax.expr.rules.Rules` decides the ambiguities of mathematical notation, the table
+in `numjax.expr.operators` the precedence.
 """
 
 from __future__ import annotations

@@ -103,13 +103,14 @@ class ReaderState:
     """A formula while it is read: its tokens, the current index, and what surrounds it."""
 
     __slots__ = (
-        "as_published", "atoms", "bar", "bars", "changes", "environments", "font", "i", "in_integrand", "in_set",
-        "is_comma_list", "kets", "level", "rules", "tokens",
+        "as_published", "atoms", "bar", "bars", "calls", "changes", "environments", "font", "i", "in_integrand",
+        "in_set", "is_comma_list", "kets", "level", "rules", "tokens",
     )  # fmt: skip
 
     def __init__(self, tokens: list[str], rules: Rules, atoms: dict[str, Tree | Action]):
         self.tokens = tokens
         self.rules = rules
+        self.calls = rules.calls
         self.atoms = atoms
         self.i = 0
         self.level = 0

@@ -19,7 +19,7 @@ from __future__ import annotations
 import itertools
 
 from numjax.expr.latex.commands import ACCENT_COMMANDS, BIG, FUNCTIONS, INTEGRALS, QUANTIFIERS
-from numjax.expr.latex.state import PADDING, hint
+from numjax.expr.latex.state import PADDING, hint, make_leaf
 from numjax.expr.operators import (
     AND,
     ARROWS,
@@ -143,7 +143,7 @@ def _print_function(tree: Tree, children: tuple[Tree, ...]) -> Printed | None:
         inner = print_tree(children[0])[0] if len(children) == 1 else print_row(children)
         return f"{symbol}({inner})", ATOM
     if tree.type == "F":
-        head = Tree("F", symbol)
+        head = make_leaf("F", symbol)
         if head in _FUNCTION:
             return _print_application(_FUNCTION[head], children)
         if head in _PREFIX and len(children) == 1:
@@ -173,7 +173,7 @@ def _print_operator(tree: Tree, children: tuple[Tree, ...]) -> Printed | None:
     if special is not None and tree.type == "O":
         return special(tree, children)
     if len(children) == 1:
-        head = Tree(tree.type, tree.symbol)
+        head = make_leaf(tree.type, tree.symbol)
         if tree.symbol in _SIGNED:
             # An unordered minus has no sign of its own.
             sign = SIGN.get((tree.type, tree.symbol))
@@ -183,8 +183,9 @@ def _print_operator(tree: Tree, children: tuple[Tree, ...]) -> Printed | None:
         if head in _FUNCTION:
             return _print_application(_FUNCTION[head], children)
         return None
-    if Tree(tree.type, tree.symbol) in _FUNCTION:
-        return _print_application(_FUNCTION[Tree(tree.type, tree.symbol)], children)
+    sign = _FUNCTION.get(make_leaf(tree.type, tree.symbol))
+    if sign is not None:
+        return _print_application(sign, children)
     if tree.type == "U" and tree.symbol == "times":
         return _print_product(children), PRODUCT
     if tree.type == "U" and tree.symbol == "and":
