@@ -210,6 +210,8 @@ def test_a_derivative_before_a_sign_stands_alone(derivative, sign):
         ("\\sin^2[u]", "+!F!sin(O!SUP(F!sin, N!2), V!u)", "+!F!sin(O!SUP(F!sin, N!2), M!D-lsqb;&rsqb;(V!u))"),
         ("\\max\\{u, v, 3\\}", "F!max(V!u, V!v, N!3)", "F!max(M!S-3(V!u, V!v, N!3))"),
         ("\\det[u]", "F!det(M!D-lsqb;&rsqb;(V!u))", "F!det(M!D-lsqb;&rsqb;(V!u))"),
+        ("\\exp[u, v, w)", "F!exp(M!L-3(V!u, V!v, V!w))", "F!exp(M!L-3(V!u, V!v, V!w))"),
+        ("u :_k v", "+!V!:(O!SUB(V!:, V!k), V!u, V!v)", "+!V!:(O!SUB(V!:, V!k), V!u, V!v)"),
         ("\\exp[u, v)", "F!exp(O!interval(C-O)(V!u, V!v))", "F!exp(O!interval(C-O)(V!u, V!v))"),
     ],
 )  # fmt: skip

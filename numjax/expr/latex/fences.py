@@ -177,7 +177,7 @@ def parse_bar(reader: ExpressionReader, token: str) -> Tree:
         reader.raise_unclosed(token, start)
     reader.i += 1
     tree = make_fenced(reader, token, token, parts)
-    is_double = token == "|" and reader.tokens[start + 1] == "|" == reader.tokens[reader.i - 2]
+    is_double = token == "|" and reader.tokens[start + 1] == "|"
     if is_double and tree.children and len(parts.chains) == 1 and tree.children[0].symbol == "abs":
         # | |x| |, where nothing else is between the bars.
         return Tree("O", "norm", tree.children[0].children)

@@ -271,7 +271,7 @@ class Sequences(Operands):
         a : b is the loosest. By default the rest of the formula is the right side of the first; published, colons
         and the like make a chain of their own.
         """
-        if len(chain) == 3 and chain[1][1] != ":":
+        if len(chain) == 3:
             return _make_operation(chain[1], chain[::2])
         loosest = META_RELATIONS if self.as_published else _COLON
         ops, sides = _split_chain(chain, set(_find_operators(chain, lambda op: op[1] in loosest)))
