@@ -11,7 +11,7 @@ PRETRAINED = $(VENV)/pretrained
 # A third of a small step's time on a CPU are page faults where Linux gives huge pages only to those who ask.
 export GLIBC_TUNABLES ?= glibc.malloc.hugetlb=1
 
-.PHONY: env beam tpu pretrained quickstart examples notebooks test test-all lint check bench compare constraints clean
+.PHONY: env beam tpu pretrained quickstart examples notebooks test test-all lint check mutants bench compare constraints clean
 
 env: $(STAMP)
 
@@ -64,6 +64,11 @@ lint: env
 	$(VENV)/bin/pyright
 
 check: lint test
+
+# Small changes of a module or folder, one at a time: does a test fail? Minutes to hours; writes tests/mutants.md.
+mutants: env
+	@test -n "$(MODULE)" || { echo "which module? make mutants MODULE=numjax/train/optim.py"; exit 2; }
+	$(RUN) -m tests.mutation $(MODULE)
 
 # Short forms of every benchmark; peers that are not installed are named and left out.
 bench: env
