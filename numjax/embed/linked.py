@@ -69,8 +69,11 @@ class Embed(protocols.Embed, nn.Module):
             return {}
         linked = self._linked()
         mean_MD = mean_vectors(self.table, self.symbols[1], partial(lookup, dtype=self.dtype))
-        special_MD = jnp.take(self.special, np.where(linked, 0, np.cumsum(~linked) - 1), axis=0)
-        return {"symbols": jnp.where(linked[:, None], link(mean_MD, self.down, self.up), special_MD)}
+        symbols_MD = link(mean_MD, self.down, self.up)
+        if not linked.all():
+            special_MD = jnp.take(self.special, np.where(linked, 0, np.cumsum(~linked) - 1), axis=0)
+            symbols_MD = jnp.where(linked[:, None], symbols_MD, special_MD)
+        return {"symbols": symbols_MD}
 
     def __call__(self, tokens: Tokens, tables: Mapping[str, jax.Array] | None = None) -> jax.Array:
         text_BTD = lookup(self.table, tokens.ids, self.dtype)
