@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import collections
 import importlib.metadata
 import os
 import pathlib
+import re
 import sys
 import tempfile
 import zlib
@@ -49,6 +51,22 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(key=lambda item: SLOW_FILES.index(item.path.stem) if item.path.stem in SLOW_FILES else len(SLOW_FILES))
 
 
+ABSENT = "is not under NUMJAX_DATA"
+
+
+def pytest_terminal_summary(terminalreporter) -> None:
+    """Says how many tests were skipped because their data are absent, and which data."""
+    reasons = [str(report.longrepr) for report in terminalreporter.stats.get("skipped", [])]
+    names = collections.Counter(
+        m[1] for m in (re.search(rf"Skipped: (\S+) {ABSENT}", reason) for reason in reasons) if m
+    )
+    if names:
+        listed = ", ".join(f"{name} ({count})" for name, count in sorted(names.items()))
+        terminalreporter.write_line(
+            f"{names.total()} tests lacked their data, which are not under NUMJAX_DATA: {listed}"
+        )
+
+
 @pytest.fixture(autouse=True, scope="module")
 def clear_caches():
     """Clears the caches of JAX. A process has a limit of memory maps, and each cached program uses some."""
@@ -64,7 +82,7 @@ def real_data():
 
     def find(name: str) -> pathlib.Path:
         if not (base / name).exists():
-            pytest.skip(f"{name} is not under NUMJAX_DATA ({base})")
+            pytest.skip(f"{name} {ABSENT} ({base})")
         return base / name
 
     return find
