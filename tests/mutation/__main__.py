@@ -62,8 +62,9 @@ def run_mutants(mutants: list[Mutant], selection: Selection, args: argparse.Name
                 outcomes[mutant.name] = fork.SURVIVED
                 print(f"no test  {mutant.name}", flush=True)
                 continue
-            pid = fork.start(mutant, files, LOGS / f"{len(waiting)}.log")
-            running[pid] = mutant, time.monotonic() + 60 + 4 * seconds
+            # Processor time, which a busy machine does not stretch; the deadline is for what waits and does nothing.
+            pid = fork.start(mutant, files, LOGS / f"{len(waiting)}.log", cpu_seconds=30 + 3 * round(seconds))
+            running[pid] = mutant, time.monotonic() + 300 + 20 * seconds
         for pid, (mutant, deadline) in [*running.items()]:
             outcome = fork.finish(pid, deadline)
             if outcome is not None:

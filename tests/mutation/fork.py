@@ -12,6 +12,7 @@ import importlib.machinery
 import importlib.util
 import os
 import pathlib
+import resource
 import signal
 import sys
 import time
@@ -75,9 +76,10 @@ def import_others(files: Sequence[pathlib.Path]) -> None:
             del sys.modules[name]
 
 
-def _run_tests(mutant: Mutant | None, files: list[list[str]], log: pathlib.Path) -> int:
+def _run_tests(mutant: Mutant | None, files: list[list[str]], log: pathlib.Path, cpu_seconds: int) -> int:
     """In the fork: 0 if all tests pass."""
     os.setsid()
+    resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds))
     output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     os.dup2(output, 1)
     os.dup2(output, 2)
@@ -91,24 +93,25 @@ def _run_tests(mutant: Mutant | None, files: list[list[str]], log: pathlib.Path)
     return 0
 
 
-def start(mutant: Mutant | None, files: list[list[str]], log: pathlib.Path) -> int:
-    """Starts the tests in a fork; returns its process id."""
+def start(mutant: Mutant | None, files: list[list[str]], log: pathlib.Path, cpu_seconds: int) -> int:
+    """Starts the tests in a fork; returns its process id. The system ends it after its seconds of processor time."""
     pid = os.fork()
     if pid:
         return pid
     code = 1
     try:
-        code = _run_tests(mutant, files, log)
+        code = _run_tests(mutant, files, log, cpu_seconds)
     finally:
         sys.stdout.flush()
         os._exit(code)  # no clean-up of the parent's: this is its copy
 
 
 def finish(pid: int, deadline: float) -> str | None:
-    """What became of a fork: killed, survived, or timeout once the deadline is over; None while it runs."""
+    """What became of a fork: killed, survived, or timeout once its time is over; None while it runs."""
     done, status = os.waitpid(pid, os.WNOHANG)
     if done:
-        return SURVIVED if os.waitstatus_to_exitcode(status) == 0 else KILLED
+        code = os.waitstatus_to_exitcode(status)
+        return SURVIVED if code == 0 else TIMEOUT if code in (-signal.SIGXCPU, -signal.SIGKILL) else KILLED
     if time.monotonic() < deadline:
         return None
     os.killpg(pid, signal.SIGKILL)

@@ -99,7 +99,8 @@ def operators() -> Iterator[tuple[str, Operator]]:
 
 
 def idle_lines(tree: ast.Module) -> tuple[set[tuple[int, int]], set[int]]:
-    """((line, column) of all annotations, lines under `if TYPE_CHECKING:`): mutants there change nothing."""
+    """((line, column) of annotations and of defaults of arguments that the function deletes, lines under
+    `if TYPE_CHECKING:`): mutants there change nothing."""
     places, lines = set(), set()
     for node in ast.walk(tree):
         for name in ("annotation", "returns"):
@@ -109,9 +110,21 @@ def idle_lines(tree: ast.Module) -> tuple[set[tuple[int, int]], set[int]]:
                 for line in range(value.lineno, last + 1):
                     first = value.col_offset if line == value.lineno else 0
                     places |= {(line, column) for column in range(first, end if line == last else LONGEST_LINE)}
+        if isinstance(node, ast.FunctionDef):
+            places |= {(value.lineno, value.col_offset) for value in unread_defaults(node)}
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
             lines |= {*range(node.lineno, (node.end_lineno or 0) + 1)}
     return places, lines
+
+
+def unread_defaults(function: ast.FunctionDef) -> list[ast.expr]:
+    """The defaults of the arguments that a function deletes because it does not need them."""
+    deleted = {name.id for node in function.body if isinstance(node, ast.Delete) for name in node.targets
+               if isinstance(name, ast.Name)}  # fmt: skip
+    positional = [*function.args.posonlyargs, *function.args.args]
+    defaults = zip(positional[len(positional) - len(function.args.defaults) :], function.args.defaults, strict=True)
+    named = zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True)
+    return [value for arg, value in (*defaults, *named) if value is not None and arg.arg in deleted]
 
 
 def functions(tree: ast.Module) -> dict[int, str]:
