@@ -46,7 +46,7 @@ def string_vector(surface: str, params, layers: int) -> np.ndarray:
     return np.mean(finals, axis=0) @ params["kernel"] + params["bias"]
 
 
-@pytest.mark.parametrize("layers", [1, 2])
+@pytest.mark.parametrize("layers", [1, 3])
 def test_char_lstm_is_the_mean_of_all_final_states(rng, layers):
     module = char_lstm.Embed(dim=7, hidden=5, layers=layers, char_dim=3, length=9)
     surfaces = ["7", "12", "-1.5", "1,234.5%", "9e-7"]
@@ -112,3 +112,13 @@ def test_linked_initial_values_have_the_stated_spread():
     spread = 0.1 * (2 / (48 + 80)) ** 0.5
     for name, std in {"table": 0.02, "special": 0.5, "down": spread, "up": spread}.items():
         assert float(params[name].std()) == pytest.approx(std, rel=0.1), name
+
+
+def test_tree_positions_start_as_in_pytorch(rng):
+    """The kernel's spread is that of PyTorch's uniform values in ±1/√n for n inputs: 1/√(3n)."""
+    module = tree.Positions(drawn.stack(drawn.DECODER), levels=5, bits=7)
+    zeros = np.zeros((1, 2), np.int32)
+    tokens = Tokens(zeros, zeros, zeros + 1, channels={TREE_POSITIONS.name: np.zeros((1, 2, 5), np.int32)})
+    kernel = module.init(jax.random.key(0), tokens, method="added")["params"]["kernel"]
+    assert kernel.shape == (70, drawn.KNOWN["width"])
+    assert float(kernel.std()) == pytest.approx(1 / (3 * 70) ** 0.5, rel=0.1)

@@ -28,8 +28,8 @@ BITS = {"BitOr", "BitAnd", "BitXor", "LShift", "RShift"}
 VALUES = {"Eq", "NotEq", "Lt", "LtE", "Gt", "GtE"}
 IDENTITY = {"Is", "IsNot"}
 LONGEST_LINE = 118
-# Guards that no correct call triggers: zip(strict=True).
-GUARDS = {"strict"}
+# Guards that no correct call triggers: zip(strict=True), dataclass(frozen=True).
+GUARDS = {"strict", "frozen"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,7 +71,7 @@ class DropKeyword(Operator):
         if not is_call or (node.parent is not None and node.parent.type in ("classdef", "decorator")):
             return []
         named = [i for i, c in enumerate(node.children) if c.type == "argument" and c.children[1] == "="]
-        return [i for i in named if node.children[i].children[0] not in GUARDS]
+        return [i for i in named if node.children[i].children[0] != "strict"]
 
     @classmethod
     def examples(cls):
@@ -99,8 +99,7 @@ def operators() -> Iterator[tuple[str, Operator]]:
 
 
 def idle_lines(tree: ast.Module) -> tuple[set[tuple[int, int]], set[int]]:
-    """((line, column) of annotations and of defaults of arguments that the function deletes, lines under
-    `if TYPE_CHECKING:`): mutants there change nothing."""
+    """((line, column) of all annotations, lines under `if TYPE_CHECKING:`): mutants there change nothing."""
     places, lines = set(), set()
     for node in ast.walk(tree):
         for name in ("annotation", "returns"):
@@ -110,11 +109,22 @@ def idle_lines(tree: ast.Module) -> tuple[set[tuple[int, int]], set[int]]:
                 for line in range(value.lineno, last + 1):
                     first = value.col_offset if line == value.lineno else 0
                     places |= {(line, column) for column in range(first, end if line == last else LONGEST_LINE)}
-        if isinstance(node, ast.FunctionDef):
-            places |= {(value.lineno, value.col_offset) for value in unread_defaults(node)}
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
             lines |= {*range(node.lineno, (node.end_lineno or 0) + 1)}
     return places, lines
+
+
+def guards(tree: ast.Module) -> set[tuple[int, int]]:
+    """(line, column) of values that no test can see: of `GUARDS` and of defaults that a function deletes."""
+    values: list[ast.expr] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef):
+            values += unread_defaults(node)
+        if isinstance(node, ast.keyword) and node.arg in GUARDS:
+            values.append(node.value)
+    keywords = {(node.lineno, node.col_offset) for node in ast.walk(tree)
+                if isinstance(node, ast.keyword) and node.arg in GUARDS}  # fmt: skip
+    return {(value.lineno, value.col_offset) for value in values} | keywords
 
 
 def unread_defaults(function: ast.FunctionDef) -> list[ast.expr]:
@@ -166,14 +176,16 @@ def all_mutants(root: pathlib.Path, module: str, seed: int) -> list[Mutant]:
     for kind, operator in operators():
         occurrence = 0
         for node in nodes:
-            for start, stop in operator.mutation_positions(node) or ():
+            for start, stop in operator.mutation_positions(node):  # type: ignore[union-attr]
                 if start not in idle and start[0] not in unread:
                     choices[start, stop, kind].append((operator, occurrence))
                 occurrence += 1
-    rng = random.Random(f"{seed} {module}")
+    rng, unseen = random.Random(f"{seed} {module}"), guards(tree)
     mutants, unchanged = [], ast.dump(tree)
     for start, stop, kind in sorted(choices):
         operator, occurrence = rng.choice(choices[start, stop, kind])
+        if start in unseen:
+            continue
         changed = mutate_code(source, operator, occurrence) or source
         try:
             is_new = ast.dump(ast.parse(changed)) != unchanged

@@ -49,7 +49,9 @@ def keep(module: str, n_mutants: int, outcomes: dict[str, str], seconds: float, 
     results = load_results()
     survived = [name for name, outcome in outcomes.items() if outcome == "survived"]
     if is_partial:
-        result = results[module] | {"survived": survived}
+        earlier = results[module]
+        n_gone = len({*earlier["survived"]} - outcomes.keys())  # of code that has changed since
+        result = earlier | {"survived": survived, "run": earlier["run"] - n_gone, "mutants": n_mutants}
     else:
         result = {"mutants": n_mutants, "run": len(outcomes), "seconds": round(seconds), "survived": survived}
     results[module] = result

@@ -1,0 +1,147 @@
+"""Objectives are sums over the right positions: a head whose figures are given, and loops over positions."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from numjax.build import build
+from numjax.errors import UsageError
+from numjax.types import HeadOut
+from tests import drawn
+
+
+class Figures:
+    """A head whose figures at each position are its hidden state: two log-probabilities and an error."""
+
+    densities = ("mantissa",)
+
+    def total_log_prob(self, out, targets, weights, allowed=None):
+        return {"token": (weights * out.hidden[..., 0]).sum(), "mantissa": (weights * out.hidden[..., 1]).sum()}
+
+    def error(self, out, numerals):
+        return out.hidden[..., 2]
+
+    def total_cross_entropy(self, out, teacher_out, weights):
+        return (weights * out.hidden[..., 0] * teacher_out.hidden[..., 1]).sum()
+
+    def log_prob(self, out, labels, allowed=None):
+        return {name: out.hidden[:, 0, at] for at, name in enumerate(("one", "two"))}
+
+    def log_probs(self, out):
+        return out.hidden[:, 1]
+
+
+def given(rng):
+    """(a batch of three rows, the figures of each position, {position: whether it is a number} of scored ones)."""
+    batch = drawn.batch(rng)
+    hidden = rng.standard_normal((*batch.targets.ids.shape, 3)).astype(np.float32)
+    scored = {tuple(at): bool(batch.targets.numeral_index[tuple(at)] >= 0) for at in np.argwhere(batch.targets.mask)}
+    assert {True, False} == {*scored.values()} and len(scored) < batch.targets.mask.size
+    return batch, hidden, scored
+
+
+def run(block, batch, hidden, **more):
+    objective = build("objectives", block, **drawn.KNOWN)
+    names = {block["head"], block.get("numbers") or block["head"]}
+    outs = {name: HeadOut(jnp.asarray(hidden), {}) for name in names}
+    return objective({name: Figures() for name in names}, outs, {}, batch, **more)
+
+
+def close(pair, total, count):
+    assert float(pair[0]) == pytest.approx(float(total), rel=1e-5, abs=1e-5) and float(pair[1]) == count
+
+
+@pytest.mark.parametrize("numbers", [None, "number"])
+def test_masked_adds_classified_text_and_regressed_numbers(rng, numbers):
+    batch, hidden, scored = given(rng)
+    loss = run({"name": "masked", "head": "masked", "numbers": numbers}, batch, hidden)
+    text = -sum(hidden[at][0] + hidden[at][1] for at, is_number in scored.items() if not is_number)
+    regressed = sum(hidden[at][2] for at, is_number in scored.items() if is_number) if numbers else 0.0
+    n_numbers = sum(scored.values())
+    close((loss.total, loss.count), text + regressed, len(scored))
+    close(loss.parts["token"], text, len(scored) - n_numbers)
+    close(loss.parts["number"], regressed, n_numbers)
+
+
+def test_masked_takes_everything_for_text_without_an_index_of_numbers(rng):
+    batch, hidden, scored = given(rng)
+    batch = batch._replace(targets=batch.targets._replace(numeral_index=None))
+    loss = run({"name": "masked", "head": "masked"}, batch, hidden)
+    close((loss.total, loss.count), -sum(hidden[at][0] + hidden[at][1] for at in scored), len(scored))
+    assert float(loss.parts["number"][1]) == 0
+
+
+def test_number_adds_the_errors_of_scored_numbers(rng):
+    batch, hidden, scored = given(rng)
+    loss = run({"name": "number", "head": "number"}, batch, hidden)
+    numbers = [at for at, is_number in scored.items() if is_number]
+    close((loss.total, loss.count), sum(hidden[at][2] for at in numbers), len(numbers))
+
+
+@pytest.mark.parametrize("columns", [1, 3, 4])
+def test_by_columns_the_mean_of_each_column_counts_once(rng, columns):
+    batch, hidden, scored = given(rng)
+    for block, value, positions in (
+        ({"name": "number", "head": "number"}, lambda at: hidden[at][2], [at for at in scored if scored[at]]),
+        ({"name": "nll", "head": "next"}, lambda at: -hidden[at][0] - hidden[at][1], list(scored)),
+    ):
+        loss = run(block | {"average": "columns", "columns": columns}, batch, hidden)
+        by_column = [[value(at) for at in positions if at[1] % columns == c] for c in range(columns)]
+        wanted = sum(np.mean(values) for values in by_column if values)
+        assert float(loss.total / loss.count) == pytest.approx(wanted, rel=1e-5)
+        assert float(loss.count) == len(positions)
+    with pytest.raises(UsageError, match="are no whole rows of columns=5"):
+        run({"name": "nll", "head": "next", "average": "columns", "columns": 5}, batch, hidden)
+
+
+@pytest.mark.parametrize("average", ["scored", "all"])
+def test_nll_reports_each_part_and_the_mass_without_densities(rng, average):
+    batch, hidden, scored = given(rng)
+    loss = run({"name": "nll", "head": "next", "average": average}, batch, hidden)
+    count = batch.targets.mask.size if average == "all" else len(scored)
+    tokens, mantissas = (-sum(hidden[at][part] for at in scored) for part in (0, 1))
+    close((loss.total, loss.count), tokens + mantissas, count)
+    assert set(loss.parts) == {"token", "mantissa", "mass"}
+    close(loss.parts["token"], tokens, count)
+    close(loss.parts["mantissa"], mantissas, count)
+    close(loss.parts["mass"], tokens, count)
+
+
+def test_labels_are_scored_in_valid_rows_alone(rng):
+    batch, hidden, _ = given(rng)
+    hidden[:, 1] = np.eye(3)  # row r predicts class r
+    batch = batch._replace(labels={"label": np.int32([0, 2, 2])}, valid=np.array([True, True, False]))
+    loss = run({"name": "nll", "head": "next", "label": "label"}, batch, hidden)
+    close((loss.total, loss.count), -hidden[:2, 0, :2].sum(), 2)
+    close(loss.parts["accuracy"], 1, 2)
+    everything = run({"name": "nll", "head": "next", "label": "label"}, batch._replace(valid=None), hidden)
+    close((everything.total, everything.count), -hidden[:, 0, :2].sum(), 3)
+    close(everything.parts["accuracy"], 2, 3)
+
+
+def test_distill_compares_with_the_teacher_at_masked_positions(rng):
+    batch, hidden, scored = given(rng)
+    teacher = rng.standard_normal(hidden.shape).astype(np.float32)
+    loss = run(
+        {"name": "distill", "head": "masked"}, batch, hidden, taught={"masked": HeadOut(jnp.asarray(teacher), {})}
+    )
+    close((loss.total, loss.count), sum(hidden[at][0] * teacher[at][1] for at in scored), len(scored))
+
+
+def test_distill_keeps_the_teachers_share_between_nothing_and_all():
+    for momentum in (0, 1, 0.995):
+        assert build("objectives", {"name": "distill", "head": "m", "momentum": momentum}).momentum == momentum
+    for momentum in (-0.01, 1.01):
+        with pytest.raises(UsageError, match="must be from 0 to 1"):
+            build("objectives", {"name": "distill", "head": "m", "momentum": momentum})
+    # A step's teacher changes once, however the batch is cut.
+    assert not build("objectives", {"name": "distill", "head": "m"}).each_microbatch
+
+
+@pytest.mark.parametrize("block", [{"name": "masked", "head": "m"}, {"name": "number", "head": "m"}])
+def test_batches_without_targets_are_refused(rng, block):
+    batch, hidden, _ = given(rng)
+    with pytest.raises(UsageError, match="targets"):
+        run(block, batch._replace(targets=None), hidden)
