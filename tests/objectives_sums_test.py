@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from numjax.build import build
 from numjax.errors import UsageError
+from numjax.numeral.exact import to_decimals
 from numjax.types import HeadOut
 from tests import drawn
 
@@ -27,7 +29,14 @@ class Figures:
         return (weights * out.hidden[..., 0] * teacher_out.hidden[..., 1]).sum()
 
     def log_prob(self, out, labels, allowed=None):
-        return {name: out.hidden[:, 0, at] for at, name in enumerate(("one", "two"))}
+        return {name: out.hidden[:, 0, at] for at, name in enumerate(("one", "two"))} | {"tags": out.hidden[:, 0, 0]}
+
+    def scored(self, out, labels):
+        return {"tags": labels["scored"]}
+
+    def right(self, out, labels, part):
+        assert part == "tags"
+        return out.hidden[:, 0, 1] > 0
 
     def log_probs(self, out):
         return out.hidden[:, 1]
@@ -114,10 +123,10 @@ def test_labels_are_scored_in_valid_rows_alone(rng):
     hidden[:, 1] = np.eye(3)  # row r predicts class r
     batch = batch._replace(labels={"label": np.int32([0, 2, 2])}, valid=np.array([True, True, False]))
     loss = run({"name": "nll", "head": "next", "label": "label"}, batch, hidden)
-    close((loss.total, loss.count), -hidden[:2, 0, :2].sum(), 2)
+    close((loss.total, loss.count), -hidden[:2, 0, :2].sum() - hidden[:2, 0, 0].sum(), 2)
     close(loss.parts["accuracy"], 1, 2)
     everything = run({"name": "nll", "head": "next", "label": "label"}, batch._replace(valid=None), hidden)
-    close((everything.total, everything.count), -hidden[:, 0, :2].sum(), 3)
+    close((everything.total, everything.count), -hidden[:, 0, :2].sum() - hidden[:, 0, 0].sum(), 3)
     close(everything.parts["accuracy"], 2, 3)
 
 
@@ -145,3 +154,43 @@ def test_batches_without_targets_are_refused(rng, block):
     batch, hidden, _ = given(rng)
     with pytest.raises(UsageError, match="targets"):
         run(block, batch._replace(targets=None), hidden)
+
+
+@pytest.mark.parametrize("average", ["row", "sum"])
+@pytest.mark.parametrize("valid", [None, [True, True, False, True]])
+def test_tagop_is_over_the_valid_rows_that_have_the_part(rng, average, valid):
+    batch = drawn.batch(rng, rows=4)
+    batch = batch._replace(labels={"scored": np.array([True, False, True, True])}, valid=valid and np.array(valid))
+    hidden = rng.standard_normal((*batch.targets.ids.shape, 3)).astype(np.float32)
+    hidden[:, 0, 1] = [1, 1, 1, -1]  # right in all rows but the last
+    loss = run({"name": "tagop", "head": "tagop", "average": average}, batch, hidden)
+    rows = [0, 3] if valid else [0, 2, 3]
+    close(
+        (loss.total, loss.count), -hidden[rows, 0, 0].sum(), len(rows) if average == "row" else 3 / 4 if valid else 1
+    )
+    close(loss.parts["accuracy"], len(rows) - 1, len(rows))
+    close(loss.parts["share"], len(rows), 3 if valid else 4)
+
+
+def test_a_mask_needs_the_grammar_and_its_states(rng):
+    batch, hidden, _ = given(rng)
+    for states in (None, np.zeros(batch.targets.ids.shape, np.int32)):
+        with pytest.raises(ValueError, match="needs a grammar and its states"):
+            run({"name": "nll", "head": "next", "constrain": True}, batch._replace(grammar_state=states), hidden)
+
+
+@pytest.mark.parametrize("within", ["row", "batch"])
+def test_sampled_pairs_are_of_two_different_numbers(rng, within):
+    """Of two numbers there is one pair, whatever is drawn; see Sundararaman et al. 2020, eq. 7."""
+    batch = drawn.batch(rng, rows=1, slots=3)
+    hidden = rng.standard_normal((*batch.targets.ids.shape, 5)).astype(np.float32)
+    block = {"name": "cosine_distance", "within": within, "pairs": 40}
+    loss = build("objectives", block, **drawn.KNOWN)({}, {}, {"final": jnp.asarray(hidden)}, batch, jax.random.key(3))
+    index, used = batch.inputs.numeral_index[0], batch.inputs.segment_ids[0] > 0
+    vectors = [hidden[0, (index == n) & used].astype(np.float64).mean(axis=0) for n in (0, 1)]
+    x, y = (float(value) for value in to_decimals(batch.inputs.numerals)[:2])
+    relative = 2 * abs(x - y) / (abs(x) + abs(y))
+    cosine = 1 - vectors[0] @ vectors[1] / np.prod(np.linalg.norm(vectors, axis=1))
+    close((loss.total, loss.count), 40 * abs(relative - cosine), 40)
+    close(loss.parts["relative"], 40 * relative, 40)
+    close(loss.parts["cosine"], 40 * cosine, 40)
