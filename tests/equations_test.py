@@ -106,6 +106,12 @@ def test_linked_symbols_are_shifted_means_of_their_spelling(rng, spellings):
     np.testing.assert_allclose(module.apply({"params": params}, tokens)[0], wanted, rtol=1e-4, atol=1e-5)
 
 
+def test_linked_options_that_are_left_out_have_the_documented_values():
+    module = linked.Embed(dim=48, vocab_size=512, symbols=(300, ((1,), *[()] * 200)))
+    shapes = module.init(jax.random.key(0), drawn.tokens(np.random.default_rng(0))[0])["params"]
+    assert shapes["down"].shape == (48, 10) and float(shapes["special"].std()) == pytest.approx(0.02, rel=0.05)
+
+
 def test_linked_initial_values_have_the_stated_spread():
     module = linked.Embed(dim=48, vocab_size=512, symbols=(500, ((1,), *[()] * 11)), hidden=80, special_std=0.5)
     params = module.init(jax.random.key(0), drawn.tokens(np.random.default_rng(0))[0])["params"]
