@@ -1,0 +1,210 @@
+"""The contract of the training loop, with a step that only counts: order, intervals, positions and what is chosen."""
+
+from __future__ import annotations
+
+import math
+from types import SimpleNamespace
+
+import ml_collections
+import numpy as np
+import pytest
+
+from numjax.errors import Diverged, Preempted, UsageError
+from numjax.train import loop
+from numjax.train.loop import Position
+from numjax.types import TrainState
+
+BATCH = 4
+
+
+class Folder:
+    """A folder of checkpoints that only lists what is done to it."""
+
+    def __init__(self, name, events, tmp_path):
+        self.name, self.events, self.folder, self.saved = name, events, tmp_path / name, {}
+
+    def steps(self):
+        return sorted(self.saved)
+
+    def save(self, step, state, meta):
+        self.events.append((self.name, step))
+        self.saved[step] = state, meta
+
+    def wait(self):
+        self.events.append((f"{self.name} wait", None))
+
+
+class Progress:
+    def __init__(self, *arguments):
+        self.counted = []
+
+    def count(self, examples, tokens):
+        self.counted.append((examples, tokens))
+
+    def rates(self, step):
+        return {}
+
+    def print_line(self, step, means):
+        pass
+
+
+@pytest.fixture
+def build_run(monkeypatch, tmp_path):
+    """(options) → (a run whose state is the number of its steps, its events)."""
+
+    def build(
+        steps, *, eval_every=0, save_every=0, log_every=10**6, scores=None, metric="acc", loss=float, stop=None
+    ):
+        events: list = []
+        values = dict(
+            optim=dict(batch_size=BATCH), eval=dict(every=eval_every, best=True, examples=0), data=dict(length=8),
+            checkpoint=dict(every=save_every), log_every=log_every, profile_steps=(),
+        )  # fmt: skip
+        task = SimpleNamespace(metric=metric)
+        system = SimpleNamespace(config=ml_collections.ConfigDict(values), model=None, task=task)
+
+        def step(seed, state, batch):
+            assert batch == int(state.step), "each batch is trained on once, in order"
+            events.append(("step", batch))
+            metrics = {"loss": (np.float32(loss(batch)), np.float32(1)), "grad_norm": (np.float32(1), np.float32(1))}
+            return state._replace(step=state.step + 1), metrics
+
+        def iterate(examples):
+            assert examples % BATCH == 0
+            n = examples // BATCH
+            while True:
+                events.append(("fetch", n))
+                yield n, BATCH, 8 * BATCH
+                n += 1
+
+        def write(at, name, metrics):
+            events.append((name, at) if name != "train" else (name, at, metrics["loss"]))
+
+        evaluated = iter(scores or ())
+        monkeypatch.setattr(
+            loop.report, "score_split", lambda *a, **k: {"acc": next(evaluated, 0.5), "bad": math.nan}
+        )
+        monkeypatch.setattr(loop.shard, "put", lambda batch, mesh: batch)
+        monkeypatch.setattr(loop, "flops_per_token", lambda *a: 1.0)
+        monkeypatch.setattr(loop.log, "Progress", Progress)
+        profiler = SimpleNamespace(start_or_stop=lambda *a: None, close=lambda *a: None)
+        monkeypatch.setattr(loop.profiling, "Profiler", lambda *a: profiler)
+        splits = loop.Splits(SimpleNamespace(source=None, fingerprint="data"), object(), None)
+        compiled = SimpleNamespace(step=step, mesh=None, abstract_state=None)
+        signals = SimpleNamespace(stop_at=lambda at: at == stop)
+        loader = SimpleNamespace(iterate=iterate, batches_of_epoch=lambda epoch: 5)
+        folders = Folder("save", events, tmp_path), Folder("best", events, tmp_path)
+        writer = SimpleNamespace(write=write)
+        return loop._Run(system, splits, compiled, *folders, writer, loader, steps, 0, signals, None), events
+
+    return build
+
+
+def state_at(step):
+    return TrainState(step=step, params={"x": step}, opt_state=("moments",), ema="average")
+
+
+def begin(run, step=0):
+    return run.loop(state_at(step), Position(step, step * BATCH, None, 0), {})
+
+
+@pytest.mark.parametrize("start", [0, 4, 6])
+@pytest.mark.parametrize(("eval_every", "save_every"), [(3, 2), (2, 3), (4, 4), (100, 100), (0, 0)])
+def test_steps_evaluations_and_saves_come_at_their_intervals_and_in_their_order(
+    build_run, start, eval_every, save_every
+):
+    run, events = build_run(11, eval_every=eval_every, save_every=save_every)
+    state, position = begin(run, start)
+    assert (int(state.step), position.step, position.examples) == (11, 11, 11 * BATCH)
+    assert [at for name, at, *_ in events if name == "step"] == [*range(start, 11)]
+    assert [at for name, at, *_ in events if name == "fetch"] == [*range(start, 11)]
+    eval_every = eval_every or 5  # an epoch
+    save_every = save_every or eval_every
+    for name, every in (("validation", eval_every), ("save", save_every)):
+        wanted = [at for at in range(start + 1, 12) if at % every == 0 or at == 11]
+        assert [at for event, at, *_ in events if event == name] == wanted
+    order = [event[0] for event in events if event[0] in ("validation", "save", "fetch", "step")]
+    for at, name in enumerate(order[1:], 1):
+        # evaluate → save → fetch → step
+        assert name != "validation" or order[at - 1] == "step"
+        assert name != "save" or order[at - 1] in ("step", "validation")
+        assert name != "step" or order[at - 1] == "fetch"
+    for step, (saved, meta) in run.checkpoints.saved.items():
+        assert int(saved.step) == step == meta["position"]["step"] and meta["position"]["examples"] == step * BATCH
+        assert meta["data"] == "data" and meta["seed"] == 0
+    waits = [event[0] for event in events[-2:]]
+    assert waits == ["save wait", "best wait"]
+
+
+def test_every_steps_loss_is_written_in_one_interval_or_saved(build_run):
+    run, events = build_run(11, eval_every=100, save_every=100, log_every=4, loss=lambda step: step**2)
+    begin(run)
+    # The metrics of a step are collected after the next one is dispatched.
+    assert [event[1:] for event in events if event[0] == "train"] == [
+        (4, pytest.approx(np.mean([0, 1, 4]))), (8, pytest.approx(np.mean([9, 16, 25, 36])))
+    ]  # fmt: skip
+    (_, meta) = run.checkpoints.saved[11]
+    assert meta["recent"]["loss"] == [49 + 64 + 81 + 100, 4]
+
+
+@pytest.mark.parametrize(
+    ("metric", "scores", "best", "kept"),
+    [
+        ("acc", [0.1, 0.3, 0.3, 0.2], 0.3, [2, 4]), ("-acc", [0.1, 0.3, 0.05, 0.05], -0.05, [2, 6]),
+        ("acc", [math.nan, 0.2, math.nan, 0.1], 0.2, [4]), ("acc", [math.nan] * 4, None, []),
+    ],
+)  # fmt: skip
+def test_the_best_step_is_the_first_with_the_best_score(build_run, metric, scores, best, kept):
+    run, _ = build_run(8, eval_every=2, scores=scores, metric=metric)
+    _, position = begin(run)
+    assert position.best == best and position.best_step == (kept[-1] if kept else 0)
+    assert run.best.steps() == kept
+    for state, meta in run.best.saved.values():
+        assert state.opt_state == () and state.ema is None and state.params, "parameters alone"
+        assert all(math.isfinite(value) for value in meta["metrics"].values())
+        assert "acc" in meta["metrics"] and "bad" not in meta["metrics"]
+
+
+def test_a_best_that_is_nan_gives_way(build_run):
+    run, _ = build_run(4, eval_every=2, scores=[-5.0, -6.0])
+    _, position = run.loop(state_at(0), Position(0, 0, math.nan, 0), {})
+    assert position.best == -5.0 and position.best_step == 2
+
+
+def test_a_metric_that_is_not_scored_is_named(build_run):
+    run, _ = build_run(4, eval_every=2, metric="-bleu")
+    with pytest.raises(UsageError, match="chosen by bleu, which is not among acc, bad"):
+        begin(run)
+
+
+@pytest.mark.parametrize(("stop", "steps"), [(5, [2, 4, 5]), (4, [2, 4]), (0, [0])])
+def test_a_signal_saves_its_step_once_and_stops(build_run, stop, steps):
+    run, events = build_run(11, eval_every=100, save_every=2, stop=stop)
+    with pytest.raises(Preempted, match=f"stopped at step {stop}"):
+        begin(run)
+    assert [at for name, at, *_ in events if name == "save"] == steps
+    assert events[-1] == ("save wait", None) and ("step", stop) not in events
+
+
+@pytest.mark.parametrize("bad", [0, 3, 4, 10])
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_a_loss_that_is_not_finite_names_its_step_and_is_never_saved(build_run, bad, value):
+    run, _ = build_run(11, eval_every=100, save_every=2, loss=lambda step: value if step == bad else 1.0)
+    with pytest.raises(Diverged, match=f"the loss is {value} at step {bad}: ") as error:
+        begin(run)
+    assert run.checkpoints.steps() == [at for at in (2, 4, 6, 8, 10) if at <= bad]
+    good = f"checkpoint {run.checkpoints.steps()[-1]} is good" if bad > 1 else "no checkpoint was saved yet"
+    assert good in str(error.value)
+
+
+@pytest.mark.parametrize("epochs", [0.1, 0.5, 1, 1.5, 2.25, 3])
+def test_epochs_are_counted_in_batches(epochs):
+    sizes = [10, 11, 8, 9]  # epochs may differ
+    loader = SimpleNamespace(batches_of_epoch=lambda epoch: sizes[epoch])
+    whole = sum(sizes[: int(epochs)])
+    steps = loop.count_steps(ml_collections.ConfigDict({"optim": {"steps": 0, "epochs": epochs}}), loader)
+    assert steps == max(1, whole + round((epochs - int(epochs)) * sizes[int(epochs)]))
+    assert loop.count_steps(ml_collections.ConfigDict({"optim": {"steps": 7, "epochs": epochs}}), loader) == 7
+    assert loop.count_steps(ml_collections.ConfigDict({"optim": {"steps": 1, "epochs": epochs}}), loader) == 1
+    tiny = ml_collections.ConfigDict({"optim": {"steps": 0, "epochs": 0.01}})
+    assert loop.count_steps(tiny, loader) == 1, "a run has a step"
