@@ -1,0 +1,123 @@
+"""Predictions from heads' outputs, and records from lines: every row once, bad ones named, windows by their score."""
+
+from __future__ import annotations
+
+import json
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from numjax.errors import DataError, UsageError
+from numjax.evals import inputs, report, tuned
+from numjax.types import Text
+
+TASK = SimpleNamespace(from_file=lambda path: None, file_forms=("a table",))
+
+
+def spans(texts, origin, outputs):
+    """`make_predictions` for windows whose positions are the characters of their text."""
+    offsets = np.concatenate([[(i, i + 1) for i in range(len(text))] for text in texts])
+    starts = np.cumsum([0, *map(len, texts)])
+    encoded = SimpleNamespace(
+        kind="span",
+        origin=np.asarray(origin),
+        columns=SimpleNamespace(offsets=offsets, starts=starts),
+        example=lambda i: SimpleNamespace(document=(Text(texts[i]),)),
+    )
+    return report.make_predictions(encoded, {i: np.float64(row) for i, row in outputs.items()})
+
+
+def test_spans_are_the_characters_of_the_best_window_of_each_text(rng):
+    texts = ["the net sales", "sales rose  ", "other text"]
+    outputs = {0: (4, 6, 1.5, -0.5), 1: (6, 11, 2.5, -1.0), 2: (0, 4, -3.0, -0.25)}
+    predictions, fields = spans(texts, [0, 0, 2], outputs)
+    assert predictions == {1: "rose", 2: "other"}, "under the window's own row, without blanks at the ends"
+    assert fields == {i: {"score": outputs[i][2], "confidence": math.exp(outputs[i][3])} for i in (1, 2)}
+    equal = {0: (0, 2, 2.5, -1.0), 1: (0, 4, 2.5, -1.0)}
+    assert spans(texts, [0, 0, 2], equal)[0] == {0: "the"}, "of equals the first window"
+
+
+def test_classes_are_the_most_probable_with_their_probability(rng):
+    outputs = {i: np.log(rng.dirichlet(np.ones(4))) for i in range(6)}
+    predictions, fields = report.make_predictions(SimpleNamespace(kind="classify"), outputs)
+    for i, row in outputs.items():
+        assert row[predictions[i]] == row.max() and isinstance(predictions[i], int)
+        assert fields[i] == {"confidence": pytest.approx(np.exp(row.max()))}
+
+
+def test_a_tasks_own_predictions_and_fields_are_kept_apart():
+    encoded = SimpleNamespace(kind="classify", example=lambda i: f"example {i}")
+    predictions, fields = report.make_predictions(
+        encoded, {3: np.zeros(2), 5: np.ones(2)}, lambda example, row: (f"{example}: {row.sum():g}", {"n": len(row)})
+    )
+    assert predictions == {3: "example 3: 0", 5: "example 5: 2"} and fields == {3: {"n": 2}, 5: {"n": 2}}
+
+
+def test_values_that_validation_chose_replace_the_defaults(capsys):
+    defaults = {"threshold": 0.5, "margin": 2.0}
+    assert report._tuned_arguments(defaults, {"threshold": 0.25, "margin": 1.0, "f1": 9.0}, "test") == {
+        "threshold": 0.25, "margin": 1.0,
+    }  # fmt: skip
+    assert not capsys.readouterr().err
+    assert report._tuned_arguments(defaults, {"threshold": 0.25}, "test") == {"threshold": 0.25, "margin": 2.0}
+    assert "test: nothing was chosen on validation: scored with the default, margin 2" in capsys.readouterr().err
+
+
+def test_tuned_values_come_back_or_say_why_not(tmp_path, capsys):
+    task = SimpleNamespace(tuned={"threshold": 0.5})
+    assert tuned.load(tmp_path, SimpleNamespace(tuned={})) == {} and not capsys.readouterr().err
+    assert tuned.load(tmp_path, task) == {} and "no threshold was chosen" in capsys.readouterr().err
+    tuned.save(tmp_path, {"threshold": 0.25, "other": 1})
+    assert tuned.load(tmp_path, task) == {"threshold": 0.25}
+    for damage in ("{", "[]", "{}", '{"threshold": null}', '{"threshold": "x"}'):
+        (tmp_path / tuned.FILE).write_text(damage)
+        with pytest.raises(UsageError, match="is damaged: delete it"):
+            tuned.load(tmp_path, task)
+
+
+def test_lines_are_records_or_named_by_their_number(tmp_path):
+    path = tmp_path / "records.jsonl"
+    good = [{"text": "a\u2028b"}, {"id": "own", "text": "c"}]
+    lines = [json.dumps(good[0], ensure_ascii=False), "", "  ", "{", "[1]", "9" * 5000, json.dumps(good[1])]
+    path.write_bytes(b"\xef\xbb\xbf" + "\r\n".join(lines).encode())
+    assert inputs.read_lines(str(path)) == [line for line in lines if line.strip()]
+    records = inputs.load_records(TASK, str(path))
+    assert [name for name, _ in records] == [f"input-{n}" for n in range(1, 6)]
+    assert records[0][1] == {"id": "input-1"} | good[0] and records[4][1] == good[1], "an id of its own stays"
+    said = [str(record) for _, record in records[1:4]]
+    assert all(text.startswith(f"line {n} is not a JSON object") for n, text in enumerate(said, 2)), said
+    assert said[1].endswith("it is '[1]'") and "endless" in said[2]
+    valid, skipped = inputs.split_valid(records, strict=False)
+    assert valid == [records[0][1], records[4][1]]
+    assert skipped == [{"id": f"input-{n}", "split": "input", "reason": said[n - 2]} for n in (2, 3, 4)]
+    with pytest.raises(DataError, match="input-2: line 2"):
+        inputs.split_valid(records, strict=True)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "there is no such file"), ("folder", "it is a folder"), (b"\n \n", "it holds no record"),
+        (b"[]\n3\n", "no record: line 1 is not .*give a JSON object a line, or a table"),
+        (b'{"a": "\xff"}', "not UTF-8 at byte 7"),
+    ],
+)  # fmt: skip
+def test_files_without_a_record_say_what_is_wrong(tmp_path, content, message):
+    path = tmp_path / "x"
+    if content == "folder":
+        path.mkdir()
+    elif content is not None:
+        path.write_bytes(content)
+    with pytest.raises(UsageError, match=message):
+        inputs.load_records(TASK, str(path))
+
+
+def test_a_tasks_own_files_are_read_by_the_task(tmp_path):
+    (tmp_path / "x").write_text("not JSON")
+    task = SimpleNamespace(from_file=lambda path: iter([("first", {"a": 1})]), file_forms=())
+    assert inputs.load_records(task, str(tmp_path / "x")) == [("first", {"a": 1})]
+    task.from_file = lambda path: iter([])
+    with pytest.raises(UsageError, match="it holds no record"):
+        inputs.load_records(task, str(tmp_path / "x"))
