@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import json
 import math
+from decimal import Decimal
 from types import SimpleNamespace
 
+import jax
 import numpy as np
 import pytest
 
+from numjax.decode.sample import Generated
 from numjax.errors import DataError, UsageError
 from numjax.evals import inputs, report, tuned
-from numjax.types import Text
+from numjax.evals.numbers import predicted_numbers, value_of
+from numjax.expr import latex
+from numjax.numeral.exact import to_numeral
+from numjax.types import Estimate, Text
 
 TASK = SimpleNamespace(from_file=lambda path: None, file_forms=("a table",))
 
@@ -121,3 +127,44 @@ def test_a_tasks_own_files_are_read_by_the_task(tmp_path):
     task.from_file = lambda path: iter([])
     with pytest.raises(UsageError, match="it holds no record"):
         inputs.load_records(task, str(tmp_path / "x"))
+
+
+def generated(values, estimates=None):
+    """One row of generated numbers; None where the token is no number."""
+    numerals = jax.tree.map(lambda x: x[None], to_numeral(values, 12))
+    length = np.int32([len(values) - 1])  # the last one is behind the text
+    return Generated(np.zeros((1, len(values))), length, np.zeros((1, len(values))), numerals, estimates, np.ones(1))
+
+
+def test_generated_numbers_are_those_of_the_text_in_order():
+    values = [Decimal("12.5"), None, Decimal("-3e7"), Decimal(0), None, Decimal(9)]
+    numbers = predicted_numbers(generated(values), 0)
+    assert [number.surface for number in numbers] == ["12.5", "-30000000", "0"]
+    assert [number.value for number in numbers] == [Decimal("12.5"), Decimal(-30000000), Decimal(0)]
+    assert all(number.raw == number.value and number.uncertainty() == {} for number in numbers)
+    assert predicted_numbers(generated(values)._replace(numerals=None), 0) == []
+
+
+def test_approximate_numbers_have_their_raw_value_and_their_interval():
+    def numeral(*values):
+        return jax.tree.map(lambda x: x[None], to_numeral([*map(Decimal, values)], 12))
+
+    estimate = Estimate(
+        np.float32([[1.2345678, 0]]), np.int32([[3, 0]]), numeral("1200", "0"), numeral("1300.5", "0"),
+        np.float32([[0.912346, 0]]),
+    )  # fmt: skip
+    (number,) = predicted_numbers(generated([Decimal("1234.6"), Decimal(0)], estimate), 0)
+    assert number.value == Decimal("1234.6") and number.raw == Decimal("1234.5678")
+    interval = {"share": pytest.approx(0.912346, abs=5e-7), "low": "1200", "high": "1300.5"}
+    assert number.uncertainty() == {"approximate": True, "interval": interval}
+
+
+@pytest.mark.parametrize(
+    ("formula", "value"),
+    [
+        ("1/4", "0.25"), ("1/3", "1/3"), ("-7/2", "-3.5"), ("x=6/3", "2"), ("1/0", None),
+        ("1/1152921504606846976", "8.67361737988403547205962240695953369140625E-19"), (f"1/{7**30}", f"1/{7**30}"),
+    ],
+)  # fmt: skip
+def test_values_of_formulas_are_exact_decimals_or_fractions(formula, value):
+    assert value_of(latex.parse(formula)) == value

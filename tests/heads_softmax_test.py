@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,6 +11,7 @@ import pytest
 
 from numjax.build import build
 from numjax.heads import span
+from numjax.numeral.exact import to_decimals
 from numjax.types import Allowed
 from tests import drawn
 
@@ -166,3 +169,32 @@ def test_labels_are_read_from_the_pooled_state(rng, pool, pooler, use_bias):
     labels = np.int32([0, 2, 1])
     chosen = np.asarray(wanted)[range(3), labels]
     np.testing.assert_allclose(head.log_prob(out, jnp.asarray(labels))["label"], chosen, rtol=1e-4, atol=1e-4)
+
+
+def test_an_lstm_over_rows_of_columns_has_the_width_of_a_row_unless_it_is_given(rng):
+    for options, width in (({"columns": 3}, 3 * WIDTH), ({"columns": 2, "hidden": 5}, 5), ({}, WIDTH)):
+        _, params, *_ = make(rng, "classify", pool="lstm", **options)
+        assert params["kernel"].shape[0] == width
+
+
+def test_regression_is_two_squared_errors_of_size_and_sign(rng):
+    head, params, batch, hidden, table = make(rng, "regression", dropout=0.0)
+    out = head.apply({"params": params}, hidden, batch.inputs, table)
+    targets = drawn.with_numerals(batch)
+    exact = {name: np.asarray(value, np.float64) for name, value in params.items()}
+    x = hidden.astype(np.float64) @ exact["transform_kernel"] + exact["transform_bias"]
+    x = x * (1 + np.vectorize(math.erf)(x / math.sqrt(2))) / 2
+    x = (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-5)
+    predicted = (x * exact["ln_scale"] + exact["ln_bias"]) @ exact["value_kernel"] + exact["value_bias"]
+    values = to_decimals(targets.numerals)
+    errors, logs = np.zeros(hidden.shape[:2]), np.zeros(hidden.shape[:2])
+    for at, value in zip(np.ndindex(*hidden.shape[:2]), values, strict=True):
+        if value is not None:
+            size, sign = math.log(1e-7 + abs(float(value))), (value > 0) - (value < 0)
+            errors[at] = ((predicted[at] - [size, sign]) ** 2).mean()
+            logs[at] = -errors[at] - math.log(2 * math.pi)
+    np.testing.assert_allclose(head.error(out, targets.numerals), errors, rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(head.log_prob(out, targets)["number"], logs, rtol=1e-3, atol=1e-3)
+    weights = rng.random(hidden.shape[:2]).astype(np.float32)
+    total = head.total_log_prob(out, targets, jnp.asarray(weights))["number"]
+    np.testing.assert_allclose(total, (weights * logs).sum(), rtol=1e-3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from types import SimpleNamespace
 
@@ -195,6 +196,77 @@ def test_a_loss_that_is_not_finite_names_its_step_and_is_never_saved(build_run, 
     assert run.checkpoints.steps() == [at for at in (2, 4, 6, 8, 10) if at <= bad]
     good = f"checkpoint {run.checkpoints.steps()[-1]} is good" if bad > 1 else "no checkpoint was saved yet"
     assert good in str(error.value)
+
+
+def finish(build_run, monkeypatch, tmp_path, *, best=True, test=True, splits=("validation", "test"), restored=True):
+    """{split: the parameters that it is scored with} of a run that has ended at step 8."""
+    run, events = build_run(8)
+    run.config = run.system.config = ml_collections.ConfigDict({"eval": {"best": best, "test": test}})
+    run.splits = loop.Splits(None, *(name if name in splits else None for name in ("validation", "test")))
+    run.best.restore = lambda shapes, newest: (newest, state_at(newest), {}) if restored else None
+    run.compiled.abstract_state = state_at(0)
+    scored = {}
+
+    def score(system, compiled, params, encoded, split, workdir, tuned):
+        assert encoded == split and workdir == tmp_path and set(tuned) == set(scored)
+        scored[split] = params["x"]
+        return {"acc": 1.0}
+
+    monkeypatch.setattr(loop.report, "score_split", score)
+    results = run.finish(state_at(8), Position(8, 32, 0.5, 6), tmp_path)
+    assert results == {split: {"acc": 1.0} for split in scored}
+    assert [event[0] for event in events] == [{"validation": "validation_best"}.get(name, name) for name in scored]
+    return scored
+
+
+def test_the_best_parameters_are_scored_on_the_splits_that_there_are(build_run, monkeypatch, tmp_path):
+    given = build_run, monkeypatch, tmp_path
+    assert finish(*given) == {"validation": 6, "test": 6}
+    assert finish(*given, best=False) == finish(*given, restored=False) == {"validation": 8, "test": 8}
+    assert finish(*given, test=False) == finish(*given, splits=("validation",)) == {"validation": 6}
+    assert finish(*given, splits=("test",)) == {"test": 6} and finish(*given, splits=()) == {}
+
+
+def test_settings_that_change_no_parameter_may_differ(tmp_path):
+    config = {
+        "task": {"name": "t"},
+        "model": {"mesh": 1, "width": 4},
+        "mesh": {"data": 1},
+        "log_every": 5,
+        "eval": {"generate": True, "every": 2},
+    }
+    assert loop._difference(tmp_path, config) is None, "nothing is there"
+    loop.save_config(tmp_path, config)
+
+    def difference(*path, value):
+        changed = json.loads(json.dumps(config))
+        inner = changed
+        for name in path[:-1]:
+            inner = inner[name]
+        inner[path[-1]] = value
+        return loop._difference(tmp_path, changed)
+
+    assert loop._difference(tmp_path, config) is None
+    for path in (("mesh", "data"), ("log_every",), ("eval", "generate")):
+        assert difference(*path, value=99) is None, path
+    for path in (("model", "mesh"), ("model", "width"), ("eval", "every")):
+        assert difference(*path, value=99).startswith(f"{'.'.join(path)} was "), path
+    assert difference("model", "depth", value=1) == "model.depth was None, now 1"
+
+
+@pytest.mark.parametrize("fingerprint", ["a", "z"])
+def test_other_training_data_than_the_checkpoints_are_refused(tmp_path, fingerprint):
+    meta = {"position": Position(3, 12, None, 0)._asdict(), "recent": {"loss": [2.0, 4.0]}, "data": "m"}
+    checkpoints = SimpleNamespace(folder=tmp_path, restore=lambda shapes: (3, state_at(3), meta))
+
+    def begin_with(data):
+        splits = loop.Splits(SimpleNamespace(fingerprint=data), None, None)
+        return loop._start(None, SimpleNamespace(abstract_state=None), checkpoints, 0, splits)
+
+    with pytest.raises(UsageError, match="the training data are not those of checkpoint 3"):
+        begin_with(fingerprint)
+    state, position, recent = begin_with("m")
+    assert int(state.step) == position.step == 3 and recent == {"loss": (2.0, 4.0)}
 
 
 @pytest.mark.parametrize("epochs", [0.1, 0.5, 1, 1.5, 2.25, 3])

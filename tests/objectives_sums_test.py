@@ -101,6 +101,8 @@ def test_by_columns_the_mean_of_each_column_counts_once(rng, columns):
         wanted = sum(np.mean(values) for values in by_column if values)
         assert float(loss.total / loss.count) == pytest.approx(wanted, rel=1e-5)
         assert float(loss.count) == len(positions)
+        blocks = (block, block | {"average": "columns"})
+        assert [build("objectives", one, **drawn.KNOWN).whole_batch for one in blocks] == [False, True]
     with pytest.raises(UsageError, match="are no whole rows of columns=5"):
         run({"name": "nll", "head": "next", "average": "columns", "columns": 5}, batch, hidden)
 

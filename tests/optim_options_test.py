@@ -101,6 +101,7 @@ def test_schedules_without_options_start_at_the_peak_and_end_at_zero(name):
         part = min(step / 8, 1)
         shape = {"constant": 1, "linear": 1 - part, "cosine": (1 + math.cos(math.pi * part)) / 2}[name]
         assert float(rate(step)) == pytest.approx(0.2 * shape, abs=1e-7)
+    assert float(optim.adamw(0.2, 8, schedule_name=name)[1](8)) == pytest.approx(float(rate(8)), abs=1e-7)
 
 
 @pytest.mark.parametrize("name", optim.SCHEDULES)

@@ -91,4 +91,5 @@ def test_rope_refuses_heads_without_pairs(rng, width, heads, fraction):
 
 
 def test_a_channel_made_of_ids_is_hidden_where_they_are():
-    assert abacus.Run((1, 2)).channel.of_ids
+    run = abacus.Run((1, 2))
+    assert run.compute(np.int32([1, 0, 2, 1])).tolist() == [1, 0, 1, 2] and run.channel.of_ids
