@@ -45,3 +45,13 @@ def test_the_numbers_that_a_head_can_write(name, written, beyond):
     head = build("heads", {"name": name}, **drawn.KNOWN | {"digits": 20})
     assert all(head.represents(Decimal(text)) for text in written)
     assert not any(head.represents(Decimal(text)) for text in beyond)
+
+
+@pytest.mark.parametrize("name", ["token", "fone", "xval", "masked"])
+def test_heads_share_the_table_of_tokens_unless_they_are_told_not_to(rng, name):
+    batch = drawn.batch(rng)
+    hidden = np.zeros((*batch.inputs.ids.shape, drawn.KNOWN["width"]), np.float32)
+    table = np.zeros((drawn.VOCAB, drawn.KNOWN["width"]), np.float32)
+    for options, has_own in (({}, False), ({"tied": False}, True)):
+        head = build("heads", {"name": name} | options, **drawn.KNOWN)
+        assert ("kernel" in head.init(jax.random.key(0), hidden, batch.inputs, table).get("params", {})) == has_own

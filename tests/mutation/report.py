@@ -18,12 +18,13 @@ HEAD = """# Mutants
 run the changed function, without the shared data. A change that no test notices survives. That command writes this
 file (`tests/mutation/`); the changes are cosmic-ray's (another operator, another number, `not`, dropped keywords).
 
-- *mutants*: places that can be changed, one change of a kind at each. *run*: all, or a random sample of that size.
+- *mutants*: places that can be changed, one change of a kind at each. *run*: all, or a random sample of that size
+  (seed 0; `--sample`).
 - *killed*: a test fails, or the tests do not end. *equivalent*: nothing that the code promises changes; the reasons
   are in `tests/mutation/equivalent.toml`. *score*: killed of those that are not equivalent.
-- A mutant is run against the tests that run its function, those first that run the least else, for 15
-  seconds of tests at most. Tests
-  in processes of their own do not count, and neither do the slow files (`tests/mutation/selection.py`).
+- A mutant is run against the tests that run its function, those first that run the least else, for some seconds of
+  tests at most (`--budget`). Tests in processes of their own do not count, and neither do the slow files
+  (`tests/mutation/selection.py`). *seconds* are those of the first run, on two shared cores.
 
 """
 
