@@ -78,3 +78,35 @@ def test_every_changed_value_of_the_json_is_damage(saved, tmp_path, capsys, chan
         assert "checkpoint 1 in" in capsys.readouterr().err, path
     saved.write_text(json.dumps(record))
     assert restore(tmp_path)[0] == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (OSError(28, "No space left on device"), "No space left on device"), (OSError("gone"), "gone"),
+        (RuntimeError("UNKNOWN: write failed: No space left on device (28)"), "No space left"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_written_is_said_in_the_systems_words(tmp_path, error, reason):
+    def fail():
+        raise error
+
+    with contextlib.closing(Checkpoints(tmp_path, asynchronous=False)) as checkpoints:
+        with pytest.raises(UsageError) as caught:
+            checkpoints._guard(fail)
+        assert f"cannot write a checkpoint to {tmp_path} ({reason}):" in str(caught.value)
+        with pytest.raises(ZeroDivisionError):
+            checkpoints._guard(lambda: 1 / 0)
+
+
+def test_a_damaged_step_is_reported_with_the_first_line_of_the_reason(saved, tmp_path, capsys, monkeypatch):
+    with contextlib.closing(Checkpoints(tmp_path, asynchronous=False)) as checkpoints:
+
+        def fail(*arguments, **options):
+            raise ValueError("  the array is torn\nat chunk 3\n")
+
+        monkeypatch.setattr(checkpoints._manager, "restore", fail)
+        with pytest.raises(UsageError):
+            checkpoints.restore(jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), STATE))
+        assert "is damaged (the array is torn): trying" in capsys.readouterr().err
+        assert checkpoints.steps() == []

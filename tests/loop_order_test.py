@@ -254,6 +254,21 @@ def test_settings_that_change_no_parameter_may_differ(tmp_path):
     assert difference("model", "depth", value=1) == "model.depth was None, now 1"
 
 
+def test_a_trained_workdir_keeps_its_config_where_settings_hold_for_one_use(tmp_path):
+    def claim(**options):
+        values = {"task": {"name": "t"}, "log_every": 5, "width": 4}
+        loop.claim(tmp_path, ml_collections.ConfigDict(values | options.pop("values", {})), **options)
+        return loop.load_config(tmp_path)
+
+    assert claim()["width"] == 4
+    assert claim(values={"width": 8}, keep=False)["width"] == 8, "nothing is trained: another config replaces it"
+    (tmp_path / "checkpoints" / "5").mkdir(parents=True)
+    assert claim(values={"width": 8, "log_every": 7}, keep=False)["log_every"] == 5
+    assert claim(values={"width": 8, "log_every": 7})["log_every"] == 7
+    with pytest.raises(UsageError, match=r"made by another config \(width was 8, now 4"):
+        claim()
+
+
 @pytest.mark.parametrize("fingerprint", ["a", "z"])
 def test_other_training_data_than_the_checkpoints_are_refused(tmp_path, fingerprint):
     meta = {"position": Position(3, 12, None, 0)._asdict(), "recent": {"loss": [2.0, 4.0]}, "data": "m"}
