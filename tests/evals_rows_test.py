@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 from decimal import Decimal
@@ -147,7 +148,10 @@ def test_generated_numbers_are_those_of_the_text_in_order():
 
 def test_approximate_numbers_have_their_raw_value_and_their_interval():
     def numeral(*values):
-        return jax.tree.map(lambda x: x[None], to_numeral([*map(Decimal, values)], 12))
+        # The ends of an interval are numbers, whatever is marked as one.
+        return jax.tree.map(lambda x: x[None], to_numeral([*map(Decimal, values)], 12))._replace(
+            valid=np.zeros((1, len(values)), bool)
+        )
 
     estimate = Estimate(
         np.float32([[1.2345678, 0]]), np.int32([[3, 0]]), numeral("1200", "0"), numeral("1300.5", "0"),
@@ -168,3 +172,51 @@ def test_approximate_numbers_have_their_raw_value_and_their_interval():
 )  # fmt: skip
 def test_values_of_formulas_are_exact_decimals_or_fractions(formula, value):
     assert value_of(latex.parse(formula)) == value
+
+
+def test_stdin_is_read_as_a_file_is(monkeypatch):
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(b'{"a": 1}\n\n{"a": 2}\n')))
+    task = SimpleNamespace(from_file=None, file_forms=())  # no file of the task's own
+    assert [record["a"] for _, record in inputs.load_records(task, "-")] == [1, 2]
+
+
+@pytest.mark.parametrize(("generates", "generate"), [(False, True), (False, False), (True, False), (True, True)])
+def test_texts_are_generated_only_where_they_are_asked_for(monkeypatch, generates, generate):
+    """A split of two rows: a task that generates is scored on texts, any other on the outputs of its head."""
+    monkeypatch.setattr(report, "make_loader", lambda *a: SimpleNamespace(epoch=lambda size, limit: ()))
+    outputs = {0: np.log([0.25, 0.75]), 1: np.log([0.9, 0.1])}
+    monkeypatch.setattr(report, "evaluate", lambda *a: ({"loss": 1.0}, outputs))
+    monkeypatch.setattr("numjax.evals.generate.predict", lambda *a: ({0: "x", 1: "y"}, {}))
+    task = SimpleNamespace(
+        generates=generates, tuned={}, reads_probabilities=False, provides=lambda name: False,
+        score=lambda predictions, references, **more: {"said": predictions, "wanted": references, **more},
+    )  # fmt: skip
+    system = SimpleNamespace(task=task, config=SimpleNamespace(eval=SimpleNamespace(batch_size=2)))
+    encoded = SimpleNamespace(kind="classify", example=lambda i: SimpleNamespace(reference=10 + i))
+    compiled = SimpleNamespace(mesh=None)
+    metrics = report.score_split(system, compiled, None, encoded, "test", None, generate=generate)
+    if generates and not generate:
+        assert metrics == {"loss": 1.0}
+    else:
+        assert metrics == {"loss": 1.0, "said": ["x", "y"] if generates else [1, 0], "wanted": [10, 11]}
+
+
+def test_a_task_that_tunes_values_but_predicts_as_all_do_is_scored_once(monkeypatch):
+    monkeypatch.setattr(report, "make_loader", lambda *a: SimpleNamespace(epoch=lambda size, limit: ()))
+    monkeypatch.setattr(report, "evaluate", lambda *a: ({}, {0: np.log([0.25, 0.75])}))
+    arguments = []
+
+    def score(predictions, references, **more):
+        arguments.append(more)
+        return {"threshold": 0.75}
+
+    task = SimpleNamespace(
+        generates=False, tuned={"threshold": 0.5}, reads_probabilities=True, provides=lambda name: False, score=score
+    )
+    system = SimpleNamespace(task=task, config=SimpleNamespace(eval=SimpleNamespace(batch_size=2)))
+    encoded = SimpleNamespace(kind="classify", example=lambda i: SimpleNamespace(reference=1))
+    for split, known, threshold in (("validation", None, None), ("test", {"validation": {"threshold": 0.3}}, 0.3)):
+        metrics = report.score_split(system, SimpleNamespace(mesh=None), None, encoded, split, None, tuned=known)
+        assert metrics == {"threshold": 0.75}
+        assert arguments[-1].get("threshold") == threshold
+        np.testing.assert_allclose(arguments[-1]["log_probs"], [np.log([0.25, 0.75])])
