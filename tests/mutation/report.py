@@ -25,6 +25,8 @@ file (`tests/mutation/`); the changes are cosmic-ray's (another operator, anothe
 - A mutant is run against the tests that run its function, those first that run the least else, for some seconds of
   tests at most (`--budget`). Tests in processes of their own do not count, and neither do the slow files
   (`tests/mutation/selection.py`). *seconds* are those of the first run, on two shared cores.
+- Tests were written against the survivors of these very samples, so the scores say that what was looked at is
+  guarded. For a fair estimate of a whole module draw another sample: `--seed`.
 
 """
 
