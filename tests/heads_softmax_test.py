@@ -198,3 +198,14 @@ def test_regression_is_two_squared_errors_of_size_and_sign(rng):
     weights = rng.random(hidden.shape[:2]).astype(np.float32)
     total = head.total_log_prob(out, targets, jnp.asarray(weights))["number"]
     np.testing.assert_allclose(total, (weights * logs).sum(), rtol=1e-3)
+
+
+def test_masked_tokens_are_transformed_by_the_exact_gelu_and_a_norm(rng):
+    head, params, batch, hidden, table = make(rng, "masked")
+    exact = {name: np.asarray(value, np.float64) for name, value in params.items()}
+    x = hidden.astype(np.float64) @ exact["transform_kernel"] + exact["transform_bias"]
+    x = x * (1 + np.vectorize(math.erf)(x / math.sqrt(2))) / 2
+    x = (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-12)
+    out = head.apply({"params": params}, hidden, batch.inputs, table)
+    np.testing.assert_allclose(out.hidden, x * exact["ln_scale"] + exact["ln_bias"], rtol=1e-4, atol=2e-5)
+    np.testing.assert_array_equal(out.weights["kernel"], table)
