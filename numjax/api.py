@@ -26,18 +26,19 @@ from numjax.train.compile import Compiled, make_compiled
 from numjax.types import Features
 
 
-def load(workdir: str | pathlib.Path, config: Any = None) -> Loaded:
+def load(workdir: str | pathlib.Path, config: Any = None, trust: bool = False) -> Loaded:
     """The model of a finished (or running) workdir: its best checkpoint, else its newest.
 
     Args:
       workdir: the folder that `python -m numjax.main --workdir=…` wrote; with several seeds, one of its seed_N.
       config: the config, if it is loaded already.
+      trust: run modules outside numjax that the workdir's config names.
 
     Raises:
-      UsageError: the folder holds no run.
+      UsageError: the folder holds no run, or its config names modules outside numjax and `trust` is not set.
     """
     folder = pathlib.Path(workdir).expanduser()
-    config = origin.get_config(folder) if config is None else config
+    config = origin.get_config(folder, trust) if config is None else config
     mesh = _mesh(config)
     params, step = inherit.read_params(folder, lambda shapes: shard.shardings(shapes, mesh, config.mesh.rules))
     if config.backbone.get("scan", False):

@@ -31,11 +31,7 @@ def find(kind: str, name: str) -> Any:
       UsageError: there is no such module (the message suggests names), it does not define the class, or the class is
         no part.
     """
-    path = f"numjax.{kind}.{name}"
-    if name.startswith("."):
-        raise UsageError(f"{kind} {name!r}: give the whole dotted name of your own module")
-    if "." in name or (importlib.util.find_spec(path) is None and _is_module(name)):
-        path = name
+    path = locate_module(kind, name)
     try:
         module = importlib.import_module(path)
     except ModuleNotFoundError as error:
@@ -51,6 +47,24 @@ def find(kind: str, name: str) -> Any:
             f"{kind} {name!r}: {path}.{base.__name__} must be derived from numjax.protocols.{base.__name__}"
         )
     return part
+
+
+def locate_module(kind: str, name: str) -> str:
+    """The dotted name of a part's module: numjax.<kind>.<name>, or `name` if it is a module of your own. It is not
+    imported.
+
+    Raises:
+      UsageError: the name starts with a dot.
+    """
+    if name.startswith("."):
+        raise UsageError(f"{kind} {name!r}: give the whole dotted name of your own module")
+    path = f"numjax.{kind}.{name}"
+    return name if "." in name or (importlib.util.find_spec(path) is None and _is_module(name)) else path
+
+
+def is_own_module(kind: str, name: str) -> bool:
+    """Whether a part's module is one of numjax's, so that building it runs no other code."""
+    return locate_module(kind, name).startswith("numjax.")
 
 
 def _is_module(name: str) -> bool:

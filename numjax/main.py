@@ -27,6 +27,9 @@ _MODE = flags.DEFINE_enum("mode", "train", MODES, "What to do.")
 _INPUT = flags.DEFINE_string("input", None, "predict, generate: a file of records or prompts a line, - for stdin.")
 _PROMPT = flags.DEFINE_multi_string("prompt", [], "generate: a prompt; may be repeated.")
 _STRICT = flags.DEFINE_bool("strict", False, "Stop at the first bad record instead of skipping it.")
+_TRUST = flags.DEFINE_bool(
+    "trust", False, "Run modules outside numjax that a workdir's config names. What --config names needs no --trust."
+)
 _DISTRIBUTED = flags.DEFINE_bool("distributed", False, "Join the cluster's jax.distributed service.")
 
 

@@ -108,10 +108,11 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--workdir", required=True, help="of a run of configs/mathgpt.py, or numgpt.py")
     parser.add_argument("--real", default="", help="folder of addsub, mawps and asdiv")
     parser.add_argument("--show", choices=("none", "wrong", "all"), default="none", help="problems to print")
+    parser.add_argument("--trust", action="store_true", help="run modules outside numjax that the run's config names")
     options = parser.parse_args(words)
     import numjax
 
-    model = numjax.load(options.workdir)
+    model = numjax.load(options.workdir, trust=options.trust)
     problems = {"typed": sets.load_typed()} | (
         sets.load_real(pathlib.Path(options.real).expanduser()) if options.real else {}
     )

@@ -36,6 +36,7 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--typed", default=str(TYPED), help=f"folder of tables with {QUESTIONS_FILE}; by default {TYPED}"
     )
+    parser.add_argument("--trust", action="store_true", help="run modules outside numjax that the runs' configs name")
     options = parser.parse_args(words)
     if not options.questions and not options.statements:
         raise UsageError("give --questions=WORKDIR or --statements=WORKDIR, or both")
@@ -44,7 +45,7 @@ def main(words: Sequence[str] | None = None) -> None:
     typed_tables = load_tables(pathlib.Path(options.typed))
     if options.questions:
         lines = make_question_records(typed_tables)
-        rows = api.load(options.questions).predict([record for record, _ in lines])
+        rows = api.load(options.questions, trust=options.trust).predict([record for record, _ in lines])
         answers = {row["id"]: row["prediction"] for row in rows}
         print_report(
             [
@@ -54,7 +55,7 @@ def main(words: Sequence[str] | None = None) -> None:
         )
     if options.statements:
         lines = make_statement_records(typed_tables)
-        rows = api.load(options.statements).predict([record for record, _ in lines])
+        rows = api.load(options.statements, trust=options.trust).predict([record for record, _ in lines])
         labels = {row["id"]: row["prediction"] for row in rows}
         print_report(
             [

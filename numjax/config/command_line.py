@@ -7,8 +7,10 @@ import pathlib
 import re
 from collections.abc import Mapping, Sequence
 
+from absl import flags
+
 from numjax import bundled
-from numjax.config import blocks, origin
+from numjax.config import blocks, origin, trusted
 from numjax.errors import UsageError
 
 USAGE = "give --workdir, and --config where it holds no run: python -m numjax.main --config=numgpt --workdir=runs/mme"
@@ -18,7 +20,8 @@ def resolve_configs(words: Sequence[str]) -> list[str]:
     """The command line with a file in `--config`; other words stay.
 
     `--config=numgpt:laptop`, or `--config numgpt:laptop`, becomes `--config=ROOT/configs/numgpt.py:laptop`. Without
-    it, `--config=numjax/config/origin.py:WORKDIR` is put before all flags: the config of the workdir. Each `--set=…`
+    it, `--config=numjax/config/origin.py:WORKDIR` is put before all flags: the config of the workdir; with `--trust`
+    it is `numjax/config/trusted.py`. Each `--set=…`
     (`blocks.apply_changes`) becomes part of `--config` and is applied before `--config.a.b=…`; so is each option of
     a part that the config does not set.
 
@@ -32,6 +35,7 @@ def resolve_configs(words: Sequence[str]) -> list[str]:
     flag_values: dict[str, str] = {}
     changes: list[str] = []
     values: dict[str, str] = {}
+    is_trusted = False
     rest = iter(words)
     for word in rest:
         flag, equals, value = word.partition("=")
@@ -46,13 +50,16 @@ def resolve_configs(words: Sequence[str]) -> list[str]:
             if not equals and (value := next(rest, "")):
                 word = f"{flag}={value}"
             values[flag.lstrip("-").removeprefix("config.")] = value
+        if flag in ("--trust", "-trust", "--notrust", "-notrust"):
+            is_trusted = not flag.endswith("notrust") and flags.BooleanParser().parse(value or "true")
         out.append(word)
     if "config" in flag_values:
         return _with_changes(out, changes, values)
     if workdir := flag_values.get("workdir"):
         if not (origin.home(pathlib.Path(workdir).expanduser()) / origin.CONFIG_FILE).exists():
             raise origin.no_run_error(workdir)
-        return _with_changes([*out[:1], f"--config={origin.__file__}:{workdir}", *out[1:]], changes, values)
+        file = (trusted if is_trusted else origin).__file__
+        return _with_changes([*out[:1], f"--config={file}:{workdir}", *out[1:]], changes, values)
     if changes or any(word.startswith(("--config.", "-config.")) for word in out):
         raise UsageError(USAGE)
     return out

@@ -5,12 +5,15 @@ from __future__ import annotations
 import inspect
 import json
 import pathlib
+import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ml_collections import ConfigDict
 
-from numjax.build import find
+from numjax.build import find, is_own_module
+from numjax.config.blocks import BLOCK_KINDS
+from numjax.config.recipe import BASE
 from numjax.errors import UsageError
 from numjax.runtime import files
 
@@ -29,6 +32,12 @@ EMBEDDING_OPTIONS = ("name", "fusion", "length")
 # adds is initialised anew.
 PLAIN = {"scheme.name": "subword", "scheme.layout": "plain", "embeds.token.name": "token"}
 
+# Settings that configs of older versions lack.
+NEWER_SETTINGS = ("optim.accumulate", "eval.generate")
+# Settings that may be fractions though their defaults are not.
+FRACTIONS = ("optim.epochs",)
+_JSON_FORMS: dict[type, Any] = {bool: bool, int: int, str: str, tuple: list, dict: dict}
+
 
 def home(workdir: pathlib.Path) -> pathlib.Path:
     """The folder with the config and vocabulary of a run: the workdir, or for a seed's folder its parent."""
@@ -44,7 +53,7 @@ def load_config(workdir: pathlib.Path) -> dict[str, Any]:
     """
     path = workdir / CONFIG_FILE
     try:
-        config = json.loads(path.read_text())
+        config = files.parse_json(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         config = None
     if not isinstance(config, dict) or "task" not in config:  # other libraries' models have a file of this name too
@@ -54,17 +63,81 @@ def load_config(workdir: pathlib.Path) -> dict[str, Any]:
         raise UsageError(
             f'{path} is damaged or was edited: restore it, or remove its "{DIGEST}" if the content is right'
         )
+    for key, _, block in _blocks(config):
+        if not (isinstance(block, dict) and isinstance(block.get("name"), str)):
+            raise UsageError(f"{path}: {key} is no block with a name: restore the file")
     return config
 
 
-def get_config(workdir: str | pathlib.Path) -> ConfigDict:
+def get_config(workdir: str | pathlib.Path, trust: bool = False) -> ConfigDict:
     """The config of a workdir as a ConfigDict, with tuples where JSON has lists. `--config` can name this file, with
     the workdir as its argument.
 
+    Args:
+      trust: whether the config may run code: that of modules outside numjax, and of a cache of compiled programs.
+        Otherwise such modules are an error, and the cache is numjax's own.
+
     Raises:
-      UsageError: as in `load_config`.
+      UsageError: as in `load_config`; the config names a module outside numjax, or it is no whole config.
     """
-    return ConfigDict(_with_tuples(load_config(home(pathlib.Path(workdir).expanduser()))))
+    folder = home(pathlib.Path(workdir).expanduser())
+    config = load_config(folder)
+    path = folder / CONFIG_FILE
+    if fault := _find_fault(config):
+        raise UsageError(f"{path}: {fault}: restore the file, or train the run again with this version of numjax")
+    if not trust:
+        _refuse_code(config, path)
+    return ConfigDict(_with_tuples(config))
+
+
+def _blocks(config: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
+    """Yields (path, kind, block) for each block of a config; what should be blocks and is none is yielded too."""
+    for key in BLOCK_KINDS.keys() & config.keys():
+        kind, several = BLOCK_KINDS[key]
+        if several and isinstance(config[key], dict):
+            yield from ((f"{key}.{name}", kind, block) for name, block in config[key].items())
+        else:
+            yield key, kind, config[key]
+
+
+def _find_fault(config: Mapping[str, Any]) -> str:
+    """The first setting that is missing or has another type than its default, in words; "" if there is none."""
+    for path, default in _settings():
+        value: Any = config
+        for key in path.split("."):
+            value = value.get(key) if isinstance(value, dict) else None
+        if value is None and path in NEWER_SETTINGS:
+            continue
+        forms = (int, float) if path in FRACTIONS or isinstance(default, float) else _JSON_FORMS[type(default)]
+        if not isinstance(value, forms) or isinstance(value, bool) > isinstance(default, bool):
+            return f"{path} is {'missing' if value is None else f'{value!r:.40}'}"
+    return ""
+
+
+def _settings() -> Iterator[tuple[str, Any]]:
+    """Yields (path, default) for the settings that every config has; for a block or blocks a dict."""
+    for key, default in BASE.items():
+        if isinstance(default, Mapping) and key.partition(".")[0] not in BLOCK_KINDS:
+            yield from ((f"{key}.{name}", value) for name, value in default.items())
+        else:
+            yield key, default
+
+
+def _refuse_code(config: dict[str, Any], path: pathlib.Path) -> None:
+    """Checks that a config from others runs no code but numjax's.
+
+    Raises:
+      UsageError: a part is a module outside numjax.
+    """
+    for key, kind, block in sorted(_blocks(config)):
+        if not is_own_module(kind, block["name"]):
+            raise UsageError(
+                f"{path}: {key} is the module {block['name']!r}, which is not numjax's and would run on your "
+                "machine: if you trust it, give --trust (in Python: numjax.load(…, trust=True))"
+            )
+    if config["compile_cache"] not in ("", BASE["compile_cache"]):
+        print(f"{path}: its compile_cache is used only with --trust: it holds programs that run", file=sys.stderr)
+        config["compile_cache"] = BASE["compile_cache"]
 
 
 def _with_tuples(value: Any) -> Any:

@@ -8,6 +8,7 @@ import errno
 import fcntl
 import gzip
 import hashlib
+import json
 import math
 import os
 import pathlib
@@ -15,6 +16,7 @@ import sys
 import time
 import zlib
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 from numjax.errors import DataError, UsageError
 
@@ -106,6 +108,18 @@ def read_bytes(path: pathlib.Path) -> bytes:
     with report_read_errors(path):
         content = path.read_bytes()
         return gzip.decompress(content) if path.suffix == ".gz" else content
+
+
+def parse_json(text: str | bytes) -> Any:
+    """The value of a JSON text.
+
+    Raises:
+      ValueError: it is no JSON, or too deeply nested.
+    """
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("its nesting is too deep") from None
 
 
 class AppendOnlyFile:

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from absl import logging
 
-from numjax.build import build
+from numjax.build import build, is_own_module
 from numjax.config.origin import check_scheme, load_config
 from numjax.errors import UsageError
 from numjax.model import Model
@@ -107,7 +107,11 @@ def _report_parts(
 def _report_splits(system: System, source: pathlib.Path) -> None:
     """Reports if the source run split the same data in another way: it may have trained on this run's test split."""
     with contextlib.suppress(UsageError, KeyError):
-        own_dataset, source_dataset = system.task.dataset, build("tasks", load_config(source)["task"]).dataset
+        block = load_config(source)["task"]
+        # A module that only the other run's config names could be anyone's: it is not run to compare splits.
+        if not is_own_module("tasks", block["name"]) and block["name"] != system.config.task.name:
+            return
+        own_dataset, source_dataset = system.task.dataset, build("tasks", block).dataset
         names = sorted(
             name
             for name in own_dataset.keys() | source_dataset.keys()
