@@ -1,11 +1,9 @@
-"""The files of Math23K in English: lists of {text_en, equation, ans} as JSON, JSON lines or a pickle."""
+"""The files of Math23K in English: lists of {text_en, equation, ans} as JSON or JSON lines."""
 
 from __future__ import annotations
 
-import io
 import json
 import pathlib
-import pickle
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -14,7 +12,8 @@ from numjax.errors import DataError
 
 from .. import files
 
-SUFFIXES = (".json", ".jsonl", ".pkl", ".pickle")
+SUFFIXES = (".json", ".jsonl")
+REFUSED = (".pkl", ".pickle")  # loading one runs code that it names
 # An equation is x = an arithmetic expression: numbers, signs and brackets.
 _TOKEN = re.compile(r"\s*(?:[0-9]+\.?[0-9]*|\.[0-9]+|[-+*/()\[\]%^])")
 _SIDES = re.compile(r"\s*[A-Za-z]\s*=(?=\s*\S)")
@@ -30,11 +29,11 @@ def read_problems(path: pathlib.Path) -> Iterator[Any]:
     """Yields the records of a file, also .gz.
 
     Raises:
-      DataError: it cannot be read, is damaged, or is not a list.
+      DataError: it cannot be read, is damaged, is not a list, or is a pickle.
     """
     name = path.name.removesuffix(".gz")
-    if name.endswith((".pkl", ".pickle")):
-        return iter(_require_list(path, _unpickle(path, files.read_bytes(path))))
+    if name.endswith(REFUSED):
+        raise DataError(f"{path}: a pickle can run code when it is loaded: save its list as JSON")
     if name.endswith(".jsonl"):
         return (_parse_line(line) for line in files.read_text(path).splitlines() if line.strip())
     return iter(_require_list(path, files.read_json(path)))
@@ -99,18 +98,3 @@ def _parse_line(line: str) -> Any:
         return json.loads(line)
     except (ValueError, RecursionError):
         return None
-
-
-class _PlainUnpickler(pickle.Unpickler):
-    """Unpickles only lists, dicts, texts and numbers; refuses anything that would run code."""
-
-    def find_class(self, module: str, name: str) -> Any:
-        raise pickle.UnpicklingError(f"it holds a {module}.{name}")
-
-
-def _unpickle(path: pathlib.Path, data: bytes) -> Any:
-    try:
-        return _PlainUnpickler(io.BytesIO(data)).load()
-    # A damaged pickle can raise any exception.
-    except Exception as error:
-        raise DataError(f"{path}: not a pickle of plain lists and texts ({error}); save it as JSON") from None
