@@ -114,6 +114,9 @@ def prepare(
     with report_damage(folder):
         splits = builder.info.splits.values()
         shard_counts = [pair for info in splits for pair in zip(info.filepaths, info.shard_lengths, strict=True)]
+        for path, _ in shard_counts:
+            if pathlib.Path(path).parent != folder:
+                raise ValueError(f"dataset_info.json names {path}, which is elsewhere")
     check_shards(folder, {pathlib.Path(path).name: count for path, count in shard_counts})
     if strict:
         skipped = read_skipped(folder)

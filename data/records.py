@@ -63,8 +63,9 @@ def report_damage(folder: pathlib.Path) -> Iterator[None]:
     """
     try:
         yield
-    # array_record raises RuntimeError for a missing file and for a wrong checksum. ValueError has many causes.
-    except (RuntimeError, ValueError, LookupError, DecodeError, ParseError) as error:
+    # array_record raises RuntimeError for a missing file and for a wrong checksum, tensorflow-datasets AssertionError
+    # for a wrong version. ValueError has many causes.
+    except (RuntimeError, ValueError, LookupError, AssertionError, DecodeError, ParseError) as error:
         if isinstance(error, UsageError | DataError):
             raise
         reason = " ".join((str(error) or type(error).__name__).split())[:200]
@@ -202,7 +203,11 @@ def read_notes(folder: pathlib.Path, name: str) -> list[dict[str, str]]:
     if not path.exists():
         return []
     with report_damage(folder):
-        return [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line]
+        notes = [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line]
+        for note in notes:
+            if not (isinstance(note, dict) and all(isinstance(note.get(key), str) for key in ("id", "reason"))):
+                raise ValueError(f"{name} has a line without id and reason")
+        return notes
 
 
 def read_skipped(folder: pathlib.Path) -> list[dict[str, str]]:

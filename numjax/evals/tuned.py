@@ -32,7 +32,7 @@ def load(folder: pathlib.Path, task: Any) -> dict[str, float]:
         log.say(f"{folder}: no {names} was chosen on validation yet: run --mode=eval; until then it is the default")
         return {}
     try:
-        values = json.loads(path.read_text())
+        values = files.parse_json(path.read_bytes())
         return {name: float(values[name]) for name in names}
     except (OSError, ValueError, KeyError, TypeError):
         raise UsageError(f"{path} is damaged: delete it and run --mode=eval") from None

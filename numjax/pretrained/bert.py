@@ -70,12 +70,10 @@ def to_params(tensors: Mapping[str, np.ndarray], heads: int) -> dict[str, Any]:
     Raises:
       UsageError: a tensor is missing, or D does not divide over H.
     """
-    plain = {_plain_name(name): np.asarray(x, np.float32) for name, x in tensors.items()}
+    plain = {_plain_name(name): x for name, x in tensors.items()}
 
     def take(name: str) -> np.ndarray:
-        if name not in plain:
-            raise UsageError(f"not BERT's weights: there is no tensor {name!r}")
-        return plain[name]
+        return weights.take_tensor(plain, name, "BERT")
 
     def make_part(names: Mapping[str, str], prefix: str = "") -> dict[str, np.ndarray]:
         return {param: _transpose_kernel(param, take(prefix + tensor)) for param, tensor in names.items()}
@@ -149,7 +147,7 @@ def read_params(path: pathlib.Path, heads: int) -> dict[str, Any]:
       UsageError: the file cannot be read, or its config.json has another number of heads.
     """
     weights.check_heads(path, heads, "num_attention_heads")
-    return to_params(weights.load_tensors(path), heads)
+    return weights.load_params(path, to_params, heads)
 
 
 def map_marks(params: Mapping[str, Any]) -> dict[str, int]:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from numjax.errors import UsageError
+from numjax.pretrained import weights
 
 # Parameters with a row for each token. numjax's vocabulary has more rows.
 ROWS = ("embeds_token/table", "heads_next/kernel", "heads_next/bias")
@@ -40,11 +41,7 @@ def to_params(
     """
     params: dict[str, Any] = {}
     for entry in entries:
-        arrays = []
-        for name in entry.tensors:
-            if name not in tensors:
-                raise UsageError(f"not {model_name}'s weights: there is no tensor {name!r}")
-            arrays.append(np.asarray(tensors[name], np.float32))
+        arrays = [weights.take_tensor(tensors, name, model_name) for name in entry.tensors]
         *path, last = entry.param.split("/")
         node = params
         for key in path:

@@ -45,12 +45,10 @@ def to_params(tensors: Mapping[str, np.ndarray], heads: int) -> dict[str, Any]:
     Raises:
       UsageError: a tensor is missing, or D does not divide over H.
     """
-    plain = {name.removeprefix(PREFIX): np.asarray(x, np.float32) for name, x in tensors.items()}
+    plain = {name.removeprefix(PREFIX): x for name, x in tensors.items()}
 
     def take(name: str) -> np.ndarray:
-        if name not in plain:
-            raise UsageError(f"not GPT-2's weights: there is no tensor {name!r}")
-        return plain[name]
+        return weights.take_tensor(plain, name, "GPT-2")
 
     table = take("wte.weight")
     width = table.shape[1]
@@ -93,9 +91,9 @@ def read_params(path: pathlib.Path, heads: int) -> dict[str, Any]:
     """Reads the parameters from a .safetensors file, or from the one in a folder.
 
     Raises:
-      UsageError: the file cannot be read.
+      UsageError: the file cannot be read, or has not these tensors.
     """
-    return to_params(weights.load_tensors(path), heads)
+    return weights.load_params(path, to_params, heads)
 
 
 def map_marks(params: Mapping[str, Any]) -> dict[str, int]:

@@ -54,7 +54,7 @@ def read_params(path: pathlib.Path, heads: int) -> dict[str, Any]:
     """
     names = ("num_heads", "encoder_attention_heads", "decoder_attention_heads", "num_attention_heads")
     weights.check_heads(path, heads, *names)
-    return to_params(weights.load_tensors(path), heads)
+    return weights.load_params(path, to_params, heads)
 
 
 def map_marks(params: Mapping[str, Any]) -> dict[str, int]:

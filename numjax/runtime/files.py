@@ -122,6 +122,17 @@ def parse_json(text: str | bytes) -> Any:
         raise ValueError("its nesting is too deep") from None
 
 
+def check_name(name: Any) -> str:
+    """The name of a file that another file names, if it leads to the folder of both.
+
+    Raises:
+      ValueError: it is no plain name but a path, such as ../x.
+    """
+    if not isinstance(name, str) or "\0" in name or name in ("", "..") or pathlib.PurePath(name).name != name:
+        raise ValueError(f"{name!r:.80} is not the name of a file in the same folder")
+    return name
+
+
 class AppendOnlyFile:
     """A file to append to. When `add` returns, the system has the content, so no later write can fail for it."""
 

@@ -37,9 +37,9 @@ def drop_later_lines(path: pathlib.Path, step: int) -> int:
     kept_lines, n_dropped = [], 0
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
         try:
-            row = json.loads(line)
+            row = files.parse_json(line)
             keep = row.get("step", 0) <= step and row.get("split") not in FINAL_SPLITS
-        except (json.JSONDecodeError, AttributeError):
+        except (ValueError, TypeError, AttributeError):
             keep = False
         kept_lines.append(line) if keep else None
         n_dropped += not keep

@@ -6,7 +6,6 @@ Question: P [SEP] Possible scores: … [SEP] Example: A Score: G … [SEP] Score
 from __future__ import annotations
 
 import importlib
-import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 from numjax import protocols
 from numjax.errors import DataError, UsageError
 from numjax.pipeline import fields
+from numjax.runtime import files
 from numjax.tasks import LABEL
 from numjax.text import document as documents
 from numjax.text.document import marked
@@ -141,7 +141,8 @@ def _parse_examples(record: Mapping[str, Any]) -> list[tuple[str, int]]:
     content = fields.text(record, "examples")
     try:
         graded = [
-            (fields.text(row, "answer", empty=True), fields.label(row, "grade", 5)) for row in json.loads(content)
+            (fields.text(row, "answer", empty=True), fields.label(row, "grade", 5))
+            for row in files.parse_json(content)
         ]
     except (ValueError, TypeError):
         raise DataError("field 'examples' must be a JSON list of {answer, grade from 0 to 4}") from None

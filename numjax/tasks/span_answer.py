@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import string
 from collections import Counter
@@ -12,6 +11,7 @@ from typing import Any
 from numjax import protocols
 from numjax.errors import DataError
 from numjax.pipeline import fields
+from numjax.runtime import files
 from numjax.tasks import SPAN
 from numjax.text import document as documents
 from numjax.types import Document, Example, Mark
@@ -111,7 +111,7 @@ def _parse_answers(record: Mapping[str, Any]) -> list[str]:
     """The field "answers", a list of texts or its JSON."""
     answers = record.get("answers", [])
     try:
-        answers = json.loads(answers) if isinstance(answers, str) else list(answers)
+        answers = files.parse_json(answers) if isinstance(answers, str) else list(answers)
     except (ValueError, TypeError):
         answers = None
     if not isinstance(answers, list) or not all(isinstance(text, str) for text in answers):

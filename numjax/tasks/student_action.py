@@ -6,7 +6,6 @@ Problem: F Solution:  Step: F OUTCOME: ACTION INPUT Feedback: T  →   OUTCOME: 
 from __future__ import annotations
 
 import itertools
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -16,6 +15,7 @@ from numjax.errors import DataError
 from numjax.expr import latex
 from numjax.expr.tree import Tree
 from numjax.pipeline import fields
+from numjax.runtime import files
 from numjax.tasks import NEXT
 from numjax.text import document as documents
 from numjax.text.document import marked
@@ -200,7 +200,7 @@ def _entry_value(document: Document) -> Any:
 def _parse_steps(record: Mapping[str, Any]) -> list[dict[str, str]]:
     content = fields.text(record, "history")
     try:
-        steps = json.loads(content)
+        steps = files.parse_json(content)
     except ValueError:
         steps = None
     keys = ("step", "feedback", *_PARTS)

@@ -12,6 +12,7 @@ from typing import Any
 from numjax import protocols
 from numjax.errors import DataError, UsageError
 from numjax.pipeline import fields
+from numjax.runtime import files
 from numjax.text.vocab.cells import MISSING
 from numjax.types import Document, Example, Mark, Number, Text
 
@@ -125,7 +126,7 @@ class Task(protocols.Task):
             fields.text(record, "rows")
         rows = record["rows"]
         try:
-            rows = json.loads(rows) if isinstance(rows, str) else list(rows)
+            rows = files.parse_json(rows) if isinstance(rows, str) else list(rows)
             is_valid = bool(rows) and all(
                 len(row) == len(COLUMNS) and all(isinstance(c, str) for c in row) for row in rows
             )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import pathlib
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -22,6 +23,10 @@ from numjax.runtime import files, log, processes
 from numjax.train import digests
 
 STACKED = "layers"
+# Arrays of more bytes than this must not be more than so many times as large as their files: weights do not pack, so
+# what claims more would only fill the memory.
+UNCHECKED_BYTES = 256 << 20
+PACKING = 100
 
 
 def split_layers(tree: Any) -> Any:
@@ -112,6 +117,10 @@ class Checkpoints:
             self._manager = ocp.CheckpointManager(self.folder.absolute(), options=options, item_handlers=handlers)
         except OSError as error:
             raise UsageError(f"cannot write to {self.folder}: {error.strerror}; choose another --workdir") from error
+        except Exception as error:  # Orbax raises many kinds for damaged files
+            raise UsageError(
+                f"{self.folder} has a damaged checkpoint ({_first_line(error)}): move the newest away, or all of them"
+            ) from None
         self._damaged: set[int] = set()
 
     def steps(self) -> list[int]:
@@ -182,6 +191,7 @@ class Checkpoints:
             shapes: Any = self._manager.item_metadata(step)["state"]  # type: ignore[index]
             shapes = getattr(shapes, "tree", shapes)
             shapes = jax.tree.map(lambda m: jax.ShapeDtypeStruct(m.shape, m.dtype), shapes)
+            _check_size(shapes, self.folder / str(step))
             shardings = layout(shapes) if layout is not None else jax.tree.map(lambda _: _first_device(), shapes)
             return jax.tree.map(
                 lambda m, sharding: jax.ShapeDtypeStruct(m.shape, m.dtype, sharding=sharding), shapes, shardings
@@ -204,7 +214,7 @@ class Checkpoints:
             restored = self._manager.restore(step, args=args)
             state, (meta, saved_digests) = restored["state"], _unpack_json(restored["meta"])
         except Exception as error:  # Orbax and TensorStore raise many kinds for damaged files.
-            reason = (str(error).strip() or type(error).__name__).splitlines()[0][:120]
+            reason = _first_line(error)
         if processes.is_any_set(bool(reason)):
             reason = reason or "another process cannot read it"
         elif saved_digests is not None:
@@ -242,6 +252,18 @@ class Checkpoints:
         """Waits until all saves are on disk, then closes the folder."""
         self._guard(self._manager.wait_until_finished)
         self._manager.close()
+
+
+def _check_size(shapes, folder):
+    """Checks that arrays can come from the files of a folder, before there is memory for them."""
+    claimed = sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in jax.tree.leaves(shapes))
+    stored = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    if claimed > max(UNCHECKED_BYTES, PACKING * stored):
+        raise ValueError(f"its arrays claim {claimed:,} bytes, and its files have {stored:,}")
+
+
+def _first_line(error):
+    return (str(error).strip() or type(error).__name__).splitlines()[0][:120]
 
 
 def _json_digest(record):

@@ -190,17 +190,18 @@ def _token_row_params(model: Model) -> set[str]:
 
 
 def _fit(name: str, source_leaf: jax.Array, leaf: jax.Array, *, rows: list[int] | None) -> jax.Array:
+    is_longer = rows is not None or name.endswith("/places")  # the number of rows may differ
+    if source_leaf.ndim != leaf.ndim or source_leaf.shape[is_longer:] != leaf.shape[is_longer:]:
+        raise UsageError(
+            f"init_from: {name} is {source_leaf.shape} there and {leaf.shape} here: use the same sizes of "
+            "config.backbone"
+        )
     if rows is not None:
         index = jnp.asarray(rows)
         mean = source_leaf[: sum(r >= 0 for r in rows)].mean(axis=0)
         has_row = (index >= 0).reshape(-1, *(1,) * (source_leaf.ndim - 1))
         return jnp.where(has_row, source_leaf[jnp.maximum(index, 0)], mean).astype(leaf.dtype)
-    if name.endswith("/places") and source_leaf.shape[1:] == leaf.shape[1:]:
+    if is_longer:
         count = min(source_leaf.shape[0], leaf.shape[0])
         return leaf.at[:count].set(source_leaf[:count])
-    if source_leaf.shape != leaf.shape:
-        raise UsageError(
-            f"init_from: {name} is {source_leaf.shape} there and {leaf.shape} here: use the same sizes of "
-            "config.backbone"
-        )
     return source_leaf.astype(leaf.dtype)

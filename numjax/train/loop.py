@@ -285,8 +285,11 @@ def _start(
                 "and the vocabulary back, or use another --workdir"
             )
         log.say(f"resumed {checkpoints.folder} at step {step}")
-        recent = {name: (np.float32(t), np.float32(c)) for name, (t, c) in meta.get("recent", {}).items()}
-        return state, Position(**meta["position"]), recent
+        try:
+            recent = {name: (np.float32(t), np.float32(c)) for name, (t, c) in meta.get("recent", {}).items()}
+            return state, Position(**meta["position"]), recent
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise UsageError(f"checkpoint {step} in {checkpoints.folder} has no position: move it away") from None
     state = compiled.init(seed)
     log.say(f"{count_parameters(compiled.abstract_state):,} parameters on {jax.device_count()} device(s)")
     if system.config.init_from:

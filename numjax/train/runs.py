@@ -14,6 +14,7 @@ from typing import Any
 import jax
 import numpy as np
 from absl import logging
+from flax.errors import ScopeParamNotFoundError, ScopeParamShapeError
 
 from numjax.config import origin
 from numjax.errors import DataError, Diverged, UsageError
@@ -62,7 +63,11 @@ def run(
     """Runs one mode; returns its results (metrics by split, or predictions)."""
     folder = pathlib.Path(workdir).expanduser()
     with processes.coordinate_exit(), files.report_full_disk(folder), signals.stop_immediately():
-        return _run(config, folder, mode, strict, input, prompts)
+        try:
+            return _run(config, folder, mode, strict, input, prompts)
+        except (ScopeParamShapeError, ScopeParamNotFoundError) as error:
+            reason = str(error).partition(" (https")[0]
+            raise UsageError(f"{folder}: its checkpoint is not of its config: {reason}: restore both") from None
 
 
 def _run(config, folder: pathlib.Path, mode: str, strict: bool, input: str | None, prompts: Sequence[str]):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import json
+import functools
 import pathlib
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import tokenizers
 
 from numjax.errors import UsageError
+from numjax.runtime import files
 from numjax.text.vocab.base import BaseVocabulary, read_file
 
 # Control symbols of RoBERTa's and BART's files, which no merge makes: they become our marks.
@@ -31,7 +33,10 @@ class ByteBPE(BaseVocabulary):
         """
         self.vocab_file, self.merges_file = vocab, merges
         table, pairs = _parse_bpe(vocab, merges)
-        self.tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE(vocab=table, merges=pairs))
+        try:
+            self.tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE(vocab=table, merges=pairs))
+        except Exception as error:  # the library's own errors are bare Exceptions
+            raise UsageError(f"not GPT-2 vocabulary files: {error}") from None
         self.tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
         to_byte = _byte_of_character()
         pieces = [b""] * len(table)
@@ -71,11 +76,22 @@ def read_first(root: pathlib.Path, *names: str) -> bytes:
     raise UsageError(f"vocabulary folder {root} has neither {' nor '.join(names)}")
 
 
+def check_ids(table: Any) -> None:
+    """Checks that a vocabulary is an object {piece: id} with the ids 0, 1, 2, ….
+
+    Raises:
+      ValueError: it is not.
+    """
+    if not isinstance(table, dict) or not all(type(token) is int for token in table.values()):
+        raise ValueError("it is no object of pieces and their ids")
+    if sorted(table.values()) != list(range(len(table))):
+        raise ValueError("ids are not 0, 1, 2, …")
+
+
 def _parse_bpe(vocab: bytes, merges: bytes) -> tuple[dict[str, int], list[tuple[str, str]]]:
     try:
-        table = json.loads(vocab)
-        if not isinstance(table, dict) or sorted(table.values()) != list(range(len(table))):
-            raise ValueError("ids are not 0, 1, 2, …")
+        table = files.parse_json(vocab)
+        check_ids(table)
         lines = merges.decode("utf-8").split("\n")
         pairs = []
         for line in lines:
@@ -87,11 +103,14 @@ def _parse_bpe(vocab: bytes, merges: bytes) -> tuple[dict[str, int], list[tuple[
             raise ValueError(f"the merge to {missing!r} is not in the vocabulary")
         if missing := [c for c in _byte_of_character() if c not in table]:
             raise ValueError(f"{len(missing)} of the 256 bytes are missing")
+        if strange := [a + b for a, b in pairs if not _byte_of_character().keys() >= {*a, *b}]:
+            raise ValueError(f"the merge to {strange[0]!r} is none of bytes")
     except (ValueError, TypeError) as error:
         raise UsageError(f"not GPT-2 vocabulary files: {error}") from None
     return table, pairs
 
 
+@functools.cache
 def _byte_of_character() -> dict[str, int]:
     """GPT-2's printable stand-in for each byte: itself where it prints, else U+0100 onwards in order."""
     printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from numjax.errors import DataError, UsageError
+from numjax.runtime import files
 from numjax.text.vocab.base import BaseVocabulary
 
 UNKNOWN, BOS = "[UNK]", "[BOS]"
@@ -92,10 +93,11 @@ class Cells(BaseVocabulary):
         try:
             lists = ("values", "edges")
             columns = [
-                ColumnTokens(**fields | {name: tuple(fields[name]) for name in lists}) for fields in json.loads(file)
+                ColumnTokens(**fields | {name: tuple(fields[name]) for name in lists})
+                for fields in files.parse_json(file)
             ]
-            if any(column.kind not in KINDS for column in columns):
-                raise ValueError("a column is of no known kind")
+            for column in columns:
+                _check_column(column)
         except (ValueError, TypeError, KeyError) as error:
             raise UsageError(f"not a vocabulary of cells: {error}") from None
         self.file, self.columns = file, tuple(columns)
@@ -132,6 +134,26 @@ class Cells(BaseVocabulary):
 
     def _files(self) -> Mapping[str, bytes]:
         return {"cells.json": self.file}
+
+
+def _check_column(column: ColumnTokens) -> None:
+    """Checks the values of a stored column.
+
+    Raises:
+      ValueError: one is not of its type.
+    """
+    if column.kind not in KINDS:
+        raise ValueError("a column is of no known kind")
+    if not isinstance(column.signed, bool) or not all(
+        isinstance(text, str) for text in (column.name, *column.values)
+    ):
+        raise ValueError("a column's name or values are no texts")
+    "".join(column.values).encode()  # half of a surrogate pair has no bytes
+    numbers = (*column.edges, column.low, column.high)
+    if not all(type(x) in (int, float) and abs(x) < math.inf for x in numbers):
+        raise ValueError(f"the edges or the range of {column.name} are no numbers")
+    if column.kind != "label" and (len(column.edges) < 2 or list(column.edges) != sorted(column.edges)):
+        raise ValueError(f"the edges of {column.name} do not ascend")
 
 
 def make(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import difflib
-import json
 import pathlib
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from numjax.errors import UsageError
+from numjax.runtime import files
 from numjax.text.vocab import bytebpe, cells, sentencepieces, wordpiece
 from numjax.text.vocab.base import FILE, BaseVocabulary, digest
 
@@ -71,9 +71,11 @@ def load(folder: str) -> BaseVocabulary:
     """
     root = pathlib.Path(folder)
     try:
-        metadata = json.loads((root / FILE).read_text())
-        kind, marks = metadata["kind"], metadata["marks"]
-        contents = [(root / name).read_bytes() for name in metadata["files"]]
+        metadata = files.parse_json((root / FILE).read_bytes())
+        kind, marks, names = (metadata[key] for key in ("kind", "marks", "files"))
+        if not all(isinstance(names, list) and isinstance(name, str) for names in (marks, names) for name in names):
+            raise ValueError("its marks and files are no lists of names")
+        contents = [_read_regular_file(root / files.check_name(name)) for name in names]
     except FileNotFoundError as error:
         raise UsageError(f"no vocabulary in {folder}: {error.filename} is missing") from None
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -87,5 +89,14 @@ def load(folder: str) -> BaseVocabulary:
         )
     for entry in KINDS.values():
         if (entry.cls.kind, entry.files) == (kind, len(contents)):
-            return entry.cls(*contents, marks)
+            try:
+                return entry.cls(*contents, marks)
+            except UsageError as error:
+                raise UsageError(f"the vocabulary in {folder}: {error}") from None
     raise UsageError(f"{root / FILE} names the kind {kind!r} with {len(contents)} files: not one of numjax's")
+
+
+def _read_regular_file(path: pathlib.Path) -> bytes:
+    if path.exists() and not path.is_file():  # a device or a pipe may be endless
+        raise ValueError(f"{path.name} is no file")
+    return path.read_bytes()

@@ -35,10 +35,10 @@ class SentencePiece(BaseVocabulary):
         """
         try:
             self.processor = sentencepiece.SentencePieceProcessor(model_proto=_strip_normalisation(model))
-        except (RuntimeError, OSError) as error:
+            pieces = [_bytes_of(self.processor, i) for i in range(self.processor.vocab_size())]
+        except (RuntimeError, OSError, ValueError) as error:  # ValueError: a piece is not UTF-8, or no byte
             raise UsageError("not a sentencepiece model: give a .model file made by sentencepiece") from error
         self.model = model
-        pieces = [_bytes_of(self.processor, i) for i in range(self.processor.vocab_size())]
         byte_id = {pieces[i]: i for i in range(len(pieces)) if self.processor.is_byte(i)}
         self._first_byte = None if len(byte_id) == 256 else len(pieces)
         if self._first_byte is not None:

@@ -7,7 +7,6 @@ formula, variables, numbers, operators, END.
 
 from __future__ import annotations
 
-import json
 import pathlib
 import re
 from collections import Counter
@@ -15,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from numjax.errors import UsageError
 from numjax.expr.tree import Tree
+from numjax.runtime import files
 from numjax.text.vocab.base import BaseVocabulary
 
 START, STOP, END = "[FORMULA]", "[/FORMULA]", "END ! END"
@@ -87,7 +87,7 @@ def load_counts(path: str) -> dict[str, dict[str, int]]:
       UsageError: there is no such file, or it does not have this form.
     """
     try:
-        counts = json.loads(pathlib.Path(path).expanduser().read_text())
+        counts = files.parse_json(pathlib.Path(path).expanduser().read_bytes())
         return {str(kind): {str(s): int(n) for s, n in by_symbol.items()} for kind, by_symbol in counts.items()}
     except OSError as error:
         raise UsageError(f"cannot read the symbols in {path}: {error.strerror}") from None

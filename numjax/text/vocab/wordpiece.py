@@ -22,7 +22,7 @@ import tokenizers
 from numjax.errors import UsageError
 from numjax.runtime import files
 from numjax.text.vocab.base import ALPHABET, MARKS, SPACE, BaseVocabulary, read_file, training_lines
-from numjax.text.vocab.bytebpe import read_first
+from numjax.text.vocab.bytebpe import check_ids, read_first
 
 UNKNOWN = "[UNK]"
 SPECIAL = ("[PAD]", UNKNOWN, "[CLS]", "[SEP]", "[MASK]")
@@ -52,13 +52,12 @@ class WordPiece(BaseVocabulary):
           UsageError: the file does not have this form.
         """
         try:
-            content = json.loads(file)
+            content = files.parse_json(file)
             model = content["model"]
             if model.get("type") != "WordPiece":
                 raise ValueError(f"its model is {model.get('type')}")
             table, prefix, unknown = model["vocab"], model["continuing_subword_prefix"], model["unk_token"]
-            if sorted(table.values()) != list(range(len(table))):
-                raise ValueError("ids are not 0, 1, 2, …")
+            check_ids(table)
             if unknown not in table:
                 raise ValueError(f"it has no {unknown}")
             reduced = {name: content[name] for name in _USED_KEYS} | {"added_tokens": []}
