@@ -91,8 +91,8 @@ def build(kind: str, block: Mapping[str, Any], **fields: Any) -> Any:
         `OptionOrContext`. An option of the same name takes precedence.
 
     Raises:
-      UsageError: the name or an option is unknown (the message suggests names), the part marks a parameter that is no
-        field of the context, or an option is missing.
+      UsageError: the name or an option is unknown (the message suggests names), an option has another type than it
+        declares, the part marks a parameter that is no field of the context, or an option is missing.
     """
     # A config that was loaded from a workdir has lists instead of tuples, and modules must be hashable.
     options = {key: tuple(v) if isinstance(v, list) else v for key, v in dict(block).items() if key != "name"}
@@ -101,6 +101,8 @@ def build(kind: str, block: Mapping[str, Any], **fields: Any) -> Any:
     for key in options:
         if key not in declared:
             raise UsageError(f"{kind} {name!r} has no option {key!r}: did you mean {suggest(key, declared)}?")
+        if not _is_of_type(options[key], type_name := _type_text(declared[key].annotation)):
+            raise UsageError(f"{kind} {name!r}: {key} must be {type_name}, not {options[key]!r:.40}")
     context = vars(protocols.Context(**fields))
     context_keys = [key for key, parameter in declared.items() if _context_mark(parameter.annotation)]
     for key in context_keys:
@@ -159,6 +161,17 @@ def _type_text(annotation: Any) -> str:
     if not isinstance(annotation, str):
         return inspect.formatannotation(get_args(annotation)[0] if _context_mark(annotation) else annotation)
     return annotation.partition("[")[2].removesuffix("]") if _context_mark(annotation) else annotation
+
+
+_PLAIN_TYPES: dict[str, Any] = {"bool": bool, "int": int, "float": (int, float), "str": str, "None": type(None)}
+
+
+def _is_of_type(value: Any, type_text: str) -> bool:
+    """Whether a value is of a type; types other than plain ones are not checked."""
+    names = [name.strip() for name in type_text.split("|")]
+    if not _PLAIN_TYPES.keys() >= {*names}:
+        return True
+    return any(isinstance(value, _PLAIN_TYPES[n]) and isinstance(value, bool) <= (n == "bool") for n in names)
 
 
 def suggest(key: str, candidates: Iterable[str]) -> str:

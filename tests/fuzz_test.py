@@ -1,4 +1,4 @@
-"""Replays what fuzzing has shown, and the seeds that it starts from."""
+"""Replays the seeds of fuzzing and its corpus: inputs that broke a parser, or that reach lines which no seed does."""
 
 from __future__ import annotations
 
@@ -20,5 +20,5 @@ def test_every_parser_keeps_its_promise_for_the_seeds(target):
 
 
 @pytest.mark.parametrize(("target", "path"), INPUTS, ids=[f"{target}-{path.name}" for target, path in INPUTS])
-def test_every_parser_keeps_its_promise_for_what_broke_it(target, path):
+def test_every_parser_keeps_its_promise_for_the_corpus(target, path):
     importlib.import_module(f"tests.fuzz.{target}").check(path.read_bytes())

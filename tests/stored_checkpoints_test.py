@@ -9,6 +9,7 @@ import shutil
 from types import SimpleNamespace
 from typing import Any
 
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -16,7 +17,7 @@ import pytest
 
 from numjax.errors import UsageError
 from numjax.runtime import files
-from numjax.train import checkpoint, inherit, loop
+from numjax.train import checkpoint, inherit, loop, runs
 from numjax.train.checkpoint import Checkpoints
 from tests import damage
 
@@ -119,3 +120,27 @@ def test_a_checkpoint_without_a_position_is_one_line(meta):
     compiled: Any = SimpleNamespace(abstract_state=None)
     with pytest.raises(UsageError, match="checkpoint 3 in runs/x/checkpoints has no position"):
         loop._start(None, compiled, checkpoints, 0, splits)  # type: ignore[arg-type]
+
+
+class Vector(nn.Module):
+    @nn.compact
+    def __call__(self):
+        return self.param("vector", nn.initializers.zeros, (3,))
+
+
+@pytest.mark.parametrize("params", [{"vector": np.zeros(2)}, {"other": np.zeros(3)}])
+def test_a_checkpoint_of_another_config_is_one_line(params, monkeypatch):
+    monkeypatch.setattr(runs, "_run", lambda *arguments: Vector().apply({"params": params}))
+    with pytest.raises(UsageError, match=r"runs/x: its checkpoint is not of its config: .*vector") as caught:
+        runs.run(None, "runs/x", "eval")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "rows"),
+    [("table", (5, 4), [0, -1]), ("table", (5,), [0, 1]), ("a/places", (5, 4), None), ("a/places", (), None)],
+)
+def test_a_start_with_parameters_of_another_width_is_one_line(name, shape, rows):
+    with pytest.raises(UsageError, match=r"there and \(2, 3\) here: use the same sizes"):
+        inherit._fit(name, jnp.zeros(shape), jnp.zeros((2, 3)), rows=rows)
+    assert inherit._fit(name, jnp.ones((5, 3)), jnp.zeros((2, 3)), rows=rows).shape == (2, 3)

@@ -18,6 +18,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from numjax import build
 from numjax.bundled import data
 from numjax.bundled.configs import numgpt
 from numjax.config import blocks, origin
@@ -367,6 +368,22 @@ def test_a_config_with_lies_is_a_config_or_one_line(config):
         loaded = origin.get_config(FOLDER / "run")
         blocks.format_config(loaded)
         origin.check_scheme(loaded, FOLDER / "run")
+
+
+@pytest.mark.parametrize(
+    ("kind", "block", "says"),
+    [
+        ("backbone", {"name": "decoder", "width": "x"}, "width must be int, not 'x'"),
+        ("backbone", {"name": "decoder", "layers": 2.5}, "layers must be int, not 2.5"),
+        ("backbone", {"name": "decoder", "heads": True}, "heads must be int, not True"),
+        ("backbone", {"name": "decoder", "scan": 1}, "scan must be bool, not 1"),
+        ("backbone", {"name": "decoder", "norm": None}, "norm must be str, not None"),
+        ("backbone", {"name": "decoder", "dropout": []}, r"dropout must be float, not \(\)"),
+    ],
+)
+def test_an_option_of_another_type_is_named(kind, block, says):
+    with pytest.raises(UsageError, match=f"{kind} 'decoder': {says}"):
+        build.build(kind, block)
 
 
 @examples(60)
