@@ -37,7 +37,7 @@ def load_pretrained(system: System, compiled: Compiled, state: TrainState, sourc
     fill the first rows. The loaded, fresh and skipped parameters are logged.
 
     Args:
-      source: a numjax workdir, or safetensors (the file, or a folder with `model.safetensors`): of GPT-2 for a
+      source: a numjax workdir, or safetensors (the file, or a folder with it or its shards): of GPT-2 for a
         decoder, of BERT or RoBERTa for an encoder, of T5 or BART for an encoder–decoder.
 
     Raises:
