@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import pathlib
+import re
 import shutil
 import struct
 import subprocess
@@ -21,7 +22,7 @@ from hypothesis import strategies as st
 from numjax import build
 from numjax.bundled import data
 from numjax.bundled.configs import numgpt
-from numjax.config import blocks, origin
+from numjax.config import blocks, fit, origin
 from numjax.errors import DataError, UsageError
 from numjax.evals import tuned
 from numjax.pretrained import bert, gpt2, seq2seq, weights
@@ -384,6 +385,17 @@ def test_a_config_with_lies_is_a_config_or_one_line(config):
 def test_an_option_of_another_type_is_named(kind, block, says):
     with pytest.raises(UsageError, match=f"{kind} 'decoder': {says}"):
         build.build(kind, block)
+
+
+@pytest.mark.parametrize("path", fit.COUNTS)
+def test_a_count_that_is_none_is_named(path):
+    config = numgpt.get_config("smoke")
+    block, _, key = path.partition(".")
+    for count in (0, -8):
+        with config.unlocked():
+            config[block][key] = count
+        with pytest.raises(UsageError, match=re.escape(f"config.{path}={count} must be at least 1")):
+            fit.check(config, build.build("tasks", config.task))
 
 
 @examples(60)

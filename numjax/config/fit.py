@@ -27,6 +27,12 @@ GIVERS = {
     "units": "choose task tatqa",
 }
 
+# Settings that are counts of at least one.
+COUNTS = (
+    *("scheme.pad_multiple", "backbone.width", "backbone.heads", "backbone.max_length", "data.digits"),
+    *("optim.batch_size", "optim.accumulate", "eval.batch_size", "decode.batch_size"),
+)
+
 
 class NamedPart:
     """A part as its config names it.
@@ -47,7 +53,11 @@ class NamedPart:
 
 
 def check(config: Any, task: Task) -> None:
-    """Raises UsageError for the first two parts that do not fit together."""
+    """Raises UsageError for the first two parts that do not fit together, or for a count that is none."""
+    for path in COUNTS:
+        block, _, key = path.partition(".")
+        if config.get(block, {}).get(key, 1) < 1:
+            raise UsageError(f"config.{path}={config[block][key]} must be at least 1")
     for line in find_faults(config, task):
         raise UsageError(line)
 
