@@ -33,11 +33,14 @@ from numjax import bundled
 from numjax.build import build
 from numjax.config import blocks
 from numjax.errors import Diverged, UsageError
+from numjax.evals import report
+from numjax.modes import set_up
+from numjax.modes.data import load_data
 from numjax.runtime import files, log
 from numjax.system import assemble
-from numjax.train.loop import FREE as RESUMABLE
-from numjax.train.loop import claim, train
-from numjax.train.runs import load_data, lock_folder, set_up
+from numjax.train.loop import train
+from numjax.train.workdir import FREE as RESUMABLE
+from numjax.train.workdir import claim, lock_folder
 
 RESULT = "result.json"
 # KEYED settings are part of the key although a run may resume with other values: existing results have keys that
@@ -244,7 +247,9 @@ def _train(
             diverged = None
             schedule.begin(cell, seed)
             try:
-                metrics, compiled = train(system, data, folder, seed, compiled, note=schedule.note)
+                metrics, compiled = train(
+                    system, data, folder, seed, report.score_split, compiled, note=schedule.note
+                )
             except Diverged as error:
                 diverged = str(error)
             timestamp = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")

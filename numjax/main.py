@@ -34,7 +34,7 @@ _DISTRIBUTED = flags.DEFINE_bool("distributed", False, "Join the cluster's jax.d
 
 
 def main(argv: list[str]) -> None:
-    """Sets up processes and caches, then calls `runs.run`."""
+    """Sets up processes and caches, then calls `modes.run`."""
     if len(argv) > 1:
         raise UsageError(f"unexpected argument {argv[1]!r}: flags look like --workdir=DIR")
     if _MODE.value == "show" and _CONFIG.value:
@@ -42,11 +42,11 @@ def main(argv: list[str]) -> None:
         return
     if not _CONFIG.value or not _WORKDIR.value:
         raise UsageError(command_line.USAGE)
-    from numjax.train import runs  # imports jax, so only after the flags are checked
+    from numjax import modes  # imports jax, so only after the flags are checked
 
-    runs.set_up(_CONFIG.value, distributed=_DISTRIBUTED.value, planning=_MODE.value == "compile")
+    modes.set_up(_CONFIG.value, distributed=_DISTRIBUTED.value, planning=_MODE.value == "compile")
     arguments = {"strict": bool(_STRICT.value), "input": _INPUT.value, "prompts": _PROMPT.value or ()}
-    runs.run(_CONFIG.value, _WORKDIR.value, str(_MODE.value), **arguments)
+    modes.run(_CONFIG.value, _WORKDIR.value, str(_MODE.value), **arguments)
 
 
 def _parse(argv: list[str]) -> list[str]:

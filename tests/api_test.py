@@ -9,16 +9,15 @@ import numpy as np
 import pytest
 
 import numjax
-from numjax import api, inspect
+from numjax import api, inspect, modes
 from numjax.errors import DataError, UsageError
-from numjax.train import runs
 from tests.runs_test import cache, tiny  # noqa: F401  (the fixture builds datasets once)
 
 
 @pytest.fixture(scope="module")
 def classifier(tmp_path_factory):
     folder = tmp_path_factory.mktemp("classifier")
-    runs.run(tiny(**{"optim.steps": 10, "eval.every": 10, "profile_steps": "3:5"}), str(folder), "train")
+    modes.run(tiny(**{"optim.steps": 10, "eval.every": 10, "profile_steps": "3:5"}), str(folder), "train")
     return folder
 
 
@@ -26,14 +25,14 @@ def classifier(tmp_path_factory):
 def writer(tmp_path_factory):
     folder = tmp_path_factory.mktemp("writer")
     config = tiny("smoke,task=generation", **{"optim.steps": 10, "eval.every": 10, "optim.accumulate": 2})
-    results = runs.run(config, str(folder), "train")
+    results = modes.run(config, str(folder), "train")
     return folder, results
 
 
 def test_a_profile_is_written_on_request(classifier):
     assert list((classifier / "profile").rglob("*.xplane.pb"))
     with pytest.raises(UsageError, match="10:15"):
-        runs.run(tiny(profile_steps="5"), str(classifier.parent / "bad"), "train")
+        modes.run(tiny(profile_steps="5"), str(classifier.parent / "bad"), "train")
 
 
 def test_embed_gives_one_vector_a_number(classifier):

@@ -169,5 +169,5 @@ def test_starts_are_compared_round_by_round():
     assert rows["start warm, imports to first step"].verdict == "floor"
     assert (
         rows["start warm / cold"].measured == 0.5
-        and rows["import numjax.train.runs over import jax, flax, optax"].measured == 2
+        and rows["import numjax.modes over import jax, flax, optax"].measured == 2
     )

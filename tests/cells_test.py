@@ -17,6 +17,7 @@ from numjax.bundled.configs import tabbert
 from numjax.config import origin
 from numjax.errors import UsageError
 from numjax.evals.score import evaluate
+from numjax.modes.data import load_data
 from numjax.objectives.nll import Objective
 from numjax.pipeline import masking
 from numjax.pipeline.loader import Loader
@@ -24,7 +25,6 @@ from numjax.runtime import shard
 from numjax.system import assemble
 from numjax.text.vocab import cells
 from numjax.train import inherit, step, sums
-from numjax.train.runs import load_data
 from numjax.types import Batch, HeadOut, Targets, Tokens
 
 KINDS = {"shop": "label", "amount": "amount", "card": "label"}

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from flax.core import FrozenDict
 
+from numjax import modes
 from numjax.build import build
 from numjax.bundled.configs import digits
 from numjax.bundled.experiments.digits import settings
@@ -17,7 +18,7 @@ from numjax.errors import UsageError
 from numjax.model import Model
 from numjax.pretrained import seq2seq, weights
 from numjax.tasks import word_problem
-from numjax.train import loop, runs
+from numjax.train import workdir
 from numjax.types import Batch
 from tests import drawn
 from tests.pretrained_test import FIXTURES, whole
@@ -96,12 +97,12 @@ def test_validation_chooses_the_same_epoch_without_generation(tmp_path, monkeypa
     for generate in (True, False):
         config = digits.get_config("smoke").unlock()
         config.task.size, config.eval.generate, config.optim.epochs = 60, generate, 2
-        results.append(runs.run(config, str(tmp_path / str(generate)), "train"))
+        results.append(modes.run(config, str(tmp_path / str(generate)), "train"))
         rows = (tmp_path / str(generate) / "metrics.jsonl").read_text().splitlines()
         has_accuracy.append(["accuracy" in row for row in map(json.loads, rows) if row["split"] == "validation"])
     assert has_accuracy == [[True, True], [False, False]]
     assert results[0] == results[1] and "accuracy" in results[0]["test"]
-    loop.claim(tmp_path / "True", config)  # a run may resume with either setting
+    workdir.claim(tmp_path / "True", config)  # a run may resume with either setting
     monkeypatch.setattr(word_problem.Task, "metric", "accuracy")
     with pytest.raises(UsageError, match="chosen by accuracy, which is not among"):
-        runs.run(config, str(tmp_path / "other"), "train")
+        modes.run(config, str(tmp_path / "other"), "train")

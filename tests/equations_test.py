@@ -52,7 +52,7 @@ def test_char_lstm_is_the_mean_of_all_final_states(rng, layers):
     surfaces = ["7", "12", "-1.5", "1,234.5%", "9e-7"]
     numerals = to_numeral([Decimal(1)] * len(surfaces), 20)
     features = module.host_features(numerals, surfaces)
-    params = drawn.draw(module, rng, numerals, features, scale=1.0)
+    params = drawn.draw_params(module, rng, numerals, features, scale=1.0)
     vectors = jax.jit(module.apply)({"params": params}, numerals, features)
     exact = {name: np.asarray(value, np.float64) for name, value in params.items()}
     wanted = [string_vector(surface, exact, layers) for surface in surfaces]
@@ -68,12 +68,12 @@ def test_every_character_of_numbers_has_an_id_of_its_own():
 @pytest.mark.parametrize(("levels", "bits"), [(1, 1), (2, 3), (3, 2), (4, 4)])
 def test_tree_positions_are_sums_of_the_kernels_rows(rng, levels, bits):
     """Level by level, least bit first, a row for each bit that is 0 and another for each that is 1; −1 has none."""
-    module = tree.Positions(drawn.stack(drawn.DECODER), levels=levels, bits=bits, init_std=1.0)
+    module = tree.Positions(drawn.build_backbone(drawn.DECODER), levels=levels, bits=bits, init_std=1.0)
     # Every index at every level, none, and indices whose higher bits are dropped.
     indices = rng.integers(-1, 2 ** (bits + 1), (2, 2 ** (bits + 2), levels)).astype(np.int32)
     zeros = np.zeros(indices.shape[:2], np.int32)
     tokens = Tokens(zeros, zeros, zeros + 1, channels={TREE_POSITIONS.name: indices})
-    kernel = rng.standard_normal((2 * levels * bits, drawn.KNOWN["width"])).astype(np.float32)
+    kernel = rng.standard_normal((2 * levels * bits, drawn.CONTEXT["width"])).astype(np.float32)
     for used in {levels, 1}:  # a batch without deep trees has fewer levels
         part = tokens._replace(channels={TREE_POSITIONS.name: indices[..., :used]})
         added = module.apply({"params": {"kernel": kernel}}, part, method="added")
@@ -92,7 +92,7 @@ def test_linked_symbols_are_shifted_means_of_their_spelling(rng, spellings):
     module = linked.Embed(dim=dim, vocab_size=16, symbols=(first, spellings), hidden=hidden)
     ids = np.arange(first + len(spellings) + 2, dtype=np.int32)[None]  # text, symbols, and ids beyond them
     tokens = Tokens(ids, ids, np.ones_like(ids))
-    params = drawn.draw(module, rng, tokens, scale=1.0)
+    params = drawn.draw_params(module, rng, tokens, scale=1.0)
     exact = {name: np.asarray(value, np.float64) for name, value in params.items()}
     assert exact["special"].shape == (sum(not spelling for spelling in spellings), dim)
     wanted = exact["table"][ids[0]]
@@ -108,13 +108,13 @@ def test_linked_symbols_are_shifted_means_of_their_spelling(rng, spellings):
 
 def test_linked_options_that_are_left_out_have_the_documented_values():
     module = linked.Embed(dim=48, vocab_size=512, symbols=(300, ((1,), *[()] * 200)))
-    shapes = module.init(jax.random.key(0), drawn.tokens(np.random.default_rng(0))[0])["params"]
+    shapes = module.init(jax.random.key(0), drawn.draw_tokens(np.random.default_rng(0))[0])["params"]
     assert shapes["down"].shape == (48, 10) and float(shapes["special"].std()) == pytest.approx(0.02, rel=0.05)
 
 
 def test_linked_initial_values_have_the_stated_spread():
     module = linked.Embed(dim=48, vocab_size=512, symbols=(500, ((1,), *[()] * 11)), hidden=80, special_std=0.5)
-    params = module.init(jax.random.key(0), drawn.tokens(np.random.default_rng(0))[0])["params"]
+    params = module.init(jax.random.key(0), drawn.draw_tokens(np.random.default_rng(0))[0])["params"]
     spread = 0.1 * (2 / (48 + 80)) ** 0.5
     for name, std in {"table": 0.02, "special": 0.5, "down": spread, "up": spread}.items():
         assert float(params[name].std()) == pytest.approx(std, rel=0.1), name
@@ -122,9 +122,9 @@ def test_linked_initial_values_have_the_stated_spread():
 
 def test_tree_positions_start_as_in_pytorch(rng):
     """The kernel's spread is that of PyTorch's uniform values in ±1/√n for n inputs: 1/√(3n)."""
-    module = tree.Positions(drawn.stack(drawn.DECODER), levels=5, bits=7)
+    module = tree.Positions(drawn.build_backbone(drawn.DECODER), levels=5, bits=7)
     zeros = np.zeros((1, 2), np.int32)
     tokens = Tokens(zeros, zeros, zeros + 1, channels={TREE_POSITIONS.name: np.zeros((1, 2, 5), np.int32)})
     kernel = module.init(jax.random.key(0), tokens, method="added")["params"]["kernel"]
-    assert kernel.shape == (70, drawn.KNOWN["width"])
+    assert kernel.shape == (70, drawn.CONTEXT["width"])
     assert float(kernel.std()) == pytest.approx(1 / (3 * 70) ** 0.5, rel=0.1)

@@ -14,9 +14,10 @@ import pytest
 
 from numjax.decode.sample import Generated
 from numjax.errors import DataError, UsageError
-from numjax.evals import inputs, report, tuned
+from numjax.evals import report, tuned
 from numjax.evals.numbers import predicted_numbers, value_of
 from numjax.expr import latex
+from numjax.modes import inputs
 from numjax.numeral.exact import to_numeral
 from numjax.types import Estimate, Text
 

@@ -15,12 +15,12 @@ from tests import drawn
 
 @pytest.mark.parametrize("head", [{"name": "token"}, {"name": "mixture"}])
 def test_a_rows_likelihood_is_its_share_of_the_loss(rng, head):
-    batch = drawn.batch(rng)
-    model = drawn.model({"name": "prototype"}, head)
-    params = drawn.draw(model, rng, batch, scale=0.3)
+    batch = drawn.draw_batch(rng)
+    model = drawn.build_model({"name": "prototype"}, head)
+    params = drawn.draw_params(model, rng, batch, scale=0.3)
     (name,) = model.heads
     rows = np.asarray(row_log_prob.__wrapped__(model, name, params, batch))  # not compiled: dicts have no hash
-    objective = build("objectives", {"name": "nll", "head": name}, **drawn.KNOWN)
+    objective = build("objectives", {"name": "nll", "head": name}, **drawn.CONTEXT)
     outs, acts = model.apply({"params": params}, batch)
     assert rows.shape == (3,)
     for row in range(3):

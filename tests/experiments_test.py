@@ -24,7 +24,7 @@ from numjax.bundled.experiments.mathgpt import table2 as mathgpt_table2
 from numjax.bundled.experiments.numgpt import fig1, fig3, settings, table1, table2, table3
 from numjax.bundled.experiments.runs import RunCell, RunResult
 from numjax.errors import Diverged, Preempted, UsageError
-from numjax.train import runs as numjax_runs
+from numjax.train import workdir
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 OPTIONS = SimpleNamespace(scale="smoke", as_published=False)
@@ -100,7 +100,7 @@ def fake_training(monkeypatch):
     calls: list[tuple[str, int]] = []
     outcome: dict[int, Exception] = {}
 
-    def train(system, data, folder, seed, compiled=None, note=None):
+    def train(system, data, folder, seed, score, compiled=None, note=None):
         calls.append((folder.parent.name.split("-")[0], seed))
         assert "run " in note(10.0) and "all in " in note(10.0)
         if seed in outcome:
@@ -252,7 +252,7 @@ def test_fig3_takes_the_default_width_from_table1():
 
 
 def test_another_process_on_the_same_run_is_refused(tmp_path, fake_training, monkeypatch):
-    monkeypatch.setattr(numjax_runs, "LOCK_WAIT", 0)
+    monkeypatch.setattr(workdir, "LOCK_WAIT", 0)
     folder = runs.cell_folder(make_smoke_cell(), tmp_path)
     folder.mkdir(parents=True)
     with open(folder / ".lock", "w") as file:

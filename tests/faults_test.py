@@ -27,15 +27,18 @@ import numpy as np
 import orbax.checkpoint as ocp
 import pytest
 
+from numjax import modes
 from numjax.bundled import data as datasets
 from numjax.bundled.experiments.faults import verdict
 from numjax.config import origin
 from numjax.errors import DataError, Diverged, Preempted, UsageError
+from numjax.evals import report
+from numjax.modes.data import load_data
 from numjax.pipeline.loader import Loader
 from numjax.runtime import files, log, shard
 from numjax.system import assemble
 from numjax.text import vocab
-from numjax.train import digests, runs
+from numjax.train import digests, workdir
 from numjax.train.checkpoint import Checkpoints
 from numjax.train.compile import make_compiled
 from numjax.train.loop import train
@@ -60,7 +63,7 @@ def make_config(**changes):
 def undisturbed_run(tmp_path_factory):
     """The workdir of a run without a fault."""
     folder = tmp_path_factory.mktemp("straight")
-    runs.run(make_config(), str(folder), "train")
+    modes.run(make_config(), str(folder), "train")
     return folder
 
 
@@ -123,7 +126,7 @@ def test_killed_while_compiling_saving_and_evaluating_a_run_resumes_with_identic
     # The best parameters are saved; the checkpoint with their step is not.
     kill_when(start(run), lambda: (run / "best" / "20").exists())
     assert not (checkpoints / "20").exists()
-    runs.run(make_config(), str(run), "train")
+    modes.run(make_config(), str(run), "train")
     assert "resumed" in capsys.readouterr().err
     assert_same_run(run, undisturbed_run)
 
@@ -141,7 +144,7 @@ def test_sigterm_outside_the_loop_ends_at_once_with_a_message(tmp_path):
     try:
         sender.start()
         with pytest.raises(Preempted, match="run the same command to go on"):
-            runs.run(make_config(), str(tmp_path), "check")
+            modes.run(make_config(), str(tmp_path), "check")
         sender.join()
         os.kill(os.getpid(), signal.SIGTERM)
         assert later_signals == [1]  # after the run, signals go to the previous handler
@@ -155,10 +158,10 @@ def test_two_runs_never_write_one_workdir(tmp_path, monkeypatch, request):
     request.addfinalizer(first.kill)
     wait_for_step(first, 8)
     config_bytes = (tmp_path / "config.json").read_bytes()
-    monkeypatch.setattr(runs, "LOCK_WAIT", 0)
+    monkeypatch.setattr(workdir, "LOCK_WAIT", 0)
     for mode in ("train", "check"):
         with pytest.raises(UsageError, match=r"another process is at work in .* use another --workdir"):
-            runs.run(make_config(**{"optim.steps": 100000, "data.threads": 1}), str(tmp_path), mode)
+            modes.run(make_config(**{"optim.steps": 100000, "data.threads": 1}), str(tmp_path), mode)
     assert (tmp_path / "config.json").read_bytes() == config_bytes
     second = start(tmp_path, "--config.optim.steps=100000")
     request.addfinalizer(second.kill)
@@ -190,7 +193,7 @@ def test_nan_at_a_step_is_not_saved_and_a_missing_dataset_is_rebuilt(undisturbed
     monkeypatch.setenv("NUMJAX_CACHE", str(tmp_path / "cache"))
     settings, run = make_config(), tmp_path / "run"
     system = assemble(settings, run)
-    data = runs.load_data(system, run, False)
+    data = load_data(system, run, False)
     shutil.rmtree(tmp_path / "cache")
     loader = Loader(data.train, settings, seed=0, host_features=system.host_features)
     compiled = make_compiled(system, shard.mesh_from_config(settings), loader.example_batch(), 40)
@@ -204,10 +207,10 @@ def test_nan_at_a_step_is_not_saved_and_a_missing_dataset_is_rebuilt(undisturbed
         return state, metrics
 
     with pytest.raises(Diverged, match="the gradient's norm is nan at step 19: checkpoint 15 is good"):
-        train(system, data, run, 0, compiled._replace(step=step))
+        train(system, data, run, 0, report.score_split, compiled._replace(step=step))
     params, last = load_params(run)
     assert last == 15 and all(np.isfinite(x).all() for x in jax.tree.leaves(params))
-    runs.run(settings, str(run), "train")
+    modes.run(settings, str(run), "train")
     assert_same_run(run, undisturbed_run)
 
 
@@ -251,7 +254,7 @@ def test_a_damaged_checkpoint_is_saved_again_and_without_a_good_one_nothing_star
 ):
     largest = max((run_copy / "checkpoints" / "40" / "state").rglob("*"), key=lambda path: path.stat().st_size)
     damage(largest, "flip", rng)
-    runs.run(make_config(), str(run_copy), "train")
+    modes.run(make_config(), str(run_copy), "train")
     messages = capsys.readouterr().err
     assert "checkpoint 40" in messages and "is damaged" in messages and "at step 35" in messages
     assert_same_run(run_copy, undisturbed_run)
@@ -260,7 +263,7 @@ def test_a_damaged_checkpoint_is_saved_again_and_without_a_good_one_nothing_star
             if file.is_file():
                 file.write_bytes(b"")
     with pytest.raises(UsageError, match="move it away to start afresh"):
-        runs.run(make_config(), str(run_copy), "train")
+        modes.run(make_config(), str(run_copy), "train")
 
 
 def test_checkpoints_after_the_restored_step_are_dropped(tmp_path):
@@ -367,7 +370,7 @@ def test_damaged_vocabularies_and_configs_are_refused(run_copy, rng):
         assert n_refused > 40  # the rest is white space
     damage(folder / "sentencepiece.model", "flip", rng)
     with pytest.raises(UsageError, match="is damaged: bring it back, or delete the folder"):
-        runs.run(make_config(), str(run_copy), "train")
+        modes.run(make_config(), str(run_copy), "train")
 
 
 def test_other_training_data_than_the_checkpoints_are_refused(run_copy):
@@ -375,7 +378,7 @@ def test_other_training_data_than_the_checkpoints_are_refused(run_copy):
     block = {"name": "sentencepiece", "size": 400, "model": "bpe"}
     vocab.build(block, texts).save(str(run_copy / "vocabulary"))
     with pytest.raises(UsageError, match="the training data are not those of checkpoint 40"):
-        runs.run(make_config(), str(run_copy), "train")
+        modes.run(make_config(), str(run_copy), "train")
 
 
 def test_damaged_datasets_are_named_with_the_way_to_rebuild_them(tmp_path, rng):
@@ -399,7 +402,7 @@ def test_damaged_datasets_are_named_with_the_way_to_rebuild_them(tmp_path, rng):
         assert n_refused
     (folder / "mme-validation.array_record-00000-of-00001").unlink()
     with pytest.raises(DataError, match=r"mme-validation.* is missing"):
-        runs.run(tiny(**{"data.dir": str(tmp_path), "task.size": 200}), str(tmp_path / "run"), "train")
+        modes.run(tiny(**{"data.dir": str(tmp_path), "task.size": 200}), str(tmp_path / "run"), "train")
     shutil.rmtree(folder)
     assert load_splits() == good_records
 
@@ -441,7 +444,7 @@ def test_predictions_that_do_not_fit_leave_the_earlier_file(run_copy):
         limit_file_size(len(text) // 2),
         pytest.raises(UsageError, match=r"cannot write .* \(File too large\): make room"),
     ):
-        runs.run(make_config(), str(run_copy), "eval")
+        modes.run(make_config(), str(run_copy), "eval")
     assert file.read_text() == text and not list(run_copy.rglob("*.tmp"))
 
 
@@ -506,6 +509,6 @@ def test_a_full_disk_is_one_line_and_with_room_the_run_resumes(undisturbed_run, 
         r"numjax: cannot write .*No space left.*make room.*are kept", message
     )
     assert "Traceback" not in process.stderr and "Event loop" not in process.stderr, process.stderr[-3000:]
-    runs.run(make_config(), str(copy), "train")  # on a disk with room
+    modes.run(make_config(), str(copy), "train")  # on a disk with room
     assert "resumed" in capsys.readouterr().err
     assert_same_run(copy, undisturbed_run)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from numjax import modes
 from numjax.build import build
 from numjax.bundled import data
 from numjax.bundled.configs import tabbert
@@ -21,7 +22,6 @@ from numjax.evals import report
 from numjax.pipeline import source
 from numjax.runtime import shard
 from numjax.tasks import fraud, transactions
-from numjax.train import runs as run_modes
 from numjax.types import Text
 
 
@@ -70,7 +70,7 @@ def test_check_counts_skipped_and_repeated_records(monkeypatch, tmp_path):
         return example(task, record, parse)
 
     monkeypatch.setattr(fraud.Task, "example", refuse_one_record)
-    summary = run_modes.run(config, str(tmp_path / "run"), "check")
+    summary = modes.run(config, str(tmp_path / "run"), "check")
     skipped_rows = [json.loads(line) for line in (tmp_path / "run" / "skipped.jsonl").read_text().splitlines()]
     assert summary["skipped"] == len(skipped_rows) and [row["split"] for row in skipped_rows] == [
         "source",

@@ -12,7 +12,7 @@ import numpy as np
 import optax
 import pytest
 
-from numjax import api
+from numjax import api, modes
 from numjax.build import build
 from numjax.bundled.configs import tabbert
 from numjax.bundled.experiments import runs
@@ -27,7 +27,6 @@ from numjax.text import rows, vocab
 from numjax.text.grammar import automaton as grammars
 from numjax.text.vocab import cells
 from numjax.train import optim
-from numjax.train import runs as run_modes
 from numjax.train.step import losses, train_step
 from numjax.types import Batch, Mark, Number, Targets, Text, TrainState
 from tests import drawn
@@ -410,7 +409,7 @@ def test_predictions_are_written_as_they_are_scored(tmp_path, capsys):
         config.optim.steps = 2
         config.eval.update(every=2, batch_size=64)
     folder = tmp_path / "run"
-    metrics = run_modes.run(config, str(folder), "train")
+    metrics = modes.run(config, str(folder), "train")
     messages = capsys.readouterr().err
     assert "never change (optim.rates) and are random: set --config.init_from" in messages
     threshold = metrics["validation"]["threshold"]
@@ -456,7 +455,7 @@ def test_a_start_from_another_model_is_reported(tmp_path, capsys):
             config.backbone.layers = 1
             config.optim.steps = 1
             config.eval.update(every=1, examples=8)
-        run_modes.run(config, str(folder), "train")
+        modes.run(config, str(folder), "train")
         return capsys.readouterr().err
 
     train_and_capture(tmp_path / "bare", "none", "")

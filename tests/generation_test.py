@@ -10,11 +10,11 @@ import sys
 import pytest
 
 import numjax
+from numjax import modes
 from numjax.errors import DataError, UsageError
 from numjax.numeral import default
 from numjax.tasks import generation
 from numjax.text import document as documents
-from numjax.train import runs
 from numjax.types import Mark
 from tests.runs_test import ROOT, cache, tiny  # noqa: F401  (the fixture builds datasets once)
 
@@ -51,7 +51,7 @@ def small_run(request, tmp_path_factory):
         "backbone.layers": 1,
     }
     config = tiny(f"smoke,task=generation,system={request.param}", **changes)
-    results = runs.run(config, str(folder), "train")
+    results = modes.run(config, str(folder), "train")
     assert results["validation"]["NGR"] == 1.0
     return request.param, config, folder
 
@@ -64,7 +64,7 @@ def is_one_number(text: str) -> bool:
 def test_every_question_is_answered_by_one_number(small_run, capsys):
     system, config, folder = small_run
     capsys.readouterr()
-    runs.run(config, str(folder), "generate", prompts=list(QUESTIONS.values()))
+    modes.run(config, str(folder), "generate", prompts=list(QUESTIONS.values()))
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert len(rows) == len(QUESTIONS)
     for name, row in zip(QUESTIONS, rows, strict=True):
@@ -89,7 +89,7 @@ def test_records_are_predicted_or_skipped_with_a_reason(small_run, tmp_path, cap
     records = [{"id": name, "question": text} for name, text in questions.items()]
     (tmp_path / "problems.jsonl").write_text("".join(json.dumps(r) + "\n" for r in [*records, *malformed.values()]))
     capfd.readouterr()
-    results = runs.run(config, str(folder), "predict", input=str(tmp_path / "problems.jsonl"))
+    results = modes.run(config, str(folder), "predict", input=str(tmp_path / "problems.jsonl"))
     stdout, stderr = capfd.readouterr()
     rows = {row["id"]: row for row in map(json.loads, stdout.splitlines())}
     assert rows.keys() == QUESTIONS.keys() and results["predictions"] == list(rows.values())
@@ -137,7 +137,7 @@ def test_a_run_trained_on_free_answers_can_generate_one_number(small_run, capsys
         with config.unlocked():
             config.task.answer = form
         capsys.readouterr()
-        runs.run(config, str(folder), "generate", prompts=[SHIP])
+        modes.run(config, str(folder), "generate", prompts=[SHIP])
         (row,) = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
         assert numbers is None or len(row["numbers"]) == numbers, system
 

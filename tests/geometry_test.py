@@ -13,7 +13,7 @@ from scipy import stats
 from sklearn import metrics
 
 import numjax
-from numjax import inspect
+from numjax import inspect, modes
 from numjax.bundled.experiments.mathgpt import figures
 from numjax.errors import DataError, UsageError
 from numjax.expr import latex
@@ -21,7 +21,6 @@ from numjax.expr.printer import signs
 from numjax.expr.tree import Tree
 from numjax.geometry import neighbours, plots, projections
 from numjax.inspect import Symbol
-from numjax.train import runs
 from tests.runs_test import TINY, cache  # noqa: F401  (the fixture builds datasets once)
 
 # -- projections -----------------------------------------------------------------------------------------------------
@@ -314,7 +313,7 @@ def workdirs(tmp_path_factory, counts_file):
             if name == "mathgpt":
                 config.scheme.symbols.path = str(counts_file)
         folders[name] = tmp_path_factory.mktemp(name)
-        runs.run(config, str(folders[name]), "train")
+        modes.run(config, str(folders[name]), "train")
     return folders
 
 

@@ -17,8 +17,8 @@ START = 0.02  # the standard deviation that GPT-2 and BERT start from
 
 @pytest.mark.parametrize("name", names("heads"))
 def test_kernels_start_small_scales_at_one_and_biases_at_zero(rng, name):
-    head = build("heads", {"name": name}, **drawn.KNOWN | {"width": WIDTH})
-    batch = drawn.with_units(drawn.batch(rng), rng)
+    head = build("heads", {"name": name}, **drawn.CONTEXT | {"width": WIDTH})
+    batch = drawn.add_units(drawn.draw_batch(rng), rng)
     hidden = np.zeros((*batch.inputs.ids.shape, WIDTH), np.float32)
     table = np.zeros((drawn.VOCAB, WIDTH), np.float32)
     shapes = head.init(jax.random.key(0), hidden, batch.inputs, table).get("params", {})
@@ -42,16 +42,16 @@ def test_kernels_start_small_scales_at_one_and_biases_at_zero(rng, name):
     ],
 )
 def test_the_numbers_that_a_head_can_write(name, written, beyond):
-    head = build("heads", {"name": name}, **drawn.KNOWN | {"digits": 20})
+    head = build("heads", {"name": name}, **drawn.CONTEXT | {"digits": 20})
     assert all(head.represents(Decimal(text)) for text in written)
     assert not any(head.represents(Decimal(text)) for text in beyond)
 
 
 @pytest.mark.parametrize("name", ["token", "fone", "xval", "masked"])
 def test_heads_share_the_table_of_tokens_unless_they_are_told_not_to(rng, name):
-    batch = drawn.batch(rng)
-    hidden = np.zeros((*batch.inputs.ids.shape, drawn.KNOWN["width"]), np.float32)
-    table = np.zeros((drawn.VOCAB, drawn.KNOWN["width"]), np.float32)
+    batch = drawn.draw_batch(rng)
+    hidden = np.zeros((*batch.inputs.ids.shape, drawn.CONTEXT["width"]), np.float32)
+    table = np.zeros((drawn.VOCAB, drawn.CONTEXT["width"]), np.float32)
     for options, has_own in (({}, False), ({"tied": False}, True)):
-        head = build("heads", {"name": name} | options, **drawn.KNOWN)
+        head = build("heads", {"name": name} | options, **drawn.CONTEXT)
         assert ("kernel" in head.init(jax.random.key(0), hidden, batch.inputs, table).get("params", {})) == has_own

@@ -15,7 +15,7 @@ from numjax.numeral.exact import to_decimals
 from numjax.types import Allowed
 from tests import drawn
 
-WIDTH, VOCAB, SIZE = drawn.KNOWN["width"], drawn.VOCAB, drawn.SIZE
+WIDTH, VOCAB, SIZE = drawn.CONTEXT["width"], drawn.VOCAB, drawn.SIZE
 
 
 def log_softmax(x):
@@ -25,11 +25,11 @@ def log_softmax(x):
 
 def make(rng, name, **options):
     """(head, its parameters, a batch, hidden states, a table)."""
-    head = build("heads", {"name": name} | options, **drawn.KNOWN)
-    batch = drawn.batch(rng)
+    head = build("heads", {"name": name} | options, **drawn.CONTEXT)
+    batch = drawn.draw_batch(rng)
     hidden = rng.standard_normal((*batch.inputs.ids.shape, WIDTH)).astype(np.float32)
     table = rng.standard_normal((VOCAB, WIDTH)).astype(np.float32)
-    return head, drawn.draw(head, rng, hidden, batch.inputs, table, scale=1.0), batch, hidden, table
+    return head, drawn.draw_params(head, rng, hidden, batch.inputs, table, scale=1.0), batch, hidden, table
 
 
 def logits_of(params, hidden, table, *, scaled=False, tied=True):
@@ -114,7 +114,7 @@ def test_the_best_span_is_that_of_a_search_over_all(rng, longest):
 
 
 def test_spans_lie_in_the_second_text_without_its_last_mark(rng):
-    batch = drawn.batch(rng)
+    batch = drawn.draw_batch(rng)
     types = (np.arange(12)[None] >= np.int32([[2], [3], [4]])).astype(np.int32)
     plain = batch.inputs
     used = np.asarray(plain.segment_ids > 0)
@@ -180,7 +180,7 @@ def test_an_lstm_over_rows_of_columns_has_the_width_of_a_row_unless_it_is_given(
 def test_regression_is_two_squared_errors_of_size_and_sign(rng):
     head, params, batch, hidden, table = make(rng, "regression", dropout=0.0)
     out = head.apply({"params": params}, hidden, batch.inputs, table)
-    targets = drawn.with_numerals(batch)
+    targets = drawn.add_numerals(batch)
     exact = {name: np.asarray(value, np.float64) for name, value in params.items()}
     x = hidden.astype(np.float64) @ exact["transform_kernel"] + exact["transform_bias"]
     x = x * (1 + np.vectorize(math.erf)(x / math.sqrt(2))) / 2

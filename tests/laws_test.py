@@ -329,3 +329,38 @@ def test_only_listed_modules_use_hasattr():
     assert modules_with_hasattr == set(HASATTR_REASONS), (
         f"ask `provides`, or give the base class a default: {modules_with_hasattr ^ set(HASATTR_REASONS)}"
     )
+
+
+# From the ground up. A folder may import those before it, so that no two folders import each other.
+FLOORS = (
+    *("bundled", "errors", "types", "runtime", "geometry", "nn", "numeral", "protocols", "build", "expr", "metrics"),
+    *("text", "pipeline", "tasks", "embed", "positions", "backbone", "heads", "objectives", "model", "decode"),
+    *(
+        "pretrained",
+        "config",
+        "system",
+        "train",
+        "evals",
+        "plan",
+        "api",
+        "inspect",
+        "modes",
+        "main",
+        "probes",
+        "tools",
+    ),
+)
+
+
+def test_no_folder_imports_one_above_it():
+    violations = {}
+    for path in list_modules("numjax"):
+        name = get_module_name(path)
+        if name == "numjax" or "bundled" in path.parts:
+            continue
+        assert get_part(name) in FLOORS, f"{name}: say in FLOORS what may import it"
+        floor = FLOORS.index(get_part(name))
+        imported = {get_part(module) for module in find_file_imports(path) if module.startswith("numjax.")}
+        if above := imported & {*FLOORS[floor + 1 :]}:
+            violations[name] = above
+    assert not violations, format_violations(violations)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from numjax.errors import Diverged, Preempted, UsageError
-from numjax.train import loop
+from numjax.train import loop, workdir
 from numjax.train.loop import Position
 from numjax.types import TrainState
 
@@ -82,9 +82,10 @@ def build_run(monkeypatch, tmp_path):
             events.append((name, at) if name != "train" else (name, at, metrics["loss"]))
 
         evaluated = iter(scores or ())
-        monkeypatch.setattr(
-            loop.report, "score_split", lambda *a, **k: {"acc": next(evaluated, 0.5), "bad": math.nan}
-        )
+
+        def score(*arguments, **options):
+            return {"acc": next(evaluated, 0.5), "bad": math.nan}
+
         monkeypatch.setattr(loop.shard, "put", lambda batch, mesh: batch)
         monkeypatch.setattr(loop, "flops_per_token", lambda *a: 1.0)
         monkeypatch.setattr(loop.log, "Progress", Progress)
@@ -96,7 +97,7 @@ def build_run(monkeypatch, tmp_path):
         loader = SimpleNamespace(iterate=iterate, batches_of_epoch=lambda epoch: 5)
         folders = Folder("save", events, tmp_path), Folder("best", events, tmp_path)
         writer = SimpleNamespace(write=write)
-        return loop._Run(system, splits, compiled, *folders, writer, loader, steps, 0, signals, None), events
+        return loop._Run(system, splits, compiled, *folders, writer, loader, steps, 0, signals, score, None), events
 
     return build
 
@@ -212,7 +213,7 @@ def finish(build_run, monkeypatch, tmp_path, *, best=True, test=True, splits=("v
         scored[split] = params["x"]
         return {"acc": 1.0}
 
-    monkeypatch.setattr(loop.report, "score_split", score)
+    run.score = score
     results = run.finish(state_at(8), Position(8, 32, 0.5, 6), tmp_path)
     assert results == {split: {"acc": 1.0} for split in scored}
     assert [event[0] for event in events] == [{"validation": "validation_best"}.get(name, name) for name in scored]
@@ -235,8 +236,8 @@ def test_settings_that_change_no_parameter_may_differ(tmp_path):
         "log_every": 5,
         "eval": {"generate": True, "every": 2},
     }
-    assert loop._difference(tmp_path, config) is None, "nothing is there"
-    loop.save_config(tmp_path, config)
+    assert workdir._difference(tmp_path, config) is None, "nothing is there"
+    workdir.save_config(tmp_path, config)
 
     def difference(*path, value):
         changed = json.loads(json.dumps(config))
@@ -244,9 +245,9 @@ def test_settings_that_change_no_parameter_may_differ(tmp_path):
         for name in path[:-1]:
             inner = inner[name]
         inner[path[-1]] = value
-        return loop._difference(tmp_path, changed)
+        return workdir._difference(tmp_path, changed)
 
-    assert loop._difference(tmp_path, config) is None
+    assert workdir._difference(tmp_path, config) is None
     for path in (("mesh", "data"), ("log_every",), ("eval", "generate")):
         assert difference(*path, value=99) is None, path
     for path in (("model", "mesh"), ("model", "width"), ("eval", "every")):
@@ -257,8 +258,8 @@ def test_settings_that_change_no_parameter_may_differ(tmp_path):
 def test_a_trained_workdir_keeps_its_config_where_settings_hold_for_one_use(tmp_path):
     def claim(**options):
         values = {"task": {"name": "t"}, "log_every": 5, "width": 4}
-        loop.claim(tmp_path, ml_collections.ConfigDict(values | options.pop("values", {})), **options)
-        return loop.load_config(tmp_path)
+        workdir.claim(tmp_path, ml_collections.ConfigDict(values | options.pop("values", {})), **options)
+        return workdir.load_config(tmp_path)
 
     assert claim()["width"] == 4
     assert claim(values={"width": 8}, keep=False)["width"] == 8, "nothing is trained: another config replaces it"

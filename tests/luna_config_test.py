@@ -11,7 +11,7 @@ import jax
 import numpy as np
 import pytest
 
-from numjax import api, inspect
+from numjax import api, inspect, modes
 from numjax.bundled.configs import luna, tabbert
 from numjax.errors import Preempted, UsageError
 from numjax.inspect import encoders
@@ -20,7 +20,7 @@ from numjax.pipeline import source
 from numjax.pipeline.loader import Loader
 from numjax.runtime import shard, signals
 from numjax.system import assemble
-from numjax.train import loop, runs, step
+from numjax.train import loop, step
 
 
 def test_the_order_of_words_changes_nothing():
@@ -110,12 +110,12 @@ def test_a_stopped_teacher_resumes_with_identical_results(tmp_path, monkeypatch)
         return finish(self, state, position, workdir)
 
     monkeypatch.setattr(loop._Run, "finish", record_state)
-    runs.run(config, str(tmp_path / "straight"), "train")
+    modes.run(config, str(tmp_path / "straight"), "train")
     with monkeypatch.context() as patch:
         patch.setattr(signals.Signals, "stop_at", lambda self, step: step == 2)
         with pytest.raises(Preempted):
-            runs.run(config, str(tmp_path / "stopped"), "train")
-    runs.run(config, str(tmp_path / "stopped"), "train")
+            modes.run(config, str(tmp_path / "stopped"), "train")
+    modes.run(config, str(tmp_path / "stopped"), "train")
     undisturbed_state, resumed_state = final_states
     jax.tree.map(np.testing.assert_array_equal, undisturbed_state, resumed_state)
     differences = jax.tree.map(lambda a, b: float(np.abs(a - b).max()), *undisturbed_state)
@@ -124,7 +124,7 @@ def test_a_stopped_teacher_resumes_with_identical_results(tmp_path, monkeypatch)
         config.init_from = str(tmp_path / "straight")
         config.optim.learning_rate = 0.0
         config.optim.steps = 1
-    runs.run(config, str(tmp_path / "next"), "train")
+    modes.run(config, str(tmp_path / "next"), "train")
     params, ema = final_states[-1]
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-7), params, ema)
     jax.tree.map(

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import numjax
+from numjax import modes
 from numjax.bundled import data
 from numjax.bundled.configs import numgpt as config_file
 from numjax.bundled.data.mme import wordings
@@ -23,7 +24,6 @@ from numjax.bundled.experiments.numgpt import settings
 from numjax.errors import DataError, UsageError
 from numjax.numeral.words import find
 from numjax.tasks.statement import Task
-from numjax.train import runs
 
 THINGS_BY_NAME = {thing.name: thing for thing in THINGS}
 
@@ -190,7 +190,7 @@ def small_run(tmp_path_factory):
     config: Any = config_file.get_config("smoke,task=measures")
     with config.unlocked():
         config.data.dir = str(folder / "data")
-    return folder / "run", runs.run(config, str(folder / "run"), "train")
+    return folder / "run", modes.run(config, str(folder / "run"), "train")
 
 
 def test_a_smoke_run_reports_both_streams(small_run):

@@ -14,14 +14,14 @@ import sys
 import jax
 import numpy as np
 
-from numjax import api
+from numjax import api, modes
+from numjax.modes.data import load_data
 from numjax.nn.attention import attend
 from numjax.pipeline import source
 from numjax.plan.hlo import Program
 from numjax.runtime import shard
 from numjax.system import assemble, make_loader
 from numjax.train import compile as compiling
-from numjax.train import runs
 from numjax.train.compile import make_compiled
 
 DEVICES, STEPS = 8, 10
@@ -69,12 +69,12 @@ def main(config_word: str, folder: str) -> None:
     """Trains on each mesh in turn, on the same data."""
     jax.config.update("jax_num_cpu_devices", DEVICES)
     config = make_small_config(*config_word.split(":"))
-    runs.set_up(config)
+    modes.set_up(config)
     assert len(jax.devices()) == DEVICES
     for mesh_name, sizes in MESHES.items():
         config.mesh.update(dict(zip(shard.AXES, sizes, strict=True)))
         system = assemble(config, pathlib.Path(folder) / f"tensor_{sizes[2]}")
-        data = runs.load_data(system, pathlib.Path(folder), strict=True, splits=("train",))
+        data = load_data(system, pathlib.Path(folder), strict=True, splits=("train",))
         mesh = shard.make_mesh(*sizes, devices=jax.devices()[: sizes[0] * sizes[1] * sizes[2]])
         loader = make_loader(system, data.train, mesh)
         compiled = make_compiled(system, mesh, loader.example_batch(), STEPS)

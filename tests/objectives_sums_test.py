@@ -44,7 +44,7 @@ class Figures:
 
 def given(rng):
     """(a batch of three rows, the figures of each position, {position: whether it is a number} of scored ones)."""
-    batch = drawn.batch(rng)
+    batch = drawn.draw_batch(rng)
     hidden = rng.standard_normal((*batch.targets.ids.shape, 3)).astype(np.float32)
     scored = {tuple(at): bool(batch.targets.numeral_index[tuple(at)] >= 0) for at in np.argwhere(batch.targets.mask)}
     assert {True, False} == {*scored.values()} and len(scored) < batch.targets.mask.size
@@ -52,7 +52,7 @@ def given(rng):
 
 
 def run(block, batch, hidden, **more):
-    objective = build("objectives", block, **drawn.KNOWN)
+    objective = build("objectives", block, **drawn.CONTEXT)
     names = {block["head"], block.get("numbers") or block["head"]}
     outs = {name: HeadOut(jnp.asarray(hidden), {}) for name in names}
     return objective({name: Figures() for name in names}, outs, {}, batch, **more)
@@ -102,7 +102,7 @@ def test_by_columns_the_mean_of_each_column_counts_once(rng, columns):
         assert float(loss.total / loss.count) == pytest.approx(wanted, rel=1e-5)
         assert float(loss.count) == len(positions)
         blocks = (block, block | {"average": "columns"})
-        assert [build("objectives", one, **drawn.KNOWN).whole_batch for one in blocks] == [False, True]
+        assert [build("objectives", one, **drawn.CONTEXT).whole_batch for one in blocks] == [False, True]
     with pytest.raises(UsageError, match="are no whole rows of columns=5"):
         run({"name": "nll", "head": "next", "average": "columns", "columns": 5}, batch, hidden)
 
@@ -161,7 +161,7 @@ def test_batches_without_targets_are_refused(rng, block):
 @pytest.mark.parametrize("average", ["row", "sum"])
 @pytest.mark.parametrize("valid", [None, [True, True, False, True]])
 def test_tagop_is_over_the_valid_rows_that_have_the_part(rng, average, valid):
-    batch = drawn.batch(rng, rows=4)
+    batch = drawn.draw_batch(rng, rows=4)
     batch = batch._replace(labels={"scored": np.array([True, False, True, True])}, valid=valid and np.array(valid))
     hidden = rng.standard_normal((*batch.targets.ids.shape, 3)).astype(np.float32)
     hidden[:, 0, 1] = [1, 1, 1, -1]  # right in all rows but the last
@@ -184,10 +184,12 @@ def test_a_mask_needs_the_grammar_and_its_states(rng):
 @pytest.mark.parametrize("within", ["row", "batch"])
 def test_sampled_pairs_are_of_two_different_numbers(rng, within):
     """Of two numbers there is one pair, whatever is drawn; see Sundararaman et al. 2020, eq. 7."""
-    batch = drawn.batch(rng, rows=1, slots=3)
+    batch = drawn.draw_batch(rng, rows=1, slots=3)
     hidden = rng.standard_normal((*batch.targets.ids.shape, 5)).astype(np.float32)
     block = {"name": "cosine_distance", "within": within, "pairs": 40}
-    loss = build("objectives", block, **drawn.KNOWN)({}, {}, {"final": jnp.asarray(hidden)}, batch, jax.random.key(3))
+    loss = build("objectives", block, **drawn.CONTEXT)(
+        {}, {}, {"final": jnp.asarray(hidden)}, batch, jax.random.key(3)
+    )
     index, used = batch.inputs.numeral_index[0], batch.inputs.segment_ids[0] > 0
     vectors = [hidden[0, (index == n) & used].astype(np.float64).mean(axis=0) for n in (0, 1)]
     x, y = (float(value) for value in to_decimals(batch.inputs.numerals)[:2])

@@ -14,10 +14,10 @@ import pytest
 from absl import flags
 from ml_collections import config_flags
 
+from numjax import modes
 from numjax.bundled.configs import digits, luna, mathgpt, numgpt, tabbert
 from numjax.config import command_line, origin
 from numjax.errors import UsageError
-from numjax.train import runs
 from tests.runs_test import ROOT, cache  # noqa: F401  (the fixture builds datasets once)
 
 PROMPT = "Q: A ship holds 6518 tons of coal. A:"
@@ -59,7 +59,7 @@ def call(*words: str, folder: pathlib.Path = ROOT, text: str = "") -> tuple[int,
 @pytest.fixture(scope="module")
 def run_dir(tmp_path_factory):
     folder = tmp_path_factory.mktemp("own_config") / "run"
-    runs.run(parse_flags(*FLAGS), str(folder), "train")
+    modes.run(parse_flags(*FLAGS), str(folder), "train")
     return folder
 
 
@@ -82,7 +82,7 @@ def test_each_mode_gives_the_same_result_without_the_flags_of_training(run_dir, 
     source.write_text(RECORD)
     options: dict[str, Any] = {"predict": {"input": str(source)}, "generate": {"prompts": [PROMPT]}}.get(mode, {})
     capsys.readouterr()
-    runs.run(parse_flags(*FLAGS), str(run_dir), mode, **options)
+    modes.run(parse_flags(*FLAGS), str(run_dir), mode, **options)
     expected = json.loads(capsys.readouterr().out.splitlines()[-1])
     words = {"predict": ["--input=-"], "generate": [f"--prompt={PROMPT}"]}.get(mode, [])
     # From another folder, with a blank between --workdir and its value.
@@ -94,12 +94,12 @@ def test_each_mode_gives_the_same_result_without_the_flags_of_training(run_dir, 
 def test_training_continues_with_the_config_of_the_workdir(tmp_path):
     with pytest.raises(UsageError, match=r"holds no run: train one, with --config=NAME"):
         parse_flags(f"--workdir={tmp_path}")
-    runs.run(parse_flags(*FLAGS), str(tmp_path), "check")  # the config is there, and no checkpoint yet
+    modes.run(parse_flags(*FLAGS), str(tmp_path), "check")  # the config is there, and no checkpoint yet
     code, _, last = call(f"--workdir={tmp_path}", "--config.mesh.fsdp=1", "--config.eval.test=False")
     assert code == 0 and last.startswith("validation (step 4)"), last
     config = origin.load_config(tmp_path)
     assert config["optim"]["betas"] == [0.8, 0.9] and config["eval"]["test"] is False
-    runs.run(parse_flags(f"--workdir={tmp_path}", "--config.log_every=7"), str(tmp_path), "train")
+    modes.run(parse_flags(f"--workdir={tmp_path}", "--config.log_every=7"), str(tmp_path), "train")
     assert origin.load_config(tmp_path) == config | {"log_every": 7}
     code, _, last = call(f"--workdir={tmp_path}", "--config.optim.steps=8")
     assert code == 2 and "(optim.steps was 4, now 8)" in last
@@ -113,7 +113,7 @@ def test_flags_that_may_differ_leave_the_saved_config_unchanged(run_dir):
     assert greedy[0] == beams[0] == 0 and short[0] == 2, "an answer takes three tokens"
     assert (run_dir / "config.json").read_bytes() == content
     for mode in ("eval", "check"):
-        runs.run(parse_flags(f"--workdir={run_dir}", "--config.eval.batch_size=16"), str(run_dir), mode)
+        modes.run(parse_flags(f"--workdir={run_dir}", "--config.eval.batch_size=16"), str(run_dir), mode)
         assert (run_dir / "config.json").read_bytes() == content
 
 
@@ -126,7 +126,7 @@ def test_flags_that_may_not_differ_are_refused(run_dir, mode):
         (["--config=numgpt:smoke,task=generation"], r"\(backbone.width was 48, now 32\).*without --config"),
     ):
         with pytest.raises(UsageError, match=message):
-            runs.run(parse_flags(f"--workdir={run_dir}", *words), str(run_dir), mode, prompts=[PROMPT])
+            modes.run(parse_flags(f"--workdir={run_dir}", *words), str(run_dir), mode, prompts=[PROMPT])
     assert (run_dir / "config.json").read_bytes() == content
 
 
@@ -137,15 +137,15 @@ def test_a_seed_uses_the_config_of_its_run(run_dir, tmp_path):
     for name in ("config.json", "vocabulary"):
         (seed / name).rename(tmp_path / name)
     config = parse_flags(f"--workdir={seed}")
-    check_equal(runs.run(config, str(seed), "eval"), runs.run(config, str(run_dir), "eval"))
+    check_equal(modes.run(config, str(seed), "eval"), modes.run(config, str(run_dir), "eval"))
     assert not (seed / "config.json").exists() and not (seed / "vocabulary").exists()
     with pytest.raises(UsageError, match=r"\(optim.clip was 1.0, now 2.0\)"):
-        runs.run(parse_flags(f"--workdir={seed}", "--config.optim.clip=2"), str(seed), "eval")
+        modes.run(parse_flags(f"--workdir={seed}", "--config.optim.clip=2"), str(seed), "eval")
     for mode in ("train", "check"):
         with pytest.raises(UsageError, match=r"seed_3 is a seed of the run in .*: give --workdir="):
-            runs.run(config, str(seed), mode)
+            modes.run(config, str(seed), mode)
     with pytest.raises(UsageError, match=r"holds no checkpoint that can be read: .*, such as .*/seed_3$"):
-        runs.run(config, str(tmp_path), "eval")
+        modes.run(config, str(tmp_path), "eval")
     with pytest.raises(UsageError, match="other holds no run"):
         parse_flags(f"--workdir={tmp_path}/other")
 

@@ -13,8 +13,8 @@ import sys
 import traceback
 from typing import Any
 
+from numjax import modes
 from numjax.pipeline import source
-from numjax.train import runs
 from tests import pairs
 
 MAX_RECORDS = {"validation": 6, "test": 1}  # of a split; each combination writes an answer to each record
@@ -37,7 +37,7 @@ def train(config: Any, folder: pathlib.Path) -> dict[str, Any]:
         config.eval.update(examples=4, batch_size=4, test=False, every=0, generate=True)
         max_tokens, beams = min(config.decode.max_tokens, 16), min(config.decode.beams, 2)
         config.decode.update(batch_size=4, max_tokens=max_tokens, beams=beams)
-    runs.run(config, str(folder), "train")
+    modes.run(config, str(folder), "train")
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     validation_metrics = [line for line in lines if line["split"] == "validation"][-1]
     return {"seen": validation_metrics, "losses": [line["loss"] for line in lines if "loss" in line]}

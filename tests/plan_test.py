@@ -16,12 +16,12 @@ import jax
 import jax.numpy as jnp
 import pytest
 
+from numjax import modes
 from numjax.errors import UsageError
 from numjax.plan import arithmetic, flops, topology
 from numjax.plan.hlo import Collective, Program
 from numjax.plan.plan import FILE, PROGRAM, _prepare
 from numjax.runtime import chips
-from numjax.train import runs
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
@@ -187,7 +187,7 @@ def make_plan(config: str, topology: str, workdir, **changes):
         for key, value in changes.items():
             block, _, name = key.partition("_")
             settings[block][name] = value
-    return runs.run(settings, str(workdir), "compile")
+    return modes.run(settings, str(workdir), "compile")
 
 
 def test_a_plan_by_arithmetic_fits_and_its_sums_are_right(tmp_path):
@@ -215,7 +215,7 @@ def test_arithmetic_refuses_a_backbone_that_it_cannot_count(tmp_path):
     config = importlib.import_module("numjax.bundled.configs.dice").get_config("smoke")
     config.topology = "h100:8"
     with pytest.raises(UsageError, match=r"estimates only transformers for GPUs, and this backbone is not one"):
-        runs.run(config, str(tmp_path), "compile")
+        modes.run(config, str(tmp_path), "compile")
 
 
 @pytest.mark.parametrize("accumulate", [1, 2])

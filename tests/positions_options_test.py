@@ -12,15 +12,15 @@ from numjax.errors import UsageError
 from numjax.positions import abacus, alibi, learned, random_offset, sinusoidal
 from tests import drawn
 
-WIDTH = drawn.KNOWN["width"]
+WIDTH = drawn.CONTEXT["width"]
 
 
 def stack(length=16, **more):
-    return drawn.stack(drawn.DECODER | {"max_length": length} | more)
+    return drawn.build_backbone(drawn.DECODER | {"max_length": length} | more)
 
 
 def tokens(rng):
-    found, _ = drawn.tokens(rng)
+    found, _ = drawn.draw_tokens(rng)
     return found._replace(channels={"digit_run": found.positions, "tree_positions": found.positions[..., None]})
 
 
@@ -36,7 +36,7 @@ def test_alibis_slopes_are_those_of_the_paper(heads):
 
 @pytest.mark.parametrize("name", names("positions"))
 def test_positions_are_bounded_exactly_if_their_table_grows_with_the_stack(rng, name):
-    part = build("positions", {"name": name}, **drawn.KNOWN)
+    part = build("positions", {"name": name}, **drawn.CONTEXT)
     if not part.provides("added"):
         assert not part.bounded
         return
@@ -53,7 +53,7 @@ def test_positions_are_bounded_exactly_if_their_table_grows_with_the_stack(rng, 
 @pytest.mark.parametrize("part", [learned, random_offset])
 def test_tables_start_small_and_the_first_position_has_the_first_row(rng, part):
     module = part.Positions(stack(400))
-    given, _ = drawn.tokens(rng)
+    given, _ = drawn.draw_tokens(rng)
     params = module.init(jax.random.key(0), given, method="added")
     table = np.asarray(params["params"]["places"])
     assert table.shape == (400 + (100 if part is random_offset else 0), WIDTH)
@@ -65,7 +65,7 @@ def test_random_starts_are_each_of_the_allowed_ones(rng):
     module = random_offset.Positions(stack(16), most=3)
     table = np.arange(19.0)[:, None] * np.ones(WIDTH)
     zeros = np.zeros((400, 2), np.int32)
-    given = drawn.tokens(rng)[0]._replace(ids=zeros, positions=np.int32([[0, 1]] * 400), segment_ids=zeros + 1)
+    given = drawn.draw_tokens(rng)[0]._replace(ids=zeros, positions=np.int32([[0, 1]] * 400), segment_ids=zeros + 1)
     params, rngs = {"params": {"places": jnp.asarray(table, jnp.float32)}}, {"dropout": jax.random.key(0)}
     added = module.apply(params, given, False, method="added", rngs=rngs)
     first, second = np.asarray(added)[..., 0].T
@@ -74,7 +74,7 @@ def test_random_starts_are_each_of_the_allowed_ones(rng):
 
 
 def test_sines_are_the_papers_at_the_default_scale(rng):
-    given, _ = drawn.tokens(rng)
+    given, _ = drawn.draw_tokens(rng)
     added = sinusoidal.Positions(stack()).apply({}, given, method="added")
     i = np.arange(WIDTH) // 2
     angles = given.positions[..., None] / 10_000.0 ** (2 * i / WIDTH)
@@ -84,10 +84,10 @@ def test_sines_are_the_papers_at_the_default_scale(rng):
 
 @pytest.mark.parametrize(("width", "heads", "fraction"), [(15, 3, 1.0), (16, 2, 0.2), (16, 16, 1.0)])
 def test_rope_refuses_heads_without_pairs(rng, width, heads, fraction):
-    module = build("positions", {"name": "rope", "fraction": fraction}, **drawn.KNOWN)
+    module = build("positions", {"name": "rope", "fraction": fraction}, **drawn.CONTEXT)
     module = module.clone(stack=stack(width=width, heads=heads), parent=None)
     with pytest.raises(UsageError, match="no pairs"):
-        module.apply({}, drawn.tokens(rng)[0], method="angles")
+        module.apply({}, drawn.draw_tokens(rng)[0], method="angles")
 
 
 def test_a_channel_made_of_ids_is_hidden_where_they_are():

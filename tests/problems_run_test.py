@@ -7,13 +7,13 @@ import json
 import pytest
 
 import numjax
+from numjax import modes
 from numjax.bundled.experiments.problems import ablation, score, sets
 from numjax.errors import UsageError
 from numjax.evals.numbers import value_of
 from numjax.expr import latex
 from numjax.expr.tree import Tree
 from numjax.tasks.equation_extraction import to_latex
-from numjax.train import runs
 
 QUESTIONS = {
     "as in the README": "A box holds 12 pens. How many pens do 7 boxes hold?",
@@ -40,7 +40,7 @@ def model(request, tmp_path_factory):
         config.optim.steps = 3
         config.eval.update(test=False, examples=8)
     folder = tmp_path_factory.mktemp(request.param)
-    runs.run(config, str(folder), "train")
+    modes.run(config, str(folder), "train")
     return numjax.load(folder)
 
 
@@ -75,7 +75,7 @@ def test_a_model_of_numbers_answers_composed_and_typed_problems_with_one_number(
     with config.unlocked():
         config.optim.steps = 3
         config.eval.examples = 8
-    results = runs.run(config, str(tmp_path), "train")
+    results = modes.run(config, str(tmp_path), "train")
     streams = {"seen", "wordings", "sentences", "nouns", "range", "steps"}
     assert {name.partition("/")[2] for name in results["test"] if name.startswith("exact/")} == streams
     answers = score.answer_with_numbers(numjax.load(tmp_path), sets.load_typed()[:20])
@@ -120,6 +120,10 @@ def test_the_ablation_at_smoke_scale_reuses_finished_runs(tmp_path):
     ablation.main(words)
     figures = json.loads((tmp_path / "ablation.json").read_text())["figures"]
     assert {seed["typed/n"] for seeds in figures.values() for seed in seeds.values()} == {209}
+    # Elsewhere the table alone is enough: no run is trained, and no model is there to be asked.
+    ablation.main([*words[:2], f"--out={tmp_path / 'elsewhere'}", words[3], f"--known={tmp_path / 'ablation.json'}"])
+    assert json.loads((tmp_path / "elsewhere" / "ablation.json").read_text())["figures"] == figures
+    assert not list((tmp_path / "elsewhere").rglob("checkpoints"))
 
 
 def test_real_problems_of_one_step_are_grouped_by_their_operation(real_data):

@@ -19,12 +19,16 @@ import jax
 import numpy as np
 import pytest
 
+from numjax import modes
 from numjax.config import command_line, origin
 from numjax.errors import DataError, Diverged, UsageError
-from numjax.evals import inputs, report
-from numjax.train import inherit, runs
+from numjax.evals import report
+from numjax.modes import inputs
+from numjax.modes.data import load_data
+from numjax.modes.predict import predict_records
+from numjax.train import inherit
 from numjax.train.checkpoint import Checkpoints
-from numjax.train.loop import claim
+from numjax.train.workdir import claim
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 TINY = {
@@ -108,7 +112,7 @@ def test_sigterm_saves_says_how_to_resume_and_exits_143(tmp_path):
 @pytest.fixture(scope="module")
 def finished_run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("trained")
-    results = runs.run(tiny(), str(folder), "train")
+    results = modes.run(tiny(), str(folder), "train")
     return folder, results
 
 
@@ -126,22 +130,22 @@ def test_a_finished_run_has_the_files_of_the_contract(finished_run):
 
 def test_another_config_in_the_workdir_is_refused(finished_run):
     with pytest.raises(UsageError, match=r"made by another config \(backbone.layers was 2, now 1\)"):
-        runs.run(tiny(**{"backbone.layers": 1}), str(finished_run[0]), "train")
+        modes.run(tiny(**{"backbone.layers": 1}), str(finished_run[0]), "train")
 
 
 def test_a_config_without_training_is_replaced_with_its_files(tmp_path):
     with pytest.raises(UsageError, match="cosin"):
-        runs.run(tiny(**{"optim.schedule": "cosin"}), str(tmp_path), "train")
-    runs.run(tiny(**{"scheme.vocab.size": 400}), str(tmp_path), "check")
+        modes.run(tiny(**{"optim.schedule": "cosin"}), str(tmp_path), "train")
+    modes.run(tiny(**{"scheme.vocab.size": 400}), str(tmp_path), "check")
     (tmp_path / "skipped.jsonl").write_text("{}\n")
     with pytest.raises(UsageError, match="holds no run: train one"):  # there is no run to load: the config stays
-        runs.run(tiny(), str(tmp_path), "eval")
+        modes.run(tiny(), str(tmp_path), "eval")
     assert origin.load_config(tmp_path)["scheme"]["vocab"]["size"] == 400
     (tmp_path / "config.json").write_text("{")  # cut short
-    summary = runs.run(tiny(**{"scheme.vocab.size": 500, "optim.steps": 1, "eval.every": 1}), str(tmp_path), "check")
+    summary = modes.run(tiny(**{"scheme.vocab.size": 500, "optim.steps": 1, "eval.every": 1}), str(tmp_path), "check")
     assert (
         summary["vocabulary"]
-        == runs.run(tiny(**{"scheme.vocab.size": 500}), str(tmp_path / "new"), "check")["vocabulary"]
+        == modes.run(tiny(**{"scheme.vocab.size": 500}), str(tmp_path / "new"), "check")["vocabulary"]
     )
     assert not (tmp_path / "skipped.jsonl").exists()
     assert origin.load_config(tmp_path)["scheme"]["vocab"]["size"] == 500
@@ -162,7 +166,7 @@ def test_another_config_is_refused_wherever_a_checkpoint_lies(tmp_path, path):
 def test_a_run_continues_with_other_settings_of_the_machine(finished_run, data_dir):
     changes = {"data.threads": 1, "data.prefetch": 3, "data.workers": 0, "data.memory": 64, "eval.test": True}
     changes |= {"eval.batch_size": 16, "data.dir": str(data_dir)}
-    results = runs.run(tiny(**changes), str(finished_run[0]), "train")
+    results = modes.run(tiny(**changes), str(finished_run[0]), "train")
     assert results["validation"]["accuracy"] == pytest.approx(finished_run[1]["validation"]["accuracy"])
     assert "test" in results and origin.load_config(finished_run[0])["eval"]["batch_size"] == 16
 
@@ -178,38 +182,38 @@ def test_a_validation_that_counted_nothing_is_never_the_best(tmp_path, monkeypat
         return metrics | {"accuracy": next(accuracies)} if workdir is None else metrics  # not in the last evaluation
 
     monkeypatch.setattr(report, "score_split", score_split)
-    runs.run(tiny(**{"optim.steps": 30, "eval.every": 10}), str(tmp_path), "train")
+    modes.run(tiny(**{"optim.steps": 30, "eval.every": 10}), str(tmp_path), "train")
     with contextlib.closing(Checkpoints(tmp_path / "best")) as best:
         assert (best.steps() or [None])[-1] == best_step
 
 
 def test_a_loss_that_is_not_finite_stops_and_keeps_the_last_good_checkpoint(tmp_path):
-    runs.run(tiny(**{"optim.steps": 20}), str(tmp_path), "train")
+    modes.run(tiny(**{"optim.steps": 20}), str(tmp_path), "train")
     bad = tiny(**{"optim.steps": 20, "optim.learning_rate": 1e30, "optim.clip": 0.0})
     with pytest.raises(Diverged, match=r"the loss is (nan|inf|-inf) at step \d+"):
-        runs.run(bad, str(tmp_path / "diverging"), "train")
+        modes.run(bad, str(tmp_path / "diverging"), "train")
     with pytest.raises(Diverged, match="all 2 seeds diverged"):
         with bad.unlocked():
             bad.num_seeds = 2
-        runs.run(bad, str(tmp_path / "seeds"), "train")
+        modes.run(bad, str(tmp_path / "seeds"), "train")
     report = json.loads((tmp_path / "seeds" / "seeds.json").read_text())
     assert set(report["diverged"]) == {"0", "1"}
 
 
 def test_seeds_differ_in_initialisation_and_data_order(tmp_path):
-    results = runs.run(tiny(num_seeds=2, **{"optim.steps": 10, "eval.every": 10}), str(tmp_path), "train")
+    results = modes.run(tiny(num_seeds=2, **{"optim.steps": 10, "eval.every": 10}), str(tmp_path), "train")
     assert set(results["seeds"]) == {0, 1}
     losses = [[row["loss"] for row in lines(tmp_path / f"seed_{seed}")] for seed in (0, 1)]
     assert all(a != b for a, b in zip(*losses, strict=True))
     assert results["summary"]["validation"]["accuracy"]["n"] == 2
     # The second seed alone is the same run: nothing of the first leaks into it.
     config = tiny(seed=1, **{"optim.steps": 10, "eval.every": 10})
-    runs.run(config, str(tmp_path / "alone"), "train")
+    modes.run(config, str(tmp_path / "alone"), "train")
     assert [row["loss"] for row in lines(tmp_path / "alone")] == losses[1]
 
 
 def test_check_mode_compiles_and_trains_nothing(tmp_path, capsys):
-    summary = runs.run(tiny(), str(tmp_path), "check")
+    summary = modes.run(tiny(), str(tmp_path), "check")
     assert summary["parameters"] > 10_000 and summary["state_mib"] > 0 and summary["steps"] == 40
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["train_examples"] == summary["train_examples"]
     assert not (tmp_path / "metrics.jsonl").exists()
@@ -219,16 +223,16 @@ def test_predict_answers_records_and_names_bad_ones(finished_run, tmp_path, caps
     rows = ['{"question": "How many grams are 2 eggs?", "answer": "80"}', "not json", '{"answer": "80"}']
     source = tmp_path / "rows.jsonl"
     source.write_text("\n".join(rows) + "\n")
-    results = runs.run(tiny(), str(finished_run[0]), "predict", input=str(source))
+    results = modes.run(tiny(), str(finished_run[0]), "predict", input=str(source))
     row = json.loads(capsys.readouterr().out.splitlines()[0])
     assert row["prediction"] in (0, 1) and 0.5 <= row["confidence"] <= 1
     assert len(results["predictions"]) == 1
     assert [row["id"] for row in results["skipped"]] == ["input-2", "input-3"]
     with pytest.raises(DataError, match="line 2 is not a JSON object"):
-        runs.run(tiny(), str(finished_run[0]), "predict", input=str(source), strict=True)
+        modes.run(tiny(), str(finished_run[0]), "predict", input=str(source), strict=True)
     # Without a usable record the reasons are printed as well.
     source.write_text("\n".join([*rows[1:], "[" * 200_000, '{"question": ' + "1" * 5000 + "}", "[1]"]))
-    results = runs.run(tiny(), str(finished_run[0]), "predict", input=str(source))
+    results = modes.run(tiny(), str(finished_run[0]), "predict", input=str(source))
     assert results["predictions"] == [] and (finished_run[0] / "predictions" / "input.jsonl").read_text() == ""
     errors = capsys.readouterr().err.splitlines()
     assert [line.split(":")[0] for line in errors] == [f"left out input-{i}" for i in (1, 3, 4, 5, 2)]
@@ -238,18 +242,18 @@ def test_predict_answers_records_and_names_bad_ones(finished_run, tmp_path, caps
 def test_predict_ignores_a_gold_answer_that_is_wrong(finished_run, tmp_path, capsys):
     source = tmp_path / "rows.jsonl"
     source.write_text('{"question": "How many grams are 2 eggs?", "answer": "80", "label": "right"}\n')
-    results = runs.run(tiny(), str(finished_run[0]), "predict", input=str(source))
+    results = modes.run(tiny(), str(finished_run[0]), "predict", input=str(source))
     assert len(results["predictions"]) == 1 and results["skipped"] == []
     assert "field 'label', since field 'label' must be a class" in capsys.readouterr().err
     with pytest.raises(DataError, match="must be a class"):
-        runs.run(tiny(), str(finished_run[0]), "predict", input=str(source), strict=True)
+        modes.run(tiny(), str(finished_run[0]), "predict", input=str(source), strict=True)
 
 
 def test_half_a_surrogate_pair_is_written_as_the_replacement_character(tmp_path, capsys):
     def predict(records, **_):
         return [{"id": record["id"], "prediction": "a\ud800b"} for record in records]
 
-    results = runs.predict(SimpleNamespace(predict=predict), [{"id": "\udfff"}], [], tmp_path, False)
+    results = predict_records(SimpleNamespace(predict=predict), [{"id": "\udfff"}], [], tmp_path, False)
     assert results["predictions"][0]["prediction"] == "a\ud800b"
     for text in (capsys.readouterr().out, (tmp_path / "predictions" / "input.jsonl").read_text(encoding="utf-8")):
         assert json.loads(text) == {"id": "\ufffd", "prediction": "a\ufffdb"}
@@ -257,7 +261,7 @@ def test_half_a_surrogate_pair_is_written_as_the_replacement_character(tmp_path,
 
 def test_modes_that_need_a_run_refuse_an_empty_folder(tmp_path):
     with pytest.raises(UsageError, match="holds no run: train one, with --config="):
-        runs.run(tiny(), str(tmp_path / "nothing"), "eval")
+        modes.run(tiny(), str(tmp_path / "nothing"), "eval")
     with pytest.raises(UsageError, match="cannot read --input"):
         inputs.read_lines(str(tmp_path / "absent"))
 
@@ -304,13 +308,13 @@ def test_a_file_without_a_record_names_the_accepted_forms(tmp_path):
 
 def test_fine_tuning_starts_from_another_run(finished_run, tmp_path):
     config = tiny(init_from=str(finished_run[0]), **{"optim.steps": 1, "optim.learning_rate": 0.0, "eval.every": 1})
-    runs.run(config, str(tmp_path), "train")
+    modes.run(config, str(tmp_path), "train")
     # An evaluation needs no init_from; training does.
     second_config = tiny(**{"optim.steps": 1, "optim.learning_rate": 0.0, "eval.every": 1})
-    runs.run(second_config, str(tmp_path), "eval")
+    modes.run(second_config, str(tmp_path), "eval")
     assert origin.load_config(tmp_path)["init_from"] == str(finished_run[0]) and second_config.init_from == ""
     with pytest.raises(UsageError, match="init_from was"):
-        runs.run(second_config, str(tmp_path), "train")
+        modes.run(second_config, str(tmp_path), "train")
     old_params, _ = inherit.read_params(finished_run[0])
     new_params, _ = inherit.read_params(tmp_path)
     # Rows that only pad the vocabulary may differ.
@@ -371,14 +375,14 @@ def protected_folder():
 
 def test_a_workdir_without_write_permission_is_refused(protected_folder):
     with pytest.raises(UsageError, match=r"Permission denied.*choose another --workdir"):
-        runs.run(tiny(), str(protected_folder / "run"), "train")
+        modes.run(tiny(), str(protected_folder / "run"), "train")
     assert not list(protected_folder.iterdir())
 
 
 def test_a_workdir_that_cannot_be_created_is_refused(tmp_path):
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(UsageError, match="choose another --workdir"):
-        runs.run(tiny(), str(tmp_path / "file" / "run"), "train")
+        modes.run(tiny(), str(tmp_path / "file" / "run"), "train")
 
 
 def test_nothing_moves_between_host_and_device_inside_a_step(tmp_path):
@@ -390,7 +394,7 @@ def test_nothing_moves_between_host_and_device_inside_a_step(tmp_path):
 
     config = tiny()
     system = assemble(config, tmp_path)
-    data = runs.load_data(system, tmp_path, False)
+    data = load_data(system, tmp_path, False)
     loader = Loader(data.train, config, seed=0, host_features=system.host_features)
     compiled = make_compiled(system, shard.make_mesh(), loader.example_batch(), 40)
     state, seed = compiled.init(0), jax.device_put(np.int32(0))

@@ -8,8 +8,8 @@ import jax
 import numpy as np
 import pytest
 
+from numjax import modes
 from numjax.evals import report
-from numjax.train import runs
 from tests.runs_test import cache, tiny  # noqa: F401  (the fixture builds datasets once)
 
 # By evaluation: validation is best in the second, test would be best in the last and is worst in the second.
@@ -39,7 +39,7 @@ def calls(monkeypatch):
 def train(folder, **changes):
     steps = {"optim.steps": 4, "eval.every": 1, "checkpoint.every": 1, "eval.test": True}
     # Steps 1, 2, 3 and 4 are evaluated.
-    return runs.run(tiny(**(steps | changes)), str(folder), "train")
+    return modes.run(tiny(**(steps | changes)), str(folder), "train")
 
 
 def test_the_best_is_chosen_on_validation_and_test_is_scored_once(calls, tmp_path):

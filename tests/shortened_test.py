@@ -11,10 +11,10 @@ import pytest
 
 from numjax import api, protocols
 from numjax.evals import report
+from numjax.modes.data import load_data
 from numjax.pipeline import source
 from numjax.system import System
 from numjax.tasks import table_text
-from numjax.train import runs
 from numjax.types import Example, Mark
 from tests import drawn, masking_test
 from tests.encoded import LabelledTextTask, encode, make_config, make_scheme, make_text_task
@@ -104,7 +104,7 @@ def test_shortened_records_are_reported_before_training_and_saved(tmp_path, monk
     task: Any = LabelledTextTask()
     task.dataset = {}
     system = make_system(config, task)
-    runs.load_data(system, tmp_path, False)
+    load_data(system, tmp_path, False)
     rows = [json.loads(line) for line in (tmp_path / "shortened.jsonl").read_text().splitlines()]
     assert [(row["id"], row["split"]) for row in rows] == [("long", "train"), ("held", "validation")]
     assert not (tmp_path / "skipped.jsonl").exists()

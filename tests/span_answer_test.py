@@ -405,7 +405,7 @@ def test_good_files_load_and_bad_ones_are_refused(tmp_path):
 def test_table5_runs_each_cell_and_shows_the_papers_numbers(tmp_path, monkeypatch):
     calls = []
 
-    def train(system, data, folder, seed, compiled=None, note=None):
+    def train(system, data, folder, seed, score, compiled=None, note=None):
         config = system
         calls.append((config.task.numbers, config.optim.epochs, "numbers" in config.objectives, seed))
         return {"test": {"f1": 0.5 + config.optim.epochs / 100, "exact": 0.25 + seed / 10}}, None

@@ -15,9 +15,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from numjax import modes
 from numjax.errors import UsageError
 from numjax.runtime import files
-from numjax.train import checkpoint, inherit, loop, runs
+from numjax.train import checkpoint, inherit, loop
 from numjax.train.checkpoint import Checkpoints
 from tests import damage
 
@@ -130,9 +131,9 @@ class Vector(nn.Module):
 
 @pytest.mark.parametrize("params", [{"vector": np.zeros(2)}, {"other": np.zeros(3)}])
 def test_a_checkpoint_of_another_config_is_one_line(params, monkeypatch):
-    monkeypatch.setattr(runs, "_run", lambda *arguments: Vector().apply({"params": params}))
+    monkeypatch.setattr(modes, "_use_run", lambda *arguments: Vector().apply({"params": params}))
     with pytest.raises(UsageError, match=r"runs/x: its checkpoint is not of its config: .*vector") as caught:
-        runs.run(None, "runs/x", "eval")
+        modes.run(None, "runs/x", "eval")
     assert "\n" not in str(caught.value)
 
 

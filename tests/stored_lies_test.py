@@ -12,6 +12,7 @@ from numjax.errors import DataError, UsageError
 from numjax.text import vocab
 from tests import damage
 from tests.stored_files_test import CONFIG, VOCABULARIES, store
+from tests.stored_files_test import folder as _folder  # noqa: F401  the folder that `store` writes to
 
 
 @pytest.mark.parametrize("changes", [{"marks": [1]}, {"marks": "abc"}, {"files": "cells.json"}])

@@ -268,7 +268,7 @@ def test_tables_show_results_beside_the_papers_figures(tmp_path, monkeypatch):
 
     configs = []
 
-    def train(system, data, folder, seed, compiled=None, note=None):
+    def train(system, data, folder, seed, score, compiled=None, note=None):
         config = json.loads((folder.parent / "config.json").read_text())
         configs.append(
             (config["task"]["name"], config["task"]["fold"], config["scheme"]["name"], sorted(config["heads"]))

@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from numjax import api
+from numjax import api, modes
 from numjax.config import blocks
-from numjax.train import runs
 
 SETTINGS = {
     "optim.steps": 3,
@@ -30,7 +29,7 @@ def train_with_changes(folder: pathlib.Path, config: Any, *words: str) -> tuple[
         blocks.apply_changes(config, words)
         for path, value in SETTINGS.items():
             config.update_from_flattened_dict({path: value})
-    runs.run(config, folder, "train")
+    modes.run(config, folder, "train")
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     validation_metrics = [line for line in lines if line["split"] == "validation"][-1]
     assert np.isfinite([line["loss"] for line in lines if "loss" in line]).all()

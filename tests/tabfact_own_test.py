@@ -15,14 +15,15 @@ from ml_collections import ConfigDict
 from numjax import api, inspect
 from numjax.bundled.configs import luna
 from numjax.errors import UsageError
-from numjax.evals import inputs
 from numjax.geometry import attention
+from numjax.modes import inputs
+from numjax.modes.predict import predict_records
 from numjax.pipeline import batch as batches
 from numjax.positions import alibi
 from numjax.runtime import shard
 from numjax.system import assemble
 from numjax.text import document as documents
-from numjax.train import runs, step
+from numjax.train import step
 
 parse = functools.partial(documents.parse, rules="default")
 
@@ -52,7 +53,7 @@ def test_statements_on_a_users_table(model, tmp_path, capsys):
     bad = good | {"table": [["club"], ["a", "b"]]}
     path = tmp_path / "asked.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in (good, bad, {"statement": "no table"})))
-    out = runs.predict(
+    out = predict_records(
         model, *inputs.split_valid(inputs.load_records(model.system.task, str(path)), False), tmp_path, False
     )
     (row,) = out["predictions"]

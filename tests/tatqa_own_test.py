@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 
 from numjax.errors import DataError
+from numjax.modes.predict import predict_records
 from numjax.runtime import log
 from numjax.tasks import tatqa
 from numjax.tasks.tatqa import labels, units
 from numjax.tasks.tatqa import records as tatqa_records
 from numjax.tasks.tatqa.answers import OPERATORS
 from numjax.text import document as documents
-from numjax.train import runs
 
 LABELLED: dict[str, Any] = {"derivation": "", "answer_type": "span", "answer_from": "table", "scale": ""}
 
@@ -177,7 +177,7 @@ def test_rows_that_were_filled_up_are_reported(tmp_path, capsys):
     ((_, record),) = parse_csv(tmp_path, "year,revenue,cost\n2019,1,200,900\n")
     prediction = {"id": "report-0", "prediction": {"answer": 1.0}}
     model = SimpleNamespace(predict=lambda records, strict, skipped: [prediction])
-    runs.predict(model, [record], [], tmp_path, strict=False)
+    predict_records(model, [record], [], tmp_path, strict=False)
     message = (
         "mended report-0: its rows differ in length (row 2 has 4 cells, the first 3): filled up with empty cells"
     )

@@ -12,7 +12,7 @@ import optax
 import pytest
 
 import numjax
-from numjax import inspect
+from numjax import inspect, modes
 from numjax.bundled.configs import luna
 from numjax.bundled.experiments import runs as experiment
 from numjax.bundled.experiments.luna import table3, table4
@@ -25,7 +25,7 @@ from numjax.system import assemble
 from numjax.tasks.tatqa.answers import OPERATORS, SCALES
 from numjax.text import vocab as vocabularies
 from numjax.text.vocab import bytebpe
-from numjax.train import inherit, runs
+from numjax.train import inherit
 from numjax.train.step import init_state
 from numjax.types import TrainState
 
@@ -246,7 +246,7 @@ def test_questions_of_a_user_are_answered(out, tmp_path, capsys):
     config = numjax.load(folder).system.config
     (tmp_path / "report.csv").write_text("(in millions),2019,2018\nSales,300,200\nCosts,(111),(74)\n")
     (tmp_path / "report.txt").write_text("Sales grew due to new stores.\n\nQ: What was the change in Sales?\n")
-    output = runs.run(config, str(folder), "predict", input=str(tmp_path / "report.csv"))
+    output = modes.run(config, str(folder), "predict", input=str(tmp_path / "report.csv"))
     (row,) = output["predictions"]
     assert json.loads(capsys.readouterr().out.splitlines()[-1]) == row
     assert json.loads((folder / "predictions" / "input.jsonl").read_text()) == row
@@ -254,18 +254,18 @@ def test_questions_of_a_user_are_answered(out, tmp_path, capsys):
     assert row["prediction"]["scale"] in SCALES and 0 < row["confidence"] <= 1
     for text in ("Sales,300,200\nCosts,111,74\n", ",,\nSales,300,200\n", "300,200\n111,74\n", "300\n"):
         (tmp_path / "report.csv").write_text(text)
-        (row,) = runs.run(config, str(folder), "predict", input=str(tmp_path / "report.csv"))["predictions"]
+        (row,) = modes.run(config, str(folder), "predict", input=str(tmp_path / "report.csv"))["predictions"]
         assert row["prediction"]["operator"] in OPERATORS, text
     (tmp_path / "report.csv").write_text("\n\n")
     capsys.readouterr()
-    assert runs.run(config, str(folder), "predict", input=str(tmp_path / "report.csv"))["predictions"] == []
+    assert modes.run(config, str(folder), "predict", input=str(tmp_path / "report.csv"))["predictions"] == []
     assert capsys.readouterr().err == "left out report-0: its table is empty\n"
     contexts = [{"table": {"uid": "b", "table": []}, "questions": []}]
     (tmp_path / "asked.json").write_text(json.dumps(contexts))
     with pytest.raises(DataError, match="b: its table is empty"):
-        runs.run(config, str(folder), "predict", input=str(tmp_path / "asked.json"), strict=True)
+        modes.run(config, str(folder), "predict", input=str(tmp_path / "asked.json"), strict=True)
     capsys.readouterr()
-    output = runs.run(config, str(folder), "predict", input=str(tmp_path / "asked.json"))
+    output = modes.run(config, str(folder), "predict", input=str(tmp_path / "asked.json"))
     assert output["predictions"] == [] and [row["id"] for row in output["skipped"]] == ["b"]
     assert capsys.readouterr().err == "left out b: its table is empty\n"
     table = [["", "2019"], *([f"Item {i}", str(i)] for i in range(200))]
@@ -273,7 +273,7 @@ def test_questions_of_a_user_are_answered(out, tmp_path, capsys):
         {"table": {"uid": "long", "table": table}, "questions": [{"uid": "q", "question": "What is Item 199?"}]}
     ]
     (tmp_path / "asked.json").write_text(json.dumps(contexts))
-    (row,) = runs.run(config, str(folder), "predict", input=str(tmp_path / "asked.json"))["predictions"]
+    (row,) = modes.run(config, str(folder), "predict", input=str(tmp_path / "asked.json"))["predictions"]
     assert row["shortened"].startswith("positions not read: ")
     assert capsys.readouterr().err == f"not read whole q: {row['shortened']}\n"
     model = numjax.load(folder)

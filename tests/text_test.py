@@ -267,6 +267,14 @@ def test_numbers_in_word_pieces_survive_a_second_encoding(wordpieces, scheme, te
     assert known_ids[0] == known_ids[1]
 
 
+@pytest.mark.parametrize("layout", ["digits", "agg", "agg_after", "pause"])
+@pytest.mark.parametrize("surface", ["1 234.5", "-7", "(3.25%)"])
+def test_the_grammar_of_fenced_digits_allows_what_word_pieces_write(wordpieces, layout, surface):
+    scheme = digits.Scheme(wordpieces, layout=layout, until="" if layout == "pause" else "[SEP]")
+    row = scheme.encode((Mark("[CLS]"), Text("about "), *scheme.parse(surface), Mark("[EOS]")))
+    assert grammar.validate(scheme.grammar(), row.ids) is None
+
+
 @pytest.fixture(scope="module")
 def wordpieces():
     return vocab.build({"name": "wordpiece", "size": 300}, CORPUS)

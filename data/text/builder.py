@@ -28,7 +28,9 @@ class Text(ArrayRecordBuilder):
             raise UsageError(f"{cls.name}: no path; set path=FOLDER to a folder of text")
         validation, test = options["validation"], options["test"]
         if not (0 <= validation and 0 <= test and validation + test < 1):
-            raise UsageError(f"{cls.name}: validation={validation} and test={test} must be shares below 1 together")
+            raise UsageError(
+                f"{cls.name}: validation={validation} and test={test} must be shares whose sum is below 1"
+            )
 
     @classmethod
     def files(cls, options: Mapping[str, Any]) -> list[pathlib.Path]:

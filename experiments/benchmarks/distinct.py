@@ -51,9 +51,9 @@ def main(words: list[str] | None = None) -> dict[str, Any]:
 def make_loaders(shape: dict[str, int], tatqa: str, tabfact: str, parameters: str, folder: pathlib.Path):
     """(the system, two loaders: one that encodes numbers once per example, one that encodes them once per batch)."""
     from numjax.bundled.configs import luna
+    from numjax.modes.data import load_data
     from numjax.pipeline.loader import Loader
     from numjax.system import assemble
-    from numjax.train import runs
 
     config: Any = luna.get_config("laptop")
     with config.unlocked():
@@ -64,7 +64,7 @@ def make_loaders(shape: dict[str, int], tatqa: str, tabfact: str, parameters: st
         config.embeds.numeral.parameters = parameters
         config.optim.batch_size = shape["rows"]
     system = assemble(config, folder)
-    data = runs.load_data(system, folder, strict=False, splits=("train",))
+    data = load_data(system, folder, strict=False, splits=("train",))
     loaders = []
     for shared in (False, True):
         config.data.shared = shared

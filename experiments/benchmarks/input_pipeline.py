@@ -118,15 +118,15 @@ def make_rows(result: dict[str, Any]) -> list[pairs.BenchmarkRow]:
 
 def make_loader(name: str, shape: dict[str, int], files: pathlib.Path):
     """(the system, its loader), as numjax.main makes them."""
+    from numjax.modes.data import load_data
     from numjax.pipeline.loader import Loader
     from numjax.system import assemble
-    from numjax.train import runs
 
     config = corpus.make_config(files, shape, name)
     workdir = files / name
     workdir.mkdir(exist_ok=True)
     system = assemble(config, workdir)
-    data = runs.load_data(system, workdir, strict=False, splits=("train",))
+    data = load_data(system, workdir, strict=False, splits=("train",))
     return system, Loader(data.train, config, seed=0, host_features=system.host_features)
 
 

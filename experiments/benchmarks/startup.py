@@ -8,7 +8,7 @@
     imports to first step   of either: from when jax, flax, optax, orbax, grain and numjax are imported until the
                       first step computes, with parameters and a batch; also in processor time, which other work on
                       the machine affects less
-    import numjax.train.runs   all that a run needs, against `import jax, flax, optax`
+    import numjax.modes   all that a run needs, against `import jax, flax, optax`
 
 Each is its own process; they take turns. Data and vocabulary exist already, as when a run resumes. The text is small,
 since the time to read it is not part of the start.
@@ -34,7 +34,7 @@ from numjax.errors import UsageError
 SHAPE = corpus.SHAPE
 IMPORTS = {
     "import jax, flax, optax": "import jax, flax, optax",
-    "import numjax.train.runs": "import numjax.train.runs",
+    "import numjax.modes": "import numjax.modes",
 }
 MOST_AFTER_IMPORTS = 2.0  # seconds, warm
 
@@ -96,11 +96,11 @@ def make_rows(result: dict[str, Any]) -> list[pairs.BenchmarkRow]:
             table_rows.append(_make_row(f"start {kind}, imports to first step{note}", delays, unit="s", **bounds))
             bounds = {}
     numjax_times, library_times = (
-        [x["total"] for x in seconds[kind]] for kind in ("import numjax.train.runs", "import jax, flax, optax")
+        [x["total"] for x in seconds[kind]] for kind in ("import numjax.modes", "import jax, flax, optax")
     )
     table_rows.append(
         _make_row(
-            "import numjax.train.runs over import jax, flax, optax",
+            "import numjax.modes over import jax, flax, optax",
             [a / b for a, b in zip(numjax_times, library_times, strict=True)],
         )
     )
@@ -140,7 +140,8 @@ def work() -> None:
     import orbax.checkpoint  # noqa: F401
 
     from numjax import main
-    from numjax.train import loop, runs
+    from numjax.modes import train as training
+    from numjax.train import loop
 
     # Wall-clock time since the epoch, and processor time of this process.
     marks = {"imported": (time.time(), time.process_time())}
@@ -158,8 +159,8 @@ def work() -> None:
 
         setattr(module, name, call)
 
-    add_mark(runs, "assemble")
-    add_mark(runs, "load_data")
+    add_mark(training, "assemble")
+    add_mark(training, "load_data")
     original_make_compiled = loop.make_compiled
 
     def make_compiled(*args: Any, **options: Any) -> Any:

@@ -77,12 +77,11 @@ def main(words: Sequence[str] | None = None) -> None:
     results: runs.Results = {}
     for name, system in systems.items():
         cell = RunCell("problems", name, make_config(options, system))
-        results |= runs.run([cell], options.seeds, options.out)
-        figures[name] = {
-            seed: collect_figures(result, runs.workdir(cell, seed, options.out))
-            for seed, result in results["problems", name].items()
-            if result.diverged is None
+        by_seed = runs.run([cell], options.seeds, options.out)["problems", name]
+        results["problems", name] = by_seed = {
+            seed: add_typed(result, runs.workdir(cell, seed, options.out)) for seed, result in by_seed.items()
         }
+        figures[name] = {seed: list_figures(result) for seed, result in by_seed.items() if result.diverged is None}
         write(options.out, systems, figures, results)
     report.print_report(
         format_table(systems, figures), options, "ablation.md", "ablation.json", "wordings.png", "parts.png"
@@ -102,20 +101,26 @@ def make_config(options: argparse.Namespace, system: AblationSystem) -> Any:
     return config
 
 
-def collect_figures(result: RunResult, workdir: pathlib.Path) -> dict[str, float]:
-    """A run's figures by split and name; the typed list is asked once and kept beside the run."""
+def add_typed(result: RunResult, workdir: pathlib.Path) -> RunResult:
+    """The result with a split "typed": the typed list is asked once and kept beside the run."""
+    if result.diverged is not None or "typed" in result.metrics:  # such as a result that --known brought
+        return result
     import numjax
 
     path = workdir / TYPED
     if not path.exists():
         runs.write_json(path, score.summarise(score.answer_with_equations(numjax.load(workdir), sets.load_typed())))
-    typed = json.loads(path.read_text(encoding="utf-8"))
+    return result._replace(metrics=result.metrics | {"typed": json.loads(path.read_text(encoding="utf-8"))})
+
+
+def list_figures(result: RunResult) -> dict[str, float]:
+    """A run's figures as "split/name" → value."""
     out = {
         f"{split}/{name}": value
         for split, split_metrics in result.metrics.items()
         for name, value in split_metrics.items()
     }
-    return out | {f"typed/{name}": value for name, value in typed.items()} | {"seconds": result.seconds}
+    return out | {"seconds": result.seconds}
 
 
 def write(
@@ -128,7 +133,8 @@ def write(
     )
     tables.write_text(out / "ablation.md", format_table(systems, figures) + note)
     machines = tables.describe_machines(results)
-    runs.write_json(out / "ablation.json", {"machines": machines, "figures": figures})
+    entries = [result._asdict() for by_seed in results.values() for result in by_seed.values()]
+    runs.write_json(out / "ablation.json", {"machines": machines, "figures": figures, "runs": entries})
     draw_wordings(out / "wordings.png", figures)
     draw_parts(out / "parts.png", systems, figures)
 

@@ -15,7 +15,8 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Mapping
-from logging import ERROR
+from logging import ERROR, getLogger
+from types import TracebackType
 from typing import Any
 
 import jax
@@ -41,8 +42,10 @@ def drop_later_lines(path: pathlib.Path, step: int) -> int:
             keep = row.get("step", 0) <= step and row.get("split") not in FINAL_SPLITS
         except (ValueError, TypeError, AttributeError):
             keep = False
-        kept_lines.append(line) if keep else None
-        n_dropped += not keep
+        if keep:
+            kept_lines.append(line)
+        else:
+            n_dropped += 1
     if n_dropped:
         files.write(path, (line + "\n" for line in kept_lines))
     return n_dropped
@@ -183,15 +186,19 @@ def say(text: str) -> None:
 def quieten() -> None:
     """Hides what Orbax and TensorStore print when a save fails: the run ends with one line that says it.
 
-    Each of Orbax's threads logs and prints its traceback, and after the first failure TensorStore calls back into
-    closed event loops.
+    Each of Orbax's threads logs and prints its traceback, asyncio logs those of its tasks that nobody waits for any
+    more, and after the first failure TensorStore calls back into closed event loops.
     """
+
+    def is_of_orbax(trace: TracebackType | None) -> bool:
+        return any("orbax" in frame.filename for frame in traceback.extract_tb(trace))
+
     logging.get_absl_logger().addFilter(lambda record: "orbax" not in record.pathname or record.levelno < ERROR)
+    getLogger("asyncio").addFilter(lambda record: not (record.exc_info and is_of_orbax(record.exc_info[2])))
     thread_hook, main_hook, unraisable_hook = threading.excepthook, sys.excepthook, sys.unraisablehook
 
     def handle_thread_error(hook_args: Any) -> None:
-        frames = traceback.extract_tb(hook_args.exc_traceback)
-        if not any("orbax" in frame.filename for frame in frames):
+        if not is_of_orbax(hook_args.exc_traceback):
             thread_hook(hook_args)
 
     def is_closed_loop(error: BaseException | None) -> bool:

@@ -117,6 +117,8 @@ class Checkpoints:
             self._manager = ocp.CheckpointManager(self.folder.absolute(), options=options, item_handlers=handlers)
         except OSError as error:
             raise UsageError(f"cannot write to {self.folder}: {error.strerror}; choose another --workdir") from error
+        except jax.errors.JaxRuntimeError:  # another process has failed
+            raise
         except Exception as error:  # Orbax raises many kinds for damaged files
             raise UsageError(
                 f"{self.folder} has a damaged checkpoint ({_first_line(error)}): move the newest away, or all of them"

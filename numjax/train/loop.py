@@ -13,39 +13,26 @@ A run starts from the workdir's newest good checkpoint, else from `init_from`, e
 from __future__ import annotations
 
 import contextlib
-import json
 import math
 import pathlib
-import shutil
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
-from numjax.config.origin import CONFIG_FILE, load_config, save_config
 from numjax.errors import Diverged, Preempted, UsageError
-from numjax.evals import report
 from numjax.pipeline.features import source_length
 from numjax.pipeline.loader import Loader
 from numjax.pretrained import installed
 from numjax.runtime import log, profiling, shard
 from numjax.runtime.signals import Signals
-from numjax.system import VOCABULARY, System, make_loader
+from numjax.system import System, make_loader
 from numjax.train import optim, sums
 from numjax.train.checkpoint import Checkpoints
 from numjax.train.compile import Compiled, count_parameters, flops_per_token, make_compiled
 from numjax.train.inherit import load_pretrained
 from numjax.types import TrainState
-
-# Blocks and settings that may differ when a workdir's run is resumed: they change no parameter. The fingerprint in
-# the checkpoints shows whether another `data.dir` holds the same data.
-FREE = {
-    *("log_every", "profile_steps", "topology", "compile_cache", "checkpoint", "decode", "mesh", "num_seeds"),
-    *("data.dir", "data.memory", "data.threads", "data.prefetch", "data.workers"),
-    *("eval.batch_size", "eval.generate", "eval.test"),
-    "task.answer",  # how answers are decoded
-}
 
 Sums = Mapping[str, tuple[Any, Any]]
 
@@ -81,12 +68,14 @@ def train(
     splits: Splits,
     workdir: pathlib.Path,
     seed: int,
+    score: Callable[..., dict[str, float]],
     compiled: Compiled | None = None,
     note: Callable[[float], str] | None = None,
 ):
     """Trains one seed to its end, resuming the workdir's run if there is one; then scores the splits.
 
     Args:
+      score: scores a split, with the arguments of `evals.report.score_split`.
       compiled: the compiled functions of an earlier seed of the same system.
       note: seconds left of this run → text to add to a progress line, where it is one of several runs.
 
@@ -118,7 +107,7 @@ def train(
         writer = log.MetricsWriter(workdir, position.step)
         stack.callback(writer.close)
         with Signals() as signals:
-            run = _Run(system, splits, compiled, checkpoints, best, writer, loader, steps, seed, signals, note)
+            run = _Run(system, splits, compiled, checkpoints, best, writer, loader, steps, seed, signals, score, note)
             state, position = run.loop(state, position, recent)
         results = run.finish(state, position, workdir)
     return results, compiled
@@ -127,10 +116,13 @@ def train(
 class _Run:
     """The loop and the objects that it uses; read `loop` first."""
 
-    def __init__(self, system, splits, compiled, checkpoints, best, writer, loader, steps, seed, signals, note):
+    def __init__(
+        self, system, splits, compiled, checkpoints, best, writer, loader, steps, seed, signals, score, note
+    ):
         self.system, self.splits, self.compiled = system, splits, compiled
         self.checkpoints, self.best, self.writer = checkpoints, best, writer
-        self.loader, self.steps, self.seed, self.signals, self.note = loader, steps, seed, signals, note
+        self.loader, self.steps, self.seed, self.signals = loader, steps, seed, signals
+        self.score, self.note = score, note
         config = self.config = system.config
         self.eval_every = config.eval.every or min(steps, loader.batches_of_epoch(0))
         self.save_every = config.checkpoint.every or self.eval_every
@@ -201,7 +193,7 @@ class _Run:
             encoded = getattr(self.splits, split)
             if encoded is None or (split == "test" and not self.config.eval.test):
                 continue
-            metrics = report.score_split(self.system, self.compiled, params, encoded, split, workdir, tuned=results)
+            metrics = self.score(self.system, self.compiled, params, encoded, split, workdir, tuned=results)
             self.writer.write(position.step, f"{split}_best" if split == "validation" else split, metrics)
             results[split] = metrics
             log.say(f"{split} (step {step}): " + log.format_metrics(metrics))
@@ -229,7 +221,7 @@ class _Run:
     def _evaluate(self, state: TrainState, position: Position) -> Position:
         if self.splits.validation is None:
             return position
-        metrics = report.score_split(
+        metrics = self.score(
             self.system,
             self.compiled,
             state.params,
@@ -302,73 +294,6 @@ def _start(
             "of a run that trained them, or --config.optim.rates='()' to train them here"
         )
     return state, Position(0, 0, None, 0), {}
-
-
-def has_checkpoint(workdir: pathlib.Path) -> bool:
-    """Whether the workdir, or the folder of a seed in it, holds a complete checkpoint."""
-    patterns = (f"{parent}{name}/*" for parent in ("", "seed_*/") for name in ("checkpoints", "best"))
-    return any(path.name.isdigit() for pattern in patterns for path in workdir.glob(pattern))
-
-
-def claim(workdir: pathlib.Path, config: Any, keep: bool = True) -> None:
-    """Checks that the workdir was trained with this config, and writes the config there.
-
-    If nothing is trained yet, another config there is replaced, and the files that were made with it are removed.
-
-    Args:
-      keep: False leaves the config file of a trained workdir as it is: settings that may differ then hold only for
-        this use of the run.
-
-    Raises:
-      UsageError: the workdir was trained with another config (the message names the first difference), or the config
-        cannot be written.
-    """
-    own_config = json.loads(json.dumps(config.to_dict()))
-    difference = _difference(workdir, own_config)
-    if difference is not None and has_checkpoint(workdir):
-        raise UsageError(
-            f"{workdir} was made by another config ({difference}): leave out the flags that change it (without "
-            "--config it is read from the workdir), or use another --workdir"
-        )
-    if jax.process_index() == 0 and (keep or not has_checkpoint(workdir)):
-        try:
-            if difference is not None:
-                shutil.rmtree(workdir / VOCABULARY, ignore_errors=True)
-                for name in ("skipped.jsonl", "shortened.jsonl"):
-                    (workdir / name).unlink(missing_ok=True)
-            save_config(workdir, own_config)
-        except OSError as error:
-            raise UsageError(f"cannot write to {workdir} ({error.strerror}): choose another --workdir") from error
-
-
-def _difference(workdir: pathlib.Path, own_config: dict[str, Any]) -> str | None:
-    """The first setting that differs from the workdir's config and is not in `FREE`, in words; None if all agree.
-
-    Raises:
-      UsageError: the workdir is trained, and its config is damaged.
-    """
-    if not (workdir / CONFIG_FILE).exists():
-        return None
-    try:
-        saved_values = _flat(load_config(workdir))
-    except UsageError as error:
-        if has_checkpoint(workdir):
-            raise
-        return str(error)
-    own_values = _flat(own_config)
-    for key in sorted(own_values.keys() | saved_values.keys()):
-        if own_values.get(key) != saved_values.get(key) and FREE.isdisjoint((key, key.split(".")[0])):
-            return f"{key} was {saved_values.get(key)!r}, now {own_values.get(key)!r}"
-    return None
-
-
-def _flat(tree: Any, prefix: str = "") -> dict[str, Any]:
-    if not isinstance(tree, dict):
-        return {prefix: tree}
-    out: dict[str, Any] = {}
-    for key, value in tree.items():
-        out |= _flat(value, f"{prefix}.{key}" if prefix else key)
-    return out
 
 
 def _finite(metrics):

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 
 from numjax.expr.mathml.markup import Node
 from numjax.expr.rules import Unreadable
+from numjax.expr.symbols import WIDEST
 from numjax.expr.tree import Tree
 
 COMMUTATIVE = frozenset("eq neq approx equivalent union intersect plus times and or".split())
@@ -100,7 +101,6 @@ def find_presented_symbol(presentation: Node | None) -> Tree | None:
 
 
 DEEPEST = 200  # levels of a tree
-WIDEST = 62  # children of a node
 
 
 class ContentError(Exception):

@@ -50,13 +50,15 @@ def spelling_edges(moves: Moves, spell: Callable[[str], Sequence[int]]) -> list[
     """Edges over the ids that spell the characters one by one; several ids of a character pass through new states.
 
     Args:
-      spell: the ids of a character.
+      spell: the ids of a character; none if the vocabulary does not write it.
     """
     targets: dict[tuple[str, int], str] = {}
     for state, row in moves.items():
         for characters, to in row.items():
             for character in characters:
-                *first, last = spell(character)
+                if not (ids := spell(character)):
+                    continue  # the vocabulary does not write it, such as WordPiece a blank
+                *first, last = ids
                 current, prefix = state, ()
                 for token in first:
                     prefix = (*prefix, token)

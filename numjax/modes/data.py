@@ -1,0 +1,53 @@
+"""The splits of a task, encoded, with a list of the records that are left out."""
+
+from __future__ import annotations
+
+import pathlib
+from typing import Any
+
+import jax
+
+from numjax.errors import DataError
+from numjax.pipeline import features, source
+from numjax.runtime import files, log
+from numjax.system import System
+from numjax.train.loop import Splits
+
+
+def load_data(system: System, folder: pathlib.Path, strict: bool, splits=("train", "validation", "test")) -> Splits:
+    """The task's splits, encoded. Skipped records are listed in skipped.jsonl, shortened ones in shortened.jsonl.
+
+    Raises:
+      DataError: the training split has no usable record, or with `strict` any record is bad.
+    """
+    config = system.config
+    encoded: dict[str, Any] = dict.fromkeys(("train", "validation", "test"))
+    skipped: list[dict[str, str]] = []
+    shortened: list[dict[str, str]] = []
+    for split in splits:
+        source_split = system.task.splits.get(split, split)
+        records = source.load(system.task.dataset, source_split, config.data.dir or None, strict=strict)
+        if records is None:
+            continue
+        size = config.data.train_size if split == "train" else 0
+        encoded[split] = system.encode_split(records, split, strict, limit=size)
+        skipped += encoded[split].skipped
+        shortened += [
+            {"id": id, "split": split, "reason": reason} for id, reason in encoded[split].shortened.values()
+        ]
+        if split == "train" and (label := config.data.get("balance")):
+            left_out = encoded[split].skipped
+            encoded[split] = features.balance_classes(encoded[split], label, config.task.get("data_seed", 0))
+            encoded[split].skipped = left_out
+    skipped = source.load_skipped(system.task.dataset, config.data.dir or None) + skipped
+    for rows, name, problem in (
+        (skipped, "skipped.jsonl", "left out"),
+        (shortened, "shortened.jsonl", "not read whole"),
+    ):
+        if rows and jax.process_index() == 0:
+            path, first = folder / name, rows[0]
+            files.write(path, (log.to_json_line(row) + "\n" for row in rows))
+            log.say(f"{len(rows)} records {problem}, the first is {first['id']} ({first['reason']}): see {path}")
+    if "train" in splits and (encoded["train"] is None or len(encoded["train"]) == 0):
+        raise DataError(f"no usable record in the training split of {dict(system.task.dataset)}")
+    return Splits(**encoded)
