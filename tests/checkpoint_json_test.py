@@ -87,7 +87,7 @@ def test_every_changed_value_of_the_json_is_damage(saved, tmp_path, capsys, chan
         (RuntimeError("UNKNOWN: write failed: No space left on device (28)"), "No space left"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_written_is_said_in_the_systems_words(tmp_path, error, reason):
+def test_a_failed_write_is_reported_in_the_systems_words(tmp_path, error, reason):
     def fail():
         raise error
 

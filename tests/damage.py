@@ -58,9 +58,9 @@ def json_files(value: Any) -> st.SearchStrategy[bytes]:
 
 def contents(content: bytes) -> st.SearchStrategy[bytes]:
     """A file cut short, with some bytes changed, put in or taken out."""
-    place, some = st.integers(0, max(0, len(content) - 1)), st.binary(min_size=1, max_size=9)
-    cut = place.map(lambda i: content[:i])
-    changed = st.builds(lambda i, b: content[:i] + b + content[i + len(b) :], place, some)
-    grown = st.builds(lambda i, b: content[:i] + b + content[i:], place, some | st.just(b"\xff" * 8))
-    shrunk = st.builds(lambda i, n: content[:i] + content[i + n :], place, st.integers(1, 9))
+    index, some = st.integers(0, max(0, len(content) - 1)), st.binary(min_size=1, max_size=9)
+    cut = index.map(lambda i: content[:i])
+    changed = st.builds(lambda i, b: content[:i] + b + content[i + len(b) :], index, some)
+    grown = st.builds(lambda i, b: content[:i] + b + content[i:], index, some | st.just(b"\xff" * 8))
+    shrunk = st.builds(lambda i, n: content[:i] + content[i + n :], index, st.integers(1, 9))
     return cut | changed | grown | shrunk

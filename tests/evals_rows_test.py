@@ -94,12 +94,12 @@ def test_lines_are_records_or_named_by_their_number(tmp_path):
     records = inputs.load_records(TASK, str(path))
     assert [name for name, _ in records] == [f"input-{n}" for n in range(1, 6)]
     assert records[0][1] == {"id": "input-1"} | good[0] and records[4][1] == good[1], "an id of its own stays"
-    said = [str(record) for _, record in records[1:4]]
-    assert all(text.startswith(f"line {n} is not a JSON object") for n, text in enumerate(said, 2)), said
-    assert said[1].endswith("it is '[1]'") and "endless" in said[2]
+    messages = [str(record) for _, record in records[1:4]]
+    assert all(text.startswith(f"line {n} is not a JSON object") for n, text in enumerate(messages, 2)), messages
+    assert messages[1].endswith("it is '[1]'") and "endless" in messages[2]
     valid, skipped = inputs.split_valid(records, strict=False)
     assert valid == [records[0][1], records[4][1]]
-    assert skipped == [{"id": f"input-{n}", "split": "input", "reason": said[n - 2]} for n in (2, 3, 4)]
+    assert skipped == [{"id": f"input-{n}", "split": "input", "reason": messages[n - 2]} for n in (2, 3, 4)]
     with pytest.raises(DataError, match="input-2: line 2"):
         inputs.split_valid(records, strict=True)
 
@@ -122,7 +122,7 @@ def test_files_without_a_record_say_what_is_wrong(tmp_path, content, message):
         inputs.load_records(TASK, str(path))
 
 
-def test_a_tasks_own_files_are_read_by_the_task(tmp_path):
+def test_the_task_parses_its_own_files(tmp_path):
     (tmp_path / "x").write_text("not JSON")
     task = SimpleNamespace(from_file=lambda path: iter([("first", {"a": 1})]), file_forms=())
     assert inputs.load_records(task, str(tmp_path / "x")) == [("first", {"a": 1})]
@@ -175,7 +175,7 @@ def test_values_of_formulas_are_exact_decimals_or_fractions(formula, value):
     assert value_of(latex.parse(formula)) == value
 
 
-def test_stdin_is_read_as_a_file_is(monkeypatch):
+def test_stdin_gives_the_same_lines_as_a_file(monkeypatch):
     monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(b'{"a": 1}\n\n{"a": 2}\n')))
     task = SimpleNamespace(from_file=None, file_forms=())  # no file of the task's own
     assert [record["a"] for _, record in inputs.load_records(task, "-")] == [1, 2]

@@ -154,7 +154,7 @@ def test_commands_of_their_own(rules):
         lambda n: "x" + "/y" * n, lambda n: "x" + ":y" * n, lambda n: "x" + " - y" * n, lambda n: "x" + "'^2" * n,
     ],
 )  # fmt: skip
-def test_what_is_read_can_be_written_and_read_again(write):
+def test_a_printed_tree_parses_to_the_same_tree(write):
     outcomes = [parse(write(n)) for n in (5, 40, 48, 60, 90, 99, 120, 190)]
     for tree in outcomes:
         if isinstance(tree, Tree):
@@ -162,7 +162,7 @@ def test_what_is_read_can_be_written_and_read_again(write):
     assert all(isinstance(tree, Tree) for tree in outcomes[:2])
 
 
-def test_a_deep_tree_that_needs_no_brackets_is_read():
+def test_a_deep_tree_that_needs_no_brackets_is_accepted():
     assert isinstance(parse("a" + " - b" * 180), Tree)
     assert parse("-" * 90 + "x") == Unreadable("91 levels deep: written out, its brackets are nested too deep", 0)
 

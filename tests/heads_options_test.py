@@ -48,7 +48,7 @@ def test_the_numbers_that_a_head_can_write(name, written, beyond):
 
 
 @pytest.mark.parametrize("name", ["token", "fone", "xval", "masked"])
-def test_heads_share_the_table_of_tokens_unless_they_are_told_not_to(rng, name):
+def test_heads_share_the_table_of_tokens_unless_an_option_says_otherwise(rng, name):
     batch = drawn.draw_batch(rng)
     hidden = np.zeros((*batch.inputs.ids.shape, drawn.CONTEXT["width"]), np.float32)
     table = np.zeros((drawn.VOCAB, drawn.CONTEXT["width"]), np.float32)

@@ -149,7 +149,7 @@ POOLS = [("end", False, True), ("first", True, False), ("last_padded", False, Tr
 
 
 @pytest.mark.parametrize(("pool", "pooler", "use_bias"), POOLS)
-def test_labels_are_read_from_the_pooled_state(rng, pool, pooler, use_bias):
+def test_labels_depend_on_the_pooled_state(rng, pool, pooler, use_bias):
     head, params, batch, hidden, table = make(rng, "classify", pool=pool, pooler=pooler, use_bias=use_bias)
     exact = {name: np.asarray(value, np.float64) for name, value in params.items()}
     assert ("bias" in exact) == use_bias

@@ -29,7 +29,7 @@ def names(tmp_path, source):
     return [mutant.name for mutant in all_mutants(tmp_path, "m.py", seed=0)]
 
 
-def test_each_place_has_one_change_of_a_kind_and_guards_have_none(tmp_path):
+def test_each_expression_has_one_change_of_a_kind_and_guards_have_none(tmp_path):
     changes = names(tmp_path, SOURCE)
     assert len(changes) == len({*changes})
     kinds = [name.partition("[")[2].partition("]")[0] for name in changes]

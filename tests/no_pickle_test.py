@@ -46,9 +46,9 @@ def test_nothing_that_is_loaded_can_run_code(folder):
     paths = sorted((ROOT / folder).rglob("*.py"))
     assert len(paths) > 5
     broken = {
-        str(path.relative_to(ROOT)): found
+        str(path.relative_to(ROOT)): violations
         for path in paths
-        if "bundled" not in path.parts[:-2] and (found := faults(path.read_text(encoding="utf-8")))
+        if "bundled" not in path.parts[:-2] and (violations := faults(path.read_text(encoding="utf-8")))
     }
     assert not broken, broken
 

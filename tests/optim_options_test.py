@@ -53,9 +53,9 @@ def adamw(start, gradients, rate, *, first=0.9, second=0.95, epsilon=1e-8, decay
     return params
 
 
-def check(found, wanted):
+def check(actual, wanted):
     for path, value in wanted.items():
-        np.testing.assert_allclose(found[path], value, rtol=2e-5, atol=2e-6, err_msg=path)
+        np.testing.assert_allclose(actual[path], value, rtol=2e-5, atol=2e-6, err_msg=path)
 
 
 def test_options_that_are_left_out_have_the_documented_values(rng):

@@ -19,9 +19,9 @@ def stack(length=16, **more):
     return drawn.build_backbone(drawn.DECODER | {"max_length": length} | more)
 
 
-def tokens(rng):
-    found, _ = drawn.draw_tokens(rng)
-    return found._replace(channels={"digit_run": found.positions, "tree_positions": found.positions[..., None]})
+def draw_tokens_with_channels(rng):
+    tokens, _ = drawn.draw_tokens(rng)
+    return tokens._replace(channels={"digit_run": tokens.positions, "tree_positions": tokens.positions[..., None]})
 
 
 @pytest.mark.parametrize("heads", range(1, 34))
@@ -40,7 +40,7 @@ def test_positions_are_bounded_exactly_if_their_table_grows_with_the_stack(rng, 
     if not part.provides("added"):
         assert not part.bounded
         return
-    given = tokens(rng)
+    given = draw_tokens_with_channels(rng)
 
     def shapes(length):
         module = part.clone(stack=stack(length), parent=None)
@@ -90,6 +90,6 @@ def test_rope_refuses_heads_without_pairs(rng, width, heads, fraction):
         module.apply({}, drawn.draw_tokens(rng)[0], method="angles")
 
 
-def test_a_channel_made_of_ids_is_hidden_where_they_are():
+def test_a_channel_of_ids_is_hidden_where_the_ids_are():
     run = abacus.Run((1, 2))
     assert run.compute(np.int32([1, 0, 2, 1])).tolist() == [1, 0, 1, 2] and run.channel.of_ids

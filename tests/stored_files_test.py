@@ -331,14 +331,14 @@ def test_a_damaged_json_of_a_vocabulary_is_one_line(content):
 
 
 @pytest.mark.parametrize("file", ["../secret.json", "/etc/passwd", "..", "", 3])
-def test_a_vocabulary_reads_no_file_outside_its_folder(file):
+def test_a_vocabulary_opens_no_file_outside_its_folder(file):
     (FOLDER / "secret.json").write_bytes(VOCABULARIES["cells"]._files()["cells.json"])
     folder = store("cells", dict(VOCABULARIES["cells"]._files()), {"files": [file]})
     with pytest.raises(UsageError, match=r"is not the name of a file in the same folder|no lists of names"):
         vocab.load(folder)
 
 
-def test_a_vocabulary_waits_for_no_pipe_and_reads_no_device():
+def test_a_vocabulary_waits_for_no_pipe_and_opens_no_device():
     folder = pathlib.Path(store("cells", dict(VOCABULARIES["cells"]._files())))
     for make in (os.mkfifo, lambda path: path.symlink_to("/dev/zero")):
         (folder / "cells.json").unlink()
@@ -497,7 +497,7 @@ def test_a_damaged_dataset_is_its_records_or_one_line(dataset):
     check()
 
 
-def test_a_dataset_reads_no_file_outside_its_folder(dataset):
+def test_a_dataset_opens_no_file_outside_its_folder(dataset):
     root, folder = dataset
     info = json.loads((folder / "dataset_info.json").read_text())
     template = info["splits"][0]["filepathTemplate"]

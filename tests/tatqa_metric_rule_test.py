@@ -45,7 +45,7 @@ def is_number(text: str) -> bool:
     return not math.isnan(value) and (len(words) == 1 or find_factor(words[1]) != 1)
 
 
-def read_number(text: str) -> float | None:
+def parse_number(text: str) -> float | None:
     """The first digits with their sign, times the scale behind them, negative in brackets, a hundredth with %."""
     cleaned = clean(text)
     for start, character in enumerate(cleaned):
@@ -76,7 +76,7 @@ def join_parts(answers: list[Any], scale: str) -> str:
     for answer in sorted(answers):
         text = str(answer)
         if is_number(text):
-            value = read_number(text)
+            value = parse_number(text)
             if value is not None:
                 # A percentage is a fraction by now.
                 texts.append(f"{value if '%' in text else round(value, 2) * find_factor(scale):.4f}")
@@ -91,7 +91,7 @@ def normalise(text: str) -> str:
         if not is_number(word):
             word = "".join(character for character in word if character not in string.punctuation)
         if is_number(word):
-            word = str(read_number(word))
+            word = str(parse_number(word))
         words += re.sub(r"\b(a|an|the)\b", " ", word).split()
     return " ".join(words)
 
@@ -119,7 +119,7 @@ def score(answer: Any, kind: str, scale: str, prediction: Any, prediction_scale:
     candidates = [join_parts(parts, prediction_scale)]
     text = str(parts[0])
     if len(parts) == 1 and not prediction_scale and is_number(text) and "%" not in text:
-        value = read_number(text)
+        value = parse_number(text)
         if value is not None:
             candidates.append(f"{value:.4f}")
     em, f1 = max(compare(candidate, join_parts(gold, scale)) for candidate in candidates)
@@ -129,7 +129,7 @@ def score(answer: Any, kind: str, scale: str, prediction: Any, prediction_scale:
 def test_the_second_form_is_the_official_metric(real_data):
     folder = real_data("tatqa_metric_reference")
     for case in json.loads((folder / "number_reader.json").read_text()):
-        for name, compute in (("is_number", is_number), ("to_number", read_number), ("normalize_answer", normalise)):
+        for name, compute in (("is_number", is_number), ("to_number", parse_number), ("normalize_answer", normalise)):
             if name in case and "__" not in str(case[name]):
                 assert compute(case["text"]) == case[name], (name, case["text"])
     cases = [case for case in json.loads((folder / "single_cases.json").read_text()) if "error" not in case]
@@ -170,7 +170,7 @@ def draw_gold(draw: random.Random) -> tuple[Any, str, str]:
 
 def perturb_part(draw: random.Random, part: Any) -> Any:
     text = str(part)
-    value = read_number(text) if is_number(text) else None
+    value = parse_number(text) if is_number(text) else None
     changes: list[Any] = [part, part, text, text.upper(), text.replace(",", ""), f" {text}", f"the {text}."]
     changes.append(draw_span(draw))
     if value is not None:
@@ -189,7 +189,7 @@ def perturb(draw: random.Random, answer: Any) -> Any:
     elif action == 2:
         parts.append(draw_span(draw))
     elif action == 3 and all(is_number(str(part)) for part in parts):
-        parts = [read_number(str(part)) or 0 for part in parts]
+        parts = [parse_number(str(part)) or 0 for part in parts]
     return parts if len(parts) != 1 or draw.random() < 0.4 else parts[0]
 
 

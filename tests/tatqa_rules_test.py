@@ -21,9 +21,9 @@ from numjax.tasks.tatqa.metric import Score, compare, score_question
     ],
 )  # fmt: skip
 def test_texts_have_the_value_of_their_first_number(text, value):
-    found = metric.to_number(text)
-    assert found == (None if value is None else pytest.approx(value, abs=1e-12))
-    assert found is None or (isinstance(found, float) or float(found).is_integer())
+    number = metric.to_number(text)
+    assert number == (None if value is None else pytest.approx(value, abs=1e-12))
+    assert number is None or (isinstance(number, float) or float(number).is_integer())
 
 
 @pytest.mark.parametrize("text", ["5", "$5", "5,000", "-5.5", "5%", "5 million", "5 percent", ".5", "(5)", "1e3"])

@@ -32,8 +32,6 @@ EMBEDDING_OPTIONS = ("name", "fusion", "length")
 # adds is initialised anew.
 PLAIN = {"scheme.name": "subword", "scheme.layout": "plain", "embeds.token.name": "token"}
 
-# Settings that configs of older versions lack.
-NEWER_SETTINGS = ("optim.accumulate", "eval.generate")
 # Settings that may be fractions though their defaults are not.
 FRACTIONS = ("optim.epochs",)
 _JSON_FORMS: dict[type, Any] = {bool: bool, int: int, str: str, tuple: list, dict: dict}
@@ -106,8 +104,6 @@ def _find_fault(config: Mapping[str, Any]) -> str:
         value: Any = config
         for key in path.split("."):
             value = value.get(key) if isinstance(value, dict) else None
-        if value is None and path in NEWER_SETTINGS:
-            continue
         forms = (int, float) if path in FRACTIONS or isinstance(default, float) else _JSON_FORMS[type(default)]
         if not isinstance(value, forms) or isinstance(value, bool) > isinstance(default, bool):
             return f"{path} is {'missing' if value is None else f'{value!r:.40}'}"
