@@ -9,9 +9,11 @@ import json
 import jax
 import jax.numpy as jnp
 import numpy as np
+import orbax.checkpoint as ocp
 import pytest
 
-from numjax.errors import UsageError
+from numjax.errors import Lost, UsageError
+from numjax.runtime import processes
 from numjax.train.checkpoint import Checkpoints
 
 STATE = {"params": {"kernel": np.arange(6, dtype=np.float32).reshape(2, 3), "bias": np.float32([1, 2])}}
@@ -110,3 +112,32 @@ def test_a_damaged_step_is_reported_with_the_first_line_of_the_reason(saved, tmp
             checkpoints.restore(jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), STATE))
         assert "is damaged (the array is torn): trying" in capsys.readouterr().err
         assert checkpoints.steps() == []
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ValueError("UNKNOWN: Gloo AllGather failed: Connection closed by peer"),
+        jax.errors.JaxRuntimeError("UNAVAILABLE: connection reset"),
+    ],
+)  # fmt: skip
+def test_a_lost_process_is_no_damaged_checkpoint(saved, tmp_path, capsys, monkeypatch, error):
+    """A process that ends while another opens or restores the checkpoints must not make a user move them away."""
+
+    def fail(*arguments, **options):
+        raise error
+
+    with contextlib.closing(Checkpoints(tmp_path, asynchronous=False)) as checkpoints:
+        with monkeypatch.context() as patch:
+            patch.setattr(jax, "process_count", lambda: 2)
+            patch.setattr(processes, "abandon", lambda code: pytest.fail(f"ended with {code}"))
+            patch.setattr(checkpoints._manager, "restore", fail)
+            with pytest.raises(Lost, match="another process is gone or out of reach"), processes.coordinate_exit():
+                checkpoints.restore(STATE)
+            patch.setattr(ocp, "CheckpointManager", fail)
+            with pytest.raises(Lost, match="another process is gone or out of reach"), processes.coordinate_exit():
+                Checkpoints(tmp_path)
+            patch.setattr(jax, "process_count", lambda: 1)
+            with pytest.raises(UsageError, match="has a damaged checkpoint"):
+                Checkpoints(tmp_path)
+        assert checkpoints.steps() == [1] and "damaged" not in capsys.readouterr().err

@@ -263,7 +263,7 @@ def test_processes_check_batches_whose_rows_share_tables(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("codes", "cause"), [((2, -6), 2), ((-9, 5), -9), ((5, -6), 5), ((-6,), -6), ((4, 4, -11), 4)]
+    ("codes", "cause"), [((2, -6), 2), ((-9, 5), -9), ((5, -6), 5), ((-6,), -6), ((4, 4, -11), 4), ((5, 1), 1)]
 )
 def test_the_cause_of_an_end_ranks_before_its_consequences(codes, cause):
     for order in itertools.permutations(codes):

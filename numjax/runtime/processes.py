@@ -25,6 +25,8 @@ from numjax.errors import DataError, Diverged, Lost, Preempted, UsageError
 COORDINATOR, COUNT, INDEX = "NUMJAX_COORDINATOR", "NUMJAX_PROCESSES", "NUMJAX_PROCESS"
 # Seconds without a sign of life after which a process counts as dead and all others stop.
 HEARTBEAT = 30
+# In the message of an error: a transport between processes failed.
+TRANSPORTS = ("Gloo", "NCCL", "coordination service")
 
 
 def join() -> None:
@@ -67,18 +69,28 @@ def coordinate_exit() -> Iterator[None]:
     except (Diverged, Preempted):
         leave()
         raise
-    except jax.errors.JaxRuntimeError as error:
-        if jax.process_count() == 1:
-            raise
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise Lost(f"another process is gone or out of reach ({reason}): run the same command to go on") from error
     except (UsageError, DataError):
         raise
-    except Exception:
+    except Exception as error:
         if jax.process_count() == 1:
             raise
+        if is_loss(error):
+            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+            message = f"another process is gone or out of reach ({reason}): run the same command to go on"
+            raise Lost(message) from error
         traceback.print_exc()
         abandon(1)
+
+
+def is_loss(error: Exception) -> bool:
+    """Whether the error says that another process is gone or out of reach.
+
+    JAX raises `JaxRuntimeError`, but the transfer of a collective's result to the host raises `ValueError` with the
+    same message.
+    """
+    if jax.process_count() == 1:
+        return False
+    return isinstance(error, jax.errors.JaxRuntimeError) or any(name in str(error) for name in TRANSPORTS)
 
 
 def abandon(code: int) -> NoReturn:

@@ -21,7 +21,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, BinaryIO
 
-from numjax.errors import DataError, Diverged, Preempted, UsageError
+from numjax.errors import DataError, Diverged, Lost, Preempted, UsageError
 from numjax.tools.command import Parser
 
 GRACE = 45.0  # seconds for the others to notice by themselves that one has ended
@@ -67,12 +67,14 @@ def main(words: Sequence[str] | None = None) -> int:
 def _rank_cause(code: int) -> int:
     """Ranks exit codes: if processes end at the same time, the code with the lowest rank is the cause.
 
-    First come errors that a process reports itself, then signals. Then come other codes: processes that lost another
-    one fail too. Last is SIGABRT: JAX aborts when it loses its coordinator.
+    First come errors that a process reports itself, then signals, then other codes. A process that lost another one
+    ends with the code of `Lost`. Last is SIGABRT: JAX aborts when it loses its coordinator.
     """
     if code in (UsageError.exit_code, DataError.exit_code, Diverged.exit_code):
         return 0
-    return 3 if code == -signal.SIGABRT else 1 if code < 0 else 2
+    if code in (Lost.exit_code, -signal.SIGABRT):
+        return 3 if code == Lost.exit_code else 4
+    return 1 if code < 0 else 2
 
 
 class _Processes:

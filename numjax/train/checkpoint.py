@@ -117,9 +117,9 @@ class Checkpoints:
             self._manager = ocp.CheckpointManager(self.folder.absolute(), options=options, item_handlers=handlers)
         except OSError as error:
             raise UsageError(f"cannot write to {self.folder}: {error.strerror}; choose another --workdir") from error
-        except jax.errors.JaxRuntimeError:  # another process has failed
-            raise
         except Exception as error:  # Orbax raises many kinds for damaged files
+            if processes.is_loss(error):
+                raise
             raise UsageError(
                 f"{self.folder} has a damaged checkpoint ({_first_line(error)}): move the newest away, or all of them"
             ) from None
@@ -216,6 +216,8 @@ class Checkpoints:
             restored = self._manager.restore(step, args=args)
             state, (meta, saved_digests) = restored["state"], _unpack_json(restored["meta"])
         except Exception as error:  # Orbax and TensorStore raise many kinds for damaged files.
+            if processes.is_loss(error):
+                raise
             reason = _first_line(error)
         if processes.is_any_set(bool(reason)):
             reason = reason or "another process cannot read it"
