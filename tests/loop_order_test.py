@@ -35,7 +35,7 @@ class Folder:
         self.events.append((f"{self.name} wait", None))
 
 
-class Progress:
+class RecordedProgress:
     def __init__(self, *arguments):
         self.counted = []
 
@@ -88,7 +88,7 @@ def build_run(monkeypatch, tmp_path):
 
         monkeypatch.setattr(loop.shard, "put", lambda batch, mesh: batch)
         monkeypatch.setattr(loop, "flops_per_token", lambda *a: 1.0)
-        monkeypatch.setattr(loop.log, "Progress", Progress)
+        monkeypatch.setattr(loop.log, "Progress", RecordedProgress)
         profiler = SimpleNamespace(start_or_stop=lambda *a: None, close=lambda *a: None)
         monkeypatch.setattr(loop.profiling, "Profiler", lambda *a: profiler)
         splits = loop.Splits(SimpleNamespace(source=None, fingerprint="data"), object(), None)

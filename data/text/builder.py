@@ -13,10 +13,11 @@ from ..sampling import split_by_hash
 from .read import SUFFIXES, list_files, name_below, read_file
 
 
-class Text(ArrayRecordBuilder):
+class TextBuilder(ArrayRecordBuilder):
     """Options: `path` of a folder or file; `validation` and `test`, the shares of documents in these splits;
     `seed` of the split."""
 
+    name = "text"  # of the dataset; by default it is that of the class
     FIELDS = {"id": str, "text": str}
     OPTIONS = {"path": "", "validation": 0.05, "test": 0.05, "seed": 0}
     KEYS = {"text": ("text",)}
@@ -58,4 +59,4 @@ class Text(ArrayRecordBuilder):
                 self.skip(name, "holds no document")
 
 
-Builder = Text
+Builder = TextBuilder
