@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import pathlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -46,7 +46,7 @@ def load(workdir: str | pathlib.Path, config: Any = None, trust: bool = False) -
         config = ConfigDict(config.to_dict())
         config.backbone.scan = False
     system = assemble(config, origin.home(folder))
-    return Loaded(system, params, step, mesh, tuned.load(folder, system.task))
+    return Loaded(system, params, step, mesh, tuned.load(folder, system.task), str(folder))
 
 
 # Methods of 0.1 that are functions now; remove the messages in 0.3.
@@ -60,23 +60,43 @@ MOVED = {
 }
 
 
+def _refuse_other_config(method: Callable) -> Callable:
+    """`method` of a Loaded, which refuses parameters that are not of its config."""
+
+    @functools.wraps(method)
+    def call(self: Loaded, *args: Any, **options: Any) -> Any:
+        with inherit.refuse_other_config(self.name):
+            return method(self, *args, **options)
+
+    return call
+
+
 class Loaded:
     """A model with its parameters, and the methods that every model has. `numjax.inspect` has functions for one kind
     of model.
 
     Attributes:
       system: its parts. params: parameters with one entry per layer. step: step of the checkpoint. mesh: the devices
-        that hold the parameters. tuned: values that the task chose on validation.
+        that hold the parameters. tuned: values that the task chose on validation. name: its workdir.
     """
 
-    def __init__(self, system: System, params: Any, step: int, mesh: Mesh, tuned: Mapping[str, float] | None = None):
-        self.system, self.step, self.mesh, self.tuned = system, step, mesh, dict(tuned or {})
+    def __init__(
+        self,
+        system: System,
+        params: Any,
+        step: int,
+        mesh: Mesh,
+        tuned: Mapping[str, float] | None = None,
+        name: str = "the model",
+    ):
+        self.system, self.step, self.mesh, self.tuned, self.name = system, step, mesh, dict(tuned or {}), name
         self.params, self._compiled = checkpoint.split_layers(params), None
 
     def __getattr__(self, name: str) -> Any:
         moved = f" is a function now: {MOVED[name]}" if name in MOVED else ""
         raise AttributeError(f"a loaded model has no {name!r}" if not moved else f"{name!r}{moved}")
 
+    @_refuse_other_config
     def embed(self, numbers: str | Sequence[str], name: str | None = None) -> np.ndarray:
         """The vector of a number at the input of the stack, before positions: float32[D], or [n, D] for a list.
 
@@ -103,6 +123,7 @@ class Loaded:
             vectors = np.where(is_number, x_BTD, 0).sum(1) / is_number.sum(1)
         return np.asarray(vectors[0] if isinstance(numbers, str) else vectors, np.float32)
 
+    @_refuse_other_config
     def score(self, records: Mapping[str, Any] | str | Sequence[Mapping[str, Any] | str]) -> Any:
         """Probabilities of a classifier's labels, float32[classes], a language model's log-likelihood, or the
         probability of the predicted span.
@@ -129,6 +150,7 @@ class Loaded:
             out = log_likelihoods(self.system, self.params, self.mesh, self.batches(encoded), len(encoded))
         return out[0] if is_single else out
 
+    @_refuse_other_config
     def generate(self, prompts: str | Sequence[str], **options: Any) -> Any:
         """A `Generation` for one prompt, a list of them for several; options as in `evals.generate.generate`."""
         from numjax.evals.generate import generate
@@ -137,6 +159,7 @@ class Loaded:
         results = generate(self.system, self.params, [prompts] if isinstance(prompts, str) else prompts, **settings)
         return results[0] if isinstance(prompts, str) else results
 
+    @_refuse_other_config
     def predict(
         self, records: Sequence[Mapping[str, Any]], strict: bool = False, skipped: list | None = None
     ) -> list[dict[str, Any]]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shutil
 
 import jax
 import numpy as np
@@ -103,6 +105,27 @@ def test_the_same_question_compiles_once(classifier, writer):
 def test_a_classifier_does_not_write(classifier):
     with pytest.raises(UsageError, match="only classifies"):
         numjax.load(classifier).generate("How many?")
+
+
+@pytest.mark.parametrize(
+    ("method", "argument"),
+    [
+        ("embed", "3"),
+        ("score", {"question": "How many are 5?", "answer": "5"}),
+        ("generate", "Q: 3 A:"),
+        ("predict", [{"question": "How many are 5?"}]),
+    ],
+)
+def test_a_config_of_other_sizes_than_the_checkpoint_is_one_line(writer, tmp_path, method, argument):
+    """Flax notices only when the model runs."""
+    folder = shutil.copytree(writer[0], tmp_path / "run")
+    config = json.loads((folder / "config.json").read_text())
+    config["embeds"]["numeral"]["high"] += 3
+    (folder / "config.json").write_text(json.dumps({k: v for k, v in config.items() if k != "digest"}))
+    with pytest.raises(
+        UsageError, match=f"^{re.escape(str(folder))}: its checkpoint is not of its config: .*exponent"
+    ):
+        getattr(numjax.load(folder), method)(argument)
 
 
 def test_generate_answers_one_prompt_or_several(writer):

@@ -9,7 +9,6 @@ from typing import Any
 
 import jax
 from absl import logging
-from flax.errors import ScopeParamNotFoundError, ScopeParamShapeError
 
 from numjax import api
 from numjax.config import origin
@@ -20,7 +19,7 @@ from numjax.modes.evaluate import evaluate_run
 from numjax.modes.predict import predict_records
 from numjax.modes.train import train_seeds
 from numjax.runtime import files, log, processes, signals
-from numjax.train import workdir
+from numjax.train import inherit, workdir
 
 
 def set_up(config: Any, distributed: bool = False, planning: bool = False) -> None:
@@ -67,19 +66,20 @@ def run(
       UsageError: the workdir and the config do not go together, or the mode lacks its input.
     """
     path = pathlib.Path(folder).expanduser()
-    with processes.coordinate_exit(), files.report_full_disk(path), signals.stop_immediately():
-        try:
-            if mode == "compile":
-                from numjax.plan.plan import plan
+    with (
+        processes.coordinate_exit(),
+        files.report_full_disk(path),
+        inherit.refuse_other_config(path),
+        signals.stop_immediately(),
+    ):
+        if mode == "compile":
+            from numjax.plan.plan import plan
 
-                # Planning does not claim the workdir: the next plan there may be for another batch or mesh.
-                return plan(config, path)
-            if mode in ("train", "check"):
-                return _write_run(config, path, mode, strict)
-            return _use_run(config, path, mode, strict, input, prompts)
-        except (ScopeParamShapeError, ScopeParamNotFoundError) as error:
-            reason = str(error).partition(" (https")[0]
-            raise UsageError(f"{path}: its checkpoint is not of its config: {reason}: restore both") from None
+            # Planning does not claim the workdir: the next plan there may be for another batch or mesh.
+            return plan(config, path)
+        if mode in ("train", "check"):
+            return _write_run(config, path, mode, strict)
+        return _use_run(config, path, mode, strict, input, prompts)
 
 
 def _write_run(config: Any, folder: pathlib.Path, mode: str, strict: bool) -> dict[str, Any]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import functools
 import pathlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from absl import logging
+from flax.errors import ScopeParamNotFoundError, ScopeParamShapeError
 
 from numjax.build import build, is_own_module
 from numjax.config.origin import check_scheme, load_config
@@ -27,6 +28,20 @@ from numjax.types import TrainState
 
 # Backbone → the module that reads the safetensors that it can start from.
 PRETRAINED: dict[str, Any] = {"decoder": gpt2, "encoder": bert, "encoder_decoder": seq2seq}
+
+
+@contextlib.contextmanager
+def refuse_other_config(name: Any) -> Iterator[None]:
+    """Turns the errors of a model whose parameters have other names or shapes into a UsageError of one line.
+
+    Args:
+      name: of the run, for the message.
+    """
+    try:
+        yield
+    except (ScopeParamShapeError, ScopeParamNotFoundError) as error:
+        reason = str(error).partition(" (https")[0]
+        raise UsageError(f"{name}: its checkpoint is not of its config: {reason}: restore both") from None
 
 
 def load_pretrained(system: System, compiled: Compiled, state: TrainState, source: pathlib.Path) -> TrainState:
