@@ -387,14 +387,15 @@ def test_an_option_of_another_type_is_named(kind, block, says):
         build.build(kind, block)
 
 
-@pytest.mark.parametrize("path", fit.COUNTS)
-def test_a_count_that_is_none_is_named(path):
+@pytest.mark.parametrize("path", fit.MOST)
+def test_a_count_out_of_range_is_named(path):
     config = numgpt.get_config("smoke")
     block, _, key = path.partition(".")
-    for count in (0, -8):
+    most = fit.MOST[path]
+    for count in (0, -8, most + 1, 10**18):
         with config.unlocked():
             config[block][key] = count
-        with pytest.raises(UsageError, match=re.escape(f"config.{path}={count} must be at least 1")):
+        with pytest.raises(UsageError, match=re.escape(f"config.{path}={count} must be from 1 to {most:,}")):
             fit.check(config, build.build("tasks", config.task))
 
 

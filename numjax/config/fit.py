@@ -27,11 +27,21 @@ GIVERS = {
     "units": "choose task tatqa",
 }
 
-# Settings that are counts of at least one.
-COUNTS = (
-    *("scheme.pad_multiple", "backbone.width", "backbone.heads", "backbone.max_length", "data.digits"),
-    *("optim.batch_size", "optim.accumulate", "eval.batch_size", "decode.batch_size"),
-)
+# The largest count of each setting that is a count of at least one. More is a typing error, or the config of a
+# stranger that would fill the memory.
+MOST = {
+    "scheme.pad_multiple": 1_000_000,
+    "backbone.layers": 10_000,
+    "backbone.width": 1_000_000,
+    "backbone.heads": 1_000_000,
+    "backbone.max_length": 1_000_000_000,
+    "data.digits": 10_000,
+    "optim.batch_size": 100_000_000,
+    "optim.accumulate": 1_000_000,
+    "eval.batch_size": 100_000_000,
+    "decode.batch_size": 100_000_000,
+}
+MAX_BEAMS, MAX_TOP_K = 10_000, 2**31 - 1  # int32 holds top_k
 
 
 class NamedPart:
@@ -53,13 +63,28 @@ class NamedPart:
 
 
 def check(config: Any, task: Task) -> None:
-    """Raises UsageError for the first two parts that do not fit together, or for a count that is none."""
-    for path in COUNTS:
+    """Raises UsageError for the first two parts that do not fit together, or for a count out of range."""
+    for path, most in MOST.items():
         block, _, key = path.partition(".")
-        if config.get(block, {}).get(key, 1) < 1:
-            raise UsageError(f"config.{path}={config[block][key]} must be at least 1")
+        if not 1 <= config.get(block, {}).get(key, 1) <= most:
+            raise UsageError(f"config.{path}={config[block][key]} must be from 1 to {most:,}")
+    if "decode" in config:
+        decode = config.decode
+        check_decoding(decode.max_tokens, decode.temperature, decode.top_k, decode.top_p, decode.get("beams", 0))
     for line in find_faults(config, task):
         raise UsageError(line)
+
+
+def check_decoding(max_tokens: int, temperature: float, top_k: int, top_p: float, beams: int = 0) -> None:
+    """Raises UsageError for a setting of generation that is out of range."""
+    if max_tokens < 1:
+        raise UsageError(f"max_tokens must be at least 1, not {max_tokens}")
+    if not 0 <= beams <= MAX_BEAMS or (beams and temperature > 0):
+        raise UsageError(
+            f"beams is from 0 to {MAX_BEAMS:,}, and a beam search samples nothing: leave temperature at 0"
+        )
+    if temperature < 0 or not 0 <= top_k <= MAX_TOP_K or not 0 < top_p <= 1:
+        raise UsageError(f"temperature must not be negative, top_k is from 0 to {MAX_TOP_K:,}, and top_p in (0, 1]")
 
 
 def find_faults(config: Any, task: Task) -> Iterator[str]:

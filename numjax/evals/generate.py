@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding
 
+from numjax.config import fit
 from numjax.decode import beam, sample
 from numjax.errors import DataError, UsageError
 from numjax.evals.numbers import PredictedNumber, predicted_numbers, value_of
@@ -71,7 +72,7 @@ def generate(
     Raises:
       UsageError: the model only classifies, an option is out of range, or a prompt is too long for the context.
     """
-    _check(max_tokens, temperature, top_k, top_p, beams)
+    fit.check_decoding(max_tokens, temperature, top_k, top_p, beams)
     digits, rows = system.config.data.digits, []
     for prompt in prompts:
         try:
@@ -370,12 +371,3 @@ def _number_fields(document: Document, numbers: Sequence[PredictedNumber]) -> li
     fields: list[dict[str, Any]] = [{"value": formats.format(n.value), "raw": str(n.value)} for n in segments]
     trees = [segment.tree for segment in document if isinstance(segment, Formula) and segment.tree is not None]
     return fields + [{"value": value, "raw": value} for tree in trees if (value := value_of(tree)) is not None]
-
-
-def _check(max_tokens: int, temperature: float, top_k: int, top_p: float, beams: int = 0) -> None:
-    if max_tokens < 1:
-        raise UsageError(f"max_tokens must be at least 1, not {max_tokens}")
-    if beams < 0 or (beams and temperature > 0):
-        raise UsageError("beams must not be negative, and a beam search samples nothing: leave temperature at 0")
-    if temperature < 0 or top_k < 0 or not 0 < top_p <= 1:
-        raise UsageError("temperature and top_k must not be negative, and top_p lies in (0, 1]")
