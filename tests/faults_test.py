@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import itertools
 import json
 import os
 import pathlib
@@ -26,6 +27,7 @@ import jax.numpy as jnp
 import numpy as np
 import orbax.checkpoint as ocp
 import pytest
+from orbax.checkpoint._src.futures import future
 
 from numjax import modes
 from numjax.bundled import data as datasets
@@ -264,6 +266,27 @@ def test_a_damaged_checkpoint_is_saved_again_and_without_a_good_one_nothing_star
                 file.write_bytes(b"")
     with pytest.raises(UsageError, match="move it away to start afresh"):
         modes.run(make_config(), str(run_copy), "train")
+
+
+def test_a_clock_that_jumps_while_a_save_is_written_does_not_end_it(tmp_path, monkeypatch):
+    """Orbax measures the time of a save by the time of day."""
+    hours = itertools.count()
+    monkeypatch.setattr(future, "time", SimpleNamespace(time=lambda: 3600 * next(hours)))
+    with contextlib.closing(Checkpoints(tmp_path)) as checkpoints:
+        checkpoints.save(1, {"x": jnp.ones(3)}, {})
+        checkpoints.wait()
+        assert checkpoints.steps() == [1]
+    assert next(hours) > 2  # Orbax has asked this clock
+
+
+def test_a_save_that_waits_too_long_is_one_line(tmp_path, monkeypatch):
+    monkeypatch.setattr(ocp.CheckpointManager, "wait_until_finished", raise_timeout)
+    with pytest.raises(UsageError, match=r"a save to .* waited too long, or the clock was set: start again"):
+        Checkpoints(tmp_path).wait()
+
+
+def raise_timeout(self):
+    raise TimeoutError("Timeout waiting for key 'x'")
 
 
 def test_checkpoints_after_the_restored_step_are_dropped(tmp_path):

@@ -23,6 +23,8 @@ from numjax.runtime import files, log, processes
 from numjax.train import digests
 
 STACKED = "layers"
+# Seconds that writing a save may take. Orbax measures them by the time of day, and a clock may be set meanwhile.
+SAVE_TIMEOUT = 100 * 365 * 86_400
 # Arrays of more bytes than this must not be more than so many times as large as their files: weights do not pack, so
 # what claims more would only fill the memory.
 UNCHECKED_BYTES = 256 << 20
@@ -108,6 +110,7 @@ class Checkpoints:
             enable_async_checkpointing=self.asynchronous,
             create=True,
             cleanup_tmp_directories=True,
+            async_options=ocp.options.AsyncOptions(timeout_secs=SAVE_TIMEOUT),
             # Two managers that save the same step at the same time must not use the same barrier.
             multiprocessing_options=ocp.options.MultiprocessingOptions(barrier_sync_key_prefix=self.folder.name),
         )
@@ -242,6 +245,11 @@ class Checkpoints:
     def _guard(self, call):
         try:
             call()
+        except TimeoutError as error:
+            # Orbax waits ten minutes for its own threads, by the time of day.
+            raise UsageError(
+                f"a save to {self.folder} waited too long, or the clock was set: start again; earlier ones are kept"
+            ) from error
         except OSError as error:
             raise UsageError(_write_error(self.folder, error.strerror or str(error))) from error
         except Exception as error:
