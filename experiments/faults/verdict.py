@@ -18,7 +18,7 @@ RATES = ("examples_per_second", "tokens_per_second", "seconds_per_step")
 
 
 def compare(run: Any, reference_run: Any) -> dict[str, Any]:
-    """Compares parameters bit by bit, metrics line by line, records one by one; both arguments are `kills.Life`."""
+    """Compares parameters bit by bit, metrics line by line, records one by one; both arguments are `life.Life`."""
     results: dict[str, Any] = {"machine": describe_machine()}
     for folder in ("checkpoints", "best"):
         killed, undisturbed = load_parameters(run.workdir / folder), load_parameters(reference_run.workdir / folder)
@@ -66,7 +66,7 @@ def trace_lineage(witness_file: pathlib.Path) -> dict[int, list[int]]:
             row = json.loads(line) if line.endswith(b"\n") else {}
             if "from" in row:
                 steps = {step: ids for step, ids in steps.items() if step < row["from"]}
-            elif row:
+            elif "step" in row:
                 steps[row["step"]] = row["ids"]
         for step, ids in steps.items():
             records_by_step[step] += ids
