@@ -27,7 +27,7 @@ from numjax import bundled
 from numjax.bundled.experiments import command
 from numjax.bundled.experiments.faults import verdict
 from numjax.bundled.experiments.faults.witness import WITNESS_VARIABLE
-from numjax.bundled.experiments.runs import write_json
+from numjax.bundled.experiments.stored import write_json
 from numjax.errors import UsageError
 from numjax.tools import launch
 from numjax.tools.command import Parser
