@@ -11,11 +11,13 @@ from types import SimpleNamespace
 import pytest
 
 from numjax.bundled.experiments import command, identity, report, runs, sources, stored
-from numjax.bundled.experiments.numgpt import settings
+from numjax.bundled.experiments.numgpt import fig3, settings, table1
+from numjax.bundled.experiments.problems import ablation
 from numjax.bundled.experiments.runs import RunCell
 from numjax.errors import UsageError
 from numjax.runtime import log
 
+ROOT = pathlib.Path(__file__).resolve().parents[1]
 OPTIONS = SimpleNamespace(scale="smoke", as_published=False)
 MODULE = '''"""Says what it does."""
 import pathlib
@@ -237,3 +239,31 @@ def test_a_table_of_uncommitted_code_is_refused_or_says_so(checkout, change):
         options = command.parse_options(parser, [*words, more])
         text = report.publish("table", "A table", [], {}, {}, options, "NumGPT")
         assert "changes that were not committed (`--dirty`)" in text and stored.find_commit() == f"{commit}-dirty"
+
+
+def list_committed_cells():
+    """(file, cell) of results that record their settings."""
+    options = SimpleNamespace(scale="laptop", as_published=False)
+    for task in table1.TASKS:
+        for system in settings.SYSTEMS:
+            yield "numgpt/results/laptop/table1", settings.make_cell(options, task, system)
+    for sigma in fig3.SIGMAS:
+        yield "numgpt/results/laptop/fig3", fig3.make_cell(options, sigma)
+    for name in ("pointed", "linked", "spelled", "no_ranks"):
+        options.steps = 0
+        config = ablation.make_config(options, ablation.make_systems()[name])
+        yield "problems/results/laptop/ablation", RunCell("problems", name, config)
+
+
+def test_committed_results_are_those_of_the_present_settings():
+    tables_by_file = {}
+    for file, cell in list_committed_cells():
+        if file not in tables_by_file:
+            tables_by_file[file] = stored.unpack(json.loads((ROOT / f"experiments/{file}.json").read_text()))
+        results = [r for r in tables_by_file[file] if (r.task, r.system) == (cell.task, cell.system)]
+        assert results and all(result.code for result in results), (file, cell.task, cell.system)
+        for result in results:
+            differences = identity.list_differences(
+                result.settings, runs.list_settings(cell), runs.list_defaults(cell)
+            )
+            assert not differences, (file, cell.task, cell.system, differences)

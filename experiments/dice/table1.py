@@ -74,7 +74,7 @@ SINGLE = [TableColumn(f"{name.upper()}, float32", "naik", f"{name}_float32", 1.0
 PARTS = {
     "Strict": (COLUMNS, ""),
     "With ties": (TIES, f"d(x, x⁺) may be larger by {naik.TOLERANCE:g} of itself.\n\n"),
-    "In float32": (SINGLE, "Strict; on {machines}, from vectors of two float32 words.\n\n"),
+    "In float32": (SINGLE, "Strict; on {device}, from vectors of two float32 words.\n\n"),
 }
 REFERENCE = "dice-d"
 
@@ -190,12 +190,12 @@ def write(
 
 def render(content: Mapping[str, Any]) -> str:
     """The Markdown of the JSON."""
-    machines = tables.describe_machines(content["runs"])
+    machines, device = tables.describe_machines(content["runs"]), content["runs"][0]["machine"]["device"]
     remarks = [content["facts"], report.describe_commits(content["runs"]), *content["remarks"]]
     text = "# Table 1: magnitude tests\n" + "".join(f"\n{remark}\n" for remark in remarks)
     for heading, entries in content["tables"].items():
         columns = [TableColumn(**column) for column in content["columns"][heading]]
-        text += f"\n## {heading}\n\n{PARTS[heading][1].format(machines=machines)}"
+        text += f"\n## {heading}\n\n{PARTS[heading][1].format(device=device)}"
         text += tables.format_markdown(entries, columns, content["reference"])
     return text + f"\n{machines}.\n"
 
