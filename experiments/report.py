@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from numjax.bundled.experiments import stored, tables
+from numjax.bundled.experiments import stored, tables, trials
 from numjax.bundled.experiments.runs import Results
 from numjax.bundled.experiments.stored import DIRTY
 
@@ -93,13 +93,29 @@ def render(content: Mapping[str, Any]) -> str:
         f"{seconds / 60:.1f} minutes of training in all{missing}."
     )
     text = f"# {content['title']}\n\n{facts}\n"
-    remarks = [describe_commits(entries), content["other_code"], *content["remarks"]]
+    remarks = [describe_commits(entries), content["other_code"], describe_trials(content), *content["remarks"]]
     text += "".join(f"\n{remark}\n" for remark in remarks if remark)
     for heading, table_entries in content["tables"].items():
         columns = [tables.TableColumn(**column) for column in content["columns"][heading]]
         text += f"\n## {heading}\n" * (heading != content["name"]) + "\n"
         text += tables.format_markdown(table_entries, columns, content["reference"])
     return text
+
+
+def describe_trials(content: Mapping[str, Any]) -> str:
+    """What settings were tried on which rows of a table, and whether it ranks them; empty without trials."""
+    tasks = dict.fromkeys(entry["task"] for entries in content["tables"].values() for entry in entries)
+    counts_by_task = {task: trials.select(content.get("trials", {}), task) for task in tasks}
+    parts = []
+    for counts in {json.dumps(counts): counts for counts in counts_by_task.values()}.values():
+        text = trials.describe(counts)
+        names = [task for task, task_counts in counts_by_task.items() if task_counts == counts]
+        where = f" on {', '.join(names)}" * (len(names) < len(tasks))
+        if text and trials.is_fair(counts):
+            parts.append(f"Settings{where}: {text}.")
+        elif text:
+            parts.append(f"**No ranking of these rows{where} stands**: {text}.")
+    return " ".join(parts)
 
 
 def describe_commits(entries: Sequence[Mapping[str, Any]]) -> str:

@@ -54,6 +54,7 @@ def main(words: Sequence[str] | None = None) -> None:
         results,
         options,
         LABELS[settings.REFERENCE],
+        settings.make_trials([LABELS[name] for name in SYSTEMS], options),
         per="fold",
     )
     report.print_report(text, options, "errors.md", "errors.json")

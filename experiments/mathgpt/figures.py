@@ -337,6 +337,7 @@ def write(
     files, left_out = draw(options.out, first_vectors)
     nodes = first_vectors.by_system["mathgpt"].nodes.names
     content = {
+        "scale": options.scale,
         "facts": facts,
         "formula": FORMULA,
         "workdirs": {
