@@ -11,8 +11,9 @@ A README names the sources in comments, whose content is TOML:
 An address is `file`, `row` and `column` of a table of a results file. Before a table, the comment gives the address
 of each cell: that of the comment, then of its column, then of its row. A row or column that gives no `row` or
 `column` itself stands for the one of its own name. "MME" stands for "MME here", and a figure in brackets for "MME
-paper". `value` "p" stands for "MME p". Instead of `row` and `column` an address may have `metric`, `system` and `scale`, the
-mean over the seeds of the JSON's runs, or `noise`, a system whose bootstrapped difference it is.
+paper". `value` "p" stands for "MME p"; `of` is a list of columns, and the cell has the mean of each. Instead of a row
+and column, `metric`, `system`, `split` and `scale` give the mean over the seeds of the JSON's runs, and `noise` a
+system whose bootstrapped difference it is, on `task`. `skip` gives the reason why a figure has no committed source.
 
 `quotes` are figures of the text of the same section, each with its address. Every figure with ± must have an address.
 """
@@ -123,16 +124,14 @@ def compare(figure: str, address: Mapping[str, Any], folder: pathlib.Path) -> st
     except (KeyError, OSError, IndexError) as error:
         return f"{figure!r}: no such source: {error}"
     own, _, rest = figure.partition("(")
-    quoted = _NUMBER.findall(own) + _NUMBER.findall(rest)
-    if "noise" not in address:
-        paper = _NUMBER.findall(rest.partition("±")[0])
-        ours = _NUMBER.findall(own)
-        expected = [*expected["here"][: len(ours)], *expected["paper"][: len(paper)]]
-        quoted = [*ours, *paper]
+    ours, paper = _NUMBER.findall(own), _NUMBER.findall(rest)
+    if expected["paper"]:
+        numbers = [*expected["here"][: len(ours)], *expected["paper"][: len(paper)]]
     else:
-        expected = expected["here"]
-    if len(quoted) != len(expected) or not all(map(_agree, quoted, expected)):
-        return f"{figure!r} is {' '.join(expected) or 'not there'} in its source"
+        numbers = expected["here"][: len(ours) + len(paper)]
+    quoted = [*ours, *paper]
+    if len(quoted) != len(numbers) or not all(map(_agree, quoted, numbers)):
+        return f"{figure!r} is {' '.join(numbers) or 'not there'} in its source"
     return ""
 
 
@@ -143,24 +142,17 @@ def list_expected(address: Mapping[str, Any], folder: pathlib.Path) -> dict[str,
       KeyError, OSError, IndexError: there is no such source.
     """
     path = folder / address["file"]
-    if "noise" in address or "metric" in address:
-        content = _load_json(path.with_suffix(".json"))
-        if "noise" in address:
-            task, system = address["task"], address["noise"]
-            (entry,) = [e for e in content["noise"] if (e["task"], e["system"]) == (task, system)]
-            return {"here": [repr(entry[name]) for name in ("mean", "low", "high")], "paper": []}
-        split, _, name = address["metric"].partition("/")
-        values = [
-            address.get("scale", 1.0) * run["metrics"][split][name]
-            for run in content["runs"]
-            if run["system"] == address["system"] and run["task"] == address.get("task", run["task"])
-        ]
-        spread = tables.mean_and_std(values)
-        if spread is None:
-            raise KeyError(f"runs of {address['system']}")
-        return {"here": [repr(value) for value in spread if value is not None], "paper": []}
+    if "noise" in address and "metric" not in address and "task" in address:
+        entries = _load_json(path.with_suffix(".json"))["noise"]
+        (entry,) = [e for e in entries if (e["task"], e["system"]) == (address["task"], address["noise"])]
+        return {"here": [repr(entry[name]) for name in ("mean", "low", "high")], "paper": []}
+    if "metric" in address and "system" in address:
+        return {"here": _list_metric(_load_json(path.with_suffix(".json")), address), "paper": []}
     cells = _load_cells(path)
     row, column = str(address["row"]), str(address["column"])
+    if address.get("of"):
+        parts = [list_expected({**address, "of": None, "column": part}, folder) for part in address["of"]]
+        return {"here": [part["here"][0] for part in parts], "paper": []}
     names = {column: column, f"{column} here": f"{column} paper", f"{column} p": ""}
     if address.get("value") in ("p", "paper"):
         names = {f"{column} {address['value']}": ""}
@@ -171,6 +163,20 @@ def list_expected(address: Mapping[str, Any], folder: pathlib.Path) -> dict[str,
         "here": _NUMBER.findall(cells[row, name]),
         "paper": _NUMBER.findall(cells.get((row, names[name]), "")),
     }
+
+
+def _list_metric(content: Mapping[str, Any], address: Mapping[str, Any]) -> list[str]:
+    """Mean and deviation of a metric, "split/name" or, with `split`, "name", over the runs of a system."""
+    split, _, name = f"{address.get('split', '')}/{address['metric']}".lstrip("/").partition("/")
+    values = [
+        address.get("scale", 1.0) * run["metrics"][split][name]
+        for run in content["runs"]
+        if run["system"] == address["system"] and run["task"] == address.get("task", run["task"])
+    ]
+    spread = tables.mean_and_std(values)
+    if spread is None:
+        raise KeyError(f"runs of {address['system']}")
+    return [repr(value) for value in spread if value is not None]
 
 
 def parse_table(text: str, line: int) -> Iterator[Cell]:

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 from numjax.bundled.experiments import command, report
 from numjax.bundled.experiments.benchmarks import pairs
 from numjax.errors import UsageError
+from numjax.plan.arithmetic import PEAK_SHARE
 from numjax.plan.plan import FILE, GIB
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -115,7 +116,8 @@ def render(content: Mapping[str, Any]) -> str:
     """The Markdown of the JSON."""
     header = ["model", "chips", "data × fsdp × tensor", "rows a chip", "GiB a chip", "ms compute / memory / network"]
     header += ["GB sent a chip (× FSDP floor)", "MFU at best", "MFU, no overlap"]
-    lines = [f"| {' | '.join(header)} |", f"|{'---|' * len(header)}", *map(format_row, content["plans"])]
+    title = f"# Plans: matrix products at {PEAK_SHARE:.0%} of the data sheet's peak\n"
+    lines = [title, f"| {' | '.join(header)} |", f"|{'---|' * len(header)}", *map(format_row, content["plans"])]
     return "\n".join(lines) + "\n"
 
 
