@@ -12,8 +12,9 @@ An address is `file`, `row` and `column` of a table of a results file. Before a 
 of each cell: that of the comment, then of its column, then of its row. A row or column that gives no `row` or
 `column` itself stands for the one of its own name. "MME" stands for "MME here", and a figure in brackets for "MME
 paper". `value` "p" stands for "MME p"; `of` is a list of columns, and the cell has the mean of each. Instead of a row
-and column, `metric`, `system`, `split` and `scale` give the mean over the seeds of the JSON's runs, and `noise` a
-system whose bootstrapped difference it is, on `task`. `skip` gives the reason why a figure has no committed source.
+and column, `metric`, `system`, `split` and `scale` give the mean over the seeds of the JSON's runs, `noise` a system
+whose bootstrapped difference it is, on `task`, and `path` a list of paths in a JSON file. `skip` gives the reason why
+a figure has no committed source.
 
 `quotes` are figures of the text of the same section, each with its address. Every figure with ± must have an address.
 """
@@ -87,9 +88,9 @@ def _check_section(path: pathlib.Path, text: str, start: int, end: int) -> tuple
         pairs = [(cell.line, cell.text, _find_address(block, cell)) for cell in cells if _NUMBER.search(cell.text)]
         joined = " ".join(_blank(text[start:end]).split())
         for quote, address in block.get("quotes", {}).items():
-            if quote not in joined:
+            if not re.search(rf"(?<![\d.,]){re.escape(quote)}(?!\d|[.,]\d)", joined):
                 problems.append(Problem(path, line, f"{quote!r} is not in the text of this section"))
-            pairs.append((line, quote, {"file": block.get("file", ""), **address}))
+            pairs.append((line, quote, {key: block[key] for key in block if key != "quotes"} | address))
         for pair_line, figure, address in pairs:
             sourced |= {" ".join(spread.split()) for spread in _SPREAD.findall(figure)}
             if "skip" not in address:
@@ -148,6 +149,12 @@ def list_expected(address: Mapping[str, Any], folder: pathlib.Path) -> dict[str,
         return {"here": [repr(entry[name]) for name in ("mean", "low", "high")], "paper": []}
     if "metric" in address and "system" in address:
         return {"here": _list_metric(_load_json(path.with_suffix(".json")), address), "paper": []}
+    if "path" in address:
+        content = _load_json(path)
+        values = [
+            functools.reduce(lambda value, key: value[key], keys.split("/"), content) for keys in address["path"]
+        ]
+        return {"here": [repr(value) for value in values], "paper": []}
     cells = _load_cells(path)
     row, column = str(address["row"]), str(address["column"])
     if address.get("of"):

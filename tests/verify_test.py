@@ -132,9 +132,12 @@ def test_a_source_that_is_gone_is_named(tmp_path):
 
 def judge(folder, values, than=None, counts=FAIR, paper=None, **claim) -> claims.Verdict:
     def make_entry(row, row_values, mean):
-        return {"row": row, "column": "MME", "task": "mme", "seeds": {str(i): v for i, v in enumerate(row_values)}} | {
-            "paper": None if mean is None else {"mean": mean}
-        }
+        return {
+            "row": row,
+            "column": "MME",
+            "task": "mme",
+            "seeds": {str(i): v for i, v in enumerate(row_values)},
+        } | {"paper": None if mean is None else {"mean": mean}}
 
     entries = [make_entry("NumGPT", values, paper), *([make_entry("GPT", than, None)] if than else [])]
     content = {"tables": {"table": entries}, "trials": counts, "scale": "laptop"}

@@ -63,11 +63,10 @@ def count_equal(rows: Iterable[Mapping[str, str]]) -> tuple[Counter[str], Counte
     needed: Counter[str] = Counter(dict.fromkeys(RULES, 0))
     for row in rows:
         counts["formulas"] += 1
-        trees = mathml.parse(row["correct_mml"]), latex.parse(row["correct_tex"])
-        if not all(isinstance(tree, Tree) for tree in trees):
+        gold, ours = mathml.parse(row["correct_mml"]), latex.parse(row["correct_tex"])
+        if not (isinstance(gold, Tree) and isinstance(ours, Tree)):
             continue
         counts["parsed"] += 1
-        gold, ours = trees
         has_same_symbols = normalize_symbols(gold) == normalize_symbols(ours)
         is_same = normalize_notation(gold) == normalize_notation(ours)
         counts["raw"] += gold == ours

@@ -108,7 +108,7 @@ def _normalize_differential(name: str, children: list[Tree]) -> Tree | None:
     if name == "degree":
         return Tree("O", "SUP", [children[0], Tree("V", "compose")])
     if name == "SUP" and children[0].symbol == "times" and (children[0].children or children)[0].symbol in "d∂":
-        first, *rest = children[0].children or ()
+        first, *rest = list(children[0].children or ())
         return make_row([first, Tree("O", "SUP", [make_row(rest), children[1]])])
     return None
 
