@@ -11,8 +11,8 @@ A README names the sources in comments, whose content is TOML:
 An address is `file`, `row` and `column` of a table of a results file. Before a table, the comment gives the address
 of each cell: that of the comment, then of its column, then of its row. A row or column that gives no `row` or
 `column` itself stands for the one of its own name. "MME" stands for "MME here", and a figure in brackets for "MME
-paper". `value` "p" stands for "MME p"; `of` is a list of columns, and the cell has the mean of each. Instead of a row
-and column, `metric`, `system`, `split` and `scale` give the mean over the seeds of the JSON's runs, `noise` a system
+paper". `value` "p" stands for "MME p"; `parts` is a list of columns, and the cell has the mean of each. Instead of a
+row and column, `metric`, `system`, `split` and `scale` give the mean over the seeds of the JSON's runs, `noise` a system
 whose bootstrapped difference it is, on `task`, and `path` a list of paths in a JSON file. `skip` gives the reason why
 a figure has no committed source.
 
@@ -70,7 +70,7 @@ def check_readme(path: pathlib.Path) -> tuple[list[Problem], int]:
 
 def _check_section(path: pathlib.Path, text: str, start: int, end: int) -> tuple[list[Problem], int]:
     problems: list[Problem] = []
-    sourced: set[str] = set()
+    figures_with_source: set[str] = set()
     n_figures = 0
 
     def locate(position: int) -> int:
@@ -92,21 +92,24 @@ def _check_section(path: pathlib.Path, text: str, start: int, end: int) -> tuple
                 problems.append(Problem(path, line, f"{quote!r} is not in the text of this section"))
             pairs.append((line, quote, {key: block[key] for key in block if key != "quotes"} | address))
         for pair_line, figure, address in pairs:
-            sourced |= {" ".join(spread.split()) for spread in _SPREAD.findall(figure)}
+            figures_with_source |= {" ".join(spread.split()) for spread in _SPREAD.findall(figure)}
             if "skip" not in address:
                 n_figures += 1
                 if message := compare(figure, address, path.parent):
                     problems.append(Problem(path, pair_line, message))
     for match in _SPREAD.finditer(_blank(text), start, end):
-        if " ".join(match[0].split()) not in sourced:
+        if " ".join(match[0].split()) not in figures_with_source:
             problems.append(Problem(path, locate(match.start()), f"{match[0]!r} names no source"))
     return problems, n_figures
 
 
 def _find_address(block: Mapping[str, Any], cell: Cell) -> dict[str, Any]:
     base = {key: value for key, value in block.items() if key not in ("rows", "columns")}
-    of_column, of_row = block.get("columns", {}).get(cell.column, {}), block.get("rows", {}).get(cell.row, {})
-    address = base | of_column | of_row
+    column_address, row_address = (
+        block.get("columns", {}).get(cell.column, {}),
+        block.get("rows", {}).get(cell.row, {}),
+    )
+    address = base | column_address | row_address
     names = {"row": cell.row, "column": cell.column}
     if block.get("transposed"):
         names = {"row": cell.column, "column": cell.row}
@@ -157,8 +160,8 @@ def list_expected(address: Mapping[str, Any], folder: pathlib.Path) -> dict[str,
         return {"here": [repr(value) for value in values], "paper": []}
     cells = _load_cells(path)
     row, column = str(address["row"]), str(address["column"])
-    if address.get("of"):
-        parts = [list_expected({**address, "of": None, "column": part}, folder) for part in address["of"]]
+    if address.get("parts"):
+        parts = [list_expected({**address, "parts": None, "column": part}, folder) for part in address["parts"]]
         return {"here": [part["here"][0] for part in parts], "paper": []}
     names = {column: column, f"{column} here": f"{column} paper", f"{column} p": ""}
     if address.get("value") in ("p", "paper"):

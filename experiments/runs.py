@@ -77,8 +77,8 @@ def cell_folder(cell: RunCell, out: pathlib.Path) -> pathlib.Path:
     if new_folder.exists():
         return new_folder
     defaults = list_defaults(cell)
-    same = (p for p in folder.glob(f"{cell.system}-*") if stored.has_settings(p, settings, defaults))
-    return min(same, default=new_folder)
+    matches = (p for p in folder.glob(f"{cell.system}-*") if stored.has_settings(p, settings, defaults))
+    return min(matches, default=new_folder)
 
 
 def workdir(cell: RunCell, seed: int, out: pathlib.Path) -> pathlib.Path:

@@ -85,17 +85,19 @@ def prepare(
     options: argparse.Namespace,
     grid: Mapping[str, Sequence[Any]],
     labels: Mapping[str, str],
-    by_hand: Mapping[str, int],
+    manual_trials: Mapping[str, int],
 ) -> tuple[list[RunCell], dict[str, Any]]:
     """(the cells as they are run, the JSON's entries on trials).
 
     Args:
       options: with `trials` and `out`.
       labels: system → label of its row.
-      by_hand: label → number of settings that were tried on a row by hand; they hold where --trials is not given.
+      manual_trials: label → number of settings that were tried on a row by hand; without --trials they hold.
     """
     if not options.trials:
-        return list(cells), {"trials": dict.fromkeys(labels.values(), 0) | dict(by_hand) if by_hand else {}}
+        return list(cells), {
+            "trials": dict.fromkeys(labels.values(), 0) | dict(manual_trials) if manual_trials else {}
+        }
     chosen_cells, records = choose_settings(cells, grid, options.trials, options.out)
     counts = {labels[system]: options.trials for system in dict.fromkeys(cell.system for cell in cells)}
     return chosen_cells, {"trials": counts, "trial_records": records}
@@ -113,12 +115,13 @@ def is_fair(counts: Mapping[str, int]) -> bool:
 
 def describe(counts: Mapping[str, int]) -> str:
     """How many trials the rows of a table had, in words; empty if none had any."""
-    tried = {label: count for label, count in counts.items() if count}
-    if not tried:
+    counts_above_zero = {label: count for label, count in counts.items() if count}
+    if not counts_above_zero:
         return ""
     if is_fair(counts):
-        return f"every row had the same {next(iter(tried.values()))} trials of settings, chosen on validation"
-    parts = [f"{label} ({count} trial{'s' * (count > 1)})" for label, count in tried.items()]
+        count = next(iter(counts_above_zero.values()))
+        return f"every row had the same {count} trials of settings, chosen on validation"
+    parts = [f"{label} ({count} trial{'s' * (count > 1)})" for label, count in counts_above_zero.items()]
     return f"settings were tried on {', '.join(parts)} alone"
 
 

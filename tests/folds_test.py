@@ -35,7 +35,7 @@ def test_only_the_warning_on_rare_labels_is_left_out(monkeypatch):
 
     def warn(self, *arguments):
         warnings.warn("the splits overlap", UserWarning, stacklevel=2)
-        return split(self, *arguments)
+        yield from split(self, *arguments)
 
     monkeypatch.setattr(KFold, "split", warn)
     with pytest.warns(UserWarning, match="overlap"):

@@ -226,14 +226,14 @@ def test_every_row_gets_the_same_trials_chosen_on_validation(tmp_path, training)
     options = SimpleNamespace(scale="smoke", as_published=False, out=tmp_path, trials=3)
     cells = [settings.make_cell(options, "mme", system) for system in ("gpt", "numgpt")]
     grid = {"optim.learning_rate": (1e-2, 1e-3, 1e-4), "backbone.dropout": (0.0,)}
-    chosen, tried = trials.prepare(cells, options, grid, settings.SYSTEMS, settings.PILOT)
+    chosen, trial_entries = trials.prepare(cells, options, grid, settings.SYSTEMS, settings.PILOT)
     rates = {name: [rate for system, _, rate, _ in training if system == name] for name in ("gpt", "numgpt")}
     assert rates == {"gpt": [1e-2, 1e-3, 1e-4], "numgpt": [1e-2, 1e-3, 1e-4]}
     assert {(seed, tested) for _, seed, _, tested in training} == {(trials.SEED, False)}, "test is never scored"
     assert [cell.config.optim.learning_rate for cell in chosen] == [1e-3, 1e-3]
     assert all(cell.config.eval.test for cell in chosen)
-    assert tried["trials"] == {"GPT, subwords": 3, "NumGPT": 3} and trials.is_fair(tried["trials"])
-    assert [trial["chosen"] for trial in tried["trial_records"]["mme/gpt"]] == [False, True, False]
+    assert trial_entries["trials"] == {"GPT, subwords": 3, "NumGPT": 3} and trials.is_fair(trial_entries["trials"])
+    assert [trial["chosen"] for trial in trial_entries["trial_records"]["mme/gpt"]] == [False, True, False]
     # A trial is a run: it is not run again.
     trials.prepare(cells, options, grid, settings.SYSTEMS, settings.PILOT)
     assert len(training) == 6
@@ -244,9 +244,9 @@ def test_every_row_gets_the_same_trials_chosen_on_validation(tmp_path, training)
 def test_without_trials_a_table_records_what_was_tried_by_hand(tmp_path):
     options = SimpleNamespace(scale="laptop", as_published=False, out=tmp_path, trials=0)
     cells = [settings.make_cell(options, "mme", "gpt")]
-    chosen, tried = settings.prepare(cells, options)
-    assert chosen == cells and tried["trials"]["NumGPT"] == 9 and not trials.is_fair(tried["trials"])
-    text = report.describe_trials(tried | {"tables": {"t": [{"task": "mme"}]}})
+    chosen, trial_entries = settings.prepare(cells, options)
+    assert chosen == cells and trial_entries["trials"]["NumGPT"] == 9 and not trials.is_fair(trial_entries["trials"])
+    text = report.describe_trials(trial_entries | {"tables": {"t": [{"task": "mme"}]}})
     assert text == "**No ranking of these rows stands**: settings were tried on NumGPT (9 trials) alone."
 
 
@@ -256,9 +256,9 @@ def test_without_trials_a_table_records_what_was_tried_by_hand(tmp_path):
 
 def test_mathmlben_agrees_as_committed(real_data):
     with gzip.open(real_data("mathmlben") / "gold.jsonl.gz", "rt") as file:
-        counts, needed = mathmlben.count_equal(map(json.loads, file))
+        counts, rule_counts = mathmlben.count_equal(map(json.loads, file))
     committed = json.loads((ROOT / "experiments/mathgpt/results/mathmlben/mathmlben.json").read_text())
-    assert (counts, needed) == (committed["counts"], committed["needed"])
+    assert (counts, rule_counts) == (committed["counts"], committed["rule_counts"])
     assert counts["raw"] <= counts["symbols"] <= counts["notation"] <= counts["parsed"] <= counts["formulas"]
 
 

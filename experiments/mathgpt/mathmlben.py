@@ -46,8 +46,8 @@ def main(words: Sequence[str] | None = None) -> None:
     if not path.is_file():
         raise DataError(f"{path}: no such file; give --path=FOLDER of MathMLben's {FILE}")
     with gzip.open(path, "rt", encoding="utf-8") as file:
-        counts, needed = count_equal(map(json.loads, file))
-    content = {"counts": dict(counts), "needed": dict(needed), "machine": stored.describe_machine()}
+        counts, rule_counts = count_equal(map(json.loads, file))
+    content = {"counts": dict(counts), "rule_counts": dict(rule_counts), "machine": stored.describe_machine()}
     out = pathlib.Path(options.out).expanduser()
     text = report.write("mathmlben", out, "mathgpt.mathmlben", content)
     print(f"\n{text}\nIn {out}: mathmlben.md, mathmlben.json", flush=True)
@@ -60,7 +60,7 @@ def count_equal(rows: Iterable[Mapping[str, str]]) -> tuple[Counter[str], Counte
       rows: with `correct_mml`, content MathML, and `correct_tex`, LaTeX.
     """
     counts: Counter[str] = Counter(dict.fromkeys(LABELS, 0))
-    needed: Counter[str] = Counter(dict.fromkeys(RULES, 0))
+    rule_counts: Counter[str] = Counter(dict.fromkeys(RULES, 0))
     for row in rows:
         counts["formulas"] += 1
         gold, ours = mathml.parse(row["correct_mml"]), latex.parse(row["correct_tex"])
@@ -73,15 +73,15 @@ def count_equal(rows: Iterable[Mapping[str, str]]) -> tuple[Counter[str], Counte
         counts["symbols"] += has_same_symbols
         counts["notation"] += is_same
         if is_same and not has_same_symbols:
-            needed.update(
+            rule_counts.update(
                 rule for rule in RULES if normalize_notation(gold, [rule]) != normalize_notation(ours, [rule])
             )
-    return counts, needed
+    return counts, rule_counts
 
 
 def render(content: Mapping[str, Any]) -> str:
     """The Markdown of the JSON."""
-    counts, needed = content["counts"], content["needed"]
+    counts, rule_counts = content["counts"], content["rule_counts"]
     total = counts["formulas"]
     lines = [
         "# MathMLben: our trees of LaTeX and content MathML corrected by hand\n",
@@ -93,7 +93,7 @@ def render(content: Mapping[str, Any]) -> str:
         "those that would differ without a rule; some need several:\n",
         "| rule | formulas |",
         "|---|---:|",
-        *(f"| {text} | {needed[name]} |" for name, text in RULES.items()),
+        *(f"| {text} | {rule_counts[name]} |" for name, text in RULES.items()),
     ]
     return "\n".join(lines) + "\n"
 

@@ -37,33 +37,33 @@ def normalize_symbols(tree: Tree) -> Tree:
     return _normalize_leaf(tree.type, _normalize_name(tree.symbol))
 
 
-def normalize_notation(tree: Tree, without: Collection[str] = ()) -> Tree:
+def normalize_notation(tree: Tree, skipped_rules: Collection[str] = ()) -> Tree:
     """Returns the normal form of a tree. Trees with the same notation have the same normal form.
 
     Args:
-      without: names of `RULES` that are not applied.
+      skipped_rules: names of `RULES` that are not applied.
     """
-    children = [normalize_notation(child, without) for child in tree.children or ()]
+    children = [normalize_notation(child, skipped_rules) for child in tree.children or ()]
     kind, name = tree.type, _normalize_name(tree.symbol)
     if not children:
         leaf = _normalize_leaf(kind, name)
         is_name = leaf.type == "V" and kind in "VTF-" and leaf.symbol == name and name.isalpha()
-        return make_row([Tree("V", c) for c in name]) if is_name and "names" not in without else leaf
+        return make_row([Tree("V", c) for c in name]) if is_name and "names" not in skipped_rules else leaf
     base, has_scripts = _find_base(tree)
-    if kind == "+" and "operators" not in without:
+    if kind == "+" and "operators" not in skipped_rules:
         if has_scripts and base in BIG | FUNCTIONS:
             return Tree("+", "", [_order_bounds(children[0]), *children[1:]])
         return make_row(children)
-    if "differentials" not in without:
+    if "differentials" not in skipped_rules:
         if (differential := _normalize_differential(name, children)) is not None:
             return differential
-    if name == "SUB" and base not in BIG | FUNCTIONS and "indices" not in without:
+    if name == "SUB" and base not in BIG | FUNCTIONS and "indices" not in skipped_rules:
         return make_row(children)
-    if ((kind, name) == ("U", "times") or name in DOTS) and "products" not in without:
+    if ((kind, name) == ("U", "times") or name in DOTS) and "products" not in skipped_rules:
         return make_row(children)
-    if kind == "F" and name not in FUNCTIONS | ACCENTS and "calls" not in without:
-        return make_row([normalize_notation(Tree("V", tree.symbol), without), *children])
-    if "lists" not in without:
+    if kind == "F" and name not in FUNCTIONS | ACCENTS and "calls" not in skipped_rules:
+        return make_row([normalize_notation(Tree("V", tree.symbol), skipped_rules), *children])
+    if "lists" not in skipped_rules:
         if name == "form-seq" and children[-1].symbol == name:
             children = [*children[:-1], *(children[-1].children or ())]
         if name.startswith(LISTS) or (kind, name) == ("M", "S-1"):

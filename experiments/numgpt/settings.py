@@ -61,8 +61,8 @@ def make_config(
 def prepare(cells: Sequence[RunCell], options: argparse.Namespace) -> tuple[list[RunCell], dict[str, Any]]:
     """The cells with the settings of their trials, and the JSON's entries on trials (`trials.prepare`)."""
     labels = SYSTEMS | {f"{system}-pretrained": f"{label}, pre-trained" for system, label in SYSTEMS.items()}
-    by_hand = PILOT if options.scale == "laptop" else {}
-    return trials.prepare(cells, options, GRID, labels, by_hand)
+    manual_trials = PILOT if options.scale == "laptop" else {}
+    return trials.prepare(cells, options, GRID, labels, manual_trials)
 
 
 def make_cell(

@@ -74,7 +74,7 @@ def main(words: Sequence[str] | None = None) -> None:
     if options.text:
         starts = {system: settings.make_pretraining(options, system, options.text) for system in PRETRAINED}
         cells += [settings.make_cell(options, t, s, starts[s]) for t, s in pairs if s in PRETRAINED]
-    cells, tried = settings.prepare(cells, options)
+    cells, trial_entries = settings.prepare(cells, options)
     results = runs.run(cells, options.seeds, options.out)
 
     constant = {TASKS[cell.task]: measure_majority(cell) for cell in {cell.task: cell for cell in cells}.values()}
@@ -99,7 +99,14 @@ def main(words: Sequence[str] | None = None) -> None:
             "Pre-trained then fine-tuned: not run (it needs --text=FOLDER); the paper's numbers stand alone."
         )
     text = report.publish(
-        "table1", "Table 1: accuracy on the synthetic tasks", remarks, parts, results, options, settings.LABEL, tried
+        "table1",
+        "Table 1: accuracy on the synthetic tasks",
+        remarks,
+        parts,
+        results,
+        options,
+        settings.LABEL,
+        trial_entries,
     )
     draw(options.out / "table1.png", entries, columns, rows)
     report.print_report(text, options, "table1.md", "table1.json", "table1.png")

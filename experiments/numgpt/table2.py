@@ -62,7 +62,7 @@ def main(words: Sequence[str] | None = None) -> None:
         for system in (s for s in PRETRAINED if s in systems):
             start = settings.make_pretraining(options, system, options.text)
             cells.append(settings.make_cell(options, "magnitude", system, start, {"task": task}))
-    cells, tried = settings.prepare(cells, options)
+    cells, trial_entries = settings.prepare(cells, options)
     results = runs.run(cells, options.seeds, options.out)
 
     columns = list(COLUMNS)
@@ -90,7 +90,7 @@ def main(words: Sequence[str] | None = None) -> None:
             "Pre-trained then fine-tuned: not run (it needs --text=FOLDER); the paper's numbers stand alone."
         )
     title = "Table 2: magnitude classification" + ("" if options.path else " (stand-in data)")
-    extra = {"data": options.path or "stand-in", "variant": options.variant} | tried
+    extra = {"data": options.path or "stand-in", "variant": options.variant} | trial_entries
     text = report.publish("table2", title, remarks, {"": (entries, columns)}, results, options, settings.LABEL, extra)
     plots.draw_table_bars(options.out / "table2.png", entries, "test F1 (%)", bool(options.path), width=6.5)
     report.print_report(text, options, "table2.md", "table2.json", "table2.png")

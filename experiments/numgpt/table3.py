@@ -52,7 +52,7 @@ def main(words: Sequence[str] | None = None) -> None:
             cells.append(
                 settings.make_cell(options, TASK, system, settings.make_pretraining(options, system, options.text))
             )
-    cells, tried = settings.prepare(cells, options)
+    cells, trial_entries = settings.prepare(cells, options)
     results = runs.run(cells, options.seeds, options.out)
 
     rows = [TableRow(settings.SYSTEMS[s], s, make_published(s)) for s in SYSTEMS]
@@ -68,7 +68,9 @@ def main(words: Sequence[str] | None = None) -> None:
             "Pre-trained then fine-tuned: not run (it needs --text=FOLDER); the paper's numbers stand alone."
         )
     title = "Table 3: writing the answers of word problems"
-    text = report.publish("table3", title, remarks, {"": (entries, columns)}, results, options, settings.LABEL, tried)
+    text = report.publish(
+        "table3", title, remarks, {"": (entries, columns)}, results, options, settings.LABEL, trial_entries
+    )
     draw(options.out / "table3.png", entries)
     report.print_report(text, options, "table3.md", "table3.json", "table3.png")
 
