@@ -12,9 +12,9 @@ An address is `file`, `row` and `column` of a table of a results file. Before a 
 of each cell: that of the comment, then of its column, then of its row. A row or column that gives no `row` or
 `column` itself stands for the one of its own name. "MME" stands for "MME here", and a figure in brackets for "MME
 paper". `value` "p" stands for "MME p"; `parts` is a list of columns, and the cell has the mean of each. Instead of a
-row and column, `metric`, `system`, `split` and `scale` give the mean over the seeds of the JSON's runs, `noise` a system
-whose bootstrapped difference it is, on `task`, and `path` a list of paths in a JSON file. `skip` gives the reason why
-a figure has no committed source.
+row and column, `metric`, `system`, `split` and `scale` give the mean over the seeds of the JSON's runs, `noise` a
+system whose bootstrapped difference it is, on `task`, and `path` a list of paths in a JSON file. `skip` gives the
+reason why a figure has no committed source.
 
 `quotes` are figures of the text of the same section, each with its address. Every figure with ± must have an address.
 """
