@@ -13,7 +13,7 @@ FUZZ = $(VENV)/fuzz
 # A third of a small step's time on a CPU are page faults where Linux gives huge pages only to those who ask.
 export GLIBC_TUNABLES ?= glibc.malloc.hugetlb=1
 
-.PHONY: env beam tpu pretrained quickstart examples notebooks test test-all fuzz mutants lint check bench compare constraints clean
+.PHONY: env beam tpu pretrained quickstart examples notebooks test test-all fuzz mutants lint check verify bench compare constraints clean
 
 env: $(STAMP)
 
@@ -76,6 +76,10 @@ lint: env
 	$(VENV)/bin/pyright
 
 check: lint test
+
+# Every committed table, quoted figure and verdict against its source.
+verify: env
+	$(RUN) -m experiments.verify
 
 # Small changes of a module or folder, one at a time: does a test fail? Minutes to hours; writes tests/mutants.md.
 mutants: env

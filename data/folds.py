@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import pathlib
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -76,6 +77,11 @@ class FoldedBuilder(ArrayRecordBuilder, skip_registration=True):
         parts = len(set(criteria.get("groups", range(len(records)))))
         if parts < folds:
             raise DataError(f"{self.name}: {parts} {self.UNIT} are too few for {folds} folds{self._first_skip()}")
+        for label, count in collections.Counter(criteria.get("labels", ())).items():
+            if count < folds:
+                self.remark(
+                    f"{self.name}-label-{label}", f"has {count} records: some of {folds} folds lack it in test"
+                )
         yield from self.records(split_by_fold(len(records), fold, folds, seed, **criteria), records)
 
 
@@ -106,7 +112,8 @@ def split_by_fold(
     else:
         pairs = KFold(folds, shuffle=True, random_state=seed).split(order)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a label with fewer records than folds is missing from some: harmless
+        # A label with fewer records than folds is missing from some of them: builders say so. Others are shown.
+        warnings.filterwarnings("ignore", "The least populated class", UserWarning)
         train, test = list(pairs)[fold]
     rng = np.random.default_rng([seed, fold])
     end = round(len(train) * VALIDATION_SHARE)

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
-from numjax.bundled.experiments import runs
+from numjax.bundled.experiments import sources, stored
 from numjax.errors import DataError, Diverged, Preempted, UsageError
 from numjax.tools.command import Parser
 
@@ -19,7 +19,7 @@ SEEDS = {"smoke": 2, "laptop": 3, "paper": 5}
 
 
 def make_parser(description: str, out: str, seeds: Mapping[str, int] = SEEDS) -> Parser:
-    """A parser with --scale, --seeds, --out, --known and --as_published.
+    """A parser with --scale, --seeds, --out, --known, --same_code, --as_published and --dirty.
 
     Args:
       out: the default folder; "{scale}" in it stands for the scale.
@@ -37,7 +37,9 @@ def make_parser(description: str, out: str, seeds: Mapping[str, int] = SEEDS) ->
     parser.add_argument(
         "--known", default="", help="NAME.json of tables made before or elsewhere, separated by commas"
     )
+    parser.add_argument("--same_code", action="store_true", help="leave out results of --known by other code")
     parser.add_argument("--as_published", action="store_true", help="with the defects of the paper's code")
+    add_dirty(parser)
     parser.set_defaults(default_out=out, default_seeds=seeds)
     return parser
 
@@ -46,15 +48,32 @@ def parse_options(parser: Parser, words: Sequence[str] | None) -> argparse.Names
     """The parsed options; `seeds` becomes a list, `out` a path.
 
     Raises:
-      UsageError: an option is wrong, or --known names a file that is no table.
+      UsageError: an option is wrong, --known names a file that is no table, or the code has changes that are not
+        committed; smoke scale, which is for form alone, may run with them.
     """
     options = parser.parse_args(words)
+    check_code(options.dirty or options.scale == "smoke")
     if options.seeds < 0:
         raise UsageError(f"--seeds={options.seeds}: give how many seeds to run, 1 or more")
     options.seeds = list(range(options.seeds or options.default_seeds[options.scale]))
     options.out = pathlib.Path(options.out or options.default_out.format(scale=options.scale)).expanduser()
-    runs.adopt(filter(None, options.known.split(",")), options.out)
+    stored.adopt(filter(None, options.known.split(",")), options.out, options.same_code)
     return options
+
+
+def add_dirty(parser: Parser) -> None:
+    """Adds --dirty to a parser."""
+    parser.add_argument("--dirty", action="store_true", help="run with changes that are not committed; tables say so")
+
+
+def check_code(dirty: bool) -> None:
+    """Raises UsageError if code has changes that are not committed, unless `dirty` allows it."""
+    if not dirty and (changes := sources.list_changes()):
+        more = f" and {len(changes) - 3} more" if len(changes) > 3 else ""
+        raise UsageError(
+            f"code has changes that are not committed ({', '.join(changes[:3])}{more}): commit them, so that the "
+            "table can name its code, or give --dirty, and the table says so"
+        )
 
 
 def parse_only(words: str, tasks: Iterable[str], systems: Iterable[str]) -> Callable[[str, str], bool]:

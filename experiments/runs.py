@@ -1,52 +1,38 @@
-"""Training runs of an experiment, keyed by system, task, seed and a hash of the config.
+"""Training runs of an experiment, keyed by what their results depend on (`identity.py`).
 
-A finished run is never repeated, and a stopped one resumes. A result of another config is never mistaken for this
-one's, because its key differs. Seeds differ in initialisation and data order; they share the encoded data and the
-compiled step. On disk, under the folder of an experiment:
+A finished run is never repeated, and a stopped one resumes. A result of other settings or data is never mistaken for
+this one's. Seeds differ in initialisation and data order; they share the encoded data and the compiled step. On disk,
+under the folder of an experiment:
 
-    runs/<task>/<system>-<key>/            config.json, vocabulary/
+    runs/<task>/<system>-<key>/            settings.json, config.json, vocabulary/
     runs/<task>/<system>-<key>/seed_<N>/   metrics.jsonl, best/, predictions/ and, when finished, result.json
 """
 
 from __future__ import annotations
 
-import contextlib
 import datetime
-import hashlib
-import importlib
-import json
-import os
 import pathlib
-import platform
 import shutil
 import statistics
-import subprocess
 import time
-import urllib.parse
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
 from ml_collections import ConfigDict
 
-from numjax import bundled
-from numjax.build import build
-from numjax.config import blocks
-from numjax.errors import Diverged, UsageError
+from numjax.bundled.experiments import identity, stored
+from numjax.bundled.experiments.stored import RunResult
+from numjax.errors import Diverged
 from numjax.evals import report
 from numjax.modes import set_up
 from numjax.modes.data import load_data
-from numjax.runtime import files, log
+from numjax.runtime import log
 from numjax.system import assemble
 from numjax.train.loop import train
-from numjax.train.workdir import FREE as RESUMABLE
 from numjax.train.workdir import claim, lock_folder
 
 RESULT = "result.json"
-# KEYED settings are part of the key although a run may resume with other values: existing results have keys that
-# depend on them. FREE settings change no result. `make_key` also drops "decode" for tasks that only classify.
-KEYED = {"decode", "data.memory", "eval.batch_size", "eval.test", "task.answer"}
-FREE = (RESUMABLE - KEYED) | {"seed", "init_from", "scheme.pad_multiple"}
 
 
 class RunCell(NamedTuple):
@@ -64,54 +50,35 @@ class RunCell(NamedTuple):
     start: RunCell | None = None
 
 
-class RunResult(NamedTuple):
-    """The result of one seed of a cell.
-
-    Attributes:
-      task, system, seed, key: identify the run.
-      metrics: split → name → value, of the checkpoint that was best on validation; empty when the run diverged.
-      diverged: the error message when the loss stopped being finite, else None.
-      seconds: from the last (re)start to the end, compilation and evaluation included.
-      machine: device, versions, commit.
-      finished: time, UTC.
-    """
-
-    task: str
-    system: str
-    seed: int
-    key: str
-    metrics: dict[str, dict[str, float]]
-    diverged: str | None
-    seconds: float
-    machine: dict[str, Any]
-    finished: str
-
-
 Results = dict[tuple[str, str], dict[int, RunResult]]
 
 
-def make_key(cell: RunCell) -> str:
-    """Twelve hexadecimal digits that hash everything a result depends on.
+def list_settings(cell: RunCell) -> dict[str, Any]:
+    """The settings of a cell and of the cells that it starts from."""
+    return identity.list_settings(cell.config, list_settings(cell.start) if cell.start else None)
 
-    That is the config with all options of its parts, defaults included, but without settings that change nothing; the
-    version of the dataset; and the key of the cell that it starts from.
-    """
-    config = blocks.with_all_options(cell.config)
-    task: Any = build("tasks", cell.config.task)
-    free = FREE if task.generates else FREE | {"decode"}
-    for *block_names, name in (setting.split(".") for setting in free):
-        block_config = config
-        for block_name in block_names:
-            block_config = block_config[block_name]
-        block_config.pop(name, None)
-    dataset = importlib.import_module(f"numjax.bundled.data.{task.dataset['name']}").Builder
-    parts = [config, str(dataset.VERSION), make_key(cell.start) if cell.start else ""]
-    return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:12]
+
+def list_defaults(cell: RunCell) -> dict[str, Any]:
+    """The defaults of the options of a cell and of the cells that it starts from."""
+    start = list_defaults(cell.start) if cell.start else {}
+    return identity.list_defaults(cell.config) | {f"{identity.START}{path}": value for path, value in start.items()}
+
+
+def make_key(cell: RunCell) -> str:
+    """Twelve hexadecimal digits that name the settings of a cell."""
+    return identity.make_key(list_settings(cell))
 
 
 def cell_folder(cell: RunCell, out: pathlib.Path) -> pathlib.Path:
-    """The folder of a cell."""
-    return out / "runs" / cell.task / f"{cell.system}-{make_key(cell)}"
+    """The folder of a cell: the one whose settings are the same, or a new one."""
+    settings = list_settings(cell)
+    folder = out / "runs" / cell.task
+    new_folder = folder / f"{cell.system}-{identity.make_key(settings)}"
+    if new_folder.exists():
+        return new_folder
+    defaults = list_defaults(cell)
+    matches = (p for p in folder.glob(f"{cell.system}-*") if stored.has_settings(p, settings, defaults))
+    return min(matches, default=new_folder)
 
 
 def workdir(cell: RunCell, seed: int, out: pathlib.Path) -> pathlib.Path:
@@ -126,42 +93,10 @@ def load_result(cell: RunCell, seed: int, out: pathlib.Path, needs_parameters: b
       needs_parameters: ignore results from elsewhere (--known), whose parameters are not in `out`.
     """
     path = workdir(cell, seed, out) / RESULT
-    return None if needs_parameters and not path.exists() else load_stored_result(path, out, make_key(cell), seed)
-
-
-def load_stored_result(path: pathlib.Path, out: pathlib.Path, name: str, seed: int) -> RunResult | None:
-    """The result that a run wrote to `path`, or the one that `adopt` copied into `out` under `name`, or None."""
-    for candidate in (path, _known_path(out, name, seed)):
-        with contextlib.suppress(OSError, json.JSONDecodeError, TypeError):
-            return RunResult(**json.loads(candidate.read_text()))
-    return None
-
-
-def adopt(tables: Iterable[str], out: pathlib.Path) -> None:
-    """Copies the results of earlier tables, or of tables from other machines, into `out`.
-
-    The key identifies a run: a run with another config, or on data in another folder, is another run.
-
-    Args:
-      tables: paths of NAME.json files.
-
-    Raises:
-      UsageError: a file is missing or is not a table's.
-    """
-    for path in tables:
-        try:
-            results = [
-                RunResult(**entry) for entry in json.loads(pathlib.Path(path).expanduser().read_text())["runs"]
-            ]
-        except (OSError, json.JSONDecodeError, TypeError, KeyError) as error:
-            raise UsageError(f"--known={path}: give NAME.json as tables write it ({error!r:.100})") from None
-        for result in results:
-            write_json(_known_path(out, result.key, result.seed), result._asdict())
-
-
-def _known_path(out: pathlib.Path, name: str, seed: int) -> pathlib.Path:
-    # Some tables name their runs by something else than a key, such as an embedding's specification.
-    return out / "known" / urllib.parse.quote(name, safe="") / f"seed_{seed}.json"
+    if needs_parameters and not path.exists():
+        return None
+    request = stored.Request(cell.task, cell.system, seed, list_settings(cell), list_defaults(cell))
+    return stored.load_result(path, out, request)
 
 
 def run(cells: Iterable[RunCell], seeds: Sequence[int], out: str | pathlib.Path) -> Results:
@@ -224,13 +159,18 @@ def run(cells: Iterable[RunCell], seeds: Sequence[int], out: str | pathlib.Path)
 def _train(
     cell: RunCell, seeds: Sequence[int], out: pathlib.Path, schedule: Schedule, needs_parameters: bool
 ) -> Iterator[RunResult]:
-    shared_folder, cell_key = cell_folder(cell, out), make_key(cell)
+    shared_folder, settings = cell_folder(cell, out), list_settings(cell)
     config = ConfigDict(cell.config.to_dict())
+    cell_code: Mapping[str, str] = identity.list_code(identity.list_roots(cell.config))
     if cell.start is not None:
         config.init_from = str(_add_vocabulary(cell.start, out))
+        start_result = load_result(cell.start, 0, out, needs_parameters=True)
+        assert start_result is not None, "pre-trainings run before the cells that start from them"
+        cell_code = stored.merge_code(start_result.code, cell_code)
     set_up(config)
     with lock_folder(shared_folder, "--out"):
         claim(shared_folder, config)
+        stored.write_json(shared_folder / stored.SETTINGS, settings)
         system = assemble(config, shared_folder)
         data = load_data(system, shared_folder, strict=False)
         compiled = None
@@ -241,7 +181,8 @@ def _train(
                 schedule.end(earlier_result)
                 yield earlier_result
                 continue
-            folder = workdir(cell, seed, out)
+            folder = shared_folder / f"seed_{seed}"
+            code = stored.start_code(folder, cell_code)
             start = time.monotonic()
             metrics: dict[str, dict[str, float]] = {}
             diverged = None
@@ -255,9 +196,10 @@ def _train(
             timestamp = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
             seconds = round(time.monotonic() - start, 1)
             result = RunResult(
-                cell.task, cell.system, seed, cell_key, metrics, diverged, seconds, describe_machine(), timestamp
+                *(cell.task, cell.system, seed, identity.make_key(settings), metrics, diverged, seconds),
+                *(stored.describe_machine(), timestamp, settings, code),
             )
-            write_json(folder / RESULT, result._asdict())
+            stored.write_json(folder / RESULT, result._asdict())
             _drop_training_state(folder)
             schedule.end(result)
             log.say(
@@ -337,44 +279,6 @@ class Schedule:
             if costs:
                 return statistics.fmean(costs)
         return current_seconds
-
-
-def describe_machine() -> dict[str, Any]:
-    """The machine of a result: devices, cores, versions, and the commit of a checkout."""
-    device = jax.local_devices()[0]
-    kind = device.device_kind
-    if device.platform == "cpu":
-        with contextlib.suppress(OSError):
-            lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
-            kind = next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), kind)
-    return {
-        "device": kind,
-        "devices": jax.device_count(),
-        "cores": os.cpu_count(),
-        "python": platform.python_version(),
-        "jax": jax.__version__,
-        "commit": _find_commit(),
-    }
-
-
-def _find_commit() -> str:
-    command = ["git", "-C", str(bundled.HOME), "describe", "--always", "--dirty", "--abbrev=12"]
-    try:
-        return subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout.strip()
-    except (OSError, subprocess.SubprocessError):
-        return ""
-
-
-def write_json(path: pathlib.Path, value: Any) -> None:
-    """Writes a JSON file, whole or not at all.
-
-    Raises:
-      UsageError: the file cannot be written.
-    """
-    try:
-        files.write(path, json.dumps(value, indent=1, ensure_ascii=False) + "\n")
-    except OSError as error:
-        raise UsageError(f"cannot write {path} ({error.strerror}): make room or choose another --out") from error
 
 
 def _format_result(result: RunResult) -> str:

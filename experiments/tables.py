@@ -6,12 +6,13 @@ import math
 import pathlib
 import statistics
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from scipy import stats
 
-from numjax.bundled.experiments.runs import Results, RunResult
+from numjax.bundled.experiments.runs import Results
+from numjax.bundled.experiments.stored import RunResult
 from numjax.errors import UsageError
 
 SIGNIFICANT = 0.05
@@ -190,9 +191,9 @@ def _format_p(entry: Mapping[str, Any], digits: int) -> str:
     return text + (" *" if test["p"] < SIGNIFICANT else "")
 
 
-def describe_machines(results: Results) -> str:
-    """The hardware and versions of the results, in one line."""
-    hardware = [r.machine for by_seed in results.values() for r in by_seed.values()]
+def describe_machines(entries: Iterable[Mapping[str, Any]]) -> str:
+    """The hardware and versions of the runs of a table's JSON, in one line."""
+    hardware = [entry["machine"] for entry in entries]
     descriptions = {
         f"{m['device']} ({m['devices']} device{'s' * (m['devices'] > 1)}, {m['cores']} cores), jax {m['jax']}"
         for m in hardware

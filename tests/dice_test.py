@@ -8,13 +8,18 @@ import json
 import numpy as np
 import pytest
 
-from numjax.bundled.experiments import runs
+from numjax.bundled.experiments import identity, runs
 from numjax.bundled.experiments.dice import probing, settings, table2, table3, table4
+from numjax.bundled.experiments.stored import RunResult
 from numjax.errors import DataError, UsageError
 from numjax.inspect import vectors
 from numjax.probes import probe
 
 SMOKE = ["--scale=smoke"]
+
+
+def make_probe_key(*arguments) -> str:
+    return identity.make_key(probing.list_settings(*arguments))
 
 
 @pytest.fixture
@@ -58,10 +63,10 @@ def test_finished_probes_are_not_run_again(tmp_path, monkeypatch):
     assert seed_lists == [[1]] and list(results) == [0, 1] and results[0] == first[0]
     assert probing.run(cell, [0, 1], tmp_path, sizes) == results and seed_lists == [[1]]
     keys = {
-        probing.make_key(cell, sizes, False), probing.make_key(cell, sizes, True),
-        probing.make_key(cell, sizes._replace(epochs=3), False),
-        probing.make_key(cell._replace(high=98), sizes, False),
-        probing.make_key(cell._replace(spec="value:scale=9"), sizes, False),
+        make_probe_key(cell, sizes, False), make_probe_key(cell, sizes, True),
+        make_probe_key(cell, sizes._replace(epochs=3), False),
+        make_probe_key(cell._replace(high=98), sizes, False),
+        make_probe_key(cell._replace(spec="value:scale=9"), sizes, False),
     }  # fmt: skip
     assert len(keys) == 5
 
@@ -129,7 +134,7 @@ def test_tables_of_magnitudes_show_the_results_of_their_runs(table, row, tmp_pat
         metrics = {"test": {"micro_f1": 0.5, "macro_f1": 0.25}}
         return {
             (c.task, c.system): {
-                s: runs.RunResult(c.task, c.system, s, "key", metrics, None, 1.0, machine, "") for s in seeds
+                s: RunResult(c.task, c.system, s, "key", metrics, None, 1.0, machine, "") for s in seeds
             }
             for c in cells
         }

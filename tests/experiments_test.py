@@ -17,12 +17,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from numjax.bundled.experiments import command, report, runs, tables
+from numjax.bundled.experiments import command, report, runs, stored, tables
 from numjax.bundled.experiments.mathgpt import headlines
 from numjax.bundled.experiments.mathgpt import table1 as mathgpt_table1
 from numjax.bundled.experiments.mathgpt import table2 as mathgpt_table2
 from numjax.bundled.experiments.numgpt import fig1, fig3, settings, table1, table2, table3
-from numjax.bundled.experiments.runs import RunCell, RunResult
+from numjax.bundled.experiments.runs import RunCell
+from numjax.bundled.experiments.stored import RunResult
 from numjax.errors import Diverged, Preempted, UsageError
 from numjax.train import workdir
 
@@ -33,6 +34,13 @@ TWO = ["--scale=smoke", "--only=mme/gpt,mme/numgpt", "--seeds=2"]
 
 def make_smoke_cell(changes=None, task: str = "mme", system: str = "numgpt") -> RunCell:
     return settings.make_cell(OPTIONS, task, system, changes=changes)
+
+
+def write_texts(folder: pathlib.Path) -> str:
+    """A folder of text to pre-train on."""
+    (folder / "texts").mkdir(exist_ok=True)
+    (folder / "texts" / "a.txt").write_text("Two eggs weigh 100 grams.\n")
+    return str(folder / "texts")
 
 
 def make_result(task: str, system: str, seed: int, diverged: str | None = None, **metrics: float) -> RunResult:
@@ -139,7 +147,7 @@ def test_a_diverged_seed_is_reported_and_stops_nothing(tmp_path, fake_training):
 
 
 def test_fine_tuning_runs_its_pretraining_first_and_once(tmp_path, fake_training):
-    start = settings.make_pretraining(OPTIONS, "numgpt", str(tmp_path))
+    start = settings.make_pretraining(OPTIONS, "numgpt", write_texts(tmp_path))
     (runs.cell_folder(start, tmp_path) / "vocabulary").mkdir(parents=True)
     cells = [settings.make_cell(OPTIONS, task, "numgpt", start) for task in ("mme", "gnc")]
     runs.run(cells, [0, 1], tmp_path)
@@ -158,7 +166,7 @@ def test_fine_tuning_runs_its_pretraining_first_and_once(tmp_path, fake_training
 
 
 def test_minutes_count_the_pretraining_of_an_earlier_call_or_say_that_they_do_not(tmp_path, fake_training):
-    start = settings.make_pretraining(OPTIONS, "numgpt", str(tmp_path))
+    start = settings.make_pretraining(OPTIONS, "numgpt", write_texts(tmp_path))
     (runs.cell_folder(start, tmp_path) / "vocabulary").mkdir(parents=True)
     cells = [settings.make_cell(OPTIONS, "mme", "numgpt", start)]
     runs.run(cells, [0], tmp_path)
@@ -178,9 +186,11 @@ def test_minutes_count_the_pretraining_of_an_earlier_call_or_say_that_they_do_no
     text, entries = publish_report()
     assert "; 0.0 minutes of training in all, without text/numgpt, whose results are not here." in text
     assert [run["task"] for run in entries] == ["mme"]
-    entry = entries[0] | {"task": "text", "key": runs.make_key(start), "seconds": 60.0}
-    (tmp_path / "old.json").write_text(json.dumps({"runs": [entry]}))
-    runs.adopt([str(tmp_path / "old.json")], tmp_path)
+    earlier = make_result("text", "numgpt", 0)._replace(
+        key=runs.make_key(start), seconds=60.0, settings=runs.list_settings(start)
+    )
+    stored.write_json(tmp_path / "old.json", stored.pack([earlier]))
+    stored.adopt([str(tmp_path / "old.json")], tmp_path)
     assert "; 1.0 minutes of training in all." in publish_report()[0]
     assert len(fake_training.calls) == 2  # no run is trained only to count its minutes
     runs.run(cells, [0, 1], tmp_path)  # the pre-training is needed now, since a table has no parameters
@@ -221,8 +231,9 @@ def test_the_key_depends_only_on_options_that_change_results(tmp_path):
         make_smoke_cell({"task": {"data_seed": 2}}),
         make_smoke_cell({"eval": {"every": 2}}),
         make_smoke_cell(system="gpt"),
-        make_smoke_cell({"task": {"negatives": "hard"}}),
-        make_smoke_cell()._replace(start=settings.make_pretraining(OPTIONS, "numgpt", str(tmp_path))),
+        make_smoke_cell(task="mwpas"),
+        make_smoke_cell(task="mwpas_hard"),
+        make_smoke_cell()._replace(start=settings.make_pretraining(OPTIONS, "numgpt", write_texts(tmp_path))),
         settings.make_cell(SimpleNamespace(scale="smoke", as_published=True), "mme", "numgpt"),
     ]
     assert len({key, *map(runs.make_key, cells)}) == len(cells) + 1
@@ -235,14 +246,6 @@ def test_the_key_depends_only_on_options_that_change_results(tmp_path):
         assert runs.make_key(make_smoke_cell(changes)) == key
     generation_key = runs.make_key(make_smoke_cell(task="generation"))
     assert runs.make_key(make_smoke_cell({"decode": {"max_tokens": 5}}, "generation")) != generation_key
-
-
-def test_committed_results_keep_their_keys():
-    options = SimpleNamespace(scale="laptop", as_published=False)
-    entries = json.loads((ROOT / "experiments/numgpt/results/laptop/table1.json").read_text())["runs"]
-    keys = {(run["task"], run["system"]): run["key"] for run in entries}
-    assert len(keys) == len(table1.TASKS) * len(settings.SYSTEMS)
-    assert keys == {(task, system): runs.make_key(settings.make_cell(options, task, system)) for task, system in keys}
 
 
 def test_fig3_takes_the_default_width_from_table1():
@@ -429,5 +432,5 @@ def test_an_unwritable_folder_is_refused(tmp_path):
     with pytest.raises(UsageError, match="choose another"):
         tables.write_text(tmp_path / "file" / "table.md", "text")
     with pytest.raises(UsageError, match="choose another"):
-        runs.write_json(tmp_path / "file" / "table.json", {})
+        stored.write_json(tmp_path / "file" / "table.json", {})
     assert not os.path.exists(tmp_path / "file" / "table.md")

@@ -16,7 +16,7 @@ def out(tmp_path_factory):
         patch.setenv("NUMJAX_CACHE", str(tmp_path_factory.mktemp("data")))
         # One sampled program each with and without the mask.
         patch.setattr(generations, "TEMPERATURES", (0.5, 2.0))
-        generations.main(["--count=256", "--batch=64", "--pieces=400", f"--out={folder}"])
+        generations.main(["--count=256", "--batch=64", "--pieces=400", f"--out={folder}", "--dirty"])
     return folder
 
 

@@ -9,11 +9,11 @@ import re
 
 import pytest
 
+from numjax.bundled.experiments.mathgpt.notation import normalize_notation
 from numjax.expr import latex, mathml
 from numjax.expr.mathml import markup
 from numjax.expr.rules import Unreadable
 from numjax.expr.tree import Tree
-from tests.notation import normalize_notation
 
 A, B, C, X = "<ci>a</ci>", "<ci>b</ci>", "<ci>c</ci>", "<ci>x</ci>"
 # They enclose content MathML as an annotation.
@@ -338,7 +338,7 @@ def test_queries_of_ntcir_are_parsed_or_refused_with_a_reason(real_data):
 
 
 def test_both_parsers_agree_on_mathmlben(real_data):
-    """Hand-checked content MathML and the LaTeX parser give the same notation (see `tests/notation.py`)."""
+    """Hand-checked content MathML and the LaTeX parser give the same notation (`experiments.mathgpt.notation`)."""
     with gzip.open(real_data("mathmlben") / "gold.jsonl.gz", "rt") as file:
         rows = list(map(json.loads, file))
     n_equal = 0

@@ -42,13 +42,13 @@ def test_both_forms_and_several_seeds(tmp_path, capsys):
     # Question c has no answer and counts as wrong, as a wrong sign does.
     (tmp_path / "file.json").write_text(json.dumps({uid: best[uid] for uid in "abd"}))
     words = [f"ours={one},{two}", f"other={tmp_path / 'file.json'}", f"--gold={tmp_path / 'gold.json.gz'}"]
-    table5.main([*words, f"--out={tmp_path / 'out'}"])
+    table5.main([*words, f"--out={tmp_path / 'out'}", "--dirty"])
     output = capsys.readouterr().out
     assert "| Arithmetic | 2 | 25.00 ± 35.36 | 50.00 | 654 | 36.39 | 69.57 |" in output
     assert "| Count | 1 | 50.00 ± 70.71 | 100.00 | 32 | 43.75 | 43.75 |" in output
     assert "| Multi-span | 0 | – | – | 217 |" in output and "| All | 4 | 50.00 ± 35.36 | 75.00 | 1604 |" in output
     assert (tmp_path / "out" / "table5.md").read_text().strip() in output
-    table5.main([*words, f"--out={tmp_path / 'out'}", "--as_published"])
+    table5.main([*words, f"--out={tmp_path / 'out'}", "--dirty", "--as_published"])
     assert "| Arithmetic | 2 | 50.00 | 50.00 |" in capsys.readouterr().out
     results = json.loads((tmp_path / "out" / "table5.json").read_text())
     assert [one["em"] for one in results["systems"]["ours"]] == [0.75]
@@ -66,7 +66,7 @@ def test_systems_on_different_questions_are_not_compared(tmp_path):
         [f"ours={one},{tmp_path / 'other.jsonl'}", "--as_published"],
     ):
         with pytest.raises(DataError, match="same split") as caught:
-            table5.main([*words, f"--out={tmp_path / 'out'}"])
+            table5.main([*words, f"--out={tmp_path / 'out'}", "--dirty"])
         message = str(caught.value)
         assert str(one) in message and ".jsonl (" in message and "2 arithmetic" in message and "\n" not in message
     assert not (tmp_path / "out").exists()
@@ -100,7 +100,7 @@ def test_unreadable_files_give_one_line_errors(tmp_path):
         ([], UsageError, "--help names the options"),
     ]:
         with pytest.raises(error, match=message) as caught:
-            table5.main(words)
+            table5.main([*words, "--dirty"])
         assert "\n" not in str(caught.value)
 
 

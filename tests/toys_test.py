@@ -13,9 +13,10 @@ import jax
 import numpy as np
 import pytest
 
+from numjax.bundled.experiments import identity
 from numjax.bundled.experiments.luna import numbers as number_tables
 from numjax.bundled.experiments.luna import table2, toys
-from numjax.bundled.experiments.runs import RunResult
+from numjax.bundled.experiments.stored import RunResult
 from numjax.embed import char_lstm
 from numjax.errors import DataError, UsageError
 from numjax.numeral import numtok
@@ -35,6 +36,10 @@ GRIDS = [
     [["", "2019", "2018"], ["Sales", "$ 1,452.4", "$1,146"], ["Growth", "5%", "7%"], ["Note", "see 1 and 2", "2019"]],
     [["rank", "points"], ["1", "30"], ["2", "28"], ["3", "-0.5"], ["3", "1e5x7"]],
 ]
+
+
+def make_toy_key(*arguments) -> str:
+    return identity.make_key(toys.list_settings(*arguments))
 
 
 def test_lines_are_rows_and_columns_of_different_numbers():
@@ -189,10 +194,10 @@ def test_training_resumes_at_its_last_epoch(tmp_path, monkeypatch):
     calls = []
     monkeypatch.setattr(joint.Trainer, "run_epoch", lambda *args: calls.append(args))
     assert toys.run(cell, [0], tmp_path / "cut", sizes, "", False)[0] == resumed and not calls
-    keys = {toys.make_key(cell, sizes, "", False), toys.make_key(cell, sizes, "", True)}
+    keys = {make_toy_key(cell, sizes, "", False), make_toy_key(cell, sizes, "", True)}
     keys |= {
-        toys.make_key(cell, sizes._replace(epochs=3), "", False),
-        toys.make_key(cell._replace(spec="x"), sizes, "", False),
+        make_toy_key(cell, sizes._replace(epochs=3), "", False),
+        make_toy_key(cell._replace(spec="x"), sizes, "", False),
     }
     assert len(keys) == 4
 

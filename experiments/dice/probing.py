@@ -7,8 +7,6 @@ trained together.
 from __future__ import annotations
 
 import datetime
-import hashlib
-import json
 import pathlib
 import time
 from collections.abc import Sequence
@@ -16,7 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from numjax.bundled.experiments.runs import RunResult, describe_machine, load_stored_result, write_json
+from numjax.bundled.experiments import identity, stored
+from numjax.bundled.experiments.stored import RunResult
 from numjax.errors import UsageError
 from numjax.inspect import vectors
 from numjax.probes import probe
@@ -45,14 +44,15 @@ class ProbeCell(NamedTuple):
         return f"{self.probe}-{self.high}"
 
 
-def make_key(cell: ProbeCell, sizes: ProbeSizes, as_published: bool) -> str:
-    """Twelve hexadecimal digits that hash what a result depends on; for a table of vectors also its size and time."""
+def list_settings(cell: ProbeCell, sizes: ProbeSizes, as_published: bool) -> dict[str, Any]:
+    """What a result depends on; of a table of vectors the content."""
     path = pathlib.Path(cell.spec.removeprefix("table:path=")).expanduser()
-    stamp = [path.stat().st_size, path.stat().st_mtime_ns] if path.is_file() else []
     # These probes have the patience of version 2; the published version did not change.
     version = VERSION + (cell.probe in probe.LONG_PATIENCE and not as_published)
-    parts = [version, *cell[1:], sizes, as_published, stamp]
-    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:12]
+    spec = {"spec": "table", "table": identity.digest_folder(str(path))} if path.is_file() else {"spec": cell.spec}
+    return {"version": version, "probe": cell.probe, "high": cell.high, **spec, **sizes._asdict()} | {
+        "as_published": as_published
+    }
 
 
 def run(
@@ -63,16 +63,22 @@ def run(
     Raises:
       UsageError, DataError: an embedding or a table cannot be used.
     """
-    cell_key = make_key(cell, sizes, as_published)
-    folder = out / "probes" / cell.task / f"{cell.row}-{cell_key}"
+    settings = list_settings(cell, sizes, as_published)
+    key = identity.make_key(settings)
+    folder = out / "probes" / cell.task / f"{cell.row}-{key}"
     results_by_seed = {
         seed: stored_result
         for seed in seeds
-        if (stored_result := load_stored_result(folder / f"seed_{seed}.json", out, cell_key, seed))
+        if (
+            stored_result := stored.load_result(
+                folder / f"seed_{seed}.json", out, stored.Request(cell.task, cell.row, seed, settings)
+            )
+        )
     }
     missing_seeds = [seed for seed in seeds if seed not in results_by_seed]
     if not missing_seeds:
         return results_by_seed
+    code = identity.list_code(("numjax.probes.probe", *identity.list_vector_roots(cell.spec)))
     start = time.monotonic()
     numbers, number_vectors = embed_numbers(cell)
     results = probe.run(cell.probe, number_vectors, numbers, missing_seeds, sizes, as_published)
@@ -83,12 +89,13 @@ def run(
         if result.best_epoch:
             metrics = {split: {"score": getattr(result, split)} for split in ("test", "validation")}
             counts = {"best_epoch": result.best_epoch, "epochs": result.epochs, "numbers": len(numbers)}
-            metrics["training"] = {cell_key: float(count) for cell_key, count in counts.items()}
+            metrics["training"] = {name: float(count) for name, count in counts.items()}
         diverged = None if metrics else "no epoch had a finite score"
         run_result = RunResult(
-            cell.task, cell.row, result.seed, cell_key, metrics, diverged, seconds, describe_machine(), timestamp
+            *(cell.task, cell.row, result.seed, key, metrics, diverged, seconds),
+            *(stored.describe_machine(), timestamp, settings, code),
         )
-        write_json(folder / f"seed_{result.seed}.json", run_result._asdict())
+        stored.write_json(folder / f"seed_{result.seed}.json", run_result._asdict())
         results_by_seed[result.seed] = run_result
     scores = ", ".join(f"{result.test:.4g}" for result in results)
     log.say(f"{cell.task}/{cell.row}: test {scores} ({log.format_duration(seconds * len(missing_seeds))})")

@@ -11,13 +11,14 @@ from __future__ import annotations
 import datetime
 import pathlib
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from numjax.bundled.experiments import command, runs, tables
-from numjax.bundled.experiments.runs import Results, RunResult
+from numjax.bundled.experiments import command, identity, report, stored, tables
+from numjax.bundled.experiments.runs import Results
+from numjax.bundled.experiments.stored import RunResult
 from numjax.bundled.experiments.tables import Published, TableColumn, TableRow
 from numjax.errors import DataError
 from numjax.geometry import naik
@@ -69,6 +70,13 @@ NAMES = ("ova", "sc", "bc")
 COLUMNS = [TableColumn(name.upper(), "naik", name, 1.0) for name in NAMES]
 TIES = [TableColumn(f"{name.upper()}, ties", "naik", f"{name}_ties", 1.0) for name in NAMES]
 SINGLE = [TableColumn(f"{name.upper()}, float32", "naik", f"{name}_float32", 1.0) for name in NAMES]
+# Heading → (columns, a note below the heading).
+PARTS = {
+    "Strict": (COLUMNS, ""),
+    "With ties": (TIES, f"d(x, x⁺) may be larger by {naik.TOLERANCE:g} of itself.\n\n"),
+    "In float32": (SINGLE, "Strict; on {device}, from vectors of two float32 words.\n\n"),
+}
+REFERENCE = "dice-d"
 
 
 def make_numbers(count: int, seed: int = 0) -> list[str]:
@@ -103,6 +111,7 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--tables", default="", help="GloVe or word2vec text files, separated by commas")
     options = command.parse_options(parser, words)
     triples = naik.read_triples(options.path) if options.path else naik.make_magnitude_triples(make_numbers(60))
+    digest = identity.digest_folder(options.path) if options.path else "generated"
     embedding_names, dim = vectors.names(), DIM[options.scale]
     rows, results, remarks = [], {}, []
     systems = {name: system for name, system in SYSTEMS.items() if system.spec.partition(":")[0] in embedding_names}
@@ -124,9 +133,14 @@ def main(words: Sequence[str] | None = None) -> None:
                 f"{system.label} has no vectors for {vectors.summarise_numbers(missing_numbers)}: "
                 "their triples are left out."
             )
+        settings = {"spec": specs[name], "range": system.range, "triples": digest}
+        if pathlib.Path(specs[name]).is_file():
+            settings["spec"] = identity.digest_folder(specs[name])
+        code = identity.list_code(("numjax.probes.geometry", *identity.list_vector_roots(specs[name])))
         results["naik", name] = {
             seed: RunResult(
-                "naik", name, seed, specs[name], {"test": score}, None, seconds, runs.describe_machine(), _timestamp()
+                *("naik", name, seed, identity.make_key(settings), {"test": score}, None, seconds),
+                *(stored.describe_machine(), _timestamp(), settings, code),
             )
             for seed, score in enumerate(scores)
         }
@@ -146,37 +160,44 @@ def write(
     options: Any, triples: naik.Triples, rows: Sequence[TableRow], results: Results, remarks: Sequence[str]
 ) -> None:
     """Writes table1.{md,json} and prints the table."""
-    reference = "dice-d"
     low, high = naik.find_limits([triples.numbers[i] for i in triples.others])
     source_note = "the triples of --path" if options.path else "generated numbers: in form alone"
-    text = (
-        "# Table 1: magnitude tests\n\n"
+    facts = (
         f"{len(triples.strict)} triples over {len(triples.others)} numbers ({source_note}); "
         f"{len(options.seeds)} seeds, "
         f"D = {DIM[options.scale]}, per cent, mean ± standard deviation. Range of DICE: [{low:g}, {high:g}], the "
         "98th percentile, or full; outside it a random angle. Distances by chord in float64. p: paired over seeds "
-        "against DICE-D as printed.\n"
+        "against DICE-D as printed."
     )
-    text += "".join(f"\n{remark}\n" for remark in remarks)
     entries = {}
-    for heading, columns, note in (
-        ("Strict", COLUMNS, ""),
-        ("With ties", TIES, f"d(x, x⁺) may be larger by {naik.TOLERANCE:g} of itself.\n\n"),
-        ("In float32", SINGLE, f"Strict; on {results['naik', reference][0].machine['device']}, from vectors of two "
-         "float32 words.\n\n"),
-    ):  # fmt: skip
+    for heading, (columns, _) in PARTS.items():
         table_rows = [
             row for row in rows if heading != "In float32" or (row.system in SYSTEMS and SYSTEMS[row.system].range)
         ]
-        entries[heading] = tables.compare(results, table_rows, columns, reference)
-        text += f"\n## {heading}\n\n{note}" + tables.format_markdown(
-            entries[heading], columns, SYSTEMS[reference].label
-        )
-    text += f"\n{tables.describe_machines(results)}.\n"
-    tables.write_text(options.out / "table1.md", text)
-    seeds = [result._asdict() for by_seed in results.values() for result in by_seed.values()]
-    runs.write_json(options.out / "table1.json", {"tables": entries, "runs": seeds})
+        entries[heading] = tables.compare(results, table_rows, columns, REFERENCE)
+    run_results = [result for by_seed in results.values() for result in by_seed.values()]
+    content = {
+        "scale": options.scale,
+        "facts": facts,
+        "remarks": list(remarks),
+        "columns": {heading: [column._asdict() for column in columns] for heading, (columns, _) in PARTS.items()},
+        "reference": SYSTEMS[REFERENCE].label,
+        "tables": entries,
+    }
+    text = report.write("table1", options.out, "dice.table1", content | stored.pack(run_results))
     print(f"\n{text}\nIn {options.out}: table1.md, table1.json", flush=True)
+
+
+def render(content: Mapping[str, Any]) -> str:
+    """The Markdown of the JSON."""
+    machines, device = tables.describe_machines(content["runs"]), content["runs"][0]["machine"]["device"]
+    remarks = [content["facts"], report.describe_commits(content["runs"]), *content["remarks"]]
+    text = "# Table 1: magnitude tests\n" + "".join(f"\n{remark}\n" for remark in remarks)
+    for heading, entries in content["tables"].items():
+        columns = [TableColumn(**column) for column in content["columns"][heading]]
+        text += f"\n## {heading}\n\n{PARTS[heading][1].format(device=device)}"
+        text += tables.format_markdown(entries, columns, content["reference"])
+    return text + f"\n{machines}.\n"
 
 
 def _timestamp() -> str:

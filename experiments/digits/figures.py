@@ -9,7 +9,6 @@ show the effect of the aggregate alone. Fig. 1 shows one embedding and the numbe
 
 from __future__ import annotations
 
-import argparse
 import pathlib
 import statistics
 from collections.abc import Mapping, Sequence
@@ -17,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from numjax.bundled.experiments import command, plots, runs, tables
+from numjax.bundled.experiments import command, plots, report, stored
 from numjax.geometry import number_line, projections
 from numjax.geometry import plots as pictures
 from numjax.inspect import vectors
@@ -116,39 +115,36 @@ def main(words: Sequence[str] | None = None) -> None:
     fig1 = draw_neighbourhood(options.out / "fig1.png", make_spec("weighted"))
     draw_lines(options.out / "fig2.png", {label: scores[label] for label in ("eq. 1", "sum")})
     draw_lines(options.out / "fig3.png", scores)
-    text = format_text(options, scores, fig1)
-    tables.write_text(options.out / "figures.md", text)
     f1_by_label = {
         label: [{str(n): share for n, share in by_length.items()} for by_length in by_seed]
         for label, by_seed in scores.items()
     }
-    content = {"fig1": fig1, "f1": f1_by_label, "seeds": options.seeds, "machine": runs.describe_machine()}
-    runs.write_json(options.out / "figures.json", content)
+    content = {"fig1": fig1, "f1": f1_by_label, "scale": options.scale, "seeds": options.seeds}
+    text = report.write("figures", options.out, "digits.figures", content | {"machine": stored.describe_machine()})
     print(f"\n{text}\nIn {options.out}: figures.md, figures.json, fig1.png, fig2.png, fig3.png", flush=True)
 
 
-def format_text(
-    options: argparse.Namespace, scores: Mapping[str, Sequence[Mapping[int, float]]], fig1: Mapping[str, Any]
-) -> str:
-    """The numbers of the figures as Markdown."""
-    longest, queries, pool_digits = SIZES[options.scale]
+def render(content: Mapping[str, Any]) -> str:
+    """The Markdown of the JSON."""
+    longest, queries, pool_digits = SIZES[content["scale"]]
     lengths = range(1, longest + 1)
     text = (
         "# Figs. 1–3: neighbours of aggregated digits\n\n"
-        f"Random digit vectors, D = {DIM}, {len(options.seeds)} seeds; F1 in per cent (mean ± standard deviation) of "
-        f"the {number_line.K} nearest numbers and the {number_line.K} nearest vectors, Euclidean, the number itself "
-        f"left out, ties to the smaller; pool 0 … {10**pool_digits - 1}, {queries} numbers of each length "
-        f"(or all there are). For comparison, {PAPER}.\n\n"
+        f"Random digit vectors, D = {DIM}, {len(content['seeds'])} seeds; F1 in per cent (mean ± standard deviation) "
+        f"of the {number_line.K} nearest numbers and the {number_line.K} nearest vectors, Euclidean, the number "
+        f"itself left out, ties to the smaller; pool 0 … {10**pool_digits - 1}, {queries} numbers of each length "
+        f"(or all there are). For comparison, {PAPER}. {report.describe_commits([content])}\n\n"
         f"| aggregate | {' | '.join(f'{n} digits' for n in lengths)} |\n"
         f"|---|{'---:|' * longest}\n"
     )
-    for label, by_seed in scores.items():
+    for label, by_seed in content["f1"].items():
         cells = []
         for n in lengths:
-            values = [100 * by_length[n] for by_length in by_seed if n in by_length]
+            values = [100 * by_length[str(n)] for by_length in by_seed if str(n) in by_length]
             std = f" ± {statistics.stdev(values):.1f}" if len(values) > 1 else ""
             cells.append(f"{statistics.fmean(values):.1f}{std}" if values else "–")
         text += f"| {label} | {' | '.join(cells)} |\n"
+    fig1 = content["fig1"]
     shared = sorted(set(fig1["embedded"]) & set(fig1["natural"]))
     text += (
         f"\nFig. 1: nearest to {ABOUT} under eq. 1, one seed: {', '.join(map(str, fig1['embedded']))}; "

@@ -44,6 +44,8 @@ FERMAT = {
     "2dp": "2dp_random",
     **{operation: operation for operation in ("a+b", "a-b", "a*b", "a/b")},
 }
+# Settings that were tried by hand at laptop, task → label → number: the number of FERMAT's problems (README).
+TRIALS = {"fermat": {"Digits": 1}}
 TITLES = ("MAWPS", *FERMAT)
 SIZES = {"smoke": {"mawps": 120, "fermat": 120}, "laptop": {}, "paper": {}}
 
@@ -144,7 +146,10 @@ def write_table(
     remarks = make_remarks(options, differences, {task for (task, _), by_seed in results.items() if by_seed})
     if cap is not None:
         remarks.append(describe_commuted(options.fermat, cap))
-    extra = {"noise": differences, "backbone": options.backbone}
+    extra: dict[str, Any] = {"noise": differences, "backbone": options.backbone}
+    if options.scale == "laptop":
+        none = {LABELS[system]: 0 for system in systems}
+        extra["trials"] = {task: none | counts for task, counts in TRIALS.items()}
     text = report.publish(name, title, remarks, {"": (entries, columns)}, results, options, LABELS[REFERENCE], extra)
     report.print_report(text, options, f"{name}.md", f"{name}.json")
 

@@ -20,7 +20,7 @@ from typing import Any
 from numjax.bundled.experiments import command
 from numjax.bundled.experiments.faults import verdict
 from numjax.bundled.experiments.faults.life import EVAL_EVERY, Life
-from numjax.bundled.experiments.runs import describe_machine, write_json
+from numjax.bundled.experiments.stored import describe_machine, write_json
 from numjax.errors import UsageError
 from numjax.tools.command import Parser
 

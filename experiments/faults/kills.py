@@ -25,7 +25,7 @@ from numjax.bundled.experiments import command
 from numjax.bundled.experiments.faults import verdict
 from numjax.bundled.experiments.faults.clock import Clock
 from numjax.bundled.experiments.faults.life import EVAL_EVERY, SAVE_EVERY, Ended, Life
-from numjax.bundled.experiments.runs import write_json
+from numjax.bundled.experiments.stored import write_json
 from numjax.errors import UsageError
 from numjax.tools.command import Parser
 

@@ -24,7 +24,7 @@ import numjax
 from numjax import modes
 from numjax.bundled.experiments import command
 from numjax.bundled.experiments.faults import verdict
-from numjax.bundled.experiments.runs import describe_machine, write_json
+from numjax.bundled.experiments.stored import describe_machine, write_json
 from numjax.errors import UsageError
 from numjax.tools.command import Parser
 

@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from numjax.bundled.experiments.runs import describe_machine
+from numjax.bundled.experiments.stored import describe_machine
 from numjax.runtime.shard import path_name
 from numjax.train.checkpoint import Checkpoints
 

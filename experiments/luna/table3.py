@@ -48,6 +48,9 @@ SIZES = {
     "smoke": {"9M": "0.1M", "1M": "0.1M", "0.1M": "0.1M"},
 }
 SMALLEST = {"hidden": 16, "layers": 1}
+# Settings that were tried by hand at laptop, system → number: how a token's vector starts, the rate and the
+# vocabulary with `luna`, the weight of the tags with `no_pretraining` (README).
+TRIALS = {"luna": 3, "no_pretraining": 1}
 
 
 class Choice(NamedTuple):
@@ -219,7 +222,9 @@ def main(words: Sequence[str] | None = None) -> None:
     columns = [*COLUMNS, *HEADS]
     entries = tables.compare(results, rows, columns, REFERENCE)
     title = "Table 3: number plugins and number pre-training"
-    extra = {task: _folder_name(getattr(options, task)) or "stand-in" for task in TASKS}
+    extra: dict[str, Any] = {task: _folder_name(getattr(options, task)) or "stand-in" for task in TASKS}
+    if options.scale == "laptop":
+        extra["trials"] = {choice.label: TRIALS.get(system, 0) for system, choice in CHOICES.items()}
     parts = {"": (entries, columns)}
     remarks, label = make_remarks(options), CHOICES[REFERENCE].label
     text = report.publish("table3", title, remarks, parts, results, options, label, extra)

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from numjax.bundled.data import files
-from numjax.bundled.experiments import command, runs, tables
+from numjax.bundled.experiments import command, report, tables
 from numjax.bundled.experiments.luna import settings
 from numjax.errors import DataError, UsageError
 from numjax.runtime import log
@@ -49,7 +49,9 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--gold", default="", help="TAT-QA's file with answers, for files of {uid: [answer, scale]}")
     parser.add_argument("--out", default=settings.OUT.format(scale="laptop"), help="folder of the table")
     parser.add_argument("--as_published", action="store_true", help="of each system the seed with the best EM alone")
+    command.add_dirty(parser)
     options = parser.parse_args(words)
+    command.check_code(options.dirty)
     gold = load_gold(options.gold) if options.gold else None
     systems, counts_by_path = {}, {}
     for word in options.systems:
@@ -61,11 +63,15 @@ def main(words: Sequence[str] | None = None) -> None:
         if options.as_published:
             systems[name] = [max(systems[name], key=lambda scores: scores["em"])]
     check_same(counts_by_path)
-    text = format_table(systems, options.as_published)
     out = pathlib.Path(options.out).expanduser()
-    tables.write_text(out / "table5.md", text)
-    runs.write_json(out / "table5.json", {"systems": systems, "paper": PAPER, "as_published": options.as_published})
+    content = {"systems": systems, "paper": PAPER, "as_published": options.as_published}
+    text = report.write("table5", out, "luna.table5", content)
     print(f"\n{text}\nIn {out}: table5.md, table5.json", flush=True)
+
+
+def render(content: Mapping[str, Any]) -> str:
+    """The Markdown of the JSON."""
+    return format_table(content["systems"], content["as_published"])
 
 
 def load_questions(path: str, gold: Mapping[str, AnsweredQuestion] | None) -> list[AnsweredQuestion]:

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import datetime
 import functools
-import hashlib
 import inspect
-import json
 import math
 import pathlib
 import time
@@ -24,8 +22,9 @@ import jax
 import numpy as np
 
 from numjax import build
+from numjax.bundled.experiments import identity, stored
 from numjax.bundled.experiments.luna import numbers as tables_of
-from numjax.bundled.experiments.runs import RunResult, describe_machine, load_stored_result, write_json
+from numjax.bundled.experiments.stored import RunResult
 from numjax.errors import DataError, UsageError
 from numjax.inspect import vectors
 from numjax.numeral.exact import to_numeral
@@ -36,6 +35,7 @@ from numjax.runtime import log
 # as_published → version of the probes: increased when results change.
 VERSIONS = {True: 1, False: 2}
 TASK = "toys"
+MODULE = "numjax.bundled.experiments.luna.toys"
 DIGITS = 20
 GROUPS = (4, 6)  # strings up to so many characters are read together: most are shorter
 REPORT_SECONDS = 30.0  # seconds between lines of progress
@@ -98,10 +98,10 @@ def fingerprint(path: str, count: int) -> str:
     return f"{zlib.crc32(' '.join(load_sources(path, count)[-1].literals).encode(), checksum):08x}"
 
 
-def make_key(cell: EncoderCell, sizes: ToySizes, path: str, as_published: bool) -> str:
-    """Twelve hexadecimal digits that hash what a result depends on."""
-    parts = [VERSIONS[as_published], cell.spec, sizes, as_published, fingerprint(path, sizes.tables)]
-    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:12]
+def list_settings(cell: EncoderCell, sizes: ToySizes, path: str, as_published: bool) -> dict[str, Any]:
+    """What a result depends on."""
+    named = {"version": VERSIONS[as_published], "spec": cell.spec, "as_published": as_published}
+    return {**named, **sizes._asdict(), "numbers": fingerprint(path, sizes.tables)}
 
 
 def draw_examples(path: str, sizes: ToySizes, seed: int, as_published: bool) -> ExampleSplits:
@@ -158,12 +158,16 @@ def run(
       UsageError: the encoder cannot be built, or the folder cannot be written.
       DataError: there are no tables.
     """
-    cell_key = make_key(cell, sizes, path, as_published)
-    folder = out / TASK / f"{cell.row}-{cell_key}"
+    settings = list_settings(cell, sizes, path, as_published)
+    key = identity.make_key(settings)
+    folder = out / TASK / f"{cell.row}-{key}"
     results_by_seed: dict[int, RunResult] = {}
     for seed in seeds:
         file = folder / f"seed_{seed}.json"
-        if (result := load_stored_result(file, out, cell_key, seed)) is None:
+        result = stored.load_result(file, out, stored.Request(TASK, cell.row, seed, settings))
+        if result is None:
+            roots = (MODULE, *identity.list_vector_roots(cell.spec))
+            code = stored.start_code(folder / f"seed_{seed}", identity.list_code(roots))
             start = time.monotonic()
             metrics, diverged, earlier_seconds = _train(
                 cell, seed, folder / f"seed_{seed}.npz", sizes, path, as_published
@@ -171,9 +175,10 @@ def run(
             timestamp = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
             seconds = round(time.monotonic() - start + earlier_seconds, 1)
             result = RunResult(
-                TASK, cell.row, seed, cell_key, metrics, diverged, seconds, describe_machine(), timestamp
+                *(TASK, cell.row, seed, key, metrics, diverged, seconds),
+                *(stored.describe_machine(), timestamp, settings, code),
             )
-            write_json(file, result._asdict())
+            stored.write_json(file, result._asdict())
             (folder / f"seed_{seed}.npz").unlink(missing_ok=True)
         results_by_seed[seed] = result
     return results_by_seed

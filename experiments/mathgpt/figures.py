@@ -21,7 +21,7 @@ import numpy as np
 import numjax
 from numjax import inspect
 from numjax.api import Loaded
-from numjax.bundled.experiments import command, plots, report, runs, tables
+from numjax.bundled.experiments import command, plots, report, runs, stored, tables
 from numjax.bundled.experiments.mathgpt import settings, table3
 from numjax.errors import UsageError
 from numjax.expr.printer import signs
@@ -336,27 +336,14 @@ def write(
     measures = [measure_vectors(vectors) for vectors in symbol_vectors]
     files, left_out = draw(options.out, first_vectors)
     nodes = first_vectors.by_system["mathgpt"].nodes.names
-    size_note = (
-        f"{len(first_vectors.operators)} operators, {len(first_vectors.variables)} variables, {len(nodes)} nodes of "
-    )
-    text = (
-        f"# Figs. 2–7: where symbols and positions lie\n\n{facts} {size_note}`{FORMULA}`.\n\n"
-        f"A neighbour is one of the {NEAREST} nearest by cosine (fewer among few symbols). Chance deals the families "
-        "anew, or shuffles the nodes (2,000 times); p is one-sided, the largest of the models. GPT has an operator's "
-        "mean text token and the places in the formula as it is written; positions are compared over the nodes that "
-        "both have.\n\n" + format_table(measures)
-    )
-    shares = [f"{100 * share:.0f}%" for file_shares in files.values() for share in file_shares]
-    text += f"\nOf the {NEAREST} nearest neighbours (Euclid) the panels keep, in order, {', '.join(shares)}.\n"
-    text += "".join(f"\n{remark}\n" for remark in left_out)
-    text += "".join(f"\n![{name}]({name})\n" for name in files)
-    tables.write_text(options.out / "figures.md", text)
     content = {
+        "scale": options.scale,
+        "facts": facts,
         "formula": FORMULA,
         "workdirs": {
             name: [folder.removeprefix(f"{options.out}/") for folder in folders] for name, folders in workdirs.items()
         },
-        "machine": runs.describe_machine(),
+        "machine": stored.describe_machine(),
         "operators": [symbol.symbol for symbol in first_vectors.operators],
         "variables": [symbol.symbol for symbol in first_vectors.variables],
         "nodes": {name: vectors.nodes.names for name, vectors in first_vectors.by_system.items()},
@@ -374,8 +361,27 @@ def write(
         "measures": measures,
         "left_out": left_out,
     }
-    runs.write_json(options.out / "figures.json", content)
-    return text, [*files, "figures.md", "figures.json"]
+    return report.write("figures", options.out, "mathgpt.figures", content), [*files, "figures.md", "figures.json"]
+
+
+def render(content: Mapping[str, Any]) -> str:
+    """The Markdown of the JSON."""
+    size_note = (
+        f"{len(content['operators'])} operators, {len(content['variables'])} variables, "
+        f"{len(content['nodes']['mathgpt'])} nodes of "
+    )
+    text = (
+        f"# Figs. 2–7: where symbols and positions lie\n\n{content['facts']} {size_note}`{content['formula']}`.\n\n"
+        f"{report.describe_commits([content]).replace('the runs', 'the measures')}\n\n"
+        f"A neighbour is one of the {NEAREST} nearest by cosine (fewer among few symbols). Chance deals the families "
+        "anew, or shuffles the nodes (2,000 times); p is one-sided, the largest of the models. GPT has an operator's "
+        "mean text token and the places in the formula as it is written; positions are compared over the nodes that "
+        "both have.\n\n" + format_table(content["measures"])
+    )
+    shares = [f"{100 * share:.0f}%" for file_shares in content["kept"].values() for share in file_shares]
+    text += f"\nOf the {NEAREST} nearest neighbours (Euclid) the panels keep, in order, {', '.join(shares)}.\n"
+    text += "".join(f"\n{remark}\n" for remark in content["left_out"])
+    return text + "".join(f"\n![{name}]({name})\n" for name in content["kept"])
 
 
 def find_workdirs(options: argparse.Namespace) -> tuple[dict[str, list[str]], str]:
@@ -411,7 +417,7 @@ def find_workdirs(options: argparse.Namespace) -> tuple[dict[str, list[str]], st
         return str(runs.workdir(cell, fold, options.out))
 
     facts = f"Models of Table 3, scale `{options.scale}`, folds {', '.join(map(str, folds))}"
-    facts += f"{', as published' * options.as_published}; {tables.describe_machines(results)}."
+    facts += f"{', as published' * options.as_published}; {tables.describe_machines(stored.list_entries(results))}."
     return {
         name: [find_folder(name, fold) for fold in folds] for name in sorted(folds_by_system, reverse=True)
     }, facts

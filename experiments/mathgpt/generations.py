@@ -15,7 +15,7 @@ import pathlib
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -23,7 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax.core import FrozenDict
 
-from numjax.bundled.experiments import command, runs, tables
+from numjax.bundled.experiments import command, report, stored
 from numjax.decode import sample
 from numjax.errors import UsageError
 from numjax.evals import generate as evals
@@ -100,7 +100,9 @@ def main(words: Sequence[str] | None = None) -> dict[str, Any]:
     parser.add_argument("--pieces", type=int, default=1000, help="size of the vocabulary of text")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", default="runs/mathgpt-generations")
+    command.add_dirty(parser)
     options = parser.parse_args(words)
+    command.check_code(options.dirty)
     if options.count < 1 or options.batch < 1:
         raise UsageError("--count and --batch are at least 1")
     start, load = time.monotonic(), [os.getloadavg()[0]]
@@ -139,12 +141,10 @@ def main(words: Sequence[str] | None = None) -> dict[str, Any]:
         "failures": failures[:50],
         "seconds": round(time.monotonic() - start, 1),
         "load_average": load,
-        "machine": runs.describe_machine(),
+        "machine": stored.describe_machine(),
     }
     out = pathlib.Path(options.out).expanduser()
-    runs.write_json(out / "generations.json", result)
-    text = format_markdown(result)
-    tables.write_text(out / "generations.md", text)
+    text = report.write("generations", out, "mathgpt.generations", result)
     print(f"\n{text}\nIn {out}: generations.md, generations.json", flush=True)
     return result
 
@@ -291,15 +291,15 @@ _SHARES = (
 )
 
 
-def format_markdown(result: dict[str, Any]) -> str:
-    """The result as Markdown."""
+def render(result: Mapping[str, Any]) -> str:
+    """The Markdown of the JSON."""
     machine, vocabulary = result["machine"], result["vocabulary"]
     lines = [
         "# What random weights write\n",
         f"{result['count']} generations with the mask, seed {result['seed']}, {vocabulary['size']} tokens of which "
         f"{vocabulary['symbols']} are mathematical; deepest tree {result['deepest']} levels, widest node "
         f"{result['widest']}. {machine['device']}, jax {machine['jax']}, {result['seconds']} s at a load average of "
-        f"{max(result['load_average']):.0f}.\n",
+        f"{max(result['load_average']):.0f}. {report.describe_commits([result])}\n",
         "| mask | temperature | budget | generations | valid | fed positions | formulas | whole | canonical | "
         "read back | encoded alike: positions |",
         "|---|---:|---|" + "---:|" * 8,

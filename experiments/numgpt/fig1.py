@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import numjax
-from numjax.bundled.experiments import command, plots, report, runs, tables
+from numjax.bundled.experiments import command, plots, report, runs, stored, tables
 from numjax.bundled.experiments.numgpt import settings
 from numjax.bundled.experiments.runs import Results, RunCell
 
@@ -98,21 +98,31 @@ def format_table(curves: Mapping[str, Mapping[int, Curve]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def write(options, curves: Mapping[str, Mapping[int, Curve]], numbers: Sequence[int], hardware: str) -> str:
+def write(options, curves: Mapping[str, Mapping[int, Curve]], numbers: Sequence[int], results: Results) -> str:
     """Writes fig1.{md,json,png}; returns the Markdown."""
     draw(options.out / "fig1.png", numbers, curves)
-    text = (
-        f"# Fig. 1: confidence in answers to “{QUESTION}”\n\n"
-        f"Scale `{options.scale}`, seeds {', '.join(map(str, options.seeds))}; {hardware}. {len(numbers)} answers "
-        f"from {numbers[0]:,} to {numbers[-1]:,}; {RIGHT[0]} to {RIGHT[1]} is right. A curve that rises once "
-        "and falls once has total variation 2.\n\n![confidence against the answer](fig1.png)\n\n"
-        + format_table(curves)
-    )
-    tables.write_text(options.out / "fig1.md", text)
     content: dict[str, Any] = {"question": QUESTION, "right": RIGHT, "answers": list(numbers), "scale": options.scale}
+    content["seeds"] = options.seeds
     content["curves"] = {s: {str(k): c._asdict() for k, c in by_seed.items()} for s, by_seed in curves.items()}
-    runs.write_json(options.out / "fig1.json", content)
-    return text
+    run_results = [result for by_seed in results.values() for result in by_seed.values()]
+    return report.write("fig1", options.out, "numgpt.fig1", content | stored.pack(run_results))
+
+
+def render(content: Mapping[str, Any]) -> str:
+    """The Markdown of the JSON."""
+    answers, (low, high) = content["answers"], content["right"]
+    curves = {
+        system: {int(seed): Curve(**curve) for seed, curve in by_seed.items()}
+        for system, by_seed in content["curves"].items()
+    }
+    return (
+        f"# Fig. 1: confidence in answers to “{content['question']}”\n\n"
+        f"Scale `{content['scale']}`, seeds {', '.join(map(str, content['seeds']))}; "
+        f"{tables.describe_machines(content['runs'])}. {len(answers)} answers "
+        f"from {answers[0]:,} to {answers[-1]:,}; {low} to {high} is right. A curve that rises once "
+        "and falls once has total variation 2.\n\n"
+        f"{report.describe_commits(content['runs'])}\n\n![confidence against the answer](fig1.png)\n\n"
+    ) + format_table(curves)
 
 
 def _format_mean(values: Sequence[float], digits: int) -> str:
@@ -131,9 +141,7 @@ def main(words: Sequence[str] | None = None) -> None:
     cells = [settings.make_cell(options, "mme", system) for system in settings.SYSTEMS if is_wanted("mme", system)]
     results = runs.run(cells, options.seeds, options.out)
     numbers = list_answers()
-    text = write(
-        options, compute_curves(cells, results, options.out, numbers), numbers, tables.describe_machines(results)
-    )
+    text = write(options, compute_curves(cells, results, options.out, numbers), numbers, results)
     report.print_report(text, options, "fig1.md", "fig1.json", "fig1.png")
 
 

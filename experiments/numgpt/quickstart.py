@@ -43,7 +43,7 @@ def main(words: Sequence[str] | None = None) -> None:
     log.say("drawing Fig. 1")
     numbers = fig1.list_answers()
     curves = fig1.compute_curves(cells, results, options.out, numbers)
-    fig1.write(options, curves, numbers, tables.describe_machines(results))
+    fig1.write(options, curves, numbers, results)
     report.print_report(
         text + "\n" + fig1.format_table(curves), options, "table.md", "table.json", "fig1.png", "fig1.md", "fig1.json"
     )

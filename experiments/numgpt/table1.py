@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from numjax.build import build
-from numjax.bundled.experiments import command, plots, report, runs, tables
+from numjax.bundled.experiments import command, plots, report, runs, tables, trials
 from numjax.bundled.experiments.numgpt import settings
 from numjax.bundled.experiments.runs import RunCell
 from numjax.bundled.experiments.tables import Published, TableColumn, TableRow
@@ -65,6 +65,7 @@ def main(words: Sequence[str] | None = None) -> None:
     parser = command.make_parser(__doc__ or "", settings.OUT)
     parser.add_argument("--only", default="", help="tasks, systems or task/system, separated by commas")
     parser.add_argument("--text", default="", help="folder of text: pre-train on it, then fine-tune, too")
+    trials.add_option(parser, settings.GRID)
     options = command.parse_options(parser, words)
     is_wanted = command.parse_only(options.only, TASKS, settings.SYSTEMS)
 
@@ -73,6 +74,7 @@ def main(words: Sequence[str] | None = None) -> None:
     if options.text:
         starts = {system: settings.make_pretraining(options, system, options.text) for system in PRETRAINED}
         cells += [settings.make_cell(options, t, s, starts[s]) for t, s in pairs if s in PRETRAINED]
+    cells, trial_entries = settings.prepare(cells, options)
     results = runs.run(cells, options.seeds, options.out)
 
     constant = {TASKS[cell.task]: measure_majority(cell) for cell in {cell.task: cell for cell in cells}.values()}
@@ -97,7 +99,14 @@ def main(words: Sequence[str] | None = None) -> None:
             "Pre-trained then fine-tuned: not run (it needs --text=FOLDER); the paper's numbers stand alone."
         )
     text = report.publish(
-        "table1", "Table 1: accuracy on the synthetic tasks", remarks, parts, results, options, settings.LABEL
+        "table1",
+        "Table 1: accuracy on the synthetic tasks",
+        remarks,
+        parts,
+        results,
+        options,
+        settings.LABEL,
+        trial_entries,
     )
     draw(options.out / "table1.png", entries, columns, rows)
     report.print_report(text, options, "table1.md", "table1.json", "table1.png")

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from numjax.bundled.experiments import command, plots, report, runs, tables
+from numjax.bundled.experiments import command, plots, report, runs, tables, trials
 from numjax.bundled.experiments.numgpt import settings
 from numjax.bundled.experiments.tables import Published, TableColumn, TableRow
 
@@ -47,6 +47,7 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--variant", choices=("titles", "comments"), default="titles")
     parser.add_argument("--only", default="", help="systems, separated by commas")
     parser.add_argument("--text", default="", help="folder of text: pre-train on it, then fine-tune, too")
+    trials.add_option(parser, settings.GRID)
     options = command.parse_options(parser, words)
     is_wanted = command.parse_only(options.only, ["magnitude"], SYSTEMS)
     task: dict[str, Any] = {"variant": options.variant, "path": options.path}
@@ -61,6 +62,7 @@ def main(words: Sequence[str] | None = None) -> None:
         for system in (s for s in PRETRAINED if s in systems):
             start = settings.make_pretraining(options, system, options.text)
             cells.append(settings.make_cell(options, "magnitude", system, start, {"task": task}))
+    cells, trial_entries = settings.prepare(cells, options)
     results = runs.run(cells, options.seeds, options.out)
 
     columns = list(COLUMNS)
@@ -88,7 +90,7 @@ def main(words: Sequence[str] | None = None) -> None:
             "Pre-trained then fine-tuned: not run (it needs --text=FOLDER); the paper's numbers stand alone."
         )
     title = "Table 2: magnitude classification" + ("" if options.path else " (stand-in data)")
-    extra = {"data": options.path or "stand-in", "variant": options.variant}
+    extra = {"data": options.path or "stand-in", "variant": options.variant} | trial_entries
     text = report.publish("table2", title, remarks, {"": (entries, columns)}, results, options, settings.LABEL, extra)
     plots.draw_table_bars(options.out / "table2.png", entries, "test F1 (%)", bool(options.path), width=6.5)
     report.print_report(text, options, "table2.md", "table2.json", "table2.png")

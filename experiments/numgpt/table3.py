@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from numjax.bundled.experiments import command, plots, report, runs, tables
+from numjax.bundled.experiments import command, plots, report, runs, tables, trials
 from numjax.bundled.experiments.numgpt import settings
 from numjax.bundled.experiments.tables import Published, TableColumn, TableRow
 
@@ -41,6 +41,7 @@ def main(words: Sequence[str] | None = None) -> None:
     parser = command.make_parser(__doc__ or "", settings.OUT)
     parser.add_argument("--only", default="", help="systems, separated by commas")
     parser.add_argument("--text", default="", help="folder of text: pre-train on it, then fine-tune, too")
+    trials.add_option(parser, settings.GRID)
     options = command.parse_options(parser, words)
     is_wanted = command.parse_only(options.only, [TASK], SYSTEMS)
 
@@ -51,6 +52,7 @@ def main(words: Sequence[str] | None = None) -> None:
             cells.append(
                 settings.make_cell(options, TASK, system, settings.make_pretraining(options, system, options.text))
             )
+    cells, trial_entries = settings.prepare(cells, options)
     results = runs.run(cells, options.seeds, options.out)
 
     rows = [TableRow(settings.SYSTEMS[s], s, make_published(s)) for s in SYSTEMS]
@@ -66,7 +68,9 @@ def main(words: Sequence[str] | None = None) -> None:
             "Pre-trained then fine-tuned: not run (it needs --text=FOLDER); the paper's numbers stand alone."
         )
     title = "Table 3: writing the answers of word problems"
-    text = report.publish("table3", title, remarks, {"": (entries, columns)}, results, options, settings.LABEL)
+    text = report.publish(
+        "table3", title, remarks, {"": (entries, columns)}, results, options, settings.LABEL, trial_entries
+    )
     draw(options.out / "table3.png", entries)
     report.print_report(text, options, "table3.md", "table3.json", "table3.png")
 

@@ -17,9 +17,10 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from numjax.bundled.experiments import command, plots, report, runs, tables
+from numjax.bundled.experiments import command, plots, report, runs, stored, tables
 from numjax.bundled.experiments.problems import score, sets
-from numjax.bundled.experiments.runs import RunCell, RunResult
+from numjax.bundled.experiments.runs import RunCell
+from numjax.bundled.experiments.stored import RunResult
 
 OUT = "runs/problems-{scale}"
 SEEDS = {"smoke": 1, "laptop": 1, "paper": 3}
@@ -83,9 +84,8 @@ def main(words: Sequence[str] | None = None) -> None:
         }
         figures[name] = {seed: list_figures(result) for seed, result in by_seed.items() if result.diverged is None}
         write(options.out, systems, figures, results)
-    report.print_report(
-        format_table(systems, figures), options, "ablation.md", "ablation.json", "wordings.png", "parts.png"
-    )
+    text = format_table({name: system.label for name, system in systems.items()}, figures)
+    report.print_report(text, options, "ablation.md", "ablation.json", "wordings.png", "parts.png")
 
 
 def make_config(options: argparse.Namespace, system: AblationSystem) -> Any:
@@ -109,7 +109,7 @@ def add_typed(result: RunResult, workdir: pathlib.Path) -> RunResult:
 
     path = workdir / TYPED
     if not path.exists():
-        runs.write_json(path, score.summarise(score.answer_with_equations(numjax.load(workdir), sets.load_typed())))
+        stored.write_json(path, score.summarise(score.answer_with_equations(numjax.load(workdir), sets.load_typed())))
     return result._replace(metrics=result.metrics | {"typed": json.loads(path.read_text(encoding="utf-8"))})
 
 
@@ -127,21 +127,26 @@ def write(
     out: pathlib.Path, systems: Mapping[str, AblationSystem], figures: Mapping[str, Any], results: runs.Results
 ) -> None:
     """What is known so far."""
-    note = (
-        "\nPercent; mean ± standard deviation over seeds where there are several. "
-        f"{tables.describe_machines(results)}.\n"
-    )
-    tables.write_text(out / "ablation.md", format_table(systems, figures) + note)
-    machines = tables.describe_machines(results)
-    entries = [result._asdict() for by_seed in results.values() for result in by_seed.values()]
-    runs.write_json(out / "ablation.json", {"machines": machines, "figures": figures, "runs": entries})
+    run_results = [result for by_seed in results.values() for result in by_seed.values()]
+    labels = {name: system.label for name, system in systems.items()}
+    content = {"figures": figures, "labels": labels, "other_code": stored.describe_code(run_results)}
+    report.write("ablation", out, "problems.ablation", content | stored.pack(run_results))
     draw_wordings(out / "wordings.png", figures)
     draw_parts(out / "parts.png", systems, figures)
 
 
-def format_table(
-    systems: Mapping[str, AblationSystem], figures: Mapping[str, Mapping[int, Mapping[str, float]]]
-) -> str:
+def render(content: Mapping[str, Any]) -> str:
+    """The Markdown of the JSON."""
+    notes = [
+        "Percent; mean ± standard deviation over seeds where there are several. "
+        f"{tables.describe_machines(content['runs'])}.",
+        report.describe_commits(content["runs"]),
+        content["other_code"],
+    ]
+    return format_table(content["labels"], content["figures"]) + "".join(f"\n{note}\n" for note in notes if note)
+
+
+def format_table(labels: Mapping[str, str], figures: Mapping[str, Mapping[Any, Mapping[str, float]]]) -> str:
     """In Markdown, a line a system."""
     lines = [["", *COLUMNS, "minutes"], ["---", *["---:"] * (len(COLUMNS) + 1)]]
     for name, by_seed in figures.items():
@@ -150,7 +155,7 @@ def format_table(
             for metric in COLUMNS.values()
         ]
         minutes = [run_figures["seconds"] / 60 for run_figures in by_seed.values()]
-        lines.append([systems[name].label, *numbers, f"{sum(minutes) / len(minutes):.0f}" if minutes else "–"])
+        lines.append([labels[name], *numbers, f"{sum(minutes) / len(minutes):.0f}" if minutes else "–"])
     return "".join("| " + " | ".join(line) + " |\n" for line in lines)
 
 

@@ -15,12 +15,13 @@ import pathlib
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from numjax.bundled.experiments import command
+from numjax.bundled.experiments import command, report
 from numjax.bundled.experiments.benchmarks import pairs
 from numjax.errors import UsageError
+from numjax.plan.arithmetic import PEAK_SHARE
 from numjax.plan.plan import FILE, GIB
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -111,29 +112,31 @@ def format_row(result: dict[str, Any]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
+def render(content: Mapping[str, Any]) -> str:
+    """The Markdown of the JSON."""
+    header = ["model", "chips", "data × fsdp × tensor", "rows a chip", "GiB a chip", "ms compute / memory / network"]
+    header += ["GB sent a chip (× FSDP floor)", "MFU at best", "MFU, no overlap"]
+    title = f"# Plans: matrix products at {PEAK_SHARE:.0%} of the data sheet's peak\n"
+    lines = [title, f"| {' | '.join(header)} |", f"|{'---|' * len(header)}", *map(format_row, content["plans"])]
+    return "\n".join(lines) + "\n"
+
+
 def main(words: Sequence[str] | None = None) -> None:
     """Plans what is not planned yet, then writes the table."""
     parser = command.Parser(prog="python -m experiments.scale.plans", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--out", default="runs/scale", help="folder of the plans")
     parser.add_argument("--only", default="", help="configs and topologies, separated by commas")
+    command.add_dirty(parser)
     options = parser.parse_args(words)
+    command.check_code(options.dirty)
     selection = [word for word in options.only.split(",") if word]
     folder = pathlib.Path(options.out)
     jobs = [p for p in PLANS if not selection or {p.config, p.config.partition(":")[0], p.topology} & set(selection)]
     if not jobs:
         raise UsageError(f"--only={options.only} names no plan: see PLANS in experiments/scale/plans.py")
     results = [run(job, folder) for job in jobs]
-    header = ["model", "chips", "data × fsdp × tensor", "rows a chip", "GiB a chip", "ms compute / memory / network"]
-    header += ["GB sent a chip (× FSDP floor)", "MFU at best", "MFU, no overlap"]
-    text = (
-        f"| {' | '.join(header)} |\n|{'---|' * len(header)}\n"
-        + "\n".join(format_row(result) for result in results)
-        + "\n"
-    )
-    (folder / "plans.md").write_text(text, encoding="utf-8")
-    (folder / "plans.json").write_text(
-        json.dumps({"machine": pairs.describe_machine(), "plans": results}, indent=1) + "\n"
-    )
+    content = {"machine": pairs.describe_machine(), "plans": results}
+    text = report.write("plans", folder, "scale.plans", content)
     print(text)
     print(f"{folder / 'plans.md'}\n{folder / 'plans.json'}")
 

@@ -188,10 +188,28 @@ def _with_defaults(kind: str, block: dict[str, Any]) -> dict[str, Any]:
 def with_all_options(config: Any) -> dict[str, Any]:
     """A config as a dict, each block with all options of its part, set or default."""
     filled = config.to_dict()
-    for path, (kind, several) in BLOCK_KINDS.items():
-        for holder, key in [(filled[path], key) for key in filled[path]] if several else [(filled, path)]:
-            holder[key] = _with_defaults(kind, {"name": holder[key]["name"]}) | holder[key]
+    for kind, block in list_blocks(filled):
+        block.update(_with_defaults(kind, {"name": block["name"]}) | block)
     return filled
+
+
+def list_defaults(config: Any) -> dict[str, Any]:
+    """The blocks of a config, each with the defaults of its part's options alone."""
+    blank = {path: config[path].to_dict() for path in BLOCK_KINDS}
+    for kind, block in list_blocks(blank):
+        name = block["name"]
+        block.clear()
+        block.update(_with_defaults(kind, {"name": name}))
+    return blank
+
+
+def list_blocks(config: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """(kind, block) of all blocks of a config that is a dict."""
+    return [
+        (kind, block)
+        for path, (kind, several) in BLOCK_KINDS.items()
+        for block in (config[path].values() if several else [config[path]])
+    ]
 
 
 def _is_plain(value: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Times of a step from counts of FLOPs, memory traffic and sent bytes, at the full rates of the chip."""
+"""Times of a step from counts of FLOPs, memory traffic and sent bytes, at rates that a chip can reach."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from numjax.plan.hlo import Collective
 from numjax.runtime.chips import Chip
 
 BFLOAT16_BYTES = 2  # bytes of bfloat16
+PEAK_SHARE = 0.8  # of the data sheet's FLOP/s, what large matrix products usually reach
 
 
 class Times(NamedTuple):
@@ -37,7 +38,7 @@ def compute_times(chip: Chip, flops: float, traffic: float, collectives: Sequenc
         collective.bytes * collective.times / _collective_bandwidth(chip, collective.span or collective.devices)
         for collective in collectives
     )
-    return Times(flops / chip.flops, traffic / chip.bandwidth, network)
+    return Times(flops / (PEAK_SHARE * chip.flops), traffic / chip.bandwidth, network)
 
 
 def _collective_bandwidth(chip: Chip, span: int) -> float:

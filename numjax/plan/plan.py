@@ -117,7 +117,8 @@ class _Planner:
         self.assumptions = [
             f"{chip.name}: {chip.flops / 1e12:.0f} TFLOP/s bfloat16, {chip.memory / GIB:.0f} GiB at "
             f"{chip.bandwidth / 1e9:.0f} GB/s, {chip.network / 1e9:.0f} GB/s to other chips",
-            "matrix products run at the data sheet's peak; reaching 80% of it is usual",
+            f"matrix products run at {arithmetic.PEAK_SHARE:.0%} of the data sheet's peak, which is usual; MFU is of "
+            "the peak",
             "step_seconds is the longest of computing, memory and collectives, all overlapped; "
             "mfu_no_overlap adds the collectives",
             "model FLOPs: 6 a multiplying parameter and token and 12 · layers · width · length for attention, "
@@ -283,7 +284,7 @@ def _log_report(report: dict[str, Any], times: Times, target: topology.Topology)
     log.say(f"GB sent a chip and step: {network or 'none'} (FSDP needs at least "
             f"{report['fsdp_floor_bytes'] / 1e9:.2f})")  # fmt: skip
     limits = " · ".join(f"{name} {1e3 * seconds:.0f}" for name, seconds in times._asdict().items())
-    log.say(f"ms a step at the data sheet's rates: {limits}")
+    log.say(f"ms a step, matrix products at {arithmetic.PEAK_SHARE:.0%} of the data sheet's peak: {limits}")
     log.say(
         f"at best {report['step_seconds']:.3f} s a step, MFU {100 * report['mfu']:.0f}%; without overlap of the "
         f"collectives {100 * report['mfu_no_overlap']:.0f}%: see {FILE} for what this assumes"

@@ -51,20 +51,31 @@ def find_labels(
         derivation.
       as_published: see `assemble`. shares: also try the operators `SHARES`.
     """
-    kind = question["answer_type"]
-    proposals = {"arithmetic": _propose_arithmetic, "count": _propose_counts}.get(kind, _propose_spans)(
-        context, question
-    )
-    share_proposals = _propose_shares(context, question) if shares and kind == "arithmetic" else ()
-    for labels in itertools.islice(
-        itertools.chain(_propose_mapped(context, question), proposals, share_proposals), _MAX_TRIALS
-    ):
-        unit_scores, scale = certain_scores(context, labels), question["scale"]
-        answer = assemble(context, labels.operator, scale, unit_scores, labels.swapped, as_published)
-        score = metric.score_question(question["answer"], kind, scale, answer, scale)
-        if score.em or _is_zero(question["answer"], answer):
+    for labels in itertools.islice(propose_labels(context, question, shares), _MAX_TRIALS):
+        if give_answer(context, question, labels, as_published):
             return labels
     return None
+
+
+def propose_labels(context: TableContext, question: Mapping[str, Any], shares: bool = False) -> Iterator[Labels]:
+    """Yields labels that follow from a question's answer and derivation, the likeliest first; see `find_labels`."""
+    kind = question["answer_type"]
+    yield from _propose_mapped(context, question)
+    yield from {"arithmetic": _propose_arithmetic, "count": _propose_counts}.get(kind, _propose_spans)(
+        context, question
+    )
+    if shares and kind == "arithmetic":
+        yield from _propose_shares(context, question)
+
+
+def give_answer(
+    context: TableContext, question: Mapping[str, Any], labels: Labels, as_published: bool = False
+) -> bool:
+    """Whether the answer that is assembled from labels is right by the official metric."""
+    unit_scores, scale = certain_scores(context, labels), question["scale"]
+    answer = assemble(context, labels.operator, scale, unit_scores, labels.swapped, as_published)
+    score = metric.score_question(question["answer"], question["answer_type"], scale, answer, scale)
+    return bool(score.em) or _is_zero(question["answer"], answer)
 
 
 def certain_scores(context: TableContext, labels: Labels) -> list[float]:

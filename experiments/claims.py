@@ -1,0 +1,215 @@
+"""The front table: each claim of the five papers, its verdict by a rule, our figure and theirs.
+
+`claims.toml` holds the claims and where their figures are; the verdicts follow from the JSON files:
+
+- A claim says that one row is above (or below) another, or that a row reaches a figure of the paper. Its *margin* is
+  the difference over seeds, paired by seed where two rows are compared, and its interval the 95% interval of the mean
+  (Student's t).
+- **held**: a comparison whose interval lies on the claimed side of 0; a figure that the mean reaches; for an `exact`
+  count, equality.
+- **did not hold**: the interval lies on the other side of 0.
+- **too small to tell**: everything else; also with fewer than two seeds, with rows that have not all had the same
+  trials (`trials.py`), and with rows that are not above the `floor` that needs no model.
+- **cannot be tested here**: `untestable` gives the reason. This alone is typed in.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import pathlib
+import statistics
+import tomllib
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from scipy import stats
+
+from numjax.bundled.experiments import tables, trials
+from numjax.bundled.experiments.quotes import Problem
+
+FILE = "claims.toml"
+README = "README.md"
+BEGIN, END = "<!-- claims: written by python -m experiments.verify --write -->\n", "<!-- end of claims -->\n"
+HELD, NOT_HELD, TOO_SMALL, UNTESTABLE = "held", "did not hold", "too small to tell", "cannot be tested here"
+
+
+class Verdict(NamedTuple):
+    """A verdict, its reason where the figures do not show it, and our figure and theirs as text."""
+
+    verdict: str
+    reason: str = ""
+    ours: str = "–"
+    theirs: str = "–"
+    scale: str = "–"
+
+
+class Figure(NamedTuple):
+    """A row's values by seed, the paper's mean, and the task."""
+
+    values: Mapping[str, float]
+    paper: float | None = None
+    task: str = ""
+
+    @property
+    def spread(self) -> tuple[float, float | None]:
+        """(mean, deviation)."""
+        return tables.mean_and_std(list(self.values.values())) or (math.nan, None)
+
+
+def judge(claim: Mapping[str, Any], folder: pathlib.Path) -> Verdict:
+    """The verdict of a claim.
+
+    Args:
+      claim: of `claims.toml`. folder: experiments/.
+
+    Raises:
+      KeyError, OSError: a figure that it names is not there.
+    """
+    if "untestable" in claim:
+        return Verdict(UNTESTABLE, claim["untestable"], theirs=claim.get("theirs", "–"))
+    content = json.loads((folder / claim["file"]).read_text(encoding="utf-8"))
+    sign, digits = (-1 if claim.get("lower") else 1), claim.get("digits", 1)
+    figure = find_figure(content, claim, claim["row"])
+    reference = find_figure(content, claim, claim["than"]) if "than" in claim else None
+    if "target_path" in claim:
+        ((_, target),) = _walk(content, claim["target_path"].split("/"))
+    else:
+        target = claim.get("target", figure.paper)
+    if reference is None:
+        margins = [sign * (value - target) for value in figure.values.values()]
+    else:
+        seeds = sorted(figure.values.keys() & reference.values.keys())
+        margins = [sign * (figure.values[seed] - reference.values[seed]) for seed in seeds]
+    interval = find_interval(margins)
+    verdict, reason = weigh(margins, interval, is_ranking=reference is not None)
+    if claim.get("exact"):
+        verdict, reason = (HELD if not any(margins) else NOT_HELD), ""
+    figures = [figure] if reference is None else [figure, reference]
+    if "floor" in claim and not any(is_above(f, sign, claim["floor"]) for f in figures):
+        verdict, reason = TOO_SMALL, f"no row is better than {claim['floor_of']}, {claim['floor']:g}"
+    counts = trials.select(content.get("trials", {}), figure.task)
+    if reference is not None and not trials.is_fair(counts):
+        verdict, reason = TOO_SMALL, f"no ranking stands: {trials.describe(counts)}"
+    ours = " against ".join(format_spread(f.spread, digits) for f in figures)
+    if interval:
+        low, high = sorted(sign * bound for bound in interval)
+        ours += f" (difference {low:+.{digits}f} to {high:+.{digits}f})"
+    papers = [target] if reference is None else [figure.paper, reference.paper]
+    theirs = " against ".join(f"{p:.{digits}f}" for p in papers if p is not None)
+    if unit := claim.get("unit"):
+        ours, theirs = f"{ours} {unit}", f"{theirs} {unit}"
+    return Verdict(verdict, reason, ours, claim.get("theirs", theirs) or "–", content.get("scale", "–"))
+
+
+def weigh(margins: Sequence[float], interval: tuple[float, float] | None, is_ranking: bool) -> tuple[str, str]:
+    """(verdict, reason) of margins over seeds that should be above 0.
+
+    Args:
+      interval: of their mean, or None.
+      is_ranking: two rows are compared; else a figure should be reached.
+    """
+    if interval is None:
+        return TOO_SMALL, "one seed" if margins else "no seeds"
+    if interval[1] < 0:
+        return NOT_HELD, ""
+    if interval[0] > 0 or (not is_ranking and statistics.fmean(margins) >= 0):
+        return HELD, ""
+    return TOO_SMALL, ""
+
+
+def find_interval(values: Sequence[float]) -> tuple[float, float] | None:
+    """The 95% interval of a mean over seeds (Student's t); None with fewer than two."""
+    spread = tables.mean_and_std(values)
+    if spread is None or spread[1] is None:
+        return None
+    half = float(stats.t.ppf(0.975, len(values) - 1)) * spread[1] / math.sqrt(len(values))
+    return spread[0] - half, spread[0] + half
+
+
+def is_above(figure: Figure, sign: int, floor: float) -> bool:
+    """Whether a row is better than a floor, outside the spread over seeds."""
+    interval = find_interval([sign * (value - floor) for value in figure.values.values()])
+    return interval is not None and interval[0] > 0
+
+
+def find_figure(content: Mapping[str, Any], claim: Mapping[str, Any], row: str) -> Figure:
+    """The values of a row, from a table's entries, or from `path` in the JSON, in which "*" stands for each seed.
+
+    Raises:
+      KeyError: it is not there.
+    """
+    if "path" in claim:
+        values = dict(_walk(content, claim["path"].replace("ROW", row).split("/")))
+        return Figure({seed: claim.get("factor", 1.0) * value for seed, value in values.items()})
+    for entries in content["tables"].values():
+        for entry in entries:
+            if (entry["row"], entry["column"]) == (row, claim["column"]):
+                return Figure(entry["seeds"], (entry["paper"] or {}).get("mean"), entry["task"])
+    raise KeyError(f"{claim['file']} has no row {row!r} with column {claim['column']!r}")
+
+
+def _walk(value: Any, keys: Sequence[str], seed: str = "0") -> list[tuple[str, float]]:
+    if not keys:
+        return [(seed, float(value))]
+    if keys[0] != "*":
+        return _walk(value[int(keys[0]) if isinstance(value, list) else keys[0]], keys[1:], seed)
+    members = value.items() if isinstance(value, Mapping) else enumerate(value)
+    return [pair for name, member in members for pair in _walk(member, keys[1:], str(name))]
+
+
+def format_spread(spread: tuple[float, float | None], digits: int) -> str:
+    """A mean and its deviation as text."""
+    return f"{spread[0]:.{digits}f}" + ("" if spread[1] is None else f" ± {spread[1]:.{digits}f}")
+
+
+def format_claims(folder: pathlib.Path) -> str:
+    """The front table as Markdown: a table a paper.
+
+    Raises:
+      KeyError, OSError: a figure that a claim names is not there.
+    """
+    papers = tomllib.loads((folder / FILE).read_text(encoding="utf-8"))["paper"]
+    verdicts = {paper["name"]: [judge(claim, folder) for claim in paper["claim"]] for paper in papers}
+    counts = {
+        name: sum(verdict.verdict == name for paper_verdicts in verdicts.values() for verdict in paper_verdicts)
+        for name in (HELD, NOT_HELD, TOO_SMALL, UNTESTABLE)
+    }
+    text = f"Of {sum(counts.values())} claims: {', '.join(f'{count} {name}' for name, count in counts.items())}.\n"
+    for paper in papers:
+        text += f"\n### {paper['name']}\n\n{paper['source']}; [what was run]({paper['link']})\n\n"
+        text += "| claim | verdict | ours | theirs | scale |\n| --- | --- | --- | --- | --- |\n"
+        for claim, verdict in zip(paper["claim"], verdicts[paper["name"]], strict=True):
+            link = (
+                f"[{claim['claim']}]({claim['file'].replace('.json', '.md')})" if "file" in claim else claim["claim"]
+            )
+            reason = f": {verdict.reason}" if verdict.reason else ""
+            cells = [link, f"**{verdict.verdict}**{reason}", verdict.ours, verdict.theirs, verdict.scale]
+            text += f"| {' | '.join(cells)} |\n"
+    return text
+
+
+def write(folder: pathlib.Path) -> None:
+    """Writes the front table into its README, between its marks."""
+    path = folder / README
+    head, _, tail = _split(path.read_text(encoding="utf-8"))
+    tables.write_text(path, head + format_claims(folder) + tail)
+
+
+def check(folder: pathlib.Path) -> list[Problem]:
+    """Where the front table in its README is not the one that the JSON files give."""
+    path = folder / README
+    head, middle, _ = _split(path.read_text(encoding="utf-8"))
+    expected = format_claims(folder)
+    if middle == expected:
+        return []
+    pairs = zip([*middle.splitlines(), ""], [*expected.splitlines(), ""], strict=False)
+    number, theirs = next((i, pair[1]) for i, pair in enumerate(pairs, 1) if pair[0] != pair[1])
+    return [Problem(path, head.count("\n") + number, f"the front table should have {theirs[:80]!r}")]
+
+
+def _split(text: str) -> tuple[str, str, str]:
+    """(up to the table, the table, what follows)."""
+    head, begin, rest = text.partition(BEGIN)
+    middle, end, tail = rest.partition(END)
+    return head + begin, middle, end + tail

@@ -1,0 +1,145 @@
+"""Trials of settings before a table's runs, and when its rows may be ranked.
+
+The rule: every row of a table gets the same trials of the same settings. A trial is a run with one seed that no
+table has, and its test split is never scored. The settings with the best score on validation, by the metric that
+chooses the epoch, are those of the row. A table records how many trials each row had; rows with unequal numbers are
+not ranked.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import math
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ml_collections import ConfigDict
+
+from numjax.build import build
+from numjax.bundled.experiments import runs
+from numjax.bundled.experiments.runs import RunCell
+from numjax.bundled.experiments.stored import RunResult
+from numjax.errors import UsageError
+from numjax.tools.command import Parser
+
+SEED = 1000  # of trials
+
+
+def add_option(parser: Parser, grid: Mapping[str, Sequence[Any]]) -> None:
+    """Adds --trials to a parser."""
+    most = math.prod(map(len, grid.values()))
+    parser.add_argument(
+        "--trials",
+        type=int,
+        default=0,
+        help=f"of settings, the same for every row, chosen on validation; {most} try all values of {', '.join(grid)}",
+    )
+
+
+def list_trials(grid: Mapping[str, Sequence[Any]], count: int) -> list[dict[str, Any]]:
+    """The first `count` combinations of a grid of settings, path → value.
+
+    Raises:
+      UsageError: there are not so many.
+    """
+    combinations = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
+    if not 0 <= count <= len(combinations):
+        raise UsageError(f"--trials={count}: give 0 to {len(combinations)}, which is all combinations")
+    return combinations[:count]
+
+
+def choose_settings(
+    cells: Sequence[RunCell], grid: Mapping[str, Sequence[Any]], count: int, out: pathlib.Path
+) -> tuple[list[RunCell], dict[str, list[dict[str, Any]]]]:
+    """(the cells with the settings that are best on validation, "task/system" → its trials with settings and scores).
+
+    Args:
+      grid: path of a setting → values to try. count: how many combinations, the same for each cell.
+      out: folder of the experiment; trials lie in its folder "trials".
+
+    Raises:
+      UsageError: there are not so many combinations, or all trials of a cell diverged.
+    """
+    combinations = list_trials(grid, count)
+    chosen_cells, records = [], {}
+    for cell in cells:
+        trial_cells = [_make_trial(cell, number, changes) for number, changes in enumerate(combinations)]
+        results = runs.run(trial_cells, [SEED], out / "trials")
+        metric = build("tasks", cell.config.task).metric
+        scores = [_score(results[trial.task, trial.system][SEED], metric) for trial in trial_cells]
+        if math.isinf(max(scores)):
+            raise UsageError(f"{cell.task}/{cell.system}: all {count} trials diverged: try other settings")
+        best = scores.index(max(scores))
+        chosen_cells.append(cell._replace(config=change_config(cell.config, combinations[best])))
+        records[f"{cell.task}/{cell.system}"] = [
+            {"settings": changes, metric.lstrip("-"): abs(score), "chosen": number == best}
+            for number, (changes, score) in enumerate(zip(combinations, scores, strict=True))
+        ]
+    return chosen_cells, records
+
+
+def prepare(
+    cells: Sequence[RunCell],
+    options: argparse.Namespace,
+    grid: Mapping[str, Sequence[Any]],
+    labels: Mapping[str, str],
+    manual_trials: Mapping[str, int],
+) -> tuple[list[RunCell], dict[str, Any]]:
+    """(the cells as they are run, the JSON's entries on trials).
+
+    Args:
+      options: with `trials` and `out`.
+      labels: system → label of its row.
+      manual_trials: label → number of settings that were tried on a row by hand; without --trials they hold.
+    """
+    if not options.trials:
+        return list(cells), {
+            "trials": dict.fromkeys(labels.values(), 0) | dict(manual_trials) if manual_trials else {}
+        }
+    chosen_cells, records = choose_settings(cells, grid, options.trials, options.out)
+    counts = {labels[system]: options.trials for system in dict.fromkeys(cell.system for cell in cells)}
+    return chosen_cells, {"trials": counts, "trial_records": records}
+
+
+def select(counts: Mapping[str, Any], task: str) -> Mapping[str, int]:
+    """The trials of a table's rows on a task: label → number. A JSON has these, or these by task."""
+    return counts.get(task, {}) if any(isinstance(count, Mapping) for count in counts.values()) else counts
+
+
+def is_fair(counts: Mapping[str, int]) -> bool:
+    """Whether all rows of a table had equally many trials."""
+    return len(set(counts.values())) < 2
+
+
+def describe(counts: Mapping[str, int]) -> str:
+    """How many trials the rows of a table had, in words; empty if none had any."""
+    counts_above_zero = {label: count for label, count in counts.items() if count}
+    if not counts_above_zero:
+        return ""
+    if is_fair(counts):
+        count = next(iter(counts_above_zero.values()))
+        return f"every row had the same {count} trials of settings, chosen on validation"
+    parts = [f"{label} ({count} trial{'s' * (count > 1)})" for label, count in counts_above_zero.items()]
+    return f"settings were tried on {', '.join(parts)} alone"
+
+
+def change_config(config: Any, changes: Mapping[str, Any]) -> ConfigDict:
+    """A copy of a config with other values, by path."""
+    changed = ConfigDict(config.to_dict())
+    changed.update_from_flattened_dict(dict(changes))
+    return changed
+
+
+def _make_trial(cell: RunCell, number: int, changes: Mapping[str, Any]) -> RunCell:
+    config = change_config(cell.config, {**changes, "eval.test": False})
+    return cell._replace(system=f"{cell.system}-trial{number}", config=config)
+
+
+def _score(result: RunResult, metric: str) -> float:
+    """The validation score of a trial, larger is better."""
+    if result.diverged:
+        return -math.inf
+    sign = -1.0 if metric.startswith("-") else 1.0
+    return sign * result.metrics["validation"][metric.lstrip("-")]

@@ -1,0 +1,139 @@
+"""Checks what is committed: every table against its JSON, every quoted figure against its source.
+
+    python -m experiments.verify             # prints disagreements with file and line; exits 1 if there are any
+    python -m experiments.verify --write     # renders the tables and the front table again
+
+- Each results/**/NAME.md is what its JSON renders.
+- Means, deviations and t-tests in a JSON are those of its runs.
+- The figures in READMEs are those of their sources (`quotes.py`), and each figure with ± names one.
+- `experiments/README.md` holds the front table that `claims.py` makes of the JSON files.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import pathlib
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from numjax import bundled
+from numjax.bundled.experiments import claims, command, quotes, report, stored, tables
+from numjax.bundled.experiments.quotes import Problem
+from numjax.tools.command import Parser
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Prints the disagreements and returns 1, or 0 if there are none."""
+    parser = Parser(prog="python -m experiments.verify", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--write", action="store_true", help="write the tables and the front table anew")
+    options = parser.parse_args(words)
+    root = bundled.HOME
+    if options.write:
+        for path in list_results(root):
+            tables.write_text(path.with_suffix(".md"), report.render_file(path))
+        claims.write(root / "experiments")
+    problems, n_figures = list_problems(root)
+    for path, line, message in problems:
+        print(f"{path.relative_to(root)}:{line}: {message}")
+    for note in list_notes(root):
+        print(f"note: {note}")
+    n_tables = len(list_results(root))
+    print(f"{len(problems)} disagreements; {n_tables} tables rendered, {n_figures} quoted figures compared")
+    return int(bool(problems))
+
+
+def list_results(root: pathlib.Path) -> list[pathlib.Path]:
+    """The JSON files of committed results."""
+    return sorted((root / "experiments").glob("*/results/**/*.json"))
+
+
+def list_problems(root: pathlib.Path) -> tuple[list[Problem], int]:
+    """(all disagreements of a checkout, the number of quoted figures compared)."""
+    problems = [problem for path in list_results(root) for problem in check_table(path)]
+    n_figures = 0
+    front = root / "experiments" / claims.README
+    for path in quotes.list_readmes(root):
+        if path == front:
+            continue
+        readme_problems, n_compared = quotes.check_readme(path)
+        problems += readme_problems
+        n_figures += n_compared
+    return [*problems, *claims.check(root / "experiments")], n_figures
+
+
+def check_table(path: pathlib.Path) -> Iterator[Problem]:
+    """Yields where a table differs from what its JSON renders, and where the JSON differs from its runs."""
+    table = path.with_suffix(".md")
+    try:
+        expected = report.render_file(path)
+        text = table.read_text(encoding="utf-8")
+    except (OSError, KeyError, json.JSONDecodeError) as error:
+        yield Problem(path, 1, f"cannot be rendered ({error!r:.100})")
+        return
+    if text != expected:
+        pairs = zip([*text.splitlines(), ""], [*expected.splitlines(), ""], strict=False)
+        line, (ours, theirs) = next((i, pair) for i, pair in enumerate(pairs, 1) if pair[0] != pair[1])
+        yield Problem(table, line, f"is {ours[:60]!r}, and its JSON renders {theirs[:60]!r}")
+    content = json.loads(path.read_text(encoding="utf-8"))
+    for heading, entries in content.get("tables", {}).items():
+        for entry in entries:
+            if message := check_entry(entry, entries, content):
+                yield Problem(path, 1, f"{heading}: {entry['row']}, {entry['column']}: {message}")
+
+
+def check_entry(entry: Mapping[str, Any], entries: Sequence[Mapping[str, Any]], content: Mapping[str, Any]) -> str:
+    """What is wrong with an entry of a table, "" if it follows from the runs."""
+    here, seeds = entry["here"], {int(seed): value for seed, value in entry["seeds"].items()}
+    if not seeds:
+        return ""
+    columns = [c for cs in content["columns"].values() for c in cs if c["title"] == entry["column"]]
+    scale = columns[0]["scale"]
+    for run in content["runs"]:
+        task = run["task"] if run["task"] == entry["task"] else run["task"].rpartition("-")[0]
+        if (task, run["system"]) == (entry["task"], entry["system"]) and run["seed"] in seeds:
+            value = run["metrics"].get("test", {}).get(entry["metric"])
+            if value is None or not math.isclose(seeds[run["seed"]], scale * value, rel_tol=1e-9, abs_tol=1e-12):
+                return f"seed {run['seed']} is {seeds[run['seed']]}, and its run has {value} times {scale:g}"
+    mean, std = tables.mean_and_std(list(seeds.values())) or (math.nan, None)
+    if not _is_close(here["mean"], mean) or not _is_close(here["std"], std):
+        return f"is {here['mean']} ± {here['std']}, and its seeds give {mean} ± {std}"
+    if entry["t_test"]:
+        against = next(e for e in entries if (e["system"], e["column"]) == (entry["against"], entry["column"]))
+        test = tables.paired_t_test({int(s): v for s, v in against["seeds"].items()}, seeds)
+        if test is None or not _is_close(entry["t_test"]["p"], test.p):
+            return f"p is {entry['t_test']['p']}, and the seeds give {test and test.p}"
+    return ""
+
+
+def list_notes(root: pathlib.Path) -> Iterator[str]:
+    """Yields what is no disagreement and worth knowing: results of unknown commits, or of uncommitted code."""
+    for path in list_results(root):
+        content = json.loads(path.read_text(encoding="utf-8"))
+        commits = {run["machine"].get("commit", "") for run in content.get("runs", [])}
+        for commit in sorted(commits):
+            if commit.endswith(stored.DIRTY):
+                name = commit.removesuffix(stored.DIRTY)
+                yield f"{path.relative_to(root)}: runs of {name} with changes that were not committed"
+            elif commit and not _is_commit(commit, root):
+                yield f"{path.relative_to(root)}: runs of {commit}, which is not in this checkout's history"
+
+
+def _is_commit(commit: str, root: pathlib.Path) -> bool:
+    command_words = ["git", "-C", str(root), "cat-file", "-e", f"{commit}^{{commit}}"]
+    try:
+        return subprocess.run(command_words, capture_output=True, timeout=10).returncode == 0
+    except (OSError, subprocess.SubprocessError):
+        return True  # without git nothing can be said
+
+
+def _is_close(first: float | None, second: float | None) -> bool:
+    if first is None or second is None:
+        return first is second
+    return math.isclose(first, second, rel_tol=1e-6, abs_tol=1e-9)
+
+
+if __name__ == "__main__":
+    command.entry(lambda: sys.exit(main()))

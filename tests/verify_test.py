@@ -1,0 +1,269 @@
+"""Committed tables, quoted figures and verdicts against their sources; rules of verdicts; trials."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import pathlib
+import shutil
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from numjax.bundled.experiments import claims, quotes, report, runs, trials, verify
+from numjax.bundled.experiments.luna import gold
+from numjax.bundled.experiments.mathgpt import mathmlben
+from numjax.bundled.experiments.numgpt import settings
+from numjax.errors import UsageError
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+TABLE = ROOT / "experiments/numgpt/results/laptop/table1.json"
+FAIR = {"GPT": 0, "NumGPT": 0}
+
+
+def test_nothing_that_is_committed_disagrees_with_its_source():
+    problems, n_figures = verify.list_problems(ROOT)
+    assert not problems, "\n".join(f"{path}:{line}: {message}" for path, line, message in problems)
+    assert n_figures > 300 and len(verify.list_results(ROOT)) > 25
+
+
+@pytest.fixture
+def copy(tmp_path):
+    """A copy of a committed table and its JSON."""
+    for suffix in (".json", ".md"):
+        shutil.copy(TABLE.with_suffix(suffix), tmp_path)
+    return tmp_path / TABLE.name
+
+
+def edit_json(path: pathlib.Path, edit) -> None:
+    content = json.loads(path.read_text())
+    edit(content)
+    path.write_text(json.dumps(content))
+    path.with_suffix(".md").write_text(report.render_file(path))
+
+
+def test_a_table_that_its_json_does_not_render_is_named_with_its_line(copy):
+    assert not list(verify.check_table(copy))
+    table = copy.with_suffix(".md")
+    lines = table.read_text().splitlines(keepends=True)
+    number = next(i for i, line in enumerate(lines) if line.startswith("| NumGPT |"))
+    table.write_text("".join([*lines[:number], lines[number].replace("97.58", "97.85"), *lines[number + 1 :]]))
+    ((path, line, message),) = verify.check_table(copy)
+    assert path == table and line == number + 1 and "| NumGPT |" in message
+    table.unlink()
+    assert "cannot be rendered" in next(iter(verify.check_table(copy))).message
+
+
+@pytest.mark.parametrize(
+    ("edit", "message"),
+    [
+        (lambda c: c["tables"]["table1"][5]["here"].update(mean=1.0), "its seeds give"),
+        (lambda c: c["tables"]["table1"][5]["here"].update(std=None), "its seeds give"),
+        (lambda c: c["tables"]["table1"][5]["t_test"].update(p=0.5), "p is 0.5, and the seeds give"),
+        (lambda c: c["runs"][0]["metrics"]["test"].update(accuracy=0.0), "seed 0 is"),
+    ],
+)
+def test_a_json_that_does_not_follow_from_its_runs_is_named(copy, edit, message):
+    edit_json(copy, edit)
+    problems = list(verify.check_table(copy))
+    assert problems and message in problems[0].message
+
+
+README = """# Title
+
+<!-- figures
+file = "table.md"
+rows."ours" = {{ row = "NumGPT" }}
+rows."p" = {{ row = "GPT", value = "p" }}
+rows."elsewhere" = {{ skip = "not committed" }}
+-->
+| | MME |
+|---|---|
+| ours | {figure} |
+| GPT | 79.0 ± 1.8 |
+| p | 0.02 |
+| elsewhere | 1.0 ± 2.0 |
+
+The text says {quote}.
+
+<!-- figures
+file = "table.md"
+quotes."88.2 ± 0.4" = {{ row = "GPT", column = "GNC" }}
+-->
+"""
+SOURCE = """| system | MME paper | MME here | MME p | GNC here |
+| --- | ---: | ---: | ---: | ---: |
+| NumGPT | 97.16 ± 0.55 | 97.58 ± 0.39 | – | 1.00 |
+| GPT | 78.99 ± 1.81 | 79.04 ± 1.80 | 0.021 * | 88.17 ± 0.35 |
+"""
+
+
+@pytest.mark.parametrize(
+    ("figure", "quote", "message"),
+    [
+        ("**97.6 ± 0.4** (97.2)", "88.2 ± 0.4", ""),
+        ("98", "88.2 ± 0.4", ""),
+        ("97.7 ± 0.4", "88.2 ± 0.4", "11: '97.7 ± 0.4' is 97.58 0.39 in its source"),
+        ("97.6 ± 0.5", "88.2 ± 0.4", "11: '97.6 ± 0.5' is"),
+        ("97.6 ± 0.4 (97.3)", "88.2 ± 0.4", "11: '97.6 ± 0.4 (97.3)' is 97.58 0.39 97.16 in its source"),
+        ("97.6", "88.3 ± 0.4", "18: '88.2 ± 0.4' is not in the text of this section"),
+        ("97.6", "88.2 ± 0.4, and 7.0 ± 1.0", "16: '7.0 ± 1.0' names no source"),
+    ],
+)
+def test_a_quoted_figure_is_compared_to_the_digits_that_it_has(tmp_path, figure, quote, message):
+    (tmp_path / "table.md").write_text(SOURCE)
+    path = tmp_path / "README.md"
+    path.write_text(README.format(figure=figure, quote=quote))
+    problems, n_figures = quotes.check_readme(path)
+    texts = [f"{line}: {text}" for _, line, text in problems]
+    assert n_figures == 4
+    assert any(message in text for text in texts) if message else not texts
+
+
+def test_a_source_that_is_gone_is_named(tmp_path):
+    path = tmp_path / "README.md"
+    path.write_text(README.format(figure="97.6", quote="88.2 ± 0.4"))
+    assert all("no such source" in problem.message for problem in quotes.check_readme(path)[0])
+    (tmp_path / "table.md").write_text(SOURCE.replace("| GPT", "| Gpt"))
+    assert any("row 'GPT'" in problem.message for problem in quotes.check_readme(path)[0])
+
+
+def judge(folder, values, than=None, counts=FAIR, paper=None, **claim) -> claims.Verdict:
+    def make_entry(row, row_values, mean):
+        return {
+            "row": row,
+            "column": "MME",
+            "task": "mme",
+            "seeds": {str(i): v for i, v in enumerate(row_values)},
+        } | {"paper": None if mean is None else {"mean": mean}}
+
+    entries = [make_entry("NumGPT", values, paper), *([make_entry("GPT", than, None)] if than else [])]
+    content = {"tables": {"table": entries}, "trials": counts, "scale": "laptop"}
+    (folder / "table.json").write_text(json.dumps(content))
+    words = {"file": "table.json", "column": "MME", "row": "NumGPT"} | ({"than": "GPT"} if than else {})
+    return claims.judge(words | claim, folder)
+
+
+def test_a_comparison_holds_where_its_interval_lies_on_the_claimed_side(tmp_path):
+    low, high = [50.0, 51.0, 52.0], [60.0, 61.5, 61.0]
+    assert judge(tmp_path, high, low).verdict == claims.HELD
+    assert judge(tmp_path, low, high).verdict == claims.NOT_HELD
+    assert judge(tmp_path, low, high, lower=True).verdict == claims.HELD
+    assert judge(tmp_path, [50.0, 53.0, 52.0], low).verdict == claims.TOO_SMALL
+    assert judge(tmp_path, [99.0], [1.0]) == claims.Verdict(
+        claims.TOO_SMALL, "one seed", "99.0 against 1.0", "–", "laptop"
+    )
+    # Paired by seed: both rows vary by far more than their difference.
+    assert judge(tmp_path, [10.0, 50.0, 90.0], [9.0, 49.1, 88.9]).verdict == claims.HELD
+
+
+def test_no_ranking_stands_with_unequal_trials_or_below_the_floor(tmp_path):
+    low, high = [50.0, 51.0, 52.0], [60.0, 61.5, 61.0]
+    for values, than in ((high, low), (low, high)):
+        verdict = judge(tmp_path, values, than, {"GPT": 0, "NumGPT": 9})
+        assert verdict.verdict == claims.TOO_SMALL and "NumGPT (9 trials) alone" in verdict.reason
+    assert judge(tmp_path, high, low, {"GPT": 9, "NumGPT": 9}).verdict == claims.HELD
+    assert judge(tmp_path, high, low, {"gnc": {"GPT": 0, "NumGPT": 9}}).verdict == claims.HELD
+    assert judge(tmp_path, high, low, {"mme": {"GPT": 0, "NumGPT": 9}}).verdict == claims.TOO_SMALL
+    verdict = judge(tmp_path, high, low, floor=62.0, floor_of="a constant")
+    assert verdict.verdict == claims.TOO_SMALL and "a constant, 62" in verdict.reason
+    assert judge(tmp_path, high, low, floor=55.0, floor_of="a constant").verdict == claims.HELD
+
+
+def test_a_figure_of_the_paper_holds_where_the_mean_reaches_it(tmp_path):
+    values = [60.0, 61.5, 61.0]
+    for paper, verdict in ((60.5, claims.HELD), (61.5, claims.TOO_SMALL), (70.0, claims.NOT_HELD)):
+        assert judge(tmp_path, values, paper=paper).verdict == verdict
+    assert judge(tmp_path, values, paper=70.0, lower=True).verdict == claims.HELD
+    assert judge(tmp_path, values, paper=60.5, counts={"GPT": 0, "NumGPT": 9}).verdict == claims.HELD
+
+
+def test_the_interval_of_a_mean_is_that_of_scipy(rng):
+    values = rng.normal(3, 1, 5)
+    expected = stats.t.interval(0.95, 4, values.mean(), stats.sem(values))
+    assert claims.find_interval(values.tolist()) == pytest.approx(expected)
+
+
+def test_a_front_table_that_is_edited_by_hand_is_named(tmp_path):
+    folder = tmp_path / "experiments"
+    shutil.copytree(ROOT / "experiments", folder, ignore=shutil.ignore_patterns("*.png", "*.py", "*.ipynb"))
+    assert not claims.check(folder)
+    path = folder / claims.README
+    text = path.read_text()
+    path.write_text(text.replace("**too small to tell**: no ranking", "**held**: no ranking", 1))
+    ((_, line, _),) = claims.check(folder)
+    assert "NumGPT" in text.splitlines()[line - 1]
+    claims.write(folder)
+    assert path.read_text() == text
+
+
+# ---------------------------------------------------------------------------------------------------
+# Trials.
+
+
+@pytest.fixture
+def training(monkeypatch):
+    """Training whose validation accuracy is highest, and whose test accuracy is lowest, at a rate of 1e-3."""
+    calls = []
+
+    def train(system, data, folder, seed, score, compiled=None, note=None):
+        config = json.loads((folder.parent / "config.json").read_text())
+        rate, tested = config["optim"]["learning_rate"], config["eval"]["test"]
+        calls.append((folder.parent.name.split("-")[0], seed, rate, tested))
+        closeness = float(np.exp(-abs(np.log10(rate) + 3)))
+        metrics = {"validation": {"accuracy": closeness}}
+        return metrics | ({"test": {"accuracy": 1 - closeness}} if tested else {}), None
+
+    monkeypatch.setattr(runs, "train", train)
+    monkeypatch.setattr(runs, "assemble", lambda config, folder: None)
+    monkeypatch.setattr(runs, "load_data", lambda *args, **kwargs: None)
+    return calls
+
+
+def test_every_row_gets_the_same_trials_chosen_on_validation(tmp_path, training):
+    options = SimpleNamespace(scale="smoke", as_published=False, out=tmp_path, trials=3)
+    cells = [settings.make_cell(options, "mme", system) for system in ("gpt", "numgpt")]
+    grid = {"optim.learning_rate": (1e-2, 1e-3, 1e-4), "backbone.dropout": (0.0,)}
+    chosen, trial_entries = trials.prepare(cells, options, grid, settings.SYSTEMS, settings.PILOT)
+    rates = {name: [rate for system, _, rate, _ in training if system == name] for name in ("gpt", "numgpt")}
+    assert rates == {"gpt": [1e-2, 1e-3, 1e-4], "numgpt": [1e-2, 1e-3, 1e-4]}
+    assert {(seed, tested) for _, seed, _, tested in training} == {(trials.SEED, False)}, "test is never scored"
+    assert [cell.config.optim.learning_rate for cell in chosen] == [1e-3, 1e-3]
+    assert all(cell.config.eval.test for cell in chosen)
+    assert trial_entries["trials"] == {"GPT, subwords": 3, "NumGPT": 3} and trials.is_fair(trial_entries["trials"])
+    assert [trial["chosen"] for trial in trial_entries["trial_records"]["mme/gpt"]] == [False, True, False]
+    # A trial is a run: it is not run again.
+    trials.prepare(cells, options, grid, settings.SYSTEMS, settings.PILOT)
+    assert len(training) == 6
+    with pytest.raises(UsageError, match=r"--trials=4: give 0 to 3"):
+        trials.list_trials(grid, 4)
+
+
+def test_without_trials_a_table_records_what_was_tried_by_hand(tmp_path):
+    options = SimpleNamespace(scale="laptop", as_published=False, out=tmp_path, trials=0)
+    cells = [settings.make_cell(options, "mme", "gpt")]
+    chosen, trial_entries = settings.prepare(cells, options)
+    assert chosen == cells and trial_entries["trials"]["NumGPT"] == 9 and not trials.is_fair(trial_entries["trials"])
+    text = report.describe_trials(trial_entries | {"tables": {"t": [{"task": "mme"}]}})
+    assert text == "**No ranking of these rows stands**: settings were tried on NumGPT (9 trials) alone."
+
+
+# ---------------------------------------------------------------------------------------------------
+# What is cheap is measured again.
+
+
+def test_mathmlben_agrees_as_committed(real_data):
+    with gzip.open(real_data("mathmlben") / "gold.jsonl.gz", "rt") as file:
+        counts, rule_counts = mathmlben.count_equal(map(json.loads, file))
+    committed = json.loads((ROOT / "experiments/mathgpt/results/mathmlben/mathmlben.json").read_text())
+    assert (counts, rule_counts) == (committed["counts"], committed["rule_counts"])
+    assert counts["raw"] <= counts["symbols"] <= counts["notation"] <= counts["parsed"] <= counts["formulas"]
+
+
+def test_gold_answers_are_reproduced_as_committed(real_data):
+    counts = gold.count_right(gold.read_questions(real_data("tatqa")))
+    committed = json.loads((ROOT / "experiments/luna/results/gold/gold.json").read_text())["counts"]
+    assert {name: dict(by_kind) for name, by_kind in counts.items()} == committed
+    assert all(counts["first"][kind] <= counts["search"][kind] for kind in gold.KINDS)
