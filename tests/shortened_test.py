@@ -114,9 +114,9 @@ def test_shortened_records_are_reported_before_training_and_saved(tmp_path, monk
 
 def test_a_prediction_names_what_was_cut(monkeypatch, capsys):
     """The model predicts the same for every record; each of its rows says what was cut."""
-    model: Any = api.Loaded.__new__(api.Loaded)
     config: Any = make_config(length=8, overflow="truncate")
-    model.system, model.tuned = make_system(config, LabelledTextTask()), {}
+    mesh: Any = None
+    model = api.Loaded(make_system(config, LabelledTextTask()), {}, 0, mesh)
     monkeypatch.setattr(api.Loaded, "_evaluate", lambda *_: ({}, {}))
     monkeypatch.setattr(report, "make_predictions", lambda encoded, *_: (dict.fromkeys(range(len(encoded)), 1), {}))
     skipped: list = []
