@@ -192,7 +192,12 @@ def test_parts_import_no_later_parts():
 
 
 # Modules beside the parts: shared base classes, and the pieces of the backbones.
-HELPER_MODULES = {"text": {"base", "coded"}, "heads": {"base"}, "backbone": {"block", "stack"}}
+HELPER_MODULES = {
+    "text": {"base", "coded"},
+    "heads": {"base"},
+    "objectives": {"base"},
+    "backbone": {"block", "stack"},
+}
 FAMILIES = {"text": {"document", "grammar", "vocab"}}  # folders beside the schemes that contain no scheme
 
 
