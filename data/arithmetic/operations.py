@@ -283,16 +283,14 @@ def list_edges(name: str, length: int) -> list[Problem]:
         pairs = [(0, 0), (nines, nines), (power // 10, 1), (1, power // 10), (nines, 0), (0, nines)]
         return [Problem(f"{a} - {b} =", str(a - b), f"{a} - {b}") for a, b in pairs]
     if name in ("mul1", "mul2", "mul"):
-        b = {"mul1": 9, "mul2": 99}.get(name, 10 ** min(length, 4) - 1)
-        a = nines if name != "mul" else b
-        return [
-            Problem(f"{x} * {y} =", str(x * y), f"{min(x, y)} * {max(x, y)}") for x, y in ((a, b), (0, a), (a, 1))
-        ]
+        largest_b = {"mul1": 9, "mul2": 99}.get(name, 10 ** min(length, 4) - 1)
+        largest_a = nines if name != "mul" else largest_b
+        products = [(largest_a, largest_b), (0, largest_a), (largest_a, 1)]
+        return [Problem(f"{a} * {b} =", str(a * b), f"{min(a, b)} * {max(a, b)}") for a, b in products]
     if name == "decadd":
-        texts = [("0.5", "0.5"), (str(nines), "0.0001"), ("0.9999", "0.0001")]
-        pairs = [(Decimal(a), Decimal(b)) for a, b in texts]
+        texts = [("0.5", "0.5"), ("0.0001", str(nines)), ("0.0001", "0.9999")]
         return [
-            Problem(f"{spell(a)} + {spell(b)} =", spell(EXACT.add(a, b)), f"{spell(min(a, b))} + {spell(max(a, b))}")
-            for a, b in pairs
+            Problem(f"{low} + {high} =", spell(EXACT.add(Decimal(low), Decimal(high))), f"{low} + {high}")
+            for low, high in texts
         ]
     return []
