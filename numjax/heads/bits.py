@@ -25,7 +25,8 @@ class Head(base.NumberWriter):
     digits; the bits of infinity and of no number become the largest number.
 
     Attributes, besides those of `base.NumberWriter`:
-      keep: significant digits of a generated number; all numbers of 15 digits survive the way through binary64.
+      keep: significant digits of a generated number, K if that is less; all numbers of 15 digits survive the way
+        through binary64.
     """
 
     keep: int = 15
@@ -33,8 +34,8 @@ class Head(base.NumberWriter):
     @nn.compact
     def __call__(self, h_BTD: jax.Array, tokens: Tokens, table_VD: jax.Array | None = None) -> HeadOut:
         del tokens
-        if not 1 <= self.keep <= min(17, self.digits):
-            raise UsageError(f"bits: keep must lie between 1 and {min(17, self.digits)}, not {self.keep}")
+        if not 1 <= self.keep <= 17:
+            raise UsageError(f"bits: keep must lie between 1 and 17, not {self.keep}")
         init = nn.initializers.normal(self.init_std)
         weights = {
             "kernel": base.choose_table(self, table_VD, self.width),
@@ -59,7 +60,8 @@ class Head(base.NumberWriter):
         """Whether it has at most `keep` significant digits and is within binary64's normal numbers."""
         if not value:
             return True
-        return len(value.normalize().as_tuple().digits) <= min(self.keep, 15) and -307 <= value.adjusted() < 308
+        most = min(self.keep, self.digits, 15)
+        return len(value.normalize().as_tuple().digits) <= most and -307 <= value.adjusted() < 308
 
     def _logits(self, out: HeadOut) -> jax.Array:
         return out.hidden.astype(jnp.float32) @ out.weights["number_kernel"] + out.weights["number_bias"]

@@ -39,7 +39,7 @@ ALPHABET = SPACE + "0123456789+-\u2212.,%eE$()"
 
 # The text of a token that is a number: " 42", "3.5"; for a mathematical symbol its mark, "NUM N 42"; for a symbol of
 # a layout that writes numbers in symbols of its own its mark, "[-314]", "[3e-1]".
-_NUMBER = re.compile(r"(?: |NUM N )?([0-9]+(?:\.[0-9]+)?)|\[([+-]?[0-9]+(?:e-?[0-9]+)?)\]")
+_NUMBER = re.compile(r"(?: |NUM N )?([0-9]+(?:\.[0-9]+)?)|\[([+-][0-9]+(?:e-?[0-9]+)?|[0-9]e-?[0-9]+)\]")
 
 
 class BaseVocabulary:
