@@ -28,6 +28,7 @@ $(STAMP): pyproject.toml constraints/base.txt
 
 # NumGPT and GPT on measurement estimation, a table, and the confidence curve of Fig. 1.
 quickstart: env
+	@echo "starting JAX (seconds)"
 	@$(RUN) -m experiments.numgpt.quickstart --out=runs/quickstart
 
 # Trains what the README trains, asks what it asks, and compares the answers with the right ones.

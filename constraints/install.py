@@ -34,7 +34,7 @@ class Stage:
                 self.now = (
                     f"{self.n_chosen} packages chosen, downloading {name.split('-')[0]} ({size or 'size unknown)'}"
                 )
-            elif word == "Installing":
+            elif word == "Installing" and rest.startswith("collected"):
                 self.now = f"unpacking {rest.count(',') + 1} packages"
 
 

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from numjax.runtime import log
 
-PATIENCE = 5.0  # seconds before the first line; a shorter wait prints none
+PATIENCE = 3.0  # seconds before the first line; a shorter wait prints none
 INTERVAL = 10.0  # seconds between the lines of a wait that counts
 
 Item = TypeVar("Item")
