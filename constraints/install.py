@@ -45,9 +45,11 @@ def main() -> int:
     stage, start, is_over = Stage(), time.monotonic(), threading.Event()
 
     def print_lines() -> None:
-        while not is_over.wait(INTERVAL):
+        is_at_end = False
+        while not is_at_end:
             minutes, seconds = divmod(int(time.monotonic() - start), 60)
             print(f"  {minutes}:{seconds:02d}  {stage.now}", flush=True)
+            is_at_end = is_over.wait(INTERVAL)
 
     threading.Thread(target=print_lines, daemon=True).start()
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, errors="replace") as process:

@@ -98,3 +98,7 @@ def test_training_breaks_its_silence_with_what_is_known(lines, monkeypatch):
     monkeypatch.setattr(log, "SILENCE", 3600.0)
     progress.break_silence(4)
     assert len(lines) == 3
+    progress._line_time -= 4000
+    progress.break_silence(5)
+    progress.break_silence(6)
+    assert len(lines) == 4, "a line ends the silence"

@@ -188,7 +188,7 @@ def _continue(system: System, params, rows: Sequence[EncodedRow], names: Sequenc
     order = sorted(range(len(rows)), key=lambda i: (len(rows[i].ids), _source_size(rows[i])))
     results: dict[int, Any] = {}
     batch_size = min(batch_size, max(1, len(rows)))
-    with Wait("generating", len(rows), "rows") as wait:
+    with Wait("compiling and generating", len(rows), "rows") as wait:
         for start in wait.count(range(0, len(order), batch_size), batch_size):
             indices = order[start : start + batch_size]
             # Lengths are multiples of 16 and the last batch is filled up: few shapes, few compilations.

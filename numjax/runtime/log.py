@@ -29,7 +29,7 @@ from numjax.runtime import chips, files
 
 # Written once, at the end of a run: a resumed run writes them again.
 FINAL_SPLITS = ("test", "validation_best")
-SILENCE = 10.0  # seconds of training without a line
+SILENCE = 8.0  # seconds of training without a line
 
 
 def drop_later_lines(path: pathlib.Path, step: int) -> int:

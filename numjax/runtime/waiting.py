@@ -11,7 +11,7 @@ from typing import TypeVar
 from numjax.runtime import log
 
 PATIENCE = 3.0  # seconds before the first line; a shorter wait prints none
-INTERVAL = 10.0  # seconds between the lines of a wait that counts
+INTERVAL = 8.0  # seconds between the lines of a wait that counts
 
 Item = TypeVar("Item")
 
