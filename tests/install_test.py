@@ -137,6 +137,7 @@ def test_pip_that_fails_is_reported(tmp_path):
     command = [sys.executable, str(ROOT / "constraints" / "install.py"), "--no-index", "no-such-package-of-numjax"]
     process = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert process.returncode == 1 and "no-such-package-of-numjax" in process.stderr
+    assert process.stdout.startswith("  0:00  choosing packages\n")
 
 
 def test_no_generic_name_reaches_site_packages(wheel_folder):
