@@ -93,8 +93,9 @@ def format_help(mode: str = "") -> str:
     for holder in (_CONFIG, _SET, _WORKDIR, _MODE, _INPUT, _PROMPT, _STRICT, _TRUST, _DISTRIBUTED):
         flag = flags.FLAGS[holder.name]
         if not mode or mode in MODES_OF_FLAG.get(flag.name, MODES):
-            lines.append(f"  --{flag.name:12} {flag.help.partition(REPEATS)[0]}")
-    lines.append("  --config.a.b   Sets one value of the config; --helpfull lists them with all other flags.")
+            shown = f"[no]{flag.name}" if flag.boolean else flag.name
+            lines.append(f"  --{shown:16} {flag.help.partition(REPEATS)[0]}")
+    lines.append("  --config.a.b       Sets one value of the config; --helpfull lists them with all other flags.")
     return "\n".join([*lines, "", f"Example: {name} {program.MODES[mode or 'train'].example}"])
 
 
