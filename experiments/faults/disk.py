@@ -17,10 +17,10 @@ import subprocess
 import sys
 from typing import Any
 
-from numjax.bundled.experiments import command
+from numjax.bundled.experiments import command, report
 from numjax.bundled.experiments.faults import verdict
 from numjax.bundled.experiments.faults.life import EVAL_EVERY, Life
-from numjax.bundled.experiments.stored import describe_machine, write_json
+from numjax.bundled.experiments.stored import describe_machine
 from numjax.errors import UsageError
 from numjax.tools.command import Parser
 
@@ -55,10 +55,8 @@ def main(words: list[str] | None = None) -> dict[str, Any]:
             file.write(json.dumps(rows[-1]) + "\n")
         print(rows[-1], file=sys.stderr, flush=True)
     results = {"step_in_KiB": options.step, "machine": describe_machine()} | summarise(rows[:-1])
-    write_json(out / "disk.json", results)
-    table = verdict.format_table(results)
-    (out / "disk.md").write_text(table)
-    print(table, flush=True)
+    content = {"title": "A full disk at every size", "results": results}
+    print(report.write("disk", out, "faults.verdict", content), flush=True)
     return results
 
 

@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from numjax.bundled.experiments import command
+from numjax.bundled.experiments import command, report
 from numjax.bundled.experiments.faults import verdict
 from numjax.bundled.experiments.faults.clock import Clock
 from numjax.bundled.experiments.faults.life import EVAL_EVERY, SAVE_EVERY, Ended, Life
@@ -94,10 +94,8 @@ def main(words: list[str] | None = None) -> dict[str, Any]:
         killed_run.start()
         killed_run.wait_for_end()
     results = plan | {"steps": steps} | summarise(kills) | verdict.compare(killed_run, reference_run)
-    write_json(out / "kills.json", results)
-    table = verdict.format_table(results)
-    (out / "kills.md").write_text(table)
-    print(table, flush=True)
+    title = f"{options.kills} kills of {options.processes} process{'es' * (options.processes > 1)}"
+    print(report.write("kills", out, "faults.verdict", {"title": title, "results": results}), flush=True)
     return results
 
 

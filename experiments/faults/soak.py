@@ -22,9 +22,8 @@ from typing import Any
 
 import numjax
 from numjax import modes
-from numjax.bundled.experiments import command
-from numjax.bundled.experiments.faults import verdict
-from numjax.bundled.experiments.stored import describe_machine, write_json
+from numjax.bundled.experiments import command, report
+from numjax.bundled.experiments.stored import describe_machine
 from numjax.errors import UsageError
 from numjax.tools.command import Parser
 
@@ -58,10 +57,8 @@ def main(words: list[str] | None = None) -> dict[str, Any]:
                 file.write(json.dumps(rows[-1]) + "\n")
                 file.flush()
     results = {"hours": options.hours, "machine": describe_machine()} | summarise(rows)
-    write_json(out / "soak.json", results)
-    table = verdict.format_table(results)
-    (out / "soak.md").write_text(table)
-    print(table, flush=True)
+    content = {"title": "Training, evaluation and generation in turns", "results": results}
+    print(report.write("soak", out, "faults.verdict", content), flush=True)
     return results
 
 

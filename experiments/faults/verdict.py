@@ -91,10 +91,10 @@ def compare_records(killed: dict[int, list[int]], undisturbed: dict[int, list[in
     }
 
 
-def format_table(results: dict[str, Any]) -> str:
-    """The results as a Markdown table."""
-    rows = [f"| {name.replace('_', ' ')} | {_format_value(value)} |" for name, value in results.items()]
-    return "\n".join(["| | |", "|---|---|", *rows]) + "\n"
+def render(content: dict[str, Any]) -> str:
+    """The results of a fault run as Markdown."""
+    rows = [f"| {name.replace('_', ' ')} | {_format_value(value)} |" for name, value in content["results"].items()]
+    return "\n".join([f"# {content['title']}", "", "| | |", "|---|---|", *rows]) + "\n"
 
 
 def _format_value(value):
