@@ -37,8 +37,6 @@ ROWS = {
     "digits": _spelled("digits", layout="digits"),
     "digits_rev": REVERSED,
     "digits_rev_answer": _spelled("reversed", which="answers"),
-    "chunk3": _spelled("chunks"),
-    "chunk3_left": _spelled("chunks", start="left"),
     "numerologic": _spelled("header"),
     # Three significant digits (Charton), and RegressLM's.
     "p10": _spelled("scientific"),

@@ -22,10 +22,6 @@ EXACT = [
     ("reversed", {}, True),
     ("reversed", {"which": "answers"}, True),
     ("header", {}, True),
-    ("chunks", {}, True),
-    ("chunks", {"start": "left"}, True),
-    ("chunks", {"size": 1}, True),
-    ("chunks", {"size": 4}, True),
     ("places", {"fraction": 12}, False),
     ("places", {"fraction": 12, "plus": False}, False),
 ]
@@ -75,10 +71,6 @@ def draw_surfaces(rng, count: int) -> list[str]:
         ("header", {}, "42", "[F] 2 [:] 4 2 [/F]"),
         ("header", {}, "0.5", "[F] 1 . 1 [:] 0 . 5 [/F]"),
         ("header", {}, "-1,200.50", "[F] 4 . 2 [:] - 1 , 2 0 0 . 5 0 [/F]"),
-        ("chunks", {}, "1234567", "1 234 567"),
-        ("chunks", {"start": "left"}, "1234567", "123 456 7"),
-        ("chunks", {}, "12345.6789", "12 345 . 678 9"),
-        ("chunks", {}, "0007", "0 007"),
         ("places", {}, "12.3", "[+] [1e1] [2e0] [.] [3e-1]"),
         ("places", {"plus": False}, "12.3", "[1e1] [2e0] [.] [3e-1]"),
         ("scientific", {}, "3.14159", "[+] 3 1 4 [e-2]"),
@@ -242,6 +234,16 @@ def test_long_numbers_keep_their_digits(vocabulary):
     assert scheme.nearest(value) == value
 
 
+@pytest.mark.parametrize("name", ["digits", "reversed", "header"])
+def test_numbers_in_words_keep_their_letters(name, vocabulary):
+    options = {"layout": "digits"} if name == "digits" else {}
+    scheme = make_scheme(name, vocabulary, rules="words", **options)
+    document = (Mark("[CLS]"), *scheme.parse("twelve eggs and 1,200 grams, or twenty-one"), Mark("[EOS]"))
+    assert values_of(document) == [12, 1200, 21]
+    features = scheme.encode(document)
+    assert scheme.decode(features.ids, features.numbers) == document == scheme.decode(features.ids)
+
+
 def test_numbers_without_room_for_their_digits_are_refused(vocabulary):
     scheme = make_scheme("places", vocabulary, integer=3, fraction=2)
     for text in ("1234", "0.125", "1e30", "-4e-9"):
@@ -258,10 +260,7 @@ def test_numbers_without_room_for_their_digits_are_refused(vocabulary):
 @pytest.mark.parametrize(
     ("name", "options", "says"),
     [
-        ("chunks", {"size": 5}, "size must be from 1 to 4"),
-        ("chunks", {"start": "middle"}, "start must be right or left"),
         ("reversed", {"which": "some"}, "which must be one of all, answers"),
-        ("reversed", {"rules": "words"}, "find numbers in words"),
         ("places", {"integer": 0}, "integer must be at least 1"),
         ("scientific", {"symbols": "x"}, "symbols must be one of"),
         ("scientific", {"base": 7}, "base must be 2, 4, 5"),

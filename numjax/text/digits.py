@@ -186,12 +186,12 @@ class Scheme(BaseScheme):
         """Edges from "text" over a number, character by character, and back."""
         spelling = SPELLING | ({"open": SPELLING["first"]} if self.mark_before else {})
         moves = {state: {KINDS[kind]: to for kind, to in row.items()} for state, row in spelling.items()}
-        edges = [Edge("text", [self.vocab.mark(OPEN)], "open" if self.mark_before else "first")]
-        edges += answers.spelling_edges(moves, self._spell)
+        edges = answers.spelling_edges(moves, self._spell)
         complete = COMPLETE
         if self.rules not in DIGITS_ONLY:
             edges += self._word_edges(edges)
             complete = (*COMPLETE, "words")
+        edges.append(Edge("text", [self.vocab.mark(OPEN)], "open" if self.mark_before else "first"))
         close = [self.vocab.mark(CLOSE)]
         edges += [Edge(state, close, "text") for state in complete]
         # With `until` the mark is only read, in prompts; [AGG] is never written.
@@ -205,12 +205,13 @@ class Scheme(BaseScheme):
             edges.append(Edge("closing", close, "text"))
         return edges
 
-    def _word_edges(self, edges: Sequence[Edge]) -> list[Edge]:
-        """Edges to "words" from every state of a number, for tokens without an edge in the spelling of digits."""
-        tokens_by_state: dict[str, set[int]] = {"words": set()}
+    def _word_edges(self, edges: Sequence[Edge], words: str = "words") -> list[Edge]:
+        """Edges to the state `words` from every state of a number, for tokens without an edge in the spelling of
+        digits."""
+        tokens_by_state: dict[str, set[int]] = {words: set()}
         for edge in edges:
             tokens_by_state.setdefault(edge.state, set()).update(edge.tokens)
-        return [Edge(s, [i for i in self.text_ids if i not in ids], "words") for s, ids in tokens_by_state.items()]
+        return [Edge(s, [i for i in self.text_ids if i not in ids], words) for s, ids in tokens_by_state.items()]
 
     def _write_number(self, number: Number, row: RowBuilder) -> None:
         index = len(row.numbers) - 1

@@ -60,8 +60,10 @@ class Scheme(digits.Scheme):
         row.add([self.vocab.mark(CLOSE)])
 
     def _fence_edges(self) -> list[Edge]:
-        first, *rest = super()._fence_edges()
-        return [first._replace(to="counts"), *self._header_edges("", first.to), *rest]
+        edges = super()._fence_edges()
+        (begin,) = (edge for edge in edges if edge.state == "text")
+        edges[edges.index(begin)] = begin._replace(to="counts")
+        return [*edges, *self._header_edges("", begin.to)]
 
     def _answer_edges(self) -> list[Edge]:
         first, *_ = numbers = answers.number_moves()

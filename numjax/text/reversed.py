@@ -41,12 +41,10 @@ class Scheme(digits.Scheme):
             from the first character to the last, between [F] and [/F].
 
         Raises:
-          UsageError: `which` is none of these, or the rules find numbers in words.
+          UsageError: `which` is none of these.
         """
         if which not in WHICH:
             raise UsageError(f"reversed: which must be one of {', '.join(WHICH)}, not {which!r}")
-        if rules not in DIGITS_ONLY:
-            raise UsageError(f"reversed: rules {rules} find numbers in words: choose {', '.join(DIGITS_ONLY)}")
         self.which = which
         super().__init__(vocab, rules, pad_multiple, layout="digits", until=until)
 
@@ -69,8 +67,11 @@ class Scheme(digits.Scheme):
     def _fence_edges(self) -> list[Edge]:
         moves = {state: {KINDS[kind]: to for kind, to in row.items()} for state, row in SPELLING.items()}
         backward, ends = answers.reverse(moves, COMPLETE)
-        edges = [Edge("text", [self.vocab.mark(OPEN_REVERSED)], next(iter(backward)))]
-        edges += answers.spelling_edges(backward, self._spell)
+        edges = answers.spelling_edges(backward, self._spell)
+        if self.rules not in DIGITS_ONLY:
+            edges += self._word_edges(edges, "reversed words")
+            ends = [*ends, "reversed words"]
+        edges.append(Edge("text", [self.vocab.mark(OPEN_REVERSED)], next(iter(backward))))
         edges += [Edge(state, [self.vocab.mark(CLOSE_REVERSED)], "text") for state in ends]
         if self.which == "answers":
             # Numbers of a prompt are only read.
