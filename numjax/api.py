@@ -20,6 +20,7 @@ from numjax.pipeline import batch as batches
 from numjax.pipeline import features
 from numjax.pipeline.loader import Encoded, Loader
 from numjax.runtime import log, processes, shard
+from numjax.runtime.waiting import Wait
 from numjax.system import System, assemble, make_loader
 from numjax.train import checkpoint, inherit
 from numjax.train.compile import Compiled, make_compiled
@@ -40,7 +41,8 @@ def load(workdir: str | pathlib.Path, config: Any = None, trust: bool = False) -
     folder = pathlib.Path(workdir).expanduser()
     config = origin.get_config(folder, trust) if config is None else config
     mesh = _mesh(config)
-    params, step = inherit.read_params(folder, lambda shapes: shard.shardings(shapes, mesh, config.mesh.rules))
+    with Wait(f"loading {folder}"):
+        params, step = inherit.read_params(folder, lambda shapes: shard.shardings(shapes, mesh, config.mesh.rules))
     if config.backbone.get("scan", False):
         # Decoding goes layer by layer, and one device gains nothing from stacked layers.
         config = ConfigDict(config.to_dict())
@@ -234,7 +236,10 @@ class Loaded:
         return make_loader(self.system, encoded, self.mesh)
 
     def _evaluate(self, encoded: Encoded):
-        return evaluate(self.system, self.compiled(encoded), self.params, self.batches(encoded))
+        size = self.system.config.eval.batch_size
+        with Wait("compiling and predicting", len(encoded), "rows") as wait:
+            batches = wait.count(self.batches(encoded), size)
+            return evaluate(self.system, self.compiled(encoded), self.params, batches)
 
     def batches(self, encoded: Encoded) -> Iterator[Any]:
         """All rows once, in batches no larger than the number of rows; the loader rounds them up to fit the mesh."""

@@ -8,6 +8,7 @@ can call everything else.
 
 from __future__ import annotations
 
+import functools
 import sys
 
 from absl import app, flags
@@ -15,12 +16,16 @@ from ml_collections import config_flags
 
 from numjax.config import blocks, command_line
 from numjax.errors import DataError, Diverged, Lost, Preempted, UsageError
+from numjax.runtime import program
 
-MODES = ("train", "eval", "predict", "generate", "compile", "check", "show")
+MODES = tuple(program.MODES)
+# Flag → the modes that use it, where not all do; a command of one mode does not show --mode.
+MODES_OF_FLAG = {"mode": (), "input": ("predict", "generate"), "prompt": ("generate",)}
+REPEATS = ";\n"  # what absl puts before its remark on flags that may be repeated
 
 _CONFIG = config_flags.DEFINE_config_file("config", None, "FILE or NAME[:ARGUMENT]; default: the workdir's.")
 _SET = flags.DEFINE_multi_string(
-    "set", [], "PATH=NAME:option=value replaces a block; +PATH=… adds one, ~PATH drops it."
+    "set", [], "PATH=NAME:option=value replaces a block; +PATH=… adds one, ~PATH drops it; may be repeated."
 )
 _WORKDIR = flags.DEFINE_string("workdir", None, "Folder of the run.")
 _MODE = flags.DEFINE_enum("mode", "train", MODES, "What to do.")
@@ -41,7 +46,7 @@ def main(argv: list[str]) -> None:
         print("\n".join(blocks.format_config(_CONFIG.value)))
         return
     if not _CONFIG.value or not _WORKDIR.value:
-        raise UsageError(command_line.USAGE)
+        raise UsageError(command_line.usage())
     from numjax import modes  # imports jax, so only after the flags are checked
 
     modes.set_up(_CONFIG.value, distributed=_DISTRIBUTED.value, planning=_MODE.value == "compile")
@@ -49,9 +54,12 @@ def main(argv: list[str]) -> None:
     modes.run(_CONFIG.value, _WORKDIR.value, str(_MODE.value), **arguments)
 
 
-def _parse(argv: list[str]) -> list[str]:
+def _parse(argv: list[str], mode: str = "") -> list[str]:
     try:
-        return flags.FLAGS(command_line.resolve_configs(flags.FLAGS.read_flags_from_files(argv, force_gnu=False)))
+        words = flags.FLAGS(command_line.resolve_configs(flags.FLAGS.read_flags_from_files(argv, force_gnu=False)))
+        if mode and flags.FLAGS["mode"].present:
+            raise UsageError(f"--mode={_MODE.value}: the command names the mode, so type numjax {_MODE.value}")
+        return words
     except (flags.Error, ValueError, KeyError, AttributeError, TypeError, OSError) as error:
         sys.exit(_report(UsageError(command_line.error_line(error))))
 
@@ -71,13 +79,38 @@ def _run(argv: list[str]) -> None:
 def _report(error: UsageError | DataError | Diverged | Preempted | Lost) -> int:
     """Prints the error as one line; returns its exit code."""
     # A single write, since other threads may write too.
-    print(f"numjax: {' '.join(str(error).split())}\n", end="", file=sys.stderr, flush=True)
+    print(f"{program.prefix(program.COMMAND)}: {' '.join(str(error).split())}\n", end="", file=sys.stderr, flush=True)
     return error.exit_code
 
 
-def entry() -> None:
-    """Runs the console script."""
-    app.run(_run, flags_parser=_parse)
+def format_help(mode: str = "") -> str:
+    """What `--help` prints: what the mode, or every mode, does, and the flags."""
+    name = program.name_of("numjax.main")
+    purposes = [f"  {word:10}{about.purpose}" for word, about in program.MODES.items()]
+    lines = [f"usage: {name} [--config=FILE|NAME[:ARGUMENT]] --workdir=DIR [flags]", ""]
+    lines += [f"{name}: {program.MODES[mode].purpose}"] if mode else purposes
+    lines.append("")
+    for holder in (_CONFIG, _SET, _WORKDIR, _MODE, _INPUT, _PROMPT, _STRICT, _TRUST, _DISTRIBUTED):
+        flag = flags.FLAGS[holder.name]
+        if not mode or mode in MODES_OF_FLAG.get(flag.name, MODES):
+            shown = f"[no]{flag.name}" if flag.boolean else flag.name
+            lines.append(f"  --{shown:16} {flag.help.partition(REPEATS)[0]}")
+    lines.append("  --config.a.b       Sets one value of the config; --helpfull lists them with all other flags.")
+    return "\n".join([*lines, "", f"Example: {name} {program.MODES[mode or 'train'].example}"])
+
+
+def entry(mode: str = "") -> None:
+    """Runs the command line and exits.
+
+    Args:
+      mode: what to do, where the command names it instead of --mode.
+    """
+    if {"--help", "-help", "-h"} & {*sys.argv[1:]}:
+        print(format_help(mode))
+        return
+    if mode:
+        flags.FLAGS.set_default("mode", mode)
+    app.run(_run, flags_parser=functools.partial(_parse, mode=mode))
 
 
 if __name__ == "__main__":

@@ -214,6 +214,14 @@ class Scheme(Part):
         """The document of a row; `numbers` are the numbers that its [NUM]s or pointers stand for."""
         raise NotImplementedError
 
+    def nearest(self, value: Decimal) -> Decimal:
+        """The number that is read where `value` is written: the same, unless the layout has only some numbers.
+
+        Raises:
+          DataError: no number stands for it.
+        """
+        return value
+
     def grammar(self) -> Grammar:
         """The automaton that accepts the scheme's rows."""
         raise NotImplementedError

@@ -23,6 +23,7 @@ from numjax.pipeline.loader import Encoded, Loader
 from numjax.pretrained import installed
 from numjax.protocols import Scheme, Task
 from numjax.runtime import processes
+from numjax.runtime.waiting import Wait
 from numjax.text import document as documents
 from numjax.text import vocab as vocabularies
 from numjax.types import Channel, Document, Features, Formula, Numeral
@@ -129,7 +130,8 @@ def _make_vocabulary(config, workdir, task, records):
             texts = None
             if block["name"] in vocabularies.TRAINED and not block.get("path"):
                 texts = task.texts(load())
-            vocabulary = vocabularies.build(block, texts, marks)
+            with Wait("making the vocabulary, once for a workdir"):
+                vocabulary = vocabularies.build(block, texts, marks)
         vocabulary.save(str(folder))
     processes.barrier("vocabulary")
     return vocabularies.load(str(folder))

@@ -358,6 +358,9 @@ def test_objective(name, head, rng):
     model = drawn.build_model({"name": "prototype", "exponent_dim": 4}, {"name": head}, layers=1)
     batch = drawn.draw_batch(rng, lengths=[[5, 3], [9], [2, 2], [4]])
     batch = drawn.add_units(batch, rng) if has_unit_labels(head) else batch
+    ids = np.array(batch.targets.ids)
+    ids[tuple(np.argwhere(batch.targets.mask)[0])] = 3  # a digit, for losses on digits
+    batch = batch._replace(targets=batch.targets._replace(ids=ids))
     params, other_params = drawn.draw_params(model, rng, batch), drawn.draw_params(model, rng, batch)
 
     def compute_loss(params, batch):

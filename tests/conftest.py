@@ -34,6 +34,10 @@ import pytest
 from absl import flags
 
 from numjax.bundled import data
+from numjax.runtime import log, waiting
+
+# On a busy machine a wait may be long enough for a line, which tests of other lines do not expect.
+log.SILENCE = waiting.PATIENCE = 86400.0
 
 # grain's worker processes read absl flags, which nothing parses under pytest.
 if not flags.FLAGS.is_parsed():

@@ -24,6 +24,13 @@ from numjax.types import Estimate, Text
 TASK = SimpleNamespace(from_file=lambda path: None, file_forms=("a table",))
 
 
+class EncodedRows(SimpleNamespace):
+    """An encoded split that has only these attributes and a number of rows."""
+
+    def __len__(self):
+        return 8
+
+
 def spans(texts, origin, outputs):
     """`make_predictions` for windows whose positions are the characters of their text."""
     offsets = np.concatenate([[(i, i + 1) for i in range(len(text))] for text in texts])
@@ -193,7 +200,7 @@ def test_texts_are_generated_only_where_they_are_asked_for(monkeypatch, generate
         score=lambda predictions, references, **more: {"said": predictions, "wanted": references, **more},
     )  # fmt: skip
     system = SimpleNamespace(task=task, config=SimpleNamespace(eval=SimpleNamespace(batch_size=2)))
-    encoded = SimpleNamespace(kind="classify", example=lambda i: SimpleNamespace(reference=10 + i))
+    encoded = EncodedRows(kind="classify", example=lambda i: SimpleNamespace(reference=10 + i))
     compiled = SimpleNamespace(mesh=None)
     metrics = report.score_split(system, compiled, None, encoded, "test", None, generate=generate)
     if generates and not generate:
@@ -215,7 +222,7 @@ def test_a_task_that_tunes_values_but_predicts_as_all_do_is_scored_once(monkeypa
         generates=False, tuned={"threshold": 0.5}, reads_probabilities=True, provides=lambda name: False, score=score
     )
     system = SimpleNamespace(task=task, config=SimpleNamespace(eval=SimpleNamespace(batch_size=2)))
-    encoded = SimpleNamespace(kind="classify", example=lambda i: SimpleNamespace(reference=1))
+    encoded = EncodedRows(kind="classify", example=lambda i: SimpleNamespace(reference=1))
     for split, known, threshold in (("validation", None, None), ("test", {"validation": {"threshold": 0.3}}, 0.3)):
         metrics = report.score_split(system, SimpleNamespace(mesh=None), None, encoded, split, None, tuned=known)
         assert metrics == {"threshold": 0.75}

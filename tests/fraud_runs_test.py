@@ -25,6 +25,13 @@ from numjax.tasks import fraud, transactions
 from numjax.types import Text
 
 
+class EncodedRows(SimpleNamespace):
+    """An encoded split that has only these attributes and a number of rows."""
+
+    def __len__(self):
+        return 3
+
+
 def test_without_validation_the_test_split_uses_the_default_threshold(monkeypatch, capsys):
     """The threshold that is best on the test split is never used."""
     chances = np.asarray([0.1, 0.2, 0.3, 0.6])
@@ -32,7 +39,7 @@ def test_without_validation_the_test_split_uses_the_default_threshold(monkeypatc
     monkeypatch.setattr(report, "make_loader", lambda *_, **__: SimpleNamespace(epoch=lambda *_: ()))
     monkeypatch.setattr(report, "evaluate", lambda *_: ({"loss": 0.5}, log_probs))
     config = SimpleNamespace(eval=SimpleNamespace(batch_size=4))
-    encoded = SimpleNamespace(example=lambda i: SimpleNamespace(reference={"label": int(i > 1)}))
+    encoded = EncodedRows(example=lambda i: SimpleNamespace(reference={"label": int(i > 1)}))
 
     def score_split(split, tuned, **options):
         system = SimpleNamespace(config=config, task=fraud.Task(**options), host_features=None)

@@ -1,12 +1,15 @@
-"""The wheel holds everything in one package and runs from another folder."""
+"""The wheel holds everything in one package and runs from another folder, and the sdist makes the same wheel."""
 
 from __future__ import annotations
 
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
+import tarfile
+import tomllib
 import zipfile
 
 import pytest
@@ -14,17 +17,127 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 
-@pytest.fixture(scope="module")
-def wheel_folder(tmp_path_factory):
-    """A folder with the unpacked wheel, as an installer lays it out."""
-    folder = tmp_path_factory.mktemp("wheel")
-    command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder), str(ROOT)]
+def build_files(folder: pathlib.Path, *options: str) -> None:
+    command = [sys.executable, "-m", "build", "--no-isolation", *options, "--outdir", str(folder), str(ROOT)]
     process = subprocess.run(command, capture_output=True, text=True)
     assert process.returncode == 0, process.stdout + process.stderr
-    (wheel,) = folder.glob("*.whl")
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    """The wheel of the checkout."""
+    folder = tmp_path_factory.mktemp("wheel")
+    build_files(folder, "--wheel")
+    (path,) = folder.glob("*.whl")
+    return path
+
+
+@pytest.fixture(scope="module")
+def wheel_folder(wheel):
+    """A folder with the unpacked wheel, as an installer lays it out."""
     with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(folder / "site")
-    return folder / "site"
+        archive.extractall(wheel.parent / "site")
+    return wheel.parent / "site"
+
+
+@pytest.fixture(scope="module")
+def sdist_folder(tmp_path_factory):
+    """A folder with the sdist and the wheel that is built from it."""
+    folder = tmp_path_factory.mktemp("sdist")
+    build_files(folder)
+    return folder
+
+
+def test_the_sdist_makes_the_wheel_of_the_checkout(wheel, sdist_folder):
+    contents = []
+    for path in (wheel, *sdist_folder.glob("*.whl")):
+        with zipfile.ZipFile(path) as archive:
+            contents.append({name: archive.read(name) for name in archive.namelist()})
+    from_checkout, from_sdist = contents
+    assert from_checkout == from_sdist
+    for name in ("configs/numgpt.py", "data/mme/wordings.toml", "experiments/numgpt/quickstart.py"):
+        assert f"numjax/bundled/{name}" in from_checkout
+
+
+def test_the_files_are_small_and_hold_no_caches_and_no_results(wheel, sdist_folder):
+    (sdist,) = sdist_folder.glob("*.tar.gz")
+    with zipfile.ZipFile(wheel) as archive, tarfile.open(sdist) as source_archive:
+        sizes = {info.filename: info.file_size for info in archive.infolist()}
+        source_names = source_archive.getnames()
+    for name in (*sizes, *source_names):
+        assert not {"__pycache__", "results", "runs", ".pytest_cache", ".venv"} & {*pathlib.PurePath(name).parts}, (
+            name
+        )
+        assert not name.endswith((".pyc", ".png", ".arrayrecord"))
+    assert max(sizes.values()) < 200_000 and sum(sizes.values()) < 6_000_000
+    top = {pathlib.PurePath(name).parts[1] for name in source_names if "/" in name}
+    assert {"CHANGELOG.md", "CITATION.cff", "LICENSE", "README.md", "numjax", "pyproject.toml"} <= top
+
+
+def test_an_index_would_take_the_files(wheel, sdist_folder):
+    pytest.importorskip("twine", reason="twine is not installed: make env")
+    paths = [str(path) for path in (wheel, *sdist_folder.glob("*.tar.gz"))]
+    process = subprocess.run(
+        [sys.executable, "-m", "twine", "check", "--strict", *paths], capture_output=True, text=True
+    )
+    assert process.returncode == 0 and process.stdout.count("PASSED") == 2, process.stdout + process.stderr
+
+
+def read_version() -> str:
+    return tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+
+
+def test_the_version_is_in_one_place_and_the_changelog_tells_of_it():
+    version = read_version()
+    headings = re.findall(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), flags=re.MULTILINE)
+    assert headings[0] == version and len({*headings}) == len(headings)
+    for path in (*(ROOT / "numjax").glob("*.py"), ROOT / "CITATION.cff"):
+        assert version not in path.read_text(), path
+
+
+@pytest.fixture(scope="module")
+def installed_command(wheel):
+    """`numjax`, as pip installs it from the wheel."""
+    folder = wheel.parent / "installed"
+    words = ["--no-deps", "--no-index", "--no-compile", "--target", str(folder), str(wheel)]
+    # The script of `make env`, which runs pip.
+    command = [sys.executable, str(ROOT / "constraints" / "install.py"), *words]
+    process = subprocess.run(command, capture_output=True, text=True)
+    assert process.returncode == 0, process.stdout + process.stderr
+    return folder / "bin" / "numjax"
+
+
+def test_the_command_of_the_wheel_runs_in_another_folder(installed_command, user_folder):
+    environment = os.environ | {
+        "PYTHONPATH": str(installed_command.parents[1]), "NUMJAX_CACHE": str(user_folder / "cache"),
+    }  # fmt: skip
+
+    def run(*words, text=""):
+        process = subprocess.run(
+            [str(installed_command), *words],
+            env=environment,
+            cwd=user_folder,
+            input=text,
+            capture_output=True,
+            text=True,
+        )
+        return process.returncode, process.stdout, process.stderr
+
+    assert run("--version") == (0, f"numjax {read_version()}\n", "")
+    code, out, _ = run("--help")
+    assert code == 0 and all(f"  {name} " in out for name in ("train", "predict", "numerals", "parts"))
+    assert run("numerals", text="7\n")[1] == '[{"start": 0, "end": 1, "text": "7", "value": "7"}]\n'
+    assert run("trian")[0] == 2
+    small = ("--config.task.size=400", "--config.optim.steps=2", "--config.eval.test=False")
+    code, _, errors = run("train", "--config=numgpt:smoke", "--workdir=run", *small)
+    assert code == 0 and (user_folder / "run" / "metrics.jsonl").exists(), errors
+
+
+def test_pip_that_fails_is_reported(tmp_path):
+    command = [sys.executable, str(ROOT / "constraints" / "install.py"), "--no-index", "no-such-package-of-numjax"]
+    process = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert process.returncode == 1 and "no-such-package-of-numjax" in process.stderr
+    assert process.stdout.startswith("  0:00  choosing packages\n")
 
 
 def test_no_generic_name_reaches_site_packages(wheel_folder):

@@ -147,7 +147,8 @@ def test_runtime_imports_only_shared_modules():
 
 
 def test_top_level_has_eight_modules():
-    module_names = {path.stem for path in (ROOT / "numjax").glob("*.py")} - {"__init__"}
+    # `__main__` is the command, which no module imports.
+    module_names = {path.stem for path in (ROOT / "numjax").glob("*.py")} - {"__init__", "__main__"}
     assert module_names == {"main", "api", "build", "types", "protocols", "model", "errors", "system"}
 
 
@@ -192,7 +193,12 @@ def test_parts_import_no_later_parts():
 
 
 # Modules beside the parts: shared base classes, and the pieces of the backbones.
-HELPER_MODULES = {"text": {"base"}, "heads": {"base"}, "backbone": {"block", "stack"}}
+HELPER_MODULES = {
+    "text": {"base", "coded"},
+    "heads": {"base"},
+    "objectives": {"base"},
+    "backbone": {"block", "stack"},
+}
 FAMILIES = {"text": {"document", "grammar", "vocab"}}  # folders beside the schemes that contain no scheme
 
 
@@ -231,6 +237,7 @@ LARGE_FUNCTIONS = {
     "numjax.tasks.fraud": ("__init__",),
     "numjax.tasks.tatqa.task": ("__init__",),
     "numjax.text.grammar.tables": ("build",),
+    "numjax.text.scientific": ("__init__",),
     "numjax.text.trees.scheme": ("__init__",),
     "numjax.train.loop": ("__init__",),
     "numjax.train.optim": ("adamw",),
@@ -348,6 +355,7 @@ FLOORS = (
         "main",
         "probes",
         "tools",
+        "__main__",
     ),
 )
 

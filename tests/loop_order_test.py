@@ -48,6 +48,9 @@ class RecordedProgress:
     def print_line(self, step, means):
         pass
 
+    def break_silence(self, step):
+        pass
+
 
 @pytest.fixture
 def build_run(monkeypatch, tmp_path):

@@ -128,7 +128,8 @@ def test_a_change_goes_into_blocks_inside_a_block_and_may_have_another_type():
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_every_task_at_every_scale_has_parts_that_fit(name):
     get_config: Recipe = importlib.import_module(f"numjax.bundled.configs.{name}").get_config
-    for task, scale, more in itertools.product(get_config.tasks, get_config.scales, ("", ",as_published")):
+    published = () if get_config.as_published is None else (",as_published",)
+    for task, scale, more in itertools.product(get_config.tasks, get_config.scales, ("", *published)):
         config = get_config(f"{scale},task={task}{more}")
         if "path" in config.task and config.task.name == "language_model":
             config.task.path = "."

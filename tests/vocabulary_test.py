@@ -165,13 +165,21 @@ def test_bad_files_give_one_line_errors(tmp_path):
 def test_the_vocabulary_knows_which_tokens_are_numbers(vocabulary):
     """Python parses the text of each token by itself, also of marks that come later and of symbols."""
     assert len(vocabulary.digit_values) == len(vocabulary.number_digits) == vocabulary.size
-    vocabulary = vocabulary.with_marks(["NUM N 7", "NUM N 365", "NUM N 2.5", "VAR V 7", "NUM ! #1", "[7]"])
+    vocabulary = vocabulary.with_marks(
+        ["NUM N 7", "NUM N 365", "NUM N 2.5", "VAR V 7", "NUM ! #1", "[7]", "[-314]", "[3e-1]"]
+    )
     numerals_of_marks = {"NUM N 7": "7", "NUM N 365": "365", "NUM N 2.5": "2.5"}
+    coded = {"[-314]": (-314, -1), "[3e-1]": (0.3, 3)}  # the symbols of other layouts
+    vocabulary = vocabulary.with_marks([*numerals_of_marks, "VAR V 7", "NUM ! #1", "[7]", *coded])
     digits, values, number_digits = vocabulary.digit_values, vocabulary.number_values, vocabulary.number_digits
     assert len(digits) == len(values) == len(number_digits) == vocabulary.size
     number_ids = []
     for token in range(vocabulary.size):
         name = vocabulary.mark_name(token)
+        if name in coded:
+            assert (values[token], digits[token]) == coded[name] and (number_digits[token] == -1).all()
+            number_ids.append(token)
+            continue
         numeral = numerals_of_marks.get(name, "") if name else vocabulary.decode([token]).removeprefix(" ")
         numeral = numeral if all(c in "0123456789." for c in numeral) and numeral[:1].isdigit() else ""
         try:

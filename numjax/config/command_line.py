@@ -12,8 +12,13 @@ from absl import flags
 from numjax import bundled
 from numjax.config import blocks, origin, trusted
 from numjax.errors import UsageError
+from numjax.runtime import program
 
-USAGE = "give --workdir, and --config where it holds no run: python -m numjax.main --config=numgpt --workdir=runs/mme"
+
+def usage() -> str:
+    """What to give, for a command line that lacks it."""
+    name = program.name_of("numjax.main")
+    return f"give --workdir, and --config where it holds no run: {name} --config=numgpt --workdir=runs/mme"
 
 
 def resolve_configs(words: Sequence[str]) -> list[str]:
@@ -61,7 +66,7 @@ def resolve_configs(words: Sequence[str]) -> list[str]:
         file = (trusted if is_trusted else origin).__file__
         return _with_changes([*out[:1], f"--config={file}:{workdir}", *out[1:]], changes, values)
     if changes or any(word.startswith(("--config.", "-config.")) for word in out):
-        raise UsageError(USAGE)
+        raise UsageError(usage())
     return out
 
 
@@ -76,7 +81,7 @@ def error_line(error: Exception) -> str:
         line = line[1:-1]
     line = re.sub(r"^[\w.]+Error: ", "", line)
     if re.fullmatch(r"\w+", line):  # ml_collections says no more if no key is similar
-        return f"the config has no key {line!r} there: --mode=show lists them all"
+        return f"the config has no key {line!r} there: {program.mode_of('show')} lists them all"
     return line
 
 

@@ -109,8 +109,9 @@ class Recipe:
     Attributes:
       system: the change of the base.
       task, scale: defaults for an argument that names none.
-      tasks, scales: word → change. A bare word of the argument is a scale or as_published.
+      tasks, scales: word → change. A bare word of the argument is a scale, as_published or a word of `bare`.
       parts, options: key → word → change; "*" stands for any other word, and "*" in its values becomes the word.
+      bare: the key of `parts` whose words may stand alone, without "KEY=".
       as_published: the change that restores the original behaviour of a paper's code.
     """
 
@@ -121,6 +122,7 @@ class Recipe:
     scales: Mapping[str, Change] = dataclasses.field(default_factory=dict)
     parts: Mapping[str, Mapping[str, Change]] = dataclasses.field(default_factory=dict)
     options: Mapping[str, Mapping[str, Change]] = dataclasses.field(default_factory=dict)
+    bare: str = ""
     as_published: Change | None = None
 
     def __call__(self, argument: str | None = None) -> ConfigDict:
@@ -143,11 +145,14 @@ class Recipe:
             key, _, value = word.partition("=")
             if word in self.scales:
                 key, value = "scale", word
+            elif word in self.parts.get(self.bare, {}):
+                key, value = self.bare, word
             elif word == "as_published" and self.as_published is not None:
                 value = word
             elif not (value and key in self._keys()):
                 keys = ("as_published",) * (self.as_published is not None)
-                raise ValueError(_unknown_message("config argument", key, [*self.scales, *keys, *self._keys()]))
+                words = [*self.scales, *keys, *self._keys(), *self.parts.get(self.bare, ())]
+                raise ValueError(_unknown_message("config argument", key, words))
             elif value not in self._keys()[key] and "*" not in self._keys()[key]:
                 raise ValueError(_unknown_message(key, value, self._keys()[key]))
             if choices.get(key, value) != value and key != "scale":

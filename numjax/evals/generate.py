@@ -20,6 +20,7 @@ from numjax.pipeline import features
 from numjax.pipeline.batch import assemble
 from numjax.pipeline.features import Encoded, EncodedRow
 from numjax.runtime import processes, shard
+from numjax.runtime.waiting import Wait
 from numjax.system import System
 from numjax.text import document as documents
 from numjax.types import Channel, Document, Formula, Mark, Number, Tokens
@@ -187,50 +188,51 @@ def _continue(system: System, params, rows: Sequence[EncodedRow], names: Sequenc
     order = sorted(range(len(rows)), key=lambda i: (len(rows[i].ids), _source_size(rows[i])))
     results: dict[int, Any] = {}
     batch_size = min(batch_size, max(1, len(rows)))
-    for start in range(0, len(order), batch_size):
-        indices = order[start : start + batch_size]
-        # Lengths are multiples of 16 and the last batch is filled up: few shapes, few compilations.
-        room = min(-(-len(rows[indices[-1]].ids) // 16) * 16, context - max_tokens)
-        padded = [rows[i] for i in indices] + [rows[indices[-1]]] * (batch_size - len(indices))
-        request = sample.Request(
-            prompt=prompt_tokens(padded, room, **_batch_options(system)),
-            budget=jnp.full(batch_size, max_tokens, jnp.int32),
-            key=jax.random.fold_in(jax.random.key(settings["seed"]), start),
-            temperature=jnp.float32(settings["temperature"]),
-            top_k=jnp.int32(settings["top_k"]),
-            top_p=jnp.float32(settings["top_p"]),
-            source=_source_tokens(padded, context, system) if model.encodes else None,
-        )
-        num_id, end_id = (system.scheme.vocab.mark(name) for name in ("[NUM]", "[EOS]"))
-        options: dict[str, Any] = dict(head=head, max_tokens=max_tokens, num_id=num_id)
-        with _mesh_context(params):
-            device_grammar, request = _distribute(params, grammar, request)
-            if settings["beams"]:
-                ends = jnp.full((batch_size, 1), end_id, jnp.int32)
-                penalty = jnp.float32(settings["length_penalty"])
-                output = beam.search(
-                    model,
-                    params,
-                    device_grammar,
-                    request.prompt,
-                    request.budget,
-                    ends,
-                    penalty,
-                    source=request.source,
-                    width=settings["beams"],
-                    **options,
-                )
-            else:
-                greedy = settings["temperature"] <= 0
-                output = sample.generate(
-                    model, params, device_grammar, request, end_id=end_id, greedy=greedy, **options
-                )
-        output = processes.fetch(output)
-        for b, i in enumerate(indices):
-            if settings["beams"]:
-                results[i] = _choose_beam(system, rows[i], output, b)
-            else:
-                results[i] = _extract_row(output, b)
+    with Wait("compiling and generating", len(rows), "rows") as wait:
+        for start in wait.count(range(0, len(order), batch_size), batch_size):
+            indices = order[start : start + batch_size]
+            # Lengths are multiples of 16 and the last batch is filled up: few shapes, few compilations.
+            room = min(-(-len(rows[indices[-1]].ids) // 16) * 16, context - max_tokens)
+            padded = [rows[i] for i in indices] + [rows[indices[-1]]] * (batch_size - len(indices))
+            request = sample.Request(
+                prompt=prompt_tokens(padded, room, **_batch_options(system)),
+                budget=jnp.full(batch_size, max_tokens, jnp.int32),
+                key=jax.random.fold_in(jax.random.key(settings["seed"]), start),
+                temperature=jnp.float32(settings["temperature"]),
+                top_k=jnp.int32(settings["top_k"]),
+                top_p=jnp.float32(settings["top_p"]),
+                source=_source_tokens(padded, context, system) if model.encodes else None,
+            )
+            num_id, end_id = (system.scheme.vocab.mark(name) for name in ("[NUM]", "[EOS]"))
+            options: dict[str, Any] = dict(head=head, max_tokens=max_tokens, num_id=num_id)
+            with _mesh_context(params):
+                device_grammar, request = _distribute(params, grammar, request)
+                if settings["beams"]:
+                    ends = jnp.full((batch_size, 1), end_id, jnp.int32)
+                    penalty = jnp.float32(settings["length_penalty"])
+                    output = beam.search(
+                        model,
+                        params,
+                        device_grammar,
+                        request.prompt,
+                        request.budget,
+                        ends,
+                        penalty,
+                        source=request.source,
+                        width=settings["beams"],
+                        **options,
+                    )
+                else:
+                    greedy = settings["temperature"] <= 0
+                    output = sample.generate(
+                        model, params, device_grammar, request, end_id=end_id, greedy=greedy, **options
+                    )
+            output = processes.fetch(output)
+            for b, i in enumerate(indices):
+                if settings["beams"]:
+                    results[i] = _choose_beam(system, rows[i], output, b)
+                else:
+                    results[i] = _extract_row(output, b)
     return [results[i] for i in range(len(rows))]
 
 

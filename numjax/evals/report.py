@@ -15,7 +15,8 @@ from numjax.errors import UsageError
 from numjax.evals import tuned as choices
 from numjax.evals.score import evaluate
 from numjax.pipeline.features import Encoded
-from numjax.runtime import files, log
+from numjax.runtime import files, log, program
+from numjax.runtime.waiting import Wait
 from numjax.system import System, make_loader
 from numjax.text import document as documents
 from numjax.train.compile import Compiled
@@ -44,7 +45,9 @@ def score_split(
     config, task = system.config, system.task
     make_prediction = task.make_prediction if task.provides("make_prediction") else None
     loader = make_loader(system, encoded, compiled.mesh)
-    metrics, log_probs = evaluate(system, compiled, params, loader.epoch(config.eval.batch_size, limit))
+    size = config.eval.batch_size
+    with Wait(f"scoring {split}", min(limit or len(encoded), len(encoded)), "rows") as wait:
+        metrics, log_probs = evaluate(system, compiled, params, wait.count(loader.epoch(size, limit), size))
     if task.generates and not generate:
         return metrics
     if task.generates:
@@ -132,4 +135,6 @@ def _write(system, encoded, split, workdir, predictions, extra):
     try:
         files.write(path, lines())
     except OSError as error:
-        raise UsageError(f"cannot write {path} ({error.strerror}): make room and run --mode=eval again") from error
+        raise UsageError(
+            f"cannot write {path} ({error.strerror}): make room and run {program.mode_of('eval')} again"
+        ) from error

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from numjax.errors import UsageError
-from numjax.runtime import files, log
+from numjax.runtime import files, log, program
 
 FILE = "tuned.json"
 
@@ -29,10 +29,13 @@ def load(folder: pathlib.Path, task: Any) -> dict[str, float]:
         return {}
     if not path.exists():
         names = ", ".join(names)
-        log.say(f"{folder}: no {names} was chosen on validation yet: run --mode=eval; until then it is the default")
+        log.say(
+            f"{folder}: no {names} was chosen on validation yet: run {program.mode_of('eval')}; until then it is the "
+            "default"
+        )
         return {}
     try:
         values = files.parse_json(path.read_bytes())
         return {name: float(values[name]) for name in names}
     except (OSError, ValueError, KeyError, TypeError):
-        raise UsageError(f"{path} is damaged: delete it and run --mode=eval") from None
+        raise UsageError(f"{path} is damaged: delete it and run {program.mode_of('eval')}") from None

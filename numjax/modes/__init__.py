@@ -18,7 +18,7 @@ from numjax.modes.check import check_run
 from numjax.modes.evaluate import evaluate_run
 from numjax.modes.predict import predict_records
 from numjax.modes.train import train_seeds
-from numjax.runtime import files, log, processes, signals
+from numjax.runtime import files, log, processes, program, signals
 from numjax.train import inherit, workdir
 
 
@@ -114,4 +114,4 @@ def _use_run(
             log.print_result(generation._asdict())
         return {}
     flags = "--input=FILE (or - for stdin)" + (" or --prompt=TEXT" if mode == "generate" else "")
-    raise UsageError(f"--mode={mode} needs {flags}")
+    raise UsageError(f"{program.mode_of(mode)} needs {flags}")

@@ -11,6 +11,7 @@ import numpy as np
 from numjax.modes.data import load_data
 from numjax.pipeline import source
 from numjax.runtime import log, shard
+from numjax.runtime.waiting import Wait
 from numjax.system import assemble, make_loader
 from numjax.train.compile import count_parameters, make_compiled
 from numjax.train.loop import count_steps
@@ -32,7 +33,8 @@ def check_run(config: Any, folder: pathlib.Path, strict: bool) -> dict[str, Any]
     rows = shard.batch_sharding(mesh)
     shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=rows), batch)
     seed = jax.ShapeDtypeStruct((), np.int32, sharding=shard.replicated(mesh))
-    memory = compiled.step.lower(seed, compiled.abstract_state, shapes).compile().memory_analysis()
+    with Wait("compiling the training step"):
+        memory = compiled.step.lower(seed, compiled.abstract_state, shapes).compile().memory_analysis()
     at_source = source.load_skipped(system.task.dataset, config.data.dir or None)
     results = {
         "parameters": count_parameters(compiled.abstract_state),

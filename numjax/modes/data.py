@@ -10,6 +10,7 @@ import jax
 from numjax.errors import DataError
 from numjax.pipeline import features, source
 from numjax.runtime import files, log
+from numjax.runtime.waiting import Wait
 from numjax.system import System
 from numjax.train.loop import Splits
 
@@ -30,7 +31,8 @@ def load_data(system: System, folder: pathlib.Path, strict: bool, splits=("train
         if records is None:
             continue
         size = config.data.train_size if split == "train" else 0
-        encoded[split] = system.encode_split(records, split, strict, limit=size)
+        with Wait(f"encoding {len(records):,} records of {split}"):
+            encoded[split] = system.encode_split(records, split, strict, limit=size)
         skipped += encoded[split].skipped
         shortened += [
             {"id": id, "split": split, "reason": reason} for id, reason in encoded[split].shortened.values()

@@ -1,81 +1,64 @@
-"""The distance of predicted digits on the number line (number token loss; Zausinger et al. 2025, arXiv 2411.02083).
-
-Legend: B rows, T positions, S tokens that are numbers.
-"""
+"""The distance of predictions on the number line (number token loss; Zausinger et al. 2025, arXiv 2411.02083)."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
-from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
-from numjax import protocols
 from numjax.errors import UsageError
-from numjax.nn.scored import apply_at_scored
-from numjax.protocols import FromContext
-from numjax.types import Batch, HeadOut, Loss
+from numjax.objectives.base import NumberLoss
 
-FORMS, SYMBOLS = ("was", "mse"), ("digits", "numbers")
+FORMS = ("was", "mse")
 
 
 @dataclasses.dataclass(frozen=True)
-class Objective(protocols.Objective):
-    """With p the softmax over the tokens that are numbers and y the value of the target token, "was" is
-    Σ_v p(v) |v − y| (the Wasserstein distance) and "mse" is (Σ_v p(v) v − y)²; averaged over the scored positions
-    whose target is such a token. The paper adds it with weight 0.3 to a cross-entropy with weight 1.
+class Objective(NumberLoss):
+    """With p the softmax over the tokens that are numbers and y the value of the target, "was" is Σ_v p(v) |v − y|
+    (the Wasserstein distance) and "mse" is (Σ_v p(v) v − y)²; averaged over the targets that are such tokens. The
+    paper adds it with weight 0.3 to a cross-entropy with weight 1.
 
-    Attributes:
-      head: name of a head with a softmax over tokens.
+    The original code takes "was" from cumulative sums, which is the same only for evenly spaced values.
+
+    Attributes, besides those of `NumberLoss`:
       form: "was" or "mse".
-      symbols: the tokens that count: single "digits", or all "numbers", including pieces of several digits.
-      room: see `nn.scored.apply_at_scored`; 0: all positions are computed.
+      reweigh: m · loss + (1 − m) · 1.01 · D with m the probability of all these tokens and D the largest distance of
+        two of them, so that probability of other tokens costs more than any number. The authors' package has it on,
+        their paper has not.
+      squash: with s > 1 the distance d > 0 of "was" becomes 1 + (d − d_min) (s − 1) / (d_max − d_min), so that the
+        farthest token costs s times as much as the nearest; 0: the distance itself.
     """
 
-    head: str
     form: str = "was"
-    symbols: str = "digits"
-    room: float = 0.0
-    digit_symbols: FromContext[tuple[tuple[int, int], ...] | None] = None
-    number_symbols: FromContext[tuple[tuple[int, float], ...] | None] = None
-    head_methods = ("token_logits",)
-    kinds = ("language_model", "masked")
+    reweigh: bool = False
+    squash: float = 0.0
 
     def __post_init__(self):
-        for name, choices in (("form", FORMS), ("symbols", SYMBOLS)):
-            if getattr(self, name) not in choices:
-                raise UsageError(f"ntl: {name} must be one of {', '.join(choices)}, not {getattr(self, name)!r}")
-        if not self._symbols():
-            raise UsageError("ntl: no token of this vocabulary is a number: split its digits")
+        super().__post_init__()
+        self.check_choice("form", FORMS)
+        if self.squash and self.squash <= 1:
+            raise UsageError(f"ntl: squash must be 0 or above 1, not {self.squash:g}")
 
-    def __call__(
-        self, heads: Mapping[str, Any], outs: Mapping[str, HeadOut], acts: Mapping[str, Any], batch: Batch
-    ) -> Loss:
-        del acts
-        head, out, targets = heads[self.head], outs[self.head], batch.targets
-        if targets is None:
-            raise UsageError("ntl needs target tokens: choose a task of kind language_model or masked")
-        ids = jnp.asarray([token for token, _ in self._symbols()], jnp.int32)
-        values = jnp.asarray([value for _, value in self._symbols()], jnp.float32)
-        is_target = targets.ids[..., None] == ids
-        scored = targets.mask & is_target.any(-1)
-        gold = (is_target * values).sum(-1)
+    @property
+    def needs_mass(self) -> bool:
+        return self.reweigh
 
-        def compute(take):
-            logits = head.token_logits(out._replace(hidden=take(out.hidden)), ids)
-            p, y = jax.nn.softmax(logits.astype(jnp.float32), axis=-1), take(gold)
-            if self.form == "mse":
-                error = jnp.square((p * values).sum(-1) - y)
-            else:
-                error = (p * jnp.abs(values - y[..., None])).sum(-1)
-            return {"ntl": (error * take(scored)).sum()}
+    def error(self, logits_S: jax.Array, values_S: jax.Array, gold: jax.Array, mass: jax.Array) -> jax.Array:
+        """The loss at each position, float32[...]; see `NumberLoss.error`."""
+        p_S = jax.nn.softmax(logits_S, axis=-1)
+        largest = values_S.max() - values_S.min()
+        if self.form == "mse":
+            error, largest = jnp.square((p_S * values_S).sum(-1) - gold), jnp.square(largest)
+        else:
+            distance_S = jnp.abs(values_S - gold[..., None])
+            if self.squash:
+                distance_S, largest = self._squash(distance_S), self.squash
+            error = (p_S * distance_S).sum(-1)
+        return mass * error + (1 - mass) * 1.01 * largest if self.reweigh else error
 
-        total = apply_at_scored(scored, self.room, compute)["ntl"]
-        return Loss(total, scored.sum().astype(jnp.float32), {})
-
-    def _symbols(self) -> tuple[tuple[int, float], ...]:
-        symbols = self.digit_symbols if self.symbols == "digits" else self.number_symbols
-        return tuple((token, float(value)) for token, value in symbols or () if np.isfinite(value))
+    def _squash(self, distance_S: jax.Array) -> jax.Array:
+        is_other = distance_S > 0
+        least = jnp.where(is_other, distance_S, jnp.inf).min(-1, keepdims=True)
+        span = jnp.maximum(distance_S.max(-1, keepdims=True) - least, 1e-30)
+        return jnp.where(is_other, 1 + (distance_S - least) * (self.squash - 1) / span, 0.0)

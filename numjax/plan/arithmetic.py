@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from numjax.errors import UsageError
 from numjax.plan.hlo import Collective
+from numjax.runtime import program
 from numjax.runtime.chips import Chip
 
 BFLOAT16_BYTES = 2  # bytes of bfloat16
@@ -72,8 +73,8 @@ def estimate(
     """
     if backbone.remat is None:
         raise UsageError(
-            "--mode=compile estimates only transformers for GPUs, and this backbone is not one: set config.topology "
-            "to a TPU topology, such as v5e:2x2, or use --mode=check"
+            f"{program.mode_of('compile')} estimates only transformers for GPUs, and this backbone is not one: set "
+            f"config.topology to a TPU topology, such as v5e:2x2, or use {program.mode_of('check')}"
         )
     width, layers, tensor, fsdp = backbone.width, backbone.layers, mesh["tensor"], mesh["fsdp"]
     tokens = rows * length // (mesh["data"] * fsdp)

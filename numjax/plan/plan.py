@@ -24,7 +24,7 @@ from numjax.pipeline.loader import Loader
 from numjax.plan import arithmetic, flops, stand_in, topology
 from numjax.plan.arithmetic import Times
 from numjax.plan.hlo import Program
-from numjax.runtime import log, shard
+from numjax.runtime import log, program, shard
 from numjax.system import VOCABULARY, System, assemble
 from numjax.train.compile import Compiled, count_parameters, flops_per_token, make_compiled
 from numjax.train.loop import count_steps
@@ -43,7 +43,7 @@ def plan(config: Any, folder: pathlib.Path) -> dict[str, Any]:
       UsageError: no topology or an unknown one, a mesh that does not fit it, or a step that does not fit the chips.
     """
     if not config.topology:
-        raise UsageError(f"--mode=compile needs --config.topology, such as {topology.EXAMPLES}")
+        raise UsageError(f"{program.mode_of('compile')} needs --config.topology, such as {topology.EXAMPLES}")
     target = topology.find(config.topology)
     platform = "gpu" if target.devices is None else "tpu"
     mesh = _mesh(config, target)

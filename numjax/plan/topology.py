@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import jax
 
 from numjax.errors import UsageError
-from numjax.runtime import chips
+from numjax.runtime import chips, program
 
 GPUS = {"a100": "NVIDIA A100", "h100": "NVIDIA H100", "h200": "NVIDIA H200"}
 EXAMPLES = "v5e:16x16, v5p:8x8x8, v6e:16x16, h100:64"
@@ -75,7 +75,7 @@ def find(name: str) -> Topology:
         importlib.import_module("libtpu")
     except ImportError:
         raise UsageError(
-            "--mode=compile for TPUs needs their compiler: make tpu, or pip install 'numjax[tpu]'"
+            f"{program.mode_of('compile')} for TPUs needs their compiler: make tpu, or pip install 'numjax[tpu]'"
         ) from None
     from jax.experimental import topologies
 

@@ -29,6 +29,7 @@ from numjax.runtime import chips, files
 
 # Written once, at the end of a run: a resumed run writes them again.
 FINAL_SPLITS = ("test", "validation_best")
+SILENCE = 8.0  # seconds of training without a line
 
 
 def drop_later_lines(path: pathlib.Path, step: int) -> int:
@@ -112,7 +113,8 @@ class _Events:
 
 
 class Progress:
-    """Prints a line per interval: step, loss, examples/s, tokens/s, MFU where the peak is known, time left."""
+    """Prints a line per interval: step, loss, examples/s, tokens/s, MFU where the peak is known, time left. Where an
+    interval lasts longer than `SILENCE`, it prints short lines in between."""
 
     def __init__(
         self,
@@ -126,6 +128,7 @@ class Progress:
         self._steps, self._flops, self._peak = steps, flops_per_token, peak_flops
         self._time, self._step = time.perf_counter(), start
         self._tokens = self._examples = 0
+        self._line_time, self._seconds_per_step = self._time, 0.0
 
     def count(self, examples: int, tokens: int) -> None:
         """Adds the examples and tokens of one step."""
@@ -145,14 +148,12 @@ class Progress:
             out["mfu"] = out["tokens_per_second"] * self._flops / (self._peak * jax.device_count())
         self._time, self._step = time.perf_counter(), step
         self._tokens = self._examples = 0
+        self._seconds_per_step = out["seconds_per_step"]
         return out
 
     def print_line(self, step: int, metrics: Mapping[str, float]) -> None:
         """Prints the line (process 0)."""
-        if jax.process_index() != 0:
-            return
-        seconds_left = (self._steps - step) * metrics["seconds_per_step"]
-        fields = [f"step {step}/{self._steps}", f"loss {metrics['loss']:.4f}"]
+        fields = [f"loss {metrics['loss']:.4f}"]
         accuracy_names = [name for name in metrics if name.endswith("/accuracy")]
         fields += [
             f"{name if len(accuracy_names) > 1 else 'accuracy'} {metrics[name]:.4f}" for name in accuracy_names
@@ -160,8 +161,20 @@ class Progress:
         fields += [f"{metrics['examples_per_second']:.0f} examples/s", f"{metrics['tokens_per_second']:.0f} tokens/s"]
         if "mfu" in metrics:
             fields.append(f"MFU {100 * metrics['mfu']:.1f}%")
-        fields.append(f"left {format_duration(seconds_left)}")
-        say(" · ".join(fields + ([self._note(seconds_left)] if self._note else [])))
+        self._say(step, fields)
+
+    def break_silence(self, step: int) -> None:
+        """Prints a short line if none came for `SILENCE` seconds. It asks nothing of the device."""
+        if time.perf_counter() - self._line_time > SILENCE:
+            self._say(step, [])
+
+    def _say(self, step: int, fields: list[str]) -> None:
+        if self._seconds_per_step:  # before the first rates nothing is known of the time left
+            seconds_left = (self._steps - step) * self._seconds_per_step
+            fields = [*fields, f"left {format_duration(seconds_left)}"]
+            fields += [self._note(seconds_left)] if self._note else []
+        say(" · ".join([f"step {step}/{self._steps}", *fields]))
+        self._line_time = time.perf_counter()
 
 
 def format_duration(seconds: float) -> str:

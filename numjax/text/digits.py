@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from numjax import numeral
@@ -66,6 +66,7 @@ class Scheme(BaseScheme):
     marks = (OPEN, CLOSE)
     forms = answers.NUMBERS
     digit_tokens = True
+    fences: Mapping[str, str] = {OPEN: CLOSE}  # the mark before a number → the mark behind it
 
     def __init__(
         self,
@@ -94,12 +95,15 @@ class Scheme(BaseScheme):
         if layout not in ("plain", "digits") or not vocab.exact:  # its digits are words of their own
             self.forms = ("text",)
         self.mark_before, self.mark_behind = LAYOUTS[layout]
-        self.marks = (OPEN, CLOSE, *filter(None, LAYOUTS[layout]))
+        self.marks = self._list_marks()
         super().__init__(vocab, rules, pad_multiple)
         self.has_fences = layout != "plain"
         # Id → why a target text may not hold it: an [AGG] in it would reveal its digits during training.
         self.unwritten = {self.vocab.mark(AGG): AGG_FIRST} if AGG in self.marks else {}
         self._spellings: dict[str, list[int]] = {}
+
+    def _list_marks(self) -> tuple[str, ...]:
+        return (OPEN, CLOSE, *filter(None, LAYOUTS[self.layout]))
 
     def aggregation(self) -> dict[str, Any]:
         """The ids that digit aggregation needs: {"digit_ids": of 0 … 9, "agg_id": of [AGG], or None}; empty if a
@@ -124,19 +128,25 @@ class Scheme(BaseScheme):
         index = 0
         while index < len(runs):
             run = runs[index]
-            inner, end = self._find_inner(runs, index + 1) if run == OPEN else (None, 0)
+            close = self.fences.get(run) if isinstance(run, str) else None
+            inner, end = self._find_inner(runs, index + 1, close) if close else (None, 0)
             index += 1
             if isinstance(run, list):
                 segments.append(Text(self.vocab.decode(run)))
             elif inner is not None:
-                segments.append(self._parse_number(self.vocab.decode(inner), next(remaining, None)))
+                segments.append(self._parse_number(self._read_spelling(run, inner), next(remaining, None)))
                 index = end
             else:
                 segments.append(Mark(run))
         return documents.merge(segments)
 
-    def _find_inner(self, runs: Sequence[str | list[int]], index: int) -> tuple[list[int] | None, int]:
-        """(ids between the [F] before `index` and its [/F], index of the run behind it), or (None, 0)."""
+    def _read_spelling(self, fence: str, ids: Sequence[int]) -> str:
+        """The surface that the ids behind a fence spell."""
+        del fence
+        return self.vocab.decode(ids)
+
+    def _find_inner(self, runs: Sequence[str | list[int]], index: int, close: str) -> tuple[list[int] | None, int]:
+        """(ids between the fence before `index` and its closing mark, index of the run behind it), or (None, 0)."""
         rest = list(runs[index : index + 4])
         if self.mark_before and rest[:1] == [self.mark_before]:
             rest.pop(0)
@@ -145,7 +155,7 @@ class Scheme(BaseScheme):
         if self.mark_behind and rest[:1] == [self.mark_behind]:
             rest.pop(0)
             index += 1
-        return (inner, index + 2) if isinstance(inner, list) and rest[:1] == [CLOSE] else (None, 0)
+        return (inner, index + 2) if isinstance(inner, list) and rest[:1] == [close] else (None, 0)
 
     def _parse_number(self, surface: str, number: Number | None) -> Number | Text:
         if number is not None and number.surface == surface:
@@ -158,8 +168,7 @@ class Scheme(BaseScheme):
     def _make_grammar(self) -> Grammar:
         edges, given_marks = self._text_edges()
         if self.has_fences:
-            edges.append(Edge("text", [self.vocab.mark(OPEN)], "open" if self.mark_before else "first"))
-            edges += self._number_edges()
+            edges += self._fence_edges()
         return self._tables(edges, ("text", "end"), given=given_marks)
 
     def _answer_edges(self) -> list[Edge]:
@@ -173,8 +182,8 @@ class Scheme(BaseScheme):
         edges += [Edge(state, [self.vocab.mark(CLOSE)], "answered") for state in answers.complete_states()]
         return [*edges, Edge("answered", end, "end")]
 
-    def _number_edges(self) -> list[Edge]:
-        """Edges that spell numbers character by character, over the ids of the characters."""
+    def _fence_edges(self) -> list[Edge]:
+        """Edges from "text" over a number, character by character, and back."""
         spelling = SPELLING | ({"open": SPELLING["first"]} if self.mark_before else {})
         moves = {state: {KINDS[kind]: to for kind, to in row.items()} for state, row in spelling.items()}
         edges = answers.spelling_edges(moves, self._spell)
@@ -182,6 +191,7 @@ class Scheme(BaseScheme):
         if self.rules not in DIGITS_ONLY:
             edges += self._word_edges(edges)
             complete = (*COMPLETE, "words")
+        edges.append(Edge("text", [self.vocab.mark(OPEN)], "open" if self.mark_before else "first"))
         close = [self.vocab.mark(CLOSE)]
         edges += [Edge(state, close, "text") for state in complete]
         # With `until` the mark is only read, in prompts; [AGG] is never written.
@@ -195,12 +205,13 @@ class Scheme(BaseScheme):
             edges.append(Edge("closing", close, "text"))
         return edges
 
-    def _word_edges(self, edges: Sequence[Edge]) -> list[Edge]:
-        """Edges to "words" from every state of a number, for tokens without an edge in the spelling of digits."""
-        tokens_by_state: dict[str, set[int]] = {"words": set()}
+    def _word_edges(self, edges: Sequence[Edge], words: str = "words") -> list[Edge]:
+        """Edges to the state `words` from every state of a number, for tokens without an edge in the spelling of
+        digits."""
+        tokens_by_state: dict[str, set[int]] = {words: set()}
         for edge in edges:
             tokens_by_state.setdefault(edge.state, set()).update(edge.tokens)
-        return [Edge(s, [i for i in self.text_ids if i not in ids], "words") for s, ids in tokens_by_state.items()]
+        return [Edge(s, [i for i in self.text_ids if i not in ids], words) for s, ids in tokens_by_state.items()]
 
     def _write_number(self, number: Number, row: RowBuilder) -> None:
         index = len(row.numbers) - 1

@@ -1,5 +1,5 @@
-"""python -m numjax.tools.geometry naik|neighbours|monotone|… --embed=dice:form=d,dim=300 …: tests how well an
-embedding represents numbers. It prints one JSON object, on the last line of standard output.
+"""python -m numjax.tools.geometry naik|neighbours|monotone|… --embed=dice:form=d,dim=300 …:
+tests how well an embedding represents numbers. It prints one JSON object, on the last line of standard output.
 
     naik        --triples=FOLDER | --numbers=LIST  [--range=p98] [--seeds=10]     the tests of Naik et al.
     neighbours  [--lengths=1:4] [--pool=0:99999] [--k=10]     F1 of natural against embedded neighbours, by digits
@@ -46,7 +46,8 @@ from numjax.probes.geometry import (
     score_neighbours,
     score_numeration,
 )
-from numjax.tools.command import Parser
+from numjax.runtime.waiting import Wait
+from numjax.tools.command import Parser, make_parser, report
 
 MAX_NUMBERS = 10_000_000  # numbers of a LIST
 SWEEP = sorted({round(10 ** (6 * step / 39)) for step in range(40)})
@@ -274,10 +275,9 @@ COMMANDS = {
 
 
 def _make_parser() -> Parser:
-    parser = Parser(
-        prog="python -m numjax.tools.geometry", description=(__doc__ or "").partition(": ")[2],
-        formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False,
-    )  # fmt: skip
+    parser = make_parser(
+        "geometry", __doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+    )
     commands = parser.add_subparsers(dest="command", required=True)
     for name in COMMANDS:
         command = commands.add_parser(name, allow_abbrev=False)
@@ -322,10 +322,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         flags = _make_parser().parse_args(argv)
         if getattr(flags, "seeds", 1) < 1:
             raise UsageError(f"--seeds={flags.seeds}: at least 1")
-        results = COMMANDS[flags.command](flags)
+        with Wait(f"measuring {flags.embed}"):
+            results = COMMANDS[flags.command](flags)
     except (UsageError, DataError) as error:
-        print(f"geometry: {' '.join(str(error).split())}", file=sys.stderr)
-        return 2
+        return report("geometry", error)
     except KeyboardInterrupt:
         return 130
     print(json.dumps({"test": flags.command, **results}, ensure_ascii=False))

@@ -1,9 +1,10 @@
-"""python -m numjax.tools.launch --processes=4 --config=… --workdir=… …: one run in several processes of this machine.
+"""python -m numjax.tools.launch --processes=4 --config=… --workdir=… …: starts a run in several processes of this
+machine.
 
-Other flags go to `python -m numjax.main`. Process 0 prints as usual. A line of another process is printed once, after
-the number of the process that printed it first. If one process ends with an error, the others are stopped and its
-exit code is returned. SIGTERM and Ctrl-C reach all processes, and all save the same step. Run the same command to
-resume.
+Other flags, such as --mode, go to `python -m numjax.main`. Process 0 prints as usual. A line of another process is
+printed once, after the number of the process that printed it first. If one process ends with an error, the others are
+stopped and its exit code is returned. SIGTERM and Ctrl-C reach all processes, and all save the same step. Run the
+same command to resume.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, BinaryIO
 
 from numjax.errors import DataError, Diverged, Lost, Preempted, UsageError
-from numjax.tools.command import Parser
+from numjax.runtime import program
+from numjax.tools.command import make_parser
 
 GRACE = 45.0  # seconds for the others to notice by themselves that one has ended
 PATIENCE = 600.0  # seconds for a save after SIGTERM
@@ -46,9 +48,7 @@ def main(words: Sequence[str] | None = None) -> int:
     Raises:
       UsageError: bad flags.
     """
-    parser = Parser(
-        prog="python -m numjax.tools.launch", description=(__doc__ or "").partition(": ")[2], allow_abbrev=False
-    )
+    parser = make_parser("launch", __doc__, allow_abbrev=False)
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--devices", type=int, default=1, help="of each process (default: 1)")
     parser.add_argument("--module", default="numjax.main", help="what to start instead, with the same flags")
@@ -144,8 +144,8 @@ class _Processes:
             ending = f"{was} killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
             names = " and ".join(map(str, indices))
             print(
-                f"numjax: process{plural} {names} of {len(self._running)} {ending}, so the others were stopped: "
-                "run the same command to go on",
+                f"{program.prefix(program.COMMAND)}: process{plural} {names} of {len(self._running)} {ending}, so "
+                "the others were stopped: run the same command to go on",
                 file=sys.stderr,
                 flush=True,
             )

@@ -1,4 +1,4 @@
-"""python -m numjax.tools.numerals [--rules=default|accounting|numgpt|numtok|words]: the numerals of each line.
+"""python -m numjax.tools.numerals [--rules=default|accounting|numgpt|numtok|words]: prints the numerals of each line.
 
 For each text line of standard input it prints a line with a JSON list of {"start", "end", "text", "value"}. Positions
 count characters of the line. `value` is a decimal string, in scientific notation beyond 40 digits. Lines end at
@@ -16,7 +16,7 @@ from typing import BinaryIO
 from numjax import numeral
 from numjax.errors import UsageError
 from numjax.numeral.surface import format_plain
-from numjax.tools.command import Parser, stream
+from numjax.tools.command import make_parser, report, stream
 from numjax.types import Span
 
 BLOCK = 1 << 18  # bytes read at once
@@ -63,13 +63,12 @@ def read_blocks(source: BinaryIO) -> Iterator[bytes]:
 def main(argv: list[str] | None = None) -> int:
     """Reads standard input to its end. Returns 0, 2 for bad usage, 130 after an interrupt, or 1 if reading or writing
     fails (a full disk)."""
-    parser = Parser(prog="python -m numjax.tools.numerals", description=(__doc__ or "").partition(": ")[2])
+    parser = make_parser("numerals", __doc__)
     parser.add_argument("--rules", default="default", help=f"one of {', '.join(numeral.names())} (default: default)")
     try:
         find = numeral.load_finder(parser.parse_args(argv).rules)
     except UsageError as error:
-        print(f"numerals: {error}", file=sys.stderr)
-        return 2
+        return report("numerals", error)
     return stream("numerals", (answer_block(block, find) for block in read_blocks(sys.stdin.buffer)))
 
 

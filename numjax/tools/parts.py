@@ -1,4 +1,4 @@
-"""python -m numjax.tools.parts [KIND [NAME]]: the parts that a config can name, and their options.
+"""python -m numjax.tools.parts [KIND [NAME]]: lists the parts that a config can name, and their options.
 
 Without arguments it prints a line for each part: its kind, its name, what it is. With a name it prints the options of
 that part: name, type, default. Kinds: tasks text embed positions backbone heads objectives. NAME may be a module of
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from numjax import build
 from numjax.config import blocks
 from numjax.errors import UsageError
-from numjax.tools.command import Parser
+from numjax.tools.command import make_parser, report
 
 
 def list_parts(kind: str = "", name: str = "") -> list[str]:
@@ -45,15 +45,14 @@ def _first_line(kind: str, name: str) -> str:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Prints the lines. Returns 0, or 2 for bad usage."""
-    parser = Parser(prog="python -m numjax.tools.parts", description=(__doc__ or "").partition(": ")[2])
+    parser = make_parser("parts", __doc__)
     parser.add_argument("kind", nargs="?", default="", help=f"one of {', '.join(build.BASE_OF_KIND)}")
     parser.add_argument("name", nargs="?", default="", help="a part of that kind, or a module of your own")
     try:
         flags = parser.parse_args(argv)
         lines = list_parts(flags.kind, flags.name)
     except UsageError as error:
-        print(f"parts: {error}", file=sys.stderr)
-        return 2
+        return report("parts", error)
     print("\n".join(lines))
     return 0
 

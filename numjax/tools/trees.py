@@ -1,4 +1,4 @@
-"""python -m numjax.tools.trees [--from=latex] [--as_published] [--jobs=N]: the operator tree of each formula.
+"""python -m numjax.tools.trees [--from=latex] [--as_published] [--jobs=N]: prints the operator tree of each formula.
 
 For each formula (a line of standard input) it prints a line with a JSON object, in the same order:
 {"tree": [type, symbol, [children] | null], "latex": "…"}, or {"error": "…", "at": column} with columns from 0.
@@ -26,7 +26,7 @@ from numjax.expr.printer import published
 from numjax.expr.printer.printer import latex
 from numjax.expr.rules import DEFAULT, Rules, Unreadable
 from numjax.expr.tree import Tree, from_json
-from numjax.tools.command import Parser, stream
+from numjax.tools.command import make_parser, report, stream
 from numjax.tools.numerals import read_blocks
 
 # Parses a batch of lines.
@@ -150,7 +150,7 @@ def _answer_all(work: Callable[[list[str]], str], jobs: int) -> Iterator[bytes]:
 def main(argv: list[str] | None = None) -> int:
     """Reads standard input to its end. Returns 0, 2 for bad usage, 130 after an interrupt, or 1 if reading or writing
     fails (a full disk)."""
-    parser = Parser(prog="python -m numjax.tools.trees", description=(__doc__ or "").partition(": ")[2])
+    parser = make_parser("trees", __doc__)
     parser.add_argument("--from", dest="source", default="latex", help=f"one of {', '.join(SOURCES)}")
     parser.add_argument("--backend", default="native", help=f"one of {', '.join(BACKENDS)}")
     parser.add_argument("--as_published", action="store_true", help="the conventions of LaTeXML and Tangent-CFT")
@@ -165,8 +165,7 @@ def main(argv: list[str] | None = None) -> int:
             rules = rules._replace(unknown=flags.unknown)
         reader = make_reader(flags.source, flags.backend, rules, flags.as_published)
     except UsageError as error:
-        print(f"trees: {error}", file=sys.stderr)
-        return 2
+        return report("trees", error)
     work = functools.partial(answer_lines, reader=reader, as_published=flags.as_published)
     return stream("trees", _answer_all(work, flags.jobs))
 

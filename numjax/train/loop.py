@@ -25,8 +25,9 @@ from numjax.errors import Diverged, Preempted, UsageError
 from numjax.pipeline.features import source_length
 from numjax.pipeline.loader import Loader
 from numjax.pretrained import installed
-from numjax.runtime import log, profiling, shard
+from numjax.runtime import log, profiling, program, shard
 from numjax.runtime.signals import Signals
+from numjax.runtime.waiting import Wait
 from numjax.system import System, make_loader
 from numjax.train import optim, sums
 from numjax.train.checkpoint import Checkpoints
@@ -123,6 +124,7 @@ class _Run:
         self.checkpoints, self.best, self.writer = checkpoints, best, writer
         self.loader, self.steps, self.seed, self.signals = loader, steps, seed, signals
         self.score, self.note = score, note
+        self.compiled_shapes: set[tuple[tuple[int, ...], ...]] = set()
         config = self.config = system.config
         self.eval_every = config.eval.every or min(steps, loader.batches_of_epoch(0))
         self.save_every = config.checkpoint.every or self.eval_every
@@ -158,7 +160,8 @@ class _Run:
                 break
             batch, examples, tokens = next(batches)
             profiler.start_or_stop(step, state)
-            state, metrics = self.compiled.step(self.seed, state, shard.put(batch, self.compiled.mesh))
+            with self._wait_for_compilation(batch):
+                state, metrics = self.compiled.step(self.seed, state, shard.put(batch, self.compiled.mesh))
             if self.blocking:
                 jax.block_until_ready(metrics)
             recent, _ = self._collect_metrics(recent, pending, step)
@@ -170,9 +173,12 @@ class _Run:
                 progress.print_line(step + 1, means)
                 self.writer.write(step + 1, "train", means)
                 recent = {}
+            else:
+                progress.break_silence(step + 1)
         profiler.close(state)
-        self.checkpoints.wait()
-        self.best.wait()
+        with Wait("saving the last checkpoint"):
+            self.checkpoints.wait()
+            self.best.wait()
         return state, position
 
     def finish(self, state: TrainState, position: Position, workdir: pathlib.Path) -> dict[str, dict[str, float]]:
@@ -199,6 +205,14 @@ class _Run:
             log.say(f"{split} (step {step}): " + log.format_metrics(metrics))
         return results
 
+    def _wait_for_compilation(self, batch: Any) -> contextlib.AbstractContextManager:
+        """A wait where the batch has a shape for which the step is not compiled yet."""
+        shapes = tuple(np.shape(x) for x in jax.tree.leaves(batch))
+        if shapes in self.compiled_shapes:
+            return contextlib.nullcontext()
+        self.compiled_shapes.add(shapes)
+        return Wait("compiling the training step, once for each shape of a batch")
+
     def _collect_metrics(self, recent, pending, step):
         """(the interval's metric sums with those of the pending step, None). A loss or gradient that is not finite
         ends the run."""
@@ -214,7 +228,7 @@ class _Run:
             last_good = f"checkpoint {good[-1]} is good" if good else "no checkpoint was saved yet"
             raise Diverged(
                 f"{what} is {float(total) / max(float(count), 1)} at step {step - 1}: {last_good}; "
-                "lower config.optim.learning_rate, or look at the batch with --mode=check"
+                f"lower config.optim.learning_rate, or look at the batch with {program.mode_of('check')}"
             )
         return sums.add(recent, metrics), None
 
@@ -268,7 +282,8 @@ class _Run:
 def _start(
     system: System, compiled: Compiled, checkpoints: Checkpoints, seed: int, splits: Splits
 ) -> tuple[TrainState, Position, Sums]:
-    restored = checkpoints.restore(compiled.abstract_state)
+    with Wait(f"looking for a checkpoint in {checkpoints.folder}"):
+        restored = checkpoints.restore(compiled.abstract_state)
     if restored is not None:
         step, state, meta = restored
         if meta.get("data", splits.train.fingerprint) != splits.train.fingerprint:
@@ -282,12 +297,13 @@ def _start(
             return state, Position(**meta["position"]), recent
         except (KeyError, TypeError, ValueError, AttributeError):
             raise UsageError(f"checkpoint {step} in {checkpoints.folder} has no position: move it away") from None
-    state = compiled.init(seed)
+    with Wait("compiling and running the initialisation"):
+        state = compiled.init(seed)
     log.say(f"{count_parameters(compiled.abstract_state):,} parameters on {jax.device_count()} device(s)")
     if system.config.init_from:
-        state = load_pretrained(
-            system, compiled, state, pathlib.Path(installed.resolve_path(system.config.init_from))
-        )
+        start = pathlib.Path(installed.resolve_path(system.config.init_from))
+        with Wait(f"loading {start}"):
+            state = load_pretrained(system, compiled, state, start)
     elif n_frozen := optim.count_frozen(state.params, system.config.optim.get("rates", ())):
         log.say(
             f"{n_frozen:,} of them never change (optim.rates) and are random: set --config.init_from to the workdir "

@@ -40,6 +40,37 @@ def complete_states(prefix: str = "answer's ") -> list[str]:
     return [prefix + state for state in COMPLETE]
 
 
+def reverse(moves: Moves, complete: Iterable[str], name: str = "reversed") -> tuple[Moves, list[str]]:
+    """(moves, complete states) of the automaton that reads every text of `moves` from its end to its beginning.
+
+    Its states are sets of states of `moves`, whose first state begins a text; its own first state is `name`.
+    """
+    begin = next(iter(moves))
+    backward: dict[str, dict[str, set[str]]] = {}  # state → character → the states before it
+    for state, row in moves.items():
+        for characters, to in row.items():
+            for character in characters:
+                backward.setdefault(to, {}).setdefault(character, set()).add(state)
+    first = frozenset(complete)
+    names, waiting = {first: name}, [first]
+    reversed_moves: dict[str, dict[str, str]] = {}
+    while waiting:
+        states = waiting.pop()
+        before: dict[str, set[str]] = {}
+        for state in states:
+            for character, sources in backward.get(state, {}).items():
+                before.setdefault(character, set()).update(sources)
+        targets: dict[frozenset[str], str] = {}  # → the characters that lead there
+        for character, sources in before.items():
+            targets[frozenset(sources)] = targets.get(frozenset(sources), "") + character
+        for target in targets:
+            if target not in names:
+                names[target] = f"{name} {len(names)}"
+                waiting.append(target)
+        reversed_moves[names[states]] = {characters: names[target] for target, characters in targets.items()}
+    return reversed_moves, [state_name for states, state_name in names.items() if begin in states]
+
+
 def path_edges(state: str, ids: Sequence[int], to: str) -> list[Edge]:
     """Edges that read exactly these ids, one after the other."""
     states = [state, *(f"{state} {i + 1} {to}" for i in range(len(ids) - 1)), to]

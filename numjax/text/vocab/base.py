@@ -37,8 +37,9 @@ SPACE = "\u2581"
 ALPHABET = SPACE + "0123456789+-\u2212.,%eE$()"
 
 
-# The text of a token that is a number: " 42", "3.5"; or, for a mathematical symbol, its mark: "NUM N 42".
-_NUMBER = re.compile(r"(?: |NUM N )?([0-9]+(?:\.[0-9]+)?)")
+# The text of a token that is a number: " 42", "3.5"; for a mathematical symbol its mark, "NUM N 42"; for a symbol of
+# a layout that writes numbers in symbols of its own its mark, "[-314]", "[3e-1]".
+_NUMBER = re.compile(r"(?: |NUM N )?([0-9]+(?:\.[0-9]+)?)|\[([+-][0-9]+(?:e-?[0-9]+)?|[0-9]e-?[0-9]+)\]")
 
 
 class BaseVocabulary:
@@ -80,7 +81,7 @@ class BaseVocabulary:
         """Id → the decimal that the token spells."""
         texts = {i: piece.decode("utf-8", errors="replace") for i, piece in enumerate(self.pieces)} | self._name_of
         matches = ((i, _NUMBER.fullmatch(text)) for i, text in sorted(texts.items()))
-        return {i: match[1] for i, match in matches if match}
+        return {i: match[1] or match[2] for i, match in matches if match}
 
     @property
     def number_ids(self) -> tuple[int, ...]:
@@ -97,18 +98,20 @@ class BaseVocabulary:
 
     @functools.cached_property
     def digit_values(self) -> np.ndarray:
-        """int32[size], the digit of each token that is one digit, −1 for others; for "12" see `number_digits`."""
+        """int32[size], the digit of each token that is one digit (of whatever place), −1 for others; for "12" see
+        `number_digits`."""
         values = np.full(self.size, -1, np.int32)
         for token, numeral in self._numbers.items():
-            if len(numeral) == 1:
-                values[token] = int(numeral)
+            digit = numeral.partition("e")[0]
+            if len(digit) == 1:
+                values[token] = int(digit)
         return values
 
     @functools.cached_property
     def number_digits(self) -> np.ndarray:
         """int8[size, L], the digits of tokens that are integers, as written, −1 behind them and for others; L is at
         least 1."""
-        whole_numbers = {token: numeral for token, numeral in self._numbers.items() if "." not in numeral}
+        whole_numbers = {token: numeral for token, numeral in self._numbers.items() if numeral.isdigit()}
         digits = np.full((self.size, max(map(len, whole_numbers.values()), default=1)), -1, np.int8)
         for token, numeral in whole_numbers.items():
             digits[token, : len(numeral)] = [int(digit) for digit in numeral]

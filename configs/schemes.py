@@ -1,0 +1,99 @@
+"""Published ways to read and write a number, on exact arithmetic with one backbone.
+
+    python -m numjax.main --config=configs/schemes.py:digits --workdir=runs/digits          # additions, 2 cores
+    python -m numjax.main --config=configs/schemes.py:fone,task=max --workdir=runs/fone-max
+
+Arguments: a row of `ROWS`, the name of a way; task=add|sub|… (the operations of data/arithmetic) or all;
+smoke | cpu.
+"""
+
+from __future__ import annotations
+
+from numjax.config.recipe import NLL, Recipe
+
+TASKS = (
+    *("add", "sub", "mul1", "mul2", "mul", "decadd", "max", "sort", "mod", "digit_at", "count", "round", "convert"),
+    *("frac", "fmul", "fdiv", "copy", "pick", "all"),
+)
+# Text and marks are characters, so that no way of writing numbers gets better words than another.
+VOCAB: dict[str, object] = dict(name="sentencepiece", size=400, split_digits=True)
+SLOT = {"scheme": dict(name="replace", vocab=VOCAB)}
+REVERSED = {"scheme": dict(name="reversed", vocab=VOCAB)}
+
+
+def _spelled(name: str, **options: object) -> dict[str, object]:
+    return {"scheme": dict(name=name, vocab=VOCAB, **options)}
+
+
+def _with_loss(name: str, weight: float, **options: object) -> dict[str, object]:
+    return {"objectives.numbers": dict(name=name, head="next", weight=weight, **options)}
+
+
+ROWS = {
+    # Numbers in pieces of a trained vocabulary, as they come.
+    "bpe": {
+        "scheme": dict(name="subword", vocab=dict(name="sentencepiece", model="bpe", size=1000, split_digits=False))
+    },
+    "digits": _spelled("digits", layout="digits"),
+    "digits_rev": REVERSED,
+    "digits_rev_answer": _spelled("reversed", which="answers"),
+    "numerologic": _spelled("header"),
+    # Three significant digits (Charton), and RegressLM's.
+    "p10": _spelled("scientific"),
+    "p1000": _spelled("scientific", symbols="mantissa"),
+    "b1999": _spelled("scientific", symbols="signed"),
+    "fp15": _spelled("scientific", symbols="number", digits=2, least=-9, most=7),
+    "regresslm": _spelled("scientific", digits=4, least=-10, most=10),
+    "ieee10": _spelled("scientific", digits=4, least=-12, most=6, exponent="before", rounding="down"),
+    "rt": _spelled("places") | {"embeds.place": dict(name="place_code", scale=1e6)},
+    "abacus": REVERSED | {"positions.place": dict(name="abacus", offset=30)},
+    "xval": SLOT
+    | {
+        "embeds.numeral": dict(name="value", scale=1e5, fusion="replace"),
+        "heads.next": dict(name="xval", scale=1.0, keep=9),
+    },
+    "fone": SLOT
+    | {
+        "embeds.numeral": dict(name="fone", integer=13, fraction=5, fusion="concat+linear"),
+        "heads.next": dict(name="fone", integer=13, fraction=5),
+    },
+    "bittokens": SLOT
+    | {"embeds.numeral": dict(name="bits", dim=128, fusion="replace"), "heads.next": dict(name="bits")},
+    "numgpt": SLOT
+    | {
+        "embeds.numeral": dict(
+            name="prototype", dim=64, sigma=0.5, low=-8, high=20, init_std=1.0, fusion="concat+linear"
+        ),
+        "heads.next": dict(name="mixture", density="learned", scale=2.5, keep=7, low=-8, high=20),
+    },
+    # Losses beside the cross-entropy, on digits.
+    "ntl": _spelled("digits", layout="digits") | _with_loss("ntl", 0.3),
+    "ntl_mse": _spelled("digits", layout="digits") | _with_loss("ntl", 0.3, form="mse"),
+    "dist2": _spelled("digits", layout="digits") | _with_loss("dist2", 0.3),
+    "smmd": _spelled("digits", layout="digits") | _with_loss("smmd", 0.3),
+}
+
+get_config = Recipe(
+    system={"objectives": dict(next=NLL)},
+    task="add",
+    tasks={name: {"task": dict(name="arithmetic", operations=name)} for name in TASKS},
+    parts={"row": ROWS},
+    bare="row",
+    scale="cpu",
+    scales={
+        # Half a minute on two cores.
+        "smoke": {
+            "backbone": dict(width=64, layers=1, heads=4, init_std=0.08, dropout=0.0),
+            "data": dict(length=96),
+            "optim": dict(steps=600, batch_size=64, learning_rate=3e-3, schedule="cosine", warmup=50),
+            "eval": dict(every=300, examples=200),
+        },
+        # Ten minutes on two cores.
+        "cpu": {
+            "backbone": dict(width=128, layers=2, heads=4, init_std=0.08, dropout=0.0),
+            "data": dict(length=96),
+            "optim": dict(steps=4000, batch_size=128, learning_rate=2e-3, schedule="cosine", warmup=200),
+            "eval": dict(every=1000, examples=400),
+        },
+    },
+)

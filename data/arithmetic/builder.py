@@ -1,0 +1,50 @@
+"""Builder of arithmetic problems."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from numjax.errors import UsageError
+
+from ..builder import ArrayRecordBuilder
+from .generate import make_problems
+from .operations import OPERATIONS
+
+
+class Arithmetic(ArrayRecordBuilder):
+    """Options: `operations`, names joined by "+", or "all"; `size`, training problems in all; `test`, problems in
+    each stream of each operation; `seed`; `length`, most digits of operands in training; `longer`, lengths of further
+    test streams joined by "+"."""
+
+    FIELDS = {"id": str, "question": str, "answer": str, "accepted": str, "operation": str, "stream": str}
+    OPTIONS = {"operations": "add", "size": 20_000, "test": 200, "seed": 0, "length": 6, "longer": "8+12+20"}
+    KEYS = {"question": ("question",)}
+
+    @classmethod
+    def check(cls, options: Mapping[str, Any]) -> None:
+        super().check(options)
+        if unknown := [name for name in cls._split(options) if name not in OPERATIONS]:
+            raise UsageError(f"{cls.name}: no operation {unknown[0]!r}; there are {', '.join(OPERATIONS)}")
+        if options["size"] < 1 or options["test"] < 1 or not 1 <= options["length"] <= 100:
+            raise UsageError(f"{cls.name}: size and test must be at least 1, and length from 1 to 100")
+        try:
+            lengths = [int(text) for text in options["longer"].split("+") if text]
+        except ValueError:
+            raise UsageError(f"{cls.name}: longer={options['longer']!r}: give lengths such as 8+12") from None
+        if any(not options["length"] < n <= 100 for n in lengths):
+            raise UsageError(f"{cls.name}: longer has lengths from {options['length'] + 1} to 100")
+
+    @staticmethod
+    def _split(options: Mapping[str, Any]) -> list[str]:
+        return list(OPERATIONS) if options["operations"] == "all" else options["operations"].split("+")
+
+    def _generate_examples(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        options = self.options
+        longer = [int(text) for text in options["longer"].split("+") if text]
+        yield from make_problems(
+            self._split(options), options["size"], options["test"], options["seed"], options["length"], longer
+        )
+
+
+Builder = Arithmetic

@@ -1,0 +1,99 @@
+"""The base of losses on the distribution over the tokens that are numbers.
+
+Legend: B rows, T positions, S tokens that are numbers.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from numjax import protocols
+from numjax.errors import UsageError
+from numjax.nn.scored import apply_at_scored
+from numjax.protocols import FromContext
+from numjax.types import Batch, HeadOut, Loss
+
+SYMBOLS = ("digits", "numbers")
+
+
+@dataclasses.dataclass(frozen=True)
+class NumberLoss(protocols.Objective):
+    """The mean of `error` over the scored positions whose target is a token that is a number.
+
+    Attributes:
+      head: name of a head with a softmax over tokens.
+      symbols: the tokens that count: single "digits", or all "numbers", including pieces of several digits.
+      room: see `nn.scored.apply_at_scored`; 0: all positions are computed.
+    """
+
+    head: str
+    symbols: str = "digits"
+    room: float = 0.0
+    digit_symbols: FromContext[tuple[tuple[int, int], ...] | None] = None
+    number_symbols: FromContext[tuple[tuple[int, float], ...] | None] = None
+    head_methods: ClassVar[tuple[str, ...]] = ("token_logits",)
+    kinds: ClassVar[tuple[str, ...]] = ("language_model", "masked")
+
+    def __post_init__(self):
+        self.check_choice("symbols", SYMBOLS)
+        if not self._list_symbols():
+            raise UsageError(f"{self.part_name()}: no token of this vocabulary is a number: split its digits")
+
+    def check_choice(self, name: str, choices: tuple[str, ...]) -> None:
+        """Raises UsageError if an option is none of its choices."""
+        if getattr(self, name) not in choices:
+            raise UsageError(
+                f"{self.part_name()}: {name} must be one of {', '.join(choices)}, not {getattr(self, name)!r}"
+            )
+
+    def error(self, logits_S: jax.Array, values_S: jax.Array, gold: jax.Array, mass: jax.Array) -> jax.Array:
+        """The loss at each position, float32[...].
+
+        Args:
+          logits_S: float32[..., S], of the tokens that are numbers. values_S: float32[S], their values.
+          gold: float32[...], the value of the target. mass: float32[...], the probability of all these tokens; 1
+            unless `needs_mass`.
+        """
+        raise NotImplementedError
+
+    @property
+    def needs_mass(self) -> bool:
+        """Whether `error` reads `mass`, which takes the whole softmax."""
+        return False
+
+    def __call__(
+        self, heads: Mapping[str, Any], outs: Mapping[str, HeadOut], acts: Mapping[str, Any], batch: Batch
+    ) -> Loss:
+        del acts
+        head, out, targets, name = heads[self.head], outs[self.head], batch.targets, self.part_name()
+        if targets is None:
+            raise UsageError(f"{name} needs target tokens: choose a task of kind language_model or masked")
+        ids = jnp.asarray([token for token, _ in self._list_symbols()], jnp.int32)
+        values_S = jnp.asarray([value for _, value in self._list_symbols()], jnp.float32)
+        is_target = targets.ids[..., None] == ids
+        scored = targets.mask & is_target.any(-1)
+        gold = jnp.where(is_target, values_S, 0).sum(-1)
+
+        def compute(take):
+            part = out._replace(hidden=take(out.hidden))
+            logits = head.token_logits(part, ids).astype(jnp.float32)
+            mass = jnp.ones(logits.shape[:-1], jnp.float32)
+            if self.needs_mass:
+                # log Z is the target's logit without its log-probability.
+                target_logit = jnp.where(take(is_target), logits, 0).sum(-1)
+                log_z = target_logit - head.log_prob(part, take(targets))["token"]
+                mass = jnp.exp(jnp.minimum(jax.nn.logsumexp(logits, axis=-1) - log_z, 0.0))
+            return {name: jnp.where(take(scored), self.error(logits, values_S, take(gold), mass), 0).sum()}
+
+        total = apply_at_scored(scored, self.room, compute)[name]
+        return Loss(total, scored.sum().astype(jnp.float32), {})
+
+    def _list_symbols(self) -> tuple[tuple[int, float], ...]:
+        symbols = self.digit_symbols if self.symbols == "digits" else self.number_symbols
+        return tuple((token, float(value)) for token, value in symbols or () if np.isfinite(value))

@@ -1,0 +1,154 @@
+"""Exact arithmetic (data/arithmetic): "12 + 34 =" [SEP] 46."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from decimal import Decimal, localcontext
+from typing import Any
+
+from numjax import protocols
+from numjax.errors import DataError, UsageError
+from numjax.pipeline import fields
+from numjax.tasks import NEXT
+from numjax.text import document as documents
+from numjax.types import Document, Example, Mark, Number, Text
+
+SEPARATOR = " | "  # between the accepted answers of a record
+
+
+class Task(protocols.Task):
+    """Only the answer and [EOS] are scored, not the question.
+
+    A prediction is the written answer as text, or None if nothing is written.
+    """
+
+    kind = "language_model"
+    generates = True
+    unanswered = {"answer": "0", "accepted": "0", "operation": "", "stream": ""}
+    metric = "-loss"
+    needs = {"objectives": ("nll",)}
+    brings = NEXT
+
+    def __init__(
+        self,
+        *,
+        operations: str = "add",
+        size: int = 20_000,
+        test: int = 200,
+        data_seed: int = 0,
+        length: int = 6,
+        longer: str = "8+12+20",
+        answer: str = "text",
+    ):
+        """
+        Args:
+          operations: names of data/arithmetic joined by "+", or "all".
+          size: training problems in all. test: problems in each stream of each operation.
+          data_seed: of the generator.
+          length: most digits of operands in training. longer: lengths of further test streams, joined by "+".
+          answer: "text", or "number": the model writes exactly one number; not for sort and frac, whose answers hold
+            several, nor for copy and convert, which ask for one spelling of it.
+        """
+        one_number = not {"sort", "frac", "copy", "convert", "all"} & set(operations.split("+"))
+        if answer == "number" and not one_number:
+            raise UsageError(
+                "arithmetic: the answers of sort, frac, copy and convert are more than a plain number: set "
+                "task.answer=text"
+            )
+        self.answer = answer
+        self.dataset: dict[str, Any] = {
+            "name": "arithmetic", "operations": operations, "size": size, "test": test, "seed": data_seed,
+            "length": length, "longer": longer,
+        }  # fmt: skip
+
+    def texts(self, rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+        """The texts that a vocabulary is trained on."""
+        for row in rows:
+            yield f"{fields.text(row, 'question')} {fields.text(row, 'answer')}"
+
+    def example(self, record: Mapping[str, Any], parse: Callable[[str], Document]) -> Example:
+        """[CLS] question [SEP], then a blank, the answer and [EOS]."""
+        prompt = self.prompt(record, parse)
+        document = documents.merge((*prompt, Text(" "), *parse(fields.text(record, "answer")), Mark("[EOS]")))
+        reference = {name: fields.text(record, name) for name in ("answer", "accepted", "operation", "stream")}
+        return Example(str(record["id"]), document, loss_from=len(prompt), reference=reference)
+
+    def prompt(self, record: Mapping[str, Any], parse: Callable[[str], Document]) -> Document:
+        """[CLS] question [SEP]."""
+        return (Mark("[CLS]"), *parse(fields.text(record, "question").strip()), Mark("[SEP]"))
+
+    def prompt_from_text(self, text: str, parse: Callable[[str], Document]) -> Document | None:
+        """The prompt of a question that a user typed, with or without the "=" at its end.
+
+        Raises:
+          DataError: the text has no question.
+        """
+        question = text.strip().removesuffix("=").strip()
+        if not question:
+            raise DataError("there is no question in it: type one such as '12 + 34 ='")
+        return self.prompt({"question": f"{question} ="}, parse)
+
+    def predicted(self, document: Document) -> str | None:
+        """The text up to the first mark."""
+        texts = []
+        for segment in document:
+            if isinstance(segment, Mark):
+                break
+            texts.append(documents.surface_of(segment))
+        return "".join(texts).strip() or None
+
+    def score(self, predictions: Sequence[str | None], references: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+        """Shares of all problems, also as "METRIC/OPERATION" and "METRIC/OPERATION/STREAM".
+
+        "exact": the answer's numbers, in its order, with the same text between them; for copy and convert the same
+        text. "well_formed": numbers and text between them of the same form as the answer's. "digits": of answers of
+        one number, the share of decimal places that are right, counted from the point.
+        """
+        rows: dict[str, list[float]] = {}
+        for prediction, reference in zip(predictions, references, strict=True):
+            metrics = score_answer(prediction or "", reference)
+            suffixes = ("", f"/{reference['operation']}", f"/{reference['operation']}/{reference['stream']}")
+            for suffix in suffixes if reference["operation"] else suffixes[:1]:
+                for name, value in metrics.items():
+                    rows.setdefault(name + suffix, []).append(value)
+        return {name: sum(values) / len(values) for name, values in rows.items()}
+
+
+def score_answer(prediction: str, reference: Mapping[str, Any]) -> dict[str, float]:
+    """The metrics of one answer, see `Task.score`."""
+    accepted = reference["accepted"].split(SEPARATOR)
+    shape, values = _take_apart(prediction)
+    gold_shape, gold_values = _take_apart(reference["answer"])
+    if reference["operation"] in ("copy", "convert"):
+        is_exact = prediction in accepted
+    else:
+        is_exact = any((shape, values) == _take_apart(answer) for answer in accepted)
+    metrics = {"exact": float(is_exact), "well_formed": float(shape == gold_shape)}
+    if len(gold_values) == 1:
+        value = values[0] if shape == gold_shape else None
+        metrics["digits"] = match_digits(value, gold_values[0])
+    return metrics
+
+
+def _take_apart(text: str) -> tuple[str, list[Decimal]]:
+    """(the text with a mark for each number, the numbers' values)."""
+    segments = documents.parse(text)
+    shape = "".join("#" if isinstance(s, Number) else documents.surface_of(s) for s in segments)
+    return shape, [segment.value for segment in segments if isinstance(segment, Number)]
+
+
+def match_digits(value: Decimal | None, gold: Decimal) -> float:
+    """The share of the gold number's decimal places that have the right digit (NUPA's digit match), 0 for a wrong
+    sign or no number. Further digits of the prediction do not count."""
+    if value is None or (value < 0) != (gold < 0):
+        return 0.0
+    places, gold_places = _digits_by_place(value), _digits_by_place(gold)
+    return sum(places.get(place) == digit for place, digit in gold_places.items()) / len(gold_places)
+
+
+def _digits_by_place(value: Decimal) -> dict[int, int]:
+    """Decimal place → digit, from the first digit, or the units, to the last digit behind the point."""
+    with localcontext(prec=max(1, len(value.as_tuple().digits))):
+        _, digits, exponent = (value.normalize() if value else Decimal(0)).as_tuple()
+    places = {int(exponent) + i: digit for i, digit in enumerate(reversed(digits))}
+    return dict.fromkeys(range(min(0, *places), max(0, *places) + 1), 0) | places

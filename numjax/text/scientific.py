@@ -1,0 +1,248 @@
+"""A number as a sign, a few significant digits and an exponent, each a symbol (Charton 2022, arXiv 2112.01898,
+section 3; Golkar et al. 2023, arXiv 2310.02989; RegressLM's P10 and IEEE tokenizers, Akhauri et al. 2025)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from fractions import Fraction
+from typing import NamedTuple
+
+from numjax.errors import UsageError
+from numjax.protocols import FromContext
+from numjax.text.coded import Code, CodedScheme
+from numjax.text.vocab.base import BaseVocabulary
+
+SYMBOLS = ("digits", "mantissa", "signed", "number")
+ROUNDINGS = ("half_even", "half_up", "down")
+PLUS, MINUS = "[+]", "[-]"
+NUMERALS = "0123456789abcdefghijklmnopqrstuvwxyz"
+MOST_SYMBOLS = 1_000_000
+
+
+class Scientific(NamedTuple):
+    """±mantissa · base^exponent; the mantissa is an integer of exactly `digits` digits, or 0."""
+
+    negative: bool
+    mantissa: int
+    exponent: int
+
+
+class Scheme(CodedScheme):
+    """±m · b^E with an integer m of a few digits.
+
+    A number of more digits becomes the nearest that there is, one that is too large the largest, one that is too
+    small the smallest or 0, whichever is nearer. 0 has exponent 0 (or the nearest to 0 in range), and −0 its sign.
+
+    | published as | options |
+    |---|---|
+    | P10, P1000, B1999, FP15 (Charton) | `symbols` = digits, mantissa, signed, number |
+    | RegressLM's P10 | digits=4, least=−10, most=10 |
+    | RegressLM's IEEE, which cuts digits off | digits=4, exponent=before, rounding=down |
+    """
+
+    def __init__(
+        self,
+        vocab: FromContext[BaseVocabulary],
+        rules: str = "default",
+        pad_multiple: int = 128,
+        symbols: str = "digits",
+        digits: int = 3,
+        base: int = 10,
+        least: int = -12,
+        most: int = 12,
+        exponent: str = "behind",
+        rounding: str = "half_even",
+    ):
+        """
+        Args:
+          symbols: "digits": the sign, each digit and the exponent are symbols. "mantissa": the sign, all digits as
+            one, the exponent. "signed": sign and digits as one, the exponent. "number": one symbol for all.
+          digits: of the mantissa. base: of digits and exponent; a multiple of 2 or 5 and of no other prime.
+          least, most: the range of the exponent E of the integer mantissa.
+          exponent: "behind": one symbol behind the digits. "before": the exponent of the first digit, its sign and
+            digits as symbols between sign and digits, as IEEE numbers have it; only with symbols=digits.
+          rounding: "half_even", "half_up" or "down" (cut off).
+
+        Raises:
+          UsageError: an option is out of range.
+        """
+        for name, value, choices in (
+            ("symbols", symbols, SYMBOLS),
+            ("exponent", exponent, ("behind", "before")),
+            ("rounding", rounding, ROUNDINGS),
+        ):
+            if value not in choices:
+                raise UsageError(f"scientific: {name} must be one of {', '.join(choices)}, not {value!r}")
+        if exponent == "before" and symbols != "digits":
+            raise UsageError("scientific: exponent=before spells it in digits: set symbols=digits")
+        if base != 10 and symbols != "digits":
+            raise UsageError("scientific: symbols of several digits are decimal: set base=10 or symbols=digits")
+        if digits < 1 or least > most:
+            raise UsageError("scientific: digits must be at least 1, and least not above most")
+        if not 2 <= base <= len(NUMERALS) or not _has_finite_decimals(base):
+            raise UsageError(f"scientific: base must be 2, 4, 5, 8, 10, 16, 20, 25 or 32, not {base}")
+        self.symbols, self.digits, self.base, self.rounding = symbols, digits, base, rounding
+        self.least, self.most, self.has_exponent_first = least, most, exponent == "before"
+        # The exponent of the first digit, and how many digits it needs.
+        self._first_exponents = range(least + digits - 1, most + digits)
+        largest = max(abs(self._first_exponents[0]), abs(self._first_exponents[-1]))
+        self._exponent_digits = len(_spell(largest, base))
+        n_variants = {"digits": 0, "mantissa": 1, "signed": 2, "number": 2 * (most - least + 1)}[symbols]
+        if base**digits * n_variants > MOST_SYMBOLS:
+            raise UsageError(f"scientific: more than {MOST_SYMBOLS:,} symbols: take fewer digits or symbols=digits")
+        self.moves, self.complete = self._make_moves()
+        super().__init__(vocab, rules, pad_multiple)
+
+    def write_value(self, value: Decimal) -> Code:
+        number = self.round_value(value)
+        sign, mantissa = MINUS if number.negative else PLUS, _spell(number.mantissa, self.base).zfill(self.digits)
+        exponent = f"[e{number.exponent}]"
+        if self.symbols == "digits" and self.has_exponent_first:
+            first = number.exponent + self.digits - 1 if number.mantissa else 0
+            return (sign, *self._spell_power(first), *mantissa)
+        if self.symbols == "digits":
+            return (sign, *mantissa, exponent)
+        if self.symbols == "mantissa":
+            return (sign, mantissa, exponent)
+        if self.symbols == "signed":
+            return (f"[{sign[1]}{mantissa}]", exponent)
+        return (f"[{sign[1]}{mantissa}e{number.exponent}]",)
+
+    def read_value(self, code: Sequence[str]) -> Decimal:
+        text = "".join(name.strip("[]") for name in code)
+        sign, rest = text[0], text[1:]
+        if self.has_exponent_first:
+            mantissa = rest[-self.digits :]
+            power = int(rest[2 : -self.digits], self.base)
+            exponent = (-power if rest[1] == "-" else power) - self.digits + 1
+        else:
+            # With a base above 14, "e" is a digit too.
+            mantissa, exponent = rest[: self.digits], int(rest[self.digits + 1 :])
+        return _to_decimal(Scientific(sign == "-", int(mantissa, self.base), exponent), self.base)
+
+    def round_value(self, value: Decimal) -> Scientific:
+        """The nearest of the numbers that the code has."""
+        negative = value.is_signed()
+        zero = Scientific(negative, 0, min(max(0, self.least), self.most))
+        # A power of ten far out of range is not expanded.
+        decades = (max(abs(self.least), abs(self.most)) + self.digits + 1) * math.log10(self.base)
+        if not value or value.adjusted() < -decades - 1:
+            return zero
+        if value.adjusted() > decades + 1:
+            return Scientific(negative, self.base**self.digits - 1, self.most)
+        size = abs(Fraction(value))
+        exponent = _find_exponent(size, self.base) - self.digits + 1
+        mantissa = self._round(size / Fraction(self.base) ** exponent)
+        if mantissa == self.base**self.digits:  # rounded up into a new digit
+            mantissa, exponent = mantissa // self.base, exponent + 1
+        if exponent > self.most:
+            return Scientific(negative, self.base**self.digits - 1, self.most)
+        if exponent < self.least:
+            smallest = self.base ** (self.digits - 1)
+            share = size / (smallest * Fraction(self.base) ** self.least)
+            rounds_up = {"half_even": share > Fraction(1, 2), "half_up": share >= Fraction(1, 2)}.get(self.rounding)
+            return Scientific(negative, smallest, self.least) if rounds_up else zero
+        return Scientific(negative, mantissa, exponent)
+
+    def _round(self, size: Fraction) -> int:
+        if self.rounding == "half_even":
+            return round(size)
+        return int(size + Fraction(1, 2)) if self.rounding == "half_up" else int(size)
+
+    def _make_moves(self) -> tuple[Mapping[str, Mapping[Code, str]], tuple[str, ...]]:
+        numerals, lead = tuple(NUMERALS[: self.base]), tuple(NUMERALS[1 : self.base])
+        signs = {(PLUS, MINUS): "signed"}
+        powers = tuple(f"[e{e}]" for e in range(self.least, self.most + 1))
+        zero_power = (f"[e{min(max(0, self.least), self.most)}]",)
+        if self.symbols == "digits":
+            ends = (f"digit {self.digits}", f"zero {self.digits}") if self.has_exponent_first else ("whole",)
+            return self._make_digit_moves(numerals, lead, signs, powers, zero_power), ends
+        spelled = [_spell(m, self.base) for m in range(self.base ** (self.digits - 1), self.base**self.digits)]
+        zeros = "0" * self.digits
+        if self.symbols == "mantissa":
+            moves = {"number": signs, "signed": {tuple(spelled): "digits", (zeros,): "zero"}}
+        elif self.symbols == "signed":
+            signed = tuple(f"[{sign}{m}]" for sign in "+-" for m in spelled)
+            moves = {"number": {signed: "digits", (f"[+{zeros}]", f"[-{zeros}]"): "zero"}}
+        else:
+            names = [f"[{sign}{m}e{e[2:-1]}]" for sign in "+-" for m in spelled for e in powers]
+            names += [f"[{sign}{zeros}e{zero_power[0][2:-1]}]" for sign in "+-"]
+            return {"number": {tuple(names): "whole"}}, ("whole",)
+        return moves | {"digits": {powers: "whole"}, "zero": {zero_power: "whole"}}, ("whole",)
+
+    def _make_digit_moves(
+        self, numerals: Code, lead: Code, signs: Mapping[Code, str], powers: Code, zero_power: Code
+    ) -> Mapping[str, Mapping[Code, str]]:
+        """From "number" to the last digit, or over an exponent to "whole"; the digits of 0 have states of their own,
+        since its exponent is fixed."""
+        moves: dict[str, dict[Code, str]] = {"number": dict(signs)}
+        entry = zero_entry = "signed"
+        if self.has_exponent_first:
+            moves |= self._make_power_moves()
+            entry, zero_entry = "power", "power 0"
+            moves[zero_entry] = {lead: "digit 1"}
+        moves.setdefault(entry, {})[lead] = "digit 1"
+        moves.setdefault(zero_entry, {})[("0",)] = "zero 1"
+        for kind, group in (("digit", numerals), ("zero", ("0",))):
+            for i in range(1, self.digits):
+                moves[f"{kind} {i}"] = {group: f"{kind} {i + 1}"}
+        if not self.has_exponent_first:
+            moves[f"digit {self.digits}"] = {powers: "whole"}
+            moves[f"zero {self.digits}"] = {zero_power: "whole"}
+        return moves
+
+    def _make_power_moves(self) -> dict[str, dict[Code, str]]:
+        """From "signed" over the exponent's sign and digits to "power", or to "power 0" for exponent 0."""
+        moves: dict[str, dict[Code, str]] = {}
+        for exponent in sorted({0, *self._first_exponents}):
+            path = self._spell_power(exponent)
+            state = "signed"
+            for i, name in enumerate(path, 1):
+                to = f"power {' '.join(path[:i])}"
+                if i == len(path):
+                    to = "power" if exponent else "power 0"
+                moves.setdefault(state, {})[(name,)] = to
+                state = to
+        return moves
+
+    def _spell_power(self, exponent: int) -> Code:
+        digits = _spell(abs(exponent), self.base).zfill(self._exponent_digits)
+        return ("[e-]" if exponent < 0 else "[e+]", *digits)
+
+
+def _has_finite_decimals(base: int) -> bool:
+    for prime in (2, 5):
+        while base % prime == 0:
+            base //= prime
+    return base == 1
+
+
+def _spell(number: int, base: int) -> str:
+    """A whole number in digits of a base."""
+    text = ""
+    while number or not text:
+        number, digit = divmod(number, base)
+        text = NUMERALS[digit] + text
+    return text
+
+
+def _find_exponent(size: Fraction, base: int) -> int:
+    """The largest e with base^e ≤ size."""
+    bits = size.numerator.bit_length() - size.denominator.bit_length()
+    exponent = round(bits / math.log2(base))  # a guess
+    while Fraction(base) ** exponent > size:
+        exponent -= 1
+    while Fraction(base) ** (exponent + 1) <= size:
+        exponent += 1
+    return exponent
+
+
+def _to_decimal(number: Scientific, base: int) -> Decimal:
+    """The exact value; base^E is a finite decimal."""
+    size = number.mantissa * Fraction(base) ** number.exponent
+    places = 0
+    while size.denominator != 1:
+        size, places = size * 10, places + 1
+    return Decimal(f"{'-' if number.negative else ''}{size.numerator}e-{places}")

@@ -1,0 +1,284 @@
+"""Layouts of numbers: published examples, exact round trips, the nearest number that a layout has, and answers."""
+
+from __future__ import annotations
+
+import itertools
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from numjax.build import find
+from numjax.errors import DataError, UsageError
+from numjax.numeral import format as formats
+from numjax.text import vocab as vocabularies
+from numjax.text.grammar import answers
+from numjax.types import Mark, Number, Text
+
+EDGES = ["0", "-0", "1", "-1", "9", "99999", "-99999", "10", "1000000", "0.5", "-0.25", "0.0001", "100.001", "7.10"]
+# Layout and options → whether surfaces come back from the ids alone.
+EXACT = [
+    ("reversed", {}, True),
+    ("reversed", {"which": "answers"}, True),
+    ("header", {}, True),
+    ("places", {"fraction": 12}, False),
+    ("places", {"fraction": 12, "plus": False}, False),
+]
+SCIENTIFIC = [
+    {},
+    {"symbols": "mantissa", "digits": 2, "least": -4, "most": 4},
+    {"symbols": "signed", "digits": 2, "least": -4, "most": 4, "rounding": "half_up"},
+    {"symbols": "number", "digits": 1, "least": -3, "most": 3},
+    {"digits": 2, "least": -4, "most": 3, "exponent": "before", "rounding": "down"},
+    {"digits": 4, "base": 2, "least": -6, "most": 5},
+    {"digits": 2, "base": 16, "least": -3, "most": 2, "exponent": "before"},
+]
+
+
+@pytest.fixture(scope="module")
+def vocabulary():
+    return vocabularies.build({"name": "sentencepiece", "size": 320}, ["How many grams are 2 eggs? 1,200 or -3.2%."])
+
+
+def make_scheme(name, vocabulary, **options):
+    return find("text", name)(vocabulary, **options)
+
+
+def spell(scheme, text: str) -> list[str]:
+    """The symbols of a text, marks by name."""
+    ids = scheme.encode(scheme.parse(text)).ids
+    return [scheme.vocab.mark_name(i) or scheme.vocab.decode([i]) for i in ids.tolist()]
+
+
+def draw_surfaces(rng, count: int) -> list[str]:
+    """Returns surfaces of up to 12 digits, some with a sign, a point, leading or trailing zeros."""
+    surfaces = []
+    for _ in range(count):
+        digits = "".join(map(str, rng.integers(0, 10, rng.integers(1, 13))))
+        at = int(rng.integers(1, len(digits) + 1))
+        fraction = f".{digits[at:]}" if digits[at:] and rng.random() < 0.5 else ""
+        surfaces.append(("-" if rng.random() < 0.3 else "") + digits[:at] + fraction)
+    return surfaces
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "text", "symbols"),
+    [
+        ("reversed", {}, "321", "[R] 1 2 3 [/R]"),
+        ("reversed", {}, "-12.5", "[R] 5 . 2 1 - [/R]"),
+        ("reversed", {"which": "answers"}, "321", "[F] 3 2 1 [/F]"),
+        ("header", {}, "42", "[F] 2 [:] 4 2 [/F]"),
+        ("header", {}, "0.5", "[F] 1 . 1 [:] 0 . 5 [/F]"),
+        ("header", {}, "-1,200.50", "[F] 4 . 2 [:] - 1 , 2 0 0 . 5 0 [/F]"),
+        ("places", {}, "12.3", "[+] [1e1] [2e0] [.] [3e-1]"),
+        ("places", {"plus": False}, "12.3", "[1e1] [2e0] [.] [3e-1]"),
+        ("scientific", {}, "3.14159", "[+] 3 1 4 [e-2]"),
+        ("scientific", {}, "9.999", "[+] 1 0 0 [e-1]"),
+        ("scientific", {}, ".0005", "[+] 5 0 0 [e-6]"),
+        ("scientific", {}, "0", "[+] 0 0 0 [e0]"),
+        ("scientific", {"symbols": "mantissa"}, "3.14159", "[+] 314 [e-2]"),
+        ("scientific", {"symbols": "signed"}, "-3.14159", "[-314] [e-2]"),
+        ("scientific", {"symbols": "number", "least": -9, "most": 7}, "3.14159", "[+314e-2]"),
+        # xVal's baselines write d.dd and the exponent of the first digit: 1.31e+0, -1.20e-4, 1.00e+1.
+        ("scientific", {}, "1.3125619", "[+] 1 3 1 [e-2]"),
+        ("scientific", {}, "-.00012", "[-] 1 2 0 [e-6]"),
+        ("scientific", {}, "9.9996", "[+] 1 0 0 [e-1]"),
+        ("scientific", {"digits": 4, "least": -10, "most": 10}, "123.4", "[+] 1 2 3 4 [e-1]"),
+        ("scientific", {"digits": 4, "least": -10, "most": 10}, "-1234567", "[-] 1 2 3 5 [e3]"),
+        ("scientific", {"digits": 4, "least": -10, "most": 10}, "1e20", "[+] 9 9 9 9 [e10]"),
+        ("scientific", {"digits": 4, "least": -10, "most": 10}, "6e-8", "[+] 1 0 0 0 [e-10]"),
+        ("scientific", {"digits": 4, "least": -10, "most": 10}, "5e-8", "[+] 0 0 0 0 [e0]"),
+        (
+            "scientific",
+            {"digits": 4, "least": -12, "most": 6, "exponent": "before", "rounding": "down"},
+            "3.14159",
+            "[+] [e+] 0 3 1 4 1",
+        ),
+    ],
+)
+def test_published_examples(name, options, text, symbols, vocabulary):
+    assert spell(make_scheme(name, vocabulary, **options), text) == symbols.split()
+
+
+@pytest.mark.parametrize(("name", "options", "keeps_surface"), EXACT)
+def test_every_number_comes_back(name, options, keeps_surface, vocabulary, rng):
+    scheme = make_scheme(name, vocabulary, **options)
+    surfaces = [*EDGES, *draw_surfaces(rng, 1500)]
+    if keeps_surface:
+        surfaces += ["007", "1,200", "1,234,567.50", "1.5e3", "2E-7", "50%", "+4", ".5"]
+    for part in (surfaces[i : i + 25] for i in range(0, len(surfaces), 25)):
+        document = (Mark("[CLS]"), *scheme.parse(" and ".join(part)), Mark("[EOS]"))
+        features = scheme.encode(document)
+        assert scheme.decode(features.ids, features.numbers) == document
+        decoded = scheme.decode(features.ids)
+        assert decoded == document if keeps_surface else values_of(decoded) == values_of(document)
+        assert all(scheme.nearest(value) == value for value in values_of(document))
+
+
+def values_of(document):
+    return [segment.value for segment in document if isinstance(segment, Number)]
+
+
+@pytest.mark.parametrize("options", SCIENTIFIC)
+def test_scientific_notation_has_the_nearest_number(options, vocabulary, rng):
+    """Compares with a search among all numbers of the layout."""
+    scheme = make_scheme("scientific", vocabulary, **options)
+    digits, base = scheme.digits, Fraction(scheme.base)
+    mantissas = range(scheme.base ** (digits - 1), scheme.base**digits)
+    exponents = range(scheme.least, scheme.most + 1)
+    sizes = sorted({Fraction(0)} | {m * base**e for m in mantissas for e in exponents})
+    drawn = [Decimal(f"{rng.uniform(-10, 10):.6f}e{rng.integers(-16, 16)}") for _ in range(300)]
+    halves = [(a + b) / 2 for a, b in itertools.pairwise(sizes[:60])]
+    values = [*map(Decimal, EDGES), *drawn, *(to_exact_decimal(x) for x in halves), Decimal("1e999999")]
+    for value in values:
+        nearest = scheme.nearest(value)
+        size, result = min(abs(Fraction(value)), sizes[-1]) if value < 10**20 else sizes[-1], abs(Fraction(nearest))
+        assert result in sizes and nearest.is_signed() == value.is_signed()
+        if scheme.rounding == "down":
+            assert result == max(x for x in sizes if x <= size)
+        else:
+            best = min(abs(x - size) for x in sizes)
+            candidates = [x for x in sizes if abs(x - size) == best]
+            assert result in candidates
+            if scheme.rounding == "half_up":
+                assert result == max(candidates)
+        assert scheme.nearest(nearest) == nearest
+
+
+def to_exact_decimal(x: Fraction) -> Decimal:
+    places = next(n for n in range(200) if (x * 10**n).denominator == 1)
+    return Decimal(f"{(x * 10**places).numerator}e-{places}")
+
+
+def test_ties_of_scientific_notation_go_to_even_digits(vocabulary):
+    scheme = make_scheme("scientific", vocabulary, digits=2)
+    pairs = {"125": "120", "135": "140", "9.95": "10", "-0.00125": "-0.0012"}
+    assert {value: formats.format(scheme.nearest(Decimal(value))) for value in pairs} == pairs
+
+
+# A header may disagree with its number, which is then no number: see below.
+ANSWERS = [(name, options) for name, options, _ in EXACT if name != "header"]
+ANSWERS += [("scientific", options) for options in SCIENTIFIC]
+
+
+@pytest.mark.parametrize(("name", "options"), ANSWERS)
+def test_the_grammar_of_answers_has_one_text_for_each_number(name, options, vocabulary, rng):
+    """What the grammar lets a model write is what `encode` writes for the number that it is read as."""
+    scheme = make_scheme(name, vocabulary, **options).answering("number")
+    prompt = scheme.encode((Mark("[CLS]"), *scheme.parse("What is 12 and 7? A:"))).ids
+    grammar, automaton = scheme.grammar(), scheme.automaton()
+    start, end = int(grammar.answer), scheme.vocab.mark("[EOS]")
+    for _ in range(60):
+        answer = walk(grammar, start, end, rng)
+        document = scheme.decode([*prompt, *answer])
+        *_, blank, number, mark = document
+        assert isinstance(number, Number) and mark == Mark("[EOS]") and blank.text.endswith(" ")
+        again = make_scheme(name, vocabulary, **options).encode((Text(" "), number, Mark("[EOS]"))).ids
+        if options.get("which") != "answers":  # these are forwards without the mark before answers
+            assert again.tolist() == answer
+    assert automaton.run(prompt).error is None
+
+
+def walk(grammar, state: int, end: int, rng) -> list[int]:
+    """Returns ids that the grammar accepts from `state`, drawn at random, at most about 15 of them."""
+    ids: list[int] = []
+    while not ids or ids[-1] != end:
+        token_ids = np.flatnonzero(grammar.next_state[state][grammar.class_of] >= 0)
+        classes = np.unique(grammar.class_of[token_ids])
+        if len(ids) > 14 and end in token_ids:
+            ids.append(end)
+            break
+        chosen = int(rng.choice(classes))
+        ids.append(int(rng.choice(token_ids[grammar.class_of[token_ids] == chosen])))
+        state = int(grammar.next_state[state, chosen])
+    return ids
+
+
+def test_reversed_moves_accept_the_mirrored_texts(rng):
+    numbers = answers.number_moves()
+    moves, ends = answers.reverse(numbers, answers.complete_states())
+    texts = {"".join(rng.choice(list("-0123.9"), rng.integers(1, 7))) for _ in range(3000)}
+    accepted = {text for text in texts if accepts(numbers, answers.complete_states(), text)}
+    assert accepted == {text for text in texts if accepts(moves, ends, text[::-1])} and len(accepted) > 200
+
+
+def accepts(moves, complete, text: str) -> bool:
+    state = next(iter(moves))
+    for character in text:
+        state = next((to for kind, to in moves.get(state, {}).items() if character in kind), "")
+    return state in complete
+
+
+def test_only_answers_are_reversed_behind_their_mark(vocabulary):
+    scheme = make_scheme("reversed", vocabulary, which="answers")
+    document = (Mark("[CLS]"), *scheme.parse("12 + 30 ="), Mark("[SEP]"), *scheme.parse("42"), Mark("[EOS]"))
+    features = scheme.encode(document)
+    names = [scheme.vocab.mark_name(i) or scheme.vocab.decode([i]) for i in features.ids.tolist()]
+    assert names[-5:-1] == ["[R]", "2", "4", "[/R]"] and names[1:5] == ["[F]", "1", "2", "[/F]"]
+    assert scheme.decode(features.ids) == document
+
+
+def test_a_wrong_count_is_no_number(vocabulary):
+    scheme = make_scheme("header", vocabulary)
+    ids = scheme.encode(scheme.parse("421")).ids.copy()
+    at = spell(scheme, "421").index("3")
+    ids[at] = scheme.vocab.encode("4")[0]
+    assert not values_of(scheme.decode(ids))
+
+
+def test_long_numbers_keep_their_digits(vocabulary):
+    """Decimal's own arithmetic would round to 28 digits."""
+    scheme = make_scheme("places", vocabulary, integer=60)
+    value = Decimal("-" + "123456789" * 6)
+    assert scheme.nearest(value) == value
+
+
+@pytest.mark.parametrize("name", ["digits", "reversed", "header"])
+def test_numbers_in_words_keep_their_letters(name, vocabulary):
+    options = {"layout": "digits"} if name == "digits" else {}
+    scheme = make_scheme(name, vocabulary, rules="words", **options)
+    document = (Mark("[CLS]"), *scheme.parse("twelve eggs and 1,200 grams, or twenty-one"), Mark("[EOS]"))
+    assert values_of(document) == [12, 1200, 21]
+    features = scheme.encode(document)
+    assert scheme.decode(features.ids, features.numbers) == document == scheme.decode(features.ids)
+
+
+def test_numbers_without_room_for_their_digits_are_refused(vocabulary):
+    scheme = make_scheme("places", vocabulary, integer=3, fraction=2)
+    for text in ("1234", "0.125", "1e30", "-4e-9"):
+        with pytest.raises(DataError, match="more than 3 digits before the point or 2 behind it"):
+            scheme.encode(scheme.parse(text))
+    bare = make_scheme("places", vocabulary, plus=False)
+    with pytest.raises(DataError, match=r"side by side: set scheme\.plus=True"):
+        bare.encode((Number("12", Decimal(12)), Number("5", Decimal(5))))
+    signed = make_scheme("places", vocabulary)
+    pair = (Number("12", Decimal(12)), Number("5", Decimal(5)))
+    assert values_of(signed.decode(signed.encode(pair).ids)) == [12, 5]
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "says"),
+    [
+        ("reversed", {"which": "some"}, "which must be one of all, answers"),
+        ("places", {"integer": 0}, "integer must be at least 1"),
+        ("scientific", {"symbols": "x"}, "symbols must be one of"),
+        ("scientific", {"base": 7}, "base must be 2, 4, 5"),
+        ("scientific", {"base": 2, "symbols": "signed"}, "set base=10 or symbols=digits"),
+        ("scientific", {"least": 3, "most": 2}, "least not above most"),
+        ("scientific", {"symbols": "number", "digits": 5}, "symbols: take fewer digits"),
+        ("scientific", {"symbols": "signed", "exponent": "before"}, "set symbols=digits"),
+    ],
+)
+def test_bad_options_are_one_line(name, options, says, vocabulary):
+    with pytest.raises(UsageError, match=says):
+        make_scheme(name, vocabulary, **options)
+
+
+def test_symbols_know_their_values(vocabulary):
+    scheme = make_scheme("places", vocabulary, integer=3, fraction=1)
+    values, digits = scheme.vocab.number_values, scheme.vocab.digit_values
+    ids = [scheme.vocab.mark(name) for name in ("[3e1]", "[3e0]", "[3e-1]", "[0e1]")]
+    assert values[ids].tolist() == [30, 3, 0.3, 0] and digits[ids].tolist() == [3, 3, 3, 0]
+    signed = make_scheme("scientific", vocabulary, symbols="signed").vocab
+    assert signed.number_values[signed.mark("[-314]")] == -314
