@@ -1,0 +1,37 @@
+"""Builds the documentation: python docs/build.py [--out=FOLDER] [--no-execute] [--external].
+
+Every warning is an error. Internal links are always checked. External links are checked only with --external, since a
+machine may be offline. With --no-execute the tutorials are shown without their output.
+"""
+
+from __future__ import annotations
+
+import argparse
+import pathlib
+import sys
+
+from sphinx.cmd.build import main as sphinx_build
+
+SOURCE = pathlib.Path(__file__).resolve().parent
+
+
+def main(words: list[str] | None = None) -> int:
+    """Returns the exit code of Sphinx: 0 where there is neither an error nor a warning."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", default=str(SOURCE / "_build"), help="folder of html/, doctrees/ and linkcheck/")
+    parser.add_argument("--no-execute", action="store_true", help="do not run the tutorials")
+    parser.add_argument("--external", action="store_true", help="ask other sites whether links to them are right")
+    flags = parser.parse_args(words)
+    mode = "off" if flags.no_execute else "force"
+    common = ["--fail-on-warning", "--keep-going", "--quiet", "--doctree-dir", f"{flags.out}/doctrees"]
+    common += ["-D", f"nb_execution_mode={mode}", str(SOURCE)]
+    code = sphinx_build(["-b", "html", *common, f"{flags.out}/html"])
+    if code == 0 and flags.external:
+        code = sphinx_build(["-b", "linkcheck", *common, f"{flags.out}/linkcheck"])
+    if code == 0:
+        print(f"documentation: {flags.out}/html/index.html")
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())
