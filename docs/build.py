@@ -7,6 +7,7 @@ machine may be offline. With --no-execute the tutorials are shown without their 
 from __future__ import annotations
 
 import argparse
+import os
 import pathlib
 import sys
 
@@ -22,6 +23,10 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("--no-execute", action="store_true", help="do not run the tutorials")
     parser.add_argument("--external", action="store_true", help="ask other sites whether links to them are right")
     flags = parser.parse_args(words)
+    # The tutorials' commands start the `python` of this environment.
+    os.environ["PATH"] = f"{pathlib.Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    # They compile much and compute little, as tests do.
+    os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true")
     mode = "off" if flags.no_execute else "force"
     common = ["--fail-on-warning", "--keep-going", "--quiet", "--doctree-dir", f"{flags.out}/doctrees"]
     common += ["-D", f"nb_execution_mode={mode}", str(SOURCE)]

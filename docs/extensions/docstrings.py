@@ -33,7 +33,8 @@ def to_rst(text: str) -> str:
 def _split_blocks(text: str) -> Iterator[tuple[str, str]]:
     """Yields ("literal" or "text", block) for the blocks between blank lines.
 
-    Indented lines are a literal block of their own, unless they belong to a section or to an item of a list.
+    Indented lines are a literal block of their own, unless they belong to a section or to an item of a list. So is a
+    table.
     """
     is_in_section, is_in_list = False, False
     for paragraph in re.split(r"\n[ \t]*\n", text.strip("\n")):
@@ -42,7 +43,10 @@ def _split_blocks(text: str) -> Iterator[tuple[str, str]]:
             if not is_indented:
                 is_in_section = lines[-1].strip() in SECTIONS
                 is_in_list = bool(_ITEM.match(lines[-1]))
-            yield ("literal" if is_indented and not (is_in_section or is_in_list) else "text"), "\n".join(lines)
+            if all(line.startswith("|") for line in lines):
+                yield "literal", "\n".join(f"    {line}" for line in lines)
+            else:
+                yield ("literal" if is_indented and not (is_in_section or is_in_list) else "text"), "\n".join(lines)
 
 
 def escape(text: str) -> str:

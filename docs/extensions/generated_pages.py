@@ -155,10 +155,15 @@ def make_positions_page() -> str:
     text += (
         "Positions are added to the input, rotate queries and keys, or bias the scores of attention. A backbone "
         "without attention takes only the first kind. The table asks the rules that every run checks "
-        "(:mod:`numjax.config.fit`), with ``--set=positions.sequence=NAME``. BERT, RoBERTa and LUNA are encoders, so "
-        "the column *encoder (BERT)* says which positions fit BERT.\n\n"
+        "(:mod:`numjax.config.fit`), with ``--set=positions.sequence=NAME``.\n\n"
     )
-    return text + _table(("positions", *BACKBONES), rows) + "Why not:\n\n" + "".join(reasons)
+    text += _title("Which positions fit BERT?", "-")
+    text += (
+        "Those with a *yes* in the column *encoder (BERT)*: BERT, RoBERTa and LUNA are encoders. BERT itself has "
+        "learned positions.\n\n"
+    )
+    text += _table(("positions", *BACKBONES), rows) + _title("Why do some positions not fit?", "-")
+    return text + "".join(reasons)
 
 
 def _answer(fault: str) -> str:
