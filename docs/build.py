@@ -25,6 +25,8 @@ def main(words: list[str] | None = None) -> int:
     flags = parser.parse_args(words)
     # The tutorials' commands start the `python` of this environment.
     os.environ["PATH"] = f"{pathlib.Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    extensions = str(SOURCE / "extensions")
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (extensions, os.environ.get("PYTHONPATH"))))
     # They compile much and compute little, as tests do.
     os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true")
     mode = "off" if flags.no_execute else "force"
