@@ -15,7 +15,7 @@ FUZZ = $(VENV)/fuzz
 # A third of a small step's time on a CPU are page faults where Linux gives huge pages only to those who ask.
 export GLIBC_TUNABLES ?= glibc.malloc.hugetlb=1
 
-.PHONY: env beam tpu pretrained quickstart examples notebooks test test-all fuzz mutants lint check verify bench compare constraints clean
+.PHONY: env beam tpu pretrained quickstart examples notebooks test test-all fuzz mutants lint check verify bench docs compare constraints clean
 
 env: $(STAMP)
 
@@ -93,6 +93,10 @@ mutants: env
 bench: env
 	$(RUN) -m experiments.benchmarks
 
+# The documentation, in docs/_build/html: runs the tutorials, checks the links; EXTERNAL=1 also asks other sites.
+docs: env
+	@$(RUN) docs/build.py $(if $(EXTERNAL),--external)
+
 # The environment of the comparisons: torch and transformers, apart from everything else.
 compare: .venv-compare/.installed
 
@@ -110,11 +114,11 @@ beam: .venv-beam/.installed
 	.venv-beam/bin/python constraints/install.py --constraint constraints/beam.txt --editable '.[dev,beam]'
 	@touch $@
 
-# Refreshes the pins from pyproject.toml (no addresses, no hashes).
+# Refreshes the pins from pyproject.toml (no addresses, no hashes), for the oldest Python that numjax supports.
 constraints: env
 	$(RUN) -m pip install --quiet uv
-	$(VENV)/bin/uv pip compile --quiet pyproject.toml --extra dev --extra notebooks --extra metrics --no-annotate --no-header -o constraints/base.txt
-	$(VENV)/bin/uv pip compile --quiet pyproject.toml --extra dev --extra beam --no-annotate --no-header -o constraints/beam.txt
+	$(VENV)/bin/uv pip compile --quiet --python-version 3.11 pyproject.toml --extra dev --extra notebooks --extra metrics --no-annotate --no-header -o constraints/base.txt
+	$(VENV)/bin/uv pip compile --quiet --python-version 3.11 pyproject.toml --extra dev --extra beam --no-annotate --no-header -o constraints/beam.txt
 
 clean:
-	rm -rf $(VENV) .venv-beam .venv-compare .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-beam .venv-compare .pytest_cache .ruff_cache .hypothesis docs/_build docs/generated
