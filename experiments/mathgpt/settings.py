@@ -132,8 +132,12 @@ def write_table(
     paper: Mapping[str, Mapping[str, tuple[float, ...]]],
     words: Sequence[str] | None,
     folded_task: FoldedTask = EQUATION,
+    drawn_by: str = "",
 ) -> tuple[argparse.Namespace, str, list[dict[str, Any]]]:
-    """Runs what is missing and writes NAME.{md,json}; returns (options, the Markdown, entries of `tables.compare`).
+    """Runs what is missing and writes NAME.{md,json} and its pictures.
+
+    Returns:
+      (options, the Markdown, entries of `tables.compare`).
 
     Args:
       systems: see `run`. labels: of these and of the paper's other systems, in the order of the rows.
@@ -151,7 +155,8 @@ def write_table(
     ]
     entries = tables.compare(results, rows, folded_task.columns, REFERENCE)
     parts = {"": (entries, folded_task.columns)}
-    extra = make_trials([labels[system] for system in systems], options) if folded_task is EQUATION else None
+    extra = make_trials([labels[system] for system in systems], options) if folded_task is EQUATION else {}
+    extra |= {"drawn_by": drawn_by} if drawn_by else {}
     remarks = make_remarks(options, folded_task)
     text = report.publish(name, title, remarks, parts, results, options, labels[REFERENCE], extra, per="fold")
     return options, text, entries
