@@ -123,6 +123,10 @@ def make_remarks(options: argparse.Namespace, folded_task: FoldedTask = EQUATION
     ]
 
 
+# Table → the module that draws its picture.
+DRAWN_BY = {"table3": "mathgpt.table3"}
+
+
 def write_table(
     name: str,
     title: str,
@@ -132,7 +136,6 @@ def write_table(
     paper: Mapping[str, Mapping[str, tuple[float, ...]]],
     words: Sequence[str] | None,
     folded_task: FoldedTask = EQUATION,
-    drawn_by: str = "",
 ) -> tuple[argparse.Namespace, str, list[dict[str, Any]]]:
     """Runs what is missing and writes NAME.{md,json} and its pictures.
 
@@ -156,7 +159,7 @@ def write_table(
     entries = tables.compare(results, rows, folded_task.columns, REFERENCE)
     parts = {"": (entries, folded_task.columns)}
     extra = make_trials([labels[system] for system in systems], options) if folded_task is EQUATION else {}
-    extra |= {"drawn_by": drawn_by} if drawn_by else {}
+    extra |= {"drawn_by": DRAWN_BY[name]} if name in DRAWN_BY else {}
     remarks = make_remarks(options, folded_task)
     text = report.publish(name, title, remarks, parts, results, options, labels[REFERENCE], extra, per="fold")
     return options, text, entries

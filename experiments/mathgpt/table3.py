@@ -25,9 +25,7 @@ PAPER = {
 def main(words: Sequence[str] | None = None) -> None:
     """Runs what is missing, then writes table3.{md,json,png}."""
     title = "Table 3: equation extraction"
-    options, text, _ = settings.write_table(
-        "table3", title, __doc__, SYSTEMS, LABELS, PAPER, words, drawn_by="mathgpt.table3"
-    )
+    options, text, _ = settings.write_table("table3", title, __doc__, SYSTEMS, LABELS, PAPER, words)
     report.print_report(text, options, "table3.md", "table3.json", "table3.png")
 
 
