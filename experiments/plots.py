@@ -142,7 +142,7 @@ def draw_dots(title: str, rows: Sequence[str], panels: Mapping[str, tuple[Axis, 
     for axes, (heading, (axis, all_dots)) in zip(all_axes, panels.items(), strict=True):
         for dots in all_dots:
             _draw_dots(axes, dots, kinds)
-        _set_axis(axes.xaxis, axis, 3)
+        _set_axis(axes.xaxis, axis, 3 if len(panels) < 4 else 2)
         axes.set_xlabel(axis.name)
         axes.margins(x=0.09)
         width = _HEADING_WIDTH // len(panels)

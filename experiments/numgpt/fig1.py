@@ -28,7 +28,7 @@ QUESTION = "How many grams are 2 eggs?"
 RIGHT = (70, 140)
 REACH = (1, 14_000)
 POINTS = 240
-MAIN = "numgpt"  # the system that the others are compared with
+MAIN, BASELINE = "numgpt", "gpt"  # the two systems of fig1.png
 
 
 class Curve(NamedTuple):
@@ -71,25 +71,34 @@ def compute_curves(
 
 
 def draw(content: Mapping[str, Any]) -> dict[str, plots.Figure]:
-    """The figure: NumGPT's curve over that of each other system, a panel each, of the first seed that has both."""
+    """The figures: NumGPT's curve over GPT's; with more systems also over that of each, a panel each."""
     curves = _read_curves(content)
-    others = [system for system in curves if system != MAIN and curves[system]]
-    if not curves.get(MAIN) or not others:
+    others = [system for system in curves if system != MAIN and curves[system].keys() & curves.get(MAIN, {}).keys()]
+    pair = [system for system in others if system == BASELINE] or others[:1]
+    if not pair:
         return {}
+    figures = {"fig1.png": draw_curves(content, curves, pair)}
+    return figures | ({"fig1_all.png": draw_curves(content, curves, others)} if len(others) > 1 else {})
+
+
+def draw_curves(
+    content: Mapping[str, Any], curves: Mapping[str, Mapping[int, Curve]], others: Sequence[str]
+) -> plots.Figure:
+    """Draws NumGPT's curve over that of each other system, a panel each, of the first seed that both have."""
     panels = {}
     for system in others:
-        seed = min(curves[MAIN].keys() & curves[system].keys(), default=None)
-        if seed is not None:
-            pair = [(name, curves[name][seed]) for name in (MAIN, system)]
-            heading = f"NumGPT and {settings.SYSTEMS[system]}" if len(others) > 1 else ""
-            panels[heading] = [
-                plots.Line(
-                    settings.SYSTEMS[name],
-                    [(x, 100 * y, None) for x, y in zip(content["answers"], curve.confidence, strict=True)],
-                    has_marks=False,
-                )
-                for name, curve in pair
-            ]
+        seed = min(curves[MAIN].keys() & curves[system].keys())
+        heading = f"NumGPT and {settings.SYSTEMS[system]}" if len(others) > 1 else ""
+        if (n_seeds := max(len(curves[MAIN]), len(curves[system]))) > 1:
+            heading += f"{': ' * bool(heading)}curves of seed {seed} (title: means of {n_seeds} seeds)"
+        panels[heading] = [
+            plots.Line(
+                settings.SYSTEMS[name],
+                [(x, 100 * y, None) for x, y in zip(content["answers"], curves[name][seed].confidence, strict=True)],
+                has_marks=False,
+            )
+            for name in (MAIN, system)
+        ]
     low, high = content["right"]
     answers = content["answers"]
     x = plots.Axis(
@@ -98,7 +107,8 @@ def draw(content: Mapping[str, Any]) -> dict[str, plots.Figure]:
     y = plots.Axis("Confidence that it is right (%)", limits=(-2, 102), ticks=(0, 50, 100))
     shade = plots.Shade(low, high, f"right: {low} to {high} grams")
     height = 3.6 if len(panels) == 1 else 1.2 + 1.6 * len(panels)
-    return {"fig1.png": plots.draw_lines(make_title(curves), panels, x, y, shade, height)}
+    title = make_title({name: curves[name] for name in (MAIN, *others)})
+    return plots.draw_lines(title, panels, x, y, shade, height)
 
 
 def make_title(curves: Mapping[str, Mapping[int, Curve]]) -> str:
@@ -111,7 +121,8 @@ def make_title(curves: Mapping[str, Mapping[int, Curve]]) -> str:
     others = sorted(share for name, share in shares.items() if name != MAIN)
     text = f"NumGPT judges {shares[MAIN]:.0f}% of the answers rightly, "
     if len(others) == 1:
-        return text + f"a GPT without number vectors {others[0]:.0f}%"
+        name = next(settings.SYSTEMS[name] for name in shares if name != MAIN).replace(", ", " with ")
+        return text + f"{name} {others[0]:.0f}%"
     return text + f"the other systems {others[0]:.0f} to {others[-1]:.0f}%"
 
 
@@ -140,13 +151,18 @@ def render(content: Mapping[str, Any]) -> str:
     """The Markdown of the JSON."""
     answers, (low, high) = content["answers"], content["right"]
     return (
-        f"# Fig. 1: confidence in answers to “{content['question']}”\n\n"
-        f"Scale `{content['scale']}`, seeds {', '.join(map(str, content['seeds']))}; "
-        f"{tables.describe_machines(content['runs'])}. {len(answers)} answers "
-        f"from {answers[0]:,} to {answers[-1]:,}; {low} to {high} is right. A curve that rises once "
-        "and falls once has total variation 2.\n\n"
-        f"{report.describe_commits(content['runs'])}\n\n![confidence against the answer](fig1.png)\n\n"
-    ) + format_table(_read_curves(content))
+        (
+            f"# Fig. 1: confidence in answers to “{content['question']}”\n\n"
+            f"Scale `{content['scale']}`, seeds {', '.join(map(str, content['seeds']))}; "
+            f"{tables.describe_machines(content['runs'])}. {len(answers)} answers "
+            f"from {answers[0]:,} to {answers[-1]:,}; {low} to {high} is right. A curve that rises once "
+            "and falls once has total variation 2.\n\n"
+            f"{report.describe_commits(content['runs'])}\n\n"
+            "![confidence against the answer, NumGPT and GPT](fig1.png)\n\n"
+        )
+        + format_table(_read_curves(content))
+        + "\n![all systems](fig1_all.png)\n" * (len(content["curves"]) > 2)
+    )
 
 
 def _read_curves(content: Mapping[str, Any]) -> dict[str, dict[int, Curve]]:
@@ -164,7 +180,7 @@ def _format_mean(values: Sequence[float], digits: int) -> str:
 
 
 def main(words: Sequence[str] | None = None) -> None:
-    """Runs what is missing, then writes fig1.{md,json,png}."""
+    """Runs what is missing, then writes fig1.{md,json,png} and fig1_all.png."""
     parser = command.make_parser(__doc__ or "", settings.OUT)
     parser.add_argument("--only", default="", help="systems, separated by commas")
     options = command.parse_options(parser, words)
@@ -173,7 +189,7 @@ def main(words: Sequence[str] | None = None) -> None:
     results = runs.run(cells, options.seeds, options.out)
     numbers = list_answers()
     text = write(options, compute_curves(cells, results, options.out, numbers), numbers, results)
-    report.print_report(text, options, "fig1.md", "fig1.json", "fig1.png")
+    report.print_report(text, options, "fig1.md", "fig1.json", "fig1.png", "fig1_all.png")
 
 
 if __name__ == "__main__":
