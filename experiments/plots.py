@@ -1,107 +1,334 @@
-"""Figures that are saved as files; no screen is needed."""
+"""The charts of all experiments: lines, and dots by row. A chart takes numbers and returns a figure.
+
+A title is the chart's message. The module that draws computes it from the numbers, so that it stays true when they
+change. Lines have their names at their ends. There are at most five lines a panel.
+"""
 
 from __future__ import annotations
 
-import contextlib
-import pathlib
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+import math
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
-import matplotlib
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
+from numjax.geometry import plots as pictures
+from numjax.geometry.style import COLOURS, DASHES, MARKS, SHADE, SMALL, TEXT_COLOURS, WIDTH
 
-from numjax.errors import UsageError
-from numjax.geometry.plots import COLOURS, MARKS
+MOST_LINES = len(COLOURS)
+_HEADING_WIDTH = 44  # characters of the headings of panels beside each other
+_ROW_WIDTH = 24  # characters of the name of a row
+_NAME_WIDTH = 16  # characters of the name of a line
+_GAP = 8.0  # points between the end of a line and its name
 
-__all__ = ["COLOURS", "MARKS", "STYLES", "draw_bars", "draw_table_bars", "figure"]
 
-STYLES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))
+class Axis(NamedTuple):
+    """An axis: its name in words with its unit, and what is written at it.
 
-
-@contextlib.contextmanager
-def figure(path: pathlib.Path, width: float = 8.0, height: float = 4.5, panels: int = 1) -> Iterator[Any]:
-    """Yields the axes of a figure and saves it to `path` (PNG) at the end; several panels give a list of axes.
-
-    Raises:
-      UsageError: the file cannot be written.
+    Attributes:
+      ticks: positions of ticks, each labelled with its number or with one of `labels`; None: chosen from the numbers.
     """
-    fig, axes_grid = plt.subplots(1, panels, figsize=(width, height), layout="constrained", squeeze=False)
-    for axes in axes_grid[0]:
-        axes.spines[["top", "right"]].set_visible(False)
-    try:
-        yield axes_grid[0, 0] if panels == 1 else list(axes_grid[0])
-        path.parent.mkdir(parents=True, exist_ok=True)
-        # No creation date and no version: the same numbers make the same file.
-        fig.savefig(path, dpi=150, metadata={"Software": None})
-    except OSError as error:
-        raise UsageError(f"cannot write {path} ({error.strerror}): choose another --out") from error
-    finally:
-        plt.close(fig)
+
+    name: str
+    is_log: bool = False
+    limits: tuple[float, float] | None = None
+    ticks: Sequence[float] | None = None
+    labels: Sequence[str] | None = None
 
 
-def draw_bars(
-    axes: Any,
-    groups: Sequence[str],
-    series: Mapping[str, Sequence[tuple[float, float | None] | None]],
-    published: Mapping[str, Sequence[float | None]],
-    label: str,
-) -> None:
-    """Draws bars with error bars, a group per task and a colour per system; black lines are the paper's numbers.
+class Line(NamedTuple):
+    """A line of a chart: points (x, y, standard deviation of y or None); no marks where there are many points."""
+
+    name: str
+    points: Sequence[tuple[float, float, float | None]]
+    has_marks: bool = True
+
+
+class Shade(NamedTuple):
+    """The x values that are right, or as good as the best."""
+
+    low: float
+    high: float
+    name: str
+
+
+class Dots(NamedTuple):
+    """Dots of a panel: for each row (mean, standard deviation or None), or None where there is no result.
+
+    Attributes:
+      beside: open marks stand at the height of the dots with this name; "": in the middle of the row. None: not open.
+    """
+
+    name: str
+    numbers: Sequence[tuple[float, float | None] | None]
+    beside: str | None = None
+
+
+class Cloud(NamedTuple):
+    """Labelled points in the plane, see `numjax.geometry.plots.scatter`."""
+
+    title: str
+    points: Sequence[Sequence[float]]
+    labels: Sequence[str]
+    families: Sequence[str]
+    edges: Sequence[Sequence[int]] = ()
+    axes: Sequence[str] = ("t-SNE, first axis (no unit)", "t-SNE, second axis (no unit)")
+
+
+def draw_lines(
+    title: str,
+    panels: Mapping[str, Sequence[Line]],
+    x: Axis,
+    y: Axis,
+    shade: Shade | None = None,
+    height: float = 3.6,
+) -> Figure:
+    """Draws lines with their names at their right ends, and panels below each other with the same axes.
 
     Args:
-      series: system → (mean, standard deviation) by group, None where there is no result.
-      published: system → the paper's mean by group.
-      label: of the y axis.
+      panels: heading ("" for none) → lines, at most five.
+      height: of the figure, in inches.
     """
-    bar_width = 0.8 / max(1, len(series))
-    has_paper_label = False
-    for i, (name, numbers) in enumerate(series.items()):
-        positions = [g + (i - (len(series) - 1) / 2) * bar_width for g in range(len(groups))]
-        points = [(x, n) for x, n in zip(positions, numbers, strict=True) if n is not None]
-        axes.bar(
-            [x for x, _ in points],
-            [mean for _, (mean, _) in points],
-            0.92 * bar_width,
-            yerr=[std or 0.0 for _, (_, std) in points],
-            capsize=2,
-            color=COLOURS[i % len(COLOURS)],
-            label=name,
+    figure = _make_figure(title, height)
+    all_axes = figure.subplots(len(panels), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
+    for index, (axes, (heading, lines)) in enumerate(zip(all_axes, panels.items(), strict=True)):
+        if len(lines) > MOST_LINES:
+            raise ValueError(f"{len(lines)} lines in a panel, more than {MOST_LINES}: use more panels")
+        if shade:
+            axes.axvspan(shade.low, shade.high, color=SHADE, linewidth=0)
+        for i, line in enumerate(lines):
+            _draw_line(axes, line, i, len(lines))
+        _set_axis(axes.xaxis, x)
+        _set_axis(axes.yaxis, y)
+        axes.grid(axis="y", zorder=0)
+        axes.set_axisbelow(True)
+        if axes is all_axes[-1]:
+            axes.set_xlabel(x.name)
+        axes.set_ylabel(y.name if len(panels) == 1 else "")
+        if heading:
+            axes.set_title(heading, loc="left", pad=4 if index or not shade else 20)
+        if shade and not index:
+            middle = math.sqrt(shade.low * shade.high) if x.is_log else (shade.low + shade.high) / 2
+            place = dict(textcoords="offset points", ha="center", va="bottom", annotation_clip=False)
+            axes.annotate(
+                shade.name, (middle, 1), (0, 3), xycoords=("data", "axes fraction"), color=TEXT_COLOURS[3],
+                fontsize=SMALL + 1, **place,
+            )  # fmt: skip
+    if len(panels) > 1:
+        figure.supylabel(y.name, fontsize=all_axes[0].xaxis.label.get_fontsize())
+    for axes, lines in zip(all_axes, panels.values(), strict=True):
+        _name_lines(axes, lines)
+    return figure
+
+
+def draw_dots(title: str, rows: Sequence[str], panels: Mapping[str, tuple[Axis, Sequence[Dots]]]) -> Figure:
+    """Draws a panel for each measure beside each other, with a row for each system: dots with standard deviations.
+
+    Args:
+      rows: names of the rows, from top to bottom.
+      panels: heading → (the axis of its numbers, its dots). Dots of the same name look the same in all panels. A key
+        below the panels names them if there are several names.
+    """
+    kinds = list(
+        dict.fromkeys(dots.name for _, all_dots in panels.values() for dots in all_dots if dots.beside is None)
+    )
+    row_height = 0.36 if len(kinds) == 1 else 0.14 + 0.15 * len(kinds)
+    figure = _make_figure(title, 1.6 + row_height * len(rows))
+    all_axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+    for axes, (heading, (axis, all_dots)) in zip(all_axes, panels.items(), strict=True):
+        for dots in all_dots:
+            _draw_dots(axes, dots, kinds)
+        _set_axis(axes.xaxis, axis, 3 if len(panels) < 4 else 2)
+        axes.set_xlabel(axis.name)
+        axes.margins(x=0.09)
+        width = _HEADING_WIDTH // len(panels)
+        axes.set_title("\n".join(textwrap.wrap(heading, width)), loc="left" if len(panels) == 1 else "center")
+        axes.grid(axis="both")
+        axes.set_axisbelow(True)
+        axes.tick_params(axis="y", length=0)
+    all_axes[0].set_yticks(range(len(rows)), ["\n".join(textwrap.wrap(row, _ROW_WIDTH)) for row in rows])
+    all_axes[0].set_ylim(len(rows) - 0.5, -0.5)
+    open_names = dict.fromkeys(d.name for _, dots in panels.values() for d in dots if d.beside is not None)
+    _add_key(figure, [*kinds, *open_names])
+    return figure
+
+
+def _draw_dots(axes: Any, dots: Dots, kinds: Sequence[str]) -> None:
+    is_open = dots.beside is not None
+    # The kinds of a row stand below each other, so that equal numbers do not cover each other.
+    index = kinds.index(dots.beside or dots.name) if (dots.beside or dots.name) in kinds else (len(kinds) - 1) / 2
+    shift = 0.75 / len(kinds) * (index - (len(kinds) - 1) / 2)
+    points = [(number, row + shift) for row, number in enumerate(dots.numbers) if number is not None]
+    look: dict[str, Any] = dict(marker="D", color=COLOURS[2], markersize=8, markerfacecolor="none", zorder=3)
+    if not is_open:
+        kind = kinds.index(dots.name)
+        look = dict(marker=MARKS[kind], color=COLOURS[kind % len(COLOURS)], zorder=4)
+    stds = [math.nan if std is None else std for (_, std), _ in points]
+    axes.errorbar(
+        [mean for (mean, _), _ in points], [y for _, y in points],
+        xerr=None if all(map(math.isnan, stds)) else stds, linestyle="none", label=dots.name, capsize=2.5,
+        elinewidth=1.2, **look,
+    )  # fmt: skip
+
+
+def _add_key(figure: Figure, names: Sequence[str]) -> None:
+    # Dots have no end at which a name could stand. One name needs no key.
+    handles = {}
+    for axes in figure.axes:
+        handles = dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True)) | handles
+    entries = {name: handles[name] for name in sorted(handles, key=names.index)}
+    if len(entries) > 1:
+        figure.legend(
+            entries.values(), entries.keys(), loc="outside lower center", ncols=len(entries), handletextpad=0.3
         )
-        for x, paper in zip(positions, published.get(name, [None] * len(groups)), strict=True):
-            if paper is not None:
-                axes.plot(
-                    [x - bar_width / 2, x + bar_width / 2], [paper] * 2, color="black", linewidth=1.5,
-                    label=None if has_paper_label else "paper",
-                )  # fmt: skip
-                has_paper_label = True
-    axes.set_xticks(range(len(groups)), groups)
-    axes.set_ylabel(label)
-    # As many columns as fit: about twelve small characters an inch, and five for the patch.
-    label_width = max(map(len, series), default=0) + 5
-    ncols = min(3, max(1, int(12.5 * axes.figure.get_figwidth() / label_width)))
-    axes.legend(fontsize="small", ncols=ncols, loc="lower center", bbox_to_anchor=(0.5, 1.0), frameon=False)
 
 
-def draw_table_bars(
-    path: pathlib.Path, entries: Sequence[Mapping[str, Any]], label: str, is_real: bool, width: float
-) -> None:
-    """Draws a table's cells with `draw_bars`, a group per column; the paper's marks only on the paper's data.
+def draw_clouds(title: str, clouds: Sequence[Cloud], height: float = 4.6) -> Figure:
+    """Draws labelled points in the plane, clouds below each other. `height` is that of one cloud, in inches."""
+    figure = _make_figure(title, height * len(clouds))
+    all_axes = figure.subplots(len(clouds), 1, squeeze=False)[:, 0]
+    for axes, cloud in zip(all_axes, clouds, strict=True):
+        across, up = cloud.axes
+        edges = [(start, end) for start, end in cloud.edges]
+        pictures.scatter(
+            axes, np.asarray(cloud.points), cloud.labels, cloud.families, edges, cloud.title, (across, up)
+        )  # fmt: skip
+    return figure
+
+
+def draw_entries(title: str, entries: Sequence[Mapping[str, Any]], axes: Mapping[str, Axis], is_real: bool) -> Figure:
+    """Draws cells of a table with `draw_dots`: a panel for each column, the paper's numbers as open marks.
 
     Args:
       entries: each {"row", "column", "here", "paper"}, as a table saves them.
-      label: of the y axis.
-      is_real: whether the data are the paper's.
+      axes: heading of a column → the axis of its numbers, for the columns to draw.
+      is_real: whether the data are the paper's; otherwise its numbers are left out.
     """
-    groups = list(dict.fromkeys(entry["column"] for entry in entries))
-    labels = list(dict.fromkeys(entry["row"] for entry in entries if entry["here"]))
+    rows = list(dict.fromkeys(entry["row"] for entry in entries if entry["here"] and entry["column"] in axes))
     by_cell = {(entry["row"], entry["column"]): entry for entry in entries}
 
-    def list_cells(row: str, source: str) -> list[Any]:
-        return [by_cell[row, group][source] for group in groups]
+    def list_numbers(column: str, source: str) -> list[tuple[float, float | None] | None]:
+        numbers = [(by_cell.get((row, column)) or {}).get(source) for row in rows]
+        return [(number["mean"], number["std"]) if number else None for number in numbers]
 
-    series = {row: [(e["mean"], e["std"]) if e else None for e in list_cells(row, "here")] for row in labels}
-    published = {row: [e["mean"] if e and is_real else None for e in list_cells(row, "paper")] for row in labels}
-    with figure(path, width=width) as axes:
-        draw_bars(axes, groups, series, published, label + ("" if is_real else ", stand-in data"))
+    has_paper = is_real and any(e["paper"] for e in entries if e["row"] in rows and e["column"] in axes)
+    panels = {}
+    for column, axis in axes.items():
+        all_dots = [Dots("here", list_numbers(column, "here"))]
+        all_dots += [Dots("the paper", list_numbers(column, "paper"), "")] * has_paper
+        panels[column] = (axis, all_dots)
+    return draw_dots(title, rows, panels)
+
+
+def draw_spread(content: Mapping[str, Any], columns: Sequence[str], unit: str) -> Figure:
+    """Draws a table whose message is how far its rows are apart, with `draw_entries`.
+
+    Args:
+      content: of the table's JSON; its "data" is "stand-in" where the data are not the paper's.
+      columns: headings of the columns to draw. unit: the name of their axis.
+    """
+    is_real = content["data"] != "stand-in"
+    entries = content["tables"][content["name"]]
+    spans = []
+    for column in columns:
+        means = [entry["here"]["mean"] for entry in entries if entry["column"] == column and entry["here"]]
+        if means:
+            spans.append(f"{max(means) - min(means):.1f} points of {column}")
+    title = f"The systems differ by at most {' and '.join(spans)}" + " (stand-in data)" * (not is_real)
+    return draw_entries(title, entries, {column: Axis(unit) for column in columns}, is_real)
+
+
+def _make_figure(title: str, height: float) -> Figure:
+    figure = Figure(figsize=(WIDTH, height), layout=ConstrainedLayoutEngine(w_pad=0.06))
+    # At the left edge, where reading starts, in as few lines as fit.
+    text = figure.suptitle(title, x=0.01, ha="left")
+    width = len(title)
+    while text.get_window_extent().x1 > 0.99 * figure.bbox.x1:
+        width -= 1
+        text.set_text("\n".join(textwrap.wrap(title, width)))
+    figure.set_figheight(height + 0.2 * text.get_text().count("\n"))
+    return figure
+
+
+def _draw_line(axes: Any, line: Line, index: int, count: int) -> None:
+    stds = [std for _, _, std in line.points]
+    axes.errorbar(
+        [x for x, _, _ in line.points], [y for _, y, _ in line.points],
+        yerr=[std or 0.0 for std in stds] if any(std is not None for std in stds) else None,
+        color=COLOURS[index], linestyle=DASHES[index], marker=MARKS[index] if line.has_marks else "none", capsize=2.5,
+        elinewidth=1.2, label=line.name,
+        # The first line is the one to look at: it lies on top, and where there are many points it is thicker.
+        zorder=3 + count - index, linewidth=None if line.has_marks else (2.6 if index == 0 else 1.0),
+    )  # fmt: skip
+
+
+def _set_axis(axis: Any, choice: Axis, most_ticks: int = 5) -> None:
+    if choice.is_log:
+        axis.axes.set(**{f"{axis.axis_name}scale": "log"})
+    if choice.limits:
+        axis.axes.set(**{f"{axis.axis_name}lim": choice.limits})
+    if choice.ticks is not None:
+        axis.set_ticks(choice.ticks, choice.labels or [_format_tick(tick) for tick in choice.ticks])
+        axis.set_minor_locator(NullLocator())
+    elif choice.is_log:
+        axis.set_major_formatter(FuncFormatter(lambda value, _: _format_tick(value)))
+        axis.get_major_locator().set_params(numticks=most_ticks)
+        axis.set_minor_locator(NullLocator())
+    else:
+        axis.set_major_locator(MaxNLocator(most_ticks, steps=[1, 2, 5, 10]))
+
+
+def _format_tick(value: float) -> str:
+    return f"{value:,.10g}".replace("-", "−")
+
+
+def _name_lines(axes: Any, lines: Sequence[Line]) -> None:
+    # Names stand right of the ends, spread upwards and downwards as far as they would overlap.
+    right = max((line.points[-1][0] for line in lines if line.points), default=0.0)
+    names = []
+    for i, line in enumerate(lines):
+        if line.points:
+            name = "\n".join(textwrap.wrap(line.name, _NAME_WIDTH))
+            text = axes.annotate(
+                name, (right, line.points[-1][1]), (_GAP, 0), textcoords="offset points", va="center",
+                color=TEXT_COLOURS[i], annotation_clip=False, fontsize=SMALL + 1,
+            )  # fmt: skip
+            names.append(text)
+    names.sort(key=lambda text: text.xy[1])
+    # Names that stick out of the axes make them smaller, and so bring the ends nearer to each other.
+    for _ in range(3):
+        axes.figure.draw_without_rendering()  # lays out the axes: pixel positions are known only then
+        ends = [axes.transData.transform(text.xy)[1] for text in names]
+        centres = spread(ends, [1.1 * text.get_window_extent().height for text in names])
+        for text, end, centre in zip(names, ends, centres, strict=True):
+            text.set_position((_GAP, (centre - end) * 72 / axes.figure.dpi))
+
+
+def spread(centres: Sequence[float], heights: Sequence[float]) -> list[float]:
+    """Moves sorted centres of labels as little as it takes for labels of these heights not to overlap."""
+    groups: list[tuple[list[float], list[float]]] = []  # (wanted centres, heights) of labels that touch
+    for centre, height in zip(centres, heights, strict=True):
+        groups.append(([centre], [height]))
+        while len(groups) > 1 and _top(*groups[-2]) > _bottom(*groups[-1]):
+            wanted, sizes = groups.pop()
+            groups[-1][0].extend(wanted)
+            groups[-1][1].extend(sizes)
+    result = []
+    for wanted, sizes in groups:
+        bottom = _bottom(wanted, sizes)
+        for size in sizes:
+            result.append(bottom + size / 2)
+            bottom += size
+    return result
+
+
+def _bottom(wanted: Sequence[float], sizes: Sequence[float]) -> float:
+    return sum(wanted) / len(wanted) - sum(sizes) / 2
+
+
+def _top(wanted: Sequence[float], sizes: Sequence[float]) -> float:
+    return sum(wanted) / len(wanted) + sum(sizes) / 2

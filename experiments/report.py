@@ -1,6 +1,7 @@
-"""Writes the results of an experiment: NAME.json, and NAME.md, which is rendered from the JSON alone.
+"""Writes the results of an experiment: NAME.json, and NAME.md and pictures, which are made from the JSON alone.
 
-A JSON names the module that renders it ("written_by") and the commit of the code that wrote it.
+A JSON names the module that renders it ("written_by"), the one that draws its pictures ("drawn_by", see `pictures`),
+and the commit of the code that wrote it.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from numjax.bundled.experiments import stored, tables, trials
+from numjax.bundled.experiments import pictures, stored, tables, trials
 from numjax.bundled.experiments.runs import Results
 from numjax.bundled.experiments.stored import DIRTY
 
@@ -31,13 +32,13 @@ def publish(
     extra: Mapping[str, Any] | None = None,
     per: str = "seed",
 ) -> str:
-    """Writes NAME.json and NAME.md into the options' folder; returns the Markdown.
+    """Writes NAME.json, NAME.md and pictures into the options' folder; returns the Markdown.
 
     Args:
       remarks: lines below the title.
       parts: heading → (entries of `tables.compare`, columns).
       reference: label of the system that t-tests compare with.
-      extra: more keys of the JSON. per: what is repeated, such as "seed".
+      extra: more keys of the JSON, such as "drawn_by". per: what is repeated, such as "seed".
     """
     run_results = [result for by_seed in results.values() for result in by_seed.values()]
     content = {
@@ -57,15 +58,17 @@ def publish(
 
 
 def write(name: str, out: pathlib.Path, module: str, content: Mapping[str, Any]) -> str:
-    """Writes NAME.json and what `module` renders from it, NAME.md; returns the Markdown.
+    """Writes NAME.json, what `module` renders from it, NAME.md, and its pictures; returns the Markdown.
 
     Args:
       module: of experiments/, such as "numgpt.fig1"; its `render` makes the Markdown from the JSON.
+      content: what the JSON holds. Its "drawn_by" names the module whose `draw` makes the pictures, if there are any.
     """
     header = {"name": name, "written_by": module, "commit": stored.find_commit()}
     stored.write_json(out / f"{name}.json", header | dict(content))
     text = render_file(out / f"{name}.json")
     tables.write_text(out / f"{name}.md", text)
+    pictures.write(out / f"{name}.json")
     return text
 
 
@@ -132,5 +135,6 @@ def describe_commits(entries: Sequence[Mapping[str, Any]]) -> str:
 
 
 def print_report(text: str, options: argparse.Namespace, *files: str) -> None:
-    """Prints the table, and the folder and names of its files."""
-    print(f"\n{text}\nIn {options.out}: {', '.join(files)}", flush=True)
+    """Prints the table, and the folder and names of those of its files that there are."""
+    names = [name for name in files if (options.out / name).exists()]
+    print(f"\n{text}\nIn {options.out}: {', '.join(names)}", flush=True)

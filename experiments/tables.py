@@ -139,6 +139,17 @@ def compare(
     return entries
 
 
+def describe_best(entries: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> str:
+    """Which row has the highest mean of each column, in words: "NumGPT on MME; GPT on GNC, MWPAS"."""
+    columns_by_row: dict[str, list[str]] = {}
+    for column in columns:
+        column_entries = [entry for entry in entries if entry["column"] == column and entry["here"]]
+        if column_entries:
+            best = max(column_entries, key=lambda entry: entry["here"]["mean"])["row"]
+            columns_by_row.setdefault(best, []).append(column)
+    return "; ".join(f"{row} on {', '.join(names)}" for row, names in columns_by_row.items())
+
+
 def format_markdown(entries: Sequence[Mapping[str, Any]], columns: Sequence[TableColumn], reference: str) -> str:
     """The entries of `compare` as a Markdown table: for each column the paper's number, ours and the p-value.
 

@@ -1,11 +1,12 @@
-"""Checks what is committed: every table against its JSON, every quoted figure against its source.
+"""Checks what is committed: every table and picture against its JSON, every quoted figure against its source.
 
     python -m experiments.verify             # prints disagreements with file and line; exits 1 if there are any
-    python -m experiments.verify --write     # renders the tables and the front table again
+    python -m experiments.verify --write     # renders the tables, pictures and the front table again
 
 - Each results/**/NAME.md is what its JSON renders.
 - Means, deviations and t-tests in a JSON are those of its runs.
 - The figures in READMEs are those of their sources (`quotes.py`), and each figure with ± names one.
+- Each picture shows what its JSON draws, and each PNG has a JSON that draws it.
 - `experiments/README.md` holds the front table that `claims.py` makes of the JSON files.
 """
 
@@ -20,7 +21,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from numjax import bundled
-from numjax.bundled.experiments import claims, command, quotes, report, stored, tables
+from numjax.bundled.experiments import claims, command, pictures, quotes, report, stored, tables
 from numjax.bundled.experiments.quotes import Problem
 from numjax.tools.command import Parser
 
@@ -28,12 +29,13 @@ from numjax.tools.command import Parser
 def main(words: Sequence[str] | None = None) -> int:
     """Prints the disagreements and returns 1, or 0 if there are none."""
     parser = Parser(prog="python -m experiments.verify", description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--write", action="store_true", help="write the tables and the front table anew")
+    parser.add_argument("--write", action="store_true", help="write the tables, pictures and the front table anew")
     options = parser.parse_args(words)
     root = bundled.HOME
     if options.write:
         for path in list_results(root):
             tables.write_text(path.with_suffix(".md"), report.render_file(path))
+            pictures.write(path)
         claims.write(root / "experiments")
     problems, n_figures = list_problems(root)
     for path, line, message in problems:
@@ -53,6 +55,7 @@ def list_results(root: pathlib.Path) -> list[pathlib.Path]:
 def list_problems(root: pathlib.Path) -> tuple[list[Problem], int]:
     """(all disagreements of a checkout, the number of quoted figures compared)."""
     problems = [problem for path in list_results(root) for problem in check_table(path)]
+    problems += check_pictures(root / "experiments")
     n_figures = 0
     front = root / "experiments" / claims.README
     for path in quotes.list_readmes(root):
@@ -62,6 +65,17 @@ def list_problems(root: pathlib.Path) -> tuple[list[Problem], int]:
         problems += readme_problems
         n_figures += n_compared
     return [*problems, *claims.check(root / "experiments")], n_figures
+
+
+def check_pictures(folder: pathlib.Path) -> Iterator[Problem]:
+    """Yields pictures that are missing, or do not show what their JSON draws, or that no JSON draws."""
+    known: set[pathlib.Path] = set()
+    for path in sorted(folder.glob("*/results/**/*.json")):
+        known |= {path.parent / name for name in pictures.draw(pictures.load(path))}
+        yield from (Problem(picture, 1, message) for picture, message in pictures.check(path))
+    for picture in sorted(folder.glob("*/results/**/*.png")):
+        if picture not in known:
+            yield Problem(picture, 1, "no JSON beside it draws it: draw it from one, or remove it")
 
 
 def check_table(path: pathlib.Path) -> Iterator[Problem]:

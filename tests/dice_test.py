@@ -145,7 +145,7 @@ def test_tables_of_magnitudes_show_the_results_of_their_runs(table, row, tmp_pat
     report = json.loads((tmp_path / f"{name}.json").read_text())
     entries = {(e["row"], e["column"]): e for e in report["tables"][name]}
     assert entries[row, "micro-F1"]["here"]["mean"] == 50 and entries[row, "macro-F1"]["paper"]["mean"] > 40
-    assert "stand-in" in (tmp_path / f"{name}.md").read_text() and (tmp_path / f"{name}.png").stat().st_size > 10_000
+    assert "stand-in" in (tmp_path / f"{name}.md").read_text() and (tmp_path / f"{name}.png").stat().st_size > 5_000
 
 
 def test_published_figures_are_those_of_the_paper():

@@ -228,7 +228,7 @@ def test_a_scatter_has_every_label_a_legend_and_named_axes(rng):
     assert [text.get_text() for text in axes.get_legend().get_texts()] == [f"f{i}" for i in range(8)]
     assert axes.get_xlabel() and axes.get_ylabel() and axes.get_title() == "title"
     colours = {(tuple(c.get_facecolor()[0]), c.get_paths()[0].vertices.tobytes()) for c in axes.collections}
-    assert len(colours) == 8, "eight families look different with seven colours"
+    assert len(colours) == 8, "eight families look different with five colours"
     plt.close(figure)
 
 
@@ -376,7 +376,12 @@ def test_the_figures_of_two_runs(workdirs, tmp_path, capsys):
     assert "fig7.png" in output and str(tmp_path) in output
     for number in range(2, 8):
         assert (tmp_path / f"fig{number}.png").stat().st_size > 5000
+    assert (tmp_path / "positions.png").stat().st_size > 5000
     report = json.loads((tmp_path / "figures.json").read_text())
+    assert {name: [len(panel["points"]) for panel in panels] for name, panels in report["panels"].items()} == {
+        "fig2.png": [13], "fig3.png": [13], "fig4.png": [23, 13], "fig5.png": [13, 13], "fig6.png": [13, 13],
+        "fig7.png": [7, 7],
+    }  # fmt: skip
     assert report["operators"] == [
         "eq", "times", "plus", "minus", "divide", "SUP", "min", "max", "lt", "intersect", "union", "L-2", "percent",
     ]  # fmt: skip

@@ -110,8 +110,8 @@ def test_the_ablation_at_smoke_scale_reuses_finished_runs(tmp_path):
     ablation.main(words)
     first = (tmp_path / "ablation.md").read_text()
     assert first.count("\n") == 6 and "20 wordings, 0% invented" in first
-    for name in ("wordings.png", "parts.png"):
-        assert (tmp_path / name).stat().st_size > 10_000
+    assert (tmp_path / "parts.png").stat().st_size > 5_000
+    assert not (tmp_path / "wordings.png").exists(), "each line would have one point"
     paths = list(tmp_path.rglob("typed.json"))
     assert len(paths) == 2
     # Finished runs are neither trained nor evaluated again.

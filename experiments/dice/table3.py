@@ -9,7 +9,8 @@ appendix names market comments, but its baselines match the titles of the datase
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from numjax.bundled.experiments import command, noise, plots, report, runs, tables
 from numjax.bundled.experiments.dice import settings
@@ -50,12 +51,17 @@ def main(words: Sequence[str] | None = None) -> None:
     title = "Table 3: magnitudes of masked numbers" + ("" if options.path else " (stand-in data)")
     differences = settings.bootstrap_micro_f1(cells, results, options, settings.REFERENCE)
     extra = {"data": options.path or "stand-in", "variant": options.variant, "noise": differences}
+    extra["drawn_by"] = "dice.table3"
     parts = {"": (entries, COLUMNS)}
     labels = {system: label for system, (label, _) in settings.SYSTEMS.items()}
     remarks = settings.make_remarks(options) + noise.describe_differences(differences, labels, settings.LABEL)
     text = report.publish("table3", title, remarks, parts, results, options, settings.LABEL, extra)
-    plots.draw_table_bars(options.out / "table3.png", entries, "test F1 (%)", bool(options.path), width=6.5)
     report.print_report(text, options, "table3.md", "table3.json", "table3.png")
+
+
+def draw(content: Mapping[str, Any]) -> dict[str, plots.Figure]:
+    """The figure: F1 by system."""
+    return {"table3.png": plots.draw_spread(content, [column.title for column in COLUMNS], "F1, test (%)")}
 
 
 if __name__ == "__main__":

@@ -6,7 +6,8 @@ python -m experiments.dice.table4 --sizes=32,128       # a generated stand-in, n
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from numjax.bundled.experiments import command, noise, plots, report, runs, tables
 from numjax.bundled.experiments.dice import settings
@@ -33,12 +34,39 @@ def main(words: Sequence[str] | None = None) -> None:
     title = "Table 4: magnitudes of masked numbers by width, DICE-D" + ("" if options.path else " (stand-in data)")
     differences = settings.bootstrap_micro_f1(cells, results, options, f"{SYSTEM}-{REFERENCE}")
     extra = {"data": options.path or "stand-in", "variant": options.variant, "noise": differences}
+    extra["drawn_by"] = "dice.table4"
     parts = {"": (entries, COLUMNS)}
     labels = {f"{SYSTEM}-{size}": f"Width {size}" for size in SIZES}
     remarks = settings.make_remarks(options) + noise.describe_differences(differences, labels, f"width {REFERENCE}")
     text = report.publish("table4", title, remarks, parts, results, options, f"width {REFERENCE}", extra)
-    plots.draw_table_bars(options.out / "table4.png", entries, "test F1 (%)", bool(options.path), width=6.5)
     report.print_report(text, options, "table4.md", "table4.json", "table4.png")
+
+
+def draw(content: Mapping[str, Any]) -> dict[str, plots.Figure]:
+    """The figure: F1 over the width, a line for each mean; the paper's lines only on its data."""
+    entries = content["tables"][content["name"]]
+    is_real = content["data"] != "stand-in"
+    lines, changes = [], []
+    for source, suffix in (("here", ""), ("paper", ", the paper"))[: 1 + is_real]:
+        for column in COLUMNS:
+            points = [
+                (float(entry["row"]), entry[source]["mean"], entry[source]["std"])
+                for entry in entries
+                if entry["column"] == column.title and entry[source]
+            ]
+            if not points:
+                continue
+            lines.append(plots.Line(column.title + suffix, points))
+            if source == "here":
+                means = [mean for _, mean, _ in points]
+                changes.append(f"{column.title} varies by {max(means) - min(means):.1f}")
+    if not lines:
+        return {}
+    widths = [x for x, _, _ in lines[0].points]
+    title = f"From width {widths[0]:g} to {widths[-1]:g}, {' and '.join(changes)} points"
+    title += " (stand-in data)" * (not is_real)
+    x = plots.Axis("Width of tokens and states (dimensions)", True, ticks=SIZES)
+    return {"table4.png": plots.draw_lines(title, {"": lines}, x, plots.Axis("F1, test (%)", limits=(0, 100)))}
 
 
 def parse_widths(words: str) -> list[int]:

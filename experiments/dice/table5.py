@@ -98,9 +98,9 @@ def main(words: Sequence[str] | None = None) -> None:
     title = "Table 5: answers with numbers" + ("" if options.path else " (stand-in data)")
     differences = noise.bootstrap_differences(cells, results, options.out, "bert", "span_answer.jsonl", score_exact)
     extra = {"data": options.path or "stand-in", "bert": options.bert or "from scratch", "noise": differences}
+    extra["drawn_by"] = "dice.table5"
     remarks = make_remarks(options) + noise.describe_differences(differences, SYSTEMS, SYSTEMS["bert"])
     text = report.publish("table5", title, remarks, parts, results, options, SYSTEMS["bert"], extra)
-    draw(options.out / "table5.png", parts, bool(options.path))
     report.print_report(text, options, "table5.md", "table5.json", "table5.png")
 
 
@@ -139,22 +139,29 @@ def make_remarks(options: argparse.Namespace) -> list[str]:
     ]
 
 
-def draw(path, parts, is_real: bool) -> None:
-    """Draws bars of F1 by sub-split and epoch; the paper's marks only where the data are the paper's."""
-    titles = [f"{split}, epoch {epochs}" for split in SPLITS for epochs in EPOCHS]
-    series, paper = {}, {}
-    for system, label in SYSTEMS.items():
-        means = [
-            next((e["here"] for e in entries if e["row"] == label and e["column"] == f"F1, {epochs}"), None)
-            for entries, _ in parts.values()
-            for epochs in EPOCHS
-        ]
-        series[label] = [(mean["mean"], mean["std"]) if mean else None for mean in means]
-        paper[label] = [
-            PAPER[system][split][epochs - 1][0] if is_real else None for split in SPLITS for epochs in EPOCHS
-        ]
-    with plots.figure(path, width=8.5) as axes:
-        plots.draw_bars(axes, titles, series, paper, "test F1 (%)" + ("" if is_real else ", stand-in data"))
+def draw(content: Mapping[str, Any]) -> dict[str, plots.Figure]:
+    """The figure: F1 over epochs, a panel for each sub-split; the paper's lines only on its data."""
+    is_real = content["data"] != "stand-in"
+    panels, changes = {}, []
+    for heading, entries in content["tables"].items():
+        means = {(e["row"], e["column"]): e for e in entries}
+        lines = []
+        for source, suffix in (("here", ""), ("paper", ", the paper"))[: 1 + is_real]:
+            for label in SYSTEMS.values():
+                numbers = [(epochs, (means.get((label, f"F1, {epochs}")) or {}).get(source)) for epochs in EPOCHS]
+                points = [(epochs, number["mean"], number["std"]) for epochs, number in numbers if number]
+                if points:
+                    lines.append(plots.Line(label + suffix, points))
+        if lines:
+            panels[heading] = lines
+        if len(lines) >= len(SYSTEMS) and lines[0].points[-1][0] == lines[1].points[-1][0]:
+            changes.append(f"{lines[1].points[-1][1] - lines[0].points[-1][1]:+.1f} points on {heading.lower()}")
+    if not panels:
+        return {}
+    title = f"L_num changes F1 by {' and '.join(changes)}" if changes else "F1 on answers with numbers"
+    x = plots.Axis("Epochs of training (as counted by the paper)", ticks=EPOCHS)
+    y = plots.Axis("F1, test (%)")
+    return {"table5.png": plots.draw_lines(title + " (stand-in data)" * (not is_real), panels, x, y, height=4.6)}
 
 
 if __name__ == "__main__":

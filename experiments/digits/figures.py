@@ -9,7 +9,6 @@ show the effect of the aggregate alone. Fig. 1 shows one embedding and the numbe
 
 from __future__ import annotations
 
-import pathlib
 import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -18,7 +17,6 @@ import numpy as np
 
 from numjax.bundled.experiments import command, plots, report, stored
 from numjax.geometry import number_line, projections
-from numjax.geometry import plots as pictures
 from numjax.inspect import vectors
 from numjax.nn.digits import AGGREGATES
 
@@ -28,6 +26,7 @@ DIM = 64
 ABOUT, RADIUS = 55, 10  # Fig. 1: a number and the number of its neighbours
 # Digits of the longest queries, queries of each length, and digits of the longest numbers of the pool.
 SIZES = {"smoke": (2, 20, 3), "laptop": (5, 100, 5), "paper": (6, 1000, 6)}
+LOW = 5.0  # percent: lines that are lower everywhere are drawn as one
 LABELS = {"weighted": "eq. 1", "place": "place values"}
 # Figures from the paper's text on Figs. 2 and 3, over six lengths.
 PAPER = "the paper (FLAN large) prints no numbers; its text: eq. 1 about 69%, max, min, mean and median below 5%"
@@ -53,53 +52,91 @@ def measure_f1(embed: str, scale: str, seeds: Sequence[int]) -> list[dict[int, f
     return scores
 
 
-def draw_lines(path: pathlib.Path, scores: Mapping[str, Sequence[Mapping[int, float]]]) -> None:
+def draw(content: Mapping[str, Any]) -> dict[str, plots.Figure]:
+    """The figures, as far as the JSON has their data: results of before points were kept have no Fig. 1."""
+    scores = {label: average_f1(by_seed) for label, by_seed in content["f1"].items()}
+    lengths = sorted({n for points in scores.values() for n, _, _ in points})
+    figures = {
+        "fig2.png": draw_lines({label: scores[label] for label in ("eq. 1", "sum") if label in scores}, lengths),
+        "fig3.png": draw_lines(merge_low(scores), lengths),
+    }
+    fig1 = content["fig1"]
+    if "points" in fig1:
+        n_shared = len(set(fig1["embedded"]) & set(fig1["natural"]))
+        families = [f"{ABOUT}"] + [
+            "a neighbour on the number line" if n in fig1["natural"] else "another number" for n in fig1["embedded"]
+        ]
+        cloud = plots.Cloud(
+            "", fig1["points"], [str(n) for n in (ABOUT, *fig1["embedded"])], families,
+            axes=[f"{name} principal axis ({share:.0%} of the variance)"
+                  for name, share in zip(("First", "Second"), fig1["share"], strict=True)],
+        )  # fmt: skip
+        title = f"Of the {RADIUS} vectors nearest to that of {ABOUT}, {n_shared} are of its neighbours (eq. 1)"
+        figures = {"fig1.png": plots.draw_clouds(title, [cloud], 4.0)} | figures
+    return figures
+
+
+def average_f1(by_seed: Sequence[Mapping[str, float]]) -> list[tuple[int, float, float | None]]:
+    """(number of digits, mean F1 over seeds in percent, its standard deviation)."""
+    points = []
+    for n in sorted({int(length) for by_length in by_seed for length in by_length}):
+        values = [100 * by_length[str(n)] for by_length in by_seed if str(n) in by_length]
+        points.append((n, statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None))
+    return points
+
+
+def merge_low(
+    scores: Mapping[str, Sequence[tuple[int, float, float | None]]],
+) -> dict[str, list[tuple[int, float, float | None]]]:
+    """The lines of Fig. 3: those below LOW percent everywhere become one, the best of them at each length.
+
+    So do the lowest ones of more than a chart can show.
+    """
+    order = sorted(scores, key=lambda label: -statistics.fmean(mean for _, mean, _ in scores[label]))
+    high = [label for label in order if max(mean for _, mean, _ in scores[label]) >= LOW][: plots.MOST_LINES - 1]
+    low = [label for label in scores if label not in high]
+    lines = {label: list(scores[label]) for label in high}
+    if low:
+        points = [point for label in low for point in scores[label]]
+        lengths = sorted({n for n, _, _ in points})
+        name = ", ".join(low) if len(low) <= len(AGGREGATES) else f"{len(low)} others"
+        best = [max((point for point in points if point[0] == n), key=lambda point: point[1]) for n in lengths]
+        lines[name if len(low) == 1 else f"best of {name}"] = best
+    return lines
+
+
+def draw_lines(
+    scores: Mapping[str, Sequence[tuple[int, float, float | None]]], lengths: Sequence[int]
+) -> plots.Figure:
     """Draws F1 over the number of digits, a line per embedding."""
-    with plots.figure(path, width=6.5, height=4.2) as axes:
-        for i, (label, by_seed) in enumerate(scores.items()):
-            lengths = sorted(by_seed[0])
-            means = [100 * statistics.fmean(by_length[n] for by_length in by_seed) for n in lengths]
-            stds = [
-                100 * statistics.stdev(by_length[n] for by_length in by_seed) if len(by_seed) > 1 else 0.0
-                for n in lengths
-            ]
-            axes.errorbar(
-                lengths, means, yerr=stds, label=label, capsize=3, color=plots.COLOURS[i % len(plots.COLOURS)],
-                marker=plots.MARKS[i % len(plots.MARKS)], linestyle=plots.STYLES[i % len(plots.STYLES)],
-            )  # fmt: skip
-        axes.set_xlabel("digits of the number")
-        axes.set_ylabel(f"F1 of the {number_line.K} nearest neighbours (%)")
-        axes.set_xticks(lengths)
-        axes.set_ylim(-3, 103)
-        axes.legend(fontsize="small", ncols=4, loc="lower center", bbox_to_anchor=(0.5, 1.0), frameon=False)
+    ends = [f"{label} {points[-1][1]:.0f}%" for label, points in scores.items()]
+    title = f"Nearest numbers of {lengths[-1]} digits that are nearest vectors too: {', '.join(ends)}"
+    x = plots.Axis("Digits of the number", ticks=lengths)
+    y = plots.Axis(f"F1 of the {number_line.K} nearest neighbours (%)", limits=(-3, 103))
+    lines = [plots.Line(label, points) for label, points in scores.items()]
+    return plots.draw_lines(title, {"": lines}, x, y)
 
 
-def draw_neighbourhood(path: pathlib.Path, embed: str, seed: int = 0) -> dict[str, Any]:
-    """Draws Fig. 1; returns {"embed", "embedded", "natural"}: the specification and both lists of neighbours.
+def find_neighbourhood(embed: str, seed: int = 0) -> dict[str, Any]:
+    """Fig. 1's data: the nearest neighbours of 55 among the vectors and on the number line.
 
-    The panels show the nearest neighbours of 55 among the vectors and on the number line, each by the first two
-    principal components of its own vectors.
+    Returns:
+      {"embed", "embedded", "natural"}: the specification and both lists of neighbours; "points": 55 and the embedded
+      neighbours on the first two principal components of their vectors; "share": of the variance on each.
     """
     embedding = vectors.make(embed, seed, low=0.0, high=999.0)
     pool = np.arange(1000)
     x_ND = embedding(pool)
     nearest = number_line.embedded_neighbours(x_ND, np.asarray([ABOUT]), RADIUS)[0]
     natural = number_line.natural_neighbours(pool, np.asarray([ABOUT]), RADIUS)[0]
-    ideal = np.stack([pool / 1.0, np.zeros(len(pool))], axis=1)
-    with plots.figure(path, 10, 4.5, 2) as panels:
-        for axes, neighbours, vectors_ND, title in (
-            (panels[0], nearest, x_ND, f"nearest to {ABOUT}: {embed.partition(',dim')[0]}"),
-            (panels[1], natural, ideal, "on the number line"),
-        ):
-            numbers = np.concatenate([[ABOUT], neighbours])
-            projection = projections.pca(vectors_ND[numbers])
-            families = [f"{ABOUT}"] + [
-                "a natural neighbour" if n in natural else "another number" for n in neighbours
-            ]
-            points = projection.points
-            names = (f"axis 1 ({projection.share[0]:.0%})", f"axis 2 ({projection.share[1]:.0%})")
-            pictures.scatter(axes, points, [str(n) for n in numbers], families, title=title, names=names)
-    return {"embed": embed, "embedded": nearest.tolist(), "natural": natural.tolist()}
+    projection = projections.pca(x_ND[np.concatenate([[ABOUT], nearest])])
+    return {
+        "embed": embed,
+        "embedded": nearest.tolist(),
+        "natural": natural.tolist(),
+        "points": projection.points.tolist(),
+        "share": list(map(float, projection.share)),
+    }
 
 
 def main(words: Sequence[str] | None = None) -> None:
@@ -112,14 +149,13 @@ def main(words: Sequence[str] | None = None) -> None:
     }
     for embedding in options.others:
         scores[embedding] = measure_f1(embedding, options.scale, options.seeds)
-    fig1 = draw_neighbourhood(options.out / "fig1.png", make_spec("weighted"))
-    draw_lines(options.out / "fig2.png", {label: scores[label] for label in ("eq. 1", "sum")})
-    draw_lines(options.out / "fig3.png", scores)
+    fig1 = find_neighbourhood(make_spec("weighted"))
     f1_by_label = {
         label: [{str(n): share for n, share in by_length.items()} for by_length in by_seed]
         for label, by_seed in scores.items()
     }
     content = {"fig1": fig1, "f1": f1_by_label, "scale": options.scale, "seeds": options.seeds}
+    content["drawn_by"] = "digits.figures"
     text = report.write("figures", options.out, "digits.figures", content | {"machine": stored.describe_machine()})
     print(f"\n{text}\nIn {options.out}: figures.md, figures.json, fig1.png, fig2.png, fig3.png", flush=True)
 

@@ -115,7 +115,7 @@ def main(words: Sequence[str] | None = None) -> None:
     entries = tables.compare(results, make_rows(options), columns, REFERENCE)
     name = "table4" if options.by == "random" else f"table4_{options.by}"
     title = "Table 4: fraud among card transactions" + ("" if options.path else " (stand-in data)")
-    extra = {"data": pathlib.Path(options.path).name or "stand-in", "by": options.by}
+    extra = {"data": pathlib.Path(options.path).name or "stand-in", "by": options.by, "drawn_by": "luna.table4"}
     parts = {"": (entries, columns)}
     text = report.publish(
         name,
@@ -128,9 +128,12 @@ def main(words: Sequence[str] | None = None) -> None:
         extra,
         per="head's seed",
     )
-    f1_entries = [entry for entry in entries if entry["column"] == "F1"]
-    plots.draw_table_bars(options.out / f"{name}.png", f1_entries, "test F1 (%)", bool(options.path), width=6.5)
     report.print_report(text, options, f"{name}.md", f"{name}.json", f"{name}.png")
+
+
+def draw(content: Mapping[str, Any]) -> dict[str, plots.Figure]:
+    """The figure: F1 by system."""
+    return {f"{content['name']}.png": plots.draw_spread(content, ["F1"], "F1, test (%)")}
 
 
 def make_rows(options: argparse.Namespace) -> list[TableRow]:

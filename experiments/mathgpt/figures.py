@@ -26,7 +26,7 @@ from numjax.bundled.experiments.mathgpt import settings, table3
 from numjax.errors import UsageError
 from numjax.expr.printer import signs
 from numjax.geometry import neighbours, projections
-from numjax.geometry import plots as pictures
+from numjax.geometry.plots import make_label
 from numjax.inspect import Nodes, Symbol
 from numjax.pipeline import source
 from numjax.system import trees
@@ -219,12 +219,13 @@ def alphabet(symbol: str) -> str:
 # -- pictures --------------------------------------------------------------------------------------------------------
 
 
-def draw(out: pathlib.Path, symbol_vectors: SymbolVectors) -> tuple[dict[str, list[float]], list[str]]:
-    """Writes the figures; returns (file → the share of nearest neighbours that t-SNE keeps in each panel, reasons for
-    figures that are left out)."""
-    files: dict[str, list[float]] = {}
+def make_panels(symbol_vectors: SymbolVectors) -> tuple[dict[str, list[dict[str, Any]]], list[str]]:
+    """(picture → its panels, reasons for pictures that are left out).
+
+    A panel has all that is drawn of t-SNE's result; "kept" is the share of nearest neighbours that t-SNE keeps.
+    """
+    panels_by_file: dict[str, list[dict[str, Any]]] = {}
     left_out = []
-    titles = {name: f"{table3.LABELS[name]}: {{}}" for name in symbol_vectors.by_system}
     jobs: list[tuple[str, str, list[tuple[str, int]]]] = [
         ("fig2", "operators", [("mathgpt", SEED)]),
         ("fig3", "operators", [("gpt", SEED)]),
@@ -241,25 +242,19 @@ def draw(out: pathlib.Path, symbol_vectors: SymbolVectors) -> tuple[dict[str, li
         if count < 3:
             left_out.append(f"{name}: {count} {kind} occur, too few for a picture.")
             continue
-        width = 9.0 if len(panels) == 1 else 7.5 * len(panels)
-        shares = files.setdefault(f"{name}.png", [])
-        with plots.figure(out / f"{name}.png", width, 9.0 if len(panels) == 1 else 7.5, len(panels)) as all_axes:
-            for axes, (system, seed) in zip(all_axes if len(panels) > 1 else [all_axes], panels, strict=True):
-                title = titles[system].format(f"{_CAPTIONS[kind]} (t-SNE, seed {seed})")
-                shares.append(_draw_panel(axes, symbol_vectors, kind, symbol_vectors.by_system[system], seed, title))
-    return files, left_out
+        panels_by_file[f"{name}.png"] = [
+            _make_panel(symbol_vectors, kind, symbol_vectors.by_system[system], seed)
+            | {"title": f"{table3.LABELS[system]}, t-SNE with seed {seed}"}
+            for system, seed in panels
+        ]
+    return panels_by_file, left_out
 
 
-_CAPTIONS = {"operators": "operators", "variables": "variables", "nodes": f"positions in ${FORMULA}$"}
-
-
-def _draw_panel(
-    axes: Any, symbol_vectors: SymbolVectors, kind: str, vectors: ModelVectors, seed: int, title: str
-) -> float:
+def _make_panel(symbol_vectors: SymbolVectors, kind: str, vectors: ModelVectors, seed: int) -> dict[str, Any]:
     edges: list[tuple[int, int]] = []
     if kind == "nodes":
         x_ND = vectors.nodes.vectors
-        labels = [pictures.make_label(name) for name in vectors.nodes.names]
+        labels = [make_label(name) for name in vectors.nodes.names]
         depth = (vectors.nodes.tree_positions >= 0).sum(axis=1) - 1
         families = [f"level {level}" for level in depth]
         parents = neighbours.find_parents(vectors.nodes.tree_positions)
@@ -267,17 +262,95 @@ def _draw_panel(
     else:
         x_ND = getattr(vectors, kind)
         symbols: list[Symbol] = getattr(symbol_vectors, kind)
-        labels = [pictures.make_label(symbol.latex, symbol.symbol) for symbol in symbols]
+        labels = [make_label(symbol.latex, symbol.symbol) for symbol in symbols]
         if kind == "operators":
             families = [signs.family(symbol.type, symbol.symbol) for symbol in symbols]
         else:
             families = [alphabet(symbol.symbol) for symbol in symbols]
     points = projections.tsne(x_ND, seed=seed)
-    pictures.scatter(axes, points, labels, families, edges, title)
-    vector_distances, picture_distances = (
-        neighbours.distances(coordinates, "euclid") for coordinates in (x_ND, points)
-    )
-    return neighbours.shared_neighbours(vector_distances, picture_distances, NEAREST)
+    distances = [neighbours.distances(coordinates, "euclid") for coordinates in (x_ND, points)]
+    kept = neighbours.shared_neighbours(distances[0], distances[1], NEAREST)
+    return {"kept": kept, "points": points.tolist(), "labels": labels, "families": families, "edges": edges}
+
+
+_CAPTIONS = {
+    "fig2.png": "Operators of MathGPT by family",
+    "fig3.png": "Operators of GPT by family",
+    "fig4.png": f"Position vectors of the nodes of {FORMULA}, joined as in the tree",
+    "fig5.png": "Operators of MathGPT by family, with other seeds of t-SNE",
+    "fig6.png": "Operators of GPT by family, with other seeds of t-SNE",
+    "fig7.png": "Variables by alphabet",
+}
+
+
+def draw(content: Mapping[str, Any]) -> dict[str, plots.Figure]:
+    """The figures: the measures, and the pictures by t-SNE, which results of before points were kept do not have."""
+    measures = content["measures"]
+    rows = list_rows(measures)
+    figures = {"neighbours.png": _draw_neighbours(measures, rows)} if rows else {}
+    figures["positions.png"] = _draw_positions(measures)
+    for name, panels in content.get("panels", {}).items():
+        keys = ("title", "points", "labels", "families", "edges")
+        clouds = [plots.Cloud(**{key: panel[key] for key in keys}) for panel in panels]
+        shares = ", ".join(f"{panel['kept']:.0%}" for panel in panels)
+        title = f"{_CAPTIONS[name]} (t-SNE keeps {shares} of the {NEAREST} nearest neighbours)"
+        figures[name] = plots.draw_clouds(title, clouds)
+    return figures
+
+
+def list_rows(measures: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The measures of neighbours for which there are symbols enough."""
+    return [row for row in NEIGHBOURS if any(list_values(measures, name, row) for name in measures[0])]
+
+
+ENOUGH = 20  # symbols with a neighbour of their family, for a row of a picture
+# Measure → row of a picture.
+NEIGHBOURS = {
+    "operators: family": "Operators of the same family",
+    "variables: alphabet": "Variables of the same alphabet",
+    "variables: letter": "The same letter in the other case",
+}
+POSITIONS = {
+    "positions: tree": "Distance in the tree",
+    "positions: sequence": "Distance in the sequence",
+    "positions: tree beyond sequence": "The tree, without the sequence",
+}
+
+
+def list_values(
+    measures: Sequence[Mapping[str, Any]], system: str, measure: str, field: str = "value"
+) -> list[float]:
+    """A field of a measure, of each model that has the measure and symbols enough to show anything."""
+    entries = [by_system[system][measure] for by_system in measures]
+    return [entry[field] for entry in entries if entry is not None and entry.get("count", ENOUGH) >= ENOUGH]
+
+
+def _draw_neighbours(measures: Sequence[Mapping[str, Any]], rows: Sequence[str]) -> plots.Figure:
+    axis = plots.Axis("share of the nearest neighbours (%)", limits=(-4, 104), ticks=(0, 50, 100))
+    all_dots = _list_dots(measures, rows, 100)
+    parts = [f"{dots.name} {dots.numbers[0][0]:.0f}%" for dots in all_dots if dots.numbers[0]]
+    title = f"Neighbours that are {NEIGHBOURS[rows[0]].lower()}: {', '.join(parts)}"
+    return plots.draw_dots(title, [NEIGHBOURS[row] for row in rows], {"": (axis, all_dots)})
+
+
+def _draw_positions(measures: Sequence[Mapping[str, Any]]) -> plots.Figure:
+    rows = list(POSITIONS)
+    axis = plots.Axis("rank correlation ρ (none: 0, perfect: 1)", limits=(-0.5, 1.04), ticks=(-0.5, 0, 0.5, 1))
+    all_dots = _list_dots(measures, rows)
+    parts = [f"{dots.name} ρ = {dots.numbers[0][0]:.2f}" for dots in all_dots[:-1] if dots.numbers[0]]
+    title = f"Do distances between position vectors follow the tree? {', '.join(parts)}".replace("-", "−")
+    return plots.draw_dots(title, list(POSITIONS.values()), {"": (axis, all_dots)})
+
+
+def _list_dots(measures: Sequence[Mapping[str, Any]], rows: Sequence[str], scale: float = 1.0) -> list[plots.Dots]:
+    # Of each system the mean and deviation over models; of chance, which is measured too, only the mean.
+    def list_numbers(name: str, field: str) -> list[tuple[float, float | None] | None]:
+        return [tables.mean_and_std([scale * v for v in list_values(measures, name, row, field)]) for row in rows]
+
+    systems = list(measures[0])
+    chances = [number and (number[0], None) for number in list_numbers(systems[0], "chance")]
+    all_dots = [plots.Dots(table3.LABELS[name], list_numbers(name, "value")) for name in systems]
+    return [*all_dots, plots.Dots("by chance", chances, beside="")]
 
 
 # -- the report ------------------------------------------------------------------------------------------------------
@@ -331,10 +404,10 @@ def write(
     facts: str,
     workdirs: Mapping[str, Sequence[str]],
 ) -> tuple[str, list[str]]:
-    """Writes fig2.png … fig7.png and figures.{md,json}; returns (the Markdown, the file names)."""
+    """Writes figures.{md,json} and the pictures; returns (the Markdown, the file names)."""
     first_vectors = symbol_vectors[0]
     measures = [measure_vectors(vectors) for vectors in symbol_vectors]
-    files, left_out = draw(options.out, first_vectors)
+    panels, left_out = make_panels(first_vectors)
     nodes = first_vectors.by_system["mathgpt"].nodes.names
     content = {
         "scale": options.scale,
@@ -356,12 +429,20 @@ def write(
             )
             if len(members) > 2
         },
-        "kept": files,
+        "kept": {name: [panel["kept"] for panel in file_panels] for name, file_panels in panels.items()},
+        "panels": panels,
         "seeds": {"fig2 fig3 fig4 fig7": SEED, "fig5 fig6": OTHER_SEEDS},
         "measures": measures,
         "left_out": left_out,
+        "drawn_by": "mathgpt.figures",
     }
-    return report.write("figures", options.out, "mathgpt.figures", content), [*files, "figures.md", "figures.json"]
+    text = report.write("figures", options.out, "mathgpt.figures", content)
+    return text, [*list_pictures(content), "figures.md", "figures.json"]
+
+
+def list_pictures(content: Mapping[str, Any]) -> list[str]:
+    """The names of the pictures that `draw` draws."""
+    return ["neighbours.png"] * bool(list_rows(content["measures"])) + ["positions.png", *content.get("panels", {})]
 
 
 def render(content: Mapping[str, Any]) -> str:
@@ -380,8 +461,10 @@ def render(content: Mapping[str, Any]) -> str:
     )
     shares = [f"{100 * share:.0f}%" for file_shares in content["kept"].values() for share in file_shares]
     text += f"\nOf the {NEAREST} nearest neighbours (Euclid) the panels keep, in order, {', '.join(shares)}.\n"
+    if "panels" not in content:
+        text += "\nThe panels are not shown: this result was written before their points were kept.\n"
     text += "".join(f"\n{remark}\n" for remark in content["left_out"])
-    return text + "".join(f"\n![{name}]({name})\n" for name in content["kept"])
+    return text + "".join(f"\n![{name}]({name})\n" for name in list_pictures(content))
 
 
 def find_workdirs(options: argparse.Namespace) -> tuple[dict[str, list[str]], str]:

@@ -123,6 +123,10 @@ def make_remarks(options: argparse.Namespace, folded_task: FoldedTask = EQUATION
     ]
 
 
+# Table → the module that draws its picture.
+DRAWN_BY = {"table3": "mathgpt.table3"}
+
+
 def write_table(
     name: str,
     title: str,
@@ -133,7 +137,10 @@ def write_table(
     words: Sequence[str] | None,
     folded_task: FoldedTask = EQUATION,
 ) -> tuple[argparse.Namespace, str, list[dict[str, Any]]]:
-    """Runs what is missing and writes NAME.{md,json}; returns (options, the Markdown, entries of `tables.compare`).
+    """Runs what is missing and writes NAME.{md,json} and its pictures.
+
+    Returns:
+      (options, the Markdown, entries of `tables.compare`).
 
     Args:
       systems: see `run`. labels: of these and of the paper's other systems, in the order of the rows.
@@ -151,7 +158,8 @@ def write_table(
     ]
     entries = tables.compare(results, rows, folded_task.columns, REFERENCE)
     parts = {"": (entries, folded_task.columns)}
-    extra = make_trials([labels[system] for system in systems], options) if folded_task is EQUATION else None
+    extra = make_trials([labels[system] for system in systems], options) if folded_task is EQUATION else {}
+    extra |= {"drawn_by": DRAWN_BY[name]} if name in DRAWN_BY else {}
     remarks = make_remarks(options, folded_task)
     text = report.publish(name, title, remarks, parts, results, options, labels[REFERENCE], extra, per="fold")
     return options, text, entries

@@ -6,7 +6,8 @@ python -m experiments.mathgpt.table3                               # on generate
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from numjax.bundled.experiments import command, plots, report
 from numjax.bundled.experiments.mathgpt import settings
@@ -24,19 +25,22 @@ PAPER = {
 def main(words: Sequence[str] | None = None) -> None:
     """Runs what is missing, then writes table3.{md,json,png}."""
     title = "Table 3: equation extraction"
-    options, text, entries = settings.write_table("table3", title, __doc__, SYSTEMS, LABELS, PAPER, words)
-    titles = ["Tree Match", "Solve Rate"]
-    by_cell = {(entry["row"], entry["column"]): entry for entry in entries}
-
-    def find_means(label: str, source: str) -> list:
-        return [(by_cell.get((label, title)) or {}).get(source) for title in titles]
-
-    labels = list(LABELS.values())
-    series = {label: [(e["mean"], e["std"]) if e else None for e in find_means(label, "here")] for label in labels}
-    paper = {label: [e["mean"] if e else None for e in find_means(label, "paper")] for label in labels}
-    with plots.figure(options.out / "table3.png") as axes:
-        plots.draw_bars(axes, titles, series, paper, "%")
+    options, text, _ = settings.write_table("table3", title, __doc__, SYSTEMS, LABELS, PAPER, words)
     report.print_report(text, options, "table3.md", "table3.json", "table3.png")
+
+
+def draw(content: Mapping[str, Any]) -> dict[str, plots.Figure]:
+    """The figure: Tree Match and Solve Rate of both systems."""
+    entries = content["tables"][content["name"]]
+    solved = {e["row"]: e for e in entries if e["column"] == "Solve Rate" and e["here"]}
+    ours = ", ".join(f"{row} {entry['here']['mean']:.0f}%" for row, entry in solved.items())
+    paper = ", ".join(f"{row} {e['paper']['mean']:.0f}%" for row, e in solved.items() if e["paper"])
+    title = f"Problems solved from scratch: {ours}" + f" (in the paper, pre-trained: {paper})" * bool(paper)
+    axes = {
+        "Tree Match": plots.Axis("equations that match (%)", limits=(0, 100)),
+        "Solve Rate": plots.Axis("problems solved (%)", limits=(0, 100)),
+    }
+    return {"table3.png": plots.draw_entries(title, entries, axes, True)}
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 import pathlib
+import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -27,6 +28,7 @@ QUESTION = "How many grams are 2 eggs?"
 RIGHT = (70, 140)
 REACH = (1, 14_000)
 POINTS = 240
+MAIN, BASELINE = "numgpt", "gpt"  # the two systems of fig1.png
 
 
 class Curve(NamedTuple):
@@ -68,22 +70,60 @@ def compute_curves(
     return curves
 
 
-def draw(path: pathlib.Path, numbers: Sequence[int], curves: Mapping[str, Mapping[int, Curve]]) -> None:
-    """A line a system (its first seed; other seeds pale), the right range shaded."""
-    with plots.figure(path) as axes:
-        axes.axvspan(*RIGHT, color="#009E73", alpha=0.15, linewidth=0, label=f"right: {RIGHT[0]} to {RIGHT[1]}")
-        for i, (system, by_seed) in enumerate(curves.items()):
-            for j, curve in enumerate(by_seed.values()):
-                axes.plot(
-                    numbers, curve.confidence, color=plots.COLOURS[i], linestyle=plots.STYLES[i],
-                    linewidth=1.6 if j == 0 else 0.8, alpha=1.0 if j == 0 else 0.3,
-                    label=settings.SYSTEMS[system] if j == 0 else None,
-                )  # fmt: skip
-        axes.set_xscale("log")
-        axes.set_xlabel(f"answer to “{QUESTION}”")
-        axes.set_ylabel("confidence that it is right")
-        axes.set_ylim(-0.02, 1.02)
-        axes.legend(fontsize="small", ncols=3, loc="lower center", bbox_to_anchor=(0.5, 1.0), frameon=False)
+def draw(content: Mapping[str, Any]) -> dict[str, plots.Figure]:
+    """The figures: NumGPT's curve over GPT's; with more systems also over that of each, a panel each."""
+    curves = _read_curves(content)
+    others = [system for system in curves if system != MAIN and curves[system].keys() & curves.get(MAIN, {}).keys()]
+    pair = [system for system in others if system == BASELINE] or others[:1]
+    if not pair:
+        return {}
+    figures = {"fig1.png": draw_curves(content, curves, pair)}
+    return figures | ({"fig1_all.png": draw_curves(content, curves, others)} if len(others) > 1 else {})
+
+
+def draw_curves(
+    content: Mapping[str, Any], curves: Mapping[str, Mapping[int, Curve]], others: Sequence[str]
+) -> plots.Figure:
+    """Draws NumGPT's curve over that of each other system, a panel each, of the first seed that both have."""
+    panels = {}
+    for system in others:
+        seed = min(curves[MAIN].keys() & curves[system].keys())
+        heading = f"NumGPT and {settings.SYSTEMS[system]}" if len(others) > 1 else ""
+        if (n_seeds := max(len(curves[MAIN]), len(curves[system]))) > 1:
+            heading += f"{': ' * bool(heading)}curves of seed {seed} (title: means of {n_seeds} seeds)"
+        panels[heading] = [
+            plots.Line(
+                settings.SYSTEMS[name],
+                [(x, 100 * y, None) for x, y in zip(content["answers"], curves[name][seed].confidence, strict=True)],
+                has_marks=False,
+            )
+            for name in (MAIN, system)
+        ]
+    low, high = content["right"]
+    answers = content["answers"]
+    x = plots.Axis(
+        f"Answer to “{content['question']}” (grams)", True, (answers[0], answers[-1]), (1, 10, 100, 1000, 10_000)
+    )
+    y = plots.Axis("Confidence that it is right (%)", limits=(-2, 102), ticks=(0, 50, 100))
+    shade = plots.Shade(low, high, f"right: {low} to {high} grams")
+    height = 3.6 if len(panels) == 1 else 1.2 + 1.6 * len(panels)
+    title = make_title({name: curves[name] for name in (MAIN, *others)})
+    return plots.draw_lines(title, panels, x, y, shade, height)
+
+
+def make_title(curves: Mapping[str, Mapping[int, Curve]]) -> str:
+    """The message: the share of answers that each system judges rightly, the mean over seeds."""
+    shares = {
+        name: 100 * statistics.fmean(curve.accuracy for curve in by_seed.values())
+        for name, by_seed in curves.items()
+        if by_seed
+    }
+    others = sorted(share for name, share in shares.items() if name != MAIN)
+    text = f"NumGPT judges {shares[MAIN]:.0f}% of the answers rightly, "
+    if len(others) == 1:
+        name = next(settings.SYSTEMS[name] for name in shares if name != MAIN).replace(", ", " with ")
+        return text + f"{name} {others[0]:.0f}%"
+    return text + f"the other systems {others[0]:.0f} to {others[-1]:.0f}%"
 
 
 def format_table(curves: Mapping[str, Mapping[int, Curve]]) -> str:
@@ -100,9 +140,8 @@ def format_table(curves: Mapping[str, Mapping[int, Curve]]) -> str:
 
 def write(options, curves: Mapping[str, Mapping[int, Curve]], numbers: Sequence[int], results: Results) -> str:
     """Writes fig1.{md,json,png}; returns the Markdown."""
-    draw(options.out / "fig1.png", numbers, curves)
     content: dict[str, Any] = {"question": QUESTION, "right": RIGHT, "answers": list(numbers), "scale": options.scale}
-    content["seeds"] = options.seeds
+    content |= {"seeds": options.seeds, "drawn_by": "numgpt.fig1"}
     content["curves"] = {s: {str(k): c._asdict() for k, c in by_seed.items()} for s, by_seed in curves.items()}
     run_results = [result for by_seed in results.values() for result in by_seed.values()]
     return report.write("fig1", options.out, "numgpt.fig1", content | stored.pack(run_results))
@@ -111,18 +150,26 @@ def write(options, curves: Mapping[str, Mapping[int, Curve]], numbers: Sequence[
 def render(content: Mapping[str, Any]) -> str:
     """The Markdown of the JSON."""
     answers, (low, high) = content["answers"], content["right"]
-    curves = {
+    return (
+        (
+            f"# Fig. 1: confidence in answers to “{content['question']}”\n\n"
+            f"Scale `{content['scale']}`, seeds {', '.join(map(str, content['seeds']))}; "
+            f"{tables.describe_machines(content['runs'])}. {len(answers)} answers "
+            f"from {answers[0]:,} to {answers[-1]:,}; {low} to {high} is right. A curve that rises once "
+            "and falls once has total variation 2.\n\n"
+            f"{report.describe_commits(content['runs'])}\n\n"
+            "![confidence against the answer, NumGPT and GPT](fig1.png)\n\n"
+        )
+        + format_table(_read_curves(content))
+        + "\n![all systems](fig1_all.png)\n" * (len(content["curves"]) > 2)
+    )
+
+
+def _read_curves(content: Mapping[str, Any]) -> dict[str, dict[int, Curve]]:
+    return {
         system: {int(seed): Curve(**curve) for seed, curve in by_seed.items()}
         for system, by_seed in content["curves"].items()
     }
-    return (
-        f"# Fig. 1: confidence in answers to “{content['question']}”\n\n"
-        f"Scale `{content['scale']}`, seeds {', '.join(map(str, content['seeds']))}; "
-        f"{tables.describe_machines(content['runs'])}. {len(answers)} answers "
-        f"from {answers[0]:,} to {answers[-1]:,}; {low} to {high} is right. A curve that rises once "
-        "and falls once has total variation 2.\n\n"
-        f"{report.describe_commits(content['runs'])}\n\n![confidence against the answer](fig1.png)\n\n"
-    ) + format_table(curves)
 
 
 def _format_mean(values: Sequence[float], digits: int) -> str:
@@ -133,7 +180,7 @@ def _format_mean(values: Sequence[float], digits: int) -> str:
 
 
 def main(words: Sequence[str] | None = None) -> None:
-    """Runs what is missing, then writes fig1.{md,json,png}."""
+    """Runs what is missing, then writes fig1.{md,json,png} and fig1_all.png."""
     parser = command.make_parser(__doc__ or "", settings.OUT)
     parser.add_argument("--only", default="", help="systems, separated by commas")
     options = command.parse_options(parser, words)
@@ -142,7 +189,7 @@ def main(words: Sequence[str] | None = None) -> None:
     results = runs.run(cells, options.seeds, options.out)
     numbers = list_answers()
     text = write(options, compute_curves(cells, results, options.out, numbers), numbers, results)
-    report.print_report(text, options, "fig1.md", "fig1.json", "fig1.png")
+    report.print_report(text, options, "fig1.md", "fig1.json", "fig1.png", "fig1_all.png")
 
 
 if __name__ == "__main__":

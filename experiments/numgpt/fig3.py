@@ -8,7 +8,8 @@ The paper prints a curve without numbers: flat, rising until about σ = 10 and f
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from numjax.bundled.experiments import command, plots, report, runs, tables
 from numjax.bundled.experiments.numgpt import settings
@@ -17,6 +18,7 @@ from numjax.bundled.experiments.tables import TableColumn, TableRow
 from numjax.errors import UsageError
 
 SIGMAS = (0.1, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
+CLOSE = 2  # points of accuracy: what the picture calls as good as the best
 COLUMN = TableColumn("MME accuracy", "mme", "accuracy")
 
 
@@ -49,26 +51,38 @@ def main(words: Sequence[str] | None = None) -> None:
         "Accuracy in percent of NumGPT on MME test; mean ± standard deviation; p against σ = 0.5, the default.",
         "The paper prints no numbers: flat, rising until about σ = 10, then falling; 0.1 and 100 clearly worse.",
     ]
-    extra = {"sigmas": sigmas}
+    extra = {"sigmas": sigmas, "drawn_by": "numgpt.fig3"}
     parts = {"": (entries, [COLUMN])}
     title = "Fig. 3: the width of a prototype"
     text = report.publish("fig3", title, remarks, parts, results, options, settings.LABEL, extra)
-    draw(options.out / "fig3.png", [(s, e["here"]) for s, e in zip(sigmas, entries, strict=True) if e["here"]])
     report.print_report(text, options, "fig3.md", "fig3.json", "fig3.png")
 
 
-def draw(path, points: Sequence[tuple[float, dict]]) -> None:
-    """Accuracy over σ, with error bars."""
-    with plots.figure(path, width=6.5, height=3.8) as axes:
-        axes.errorbar(
-            [sigma for sigma, _ in points],
-            [number["mean"] for _, number in points],
-            yerr=[number["std"] or 0.0 for _, number in points],
-            marker="o", color=plots.COLOURS[0], capsize=3,
-        )  # fmt: skip
-        axes.set_xscale("log")
-        axes.set_xlabel("σ (width of a prototype, in units of the mantissa)")
-        axes.set_ylabel("MME test accuracy (%)")
+def draw(content: Mapping[str, Any]) -> dict[str, plots.Figure]:
+    """The figure: accuracy over σ, with the widths shaded that are as good as the best."""
+    entries = content["tables"][content["name"]]
+    points = [
+        (sigma, entry["here"]["mean"], entry["here"]["std"])
+        for sigma, entry in sorted(zip(content["sigmas"], entries, strict=True), key=lambda pair: pair[0])
+        if entry["here"]
+    ]
+    if not points:
+        return {}
+    low, high = find_best_range([(sigma, mean) for sigma, mean, _ in points])
+    title = f"NumGPT is within {CLOSE} points of its best accuracy for σ from {low:g} to {high:g}"
+    x = plots.Axis("σ, the width of a prototype (in units of the mantissa)", True, ticks=(0.1, 1, 10, 100))
+    y = plots.Axis("Accuracy on MME, test (%)")
+    shade = plots.Shade(low, high, f"within {CLOSE} points of the best")
+    return {"fig3.png": plots.draw_lines(title, {"": [plots.Line("NumGPT", points)]}, x, y, shade)}
+
+
+def find_best_range(points: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """The least and the greatest σ around the best one without a worse one between, of sorted (σ, accuracy)."""
+    best = max(range(len(points)), key=lambda i: points[i][1])
+    is_close = [mean >= points[best][1] - CLOSE for _, mean in points]
+    first = next((i + 1 for i in range(best, -1, -1) if not is_close[i]), 0)
+    last = next((i - 1 for i in range(best, len(points)) if not is_close[i]), len(points) - 1)
+    return points[first][0], points[last][0]
 
 
 if __name__ == "__main__":

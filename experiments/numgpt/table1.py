@@ -11,7 +11,7 @@ MWPAS twice: with `plain` negatives (wrong operation, random), the paper's likel
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from numjax.build import build
@@ -106,26 +106,19 @@ def main(words: Sequence[str] | None = None) -> None:
         results,
         options,
         settings.LABEL,
-        trial_entries,
+        trial_entries | {"drawn_by": "numgpt.table1"},
     )
-    draw(options.out / "table1.png", entries, columns, rows)
     report.print_report(text, options, "table1.md", "table1.json", "table1.png")
 
 
-def draw(path, entries, columns: Sequence[TableColumn], rows: Sequence[TableRow]) -> None:
-    """Bars of accuracy by task, a colour a system."""
-    by_cell = {(e["row"], e["column"]): e for e in entries}
-    titles = [column.title for column in columns]
-    labels = [row.label for row in rows if any((by_cell.get((row.label, t)) or {}).get("here") for t in titles)]
-
-    def find_means(label: str, source: str) -> list:
-        return [(by_cell.get((label, title)) or {}).get(source) for title in titles]
-
-    series = {label: [(e["mean"], e["std"]) if e else None for e in find_means(label, "here")] for label in labels}
-    paper = {label: [e["mean"] if e else None for e in find_means(label, "paper")] for label in labels}
-    with plots.figure(path) as axes:
-        plots.draw_bars(axes, titles, series, paper, "test accuracy (%)")
-        axes.set_ylim(0, 101)
+def draw(content: Mapping[str, Any]) -> dict[str, plots.Figure]:
+    """The figure: accuracy by system, a panel for each task."""
+    entries = content["tables"][content["name"]]
+    titles = [column["title"] for column in content["columns"][content["name"]]]
+    best = tables.describe_best(entries, titles)
+    axis = plots.Axis("accuracy (%)", limits=(-4, 104), ticks=(0, 50, 100))
+    axes = dict.fromkeys(titles, axis)
+    return {f"{content['name']}.png": plots.draw_entries(f"Highest mean accuracy: {best}", entries, axes, True)}
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ The paper's baselines match the updated titles, so titles are the default; --var
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from numjax.bundled.experiments import command, plots, report, runs, tables, trials
@@ -90,10 +90,18 @@ def main(words: Sequence[str] | None = None) -> None:
             "Pre-trained then fine-tuned: not run (it needs --text=FOLDER); the paper's numbers stand alone."
         )
     title = "Table 2: magnitude classification" + ("" if options.path else " (stand-in data)")
-    extra = {"data": options.path or "stand-in", "variant": options.variant} | trial_entries
+    extra = {
+        "data": options.path or "stand-in",
+        "variant": options.variant,
+        "drawn_by": "numgpt.table2",
+    } | trial_entries
     text = report.publish("table2", title, remarks, {"": (entries, columns)}, results, options, settings.LABEL, extra)
-    plots.draw_table_bars(options.out / "table2.png", entries, "test F1 (%)", bool(options.path), width=6.5)
     report.print_report(text, options, "table2.md", "table2.json", "table2.png")
+
+
+def draw(content: Mapping[str, Any]) -> dict[str, plots.Figure]:
+    """The figure: F1 by system."""
+    return {"table2.png": plots.draw_spread(content, [column.title for column in COLUMNS], "F1, test (%)")}
 
 
 def _make_published(pairs: Sequence[tuple[float, float | None]]) -> dict[str, Published]:

@@ -9,7 +9,8 @@ answering 1, and "exact" is the share of answers that are equal, which the paper
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from numjax.bundled.experiments import command, plots, report, runs, tables, trials
 from numjax.bundled.experiments.numgpt import settings
@@ -67,11 +68,9 @@ def main(words: Sequence[str] | None = None) -> None:
         remarks.append(
             "Pre-trained then fine-tuned: not run (it needs --text=FOLDER); the paper's numbers stand alone."
         )
+    extra = trial_entries | {"drawn_by": "numgpt.table3"}
     title = "Table 3: writing the answers of word problems"
-    text = report.publish(
-        "table3", title, remarks, {"": (entries, columns)}, results, options, settings.LABEL, trial_entries
-    )
-    draw(options.out / "table3.png", entries)
+    text = report.publish("table3", title, remarks, {"": (entries, columns)}, results, options, settings.LABEL, extra)
     report.print_report(text, options, "table3.md", "table3.json", "table3.png")
 
 
@@ -80,23 +79,14 @@ def make_published(system: str) -> dict[str, Published]:
     return {c.title: Published(*pair) for c, pair in zip(PAPER_COLUMNS, PAPER.get(system, ()), strict=False)}
 
 
-def draw(path, entries) -> None:
-    """Points of LMAE by system on a logarithmic axis, the paper's beside them."""
-    lmae_entries = [e for e in entries if e["column"] == "LMAE" and (e["here"] or e["paper"])]
-    with plots.figure(path, width=6.5, height=3.5) as axes:
-        for name, source, shift in (("here", "here", -0.08), ("paper", "paper", 0.08)):
-            points = [(i, e[source]) for i, e in enumerate(lmae_entries) if e[source]]
-            style = 0 if source == "here" else 1
-            axes.errorbar(
-                [i + shift for i, _ in points],
-                [number["mean"] for _, number in points],
-                yerr=[number["std"] or 0.0 for _, number in points],
-                fmt=plots.MARKS[style], color=plots.COLOURS[style], capsize=3, label=name,
-            )  # fmt: skip
-        axes.set_yscale("log")
-        axes.set_xticks(range(len(lmae_entries)), [e["row"].replace(", pre", ",\npre") for e in lmae_entries])
-        axes.set_ylabel("LMAE on test (lower is better)")
-        axes.legend(frameon=False)
+def draw(content: Mapping[str, Any]) -> dict[str, plots.Figure]:
+    """The figure: LMAE by system on a logarithmic axis."""
+    entries = content["tables"][content["name"]]
+    means = {entry["row"]: entry["here"]["mean"] for entry in entries if entry["column"] == "LMAE" and entry["here"]}
+    parts = [f"{row} {mean:.2g}" for row, mean in sorted(means.items(), key=lambda pair: pair[1])]
+    title = f"Mean error of an answer, in powers of ten: {'; '.join(parts)}"
+    axis = plots.Axis("Mean error of log10 of the answer (LMAE, test)", True, ticks=(0.01, 0.03, 0.1, 0.3, 1))
+    return {"table3.png": plots.draw_entries(title, entries, {"LMAE": axis}, True)}
 
 
 if __name__ == "__main__":

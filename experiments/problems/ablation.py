@@ -66,6 +66,16 @@ COLUMNS = {
 }
 
 
+# The systems and the sets of problems of parts.png.
+PARTS = ("pointed", "no_ranks", "linked", "spelled", "decoder", "minilm")
+PANELS = {
+    "seen wordings": "test/solve_rate/seen",
+    "unseen wordings": "test/solve_rate/wordings",
+    "larger numbers": "test/solve_rate/range",
+    "typed": "typed/solved",
+}
+
+
 def main(words: Sequence[str] | None = None) -> None:
     """Runs what is missing, then writes the tables and pictures."""
     parser = command.make_parser(__doc__ or "", OUT, SEEDS)
@@ -130,9 +140,8 @@ def write(
     run_results = [result for by_seed in results.values() for result in by_seed.values()]
     labels = {name: system.label for name, system in systems.items()}
     content = {"figures": figures, "labels": labels, "other_code": stored.describe_code(run_results)}
+    content["drawn_by"] = "problems.ablation"
     report.write("ablation", out, "problems.ablation", content | stored.pack(run_results))
-    draw_wordings(out / "wordings.png", figures)
-    draw_parts(out / "parts.png", systems, figures)
 
 
 def render(content: Mapping[str, Any]) -> str:
@@ -159,45 +168,60 @@ def format_table(labels: Mapping[str, str], figures: Mapping[str, Mapping[Any, M
     return "".join("| " + " | ".join(line) + " |\n" for line in lines)
 
 
-def draw_wordings(path: pathlib.Path, figures: Mapping[str, Mapping[int, Mapping[str, float]]]) -> None:
+def draw(content: Mapping[str, Any]) -> dict[str, plots.Figure]:
+    """The figures: solve rates by part and, once there are runs of two numbers of wordings, by wordings."""
+    figures = {}
+    if any(content["figures"].get(name) for name in PARTS):
+        figures["parts.png"] = draw_parts(content["labels"], content["figures"])
+    lines = list_wordings(content["figures"])
+    if any(len(line.points) > 1 for line in lines):
+        figures["wordings.png"] = draw_wordings([line for line in lines if line.points])
+    return figures
+
+
+def list_wordings(figures: Mapping[str, Mapping[Any, Mapping[str, float]]]) -> list[plots.Line]:
     """Solve rate by the number of wordings in training, with and without invented words."""
-    with plots.figure(path) as axes:
-        for key, title, style in (("typed/solved", "typed", "-"), ("test/solve_rate/wordings", "unseen", ":")):
-            for invented, colour in zip((30, 0), plots.COLOURS, strict=False):
-                names = ["pointed" if (name, invented) == ("all", 30) else f"{name}_{invented}" for name in WORDINGS]
-                points = [(x, _mean(figures.get(name, {}), key)) for x, name in enumerate(names)]
-                points = [(x, value) for x, value in points if value is not None]
-                label = f"{title}, {invented}% invented"
-                xs, values = zip(*points, strict=True) if points else ((), ())
-                axes.plot(xs, values, style, color=colour, marker="o", label=label)
-        axes.set_xticks(range(len(WORDINGS)), WORDINGS)
-        axes.set_xlabel("wordings in training")
-        axes.set_ylabel("solved, %")
-        axes.set_ylim(0, 100)
-        axes.legend(frameon=False)
+    lines = []
+    for key, title in (("typed/solved", "typed"), ("test/solve_rate/wordings", "unseen")):
+        for invented in (30, 0):
+            names = ["pointed" if (name, invented) == ("all", 30) else f"{name}_{invented}" for name in WORDINGS]
+            rates = [(x, _average(figures.get(name, {}), key)) for x, name in enumerate(names)]
+            points = [(x, *rate) for x, rate in rates if rate is not None]
+            lines.append(plots.Line(f"{title}, {invented}% invented", points))
+    return lines
 
 
-def draw_parts(
-    path: pathlib.Path, systems: Mapping[str, AblationSystem], figures: Mapping[str, Mapping[int, Any]]
-) -> None:
-    """Solve rates by how numbers are carried over, and by the reader."""
-    names = [name for name in ("pointed", "no_ranks", "linked", "spelled", "decoder", "minilm") if figures.get(name)]
-    series = {
-        title: [(value, None) if (value := _mean(figures[name], key)) is not None else None for name in names]
-        for title, key in (
-            ("seen wordings", "test/solve_rate/seen"),
-            ("unseen wordings", "test/solve_rate/wordings"),
-            ("typed", "typed/solved"),
-        )
+def draw_wordings(lines: Sequence[plots.Line]) -> plots.Figure:
+    """Draws the solve rate over the number of wordings in training."""
+    longest = max(lines, key=lambda line: len(line.points))
+    (first, low, _), (last, high, _) = longest.points[0], longest.points[-1]
+    names = list(WORDINGS)
+    ends = f"with {names[int(first)]} wordings {low:.0f}%, with {names[int(last)]} {high:.0f}%"
+    title = f"Problems solved ({longest.name.partition(',')[0]}): {ends}"
+    x = plots.Axis("Wordings in training", ticks=range(len(WORDINGS)), labels=names)
+    return plots.draw_lines(title, {"": lines}, x, plots.Axis("Problems solved (%)", limits=(0, 100)))
+
+
+def draw_parts(labels: Mapping[str, str], figures: Mapping[str, Mapping[Any, Mapping[str, float]]]) -> plots.Figure:
+    """Draws solve rates by how numbers are carried over, and by the reader."""
+    names = [name for name in PARTS if figures.get(name)]
+    rows = [labels[name].partition(",")[0] for name in names]
+    axis = plots.Axis("solved (%)", limits=(-4, 104), ticks=(0, 50, 100))
+    panels = {
+        heading: (axis, [plots.Dots("here", [_average(figures[name], key) for name in names])])
+        for heading, key in PANELS.items()
     }
-    with plots.figure(path, width=10) as axes:
-        plots.draw_bars(axes, [systems[name].label.partition(",")[0] for name in names], series, {}, "solved, %")
-        axes.set_ylim(0, 100)
+    rates = zip(rows, panels["larger numbers"][1][0].numbers, strict=True)
+    ends = sorted(((rate[0], row) for row, rate in rates if rate is not None), reverse=True)
+    title = "Solved by part"
+    if len(ends) > 1:
+        best, worst = (f"{row.removeprefix('default: ')} solve {rate:.0f}%" for rate, row in (ends[0], ends[-1]))
+        title = f"Of the problems with larger numbers, {best}, {worst}"
+    return plots.draw_dots(title, rows, panels)
 
 
-def _mean(by_seed: Mapping[int, Mapping[str, float]], key: str) -> float | None:
-    values = [run_figures[key] for run_figures in by_seed.values() if key in run_figures]
-    return 100 * sum(values) / len(values) if values else None
+def _average(by_seed: Mapping[Any, Mapping[str, float]], key: str) -> tuple[float, float | None] | None:
+    return tables.mean_and_std([100 * run_figures[key] for run_figures in by_seed.values() if key in run_figures])
 
 
 def _format_mean(values: Sequence[float]) -> str:

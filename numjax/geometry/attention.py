@@ -61,26 +61,25 @@ def draw_map(
       rows, columns: names of the positions that attend, and of the positions that they attend to.
       bold: which rows and which columns are numbers; their names are bold and coloured.
       size: font size of the names, in points.
-      even_share: show log2(weight / even_share) from −4 to 4, red above 0 and blue below. With 1/T, red is more than
-        uniform attention over the whole text, and blue is less.
+      even_share: show log2(weight / even_share) from −4 to 4. With 1/T, 0 is uniform attention over the whole text.
     """
-    from numjax.geometry.plots import COLOURS
+    from numjax.geometry import style
 
     weights_QK = np.asarray(weights_QK)
     if weights_QK.shape != (len(rows), len(columns)):
         raise UsageError(f"a map of shape {weights_QK.shape} for {len(rows)} rows and {len(columns)} columns")
-    style: dict[str, Any] = dict(cmap="Greys", vmin=0)
+    limits: dict[str, Any] = dict(vmin=0)
     if even_share is not None:
         weights_QK = np.log2(np.maximum(weights_QK, 1e-9) / even_share)
-        style = dict(cmap="RdBu_r", vmin=-LOG2_LIMIT, vmax=LOG2_LIMIT)
-    image = axes.imshow(weights_QK, aspect="auto", interpolation="nearest", **style)
+        limits = dict(vmin=-LOG2_LIMIT, vmax=LOG2_LIMIT)
+    image = axes.imshow(weights_QK, aspect="auto", interpolation="nearest", cmap=style.ORDERED, **limits)
     axes.set_xticks(range(len(columns)), [_escape_dollars(name) for name in columns], rotation=90, fontsize=size)
     axes.set_yticks(range(len(rows)), [_escape_dollars(name) for name in rows], fontsize=size)
     axes.tick_params(length=0)
     for labels, are_numbers in zip((axes.get_yticklabels(), axes.get_xticklabels()), bold or ((), ()), strict=True):
         for label, is_number in zip(labels, are_numbers, strict=False):
-            label.set(color=COLOURS[4] if is_number else "black", weight="bold" if is_number else "normal")
-    axes.set_title(title, fontsize="medium")
+            label.set(color=style.EMPHASIS if is_number else style.TEXT, weight="bold" if is_number else "normal")
+    axes.set_title(title)
     return image
 
 

@@ -1,7 +1,4 @@
-"""Scatter plots of symbols: labels are typeset as mathematics and moved so that they do not overlap.
-
-Colour-blind readers can tell the colours apart (Okabe and Ito), and the marks differ too.
-"""
+"""Scatter plots of symbols: labels are typeset as mathematics and moved so that they do not overlap."""
 
 from __future__ import annotations
 
@@ -13,8 +10,8 @@ from typing import Any
 import numpy as np
 from matplotlib import font_manager, mathtext, patheffects
 
-COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#000000")
-MARKS = ("o", "s", "^", "D", "v", "P", "X")
+from numjax.geometry.style import COLOURS, EDGE, MARKS, SMALL
+
 # Directions of a label from its mark, and distances in multiples of the gap.
 _DIRECTIONS = np.stack([np.cos(np.arange(16) * np.pi / 8), np.sin(np.arange(16) * np.pi / 8)], axis=1)
 _RINGS = (1.0, 2.0, 3.5, 5.0)
@@ -72,7 +69,7 @@ def scatter(
     edges: Iterable[tuple[int, int]] = (),
     title: str = "",
     names: tuple[str, str] = ("t-SNE 1", "t-SNE 2"),
-    size: float = 9.0,
+    size: float = SMALL,
 ) -> None:
     """Draws labelled points on matplotlib axes. Do not change the limits of the axes afterwards.
 
@@ -84,37 +81,36 @@ def scatter(
     """
     points_N2 = np.asarray(points_N2, np.float64)
     for start, end in edges:
-        axes.plot(*points_N2[[start, end]].T, color="#999999", linewidth=0.7, zorder=1)
+        axes.plot(*points_N2[[start, end]].T, color=EDGE, linewidth=0.7, zorder=1)
     # Sorted, so that panels with the same families have the same colours.
     kinds = sorted(set(families), key=str) if families is not None else [""]
     for i, kind in enumerate(kinds):
         members = np.asarray([families is None or family == kind for family in families or labels])
         axes.scatter(
-            *points_N2[members].T, s=14, zorder=2, linewidths=0, color=COLOURS[i % len(COLOURS)],
-            marker=MARKS[(i + i // len(COLOURS)) % len(MARKS)], label=str(kind),
+            *points_N2[members].T, s=20, zorder=2, linewidths=0, color=COLOURS[i % len(COLOURS)],
+            marker=MARKS[i % len(MARKS)], label=str(kind),
         )  # fmt: skip
-    axes.set_title(title, fontsize="medium")
+    axes.set_title(title)
     axes.set_xlabel(names[0])
     axes.set_ylabel(names[1])
     axes.margins(0.06)
     axes.set_xticks([])
     axes.set_yticks([])
     if families is not None:
-        axes.legend(fontsize="small", ncols=4, loc="upper center", bbox_to_anchor=(0.5, -0.06), frameon=False)
+        axes.legend(ncols=4, loc="upper center", bbox_to_anchor=(0.5, -0.06), frameon=False)
     _write_labels(axes, points_N2, labels, size)
 
 
 def _write_labels(axes: Any, points_N2: np.ndarray, labels: Sequence[str], size: float) -> None:
     figure = axes.figure
     figure.draw_without_rendering()  # lays out the axes: pixel positions are known only then
-    renderer = figure.canvas.get_renderer()
     marks = axes.transData.transform(points_N2)
     texts = [axes.text(x, y, text, fontsize=size) for (x, y), text in zip(points_N2, labels, strict=True)]
-    boxes = [text.get_window_extent(renderer) for text in texts]
+    boxes = [text.get_window_extent() for text in texts]
     for text in texts:
         text.remove()
     pixel = figure.dpi / 72
-    frame = axes.get_window_extent(renderer)
+    frame = axes.get_window_extent()
     sizes = np.asarray([[box.width, box.height] for box in boxes]) + pixel
     limits = np.asarray([[frame.x0, frame.y0], [frame.x1, frame.y1]])
     centres = arrange_labels(marks, sizes, _GAP * pixel, limits)
@@ -124,7 +120,7 @@ def _write_labels(axes: Any, points_N2: np.ndarray, labels: Sequence[str], size:
         axes.annotate(
             text, point, offset, textcoords="offset points", ha="center", va="center", fontsize=size, zorder=3,
             path_effects=[patheffects.withStroke(linewidth=2, foreground="white")],  # readable over lines
-            arrowprops=dict(arrowstyle="-", linewidth=0.4, color="#777777", shrinkA=0, shrinkB=2) if is_far else None,
+            arrowprops=dict(arrowstyle="-", linewidth=0.4, color=EDGE, shrinkA=0, shrinkB=2) if is_far else None,
         )  # fmt: skip
 
 
