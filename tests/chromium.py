@@ -9,6 +9,7 @@ import pathlib
 import select
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -35,19 +36,18 @@ class Browser:
         to_browser, self._out = os.pipe()
         self._in, from_browser = os.pipe()
 
-        def set_pipes() -> None:  # the browser reads commands from descriptor 3 and answers on 4
-            os.dup2(to_browser, 13)
-            os.dup2(from_browser, 14)
-            os.dup2(13, 3)
-            os.dup2(14, 4)
-
+        # The browser reads commands from descriptor 3 and answers on 4. A small program moves the pipes there:
+        # `preexec_fn` would fork this process with all its threads.
+        move = "import os, sys; a, b = int(sys.argv[1]), int(sys.argv[2]); os.dup2(a, 13); "
+        move += "os.dup2(b, 14); os.dup2(13, 3); os.dup2(14, 4); os.execv(sys.argv[3], sys.argv[3:])"
         self._process = subprocess.Popen(
             [
+                sys.executable, "-c", move, str(to_browser), str(from_browser),
                 str(find_chromium()), "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run",
                 "--disable-background-networking", "--disable-dev-shm-usage", "--hide-scrollbars",
                 f"--user-data-dir={folder}", "--remote-debugging-pipe", "about:blank",
             ],
-            close_fds=False, preexec_fn=set_pipes, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            pass_fds=(to_browser, from_browser), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip
         os.close(to_browser)
         os.close(from_browser)

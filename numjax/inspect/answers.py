@@ -165,7 +165,7 @@ class _PromptedText(protocols.Task):
         prompt, text = record["prompt"], (*parse(record["text"]), Mark("[EOS]"))
         if self.encodes:
             return Example(str(record["id"]), (*generate.START, *text), source=prompt, loss_from=1)
-        return Example(str(record["id"]), documents.merge((*prompt, *text)), loss_from=len(prompt))
+        return Example(str(record["id"]), (*prompt, *text), loss_from=len(prompt))
 
 
 def score_texts(model: Loaded, prompts: Sequence[str], texts: Sequence[str]) -> np.ndarray:
