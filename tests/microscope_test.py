@@ -180,6 +180,7 @@ def test_equal_values_are_no_neighbours_of_each_other():
     vectors_ND = np.asarray([[1, 0], [1, 0.5], [0, 1], [1, 0], [1, 0.01]], float)
     view = views.make_view("", vectors_ND, np.ones(5, bool), [Decimal(text) for text in texts], 3)
     assert view.nearest[0].tolist()[:2] == [1, 2] and view.nearest[0, 2] == -1
+    np.testing.assert_array_equal(view.nearest[3], view.nearest[0])
     assert view.nearest[1].tolist()[0] == 0 and not np.isin(view.nearest, [3, 4]).any()
 
 
@@ -231,7 +232,7 @@ def test_an_approximating_head_shows_its_interval(approximate_writer):
     written = answers.write_answers(model, ["7", "42", "1,200"], 1)
     with pytest.raises(UsageError, match=r"write \{\} where the number goes"):
         answers.write_answers(model, ["7"], 1, "no slot")
-    assert written.example == "[CLS]Q: What is 7 + 0? A:" and "density" in written.meaning
+    assert written.example == "[CLS]Q: What is 1,200 + 0? A:" and "density" in written.meaning
     for text, candidates in zip(["7", "42", "1,200"], written.candidates, strict=True):
         generation = model.generate(f"What is {text} + 0?", max_tokens=answers.MAX_TOKENS)
         best = candidates[0]
@@ -555,6 +556,6 @@ def test_answers_of_a_run_are_on_the_page(browser, classifier, approximate_write
     share = float(re.search(r"7: right with probability ([0-9.]+) %", judging)[1])
     assert share == pytest.approx(100 * shown.parts[0].judged.probabilities[7], rel=0.01)
     best = shown.parts[1].written.candidates[7][0]
-    assert f"about: from {best.interval['low']} to {best.interval['high']}" in approximate
+    assert f"between {best.interval['low']} and {best.interval['high']}" in approximate
     assert "What is 7 + 0?" in approximate
     assert browser.problems == []

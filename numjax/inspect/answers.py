@@ -29,6 +29,7 @@ MAX_TOKENS = 24
 OPERATIONS = 1e12
 SWEEP = 120  # candidates beside the numbers themselves, evenly spaced in their logarithm
 SWEEP_HIGH = 100_000
+_SHOWN = 42  # the number in the example of a whole prompt
 
 # Task → a prompt that asks for the number itself, in the task's own form.
 _PROMPTS = {
@@ -121,7 +122,8 @@ def write_answers(model: Loaded, texts: Sequence[str], n_chosen: int, prompt: st
         meaning = "the text with any number in it, since the number itself has a density"
     elif head.numbers:
         candidates = _score_neighbours(model, texts, prompts, candidates)
-    example = documents.surface(generate.make_prompt(system, next(iter(prompts.values()))))
+    shown_index = min(prompts, key=lambda i: abs(i - _SHOWN))
+    example = documents.surface(generate.make_prompt(system, prompts[shown_index]))
     return Written(template, example, meaning, tuple(candidates.get(i) for i in range(len(texts))))
 
 

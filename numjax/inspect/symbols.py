@@ -100,9 +100,10 @@ def list_layouts(vocab: BaseVocabulary, texts: Sequence[str]) -> list[Layout]:
 
 def write_layouts(name: str, scheme: Any, texts: Sequence[str]) -> list[Layout]:
     """The layout of a scheme, and for a scheme of formulas also that of numbers as formulas."""
-    description = (sys.modules[type(scheme).__module__].__doc__ or "").strip().split("\n")[0]
+    first_paragraph = (sys.modules[type(scheme).__module__].__doc__ or "").strip().partition("\n\n")[0]
+    description = " ".join(first_paragraph.split())
     layouts = [_write_layout(name, description, scheme, texts, in_formula=False)]
-    if scheme.symbols is not None:
+    if "formula" in type(scheme).forms:
         layouts.append(_write_layout(f"{name}, {FORMULA}", description, scheme, texts, in_formula=True))
     return layouts
 

@@ -383,11 +383,13 @@ function listWritten(written, i) {
     make("p", { class: "note", text: `The task lays the prompt out like this: ${written.example}` })];
   if (!row) return [...nodes, make("p", { class: "notice", text: "Not computed for this number: the prompt does not fit the model, or the model is large and only some numbers were asked." })];
   const list = make("ol", { class: "bars" });
-  for (const [answer, p, low, high, share] of row) {
+  // Of unlikely texts only the right one.
+  const isShown = ([answer, p], rank) => rank === 0 || p >= 0.0005 || keyOf(answer) === keys[i];
+  for (const [answer, p, low, high, share] of row.filter(isShown)) {
     const bar = make("span");
     bar.style.width = `${Math.min(1, p) * 100}%`;
     list.append(make("li", {}, make("strong", { text: answer || "(nothing)" }), make("span", { class: "bar", "aria-hidden": "true" }, bar), make("span", { class: "figure", text: formatShare(p) })));
-    if (low !== undefined) list.append(make("li", { class: "interval" }, make("span", { text: `about: from ${low} to ${high} with probability ${formatShare(share)}` })));
+    if (low !== undefined) list.append(make("li", { class: "interval" }, make("span", { text: `approximate: between ${low} and ${high} with probability ${formatShare(share)}` })));
   }
   return [...nodes, make("h4", { text: "It writes" }), list, make("p", { class: "note", text: `Probabilities are of ${written.meaning}.` })];
 }
