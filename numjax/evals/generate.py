@@ -74,10 +74,41 @@ def generate(
       UsageError: the model only classifies, an option is out of range, or a prompt is too long for the context.
     """
     fit.check_decoding(max_tokens, temperature, top_k, top_p, beams)
+    rows, names = _encode_prompts(system, prompts)
+    settings: dict[str, Any] = dict(
+        max_tokens=max_tokens, temperature=temperature, top_k=top_k, top_p=top_p, seed=seed
+    )
+    settings |= dict(beams=beams, length_penalty=length_penalty)
+    results = _continue(system, params, rows, names, batch_size, **settings)
+    return [_make_generation(system, *item) for item in zip(prompts, rows, results, strict=True)]
+
+
+def search(
+    system: System, params: Any, prompts: Sequence[str], *, width: int, max_tokens: int = 32, batch_size: int = 32
+) -> list[list[Generation]]:
+    """The continuations that a beam search of `width` keeps for each prompt, the largest log mass first; fewer than
+    `width` where the grammar has fewer.
+
+    Raises:
+      UsageError: as `generate`.
+    """
+    fit.check_decoding(max_tokens, 0.0, 0, 1.0, width)
+    rows, names = _encode_prompts(system, prompts)
+    settings: dict[str, Any] = dict(max_tokens=max_tokens, temperature=0.0, top_k=0, top_p=1.0, seed=0)
+    settings |= dict(beams=width, length_penalty=0.0, choose=_take_beams)
+    results = _continue(system, params, rows, names, batch_size, **settings)
+    return [
+        [_make_generation(system, prompt, row, result) for result in ranked]
+        for prompt, row, ranked in zip(prompts, rows, results, strict=True)
+    ]
+
+
+def _encode_prompts(system: System, prompts: Sequence[str]) -> tuple[list[EncodedRow], list[str]]:
+    """(the rows of the prompts, their names in error messages)."""
     digits, rows = system.config.data.digits, []
     for prompt in prompts:
         try:
-            encoded = system.encode(_make_prompt(system, prompt))
+            encoded = system.encode(make_prompt(system, prompt))
         except DataError as error:
             raise UsageError(f"the prompt {prompt[:40]!r} cannot be read: {error}") from error
         row = features.from_features(encoded, digits)
@@ -85,20 +116,16 @@ def generate(
             # The prompt is the source; the decoder starts with only its mark.
             row = features.from_features(system.encode(START, source=encoded), digits)._replace(source=row)
         rows.append(row)
-    settings: dict[str, Any] = dict(
-        max_tokens=max_tokens, temperature=temperature, top_k=top_k, top_p=top_p, seed=seed
-    )
-    settings |= dict(beams=beams, length_penalty=length_penalty)
-    generations = []
-    names = [f"the prompt {prompt[:40]!r}" for prompt in prompts]
-    results = _continue(system, params, rows, names, batch_size, **settings)
-    for prompt, row, (ids, numbers, log_prob, ended) in zip(prompts, rows, results, strict=True):
-        document = _decode_document(system, row, ids, numbers)
-        generations.append(Generation(prompt, text_of(document), _number_fields(document, numbers), log_prob, ended))
-    return generations
+    return rows, [f"the prompt {prompt[:40]!r}" for prompt in prompts]
 
 
-def _make_prompt(system: System, text: str) -> Document:
+def _make_generation(system: System, prompt: str, row: EncodedRow, result: Any) -> Generation:
+    ids, numbers, log_prob, ended = result
+    document = _decode_document(system, row, ids, numbers)
+    return Generation(prompt, text_of(document), _number_fields(document, numbers), log_prob, ended)
+
+
+def make_prompt(system: System, text: str) -> Document:
     """The prompt for a typed text, or the source of an encoder: as the task lays it out, else the plain text."""
     task, parse = system.task, system.scheme.parse
     document = task.prompt_from_text(text, parse)
@@ -167,8 +194,9 @@ def text_of(document: Document) -> str:
 
 def _continue(system: System, params, rows: Sequence[EncodedRow], names: Sequence[str], batch_size: int, **settings):
     """(ids, the numbers that the head predicted, log mass, ended) of each row, in order; `names` name the rows in
-    error messages."""
+    error messages. `choose` takes a row's result from its beams, by default the best beam."""
     model, grammar = _decoding_model(system)
+    choose = settings.get("choose", _choose_beam)
     head = model.writer
     context, max_tokens = model.backbone.max_length, settings["max_tokens"]
     if grammar.answer >= 0 and max_tokens < (min_tokens := int(grammar.end_cost[grammar.answer])):
@@ -230,10 +258,17 @@ def _continue(system: System, params, rows: Sequence[EncodedRow], names: Sequenc
             output = processes.fetch(output)
             for b, i in enumerate(indices):
                 if settings["beams"]:
-                    results[i] = _choose_beam(system, rows[i], output, b)
+                    results[i] = choose(system, rows[i], output, b)
                 else:
                     results[i] = _extract_row(output, b)
     return [results[i] for i in range(len(rows))]
+
+
+def _take_beams(system: System, row: EncodedRow, beams: beam.Beams, b: int):
+    """All beams of a row that hold a text."""
+    del system, row
+    ranks = np.flatnonzero(np.isfinite(beams.score[b])).tolist()
+    return [_extract_row(beam.take_rank(beams, rank), b) for rank in ranks]
 
 
 def _choose_beam(system: System, row: EncodedRow, beams: beam.Beams, b: int):
