@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import difflib
+import functools
 import hashlib
 import json
 import os
@@ -184,6 +185,11 @@ class ArrayRecordBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True
     def fields(self) -> Mapping[str, type]:
         """The fields of its records: `FIELDS`, unless they depend on the options."""
         return self.FIELDS
+
+    @functools.cached_property
+    def info(self) -> tfds.core.DatasetInfo:
+        """The description of the dataset, made once. The inherited property would never free it, nor its builder."""
+        return self._info()
 
     def _info(self) -> tfds.core.DatasetInfo:
         features = {

@@ -338,6 +338,12 @@ def test_only_listed_modules_use_hasattr():
     )
 
 
+def test_only_one_module_calls_the_einsum_of_jax():
+    """JAX keeps a jitted function for each call of `jnp.einsum`, but one for all calls of `nn.einsum`."""
+    modules = {get_module_name(path) for path in list_modules("numjax") if "jnp.einsum(" in path.read_text()}
+    assert modules == {"numjax.nn.einsum"}
+
+
 # From the ground up. A folder may import those before it, so that no two folders import each other.
 FLOORS = (
     *("bundled", "errors", "types", "runtime", "geometry", "nn", "numeral", "protocols", "build", "expr", "metrics"),

@@ -18,6 +18,7 @@ import jax.numpy as jnp
 from numjax.errors import UsageError
 from numjax.nn.attention import Cache, attend, attend_cached, attend_memory
 from numjax.nn.dropout import dropout
+from numjax.nn.einsum import einsum
 from numjax.nn.norm import layer_norm, rms_norm
 from numjax.nn.parallel import ROWS, TENSOR, constrain
 from numjax.nn.rotary import turn
@@ -290,12 +291,12 @@ class Block(nn.Module):
     def _project_several(self, name: str, x_BTD: jax.Array) -> jax.Array:
         """[2 or 3, B, T, heads, E]: one product with [D, n · heads · E]; the reshape is free and keeps the kernel's
         axes separate for sharding."""
-        projections = jnp.einsum("btd,dkhe->btkhe", x_BTD, self.w[f"{name}_kernel"].astype(x_BTD.dtype))
+        projections = einsum("btd,dkhe->btkhe", x_BTD, self.w[f"{name}_kernel"].astype(x_BTD.dtype))
         return jnp.moveaxis(self._add_bias(name, projections), 2, 0)
 
     def _project_queries(self, name: str, x_BTD: jax.Array) -> jax.Array:
         """[B, T, H, E]."""
-        return self._add_bias(name, jnp.einsum("btd,dhe->bthe", x_BTD, self.w[f"{name}_kernel"].astype(x_BTD.dtype)))
+        return self._add_bias(name, einsum("btd,dhe->bthe", x_BTD, self.w[f"{name}_kernel"].astype(x_BTD.dtype)))
 
     def _project(self, name: str, x: jax.Array) -> jax.Array:
         """Flattens x[B, T, …] to [B, T, features] and multiplies it with a kernel."""

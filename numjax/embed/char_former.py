@@ -24,6 +24,7 @@ from numjax.errors import UsageError
 from numjax.nn import attention, characters, lstm, sizes
 from numjax.nn.by_length import encode_by_length
 from numjax.nn.dropout import dropout
+from numjax.nn.einsum import einsum
 from numjax.nn.norm import layer_norm
 from numjax.protocols import OptionOrContext
 from numjax.types import Numeral
@@ -76,7 +77,7 @@ def encode(
     """[N, C, H]: each layer is y = norm(x + attention(x)), norm(y + mlp(y)); padding is masked."""
     shape = x_NCH.shape
     for layer in layers:
-        q, k, v = jnp.moveaxis(jnp.einsum("nch,hkae->nckae", x_NCH, layer.qkv_kernel) + layer.qkv_bias, 2, 0)
+        q, k, v = jnp.moveaxis(einsum("nch,hkae->nckae", x_NCH, layer.qkv_kernel) + layer.qkv_bias, 2, 0)
         attended = attention.attend(q, k, v, valid_BS=is_character_NC, implementation=implementation)
         out = drop(attended.reshape(shape) @ layer.out_kernel + layer.out_bias)
         x_NCH = layer_norm(x_NCH + out, layer.ln_1_scale, layer.ln_1_bias, EPSILON)

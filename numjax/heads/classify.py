@@ -12,6 +12,7 @@ from numjax import protocols
 from numjax.errors import UsageError
 from numjax.nn import lstm
 from numjax.nn.dropout import dropout
+from numjax.nn.einsum import einsum
 from numjax.nn.parallel import ROWS, constrain
 from numjax.protocols import FromContext
 from numjax.types import Allowed, HeadOut, Tokens
@@ -25,7 +26,7 @@ def attention_pool(h_BTD: jax.Array, scorer_D: jax.Array, valid_BT: jax.Array) -
     top = jnp.where(valid_BT.any(axis=1, keepdims=True), scores.max(axis=1, keepdims=True), 0)
     weights_BT = jnp.exp(scores - jax.lax.stop_gradient(top))
     weights_BT = weights_BT / jnp.maximum(weights_BT.sum(axis=1, keepdims=True), 1e-30)
-    return jnp.einsum("bt,btd->bd", weights_BT, h_BTD)
+    return einsum("bt,btd->bd", weights_BT, h_BTD)
 
 
 class Head(protocols.Head, nn.Module):

@@ -18,6 +18,7 @@ import jax.numpy as jnp
 from numjax import protocols
 from numjax.errors import UsageError
 from numjax.nn.dropout import dropout
+from numjax.nn.einsum import einsum
 from numjax.nn.norm import layer_norm
 from numjax.protocols import FromContext
 from numjax.types import TYPES, UNITS, Allowed, HeadOut, Tokens
@@ -38,7 +39,7 @@ def unit_scores(p_BT: jax.Array, unit_BT: jax.Array) -> jax.Array:
 def masked_mean(h_BTD: jax.Array, mask_BT: jax.Array) -> jax.Array:
     """The mean vector of the masked positions, float32[B, D]; 0 if there are none."""
     weights = mask_BT.astype(jnp.float32)
-    total = jnp.einsum("bt,btd->bd", weights, h_BTD, preferred_element_type=jnp.float32)
+    total = einsum("bt,btd->bd", weights, h_BTD, preferred_element_type=jnp.float32)
     return total / jnp.maximum(weights.sum(axis=1), 1)[:, None]
 
 
@@ -56,9 +57,9 @@ def header_means(h_BTD: jax.Array, line_BT: jax.Array, header_BT: jax.Array, lin
     """
     line_BTL = jax.nn.one_hot(line_BT - 1, lines, dtype=jnp.float32)
     header_BTL = line_BTL * header_BT[..., None]
-    total = jnp.einsum("btl,btd->bld", header_BTL, h_BTD, preferred_element_type=jnp.float32)
+    total = einsum("btl,btd->bld", header_BTL, h_BTD, preferred_element_type=jnp.float32)
     means = total / jnp.maximum(header_BTL.sum(axis=1), 1)[..., None]
-    return jnp.einsum("btl,bld->btd", line_BTL, means)
+    return einsum("btl,bld->btd", line_BTL, means)
 
 
 class Head(protocols.Head, nn.Module):

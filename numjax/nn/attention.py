@@ -17,6 +17,7 @@ from jax.sharding import PartitionSpec
 
 from numjax.errors import UsageError
 from numjax.nn import parallel
+from numjax.nn.einsum import einsum
 from numjax.nn.parallel import ROWS, TENSOR
 
 IMPLEMENTATIONS = ("auto", "plain", "xla", "cudnn", "splash")
@@ -250,9 +251,7 @@ def _splash(q_BTHE, k_BSHE, v_BSHE, segment_ids_BT, causal):
 
 def _scores(q_BHTE, k_BHES, scale):
     heads = k_BHES.shape[-3]
-    scores = jnp.einsum(
-        "...te,...es->...ts", _group_queries(q_BHTE, heads), k_BHES, preferred_element_type=jnp.float32
-    )
+    scores = einsum("...te,...es->...ts", _group_queries(q_BHTE, heads), k_BHES, preferred_element_type=jnp.float32)
     return scores.reshape(*q_BHTE.shape[:-1], -1) * (q_BHTE.shape[-1] ** -0.5 if scale is None else scale)
 
 
@@ -268,5 +267,5 @@ def _weighted_values(scores, v_BHSE, mask, bias=None):
     if mask is not None:
         scores = jnp.where(mask, scores, jnp.finfo(jnp.float32).min)
     weights = jax.nn.softmax(scores, axis=-1).astype(v_BHSE.dtype)
-    out = jnp.einsum("...ts,...se->...te", _group_queries(weights, v_BHSE.shape[-3]), v_BHSE)
+    out = einsum("...ts,...se->...te", _group_queries(weights, v_BHSE.shape[-3]), v_BHSE)
     return out.reshape(*weights.shape[:-1], -1)

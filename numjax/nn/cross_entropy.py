@@ -14,6 +14,7 @@ import jax.numpy as jnp
 from jax.sharding import PartitionSpec
 
 from numjax.nn import parallel
+from numjax.nn.einsum import einsum
 from numjax.nn.parallel import ROWS, TENSOR, VOCABULARY
 from numjax.types import Allowed
 
@@ -57,7 +58,7 @@ def vocabulary_logits(
     Ids from `size` on only pad the vocabulary, and the id `banned` is never legal. `first` is the id of the kernel's
     first row, if the kernel is a part of a vocabulary's.
     """
-    logits = jnp.einsum("...d,vd->...v", hidden, kernel_VD.astype(hidden.dtype), preferred_element_type=jnp.float32)
+    logits = einsum("...d,vd->...v", hidden, kernel_VD.astype(hidden.dtype), preferred_element_type=jnp.float32)
     if bias is not None:
         logits = logits + bias
     ids = first + jnp.arange(kernel_VD.shape[0])
@@ -75,7 +76,7 @@ def token_logits(
 ) -> jax.Array:
     """float32[..., n], the logits of tokens int32[n] only; the rows are gathered however the kernel is split."""
     rows = jnp.take(kernel_VD, jnp.asarray(ids, jnp.int32), axis=0).astype(hidden_BTD.dtype)
-    logits = jnp.einsum("...d,nd->...n", hidden_BTD, rows, preferred_element_type=jnp.float32)
+    logits = einsum("...d,nd->...n", hidden_BTD, rows, preferred_element_type=jnp.float32)
     return logits if bias_V is None else logits + jnp.take(bias_V, jnp.asarray(ids, jnp.int32))
 
 
@@ -278,9 +279,9 @@ def _sum(static, gradients, split, hidden, kernel, bias, targets, weights, class
         d_logits = rows.weights[..., None] * (target_probs - jnp.exp(logits - normaliser[..., None]))
         d_bias = None if bias is None else carry[2] + d_logits.sum((0, 1))
         d_logits = d_logits.astype(hidden.dtype)
-        d_hidden = jnp.einsum("bpv,vd->bpd", d_logits, kernel_VD, preferred_element_type=jnp.float32)
+        d_hidden = einsum("bpv,vd->bpd", d_logits, kernel_VD, preferred_element_type=jnp.float32)
         # [D, V]: then the compiler transposes the narrow one of the two factors.
-        d_kernel = carry[1] + jnp.einsum("bpd,bpv->dv", rows.hidden, d_logits, preferred_element_type=jnp.float32)
+        d_kernel = carry[1] + einsum("bpd,bpv->dv", rows.hidden, d_logits, preferred_element_type=jnp.float32)
         return (total, d_kernel, d_bias), d_hidden.astype(hidden.dtype)
 
     no_bias = None if bias is None else jnp.zeros(bias.shape, jnp.float32)

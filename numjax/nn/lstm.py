@@ -16,6 +16,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from numjax.nn.einsum import einsum
+
 
 class LstmWeights(NamedTuple):
     """The weights of one direction: gates = x @ input[D, G] + h @ recurrent[H, G] + bias[G]."""
@@ -202,7 +204,7 @@ def _recur_backward(reverse, unroll, saved, d):
     inputs = (dh_TBH, valid_TB, starts_TB, saved_steps)
     _, d_gates_TBG = jax.lax.scan(step, d_last, inputs, reverse=not reverse, unroll=unroll)
     hidden_before = saved_steps[5].astype(dtype)
-    return d_gates_TBG, jnp.einsum("tbh,tbg->hg", hidden_before, d_gates_TBG), None, None
+    return d_gates_TBG, einsum("tbh,tbg->hg", hidden_before, d_gates_TBG), None, None
 
 
 _recur.defvjp(_recur_forward, _recur_backward)

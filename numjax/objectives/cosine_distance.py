@@ -14,6 +14,7 @@ import jax.numpy as jnp
 
 from numjax import protocols
 from numjax.errors import UsageError
+from numjax.nn.einsum import einsum
 from numjax.types import TYPES, Batch, HeadOut, Loss, Numeral, Tokens
 
 _LOST = 60  # decimal places beyond which the smaller of two numbers vanishes next to the larger, in float32
@@ -66,7 +67,7 @@ def pool_numbers(h_BTD: jax.Array, tokens: Tokens, token_type: int | None = None
         is_counted &= (types if types.ndim == 2 else types[..., 0]) == token_type
     member_BTN = (index[..., None] == jnp.arange(numerals.valid.shape[1])) & is_counted[..., None]
     counts = member_BTN.sum(axis=1)
-    total = jnp.einsum("btn,btd->bnd", member_BTN.astype(jnp.float32), h_BTD.astype(jnp.float32), precision=_EXACT)
+    total = einsum("btn,btd->bnd", member_BTN.astype(jnp.float32), h_BTD.astype(jnp.float32), precision=_EXACT)
     return total / jnp.maximum(counts, 1)[..., None], numerals.valid & (counts > 0)
 
 
@@ -168,7 +169,7 @@ class Objective(protocols.Objective):
 def _compare_all(x_GMD, valid_GM, numerals):
     """(relative difference, cosine distance, whether the pair counts) of every pair, [G, M, M] each."""
     directions = normalize(x_GMD)
-    cosine = 1 - jnp.einsum("gmd,gnd->gmn", directions, directions, precision=_EXACT)
+    cosine = 1 - einsum("gmd,gnd->gmn", directions, directions, precision=_EXACT)
     x, y = (jax.tree.map(lambda values, a=axis: jnp.expand_dims(values, a), numerals) for axis in (2, 1))
     index = jnp.arange(valid_GM.shape[1])
     counted = valid_GM[:, :, None] & valid_GM[:, None, :] & (index[:, None] < index)

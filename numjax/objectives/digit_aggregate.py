@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from numjax import protocols
 from numjax.errors import UsageError
 from numjax.nn import cross_entropy, digits, parallel
+from numjax.nn.einsum import einsum
 from numjax.protocols import FromContext
 from numjax.types import Batch, HeadOut, Loss
 
@@ -113,7 +114,7 @@ class Objective(protocols.Objective):
     def _expected(self, out: HeadOut) -> jax.Array:
         """p(digit)[B, T, 10], a softmax over only the ten digits, float32."""
         kernel_XD = self._rows(out.weights["kernel"]).astype(out.hidden.dtype)
-        logits = jnp.einsum("btd,xd->btx", out.hidden, kernel_XD, preferred_element_type=jnp.float32)
+        logits = einsum("btd,xd->btx", out.hidden, kernel_XD, preferred_element_type=jnp.float32)
         if (bias := out.weights.get("bias")) is not None:
             logits = logits + self._rows(bias)
         return jax.nn.softmax(logits, axis=-1)
@@ -135,7 +136,7 @@ class Objective(protocols.Objective):
         if parallel.mesh() is None:
             return jnp.take(table, ids, axis=0)
         is_row = (ids[:, None] == jnp.arange(table.shape[0])).astype(table.dtype)
-        return jnp.einsum("xv,v...->x...", is_row, table, precision="highest")
+        return einsum("xv,v...->x...", is_row, table, precision="highest")
 
 
 class _SpelledNumbers:
@@ -159,8 +160,8 @@ class _SpelledNumbers:
     def shares(self, p_BTX: jax.Array) -> jax.Array:
         """The weight of each of the ten digits in each number, [B, N, 10], from its probability at each position."""
         weighted_BTX = self.weight[..., None] * p_BTX
-        return jnp.einsum("btn,btx->bnx", self.member.astype(jnp.float32), weighted_BTX, precision="highest")
+        return einsum("btn,btx->bnx", self.member.astype(jnp.float32), weighted_BTX, precision="highest")
 
 
 def _weigh(shares_BNX: jax.Array, table_XD: jax.Array) -> jax.Array:
-    return jnp.einsum("bnx,xd->bnd", shares_BNX, table_XD, precision="highest")
+    return einsum("bnx,xd->bnd", shares_BNX, table_XD, precision="highest")

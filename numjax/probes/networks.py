@@ -19,6 +19,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from numjax.nn import lstm
+from numjax.nn.einsum import einsum
 
 Params = dict[str, Any]
 
@@ -53,7 +54,7 @@ def init_mlp(key: jax.Array, basis_RD: jax.Array, numbers: int, hidden: int, lay
         key, kernel_key, bias_key = jax.random.split(key, 3)
         kernel = _uniform(kernel_key, fan_in, fan_in, out)
         if layer == 0:
-            kernel = jnp.einsum("rd,kdh->krh", basis_RD, kernel.reshape(numbers, width, out))
+            kernel = einsum("rd,kdh->krh", basis_RD, kernel.reshape(numbers, width, out))
         params[f"layer_{layer}"] = {"kernel": kernel, "bias": _uniform(bias_key, fan_in, out)}
     return params
 

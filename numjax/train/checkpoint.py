@@ -20,7 +20,7 @@ import orbax.checkpoint as ocp
 
 from numjax.errors import UsageError
 from numjax.runtime import files, log, processes
-from numjax.train import digests
+from numjax.train import digests, tensorstore_json
 
 STACKED = "layers"
 # Seconds that writing a save may take. Orbax measures them by the time of day, and a clock may be set meanwhile.
@@ -105,6 +105,7 @@ class Checkpoints:
     asynchronous: bool = True
 
     def __post_init__(self):
+        tensorstore_json.stop_leak()
         options = ocp.CheckpointManagerOptions(
             max_to_keep=self.keep,
             enable_async_checkpointing=self.asynchronous,
