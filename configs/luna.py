@@ -136,6 +136,19 @@ TASKS = {
             },
         },
     },
+    # Statements on generated tables of many layouts, whose evidence is known: the model predicts an operation and the
+    # cells that it needs, and the host computes the rest.
+    "claims": {
+        "task": dict(name="claims", size=0, data_seed=0, wordings="apart", units=512),
+        "backbone": dict(types=(2, *traits.SIZES)),
+        "data": dict(overflow="shorten", reserve=0),
+        "optim": dict(learning_rate=1e-4, batch_size=32, epochs=10, warmup=600),
+        "when": {
+            "smoke": {"task": dict(size=300, units=96)},
+            # Nearly all of these rows have fewer than 96 positions.
+            "laptop": {"task": dict(units=128), "data": dict(length=128, buckets=4)},
+        },
+    },
 }
 
 # L_D: the target is the teacher's softmax; its weight α rises from 0.04 to 0.4.
@@ -167,6 +180,7 @@ PARTS = {
             "when": {
                 "task=pretrain": {"heads.masked": dict(epsilon=1e-5)},
                 "task=tabfact": {"task": dict(layout="columns")},
+                "task=claims": {"backbone": dict(types=(1, *traits.SIZES))},
                 # RoBERTa-large: set init_from and scheme.vocab.path to its folder.
                 "paper": {
                     "backbone": dict(width=1024, layers=24, heads=16),
