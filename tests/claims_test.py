@@ -6,6 +6,7 @@ import functools
 import json
 import re
 from collections import Counter
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -168,6 +169,42 @@ def test_a_claim_without_operands_is_not_entailed_even_if_it_is_denied(operation
         assert not judge(
             "nothing", parse_grid(table), selection.select_claim(operation, denied, table, selection.Roles({}, {}))
         )
+
+
+@pytest.mark.parametrize(
+    ("number", "claimed", "decimals", "is_right"),
+    [
+        ("2.5", "3", 0, True),
+        ("2.5", "2", 0, False),
+        ("-2.5", "-3", 0, True),
+        ("-2.5", "3", 0, False),
+        ("2.449", "2.4", 1, True),
+        ("2.45", "2.5", 1, True),
+        ("0.04", "0", 1, True),
+        ("-0.04", "0", 1, True),
+        ("-0.05", "0", 1, False),
+    ],
+)
+def test_halves_are_rounded_away_from_zero(number, claimed, decimals, is_right):
+    assert operations._rounds_to(Decimal(number), Decimal(claimed), decimals) is is_right
+
+
+def test_any_output_about_any_table_gives_a_label(rng):
+    """Odd tables and statements, and random outputs: a label, never an error."""
+    cells = ["", "1e999", "-1e-999", "—", "Total", "2019", "5B", "(3)", "12%", "x" * 300, "9" * 99, "½", "all", "£ —"]
+    statements = ["1e5", "It is 0." + "0" * 3000 + "1 million", "12 thousand and -0 or 9999999 billion", "½ ٣"]
+    for _ in range(150):
+        height, width = rng.integers(2, 5), rng.integers(1, 5)
+        table = [[str(rng.choice(cells)) for _ in range(width)] for _ in range(height)]
+        table[-1][-1] = "7"
+        record = {"id": "x", "table": table, "statement": str(rng.choice(statements))}
+        example = TASK.example(TASK.unanswered | record, PARSE)
+        roles = rng.random((2, int(rng.integers(1, 40)))) - 0.2
+        for operator in range(len(OPERATORS)):
+            output = np.concatenate([[operator, rng.integers(2), 0, -0.5], *np.where(roles < 0, -1, roles / 2)])
+            label, used = TASK.make_prediction(example, output)
+            assert label in (0, 1) and used["confidence"] == pytest.approx(np.exp(-0.5))
+            json.dumps(used)
 
 
 @pytest.mark.parametrize(

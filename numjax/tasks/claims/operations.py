@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from decimal import ROUND_HALF_UP, Decimal, localcontext
+from decimal import Decimal, localcontext
 from typing import NamedTuple
 
 from numjax.tasks.claims.lines import find_previous
@@ -23,6 +23,7 @@ LIMITED = (
 COUNTS = ("COUNT-ABOVE", "COUNT-BELOW", "COUNT-TEXT", "SIZE")
 CLAIMED = ("EQUAL", *COUNTS, "SUM", "TOTAL", "MEAN", "DIFFERENCE", "MORE-BY", "LESS-BY")
 PERCENTS = ("PERCENT", "UP-PERCENT", "DOWN-PERCENT")
+DIGITS = 2200  # enough to add the largest and the smallest number that a cell can hold
 _SCALE_WORD = re.compile(r"\s?(thousand|million|billion)s?\b", re.IGNORECASE)
 _SCALES = {"thousand": 1, "million": 2, "billion": 3}
 _WORD = re.compile(r"\w+")
@@ -51,7 +52,9 @@ def judge(statement: str, grid: Grid, claim: Claim) -> bool:
     Numbers are equal if they are so exactly; means, percentages and converted numbers are first rounded to the
     decimals of the claimed number. A percentage is of the second cell.
     """
-    holds = _holds(statement, grid, claim)
+    with localcontext() as context:
+        context.prec = DIGITS
+        holds = _holds(statement, grid, claim)
     return holds is not None and holds != claim.denied
 
 
@@ -122,7 +125,7 @@ def _is_percent(
     change = (first[0] - second[0]) / abs(second[0]) * 100
     change = {"PERCENT": abs(change), "UP-PERCENT": change, "DOWN-PERCENT": -change}[operation]
     value = abs(claimed.value) if operation == "PERCENT" else claimed.value
-    return _round(change, claimed.decimals) == value
+    return _rounds_to(change, value, claimed.decimals)
 
 
 def _is_number(statement: str, grid: Grid, claim: Claim, result: Decimal) -> bool:
@@ -130,14 +133,15 @@ def _is_number(statement: str, grid: Grid, claim: Claim, result: Decimal) -> boo
     assert claimed is not None
     factor = _find_factor(statement, grid, claim.first[0], claimed, [result])
     if claim.operation == "MEAN" or factor != 1:
-        return _round(result / factor, claimed.decimals) == claimed.value
+        return _rounds_to(result / factor, claimed.value, claimed.decimals)
     return result == claimed.value
 
 
-def _round(number: Decimal, decimals: int) -> Decimal:
-    with localcontext() as context:
-        context.prec = 200  # numbers of cells have at most a hundred digits
-        return number.quantize(Decimal(1).scaleb(-decimals), ROUND_HALF_UP)
+def _rounds_to(number: Decimal, claimed: Decimal, decimals: int) -> bool:
+    """Whether a number rounded to so many decimals, halves away from zero, is the claimed one."""
+    half = Decimal(5).scaleb(-decimals - 1)
+    is_same_sign = not claimed or (number < 0) == (claimed < 0)
+    return is_same_sign and abs(claimed) - half <= abs(number) < abs(claimed) + half
 
 
 def _find_factor(statement: str, grid: Grid, cell: Cell, number: NumberSpan, others: Sequence[Decimal]) -> Decimal:

@@ -19,7 +19,6 @@ PAIRS = ("GREATER", "LESS", "DIFFERENCE", "MORE-BY", "LESS-BY", *PERCENTS)
 EXTREMES = ("LARGEST", "SMALLEST")
 WHOLE_LINES = (*(name for name in LIMITED if "-" in name), "COUNT-TEXT", "SIZE", "TOTAL", "MEAN")
 _LEAST = 1e-6  # of a probability
-_UNSEEN = (0.0, 0.0)
 
 K = TypeVar("K")
 
@@ -66,16 +65,9 @@ def _select_cells(
     operation: str, rows: tuple[tuple[str, ...], ...], roles: Mapping[Cell, tuple[float, float]]
 ) -> tuple[Line, Line]:
     grid, lines = parse_grid(rows), list_lines(rows)
-    cells = {(r, c): roles.get((r, c), _UNSEEN) for r, row in enumerate(rows) for c, text in enumerate(row) if text}
     # Of cells that the model did not see, nothing is known.
-    seen = [cell in roles for cell in cells]
-    gains, second_gains = (
-        {
-            cell: gain if is_seen else 0.0
-            for (cell, gain), is_seen in zip(_compute_gains(cells, i).items(), seen, strict=True)
-        }
-        for i in range(2)
-    )
+    unknown = {(r, c): 0.0 for r, row in enumerate(rows) for c in range(len(row))}
+    gains, second_gains = (unknown | _compute_gains(roles, index) for index in range(2))
     if operation in PAIRS:
         return _select_pair(grid.values, gains, second_gains)
     if operation in EXTREMES:
@@ -88,7 +80,7 @@ def _select_cells(
         return (likely, ()) if len(likely) > 1 else (sum(_select_pair(grid.values, gains, gains), ()), ())
     candidates: Iterable[Cell] = grid.values
     if operation == "TEXT":
-        candidates = (cell for cell in cells if min(cell) > 0)
+        candidates = ((r, c) for r, c in unknown if min(r, c) > 0 and rows[r][c])
     elif operation in ("ROSE", "FELL"):
         candidates = (cell for cell in grid.values if find_previous(grid, cell))
     best = max(candidates, key=gains.__getitem__, default=None)

@@ -231,7 +231,8 @@ def _header_words(text: str) -> tuple[str, ...]:
 def _find_named(headers: Mapping[int, str], question: _ParsedQuestion) -> _Names:
     """The headers that a question names. A header is named if the question has all of its words that not every header
     has; if its words are a subset of another named header's, only the other counts."""
-    keys = {index: _header_words(text) for index, text in headers.items() if text}
+    # "—" has no words.
+    keys = {index: words for index, text in headers.items() if (words := _header_words(text))}
     frequencies = Counter(word for key in keys.values() for word in key)
     places: dict[str, list[int]] = {}
     for index, (_, _, word) in enumerate(question.words):
