@@ -18,7 +18,7 @@ from numjax.bundled.data.tables import facts, wording
 from numjax.bundled.data.tables.draw import Draw
 from numjax.bundled.data.tables.statement_wordings import DENIALS, WORDINGS
 from numjax.bundled.data.tables.statements import make_records
-from numjax.errors import DataError
+from numjax.errors import DataError, UsageError
 from numjax.tasks import claims
 from numjax.tasks.claims import lines, operations, selection
 from numjax.tasks.claims.operations import OPERATORS, Claim, contains_words, judge
@@ -291,6 +291,13 @@ def test_the_head_of_the_config_fits_the_task():
     head = config.heads.answer
     assert (head.operators, head.scales, head.roles) == (len(OPERATORS), 2, ROLES)
     assert {block.part for block in config.objectives.values()} == {"operator", "scale", "tags"}
+
+
+def test_a_release_without_evidence_is_refused():
+    with pytest.raises(
+        UsageError, match=r"^claims: the statements in release have labels but no evidence: use task=tabfact"
+    ):
+        claims.Task(path="release")
 
 
 def test_roles_have_a_probability_each(rng):

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from numjax.errors import DataError
+from numjax.errors import DataError, UsageError
 from numjax.pipeline import fields
 from numjax.tasks import tabfact
 from numjax.tasks.claims.operations import OPERATORS, judge
@@ -56,14 +56,24 @@ class Task(tabfact.Task):
     }
     num_classes = None
 
-    def __init__(self, *, size: int = 0, data_seed: int = 0, wordings: str = "apart", units: int = 256):
+    def __init__(
+        self, *, path: str = "", size: int = 0, data_seed: int = 0, wordings: str = "apart", units: int = 256
+    ):
         """
         Args:
+          path: must be empty: statements of a release have no evidence.
           size: training statements to generate; 0 for all.
           data_seed: of the generator.
           wordings: those of the splits differ ("apart"), or are those "seen" in training.
           units: length of a row's unit labels; as many as it has positions.
+
+        Raises:
+          UsageError: `path` is not empty.
         """
+        if path:
+            raise UsageError(
+                f"claims: the statements in {path} have labels but no evidence: use task=tabfact for them"
+            )
         super().__init__(size=size, data_seed=data_seed, tables="many", wordings=wordings, traits=True)
         self.units = units
 
