@@ -14,10 +14,10 @@ import pytest
 
 from numjax.build import build
 from numjax.bundled.configs import luna
-from numjax.bundled.data.tables import facts, wording
+from numjax.bundled.data.tables import facts, statements, wording
 from numjax.bundled.data.tables.draw import Draw
+from numjax.bundled.data.tables.sheet import TableSheet
 from numjax.bundled.data.tables.statement_wordings import DENIALS, WORDINGS
-from numjax.bundled.data.tables.statements import make_records
 from numjax.errors import DataError, UsageError
 from numjax.tasks import claims
 from numjax.tasks.claims import lines, operations, selection
@@ -50,7 +50,7 @@ def records():
     return [
         record | {name: json.dumps(record[name]) for name in ("table", "evidence")}
         for split in wording.SPLITS
-        for record in make_records(170, 3, split)
+        for record in statements.make_records(170, 3, split)
     ]
 
 
@@ -83,6 +83,25 @@ def test_the_evidence_of_every_statement_gives_its_label(records):
                 assert not is_named or used[name].strip(" $€£") in record["statement"][start:end], record
         counts[evidence["operation"]] += 1
     assert set(counts) == set(OPERATORS) and sum(counts.values()) > 4000
+
+
+@pytest.mark.parametrize("plan", [statements._state_mean, statements._state_percent])
+def test_a_wrong_number_is_not_right_when_rounded(plan):
+    n_statements = 0
+    for number in range(60):
+        sheet = TableSheet(Draw(5, number))
+        grid = parse_grid(tuple(tuple(cell.strip() for cell in row) for row in sheet.cells))
+        for _ in range(60):
+            if (fact := plan(sheet, sheet.draw, False)) is None:
+                continue
+            text, evidence = facts.phrase_fact(fact, False, "train", sheet.draw)
+            claimed = next(
+                n for n in find_numbers(text) if n.start < evidence.claimed[1] and n.end > evidence.claimed[0]
+            )
+            claim = Claim(evidence.operation, False, evidence.first, evidence.second, claimed)
+            assert not judge(text, grid, claim), (text, sheet.cells)
+            n_statements += 1
+    assert n_statements > 1000
 
 
 def test_every_statement_needs_its_cells(records):
