@@ -341,3 +341,20 @@ def test_roles_have_a_probability_each(rng):
     labels = dict(batch.labels) | {"tags": roles}
     assert float(head.log_prob(out, labels)["tags"].sum()) == pytest.approx(expected, abs=1e-3)
     assert head.scored(out, labels)["tags"].all()
+
+
+def test_numbers_of_the_statement_belong_to_it(rng):
+    """Units of group 0 change neither the mean of the statement nor the operator."""
+    batch = drawn.draw_batch(rng, lengths=[[9], [9], [9]])
+    cells = np.zeros((3, 12, 3), np.int32)
+    cells[:, 5] = 2, TABLE, 1
+    with_number = cells.copy()
+    with_number[:, 2] = 1, 0, 1
+    head: Any = build("heads", {"name": "tagop", "asked": "both", "dropout": 0.0, "init_std": 0.5}, width=8)
+    h = rng.standard_normal((3, 12, 8)).astype(np.float32)
+    results = []
+    for units in (cells, with_number):
+        inputs = batch.inputs._replace(channels={"units": units})
+        params = drawn.draw_params(head, np.random.default_rng(0), h, inputs)
+        results.append(head.operator(head.apply({"params": params}, h, inputs)))
+    np.testing.assert_array_equal(*results)
