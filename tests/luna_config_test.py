@@ -36,7 +36,7 @@ def test_the_order_of_words_changes_nothing():
 
 @pytest.mark.parametrize("scale", ["smoke", "laptop", "paper"])
 def test_each_string_of_a_batch_is_encoded_once(scale):
-    for task in ("pretrain", "tatqa", "tabfact"):
+    for task in ("pretrain", "tatqa", "tabfact", "claims"):
         assert luna.get_config(f"{scale},task={task}").data.shared
     for task in ("pretrain", "fraud"):
         assert tabbert.get_config(f"{scale},task={task}").data.shared

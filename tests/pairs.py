@@ -38,6 +38,7 @@ BASES: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "word_problem slot": ("digits", "smoke", ("scheme=replace", "heads.next=fone", "embeds.token=token")),
     "tatqa": ("luna", "smoke,task=tatqa", ()),
     "tabfact": ("luna", "smoke,task=tabfact", ()),
+    "claims": ("luna", "smoke,task=claims", ()),
     "table_text": ("luna", "smoke,task=pretrain", ()),
     "transactions": ("tabbert", "smoke", ()),
     "fraud": ("tabbert", "smoke,task=fraud", ()),

@@ -114,6 +114,16 @@ RECORDS = {
         "label": 1,
         "kind": "complex",
     },
+    "claims": {
+        "id": "t",
+        "statement": "barton have 1,200 points",
+        "table": '[["club", "points"], ["barton", "1,200"], ["fenham", "3.5"]]',
+        "label": 1,
+        "kind": "simple",
+        "evidence": json.dumps(
+            {"operation": "EQUAL", "denied": False, "first": [[1, 1]], "second": [], "claimed": [12, 17], "limit": []}
+        ),
+    },
     "table_text": {
         "id": "m",
         "text": "Eggs cost 3.25 in 2019.",
@@ -193,6 +203,7 @@ def test_every_missing_field_is_named(name):
         "solving": {"problem", "solution", "answer"},
         "span_answer": {"question", "context", "answer", "answer_start"},
         "tabfact": {"statement", "table", "label", "kind"},
+        "claims": {"statement", "table", "label", "kind", "evidence"},
         "table_text": {"text", "table"},
         "transactions": {"rows"},
         "fraud": {"rows", "label"},

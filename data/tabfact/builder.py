@@ -31,7 +31,7 @@ class Tabfact(ArrayRecordBuilder):
     statements (0: 40,000); `wordings` of the latter: "apart" (each split has its own), or "seen" (all splits use
     those of training)."""
 
-    VERSION = tfds.core.Version("1.2.0")  # pairs without the full stop that revealed their label
+    VERSION = tfds.core.Version("1.3.0")  # the evidence of statements on tables of many layouts
     FIELDS = {
         "id": str,
         "table_id": str,
@@ -40,6 +40,7 @@ class Tabfact(ArrayRecordBuilder):
         "statement": str,
         "label": int,
         "kind": str,
+        "evidence": str,
     }
     OPTIONS = {"path": "", "size": 0, "seed": 0, "tables": "few", "wordings": "apart"}
     KEYS = {"table": ("table_id",), "table's cells": ("table",), "statement": ("statement", "table_id")}
@@ -66,7 +67,8 @@ class Tabfact(ArrayRecordBuilder):
                     -(-count // statements.STATEMENTS), seed, split, self.options["wordings"]
                 )
                 for record in stand_in_records:
-                    yield split, record | {"table": json.dumps(record["table"], ensure_ascii=False)}
+                    texts = {name: json.dumps(record[name], ensure_ascii=False) for name in ("table", "evidence")}
+                    yield split, record | texts
             return
         statements_by_split, tables, kinds = (
             self._read_release() if self.options["path"] else self._make_release(size, seed)
@@ -139,7 +141,7 @@ class Tabfact(ArrayRecordBuilder):
             if isinstance(table, ValueError):
                 self.skip(statement["id"], str(table))
             else:
-                yield {**statement, "table": table, "kind": kinds.get(statement["table_id"], "")}
+                yield {**statement, "table": table, "kind": kinds.get(statement["table_id"], ""), "evidence": ""}
 
 
 def divide_by_table(

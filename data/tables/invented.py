@@ -36,7 +36,8 @@ def invent_names(singular: str, count: int, draw: Draw) -> list[str]:
             name = f"{singular.capitalize()} {'ABCDEFGHIJKLMNOP'[len(names)]}"
         elif form == 3 and draw.chance(0.5):
             name = f"{name} {invent_word(draw, 1).capitalize()}"
-        names[name] = None
+        if name != "Sum":  # a row of this name would be one of totals
+            names[name] = None
     return list(names)
 
 

@@ -1,6 +1,7 @@
 """Wordings of statements, by plan: `WORDINGS` state a fact, `DENIALS` deny it.
 
-{x}: a quantity with an article, {X} without; {v}: its stated value. {a}, {b}: what is compared; {all}: several;
+{x}: a quantity with an article, {X} without; {v}: its stated value; {t}: a stated text. {a}, {b}: what is compared;
+{all}: several;
 {k}: a count; {n}: a limit; {more}, {most}: words for the direction; {one}, {many}: the noun for a row or column.
 Of six wordings the fifth is for validation and the sixth for test (`wording.select_wordings`).
 """
@@ -33,13 +34,13 @@ WORDINGS: dict[str, tuple[str, ...]] = {
         "{a} got {v} {m}",
     ),
     "text": (
-        "the {attribute} of {a} is {v}",
-        "{a} has the {attribute} {v}",
-        "{v} is the {attribute} of {a}",
-        "{a} is listed with the {attribute} {v}",
-        "for {a} the {attribute} is {v}",
-        "{a}'s {attribute} is {v}",
-        "as {attribute} of {a} the table gives {v}",
+        "the {attribute} of {a} is {t}",
+        "{a} has the {attribute} {t}",
+        "{t} is the {attribute} of {a}",
+        "{a} is listed with the {attribute} {t}",
+        "for {a} the {attribute} is {t}",
+        "{a}'s {attribute} is {t}",
+        "as {attribute} of {a} the table gives {t}",
     ),
     "more": (
         "{a} has {more} {X} than {b}",
@@ -122,13 +123,13 @@ WORDINGS: dict[str, tuple[str, ...]] = {
         "figures are given for {k} {many}",
     ),
     "count_text": (
-        "{k} {many} have the {attribute} {v}",
-        "there are {k} {many} with the {attribute} {v}",
-        "the {attribute} is {v} for {k} {many}",
-        "{k} of the {many} are listed under {v}",
-        "{v} is the {attribute} of {k} {many}",
-        "{k} {many} are of {attribute} {v}",
-        "{k} of the {many} have {v} as {attribute}",
+        "{k} {many} have the {attribute} {t}",
+        "there are {k} {many} with the {attribute} {t}",
+        "the {attribute} is {t} for {k} {many}",
+        "{k} of the {many} are listed under {t}",
+        "{t} is the {attribute} of {k} {many}",
+        "{k} {many} are of {attribute} {t}",
+        "{k} of the {many} have {t} as {attribute}",
     ),
     "all": (
         "all {many} have {more} than {n} {X}",
@@ -225,9 +226,9 @@ DENIALS: dict[str, tuple[str, ...]] = {
     "value": ("{x} is not {v}", "{x} was not {v}", "{x} does not amount to {v}", "it is not {v} that {x} came to"),
     "has": ("{a} does not have {v} {m}", "{a} did not have {v} {m}", "it is not {a} that has {v} {m}"),
     "text": (
-        "the {attribute} of {a} is not {v}",
-        "{a} does not have the {attribute} {v}",
-        "{v} is not the {attribute} of {a}",
+        "the {attribute} of {a} is not {t}",
+        "{a} does not have the {attribute} {t}",
+        "{t} is not the {attribute} of {a}",
     ),
     "more": (
         "{a} does not have {more} {X} than {b}",
@@ -245,7 +246,13 @@ DENIALS: dict[str, tuple[str, ...]] = {
         "the {most} {X} is not that of {a}",
         "it is not {a} that has the {most} {X}",
     ),
-    "limit": ("{x} is not {above} {n}", "{x} was not {above} {n}", "{x} does not lie {above} {n}"),
+    "limit": (
+        "{x} is not {above} {n}",
+        "{x} was not {above} {n}",
+        "{x} does not lie {above} {n}",
+        "{x} is {at_most} {n}",
+        "{x} was {at_most} {n}",
+    ),
     "all": ("not all {many} have {more} than {n} {X}", "not every {one} has {X} {above} {n}"),
     "two": ("{x} is not {higher} than {y}", "{x} was not {higher} than {y}", "{x} does not {exceed} {y}"),
 }

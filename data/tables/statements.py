@@ -13,9 +13,10 @@ from typing import Any, NamedTuple
 
 from . import figures, wording
 from .draw import Draw
+from .facts import Evidence, Fact, phrase_fact
 from .questions import Line, draw_limit, draw_line, make_slots
-from .sheet import TableSheet, join_words
-from .statement_wordings import DENIALS, WORDINGS
+from .sheet import CellIndex, Ref, TableSheet, join_words
+from .statement_wordings import DENIALS
 
 STATEMENTS = 8  # of a table, half of them entailed
 TRIES = 80
@@ -32,6 +33,7 @@ _DIRECTIONS: tuple[dict[str, tuple[str, ...]], ...] = (
         "most": ("highest", "largest", "greatest"),
         "first": ("first", "ahead of all others"),
         "above": ("above", "over", "more than"),
+        "at_most": ("at most", "no more than"),
         "below": ("below", "under"),
         "ahead": ("ahead of", "above"),
         "before": ("before", "ahead of"),
@@ -51,6 +53,7 @@ _DIRECTIONS: tuple[dict[str, tuple[str, ...]], ...] = (
         "most": ("lowest", "smallest", "least"),
         "first": ("last", "behind all others"),
         "above": ("below", "under", "less than"),
+        "at_most": ("at least", "no less than"),
         "below": ("above", "over"),
         "ahead": ("behind", "below"),
         "before": ("behind", "after"),
@@ -65,17 +68,20 @@ _DIRECTIONS: tuple[dict[str, tuple[str, ...]], ...] = (
 )
 
 
-class Fact(NamedTuple):
-    """A plan and the slots of its wordings."""
+class Statement(NamedTuple):
+    """A statement, whether its table entails it (1) or refutes it (0), its kind ("simple" or "complex"), and how to
+    judge it."""
 
-    plan: str
-    slots: dict[str, str]
+    text: str
+    label: int
+    kind: str
+    evidence: Evidence
 
 
 def make_tables(
     count: int, seed: int, split: str, wordings: str = "apart"
-) -> Iterator[tuple[str, TableSheet, list[tuple[str, int, str]]]]:
-    """Yields (id, table, [(statement, label, "simple" or "complex")]) for `count` tables.
+) -> Iterator[tuple[str, TableSheet, list[Statement]]]:
+    """Yields (id, table, its statements) for `count` tables.
 
     Args:
       seed: of everything random. split: "train", "validation" or "test", which have different tables.
@@ -88,41 +94,36 @@ def make_tables(
         yield f"tables-{split}-{index:05d}.csv", sheet, make_statements(sheet, wording_split)
 
 
-def make_statements(sheet: TableSheet, split: str) -> list[tuple[str, int, str]]:
+def make_statements(sheet: TableSheet, split: str) -> list[Statement]:
     """Returns the statements of a table in random order, one true and one false for each plan that is drawn."""
     draw = sheet.draw
-    statements: list[tuple[str, int, str]] = []
+    statements: list[Statement] = []
     used_texts: set[str] = set()
     for _ in range(TRIES):
         plan = draw.choice(PLANS)
         is_denied = draw.chance(DENIED_SHARE)
-        texts = []
+        pair = []
         for label in (1, 0):
             fact = plan(sheet, draw, bool(label))
-            # A denied statement needs the opposite fact.
-            if fact is not None and is_denied and fact.plan in DENIALS:
+            # A denied statement needs the opposite fact, in a plan that can be denied too.
+            needs_opposite = fact is not None and is_denied and fact.plan in DENIALS
+            if needs_opposite:
                 fact = plan(sheet, draw, not label)
-            texts.append(_phrase_fact(fact, is_denied, split, draw) if fact is not None else "")
-        if all(texts) and texts[0] != texts[1] and used_texts.isdisjoint(texts):
-            used_texts.update(texts)
-            kind = "simple" if fact is not None and fact.plan in SIMPLE else "complex"
-            statements += [(text, 1 - i, kind) for i, text in enumerate(texts)]
+            if fact is not None and (fact.plan in DENIALS or not needs_opposite):
+                text, evidence = phrase_fact(fact, is_denied, split, draw)
+                kind = "simple" if fact.plan in SIMPLE else "complex"
+                pair.append(Statement(text, label, kind, evidence))
+        texts = {statement.text for statement in pair}
+        if len(texts) == 2 and used_texts.isdisjoint(texts):
+            used_texts |= texts
+            statements += pair
         if len(statements) >= STATEMENTS:
             break
     return draw.sample(statements, len(statements))
 
 
-def _phrase_fact(fact: Fact | None, is_denied: bool, split: str, draw: Draw) -> str:
-    if fact is None:
-        return ""
-    wordings = (
-        DENIALS[fact.plan]
-        if is_denied and fact.plan in DENIALS
-        else wording.select_wordings(WORDINGS[fact.plan], split)
-    )
-    text = draw.choice(wordings).format(**fact.slots)
-    text = text if draw.chance(0.15) else text[0].upper() + text[1:]
-    return text + ("" if draw.chance(0.2) else ".")
+def _find_cells(sheet: TableSheet, refs: Sequence[Ref]) -> tuple[CellIndex, ...]:
+    return tuple(sheet.cell_of[ref] for ref in refs)
 
 
 def _draw_direction(is_more: bool, draw: Draw) -> dict[str, str]:
@@ -162,6 +163,12 @@ def draw_wrong_number(
     return value + unit * draw.choice((1, 2, 3, -1))
 
 
+def _rounds_to(exact: Decimal, value: Decimal) -> bool:
+    """Whether a number is right as rounded to the decimals that a statement writes of `value`."""
+    places = -min(0, int(value.normalize().as_tuple().exponent))
+    return exact.quantize(Decimal(1).scaleb(-places), ROUND_HALF_UP) == value
+
+
 # --- Plans: each returns a fact that is true or false, or None if the table does not suit it.
 
 
@@ -177,8 +184,9 @@ def _state_value(sheet: TableSheet, draw: Draw, is_true: bool) -> Fact:
         value = draw_wrong_number(value, alternatives, sheet.styles[m], draw)
     text = phrase_number(sheet, m, value, draw)
     if sheet.measures[m].countable and ref.entity >= 0 and ref.time < 0 and draw.chance(0.5):
-        return Fact("has", {"a": sheet.entities[ref.entity], "v": text, "m": wording.name_measure(sheet, m, draw)})
-    return Fact("value", make_slots(sheet, ref, draw) | {"v": text})
+        slots = {"a": sheet.entities[ref.entity], "v": text, "m": wording.name_measure(sheet, m, draw)}
+        return Fact("has", slots, "EQUAL", _find_cells(sheet, [ref]))
+    return Fact("value", make_slots(sheet, ref, draw) | {"v": text}, "EQUAL", _find_cells(sheet, [ref]))
 
 
 def _state_text(sheet: TableSheet, draw: Draw, is_true: bool) -> Fact | None:
@@ -191,7 +199,8 @@ def _state_text(sheet: TableSheet, draw: Draw, is_true: bool) -> Fact | None:
         if not alternatives:
             return None
         text = draw.choice(alternatives)
-    return Fact("text", {"attribute": name, "a": sheet.entities[e], "v": text})
+    slots = {"attribute": name, "a": sheet.entities[e], "t": text}
+    return Fact("text", slots, "TEXT", (sheet.cell_of_attribute[name, e],))
 
 
 def _draw_pair(sheet: TableSheet, draw: Draw, is_more: bool, line: Line) -> Line | None:
@@ -211,12 +220,10 @@ def _state_more(sheet: TableSheet, draw: Draw, is_true: bool) -> Fact | None:
     pair = _draw_pair(sheet, draw, is_more == is_true, line) if line else None
     if pair is None:
         return None
-    return Fact(
-        "more",
-        make_slots(sheet, pair.shared, draw)
-        | _draw_direction(is_more, draw)
-        | {"a": pair.names[0], "b": pair.names[1]},
-    )
+    slots = make_slots(sheet, pair.shared, draw) | _draw_direction(is_more, draw)
+    first, second = _find_cells(sheet, pair.refs)
+    operation = "GREATER" if is_more else "LESS"
+    return Fact("more", slots | {"a": pair.names[0], "b": pair.names[1]}, operation, (first,), (second,))
 
 
 def _state_change(sheet: TableSheet, draw: Draw, is_true: bool) -> Fact | None:
@@ -233,12 +240,10 @@ def _state_change(sheet: TableSheet, draw: Draw, is_true: bool) -> Fact | None:
     if not pairs:
         return None
     pair = line.select(draw.choice(pairs))
-    return Fact(
-        "moved",
-        make_slots(sheet, pair.shared, draw)
-        | _draw_direction(is_more, draw)
-        | {"a": pair.names[0], "b": pair.names[1]},
-    )
+    slots = make_slots(sheet, pair.shared, draw) | _draw_direction(is_more, draw)
+    early, late = _find_cells(sheet, pair.refs)
+    operation = "GREATER" if is_more else "LESS"
+    return Fact("moved", slots | {"a": pair.names[0], "b": pair.names[1]}, operation, (late,), (early,))
 
 
 def _state_change_in(sheet: TableSheet, draw: Draw, is_true: bool) -> Fact | None:
@@ -258,7 +263,8 @@ def _state_change_in(sheet: TableSheet, draw: Draw, is_true: bool) -> Fact | Non
         return None
     late = draw.choice(pairs)[1]
     slots = make_slots(sheet, line.shared, draw) | _draw_direction(is_more, draw) | {"one": line.singular}
-    return Fact("moved_in", slots | {"b": line.names[late]})
+    operation, cells = "ROSE" if is_more else "FELL", _find_cells(sheet, [line.refs[late]])
+    return Fact("moved_in", slots | {"b": line.names[late]}, operation, cells)
 
 
 def _state_extreme(sheet: TableSheet, draw: Draw, is_true: bool) -> Fact | None:
@@ -275,7 +281,9 @@ def _state_extreme(sheet: TableSheet, draw: Draw, is_true: bool) -> Fact | None:
         | _draw_direction(is_more, draw)
         | {"one": line.singular, "many": line.plural}
     )
-    return Fact("extreme", slots | {"a": line.names[index]})
+    cells, operation = _find_cells(sheet, line.refs), "LARGEST" if is_more else "SMALLEST"
+    others = (*cells[:index], *cells[index + 1 :])
+    return Fact("extreme", slots | {"a": line.names[index]}, operation, (cells[index],), others)
 
 
 def _state_limit(sheet: TableSheet, draw: Draw, is_true: bool) -> Fact | None:
@@ -284,12 +292,9 @@ def _state_limit(sheet: TableSheet, draw: Draw, is_true: bool) -> Fact | None:
     bound = draw_wrong_number(value, [], style, draw)
     if (value > bound) != (is_more == is_true):
         bound = 2 * value - bound
-    return Fact(
-        "limit",
-        make_slots(sheet, ref, draw)
-        | _draw_direction(is_more, draw)
-        | {"n": phrase_number(sheet, ref.measure, bound, draw)},
-    )
+    slots = make_slots(sheet, ref, draw) | _draw_direction(is_more, draw)
+    slots |= {"n": phrase_number(sheet, ref.measure, bound, draw)}
+    return Fact("limit", slots, "ABOVE" if is_more else "BELOW", _find_cells(sheet, [ref]))
 
 
 def _draw_values(sheet: TableSheet, draw: Draw) -> tuple[Line, list[Decimal]] | None:
@@ -323,11 +328,9 @@ def _state_count(sheet: TableSheet, draw: Draw, is_true: bool) -> Fact | None:
     # A false count is the true count of another limit, so that the count alone shows nothing.
     if not is_true and counts[0] == counts[1]:
         return None
-    return Fact(
-        "count",
-        _make_limit_slots(sheet, line, bounds[0], is_more, draw)
-        | {"k": _write_count(counts[0 if is_true else 1], draw)},
-    )
+    slots = _make_limit_slots(sheet, line, bounds[0], is_more, draw)
+    slots |= {"k": _write_count(counts[0 if is_true else 1], draw)}
+    return Fact("count", slots, "COUNT-ABOVE" if is_more else "COUNT-BELOW", _find_cells(sheet, line.refs))
 
 
 def _state_rows(sheet: TableSheet, draw: Draw, is_true: bool) -> Fact | None:
@@ -338,7 +341,8 @@ def _state_rows(sheet: TableSheet, draw: Draw, is_true: bool) -> Fact | None:
     claimed_count = (
         count if is_true else draw.choice([alternative for alternative in range(3, 8) if alternative != count])
     )
-    return Fact("rows", {"k": _write_count(claimed_count, draw), "many": sheet.field.plural})
+    slots = {"k": _write_count(claimed_count, draw), "many": sheet.field.plural}
+    return Fact("rows", slots, "SIZE", tuple(sheet.cell_of_entity[e] for e in sheet.list_non_totals()))
 
 
 def _state_count_text(sheet: TableSheet, draw: Draw, is_true: bool) -> Fact | None:
@@ -351,8 +355,9 @@ def _state_count_text(sheet: TableSheet, draw: Draw, is_true: bool) -> Fact | No
         counts = [texts.count(alternative) for alternative in texts] + [1, 2, 3]
         alternatives = [alternative for alternative in counts if alternative != count]
         count = draw.choice(alternatives)
-    slots = {"attribute": name, "v": text, "many": sheet.field.plural, "k": _write_count(count, draw)}
-    return Fact("count_text", slots)
+    slots = {"attribute": name, "t": text, "many": sheet.field.plural, "k": _write_count(count, draw)}
+    cells = tuple(sheet.cell_of_attribute[name, e] for e in sheet.list_non_totals())
+    return Fact("count_text", slots, "COUNT-TEXT", cells)
 
 
 def _state_quantified(sheet: TableSheet, draw: Draw, is_true: bool) -> Fact | None:
@@ -376,7 +381,9 @@ def _state_quantified(sheet: TableSheet, draw: Draw, is_true: bool) -> Fact | No
             fitting_bounds.append(bound)
     if not fitting_bounds:
         return None
-    return Fact(plan, _make_limit_slots(sheet, line, draw.choice(fitting_bounds), is_more, draw))
+    slots = _make_limit_slots(sheet, line, draw.choice(fitting_bounds), is_more, draw)
+    operation = {"all": "ALL", "none": "NONE", "only": "ONE"}[plan] + ("-ABOVE" if is_more else "-BELOW")
+    return Fact(plan, slots, operation, _find_cells(sheet, line.refs))
 
 
 def _state_sum(sheet: TableSheet, draw: Draw, is_true: bool) -> Fact | None:
@@ -395,7 +402,10 @@ def _state_sum(sheet: TableSheet, draw: Draw, is_true: bool) -> Fact | None:
         "many": line.plural,
         "one": line.singular,
     }
-    return Fact("sum_all", slots) if use_all else Fact("sum", slots | {"all": join_words(selection.names)})
+    cells = _find_cells(sheet, selection.refs)
+    if use_all:
+        return Fact("sum_all", slots, "TOTAL", cells)
+    return Fact("sum", slots | {"all": join_words(selection.names)}, "SUM", cells)
 
 
 def _state_mean(sheet: TableSheet, draw: Draw, is_true: bool) -> Fact | None:
@@ -404,11 +414,14 @@ def _state_mean(sheet: TableSheet, draw: Draw, is_true: bool) -> Fact | None:
         return None
     m = line.refs[0].measure
     style = sheet.styles[m]._replace(places=max(1, sheet.styles[m].places), round_to=1)
-    value = sum((sheet.values[ref] for ref in line.refs), Decimal(0)) / len(line.refs)
-    value = value.quantize(Decimal(1).scaleb(-style.places), ROUND_HALF_UP)
+    mean = sum((sheet.values[ref] for ref in line.refs), Decimal(0)) / len(line.refs)
+    value = mean.quantize(Decimal(1).scaleb(-style.places), ROUND_HALF_UP)
     value = value if is_true else draw_wrong_number(value, [], style, draw)
+    if not is_true and _rounds_to(mean, value):
+        return None
     text = f"{value.normalize():,f}" if sheet.styles[m].grouped else f"{value.normalize():f}"
-    return Fact("mean", make_slots(sheet, line.shared, draw) | {"v": text, "many": line.plural})
+    slots = make_slots(sheet, line.shared, draw) | {"v": text, "many": line.plural}
+    return Fact("mean", slots, "MEAN", _find_cells(sheet, line.refs))
 
 
 def _state_difference(sheet: TableSheet, draw: Draw, is_true: bool) -> Fact | None:
@@ -440,10 +453,11 @@ def _state_difference(sheet: TableSheet, draw: Draw, is_true: bool) -> Fact | No
         | _draw_direction(is_more, draw)
         | {"a": pair.names[0], "b": pair.names[1]}
     )
-    return Fact(
-        "changed" if is_over_times else "difference",
-        slots | {"v": phrase_number(sheet, pair.refs[0].measure, value, draw)},
-    )
+    slots |= {"v": phrase_number(sheet, pair.refs[0].measure, value, draw)}
+    operation, (first, second) = "MORE-BY" if is_more else "LESS-BY", _find_cells(sheet, pair.refs)
+    if is_over_times:
+        return Fact("changed", slots, operation, (second,), (first,))
+    return Fact("difference", slots, operation, (first,), (second,))
 
 
 def _state_percent(sheet: TableSheet, draw: Draw, is_true: bool) -> Fact | None:
@@ -456,15 +470,19 @@ def _state_percent(sheet: TableSheet, draw: Draw, is_true: bool) -> Fact | None:
     a, b = (sheet.values[ref] for ref in pair.refs)
     if a <= 0 or b <= 0 or a == b or sheet.measures[pair.refs[0].measure].kind in ("temperature", "percent"):
         return None
-    value = abs((b - a) / a * 100).quantize(Decimal("0.1") if draw.chance(0.6) else Decimal(1), ROUND_HALF_UP)
+    change = abs((b - a) / a * 100)
+    value = change.quantize(Decimal("0.1") if draw.chance(0.6) else Decimal(1), ROUND_HALF_UP)
     if not value:
         return None
     if not is_true:
         value = draw_wrong_number(value, [], figures.CellStyle(1 if value != int(value) else 0), draw)
+        if _rounds_to(change, value):
+            return None
     slots = (
         make_slots(sheet, pair.shared, draw) | _draw_direction(b > a, draw) | {"a": pair.names[0], "b": pair.names[1]}
     )
-    return Fact("percent", slots | {"v": f"{value.normalize():f}"})
+    operation, (early, late) = "UP-PERCENT" if b > a else "DOWN-PERCENT", _find_cells(sheet, pair.refs)
+    return Fact("percent", slots | {"v": f"{value.normalize():f}"}, operation, (late,), (early,))
 
 
 def _state_two_measures(sheet: TableSheet, draw: Draw, is_true: bool) -> Fact | None:
@@ -486,7 +504,8 @@ def _state_two_measures(sheet: TableSheet, draw: Draw, is_true: bool) -> Fact | 
         ref, other = other, ref
     y = wording.name_measure(sheet, other.measure, draw)
     slots = make_slots(sheet, ref, draw) | _draw_direction(is_more, draw)
-    return Fact("two", slots | {"y": y, "Y": y})
+    first, second = _find_cells(sheet, [ref, other])
+    return Fact("two", slots | {"y": y, "Y": y}, "GREATER" if is_more else "LESS", (first,), (second,))
 
 
 PLANS: tuple[Callable[[TableSheet, Draw, bool], Fact | None], ...] = (
@@ -498,15 +517,17 @@ PLANS: tuple[Callable[[TableSheet, Draw, bool], Fact | None], ...] = (
 
 
 def make_records(count: int, seed: int, split: str, wordings: str = "apart") -> Iterator[dict[str, Any]]:
-    """Yields the statements as flat records: id, table id, caption, rows of cells, statement, label, kind."""
+    """Yields the statements as flat records: id, table id, caption, rows of cells, statement, label, kind,
+    evidence (the fields of `Evidence`)."""
     for name, sheet, statements in make_tables(count, seed, split, wordings):
-        for index, (text, label, kind) in enumerate(statements):
+        for index, statement in enumerate(statements):
             yield {
                 "id": f"{name}:{index}",
                 "table_id": name,
                 "caption": "",
                 "table": sheet.cells,
-                "statement": text,
-                "label": label,
-                "kind": kind,
+                "statement": statement.text,
+                "label": statement.label,
+                "kind": statement.kind,
+                "evidence": statement.evidence._asdict(),
             }

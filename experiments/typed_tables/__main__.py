@@ -1,6 +1,6 @@
 """What runs answer about tables that someone typed, and that nobody trained on (data/tables/typed).
 
-python -m experiments.typed_tables --questions=runs/tatqa --statements=runs/tabfact      # either may be left out
+python -m experiments.typed_tables --questions=runs/tatqa --statements=runs/claims       # either may be left out
 
 A line a question: right or wrong, table, kind, question, what was wanted, what was answered; then the totals by kind.
 An answer is right where TAT-QA's metric says so, or where its number is the wanted one after it is rounded as that
@@ -32,7 +32,7 @@ def main(words: Sequence[str] | None = None) -> None:
     """Prints what the runs say and their totals."""
     parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--questions", default="", help="workdir of a run of task=tatqa")
-    parser.add_argument("--statements", default="", help="workdir of a run of task=tabfact")
+    parser.add_argument("--statements", default="", help="workdir of a run of task=claims or tabfact")
     parser.add_argument(
         "--typed", default=str(TYPED), help=f"folder of tables with {QUESTIONS_FILE}; by default {TYPED}"
     )
@@ -56,10 +56,14 @@ def main(words: Sequence[str] | None = None) -> None:
     if options.statements:
         lines = make_statement_records(typed_tables)
         rows = api.load(options.statements, trust=options.trust).predict([record for record, _ in lines])
-        labels = {row["id"]: row["prediction"] for row in rows}
+        predictions = {row["id"]: row for row in rows}
         print_report(
             [
-                (gold, str(labels.get(record["id"])), labels.get(record["id"]) == gold["label"])
+                (
+                    gold,
+                    _format_verdict(row := predictions.get(record["id"], {})),
+                    row.get("prediction") == gold["label"],
+                )
                 for record, gold in lines
             ]
         )
@@ -139,6 +143,19 @@ def _format_answer(prediction: Mapping[str, Any] | None) -> str:
     answer = prediction["answer"]
     text = ", ".join(map(str, answer)) if isinstance(answer, list) else str(answer)
     return f"{text} {prediction['scale']}".strip() + f" [{prediction['operator']}]"
+
+
+def _format_verdict(row: Mapping[str, Any]) -> str:
+    """A label, and of task=claims how it was computed."""
+    if not row.get("operation"):
+        return str(row.get("prediction", "nothing"))
+    parts = [
+        "not" if row["denied"] else "",
+        row["operation"],
+        *(str(row[name] or "") for name in ("first", "second")),
+    ]
+    parts += [f"{name} {row[name]}" for name in ("claimed", "limit") if row[name]]
+    return f"{row['prediction']} [{' '.join(filter(None, parts))}]"
 
 
 def print_report(lines: Sequence[tuple[Mapping[str, Any], str, bool]]) -> None:

@@ -24,7 +24,7 @@ ANSWERS = {
 GIVERS = {
     "types": "set scheme.types=True, or choose scheme trees",
     "tree_positions": "choose scheme trees",
-    "units": "choose task tatqa",
+    "units": "choose task tatqa or claims",
 }
 
 # The largest count of each setting that is a count of at least one. More is a typing error, or the config of a

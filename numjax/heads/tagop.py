@@ -1,7 +1,8 @@
 """TagOp (Zhu et al. 2021, sections 4.2–4.3): an operator, a scale, a tag for each sub-word, and an order.
 
 A unit is a cell of a table or a word of a text. The channel "units" holds for each position its unit's number from 1,
-its group (1 for the table, 2 and more for the paragraphs) and whether the unit holds a number; 0 outside.
+its group (0 for the question, 1 for the table, 2 and more for the paragraphs) and whether the unit holds a number; 0
+outside.
 
 Legend: B rows, T positions, D width, U units (at most T in a row), C classes.
 """
@@ -69,6 +70,7 @@ class Head(protocols.Head, nn.Module):
     Attributes:
       width: D.
       operators, scales: C of the first two networks.
+      roles: the roles that a unit may have in the answer. TagOp has one: being part of it.
       order: the input of the fourth network: "concat", both units side by side, so that it sees which comes first; or
         "mean", their mean, which does not depend on their order, as in TagOp's own code.
       operands: the units whose two best are put in order: those with "numbers", or "all", for answers that accept
@@ -88,6 +90,7 @@ class Head(protocols.Head, nn.Module):
     width: FromContext[int]
     operators: int = 10
     scales: int = 5
+    roles: int = 1
     order: str = "concat"
     operands: str = "numbers"
     tagged: str = "found"
@@ -127,7 +130,7 @@ class Head(protocols.Head, nn.Module):
         sizes = {
             "operator": (1 + n_extra, self.operators),
             "scale": (3 + n_extra, self.scales),
-            "tags": (n_inputs, 2),
+            "tags": (n_inputs, 1 + self.roles),
         }
         sizes["order"] = (2 * n_inputs if self.order == "concat" else n_inputs, 2)
         normal, ones, zeros = nn.initializers.normal(self.init_std), nn.initializers.ones, nn.initializers.zeros
@@ -167,14 +170,15 @@ class Head(protocols.Head, nn.Module):
         return self.part_log_probs(out, "scale", jnp.concatenate([p.astype(jnp.float32) for p in parts], axis=-1))
 
     def _question(self, out: HeadOut) -> list[jax.Array]:
-        """[CLS] and, if `asked` is "both", the mean of the positions between it and the first unit."""
+        """[CLS] and, if `asked` is "both", the mean of the positions between it and the first unit behind the
+        question."""
         if self.asked == "first":
             return [out.hidden[:, 0]]
-        is_question = (jnp.cumsum(out.weights["units"][..., 0] > 0, axis=1) == 0) & out.weights["used"]
+        is_question = (jnp.cumsum(out.weights["units"][..., 1] > 0, axis=1) == 0) & out.weights["used"]
         return [out.hidden[:, 0], masked_mean(out.hidden, is_question.at[:, 0].set(False)).astype(out.hidden.dtype)]
 
     def tags(self, out: HeadOut) -> jax.Array:
-        """log p of being outside and inside the answer, float32[B, T, 2]."""
+        """log p of being outside the answer and of each role in it, float32[B, T, 1 + roles]."""
         return self.part_log_probs(out, "tags", self.position_inputs(out))
 
     def position_inputs(self, out: HeadOut) -> jax.Array:
@@ -201,9 +205,8 @@ class Head(protocols.Head, nn.Module):
         has_operator = labels["operator"] >= 0
         has_order = (labels["order"] >= 0) & (labels["operands"] >= 0).all(axis=1) & has_operand[0] & has_operand[1]
         is_labelled, column = _columns(out, labels["tags"])
-        has_answer = (is_labelled & jnp.take_along_axis(labels["tags"], column, axis=1)).any(axis=1) | (
-            self.tagged == "all"
-        )
+        is_answer = is_labelled & (jnp.take_along_axis(labels["tags"], column, axis=1) > 0)
+        has_answer = is_answer.any(axis=1) | (self.tagged == "all")
         return {
             "operator": has_operator,
             "scale": labels["scale"] >= 0,
@@ -218,8 +221,9 @@ class Head(protocols.Head, nn.Module):
         of a row's units.
 
         Args:
-          targets: int[B] operator, scale, order (1: the later of the two units comes first); bool[B, U] tags by unit;
-            int[B, 2] operands, columns of the units whose order it is. Units beyond U are not scored.
+          targets: int[B] operator, scale, order (1: the later of the two units comes first); [B, U] tags by unit, its
+            role from 1, or 0; int[B, 2] operands, columns of the units whose order it is. Units beyond U are not
+            scored.
         """
         del allowed
         is_labelled, column = _columns(out, targets["tags"])
@@ -244,19 +248,19 @@ class Head(protocols.Head, nn.Module):
         return scores.argmax(-1) == labels[part]
 
     def best(self, out: HeadOut) -> jax.Array:
-        """float32[B, 4 + T]: operator, scale, whether the two best operands are reversed, log p of operator and
-        scale, and for each unit the probability that it is part of the answer: that of its likeliest position (−1:
-        the input has no such unit)."""
+        """float32[B, 4 + roles · T]: operator, scale, whether the two best operands are reversed, log p of operator
+        and scale, and for each role and each unit the probability that the unit has the role: that of its likeliest
+        position (−1: the input has no such unit)."""
         unit, numeric = out.weights["units"][..., 0], out.weights["units"][..., 2]
-        inside = jnp.exp(self.tags(out)[..., 1])
-        scores = unit_scores(jnp.where(unit > 0, inside, 0), unit)
+        inside_RBT = jnp.moveaxis(jnp.exp(self.tags(out)[..., 1:]), -1, 0)
+        scores = [unit_scores(jnp.where(unit > 0, inside_BT, 0), unit) for inside_BT in inside_RBT]
         is_operand = (unit > 0) & ((numeric > 0) | (self.operands == "all"))
-        _, best_B2 = jax.lax.top_k(unit_scores(jnp.where(is_operand, inside, 0), unit), 2)
+        _, best_B2 = jax.lax.top_k(unit_scores(jnp.where(is_operand, inside_RBT[0], 0), unit), 2)
         order = self.orders(out, jnp.sort(best_B2, axis=1)).argmax(-1)
         operator, scale = self.operator(out), self.scale(out)
         log_p = operator.max(-1) + scale.max(-1)
         row_outputs = [x.astype(jnp.float32) for x in (operator.argmax(-1), scale.argmax(-1), order, log_p)]
-        return jnp.concatenate([jnp.stack(row_outputs, axis=1), scores], axis=1)
+        return jnp.concatenate([jnp.stack(row_outputs, axis=1), *scores], axis=1)
 
 
 def _columns(out: HeadOut, tags_BU: jax.Array) -> tuple[jax.Array, jax.Array]:

@@ -80,27 +80,36 @@ class Task(statement.Task):
         head = (Mark("[CLS]"), *parse(fields.text(record, "statement").strip()), Mark("[SEP]"))
         table = _make_table_document(_table_json(record), self.layout, parse)
         label = fields.label(record, "label", 2)
-        rows = json.loads(_table_json(record))
         spare = reversed(range(len(head), len(head) + len(table)))
         return Example(
             str(record["id"]),
             (*head, *table, Mark("[SEP]")),
             labels={"label": label},
             reference={"label": label, "kind": fields.text(record, "kind", empty=True)},
-            traits=self._traits(fields.text(record, "statement").strip(), rows, head) if self.traits else (),
+            traits=self._traits(record, head) if self.traits else (),
             spare=tuple((index, index + 1) for index in spare),
         )
 
-    def _traits(self, statement: str, rows: list[list[str]], head: Document) -> tuple[tuple[int, ...], ...]:
-        cells, words = table_traits.find_traits(statement, rows)
-        begin, offset = len("[CLS]"), len(documents.surface(head))
-        traits = [(start + begin, end + begin, *values) for start, end, *values in words]
-        by_columns = self.layout == "columns"
-        order = sorted(cells, key=lambda cell: cell[::-1]) if by_columns else sorted(cells)
-        for row, column in order:
-            if text := rows[row][column].strip():
-                traits.append((offset + 1, offset + 1 + len(text), *cells[row, column]))
+    def list_cells(self, record: Mapping[str, Any], head: Document) -> list[tuple[int, int, int, int]]:
+        """(start, end, row, column) of each cell that is not empty: characters [start, end) of the document that
+        begins with `head`, in their order; for layouts "rows" and "columns"."""
+        rows, offset = json.loads(_table_json(record)), len(documents.surface(head))
+        order = [(r, c) for r in range(len(rows)) for c in range(len(rows[0]))]
+        if self.layout == "columns":
+            order.sort(key=lambda cell: cell[::-1])
+        spans = []
+        for r, c in order:
+            if text := rows[r][c].strip():
+                spans.append((offset + 1, offset + 1 + len(text), r, c))
                 offset += 1 + len(text)
+        return spans
+
+    def _traits(self, record: Mapping[str, Any], head: Document) -> tuple[tuple[int, ...], ...]:
+        rows = json.loads(_table_json(record))
+        cells, words = table_traits.find_traits(fields.text(record, "statement").strip(), rows)
+        begin = len("[CLS]")
+        traits = [(start + begin, end + begin, *values) for start, end, *values in words]
+        traits += [(start, end, *cells[row, column]) for start, end, row, column in self.list_cells(record, head)]
         return tuple(traits)
 
 

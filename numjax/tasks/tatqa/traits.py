@@ -86,7 +86,7 @@ def is_total(header: str) -> bool:
 Span = tuple[int, ...]  # characters [start, end), then the traits
 
 
-class _Grid(NamedTuple):
+class Grid(NamedTuple):
     """A parsed table: texts, numbers of cells other than headers, and which rows and columns are totals."""
 
     rows: tuple[tuple[str, ...], ...]
@@ -95,11 +95,21 @@ class _Grid(NamedTuple):
     total_columns: frozenset[int]
 
 
+class NumberSpan(NamedTuple):
+    """A number of a question: characters [start, end), its value, its decimals, whether it is a percentage."""
+
+    start: int
+    end: int
+    value: Decimal
+    decimals: int
+    percent: bool
+
+
 class _ParsedQuestion(NamedTuple):
-    """A parsed question: words (start, end, stem), and numbers (start, end, value, decimals, percent)."""
+    """A parsed question: words (start, end, stem), and numbers."""
 
     words: tuple[tuple[int, int, str], ...]
-    numbers: tuple[tuple[int, int, Decimal, int, bool], ...]
+    numbers: tuple[NumberSpan, ...]
 
 
 class _Names(NamedTuple):
@@ -118,7 +128,7 @@ def find_traits(
     Args:
       paragraphs: texts of the table, which may name the scale of its numbers.
     """
-    grid = _parse_grid(tuple(tuple(cell.strip() for cell in row) for row in rows))
+    grid = parse_grid(tuple(tuple(cell.strip() for cell in row) for row in rows))
     parsed = _parse_question(question)
     height, width = len(grid.rows), max(map(len, grid.rows))
     row_headers = {r: grid.rows[r][0] for r in range(1, height)}
@@ -165,7 +175,7 @@ def _to_tuple(values: Mapping[str, int]) -> tuple[int, ...]:
 
 
 @functools.lru_cache(256)
-def _parse_grid(rows: tuple[tuple[str, ...], ...]) -> _Grid:
+def parse_grid(rows: tuple[tuple[str, ...], ...]) -> Grid:
     values = {
         (r, c): value
         for r, row in enumerate(rows)
@@ -174,21 +184,27 @@ def _parse_grid(rows: tuple[tuple[str, ...], ...]) -> _Grid:
     }
     total_rows = frozenset(r for r in range(1, len(rows)) if is_total(rows[r][0]))
     total_columns = frozenset(c for c in range(1, len(rows[0])) if is_total(rows[0][c]))
-    return _Grid(rows, values, total_rows, total_columns)
+    return Grid(rows, values, total_rows, total_columns)
 
 
 def _parse_question(question: str) -> _ParsedQuestion:
     words = tuple((m.start(), m.end(), _stem(m[0])) for m in _WORD.finditer(question))
+    return _ParsedQuestion(words, tuple(find_numbers(question)))
+
+
+def find_numbers(question: str) -> list[NumberSpan]:
+    """The numbers of a question or a statement, in order: those written with digits, and the words up to twelve."""
     numbers = []
     for match in _NUMBER.finditer(question):
         text = match[0].rstrip(" %")
         digits = re.sub(r"[^\d.\-−]", "", text).replace("−", "-")
         decimals = len(digits.partition(".")[2])
-        numbers.append((match.start(), match.start() + len(text), Decimal(digits), decimals, "%" in match[0]))
-    for start, end, word in words:
-        if word in _WORDS:
-            numbers.append((start, end, Decimal(_WORDS[word]), 0, False))
-    return _ParsedQuestion(words, tuple(sorted(numbers)))
+        end = match.start() + len(text)
+        numbers.append(NumberSpan(match.start(), end, Decimal(digits), decimals, "%" in match[0]))
+    for match in _WORD.finditer(question):
+        if (word := _stem(match[0])) in _WORDS:
+            numbers.append(NumberSpan(match.start(), match.end(), Decimal(_WORDS[word]), 0, False))
+    return sorted(numbers)
 
 
 def _stem(word: str) -> str:
@@ -215,7 +231,8 @@ def _header_words(text: str) -> tuple[str, ...]:
 def _find_named(headers: Mapping[int, str], question: _ParsedQuestion) -> _Names:
     """The headers that a question names. A header is named if the question has all of its words that not every header
     has; if its words are a subset of another named header's, only the other counts."""
-    keys = {index: _header_words(text) for index, text in headers.items() if text}
+    # "—" has no words.
+    keys = {index: words for index, text in headers.items() if (words := _header_words(text))}
     frequencies = Counter(word for key in keys.values() for word in key)
     places: dict[str, list[int]] = {}
     for index, (_, _, word) in enumerate(question.words):
@@ -247,7 +264,7 @@ def _overlaps(number: tuple, word: tuple[int, int, str]) -> bool:
     return number[0] < word[1] and word[0] < number[1]
 
 
-def _rank_cells(grid: _Grid) -> dict[Cell, dict[str, int]]:
+def _rank_cells(grid: Grid) -> dict[Cell, dict[str, int]]:
     ranks: dict[Cell, dict[str, int]] = {}
     for axis, name in ((1, "column"), (0, "row")):
         for _, cells in _group_lines(grid, axis).items():
@@ -264,7 +281,7 @@ _TIME = re.compile(r"(?:\D*\b(?:FY|Q)?)((?:1[89]|20)\d\d|(?<=Q)[1-4])\b\D*", re.
 _MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec".split()
 
 
-def _parse_time(header: str) -> int | None:
+def parse_time(header: str) -> int | None:
     """The sort key of a header that is a year, a quarter or a month; None for any other."""
     if match := _TIME.fullmatch(header.strip()):
         return int(match[1])
@@ -272,12 +289,12 @@ def _parse_time(header: str) -> int | None:
     return _MONTHS.index(word) if word in _MONTHS else None
 
 
-def _compare_times(grid: _Grid) -> dict[Cell, dict[str, int]]:
+def _compare_times(grid: Grid) -> dict[Cell, dict[str, int]]:
     """How cells compare with those of the previous time, if all headers of an axis except totals are times."""
     comparisons: dict[Cell, dict[str, int]] = {}
     height, width = len(grid.rows), len(grid.rows[0])
-    down = {r: _parse_time(grid.rows[r][0]) for r in range(1, height) if r not in grid.total_rows}
-    across = {c: _parse_time(grid.rows[0][c]) for c in range(1, width) if c not in grid.total_columns}
+    down = {r: parse_time(grid.rows[r][0]) for r in range(1, height) if r not in grid.total_rows}
+    across = {c: parse_time(grid.rows[0][c]) for c in range(1, width) if c not in grid.total_columns}
     for axis, moments in ((0, down), (1, across)):
         times = {index: time for index, time in moments.items() if time is not None}
         if len(times) < len(moments) or len(set(times.values())) < max(2, len(times)):
@@ -291,7 +308,7 @@ def _compare_times(grid: _Grid) -> dict[Cell, dict[str, int]]:
     return comparisons
 
 
-def _rank_named(grid: _Grid, row_names: _Names, column_names: _Names) -> dict[Cell, dict[str, int]]:
+def _rank_named(grid: Grid, row_names: _Names, column_names: _Names) -> dict[Cell, dict[str, int]]:
     """Ranks among the cells of a line whose other header is named."""
     ranks: dict[Cell, dict[str, int]] = {}
     for axis, line_names, cross_names in ((0, row_names, column_names), (1, column_names, row_names)):
@@ -306,7 +323,7 @@ def _rank_named(grid: _Grid, row_names: _Names, column_names: _Names) -> dict[Ce
     return ranks
 
 
-def _group_lines(grid: _Grid, axis: int) -> dict[int, list[Cell]]:
+def _group_lines(grid: Grid, axis: int) -> dict[int, list[Cell]]:
     """The cells with numbers of each column (axis 1) or row (axis 0), without totals."""
     lines: dict[int, list[Cell]] = {}
     for cell in grid.values:
@@ -325,7 +342,7 @@ def _compare(value: Decimal, numbers: Iterable[tuple]) -> int:
 def _make_spans(
     question: _ParsedQuestion,
     free_numbers: Sequence[tuple],
-    grid: _Grid,
+    grid: Grid,
     row_names: _Names,
     column_names: _Names,
     text_order: Mapping[str, int],
@@ -348,7 +365,7 @@ def _make_spans(
     return sorted(spans)
 
 
-def _find_groups(grid: _Grid, row_names: _Names, column_names: _Names) -> list[tuple[list[Cell], list[Cell]]]:
+def _find_groups(grid: Grid, row_names: _Names, column_names: _Names) -> list[tuple[list[Cell], list[Cell]]]:
     """(cells of a line, those whose other header is named) for each line that a question may mean: the lines that it
     names, or all."""
     groups = []
@@ -367,7 +384,7 @@ def _number_traits(
     number: tuple,
     free_numbers: Sequence[tuple],
     groups: Sequence[tuple[list[Cell], list[Cell]]],
-    grid: _Grid,
+    grid: Grid,
     row_names: _Names,
     column_names: _Names,
     text_order: Mapping[str, int],
@@ -426,7 +443,7 @@ def _number_traits(
 
 
 def _is_line_count(
-    cells: Sequence[Cell], value: Decimal, number: tuple, free_numbers: Sequence[tuple], grid: _Grid
+    cells: Sequence[Cell], value: Decimal, number: tuple, free_numbers: Sequence[tuple], grid: Grid
 ) -> bool:
     """Whether `value` is how many cells of a line are smaller or larger than, or equal to, another number of the
     question; without another number, whether the line has `value` cells."""
@@ -438,6 +455,6 @@ def _is_line_count(
     return value in counts
 
 
-def _is_text_count(value: Decimal, grid: _Grid, text_order: Mapping[str, int]) -> bool:
+def _is_text_count(value: Decimal, grid: Grid, text_order: Mapping[str, int]) -> bool:
     named = [text for text, order in text_order.items() if order > 1]
     return any(sum(row.count(text) for row in grid.rows[1:]) == value for text in named)
