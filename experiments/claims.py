@@ -15,12 +15,13 @@
 
 from __future__ import annotations
 
+import collections
 import json
 import math
 import pathlib
 import statistics
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from scipy import stats
@@ -30,7 +31,7 @@ from numjax.bundled.experiments.quotes import Problem
 
 FILE = "claims.toml"
 README = "README.md"
-BEGIN, END = "<!-- claims: written by python -m experiments.verify --write -->\n", "<!-- end of claims -->\n"
+MARKS = "<!-- {}: written by python -m experiments.verify --write -->\n", "<!-- end of {} -->\n"
 HELD, NOT_HELD, TOO_SMALL, UNTESTABLE = "held", "did not hold", "too small to tell", "cannot be tested here"
 
 
@@ -169,12 +170,8 @@ def format_claims(folder: pathlib.Path) -> str:
     Raises:
       KeyError, OSError: a figure that a claim names is not there.
     """
-    papers = tomllib.loads((folder / FILE).read_text(encoding="utf-8"))["paper"]
-    verdicts = {paper["name"]: [judge(claim, folder) for claim in paper["claim"]] for paper in papers}
-    counts = {
-        name: sum(verdict.verdict == name for paper_verdicts in verdicts.values() for verdict in paper_verdicts)
-        for name in (HELD, NOT_HELD, TOO_SMALL, UNTESTABLE)
-    }
+    papers, verdicts = _judge_all(folder)
+    counts = _count(verdict for paper_verdicts in verdicts.values() for verdict in paper_verdicts)
     text = f"Of {sum(counts.values())} claims: {', '.join(f'{count} {name}' for name, count in counts.items())}.\n"
     for paper in papers:
         text += f"\n### {paper['name']}\n\n{paper['source']}; [what was run]({paper['link']})\n\n"
@@ -189,27 +186,66 @@ def format_claims(folder: pathlib.Path) -> str:
     return text
 
 
+def format_systems(folder: pathlib.Path) -> str:
+    """The table of the project's README as Markdown: a line a paper, with how many of its claims held.
+
+    Raises:
+      KeyError, OSError: a figure that a claim names is not there.
+    """
+    papers, verdicts = _judge_all(folder)
+    names = (HELD, NOT_HELD, TOO_SMALL, UNTESTABLE)
+    text = f"| config | idea | {' | '.join(names)} |\n| --- | --- |{' ---: |' * len(names)}\n"
+    for paper in papers:
+        counts = _count(verdicts[paper["name"]])
+        link = f"[{paper['name']}]({folder.name}/{paper['link']})"
+        cells = [f"`{paper['config']}`", f"{link}: {paper['idea']}", *(str(counts[name]) for name in names)]
+        text += f"| {' | '.join(cells)} |\n"
+    return text
+
+
 def write(folder: pathlib.Path) -> None:
-    """Writes the front table into its README, between its marks."""
-    path = folder / README
-    head, _, tail = _split(path.read_text(encoding="utf-8"))
-    tables.write_text(path, head + format_claims(folder) + tail)
+    """Writes the front table into its README, and its summary into the project's, between their marks."""
+    for path, name, text in _list_tables(folder):
+        head, _, tail = _split(path.read_text(encoding="utf-8"), name)
+        tables.write_text(path, head + text + tail)
 
 
 def check(folder: pathlib.Path) -> list[Problem]:
-    """Where the front table in its README is not the one that the JSON files give."""
-    path = folder / README
-    head, middle, _ = _split(path.read_text(encoding="utf-8"))
-    expected = format_claims(folder)
-    if middle == expected:
-        return []
-    pairs = zip([*middle.splitlines(), ""], [*expected.splitlines(), ""], strict=False)
-    number, theirs = next((i, pair[1]) for i, pair in enumerate(pairs, 1) if pair[0] != pair[1])
-    return [Problem(path, head.count("\n") + number, f"the front table should have {theirs[:80]!r}")]
+    """Where the two tables are not those that the JSON files give."""
+    problems = []
+    for path, name, expected in _list_tables(folder):
+        head, middle, _ = _split(path.read_text(encoding="utf-8"), name)
+        if middle != expected:
+            pairs = zip([*middle.splitlines(), ""], [*expected.splitlines(), ""], strict=False)
+            number, theirs = next((i, pair[1]) for i, pair in enumerate(pairs, 1) if pair[0] != pair[1])
+            problem = f"the table of {name} should have {theirs[:80]!r}"
+            problems.append(Problem(path, head.count("\n") + number, problem))
+    return problems
 
 
-def _split(text: str) -> tuple[str, str, str]:
-    """(up to the table, the table, what follows)."""
-    head, begin, rest = text.partition(BEGIN)
-    middle, end, tail = rest.partition(END)
+def _list_tables(folder: pathlib.Path) -> list[tuple[pathlib.Path, str, str]]:
+    """(file, name of its marks, text) of each table."""
+    return [
+        (folder / README, "claims", format_claims(folder)),
+        (folder.parent / README, "systems", format_systems(folder)),
+    ]
+
+
+def _judge_all(folder: pathlib.Path) -> tuple[list[dict[str, Any]], dict[str, list[Verdict]]]:
+    """The papers of `claims.toml`, and the verdicts of each by its name."""
+    papers = tomllib.loads((folder / FILE).read_text(encoding="utf-8"))["paper"]
+    return papers, {paper["name"]: [judge(claim, folder) for claim in paper["claim"]] for paper in papers}
+
+
+def _count(verdicts: Iterable[Verdict]) -> dict[str, int]:
+    """How many verdicts there are of each name."""
+    counts = collections.Counter(verdict.verdict for verdict in verdicts)
+    return {name: counts[name] for name in (HELD, NOT_HELD, TOO_SMALL, UNTESTABLE)}
+
+
+def _split(text: str, name: str) -> tuple[str, str, str]:
+    """(up to the table of a name, the table, what follows)."""
+    begin, end = (mark.format(name) for mark in MARKS)
+    head, begin, rest = text.partition(begin)
+    middle, end, tail = rest.partition(end)
     return head + begin, middle, end + tail

@@ -107,10 +107,10 @@ def test_every_part_is_listed_with_its_options_and_can_be_written_as_a_block(kin
     )
 
 
-def test_the_changes_of_the_readme_fit_their_configs():
-    """Each row of its table, with the config that is named above the table."""
+def test_the_changes_of_the_guide_fit_their_configs():
+    """Each row of the table, with the config that is named above the table."""
     argument, n_rows = "", 0
-    for line in (ROOT / "README.md").read_text().splitlines():
+    for line in (ROOT / "docs" / "guides" / "configs.md").read_text().splitlines():
         if match := re.search(r"beside `--config=numgpt:([^`]+)`", line):
             argument = match[1]
         elif line.startswith("|") and argument and (words := re.findall(r"--set=([^ `]+)", line)):
@@ -121,11 +121,11 @@ def test_the_changes_of_the_readme_fit_their_configs():
 
 
 def test_unknown_kinds_and_names_are_refused_in_one_line(capsys):
-    assert parts.main(["hed"]) == 2 and parts.main(["heads", "mixtur"]) == 2
+    assert parts.main(["hed"]) == 2 and parts.main(["heads", "mixure"]) == 2
     err = capsys.readouterr().err
     assert err.splitlines() == [
         "parts: no kind of part is called 'hed': choose text, embed, positions, backbone, heads, objectives, tasks",
-        "parts: no heads is called 'mixtur': did you mean mixture?",
+        "parts: no heads is called 'mixure': did you mean mixture?",
     ]
 
 

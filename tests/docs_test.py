@@ -6,7 +6,6 @@ from __future__ import annotations
 import ast
 import html.parser
 import importlib.util
-import os
 import pathlib
 import re
 import subprocess
@@ -15,13 +14,11 @@ import urllib.parse
 import zlib
 
 import pytest
-from absl import flags
-from ml_collections import config_flags
 
 from numjax import build, main
-from numjax.bundled.experiments.examples.__main__ import shrink_sizes
+from numjax.__main__ import list_tools
 from numjax.config import blocks as config_blocks
-from numjax.config import command_line, fit, origin
+from numjax.config import fit, origin
 from tests import pages
 from tests.site_search import Search
 
@@ -147,51 +144,34 @@ def test_every_block_is_run_or_says_why_not():
     assert len(fences) == 2 * len(BLOCKS) > 100
 
 
-def parse_run(words: list[str]):
-    """(config, mode, workdir) of the flags of `numjax.main`, parsed as it parses them.
-
-    Raises:
-      UsageError, flags.Error: a flag, a word or a value is wrong.
-    """
-    values = flags.FlagValues()
-    for name in ("set", "workdir", "mode", "input", "prompt", "strict", "trust", "distributed"):
-        values[name] = flags.FLAGS[name]
-    before = {name: (values[name].value, values[name].present) for name in values}
-    try:
-        resolved_words = command_line.resolve_configs(["numjax", *words])
-        config_flags.DEFINE_config_file("config", None, flag_values=values, sys_argv=resolved_words)
-        rest = values(resolved_words)
-        assert len(rest) == 1, f"not a flag: {rest[1:]}"
-        return values["config"].value, values["mode"].value, values["workdir"].value
-    finally:
-        for name, (value, present) in before.items():
-            flags.FLAGS[name].value, flags.FLAGS[name].present = value, present
-
-
 def test_every_command_has_flags_that_exist_and_parts_that_fit(tmp_path, monkeypatch):
     """Also of blocks that do not run. A workdir has the config of the first command that trains it."""
     monkeypatch.chdir(tmp_path)
-    write_files(BLOCKS)
+    pages.write_files(BLOCKS)
     commands = [
         (block.page, words)
         for block in BLOCKS
         if block.language == "bash"
         for words in pages.split_commands(block.code)
     ]
-    runs = [(page, words[3:]) for page, words in commands if words[:3] == ["python", "-m", "numjax.main"]]
+    runs = [(page, words) for page, words in commands if words[0] == "numjax" and words[1] in main.MODES]
     runs += [
-        (page, [word for word in words[3:] if not word.startswith(("--processes", "--devices", "--help"))])
+        (
+            page,
+            ["numjax", "train", *(word for word in words[2:] if not word.startswith(("--processes", "--devices")))],
+        )
         for page, words in commands
-        if words[2:3] == ["numjax.tools.launch"] and "--help" not in words
+        if words[:2] == ["numjax", "launch"] and "--help" not in words
     ]
-    n_printed = sum(len(re.findall(r"-m numjax\.(?:main|tools\.launch) -", block.code)) for block in BLOCKS)
-    n_help = sum("--help" in words for _, words in commands)
-    n_tutorials = sum(block.code.count("-m numjax.main ") for block in BLOCKS if block.language == "{code-cell}")
-    assert len(runs) == n_printed - n_help - n_tutorials > 35
+    n_printed = sum(
+        len(re.findall(rf"\bnumjax (?:{'|'.join(main.MODES)}|launch --proc)", block.code))
+        for block in BLOCKS
+        if block.language == "bash"
+    )
+    assert len(runs) == n_printed > 35
     runs.sort(key=lambda run: not any(word.startswith("--config=") for word in run[1]))
     for page, words in runs:
-        config, mode, workdir = parse_run(words)
-        assert mode in main.MODES, page
+        config, mode, workdir = pages.parse_run(words)
         # A plan reads no data, so its task may lack a path.
         if mode != "compile":
             assert not list(fit.find_faults(config, build.build("tasks", config.task))), (page, words)
@@ -201,6 +181,8 @@ def test_every_command_has_flags_that_exist_and_parts_that_fit(tmp_path, monkeyp
     for page, words in commands:
         if words[0] == "make":
             assert re.search(rf"^{words[1]}:", makefile, re.MULTILINE), f"{page}: make {words[1]}"
+        elif words[0] == "numjax":
+            assert words[1] in {*main.MODES, *list_tools()}, f"{page}: {words[:2]}"
         else:
             name = (
                 words[2]
@@ -210,18 +192,8 @@ def test_every_command_has_flags_that_exist_and_parts_that_fit(tmp_path, monkeyp
             assert importlib.util.find_spec(name if words[2].startswith(("experiments", "data")) else words[2]), words
 
 
-def write_files(blocks: list[pages.Block]) -> None:
-    """Writes the Python blocks that begin with the name of a file, such as "# mine.py"."""
-    for block in blocks:
-        if block.language == "python" and (match := re.match(r"# (\w+\.py)\n", block.code)):
-            pathlib.Path(match[1]).write_text(block.code, encoding="utf-8")
-
-
 # Pages that train several models. `make test` parses their commands, `make test-all` runs them.
-# While the README has the config of guides/configs too, tests/readme_test.py trains it in both.
-LONG_PAGES = {
-    f"guides/{name}" for name in ("clusters", "configs", "generate", "notebook", "predict", "profiling", "train")
-}
+LONG_PAGES = {f"guides/{name}" for name in ("clusters", "generate", "notebook", "predict", "profiling", "train")}
 PAGES = sorted({block.page for block in BLOCKS if block.language in ("bash", "python") and not block.reason})
 
 
@@ -229,21 +201,6 @@ PAGES = sorted({block.page for block in BLOCKS if block.language in ("bash", "py
 def users_folder(tmp_path_factory) -> pathlib.Path:
     """A folder for all pages, so that a page finds the runs of another one."""
     return tmp_path_factory.mktemp("pages")
-
-
-def run_block(block: pages.Block, folder: pathlib.Path) -> None:
-    """Runs a block at smoke scale. A Python block that names its file is written."""
-    environment = os.environ | {
-        "PATH": f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}",
-        "PYTHONPATH": os.pathsep.join((str(ROOT), str(folder))),
-        "NUMJAX_CACHE": str(folder / "cache"),
-    }
-    if block.language == "python":
-        command = [sys.executable, "-c", block.code]
-    else:
-        command = ["bash", "-euc", shrink_sizes(block.code)]
-    process = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=1200)
-    assert process.returncode == 0, f"{block.page}: {block.code}\n{process.stderr[-3000:]}"
 
 
 def find_training(workdir: str) -> str:
@@ -263,7 +220,7 @@ def test_blocks_of_a_page_run_as_printed(page, users_folder, monkeypatch):
     own_blocks = [
         block for block in BLOCKS if block.page == page and not block.reason and block.language not in SHOWN
     ]
-    write_files(own_blocks)
+    pages.write_files(own_blocks)
     text = "".join(block.code for block in own_blocks)
     own_runs = {
         line.rpartition("--workdir=")[2].split()[0]
@@ -272,9 +229,9 @@ def test_blocks_of_a_page_run_as_printed(page, users_folder, monkeypatch):
     }
     for workdir in dict.fromkeys(re.findall(r"\bruns/[\w-]+", text)):
         if workdir not in own_runs and not (users_folder / workdir / "best").exists():
-            run_block(pages.Block(page, "bash", find_training(workdir), ""), users_folder)
+            pages.run_block(pages.Block(page, "bash", find_training(workdir), ""), users_folder)
     for block in own_blocks:
-        run_block(block, users_folder)
+        pages.run_block(block, users_folder)
 
 
 # -- search ----------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The README's examples: their commands, their form at smoke scale, and how answers are judged."""
+"""The documentation's examples: their commands, their form at smoke scale, and how answers are judged."""
 
 from __future__ import annotations
 
@@ -9,75 +9,81 @@ import re
 import pytest
 
 from numjax.bundled.experiments.examples import __main__ as examples
-from numjax.bundled.experiments.examples import readme
+from numjax.bundled.experiments.examples import commands
 from numjax.errors import UsageError
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGES = examples.read_pages()
 
 
-def test_every_question_of_the_readme_has_an_answer_and_training_commands():
-    questions = examples.load_questions(README)
-    commands = readme.find_commands(README)
+def test_every_question_of_the_pages_has_an_answer_and_training_commands():
+    questions = examples.load_questions(PAGES)
     question_commands = [
-        entry for entry in commands if entry.mode in ("generate", "predict") and entry.workdir not in ("runs/fraud",)
+        entry
+        for entry in commands.find_commands(PAGES)
+        if entry.mode in ("generate", "predict") and entry.workdir not in ("runs/fraud",)
     ]
-    assert question_commands and {entry.text for entry in question_commands} <= {
-        entry.ask_command.text for entry in questions
-    }
+    assert len(question_commands) > 5
+    for entry in question_commands:
+        text = "\n".join((*entry.setup, entry.text))
+        assert any(question.workdir == entry.workdir and question.prompt in text for question in questions), text
     assert all(entry.train_commands and entry.train_commands[-1].workdir == entry.workdir for entry in questions)
-    with pytest.raises(UsageError, match="the README does not ask"):
+    with pytest.raises(UsageError, match="no page asks"):
         examples.load_questions("nothing")
 
 
-def test_typed_problems_of_the_readme_are_in_the_typed_list():
+def test_typed_problems_of_the_pages_are_in_the_typed_list():
     """As `data/problems/README.md` says; those of estimates and of measures have lists of their own."""
     rows = [json.loads(line) for line in (ROOT / "data/problems/typed.jsonl").read_text("utf-8").splitlines()]
     answers = {row["problem"]: row["answer"] for row in rows}
-    for question in examples.load_questions(README):
+    for question in examples.load_questions(PAGES):
         if "number" in question.answer:
             assert answers[question.prompt] == question.answer["number"], question.prompt
     measures = [json.loads(line) for line in (ROOT / "data/mme/typed.jsonl").read_text("utf-8").splitlines()]
-    assert any(row["question"] in question.prompt for question in examples.load_questions(README) for row in measures)
+    assert any(row["question"] in question.prompt for question in examples.load_questions(PAGES) for row in measures)
 
 
 def test_commands_are_parsed_whole():
     text = """
-```
-a -m numjax.main --config=x --workdir=runs/one
+```bash
+numjax train --config=x --workdir=runs/one
 
 printf 'b' > b.txt
-a -m numjax.main --workdir=runs/one --mode=generate \\
+numjax generate --workdir=runs/one \\
   --prompt="two words"
 echo '{}' |
-  a -m numjax.main --workdir=runs/one --mode=predict --input=-
-a -m numjax.main --config=y --config.init_from=runs/one --workdir=runs/two
-a -m numjax.main --workdir=runs/two --mode=predict --input=- <<'END'
+  numjax predict --workdir=runs/one --input=-
+numjax train --config=y --config.init_from=runs/one --workdir=runs/two
+numjax predict --workdir=runs/two --input=- <<'END'
 {"x": 1}
 END
+```
+
+```text
+numjax train --workdir=runs/none
 ```
 
 ```python
 no = "command"
 ```
 """
-    commands = readme.find_commands(text)
-    assert [(command.workdir, command.mode) for command in commands] == [
+    parsed = commands.find_commands(text)
+    assert [(command.workdir, command.mode) for command in parsed] == [
         ("runs/one", "train"),
-        ("", "train"),
+        ("", ""),
         ("runs/one", "generate"),
         ("runs/one", "predict"),
         ("runs/two", "train"),
         ("runs/two", "predict"),
     ]
-    assert commands[2].text.endswith('--prompt="two words"') and commands[2].setup == ("printf 'b' > b.txt",)
-    assert commands[5].text.endswith('{"x": 1}\nEND\n')
-    assert [command.workdir for command in readme.find_training_commands(commands, "runs/two")] == [
+    assert parsed[2].text.endswith('--prompt="two words"') and parsed[2].setup == ("printf 'b' > b.txt",)
+    assert parsed[5].text.endswith('{"x": 1}\nEND\n')
+    assert [command.workdir for command in commands.find_training_commands(parsed, "runs/two")] == [
         "runs/one",
         "runs/two",
     ]
     with pytest.raises(LookupError):
-        readme.find_training_commands(commands, "runs/three")
+        commands.find_training_commands(parsed, "runs/three")
     assert examples.shrink_sizes("a --config=x --workdir=w") == "a --config=x:smoke --workdir=w"
     assert examples.shrink_sizes("a --config=x:task=y") == "a --config=x:smoke,task=y"
 
@@ -109,5 +115,5 @@ def test_a_run_at_smoke_scale_writes_the_table(tmp_path, capsys):
     wanted = [re.split(r" \| ", line)[1] for line in lines[2:]]
     assert wanted == ["10060", "35"] and "of 2 answered right" in capsys.readouterr().out
     assert code == 0  # each prompt has an answer, right or wrong
-    with pytest.raises(UsageError, match="no question of the README uses runs/other"):
+    with pytest.raises(UsageError, match="no question uses runs/other"):
         examples.main(["--only=runs/other", f"--out={tmp_path}"])

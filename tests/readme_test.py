@@ -1,53 +1,49 @@
-"""Runs the commands of the README as they are printed."""
+"""The README: its commands exist, its parts fit, and it runs as printed."""
 
 from __future__ import annotations
 
-import json
-import os
-import pathlib
 import re
-import subprocess
-import sys
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
+import pytest
 
+from numjax import build, main
+from numjax.__main__ import list_tools
+from numjax.config import fit
+from tests import pages
 
-def run_section(title: str, folder: pathlib.Path) -> tuple[str, dict[str, str]]:
-    """Writes the files of a section, runs its commands at smoke scale, and returns their output and environment."""
-    section = (ROOT / "README.md").read_text().split(f"## {title}")[1].split("\n## ")[0]
-    blocks = re.findall(r"```(python|bash)\n(.*?)```", section, re.DOTALL)
-    for kind, code in blocks:
-        if kind == "python":
-            name = re.match(r"# (\w+\.py)\n", code)
-            assert name, "each file says its name"
-            (folder / name[1]).write_text(code)
-    (bash,) = (code for kind, code in blocks if kind == "bash")
-    environment = os.environ | {
-        "SCALE": "smoke",
-        "PATH": f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}",
-        "NUMJAX_CACHE": str(folder / "cache"),
-    }
-    process = subprocess.run(
-        ["bash", "-euc", bash], cwd=folder, env=environment, capture_output=True, text=True, timeout=400
-    )
-    assert process.returncode == 0, process.stderr[-2000:]
-    return process.stdout, environment
+README = pages.ROOT / "README.md"
+BLOCKS = pages.find_blocks(README)
 
 
-def test_a_config_of_ones_own_trains_as_printed(tmp_path):
-    run_section("A config of your own", tmp_path)
-    for name, metric in (("mine", "LMAE"), ("mine-units", "accuracy")):
-        lines = [json.loads(line) for line in (tmp_path / "runs" / name / "metrics.jsonl").read_text().splitlines()]
-        assert metric in lines[-1], lines[-1]
-    assert "ntl" in (tmp_path / "runs/mine/config.json").read_text()
+def test_every_block_is_run_is_output_or_says_why_not():
+    assert {block.language for block in BLOCKS} == {"bash", "python", "text"}
+    assert [block.reason != "" for block in BLOCKS].count(True) == 1
+    assert README.read_text("utf-8").count("\n```") == 2 * len(BLOCKS)
 
 
-def test_the_ablation_runs_as_printed(tmp_path):
-    output, environment = run_section("An ablation in ten minutes", tmp_path)
-    assert output.startswith("(4, 64)")
-    process = subprocess.run(
-        [sys.executable, "compare.py"], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
-    )
-    accuracies = re.findall(r"^(\w+) +([\d.]+)%$", process.stdout, re.MULTILINE)
-    assert [name for name, _ in accuracies] == ["waves", "prototype", "dice"]
-    assert all(30 <= float(value) <= 100 for _, value in accuracies)
+def test_every_command_has_flags_that_exist_and_parts_that_fit():
+    """Also those in tables, each with the flags of the rows below it."""
+    commands = [words for block in BLOCKS for words in pages.split_commands(block.code) if block.language == "bash"]
+    start: list[str] = []
+    for cell in re.findall(r"`([^`\n]+)`", README.read_text("utf-8")):
+        words = cell.split()
+        if words[0] == "numjax":
+            commands.append(words)
+            start = words
+        elif cell.startswith("--set="):
+            commands.append([*start, *words])
+    runs = [words for words in commands if words[0] == "numjax" and words[1] in main.MODES]
+    assert sum("--set=" in word for words in runs for word in words) == 6
+    for words in runs:
+        config, mode, _ = pages.parse_run(words)
+        assert mode == "train" and not list(fit.find_faults(config, build.build("tasks", config.task))), words
+    for words in commands:
+        assert words[0] == "make" or words[1] in {*main.MODES, *list_tools(), "--help"}, words
+
+
+@pytest.mark.whole
+def test_it_runs_as_printed(tmp_path):
+    """At smoke scale, in one folder; `make examples` looks whether the answers are right."""
+    for block in BLOCKS:
+        if block.language != "text" and not block.reason:
+            pages.run_block(block, tmp_path)

@@ -37,6 +37,14 @@ RECORDS = {
     "statement": {"id": "s", "question": "How many grams are 2 eggs?", "answer": "80", "label": 1},
     "generation": {"id": "g", "prompt": "Q: 7 eggs and 8 eggs? A:", "answer": "15"},
     "magnitude": MAGNITUDE,
+    "arithmetic": {
+        "id": "a",
+        "question": "12 + 34 =",
+        "answer": "46",
+        "accepted": "46",
+        "operation": "add",
+        "stream": "same",
+    },
     "language_model": {"id": "t", "text": "In 2019 it was 3.5%."},
     "equation_extraction": {
         "id": "e",
@@ -194,6 +202,7 @@ def test_every_missing_field_is_named(name):
     required_fields = {
         "statement": {"question", "label"},
         "generation": {"prompt", "answer"},
+        "arithmetic": {"question", "answer", "accepted", "operation", "stream"},
         "equation_extraction": {"text_en", "equation", "ans"},
         "headline": {"post", "prefix", "headline"},
         "student_action": {"problem", "history", "outcome", "action", "input"},

@@ -189,6 +189,7 @@ def test_the_interval_of_a_mean_is_that_of_scipy(rng):
 def test_a_front_table_that_is_edited_by_hand_is_named(tmp_path):
     folder = tmp_path / "experiments"
     shutil.copytree(ROOT / "experiments", folder, ignore=shutil.ignore_patterns("*.png", "*.py", "*.ipynb"))
+    shutil.copy(ROOT / claims.README, tmp_path)
     assert not claims.check(folder)
     path = folder / claims.README
     text = path.read_text()
@@ -197,6 +198,12 @@ def test_a_front_table_that_is_edited_by_hand_is_named(tmp_path):
     assert "NumGPT" in text.splitlines()[line - 1]
     claims.write(folder)
     assert path.read_text() == text
+    front = tmp_path / claims.README
+    text = front.read_text()
+    front.write_text(text.replace("| [NumGPT]", "| the best: [NumGPT]").replace(": mantissas", ": all mantissas"))
+    assert [problem.path for problem in claims.check(folder)] == [front]
+    claims.write(folder)
+    assert front.read_text() == text
 
 
 # ---------------------------------------------------------------------------------------------------

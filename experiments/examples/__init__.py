@@ -1,1 +1,1 @@
-"""The README's examples, run at laptop scale: whether their answers are right. See `__main__.py`."""
+"""The documentation's examples, run at laptop scale: whether their answers are right. See `__main__.py`."""

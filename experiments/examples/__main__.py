@@ -1,11 +1,12 @@
-"""Runs the README's training commands and questions, and compares the answers with the right ones.
+"""Runs the documentation's training commands and questions, and compares the answers with the right ones.
 
     make examples                                         # resumes if it was stopped
     python -m experiments.examples --only=runs/equations  # one workdir
     python -m experiments.examples --scale=smoke          # tests only that it runs: small models answer nothing
 
-Commands are read from the README and run in --out as they are printed. The right answers are in `answers.toml`.
-Writes examples.md there: prompt, wanted, got. The exit code is 1 if an answer is wrong (at smoke: if one is missing).
+Commands are read from the README and docs/guides, and run in --out as they are printed. `answers.toml` has the right
+answers. Writes examples.md there: prompt, wanted, got. The exit code is 1 if an answer is wrong (at smoke: if one is
+missing).
 """
 
 from __future__ import annotations
@@ -23,16 +24,15 @@ from typing import Any, NamedTuple
 
 from numjax import bundled
 from numjax.bundled.experiments import command, tables
-from numjax.bundled.experiments.examples import readme
-from numjax.bundled.experiments.examples.readme import Command
+from numjax.bundled.experiments.examples.commands import Command, find_commands, find_training_commands
 from numjax.errors import UsageError
 from numjax.tools.command import Parser
 
 ANSWERS = pathlib.Path(__file__).with_name("answers.toml")
 
 
-class ReadmeQuestion(NamedTuple):
-    """A question of the README: the commands that train its model, the command that asks it, and the right answer."""
+class Question(NamedTuple):
+    """A question of the documentation: its training commands, the command that asks it, and the right answer."""
 
     prompt: str
     workdir: str
@@ -44,16 +44,14 @@ class ReadmeQuestion(NamedTuple):
 def main(words: list[str] | None = None) -> int:
     """Prints one line per answer; returns the exit code."""
     parser = Parser(description=__doc__)
-    parser.add_argument(
-        "--scale", choices=("smoke", "laptop"), default="laptop", help="as the README trains, or small"
-    )
+    parser.add_argument("--scale", choices=("smoke", "laptop"), default="laptop", help="as the pages train, or small")
     parser.add_argument("--out", default="runs/examples", help="folder of the runs and of examples.md")
     parser.add_argument("--only", default="", help="workdirs, separated by commas")
     options = parser.parse_args(words)
-    questions = load_questions((bundled.HOME / "README.md").read_text(encoding="utf-8"))
+    questions = load_questions(read_pages())
     workdirs = list(filter(None, options.only.split(",")))
     if unknown_workdirs := set(workdirs) - {question.workdir for question in questions}:
-        raise UsageError(f"--only: no question of the README uses {', '.join(sorted(unknown_workdirs))}")
+        raise UsageError(f"--only: no question uses {', '.join(sorted(unknown_workdirs))}")
     out = pathlib.Path(options.out).expanduser().absolute()
     out.mkdir(parents=True, exist_ok=True)
     rows, trained_workdirs = [], set()
@@ -83,18 +81,24 @@ def main(words: list[str] | None = None) -> int:
     return 0 if all(successes) else 1
 
 
-def load_questions(text: str) -> list[ReadmeQuestion]:
-    """The questions of `answers.toml`, with their commands from the README's text.
+def read_pages() -> str:
+    """The text of the README and of the guides, which ask the questions."""
+    pages = [bundled.HOME / "README.md", *sorted((bundled.HOME / "docs" / "guides").glob("*.md"))]
+    return "\n".join(page.read_text(encoding="utf-8") for page in pages)
+
+
+def load_questions(text: str) -> list[Question]:
+    """The questions of `answers.toml`, with their commands from the text of the pages.
 
     Raises:
-      UsageError: the README does not contain a prompt.
+      UsageError: the text does not contain a prompt.
     """
-    commands = readme.find_commands(text)
+    commands = find_commands(text)
     questions = []
     for entry in tomllib.loads(ANSWERS.read_text(encoding="utf-8"))["asked"]:
         prompt, workdir = entry.pop("prompt"), entry.pop("workdir")
         if prompt not in text:
-            raise UsageError(f"{ANSWERS.name}: the README does not ask {prompt!r}")
+            raise UsageError(f"{ANSWERS.name}: no page asks {prompt!r}")
         asking_commands = [
             candidate
             for candidate in commands
@@ -103,32 +107,32 @@ def load_questions(text: str) -> list[ReadmeQuestion]:
         matching_commands = [
             candidate for candidate in asking_commands if prompt in "\n".join((*candidate.setup, candidate.text))
         ]
-        # Questions that the README asks in Python are asked on the command line.
-        line = f"{readme.PYTHON} -m numjax.main --workdir={workdir} --mode=generate --prompt={shlex.quote(prompt)}"
+        # Questions that a page asks in Python are asked on the command line.
+        line = f"numjax generate --workdir={workdir} --prompt={shlex.quote(prompt)}"
         ask_command = matching_commands[0] if matching_commands else Command(line, ())
-        questions.append(
-            ReadmeQuestion(prompt, workdir, readme.find_training_commands(commands, workdir), ask_command, entry)
-        )
+        questions.append(Question(prompt, workdir, find_training_commands(commands, workdir), ask_command, entry))
     return questions
 
 
-def run_command(readme_command: Command, folder: pathlib.Path, scale: str) -> tuple[str, float]:
+def run_command(printed_command: Command, folder: pathlib.Path, scale: str) -> tuple[str, float]:
     """Runs a command in a folder, after the commands before it in its block: (its output, seconds).
 
     Raises:
       UsageError: the command fails.
     """
-    text = "\n".join((*(line for line in readme_command.setup if not line.startswith("make ")), readme_command.text))
-    text = text.replace(readme.PYTHON, shlex.quote(sys.executable))
+    text = "\n".join(
+        (*(line for line in printed_command.setup if not line.startswith("make ")), printed_command.text)
+    )
     if scale == "smoke":
         text = shrink_sizes(text)
     start = time.perf_counter()
     paths = os.pathsep.join(filter(None, (str(bundled.HOME), os.environ.get("PYTHONPATH"))))
-    environment = os.environ | {"PYTHONPATH": paths}
+    programs = os.pathsep.join((str(pathlib.Path(sys.executable).parent), os.environ["PATH"]))
+    environment = os.environ | {"PYTHONPATH": paths, "PATH": programs}
     process = subprocess.run(["bash", "-euc", text], cwd=folder, env=environment, capture_output=True, text=True)
     if process.returncode:
         raise UsageError(
-            f"{readme_command.text}: "
+            f"{printed_command.text}: "
             f"{process.stderr.strip().splitlines()[-1] if process.stderr.strip() else 'it failed'}"
         )
     return process.stdout, time.perf_counter() - start

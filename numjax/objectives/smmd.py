@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from numjax.errors import UsageError
+from numjax.nn.einsum import einsum
 from numjax.objectives.base import NumberLoss
 
 
@@ -39,6 +40,6 @@ class Objective(NumberLoss):
         alpha = 1 / (2 * rows_S.mean())
         is_gold = (values_S == gold[..., None]).astype(jnp.float32)
         r_S = jax.nn.softmax(logits_S, axis=-1) - is_gold / jnp.maximum(is_gold.sum(-1, keepdims=True), 1)
-        first = jnp.einsum("...s,st,...t->...", r_S, kernel_SS, r_S)
+        first = einsum("...s,st,...t->...", r_S, kernel_SS, r_S)
         second = (jnp.square(r_S) * rows_S).sum(-1) - first
         return first + alpha * second

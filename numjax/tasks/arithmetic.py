@@ -24,7 +24,7 @@ class Task(protocols.Task):
 
     kind = "language_model"
     generates = True
-    unanswered = {"answer": "0", "accepted": "0", "operation": "", "stream": ""}
+    unanswered = {"answer": "0", "accepted": "0", "operation": "unknown", "stream": "unknown"}
     metric = "-loss"
     needs = {"objectives": ("nll",)}
     brings = NEXT
@@ -108,7 +108,7 @@ class Task(protocols.Task):
         for prediction, reference in zip(predictions, references, strict=True):
             metrics = score_answer(prediction or "", reference)
             suffixes = ("", f"/{reference['operation']}", f"/{reference['operation']}/{reference['stream']}")
-            for suffix in suffixes if reference["operation"] else suffixes[:1]:
+            for suffix in suffixes:
                 for name, value in metrics.items():
                     rows.setdefault(name + suffix, []).append(value)
         return {name: sum(values) / len(values) for name, values in rows.items()}

@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from numjax.errors import DataError, UsageError
 from numjax.inspect import microscope, render
 from numjax.runtime import files
-from numjax.tools.command import Parser
+from numjax.tools.command import Parser, make_parser, report
 from numjax.tools.geometry import parse_numbers, parse_range
 
 OUT = "microscope.html"
@@ -53,10 +53,7 @@ def parse_texts(text: str) -> list[str]:
 
 
 def _make_parser() -> Parser:
-    parser = Parser(
-        prog="python -m numjax.tools.inspect", description=(__doc__ or "").partition(": ")[2],
-        formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False,
-    )  # fmt: skip
+    parser = make_parser("inspect", __doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False)
     parser.add_argument("parts", nargs="+", metavar="WORKDIR|EMBEDDING", help="a run's folder, or an embedding")
     parser.add_argument("--out", default=OUT, help=f"the file to write (default: {OUT})")
     parser.add_argument("--numbers", default="", metavar="LIST", help="further numbers to compute ahead")
@@ -87,11 +84,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         out = pathlib.Path(flags.out).expanduser()
         files.write(out, page)
     except (UsageError, DataError) as error:
-        print(f"inspect: {' '.join(str(error).split())}", file=sys.stderr)
-        return 2
+        return report("inspect", error)
     except OSError as error:
-        print(f"inspect: cannot write {flags.out} ({error.strerror}): choose another --out", file=sys.stderr)
-        return 2
+        return report("inspect", UsageError(f"cannot write {flags.out} ({error.strerror}): choose another --out"))
     except KeyboardInterrupt:
         return 130
     summary = render.summarise(shown, page)

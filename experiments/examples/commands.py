@@ -1,4 +1,4 @@
-"""Finds the shell commands of the README, and which of them train a workdir."""
+"""Finds the shell commands of the documentation, and which of them train a workdir."""
 
 from __future__ import annotations
 
@@ -6,19 +6,21 @@ import dataclasses
 import re
 from collections.abc import Iterator
 
-PYTHON = ".venv/bin/python"
-_BLOCK = re.compile(r"^```(?:bash)?\n(.*?)^```", re.MULTILINE | re.DOTALL)
+from numjax.runtime import program
+
+_BLOCK = re.compile(r"^```(\S*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _HERE_DOCUMENT = re.compile(r"<<'?(\w+)'?")
+_RUN = re.compile(rf"\bnumjax ({'|'.join(program.MODES)})\b")
 
 
 @dataclasses.dataclass(frozen=True)
 class Command:
-    """A command as the README prints it.
+    """A command as a page prints it.
 
     Attributes:
       text: the command. setup: commands before it in its block, which write files that it reads.
-      workdir: of a run of `numjax.main`, else "". starts_from: the workdir whose parameters it starts from.
-      mode: of the run, by default "train".
+      mode: of a run, such as "train", else "". workdir: of the run, else "".
+      starts_from: the workdir whose parameters it starts from.
     """
 
     text: str
@@ -26,7 +28,7 @@ class Command:
 
     @property
     def workdir(self) -> str:
-        return self._find_flag("workdir") if "numjax.main" in self.text else ""
+        return self._find_flag("workdir") if self.mode else ""
 
     @property
     def starts_from(self) -> str:
@@ -34,21 +36,22 @@ class Command:
 
     @property
     def mode(self) -> str:
-        return self._find_flag("mode") or "train"
+        match = _RUN.search(self.text)
+        return match[1] if match else ""
 
     def _find_flag(self, name: str) -> str:
         match = re.search(rf"--{name}=(\S+)", self.text)
         return match[1] if match else ""
 
 
-def find_commands(readme: str) -> list[Command]:
-    """All commands of the README's shell blocks, in order."""
+def find_commands(page: str) -> list[Command]:
+    """All commands of a page's shell blocks, in order."""
     commands = []
-    for block in _BLOCK.findall(readme):
+    for block in (code for language, code in _BLOCK.findall(page) if language == "bash"):
         setup_lines: list[str] = []
         for text in _split_commands(block):
             commands.append(Command(text, tuple(setup_lines)))
-            if "-m numjax.main" not in text:
+            if not commands[-1].mode:
                 setup_lines.append(text)
     return commands
 
@@ -63,7 +66,7 @@ def find_training_commands(commands: list[Command], workdir: str) -> list[Comman
         if command.workdir == workdir and command.mode == "train":
             earlier_commands = find_training_commands(commands, command.starts_from) if command.starts_from else []
             return [*earlier_commands, command]
-    raise LookupError(f"no command of the README trains {workdir}")
+    raise LookupError(f"no command trains {workdir}")
 
 
 def _split_commands(block: str) -> Iterator[str]:
