@@ -106,7 +106,7 @@ class PrintOnLoad:
         ("m.json", b"\xff\xfe\xff", "UTF-8"),
         ("m.json.gz", b"nothing", "gzip"),
         ("m.pkl", pickle.dumps([PrintOnLoad()]), "save its list as JSON"),
-        ("m.pickle.gz", gzip.compress(pickle.dumps([PrintOnLoad()])), "save its list as JSON"),
+        ("m.pickle.gz", gzip.compress(pickle.dumps([PrintOnLoad()]), mtime=0), "save its list as JSON"),
         ("m.json", json.dumps([make_problem(1)]).encode(), "too few"),
         ("m.json", json.dumps([{"zh": 1}] * 9).encode(), "text_en"),
     ],
