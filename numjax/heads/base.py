@@ -1,11 +1,12 @@
 """The base of heads with a softmax over the vocabulary: its table and the methods that evaluate a `HeadOut`.
 
-Legend: B rows, T positions, D width, V vocabulary.
+Legend: B rows, T positions, D width, V vocabulary, P decimal places, K digits of a `Numeral`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Any
 
 import flax.linen as nn
@@ -14,6 +15,7 @@ import jax.numpy as jnp
 
 from numjax import protocols
 from numjax.nn import cross_entropy
+from numjax.nn.numerals import from_places, recount_digits, to_places
 from numjax.protocols import FromContext
 from numjax.types import Allowed, Estimate, HeadOut, Numeral, Scores, Targets
 
@@ -129,3 +131,53 @@ class NumberWriter(Writer, nn.Module):
         at_number = (targets.numeral_index >= 0) & (targets.ids == self.num_id)
         parts = self.number_log_prob(out, targets.numerals)
         return {name: jnp.where(at_number, part, 0.0) for name, part in parts.items()}
+
+
+class PlaceWriter(NumberWriter):
+    """A `NumberWriter` that predicts all decimal places of a number at once, and its sign.
+
+    Attributes, besides those of `NumberWriter`:
+      integer, fraction: places before and behind the point.
+      signed: predict the sign too.
+    """
+
+    integer: int = 9
+    fraction: int = 4
+    signed: bool = True
+
+    @property
+    def places(self) -> int:
+        """P."""
+        return self.integer + self.fraction
+
+    def represents(self, value: Decimal) -> bool:
+        """Whether it has at most `integer` digits before the point, `fraction` behind it, and K in all."""
+        exponent = value.normalize().as_tuple().exponent
+        if not value:
+            return True
+        fits_places = isinstance(exponent, int) and exponent >= -self.fraction and value.adjusted() < self.integer
+        return fits_places and len(value.normalize().as_tuple().digits) <= self.digits and (self.signed or value > 0)
+
+    def to_digits(self, numerals: Numeral) -> jax.Array:
+        """The digits of all places, int32[..., P], lowest place first.
+
+        A number too large for the places counts as the largest that fits, and digits behind the last place are cut
+        off.
+        """
+        digits, _ = to_places(numerals, -self.fraction, self.places)
+        is_large = (numerals.exponent >= self.integer) & (numerals.n_digits > 0)
+        return jnp.where(is_large[..., None], 9, digits)
+
+    def from_digits(self, digits: jax.Array, sign: jax.Array | None, key: jax.Array | None) -> Numeral:
+        """The canonical number of digits int[..., P], with the likelier sign or, with a key, a sampled one.
+
+        Args:
+          sign: the logit of a positive sign, float[...]; None: numbers are positive.
+        """
+        if sign is None:
+            negative = jnp.zeros(digits.shape[:-1], bool)
+        elif key is None:
+            negative = sign < 0
+        else:
+            negative = jax.random.bernoulli(key, jax.nn.sigmoid(-sign))
+        return recount_digits(from_places(jnp.where(negative, -1, 1), digits, -self.fraction, self.digits))

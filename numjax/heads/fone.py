@@ -1,12 +1,11 @@
 """All decimal places of a number at once, each as a direction in a plane (FoNE; Zhou et al. 2025, arXiv 2502.09741).
 
-Legend: B rows, T positions, D width, P decimal places, K digits of a `Numeral`.
+Legend: B rows, T positions, D width, P decimal places.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from decimal import Decimal
 
 import flax.linen as nn
 import jax
@@ -16,35 +15,24 @@ import numpy as np
 from numjax.errors import UsageError
 from numjax.heads import base
 from numjax.nn.norm import layer_norm
-from numjax.nn.numerals import from_places, recount_digits, to_places
 from numjax.types import HeadOut, Numeral, Tokens
 
 # (cos 2πj/10, sin 2πj/10) of the digits j.
 CODES = np.stack([f(2 * np.pi * np.arange(10) / 10) for f in (np.cos, np.sin)]).astype(np.float32)
 
 
-class Head(base.NumberWriter):
+class Head(base.PlaceWriter):
     """p(x_t) = softmax(h W) with [NUM] among the tokens, and at [NUM] p(digit j of place k) = softmax_j(h_k ·
     code_j).
 
     h_k is the k-th pair of the normed hidden state times a matrix. Places are independent; the predicted number has
     the likeliest digits and sign, exactly if K digits hold them.
 
-    Attributes, besides those of `base.NumberWriter`:
-      integer, fraction: places before and behind the point.
+    Attributes, besides those of `base.PlaceWriter`, of which the published code has no `signed`:
       projected: False: the first pairs of the normed hidden state itself, without a matrix, as in the published code.
-      signed: predict the sign too; the published code does not.
     """
 
-    integer: int = 9
-    fraction: int = 4
     projected: bool = True
-    signed: bool = True
-
-    @property
-    def places(self) -> int:
-        """P."""
-        return self.integer + self.fraction
 
     @nn.compact
     def __call__(self, h_BTD: jax.Array, tokens: Tokens, table_VD: jax.Array | None = None) -> HeadOut:
@@ -63,12 +51,9 @@ class Head(base.NumberWriter):
         return HeadOut(h_BTD, weights)
 
     def number_log_prob(self, out: HeadOut, numerals: Numeral) -> Mapping[str, jax.Array]:
-        """{"digits", "sign"}, log masses. A number too large for the places counts as the largest that fits, and
-        digits behind the last place are cut off."""
+        """{"digits", "sign"}, log masses of the number that `to_digits` returns."""
         logits, sign = self._logits(out)
-        digits, _ = to_places(numerals, -self.fraction, self.places)
-        is_large = numerals.exponent >= self.integer
-        digits = jnp.where((is_large & (numerals.n_digits > 0))[..., None], 9, digits)
+        digits = self.to_digits(numerals)
         digit_log_probs = jnp.take_along_axis(jax.nn.log_softmax(logits, axis=-1), digits[..., None], axis=-1)
         parts = {"digits": digit_log_probs[..., 0].sum(-1)}
         if sign is not None:
@@ -78,22 +63,9 @@ class Head(base.NumberWriter):
     def number(self, out: HeadOut, key: jax.Array | None) -> tuple[Numeral, None]:
         """The likeliest digit of every place or, with a key, sampled ones."""
         logits, sign = self._logits(out)
-        if key is None:
-            digits, negative = logits.argmax(-1), jnp.zeros(logits.shape[:-2], bool) if sign is None else sign < 0
-        else:
-            digit_key, sign_key = jax.random.split(key)
-            digits = jax.random.categorical(digit_key, logits)
-            chance = jax.nn.sigmoid(-sign) if sign is not None else jnp.zeros(logits.shape[:-2])
-            negative = jax.random.bernoulli(sign_key, chance)
-        return recount_digits(from_places(jnp.where(negative, -1, 1), digits, -self.fraction, self.digits)), None
-
-    def represents(self, value: Decimal) -> bool:
-        """Whether it has at most `integer` digits before the point, `fraction` behind it, and K in all."""
-        exponent = value.normalize().as_tuple().exponent
-        if not value:
-            return True
-        fits_places = isinstance(exponent, int) and exponent >= -self.fraction and value.adjusted() < self.integer
-        return fits_places and len(value.normalize().as_tuple().digits) <= self.digits and (self.signed or value > 0)
+        digit_key, sign_key = (None, None) if key is None else jax.random.split(key)
+        digits = logits.argmax(-1) if digit_key is None else jax.random.categorical(digit_key, logits)
+        return self.from_digits(digits, sign, sign_key), None
 
     def _logits(self, out: HeadOut) -> tuple[jax.Array, jax.Array | None]:
         """(logits float32[..., P, 10] of the digits, lowest place first; that of a positive sign, [...], or None)."""

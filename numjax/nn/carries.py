@@ -1,0 +1,119 @@
+"""Numbers as strings of redundant digits, whose carries are resolved later.
+
+A string s_0 s_1 …, lowest place first, denotes Σ s_i · 10^i. Its digits may be above 9 or below 0, so several strings
+denote one number: 12 is "2 1" and "12 0". With independent digits at all places, the probability of a number is the
+sum over its strings. It is a product of small matrices over the carries: with α_0(0) = 1,
+
+    α_{i+1}(c') = Σ_c α_i(c) · p_i(d_i + 10c' − c),
+
+α_P(0) is the probability of the number with the digits d. We know of no earlier loss of this form; redundant digits
+themselves are those of carry-save adders.
+
+Legend: P places, S redundant digits, C carries.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+IMPOSSIBLE = -1e30  # a log-probability of 0; finite, so that gradients stay finite
+
+
+class Digits(NamedTuple):
+    """The redundant digits `least` … `most` of a string."""
+
+    least: int
+    most: int
+
+    @property
+    def count(self) -> int:
+        """S."""
+        return self.most - self.least + 1
+
+    @property
+    def carries(self) -> tuple[int, ...]:
+        """All carries that can occur, which are the least and the largest fixed point of ⌊(s + c) / 10⌋ and those
+        between."""
+        low = high = 0
+        while True:
+            bounds = min(low, (self.least + low) // 10), max(high, (self.most + high) // 10)
+            if bounds == (low, high):
+                return tuple(range(low, high + 1))
+            low, high = bounds
+
+    def list_columns(self) -> np.ndarray:
+        """The column of log-probabilities of s = d + 10c' − c, int[10, C, C] by d, c' and c; S where there is no such
+        digit."""
+        carries = np.asarray(self.carries)
+        digits = np.arange(10)[:, None, None] + 10 * carries[:, None] - carries
+        return np.where((digits >= self.least) & (digits <= self.most), digits - self.least, self.count)
+
+
+def log_prob(log_probs: jax.Array, digits: jax.Array, kind: Digits, last_carry: int = 0) -> jax.Array:
+    """The log-probability of a number, over all strings that denote it; `IMPOSSIBLE` or below if none does.
+
+    Args:
+      log_probs: float[..., P, S], of the redundant digits of each place, lowest place first.
+      digits: int[..., P], 0 … 9, of the number modulo 10^P.
+      last_carry: what is left of the number, divided by 10^P.
+
+    Returns:
+      float32[...].
+    """
+    by_digit = _spread(log_probs, kind)
+    steps = jnp.take_along_axis(by_digit, digits[..., None, None, None], axis=-3)[..., 0, :, :]
+    first = jnp.full((*digits.shape[:-1], len(kind.carries)), IMPOSSIBLE).at[..., kind.carries.index(0)].set(0.0)
+
+    def add_place(alpha, step):
+        return jax.nn.logsumexp(alpha[..., None, :] + step, axis=-1), None
+
+    last, _ = jax.lax.scan(add_place, first, jnp.moveaxis(steps, -3, 0))
+    return last[..., kind.carries.index(last_carry)]
+
+
+def choose(log_probs: jax.Array, kind: Digits, key: jax.Array | None = None) -> tuple[jax.Array, jax.Array]:
+    """The number of the likeliest string or, with a key, of a string that is drawn.
+
+    Only strings count whose last carry is 0: they denote numbers from 0 to 10^P − 1.
+
+    Args:
+      log_probs: float[..., P, S], of the redundant digits of each place, lowest place first.
+
+    Returns:
+      (its digits, int32[..., P], 0 … 9, lowest place first; float32[...], the log-probability of all strings that
+      count, or with no key of the likeliest one).
+    """
+    steps = jnp.moveaxis(_spread(log_probs, kind), -4, 0)
+    n_carries, zero = len(kind.carries), kind.carries.index(0)
+    first = jnp.full((*log_probs.shape[:-2], n_carries), IMPOSSIBLE).at[..., zero].set(0.0)
+
+    def go_up(alpha, step):
+        # [..., 10, C', C]: a digit, the next carry, this carry.
+        paths = alpha[..., None, None, :] + step
+        combine = jnp.max if key is None else jax.nn.logsumexp
+        return combine(paths, axis=(-3, -1)), alpha
+
+    last, alphas = jax.lax.scan(go_up, first, steps)
+
+    def go_down(carry, place):
+        index, alpha, step = place
+        paths = alpha[..., None, None, :] + step
+        paths = jnp.take_along_axis(paths, carry[..., None, None, None], axis=-2)[..., 0, :]
+        flat = paths.reshape(*paths.shape[:-2], -1)
+        best = flat.argmax(-1) if key is None else jax.random.categorical(jax.random.fold_in(key, index), flat)
+        return best % n_carries, (best // n_carries).astype(jnp.int32)
+
+    places = (jnp.arange(len(steps)), alphas, steps)
+    _, digits = jax.lax.scan(go_down, jnp.full(log_probs.shape[:-2], zero), places, reverse=True)
+    return jnp.moveaxis(digits, 0, -1), last[..., zero]
+
+
+def _spread(log_probs: jax.Array, kind: Digits) -> jax.Array:
+    """float32[..., P, 10, C, C]: the log-probability of each place by its resolved digit, next carry and carry."""
+    padding = [(0, 0)] * (log_probs.ndim - 1) + [(0, 1)]
+    padded = jnp.pad(log_probs.astype(jnp.float32), padding, constant_values=IMPOSSIBLE)
+    return padded[..., kind.list_columns()]
