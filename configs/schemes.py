@@ -57,6 +57,12 @@ ROWS = {
         "embeds.numeral": dict(name="fone", integer=13, fraction=5, fusion="concat+linear"),
         "heads.next": dict(name="fone", integer=13, fraction=5),
     },
+    # Our own: each place may hold a carry, and the loss is that of the number.
+    "carry": SLOT
+    | {
+        "embeds.numeral": dict(name="fone", integer=13, fraction=5, fusion="concat+linear"),
+        "heads.next": dict(name="carry", integer=13, fraction=5),
+    },
     "bittokens": SLOT
     | {"embeds.numeral": dict(name="bits", dim=128, fusion="replace"), "heads.next": dict(name="bits")},
     "numgpt": SLOT
