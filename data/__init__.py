@@ -97,9 +97,12 @@ def prepare(
 
     cls = find_builder(name)
     root = find_root(data_dir)
-    with report_damage(root / name / cls.config_name(cls.complete_options(options)) / str(cls.VERSION)):
+    folder = root / name / cls.config_name(cls.complete_options(options)) / str(cls.VERSION)
+    with report_damage(folder):
+        # Before the builder reads it: another process may finish it at any moment.
+        is_built = folder.exists()
         builder = cls(data_dir=root, strict=strict, **options)
-    if not builder.is_prepared():
+    if not is_built:
         try:
             lock_path = root / ".locks" / f"{name}-{builder.chosen_config.name}.lock"
             with hold_lock(lock_path, f"another process builds {name}"):
@@ -110,7 +113,6 @@ def prepare(
         except OSError as error:
             reason = error.strerror or error
             raise UsageError(f"{name}: cannot build it under {root}: {reason}; choose another data_dir") from error
-    folder = pathlib.Path(builder.data_dir)
     with report_damage(folder):
         splits = builder.info.splits.values()
         shard_counts = [pair for info in splits for pair in zip(info.filepaths, info.shard_lengths, strict=True)]

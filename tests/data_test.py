@@ -295,6 +295,22 @@ def test_sample_files_come_from_the_builder(name, capsys, data_dir):
 # Reading and building.
 
 
+def test_a_dataset_that_another_process_finishes_meanwhile_is_read_whole(tmp_path, monkeypatch):
+    """The other process finishes right after this one has looked for it in vain."""
+    cls = data.find_builder("mme")
+    start, calls = cls.__init__, []
+
+    def start_and_be_overtaken(self, **options):
+        start(self, **options)
+        calls.append(self)
+        if len(calls) == 1:
+            data.load("mme", "train", tmp_path, size=40)
+
+    monkeypatch.setattr(cls, "__init__", start_and_be_overtaken)
+    assert len(data.load("mme", "train", tmp_path, size=40)) > 0
+    assert len(calls) > 2
+
+
 def test_records_are_a_sequence_of_plain_values(data_dir):
     import pickle
 
