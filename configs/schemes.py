@@ -40,9 +40,9 @@ ROWS = {
     "numerologic": _spelled("header"),
     # Three significant digits (Charton), and RegressLM's.
     "p10": _spelled("scientific"),
-    "p1000": _spelled("scientific", symbols="mantissa"),
-    "b1999": _spelled("scientific", symbols="signed"),
-    "fp15": _spelled("scientific", symbols="number", digits=2, least=-9, most=7),
+    "p1000": _spelled("scientific", form="mantissa"),
+    "b1999": _spelled("scientific", form="signed"),
+    "fp15": _spelled("scientific", form="number", digits=2, least=-9, most=7),
     "regresslm": _spelled("scientific", digits=4, least=-10, most=10),
     "ieee10": _spelled("scientific", digits=4, least=-12, most=6, exponent="before", rounding="down"),
     "rt": _spelled("places") | {"embeds.place": dict(name="place_code", scale=1e6)},

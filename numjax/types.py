@@ -236,6 +236,15 @@ class Tokens(NamedTuple):
             raise UsageError(f"positions have no channel {name!r}: choose a scheme, a task or a part that gives it")
         return self.channels[name]
 
+    def first_types(self) -> Array:
+        """The channel "types", int[..., T]: the scheme's types, without those that a task adds at each position.
+
+        Raises:
+          UsageError: there is no such channel.
+        """
+        types = self.channel(TYPES.name)
+        return types if types.ndim == self.ids.ndim else types[..., 0]
+
 
 class Targets(NamedTuple):
     """The targets to predict: shifted by one for language models, in place for masked ones.

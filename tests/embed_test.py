@@ -15,7 +15,7 @@ from numjax.embed import dice, linked, prototype, token
 from numjax.errors import DataError, UsageError
 from numjax.numeral.exact import to_numeral
 from numjax.types import Tokens
-from tests.drawn import CONTEXT, DIGITS, draw_decimals, make_numeral_table
+from tests.drawn import CONTEXT, DIGITS, draw_decimals, draw_tokens, make_numeral_table
 
 
 def split_number(value: Decimal) -> tuple[float, int]:
@@ -239,3 +239,14 @@ def test_words_are_dropped_only_in_training_and_symbols_never():
     assert not (np.asarray(eval_vectors) == 0).all(-1).any()
     assert 10 < is_dropped[~is_symbol].sum() < 40 and not is_dropped[is_symbol].any()
     np.testing.assert_array_equal(np.asarray(train_vectors)[~is_dropped], np.asarray(eval_vectors)[~is_dropped])
+
+
+def test_a_token_type_is_the_first_where_a_task_adds_others(rng):
+    """So a scheme's types mean the same beside the facts that a task gives about each position."""
+    tokens, _ = draw_tokens(rng)
+    types = rng.integers(0, 8, (*tokens.ids.shape, 3)).astype(np.int32)
+    part = build("embed", {"name": "token_type", "dim": 16, "types": 8})
+    alone, beside = (tokens._replace(channels={"types": channel}) for channel in (types[..., 0], types))
+    params = part.init(jax.random.key(0), alone)
+    np.testing.assert_array_equal(part.apply(params, beside), part.apply(params, alone))
+    assert np.ptp(part.apply(params, beside), axis=(0, 1)).min() > 0

@@ -27,9 +27,9 @@ EXACT = [
 ]
 SCIENTIFIC = [
     {},
-    {"symbols": "mantissa", "digits": 2, "least": -4, "most": 4},
-    {"symbols": "signed", "digits": 2, "least": -4, "most": 4, "rounding": "half_up"},
-    {"symbols": "number", "digits": 1, "least": -3, "most": 3},
+    {"form": "mantissa", "digits": 2, "least": -4, "most": 4},
+    {"form": "signed", "digits": 2, "least": -4, "most": 4, "rounding": "half_up"},
+    {"form": "number", "digits": 1, "least": -3, "most": 3},
     {"digits": 2, "least": -4, "most": 3, "exponent": "before", "rounding": "down"},
     {"digits": 4, "base": 2, "least": -6, "most": 5},
     {"digits": 2, "base": 16, "least": -3, "most": 2, "exponent": "before"},
@@ -77,9 +77,9 @@ def draw_surfaces(rng, count: int) -> list[str]:
         ("scientific", {}, "9.999", "[+] 1 0 0 [e-1]"),
         ("scientific", {}, ".0005", "[+] 5 0 0 [e-6]"),
         ("scientific", {}, "0", "[+] 0 0 0 [e0]"),
-        ("scientific", {"symbols": "mantissa"}, "3.14159", "[+] 314 [e-2]"),
-        ("scientific", {"symbols": "signed"}, "-3.14159", "[-314] [e-2]"),
-        ("scientific", {"symbols": "number", "least": -9, "most": 7}, "3.14159", "[+314e-2]"),
+        ("scientific", {"form": "mantissa"}, "3.14159", "[+] 314 [e-2]"),
+        ("scientific", {"form": "signed"}, "-3.14159", "[-314] [e-2]"),
+        ("scientific", {"form": "number", "least": -9, "most": 7}, "3.14159", "[+314e-2]"),
         # xVal's baselines write d.dd and the exponent of the first digit: 1.31e+0, -1.20e-4, 1.00e+1.
         ("scientific", {}, "1.3125619", "[+] 1 3 1 [e-2]"),
         ("scientific", {}, "-.00012", "[-] 1 2 0 [e-6]"),
@@ -262,12 +262,12 @@ def test_numbers_without_room_for_their_digits_are_refused(vocabulary):
     [
         ("reversed", {"which": "some"}, "which must be one of all, answers"),
         ("places", {"integer": 0}, "integer must be at least 1"),
-        ("scientific", {"symbols": "x"}, "symbols must be one of"),
+        ("scientific", {"form": "x"}, "form must be one of"),
         ("scientific", {"base": 7}, "base must be 2, 4, 5"),
-        ("scientific", {"base": 2, "symbols": "signed"}, "set base=10 or symbols=digits"),
+        ("scientific", {"base": 2, "form": "signed"}, "set base=10 or form=digits"),
         ("scientific", {"least": 3, "most": 2}, "least not above most"),
-        ("scientific", {"symbols": "number", "digits": 5}, "symbols: take fewer digits"),
-        ("scientific", {"symbols": "signed", "exponent": "before"}, "set symbols=digits"),
+        ("scientific", {"form": "number", "digits": 5}, "symbols: take fewer digits"),
+        ("scientific", {"form": "signed", "exponent": "before"}, "set form=digits"),
     ],
 )
 def test_bad_options_are_one_line(name, options, says, vocabulary):
@@ -280,5 +280,5 @@ def test_symbols_know_their_values(vocabulary):
     values, digits = scheme.vocab.number_values, scheme.vocab.digit_values
     ids = [scheme.vocab.mark(name) for name in ("[3e1]", "[3e0]", "[3e-1]", "[0e1]")]
     assert values[ids].tolist() == [30, 3, 0.3, 0] and digits[ids].tolist() == [3, 3, 3, 0]
-    signed = make_scheme("scientific", vocabulary, symbols="signed").vocab
+    signed = make_scheme("scientific", vocabulary, form="signed").vocab
     assert signed.number_values[signed.mark("[-314]")] == -314

@@ -12,7 +12,7 @@ from numjax.types import TYPES, Tokens
 
 
 class Embed(protocols.Embed, nn.Module):
-    """Looks up one of `types` vectors by the channel "types".
+    """Looks up one of `types` vectors by the first of each position's types.
 
     Attributes:
       dim: width D.
@@ -31,4 +31,4 @@ class Embed(protocols.Embed, nn.Module):
         std = 0.1 * (2 / (self.types + self.dim)) ** 0.5 if self.init_std is None else self.init_std
         vectors = self.param("vectors", nn.initializers.normal(std), (self.types, self.dim), jnp.float32)
         # With so few rows a product is used for the lookup; its gradient is a product too.
-        return jax.nn.one_hot(tokens.channel(TYPES.name), self.types, dtype=jnp.float32) @ vectors
+        return jax.nn.one_hot(tokens.first_types(), self.types, dtype=jnp.float32) @ vectors

@@ -26,10 +26,8 @@ def legal_positions(tokens: Tokens) -> jax.Array:
     used = tokens.segment_ids > 0
     if TYPES.name not in tokens.channels:
         return used
-    types = tokens.channels[TYPES.name]
-    kind = types if types.ndim == 2 else types[..., 0]
     last = used.sum(axis=1, keepdims=True) - 1
-    return used & (kind == 1) & (jnp.arange(used.shape[1]) != last)
+    return used & (tokens.first_types() == 1) & (jnp.arange(used.shape[1]) != last)
 
 
 def best_span(start_BT: jax.Array, end_BT: jax.Array, longest: int) -> tuple[jax.Array, jax.Array, jax.Array]:

@@ -63,8 +63,7 @@ def pool_numbers(h_BTD: jax.Array, tokens: Tokens, token_type: int | None = None
     assert index is not None and numerals is not None
     is_counted = tokens.segment_ids > 0
     if token_type is not None:
-        types = tokens.channel(TYPES.name)
-        is_counted &= (types if types.ndim == 2 else types[..., 0]) == token_type
+        is_counted &= tokens.first_types() == token_type
     member_BTN = (index[..., None] == jnp.arange(numerals.valid.shape[1])) & is_counted[..., None]
     counts = member_BTN.sum(axis=1)
     total = einsum("btn,btd->bnd", member_BTN.astype(jnp.float32), h_BTD.astype(jnp.float32), precision=_EXACT)

@@ -14,7 +14,7 @@ from numjax.protocols import FromContext
 from numjax.text.coded import Code, CodedScheme
 from numjax.text.vocab.base import BaseVocabulary
 
-SYMBOLS = ("digits", "mantissa", "signed", "number")
+FORMS = ("digits", "mantissa", "signed", "number")
 ROUNDINGS = ("half_even", "half_up", "down")
 PLUS, MINUS = "[+]", "[-]"
 NUMERALS = "0123456789abcdefghijklmnopqrstuvwxyz"
@@ -37,7 +37,7 @@ class Scheme(CodedScheme):
 
     | published as | options |
     |---|---|
-    | P10, P1000, B1999, FP15 (Charton) | `symbols` = digits, mantissa, signed, number |
+    | P10, P1000, B1999, FP15 (Charton) | `form` = digits, mantissa, signed, number |
     | RegressLM's P10 | digits=4, least=−10, most=10 |
     | RegressLM's IEEE, which cuts digits off | digits=4, exponent=before, rounding=down |
     """
@@ -47,7 +47,7 @@ class Scheme(CodedScheme):
         vocab: FromContext[BaseVocabulary],
         rules: str = "default",
         pad_multiple: int = 128,
-        symbols: str = "digits",
+        form: str = "digits",
         digits: int = 3,
         base: int = 10,
         least: int = -12,
@@ -57,41 +57,41 @@ class Scheme(CodedScheme):
     ):
         """
         Args:
-          symbols: "digits": the sign, each digit and the exponent are symbols. "mantissa": the sign, all digits as
+          form: "digits": the sign, each digit and the exponent are symbols. "mantissa": the sign, all digits as
             one, the exponent. "signed": sign and digits as one, the exponent. "number": one symbol for all.
           digits: of the mantissa. base: of digits and exponent; a multiple of 2 or 5 and of no other prime.
           least, most: the range of the exponent E of the integer mantissa.
           exponent: "behind": one symbol behind the digits. "before": the exponent of the first digit, its sign and
-            digits as symbols between sign and digits, as IEEE numbers have it; only with symbols=digits.
+            digits as symbols between sign and digits, as IEEE numbers have it; only with form=digits.
           rounding: "half_even", "half_up" or "down" (cut off).
 
         Raises:
           UsageError: an option is out of range.
         """
         for name, value, choices in (
-            ("symbols", symbols, SYMBOLS),
+            ("form", form, FORMS),
             ("exponent", exponent, ("behind", "before")),
             ("rounding", rounding, ROUNDINGS),
         ):
             if value not in choices:
                 raise UsageError(f"scientific: {name} must be one of {', '.join(choices)}, not {value!r}")
-        if exponent == "before" and symbols != "digits":
-            raise UsageError("scientific: exponent=before spells it in digits: set symbols=digits")
-        if base != 10 and symbols != "digits":
-            raise UsageError("scientific: symbols of several digits are decimal: set base=10 or symbols=digits")
+        if exponent == "before" and form != "digits":
+            raise UsageError("scientific: exponent=before spells it in digits: set form=digits")
+        if base != 10 and form != "digits":
+            raise UsageError("scientific: symbols of several digits are decimal: set base=10 or form=digits")
         if digits < 1 or least > most:
             raise UsageError("scientific: digits must be at least 1, and least not above most")
         if not 2 <= base <= len(NUMERALS) or not _has_finite_decimals(base):
             raise UsageError(f"scientific: base must be 2, 4, 5, 8, 10, 16, 20, 25 or 32, not {base}")
-        self.symbols, self.digits, self.base, self.rounding = symbols, digits, base, rounding
+        self.form, self.digits, self.base, self.rounding = form, digits, base, rounding
         self.least, self.most, self.has_exponent_first = least, most, exponent == "before"
         # The exponent of the first digit, and how many digits it needs.
         self._first_exponents = range(least + digits - 1, most + digits)
         largest = max(abs(self._first_exponents[0]), abs(self._first_exponents[-1]))
         self._exponent_digits = len(_spell(largest, base))
-        n_variants = {"digits": 0, "mantissa": 1, "signed": 2, "number": 2 * (most - least + 1)}[symbols]
+        n_variants = {"digits": 0, "mantissa": 1, "signed": 2, "number": 2 * (most - least + 1)}[form]
         if base**digits * n_variants > MOST_SYMBOLS:
-            raise UsageError(f"scientific: more than {MOST_SYMBOLS:,} symbols: take fewer digits or symbols=digits")
+            raise UsageError(f"scientific: more than {MOST_SYMBOLS:,} symbols: take fewer digits or form=digits")
         self.moves, self.complete = self._make_moves()
         super().__init__(vocab, rules, pad_multiple)
 
@@ -99,14 +99,14 @@ class Scheme(CodedScheme):
         number = self.round_value(value)
         sign, mantissa = MINUS if number.negative else PLUS, _spell(number.mantissa, self.base).zfill(self.digits)
         exponent = f"[e{number.exponent}]"
-        if self.symbols == "digits" and self.has_exponent_first:
+        if self.form == "digits" and self.has_exponent_first:
             first = number.exponent + self.digits - 1 if number.mantissa else 0
             return (sign, *self._spell_power(first), *mantissa)
-        if self.symbols == "digits":
+        if self.form == "digits":
             return (sign, *mantissa, exponent)
-        if self.symbols == "mantissa":
+        if self.form == "mantissa":
             return (sign, mantissa, exponent)
-        if self.symbols == "signed":
+        if self.form == "signed":
             return (f"[{sign[1]}{mantissa}]", exponent)
         return (f"[{sign[1]}{mantissa}e{number.exponent}]",)
 
@@ -156,14 +156,14 @@ class Scheme(CodedScheme):
         signs = {(PLUS, MINUS): "signed"}
         powers = tuple(f"[e{e}]" for e in range(self.least, self.most + 1))
         zero_power = (f"[e{min(max(0, self.least), self.most)}]",)
-        if self.symbols == "digits":
+        if self.form == "digits":
             ends = (f"digit {self.digits}", f"zero {self.digits}") if self.has_exponent_first else ("whole",)
             return self._make_digit_moves(numerals, lead, signs, powers, zero_power), ends
         spelled = [_spell(m, self.base) for m in range(self.base ** (self.digits - 1), self.base**self.digits)]
         zeros = "0" * self.digits
-        if self.symbols == "mantissa":
+        if self.form == "mantissa":
             moves = {"number": signs, "signed": {tuple(spelled): "digits", (zeros,): "zero"}}
-        elif self.symbols == "signed":
+        elif self.form == "signed":
             signed = tuple(f"[{sign}{m}]" for sign in "+-" for m in spelled)
             moves = {"number": {signed: "digits", (f"[+{zeros}]", f"[-{zeros}]"): "zero"}}
         else:
