@@ -15,6 +15,7 @@ from collections.abc import Sequence
 
 from numjax.errors import DataError, UsageError
 from numjax.runtime import program
+from numjax.tools.command import stream
 
 TOOLS = pathlib.Path(__file__).parent / "tools"
 EXAMPLE = f"{program.COMMAND} train {program.MODES['train'].example}"
@@ -55,8 +56,7 @@ def main() -> int:
     word, *rest = sys.argv[1:] or [""]
     try:
         if word in ("--help", "-h", "help"):
-            print(format_help())
-            return 0
+            return stream(program.COMMAND, [f"{format_help()}\n".encode()])
         if word == "--version":
             import numjax
 

@@ -193,3 +193,14 @@ def test_a_tool_gets_its_words_and_its_code_is_returned(tmp_path, monkeypatch):
     assert command.main() == 7
     assert sys.argv == ["numjax weigh", "a", "--b=c"]
     sys.modules.pop("numjax.tools.weigh")
+
+
+def test_help_that_nobody_reads_to_the_end_is_no_error(tmp_path):
+    """As in `numjax --help | head -1`."""
+    with subprocess.Popen(
+        [*COMMAND, "--help"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout and process.stderr
+        process.stdout.close()
+        assert process.wait(60) == 0
+        assert process.stderr.read() == b""
