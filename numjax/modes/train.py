@@ -44,7 +44,7 @@ def train_seeds(config: Any, folder: pathlib.Path, strict: bool) -> dict[str, An
         metrics_text = " · ".join(f"{k} {v['mean']:.4f} ± {v['std']:.4f}" for k, v in metrics.items())
         log.say(f"{split} over {len(outcomes)} seeds: {metrics_text}")
     if diverged and not outcomes:
-        raise Diverged(f"all {config.num_seeds} seeds diverged: lower config.optim.learning_rate")
+        raise Diverged(f"all {config.num_seeds} seeds diverged: lower config.optim.learning_rate in a new workdir")
     return results_by_seed
 
 

@@ -23,7 +23,7 @@ MODES = {
         "predicts records of your own, from a file or standard input", "--workdir=runs/measures --input=FILE"
     ),
     "generate": Mode("continues prompts", "--workdir=runs/generation --prompt=TEXT"),
-    "check": Mode("checks config, data, shapes and memory, without training", "--config=numgpt --workdir=runs/mme"),
+    "check": Mode("checks config, data, shapes and memory, without training", "--config=numgpt --workdir=runs/check"),
     "compile": Mode(
         "plans memory and time of a step on chips that you do not have",
         "--config=scale/decoder_7b --config.topology=v5e:4x4 --workdir=runs/plan",
