@@ -193,6 +193,12 @@ def test_digit_match_counts_places_from_the_point(value, gold, share):
     assert match_digits(Decimal(value), Decimal(gold)) == pytest.approx(share)
 
 
+@pytest.mark.parametrize("text", ["3e1000000", "-3e-1000000", "1e999999999999999999", "3e-999999999999999999"])
+def test_a_number_of_any_size_is_scored(text):
+    """A model that is not trained writes what the grammar allows."""
+    assert score(text, "46", "convert")["exact"] == 0 <= score(text, "46")["digits"] < 1
+
+
 def test_answers_are_compared_by_their_values_and_form():
     assert score("046.0", "46")["exact"] == 1 and score("47", "46")["exact"] == 0
     assert score("1 , 2 , 3", "1 , 2 , 3", "sort")["exact"] == 1

@@ -33,6 +33,7 @@ SCIENTIFIC = [
     {"digits": 2, "least": -4, "most": 3, "exponent": "before", "rounding": "down"},
     {"digits": 4, "base": 2, "least": -6, "most": 5},
     {"digits": 2, "base": 16, "least": -3, "most": 2, "exponent": "before"},
+    {"digits": 2, "least": 2, "most": 4, "exponent": "before"},  # no number but 0 has exponent 0
 ]
 
 

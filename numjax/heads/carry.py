@@ -24,7 +24,9 @@ class Head(base.PlaceWriter):
     Each place has a softmax over the digits `least` … `most`, of the normed hidden state times a matrix. The
     probability of a number is that of all strings of such digits that denote it (`nn/carries.py`). So the model may
     write a sum place by place without a carry: 18 at one place and 5 at the next is 68. Nothing says where it has to
-    resolve carries itself. The predicted number is that of the likeliest string.
+    resolve carries itself. The predicted number is that of the likeliest string that the places hold. Strings with a
+    carry out of the highest place denote no such number: their probability is lost to all numbers in the loss, and
+    samples leave them out.
 
     Attributes, besides those of `base.PlaceWriter`:
       least, most: the digits of a place: 0 … 9 has no carries; 0 … 19 holds the sum of two digits and a carry;

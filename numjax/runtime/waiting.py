@@ -30,7 +30,7 @@ class Wait:
 
     def __init__(self, purpose: str, total: int = 0, unit: str = ""):
         self._purpose, self._total, self._unit = purpose, total, unit
-        self._n_done, self._is_over = 0, threading.Event()
+        self._n_done, self._is_over, self._is_printing = 0, threading.Event(), threading.Lock()
         self._thread = threading.Thread(target=self._print_lines, daemon=True)
 
     def __enter__(self) -> Wait:
@@ -41,8 +41,9 @@ class Wait:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # A line that is being printed may come a moment later: joining would delay every wait.
-        self._is_over.set()
+        # Not joined, which would delay every wait; but no line is printed from here on.
+        with self._is_printing:
+            self._is_over.set()
 
     def count(self, items: Iterable[Item], size: int = 1) -> Iterator[Item]:
         """Yields the items. Each counts as `size` units that are done when the next one is asked for."""
@@ -55,5 +56,7 @@ class Wait:
         while not self._is_over.wait(pause):
             seconds = time.monotonic() - self._start
             share = f" {self._n_done:,} of {self._total:,} {self._unit}," if self._total else ""
-            log.say(f"{self._purpose}:{share} {log.format_duration(seconds)} so far")
+            with self._is_printing:
+                if not self._is_over.is_set():
+                    log.say(f"{self._purpose}:{share} {log.format_duration(seconds)} so far")
             pause = INTERVAL if self._total else seconds

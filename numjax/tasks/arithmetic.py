@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from decimal import Decimal, localcontext
+from decimal import Decimal
 from typing import Any
 
 from numjax import protocols
@@ -142,13 +142,14 @@ def match_digits(value: Decimal | None, gold: Decimal) -> float:
     sign or no number. Further digits of the prediction do not count."""
     if value is None or (value < 0) != (gold < 0):
         return 0.0
-    places, gold_places = _digits_by_place(value), _digits_by_place(gold)
-    return sum(places.get(place) == digit for place, digit in gold_places.items()) / len(gold_places)
+    (digits, span), (gold_digits, gold_span) = _find_places(value), _find_places(gold)
+    matches = sum(place in span and digits.get(place, 0) == gold_digits.get(place, 0) for place in gold_span)
+    return matches / len(gold_span)
 
 
-def _digits_by_place(value: Decimal) -> dict[int, int]:
-    """Decimal place → digit, from the first digit, or the units, to the last digit behind the point."""
-    with localcontext(prec=max(1, len(value.as_tuple().digits))):
-        _, digits, exponent = (value.normalize() if value else Decimal(0)).as_tuple()
-    places = {int(exponent) + i: digit for i, digit in enumerate(reversed(digits))}
-    return dict.fromkeys(range(min(0, *places), max(0, *places) + 1), 0) | places
+def _find_places(value: Decimal) -> tuple[dict[int, int], range]:
+    """({decimal place: digit}, without zeros; the places from the last digit behind the point, or the units, to the
+    first digit, or the units). A model may write any exponent, so nothing here is as large as the number."""
+    _, digits, exponent = value.as_tuple()
+    places = {int(exponent) + i: digit for i, digit in enumerate(reversed(digits)) if digit}
+    return places, range(min(0, *places, 0), max(0, *places, 0) + 1)

@@ -22,8 +22,8 @@ from numjax.types import TYPES, Channel, Document, Features, Grammar, Mark, Numb
 PAD, SEP, EOS, NUM = "[PAD]", "[SEP]", "[EOS]", "[NUM]"
 
 
-# Form of an answer → the schemes that can enforce it.
-WRITES = {"number": "replace, digits (layout plain or digits) or subword", "formula": "trees"}
+# Form of an answer → an example of a scheme that can enforce it.
+WRITES = {"number": "digits with layout=digits", "formula": "trees"}
 
 
 class RowBuilder(NamedTuple):
@@ -94,7 +94,7 @@ class BaseScheme(protocols.Scheme, abc.ABC):
         if form not in self.forms:
             raise UsageError(
                 f"scheme {self.part_name()} cannot hold an answer to one {form}: set "
-                f"task.answer=text, or choose scheme {WRITES[form]}"
+                f"task.answer=text, or choose another scheme, such as {WRITES[form]}"
             )
         other = copy.copy(self)
         other._form, other._grammar, other._automaton = form, None, None

@@ -182,7 +182,8 @@ class Scheme(CodedScheme):
         if self.has_exponent_first:
             moves |= self._make_power_moves()
             entry, zero_entry = "power", "power 0"
-            moves[zero_entry] = {lead: "digit 1"}
+            if 0 in self._first_exponents:
+                moves[zero_entry] = {lead: "digit 1"}
         moves.setdefault(entry, {})[lead] = "digit 1"
         moves.setdefault(zero_entry, {})[("0",)] = "zero 1"
         for kind, group in (("digit", numerals), ("zero", ("0",))):

@@ -38,7 +38,10 @@ def parse_texts(text: str) -> list[str]:
     if ":" in text and ";" not in text and not os.path.isfile(text):
         return parse_numbers(text)
     if os.path.isfile(text):
-        parts = pathlib.Path(text).read_text(encoding="utf-8", errors="replace").splitlines()
+        try:
+            parts = pathlib.Path(text).read_text(encoding="utf-8", errors="replace").splitlines()
+        except OSError as error:
+            raise UsageError(f"--numbers: cannot read {text} ({error.strerror})") from error
     else:
         parts = text.split(";" if ";" in text else ",")
     texts = [part.strip() for part in parts if part.strip()]
@@ -82,11 +85,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         )
         page = render.make_page(shown)
         out = pathlib.Path(flags.out).expanduser()
-        files.write(out, page)
+        try:
+            files.write(out, page)
+        except OSError as error:
+            raise UsageError(f"cannot write {out} ({error.strerror}): choose another --out") from error
     except (UsageError, DataError) as error:
         return report("inspect", error)
-    except OSError as error:
-        return report("inspect", UsageError(f"cannot write {flags.out} ({error.strerror}): choose another --out"))
     except KeyboardInterrupt:
         return 130
     summary = render.summarise(shown, page)

@@ -1,10 +1,10 @@
 """python -m numjax.tools.launch --processes=4 --config=… --workdir=… …: starts a run in several processes of this
 machine.
 
-Other flags go to the run, which trains unless --mode says otherwise. Process 0 prints as usual. A line of another process is
-printed once, after the number of the process that printed it first. If one process ends with an error, the others are
-stopped and its exit code is returned. SIGTERM and Ctrl-C reach all processes, and all save the same step. Run the
-same command to resume.
+Other flags go to the run, which trains unless --mode says otherwise. Process 0 prints as usual. A line of another
+process is printed once, after the number of the process that printed it first. If one process ends with an error, the
+others are stopped and its exit code is returned. SIGTERM and Ctrl-C reach all processes, and all save the same step.
+Run the same command to resume.
 """
 
 from __future__ import annotations

@@ -228,7 +228,8 @@ class _Run:
             last_good = f"checkpoint {good[-1]} is good" if good else "no checkpoint was saved yet"
             raise Diverged(
                 f"{what} is {float(total) / max(float(count), 1)} at step {step - 1}: {last_good}; "
-                f"lower config.optim.learning_rate in a new workdir, or look at the batch with {program.mode_of('check')}"
+                "lower config.optim.learning_rate in a new workdir, or look at the batch with "
+                f"{program.mode_of('check')}"
             )
         return sums.add(recent, metrics), None
 

@@ -8,11 +8,11 @@ each array that it saves or loads, so a process with many runs or many checkpoin
 from __future__ import annotations
 
 import ast
+import contextlib
 import functools
 from typing import Any
 
 import tensorstore
-from orbax.checkpoint._src.serialization import tensorstore_utils
 
 
 @functools.cache
@@ -24,7 +24,11 @@ def stop_leak() -> None:
     """
     for spec in (tensorstore.Spec, tensorstore.KvStore.Spec):
         spec.to_json = _without_leak(spec.to_json)
-    tensorstore_utils.get_tensorstore_raw_bytes = lambda *args, **options: 0
+    # The module is Orbax's own: without it there is nothing to replace.
+    with contextlib.suppress(ImportError):
+        from orbax.checkpoint._src.serialization import tensorstore_utils
+
+        tensorstore_utils.get_tensorstore_raw_bytes = lambda *args, **options: 0
 
 
 def _without_leak(to_json):

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from numjax.tasks.tatqa.traits import Cell, Grid, parse_grid, parse_time
 
+# Unlike `traits.parse_time`'s, a header may hold other words beside its time: "revenue 2019".
 _TIME = re.compile(r"\b(?:FY ?|Year )?((?:1[89]|20)\d\d)\b|\bQ([1-4])\b", re.IGNORECASE)
 _WORD = re.compile(r"\w+")
 

@@ -91,8 +91,13 @@ def _select_pair(
     values: Iterable[Cell], gains: Mapping[Cell, float], second_gains: Mapping[Cell, float]
 ) -> tuple[Line, Line]:
     """The likeliest two cells of a row or a column, which may also be totals."""
-    pairs = ((a, b) for a, b in itertools.permutations(values, 2) if a[0] == b[0] or a[1] == b[1])
-    best = max(pairs, key=lambda pair: gains[pair[0]] + second_gains[pair[1]], default=None)
+    order = {cell: index for index, cell in enumerate(values)}
+    lines = [
+        [cell for cell in order if cell[axis] == index] for axis in range(2) for index in {c[axis] for c in order}
+    ]
+    pairs = (pair for line in lines for pair in itertools.permutations(line, 2))
+    # Of pairs that are as likely the first counts, in the order of the cells.
+    best = max(pairs, default=None, key=lambda p: (gains[p[0]] + second_gains[p[1]], -order[p[0]], -order[p[1]]))
     return ((best[0],), (best[1],)) if best else ((), ())
 
 
