@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import difflib
 import importlib
+import os
 import pathlib
 import sys
 from collections.abc import Sequence
@@ -53,6 +54,9 @@ def format_help() -> str:
 
 def main() -> int:
     """Runs the command line; returns the exit code, or exits with it."""
+    # As `python -m` does: a part of one's own is found in the folder in which one works.
+    if not sys.flags.safe_path and os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
     word, *rest = sys.argv[1:] or [""]
     try:
         if word in ("--help", "-h", "help"):

@@ -204,3 +204,15 @@ def test_help_that_nobody_reads_to_the_end_is_no_error(tmp_path):
         process.stdout.close()
         assert process.wait(60) == 0
         assert process.stderr.read() == b""
+
+
+def test_the_installed_command_finds_a_part_of_the_working_folder(tmp_path):
+    """A script's own folder is first on Python's path, not the one in which the user works."""
+    script = tmp_path / "bin" / "numjax"
+    script.parent.mkdir()
+    script.write_text("import sys\nfrom numjax.__main__ import main\nsys.exit(main())\n")
+    folder = tmp_path / "work"
+    folder.mkdir()
+    (folder / "waves.py").write_text("from numjax.embed.prototype import Embed\n")
+    code, out, errors = run([sys.executable, str(script), "show", "--config=numgpt:smoke,embed=waves"], folder)
+    assert (code, errors) == (0, "") and "embeds.numeral = waves" in out

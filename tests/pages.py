@@ -106,11 +106,11 @@ def write_files(blocks: list[Block]) -> None:
             pathlib.Path(match[1]).write_text(block.code, encoding="utf-8")
 
 
-def run_block(block: Block, folder: pathlib.Path) -> None:
-    """Runs a block at smoke scale. A Python block that names its file is written."""
+def run_block(block: Block, folder: pathlib.Path) -> str:
+    """Runs a block at smoke scale, asserts that it succeeds, and returns what it prints."""
     environment = os.environ | {
         "PATH": f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}",
-        "PYTHONPATH": os.pathsep.join((str(ROOT), str(folder))),
+        "PYTHONPATH": str(ROOT),
         "NUMJAX_CACHE": str(folder / "cache"),
     }
     if block.language == "python":
@@ -119,3 +119,4 @@ def run_block(block: Block, folder: pathlib.Path) -> None:
         command = ["bash", "-euc", shrink_sizes(block.code)]
     process = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=1200)
     assert process.returncode == 0, f"{block.page}: {block.code}\n{process.stderr[-3000:]}"
+    return process.stdout
