@@ -53,8 +53,9 @@ class Context:
       num_id: id of [NUM]. digits: K of numerals.
       digit_ids: ids of 0 … 9, if each digit is a token of its own. agg_id: id of [AGG].
       digit_symbols: (id, digit) of each token that is one digit. number_symbols: (id, value) of each token that is a
-        number. symbols: (first id of the mathematical symbols, the text tokens that spell each of them).
-        symbol_range: (first id, count) of these symbols. types: number of token types.
+        number. marks: (name, id) of the vocabulary's marks. point_ids: the token that is a decimal point; empty if
+        the vocabulary has none. symbols: (first id of the mathematical symbols, the text tokens that spell each of
+        them). symbol_range: (first id, count) of these symbols. types: number of token types.
       grammar: the scheme's. num_classes: number of the task's classes.
       stack: the stack that positions belong to. positions: the positions that a backbone gives to its stacks.
     """
@@ -72,6 +73,8 @@ class Context:
     agg_id: int | None = None
     digit_symbols: tuple[tuple[int, int], ...] | None = None
     number_symbols: tuple[tuple[int, float], ...] | None = None
+    marks: tuple[tuple[str, int], ...] | None = None
+    point_ids: tuple[int, ...] | None = None
     symbols: tuple[int, tuple[tuple[int, ...], ...]] | None = None
     symbol_range: tuple[int, int] | None = None
     types: int | None = None

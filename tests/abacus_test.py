@@ -57,6 +57,21 @@ def test_each_place_has_its_vector_and_text_has_none():
     assert not vectors[:, 4].any()
 
 
+def test_as_published_a_step_has_one_offset_and_text_a_vector():
+    part = make_part(most=3, offset=2, draw="batch", text=True)
+    channel = np.repeat(RUN.compute(encode_text("1234+5"))[None], 16, axis=0)
+    tokens = Tokens(*(np.zeros((16, 6), np.int32) for _ in range(3)), channels={"digit_run": channel})
+    variables = {"params": {"runs": (1 + jnp.arange(5.0))[:, None] * jnp.ones(4), "text": jnp.full(4, 9.0)}}
+    firsts = set()
+    for seed in range(20):
+        x = part.apply(variables, tokens, False, method="added", rngs={"dropout": jax.random.key(seed)})
+        assert (x[:, 4] == 9).all() and (x == x[:1]).all()
+        firsts.add(float(x[0, 0, 0]))
+    assert firsts == {1.0, 2.0, 3.0}
+    with pytest.raises(UsageError, match="draw must be one of row, batch, not 'step'"):
+        make_part(draw="step").producers()
+
+
 def test_a_vocabulary_without_digits_is_refused():
     with pytest.raises(UsageError, match="no token of this vocabulary is a digit"):
         build("positions", dict(name="abacus")).producers()

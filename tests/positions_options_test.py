@@ -21,7 +21,9 @@ def stack(length=16, **more):
 
 def draw_tokens_with_channels(rng):
     tokens, _ = drawn.draw_tokens(rng)
-    return tokens._replace(channels={"digit_run": tokens.positions, "tree_positions": tokens.positions[..., None]})
+    channels = {"digit_run": tokens.positions, "tree_positions": tokens.positions[..., None]}
+    channels["significance"] = np.stack([tokens.positions, tokens.positions], axis=-1)
+    return tokens._replace(channels=channels)
 
 
 @pytest.mark.parametrize("heads", range(1, 34))

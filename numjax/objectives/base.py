@@ -15,6 +15,7 @@ import numpy as np
 
 from numjax import protocols
 from numjax.errors import UsageError
+from numjax.nn.places import Places, find_inside, find_places
 from numjax.nn.scored import apply_at_scored
 from numjax.protocols import FromContext
 from numjax.types import Batch, HeadOut, Loss
@@ -37,6 +38,8 @@ class NumberLoss(protocols.Objective):
     room: float = 0.0
     digit_symbols: FromContext[tuple[tuple[int, int], ...] | None] = None
     number_symbols: FromContext[tuple[tuple[int, float], ...] | None] = None
+    marks: FromContext[tuple[tuple[str, int], ...] | None] = None
+    point_ids: FromContext[tuple[int, ...] | None] = None
     head_methods: ClassVar[tuple[str, ...]] = ("token_logits",)
     kinds: ClassVar[tuple[str, ...]] = ("language_model", "masked")
 
@@ -67,6 +70,26 @@ class NumberLoss(protocols.Objective):
         """Whether `error` reads `mass`, which takes the whole softmax."""
         return False
 
+    @property
+    def needs_places(self) -> bool:
+        """Whether `sum_errors` and `count_errors` read the decimal places of the targets."""
+        return False
+
+    def sum_errors(self, error: jax.Array, mass: jax.Array, scored: jax.Array, places: Places | None) -> jax.Array:
+        """The sum over a batch of what `error` gives at each position, float32[B, T].
+
+        Args:
+          mass: as in `error`. scored: bool[B, T], where the target is a number. places: of the targets; None unless
+            `needs_places`.
+        """
+        del mass, places
+        return jnp.where(scored, error, 0).sum()
+
+    def count_errors(self, scored: jax.Array, places: Places | None) -> jax.Array:
+        """The count by which the sum is divided."""
+        del places
+        return scored.sum()
+
     def __call__(
         self, heads: Mapping[str, Any], outs: Mapping[str, HeadOut], acts: Mapping[str, Any], batch: Batch
     ) -> Loss:
@@ -79,6 +102,7 @@ class NumberLoss(protocols.Objective):
         is_target = targets.ids[..., None] == ids
         scored = targets.mask & is_target.any(-1)
         gold = jnp.where(is_target, values_S, 0).sum(-1)
+        places = self._find_places(targets.ids, targets.mask, scored) if self.needs_places else None
 
         def compute(take):
             part = out._replace(hidden=take(out.hidden))
@@ -89,10 +113,18 @@ class NumberLoss(protocols.Objective):
                 target_logit = jnp.where(take(is_target), logits, 0).sum(-1)
                 log_z = target_logit - head.log_prob(part, take(targets))["token"]
                 mass = jnp.exp(jnp.minimum(jax.nn.logsumexp(logits, axis=-1) - log_z, 0.0))
-            return {name: jnp.where(take(scored), self.error(logits, values_S, take(gold), mass), 0).sum()}
+            error = self.error(logits, values_S, take(gold), mass)
+            return {name: self.sum_errors(error, mass, take(scored), take(places))}
 
         total = apply_at_scored(scored, self.room, compute)[name]
-        return Loss(total, scored.sum().astype(jnp.float32), {})
+        return Loss(total, self.count_errors(scored, places).astype(jnp.float32), {})
+
+    def _find_places(self, ids: jax.Array, mask: jax.Array, is_digit: jax.Array) -> Places:
+        """The places of scored digits; a number between [R] and [/R] has its last digit first."""
+        is_point = mask & (ids[..., None] == jnp.asarray(self.point_ids or (-1,), jnp.int32)).any(-1)
+        marks = dict(self.marks or ())
+        is_reversed = find_inside(ids, marks.get("[R]", -1), marks.get("[/R]", -1))
+        return find_places(is_digit, is_point, is_reversed)
 
     def _list_symbols(self) -> tuple[tuple[int, float], ...]:
         symbols = self.digit_symbols if self.symbols == "digits" else self.number_symbols

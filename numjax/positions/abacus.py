@@ -18,6 +18,8 @@ from numjax.errors import UsageError
 from numjax.protocols import FromContext
 from numjax.types import Channel, Tokens
 
+DRAWS = ("row", "batch")
+
 
 @dataclasses.dataclass(frozen=True)
 class Run(protocols.Producer):
@@ -53,25 +55,41 @@ class Positions(protocols.Positions, nn.Module):
 
     Write numbers with their last digit first, so that digits of the same power of ten have the same place.
 
+    The authors' code differs in three ways. It draws one offset for a batch (`draw`). It adds a learned vector to
+    text too (`text`). It fails beyond its table, whose last vector is used here. As there, places begin again
+    behind a decimal point: this aligns the whole parts of reversed numbers, not their fractions, whose lengths
+    nobody knows while they are written.
+
     Attributes:
       most: number of places with a vector of their own; further places use the last one.
-      offset: in training places are shifted by a random number up to this, one per row (one per batch in the authors'
-        code), so that places that few numbers reach are trained too.
+      offset: in training places are shifted by a random number up to this, so that places that few numbers reach are
+        trained too.
+      draw: "row": each row has its own offset; "batch": all rows of a step have the same.
+      text: whether tokens that are no digit get a vector too, one for all of them.
       init_std: as in `learned`.
+
+    Raises:
+      UsageError: `draw` is none of these.
     """
 
     stack: FromContext[protocols.Stack | None] = None
     digit_symbols: FromContext[tuple[tuple[int, int], ...] | None] = None
     most: int = 128
     offset: int = 99
+    draw: str = "row"
+    text: bool = False
     init_std: float = 0.02
     reads_channels = ("digit_run",)
 
     def setup(self):
-        shape = (self.most + self.offset, self.require_stack().width)
-        self.runs = self.param("runs", nn.initializers.normal(self.init_std), shape, jnp.float32)
+        width, init = self.require_stack().width, nn.initializers.normal(self.init_std)
+        self.runs = self.param("runs", init, (self.most + self.offset, width), jnp.float32)
+        if self.text:
+            self.text_vector = self.param("text", init, (width,), jnp.float32)
 
     def producers(self) -> tuple[protocols.Producer, ...]:
+        if self.draw not in DRAWS:
+            raise UsageError(f"positions abacus: draw must be one of {', '.join(DRAWS)}, not {self.draw!r}")
         if not self.digit_symbols:
             raise UsageError("positions abacus: no token of this vocabulary is a digit: split its digits")
         return (Run(tuple(token for token, _ in self.digit_symbols)),)
@@ -81,6 +99,7 @@ class Positions(protocols.Positions, nn.Module):
         places = tokens.channel("digit_run")
         index = jnp.minimum(places, self.most) - 1
         if not deterministic:
-            rows = (places.shape[0], 1)
+            rows = (places.shape[0] if self.draw == "row" else 1, 1)
             index = index + jax.random.randint(self.make_rng("dropout"), rows, 0, self.offset + 1)
-        return jnp.where((places > 0)[..., None], jnp.take(self.runs, jnp.maximum(index, 0), axis=0), 0.0)
+        vectors = jnp.take(self.runs, jnp.maximum(index, 0), axis=0)
+        return jnp.where((places > 0)[..., None], vectors, self.text_vector if self.text else 0.0)

@@ -1,0 +1,145 @@
+"""One position for all digits of the same power of ten (position coupling; Cho et al. 2024, arXiv 2405.20671).
+
+Legend: B rows, T positions, D width.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from numjax import protocols
+from numjax.errors import UsageError
+from numjax.protocols import FromContext
+from numjax.types import Channel, Tokens
+
+
+@dataclasses.dataclass(frozen=True)
+class Significance(protocols.Producer):
+    """The channel "significance", int32[T, 2]: (the coupled position, the digit's number in the row, from 1).
+
+    The position of a digit for 10^k is k + 2; that of any other token is 1, with the number 0; padding has zeros.
+
+    The sequence gives the parse. Numbers before the first mark `until` are given: the host knows their ends, and
+    counts from the last digit, also for a prompt. Numbers behind it are written: they count from the first digit,
+    so that no position says how long a number will be. This is right for numbers with their last digit first. The
+    decoder only steps over what is written. Each run of digits counts for itself, so a decimal point begins anew.
+
+    Attributes:
+      digits: ids of the tokens that are one digit.
+      until: the mark behind what is given; −1: nothing is given.
+      reversed_from, reversed_to: the marks around a number with its last digit first; −1 for none.
+      opening: the marks before a number; without any, each run of digits is a number.
+    """
+
+    digits: tuple[int, ...]
+    until: int = -1
+    reversed_from: int = -1
+    reversed_to: int = -1
+    opening: tuple[int, ...] = ()
+    channel = Channel("significance", of_ids=True)
+
+    def compute(self, ids: np.ndarray) -> np.ndarray:
+        """The channel of a document's ids, int32[T, 2]."""
+        inside, at = np.isin(ids, self.digits), np.arange(len(ids))
+        from_first, from_last = _count_runs(inside), _count_runs(inside[::-1])[::-1]
+        is_given = np.logical_or.accumulate((ids == self.until)[::-1])[::-1] & ~np.logical_or.accumulate(
+            ids == self.until
+        )
+        latest = [
+            np.maximum.accumulate(np.where(ids == mark, at, -1)) for mark in (self.reversed_from, self.reversed_to)
+        ]
+        place = np.where(is_given & (latest[0] <= latest[1]), from_last, from_first)
+        count = np.cumsum(np.isin(ids, self.opening) if self.opening else from_first == 1)
+        return np.stack([place + 1, np.where(inside, count, 0)], axis=-1).astype(np.int32)
+
+    def begin(self, rows: int) -> jax.Array:
+        """(digits in the run so far, numbers so far), int32[rows, 2]."""
+        return jnp.zeros((rows, 2), jnp.int32)
+
+    def step(self, state: jax.Array, token: jax.Array, automaton_state: Any) -> tuple[jax.Array, jax.Array]:
+        """(the state with this token, the channel's value at it if it is written)."""
+        del automaton_state
+        inside = (token[:, None] == jnp.asarray(self.digits, jnp.int32)).any(-1)
+        run = jnp.where(inside, state[:, 0] + 1, 0)
+        opening = jnp.asarray(self.opening, jnp.int32)
+        begins = (token[:, None] == opening).any(-1) if self.opening else run == 1
+        count = state[:, 1] + begins
+        return jnp.stack([run, count], -1), jnp.stack([run + 1, jnp.where(inside, count, 0)], -1)
+
+
+def _count_runs(inside: np.ndarray) -> np.ndarray:
+    """The number of each position within its run of True values, from 1; 0 outside."""
+    at = np.arange(1, len(inside) + 1)
+    return np.where(inside, at - np.maximum.accumulate(np.where(inside, 0, at)), 0)
+
+
+class Positions(protocols.Positions, nn.Module):
+    """A learned vector for each power of ten, which operands and answer share; one more for all other tokens.
+
+    With r = 1, `653 + 049 =` has 4 3 2 | 1 | 4 3 2 | 1, and its answer 0702, written [R]2070[/R], has 2 3 4 5. The
+    authors give r to "+" and "="; here every token that is no digit has it, since questions also have blanks and
+    marks. They pad operands and answer with zeros to equal length; tasks here have no padding, which changes no
+    position of a digit, since it depends only on the power of ten. Use scheme reversed, which writes answers with
+    their last digit first: an answer in the usual order counts from its first digit, as in `abacus`.
+
+    Attributes:
+      most: number of powers of ten with a vector of their own; further ones use the last one.
+      offset: in training r is 1 plus a random number up to this, one per row; in evaluation and generation r is 1.
+        The authors draw r up to what the longest example leaves of the table.
+      numbers: with n above 0, a second vector says which number of the row a digit belongs to, for n numbers; further
+        ones use the last one (multi-level ids; Cho et al. 2024, arXiv 2410.15787, for sums of many numbers). These
+        ids are not shifted.
+      until: the mark behind the numbers that are given.
+      init_std: as in `learned`.
+    """
+
+    stack: FromContext[protocols.Stack | None] = None
+    digit_symbols: FromContext[tuple[tuple[int, int], ...] | None] = None
+    marks: FromContext[tuple[tuple[str, int], ...] | None] = None
+    most: int = 128
+    offset: int = 99
+    numbers: int = 0
+    until: str = "[SEP]"
+    init_std: float = 0.02
+    reads_channels = ("significance",)
+
+    def setup(self):
+        width, init = self.require_stack().width, nn.initializers.normal(self.init_std)
+        self.places = self.param("places", init, (1 + self.most + self.offset, width), jnp.float32)
+        if self.numbers:
+            self.levels = self.param("levels", init, (self.numbers, width), jnp.float32)
+
+    def producers(self) -> tuple[protocols.Producer, ...]:
+        if not self.digit_symbols:
+            raise UsageError("positions coupled: no token of this vocabulary is a digit: split its digits")
+        marks = dict(self.marks or ())
+        if marks and self.until not in marks:
+            raise UsageError(f"positions coupled: the vocabulary has no mark {self.until!r}: set until to one it has")
+        return (
+            Significance(
+                tuple(token for token, _ in self.digit_symbols),
+                marks.get(self.until, -1),
+                *(marks.get(name, -1) for name in ("[R]", "[/R]")),
+                tuple(marks[name] for name in ("[F]", "[R]") if name in marks),
+            ),
+        )
+
+    def added(self, tokens: Tokens, deterministic: bool = True) -> jax.Array:
+        """x[B, T, D]."""
+        significance = tokens.channel("significance")
+        place, number = significance[..., 0], significance[..., 1]
+        index = jnp.minimum(place, 1 + self.most) - 1
+        if not deterministic:
+            rows = (place.shape[0], 1)
+            index = index + jax.random.randint(self.make_rng("dropout"), rows, 0, self.offset + 1)
+        x_BTD = jnp.where((place > 0)[..., None], jnp.take(self.places, jnp.maximum(index, 0), axis=0), 0.0)
+        if self.numbers:
+            level = jnp.clip(number, 1, self.numbers) - 1
+            x_BTD += jnp.where((number > 0)[..., None], jnp.take(self.levels, level, axis=0), 0.0)
+        return x_BTD
