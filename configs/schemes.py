@@ -46,6 +46,7 @@ ROWS = {
     "regresslm": _spelled("scientific", digits=4, least=-10, most=10),
     "ieee10": _spelled("scientific", digits=4, least=-12, most=6, exponent="before", rounding="down"),
     "rt": _spelled("places") | {"embeds.place": dict(name="place_code", scale=1e6)},
+    "coupled": _spelled("reversed", which="answers") | {"positions.sequence": dict(name="coupled", offset=30)},
     "abacus": REVERSED | {"positions.place": dict(name="abacus", offset=30)},
     "xval": SLOT
     | {
@@ -74,9 +75,11 @@ ROWS = {
     },
     # Losses beside the cross-entropy, on digits.
     "ntl": _spelled("digits", layout="digits") | _with_loss("ntl", 0.3),
+    "ntl_number": _spelled("digits", layout="digits") | _with_loss("ntl", 0.3, level="number"),
     "ntl_mse": _spelled("digits", layout="digits") | _with_loss("ntl", 0.3, form="mse"),
     "dist2": _spelled("digits", layout="digits") | _with_loss("dist2", 0.3),
     "smmd": _spelled("digits", layout="digits") | _with_loss("smmd", 0.3),
+    "del": _spelled("digits", layout="digits") | _with_loss("digit_entropy", 0.01),
 }
 
 get_config = Recipe(
