@@ -1,4 +1,4 @@
-"""The number itself as its embedding (the value embedding of Wallace et al. 2019)."""
+"""The number itself as its embedding (the value embedding of Wallace et al. 2019), or a function of it (xVal)."""
 
 from __future__ import annotations
 
@@ -9,38 +9,41 @@ import numpy as np
 
 from numjax import protocols
 from numjax.embed.dice import float64_value
-from numjax.errors import UsageError
+from numjax.nn import value_maps
 from numjax.protocols import OptionOrContext
 from numjax.types import Numeral
 
 
-def value(number, dim: int, scale: float, limit: float):
-    """(number / scale, 0, …, 0)[..., dim], kept within ±limit so that no product is infinite."""
+def value(number, dim: int, scale: float, limit: float, form: str = "linear"):
+    """(f(number), 0, …, 0)[..., dim], with number / scale kept within ±limit so that no product is infinite."""
     xp = number.__array_namespace__()
-    first = xp.clip(number / scale, -limit, limit)[..., None]
+    first = value_maps.apply_map(number, form, scale, limit)[..., None]
     return xp.concatenate([first, xp.zeros((*number.shape, dim - 1), first.dtype)], axis=-1)
 
 
 class Embed(protocols.Embed, nn.Module):
-    """The value; it has no parameters.
+    """The value; it has no parameters. With fusion=replace it is xVal's: f(x) times a learned vector.
+
+    Zero is then the zero vector, with any map, as in xVal's code: no other number has it, but its position does.
 
     Attributes:
-      dim: width; all dimensions but the first are zero. scale: divisor of the value. limit: largest absolute value.
+      dim: width; all dimensions but the first are zero. map: f, one of `nn.value_maps.MAPS`. scale: divisor of the
+        value. limit: largest absolute value of the quotient.
     """
 
     dim: OptionOrContext[int] = 1
     scale: float = 1.0
     limit: float = 1e30
+    map: str = "linear"
     kind = "numeral"
 
     def __post_init__(self):
         super().__post_init__()
-        if not self.scale > 0:
-            raise UsageError(f"value: scale must be above 0, not {self.scale:g}")
+        value_maps.check("value", self.map, self.scale)
 
     def host_vectors(self, numerals: Numeral) -> np.ndarray:
         """The vectors in float64, [..., dim]."""
-        return value(float64_value(numerals), self.dim, self.scale, self.limit)
+        return value(float64_value(numerals), self.dim, self.scale, self.limit, self.map)
 
     def host_features(self, numerals: Numeral, surfaces=None) -> dict[str, np.ndarray]:
         """{"vector": float32[N, dim]}, rounded once."""
@@ -51,4 +54,5 @@ class Embed(protocols.Embed, nn.Module):
     def __call__(self, numerals: Numeral, features=None) -> jax.Array:
         if features and "vector" in features:
             return features["vector"]
-        return value(jax.tree.map(jnp.asarray, numerals).value, self.dim, self.scale, self.limit)
+        number = jax.tree.map(jnp.asarray, numerals).value
+        return value(number, self.dim, self.scale, self.limit, self.map)

@@ -1,6 +1,6 @@
 """A number as one real value next to the token (xVal; Golkar et al. 2023, arXiv 2310.02989).
 
-For its input use `embeds.NAME=value` with `fusion=replace`: the value times a learned vector at [NUM].
+For its input use `embeds.NAME=value` with `fusion=replace` and the same map: f(x) times a learned vector at [NUM].
 
 Legend: B rows, T positions, D width, F width of the MLP.
 """
@@ -18,10 +18,9 @@ import numpy as np
 
 from numjax.errors import UsageError
 from numjax.heads import base
+from numjax.nn import value_maps
 from numjax.nn.numerals import from_mantissa
 from numjax.types import Estimate, HeadOut, Numeral, Tokens
-
-MAPS = ("linear", "log1p")
 
 
 class Head(base.NumberWriter):
@@ -29,7 +28,7 @@ class Head(base.NumberWriter):
     N(u; map(x), ½), so the loss is the squared error of the paper up to a constant.
 
     Attributes, besides those of `base.NumberWriter`:
-      map: the predicted function of a number: "linear", x / scale, or "log1p", sign(x) · ln(1 + |x| / scale).
+      map: the predicted function of a number, one of `nn.value_maps.MAPS`. scale: divisor of the number.
       hidden: F, by default 4 · D.
       keep: significant digits of a generated number. share: share of the density in an estimate's interval.
     """
@@ -45,10 +44,7 @@ class Head(base.NumberWriter):
     @nn.compact
     def __call__(self, h_BTD: jax.Array, tokens: Tokens, table_VD: jax.Array | None = None) -> HeadOut:
         del tokens
-        if self.map not in MAPS:
-            raise UsageError(f"xval: map must be one of {', '.join(MAPS)}, not {self.map!r}")
-        if not self.scale > 0:
-            raise UsageError(f"xval: scale must be above 0, not {self.scale:g}")
+        value_maps.check("xval", self.map, self.scale)
         if not 1 <= self.keep <= min(9, self.digits):
             raise UsageError(f"xval: keep must lie between 1 and {min(9, self.digits)}, not {self.keep}")
         inner, init, zeros = (
@@ -68,8 +64,8 @@ class Head(base.NumberWriter):
     def number_log_prob(self, out: HeadOut, numerals: Numeral) -> Mapping[str, jax.Array]:
         """{"number": the log density of its mapped value}."""
         # Of a number beyond float32 the model only learns that it is large.
-        value = jnp.clip(numerals.value, -1e30, 1e30) / self.scale
-        target = value if self.map == "linear" else jnp.sign(value) * jnp.log1p(jnp.abs(value))
+        value = jnp.clip(numerals.value, -value_maps.LIMIT, value_maps.LIMIT)
+        target = value_maps.apply_map(value, self.map, self.scale)
         return {"number": -jnp.square(target - self._output(out)) - 0.5 * np.log(np.pi)}
 
     def number(self, out: HeadOut, key: jax.Array | None) -> tuple[Numeral, Estimate]:
@@ -77,22 +73,20 @@ class Head(base.NumberWriter):
         mean = self._output(out)
         reach = statistics.NormalDist().inv_cdf((1 + self.share) / 2) * np.sqrt(0.5)
         sample = mean if key is None else mean + np.sqrt(0.5) * jax.random.normal(key, mean.shape)
-        values = [self._value(u) for u in (sample, mean - reach, mean + reach)]
+        outputs = (sample, mean - reach, mean + reach)
+        values = [value_maps.invert_map(u, self.map, self.scale) for u in outputs]
         zeros = jnp.zeros(mean.shape, jnp.int32)
         numeral, low, high = (from_mantissa(value, zeros, self.digits, self.keep) for value in values)
         return numeral, Estimate(values[0], zeros, low, high, jnp.full(mean.shape, self.share, jnp.float32))
 
     def represents(self, value: Decimal) -> bool:
-        """Whether it has at most `keep` significant digits and an absolute value below 10^30; this does not say how
-        close a prediction comes."""
+        """Whether it has at most `keep` significant digits and an absolute value below 10^30, with the map bittokens
+        at most 10^15 · scale; this does not say how close a prediction comes."""
+        if self.map == "bittokens" and abs(value) > Decimal(10) ** 15 * Decimal(self.scale):
+            return False
         return not value or (len(value.normalize().as_tuple().digits) <= self.keep and -9 < value.adjusted() < 30)
 
     def _output(self, out: HeadOut) -> jax.Array:
         w = out.weights
         up = jax.nn.gelu(out.hidden.astype(jnp.float32) @ w["number_up"] + w["number_up_bias"])
         return (up @ w["number_down"] + w["number_down_bias"])[..., 0]
-
-    def _value(self, u: jax.Array) -> jax.Array:
-        if self.map == "log1p":
-            u = jnp.sign(u) * jnp.expm1(jnp.clip(jnp.abs(u), 0, 69.0))  # e^69 is 10^30
-        return jnp.clip(u * self.scale, -1e30, 1e30)
