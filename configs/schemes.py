@@ -53,6 +53,28 @@ ROWS = {
         "embeds.numeral": dict(name="value", scale=1e5, fusion="replace"),
         "heads.next": dict(name="xval", scale=1.0, keep=9),
     },
+    # Both maps are nearly logarithms: small and large numbers are as far apart.
+    "xval_log1p": SLOT
+    | {
+        "embeds.numeral": dict(name="value", map="log1p", fusion="replace"),
+        "heads.next": dict(name="xval", map="log1p", scale=1.0, keep=9),
+    },
+    "xval_bittokens": SLOT
+    | {
+        "embeds.numeral": dict(name="value", map="bittokens", fusion="replace"),
+        "heads.next": dict(name="xval", map="bittokens", scale=1.0, keep=9),
+    },
+    # Read by bins or frequencies, written as one value.
+    "ple": SLOT
+    | {
+        "embeds.numeral": dict(name="ple", fusion="concat+linear"),
+        "heads.next": dict(name="xval", scale=1.0, keep=9),
+    },
+    "periodic": SLOT
+    | {
+        "embeds.numeral": dict(name="periodic", fusion="concat+linear"),
+        "heads.next": dict(name="xval", scale=1.0, keep=9),
+    },
     "fone": SLOT
     | {
         "embeds.numeral": dict(name="fone", integer=13, fraction=5, fusion="concat+linear"),

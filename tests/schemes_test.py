@@ -21,6 +21,7 @@ from tests.runs_test import cache  # noqa: F401  (the fixture builds datasets on
 SUMS = {"operations": "add", "size": 32, "test": 4, "length": 4, "longer": "", "seed": 0}
 # What one hidden state and a squared error can say of a number of four digits: its size, not its digits.
 REAL_VALUED = {"xval": 0.5, "numgpt": 0.005}  # relative error
+REAL_VALUED |= {"xval_log1p": 0.5, "xval_bittokens": 0.5, "ple": 0.5, "periodic": 0.5}
 
 
 def make_config(row: str):
