@@ -75,6 +75,13 @@ ROWS = {
         "embeds.numeral": dict(name="periodic", fusion="concat+linear"),
         "heads.next": dict(name="xval", scale=1.0, keep=9),
     },
+    # Whole numbers alone.
+    "intseq": SLOT
+    | {
+        "embeds.numeral": dict(name="intseq", fusion="concat+linear"),
+        "heads.next": dict(name="intseq"),
+        "objectives.next": dict(room=0.125),  # five thousand classes a position: only where a number is scored
+    },
     "fone": SLOT
     | {
         "embeds.numeral": dict(name="fone", integer=13, fraction=5, fusion="concat+linear"),
