@@ -168,6 +168,17 @@ def test_a_certain_head_writes_every_number_that_it_represents(options, texts):
         assert float(parts["sign"][0]) > -1e-6 and float(parts["residues"][0]) > -1e-3
 
 
+@pytest.mark.parametrize("fraction", [0, 2])
+def test_the_magnitude_decides_where_all_residues_are_equally_likely(fraction):
+    head = make_head(most=13, fraction=fraction, places=5, beams=64)
+    unsure = make_sure_output(head, Decimal(7))
+    unsure.weights["residue_bias"][:] = 0
+    for size in (2, 30, 400):
+        unsure.weights["magnitude_bias"][:] = 1 + math.log10(size)
+        (number,) = to_decimals(head.number(unsure, None)[0])
+        assert number is not None and size / 2 < number < size * 2, (size, number)
+
+
 def test_numbers_that_a_head_cannot_write():
     head = make_head()
     assert not any(head.represents(Decimal(text)) for text in ("1e18", "-0.5", "12.25", "1e30"))
