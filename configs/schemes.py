@@ -37,6 +37,8 @@ ROWS = {
     "digits": _spelled("digits", layout="digits"),
     "digits_rev": REVERSED,
     "digits_rev_answer": _spelled("reversed", which="answers"),
+    "chunk3": _spelled("chunks"),
+    "chunk3_l2r": _spelled("chunks", direction="l2r"),
     "numerologic": _spelled("header"),
     # Three significant digits (Charton), and RegressLM's.
     "p10": _spelled("scientific"),

@@ -22,6 +22,10 @@ EXACT = [
     ("reversed", {}, True),
     ("reversed", {"which": "answers"}, True),
     ("header", {}, True),
+    ("chunks", {}, True),
+    ("chunks", {"direction": "l2r"}, True),
+    ("chunks", {"size": 1}, True),
+    ("chunks", {"size": 4}, True),
     ("places", {"fraction": 12}, False),
     ("places", {"fraction": 12, "plus": False}, False),
 ]
@@ -72,6 +76,12 @@ def draw_surfaces(rng, count: int) -> list[str]:
         ("header", {}, "42", "[F] 2 [:] 4 2 [/F]"),
         ("header", {}, "0.5", "[F] 1 . 1 [:] 0 . 5 [/F]"),
         ("header", {}, "-1,200.50", "[F] 4 . 2 [:] - 1 , 2 0 0 . 5 0 [/F]"),
+        ("chunks", {}, "1234567", "1 234 567"),
+        ("chunks", {"direction": "l2r"}, "1234567", "123 456 7"),
+        ("chunks", {}, "12345.6789", "12 345 . 678 9"),
+        ("chunks", {"direction": "l2r"}, "12345.6789", "123 45 . 678 9"),
+        ("chunks", {}, "0007", "0 007"),
+        ("chunks", {}, "1,200", "1 , 200"),
         ("places", {}, "12.3", "[+] [1e1] [2e0] [.] [3e-1]"),
         ("places", {"plus": False}, "12.3", "[1e1] [2e0] [.] [3e-1]"),
         ("scientific", {}, "3.14159", "[+] 3 1 4 [e-2]"),
@@ -235,7 +245,7 @@ def test_long_numbers_keep_their_digits(vocabulary):
     assert scheme.nearest(value) == value
 
 
-@pytest.mark.parametrize("name", ["digits", "reversed", "header"])
+@pytest.mark.parametrize("name", ["digits", "reversed", "header", "chunks"])
 def test_numbers_in_words_keep_their_letters(name, vocabulary):
     options = {"layout": "digits"} if name == "digits" else {}
     scheme = make_scheme(name, vocabulary, rules="words", **options)
@@ -261,6 +271,8 @@ def test_numbers_without_room_for_their_digits_are_refused(vocabulary):
 @pytest.mark.parametrize(
     ("name", "options", "says"),
     [
+        ("chunks", {"size": 5}, "size must be from 1 to 4"),
+        ("chunks", {"direction": "left"}, "direction must be one of r2l, l2r"),
         ("reversed", {"which": "some"}, "which must be one of all, answers"),
         ("places", {"integer": 0}, "integer must be at least 1"),
         ("scientific", {"form": "x"}, "form must be one of"),
@@ -283,3 +295,16 @@ def test_symbols_know_their_values(vocabulary):
     assert values[ids].tolist() == [30, 3, 0.3, 0] and digits[ids].tolist() == [3, 3, 3, 0]
     signed = make_scheme("scientific", vocabulary, form="signed").vocab
     assert signed.number_values[signed.mark("[-314]")] == -314
+
+
+@pytest.mark.parametrize("direction", ["r2l", "l2r"])
+def test_chunks_stay_apart_where_blanks_are_dropped(direction, rng):
+    words = vocabularies.build({"name": "wordpiece", "size": 320}, ["How many grams are 2 eggs? 1,200 or -3.2%."])
+    scheme = make_scheme("chunks", words, direction=direction)
+    for surfaces in (draw_surfaces(rng, 20) for _ in range(40)):
+        features = scheme.encode((Mark("[CLS]"), *scheme.parse(" ".join([*surfaces, "eggs", "7"])), Mark("[EOS]")))
+        assert values_of(scheme.decode(features.ids)) == [*map(Decimal, surfaces), 7]
+    full, short = (scheme.vocab.mark(name) for name in ("234", "1"))
+    inside = [scheme.vocab.mark("[F]"), full, short, short, scheme.vocab.mark("[/F]")]
+    assert scheme.automaton().run(inside).error is not None, "only one group of a run is short"
+    assert scheme.automaton().run([full]).error is not None, "a number stands between its fences"
