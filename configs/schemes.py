@@ -25,6 +25,13 @@ def _spelled(name: str, **options: object) -> dict[str, object]:
     return {"scheme": dict(name=name, vocab=VOCAB, **options)}
 
 
+def _with_room(length: int, max_tokens: int) -> dict[str, object]:
+    """Room for rows and answers that are longer than their digits."""
+    sizes = {"data": dict(length=length), "decode": dict(max_tokens=max_tokens)}
+    sizes |= {"backbone": dict(max_length=length + max_tokens)}
+    return {"when": {"smoke": sizes, "cpu": sizes}}
+
+
 def _with_loss(name: str, weight: float, **options: object) -> dict[str, object]:
     return {"objectives.numbers": dict(name=name, head="next", weight=weight, **options)}
 
@@ -39,6 +46,8 @@ ROWS = {
     "digits_rev_answer": _spelled("reversed", which="answers"),
     "chunk3": _spelled("chunks"),
     "chunk3_l2r": _spelled("chunks", direction="l2r"),
+    # The steps of additions before their sum.
+    "scratchpad": _spelled("digits", layout="digits") | {"task": dict(steps="scratchpad")} | _with_room(440, 400),
     "numerologic": _spelled("header"),
     # Three significant digits (Charton), and RegressLM's.
     "p10": _spelled("scientific"),

@@ -13,9 +13,9 @@ import pytest
 
 from numjax.build import build
 from numjax.bundled.data.arithmetic import generate
-from numjax.bundled.data.arithmetic.operations import OPERATIONS, round_half_up
+from numjax.bundled.data.arithmetic.operations import OPERATIONS, list_edges, round_half_up
 from numjax.errors import DataError, UsageError
-from numjax.tasks.arithmetic import match_digits
+from numjax.tasks.arithmetic import match_digits, write_scratchpad
 from numjax.text import document as documents
 from numjax.types import Mark
 
@@ -244,3 +244,41 @@ def test_decimal_context_does_not_round():
         for _ in range(50):
             problem = OPERATIONS["decadd"](rng, 40)
             assert problem.answer == solve(problem.question)
+
+
+def test_a_scratchpad_has_the_digits_and_carries_of_the_sum(rng):
+    assert write_scratchpad("128 + 367 =") == "A->5 , C->1 ; A->9 , C->0 ; A->4 , C->0 ; "
+    problems = [OPERATIONS["add"](rng, length) for length in range(1, 31) for _ in range(10)]
+    for problem in [*problems, *list_edges("add", 40)]:
+        operands = re.findall("[0-9]+", problem.question)
+        steps = re.findall(r"A->([0-9]) , C->([01]) ; ", text := write_scratchpad(problem.question))
+        assert len(text) == 14 * len(steps) and len(steps) == max(map(len, operands))
+        for place, (_, carry) in enumerate(steps, 1):
+            assert int(carry) == sum(int(operand) % 10**place for operand in operands) // 10**place
+        assert int(steps[-1][1] + "".join(digit for digit, _ in reversed(steps))) == int(problem.answer)
+
+
+def test_the_prediction_is_what_stands_behind_the_last_step():
+    task = make_task(operations="add+max", steps="scratchpad")
+    rows = [record for _, record in generate.make_problems(["add", "max"], 36, 4, seed=1, length=4, longer=[6])]
+    examples = [task.example(record, documents.parse) for record in rows]
+    predictions = [task.predicted(example.document[example.loss_from :]) for example in examples]
+    assert predictions == [record["answer"] for record in rows]
+    texts = list(task.texts(rows))
+    for record, example, text in zip(rows, examples, texts, strict=True):
+        is_sum = record["operation"] == "add"
+        answer = (write_scratchpad(record["question"]) if is_sum else "") + record["answer"]
+        written = example.document[example.loss_from : -1]
+        assert "".join(documents.surface_of(segment) for segment in written) == f" {answer}"
+        assert text == f"{record['question']} {answer}"
+    unfinished = task.predicted(documents.parse(" A->5 , C->1 ; A->9 , C->0"))
+    assert task.score([unfinished], [examples[0].reference])["well_formed"] == 0
+
+
+def test_steps_need_a_sum():
+    with pytest.raises(DataError, match=r"'1\.5 \+ 2 =' has no steps: they need a sum of two whole numbers"):
+        write_scratchpad("1.5 + 2 =")
+    with pytest.raises(UsageError, match="steps must be empty or scratchpad, not 'detailed'"):
+        make_task(steps="detailed")
+    with pytest.raises(UsageError, match=r"more than one number: set task\.answer=text"):
+        make_task(steps="scratchpad", answer="number")

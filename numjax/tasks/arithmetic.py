@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
@@ -14,6 +15,9 @@ from numjax.text import document as documents
 from numjax.types import Document, Example, Mark, Number, Text
 
 SEPARATOR = " | "  # between the accepted answers of a record
+STEPS = ("", "scratchpad")
+STEP_END = ";"  # behind each step of an answer; a line break, as published, would be lost in some vocabularies
+_SUM = re.compile(r"([0-9]+) *\+ *([0-9]+) *=?")
 
 
 class Task(protocols.Task):
@@ -39,6 +43,7 @@ class Task(protocols.Task):
         length: int = 6,
         longer: str = "8+12+20",
         answer: str = "text",
+        steps: str = "",
     ):
         """
         Args:
@@ -48,14 +53,20 @@ class Task(protocols.Task):
           length: most digits of operands in training. longer: lengths of further test streams, joined by "+".
           answer: "text", or "number": the model writes exactly one number; not for sort and frac, whose answers hold
             several, nor for copy and convert, which ask for one spelling of it.
+          steps: "", or "scratchpad": the answers of add begin with their steps, see `write_scratchpad`. Other
+            operations have none. Only what stands behind the last step is the prediction.
         """
+        if steps not in STEPS:
+            raise UsageError(f"arithmetic: steps must be empty or scratchpad, not {steps!r}")
+        if steps and answer == "number":
+            raise UsageError("arithmetic: an answer with its steps is more than one number: set task.answer=text")
         one_number = not {"sort", "frac", "copy", "convert", "all"} & set(operations.split("+"))
         if answer == "number" and not one_number:
             raise UsageError(
                 "arithmetic: the answers of sort, frac, copy and convert are more than a plain number: set "
                 "task.answer=text"
             )
-        self.answer = answer
+        self.answer, self.steps = answer, steps
         self.dataset: dict[str, Any] = {
             "name": "arithmetic", "operations": operations, "size": size, "test": test, "seed": data_seed,
             "length": length, "longer": longer,
@@ -64,14 +75,20 @@ class Task(protocols.Task):
     def texts(self, rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         """The texts that a vocabulary is trained on."""
         for row in rows:
-            yield f"{fields.text(row, 'question')} {fields.text(row, 'answer')}"
+            yield f"{fields.text(row, 'question')} {self._write_answer(row)}"
 
     def example(self, record: Mapping[str, Any], parse: Callable[[str], Document]) -> Example:
-        """[CLS] question [SEP], then a blank, the answer and [EOS]."""
+        """[CLS] question [SEP], then a blank, the answer with its steps, and [EOS]."""
         prompt = self.prompt(record, parse)
-        document = documents.merge((*prompt, Text(" "), *parse(fields.text(record, "answer")), Mark("[EOS]")))
+        document = documents.merge((*prompt, Text(" "), *parse(self._write_answer(record)), Mark("[EOS]")))
         reference = {name: fields.text(record, name) for name in ("answer", "accepted", "operation", "stream")}
         return Example(str(record["id"]), document, loss_from=len(prompt), reference=reference)
+
+    def _write_answer(self, record: Mapping[str, Any]) -> str:
+        answer = fields.text(record, "answer")
+        if not self.steps or fields.text(record, "operation") != "add":
+            return answer
+        return f"{write_scratchpad(fields.text(record, 'question'))}{answer}"
 
     def prompt(self, record: Mapping[str, Any], parse: Callable[[str], Document]) -> Document:
         """[CLS] question [SEP]."""
@@ -89,13 +106,14 @@ class Task(protocols.Task):
         return self.prompt({"question": f"{question} ="}, parse)
 
     def predicted(self, document: Document) -> str | None:
-        """The text up to the first mark."""
+        """The text up to the first mark, without the steps of the answer."""
         texts = []
         for segment in document:
             if isinstance(segment, Mark):
                 break
             texts.append(documents.surface_of(segment))
-        return "".join(texts).strip() or None
+        text = "".join(texts)
+        return (text.rpartition(STEP_END)[2] if self.steps else text).strip() or None
 
     def score(self, predictions: Sequence[str | None], references: Sequence[Mapping[str, Any]]) -> dict[str, float]:
         """Shares of all problems, also as "METRIC/OPERATION" and "METRIC/OPERATION/STREAM".
@@ -112,6 +130,26 @@ class Task(protocols.Task):
                 for name, value in metrics.items():
                     rows.setdefault(name + suffix, []).append(value)
         return {name: sum(values) / len(values) for name, values in rows.items()}
+
+
+def write_scratchpad(question: str) -> str:
+    """The steps of a sum of two whole numbers, one for each place from the units on: the digit A that is written
+    there, and the carry C. For 128 + 367 they are "A->5 , C->1 ; A->9 , C->0 ; A->4 , C->0 ; ".
+
+    Raises:
+      DataError: the question is no such sum.
+
+    Source: the simplified scratchpad of Lee et al. 2023, arXiv 2307.03381, which has a line for each step.
+    """
+    match = _SUM.fullmatch(question.strip())
+    if match is None:
+        raise DataError(f"{question!r} has no steps: they need a sum of two whole numbers, such as '12 + 34 ='")
+    width = max(map(len, match.groups()))
+    carry, steps = 0, ""
+    for digits in zip(*(reversed(number.zfill(width)) for number in match.groups()), strict=True):
+        carry, digit = divmod(carry + sum(map(int, digits)), 10)
+        steps += f"A->{digit} , C->{carry} {STEP_END} "
+    return steps
 
 
 def score_answer(prediction: str, reference: Mapping[str, Any]) -> dict[str, float]:
