@@ -46,7 +46,8 @@ ROWS = {
     "digits_rev_answer": _spelled("reversed", which="answers"),
     "chunk3": _spelled("chunks"),
     "chunk3_l2r": _spelled("chunks", direction="l2r"),
-    # The steps of additions before their sum.
+    # A letter for each place before its digit; the steps of additions before their sum.
+    "hints": _spelled("hints", which="answers") | _with_room(144, 56),
     "scratchpad": _spelled("digits", layout="digits") | {"task": dict(steps="scratchpad")} | _with_room(440, 400),
     "numerologic": _spelled("header"),
     # Three significant digits (Charton), and RegressLM's.

@@ -22,6 +22,9 @@ EXACT = [
     ("reversed", {}, True),
     ("reversed", {"which": "answers"}, True),
     ("header", {}, True),
+    ("hints", {}, True),
+    ("hints", {"which": "answers"}, True),
+    ("hints", {"antialigned": True, "letters": 7}, True),
     ("chunks", {}, True),
     ("chunks", {"direction": "l2r"}, True),
     ("chunks", {"size": 1}, True),
@@ -169,8 +172,8 @@ def test_ties_of_scientific_notation_go_to_even_digits(vocabulary):
     assert {value: formats.format(scheme.nearest(Decimal(value))) for value in pairs} == pairs
 
 
-# A header may disagree with its number, which is then no number: see below.
-ANSWERS = [(name, options) for name, options, _ in EXACT if name != "header"]
+# A header may disagree with its number, which is then no number, and any letter may be a hint: see below.
+ANSWERS = [(name, options) for name, options, _ in EXACT if name not in ("header", "hints")]
 ANSWERS += [("scientific", options) for options in SCIENTIFIC]
 
 
@@ -246,7 +249,7 @@ def test_long_numbers_keep_their_digits(vocabulary):
     assert scheme.nearest(value) == value
 
 
-@pytest.mark.parametrize("name", ["digits", "reversed", "header", "chunks"])
+@pytest.mark.parametrize("name", ["digits", "reversed", "header", "chunks", "hints"])
 def test_numbers_in_words_keep_their_letters(name, vocabulary):
     options = {"layout": "digits"} if name == "digits" else {}
     scheme = make_scheme(name, vocabulary, rules="words", **options)
@@ -272,6 +275,8 @@ def test_numbers_without_room_for_their_digits_are_refused(vocabulary):
 @pytest.mark.parametrize(
     ("name", "options", "says"),
     [
+        ("hints", {"letters": 1}, "letters must be from 2 to 10,000"),
+        ("hints", {"which": "some"}, "which must be one of all, answers"),
         ("chunks", {"size": 5}, "size must be from 1 to 4"),
         ("chunks", {"direction": "left"}, "direction must be one of r2l, l2r"),
         ("reversed", {"which": "some"}, "which must be one of all, answers"),
@@ -309,3 +314,74 @@ def test_chunks_stay_apart_where_blanks_are_dropped(direction, rng):
     inside = [scheme.vocab.mark("[F]"), full, short, short, scheme.vocab.mark("[/F]")]
     assert scheme.automaton().run(inside).error is not None, "only one group of a run is short"
     assert scheme.automaton().run([full]).error is not None, "a number stands between its fences"
+
+
+def list_hints(scheme, text: str) -> list[tuple[str, int]]:
+    """(digit, index of the letter before it) for each digit of the numbers of a text, in the order of its tokens."""
+    question, _, answer = text.partition("=")
+    row = (Mark("[CLS]"), *scheme.parse(f"{question}="), Mark("[SEP]"), *scheme.parse(answer), Mark("[EOS]"))
+    names = spell_row(scheme, row)
+    pairs = itertools.pairwise(names)
+    return [(digit, int(hint.strip("[h]"))) for hint, digit in pairs if hint.startswith("[h")]
+
+
+def test_digits_of_a_place_have_one_letter(vocabulary):
+    """The published example is a5b3+a2b1= with letters from a random one on."""
+    scheme = make_scheme("hints", vocabulary, which="answers")
+    (_, a), (_, b), *rest = list_hints(scheme, "53+21=74")
+    assert (b - a) % 102 == 1 and rest == [("2", a), ("1", b), ("4", b), ("7", a)]
+    source = scheme.encode(scheme.parse("53 + 21"))
+    target = scheme.encode(scheme.parse("5"), source=source).ids.tolist()
+    assert scheme.vocab.mark(f"[h{b}]") in target, "an answer has the letters of the encoder's input"
+    published = make_scheme("hints", vocabulary, which="answers", antialigned=True)
+    assert list_hints(published, "53+21=74") == [("5", a), ("3", b), ("2", a), ("1", b), ("4", a), ("7", b)]
+
+
+@pytest.mark.parametrize("options", [{}, {"which": "answers"}, {"letters": 11}])
+def test_hints_are_the_places_of_digits(options, vocabulary, rng):
+    """Compares with the places of each surface's value; a row has one letter for each place."""
+    scheme = make_scheme("hints", vocabulary, **options)
+    starts, is_all = set(), "which" not in options
+    for _ in range(300):
+        surfaces = draw_surfaces(rng, 3)
+        places = []
+        for surface, is_reversed in zip(surfaces, (is_all, is_all, True), strict=True):
+            whole, _, fraction = surface.lstrip("-").partition(".")
+            forward = [*range(len(whole) - 1, -1, -1), *range(-1, -len(fraction) - 1, -1)]
+            places += forward[::-1] if is_reversed else forward
+        hints = [hint for _, hint in list_hints(scheme, f"{surfaces[0]} and {surfaces[1]} = {surfaces[2]}")]
+        assert len({(hint + place) % scheme.letters for hint, place in zip(hints, places, strict=True)}) == 1
+        starts.add((hints[0] + places[0]) % scheme.letters)
+    assert len(starts) > 0.8 * scheme.letters, "rows begin at any letter"
+
+
+def test_hints_do_not_change_what_is_written(vocabulary, rng):
+    """Without its letters an answer is that of the layout without hints, whichever letters the model chose."""
+    plain, scheme = (make_scheme(name, vocabulary, which="answers") for name in ("reversed", "hints"))
+    answering = scheme.answering("number")
+    grammar, end = answering.grammar(), scheme.vocab.mark("[EOS]")
+    prompt = scheme.encode((Mark("[CLS]"), *scheme.parse("12 + 7 ="), Mark("[SEP]"))).ids.tolist()
+    n_letters = 0
+    for _ in range(60):
+        answer = walk(grammar, int(grammar.answer), end, rng)
+        names = [scheme.vocab.mark_name(i) or scheme.vocab.decode([i]) for i in answer]
+        digits = [name for name in names if not name.startswith("[h")]
+        hinted = [digit for hint, digit in itertools.pairwise(names) if hint.startswith("[h")]
+        assert hinted == [name for name in names if name.isdigit()], "each digit has a letter"
+        *_, number, mark = scheme.decode([*prompt, *answer])
+        assert isinstance(number, Number) and mark == Mark("[EOS]")
+        row = (Mark("[SEP]"), Text(" "), number, Mark("[EOS]"))
+        assert spell_row(plain, row)[1:] == digits
+        n_letters += len(set(names) - set(digits))
+    assert n_letters > 100
+
+
+def spell_row(scheme, document) -> list[str]:
+    return [scheme.vocab.mark_name(i) or scheme.vocab.decode([i]) for i in scheme.encode(document).ids.tolist()]
+
+
+def test_hints_need_digits_that_are_tokens(vocabulary, monkeypatch):
+    encode = vocabulary.encode
+    monkeypatch.setattr(vocabulary, "encode", lambda text: encode("six" if text == "6" else text))
+    with pytest.raises(UsageError, match="each digit must be one token"):
+        make_scheme("hints", vocabulary, letters=3)
