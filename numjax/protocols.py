@@ -53,7 +53,7 @@ class Context:
       num_id: id of [NUM]. digits: K of numerals.
       digit_ids: ids of 0 … 9, if each digit is a token of its own. agg_id: id of [AGG].
       digit_symbols: (id, digit) of each token that is one digit. number_symbols: (id, value) of each token that is a
-        number. marks: (name, id) of the vocabulary's marks. point_ids: the token that is a decimal point; empty if
+        number. marks: (name, id) of the vocabulary's marks. point_ids: the tokens that are a decimal point; empty if
         the vocabulary has none. symbols: (first id of the mathematical symbols, the text tokens that spell each of
         them). symbol_range: (first id, count) of these symbols. types: number of token types.
       grammar: the scheme's. num_classes: number of the task's classes.

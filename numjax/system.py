@@ -191,12 +191,12 @@ def make_model(config: Any, task: Task, scheme: Scheme, platform: str) -> Model:
 
 def number_symbols(vocab: Any) -> dict[str, tuple[Any, ...]]:
     """The tokens that are digits and numbers by themselves, or stand beside them: fields of `Context`."""
-    values, digits, point = vocab.number_values, vocab.digit_values, vocab.encode(".")
+    values, digits = vocab.number_values, vocab.digit_values
     return {
         "number_symbols": tuple((token, float(values[token])) for token in vocab.number_ids),
         "digit_symbols": tuple((token, int(digits[token])) for token in vocab.number_ids if digits[token] >= 0),
         "marks": tuple((name, vocab.mark(name)) for name in vocab.marks),
-        "point_ids": tuple(point) if len(point) == 1 else (),
+        "point_ids": vocab.point_ids,
     }
 
 

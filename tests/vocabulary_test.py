@@ -196,6 +196,8 @@ def test_the_vocabulary_knows_which_tokens_are_numbers(vocabulary):
         number_ids += [token] * (not math.isnan(value))
     assert vocabulary.number_ids == tuple(number_ids)
     assert sorted(set(digits.tolist())) == list(range(-1, 10)), "every digit is a token"
+    points = tuple(i for i in range(vocabulary.size) if vocabulary.bytes_of(i) == b".")
+    assert vocabulary.point_ids == points and set(vocabulary.encode(".")) <= set(points)
     assert vocabulary.mark("NUM N 365") in vocabulary.number_ids
 
 

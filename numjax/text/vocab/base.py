@@ -88,6 +88,11 @@ class BaseVocabulary:
         """The tokens that are numbers by themselves, with or without a blank before them, in order."""
         return tuple(self._numbers)
 
+    @property
+    def point_ids(self) -> tuple[int, ...]:
+        """The tokens that are a decimal point and nothing else, in order."""
+        return tuple(i for i, piece in enumerate(self.pieces) if piece == b".")
+
     @functools.cached_property
     def number_values(self) -> np.ndarray:
         """float64[size], the value of each token that is a number, NaN for others."""
