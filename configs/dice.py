@@ -1,10 +1,10 @@
 """DICE (Sundararaman et al. 2020): numbers as fixed points on a circle or a sphere.
 
-    python -m numjax.main --config=configs/dice.py --workdir=runs/magnitude    # stand-in titles, 2 cores, minutes
-    python -m numjax.main --config=configs/dice.py:paper --config.task.path=FOLDER --workdir=…    # Numeracy-600K
-    python -m numjax.main --config=configs/dice.py:task=squad --workdir=runs/squad   # BERT's shape, L_num, stand-in
-    python -m numjax.main --config=configs/dice.py:paper,task=squad --config.task.path=FOLDER \\
-      --config.init_from=BERT --config.scheme.vocab.path=BERT --workdir=…       # folders of BERT-base and SQuAD 1.1
+    numjax train --config=dice --workdir=runs/magnitude                     # stand-in titles, 2 cores, minutes
+    numjax train --config=dice:paper --config.task.path=FOLDER --workdir=…  # Numeracy-600K
+    numjax train --config=dice:task=squad --workdir=runs/squad              # BERT's shape, L_num, stand-in
+    numjax train --config=dice:paper,task=squad --config.task.path=FOLDER \\
+      --config.init_from=BERT --config.scheme.vocab.path=BERT --workdir=…   # folders of BERT-base and SQuAD 1.1
 
 Expected for magnitudes at laptop: micro-F1 64%, macro-F1 25 to 28%, after four minutes on one core.
 

@@ -1,14 +1,14 @@
 """Digit aggregation (How to Leverage Digit Embeddings to Represent Numbers?): [AGG] in the input, a loss on digits.
 
-    python -m numjax.main --config=configs/digits.py --workdir=runs/digits                # [F] d…d [/F], MAWPS's form
-    python -m numjax.main --config=configs/digits.py:layout=agg --workdir=…               # [F] [AGG] d…d [/F]
-    python -m numjax.main --config=configs/digits.py:aux=soft --workdir=…                 # the auxiliary loss
-    python -m numjax.main --config=configs/digits.py:task=fermat,backbone=bart --workdir=…
-    python -m numjax.main --config=configs/digits.py:system=gpt --workdir=…               # only a decoder
-    python -m numjax.main --config=configs/digits.py:paper,task=fermat --workdir=…        # the paper's sizes, one GPU
+    numjax train --config=digits --workdir=runs/digits          # [F] d…d [/F], MAWPS's form
+    numjax train --config=digits:layout=agg --workdir=…         # [F] [AGG] d…d [/F]
+    numjax train --config=digits:aux=soft --workdir=…           # the auxiliary loss
+    numjax train --config=digits:task=fermat,backbone=bart --workdir=…
+    numjax train --config=digits:system=gpt --workdir=…         # only a decoder
+    numjax train --config=digits:paper,task=fermat --workdir=…  # the paper's sizes, one GPU
 
-    python -m numjax.main --config=configs/digits.py:paper,backbone=flan --config.scheme.vocab.path=FLAN \
-        --config.init_from=FLAN --workdir=…                              # from a folder of FLAN base's files
+    numjax train --config=digits:paper,backbone=flan --config.scheme.vocab.path=FLAN \
+        --config.init_from=FLAN --workdir=…                     # from a folder of FLAN base's files
 
 Expected at laptop, without pretraining: 2 to 3% of MAWPS's problems solved after four minutes on one core (a constant
 answer solves as many), and less than 1% of FERMAT's after ten minutes.

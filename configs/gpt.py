@@ -1,7 +1,7 @@
 """A plain GPT on subwords: the baseline of every system.
 
-    python -m numjax.main --config=configs/gpt.py:task=mme --workdir=runs/gpt-mme      # MME, 2 cores, 2 min
-    python -m numjax.main --config=configs/gpt.py:task=text --config.task.path=FOLDER --workdir=…
+    numjax train --config=gpt:task=mme --workdir=runs/gpt-mme  # MME, 2 cores, 2 min
+    numjax train --config=gpt:task=text --config.task.path=FOLDER --workdir=…
 
 Arguments: scales, tasks and as_published as in configs/numgpt.py; scheme=subword|digits (numbers digit by digit).
 """

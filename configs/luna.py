@@ -1,13 +1,13 @@
 """LUNA (Han et al. 2022): encoders with number plugins (NumTok, NumBed) and number pre-training.
 
-    python -m numjax.main --config=configs/luna.py --workdir=runs/luna     # from scratch on generated tables
-    python -m numjax.main --config=configs/luna.py --config.task.tatqa=FOLDER --config.task.tabfact=FOLDER --workdir=…
-    python -m numjax.main --config=configs/luna.py:paper,shape=roberta,size=9M,distill=on --config.task.tatqa=DIR \\
-      --config.init_from=ROBERTA --config.scheme.vocab.path=ROBERTA --workdir=…        # from a checkpoint, one GPU
-    python -m numjax.main --config=configs/luna.py:task=tatqa --workdir=runs/tatqa  # stand-in, 2 cores, minutes
-    python -m numjax.main --workdir=runs/tatqa --mode=predict --input=report.csv
-    python -m numjax.main --config=configs/luna.py:task=tabfact --workdir=runs/tabfact  # stand-in, 2 cores, minutes
-    python -m numjax.main --config=configs/luna.py:task=claims,bert=minilm3,numtok=replace,numbed=dice \\
+    numjax train --config=luna --workdir=runs/luna                               # from scratch on generated tables
+    numjax train --config=luna --config.task.tatqa=FOLDER --config.task.tabfact=FOLDER --workdir=…
+    numjax train --config=luna:paper,shape=roberta,size=9M,distill=on --config.task.tatqa=DIR \\
+      --config.init_from=ROBERTA --config.scheme.vocab.path=ROBERTA --workdir=…  # from a checkpoint, one GPU
+    numjax train --config=luna:task=tatqa --workdir=runs/tatqa                   # stand-in, 2 cores, minutes
+    numjax predict --workdir=runs/tatqa --input=report.csv
+    numjax train --config=luna:task=tabfact --workdir=runs/tabfact               # stand-in, 2 cores, minutes
+    numjax train --config=luna:task=claims,bert=minilm3,numtok=replace,numbed=dice \\
       --workdir=runs/claims
 
 Arguments: smoke | laptop | paper; task=pretrain|tatqa|tabfact|claims; numtok=addback|replace|none (none: only

@@ -1,13 +1,13 @@
 """MathGPT (Scarlatos and Lan 2023): formulas as operator trees, from embeddings to constrained decoding.
 
-    python -m numjax.main --config=configs/mathgpt.py --workdir=runs/mathgpt            # word problems, 2 cores
-    python -m numjax.main --config=configs/mathgpt.py:reader=minilm --workdir=…         # with a pretrained encoder
-    python -m numjax.main --config=configs/mathgpt.py:system=gpt --workdir=…            # the GPT baseline
-    python -m numjax.main --config=configs/mathgpt.py:without=tpe --workdir=…           # Table 5's ablation
-    python -m numjax.main --config=configs/mathgpt.py:task=headline --workdir=…         # another task, see TASKS
-    python -m numjax.main --config=configs/mathgpt.py:task=articles --workdir=runs/wiki # pre-training; then, from it:
-    python -m numjax.main --config=configs/mathgpt.py --config.init_from=runs/wiki --workdir=…
-    python -m numjax.main --config=configs/mathgpt.py:paper --workdir=…                 # the paper's sizes, one GPU
+    numjax train --config=mathgpt --workdir=runs/mathgpt             # word problems, 2 cores
+    numjax train --config=mathgpt:reader=minilm --workdir=…          # with a pretrained encoder
+    numjax train --config=mathgpt:system=gpt --workdir=…             # the GPT baseline
+    numjax train --config=mathgpt:without=tpe --workdir=…            # Table 5's ablation
+    numjax train --config=mathgpt:task=headline --workdir=…          # another task, see TASKS
+    numjax train --config=mathgpt:task=articles --workdir=runs/wiki  # pre-training; then, from it:
+    numjax train --config=mathgpt --config.init_from=runs/wiki --workdir=…
+    numjax train --config=mathgpt:paper --workdir=…                  # the paper's sizes, one GPU
 
 Arguments: smoke | laptop | paper; system=mathgpt|gpt; numbers=pointed|linked|spelled;
 reader=scratch|minilm|none (an encoder of the problem; scratch is the default of task=problems; none: only a decoder);

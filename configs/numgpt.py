@@ -1,12 +1,12 @@
 """NumGPT (Jin et al. 2021): prototype mantissas, learned exponents, a numeral-aware loss.
 
-    python -m numjax.main --config=configs/numgpt.py --workdir=runs/mme              # the paper's MME, 3 min, ~96%
-    python -m numjax.main --config=configs/numgpt.py:task=measures --workdir=runs/measures   # 2 cores, 6 min, ~98%
-    python -m numjax.main --config=configs/numgpt.py:task=mwpas --workdir=runs/mwpas
-    python -m numjax.main --config=configs/numgpt.py:task=generation --workdir=runs/generation     # estimates of sums
-    python -m numjax.main --config=configs/numgpt.py:task=generation,system=digits --workdir=runs/sums  # exact digits
-    python -m numjax.main --config=configs/numgpt.py:task=problems --workdir=runs/problems      # in many wordings
-    python -m numjax.main --config=configs/numgpt.py:paper,task=mme --workdir=…      # the paper's sizes, one GPU
+    numjax train --config=numgpt --workdir=runs/mme                                 # the paper's MME, 3 min, ~96%
+    numjax train --config=numgpt:task=measures --workdir=runs/measures              # 2 cores, 6 min, ~98%
+    numjax train --config=numgpt:task=mwpas --workdir=runs/mwpas
+    numjax train --config=numgpt:task=generation --workdir=runs/generation          # estimates of sums
+    numjax train --config=numgpt:task=generation,system=digits --workdir=runs/sums  # exact digits
+    numjax train --config=numgpt:task=problems --workdir=runs/problems              # in many wordings
+    numjax train --config=numgpt:paper,task=mme --workdir=…                         # the paper's sizes, one GPU
 
 Arguments: smoke | laptop | paper; system=numgpt|gpt|digits|dice (the columns of Table 1);
 task=mme|gnc|mwpas|mwpas_hard|generation|magnitude|text, and with many wordings measures|mwpas_many|problems;

@@ -1,7 +1,7 @@
 """Published ways to read and write a number, on exact arithmetic with one backbone.
 
-    python -m numjax.main --config=configs/schemes.py:digits --workdir=runs/digits          # additions, 2 cores
-    python -m numjax.main --config=configs/schemes.py:fone,task=max --workdir=runs/fone-max
+    numjax train --config=schemes:digits --workdir=runs/digits  # additions, 2 cores
+    numjax train --config=schemes:fone,task=max --workdir=runs/fone-max
 
 Arguments: a row of `ROWS`, the name of a way; task=add|sub|… (the operations of data/arithmetic) or all;
 smoke | cpu.

@@ -1,10 +1,10 @@
 """TabBERT (Padhi et al. 2021) on card transactions, with LUNA's number plugin (Han et al. 2022).
 
-    python -m numjax.main --config=configs/tabbert.py --workdir=runs/tabbert      # pre-training on generated users
-    python -m numjax.main --config=configs/tabbert.py:task=fraud --config.init_from=runs/tabbert --workdir=runs/fraud
-    python -m numjax.main --config=configs/tabbert.py:paper,size=9M --config.task.path=FOLDER --workdir=…
-    python -m numjax.main --config=configs/tabbert.py:paper,size=9M,task=fraud --config.task.path=FOLDER \\
-      --config.init_from=… --workdir=…                     # folder of TabFormer's table; one GPU
+    numjax train --config=tabbert --workdir=runs/tabbert  # pre-training on generated users
+    numjax train --config=tabbert:task=fraud --config.init_from=runs/tabbert --workdir=runs/fraud
+    numjax train --config=tabbert:paper,size=9M --config.task.path=FOLDER --workdir=…
+    numjax train --config=tabbert:paper,size=9M,task=fraud --config.task.path=FOLDER \\
+      --config.init_from=… --workdir=…                    # folder of TabFormer's table; one GPU
 
 Both take minutes on 2 cores. A fraud run needs the number plugin of the run that it starts from (numtok=, size=).
 

@@ -31,7 +31,7 @@ def load(workdir: str | pathlib.Path, config: Any = None, trust: bool = False) -
     """The model of a finished (or running) workdir: its best checkpoint, else its newest.
 
     Args:
-      workdir: the folder that `python -m numjax.main --workdir=…` wrote; with several seeds, one of its seed_N.
+      workdir: the folder that `numjax train --workdir=…` wrote; with several seeds, one of its seed_N.
       config: the config, if it is loaded already.
       trust: run modules outside numjax that the workdir's config names.
 

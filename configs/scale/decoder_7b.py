@@ -1,6 +1,6 @@
 """A GPT-2-shaped decoder of 6.7B parameters: 32 layers × 4096, 32 heads, 2048 positions.
 
-    python -m numjax.main --config=configs/scale/decoder_7b.py --config.task.path=FOLDER --workdir=DIR
+    numjax train --config=scale/decoder_7b --config.task.path=FOLDER --workdir=DIR
     … --mode=compile --config.topology=v5p:8x8x4        plans it for chips that you do not have
 
 Its plans are in experiments/scale/README.md. Argument: system=gpt|numgpt (numbers as text, or as numbers).

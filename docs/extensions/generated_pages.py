@@ -104,7 +104,7 @@ def make_part_pages() -> dict[str, str]:
     for kind in build.BASE_OF_KIND:
         names = build.names(kind)
         text = _title(KINDS[kind], "=")
-        text += f"These are the parts in ``numjax/{kind}``. ``python -m numjax.tools.parts {kind}`` lists them.\n\n"
+        text += f"These are the parts in ``numjax/{kind}``. ``numjax parts {kind}`` lists them.\n\n"
         pages[f"parts/{kind}.rst"] = text + "".join(_format_part(kind, name) for name in names)
     rows = [(f":doc:`{kind}`", KINDS[kind], str(len(build.names(kind)))) for kind in build.BASE_OF_KIND]
     index = _title("Parts and their options", "=") + (
