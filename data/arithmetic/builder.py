@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import tensorflow_datasets as tfds
+
 from numjax.errors import UsageError
 
 from ..builder import ArrayRecordBuilder
@@ -17,8 +19,11 @@ class Arithmetic(ArrayRecordBuilder):
     each stream of each operation; `seed`; `length`, most digits of operands in training; `longer`, lengths of further
     test streams joined by "+"."""
 
-    FIELDS = {"id": str, "question": str, "answer": str, "accepted": str, "operation": str, "stream": str}
-    OPTIONS = {"operations": "add", "size": 20_000, "test": 200, "seed": 0, "length": 6, "longer": "8+12+20"}
+    VERSION = tfds.core.Version("2.0.0")
+    FIELDS = dict.fromkeys(
+        ("id", "question", "answer", "accepted", "operands", "operator", "operation", "stream"), str
+    )
+    OPTIONS = {"operations": "add", "size": 20_000, "test": 200, "seed": 0, "length": 6, "longer": "8+12+20+30"}
     KEYS = {"question": ("question",)}
 
     @classmethod
