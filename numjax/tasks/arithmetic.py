@@ -17,6 +17,8 @@ from numjax.types import Document, Example, Mark, Number, Text
 
 SEPARATOR = " | "  # between the accepted answers of a record
 STEPS = ("", "scratchpad")
+# Operations that ask for one spelling of a number.
+SPELLINGS = ("copy", "convert", "to_scient_integer", "to_scient_float", "sig_integer", "sig_float")
 REGRESSIONS = ("tabular", "orbit")  # operations whose answers are scored by R² too
 REFERENCE = ("question", "answer", "accepted", "operation", "stream")  # fields of a record that scores need
 STEP_END = ";"  # behind each step of an answer; a line break, as published, would be lost in some vocabularies
@@ -47,6 +49,7 @@ class Task(protocols.Task):
         longer: str = "8+12+20+30",
         answer: str = "text",
         steps: str = "",
+        path: str = "",
     ):
         """
         Args:
@@ -58,12 +61,16 @@ class Task(protocols.Task):
             several, nor for copy and convert, which ask for one spelling of it.
           steps: "", or "scratchpad": the answers of add begin with their steps, see `write_scratchpad`. Other
             operations have none. Only what stands behind the last step is the prediction.
+          path: a folder with NUPA's problems instead, see data/arithmetic/nupa.py; operations are then its tasks,
+            such as "add" or "max_float".
         """
         if steps not in STEPS:
             raise UsageError(f"arithmetic: steps must be empty or scratchpad, not {steps!r}")
         if steps and answer == "number":
             raise UsageError("arithmetic: an answer with its steps is more than one number: set task.answer=text")
         one_number = not {"sort", "frac", "copy", "convert", "all"} & set(operations.split("+"))
+        if answer == "number" and path:
+            raise UsageError("arithmetic: answers of other problems may be fractions: set task.answer=text")
         if answer == "number" and not one_number:
             raise UsageError(
                 "arithmetic: the answers of sort, frac, copy and convert are more than a plain number: set "
@@ -74,6 +81,7 @@ class Task(protocols.Task):
             "name": "arithmetic", "operations": operations, "size": size, "test": test, "seed": data_seed,
             "length": length, "longer": longer,
         }  # fmt: skip
+        self.dataset |= {"path": path} if path else {}
 
     def texts(self, rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         """The texts that a vocabulary is trained on."""
@@ -121,7 +129,7 @@ class Task(protocols.Task):
     def score(self, predictions: Sequence[str | None], references: Sequence[Mapping[str, Any]]) -> dict[str, float]:
         """Shares of all problems, also as "METRIC/OPERATION" and "METRIC/OPERATION/STREAM".
 
-        "exact": the answer's numbers, in its order, with the same text between them; for copy and convert the same
+        "exact": the answer's numbers, in its order, with the same text between them; for `SPELLINGS` the same
         text. "well_formed": numbers and text between them of the same form as the answer's. "digits": of answers of
         one number, the share of decimal places that are right, counted from the point. "scaled_error": of series, see
         `regression.scaled_error`. "r2/OPERATION" and "r2/OPERATION/STREAM": of tabular and orbit.
@@ -162,7 +170,7 @@ def score_answer(prediction: str, reference: Mapping[str, Any]) -> dict[str, flo
     accepted = reference["accepted"].split(SEPARATOR)
     shape, values = _take_apart(prediction)
     gold_shape, gold_values = _take_apart(reference["answer"])
-    if reference["operation"] in ("copy", "convert"):
+    if reference["operation"] in SPELLINGS:
         is_exact = prediction in accepted
     else:
         is_exact = any((shape, values) == _take_apart(answer) for answer in accepted)
