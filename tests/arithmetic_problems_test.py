@@ -214,6 +214,27 @@ def test_products_of_all_three_kinds_share_no_values_between_splits():
     assert not splits["train"] & splits["validation"]
 
 
+def test_all_problems_of_two_digits_are_for_training():
+    """A hash would keep a tenth of them out of it."""
+    rows = generate.make_problems(["digit_at"], 4500, 10, seed=0, length=6, longer=[])
+    questions = [record["question"] for split, record in rows if split == "train"]
+    short = {question for question in questions if len(find_numbers(question)[1]) <= 2}
+    assert len(short) > 0.95 * (9 + 2 * 90)
+
+
+def test_no_edge_of_any_operation_is_in_training():
+    edges = {edge.key for name in OPERATIONS for edge in list_edges(name, 2)}
+    rows = generate.make_problems(["mul1"], 500, 2, seed=0, length=2, longer=[])
+    train = {tuple(sorted(map(int, find_numbers(record["question"])))) for split, record in rows if split == "train"}
+    assert len(train) == 500 and not {f"{a} * {b}" for a, b in train} & edges
+
+
+def test_a_stream_of_few_problems_is_short():
+    rows = generate.make_problems(["add"], 50, 100, seed=0, length=3, longer=[])
+    streams = collections.Counter(record["stream"] for _, record in rows)
+    assert 5 < streams["carries"] < 60 and streams["magnitude"] == 100
+
+
 def test_a_thing_and_its_count_are_in_one_split(rng):
     """The question alone, with any answer, belongs to one split."""
     seen = collections.defaultdict(set)

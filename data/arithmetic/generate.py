@@ -98,15 +98,22 @@ def _draw_problems(
         streams.append(make_stream("test", key, test, drawn, draw, "test"))
     for stream in streams:
         for _ in range(stream.count):
-            problem = _draw_new(name, rng, stream, tiny, keys, groups)
+            problem = _draw_new(rng, stream, tiny, keys, groups)
+            if problem is None and stream.name in operation.streams:
+                break  # short operands have few carries through all places
+            if problem is None:
+                raise UsageError(
+                    f"arithmetic: {name} does not hold that many different problems: choose a smaller size"
+                )
             keys.add(problem.key)
             yield stream.split, stream.name, problem
 
 
 def _draw_new(
-    name: str, rng: np.random.Generator, stream: _Stream, tiny: int, keys: set[str], groups: set[str]
-) -> Problem:
-    """A problem of a stream with a key that is not in `keys` and a group that is not in `groups`."""
+    rng: np.random.Generator, stream: _Stream, tiny: int, keys: set[str], groups: set[str]
+) -> Problem | None:
+    """A problem of a stream with a key that is not in `keys` and a group that is not in `groups`; None if there seems
+    to be none."""
     for attempt in range(PATIENCE * len(stream.lengths)):
         # Short lengths are soon used up: their share goes to the longer ones.
         length = _draw_length(
@@ -118,7 +125,7 @@ def _draw_new(
         home = "train" if count_digits(problem) <= tiny else find_split(problem.group or problem.key)
         if stream.home in ("", home):
             return problem
-    raise UsageError(f"arithmetic: {name} does not hold that many different problems: choose a smaller size")
+    return None
 
 
 def _draw_length(rng: np.random.Generator, least: int, most: int, is_pair: bool) -> int:
