@@ -1,155 +1,21 @@
-"""Arithmetic: answers against exact computations from the question's text, splits, and metrics."""
+"""The task arithmetic: its options, prompts and metrics."""
 
 from __future__ import annotations
 
-import collections
-import math
 import re
-from decimal import ROUND_HALF_UP, Decimal, localcontext
-from fractions import Fraction
+from decimal import Decimal
 
-import numpy as np
 import pytest
 
 from numjax.build import build
 from numjax.bundled.data.arithmetic import generate
-from numjax.bundled.data.arithmetic.operations import OPERATIONS, list_edges, round_half_up
+from numjax.bundled.data.arithmetic.edges import list_edges
+from numjax.bundled.data.arithmetic.operations import OPERATIONS
 from numjax.errors import DataError, UsageError
+from numjax.metrics.regression import r_squared, scaled_error
 from numjax.tasks.arithmetic import match_digits, write_scratchpad
 from numjax.text import document as documents
 from numjax.types import Mark
-
-NUMBER = r"-?[0-9][0-9,]*(?:\.[0-9]+)?(?:e-?[0-9]+)?"
-
-
-def solve(question: str) -> str | list[str]:
-    """Returns the answer of a question, computed from its text with fractions; for pick both answers."""
-    numbers = [Fraction(text.replace(",", "")) for text in re.findall(NUMBER, question.replace(" , ", " ; "))]
-    texts = re.findall(NUMBER, question.replace(" , ", " ; "))
-    word = question.split()[0]
-    if word == "copy":
-        return question.removeprefix("copy ").removesuffix(" =")
-    if word == "pick":
-        return [str(number) for number in numbers]
-    if word == "max":
-        return spell(max(numbers))
-    if word == "sort":
-        return " , ".join(map(spell, sorted(numbers)))
-    if word == "digit":
-        return texts[1][len(texts[1]) - int(texts[0])]
-    if word == "length":
-        return str(len(texts[0]))
-    if word == "count":
-        return str(texts[1].count(texts[0]))
-    if word == "round":
-        return round_slowly(numbers[0], int(numbers[1]))
-    if word == "write":
-        return spell(numbers[0]) if question.endswith("plainly =") else write_power(numbers[0])
-    if word == "reduce":
-        return spell_fraction(numbers[0] / numbers[1])
-    if " mod " in question:
-        a, b, p = numbers
-        return str((a + b if "+" in question else a * b) % p)
-    if question.count("/") == 2:
-        return spell_fraction(numbers[0] / numbers[1] + numbers[2] / numbers[3])
-    a, b = numbers
-    sign = question.split()[1]
-    if sign in "+-":
-        return spell(a + b if sign == "+" else a - b)
-    value = a * b if sign == "*" else a / b
-    is_long = sign == "/" or "." in question or value >= 10**7
-    return spell(value) if not is_long else spell(Fraction(round_slowly(value, 7)))
-
-
-def spell(value: Fraction) -> str:
-    places = next(n for n in range(400) if (value * 10**n).denominator == 1)
-    digits = str(abs((value * 10**places).numerator)).zfill(places + 1)
-    text = f"{digits[:-places]}.{digits[-places:]}" if places else digits
-    return f"-{text}" if value < 0 else text
-
-
-def spell_fraction(value: Fraction) -> str:
-    return str(value).replace("/", " / ")
-
-
-def round_slowly(value: Fraction, digits: int) -> str:
-    exponent = 0
-    while Fraction(10) ** (exponent + 1) <= value:
-        exponent += 1
-    while Fraction(10) ** exponent > value:
-        exponent -= 1
-    for place in (exponent - digits + 1, exponent - digits + 2):
-        steps = math.floor(value / Fraction(10) ** place + Fraction(1, 2))
-        if len(str(steps)) == digits:
-            break
-    text = str(steps) + "0" * max(place, 0)
-    return text if place >= 0 else f"{text.zfill(1 - place)[:place]}.{text.zfill(1 - place)[place:]}"
-
-
-def write_power(value: Fraction) -> str:
-    digits, exponent = spell(value).replace(".", "").lstrip("0").rstrip("0"), 0
-    while Fraction(10) ** (exponent + 1) <= value:
-        exponent += 1
-    while Fraction(10) ** exponent > value:
-        exponent -= 1
-    return digits[0] + (f".{digits[1:]}" if digits[1:] else "") + f"e{exponent}"
-
-
-@pytest.mark.parametrize("name", OPERATIONS)
-def test_answers_are_those_of_exact_fractions(name, rng):
-    draw = OPERATIONS[name]
-    problems = [draw(rng, length) for length in (1, 2, 3, 4, 6, 8, 12, 20) for _ in range(40)]
-    for problem in problems:
-        expected = solve(problem.question)
-        if name in ("mul1", "mul2", "mul"):
-            a, b = map(int, re.findall(NUMBER, problem.question))
-            expected = str(a * b)
-        if isinstance(expected, list):
-            assert sorted(expected) == sorted((problem.answer, *problem.accepted))
-        else:
-            assert problem.answer == expected, problem.question
-
-
-def test_published_roundings():
-    texts = {("2.3551", 3): "2.36", ("9.9999", 3): "10.0", ("12.351", 3): "12.4", ("99951", 3): "100000"}
-    assert {key: round_half_up(Decimal(key[0]), key[1]) for key in texts} == texts
-
-
-def test_a_carry_runs_through_all_places_in_a_tenth_of_the_sums(rng):
-    sums = [OPERATIONS["add"](rng, 6) for _ in range(4000)]
-    chains = 0
-    for problem in sums:
-        a, b, total = (int(text) for text in (*re.findall(NUMBER, problem.question), problem.answer))
-        chains += total >= 10 ** max(len(str(a)), len(str(b))) and total % 10 ** (len(str(total)) - 1) == 0
-    assert 0.08 < chains / len(sums) < 0.12
-
-
-def canonical(question: str) -> tuple:
-    """Returns a question without the order of sums, products and lists."""
-    values = tuple(Fraction(t.replace(",", "")) for t in re.findall(NUMBER, question.replace(" , ", " ; ")))
-    words = re.sub(NUMBER, "#", question.replace(" , ", " ; "))
-    is_unordered = words in ("# + # =", "# * # =") or words.startswith(("max", "sort", "pick"))
-    return words, tuple(sorted(values)) if is_unordered else values
-
-
-def test_splits_share_no_values():
-    names = list(OPERATIONS)
-    rows = list(generate.make_problems(names, 9000, 30, seed=3, length=6, longer=[8, 12]))
-    splits = collections.defaultdict(list)
-    for split, record in rows:
-        splits[split].append(record)
-    assert len(splits["train"]) == 9000 and len({record["id"] for _, record in rows}) == len(rows)
-    copies = [(record["operation"], canonical(record["question"])) for _, record in rows]
-    # Ways of writing one number are different questions only where the way is asked for.
-    counts = collections.Counter(key for key in copies if key[0] not in ("copy", "convert", "round", "count"))
-    assert max(counts.values()) == 1
-    streams = collections.Counter((r["operation"], r["stream"]) for r in splits["test"])
-    assert streams["add", "inside"] == streams["add", "length 12"] == 30 and streams["add", "edges"] > 10
-    assert ("mul", "length 8") not in streams and ("fmul", "length 8") not in streams
-    for record in splits["test"]:
-        if record["operation"] == "add" and record["stream"] == "length 12":
-            assert max(len(text) for text in re.findall(NUMBER, record["question"])) == 12
-    assert all(record["answer"] in record["accepted"].split(" | ") for _, record in rows)
 
 
 def test_too_many_problems_are_one_line():
@@ -177,8 +43,14 @@ def make_task(**options):
     return build("tasks", {"name": "arithmetic"} | options)
 
 
-def score(prediction, answer, operation="add", accepted=None, stream="inside"):
-    reference = {"answer": answer, "accepted": accepted or answer, "operation": operation, "stream": stream}
+def score(prediction, answer, operation="add", accepted=None, stream="inside", question=""):
+    reference = {
+        "question": question,
+        "answer": answer,
+        "accepted": accepted or answer,
+        "operation": operation,
+        "stream": stream,
+    }
     return make_task().score([prediction], [reference])
 
 
@@ -214,7 +86,7 @@ def test_answers_are_compared_by_their_values_and_form():
 
 
 def test_the_true_answers_are_right():
-    rows = list(generate.make_problems(list(OPERATIONS), 36, 4, seed=1, length=4, longer=[6]))
+    rows = list(generate.make_problems(list(OPERATIONS), 66, 4, seed=1, length=4, longer=[6]))
     task = make_task(operations="all")
     predictions, references = [], []
     for _, record in rows:
@@ -222,7 +94,47 @@ def test_the_true_answers_are_right():
         predictions.append(task.predicted(example.document[example.loss_from :]))
         references.append(example.reference)
     metrics = task.score(predictions, references)
-    assert {name: value for name, value in metrics.items() if value != 1} == {}
+    assert metrics["r2/tabular"] == metrics["r2/orbit/magnitude"] == 1
+    perfect = {name: float(not name.startswith("scaled_error")) for name in metrics}
+    assert metrics == perfect
+
+
+def test_r_squared_is_a_share_of_the_variance():
+    golds = [Decimal(n) for n in (1, 2, 3, 6)]
+    assert r_squared(golds, golds) == 1 and r_squared([Decimal(3)] * 4, golds) == r_squared([None] * 4, golds) == 0
+    assert r_squared([Decimal(2), Decimal(2), Decimal(3), Decimal(5)], golds) == pytest.approx(1 - 2 / 14)
+    assert (
+        r_squared([Decimal("1e200"), *golds[1:]], golds) == r_squared([Decimal("1e999999"), *golds[1:]], golds) == -1
+    )
+    assert r_squared([Decimal(3)], [Decimal(3)]) == 1 and r_squared([Decimal(4)], [Decimal(3)]) == -1
+    assert r_squared([], []) == 0
+
+
+def test_a_scaled_error_is_in_steps_of_the_history():
+    history = [Decimal(n) for n in (10, 12, 11, 14)]
+    assert (
+        scaled_error(Decimal(16), Decimal(14), history) == 1 and scaled_error(Decimal(14), Decimal(14), history) == 0
+    )
+    assert scaled_error(None, Decimal(14), history) == scaled_error(Decimal("1e999999"), Decimal(14), history) == 10
+    assert scaled_error(Decimal(5), Decimal(5), [Decimal(5)] * 3) == 0
+    assert scaled_error(Decimal(6), Decimal(5), [Decimal(5)] * 3) == 10
+    row = score("16", "14", "series", question="next 10 12 11 14 =")
+    assert row["scaled_error"] == row["scaled_error/series/inside"] == 1 and row["exact"] == 0
+    assert score("16 , 17", "14", "series", question="next 10 12 11 14 =")["scaled_error"] == 10
+    assert "scaled_error" not in score("16", "14")
+
+
+def test_regressions_are_scored_by_stream():
+    """An answer of another form is no number."""
+    answers = {"inside": ("1.5", "2.5", "3.5"), "magnitude": ("150", "250", "350")}
+    references = [
+        {"question": "", "answer": a, "accepted": a, "operation": "tabular", "stream": stream}
+        for stream, group in answers.items()
+        for a in group
+    ]
+    metrics = make_task().score(["1.5", "2.5", "3.5", "150", "nothing", None], references)
+    assert metrics["r2/tabular/inside"] == 1 and metrics["r2/tabular/magnitude"] == 0.5
+    assert 0 < metrics["r2/tabular"] < 1 and "r2/add" not in metrics
 
 
 def test_a_typed_question_is_a_prompt_with_or_without_its_sign():
@@ -235,15 +147,6 @@ def test_a_typed_question_is_a_prompt_with_or_without_its_sign():
         task.prompt_from_text(" = ", documents.parse)
     with pytest.raises(UsageError, match=r"set task\.answer=text"):
         make_task(operations="add+sort", answer="number")
-
-
-def test_decimal_context_does_not_round():
-    """Long operands must not meet the default context of 28 digits."""
-    rng = np.random.default_rng(0)
-    with localcontext(prec=5, rounding=ROUND_HALF_UP):
-        for _ in range(50):
-            problem = OPERATIONS["decadd"](rng, 40)
-            assert problem.answer == solve(problem.question)
 
 
 def test_a_scratchpad_has_the_digits_and_carries_of_the_sum(rng):

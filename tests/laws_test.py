@@ -233,6 +233,7 @@ LARGE_FUNCTIONS = {
     "numjax.nn.cross_entropy": ("_forward", "_sum", "_total", "total_log_prob", "total_soft_log_prob"),
     "numjax.pipeline.batch": ("assemble", "gather"),
     "numjax.pipeline.features": ("__init__", "encode"),
+    "numjax.tasks.arithmetic": ("__init__",),
     "numjax.tasks.equation_extraction": ("__init__",),
     "numjax.tasks.fraud": ("__init__",),
     "numjax.tasks.tatqa.task": ("__init__",),

@@ -9,6 +9,7 @@ from typing import Any
 
 from numjax import protocols
 from numjax.errors import DataError, UsageError
+from numjax.metrics import regression
 from numjax.pipeline import fields
 from numjax.tasks import NEXT
 from numjax.text import document as documents
@@ -16,6 +17,10 @@ from numjax.types import Document, Example, Mark, Number, Text
 
 SEPARATOR = " | "  # between the accepted answers of a record
 STEPS = ("", "scratchpad")
+# Operations that ask for one spelling of a number.
+SPELLINGS = ("copy", "convert", "to_scient_integer", "to_scient_float", "sig_integer", "sig_float")
+REGRESSIONS = ("tabular", "orbit")  # operations whose answers are scored by R² too
+REFERENCE = ("question", "answer", "accepted", "operation", "stream")  # fields of a record that scores need
 STEP_END = ";"  # behind each step of an answer; a line break, as published, would be lost in some vocabularies
 _SUM = re.compile(r"([0-9]+) *\+ *([0-9]+) *=?")
 
@@ -41,9 +46,10 @@ class Task(protocols.Task):
         test: int = 200,
         data_seed: int = 0,
         length: int = 6,
-        longer: str = "8+12+20",
+        longer: str = "8+12+20+30",
         answer: str = "text",
         steps: str = "",
+        path: str = "",
     ):
         """
         Args:
@@ -55,12 +61,16 @@ class Task(protocols.Task):
             several, nor for copy and convert, which ask for one spelling of it.
           steps: "", or "scratchpad": the answers of add begin with their steps, see `write_scratchpad`. Other
             operations have none. Only what stands behind the last step is the prediction.
+          path: a folder with NUPA's problems instead, see data/arithmetic/nupa.py; operations are then its tasks,
+            such as "add" or "max_float".
         """
         if steps not in STEPS:
             raise UsageError(f"arithmetic: steps must be empty or scratchpad, not {steps!r}")
         if steps and answer == "number":
             raise UsageError("arithmetic: an answer with its steps is more than one number: set task.answer=text")
         one_number = not {"sort", "frac", "copy", "convert", "all"} & set(operations.split("+"))
+        if answer == "number" and path:
+            raise UsageError("arithmetic: answers of other problems may be fractions: set task.answer=text")
         if answer == "number" and not one_number:
             raise UsageError(
                 "arithmetic: the answers of sort, frac, copy and convert are more than a plain number: set "
@@ -71,6 +81,7 @@ class Task(protocols.Task):
             "name": "arithmetic", "operations": operations, "size": size, "test": test, "seed": data_seed,
             "length": length, "longer": longer,
         }  # fmt: skip
+        self.dataset |= {"path": path} if path else {}
 
     def texts(self, rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         """The texts that a vocabulary is trained on."""
@@ -81,7 +92,7 @@ class Task(protocols.Task):
         """[CLS] question [SEP], then a blank, the answer with its steps, and [EOS]."""
         prompt = self.prompt(record, parse)
         document = documents.merge((*prompt, Text(" "), *parse(self._write_answer(record)), Mark("[EOS]")))
-        reference = {name: fields.text(record, name) for name in ("answer", "accepted", "operation", "stream")}
+        reference = {name: fields.text(record, name) for name in REFERENCE}
         return Example(str(record["id"]), document, loss_from=len(prompt), reference=reference)
 
     def _write_answer(self, record: Mapping[str, Any]) -> str:
@@ -118,9 +129,10 @@ class Task(protocols.Task):
     def score(self, predictions: Sequence[str | None], references: Sequence[Mapping[str, Any]]) -> dict[str, float]:
         """Shares of all problems, also as "METRIC/OPERATION" and "METRIC/OPERATION/STREAM".
 
-        "exact": the answer's numbers, in its order, with the same text between them; for copy and convert the same
+        "exact": the answer's numbers, in its order, with the same text between them; for `SPELLINGS` the same
         text. "well_formed": numbers and text between them of the same form as the answer's. "digits": of answers of
-        one number, the share of decimal places that are right, counted from the point.
+        one number, the share of decimal places that are right, counted from the point. "scaled_error": of series, see
+        `regression.scaled_error`. "r2/OPERATION" and "r2/OPERATION/STREAM": of tabular and orbit.
         """
         rows: dict[str, list[float]] = {}
         for prediction, reference in zip(predictions, references, strict=True):
@@ -129,7 +141,8 @@ class Task(protocols.Task):
             for suffix in suffixes:
                 for name, value in metrics.items():
                     rows.setdefault(name + suffix, []).append(value)
-        return {name: sum(values) / len(values) for name, values in rows.items()}
+        means = {name: sum(values) / len(values) for name, values in rows.items()}
+        return means | _score_regressions(predictions, references)
 
 
 def write_scratchpad(question: str) -> str:
@@ -157,7 +170,7 @@ def score_answer(prediction: str, reference: Mapping[str, Any]) -> dict[str, flo
     accepted = reference["accepted"].split(SEPARATOR)
     shape, values = _take_apart(prediction)
     gold_shape, gold_values = _take_apart(reference["answer"])
-    if reference["operation"] in ("copy", "convert"):
+    if reference["operation"] in SPELLINGS:
         is_exact = prediction in accepted
     else:
         is_exact = any((shape, values) == _take_apart(answer) for answer in accepted)
@@ -165,7 +178,25 @@ def score_answer(prediction: str, reference: Mapping[str, Any]) -> dict[str, flo
     if len(gold_values) == 1:
         value = values[0] if shape == gold_shape else None
         metrics["digits"] = match_digits(value, gold_values[0])
+        if reference["operation"] == "series":
+            _, history = _take_apart(reference["question"])
+            metrics["scaled_error"] = regression.scaled_error(value, gold_values[0], history)
     return metrics
+
+
+def _score_regressions(
+    predictions: Sequence[str | None], references: Sequence[Mapping[str, Any]]
+) -> dict[str, float]:
+    """R² of the operations `REGRESSIONS`, in all and by stream."""
+    pairs: dict[str, list[tuple[Decimal | None, Decimal]]] = {}
+    for prediction, reference in zip(predictions, references, strict=True):
+        if reference["operation"] not in REGRESSIONS:
+            continue
+        (shape, values), (gold_shape, golds) = _take_apart(prediction or ""), _take_apart(reference["answer"])
+        pair = values[0] if shape == gold_shape else None, golds[0]
+        for suffix in ("", f"/{reference['stream']}"):
+            pairs.setdefault(f"r2/{reference['operation']}{suffix}", []).append(pair)
+    return {name: regression.r_squared(*zip(*group, strict=True)) for name, group in pairs.items()}
 
 
 def _take_apart(text: str) -> tuple[str, list[Decimal]]:
