@@ -143,14 +143,14 @@ class NumberRange(NamedTuple):
         )
 
     def describe(self) -> str:
-        """The range in words: "numbers of at most 3 digits, first digit from 10^-10 to 10^14"."""
+        """The range in words: "numbers (at most 3 digits, first digit from 10^-10 to 10^14)"."""
         limits = [] if self.digits is None else [f"at most {self.digits} digits"]
         if self.places:
             limits.append(f"at most {self.places} behind the point")
         ends = [f"{word} 10^{n}" for word, n in (("from", self.low), ("to", self.high)) if n is not None]
         limits += [f"first digit {' '.join(ends)}"] if ends else []
         kind = ("" if self.signed else "unsigned ") + ("whole numbers" if self.places == 0 else "numbers")
-        return f"{kind}, {', '.join(limits)}" if limits else f"all {kind}"
+        return f"{kind} ({', '.join(limits)})" if limits else f"all {kind}"
 
 
 class Abilities(NamedTuple):

@@ -22,6 +22,7 @@ from numjax.numeral import format as formats
 from numjax.numeral.exact import to_decimals, to_numeral
 from numjax.system import assemble
 from numjax.text import vocab as vocabularies
+from numjax.tools import parts
 from numjax.types import HeadOut, Mark, Number, NumberRange, Text
 from tests import drawn
 
@@ -118,6 +119,36 @@ def test_a_range_holds_its_numbers(numbers, inside, outside):
     assert [both.holds(v) for v in values] == [
         numbers.holds(v) and NumberRange(digits=5, high=9).holds(v) for v in values
     ]
+
+
+@pytest.mark.parametrize(
+    ("numbers", "words"),
+    [
+        (NumberRange(), "all numbers"),
+        (NumberRange(signed=False, places=0), "all unsigned whole numbers"),
+        (NumberRange(digits=3, low=-10, high=14), "numbers (at most 3 digits, first digit from 10^-10 to 10^14)"),
+        (NumberRange(places=4, high=8), "numbers (at most 4 behind the point, first digit to 10^8)"),
+    ],
+)
+def test_a_range_in_words(numbers, words):
+    assert numbers.describe() == words
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "line"),
+    [
+        ("text", "replace", "reads all numbers; writes what the head writes; the written form is not kept"),
+        ("text", "digits", "positions of a number of 6 digits: 6"),
+        (
+            "heads",
+            "xval",
+            "writes numbers (at most 5 digits, first digit from 10^-8 to 10^29); a number near the one",
+        ),
+    ],
+)
+def test_the_tool_says_what_a_part_can_do_with_numbers(kind, name, line):
+    assert any(line in other for other in parts.list_parts(kind, name))
+    assert not any(other.startswith(("reads", "writes")) for other in parts.list_parts("text", "rows"))
 
 
 def write_numbers(values) -> list[Number]:
