@@ -65,6 +65,12 @@ ROWS = {
         "embeds.numeral": dict(name="value", scale=1e5, fusion="replace"),
         "heads.next": dict(name="xval", scale=1.0, keep=9),
     },
+    # The paper's scale, which brings the largest number of a corpus to 5.
+    "xval_linear5": SLOT
+    | {
+        "embeds.numeral": dict(name="value", map="linear5", scale=1e6, fusion="replace"),
+        "heads.next": dict(name="xval", map="linear5", scale=1e6, keep=9),
+    },
     # Both maps are nearly logarithms: small and large numbers are as far apart.
     "xval_log1p": SLOT
     | {
@@ -114,6 +120,13 @@ ROWS = {
         ),
         "heads.next": dict(name="mixture", density="learned", scale=2.5, keep=7, low=-8, high=20),
     },
+    # Given numbers have a vector of their value, and answers are spelled. With [AGG] it is a sum of digits.
+    "agg": _spelled("digits", layout="agg") | {"embeds.token": dict(name="digit_aggregate")},
+    "luna": _spelled("digits", layout="value_after") | {"embeds.numeral": dict(name="char_lstm", fusion="add")},
+    "value_prefix": _spelled("digits", layout="value") | {"embeds.numeral": dict(name="value_mlp", fusion="add")},
+    # This vector is all that the model sees of a given number.
+    "dice": _spelled("digits", layout="value_alone")
+    | {"embeds.numeral": dict(name="dice", low=0.0, high=1e6, fusion="concat+linear")},
     # Losses beside the cross-entropy, on digits.
     "ntl": _spelled("digits", layout="digits") | _with_loss("ntl", 0.3),
     "ntl_number": _spelled("digits", layout="digits") | _with_loss("ntl", 0.3, level="number"),

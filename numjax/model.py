@@ -113,6 +113,11 @@ class Model(nn.Module):
             )
         return writers[0]
 
+    @property
+    def reads_numerals(self) -> bool:
+        """Whether it has an embedding of numbers."""
+        return bool(self.fusions)
+
     def parts(self) -> dict[str, Any]:
         """Its parts by the label that error messages use."""
         parts_by_label: dict[str, Any] = {f"embed {name!r}": part for name, part in self.embeds.items()}

@@ -11,10 +11,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeVar
 
 from numjax.errors import UsageError
 from numjax.types import (
+    Abilities,
     Allowed,
     Channel,
     Document,
@@ -24,8 +25,10 @@ from numjax.types import (
     HeadOut,
     Loss,
     Number,
+    NumberRange,
     Numeral,
     Scores,
+    Stack,
     Tokens,
 )
 
@@ -166,6 +169,7 @@ class Scheme(Part):
       marks: reserved tokens that it needs beyond those of every vocabulary.
       vocab: the vocabulary (`text/vocab/base.py`). vocab_size: V, padded.
       points: generated tokens may point to earlier numbers; `decode` then needs these numbers.
+      hides_digits: a given number shows in its value alone, not in the ids.
       unwritten: id → why it cannot be generated, for ids that can only be read.
       symbols: the mathematical vocabulary of a scheme with trees; None for others.
       channels: the channels that it gives beside the ids.
@@ -180,6 +184,7 @@ class Scheme(Part):
     vocab: Any
     vocab_size: int
     points: bool = False
+    hides_digits: bool = False
     unwritten: Mapping[int, str] = {}
     symbols: Any = None
     channels: tuple[Channel, ...] = ()
@@ -188,6 +193,12 @@ class Scheme(Part):
     numbers: ClassVar[str] = "spelled"
     digit_tokens: ClassVar[bool] = False
     forms: tuple[str, ...] = ("text",)
+
+    @classmethod
+    def gives_values(cls, options: Mapping[str, Any]) -> bool:
+        """Whether a scheme with these options spells what is written, and embeddings read given numbers alone."""
+        del options
+        return False
 
     @classmethod
     def channels_of(cls, options: Mapping[str, Any]) -> tuple[Channel, ...]:
@@ -216,6 +227,14 @@ class Scheme(Part):
     def decode(self, ids: Sequence[int], numbers: Sequence[Number] = ()) -> Document:
         """The document of a row; `numbers` are the numbers that its [NUM]s or pointers stand for."""
         raise NotImplementedError
+
+    def abilities(self) -> Abilities:
+        """What it can do with numbers. Where a number is one position, `writes` is None: the head says it."""
+        raise NotImplementedError
+
+    def positions_per_number(self, digits: int) -> int:
+        """How many positions a whole number of so many digits has in a text that is read."""
+        return len(self.encode((Number("1" * digits, Decimal("1" * digits)),)).ids)
 
     def nearest(self, value: Decimal) -> Decimal:
         """The number that is read where `value` is written: the same, unless the layout has only some numbers.
@@ -256,10 +275,12 @@ class Embed(Part):
         x[B, T, D].
       reads_surfaces: its vectors depend on the surfaces of numbers. Where the surfaces are None, `host_features`
         spells the numbers from their digits, as the decoder does.
+      number_range: numbers of which no two have the same vector; None if float32 alone sets the limit.
     """
 
     kind: ClassVar[str]
     reads_surfaces: ClassVar[bool] = False
+    number_range: NumberRange | None = None
 
     def tables(self) -> Mapping[str, Array]:
         """Arrays that depend on parameters alone: computed once a step and passed to each call as `tables`."""
@@ -277,32 +298,18 @@ class Embed(Part):
         raise self.lacks("has no vectors without parameters")
 
 
-class Stack(NamedTuple):
-    """A stack of layers as its positions see it.
-
-    Attributes:
-      width: D. heads: H, and size: E, dimensions of a head; both 0 without attention. max_length: longest text.
-      causal: a position sees only earlier ones. dtype: of the computation.
-    """
-
-    width: int
-    heads: int = 0
-    size: int = 0
-    max_length: int = 0
-    causal: bool = False
-    dtype: str = "float32"
-
-
 class Positions(Part):
     """positions/NAME.py: how order enters a stack. Each provides some of `added`, `angles` and `bias`.
 
     Attributes:
       stack: the stack that it belongs to; the backbone that builds the stack sets it.
       bounded: it has no positions beyond the stack's max_length.
+      needs_parse: it depends on which numbers of a problem are given and which is its answer.
     """
 
     stack: Stack | None = None
     bounded: ClassVar[bool] = False
+    needs_parse: ClassVar[bool] = False
 
     def require_stack(self) -> Stack:
         """The stack. Raises UsageError if no backbone has set it."""
@@ -393,7 +400,12 @@ class Head(Part):
       answers: the kind of task that it answers. numbers: it predicts a number for each [NUM] that it generates.
       labels: names of the units' labels, if it predicts several for each row.
       tied: its kernel is the token embedding's table. by_token: its "kernel" and "bias" have one row per token.
+      number_range: the numbers that it can predict at [NUM]; None: it spells them, or writes none. exact: such a
+        number is exactly the one that it is certain of; False: near it.
     """
+
+    number_range: NumberRange | None = None
+    exact = True
 
     densities: ClassVar[tuple[str, ...]] = ()
     answers: ClassVar[str]
@@ -425,7 +437,8 @@ class Head(Part):
 
     def represents(self, value: Decimal) -> bool:
         """Whether the head can generate this number exactly; a head that spells numbers can generate any."""
-        del value
+        if self.number_range is not None:
+            return self.number_range.holds(value)
         return self.provides("step_scores")
 
     def token_logits(self, out: HeadOut, ids: Array) -> Array:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pathlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
 from typing import Any, NamedTuple
 
 import jax
@@ -14,7 +15,7 @@ from jax.sharding import Mesh
 from numjax.build import build, find
 from numjax.config import fit
 from numjax.config.origin import check_scheme
-from numjax.errors import UsageError
+from numjax.errors import DataError, UsageError
 from numjax.expr.tree import Tree
 from numjax.model import AS_WIDE, FUSION, Model
 from numjax.nn.ramp import Ramp
@@ -26,7 +27,7 @@ from numjax.runtime import processes
 from numjax.runtime.waiting import Wait
 from numjax.text import document as documents
 from numjax.text import vocab as vocabularies
-from numjax.types import Channel, Document, Features, Formula, Numeral
+from numjax.types import Abilities, Channel, Document, Features, Formula, NumberRange, Numeral
 
 VOCABULARY = "vocabulary"
 
@@ -53,6 +54,36 @@ class System(NamedTuple):
     def channels(self) -> dict[str, Channel]:
         """The channels of its rows, by name."""
         return features.list_channels(self.scheme, self.task, self.model.producers())
+
+    def find_abilities(self) -> Abilities:
+        """What scheme, embeddings, positions and heads together can do with numbers."""
+        abilities = self.scheme.abilities()
+        writers = [head for head in self.model.heads.values() if head.provides("step_scores")]
+        embeds = [embed for embed in self.model.embeds.values() if embed.kind == "numeral"]
+        reads, writes, is_exact = abilities.reads, abilities.writes, abilities.exact
+        if reads is not None and self.scheme.hides_digits:
+            reads = reads.intersect(NumberRange(digits=self.config.data.digits)) if embeds else None
+            for embed in embeds:
+                reads = embed.number_range.intersect(reads) if reads and embed.number_range else reads
+        if self.scheme.numbers == "slot" and writers:
+            writes, is_exact = writers[0].number_range, writers[0].exact
+        parsers = [part for part in self.model.backbone.positions.values() if part.needs_parse]
+        return abilities._replace(
+            reads=reads, writes=writes if writers else None, exact=is_exact, needs_parse=bool(parsers)
+        )
+
+    def represents(self, value: Decimal) -> bool:
+        """Whether a perfect model would write exactly this number."""
+        try:
+            is_kept = self.scheme.nearest(value) == value
+        except DataError:
+            return False
+        writers = [head for head in self.model.heads.values() if head.provides("step_scores")]
+        return is_kept and any(head.represents(value) for head in writers)
+
+    def find_ceiling(self, values: Sequence[Decimal]) -> float:
+        """The share of answers that a perfect model would write exactly: no exact accuracy can be higher."""
+        return sum(map(self.represents, values)) / len(values)
 
     def encode(self, document: Document, source: Features | None = None) -> Features:
         """A document as the model's input; `source`: the encoder's input."""

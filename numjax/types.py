@@ -96,6 +96,84 @@ Segment = Text | Number | Formula | Mark
 Document = tuple[Segment, ...]
 
 
+class NumberRange(NamedTuple):
+    """A set of decimal numbers, 0 among them. None: no limit.
+
+    Attributes:
+      signed: negative numbers belong to it.
+      digits: most significant digits; with 0 only the number 0 is left.
+      places: most digits behind the point; 0: whole numbers.
+      low, high: least and largest power of ten of the first significant digit.
+    """
+
+    signed: bool = True
+    digits: int | None = None
+    places: int | None = None
+    low: int | None = None
+    high: int | None = None
+
+    def holds(self, value: Decimal) -> bool:
+        """Whether a finite number belongs to it; −0 counts as 0."""
+        digits = value.as_tuple().digits
+        # Without the zeros at its end; Decimal's own arithmetic would round to 28 digits.
+        text = "".join(map(str, digits)).strip("0")
+        if not text:
+            return True
+        last, first = value.adjusted() - len(text) + 1, value.adjusted()
+        return (
+            (self.signed or value > 0)
+            and (self.digits is None or len(text) <= self.digits)
+            and (self.places is None or last >= -self.places)
+            and (self.low is None or first >= self.low)
+            and (self.high is None or first <= self.high)
+        )
+
+    def intersect(self, other: NumberRange) -> NumberRange:
+        """The numbers of both."""
+
+        def limit(choose: Any, *values: int | None) -> int | None:
+            return choose((value for value in values if value is not None), default=None)
+
+        return NumberRange(
+            self.signed and other.signed,
+            limit(min, self.digits, other.digits),
+            limit(min, self.places, other.places),
+            limit(max, self.low, other.low),
+            limit(min, self.high, other.high),
+        )
+
+    def describe(self) -> str:
+        """The range in words: "numbers (at most 3 digits, first digit from 10^-10 to 10^14)"."""
+        limits = [] if self.digits is None else [f"at most {self.digits} digits"]
+        if self.places:
+            limits.append(f"at most {self.places} behind the point")
+        ends = [f"{word} 10^{n}" for word, n in (("from", self.low), ("to", self.high)) if n is not None]
+        limits += [f"first digit {' '.join(ends)}"] if ends else []
+        kind = ("" if self.signed else "unsigned ") + ("whole numbers" if self.places == 0 else "numbers")
+        return f"{kind} ({', '.join(limits)})" if limits else f"all {kind}"
+
+
+class Abilities(NamedTuple):
+    """What a scheme, or a system with its heads and embeddings, can do with numbers. Tests hold each to its word.
+
+    Attributes:
+      reads: numbers that reach the model whole: any two of them differ in its input. None: it reads no numbers.
+      writes: numbers that it can write exactly. None: it writes no numbers.
+      exact: a written number is exactly the one that the model means. False: near it, as where a head predicts one
+        real value.
+      keeps_format: the written form comes back from the ids alone: "007", "1.0" and "1e3" stay as they are.
+      parallel_write: a number is written at one position, all digits at once.
+      needs_parse: positions depend on which numbers of a problem are given and which is its answer.
+    """
+
+    reads: NumberRange | None
+    writes: NumberRange | None
+    exact: bool = True
+    keeps_format: bool = False
+    parallel_write: bool = False
+    needs_parse: bool = False
+
+
 class Example(NamedTuple):
     """A task's record, turned into a document and labels.
 
@@ -244,6 +322,22 @@ class Tokens(NamedTuple):
         """
         types = self.channel(TYPES.name)
         return types if types.ndim == self.ids.ndim else types[..., 0]
+
+
+class Stack(NamedTuple):
+    """A stack of layers as its positions see it.
+
+    Attributes:
+      width: D. heads: H, and size: E, dimensions of a head; both 0 without attention. max_length: longest text.
+      causal: a position sees only earlier ones. dtype: of the computation.
+    """
+
+    width: int
+    heads: int = 0
+    size: int = 0
+    max_length: int = 0
+    causal: bool = False
+    dtype: str = "float32"
 
 
 class Targets(NamedTuple):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from numjax.bundled.experiments.benchmarks import __main__ as bench
-from numjax.bundled.experiments.benchmarks import corpus, input_pipeline, pairs, startup, train_step
+from numjax.bundled.experiments.benchmarks import corpus, input_pipeline, pairs, scheme_cost, startup, train_step
 from numjax.errors import UsageError
 
 TINY = dict(layers=1, width=16, heads=2, length=8, rows=2, vocab=100)
@@ -171,3 +171,19 @@ def test_starts_are_compared_round_by_round():
         rows["start warm / cold"].measured == 0.5
         and rows["import numjax.modes over import jax, flax, optax"].measured == 2
     )
+
+
+def test_the_costs_of_schemes_are_those_beside_digits(capsys):
+    result = scheme_cost.main(["--rows=fone,agg", "--rounds=1", "--steps=1"])
+    digits, fone, agg = (result["rows"][row] for row in ("digits", "fone", "agg"))
+    assert (digits["positions"], fone["positions"], agg["positions"]) == (8, 1, 9)
+    assert fone["length"] < digits["length"] <= agg["length"]
+    # The sum of digits has no parameters; FoNE has the kernel and the text's vector of its fusion, and its head.
+    places, width = 18, 64
+    fusion = (width + 2 * places + 1) * width + width + 2 * places + 1
+    head = 2 * width + width * (2 * places + 1)
+    assert agg["parameters"] == digits["parameters"] == fone["parameters"] - fusion - head
+    table = capsys.readouterr().out.splitlines()
+    assert sum(line.startswith("| `") for line in table) == 3 and digits["ratio"]["median"] == 1
+    with pytest.raises(UsageError, match="'digit' is no row"):
+        scheme_cost.main(["--rows=digit"])

@@ -88,7 +88,7 @@ def test_a_head_that_predicts_the_mapped_value_writes_the_number(name, scale):
 def test_bittokens_ends_at_its_largest_number():
     options = dict(name="xval", map="bittokens", scale=10.0)
     head = build("heads", options, **drawn.CONTEXT)
-    assert head.represents(Decimal("1e16")) and not head.represents(Decimal("1.1e16"))
+    assert head.represents(Decimal("9.9999e15")) and not head.represents(Decimal("1.1e16"))
     assert head.represents(Decimal(0)) and not head.represents(Decimal("-2e16"))
 
 

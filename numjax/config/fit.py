@@ -196,10 +196,11 @@ def _number_faults(
         if task.metric.lstrip("-") == "perplexity" and head.cls.densities:
             yield f"{task_part} chooses its best step by perplexity, and {head} has densities: choose head token"
         for part in embeds:
-            if part.cls.kind == "numeral" and not head.cls.numbers:
+            if part.cls.kind == "numeral" and not head.cls.numbers and not scheme.cls.gives_values(scheme.options):
                 yield (
                     f"{part} reads the numbers of what is written, and {head} spells them: choose scheme replace "
-                    f"with head mixture, or take the embedding out (~embeds.{part.key})"
+                    f"with head mixture, scheme digits with layout=value, or take the embedding out "
+                    f"(~embeds.{part.key})"
                 )
 
 

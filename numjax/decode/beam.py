@@ -101,6 +101,7 @@ def search(
     ends = jnp.asarray(end_ids)[row_of_beam]  # [B · W, E]
 
     producers = channels.find_producers(prompt, model.producers())
+    no_numeral = sample.make_no_numeral(model, prompt, width)
 
     def choose(
         hidden: jax.Array, grammar_state: automaton.GrammarState, states: Any, step: jax.Array, beams: Beams
@@ -160,7 +161,8 @@ def search(
 
     def body(loop: _BeamState) -> _BeamState:
         positions = lengths + loop.step - 1
-        tokens = sample.make_step_tokens(loop.token, loop.numeral, loop.values, positions, num_id)
+        last_numeral = no_numeral if loop.numeral is None else loop.numeral
+        tokens = sample.make_step_tokens(loop.token, last_numeral, loop.values, positions, num_id)
         # Beam w of every row writes to the same slot.
         slot = loop.cache.length + jnp.tile(jnp.arange(width), rows)
         past = loop.past | (jnp.arange(loop.past.shape[1]) == slot[:, None])

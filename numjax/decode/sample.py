@@ -111,6 +111,8 @@ def generate(
         producers, start_automaton(tables, prompt, request.source), prompt.ids, prompt.segment_ids > 0
     )
 
+    no_numeral = make_no_numeral(model, prompt)
+
     # The weights depend only on parameters: computed once here, not in the loop.
     weights = dict(outs[head].weights)
     if (kernel := outs[head].weights.get("kernel")) is not None:
@@ -155,7 +157,8 @@ def generate(
         return output, grammar_state, states, token, numeral, values
 
     def body(loop: _SampleState) -> _SampleState:
-        tokens = make_step_tokens(loop.token, loop.numeral, loop.values, lengths + loop.step - 1, num_id)
+        last_numeral = no_numeral if loop.numeral is None else loop.numeral
+        tokens = make_step_tokens(loop.token, last_numeral, loop.values, lengths + loop.step - 1, num_id)
         outs, cache = model.apply({"params": params}, tokens, loop.cache, param_tables, method="step")
         results = choose(outs[head], loop.grammar_state, loop.states, loop.step, loop.output)
         output, grammar_state, states, token, numeral, values = results
@@ -197,6 +200,14 @@ def start_automaton(tables: Grammar, prompt: Tokens, source: Tokens | None) -> c
     """The automaton before a prompt, with tables that count all nodes."""
     counting_tables = tables._replace(counted=jnp.ones_like(tables.counted))
     return channels.AutomatonState(counting_tables, automaton.init(tables, len(prompt.ids), source))
+
+
+def make_no_numeral(model: Model, prompt: Tokens, width: int = 1) -> Numeral | None:
+    """Numeral[B · W] without a number, for a model that reads numbers of the prompt and spells those that it writes;
+    None for others."""
+    if prompt.numerals is None or not model.reads_numerals:
+        return None
+    return jax.tree.map(lambda x: jnp.zeros((len(x) * width, *x.shape[2:]), x.dtype), prompt.numerals)
 
 
 def make_step_tokens(

@@ -10,7 +10,7 @@ from numjax import protocols
 from numjax.errors import UsageError
 from numjax.nn import binary64
 from numjax.protocols import OptionOrContext
-from numjax.types import Numeral
+from numjax.types import NumberRange, Numeral
 
 
 class Embed(protocols.Embed, nn.Module):
@@ -25,6 +25,11 @@ class Embed(protocols.Embed, nn.Module):
     dim: OptionOrContext[int] = 0
     reciprocal: bool = True
     kind = "numeral"
+
+    @property
+    def number_range(self) -> NumberRange:
+        """Numbers of at most 15 digits within binary64's normal numbers."""
+        return NumberRange(digits=15, low=-307, high=307)
 
     @nn.compact
     def __call__(self, numerals: Numeral, features=None) -> jax.Array:

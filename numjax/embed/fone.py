@@ -13,7 +13,7 @@ from numjax import protocols
 from numjax.errors import UsageError
 from numjax.nn.numerals import to_places
 from numjax.protocols import OptionOrContext
-from numjax.types import Numeral
+from numjax.types import NumberRange, Numeral
 
 
 def phases(numerals: Numeral, integer: int, fraction: int) -> jax.Array:
@@ -45,6 +45,11 @@ class Embed(protocols.Embed, nn.Module):
     fraction: int = 4
     signed: bool = True
     kind = "numeral"
+
+    @property
+    def number_range(self) -> NumberRange:
+        """Numbers of at most `integer` digits before the point and `fraction` behind it."""
+        return NumberRange(self.signed, places=self.fraction, high=self.integer - 1)
 
     @nn.compact
     def __call__(self, numerals: Numeral, features=None) -> jax.Array:

@@ -6,7 +6,6 @@ Legend: B rows, T positions, D width, V vocabulary, P decimal places, K digits o
 from __future__ import annotations
 
 from collections.abc import Mapping
-from decimal import Decimal
 from typing import Any
 
 import flax.linen as nn
@@ -17,7 +16,7 @@ from numjax import protocols
 from numjax.nn import cross_entropy
 from numjax.nn.numerals import from_places, recount_digits, to_places
 from numjax.protocols import FromContext
-from numjax.types import Allowed, Estimate, HeadOut, Numeral, Scores, Targets
+from numjax.types import Allowed, Estimate, HeadOut, NumberRange, Numeral, Scores, Targets
 
 
 def choose_table(head: Any, table_VD: jax.Array | None, width: int) -> jax.Array:
@@ -150,13 +149,10 @@ class PlaceWriter(NumberWriter):
         """P."""
         return self.integer + self.fraction
 
-    def represents(self, value: Decimal) -> bool:
-        """Whether it has at most `integer` digits before the point, `fraction` behind it, and K in all."""
-        exponent = value.normalize().as_tuple().exponent
-        if not value:
-            return True
-        fits_places = isinstance(exponent, int) and exponent >= -self.fraction and value.adjusted() < self.integer
-        return fits_places and len(value.normalize().as_tuple().digits) <= self.digits and (self.signed or value > 0)
+    @property
+    def number_range(self) -> NumberRange:
+        """Numbers of at most `integer` digits before the point, `fraction` behind it, and K in all."""
+        return NumberRange(self.signed, self.digits, self.fraction, high=self.integer - 1)
 
     def to_digits(self, numerals: Numeral) -> jax.Array:
         """The digits of all places, int32[..., P], lowest place first.

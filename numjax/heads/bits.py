@@ -6,7 +6,6 @@ Legend: B rows, T positions, D width, K digits of a `Numeral`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from decimal import Decimal
 
 import flax.linen as nn
 import jax
@@ -15,7 +14,7 @@ import jax.numpy as jnp
 from numjax.errors import UsageError
 from numjax.heads import base
 from numjax.nn import binary64
-from numjax.types import HeadOut, Numeral, Tokens
+from numjax.types import HeadOut, NumberRange, Numeral, Tokens
 
 
 class Head(base.NumberWriter):
@@ -56,12 +55,10 @@ class Head(base.NumberWriter):
         bits = logits > 0 if key is None else jax.random.bernoulli(key, jax.nn.sigmoid(logits))
         return binary64.decode(bits.astype(jnp.int32), self.digits, self.keep), None
 
-    def represents(self, value: Decimal) -> bool:
-        """Whether it has at most `keep` significant digits and is within binary64's normal numbers."""
-        if not value:
-            return True
-        most = min(self.keep, self.digits, 15)
-        return len(value.normalize().as_tuple().digits) <= most and -307 <= value.adjusted() < 308
+    @property
+    def number_range(self) -> NumberRange:
+        """Numbers of at most `keep` significant digits, and of at most 15, within binary64's normal numbers."""
+        return NumberRange(digits=min(self.keep, self.digits, 15), low=-307, high=307)
 
     def _logits(self, out: HeadOut) -> jax.Array:
         return out.hidden.astype(jnp.float32) @ out.weights["number_kernel"] + out.weights["number_bias"]

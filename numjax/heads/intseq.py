@@ -6,7 +6,6 @@ Legend: B rows, T positions, D width, R moduli 2 … M, C classes of all moduli 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from decimal import Decimal
 
 import flax.linen as nn
 import jax
@@ -17,7 +16,7 @@ from numjax.errors import UsageError
 from numjax.heads import base
 from numjax.nn import residues
 from numjax.nn.numerals import from_places, recount_digits
-from numjax.types import HeadOut, Numeral, Tokens
+from numjax.types import HeadOut, NumberRange, Numeral, Tokens
 
 _MOST_DIGITS = 36  # of a whole number whose magnitude float32 holds
 
@@ -108,11 +107,10 @@ class Head(base.NumberWriter):
         digits = jnp.where((sign == 0)[..., None], 0, digits)
         return recount_digits(from_places(jnp.where(sign < 0, -1, 1), digits, -self.fraction, self.digits)), None
 
-    def represents(self, value: Decimal) -> bool:
-        """Whether it is a multiple of 10^−`fraction` with at most `places` digits down to that place."""
-        exponent = value.normalize().as_tuple().exponent
-        is_whole = isinstance(exponent, int) and exponent >= -self.fraction
-        return not value or (is_whole and value.adjusted() + self.fraction < self._n_places)
+    @property
+    def number_range(self) -> NumberRange:
+        """Multiples of 10^−`fraction` with at most `places` digits down to that place."""
+        return NumberRange(places=self.fraction, high=self._n_places - self.fraction - 1)
 
     @property
     def _n_places(self) -> int:

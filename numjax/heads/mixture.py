@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping
-from decimal import Decimal
 from typing import Any, ClassVar
 
 import flax.linen as nn
@@ -18,7 +17,7 @@ from numjax.heads import base
 from numjax.nn import cross_entropy
 from numjax.nn.numerals import exponent_id, exponent_of_id, from_mantissa
 from numjax.protocols import FromContext
-from numjax.types import Allowed, Estimate, HeadOut, Scores, Targets, Tokens
+from numjax.types import Allowed, Estimate, HeadOut, NumberRange, Scores, Targets, Tokens
 
 DENSITIES = ("printed", "scaled", "learned")
 MANTISSAS = ("mean", "sampled")
@@ -142,11 +141,17 @@ class Head(protocols.Head, nn.Module):
         """float32[B, T, n] of tokens int32[n], within the text's softmax."""
         return cross_entropy.token_logits(out.hidden, out.weights["kernel"], ids)
 
-    def represents(self, value: Decimal) -> bool:
-        """Whether it has at most `keep` significant digits and an exponent between `low` and `high`, or is zero.
+    @property
+    def number_range(self) -> NumberRange:
+        """Numbers of at most `keep` significant digits and an exponent between `low` and `high`.
+
         Other numbers become the nearest of these: rounded half-even, zero below, 10^(`high` + 1) and more above."""
-        digits = len(value.normalize().as_tuple().digits)
-        return not value or (digits <= self.keep and self.low <= value.adjusted() <= self.high)
+        return NumberRange(digits=self.keep, low=self.low, high=self.high)
+
+    @property
+    def exact(self) -> bool:
+        """Whether a float32 mantissa holds `keep` digits: its steps below 10 are those of seven digits at most."""
+        return self.keep <= 7
 
     def _estimate(self, out: HeadOut, mantissa: jax.Array, exponent: jax.Array) -> Estimate:
         mean, log_variance = self._project(out, "mantissa")[..., 0], self._log_variance(out)

@@ -20,7 +20,7 @@ from numjax.errors import UsageError
 from numjax.heads import base
 from numjax.nn import value_maps
 from numjax.nn.numerals import from_mantissa
-from numjax.types import Estimate, HeadOut, Numeral, Tokens
+from numjax.types import Estimate, HeadOut, NumberRange, Numeral, Tokens
 
 
 class Head(base.NumberWriter):
@@ -40,6 +40,7 @@ class Head(base.NumberWriter):
     share: float = 0.9
 
     densities = ("number",)
+    exact = False
 
     @nn.compact
     def __call__(self, h_BTD: jax.Array, tokens: Tokens, table_VD: jax.Array | None = None) -> HeadOut:
@@ -79,12 +80,12 @@ class Head(base.NumberWriter):
         numeral, low, high = (from_mantissa(value, zeros, self.digits, self.keep) for value in values)
         return numeral, Estimate(values[0], zeros, low, high, jnp.full(mean.shape, self.share, jnp.float32))
 
-    def represents(self, value: Decimal) -> bool:
-        """Whether it has at most `keep` significant digits and an absolute value below 10^30, with the map bittokens
-        at most 10^15 · scale; this does not say how close a prediction comes."""
-        if self.map == "bittokens" and abs(value) > Decimal(10) ** 15 * Decimal(self.scale):
-            return False
-        return not value or (len(value.normalize().as_tuple().digits) <= self.keep and -9 < value.adjusted() < 30)
+    @property
+    def number_range(self) -> NumberRange:
+        """Numbers of at most `keep` significant digits and an absolute value below 10^30, with the map bittokens
+        below the largest power of ten up to 10^15 · scale; this does not say how close a prediction comes."""
+        most = (Decimal(10) ** 15 * Decimal(self.scale)).adjusted() - 1 if self.map == "bittokens" else 29
+        return NumberRange(digits=self.keep, low=-8, high=min(most, 29))
 
     def _output(self, out: HeadOut) -> jax.Array:
         w = out.weights

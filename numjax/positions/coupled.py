@@ -108,6 +108,7 @@ class Positions(protocols.Positions, nn.Module):
     until: str = "[SEP]"
     init_std: float = 0.02
     reads_channels = ("significance",)
+    needs_parse = True
 
     def setup(self):
         width, init = self.require_stack().width, nn.initializers.normal(self.init_std)

@@ -17,7 +17,18 @@ from numjax.text.grammar import answers, tables
 from numjax.text.grammar import automaton as grammars
 from numjax.text.grammar.tables import Edge
 from numjax.text.vocab.base import BaseVocabulary
-from numjax.types import TYPES, Channel, Document, Features, Grammar, Mark, Number, Segment
+from numjax.types import (
+    TYPES,
+    Abilities,
+    Channel,
+    Document,
+    Features,
+    Grammar,
+    Mark,
+    Number,
+    NumberRange,
+    Segment,
+)
 
 PAD, SEP, EOS, NUM = "[PAD]", "[SEP]", "[EOS]", "[NUM]"
 
@@ -100,6 +111,11 @@ class BaseScheme(protocols.Scheme, abc.ABC):
         other._form, other._grammar, other._automaton = form, None, None
         return other
 
+    def abilities(self) -> Abilities:
+        """Every number is spelled as it is. A vocabulary that is not exact may lose what stands between its words."""
+        is_exact = self.vocab.exact
+        return Abilities(NumberRange(), NumberRange(), exact=is_exact, keeps_format=is_exact)
+
     def parse(self, text: str) -> Document:
         """Text and Number segments by the scheme's rules."""
         return documents.parse(text, self.rules)
@@ -112,7 +128,7 @@ class BaseScheme(protocols.Scheme, abc.ABC):
           source: the encoder's input for this document.
 
         Raises:
-          DataError: the document is outside the scheme's grammar.
+          DataError: the document is outside the scheme's grammar, or a number is not finite.
           UsageError: the vocabulary lacks one of its marks; or a segment's characters are unknown.
         """
         row = RowBuilder([], [], [], [], [] if offsets else None, () if source is None else source.numbers)
@@ -121,6 +137,8 @@ class BaseScheme(protocols.Scheme, abc.ABC):
         offset = 0
         for segment in (*document, None):
             if segment is not None and not isinstance(segment, Mark):
+                if isinstance(segment, Number) and not segment.value.is_finite():
+                    raise DataError(f"{segment.surface!r} is not a finite number: give it as text")
                 run.append(segment)
                 continue
             self._write(run, row)

@@ -15,7 +15,7 @@ from numjax.text.digits import CLOSE, COMPLETE, DIGITS_ONLY, KINDS, OPEN, SPELLI
 from numjax.text.grammar import answers
 from numjax.text.grammar.tables import Edge
 from numjax.text.vocab.base import BaseVocabulary
-from numjax.types import Document, Grammar, Mark, Number, Segment
+from numjax.types import Abilities, Document, Grammar, Mark, Number, Segment
 
 DIRECTIONS = ("r2l", "l2r")
 _RUN = re.compile(r"(?P<point>(?<=\.))?(?P<digits>[0-9]+)|[^0-9]")  # digits, perhaps behind a point, or a character
@@ -76,6 +76,10 @@ class Scheme(digits.Scheme):
     def _list_marks(self) -> tuple[str, ...]:
         names = tuple(name for group in self._groups for name in group)
         return (*names, OPEN, CLOSE) if self._is_fenced else names
+
+    def abilities(self) -> Abilities:
+        """Groups keep every digit, over any vocabulary."""
+        return super().abilities()._replace(exact=True, keeps_format=True)
 
     def aggregation(self) -> dict[str, Any]:
         """Empty: a digit is no token of its own."""

@@ -1,4 +1,5 @@
-"""Numbers spelled character by character, optionally between [F] and [/F] and next to an [AGG] or a [PAUSE]."""
+"""Numbers spelled character by character, optionally between [F] and [/F] and next to an [AGG], a [PAUSE] or their
+value."""
 
 from __future__ import annotations
 
@@ -9,22 +10,33 @@ from numjax import numeral
 from numjax.errors import UsageError
 from numjax.protocols import FromContext
 from numjax.text import document as documents
-from numjax.text.base import EOS, BaseScheme, RowBuilder
+from numjax.text.base import EOS, NUM, BaseScheme, RowBuilder
 from numjax.text.grammar import answers
 from numjax.text.grammar.tables import Edge
 from numjax.text.vocab.base import BaseVocabulary
-from numjax.types import Document, Grammar, Mark, Number, Segment, Text
+from numjax.types import Abilities, Document, Grammar, Mark, Number, Segment, Text
 
 OPEN, CLOSE = "[F]", "[/F]"
 AGG, PAUSE = "[AGG]", "[PAUSE]"
 
-AGG_FIRST = (
-    "[AGG] would stand in the text to be written, before its digits are known: set config.scheme.until to the mark "
-    "before answers, or config.scheme.layout=digits"
+REVEALING = (
+    "{} would stand in the text to be written, and tell its digits before they are written: set config.scheme.until "
+    "to the mark before answers, or config.scheme.layout=digits"
 )
 
 # Layout → (mark before the digits, mark behind them), between [F] and [/F]; plain has no marks.
-LAYOUTS = {"plain": ("", ""), "digits": ("", ""), "agg": (AGG, ""), "agg_after": ("", AGG), "pause": (PAUSE, "")}
+LAYOUTS = {
+    "plain": ("", ""),
+    "digits": ("", ""),
+    "agg": (AGG, ""),
+    "agg_after": ("", AGG),
+    "pause": (PAUSE, ""),
+    "value": (NUM, ""),
+    "value_after": ("", NUM),
+    "value_alone": ("", ""),
+}
+# Layouts of given numbers in which [NUM] has the value.
+VALUES = ("value", "value_after", "value_alone")
 
 # Rules whose numbers are written only in digits; others may have words.
 DIGITS_ONLY = ("default", "numgpt", "numtok", "digits")
@@ -60,7 +72,8 @@ COMPLETE = ("whole", "part", "power digits", "after")
 class Scheme(BaseScheme):
     """Each character of a number is a position, or several for a character that the vocabulary spells in bytes.
 
-    Positions of [F], [/F] and [PAUSE] belong to no number, [AGG] to the number next to it.
+    Positions of [F], [/F] and [PAUSE] belong to no number, [AGG] to the number next to it. Where [NUM] has the value
+    of a number, only [NUM] belongs to it: an embedding of numbers acts there, and not on digits that are written.
     """
 
     marks = (OPEN, CLOSE)
@@ -81,29 +94,41 @@ class Scheme(BaseScheme):
           layout: "plain": only the number's characters. "digits": between [F] and [/F], where the grammar enforces
             the form of a number. "agg": [F] [AGG] d…d [/F] (digit aggregation, section 4.1), where an embedding puts
             the aggregate of the digits; "agg_after": [F] d…d [AGG] [/F]; "pause": [F] [PAUSE] d…d [/F], a mark with a
-            vector of its own (section 7).
+            vector of its own (section 7). "value": [F] [NUM] d…d [/F], where [NUM] has the number's value (the
+            value-aware prefix of arXiv 2601.09706); "value_after": [F] d…d [NUM] [/F] (as LUNA's AddBack);
+            "value_alone": [NUM] without digits (as DICE), so that only answers are spelled.
           until: numbers behind this mark are answers and have the layout "digits", since an answer to be written has
-            no aggregate yet. With "" every number has the layout, and the model writes [PAUSE] too. It never writes
-            [AGG]: a target text that would hold one is refused (`unwritten`).
+            no aggregate and no value yet: what is known of it then is the vector of [F]. With "" every number has the
+            layout, and the model writes [PAUSE] too. It never writes [AGG] or [NUM]: a target text that would hold
+            one is refused (`unwritten`).
 
         Raises:
           UsageError: there is no such layout.
         """
         if layout not in LAYOUTS:
             raise UsageError(f"layout must be one of {', '.join(LAYOUTS)}, not {layout!r}")
-        self.layout, self.until = layout, until
+        self.layout, self.until, self.hides_digits = layout, until, layout == "value_alone"
         if layout not in ("plain", "digits") or not vocab.exact:  # its digits are words of their own
             self.forms = ("text",)
         self.mark_before, self.mark_behind = LAYOUTS[layout]
         self.marks = self._list_marks()
         super().__init__(vocab, rules, pad_multiple)
         self.has_fences = layout != "plain"
-        # Id → why a target text may not hold it: an [AGG] in it would reveal its digits during training.
-        self.unwritten = {self.vocab.mark(AGG): AGG_FIRST} if AGG in self.marks else {}
+        # Id → why a target text may not hold it: it would reveal the digits of its number during training.
+        self.unwritten = {self.vocab.mark(m): REVEALING.format(m) for m in (AGG, NUM) if m in self.marks}
         self._spellings: dict[str, list[int]] = {}
 
+    @classmethod
+    def gives_values(cls, options: Mapping[str, Any]) -> bool:
+        return options.get("layout") in VALUES
+
+    def abilities(self) -> Abilities:
+        """With value_alone the numbers that are given have no digits in the row."""
+        abilities = super().abilities()
+        return abilities._replace(keeps_format=abilities.keeps_format and not self.hides_digits)
+
     def _list_marks(self) -> tuple[str, ...]:
-        return (OPEN, CLOSE, *filter(None, LAYOUTS[self.layout]))
+        return (OPEN, CLOSE, *((NUM,) if self.layout == "value_alone" else filter(None, LAYOUTS[self.layout])))
 
     def aggregation(self) -> dict[str, Any]:
         """The ids that digit aggregation needs: {"digit_ids": of 0 … 9, "agg_id": of [AGG], or None}; empty if a
@@ -133,6 +158,8 @@ class Scheme(BaseScheme):
             index += 1
             if isinstance(run, list):
                 segments.append(Text(self.vocab.decode(run)))
+            elif run == NUM and self.hides_digits:
+                segments.append(next(remaining, Mark(NUM)))
             elif inner is not None:
                 segments.append(self._parse_number(self._read_spelling(run, inner), next(remaining, None)))
                 index = end
@@ -194,7 +221,9 @@ class Scheme(BaseScheme):
         edges.append(Edge("text", [self.vocab.mark(OPEN)], "open" if self.mark_before else "first"))
         close = [self.vocab.mark(CLOSE)]
         edges += [Edge(state, close, "text") for state in complete]
-        # With `until` the mark is only read, in prompts; [AGG] is never written.
+        if self.hides_digits:
+            edges.append(Edge("text", [self.vocab.mark(NUM)], "text", given=True))
+        # With `until` the mark is only read, in prompts; [AGG] and [NUM] are never written.
         is_given = bool(self.until or self.unwritten)
         if self.mark_before:
             edges.append(Edge("open", [self.vocab.mark(self.mark_before)], "first", given=is_given))
@@ -215,13 +244,17 @@ class Scheme(BaseScheme):
 
     def _write_number(self, number: Number, row: RowBuilder) -> None:
         index = len(row.numbers) - 1
-        mark_before, mark_behind = (self.mark_before, self.mark_behind) if self._is_prompt(row) else ("", "")
+        is_prompt = self._is_prompt(row)
+        mark_before, mark_behind = (self.mark_before, self.mark_behind) if is_prompt else ("", "")
+        if is_prompt and self.hides_digits:
+            row.add([self.vocab.mark(NUM)], index)
+            return
         if self.has_fences:
             row.add([self.vocab.mark(OPEN)])
         if mark_before:
-            row.add([self.vocab.mark(mark_before)], index if mark_before == AGG else -1)
+            row.add([self.vocab.mark(mark_before)], -1 if mark_before == PAUSE else index)
         for character in number.surface:
-            row.add(self._spell(character), index)
+            row.add(self._spell(character), -1 if self.layout in VALUES else index)
         if mark_behind:
             row.add([self.vocab.mark(mark_behind)], index)
         if self.has_fences:

@@ -12,7 +12,7 @@ from numjax.protocols import FromContext
 from numjax.text.base import RowBuilder
 from numjax.text.coded import Code, CodedScheme
 from numjax.text.vocab.base import BaseVocabulary
-from numjax.types import Number, Segment
+from numjax.types import Abilities, Number, NumberRange, Segment
 
 PLUS, MINUS, POINT = "[+]", "[-]", "[.]"
 
@@ -44,6 +44,10 @@ class Scheme(CodedScheme):
         self.integer, self.fraction, self.plus = integer, fraction, plus
         self.moves, self.complete = self._make_moves()
         super().__init__(vocab, rules, pad_multiple)
+
+    def abilities(self) -> Abilities:
+        numbers = NumberRange(places=self.fraction, high=self.integer - 1)
+        return Abilities(numbers, numbers)
 
     def write_value(self, value: Decimal) -> Code:
         """The marks of a value.

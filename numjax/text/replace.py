@@ -9,7 +9,7 @@ from numjax.text import document as documents
 from numjax.text.base import EOS, NUM, BaseScheme, RowBuilder
 from numjax.text.grammar import answers
 from numjax.text.grammar.tables import Edge
-from numjax.types import Document, Features, Grammar, Mark, Number, Segment, Text
+from numjax.types import Abilities, Document, Features, Grammar, Mark, Number, NumberRange, Segment, Text
 
 
 class Scheme(BaseScheme):
@@ -17,6 +17,11 @@ class Scheme(BaseScheme):
 
     forms = answers.NUMBERS
     numbers = "slot"
+    hides_digits = True
+
+    def abilities(self) -> Abilities:
+        """The value stands beside the ids. The head says which numbers it writes."""
+        return Abilities(NumberRange(), None, parallel_write=True)
 
     def encode(self, document: Document, offsets: bool = False, source: Features | None = None) -> Features:
         """One unpadded row.

@@ -15,7 +15,7 @@ from numjax.text.grammar import tables
 from numjax.text.grammar.tables import Edge
 from numjax.text.vocab.base import BaseVocabulary
 from numjax.text.vocab.cells import MISSING, SPECIAL, UNKNOWN, Cells
-from numjax.types import Document, Features, Grammar, Mark, Number, Text
+from numjax.types import Abilities, Document, Features, Grammar, Mark, Number, NumberRange, Text
 
 
 class Scheme(BaseScheme):
@@ -58,6 +58,15 @@ class Scheme(BaseScheme):
         self.columns = len(names) + 1
         self._has_number = [*(name in numbers for name in names), False]
         self._signs = signs
+
+    def abilities(self) -> Abilities:
+        """A number is one of its column's bins, and its value stands beside the ids; none is written."""
+        return Abilities(NumberRange(signed=self._signs), None, exact=False)
+
+    def positions_per_number(self, digits: int) -> int:
+        """One: a cell."""
+        del digits
+        return 1
 
     def encode(self, document: Document, offsets: bool = False, source: Features | None = None) -> Features:
         """One unpadded row of a batch: the table's rows, one after the other.

@@ -13,6 +13,7 @@ from numjax.errors import UsageError
 from numjax.protocols import FromContext
 from numjax.text.coded import Code, CodedScheme
 from numjax.text.vocab.base import BaseVocabulary
+from numjax.types import Abilities, NumberRange
 
 FORMS = ("digits", "mantissa", "signed", "number")
 ROUNDINGS = ("half_even", "half_up", "down")
@@ -94,6 +95,17 @@ class Scheme(CodedScheme):
             raise UsageError(f"scientific: more than {MOST_SYMBOLS:,} symbols: take fewer digits or form=digits")
         self.moves, self.complete = self._make_moves()
         super().__init__(vocab, rules, pad_multiple)
+
+    def abilities(self) -> Abilities:
+        """With a base other than 10 it claims whole numbers alone: only some fractions come back."""
+        if self.base == 10:
+            low, high = self._first_exponents[0], self._first_exponents[-1]
+            numbers = NumberRange(digits=self.digits, low=low, high=high)
+        else:
+            has_wholes = self.least <= 1 - self.digits and self.most >= 0
+            n_digits = len(str(self.base**self.digits)) - 1 if has_wholes else 0
+            numbers = NumberRange(digits=n_digits, places=0, high=n_digits - 1)
+        return Abilities(numbers, numbers)
 
     def write_value(self, value: Decimal) -> Code:
         number = self.round_value(value)

@@ -1,8 +1,9 @@
 """python -m numjax.tools.parts [KIND [NAME]]: lists the parts that a config can name, and their options.
 
 Without arguments it prints a line for each part: its kind, its name, what it is. With a name it prints the options of
-that part: name, type, default. Kinds: tasks text embed positions backbone heads objectives. NAME may be a module of
-your own.
+that part: name, type, default. Of a scheme, or a head that writes numbers, it also says which numbers it reads and
+writes with these defaults. Kinds: tasks text embed positions backbone heads objectives. NAME may be a module of your
+own.
 """
 
 from __future__ import annotations
@@ -13,7 +14,10 @@ from collections.abc import Sequence
 from numjax import build
 from numjax.config import blocks
 from numjax.errors import UsageError
+from numjax.text import vocab as vocabularies
 from numjax.tools.command import make_parser, report
+
+_VOCABULARY = {"name": "sentencepiece", "size": 400}
 
 
 def list_parts(kind: str = "", name: str = "") -> list[str]:
@@ -35,7 +39,25 @@ def list_parts(kind: str = "", name: str = "") -> list[str]:
         has_width_default = key in build.context_options(kind, name)
         width_note = ", or the width of the model where fusion is add or replace" if has_width_default else ""
         lines.append(f"  {key}: {type_name}" + (", to be given" if is_required else f" = {default!r}{width_note}"))
-    return lines
+    return [*lines, *_describe_numbers(kind, name)]
+
+
+def _describe_numbers(kind: str, name: str) -> list[str]:
+    """What a scheme of text or a head of numbers can do with numbers, with its defaults."""
+    cls = build.find(kind, name)
+    if kind == "heads" and cls.numbers:
+        head = build.build(kind, {"name": name}, width=64, vocab_size=512, size=500, num_id=4, digits=20)
+        return [f"writes {head.number_range.describe()}" + ("" if head.exact else "; a number near the one it means")]
+    if kind != "text" or cls.reads != "text":
+        return []
+    scheme = build.build(kind, {"name": name}, vocab=vocabularies.build(_VOCABULARY, ["12 + 34 = 46"]))
+    abilities = scheme.abilities()
+    reads, writes = (x and x.describe() for x in (abilities.reads, abilities.writes))
+    form = "kept" if abilities.keeps_format else "not kept"
+    return [
+        f"reads {reads}; writes {writes or 'what the head writes'}; the written form is {form}",
+        f"positions of a number of 6 digits: {scheme.positions_per_number(6)}",
+    ]
 
 
 def _first_line(kind: str, name: str) -> str:
