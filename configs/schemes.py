@@ -111,6 +111,12 @@ ROWS = {
         "embeds.numeral": dict(name="fone", integer=13, fraction=5, fusion="concat+linear"),
         "heads.next": dict(name="carry", integer=13, fraction=5),
     },
+    # Our own: characters of residues, under which sums and products are rotations.
+    "residues": SLOT
+    | {
+        "embeds.numeral": dict(name="residues", fusion="concat+linear"),
+        "heads.next": dict(name="residues", integer=13, fraction=5),
+    },
     "bittokens": SLOT
     | {"embeds.numeral": dict(name="bits", dim=128, fusion="replace"), "heads.next": dict(name="bits")},
     "numgpt": SLOT

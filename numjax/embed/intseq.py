@@ -23,8 +23,9 @@ def residue_features(numerals: Numeral, most: int, fraction: int = 0) -> jax.Arr
     A number that is not whole then, or has more digits than are kept, has no residues: its features are all 0, which
     is no point of a circle.
     """
-    number_residues, is_whole = residues.find_residues(numerals, most, fraction)
-    angles = 2 * np.pi * number_residues.astype(jnp.float32) / residues.list_moduli(most)
+    moduli = tuple(range(2, most + 1))
+    number_residues, is_whole = residues.find_residues(numerals, moduli, fraction)
+    angles = 2 * np.pi * number_residues.astype(jnp.float32) / np.asarray(moduli, np.float32)
     pairs = jnp.stack([jnp.sin(angles), jnp.cos(angles)], axis=-1).reshape(*angles.shape[:-1], -1)
     return jnp.where(is_whole[..., None], pairs, 0.0)
 

@@ -23,7 +23,7 @@ _MOST_DIGITS = 36  # of a whole number whose magnitude float32 holds
 
 def lay_out_classes(most: int) -> tuple[np.ndarray, np.ndarray]:
     """(int32[R, M], the class among all C of each residue r of each modulus m; bool[R, M], whether r < m)."""
-    moduli = residues.list_moduli(most)
+    moduli = np.arange(2, most + 1)
     first = np.cumsum(moduli) - moduli
     is_residue = np.arange(most) < moduli[:, None]
     return np.where(is_residue, first[:, None] + np.arange(most), 0).astype(np.int32), is_residue
@@ -58,7 +58,7 @@ class Head(base.NumberWriter):
             raise UsageError("intseq: most must lie between 2 and 1000, and fraction be at least 0")
         if not 1 <= self.places <= _MOST_DIGITS or self.beams < 1:
             raise UsageError(f"intseq: places must lie between 1 and {_MOST_DIGITS}, and beams be at least 1")
-        if not residues.choose_coprime(self.most, self._n_places):
+        if not residues.choose_coprime(self._moduli, self._n_places):
             raise UsageError(
                 f"intseq: the moduli 2 … {self.most} do not tell numbers of {self._n_places} digits apart: "
                 "raise most, or lower places"
@@ -69,7 +69,7 @@ class Head(base.NumberWriter):
         del tokens
         init, zeros = nn.initializers.normal(self.init_std), nn.initializers.zeros
         weights = {"kernel": base.choose_table(self, table_VD, self.width)}
-        sizes = {"magnitude": 1, "sign": 3, "residue": int(residues.list_moduli(self.most).sum())}
+        sizes = {"magnitude": 1, "sign": 3, "residue": sum(self._moduli)}
         for name, size in sizes.items():
             weights[f"{name}_kernel"] = self.param(f"{name}_kernel", init, (self.width, size), jnp.float32)
             weights[f"{name}_bias"] = self.param(f"{name}_bias", zeros, (size,), jnp.float32)
@@ -80,7 +80,7 @@ class Head(base.NumberWriter):
         so the sum is no log mass of the number."""
         error = residues.log_magnitude(numerals) - self._project(out, "magnitude")[..., 0]
         signs = jax.nn.log_softmax(self._project(out, "sign"), axis=-1)
-        number_residues, is_whole = residues.find_residues(numerals, self.most, self.fraction)
+        number_residues, is_whole = residues.find_residues(numerals, self._moduli, self.fraction)
         log_probs = jnp.take_along_axis(self._residue_log_probs(out), number_residues[..., None], axis=-1)
         return {
             "magnitude": -jnp.square(error) - 0.5 * np.log(np.pi),
@@ -99,11 +99,17 @@ class Head(base.NumberWriter):
             # The largest of log p + Gumbel noise is a sample, and the beam compares samples.
             log_probs = log_probs + jax.random.gumbel(residue_key, log_probs.shape)
         sign = signs.argmax(-1) - 1
-        moduli = residues.list_moduli(self.most)
+        moduli = np.asarray(self._moduli)
         flipped = np.where(np.arange(self.most) < moduli[:, None], -np.arange(self.most) % moduli[:, None], 0)
         of_negative = jnp.take_along_axis(log_probs, jnp.broadcast_to(flipped, log_probs.shape), axis=-1)
         log_probs = jnp.where((sign < 0)[..., None, None], of_negative, log_probs)
-        digits = residues.solve(log_probs, mean - 1 + self.fraction, self._n_places, self.beams)
+        log10 = (mean - 1 + self.fraction)[..., None]
+
+        def rate(digits):
+            value = residues.value_of_places(digits)
+            return jnp.where(value > 0, -jnp.square(jnp.log10(jnp.maximum(value, 1)) - log10), residues.NEVER)
+
+        digits = residues.solve(log_probs, self._moduli, self._n_places, self.beams, rate)
         digits = jnp.where((sign == 0)[..., None], 0, digits)
         return recount_digits(from_places(jnp.where(sign < 0, -1, 1), digits, -self.fraction, self.digits)), None
 
@@ -111,6 +117,10 @@ class Head(base.NumberWriter):
     def number_range(self) -> NumberRange:
         """Multiples of 10^−`fraction` with at most `places` digits down to that place."""
         return NumberRange(places=self.fraction, high=self._n_places - self.fraction - 1)
+
+    @property
+    def _moduli(self) -> tuple[int, ...]:
+        return tuple(range(2, self.most + 1))
 
     @property
     def _n_places(self) -> int:

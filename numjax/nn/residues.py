@@ -1,13 +1,14 @@
-"""Whole numbers as a magnitude, a sign and residues by 2 … M, and back (IntSeqBERT).
+"""Numbers as a magnitude, a sign and residues by several moduli, and back (IntSeqBERT, arXiv 2603.05556).
 
 Residues and digits are computed in 32-bit integers, never in floats, so numbers of any length have exact residues.
 
-Legend: R moduli 2 … M, W beams, L limbs of four decimal digits, the lowest first.
+Legend: R moduli, M the largest of them, W beams, L limbs of four decimal digits, the lowest first.
 """
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import jax
@@ -22,11 +23,11 @@ NEVER = -1e30  # the score of what is no candidate
 
 
 @functools.cache
-def _cycles(most: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _cycles(moduli: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(powers int32[R, E], starts int32[R], lengths int32[R]): 10^e mod m is powers[e] for e < starts, and from there
     on it repeats with the period lengths."""
     cycles, starts, lengths = [], [], []
-    for modulus in range(2, most + 1):
+    for modulus in moduli:
         powers, index = [1 % modulus], {1 % modulus: 0}
         while (power := powers[-1] * 10 % modulus) not in index:
             index[power] = len(powers)
@@ -39,9 +40,13 @@ def _cycles(most: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return table, np.asarray(starts, np.int32), np.asarray(lengths, np.int32)
 
 
-def list_moduli(most: int) -> np.ndarray:
-    """2 … most, int32[R]."""
-    return np.arange(2, most + 1, dtype=np.int32)
+def _multiply_by_power(residues: jax.Array, power: jax.Array, moduli: tuple[int, ...]) -> jax.Array:
+    """Residues [..., R] of x · 10^power from those of x. Below 0, power needs moduli without the factors 2 and 5."""
+    table, starts, lengths = _cycles(moduli)
+    power = power[..., None]
+    index = jnp.where(power < starts, power, starts + (power - starts) % lengths)
+    index = jnp.where(power < 0, power % lengths, index)  # 10 has an inverse, so its powers have no start
+    return residues * jnp.asarray(table)[np.arange(len(moduli)), index] % np.asarray(moduli, np.int32)
 
 
 def log_magnitude(numerals: Numeral) -> jax.Array:
@@ -57,34 +62,44 @@ def sign_id(numerals: Numeral) -> jax.Array:
     return jnp.where(numerals.n_digits == 0, 1, 1 + numerals.sign.astype(jnp.int32))
 
 
-def find_residues(numerals: Numeral, most: int, fraction: int = 0) -> tuple[jax.Array, jax.Array]:
-    """(x · 10^fraction mod m for m = 2 … most, int32[..., R]; bool[...], whether that number is whole and known).
+def find_residues(numerals: Numeral, moduli: tuple[int, ...], fraction: int = 0) -> tuple[jax.Array, jax.Array]:
+    """(x · 10^fraction mod m for each modulus m, int32[..., R]; bool[...], whether that number is whole and known).
 
     Residues are at least 0, also those of negative numbers. A number of more digits than its numeral keeps is not
     known.
     """
-    keep = numerals.digits.shape[-1]
-    moduli = list_moduli(most)
+    keep, sizes = numerals.digits.shape[-1], np.asarray(moduli, np.int32)
     digits = numerals.digits.astype(jnp.int32)
     place = numerals.exponent.astype(jnp.int32)[..., None] - jnp.arange(keep) + fraction
     is_whole = ~((digits > 0) & (place < 0)).any(-1) & (numerals.n_digits <= keep)
     residues = jnp.zeros((*digits.shape[:-1], len(moduli)), jnp.int32)
     for i in range(keep):
-        residues = jnp.where(place[..., i, None] >= 0, (residues * 10 + digits[..., i, None]) % moduli, residues)
-    table, starts, lengths = _cycles(most)
-    rest = jnp.maximum(place[..., -1:], 0)  # zeros behind the digits that are kept
-    index = jnp.where(rest < starts, rest, starts + (rest - starts) % lengths)
-    powers = jnp.asarray(table)[np.arange(len(moduli)), index]
-    residues = residues * powers % moduli
-    return jnp.where(numerals.sign[..., None] < 0, (moduli - residues) % moduli, residues), is_whole
+        residues = jnp.where(place[..., i, None] >= 0, (residues * 10 + digits[..., i, None]) % sizes, residues)
+    zeros_behind = jnp.maximum(place[..., -1], 0)  # behind the digits that are kept
+    residues = _multiply_by_power(residues, zeros_behind, moduli)
+    return jnp.where(numerals.sign[..., None] < 0, -residues % sizes, residues), is_whole
+
+
+def find_decimal_residues(numerals: Numeral, primes: tuple[int, ...]) -> tuple[jax.Array, jax.Array]:
+    """(x mod p for each prime p, int32[..., R]; bool[...], whether all digits of x are known).
+
+    A decimal such as 0.25 is 25 · 10^−2, and 10 has an inverse modulo each prime but 2 and 5, which must not be among
+    `primes`. So sums, differences and products of decimals have the sums, differences and products of residues.
+    """
+    keep, sizes = numerals.digits.shape[-1], np.asarray(primes, np.int32)
+    residues = jnp.zeros((*numerals.digits.shape[:-1], len(primes)), jnp.int32)
+    for i in range(keep):
+        residues = (residues * 10 + numerals.digits[..., i, None].astype(jnp.int32)) % sizes
+    residues = _multiply_by_power(residues, numerals.exponent.astype(jnp.int32) - (keep - 1), primes)
+    return jnp.where(numerals.sign[..., None] < 0, -residues % sizes, residues), numerals.n_digits <= keep
 
 
 @functools.cache
-def choose_coprime(most: int, digits: int) -> tuple[int, ...]:
-    """Prime powers up to `most` of different primes, the largest first, until their product is at least 10^digits;
-    () if it never is."""
+def choose_coprime(moduli: tuple[int, ...], digits: int) -> tuple[int, ...]:
+    """Those of the moduli that are the largest powers of their primes, the largest first, until their product is at
+    least 10^digits; () if it never is."""
     powers = {}
-    for modulus in range(2, most + 1):
+    for modulus in sorted(moduli):
         prime = next(p for p in range(2, modulus + 1) if modulus % p == 0)
         rest = modulus
         while rest % prime == 0:
@@ -108,10 +123,14 @@ class _Beam(NamedTuple):
     score: jax.Array
 
 
-def _extend(beam: _Beam, log_probs: jax.Array, modulus: int, product: int, moduli: np.ndarray, width: int) -> _Beam:
-    """The likeliest partial numbers below product · modulus: each is one of `beam` plus a multiple of `product`."""
+def _extend(
+    beam: _Beam, log_probs: jax.Array, index: int, product: int, moduli: tuple[int, ...], width: int
+) -> _Beam:
+    """The likeliest partial numbers below product · moduli[index]: each is one of `beam` plus a multiple of
+    `product`."""
+    modulus, sizes = moduli[index], np.asarray(moduli, np.int32)
     values = jnp.arange(modulus)
-    scores = beam.score[..., :, None] + log_probs[..., modulus - 2, :modulus][..., None, :]
+    scores = beam.score[..., :, None] + log_probs[..., index, :modulus][..., None, :]
     score, flat = jax.lax.top_k(
         scores.reshape(*scores.shape[:-2], -1), min(width, scores.shape[-2] * scores.shape[-1])
     )
@@ -119,9 +138,9 @@ def _extend(beam: _Beam, log_probs: jax.Array, modulus: int, product: int, modul
     limbs = jnp.take_along_axis(beam.limbs, parent[..., None], axis=-2)
     residues = jnp.take_along_axis(beam.residues, parent[..., None], axis=-2)
     # N + c · product has the wanted residue.
-    c = (wanted - residues[..., modulus - 2]) * pow(product, -1, modulus) % modulus
-    steps = np.asarray([product % int(m) for m in moduli], np.int32)
-    residues = (residues + c[..., None] * steps) % moduli
+    c = (wanted - residues[..., index]) * pow(product, -1, modulus) % modulus
+    steps = np.asarray([product % m for m in moduli], np.int32)
+    residues = (residues + c[..., None] * steps) % sizes
     product_limbs = np.asarray([product // _LIMB**i % _LIMB for i in range(limbs.shape[-1])], np.int32)
     total, carry, columns = limbs + c[..., None] * product_limbs, jnp.zeros_like(c), []
     for i in range(limbs.shape[-1]):
@@ -131,50 +150,77 @@ def _extend(beam: _Beam, log_probs: jax.Array, modulus: int, product: int, modul
     return _Beam(jnp.stack(columns, axis=-1), residues, score)
 
 
-def solve(log_probs: jax.Array, log10: jax.Array, digits: int, width: int) -> jax.Array:
-    """The whole number from 1 to 10^digits − 1 that residues and a magnitude say, its digits int32[..., digits], the
+def solve(
+    log_probs: jax.Array,
+    moduli: Sequence[int],
+    digits: int,
+    width: int,
+    rate: Callable[[jax.Array], jax.Array],
+    also: jax.Array | None = None,
+) -> jax.Array:
+    """The whole number from 0 to 10^digits − 1 that residues and `rate` say, its digits int32[..., digits], the
     lowest first.
 
-    It maximises Σ_m log p_m(N mod m) − (log10 N − μ)² among candidates N, over all moduli 2 … M, also those that
-    share factors. Candidates come from a beam over the moduli of `choose_coprime`: after k of them, it holds the
-    `width` likeliest tuples of k residues, and the Chinese remainder theorem makes each tuple one number below their
-    product. The numbers of all steps are candidates, so a small number needs few moduli. The right number is a
-    candidate if its residues stay in the beam, with any width if each is the likeliest of its modulus.
+    It maximises Σ_m log p_m(N mod m) + rate(N) among candidates N, over all moduli, also those that share factors.
+    Candidates come from a beam over the moduli of `choose_coprime`: after k of them, it holds the `width` likeliest
+    tuples of k residues, and the Chinese remainder theorem makes each tuple one number below their product. The
+    numbers of all steps are candidates, so a small number needs few moduli. The right number is a candidate if its
+    residues stay in the beam, with any width if each is the likeliest of its modulus.
 
     Args:
-      log_probs: float32[..., R, M] of the residues 0 … m − 1 of m. log10: μ, float32[...].
+      log_probs: float32[..., R, M] of the residues 0 … m − 1 of m.
+      rate: what else speaks for numbers, float32[..., W] of their digits int32[..., W, digits].
+      also: digits int32[..., digits] of one more candidate.
     """
-    most = log_probs.shape[-2] + 1
-    moduli, coprime = list_moduli(most), choose_coprime(most, digits)
+    moduli = tuple(moduli)
+    coprime = choose_coprime(moduli, digits)
     n_limbs = -(-(len(str(int(np.prod([int(m) for m in coprime], dtype=object)))) + 1) // _LIMB_DIGITS)
-    shape = log10.shape
+    shape = log_probs.shape[:-2]
     beam = _Beam(
         jnp.zeros((*shape, 1, n_limbs), jnp.int32),
         jnp.zeros((*shape, 1, len(moduli)), jnp.int32),
         jnp.zeros((*shape, 1), jnp.float32),
     )
-    best_score, best_limbs = jnp.full(shape, 2 * NEVER, jnp.float32), jnp.zeros((*shape, n_limbs), jnp.int32)
+    best_score, best_digits = jnp.full(shape, 2 * NEVER, jnp.float32), jnp.zeros((*shape, digits), jnp.int32)
     product = 1
     for modulus in coprime:
-        beam = _extend(beam, log_probs, modulus, product, moduli, width)
+        beam = _extend(beam, log_probs, moduli.index(modulus), product, moduli, width)
         product *= modulus
-        scores = _score(beam, log_probs, log10, digits)
+        places = _list_places(beam.limbs)
+        numbers = places[..., :digits]
+        scores = _sum_by_modulus(log_probs, beam.residues) + rate(numbers)
+        scores = jnp.where((places[..., digits:] > 0).any(-1), NEVER, scores)
         index = scores.argmax(-1)[..., None]
         score = jnp.take_along_axis(scores, index, axis=-1)[..., 0]
-        limbs = jnp.take_along_axis(beam.limbs, index[..., None], axis=-2)[..., 0, :]
-        best_limbs = jnp.where((score > best_score)[..., None], limbs, best_limbs)
+        number = jnp.take_along_axis(numbers, index[..., None], axis=-2)[..., 0, :]
+        best_digits = jnp.where((score > best_score)[..., None], number, best_digits)
         best_score = jnp.maximum(score, best_score)
+    if also is None:
+        return best_digits
+    score = _sum_by_modulus(log_probs, _find_residues_of_places(also, moduli)[..., None, :])
+    score = (score + rate(also[..., None, :]))[..., 0]
+    return jnp.where((score > best_score)[..., None], also, best_digits)
+
+
+def value_of_places(digits: jax.Array) -> jax.Array:
+    """The number of digits int32[..., P], the lowest first, float32[...]."""
+    return (digits * np.asarray([10.0**i for i in range(digits.shape[-1])], np.float32)).sum(-1)
+
+
+def _list_places(limbs: jax.Array) -> jax.Array:
+    """The digits of limbs [..., L], the lowest first, int32[..., 4 L]."""
     places = [10**i for i in range(_LIMB_DIGITS)]
-    return jnp.stack([best_limbs // p % 10 for p in places], axis=-1).reshape(*shape, -1)[..., :digits]
+    return jnp.stack([limbs // p % 10 for p in places], axis=-1).reshape(*limbs.shape[:-1], -1)
 
 
-def _score(beam: _Beam, log_probs: jax.Array, log10: jax.Array, digits: int) -> jax.Array:
-    """The score of each number of a beam by all moduli and the magnitude, float32[..., W]."""
-    # [..., R, W]: of each modulus the log probability of each number's residue.
-    by_modulus = jnp.take_along_axis(log_probs, jnp.swapaxes(beam.residues, -1, -2), axis=-1)
-    value = (beam.limbs * np.asarray([float(_LIMB) ** i for i in range(beam.limbs.shape[-1])], np.float32)).sum(-1)
-    above = [10**i for i in range(_LIMB_DIGITS)][digits % _LIMB_DIGITS]
-    top = digits // _LIMB_DIGITS
-    is_long = (beam.limbs[..., top] >= above) | (beam.limbs[..., top + 1 :] > 0).any(-1)
-    magnitude = jnp.square(jnp.log10(jnp.maximum(value, 1)) - log10[..., None])
-    return jnp.where(is_long | (value == 0), NEVER, by_modulus.sum(-2) - magnitude)
+def _find_residues_of_places(digits: jax.Array, moduli: tuple[int, ...]) -> jax.Array:
+    """The residues int32[..., R] of the number of digits int32[..., P], the lowest first."""
+    residues = jnp.zeros((*digits.shape[:-1], len(moduli)), jnp.int32)
+    for i in reversed(range(digits.shape[-1])):
+        residues = (residues * 10 + digits[..., i, None]) % np.asarray(moduli, np.int32)
+    return residues
+
+
+def _sum_by_modulus(log_probs: jax.Array, residues: jax.Array) -> jax.Array:
+    """The sum over moduli of the log-probabilities of residues int32[..., W, R], float32[..., W]."""
+    return jnp.take_along_axis(log_probs, jnp.swapaxes(residues, -1, -2), axis=-1).sum(-2)
