@@ -25,6 +25,7 @@ from numjax.text import vocab as vocabularies
 from numjax.tools import parts
 from numjax.types import HeadOut, Mark, Number, NumberRange, Text
 from tests import drawn
+from tests.residues_test import make_sure_weights
 
 COUNT = 10_000 if os.environ.get("NUMJAX_TEST_ALL") else 250
 MOST_PLACES = 30  # of drawn numbers without a limit
@@ -319,6 +320,7 @@ SURE = {
     "intseq": make_sure_intseq,
     "mixture": make_sure_mixture,
     "xval": make_sure_xval,
+    "residues": make_sure_weights,
 }
 
 

@@ -87,8 +87,8 @@ def make_head(**options):
     return build("heads", dict(name="residues") | options, **(drawn.CONTEXT | {"digits": 20, "width": 4}))
 
 
-def make_sure_output(head, value: Decimal, sure: float = 40) -> HeadOut:
-    """Returns an output that is certain of this number: all of it is in the biases."""
+def make_sure_weights(head, value: Decimal, sure: float = 400) -> dict[str, np.ndarray]:
+    """Returns weights of a head that is certain of this number: all of it is in the biases."""
     primes = residue_codes.list_primes(head.most)
     codes = residue_codes.make_codes(primes, head.harmonics, head.multiplies)
     digits = np.zeros((head.places, 10), np.float32)
@@ -102,11 +102,17 @@ def make_sure_output(head, value: Decimal, sure: float = 40) -> HeadOut:
         "magnitude": np.asarray([v]),
         "sign": np.asarray([-sure if value.is_signed() else sure]),
     }
-    w = {f"{name}_bias": np.asarray(bias, np.float32) for name, bias in biases.items()}
-    w |= {f"{name}_kernel": np.zeros((4, len(bias)), np.float32) for name, bias in biases.items()}
-    w |= {"kernel": np.zeros((drawn.VOCAB, 4), np.float32)}
-    w |= {"number_scale": np.ones(4, np.float32), "number_bias": np.zeros(4, np.float32)}
-    return HeadOut(np.zeros((1, 4), np.float32), w)
+    weights = {f"{name}_bias": np.asarray(bias, np.float32) for name, bias in biases.items()}
+    weights |= {f"{name}_kernel": np.zeros((head.width, len(bias)), np.float32) for name, bias in biases.items()}
+    return weights | {
+        "number_scale": np.ones(head.width, np.float32), "number_bias": np.zeros(head.width, np.float32)
+    }  # fmt: skip
+
+
+def make_sure_output(head, value: Decimal, sure: float = 40) -> HeadOut:
+    """Returns an output that is certain of this number."""
+    kernel = {"kernel": np.zeros((drawn.VOCAB, head.width), np.float32)}
+    return HeadOut(np.zeros((1, head.width), np.float32), make_sure_weights(head, value, sure) | kernel)
 
 
 @pytest.mark.parametrize("multiplies", [True, False])
