@@ -11,10 +11,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from numjax.bundled.data.arithmetic import floats, generate
+from numjax.bundled.data.arithmetic import floats, generate, make
 from numjax.bundled.data.arithmetic.edges import list_edges
 from numjax.bundled.data.arithmetic.operations import OPERATIONS
 from numjax.bundled.data.arithmetic.problem import round_half_up
+from numjax.bundled.data.mme import wordings
 from numjax.bundled.data.mme.generate import THINGS
 from numjax.text import document as documents
 from numjax.types import Number
@@ -207,11 +208,26 @@ def test_splits_share_no_values(rows):
 def test_products_of_all_three_kinds_share_no_values_between_splits():
     splits = collections.defaultdict(set)
     for names in (["mul1"], ["mul2", "mul"], ["add", "decadd"]):
-        rows = generate.make_problems(names, 1500 * len(names), 40, seed=2, length=5, longer=[8])
+        rows = generate.make_problems(names, 800 * len(names), 20, seed=2, length=5, longer=[8])
         for split, record in rows:
             splits[split].add((record["operator"], *sorted(map(Fraction, record["operands"].split(" | ")))))
     assert not splits["train"] & splits["test"] and not splits["validation"] & splits["test"]
     assert not splits["train"] & splits["validation"]
+
+
+def test_test_is_the_same_for_any_size():
+    """And less training is the beginning of more."""
+    names = ["add", "max", "mme", "copy"]
+
+    def draw(size: int) -> dict[tuple[str, str], list[tuple[str, str]]]:
+        splits = collections.defaultdict(list)
+        for split, record in generate.make_problems(names, size, 10, seed=4, length=4, longer=[6]):
+            splits[split, record["operation"]].append((record["question"], record["stream"]))
+        return splits
+
+    few, many = draw(100), draw(400)
+    assert all(few[split, name] == many[split, name] for split in ("validation", "test") for name in names)
+    assert all(many["train", name][:25] == few["train", name] for name in names)
 
 
 def test_all_problems_of_two_digits_are_for_training():
@@ -222,11 +238,12 @@ def test_all_problems_of_two_digits_are_for_training():
     assert len(short) > 0.95 * (9 + 2 * 90)
 
 
-def test_no_edge_of_any_operation_is_in_training():
-    edges = {edge.key for name in OPERATIONS for edge in list_edges(name, 2)}
-    rows = generate.make_problems(["mul1"], 500, 2, seed=0, length=2, longer=[])
-    train = {tuple(sorted(map(int, find_numbers(record["question"])))) for split, record in rows if split == "train"}
-    assert len(train) == 500 and not {f"{a} * {b}" for a, b in train} & edges
+def test_no_edge_of_another_operation_is_in_training(monkeypatch):
+    edges = [make.make_product(a, b) for a in range(10, 60) for b in range(10)]
+    monkeypatch.setattr(generate, "list_edges", lambda name, length: edges if name == "mul" else [])
+    rows = [r for _, r in generate.make_problems(["mul1"], 350, 2, seed=0, length=2, longer=[])]
+    pairs = [sorted(map(int, record["operands"].split(" | "))) for record in rows]
+    assert len(pairs) > 350 and not any(10 <= b < 60 for _, b in pairs)
 
 
 def test_a_stream_of_few_problems_is_short():
@@ -235,15 +252,46 @@ def test_a_stream_of_few_problems_is_short():
     assert 5 < streams["carries"] < 60 and streams["magnitude"] == 100
 
 
-def test_a_thing_and_its_count_are_in_one_split(rng):
-    """The question alone, with any answer, belongs to one split."""
-    seen = collections.defaultdict(set)
-    rows = generate.make_problems(["mme"], 800, 60, seed=1, length=6, longer=[])
-    for split, record in rows:
-        if record["stream"] != "wordings":
-            words = re.sub(r"[^a-z]+", " ", record["question"].partition(" : ")[2].lower())
-            seen[record["operands"].split(" | ")[1], words].add(split)
-    assert len(seen) > 600 and all(len(splits) == 1 for splits in seen.values())
+def find_thing(question: str) -> str:
+    forms = {
+        form: thing for thing, names in wordings.WORDS.names.items() for name in names for form in name.split("/")
+    }
+    (*_, longest) = sorted((form for form in forms if form in question.lower()), key=len)
+    return forms[longest]
+
+
+def test_a_thing_and_its_count_are_in_one_split():
+    """Whatever the answer and the wording."""
+    seen = collections.defaultdict(list)
+    for split, record in generate.make_problems(["mme"], 800, 60, seed=1, length=6, longer=[]):
+        _, _, question = record["question"].partition(" : ")
+        seen[find_thing(question), record["operands"].split(" | ")[1]].append(split)
+    repeated = [splits for splits in seen.values() if len(splits) > 1]
+    assert len(repeated) > 40 and all(len(set(splits)) == 1 for splits in repeated)
+
+
+def test_equal_values_have_one_key():
+    half, third = (1, 2), (1, 3)
+    for one, other in [
+        (make.make_sum(3, 17), make.make_sum(17, 3)),
+        (make.make_product(3, 17), make.make_product(17, 3)),
+        (make.make_decimal_sum(Decimal("1.50"), Decimal(2)), make.make_decimal_sum(Decimal(2), Decimal("1.5"))),
+        (make.make_largest([Decimal("1.0"), Decimal(2)]), make.make_largest([Decimal(2), Decimal(1)])),
+        (make.make_residue(3, "+", 4, 7), make.make_residue(4, "+", 3, 7)),
+        (make.make_converted("504", 4, True), make.make_converted("5040", 4, False)),
+        (make.make_reduced(1, 2), make.make_reduced(2, 4)),
+        (make.make_fraction_sum(*half, *third), make.make_fraction_sum(2, 6, *half)),
+        (make.make_scaled_product(Decimal(2), Decimal("0.3")), make.make_scaled_product(Decimal("0.30"), Decimal(2))),
+        (make.make_copy("0017"), make.make_copy("17")),
+        (make.make_copy("1,700"), make.make_copy("1.7e3")),
+        (make.make_pick(3, 4, True), make.make_pick(4, 3, True)),
+    ]:
+        assert one.key == other.key and one.question != other.question
+    assert make.make_difference(3, 17).key != make.make_difference(17, 3).key
+    assert make.make_residue(3, "+", 4, 7).key != make.make_residue(3, "*", 4, 7).key
+    assert (
+        make.make_scaled_quotient(Decimal(1), Decimal(2)).key != make.make_scaled_quotient(Decimal(2), Decimal(1)).key
+    )
 
 
 def test_streams_are_what_they_say(rows):

@@ -132,7 +132,7 @@ def test_regressions_are_scored_by_stream():
         for stream, group in answers.items()
         for a in group
     ]
-    metrics = make_task().score(["1.5", "2.5", "3.5", "150", "nothing", None], references)
+    metrics = make_task().score(["1.5", "2.5", "3.5", "150", None, "350 or so"], references)
     assert metrics["r2/tabular/inside"] == 1 and metrics["r2/tabular/magnitude"] == 0.5
     assert 0 < metrics["r2/tabular"] < 1 and "r2/add" not in metrics
 

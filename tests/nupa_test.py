@@ -72,7 +72,8 @@ def test_the_true_answers_are_right_and_spellings_count(folder, tmp_path):
     examples = [task.example(record, documents.parse) for record in records]
     golds = [example.reference["answer"] for example in examples]
     assert set(task.score(golds, [example.reference for example in examples]).values()) == {1.0}
-    spelled = [gold.replace("5.04e", "50.4e") for gold in golds]
+    spelled = [re.sub(r"5\.04e(.*)", lambda m: f"50.4e{int(m[1]) - 1}", gold) for gold in golds]  # of the same value
+    assert spelled != golds
     metrics = task.score(spelled, [example.reference for example in examples])
     assert metrics["exact/to_scient_integer"] == 0 and metrics["exact/max_float"] == 1
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import zlib
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -77,7 +78,7 @@ def _draw_problems(
     Args:
       lengths: see `_choose_lengths`. edges: of the operation, some of them twice. reserved: the keys of all edges.
     """
-    operation, rng = OPERATIONS[name], np.random.default_rng([seed, list(OPERATIONS).index(name)])
+    operation = OPERATIONS[name]
     longest, *own_longer = lengths
     keys, groups = set(reserved), {edge.group for edge in edges} - {""}
     for edge in {(edge.key, edge.answer): edge for edge in edges}.values():
@@ -97,6 +98,8 @@ def _draw_problems(
         drawn = range(longest, longest + 1) if key == "magnitude" else held_out
         streams.append(make_stream("test", key, test, drawn, draw, "test"))
     for stream in streams:
+        # A stream of its own randomness: test is the same for any size of training.
+        rng = np.random.default_rng([seed, zlib.crc32(f"{name} {stream.split} {stream.name}".encode())])
         for _ in range(stream.count):
             problem = _draw_new(rng, stream, tiny, keys, groups)
             if problem is None and stream.name in operation.streams:
