@@ -26,6 +26,7 @@ MOST_LINES = len(COLOURS)
 _HEADING_WIDTH = 44  # characters of the headings of panels beside each other
 _ROW_WIDTH = 24  # characters of the name of a row
 _NAME_WIDTH = 16  # characters of the name of a line
+_MAP_COLOURS = 21  # of a map: so few that the file keeps them as they are
 _GAP = 8.0  # points between the end of a line and its name
 
 
@@ -296,7 +297,7 @@ def draw_map(
 
 
 def _draw_cells(axes: Any, cells: Mapping[tuple[Any, Any], MapCell], size: float = 0.94) -> None:
-    ramp = matplotlib.colormaps[ORDERED]
+    ramp = matplotlib.colormaps[ORDERED].resampled(_MAP_COLOURS)
 
     def add(boxes: Sequence[Rectangle], **look: Any) -> None:
         axes.add_collection(PatchCollection(boxes, **look))

@@ -38,6 +38,8 @@ def main(words: Sequence[str] | None = None) -> int:
         for path in list_results(root):
             tables.write_text(path.with_suffix(".md"), report.render_file(path))
             pictures.write(path)
+        for folder in _list_grids(root):
+            grid.write(folder)
         claims.write(root / "experiments")
     problems, n_figures = list_problems(root)
     for path, line, message in problems:
@@ -60,12 +62,15 @@ def _list_tables(folder: pathlib.Path) -> list[pathlib.Path]:
     return [path for path in sorted(folder.glob("*/results/**/*.json")) if path.parent.name not in stores]
 
 
+def _list_grids(root: pathlib.Path) -> list[pathlib.Path]:
+    return [path.parent for path in sorted((root / "experiments").glob("*/results/**/cells"))]
+
+
 def list_problems(root: pathlib.Path) -> tuple[list[Problem], int]:
     """(all disagreements of a checkout, the number of quoted figures compared)."""
     problems = [problem for path in list_results(root) for problem in check_table(path)]
     problems += check_pictures(root / "experiments")
-    for path in sorted((root / "experiments").glob("*/results/**/cells")):
-        problems += [Problem(file, 1, message) for file, message in grid.check(path.parent)]
+    problems += [Problem(path, 1, text) for folder in _list_grids(root) for path, text in grid.check(folder)]
     n_figures = 0
     front = root / "experiments" / claims.README
     for path in quotes.list_readmes(root):

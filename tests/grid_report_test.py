@@ -88,6 +88,14 @@ def test_the_table_has_the_mean_the_deviation_and_the_number_of_seeds(out, made)
     assert re.search(r"`waves` \| [0-9.]+ \(1\)", text), "one seed has no deviation"
 
 
+def test_runs_that_diverged_are_counted(tmp_path):
+    for seed in range(3):
+        write_cell(tmp_path, make_cell("carry", "add", seed, diverged="the loss is NaN at step 9" if seed else None))
+    made = files.write(tmp_path)
+    assert "(3, 2 diverged)" in (tmp_path / "grid.md").read_text()
+    assert find_data(made.page)["maps"][0]["cells"][0][0]["diverged"] == 2
+
+
 def test_drawing_again_writes_the_same_bytes(out, made):
     del made
     names = ("grid.html", "grid.json", "grid.md", "grid.png")
@@ -492,6 +500,17 @@ def test_text_of_cells_does_not_run_in_the_browser(browser, tmp_path):
     browser.open((tmp_path / "grid.html").as_uri())
     assert browser.evaluate("document.scripts.length") == 2 and browser.evaluate("document.images.length") == 0
     assert HOSTILE in browser.text("#examples") and HOSTILE in browser.text("#origin") and browser.problems == []
+
+
+def test_a_cell_with_metrics_alone_is_shown(browser, tmp_path):
+    bare = make_cell("carry", "add", 0, streams={}, ceiling={}, curve=[], examples=[], settings={}, hardware=None)
+    write_cell(tmp_path, {key: value for key, value in bare.items() if key not in ("commit", "slots_per_number")})
+    files.write(tmp_path)
+    browser.open((tmp_path / "grid.html").as_uri())
+    assert browser.evaluate("document.querySelectorAll('#map td[data-row]').length") == 1
+    assert "Nothing to show" in browser.text("#seconds") and "No examples" in browser.text("#examples")
+    browser.evaluate("document.querySelector('#map td[data-row]').click()")
+    assert browser.problems == []
 
 
 def luminance(colour: str) -> float:

@@ -286,6 +286,12 @@ def test_colours_differ_without_red_green_vision():
         assert min(distances) > 0.15, distances
 
 
+def test_a_map_of_quantities_is_ordered_in_grey():
+    colours = ["#{:02X}{:02X}{:02X}".format(*colour) for colour in plots.list_colours(17)]
+    steps = np.diff([measure_lightness(colour) for colour in colours])
+    assert steps.max() < -3, "each step is darker, so that one scale serves all eyes"
+
+
 def test_35_families_look_different():
     looks = {(i % len(style.COLOURS), i % len(style.MARKS)) for i in range(35)}
     assert len(looks) == 35 and len(style.DASHES) == len({*map(str, style.DASHES)}) == len(style.COLOURS)

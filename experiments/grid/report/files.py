@@ -67,7 +67,7 @@ def check(out: pathlib.Path) -> Iterator[tuple[pathlib.Path, str]]:
     except UsageError as error:
         yield out / "cells", str(error)
         return
-    remedy = f"draw it again: python -m experiments.grid.report --out={out.name}"
+    remedy = "draw it again: python -m experiments.verify --write"
     for name, content in made.contents.items():
         path = out / f"{name}.json"
         stored = json.loads(path.read_text("utf-8")) if path.is_file() else {}

@@ -121,8 +121,8 @@ def collect(grid: Map, row: str, column: str, stream: str, metric: str) -> list[
     """The values of a cell's seeds, without those that have none."""
     cells = grid.cells.get((row, column), ())
     if metric == EQUAL_SECONDS:
-        limit = find_seconds(grid, column)
-        values = [score_at(cell, limit) for cell in cells] if limit is not None and stream == ALL else []
+        limit = find_seconds(grid, column) if stream == ALL else None
+        values = [] if limit is None else [score_at(cell, limit) for cell in cells]
     else:
         values = [cell.streams.get(stream, {}).get(metric) for cell in cells]
     return [value for value in values if value is not None]

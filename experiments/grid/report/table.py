@@ -36,6 +36,7 @@ def make_content(grid: Map, faults: Sequence[str]) -> dict[str, Any]:
                         "column": column,
                         "values": {stream: numbers for stream, numbers in values.items() if numbers},
                         "ceiling": maps.average_ceiling(members),
+                        "diverged": sum(bool(cell.diverged) for cell in members),
                         "not_applicable": next((cell.reason for cell in members if cell.reason), ""),
                     }
                 )
@@ -123,7 +124,8 @@ def _format_cell(cell: Mapping[str, Any] | None, stream: str) -> str:
     text = f"{100 * mean:.1f}" + (f" ± {100 * std:.1f}" if std is not None else "")
     ceiling = cell["ceiling"].get(stream)
     limit = "" if ceiling is None or ceiling >= 1 else f" of {100 * ceiling:.1f}"
-    return f"{text}{limit} ({len(cell['values'][stream])})"
+    diverged = f", {cell['diverged']} diverged" * bool(cell["diverged"])
+    return f"{text}{limit} ({len(cell['values'][stream])}{diverged})"
 
 
 def _list_reasons(content: Mapping[str, Any]) -> str:
