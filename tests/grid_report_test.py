@@ -353,6 +353,8 @@ def test_columns_sort_the_rows(browser, page, out):
             means.setdefault(cell["row"], []).append(cell["streams"]["inside"]["exact"])
     best_first = sorted(means, key=lambda row: -np.mean(means[row]))
     grouped = browser.evaluate(ROW_NAMES)
+    means_of = "[...document.querySelectorAll('#map td.mean:not(.missing)')].length"
+    assert browser.evaluate(means_of) == len(ROWS) - 2, "a row that lacks a column has no mean: fone, xval"
     click = "document.querySelector('#map [data-sort=sort]').click()"
     browser.evaluate(click)
     assert browser.evaluate(ROW_NAMES) == [*best_first, "fone"], "a row without a score comes last"
@@ -456,6 +458,19 @@ def test_charts_show_the_scores(browser, page, out):
     assert "exact answers on validation" in browser.evaluate(
         "document.querySelector('#seconds svg').getAttribute('aria-label')"
     )
+
+
+def test_a_chart_has_the_lengths_that_its_column_has(browser, tmp_path):
+    short = make_cell("carry", "mul", 0)
+    short["streams"] = {name: short["streams"][name] for name in ("inside", "edges")}
+    for cell in (short, make_cell("carry", "add", 0)):
+        write_cell(tmp_path, cell)
+    files.write(tmp_path)
+    lengths = "[...document.querySelectorAll('#lengths text[text-anchor=middle]')].map((t) => t.textContent)"
+    for column, wanted in (("add", ["training", "8", "12", "20"]), ("mul", ["training"])):
+        browser.open(f"{(tmp_path / 'grid.html').as_uri()}#column={column}")
+        assert browser.evaluate(lengths) == wanted
+    assert browser.problems == []
 
 
 def test_examples_show_what_each_row_wrote(browser, page):

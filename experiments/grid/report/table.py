@@ -15,6 +15,10 @@ from numjax.bundled.experiments.grid.report.metrics import METRICS
 
 NAME = "grid.report.table"
 METRIC = METRICS[0]  # exact answers
+STREAMS = dict.fromkeys(maps.SAME, "Lengths of training") | {
+    ALL: "All streams together", "edges": "Edge cases", "carries": "Carries through all places",
+    "magnitude": "Larger numbers than in training", "wordings": "Other wordings than in training",
+}  # fmt: skip
 
 
 def make_content(grid: Map, faults: Sequence[str]) -> dict[str, Any]:
@@ -86,9 +90,7 @@ def render(content: Mapping[str, Any]) -> str:
 def name_stream(stream: str) -> str:
     """A stream in words."""
     length = maps.find_length(stream)
-    names = {ALL: "All streams together", "edges": "Edge cases", "edge": "Edge cases"}
-    names |= dict.fromkeys(maps.SAME, "Lengths of training")
-    return f"Numbers of {length} digits" if length else names.get(stream, stream.capitalize())
+    return f"Numbers of {length} digits" if length else STREAMS.get(stream, stream.capitalize())
 
 
 def _describe_origin(content: Mapping[str, Any]) -> list[str]:

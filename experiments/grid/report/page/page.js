@@ -90,7 +90,7 @@ const listColumns = () => grid.columns.map((_, i) => i).filter((i) => !state.hid
 
 // The mean of the shown columns; null unless the row has them all.
 function averageRow(row) {
-  const scores = listColumns().filter((column) => !cellAt(row, column)?.reason).map((column) => scoreOf(row, column));
+  const scores = listColumns().map((column) => scoreOf(row, column));
   return scores.length && scores.every(Boolean) ? summarise(scores.map((score) => score.mean)).mean : null;
 }
 
@@ -181,7 +181,7 @@ function makeRow(row, columns) {
   const tr = make("tr", {}, head, ...columns.map((column) => makeCell(row, column)));
   const average = averageRow(row);
   const mean = make("td", { class: average === null ? "missing mean" : "mean" });
-  mean.setAttribute("aria-label", average === null ? `${name}: no mean, as some columns are not there` : `${name}: mean ${format(average, currentMetric())}`);
+  mean.setAttribute("aria-label", average === null ? `${name}: no mean, as it does not have all columns` : `${name}: mean ${format(average, currentMetric())}`);
   if (average !== null) {
     paint(mean, findShare(average, currentMetric()));
     mean.append(make("span", { class: "figure", text: formatShort(average, currentMetric()) }));
@@ -380,7 +380,9 @@ const listTicks = (metric) => [0, 0.25, 0.5, 0.75, 1].map((at) => {
 
 function drawLengths() {
   const metric = state.metric === data.equalSeconds ? data.metrics[0] : currentMetric();
-  const streams = [...grid.same, ...grid.streams.map((_, i) => i).filter((i) => grid.streams[i].length !== null)];
+  // Not every column has every length.
+  const hasScores = (stream) => grid.rows.some((_, row) => scoreOf(row, state.column, metric.key, stream));
+  const streams = [...grid.same, ...grid.streams.map((_, i) => i).filter((i) => grid.streams[i].length !== null)].filter(hasScores);
   const lines = state.compared.map((row, series) => {
     const scores = streams.map((stream, x) => ({ x, score: scoreOf(row, state.column, metric.key, stream) })).filter(({ score }) => score);
     const points = scores.map(({ x, score }) => ({ x, y: findShare(score.mean, metric), low: findShare(score.low, metric), high: findShare(score.high, metric) }));
@@ -478,7 +480,7 @@ function drawExamples() {
 
 function drawCeilings() {
   const stream = Number(byId("ceiling-stream").value);
-  const body = make("tbody", {}, ...grid.rows.map((row, i) => make("tr", {}, make("th", { scope: "row", text: row.name }), make("td", { class: "name", text: row.parts || row.group }),
+  const body = make("tbody", {}, ...grid.rows.map((row, i) => make("tr", {}, make("th", { scope: "row", text: row.name }), make("td", { class: "name parts", text: row.parts || row.group }),
     make("td", { text: formatFigure(row.slots) }), ...grid.columns.map((_, column) => {
       const cell = cellAt(i, column), share = cell?.ceiling[stream];
       if (share === null || share === undefined) return make("td", { text: cell?.reason ? "n/a" : "\u2013" });
