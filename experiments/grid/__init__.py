@@ -1,1 +1,1 @@
-"""The grid: every way of writing a number on every kind of problem, trained alike."""
+"""The grid: every way of writing numbers (rows) on every arithmetic operation (columns). See README.md."""
