@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from numjax.bundled.configs import schemes
+from numjax.bundled.experiments.grid import rows
 
 ADDED, BASELINES = "added", "baselines"
 _ROWS = {
@@ -17,10 +18,10 @@ _ROWS = {
     "positions": ("coupled", "abacus"),
     "ours": ("carry",),
     ADDED: (),  # a stranger's own rows
-    BASELINES: ("oracle", "constant", "copy"),  # nothing is trained
+    BASELINES: rows.BASELINES,
 }
 GROUPS = tuple(_ROWS)
-_GROUP_OF = {row: group for group, rows in _ROWS.items() for row in rows}
+_GROUP_OF = {row: group for group, members in _ROWS.items() for row in members}
 
 
 def find_group(row: str) -> str:
@@ -28,8 +29,8 @@ def find_group(row: str) -> str:
     return _GROUP_OF.get(row, ADDED)
 
 
-def sort_rows(rows: set[str]) -> list[str]:
+def sort_rows(names: set[str]) -> list[str]:
     """Rows by group, in a group as configs/schemes.py has them, others by name."""
     order = [*schemes.ROWS, *_ROWS[BASELINES]]
     ranks = {row: rank for rank, row in enumerate(order)}
-    return sorted(rows, key=lambda row: (GROUPS.index(find_group(row)), ranks.get(row, len(order)), row))
+    return sorted(names, key=lambda row: (GROUPS.index(find_group(row)), ranks.get(row, len(order)), row))

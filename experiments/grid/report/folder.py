@@ -1,5 +1,4 @@
-"""The cells of a folder as the report needs them: one JSON file a cell, checked, so that a broken file costs itself
-alone."""
+"""The cells of a folder as the report needs them, checked, so that a broken file costs itself alone."""
 
 from __future__ import annotations
 
@@ -8,10 +7,9 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from numjax.bundled.experiments.grid import cells as stored
 from numjax.errors import UsageError
-from numjax.runtime import files
 
-FORM = 1
 ALL = "all"  # the stream that stands for all streams together
 
 
@@ -50,35 +48,28 @@ def read_cells(folder: pathlib.Path) -> tuple[list[Cell], list[str]]:
     Raises:
       UsageError: there is no folder of cells, or no cell in it.
     """
-    paths = sorted((folder / "cells").glob("*.json"))
-    if not paths:
-        raise UsageError(f"--out={folder}: no cells/*.json in it: give the --out of python -m experiments.grid")
     cells, faults = [], []
-    for path in paths:
+    for content in stored.load_cells(folder):
+        if isinstance(content, UsageError):
+            faults.append(str(content).removeprefix(f"{folder / 'cells'}/"))
+            continue
         try:
-            cells.append(parse_cell(files.parse_json(path.read_text("utf-8"))))
-        except OSError as error:
-            faults.append(f"{path.name}: cannot be read ({error.strerror})")
-        except UnicodeDecodeError:
-            faults.append(f"{path.name}: is no text")
+            cells.append(parse_cell(content))
         except ValueError as error:
-            reason = "is cut short, or no JSON" if "char" in str(error) else str(error)
-            faults.append(f"{path.name}: {reason}")
+            faults.append(f"{content['row']}, {content['column']}, seed {content['seed']}: {error}")
+    if not cells and not faults:
+        raise UsageError(f"--out={folder}: no cells/*.json in it: give the --out of python -m experiments.grid")
     if not cells:
-        raise UsageError(f"--out={folder}: none of {len(paths)} files is a cell; the first: {faults[0]}")
+        raise UsageError(f"--out={folder}: none of {len(faults)} files is a cell; the first: {faults[0]}")
     return cells, faults
 
 
-def parse_cell(content: Any) -> Cell:
+def parse_cell(content: Mapping[str, Any]) -> Cell:
     """A cell from its JSON.
 
     Raises:
-      ValueError: it is of another form, or lacks something.
+      ValueError: one of its fields is wrong.
     """
-    if not isinstance(content, dict):
-        raise ValueError("is no JSON object")
-    if content.get("form") != FORM:
-        raise ValueError(f"is of form {content.get('form')!r:.20}, and this version reads form {FORM}")
     names = {key: _require(content, key, str) for key in ("row", "column", "scale")}
     reason = _require(content, "not_applicable", str, "")
     metrics = _parse_metrics("metrics", _require(content, "metrics", dict, {}))

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from numjax.bundled.configs import schemes
-from numjax.bundled.experiments.grid import groups
+from numjax.bundled.experiments.grid import groups, scales
 from numjax.bundled.experiments.grid.report.folder import ALL, Cell
 from numjax.bundled.experiments.grid.report.metrics import EQUAL_SECONDS, Metric
 
-SCALES = ("full", "cpu", "smoke")
+SCALES = tuple(reversed(scales.SCALES))  # the largest first
 SAME = ("inside", "test", "same")  # streams of the lengths of training
 SIZES = ("layers", "width", "steps", "batch")
 
