@@ -312,7 +312,7 @@ function toggleCompared(row) {
 // -- charts ------------------------------------------------------------------------------------------------------------
 
 const LABEL = 110; // pixels of the longest name of a line
-const EDGE = { left: 46, right: 118, top: 14, bottom: 44 };
+const EDGE = { left: 46, right: 118, top: 20, bottom: 44 };
 const draw = (name, attributes = {}, ...children) => {
   const element = document.createElementNS("http://www.w3.org/2000/svg", name);
   for (const [key, value] of Object.entries(attributes)) {
@@ -351,7 +351,7 @@ function drawChart(container, { lines, xs, xLabel, ys, yLabel, toShareX, mark })
   svg.append(draw("text", { x: EDGE.left, y: height - 6, text: xLabel }));
   if (mark) {
     svg.append(draw("line", { class: "mark", x1: toX(mark.at), x2: toX(mark.at), y1: EDGE.top, y2: height - EDGE.bottom }));
-    svg.append(draw("text", { x: toX(mark.at) + 5, y: height - EDGE.bottom - 6, text: mark.text }));
+    svg.append(draw("text", { x: toX(mark.at), y: EDGE.top - 8, "text-anchor": "middle", text: mark.text }));
   }
   const labels = [];
   for (const { name, series, points } of lines) {
