@@ -19,7 +19,8 @@ _SHARED = pathlib.Path(__file__).parent / "page"
 
 
 def make_page(folder: pathlib.Path, title: str, data: Any) -> str:
-    """A page of a folder's page.html, page.css and page.js; `base.css` and `base.js` of all pages come first.
+    """A page of a folder's page.html, page.css and scripts; `base.css` and `base.js` of all pages come first, page.js
+    comes last.
 
     Args:
       title: what the browser's tab shows. data: JSON, which the script reads as `data`.
@@ -28,7 +29,9 @@ def make_page(folder: pathlib.Path, title: str, data: Any) -> str:
       ValueError: the data have a number that is not finite.
     """
     style = "".join((path / name).read_text("utf-8") for path, name in ((_SHARED, "base.css"), (folder, "page.css")))
-    script = "".join((path / name).read_text("utf-8") for path, name in ((_SHARED, "base.js"), (folder, "page.js")))
+    first, last = _SHARED / "base.js", folder / "page.js"
+    others = sorted({*folder.glob("*.js")} - {first, last})
+    script = "".join(path.read_text("utf-8") for path in (first, *others, last))
     policy = f"default-src 'none'; img-src data:; style-src {_digest(style)}; script-src {_digest(script)}"
     contents = {
         "title": html.escape(title), "policy": html.escape(policy), "style": style, "script": script,
