@@ -1,4 +1,4 @@
-"""The charts of all experiments: lines, and dots by row. A chart takes numbers and returns a figure.
+"""The charts of all experiments: lines, dots by row, and maps of cells. A chart takes numbers and returns a figure.
 
 A title is the chart's message. The module that draws computes it from the numbers, so that it stays true when they
 change. Lines have their names at their ends. There are at most five lines a panel.
@@ -11,18 +11,22 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+import matplotlib
 import numpy as np
+from matplotlib.collections import PatchCollection
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.patches import Rectangle
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
 from numjax.geometry import plots as pictures
-from numjax.geometry.style import COLOURS, DASHES, MARKS, SHADE, SMALL, TEXT_COLOURS, WIDTH
+from numjax.geometry.style import COLOURS, DASHES, EDGE, MARKS, ORDERED, SHADE, SMALL, TEXT_COLOURS, WIDTH
 
 MOST_LINES = len(COLOURS)
 _HEADING_WIDTH = 44  # characters of the headings of panels beside each other
 _ROW_WIDTH = 24  # characters of the name of a row
 _NAME_WIDTH = 16  # characters of the name of a line
+_MAP_COLOURS = 21  # of a map: so few that the file keeps them as they are
 _GAP = 8.0  # points between the end of a line and its name
 
 
@@ -77,6 +81,20 @@ class Cloud(NamedTuple):
     families: Sequence[str]
     edges: Sequence[Sequence[int]] = ()
     axes: Sequence[str] = ("t-SNE, first axis (no unit)", "t-SNE, second axis (no unit)")
+
+
+class MapCell(NamedTuple):
+    """A cell of a map.
+
+    Attributes:
+      share: from 0 to 1, the colour; None: nothing to show.
+      barred: the share that is out of reach, hatched. is_best: marked. has_no_meaning: instead of a share.
+    """
+
+    share: float | None = None
+    barred: float = 0.0
+    is_best: bool = False
+    has_no_meaning: bool = False
 
 
 def draw_lines(
@@ -240,6 +258,92 @@ def draw_spread(content: Mapping[str, Any], columns: Sequence[str], unit: str) -
             spans.append(f"{max(means) - min(means):.1f} points of {column}")
     title = f"The systems differ by at most {' and '.join(spans)}" + " (stand-in data)" * (not is_real)
     return draw_entries(title, entries, {column: Axis(unit) for column in columns}, is_real)
+
+
+def draw_map(
+    title: str, groups: Mapping[str, Sequence[str]], columns: Sequence[str], cells: Mapping[tuple[str, str], MapCell],
+    axis: Axis, barred: str,
+) -> Figure:  # fmt: skip
+    """Draws cells by colour, a row for each row of the groups below the name of its group, and a key below the map.
+
+    Args:
+      groups: name → its rows. cells: (row, column) → cell; cells that are not there are empty.
+      axis: its name says what the shares are; its limits are the numbers at the ends of the colours.
+      barred: what the hatching means.
+    """
+    lines = [line for group, rows in groups.items() for line in (group, *rows)]
+    figure = _make_figure(title, 2.1 + 0.19 * len(lines))
+    axes, key = figure.subplots(2, 1, height_ratios=[len(lines), 3])
+    at = {row: y for y, row in enumerate(lines)}
+    columns_at = {column: x for x, column in enumerate(columns)}
+    drawn = {
+        (columns_at[column], at[row]): cells.get((row, column), MapCell())
+        for rows in groups.values() for row in rows for column in columns
+    }  # fmt: skip
+    _draw_cells(axes, drawn)
+    axes.set_yticks(range(len(lines)), lines)
+    for label in axes.get_yticklabels():
+        if label.get_text() in groups:
+            label.set(fontweight="bold", color=TEXT_COLOURS[0])
+    axes.set_xticks(range(len(columns)), columns, rotation=90)
+    axes.xaxis.tick_top()
+    axes.set(xlim=(-0.5, len(columns) - 0.5), ylim=(len(lines) - 0.5, -0.5))
+    for each in (axes, key):
+        each.tick_params(length=0)
+        for side in ("left", "bottom", "top", "right"):
+            each.spines[side].set_visible(False)
+    _draw_map_key(key, axis, barred)
+    return figure
+
+
+def _draw_cells(axes: Any, cells: Mapping[tuple[Any, Any], MapCell], size: float = 0.94) -> None:
+    ramp = matplotlib.colormaps[ORDERED].resampled(_MAP_COLOURS)
+
+    def add(boxes: Sequence[Rectangle], **look: Any) -> None:
+        axes.add_collection(PatchCollection(boxes, **look))
+
+    def make_box(x: float, y: float, height: float = 1.0) -> Rectangle:
+        # Hatching stands at the bottom of its cell. The axis of rows points downwards.
+        return Rectangle((x - size / 2, y + size / 2 - size * height), size, size * height)
+
+    filled = {at: cell for at, cell in cells.items() if cell.share is not None}
+    add([make_box(*at) for at in filled], facecolors=[ramp(cell.share) for cell in filled.values()], linewidth=0)
+    empty = [at for at, cell in cells.items() if cell.share is None and not cell.has_no_meaning]
+    add([make_box(*at) for at in empty], facecolor="none", edgecolor=EDGE, linewidth=0.6)
+    hatched = {at: cell.barred for at, cell in filled.items() if cell.barred > 0}
+    add([make_box(*at, share) for at, share in hatched.items()], facecolor="none", edgecolor=EDGE, hatch="//////",
+        linewidth=0)  # fmt: skip
+    without = [at for at, cell in cells.items() if cell.has_no_meaning]
+    axes.plot([x for x, _ in without], [y for _, y in without], "x", color=EDGE, markersize=4)
+    for colour, low, high in ((COLOURS[2], -1.0, 0.5), ("white", 0.5, 1.0)):
+        best = [at for at, cell in filled.items() if cell.is_best and low < (cell.share or 0.0) <= high]
+        axes.plot([x for x, _ in best], [y for _, y in best], "*", color=colour, markersize=7)
+
+
+def _draw_map_key(axes: Any, axis: Axis, barred: str) -> None:
+    steps = 11
+    axes.set(xlim=(0, 64), ylim=(3.3, -1))
+    _draw_cells(axes, {(1 + 1.7 * i, 0.0): MapCell(i / (steps - 1)) for i in range(steps)}, 1.6)
+    low, high = axis.limits or (0.0, 100.0)
+    for i, end in ((0, low), (steps - 1, high)):
+        axes.annotate(_format_tick(end), (1 + 1.7 * i, 2.2), ha="center", va="center", fontsize=SMALL)
+    axes.set_xticks([])
+    axes.set_yticks([])
+    axes.set_xlabel(axis.name, loc="left")
+    signs = [
+        (24, 0.0, MapCell(0.0, 1.0), barred), (24, 2.2, MapCell(), "not run"),
+        (43.5, 0.0, MapCell(1.0, is_best=True), "best beyond the seeds"),
+        (43.5, 2.2, MapCell(has_no_meaning=True), "has no meaning"),
+    ]  # fmt: skip
+    _draw_cells(axes, {(x, height): cell for x, height, cell, _ in signs}, 1.6)
+    for x, height, _, name in signs:
+        axes.annotate(name, (x + 1.4, height), va="center", fontsize=SMALL, color=TEXT_COLOURS[2])
+
+
+def list_colours(count: int) -> list[tuple[int, int, int]]:
+    """Colours (red, green, blue) of the map of quantities, from least to most."""
+    colours = matplotlib.colormaps[ORDERED](np.linspace(0, 1, count))[:, :3]
+    return [tuple(round(255 * float(part)) for part in colour) for colour in colours]  # type: ignore[misc]
 
 
 def _make_figure(title: str, height: float) -> Figure:

@@ -13,10 +13,14 @@ import numpy as np
 import pytest
 from matplotlib.text import Text
 
+from numjax.bundled.configs import schemes
 from numjax.bundled.experiments import pictures, plots, verify
 from numjax.bundled.experiments.dice import table2 as dice_table2
 from numjax.bundled.experiments.dice import table3 as dice_table3
 from numjax.bundled.experiments.dice import table5 as dice_table5
+from numjax.bundled.experiments.grid.report import folder as grid_folder
+from numjax.bundled.experiments.grid.report import maps as grid_maps
+from numjax.bundled.experiments.grid.report import table as grid_table
 from numjax.bundled.experiments.luna import table4 as luna_table4
 from numjax.bundled.experiments.mathgpt import figures as mathgpt_figures
 from numjax.bundled.experiments.mathgpt import settings as mathgpt_settings
@@ -25,6 +29,7 @@ from numjax.bundled.experiments.numgpt import fig1, fig3, settings, table1, tabl
 from numjax.bundled.experiments.problems import ablation
 from numjax.errors import UsageError
 from numjax.geometry import style
+from tests import made_up_cells
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
@@ -106,6 +111,17 @@ def make_dice_table5(is_real):
     return content | {"tables": tables}
 
 
+def make_grid(rows, columns, main="inside"):
+    """A map of made-up cells."""
+    cells = [
+        grid_folder.parse_cell(made_up_cells.make_cell(row, column, seed))
+        for row in rows for column in columns for seed in range(2)
+    ]  # fmt: skip
+    cells.append(grid_folder.parse_cell(made_up_cells.make_cell(rows[0], "mme", 0, **made_up_cells.NO_MEANING)))
+    (grid,), _ = grid_maps.make_maps(cells)
+    return grid_table.make_content(grid, []) | {"name": "grid", "main": main}
+
+
 LABELS = list(settings.SYSTEMS.values())
 DICE_COLUMNS = [dice_table2.make_column(name, high) for name in dice_table2.PROBES for high in dice_table2.HIGHS]
 DICE_ROWS = [label for label, _ in dice_table2.SYSTEMS.values()]
@@ -136,6 +152,8 @@ CASES = {
     "mathgpt.figures, few symbols": make_measures(False, 4),
     "digits.figures": make_f1(["eq. 1", "place values", "sum", "mean", "max", "min", "median"]),
     "digits.figures, many": make_f1(["eq. 1", "sum", *(f"dice:form=d,dim={2 ** i}" for i in range(9))], 6),
+    "grid.report.table": make_grid(tuple(made_up_cells.ROWS), made_up_cells.COLUMNS, "length 20"),
+    "grid.report.table, all": make_grid([*schemes.ROWS, "waves", "oracle"], schemes.TASKS),
     "problems.ablation": make_ablation(),
     "problems.ablation, four": make_ablation(["pointed", "no_ranks", "linked", "spelled"]),
 }  # fmt: skip
@@ -266,6 +284,12 @@ def test_colours_differ_without_red_green_vision():
         seen = seen.clip(0, 1) ** (1 / 2.2)
         distances = [np.abs(a - b).max() for a, b in itertools.combinations(seen, 2)]
         assert min(distances) > 0.15, distances
+
+
+def test_a_map_of_quantities_is_ordered_in_grey():
+    colours = ["#{:02X}{:02X}{:02X}".format(*colour) for colour in plots.list_colours(17)]
+    steps = np.diff([measure_lightness(colour) for colour in colours])
+    assert steps.max() < -3, "each step is darker, so that one scale serves all eyes"
 
 
 def test_35_families_look_different():

@@ -1,28 +1,20 @@
-"""The page of a microscope: one HTML file with its style, its script and its data, which needs no network.
-
-The script and the style are allowed by their digests alone, so that no text in the data can run.
-"""
+"""The page of a microscope: what its script reads, packed into few bytes."""
 
 from __future__ import annotations
 
 import base64
-import hashlib
-import html
-import json
 import math
 import pathlib
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from numjax.errors import UsageError
-from numjax.inspect import answers, symbols
+from numjax.inspect import answers, symbols, webpage
 from numjax.inspect.microscope import Microscope, Part
 from numjax.inspect.views import Map, View
 from numjax.numeral.exact import format_plain
-from numjax.runtime import files
 
 MOST_BYTES = 3_000_000
 LEVELS = 254  # of a map; level 255 is "no pair"
@@ -37,28 +29,15 @@ def make_page(microscope: Microscope) -> str:
     Raises:
       UsageError: it would be larger than `MOST_BYTES`.
     """
-    template, style, script = ((_FOLDER / name).read_text("utf-8") for name in ("page.html", "page.css", "page.js"))
+    names = ", ".join(part.name for part in microscope.parts)
+    title = f"{names} · microscope for numbers"
     data = pack(microscope)
-    rest = sum(len(text.encode()) for text in (template, style, script, write_json(data)))
-    precision = _choose_precision(microscope, MOST_BYTES - rest)
+    size = len(webpage.make_page(_FOLDER, title, data).encode())
+    precision = _choose_precision(microscope, MOST_BYTES - size)
     for part, packed in zip(microscope.parts, data["parts"], strict=True):
         for view, packed_view in zip(part.views, packed["views"], strict=True):
             packed_view |= pack_vectors(view.vectors, precision)
-    policy = f"default-src 'none'; img-src data:; style-src {_digest(style)}; script-src {_digest(script)}"
-    names = ", ".join(part.name for part in microscope.parts)
-    contents = {
-        "title": html.escape(f"{names} · microscope for numbers"), "policy": html.escape(policy),
-        "style": style, "script": script, "data": write_json(data),
-    }  # fmt: skip
-    # In one pass, so that no text of the data counts as a place to fill in.
-    page = re.sub(r"\{\{([a-z]+)\}\}", lambda match: contents[match[1]], template)
-    return files.replace_surrogates(page)  # a file's name may hold some
-
-
-def write_json(data: Any) -> str:
-    """JSON that is safe inside a script element: no text of it can end the element or begin a comment."""
-    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+    return webpage.make_page(_FOLDER, title, data)
 
 
 def pack(microscope: Microscope) -> dict[str, Any]:
@@ -183,10 +162,6 @@ def encode(x: Any, dtype: str) -> str:
 def decode(text: str, dtype: str) -> np.ndarray:
     """The flat array of `encode`."""
     return np.frombuffer(base64.b64decode(text), dtype)
-
-
-def _digest(content: str) -> str:
-    return f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"
 
 
 def summarise(microscope: Microscope, page: str) -> Mapping[str, Any]:

@@ -1,7 +1,4 @@
-"use strict";
-// The page's only script. `data` is what numjax/inspect/render.py packs; all text goes in as text, never as HTML.
-const data = JSON.parse(document.getElementById("data").textContent);
-const byId = (id) => document.getElementById(id);
+// `data` is what numjax/inspect/render.py packs.
 const ROW = 32; // components of a vector in one row of its strip
 const ARRAYS = { "<u1": Uint8Array, "<i1": Int8Array, "<i2": Int16Array, "<u2": Uint16Array, "<f4": Float32Array, "<f8": Float64Array };
 
@@ -68,16 +65,6 @@ const formatShare = (p) => (p > 0 && p < 0.0005 ? "under 0.1 %" : `${format(100 
 
 // -- elements ----------------------------------------------------------------------------------------------------------
 
-function make(name, attributes = {}, ...children) {
-  const element = document.createElement(name);
-  for (const [key, value] of Object.entries(attributes)) {
-    if (key === "text") element.textContent = value;
-    else if (key.startsWith("on")) element.addEventListener(key.slice(2), value);
-    else element.setAttribute(key, value);
-  }
-  element.append(...children);
-  return element;
-}
 const makePick = (i) => make("button", { type: "button", class: "pick", text: data.texts[i], onclick: () => show(data.texts[i]) });
 
 // A canvas that can be explored with a pointer and with arrow keys; `describe` says what is at an index.

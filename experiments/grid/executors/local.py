@@ -1,0 +1,64 @@
+"""Runs jobs on this machine: in this process, or in several."""
+
+from __future__ import annotations
+
+import collections
+import multiprocessing
+import multiprocessing.connection
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from numjax.bundled.experiments.grid.cells import Job
+from numjax.bundled.experiments.grid.executors import RETRIES, Options, Work, work_alone
+from numjax.bundled.experiments.grid.runner import FAILED, Outcome, run_job
+from numjax.runtime import log
+
+
+def run(jobs: Sequence[Job], options: Options, work: Work) -> Iterator[Outcome]:
+    """Yields the outcomes of the jobs. With one worker they run in this process, one after the other."""
+    if options.workers == 1:
+        yield from map(run_job if work is work_alone else work, jobs)  # here a stop ends all jobs
+        return
+    waiting = collections.deque((job, 0) for job in jobs)
+    running: dict[Any, tuple[Any, Job, int]] = {}
+    try:
+        while waiting or running:
+            while waiting and len(running) < options.workers:
+                job, n_lives = waiting.popleft()
+                process, end = _start(job, work)
+                running[end] = process, job, n_lives + 1
+            ready: list[Any] = multiprocessing.connection.wait(list(running))
+            for end in ready:
+                process, job, n_lives = running.pop(end)
+                try:
+                    outcome = end.recv()
+                except EOFError:
+                    outcome = None
+                process.join()
+                if outcome is not None:
+                    yield outcome
+                elif n_lives <= RETRIES:
+                    log.say(f"{job.name}: its process was killed ({process.exitcode}): started again")
+                    waiting.append((job, n_lives))
+                else:
+                    yield Outcome(job.name, FAILED, f"{job.name}: its process was killed {n_lives} times")
+    finally:
+        for process, _, _ in running.values():
+            process.terminate()  # a training saves its state
+        for process, _, _ in running.values():
+            process.join()
+
+
+def _start(job: Job, work: Work) -> tuple[Any, Any]:
+    """(a process that runs the job, the end of a pipe that gets its outcome, or closes when the process dies)."""
+    context = multiprocessing.get_context("spawn")  # JAX has threads, which a fork would break
+    own_end, other_end = context.Pipe(duplex=False)
+    process = context.Process(target=_send_outcome, args=(job, other_end, work), name=job.name)
+    process.start()
+    other_end.close()
+    return process, own_end
+
+
+def _send_outcome(job: Job, end: Any, work: Work) -> None:
+    end.send(work(job))
+    end.close()

@@ -1,0 +1,135 @@
+"""Leases: files by which runners on any machines of a shared folder agree who trains what.
+
+A lease is a file OUT/leases/NAME.json with host, process and start. Its holder touches it while it works. A lease is
+stale, and is taken over, if its process is gone from this host, or if it was not touched for `PATIENCE` seconds by
+the clock of the file system, which all machines share.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import json
+import os
+import pathlib
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from numjax.errors import UsageError
+from numjax.runtime import files
+
+BEAT = 20.0  # seconds between two touches
+PATIENCE = 120.0
+
+
+class Held(UsageError):
+    """Another runner that is alive holds the lease; the message says which."""
+
+
+@contextlib.contextmanager
+def hold(out: pathlib.Path, name: str, wait: float = 0.0) -> Iterator[None]:
+    """Holds the lease of a name while the block runs.
+
+    Args:
+      wait: seconds to wait for another runner to end.
+
+    Raises:
+      Held: another runner still holds it.
+      UsageError: the folder cannot be written.
+    """
+    path, end = out / "leases" / f"{name}.json", time.monotonic() + wait
+    while True:
+        try:
+            own = _acquire(path)
+            break
+        except Held:
+            if time.monotonic() >= end:
+                raise
+            time.sleep(min(BEAT, 1.0))
+        except OSError as error:
+            raise UsageError(f"cannot write {path} ({error.strerror}): choose another --out") from error
+    stop = threading.Event()
+    beating = threading.Thread(target=_beat, args=(path, own, stop), daemon=True)
+    beating.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        beating.join()
+        if _load(path) == own:
+            path.unlink(missing_ok=True)
+
+
+def describe_holder(out: pathlib.Path, name: str) -> str:
+    """Who holds a lease and is alive, in words; "" if nobody does."""
+    path = out / "leases" / f"{name}.json"
+    return "" if _is_stale(path) else _describe(path)
+
+
+def _acquire(path: pathlib.Path) -> dict[str, Any]:
+    # Without the lock, two runners that both saw a stale lease could each remove the other's new one.
+    with files.hold_lock(path.parent / ".lock", "another runner chooses its next cell"):
+        if not _is_stale(path):
+            raise Held(_describe(path))
+        own = {"host": socket.gethostname(), "pid": os.getpid(), "thread": threading.get_ident()}
+        own["since"] = datetime.datetime.now(datetime.UTC).isoformat()
+        files.write(path, json.dumps(own) + "\n")
+        return own
+
+
+def _is_stale(path: pathlib.Path) -> bool:
+    try:
+        touched = path.stat().st_mtime
+    except FileNotFoundError:
+        return True
+    holder = _load(path)
+    if holder.get("host") == socket.gethostname() and not _is_alive(holder.get("pid")):
+        return True
+    return _file_system_time(path.parent) - touched > PATIENCE
+
+
+def _is_alive(pid: Any) -> bool:
+    try:
+        os.kill(int(pid), 0)
+    except (ProcessLookupError, TypeError, ValueError):
+        return False
+    except PermissionError:
+        return True
+    with contextlib.suppress(OSError, IndexError):  # a killed process that nobody has waited for is still listed
+        state = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        return state not in ("Z", "X")
+    return True
+
+
+def _file_system_time(folder: pathlib.Path) -> float:
+    """The time by the clock that stamps files, which may be a server's."""
+    probe = folder / f".clock-{socket.gethostname()}-{os.getpid()}-{threading.get_ident()}"
+    probe.touch()
+    try:
+        return probe.stat().st_mtime
+    finally:
+        probe.unlink(missing_ok=True)
+
+
+def _beat(path: pathlib.Path, own: dict[str, Any], stop: threading.Event) -> None:
+    while not stop.wait(BEAT):
+        with contextlib.suppress(OSError):
+            if _load(path) == own:
+                os.utime(path)
+
+
+def _load(path: pathlib.Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def _describe(path: pathlib.Path) -> str:
+    holder = _load(path)
+    start = str(holder.get("since", "an unknown time"))[:19]
+    return f"{path.stem} is with process {holder.get('pid')} on {holder.get('host')} since {start}"

@@ -1,0 +1,42 @@
+"""The report of a grid's folder of cells: a page for a browser, a picture and tables, in seconds.
+
+    python -m experiments.grid.report --out=runs/grid
+
+Writes grid.html with all that the folder holds, and grid.md, grid.png and grid.json of the largest scale.
+Other scales and sizes get files of their own, such as grid_smoke.md. Files that are no cells are named and left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import pathlib
+import time
+from collections.abc import Sequence
+
+from numjax.bundled.experiments import command
+from numjax.bundled.experiments.grid.report import files
+from numjax.tools.command import Parser
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """Writes the report and prints what is in it."""
+    parser = Parser(
+        prog="python -m experiments.grid.report", description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    parser.add_argument("--out", required=True, help="the folder of a grid: it holds cells/*.json")
+    start = time.monotonic()
+    out = pathlib.Path(parser.parse_args(words).out).expanduser()
+    made = files.write(out)
+    for line in [*made.faults, *made.repeated]:
+        print(line)
+    names = ", ".join(f"{name}.md, {name}.png" for name in made.contents)
+    left_out = f"; {len(made.faults)} files are no cells and left out" * bool(made.faults)
+    print(
+        f"{out}: {files.PAGE} ({len(made.page.encode()) / 1e6:.1f} MB), {names}: {made.n_cells} cells{left_out}; "
+        f"{time.monotonic() - start:.0f} s"
+    )
+
+
+if __name__ == "__main__":
+    command.entry(main)

@@ -1,0 +1,178 @@
+"""Maps: cells that may stand beside each other, because they were trained at the same size and for as long."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from numjax.bundled.configs import schemes
+from numjax.bundled.experiments.grid import groups, scales
+from numjax.bundled.experiments.grid.report.folder import ALL, Cell
+from numjax.bundled.experiments.grid.report.metrics import EQUAL_SECONDS, Metric
+
+SCALES = tuple(reversed(scales.SCALES))  # the largest first
+SAME = ("inside", "test", "same")  # streams of the lengths of training
+SIZES = ("layers", "width", "steps", "batch")
+
+
+class Map(NamedTuple):
+    """Rows × columns of cells.
+
+    Attributes:
+      name: of its files. sizes: of `SIZES`, what all its trained cells have.
+      cells: (row, column) → its cells by seed. columns, rows, streams: in the order in which they are shown.
+    """
+
+    name: str
+    scale: str
+    sizes: Mapping[str, Any]
+    rows: Sequence[str]
+    columns: Sequence[str]
+    streams: Sequence[str]
+    cells: Mapping[tuple[str, str], Sequence[Cell]]
+
+    @property
+    def label(self) -> str:
+        """Its scale and sizes in words."""
+        size = "{layers} × {width}".format(**self.sizes) if "layers" in self.sizes and "width" in self.sizes else ""
+        parts = [self.scale, size, *(f"{self.sizes[key]:,} steps" for key in ("steps",) if key in self.sizes)]
+        parts += [f"{self.sizes['batch']} a batch"] if "batch" in self.sizes else []
+        return ", ".join(filter(None, parts))
+
+
+def make_maps(cells: Iterable[Cell]) -> tuple[list[Map], list[str]]:
+    """(maps, the one to show first in front; a line for each cell that another one of the same seed replaces)."""
+    by_size: dict[tuple[Any, ...], list[Cell]] = {}
+    untrained: list[Cell] = []
+    for cell in cells:
+        sizes = tuple((key, cell.settings[key]) for key in SIZES if cell.settings.get(key) is not None)
+        if sizes:
+            by_size.setdefault((cell.scale, sizes), []).append(cell)
+        else:
+            untrained.append(cell)
+    # What is not trained, and what has no meaning, has no size: it stands in every map of its scale.
+    for scale in dict.fromkeys(cell.scale for cell in untrained):
+        if not any(key[0] == scale for key in by_size):
+            by_size[scale, ()] = []
+    order = sorted(by_size, key=lambda key: (_rank_scale(key[0]), -len(by_size[key]), repr(key)))
+    maps, faults, names = [], [], set()
+    for scale, sizes in order:
+        name = _name_map(scale, dict(sizes), names)
+        names.add(name)
+        members = [*by_size[scale, sizes], *(cell for cell in untrained if cell.scale == scale)]
+        maps.append(_make_map(name, scale, dict(sizes), members, faults))
+    return maps, list(dict.fromkeys(faults))
+
+
+def _rank_scale(scale: str) -> tuple[int, str]:
+    # "full-6x512" is a size of the scale "full".
+    name = scale.partition("-")[0]
+    return (SCALES.index(name) if name in SCALES else len(SCALES), scale)
+
+
+def _name_map(scale: str, sizes: Mapping[str, Any], taken: set[str]) -> str:
+    words = [re.sub(r"\W", "-", str(sizes[key])) + key[0] for key in SIZES if key in sizes]
+    names = ["grid", f"grid_{re.sub(r'[^a-z0-9]', '-', scale.lower())}"]
+    names += ["_".join([names[1], *words[:count]]) for count in range(2, len(words) + 1)]
+    free = [name for name in names if name not in taken]
+    return free[0] if free else f"{names[-1]}_{len(taken)}"
+
+
+def _make_map(name: str, scale: str, sizes: Mapping[str, Any], members: Sequence[Cell], faults: list[str]) -> Map:
+    by_key: dict[tuple[str, str, int], Cell] = {}
+    for cell in members:
+        key = (cell.row, cell.column, cell.seed)
+        if key in by_key:
+            faults.append(f"{cell.row}, {cell.column}, seed {cell.seed}: two files, of which one is shown")
+        # Code that was committed is worth more than code that was not.
+        if key not in by_key or (by_key[key].dirty and not cell.dirty):
+            by_key[key] = cell
+    cells: dict[tuple[str, str], list[Cell]] = {}
+    for (row, column, _), cell in sorted(by_key.items()):
+        cells.setdefault((row, column), []).append(cell)
+    streams = {stream for cell in by_key.values() for stream in cell.streams} - {ALL}
+    rows, columns = {row for row, _ in cells}, {column for _, column in cells}
+    return Map(name, scale, sizes, groups.sort_rows(rows), _sort_columns(columns), sort_streams(streams), cells)
+
+
+def _sort_columns(columns: set[str]) -> list[str]:
+    order = {column: rank for rank, column in enumerate(schemes.TASKS)}
+    return sorted(columns, key=lambda column: (order.get(column, len(order)), column))
+
+
+def sort_streams(streams: Iterable[str]) -> list[str]:
+    """Streams of the lengths of training, then by length, then others by name."""
+    return sorted(streams, key=lambda s: (s not in SAME, find_length(s) is None, find_length(s) or 0, s))
+
+
+def find_length(stream: str) -> int | None:
+    """The length of a stream such as "length 12" or "12", else None."""
+    match = re.fullmatch(r"(?:length\s*)?(\d+)", stream)
+    return int(match[1]) if match else None
+
+
+def get_main_stream(grid: Map) -> str:
+    """The stream that a picture shows: the lengths of training if the map has them."""
+    return next((stream for stream in grid.streams if stream in SAME), ALL)
+
+
+def collect(grid: Map, row: str, column: str, stream: str, metric: str) -> list[float]:
+    """The values of a cell's seeds, without those that have none."""
+    cells = grid.cells.get((row, column), ())
+    if metric == EQUAL_SECONDS:
+        limit = find_seconds(grid, column) if stream == ALL else None
+        values = [] if limit is None else [score_at(cell, limit) for cell in cells]
+    else:
+        values = [cell.streams.get(stream, {}).get(metric) for cell in cells]
+    return [value for value in values if value is not None]
+
+
+def find_seconds(grid: Map, column: str) -> float | None:
+    """The seconds in which every row of a column was trained: those of the fastest; None without curves."""
+    ends = [cell.curve[-1][1] for row in grid.rows for cell in grid.cells.get((row, column), ()) if cell.curve]
+    return min(ends, default=None)
+
+
+def score_at(cell: Cell, seconds: float) -> float | None:
+    """The last score that a cell had by then; None if it was not scored by then, or has no curve."""
+    scores = [exact for _, at, exact in cell.curve if at <= seconds * (1 + 1e-9)]
+    return scores[-1] if scores else None
+
+
+def find_winner(values_by_row: Mapping[str, Sequence[float]], metric: Metric) -> str | None:
+    """The row whose every seed is better than every seed of every other row; None if there is none.
+
+    One seed has no range. So a row with one seed does not win, and counts as a rival with the widest range of all
+    rows on either side of its value. Baselines do not take part.
+    """
+    sign = 1 if metric.is_higher_better else -1
+    ranges = {
+        row: (min(sign * value for value in values), max(sign * value for value in values))
+        for row, values in values_by_row.items()
+        if values and groups.find_group(row) != groups.BASELINES
+    }
+    measured = [row for row in ranges if len(values_by_row[row]) > 1]
+    if len(ranges) < 2 or not measured:
+        return None
+    widest = max(ranges[row][1] - ranges[row][0] for row in measured)
+    best = max(measured, key=lambda row: ranges[row][0])
+    limit = max(high + widest * (row not in measured) for row, (_, high) in ranges.items() if row != best)
+    return best if ranges[best][0] > limit else None
+
+
+def list_winners(grid: Map, stream: str, metric: Metric) -> dict[str, str]:
+    """Column → its winner, for the columns that have one."""
+    winners = {}
+    for column in grid.columns:
+        values = {row: collect(grid, row, column, stream, metric.key) for row in grid.rows}
+        if (winner := find_winner(values, metric)) is not None:
+            winners[column] = winner
+    return winners
+
+
+def average_ceiling(cells: Sequence[Cell]) -> dict[str, float]:
+    """Stream → the mean share of answers that a cell's seeds can represent."""
+    streams = dict.fromkeys(stream for cell in cells for stream in cell.ceiling)
+    by_stream = {stream: [cell.ceiling[stream] for cell in cells if stream in cell.ceiling] for stream in streams}
+    return {stream: sum(shares) / len(shares) for stream, shares in by_stream.items()}

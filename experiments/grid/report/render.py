@@ -1,0 +1,143 @@
+"""The page of a folder of cells: what its script reads, packed."""
+
+from __future__ import annotations
+
+import pathlib
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from numjax.bundled.experiments import plots
+from numjax.bundled.experiments.grid import groups
+from numjax.bundled.experiments.grid.report import maps, metrics, table
+from numjax.bundled.experiments.grid.report.folder import ALL, Cell
+from numjax.bundled.experiments.grid.report.maps import Map
+from numjax.bundled.experiments.grid.report.metrics import METRICS
+from numjax.inspect import webpage
+
+_FOLDER = pathlib.Path(__file__).parent / "page"
+N_COLOURS = 17
+
+
+def make_page(grids: Sequence[Map], faults: Sequence[str]) -> str:
+    """The page of maps; `faults` are lines about files that are left out."""
+    return webpage.make_page(_FOLDER, "The grid · ways of writing a number", pack(grids, faults))
+
+
+def pack(grids: Sequence[Map], faults: Sequence[str]) -> dict[str, Any]:
+    """Everything that the page shows, as JSON holds it."""
+    keys = {key for grid in grids for cells in grid.cells.values() for cell in cells for key in _list_metrics(cell)}
+    return {
+        "metrics": [
+            {
+                "key": metric.key, "label": metric.label, "meaning": metric.meaning, "worst": metric.worst,
+                "best": metric.best, "isShare": metric.is_share, "isLog": metric.is_log,
+            }
+            for metric in METRICS
+            if metric.key in keys or metric.key == METRICS[0].key
+        ],
+        "colours": plots.list_colours(N_COLOURS),
+        "faults": list(faults),
+        "all": ALL,
+        "equalSeconds": metrics.EQUAL_SECONDS,
+        "maps": [_pack_map(grid) for grid in grids],
+    }  # fmt: skip
+
+
+def _list_metrics(cell: Cell) -> set[str]:
+    """The metrics that a cell has."""
+    measured = {key for values in cell.streams.values() for key, value in values.items() if value is not None}
+    return measured | ({metrics.EQUAL_SECONDS} if cell.curve else set())
+
+
+def _pack_map(grid: Map) -> dict[str, Any]:
+    streams = [*grid.streams, ALL]
+    problems: dict[str, list[list[str]]] = {column: [] for column in grid.columns}
+    return {
+        "label": grid.label,
+        "main": streams.index(maps.get_main_stream(grid)),
+        "streams": [{"key": s, "label": table.name_stream(s), "length": maps.find_length(s)} for s in streams],
+        "same": [streams.index(s) for s in grid.streams if s in maps.SAME],
+        "columns": list(grid.columns),
+        "rows": [_pack_row(grid, row) for row in grid.rows],
+        "cells": [
+            [_pack_cell(grid, row, column, streams, problems[column]) for column in grid.columns] for row in grid.rows
+        ],
+        "problems": [problems[column] for column in grid.columns],
+        "wins": {
+            metric.key: [
+                [grid.rows.index(wins[c]) if c in wins else -1 for c in grid.columns]
+                for wins in (maps.list_winners(grid, stream, metric) for stream in streams)
+            ]
+            for metric in METRICS
+        },
+        "seconds": [maps.find_seconds(grid, column) for column in grid.columns],
+        "machines": table.count_values(grid, lambda cell: cell.hardware),
+        "commits": table.count_values(grid, lambda cell: cell.commit + " with changes" * cell.dirty),
+    }
+
+
+def _pack_row(grid: Map, row: str) -> dict[str, Any]:
+    cells = [cell for column in grid.columns for cell in grid.cells.get((row, column), ())]
+    rates = Counter(cell.settings["learning_rate"] for cell in cells if cell.settings.get("learning_rate"))
+    return {
+        "name": row,
+        "group": groups.find_group(row),
+        "isBaseline": groups.find_group(row) == groups.BASELINES,
+        "parts": _describe_parts(cells),
+        "slots": _average(cells, "slots_per_number"),
+        "parameters": _average(cells, "parameters"),
+        "msPerStep": _average(cells, "ms_per_step"),
+        "seconds": _average(cells, "seconds"),
+        "rates": sorted(rates),
+    }
+
+
+def _describe_parts(cells: Sequence[Cell]) -> str:
+    """The parts of a row's system, as its cells name them: "replace · fone, token · …"."""
+    parts = next((parts for cell in cells if isinstance(parts := cell.settings.get("parts"), dict)), {})
+    kinds = ("scheme", "embeds", "heads", "objectives", "positions")
+    return " · ".join(str(parts[kind]) for kind in kinds if parts.get(kind))
+
+
+def _average(cells: Sequence[Cell], key: str) -> float | None:
+    values = [cell.costs[key] for cell in cells if key in cell.costs]
+    return _shorten(sum(values) / len(values)) if values else None
+
+
+def _pack_cell(
+    grid: Map, row: str, column: str, streams: Sequence[str], problems: list[list[str]]
+) -> dict[str, Any] | None:
+    cells = grid.cells.get((row, column), ())
+    if not cells:
+        return None
+    ceiling = maps.average_ceiling(cells)
+    return {
+        "reason": next((cell.reason for cell in cells if cell.reason), ""),
+        "diverged": sum(bool(cell.diverged) for cell in cells),
+        "values": {
+            metric.key: [
+                [_shorten(value) for value in maps.collect(grid, row, column, stream, metric.key)]
+                for stream in streams
+            ]
+            for metric in METRICS
+        },
+        "ceiling": [_shorten(ceiling[stream]) if stream in ceiling else None for stream in streams],
+        "curves": [[[step, _shorten(at), _shorten(exact)] for step, at, exact in cell.curve] for cell in cells],
+        "examples": _pack_examples(cells, streams, problems),
+    }
+
+
+def _pack_examples(cells: Sequence[Cell], streams: Sequence[str], problems: list[list[str]]) -> list[list[Any]]:
+    """[number of the problem in its column, text that the first seed wrote, whether it is right]."""
+    packed = []
+    for example in next((cell.examples for cell in cells if cell.examples), ()):
+        problem = [example["stream"], example["prompt"], example["gold"]]
+        if problem not in problems:
+            problems.append(problem)
+        packed.append([problems.index(problem), example["written"], int(example["exact"])])
+    return packed
+
+
+def _shorten(value: float) -> float:
+    return float(f"{value:.4g}")

@@ -1,0 +1,249 @@
+"""Trains the model of a job: chooses its learning rate on validation, trains it, and lets it answer the test."""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+import pathlib
+import shutil
+import statistics
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import jax
+from ml_collections import ConfigDict
+
+from numjax.bundled.experiments import identity, stored, trials
+from numjax.bundled.experiments.grid import abilities, leases, problems
+from numjax.bundled.experiments.grid.abilities import Ability
+from numjax.bundled.experiments.grid.cells import Job
+from numjax.bundled.experiments.grid.problems import Record
+from numjax.bundled.experiments.grid.rows import make_config
+from numjax.bundled.experiments.grid.scales import TRIAL_SHARE
+from numjax.bundled.experiments.grid.scoring import Answer
+from numjax.errors import Diverged, UsageError
+from numjax.evals import report
+from numjax.modes import set_up
+from numjax.runtime import log
+from numjax.system import System, assemble
+from numjax.train.compile import count_parameters
+from numjax.train.loop import Splits, train
+from numjax.train.workdir import claim, lock_folder
+
+SPARE_TOKENS = 4  # beyond the longest right answer, so that a wrong one may be longer
+
+
+class Trained(NamedTuple):
+    """What a job's run gives.
+
+    Attributes:
+      records: the test problems. abilities: of the row with each. answers: id → what the model wrote.
+      config: of the run. rate, tried: the learning rate, and the validation loss of each that was tried, which took
+        trial_seconds.
+      seconds: of all training steps. overhead_seconds: of everything else in this process but trials.
+      seconds_per_step, parameters, validations (rows of metrics.jsonl), code: of the run.
+      diverged: the message if the loss stopped being finite.
+    """
+
+    records: list[Record]
+    abilities: list[Ability]
+    answers: dict[str, Answer]
+    config: Any
+    rate: float
+    tried: dict[str, float | None]
+    trial_seconds: float
+    seconds: float
+    overhead_seconds: float
+    seconds_per_step: float
+    parameters: int
+    validations: list[dict[str, Any]]
+    code: dict[str, str]
+    diverged: str | None
+
+
+class _Prepared(NamedTuple):
+    """The system of a job and its encoded data."""
+
+    system: System
+    splits: Splits
+    records: list[Record]
+    abilities: list[Ability]
+
+
+def train_job(job: Job, key: str) -> Trained:
+    """Trains a job's model, or goes on where an earlier process stopped, and returns its answers.
+
+    Raises:
+      Preempted: SIGTERM or SIGINT; the next call resumes.
+      UsageError: parts do not go together, or every learning rate diverges.
+    """
+    begin = time.monotonic()
+    base = make_config(job.row, job.scale, job.columns)
+    _set_up(base)
+    shared = job.folder / "runs" / f"{job.name.rpartition('.')[0]}-{key}"
+    # The seeds of a row share its vocabulary and its learning rate: one runner makes them, the others wait.
+    with leases.hold(job.folder, f"{shared.name}.setup", wait=math.inf):
+        prepared = _prepare(base, shared, job)
+        trial_begin = time.monotonic()
+        rate, tried = choose_learning_rate(prepared, shared, job.scale.rates)
+        trial_seconds = time.monotonic() - trial_begin
+        config = trials.change_config(prepared.system.config, {"optim.learning_rate": rate})
+        with lock_folder(shared, "--out"):
+            claim(shared, config)
+    prepared = prepared._replace(system=prepared.system._replace(config=config))
+    folder = shared / f"seed_{job.seed}"
+    code = stored.start_code(folder, identity.list_code(identity.list_roots(base)))
+    n_before = _count_saved_steps(folder)
+    diverged, parameters = None, 0
+    try:
+        _, compiled = train(prepared.system, prepared.splits, folder, job.seed, report.score_split)
+        parameters = count_parameters(compiled.abstract_state)
+        answers = load_answers(folder, prepared.system)
+    except Diverged as error:
+        diverged, answers = str(error), {}
+    seconds_per_step = _load_seconds_per_step(folder)
+    trained_now = (job.scale.steps - n_before) * seconds_per_step
+    overhead = time.monotonic() - begin - trial_seconds - trained_now
+    return Trained(
+        *(prepared.records, prepared.abilities, answers, config, rate, tried),
+        *(trial_seconds, job.scale.steps * seconds_per_step, max(0.0, overhead), seconds_per_step),
+        *(parameters, _load_rows(folder, "validation"), code, diverged),
+    )
+
+
+def drop_training_state(job: Job, key: str) -> None:
+    """Removes the checkpoints of a finished run, which hold optimiser states; the best parameters stay."""
+    folder = job.folder / "runs" / f"{job.name.rpartition('.')[0]}-{key}" / f"seed_{job.seed}"
+    if _count_saved_steps(folder, "best"):
+        shutil.rmtree(folder / "checkpoints", ignore_errors=True)
+    # Otherwise one process keeps the programs of dozens of systems; the next system compiles its own anyway.
+    jax.clear_caches()
+
+
+def build_system(config: Any, folder: pathlib.Path) -> tuple[System, list[Record], list[Ability]]:
+    """(the system of a config with room for all of its problems, the test problems, what the row can do with them).
+
+    The room changes no result: the lengths of a row's texts follow from its scheme. `folder` holds the vocabulary.
+    """
+    system = assemble(config, folder)
+    records, validation = (problems.load_records(system.task.dataset, split) for split in ("test", "validation"))
+    own = [abilities.measure(system, record) for record in records]
+    both = [*own, *(abilities.measure(system, record) for record in validation)]
+    longest_answer = max(ability.answer for ability in both) + SPARE_TOKENS
+    longest_prompt = max(ability.prompt for ability in both)
+    length = _round_up(max(ability.prompt + ability.answer for ability in both))
+    room = max(length, _round_up(longest_prompt) + _round_up(longest_answer))
+    sized = {"data.length": length, "backbone.max_length": room, "decode.max_tokens": _round_up(longest_answer)}
+    config = trials.change_config(config, sized | {"decode.batch_size": config.eval.batch_size})
+    return assemble(config, folder), records, own
+
+
+def _round_up(count: int) -> int:
+    return -(-count // 16) * 16
+
+
+def _prepare(config: Any, shared: pathlib.Path, job: Job) -> _Prepared:
+    log.say(f"{job.name}: preparing the data and the model")
+    with lock_folder(shared, "--out"):
+        system, records, own = build_system(config, shared)
+    dataset = system.task.dataset
+    problems.check_columns(records, job.columns)
+    validation = problems.select(problems.load_records(dataset, "validation"), job.scale.validation)
+    train_records = problems.load_records(dataset, "train")
+    encoded = {
+        split: system.encode_split(own_records, split)
+        for split, own_records in (("train", train_records), ("validation", validation), ("test", records))
+    }
+    for split, rows in encoded.items():
+        if rows.skipped:
+            first = rows.skipped[0]
+            log.say(f"{job.name}: {len(rows.skipped)} problems of {split} left out, such as {first['reason']}")
+    return _Prepared(system, Splits(**encoded), records, own)
+
+
+def choose_learning_rate(
+    prepared: _Prepared, shared: pathlib.Path, rates: Sequence[float]
+) -> tuple[float, dict[str, float | None]]:
+    """(the learning rate with the least validation loss after a short run, rate → loss, None if it diverged).
+
+    A trial is a whole run of `TRIAL_SHARE` of the steps, with its own warm-up and decay, and with a seed that no cell
+    has. Its test problems are never scored. Finished trials are kept in trials.json.
+
+    Raises:
+      UsageError: every rate diverged.
+    """
+    path = shared / "trials.json"
+    tried: dict[str, float | None] = json.loads(path.read_text()) if path.exists() else {}
+    optim = prepared.system.config.optim
+    steps = max(2, round(TRIAL_SHARE * optim.steps))
+    changes = {"optim.steps": steps, "optim.warmup": round(TRIAL_SHARE * optim.warmup), "eval.every": steps}
+    changes |= {"eval.test": False, "eval.generate": False, "log_every": steps}
+    for rate in rates:
+        if f"{rate:g}" in tried:
+            continue
+        log.say(f"{shared.name}: learning rate {rate:g} for {steps} steps")
+        config: Any = trials.change_config(prepared.system.config, changes | {"optim.learning_rate": rate})
+        folder = shared / "trials" / f"{rate:g}"
+        try:
+            results, _ = train(
+                prepared.system._replace(config=config),
+                prepared.splits._replace(test=None),
+                *(folder, trials.SEED, functools.partial(report.score_split, generate=False)),
+            )
+            tried[f"{rate:g}"] = float(results["validation"]["loss"])
+        except Diverged:
+            tried[f"{rate:g}"] = None
+        stored.write_json(path, tried)
+        for name in ("checkpoints", "best"):
+            shutil.rmtree(folder / name, ignore_errors=True)
+    finite = {rate: loss for rate, loss in tried.items() if loss is not None and math.isfinite(loss)}
+    if not finite:
+        raise UsageError(f"{shared.name}: every learning rate of {', '.join(tried)} diverged")
+    return float(min(finite, key=finite.__getitem__)), tried
+
+
+def load_answers(folder: pathlib.Path, system: System) -> dict[str, Answer]:
+    """Id → what the model wrote to the test problems.
+
+    A model states a probability of its answer where every symbol of it is drawn from one softmax; the masses of heads
+    that write whole numbers leave out the number.
+    """
+    states_probability = not abilities.writer_of(system).numbers
+    answers = {}
+    for row in _read_lines(folder / "predictions" / f"{system.config.task.name}.jsonl"):
+        probability = min(1.0, math.exp(row["log_prob"])) if states_probability else None
+        answers[row["id"]] = Answer(row["prediction"], probability)
+    return answers
+
+
+def _load_seconds_per_step(folder: pathlib.Path) -> float:
+    """The median over intervals of the run, so that those with a compilation or an evaluation do not count."""
+    rates = [row["seconds_per_step"] for row in _load_rows(folder, "train")]
+    return statistics.median(rates) if rates else 0.0
+
+
+def _load_rows(folder: pathlib.Path, split: str) -> list[dict[str, Any]]:
+    return [row for row in _read_lines(folder / "metrics.jsonl") if row["split"] == split]
+
+
+def _read_lines(path: pathlib.Path) -> Sequence[dict[str, Any]]:
+    if not path.exists():
+        return []
+    with path.open(encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines]
+
+
+def _count_saved_steps(folder: pathlib.Path, kind: str = "checkpoints") -> int:
+    """The step of the newest whole checkpoint, 0 without any."""
+    return max((int(path.name) for path in (folder / kind).glob("*") if path.name.isdigit()), default=0)
+
+
+@functools.cache
+def _set_up_once(compile_cache: str) -> None:
+    set_up(ConfigDict({"compile_cache": compile_cache}))
+
+
+def _set_up(config: Mapping[str, Any]) -> None:
+    _set_up_once(config["compile_cache"])

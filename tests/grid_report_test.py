@@ -1,0 +1,583 @@
+"""The report of a grid: every number of the cells is there, winners follow the rule, and the page works in a browser.
+
+All cells are made up (`made_up_cells`).
+"""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import json
+import re
+import time
+
+import numpy as np
+import pytest
+
+from numjax.bundled.configs import schemes
+from numjax.bundled.experiments import verify
+from numjax.bundled.experiments.grid import groups
+from numjax.bundled.experiments.grid.report import __main__ as tool
+from numjax.bundled.experiments.grid.report import files, folder, maps, metrics, table
+from numjax.errors import UsageError
+from tests.chromium import Browser, find_chromium
+from tests.made_up_cells import COLUMNS, ROWS, STREAMS, make_cell, write_cell, write_cells
+
+EXACT = metrics.METRICS[0]
+ERROR = metrics.BY_KEY["relative_error_median"]
+HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(1)>"
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory):
+    folder_of_cells = tmp_path_factory.mktemp("grid")
+    write_cells(folder_of_cells)
+    return folder_of_cells
+
+
+@pytest.fixture(scope="module")
+def made(out):
+    return files.write(out)
+
+
+def find_data(page: str) -> dict:
+    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)[1])
+
+
+def list_cells(out):
+    return [json.loads(path.read_text()) for path in sorted((out / "cells").glob("*.json"))]
+
+
+# -- what is shown ---------------------------------------------------------------------------------------------------
+
+
+def test_the_page_holds_every_number_of_every_cell(out, made):
+    (grid,) = find_data(made.page)["maps"]
+    rows, streams = [row["name"] for row in grid["rows"]], [stream["key"] for stream in grid["streams"]]
+    n_numbers = 0
+    by_cell = itertools.groupby(list_cells(out), key=lambda cell: (cell["row"], cell["column"]))
+    for (row, column), cells in ((names, list(group)) for names, group in by_cell):
+        shown = grid["cells"][rows.index(row)][grid["columns"].index(column)]
+        assert shown["reason"] == (cells[0]["not_applicable"] or "")
+        for metric in metrics.METRICS:
+            for stream in [] if metric.key == metrics.EQUAL_SECONDS else ["all", *STREAMS]:
+                values = [(c["metrics"] if stream == "all" else c["streams"].get(stream, {})) for c in cells]
+                values = [value for value in (entry.get(metric.key) for entry in values) if value is not None]
+                np.testing.assert_allclose(shown["values"][metric.key][streams.index(stream)], values, rtol=6e-4)
+                n_numbers += len(values)
+        for stream, ceiling in cells[0]["ceiling"].items():
+            assert shown["ceiling"][streams.index(stream)] == pytest.approx(ceiling, rel=6e-4)
+        assert [len(curve) for curve in shown["curves"]] == [len(cell["curve"]) for cell in cells]
+        problems = grid["problems"][grid["columns"].index(column)]
+        texts = [(*problems[number], written, bool(right)) for number, written, right in shown["examples"]]
+        keys = ("stream", "prompt", "gold", "written", "exact")
+        assert texts == [tuple(example[key] for key in keys) for example in cells[0]["examples"]]
+    assert n_numbers > 4000
+    assert grid["cells"][rows.index("fone")][grid["columns"].index("sort")] is None
+
+
+def test_the_table_has_the_mean_the_deviation_and_the_number_of_seeds(out, made):
+    del made
+    text = (out / "grid.md").read_text()
+    values = [c["streams"]["inside"]["exact"] for c in list_cells(out) if (c["row"], c["column"]) == ("ntl", "add")]
+    lines = [line.split(" | ") for line in text.split("## ")[1].splitlines() if "`ntl`" in line]
+    cell = lines[0][2 + list(find_data((out / "grid.html").read_text())["maps"][0]["columns"]).index("add")]
+    assert cell == f"{100 * np.mean(values):.1f} ± {100 * np.std(values, ddof=1):.1f} (3)"
+    assert "n/a" in text and "- xval writes no leading zeros: xval on copy." in text and "1 not run" in text
+    assert re.search(r"`p1000` \| [0-9.]+ ± [0-9.]+ of 40\.0 \(3\)", text), "the ceiling stands beside the score"
+    assert re.search(r"`waves` \| [0-9.]+ \(1\)", text), "one seed has no deviation"
+
+
+def test_runs_that_diverged_are_counted(tmp_path):
+    for seed in range(3):
+        write_cell(tmp_path, make_cell("carry", "add", seed, diverged="the loss is NaN at step 9" if seed else None))
+    made = files.write(tmp_path)
+    assert "(3, 2 diverged)" in (tmp_path / "grid.md").read_text()
+    assert find_data(made.page)["maps"][0]["cells"][0][0]["diverged"] == 2
+
+
+def test_drawing_again_writes_the_same_bytes(out, made):
+    del made
+    names = ("grid.html", "grid.json", "grid.md", "grid.png")
+    before = [(out / name).read_bytes() for name in names]
+    files.write(out)
+    assert [(out / name).read_bytes() for name in names] == before
+
+
+def test_every_row_of_the_configs_has_a_group_and_a_strangers_row_is_added():
+    assert not [row for row in schemes.ROWS if groups.find_group(row) == groups.ADDED]
+    assert groups.find_group("waves") == groups.ADDED
+    rows = [*schemes.ROWS, "oracle", "waves"]
+    ordered = groups.sort_rows({*rows})
+    assert sorted(ordered) == sorted(rows)
+    runs = [group for group, _ in itertools.groupby(map(groups.find_group, ordered))]
+    assert runs == [group for group in groups.GROUPS if group in runs], "a group stands in one piece"
+
+
+def test_streams_stand_by_length():
+    mixed = ["edges", "length 20", "length 8", "inside", "length 12"]
+    assert maps.sort_streams(mixed) == ["inside", "length 8", "length 12", "length 20", "edges"]
+
+
+# -- what may be compared --------------------------------------------------------------------------------------------
+
+
+def test_maps_mix_neither_scales_nor_sizes(tmp_path):
+    write_cells(tmp_path, ["digits", "carry", "oracle"], ["add", "copy"])
+    for row in ("digits", "carry"):
+        write_cell(tmp_path, make_cell(row, "add", 0, "smoke"))
+        longer = make_cell(row, "add", 7)
+        longer["settings"]["steps"] = 9000
+        write_cell(tmp_path, longer)
+    grids, faults = maps.make_maps(folder.read_cells(tmp_path)[0])
+    assert not faults and [grid.name for grid in grids] == ["grid", "grid_cpu", "grid_smoke"]
+    for grid in grids:
+        trained = [cell for cells in grid.cells.values() for cell in cells if cell.settings]
+        assert len({(cell.scale, *(cell.settings[key] for key in maps.SIZES)) for cell in trained}) == 1
+    assert [len(grid.cells) for grid in grids] == [6, 4, 2], "a baseline stands in each map of its scale"
+    assert sum(len(cells) for grid in grids[:2] for cells in grid.cells.values()) == 12 + 2 + 2 * 6
+    assert "9,000 steps" in grids[1].label and "smoke" in grids[2].label
+
+
+@pytest.mark.parametrize("name", ["aa.json", "zz.json"])
+def test_of_two_files_of_a_cell_the_committed_code_counts(tmp_path, name):
+    write_cell(tmp_path, make_cell("digits", "add", 0, dirty=True))
+    other = make_cell("digits", "add", 0)
+    other["streams"]["inside"]["exact"] = 0.123
+    (tmp_path / "cells" / name).write_text(json.dumps(other))
+    made = files.write(tmp_path)
+    assert made.repeated == ["digits, add, seed 0: two files, of which one is shown"]
+    assert "12.3 (1)" in (tmp_path / "grid.md").read_text()
+
+
+@pytest.mark.parametrize("metric", [EXACT, ERROR])
+def test_a_winner_beats_every_seed_of_every_other_row(metric, rng):
+    n_winners = 0
+    for _ in range(300):
+        values = {
+            row: rng.normal(0.1 * i, 0.05, int(rng.integers(1, 4))).tolist() for i, row in enumerate(["a", "b", "c"])
+        }
+        winner = maps.find_winner(values, metric)
+        better = np.greater if metric.is_higher_better else np.less
+        if winner is None:
+            # Nobody with a range is beyond all seeds of all rows that have a range too.
+            if all(len(row) > 1 for row in values.values()):
+                for row in values:
+                    others = [value for other in values if other != row for value in values[other]]
+                    assert not better.outer(values[row], others).all()
+            continue
+        n_winners += 1
+        others = [value for row in values if row != winner for value in values[row]]
+        assert len(values[winner]) > 1 and better.outer(values[winner], others).all()
+    assert n_winners > 30
+
+
+def test_no_winner_without_ranges_or_among_baselines():
+    assert maps.find_winner({"a": [0.9, 0.92], "b": [0.5, 0.6]}, EXACT) == "a"
+    assert maps.find_winner({"a": [0.9, 0.92], "b": [0.5, 0.6]}, ERROR) == "b"
+    assert maps.find_winner({"a": [0.9, 0.92], "b": [0.5, 0.9]}, EXACT) is None, "they touch"
+    assert maps.find_winner({"a": [0.9], "b": [0.5]}, EXACT) is None, "one seed has no range"
+    assert maps.find_winner({"a": [0.9], "b": [0.5, 0.6]}, EXACT) is None
+    assert maps.find_winner({"a": [0.9, 0.92], "b": [0.89]}, EXACT) is None, "one seed may vary as much as a's"
+    assert maps.find_winner({"a": [0.9, 0.92], "b": [0.8]}, EXACT) == "a"
+    assert maps.find_winner({"a": [0.9, 0.92]}, EXACT) is None, "nobody to beat"
+    assert maps.find_winner({"a": [0.9, 0.92], "b": [0.5, 0.6], "oracle": [1.0]}, EXACT) == "a"
+
+
+def test_at_equal_seconds_every_row_has_as_long_as_the_fastest(out):
+    (grid,), _ = maps.make_maps(folder.read_cells(out)[0])
+    limit = maps.find_seconds(grid, "add")
+    ends = {row: grid.cells[row, "add"][0].curve[-1][1] for row in grid.rows if grid.cells[row, "add"][0].curve}
+    assert limit == min(ends.values())
+    for row in ends:
+        (score, *_) = maps.collect(grid, row, "add", folder.ALL, metrics.EQUAL_SECONDS)
+        before = [exact for _, seconds, exact in grid.cells[row, "add"][0].curve if seconds <= limit]
+        assert (score == before[-1] and len(before) < 4) or ends[row] == limit
+    assert maps.score_at(grid.cells["carry", "add"][0], 0.0) is None
+
+
+# -- bad files -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ('{"form": 1, "row": "di', "bad.json: half a file or no JSON"),
+        ("[1, 2]", "bad.json: an older form of cells (None)"),
+        (json.dumps(make_cell("digits", "add", 0) | {"form": 2}), "bad.json: a newer form of cells (2)"),
+        (json.dumps(make_cell("digits", "add", 0) | {"row": None}), '"row" is None'),
+        (json.dumps(make_cell("digits", "add", 0) | {"seed": True}), '"seed" is True'),
+        (json.dumps(make_cell("digits", "add", 0) | {"curve": [3]}), '"curve" has the point 3'),
+        (json.dumps(make_cell("digits", "add", 0) | {"examples": [{}]}), '"examples" has {}'),
+        (json.dumps(make_cell("digits", "add", 0) | {"metrics": None}), "neither"),
+        (json.dumps(make_cell("digits", "add", 0) | {"streams": {"inside": 3}}), 'the metrics of "inside" are 3'),
+        (b"\xff\xfe\x00", "bad.json: half a file or no JSON"),
+    ],
+)
+def test_a_broken_file_costs_itself_alone(content, message, tmp_path, capsys):
+    write_cell(tmp_path, make_cell("carry", "add", 0))
+    bad = tmp_path / "cells/bad.json"
+    bad.write_bytes(content if isinstance(content, bytes) else content.encode())
+    tool.main([f"--out={tmp_path}"])
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 2 and message in lines[0]
+    assert "1 cells; 1 files are no cells and left out" in lines[1]
+    assert lines[0] in (tmp_path / "grid.md").read_text()
+    assert find_data((tmp_path / "grid.html").read_text())["faults"] == lines[:1]
+
+
+def test_a_folder_without_cells_is_one_line(tmp_path):
+    with pytest.raises(UsageError, match=r"no cells/\*\.json in it"):
+        tool.main([f"--out={tmp_path}"])
+    (tmp_path / "cells").mkdir()
+    (tmp_path / "cells/a.json").write_text("{}")
+    with pytest.raises(UsageError, match=r"none of 1 files is a cell; the first: a\.json: an older form"):
+        tool.main([f"--out={tmp_path}"])
+    (tmp_path / "cells/a.json").write_text(json.dumps(make_cell("carry", "add", 0)))
+    (tmp_path / "grid.html").mkdir()
+    with pytest.raises(UsageError, match=r"cannot write .*grid\.html"):
+        tool.main([f"--out={tmp_path}"])
+
+
+def test_what_was_not_measured_is_no_number(tmp_path):
+    cell = make_cell("carry", "add", 0)
+    cell["metrics"] |= {"exact": float("nan"), "log_error": float("inf")}
+    cell["examples"][0]["written"] = None
+    write_cell(tmp_path, cell)
+    made = files.write(tmp_path)
+    shown = find_data(made.page)["maps"][0]["cells"][0][0]
+    assert shown["values"]["exact"][-1] == [] and shown["values"]["log_error"][-1] == []
+    assert shown["examples"][0][1] == "" and "NaN" not in made.page
+
+
+def test_committed_reports_are_those_of_their_cells(tmp_path):
+    results = tmp_path / "experiments/grid/results/cpu"
+    write_cells(results, ["digits", "carry"], ["add"])
+    files.write(results)
+    assert not list(files.check(results)) and verify.list_results(tmp_path) == [results / "grid.json"]
+    cell = make_cell("carry", "add", 0)
+    cell["streams"]["inside"]["exact"] = 0.5
+    write_cell(results, cell)
+    assert [path.name for path, _ in files.check(results)] == ["grid.json", "grid.html"]
+    (results / "grid.html").unlink()
+    files.write(results)
+    assert not list(files.check(results))
+
+
+# -- one file --------------------------------------------------------------------------------------------------------
+
+
+def test_the_page_needs_no_network_and_data_cannot_run(tmp_path):
+    cell = make_cell("carry", "add", 0, hardware=HOSTILE)
+    cell["examples"][0] |= {"prompt": HOSTILE, "written": HOSTILE + "{{script}}\u2028"}
+    write_cell(tmp_path, cell)
+    page = files.write(tmp_path).page
+    assert not re.search(r"(?:src|href)=\"(?!data:,|#)|@import|url\(|fetch\(|XMLHttp", page.split("</noscript>")[0])
+    assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", page), "the name of SVG is not fetched"
+    assert "default-src &#x27;none&#x27;" in page
+    assert page.count("<script") == page.count("</script>") == 2 and HOSTILE not in page
+    data = find_data(page)["maps"][0]
+    assert data["problems"][0][0][1] == HOSTILE and data["cells"][0][0]["examples"][0][1].endswith("{{script}}\u2028")
+
+
+# -- in a browser ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    if find_chromium() is None:
+        pytest.skip("no chromium is installed: the page cannot be tried in a browser")
+    browser = Browser(tmp_path_factory.mktemp("browser"))
+    browser.call("Emulation.setFocusEmulationEnabled", enabled=True)
+    yield browser
+    browser.close()
+
+
+@pytest.fixture
+def page(browser, out, made):
+    del made
+    browser.open((out / "grid.html").as_uri())
+    yield (out / "grid.html").as_uri()
+    browser.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "light"}])
+    assert browser.problems == []
+    assert {address.partition("#")[0] for address in browser.requests} == {(out / "grid.html").as_uri()}
+
+
+ROW_NAMES = "[...document.querySelectorAll('#map tbody th[scope=row] button')].map((b) => b.textContent)"
+
+
+def find_cell(row: str, column: str) -> str:
+    """A script for a cell of the map."""
+    return f"""[...document.querySelectorAll('#map td[data-row]')].find((td) =>
+        td.getAttribute('aria-label').startsWith({json.dumps(f"{row} on {column}:")}))"""
+
+
+def choose(browser: Browser, name: str, value: str) -> None:
+    browser.evaluate(
+        f"(() => {{ const e = document.getElementById('{name}'); e.value = {json.dumps(value)};"
+        "e.dispatchEvent(new Event('change')); })()"
+    )
+
+
+def test_every_cell_stands_in_the_map_with_its_range(browser, page, out):
+    by_cell = {}
+    for cell in list_cells(out):
+        by_cell.setdefault((cell["row"], cell["column"]), []).append(cell)
+    for (row, column), cells in by_cell.items():
+        label = browser.evaluate(f"{find_cell(row, column)}.getAttribute('aria-label')")
+        if cells[0]["not_applicable"]:
+            assert cells[0]["not_applicable"] in label
+            continue
+        values = [100 * cell["streams"]["inside"]["exact"] for cell in cells]
+        shown = [float(number) for number in re.findall(r"([0-9.]+)\u00a0%", label)]
+        wanted = [np.mean(values), min(values), max(values)] if len(values) > 1 else values
+        np.testing.assert_allclose(shown, wanted, atol=0.06)
+    assert browser.evaluate(f"{find_cell('fone', 'sort')}.getAttribute('aria-label')") == "fone on sort: not run."
+    n_cells = browser.evaluate("document.querySelectorAll('#map td[data-row]').length")
+    assert n_cells == len(ROWS) * len(COLUMNS)
+    browser.evaluate(f"{find_cell('carry', 'add')}.focus()")
+    assert "3 seeds from" in browser.text("#tip") and "Best" in browser.text("#tip")
+    choose(browser, "stream", "3")  # 20 digits
+    assert "It can represent 6.4" not in browser.text("#tip")
+    label = browser.evaluate(f"{find_cell('xval', 'add')}.getAttribute('aria-label')")
+    assert "It can represent 60" in label
+    height = browser.evaluate(f"{find_cell('xval', 'add')}.querySelector('.hatch').getBoundingClientRect().height")
+    whole = browser.evaluate(f"{find_cell('xval', 'add')}.getBoundingClientRect().height")
+    assert height / whole == pytest.approx(0.4, abs=0.02), "the hatching is the share out of reach"
+
+
+def test_columns_sort_the_rows(browser, page, out):
+    means = {}
+    for cell in list_cells(out):
+        if cell["column"] == "sort":
+            means.setdefault(cell["row"], []).append(cell["streams"]["inside"]["exact"])
+    best_first = sorted(means, key=lambda row: -np.mean(means[row]))
+    grouped = browser.evaluate(ROW_NAMES)
+    means_of = "[...document.querySelectorAll('#map td.mean:not(.missing)')].length"
+    assert browser.evaluate(means_of) == len(ROWS) - 2, "a row that lacks a column has no mean: fone, xval"
+    click = "document.querySelector('#map [data-sort=sort]').click()"
+    browser.evaluate(click)
+    assert browser.evaluate(ROW_NAMES) == [*best_first, "fone"], "a row without a score comes last"
+    sorting = "document.querySelector('#map [data-sort=sort]').parentElement.getAttribute('aria-sort')"
+    assert browser.evaluate(sorting) == "descending" and "best first" in browser.text("#status")
+    assert browser.evaluate("document.activeElement.dataset.sort") == "sort", "the focus stays"
+    browser.evaluate(click)
+    assert browser.evaluate(ROW_NAMES) == [*best_first[::-1], "fone"]
+    browser.evaluate(click)
+    assert browser.evaluate(ROW_NAMES) == grouped and browser.evaluate(sorting) == "none"
+    choose(browser, "metric", "relative_error_median")
+    browser.evaluate("document.querySelector('#map [data-sort=add]').click()")
+    names = browser.evaluate(ROW_NAMES)
+    assert names[0] == "oracle" and names[-1] == "xval", "a small error is better"
+
+
+def test_groups_columns_streams_and_metrics_filter(browser, page):
+    toggle = "[...document.querySelectorAll('.toggles button')].find((b) => b.textContent === {}).click()"
+    browser.evaluate(toggle.format(json.dumps("layout")))
+    names = browser.evaluate(ROW_NAMES)
+    assert {*names} == {row for row in ROWS if groups.find_group(row) != "layout"}
+    assert "layout is hidden: 7 rows, 4 columns" in browser.text("#status")
+    browser.evaluate(toggle.format(json.dumps("mul")))
+    assert browser.evaluate("document.querySelectorAll('#map thead th').length") == 1 + 3 + 1
+    before = browser.evaluate(f"{find_cell('carry', 'add')}.textContent")
+    choose(browser, "stream", "3")
+    assert browser.evaluate(f"{find_cell('carry', 'add')}.textContent") != before
+    choose(browser, "metric", "calibration_error")
+    assert browser.evaluate(f"{find_cell('carry', 'add')}.textContent") == "10"
+    choose(browser, "metric", "equal_seconds")
+    assert browser.evaluate("document.getElementById('stream').disabled")
+    address = browser.evaluate("location.hash")
+    browser.open(page + address)
+    assert "layout" not in browser.text("#map") and browser.evaluate(ROW_NAMES) == names
+    assert browser.evaluate("document.getElementById('metric').value") == "equal_seconds"
+
+
+def test_an_address_that_names_nothing_shows_the_page(browser, page):
+    browser.open(f"{page}#map=none&metric=x&stream=y&column=z&rows=%3Cb%3E,carry&sort=q&without=nothing")
+    assert len(browser.evaluate(ROW_NAMES)) == len(ROWS)
+    assert browser.evaluate("state.compared.length") == 1
+
+
+def test_the_keyboard_reaches_everything(browser, page):
+    browser.evaluate("document.querySelector('#map td[tabindex=\"0\"]').focus()")
+    where = "[document.activeElement.dataset.row, document.activeElement.dataset.column].map(Number)"
+    assert browser.evaluate(where) == [0, 0]
+    browser.press("ArrowRight")
+    assert browser.evaluate(where) == [0, 1]
+    browser.evaluate(
+        "document.activeElement.dispatchEvent(new KeyboardEvent('keydown', {key: 'ArrowDown', bubbles: true}))"
+    )
+    assert browser.evaluate(where) == [1, 1]
+    browser.press("End")
+    assert browser.evaluate(where) == [1, 3]
+    browser.press("Home")
+    assert browser.evaluate("document.querySelectorAll('#map td[tabindex=\"0\"]').length") == 1
+    assert browser.evaluate("!document.getElementById('tip').hidden")
+    name = browser.evaluate("document.activeElement.getAttribute('aria-label')").split(" on ")[0]
+    browser.press("Enter")
+    assert browser.evaluate("document.activeElement.id") == "cell-title" and name in browser.text("#facts")
+    assert browser.text("#cell-title") == f"One kind of problem: {browser.evaluate('grid.columns[0]')}"
+    unnamed = browser.evaluate("""[...document.querySelectorAll('button, input, select, table, svg')].filter((e) =>
+        !(e.textContent.trim() || e.ariaLabel || e.labels?.length)).map((e) => e.outerHTML)""")
+    assert unnamed == [] and browser.evaluate("document.documentElement.lang") == "en"
+    assert browser.evaluate("document.getElementById('status').getAttribute('aria-live')") == "polite"
+    for width in (390, 1280):
+        browser.set_width(width)
+        assert browser.evaluate("document.documentElement.scrollWidth") == width
+
+
+def test_five_rows_are_compared_at_most(browser, page):
+    assert browser.evaluate("state.compared.length") == 5
+    press = "[...document.querySelectorAll('#map tbody th button')].find((b) => b.textContent === {}).click()"
+    browser.evaluate(press.format("'p1000'"))
+    assert "take one out first" in browser.text("#status") and browser.evaluate("state.compared.length") == 5
+    browser.evaluate("document.querySelector('#compared button').click()")
+    browser.evaluate(press.format("'p1000'"))
+    names = browser.evaluate("state.compared.map((row) => grid.rows[row].name)")
+    assert len(names) == 5 and names[-1] == "p1000"
+    for chart in ("lengths", "seconds"):
+        labels = browser.evaluate(f"[...document.querySelectorAll('#{chart} svg .name')].map((t) => t.textContent)")
+        assert sorted(labels) == sorted(names), "each line has its name"
+        boxes = browser.evaluate(
+            f"[...document.querySelectorAll('#{chart} svg .name')].map((t) => t.getBoundingClientRect().toJSON())"
+        )
+        for a, b in itertools.combinations(boxes, 2):
+            apart = a["right"] <= b["left"] or b["right"] <= a["left"] or abs(a["top"] - b["top"]) > 10
+            assert apart, "names do not cover each other"
+
+
+def test_charts_show_the_scores(browser, page, out):
+    browser.open(f"{page}#column=mul&rows=carry,digits")
+    label = browser.evaluate("document.querySelector('#lengths svg').getAttribute('aria-label')")
+    for row in ("carry", "digits"):
+        for stream, name in (("inside", "Lengths of training"), ("length 20", "Numbers of 20 digits")):
+            cells = [c for c in list_cells(out) if (c["row"], c["column"]) == (row, "mul")]
+            mean = 100 * np.mean([cell["streams"][stream]["exact"] for cell in cells])
+            own = label.split(f"{row}: ")[1].split("; ")[0]
+            assert float(re.search(rf"{name} ([0-9.]+)", own)[1]) == pytest.approx(mean, abs=0.06)
+    assert "exact answers on validation" in browser.evaluate(
+        "document.querySelector('#seconds svg').getAttribute('aria-label')"
+    )
+
+
+def test_a_chart_has_the_lengths_that_its_column_has(browser, tmp_path):
+    short = make_cell("carry", "mul", 0)
+    short["streams"] = {name: short["streams"][name] for name in ("inside", "edges")}
+    for cell in (short, make_cell("carry", "add", 0)):
+        write_cell(tmp_path, cell)
+    files.write(tmp_path)
+    lengths = "[...document.querySelectorAll('#lengths text[text-anchor=middle]')].map((t) => t.textContent)"
+    for column, wanted in (("add", ["training", "8", "12", "20"]), ("mul", ["training"])):
+        browser.open(f"{(tmp_path / 'grid.html').as_uri()}#column={column}")
+        assert browser.evaluate(lengths) == wanted
+    assert browser.problems == []
+
+
+def test_examples_show_what_each_row_wrote(browser, page):
+    browser.open(f"{page}#column=add&rows=carry,ntl")
+    rows = "[...document.querySelectorAll('#examples tbody tr')].map((tr) => tr.innerText)"
+    texts = browser.evaluate(rows)
+    assert len(texts) == len(STREAMS) and "<b>carry</b>" in texts[0] and "101" in texts[1]
+    assert browser.evaluate("document.querySelector('#examples b')") is None
+    browser.evaluate("document.getElementById('only-wrong').click()")
+    assert len(browser.evaluate(rows)) == 3
+    choose(browser, "example-stream", "length 8")
+    assert "No examples" in browser.text("#examples")
+
+
+def test_ceilings_and_origin_are_listed(browser, page):
+    choose(browser, "ceiling-stream", "1")
+    rows = "[...document.querySelectorAll('#ceilings tbody tr')]"
+    line = f"{rows}.find((tr) => tr.innerText.startsWith('p1000')).innerText"
+    assert browser.evaluate(line).split()[-len(COLUMNS) :] == ["40"] * len(COLUMNS)
+    origin = browser.text("#origin")
+    assert "a made-up machine" in origin and "0123abc" in origin and "xval writes no leading zeros" in origin
+
+
+def test_scales_are_switched_not_mixed(browser, tmp_path):
+    write_cells(tmp_path, ["digits", "carry"], ["add"])
+    write_cell(tmp_path, make_cell("digits", "copy", 0, "smoke"))
+    files.write(tmp_path)
+    browser.open((tmp_path / "grid.html").as_uri())
+    assert "copy" not in browser.text("#map")
+    choose(browser, "map-choice", "1")
+    assert "copy" in browser.text("#map") and "carry" not in browser.text("#map")
+    assert "smoke" in browser.text("#summary") and browser.problems == []
+
+
+def test_text_of_cells_does_not_run_in_the_browser(browser, tmp_path):
+    cell = make_cell("carry", "add", 0, hardware=HOSTILE) | {"row": HOSTILE}
+    cell["examples"][0] |= {"prompt": HOSTILE, "written": HOSTILE}
+    path = tmp_path / "cells/0.json"
+    path.parent.mkdir()
+    path.write_text(json.dumps(cell))
+    files.write(tmp_path)
+    browser.open((tmp_path / "grid.html").as_uri())
+    assert browser.evaluate("document.scripts.length") == 2 and browser.evaluate("document.images.length") == 0
+    assert HOSTILE in browser.text("#examples") and HOSTILE in browser.text("#origin") and browser.problems == []
+
+
+def test_a_cell_with_metrics_alone_is_shown(browser, tmp_path):
+    bare = make_cell("carry", "add", 0, streams={}, ceiling={}, curve=[], examples=[], settings={}, hardware=None)
+    write_cell(tmp_path, bare | dict.fromkeys(("commit", "slots_per_number", "parameters", "ms_per_step")))
+    files.write(tmp_path)
+    browser.open((tmp_path / "grid.html").as_uri())
+    assert browser.evaluate("document.querySelectorAll('#map td[data-row]').length") == 1
+    assert "Nothing to show" in browser.text("#seconds") and "No examples" in browser.text("#examples")
+    browser.evaluate("document.querySelector('#map td[data-row]').click()")
+    assert browser.problems == []
+
+
+def luminance(colour: str) -> float:
+    """Relative luminance of "rgb(r, g, b)"."""
+    parts = np.asarray([float(part) for part in re.findall(r"[0-9.]+", colour)[:3]]) / 255
+    return float(
+        np.dot([0.2126, 0.7152, 0.0722], np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4))
+    )
+
+
+@pytest.mark.parametrize("is_dark", [False, True])
+def test_figures_are_readable_on_their_colours(browser, page, is_dark):
+    scheme = "dark" if is_dark else "light"
+    browser.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+    # The page paints its cells again when it hears of the change, which is when a frame is drawn.
+    browser.call("Page.captureScreenshot")
+    painted = f"getComputedStyle({find_cell('oracle', 'add')}).backgroundColor"
+    browser.wait_for(f"isDark.matches === {json.dumps(is_dark)} && {painted} === `rgb(${{colourOf(1).join(', ')}})`")
+    pairs = browser.evaluate("""[...document.querySelectorAll('#map td.filled')].map((td) =>
+        [getComputedStyle(td).color, getComputedStyle(td).backgroundColor])""")
+    pairs.append(
+        browser.evaluate("[getComputedStyle(document.body).color, getComputedStyle(document.body).backgroundColor]")
+    )
+    assert len(pairs) > 30
+    for text, ground in pairs:
+        low, high = sorted((luminance(text), luminance(ground)))
+        assert (high + 0.05) / (low + 0.05) >= 4.5, (text, ground)
+    paper = luminance(browser.evaluate("getComputedStyle(document.body).backgroundColor"))
+    best, worst = (
+        luminance(browser.evaluate(f"getComputedStyle({find_cell(row, 'add')}).backgroundColor"))
+        for row in ("oracle", "xval")
+    )
+    assert abs(best - paper) > abs(worst - paper), "the better, the further from the paper"
+
+
+def test_it_prints_in_light_colours_without_controls(browser, page):
+    browser.call("Emulation.setEmulatedMedia", media="print")
+    assert browser.evaluate("getComputedStyle(document.getElementById('choose')).display") == "none"
+    assert browser.evaluate("getComputedStyle(document.querySelector('#map td')).printColorAdjust") == "exact"
+    width = browser.evaluate("document.getElementById('map').offsetWidth")
+    assert 0 < width <= browser.evaluate("document.body.clientWidth")
+    browser.call("Emulation.setEmulatedMedia", media="")
+    content = base64.b64decode(browser.call("Page.printToPDF")["data"])
+    assert content.startswith(b"%PDF") and len(content) > 10_000
+    end = time.monotonic() + 10
+    while browser.evaluate("isPrinted") and time.monotonic() < end:
+        time.sleep(0.05)
+    assert not browser.evaluate("isPrinted"), "after printing the page has its own colours again"
+
+
+def test_the_picture_names_its_winners(made):
+    content = made.contents["grid"] | {"name": "grid"}
+    assert table.describe(content) == "carry is best beyond the seeds on 4 of 4 kinds of problem"
+    none = content | {"wins": {stream: {} for stream in content["streams"]}}
+    assert table.describe(none) == "No row is best beyond its seeds on any of the 4 kinds of problem"

@@ -1,0 +1,144 @@
+"""A row of the grid end to end: a scheme, and a stranger's embedding by one flag."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+
+import numjax
+from numjax.bundled.experiments import identity
+from numjax.bundled.experiments.grid import __main__ as grid
+from numjax.bundled.experiments.grid import cells, rows, runner, scoring
+from tests.grid_jobs import TINY, make_job
+from tests.runs_test import cache  # noqa: F401  (the fixture builds datasets once)
+
+WAVES = """
+import flax.linen as nn
+import jax.numpy as jnp
+
+from numjax import protocols
+
+
+class Embed(protocols.Embed, nn.Module):
+    dim: int = 64
+    kind = "numeral"
+
+    def __call__(self, numerals, features=None):
+        size = jnp.where(numerals.n_digits > 0, numerals.log10, 0.0)
+        return jnp.sin(size[..., None] * 2.0 ** jnp.arange(self.dim))
+"""
+ADDITION = "waves=fone embeds.numeral=strange_waves"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def module_of_a_stranger(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("working")
+    (folder / "strange_waves.py").write_text(WAVES)
+    sys.path.insert(0, str(folder))
+    yield folder
+    sys.path.remove(str(folder))
+
+
+@pytest.fixture(scope="module")
+def grid_folder(tmp_path_factory, cache, module_of_a_stranger):  # noqa: F811
+    """The cells of two rows. The first row's process ends after its training, before its cells are written."""
+    out = tmp_path_factory.mktemp("grid")
+    job = make_job("digits", out)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(scoring, "score_cell", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            runner.run_job(job)
+    (metrics,) = out.glob("runs/*/seed_0/metrics.jsonl")
+    before = [row for row in map(json.loads, metrics.open()) if row["split"] == "train"]
+    outcomes = [runner.run_job(job), runner.run_job(make_job("waves", out, additions=[ADDITION]))]
+    assert [outcome.state for outcome in outcomes] == [runner.DONE] * 2, outcomes
+    after = [row for row in map(json.loads, metrics.open()) if row["split"] == "train"]
+    assert after == before and before[-1]["step"] == TINY.steps  # no step was taken twice
+    return out
+
+
+def test_cells_are_whole_and_no_score_is_above_its_ceiling(grid_folder):
+    loaded = list(cells.load_cells(grid_folder))
+    assert {(cell["row"], cell["column"]) for cell in loaded} == {
+        (row, column) for row in ("digits", "waves") for column in TINY.columns
+    }
+    for cell in loaded:
+        assert set(cells.FIELDS) <= set(cell) and cell["diverged"] is cell["not_applicable"] is None
+        assert cell["steps"] == 6 and cell["parameters"] > 1000 and cell["slots_per_number"] >= 1
+        assert cell["seconds"] > 0 and cell["ms_per_step"] == pytest.approx(1000 * cell["seconds"] / 6, rel=0.01)
+        assert set(cell["ceiling"]) == {"all", *cell["streams"]} and "inside" in cell["streams"]
+        for stream, metrics in {"all": cell["metrics"], **cell["streams"]}.items():
+            assert 0 <= metrics["exact"] <= cell["ceiling"][stream] <= 1
+            assert set(metrics) == set(scoring.METRICS)
+        assert [point["step"] for point in cell["curve"]] == [3, 6]
+        assert 0 < len(cell["examples"]) <= 12 and set(cell["settings"]["tried"]) == {"0.001", "0.004"}
+        best = min(cell["settings"]["tried"], key=cell["settings"]["tried"].get)
+        assert cell["settings"]["learning_rate"] == float(best)
+        shared = grid_folder / "settings" / f"{cell['key']}.json"
+        assert identity.make_key(json.loads(shared.read_text())) == cell["key"]
+        assert cells.load_code(grid_folder, cell)["numjax.train.loop"]
+    by_row = {cell["row"]: cell for cell in loaded if cell["column"] == "max"}
+    assert by_row["waves"]["slots_per_number"] == 1 < by_row["digits"]["slots_per_number"]
+    assert "strange_waves" in by_row["waves"]["settings"]["parts"]["embeds"]
+    assert by_row["digits"]["metrics"]["calibration_error"] is not None
+    assert by_row["waves"]["metrics"]["calibration_error"] is None  # its head states no probability of a number
+
+
+def test_examples_are_the_same_for_all_rows(grid_folder):
+    asked = {}
+    for cell in cells.load_cells(grid_folder):
+        asked.setdefault(cell["column"], []).append([(e["stream"], e["prompt"], e["gold"]) for e in cell["examples"]])
+    assert all(first == second for first, second in asked.values())
+
+
+def test_cells_that_are_there_are_not_run_again(grid_folder):
+    stamps = {path: path.stat().st_mtime_ns for path in (grid_folder / "cells").iterdir()}
+    assert runner.run_job(make_job("digits", grid_folder)).state == runner.KEPT
+    assert {path: path.stat().st_mtime_ns for path in (grid_folder / "cells").iterdir()} == stamps
+    assert not list((grid_folder / "leases").glob("*.json"))
+
+
+def test_the_model_of_a_cell_can_be_loaded(grid_folder, module_of_a_stranger):
+    (folder,) = grid_folder.glob("runs/tiny.waves.*/seed_0")
+    model = numjax.load(folder, trust=True)
+    assert model.embed("12").shape == (TINY.width,)
+    assert not (folder / "checkpoints").exists()
+
+
+@pytest.mark.parametrize(
+    ("word", "says"),
+    [
+        ("waves", "give NAME=ROW and changes"),
+        ("a b=digits", "give NAME=ROW and changes"),
+        ("mine=digitz", "no row 'digitz' to start from: did you mean digits"),
+        ("digits=fone", "there is a row digits already"),
+        ("mine=fone embeds.numeral=fon", "did you mean fone"),
+        ("mine=fone embeds=fone", "the path of this block is embeds.NAME"),
+        ("mine=digits heads.next=classify", "head .next. \(classify\) does not give"),
+    ],
+)
+def test_an_addition_that_cannot_be_a_row_is_one_line(word, says):
+    with pytest.raises(ValueError, match=says) as caught:
+        rows.list_rows([word])
+    assert "\n" not in str(caught.value) and "--add=" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--rows=digitz"], "no such row: did you mean digits"),
+        (["--columns=plus"], "the grid has no such column"),
+        (["--columns=sort"], "the scale smoke has no such column"),
+        (["--size=6x512"], "the scale smoke has a fixed size"),
+        (["--scale=full", "--size=6x100"], "a width that 64 divides"),
+        (["--seeds=0"], "give how many"),
+        (["--workers=0"], "--workers must be at least 1"),
+        (["--resources=timeout"], "give NAME=VALUE"),
+    ],
+)
+def test_a_wrong_command_is_one_line(words, says, tmp_path):
+    with pytest.raises(ValueError, match=says) as caught:
+        grid.main([*words, "--dirty", f"--out={tmp_path}"])
+    assert "\n" not in str(caught.value)
