@@ -23,7 +23,15 @@ from tests.runs_test import cache  # noqa: F401  (the fixture builds datasets on
 SUMS = {"operations": "add", "size": 32, "test": 4, "length": 4, "longer": "", "seed": 0}
 # What one hidden state and a squared error can say of a number of four digits: its size, not its digits.
 REAL_VALUED = {"xval": 0.5, "numgpt": 0.005}  # relative error
-REAL_VALUED |= {"xval_linear5": 0.5, "xval_log1p": 0.5, "xval_bittokens": 0.5, "ple": 0.5, "periodic": 0.5}
+# DICE's angles of two small numbers are nearly the same.
+REAL_VALUED |= {
+    "dice": 0.1,
+    "xval_linear5": 0.5,
+    "xval_log1p": 0.5,
+    "xval_bittokens": 0.5,
+    "ple": 0.5,
+    "periodic": 0.5,
+}
 
 
 def make_config(row: str):
