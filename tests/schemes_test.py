@@ -107,6 +107,18 @@ def test_an_unknown_row_names_those_that_are_near():
         schemes.get_config("digitz")
 
 
+@pytest.mark.parametrize("beams", [0, 2])
+def test_a_model_that_reads_values_spells_an_answer(beams, tmp_path):
+    """Where it writes, there is no number to embed."""
+    config = make_config("dice")
+    with config.unlocked():
+        config.update_from_flattened_dict({"optim.steps": 2, "decode.beams": beams})
+    modes.run(config, str(tmp_path / "run"), "train")
+    questions = [{"id": str(i), "question": f"{i} + 34 ="} for i in (0, 7000)]
+    predictions = [prediction["prediction"] for prediction in numjax.load(tmp_path / "run").predict(questions)]
+    assert all(predictions) and len(predictions) == 2, "untrained, it writes something"
+
+
 def feed_values_of_the_next(model, records, monkeypatch):
     """Gives the embedding the values of the next question instead of a question's own."""
     scheme, task = model.system.scheme, model.system.task
