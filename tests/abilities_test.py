@@ -352,7 +352,9 @@ def test_every_head_of_numbers_is_tested():
 
 
 @pytest.mark.parametrize(
-    ("name", "options"), [*HEADS, ("fone", {"signed": False}), ("intseq", {"fraction": 2})], ids=str
+    ("name", "options"),
+    [*HEADS, ("fone", {"signed": False}), ("intseq", {"fraction": 2}), ("mixture", {"keep": 9})],
+    ids=str,
 )
 def test_a_head_writes_every_number_that_it_claims(name, options, rng):
     head = make_head(name, **options)

@@ -34,8 +34,9 @@ class Objective(NumberLoss):
         which have their last digit first. The package takes 1.5 for two numbers. Its D of `reweigh` is a distance of
         two whole numbers, which explodes with their length; here D is 1, the largest value of the loss, and m the
         mean over the number's digits. `form` and `squash` do not apply.
-      squash: with s > 1 the distance d > 0 of "was" becomes 1 + (d − d_min) (s − 1) / (d_max − d_min), so that the
-        farthest token costs s times as much as the nearest; 0: the distance itself.
+      squash: with s > 1 the distance d > 0 of "was" becomes 1 + (d − d_min) (s − 1) / (d_max − d_min), with the
+        least and the largest distance of any two tokens, so that d_max costs s times as much as d_min; 0: the
+        distance itself.
     """
 
     form: str = "was"
@@ -68,7 +69,7 @@ class Objective(NumberLoss):
         else:
             distance_S = jnp.abs(values_S - gold[..., None])
             if self.squash:
-                distance_S, largest = self._squash(distance_S), self.squash
+                distance_S, largest = self._squash(distance_S, values_S), self.squash
             error = (p_S * distance_S).sum(-1)
         return mass * error + (1 - mass) * 1.01 * largest if self.reweigh else error
 
@@ -101,11 +102,11 @@ class Objective(NumberLoss):
             return super().count_errors(scored, places)
         return _find_first_digits(scored, places).sum()
 
-    def _squash(self, distance_S: jax.Array) -> jax.Array:
-        is_other = distance_S > 0
-        least = jnp.where(is_other, distance_S, jnp.inf).min(-1, keepdims=True)
-        span = jnp.maximum(distance_S.max(-1, keepdims=True) - least, 1e-30)
-        return jnp.where(is_other, 1 + (distance_S - least) * (self.squash - 1) / span, 0.0)
+    def _squash(self, distance_S: jax.Array, values_S: jax.Array) -> jax.Array:
+        gaps = jnp.diff(jnp.sort(values_S))
+        least = jnp.where(gaps > 0, gaps, jnp.inf).min()
+        span = jnp.maximum(values_S.max() - values_S.min() - least, 1e-30)
+        return jnp.where(distance_S > 0, 1 + (distance_S - least) * (self.squash - 1) / span, 0.0)
 
 
 def _find_first_digits(scored: jax.Array, places: Places) -> jax.Array:
