@@ -259,7 +259,15 @@ def test_a_lease_is_touched_while_it_is_held(tmp_path, monkeypatch):
         assert is_touched.is_set()
 
 
-def test_one_of_many_gets_a_stale_lease(tmp_path):
+def test_one_of_many_gets_a_stale_lease(tmp_path, monkeypatch):
+    is_stale = leases._is_stale
+
+    def look_slowly(path):
+        answer = is_stale(path)
+        threading.Event().wait(0.02)  # without the lock, the others would see the stale lease meanwhile
+        return answer
+
+    monkeypatch.setattr(leases, "_is_stale", look_slowly)
     path = tmp_path / "leases" / "a.json"
     path.parent.mkdir()
     path.write_text('{"host": "elsewhere"}')

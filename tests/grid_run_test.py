@@ -81,9 +81,11 @@ def test_cells_are_whole_and_no_score_is_above_its_ceiling(grid_folder):
         assert cell["settings"]["learning_rate"] == 1e-3 and cell["settings"]["tried"] == {}
         shared = grid_folder / "settings" / f"{cell['key']}.json"
         assert identity.make_key(json.loads(shared.read_text())) == cell["key"]
-        assert cells.load_code(grid_folder, cell)["numjax.train.loop"]
+        code = cells.load_code(grid_folder, cell)
+        assert code["numjax.train.loop"] and code["numjax.bundled.experiments.grid.scoring"]
     by_row = {cell["row"]: cell for cell in loaded if cell["column"] == "max"}
     assert by_row["waves"]["slots_per_number"] == 1 < by_row["digits"]["slots_per_number"]
+    assert cells.load_code(grid_folder, by_row["waves"])["strange_waves"]
     assert "strange_waves" in by_row["waves"]["settings"]["parts"]["embeds"]
     assert by_row["digits"]["metrics"]["calibration_error"] is not None
     assert by_row["waves"]["metrics"]["calibration_error"] is None  # its head states no probability of a number

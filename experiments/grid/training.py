@@ -32,6 +32,7 @@ from numjax.train.compile import count_parameters
 from numjax.train.loop import Splits, train
 from numjax.train.workdir import claim, lock_folder
 
+ROOTS = ("numjax.bundled.experiments.grid.runner",)  # the grid's own code, which scores
 SPARE_TOKENS = 4  # beyond the longest right answer, so that a wrong one may be longer
 
 
@@ -94,7 +95,7 @@ def train_job(job: Job, key: str) -> Trained:
             claim(shared, config)
     prepared = prepared._replace(system=prepared.system._replace(config=config))
     folder = shared / f"seed_{job.seed}"
-    code = stored.start_code(folder, identity.list_code(identity.list_roots(base)))
+    code = stored.start_code(folder, identity.list_code((*identity.list_roots(base), *ROOTS)))
     n_before = _count_saved_steps(folder)
     diverged, parameters = None, 0
     try:
