@@ -194,7 +194,7 @@ def test_keys_depend_on_the_row_the_problems_and_the_sizes(tmp_path):
             job._replace(scale=job.scale._replace(**{name: 7}))
             for name in ("steps", "batch_size", "problems", "test")
         ),
-        job._replace(scale=job.scale._replace(rates=(1e-3,))),
+        job._replace(scale=job.scale._replace(rates=(2e-3,))),
     ]
     keys = [identity.make_key(cells.list_settings(each)) for each in (job, *others)]
     assert len(set(keys)) == len(keys)
