@@ -25,8 +25,8 @@ class Ability(NamedTuple):
 
     Attributes:
       prompt, answer: positions of both; 0 if it cannot be encoded.
-      numbers: how many the question and the answer have. slots: the positions of numbers, with those of the steps that
-        a row writes before its answer.
+      numbers: how many the question and the answer have.
+      slots: the positions of numbers, with those of the steps that a row writes before its answer.
       is_exact: whether the answer comes back from its own encoding.
     """
 
