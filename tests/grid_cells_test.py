@@ -113,6 +113,16 @@ def test_ceilings_are_the_share_of_answers_that_a_row_can_write(row, columns, ca
     assert system.config.decode.max_tokens > max(ability.answer for ability in own)
 
 
+@pytest.mark.parametrize("row", ["digits", "scratchpad"])
+def test_steps_before_an_answer_cost_slots_and_are_no_further_numbers(row, tmp_path):
+    scale = Scale("slots", "smoke", 16, 1, 2, problems=40, test=6, validation=1, columns=("add",))
+    _, records, own = build_system(rows.make_config(rows.list_rows()[row], scale, ("add",)), tmp_path)
+    for record, ability in zip(records, own, strict=True):
+        numbers = re.findall("[0-9]+", f"{record['question']} {record['answer']}")
+        n_steps = max(map(len, numbers[:2])) if row == "scratchpad" else 0
+        assert (ability.numbers, ability.slots) == (3, len("".join(numbers)) + 2 * n_steps)
+
+
 def test_problems_of_each_column_take_turns():
     records = [{"operation": name, "id": f"{name}{i}"} for name in "ab" for i in range(3)]
     assert [record["id"] for record in problems.select(records, 2)] == ["a0", "b0", "a1", "b1"]
@@ -194,7 +204,7 @@ def test_keys_depend_on_the_row_the_problems_and_the_sizes(tmp_path):
             job._replace(scale=job.scale._replace(**{name: 7}))
             for name in ("steps", "batch_size", "problems", "test")
         ),
-        job._replace(scale=job.scale._replace(rates=(1e-3,))),
+        job._replace(scale=job.scale._replace(rates=(2e-3,))),
     ]
     keys = [identity.make_key(cells.list_settings(each)) for each in (job, *others)]
     assert len(set(keys)) == len(keys)
@@ -259,7 +269,15 @@ def test_a_lease_is_touched_while_it_is_held(tmp_path, monkeypatch):
         assert is_touched.is_set()
 
 
-def test_one_of_many_gets_a_stale_lease(tmp_path):
+def test_one_of_many_gets_a_stale_lease(tmp_path, monkeypatch):
+    is_stale = leases._is_stale
+
+    def look_slowly(path):
+        answer = is_stale(path)
+        threading.Event().wait(0.02)  # without the lock, the others would see the stale lease meanwhile
+        return answer
+
+    monkeypatch.setattr(leases, "_is_stale", look_slowly)
     path = tmp_path / "leases" / "a.json"
     path.parent.mkdir()
     path.write_text('{"host": "elsewhere"}')

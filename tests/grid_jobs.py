@@ -14,7 +14,7 @@ from numjax.bundled.experiments.grid.scales import Scale
 TINY = Scale(
     *("tiny", "smoke", 16, 1, 2),
     steps=6, batch_size=8, warmup=1, problems=30, test=4, validation=3, points=2, columns=("copy", "max"),
-    rates=(1e-3, 4e-3),
+    rates=(1e-3,),
 )  # fmt: skip
 
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 
 import pytest
 
 import numjax
-from numjax.bundled.experiments import identity
+from numjax.bundled.experiments import identity, trials
 from numjax.bundled.experiments.grid import __main__ as grid
-from numjax.bundled.experiments.grid import cells, rows, runner, scoring
+from numjax.bundled.experiments.grid import cells, rows, runner, scoring, training
+from numjax.errors import Diverged, UsageError
+from numjax.system import System
+from numjax.train.loop import Splits
 from tests.grid_jobs import TINY, make_job
 from tests.runs_test import cache  # noqa: F401  (the fixture builds datasets once)
 
@@ -73,17 +77,54 @@ def test_cells_are_whole_and_no_score_is_above_its_ceiling(grid_folder):
             assert 0 <= metrics["exact"] <= cell["ceiling"][stream] <= 1
             assert set(metrics) == set(scoring.METRICS)
         assert [point["step"] for point in cell["curve"]] == [3, 6]
-        assert 0 < len(cell["examples"]) <= 12 and set(cell["settings"]["tried"]) == {"0.001", "0.004"}
-        best = min(cell["settings"]["tried"], key=cell["settings"]["tried"].get)
-        assert cell["settings"]["learning_rate"] == float(best)
+        assert 0 < len(cell["examples"]) <= 12
+        assert cell["settings"]["learning_rate"] == 1e-3 and cell["settings"]["tried"] == {}
         shared = grid_folder / "settings" / f"{cell['key']}.json"
         assert identity.make_key(json.loads(shared.read_text())) == cell["key"]
-        assert cells.load_code(grid_folder, cell)["numjax.train.loop"]
+        code = cells.load_code(grid_folder, cell)
+        assert code["numjax.train.loop"] and code["numjax.bundled.experiments.grid.scoring"]
     by_row = {cell["row"]: cell for cell in loaded if cell["column"] == "max"}
     assert by_row["waves"]["slots_per_number"] == 1 < by_row["digits"]["slots_per_number"]
+    assert cells.load_code(grid_folder, by_row["waves"])["strange_waves"]
     assert "strange_waves" in by_row["waves"]["settings"]["parts"]["embeds"]
     assert by_row["digits"]["metrics"]["calibration_error"] is not None
     assert by_row["waves"]["metrics"]["calibration_error"] is None  # its head states no probability of a number
+
+
+def test_the_learning_rate_is_the_best_on_validation_after_a_short_run(tmp_path, monkeypatch):
+    config = rows.make_config(rows.list_rows()["digits"], TINY._replace(steps=600, warmup=50), TINY.columns)
+    losses, calls = {5e-4: 2.0, 1e-3: 1.5, 4e-3: None, 8e-3: math.nan}, []
+
+    def train(system, splits, folder, seed, score):
+        optim = system.config.optim
+        calls.append((optim.learning_rate, optim.steps, optim.warmup, seed, splits.test, system.config.eval.test))
+        if losses[optim.learning_rate] is None:
+            raise Diverged("the loss is nan")
+        return {"validation": {"loss": losses[optim.learning_rate]}}, None
+
+    monkeypatch.setattr(training, "train", train)
+    system = System(config, *[None] * (len(System._fields) - 1))
+    prepared = training.Prepared(system, Splits("train", "validation", "test"), [], [])
+    assert training.choose_learning_rate(prepared, tmp_path, list(losses)[:2])[0] == 1e-3
+    rate, tried = training.choose_learning_rate(prepared, tmp_path, list(losses))
+    assert rate == 1e-3 and tried["0.004"] is None and list(tried) == ["0.0005", "0.001", "0.004", "0.008"]
+    assert [call[0] for call in calls] == list(losses)  # finished trials are not run again
+    assert {call[1:] for call in calls} == {(60, 5, trials.SEED, None, False)}
+    (tmp_path / "trials.json").unlink()
+    with pytest.raises(UsageError, match=r"every learning rate of 0\.004, 0\.008 diverged"):
+        training.choose_learning_rate(prepared, tmp_path, [4e-3, 8e-3])
+
+
+def test_a_run_that_diverges_is_a_result(tmp_path, monkeypatch):
+    def train(*_):
+        raise Diverged("the loss is nan at step 3")
+
+    monkeypatch.setattr(training, "train", train)
+    job = make_job("digits", tmp_path)
+    assert runner.run_job(job).state == runner.DONE
+    cell = cells.load_cell(job.path("max"))
+    assert cell["diverged"] == "the loss is nan at step 3" and cell["metrics"]["exact"] == 0
+    assert cell["curve"] == [] and cell["ceiling"]["all"] == 1
 
 
 def test_examples_are_the_same_for_all_rows(grid_folder):
@@ -116,7 +157,7 @@ def test_the_model_of_a_cell_can_be_loaded(grid_folder, module_of_a_stranger):
         ("digits=fone", "there is a row digits already"),
         ("mine=fone embeds.numeral=fon", "did you mean fone"),
         ("mine=fone embeds=fone", "the path of this block is embeds.NAME"),
-        ("mine=digits heads.next=classify", "head .next. \(classify\) does not give"),
+        ("mine=digits heads.next=classify", "task arithmetic wants an answer that head"),
     ],
 )
 def test_an_addition_that_cannot_be_a_row_is_one_line(word, says):

@@ -24,8 +24,10 @@ class Ability(NamedTuple):
     """What a row can do with one problem.
 
     Attributes:
-      prompt, answer: positions of both; 0 if it cannot be encoded. numbers: how many there are in both; slots: the
-        positions that they take. is_exact: whether the answer comes back from its own encoding.
+      prompt, answer: positions of both; 0 if it cannot be encoded.
+      numbers: how many the question and the answer have.
+      slots: the positions of numbers, with those of the steps that a row writes before its answer.
+      is_exact: whether the answer comes back from its own encoding.
     """
 
     prompt: int = 0
@@ -48,7 +50,9 @@ def measure(system: System, record: Mapping[str, Any]) -> Ability:
     answer = task.predicted(document)
     is_exact = _can_write(system, row, start) and bool(score_answer(answer or "", record)["exact"])
     n_slots = int((row.numeral_index >= 0).sum())
-    return Ability(start, len(row.ids) - start, len(row.numbers), n_slots, is_exact)
+    segments = [*scheme.parse(record["question"]), *scheme.parse(record["answer"])]
+    n_numbers = sum(isinstance(segment, Number) for segment in segments)
+    return Ability(start, len(row.ids) - start, n_numbers, n_slots, is_exact)
 
 
 def writer_of(system: System) -> Any:

@@ -36,9 +36,9 @@ class Scale(NamedTuple):
     batch_size: int = 128
     warmup: int = 200
     problems: int = 10_000
-    test: int = 100
-    validation: int = 24
-    points: int = 8
+    test: int = 50
+    validation: int = 16
+    points: int = 6
     is_joint: bool = True
     columns: tuple[str, ...] = tuple(OPERATIONS)
     rates: tuple[float, ...] = LEARNING_RATES

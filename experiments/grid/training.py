@@ -32,6 +32,7 @@ from numjax.train.compile import count_parameters
 from numjax.train.loop import Splits, train
 from numjax.train.workdir import claim, lock_folder
 
+ROOTS = ("numjax.bundled.experiments.grid.runner",)  # the grid's own code, which scores
 SPARE_TOKENS = 4  # beyond the longest right answer, so that a wrong one may be longer
 
 
@@ -63,7 +64,7 @@ class Trained(NamedTuple):
     diverged: str | None
 
 
-class _Prepared(NamedTuple):
+class Prepared(NamedTuple):
     """The system of a job and its encoded data."""
 
     system: System
@@ -94,7 +95,7 @@ def train_job(job: Job, key: str) -> Trained:
             claim(shared, config)
     prepared = prepared._replace(system=prepared.system._replace(config=config))
     folder = shared / f"seed_{job.seed}"
-    code = stored.start_code(folder, identity.list_code(identity.list_roots(base)))
+    code = stored.start_code(folder, identity.list_code((*identity.list_roots(base), *ROOTS)))
     n_before = _count_saved_steps(folder)
     diverged, parameters = None, 0
     try:
@@ -144,7 +145,7 @@ def _round_up(count: int) -> int:
     return -(-count // 16) * 16
 
 
-def _prepare(config: Any, shared: pathlib.Path, job: Job) -> _Prepared:
+def _prepare(config: Any, shared: pathlib.Path, job: Job) -> Prepared:
     log.say(f"{job.name}: preparing the data and the model")
     with lock_folder(shared, "--out"):
         system, records, own = build_system(config, shared)
@@ -160,20 +161,22 @@ def _prepare(config: Any, shared: pathlib.Path, job: Job) -> _Prepared:
         if rows.skipped:
             first = rows.skipped[0]
             log.say(f"{job.name}: {len(rows.skipped)} problems of {split} left out, such as {first['reason']}")
-    return _Prepared(system, Splits(**encoded), records, own)
+    return Prepared(system, Splits(**encoded), records, own)
 
 
 def choose_learning_rate(
-    prepared: _Prepared, shared: pathlib.Path, rates: Sequence[float]
+    prepared: Prepared, shared: pathlib.Path, rates: Sequence[float]
 ) -> tuple[float, dict[str, float | None]]:
     """(the learning rate with the least validation loss after a short run, rate → loss, None if it diverged).
 
     A trial is a whole run of `TRIAL_SHARE` of the steps, with its own warm-up and decay, and with a seed that no cell
-    has. Its test problems are never scored. Finished trials are kept in trials.json.
+    has. Its test problems are never scored. Finished trials are kept in trials.json. One rate needs no trial.
 
     Raises:
       UsageError: every rate diverged.
     """
+    if len(rates) == 1:
+        return rates[0], {}
     path = shared / "trials.json"
     tried: dict[str, float | None] = json.loads(path.read_text()) if path.exists() else {}
     optim = prepared.system.config.optim

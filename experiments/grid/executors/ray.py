@@ -50,13 +50,16 @@ def run(jobs: Sequence[Job], options: Options, work: Work) -> Iterator[Outcome]:
             yield Outcome(job.name, FAILED, f"{job.name}: its worker was lost ({reason})")
 
 
+def make_environment() -> dict[str, Any]:
+    """The environment of workers: they import what this process can, such as the parts of a user's own row."""
+    paths = [os.path.abspath(path or ".") for path in sys.path]
+    return {"env_vars": {"PYTHONPATH": os.pathsep.join(paths)}}
+
+
 def _connect(ray: Any, address: str | None) -> None:
     if ray.is_initialized():
         return
-    # Workers import what this process can import, such as the parts of an added row in the working folder.
-    paths = [os.path.abspath(path or ".") for path in sys.path]
-    environment = {"env_vars": {"PYTHONPATH": os.pathsep.join(paths)}}
     try:
-        ray.init(address=address, runtime_env=environment, include_dashboard=False, log_to_driver=False)
+        ray.init(address=address, runtime_env=make_environment(), include_dashboard=False, log_to_driver=False)
     except (ConnectionError, RuntimeError, ValueError) as error:
         raise UsageError(f"--executor=ray: no cluster at {address} ({str(error).splitlines()[0][:200]})") from None

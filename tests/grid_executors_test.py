@@ -1,0 +1,78 @@
+"""Executors of the grid: a worker that is killed costs its own job alone, which is run again."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from numjax.bundled.experiments.grid import cells, executors, runner
+from numjax.errors import UsageError
+from tests.grid_jobs import TINY, die_once, make_job
+from tests.runs_test import cache  # noqa: F401  (the fixture builds datasets once)
+
+BASELINES = ("oracle", "constant", "copy")
+
+
+def run(name, out, work=die_once, **options):
+    """Runs the baselines, and returns row → outcome; the process of one of them is killed the first time."""
+    jobs = [make_job(row, out) for row in BASELINES]
+    outcomes = {outcome.job: outcome for outcome in executors.run(name, jobs, executors.Options(**options), work)}
+    return {job.row.name: outcomes[job.name] for job in jobs}
+
+
+def check(outcomes, out):
+    assert {row: outcome.state for row, outcome in outcomes.items()} == dict.fromkeys(BASELINES, runner.DONE), (
+        outcomes
+    )
+    assert list(out.glob("*.constant.*.killed"))
+    written = [(cell["row"], cell["column"]) for cell in cells.load_cells(out)]
+    assert sorted(written) == sorted((row, column) for row in BASELINES for column in TINY.columns)
+
+
+def test_processes_of_this_machine(tmp_path, capsys):
+    check(run("local", tmp_path, workers=2), tmp_path)
+    assert "its process was killed (-9): started again" in capsys.readouterr().err
+
+
+def test_a_cluster_of_ray_with_two_workers(tmp_path):
+    ray = pytest.importorskip("ray")
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, runtime_env=make_environment())
+    try:
+        check(run("ray", tmp_path), tmp_path)
+        with pytest.raises(UsageError, match="a job needs 4 TPU, and the cluster has 0"):
+            run("ray", tmp_path, resources={"TPU": "4"})
+        with pytest.raises(UsageError, match="give numbers, such as TPU=4"):
+            run("ray", tmp_path, resources={"TPU": "many"})
+    finally:
+        ray.shutdown()
+
+
+def make_environment():
+    from numjax.bundled.experiments.grid.executors import ray
+
+    return ray.make_environment()
+
+
+def test_jobs_of_slurm(tmp_path, monkeypatch):
+    pytest.importorskip("submitit")
+    from numjax.bundled.experiments.grid.executors import slurm
+
+    monkeypatch.setattr(slurm, "POLL", 0.1)
+    check(run("slurm", tmp_path, resources={"cluster": "local"}), tmp_path)
+    with pytest.raises(UsageError, match="slurm has cluster, timeout"):
+        run("slurm", tmp_path, resources={"color": "red"})
+    with pytest.raises(UsageError, match="give minutes"):
+        run("slurm", tmp_path, resources={"timeout": "soon"})
+
+
+@pytest.mark.parametrize(("name", "package"), [("ray", "ray"), ("slurm", "submitit")])
+def test_a_missing_package_is_one_line(name, package, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(UsageError, match=rf"--executor={name} needs {package}: pip install 'numjax\[{name}\]'"):
+        run(name, tmp_path)
+
+
+def test_an_unknown_executor_is_one_line(tmp_path):
+    with pytest.raises(UsageError, match="--executor=cloud: choose one of local, ray, slurm"):
+        run("cloud", tmp_path)
