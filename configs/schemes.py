@@ -111,6 +111,13 @@ ROWS = {
         "embeds.numeral": dict(name="fone", integer=13, fraction=5, fusion="concat+linear"),
         "heads.next": dict(name="carry", integer=13, fraction=5),
     },
+    # Our own: a header and limbs of three digits, aligned at the point.
+    "limbs": _spelled("limbs")
+    | {
+        "embeds.token": dict(name="limbs"),
+        "embeds.numeral": dict(name="leading", fusion="concat+linear"),
+        "positions.place": dict(name="limbs", offset=10),
+    },
     # Our own: characters of residues, under which sums and products are rotations.
     "residues": SLOT
     | {

@@ -122,9 +122,11 @@ class Part:
 
     Attributes:
       reads_channels: names of the channels that the part needs.
+      made_for: the scheme whose symbols it reads; "" for any.
     """
 
     reads_channels: tuple[str, ...] = ()
+    made_for: ClassVar[str] = ""
 
     @classmethod
     def wants_channels(cls, options: Mapping[str, Any]) -> tuple[str, ...]:

@@ -122,6 +122,7 @@ CONTEXT |= {"digit_ids": tuple(range(10)), "agg_id": 18, "num_classes": 3}
 CONTEXT |= {
     "digit_symbols": tuple((d, d) for d in range(10)),
     "number_symbols": tuple((d, float(d)) for d in range(10)),
+    "marks": (("[#]", 10), ("[#1]", 11), ("[+007]", 12), ("[+12]", 13), ("[.5]", 14), ("[SEP]", 19)),
 }
 DECODER = {"name": "decoder", "width": 16, "layers": 2, "heads": 2, "max_length": 16}
 LEARNED_POSITIONS = {"sequence": {"name": "learned"}}
@@ -129,7 +130,8 @@ LEARNED_POSITIONS = {"sequence": {"name": "learned"}}
 
 def build_backbone(block: Mapping[str, Any], positions: Mapping[str, Any] = LEARNED_POSITIONS) -> Any:
     """Builds a backbone with positions. The default positions are those of GPT-2 and BERT."""
-    return make_backbone(block, positions, **{name: CONTEXT[name] for name in ("digit_symbols", "number_symbols")})
+    fields = ("digit_symbols", "number_symbols", "marks")
+    return make_backbone(block, positions, **{name: CONTEXT[name] for name in fields})
 
 
 def build_model(

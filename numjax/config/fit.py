@@ -112,6 +112,9 @@ def find_faults(config: Any, task: Task) -> Iterator[str]:
                 )
         if part.cls.reads_channels and not backbone.cls.by_position:
             yield f"{part} reads a channel of each position, and {backbone} places rows: choose backbone encoder"
+    for part in (*embeds, *positions):
+        if part.cls.made_for and part.cls.made_for != scheme.name:
+            yield f"{part} reads symbols that {scheme} has not: choose scheme {part.cls.made_for}, or take it out"
     yield from _number_faults(task, task_part, scheme, embeds, heads)
     yield from _objective_faults(task, task_part, scheme, heads, objectives)
     given_channels = {channel.name for channel in (*scheme.cls.channels_of(scheme.options), *task.channels)}

@@ -1,0 +1,242 @@
+"""Numbers as a header and limbs of three digits, cut at the decimal point, the lowest first (of our own)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from numjax.errors import UsageError
+from numjax.protocols import FromContext
+from numjax.text import digits
+from numjax.text.base import EOS, RowBuilder
+from numjax.text.digits import CLOSE, OPEN
+from numjax.text.grammar import answers
+from numjax.text.grammar.tables import Edge
+from numjax.text.vocab.base import BaseVocabulary
+from numjax.types import Abilities, Document, Grammar, Number
+
+SIZE = 3
+GIVEN = (
+    "{} would stand in the text to be written, and tell its digits before they are written: set config.scheme.until "
+    "to the mark before answers, or config.scheme.values=False"
+)
+_PLAIN = re.compile(r"([+-]?)([0-9]{1,3}(?:,[0-9]{3})+|[0-9]*)(?:\.([0-9]+))?")
+_HEADER = re.compile(r"\[([#=])([+-]?)([0-9]*)(,?)\]")
+
+Moves = Mapping[str, Mapping[tuple[str, ...], str]]  # state → names of limbs → state
+
+# The limbs of a number of digits: whole ones, shorter ones before the point, shorter ones behind it.
+FULL = tuple(f"[+{i:03d}]" for i in range(1000))
+SHORT = tuple(f"[+{i:0{n}d}]" for n in (1, 2) for i in range(10**n))
+SHORT_PARTS = tuple(f"[.{i:0{n}d}]" for n in (1, 2) for i in range(10**n))
+
+
+class Scheme(digits.Scheme):
+    """-1,234.5 is [#-1,] [.5] [+234] [+1]: a number of n digits has about n / 3 + 1 positions.
+
+    The header says the sign, the count of limbs behind the point, and whether commas group the digits. Then come the
+    limbs, the lowest first, so that a sum is written in the order in which its carries come. Limbs are cut at the
+    point, so that a limb's digits have the same places in all numbers: with the positions `limbs`, operands and
+    answers are aligned, also those with decimals. A shorter limb keeps zeros at the beginning or the end: 007 and
+    1.000 come back as they are.
+
+    A number in another form, such as 1e5 or (12), or with more limbs behind the point than `parts`, is spelled
+    between [F] and [/F]. So every surface is restored exactly.
+    """
+
+    digit_tokens = False
+
+    def __init__(
+        self,
+        vocab: FromContext[BaseVocabulary],
+        rules: str = "default",
+        pad_multiple: int = 128,
+        parts: int = 4,
+        values: bool = True,
+        until: str = "[SEP]",
+    ):
+        """
+        Args:
+          parts: most limbs behind the point.
+          values: the header of a given number has its value, for an embedding of numbers, and is a mark of its own,
+            such as [=-1,]; so the size of a given number is known at one position. False: no header has a value, and
+            given and written numbers have the same marks, as running text needs.
+          until: with `values`, the numbers before this mark are given.
+
+        Raises:
+          UsageError: `parts` is not between 0 and 9.
+        """
+        if not 0 <= parts <= 9:
+            raise UsageError(f"limbs: parts must be from 0 to 9, not {parts}")
+        self.parts, self.values = parts, values
+        super().__init__(vocab, rules, pad_multiple, layout="digits", until=until)
+        self.forms = answers.NUMBERS  # limbs are symbols, over any vocabulary
+        if values:
+            self.unwritten = {self.vocab.mark(m): GIVEN.format(m) for m in self._list_headers("=")}
+
+    @classmethod
+    def gives_values(cls, options: Mapping[str, Any]) -> bool:
+        return options.get("values", True)
+
+    def abilities(self) -> Abilities:
+        """Limbs keep every digit, over any vocabulary."""
+        return super().abilities()._replace(exact=True, keeps_format=True)
+
+    def aggregation(self) -> dict[str, Any]:
+        """Empty: a digit is no token of its own."""
+        return {}
+
+    def decode(self, ids: Sequence[int], numbers: Sequence[Number] = ()) -> Document:
+        """The document of a row, as in `digits.Scheme`. A header without the limbs that it asks for stays a mark, and
+        so do its limbs."""
+        spelled: list[int] = []
+        start, ids = 0, [int(token) for token in ids]
+        names = [self.vocab.mark_name(token) or "" for token in ids]
+        while start < len(ids):
+            end = start + 1
+            if _HEADER.fullmatch(names[start]):
+                while end < len(ids) and names[end][:2] in ("[+", "[."):
+                    end += 1
+            surface = read_limbs(names[start:end])
+            if surface is None:
+                spelled.append(ids[start])
+                start += 1
+                continue
+            characters = [token for character in surface for token in self._spell(character)]
+            spelled += [self.vocab.mark(OPEN), *characters, self.vocab.mark(CLOSE)]
+            start = end
+        return super().decode(spelled, numbers)
+
+    def _read_spelling(self, fence: str, ids: Sequence[int]) -> str:
+        surface = super()._read_spelling(fence, ids)
+        # Between words, which its characters are for WordPiece, stand blanks.
+        return surface if self.vocab.exact else surface.replace(" ", "")
+
+    def _list_headers(self, kind: str) -> list[str]:
+        counts = ("", *map(str, range(1, self.parts + 1)))
+        return [f"[{kind}{sign}{count}{group}]" for sign in ("", "-", "+") for count in counts for group in ("", ",")]
+
+    def _list_marks(self) -> tuple[str, ...]:
+        headers = self._list_headers("#") + (self._list_headers("=") if self.values else [])
+        return (*FULL, *SHORT, *SHORT_PARTS, *headers, OPEN, CLOSE)
+
+    def _write_number(self, number: Number, row: RowBuilder) -> None:
+        names = write_limbs(number.surface, self.parts)
+        if names is None:
+            super()._write_number(number, row)
+            return
+        header, *limbs = names
+        is_given = self.values and self._is_prompt(row)
+        row.add([self.vocab.mark(header.replace("#", "=") if is_given else header)], len(row.numbers) - 1)
+        if not is_given:
+            row.numeral_index[-1] = -1
+        row.add([self.vocab.mark(name) for name in limbs])
+
+    def _make_grammar(self) -> Grammar:
+        edges, given_marks = self._text_edges()
+        edges += self._fence_edges()
+        begins = [edge for edge in edges if edge.state == "text"]
+        for kind in ("#", *("=" * self.values)):
+            begins += [
+                Edge("text", [self.vocab.mark(name)], "limbs " + begin_state(name), given=kind == "=")
+                for name in self._list_headers(kind)
+            ]
+        moves, complete = make_moves(self.parts)
+        ends = ["text", *(f"limbs {state}" for state in complete)]
+        edges = [edge for edge in edges if edge.state != "text"] + self._limb_edges(moves, "limbs ")
+        edges += [edge._replace(state=state) for state in ends for edge in begins]
+        return self._tables(edges, (*ends, "end"), given=given_marks)
+
+    def _limb_edges(self, moves: Moves, prefix: str) -> list[Edge]:
+        return [
+            Edge(prefix + state, [self.vocab.mark(name) for name in names], prefix + to)
+            for state, row in moves.items()
+            for names, to in row.items()
+        ]
+
+    def _answer_edges(self) -> list[Edge]:
+        """A blank and a number without a plus, a comma and zeros at its beginning."""
+        end = [self.vocab.mark(EOS)]
+        edges = answers.path_edges(answers.START, self._spell(" "), "answer's header")
+        moves, complete = make_answer_moves(self.parts)
+        for name in self._list_headers("#"):
+            if "+" not in name and "," not in name:
+                edges.append(Edge("answer's header", [self.vocab.mark(name)], "answer's " + begin_state(name)))
+        edges += self._limb_edges(moves, "answer's ")
+        return edges + [Edge(f"answer's {state}", end, "end") for state in complete]
+
+
+def write_limbs(surface: str, parts: int) -> tuple[str, ...] | None:
+    """The names of the header and limbs of a plain or grouped number; None for others, and with more than `parts`
+    limbs behind the point."""
+    match = _PLAIN.fullmatch(surface)
+    if match is None or not (match[2] or match[3]):
+        return None
+    sign, whole, part = match[1], match[2].replace(",", ""), match[3] or ""
+    behind = [part[i : i + SIZE] for i in range(0, len(part), SIZE)]
+    if len(behind) > parts:
+        return None
+    before = [whole[max(i - SIZE, 0) : i] for i in range(len(whole), 0, -SIZE)]
+    header = f"[#{sign}{len(behind) or ''}{',' * (',' in match[2])}]"
+    limbs = [f"[{'+' if len(group) == SIZE else '.'}{group}]" for group in reversed(behind)]
+    return (header, *limbs, *(f"[+{group}]" for group in before))
+
+
+def read_limbs(names: Sequence[str]) -> str | None:
+    """The surface of a header and its limbs; None if they are not one number."""
+    match = _HEADER.fullmatch(names[0])
+    if match is None:
+        return None
+    sign, count, is_grouped = match[2], int(match[3] or 0), bool(match[4])
+    groups = [name[2:-1] for name in names[1:]]
+    if len(groups) < max(count, 1):
+        return None
+    behind, before = groups[:count], groups[count:]
+    surface = sign + ("," if is_grouped else "").join(reversed(before))
+    surface += "." * bool(behind) + "".join(reversed(behind))
+    # Only what is written the same is read: this refuses short limbs inside.
+    return surface if write_limbs(surface, count) == (names[0].replace("=", "#"), *names[1:]) else None
+
+
+def begin_state(header: str) -> str:
+    """The state of `make_moves` behind a header."""
+    match = _HEADER.fullmatch(header)
+    assert match is not None
+    whole = "grouped" if match[4] else "whole"
+    return f"parts {match[3]}, {whole}" if match[3] else f"{whole} first"
+
+
+def make_moves(parts: int) -> tuple[Moves, list[str]]:
+    """(the automaton over limbs, states in which a number may end) for the numbers that `read_limbs` reads."""
+    moves: dict[str, dict[tuple[str, ...], str]] = {
+        "whole first": {FULL: "whole", SHORT: "last"},
+        "whole": {FULL: "whole", SHORT: "last"},
+        "grouped first": {FULL: "grouped second"},
+        "grouped second": {FULL: "grouped", SHORT: "last"},
+        "grouped": {FULL: "grouped", SHORT: "last"},
+        "last": {},
+    }
+    for kind, first in (("whole", "whole"), ("grouped", "grouped first")):
+        for count in range(1, parts + 1):
+            behind = f"rest {count - 1}, {kind}" if count > 1 else first
+            moves[f"parts {count}, {kind}"] = {FULL: behind, SHORT_PARTS: behind}
+            if count < parts:
+                moves[f"rest {count}, {kind}"] = {FULL: behind}
+    return moves, ["whole", "grouped", "last"]
+
+
+def make_answer_moves(parts: int) -> tuple[Moves, list[str]]:
+    """As `make_moves`, for numbers with digits before the point, no zero before others, and no commas."""
+    high, inner = (tuple(name for name in FULL if (name[2] == "0") == is_zero) for is_zero in (False, True))
+    short = tuple(name for name in SHORT if name[2] != "0")
+    above = {high: "top", inner: "inner", short: "last"}
+    moves: dict[str, dict[tuple[str, ...], str]] = {
+        "whole first": above | {("[+0]",): "last"}, "top": above, "inner": above, "last": {}
+    }  # fmt: skip
+    for count in range(1, parts + 1):
+        behind = f"rest {count - 1}, whole" if count > 1 else "whole first"
+        moves[f"parts {count}, whole"] = {FULL: behind, SHORT_PARTS: behind}
+        if count < parts:
+            moves[f"rest {count}, whole"] = {FULL: behind}
+    return moves, ["top", "last"]

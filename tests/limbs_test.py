@@ -1,0 +1,209 @@
+"""Limbs of three digits: every surface comes back, numbers are aligned at the point, and a limb is three digits."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from numjax.build import build
+from numjax.embed import limbs as embed
+from numjax.errors import UsageError
+from numjax.numeral.exact import to_numeral
+from numjax.positions import limbs as positions
+from numjax.text import limbs, vocab
+from numjax.types import Mark, Number, Text
+from tests import drawn
+
+TEXTS = ["7 + 12 = 19", "costs 1,200.50 or 0.5", "a b c ( ) e E + - . ,"] * 5
+
+
+@pytest.fixture(scope="module")
+def vocabulary():
+    return vocab.build({"name": "sentencepiece", "size": 300, "split_digits": True}, TEXTS, ("[CLS]", "[SEP]"))
+
+
+def make_scheme(vocabulary, **options):
+    return build("text", {"name": "limbs", **options}, vocab=vocabulary)
+
+
+@pytest.mark.parametrize(
+    ("surface", "names"),
+    [
+        ("-1,234.5", "[#-1,] [.5] [+234] [+1]"),
+        ("0", "[#] [+0]"),
+        ("007", "[#] [+007]"),
+        ("1.000", "[#1] [+000] [+1]"),
+        ("+12345.6789", "[#+2] [.9] [+678] [+345] [+12]"),
+        (".05", "[#1] [.05]"),
+        ("1000000", "[#] [+000] [+000] [+1]"),
+    ],
+)
+def test_numbers_are_these_limbs(surface, names):
+    assert limbs.write_limbs(surface, 4) == tuple(names.split())
+    assert limbs.read_limbs(names.split()) == surface
+    assert limbs.read_limbs(names.replace("#", "=").split()) == surface
+
+
+@pytest.mark.parametrize(
+    "surface", ["1e5", "(12)", "12%", "5.", "1,23", "12,34,567", "0.1234567890123", "", "-", "."]
+)
+def test_other_forms_have_no_limbs(surface):
+    assert limbs.write_limbs(surface, 4) is None
+
+
+@pytest.mark.parametrize(
+    "names",
+    ["[#]", "[#1] [+1]" + " [+1]", "[#,] [+234]", "[#] [+1] [+234]", "[#2] [.5]", "[#] [.5]", "[#] [+12] [+3]"],
+)
+def test_limbs_that_are_no_number_are_not_read(names):
+    assert limbs.read_limbs(names.split()) is None
+
+
+def draw_surface(rng) -> str:
+    """Draws a plain or grouped surface, also with zeros at its ends."""
+    whole = "".join(map(str, rng.integers(0, 10, rng.integers(0, 14))))
+    part = "".join(map(str, rng.integers(0, 10, rng.integers(0, 13))))
+    if rng.random() < 0.3 and whole and whole[0] != "0":
+        whole = f"{int(whole):,}"
+    sign = str(rng.choice(["", "", "-", "+"]))
+    return f"{sign}{whole}{'.' * bool(part)}{part}" if whole or part else "0"
+
+
+def test_every_surface_comes_back_from_its_ids(vocabulary, rng):
+    for options in (dict(), dict(values=False), dict(parts=1)):
+        scheme = make_scheme(vocabulary, **options)
+        surfaces = [draw_surface(rng) for _ in range(200)]
+        segments = [s for text in surfaces for s in (Number(text, Decimal(text.replace(",", ""))), Text(" a "))]
+        document = (Mark("[CLS]"), *segments, Mark("[SEP]"), *segments)
+        row = scheme.encode(document)
+        assert scheme.decode(row.ids) == document
+        for surface in surfaces:
+            names = limbs.write_limbs(surface, scheme.parts)
+            n_digits = sum(c.isdigit() for c in surface)
+            assert names is None or len(names) <= n_digits / 3 + 3, "one more limb on each side of the point at most"
+
+
+def test_given_numbers_have_values_and_written_ones_have_none(vocabulary):
+    """So no value stands in the text before the digits of an answer."""
+    scheme = make_scheme(vocabulary)
+    number = Number("1234", Decimal(1234))
+    row = scheme.encode((Mark("[CLS]"), number, Mark("[SEP]"), number))
+    names = [scheme.vocab.mark_name(token) for token in row.ids.tolist()]
+    assert names == ["[CLS]", "[=]", "[+234]", "[+1]", "[SEP]", "[#]", "[+234]", "[+1]"]
+    assert row.numeral_index.tolist() == [-1, 0, -1, -1, -1, -1, -1, -1]
+    assert scheme.unwritten.keys() == {scheme.vocab.mark(n) for n in scheme.vocab.marks if n.startswith("[=")}
+    silent = make_scheme(vocabulary, values=False)
+    row = silent.encode((number, Mark("[SEP]"), number))
+    assert (row.numeral_index == -1).all() and row.ids[0] == row.ids[4]
+
+
+def test_powers_are_those_of_1000_and_the_decoder_counts_as_the_host_does(vocabulary, rng):
+    scheme = make_scheme(vocabulary)
+    marks = tuple((name, scheme.vocab.mark(name)) for name in scheme.vocab.marks)
+    part = build("positions", dict(name="limbs"), stack=drawn.CONTEXT.get("stack"), marks=marks)
+    (producer,) = part.producers()
+    surfaces = [draw_surface(rng) for _ in range(30)]
+    segments = [s for text in surfaces for s in (Number(text, Decimal(text.replace(",", ""))), Text(" a "))]
+    ids = scheme.encode((*segments, Mark("[SEP]"), *segments)).ids
+    powers = producer.compute(ids)
+    state, stepped = producer.begin(1), []
+    for token in ids:
+        state, value = producer.step(state, jnp.asarray([token]), None)
+        stepped.append(int(value[0]))
+    assert stepped == powers.tolist()
+    # The sum of all limbs by their powers is the number.
+    for surface in surfaces:
+        row = scheme.encode((Number(surface, Decimal(surface.replace(",", ""))),)).ids
+        names = [scheme.vocab.mark_name(token) for token in row.tolist()]
+        if limbs.write_limbs(surface, scheme.parts) is None:
+            assert not producer.compute(row).any()
+            continue
+        total = Decimal(0)
+        for name, power in zip(names, producer.compute(row).tolist(), strict=True):
+            if power:
+                digits = name[2:-1] if name[1] == "+" else name[2:-1].ljust(3, "0")
+                total += int(digits) * Decimal(1000) ** (power - 1 - producer.parts)
+        assert total == abs(Decimal(surface.replace(",", "")))
+
+
+def make_embed(scheme, **options):
+    marks = tuple((name, scheme.vocab.mark(name)) for name in scheme.vocab.marks)
+    context = drawn.CONTEXT | {"dim": 8, "vocab_size": scheme.vocab_size, "marks": marks}
+    return build("embed", dict(name="limbs") | options, **context)
+
+
+@pytest.mark.parametrize("harmonics", [1, 5])
+def test_a_limb_is_the_sum_of_its_digits_and_its_logit_of_three(harmonics, vocabulary, rng):
+    scheme = make_scheme(vocabulary)
+    part = make_embed(scheme, harmonics=harmonics)
+    tokens, _ = drawn.draw_tokens(rng)
+    params = drawn.draw_params(part, rng, tokens)
+    table = np.asarray(part.apply({"params": params}, method=lambda m: m.table), np.float64)
+    w = {name: np.asarray(value, np.float64) for name, value in params.items()}
+
+    def vector(place: int, digit: int):
+        k = np.arange(1, harmonics + 1)
+        code = np.concatenate([np.cos(2 * np.pi * k * digit / 10), np.sin(2 * np.pi * k * digit / 10)])
+        return code @ w["turns"][place] + w["places"][place]
+
+    def row(name: str):
+        return table[scheme.vocab.mark(name)]
+
+    for _ in range(20):
+        a, b, c = rng.integers(0, 10, 3).tolist()
+        np.testing.assert_allclose(row(f"[+{c}{b}{a}]"), vector(0, a) + vector(1, b) + vector(2, c), atol=1e-5)
+        np.testing.assert_allclose(row(f"[+{b}{a}]"), vector(0, a) + vector(1, b) + w["empty"][0, 2], atol=1e-5)
+        np.testing.assert_allclose(row(f"[.{c}]"), vector(2, c) + w["empty"][1, :2].sum(0), atol=1e-5)
+    np.testing.assert_allclose(row("[#]"), w["table"][scheme.vocab.mark("[#]")], atol=1e-6)
+    # The softmax over whole limbs is the product of three softmaxes over digits.
+    h = rng.standard_normal(table.shape[1])
+    full = np.asarray([row(name) for name in limbs.FULL]) @ h
+    log_probs = full - np.logaddexp.reduce(full)
+    by_place = []
+    for place in range(3):
+        logits = np.asarray([vector(place, digit) for digit in range(10)]) @ h
+        by_place.append(logits - np.logaddexp.reduce(logits))
+    for number in (0, 7, 314, 999):
+        expected = sum(by_place[place][number // 10**place % 10] for place in range(3))
+        assert log_probs[number] == pytest.approx(expected, abs=1e-4)
+
+
+def test_limbs_are_found_by_their_names():
+    ids, digits = embed.list_limbs((("[CLS]", 1), ("[+12]", 5), ("[.5]", 7), ("[#1]", 8), ("[+034]", 9)))
+    assert ids.tolist() == [5, 7, 9]
+    assert digits.tolist() == [[2, 1, 10], [11, 11, 5], [4, 3, 0]]
+
+
+def test_the_size_of_a_number_at_a_glance():
+    part = build("embed", dict(name="leading", low=-1, high=3, digits=2))
+    values = [Decimal(text) for text in ("0", "-0", "1", "-250", "0.5", "0.01", "99999")]
+    vectors = np.asarray(part.apply({"params": {}}, to_numeral(values, 20)))
+    assert vectors.shape == (7, 2 + 5 + 20)
+    for value, row in zip(values, vectors, strict=True):
+        digits = "".join(map(str, value.as_tuple().digits)).ljust(2, "0")[:2]
+        expected = [-1 if value.is_signed() else 1, value == 0]
+        expected += [bool(value) and value.adjusted() >= e for e in range(-1, 4)]
+        expected += [int(digit) == d for digit in digits for d in range(10)]
+        assert row.tolist() == [float(x) for x in expected], value
+    jitted = jax.jit(lambda n: part.apply({"params": {}}, n))(to_numeral(values, 20))
+    np.testing.assert_array_equal(jitted, vectors)
+
+
+@pytest.mark.parametrize(
+    ("make", "line"),
+    [
+        (lambda v: make_scheme(v, parts=10), "parts must be from 0 to 9"),
+        (lambda v: build("positions", dict(name="limbs"), marks=()).producers(), "choose scheme limbs"),
+        (lambda v: build("embed", dict(name="leading", low=3, high=2)), "low must not exceed high"),
+        (lambda v: embed.Embed(dim=4, vocab_size=8).init(jax.random.key(0), None), "choose scheme limbs"),
+        (lambda v: embed.Embed(dim=4, vocab_size=8, harmonics=6).init(jax.random.key(0), None), "from 1 to 5"),
+    ],
+)
+def test_bad_options_give_one_line(make, line, vocabulary):
+    with pytest.raises(UsageError, match=line):
+        make(vocabulary)
+    assert positions.Positions.reads_channels == ("limb_power",)
