@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
-from decimal import Decimal
 from typing import Any, NamedTuple
 
 from numjax.bundled.experiments.grid.problems import Record
@@ -63,16 +62,7 @@ def writer_of(system: System) -> Any:
 def _can_write(system: System, row: Features, start: int) -> bool:
     """Whether the head can write each number that it would have to predict as a number."""
     head = writer_of(system)
-    numbers = _list_answer_numbers(row, start)
-    most = system.config.data.digits
-    return not head.numbers or all(
-        head.represents(number.value) and _count_digits(number.value) <= most for number in numbers
-    )
-
-
-def _count_digits(value: Decimal) -> int:
-    """The significant digits of a number; `Decimal.normalize` would round it to those of its context."""
-    return len("".join(map(str, value.as_tuple().digits)).strip("0"))
+    return not head.numbers or all(head.represents(number.value) for number in _list_answer_numbers(row, start))
 
 
 def _list_written(system: System, row: Features, start: int) -> list[Number]:

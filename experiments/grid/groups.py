@@ -9,14 +9,15 @@ ADDED, BASELINES = "added", "baselines"
 _ROWS = {
     "layout": (
         *("bpe", "digits", "digits_rev", "digits_rev_answer", "chunk3", "chunk3_l2r", "hints", "scratchpad"),
-        *("numerologic", "p10", "p1000", "b1999", "fp15", "regresslm", "ieee10"),
+        *("numerologic", "p10", "p1000", "b1999", "fp15", "regresslm", "ieee10", "agg"),
     ),
     "embedding and head": (
-        *("rt", "xval", "xval_log1p", "xval_bittokens", "ple", "periodic", "intseq", "fone", "bittokens", "numgpt"),
+        *("rt", "xval", "xval_linear5", "xval_log1p", "xval_bittokens", "ple", "periodic", "intseq", "fone"),
+        *("bittokens", "numgpt", "luna", "value_prefix", "dice"),
     ),
     "objective": ("ntl", "ntl_number", "ntl_mse", "dist2", "smmd", "del"),
     "positions": ("coupled", "abacus"),
-    "ours": ("carry",),
+    "ours": ("carry", "limbs", "residues"),
     ADDED: (),  # a stranger's own rows
     BASELINES: rows.BASELINES,
 }
