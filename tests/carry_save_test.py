@@ -364,7 +364,7 @@ def test_the_places_of_given_and_written_digits_meet(vocabulary, ahead):
 
 
 def test_a_bias_knows_only_how_far_places_are_apart(vocabulary):
-    part = make_positions(make_scheme(vocabulary), "coupled_bias", span=2, numbers=2)
+    part = make_positions(make_scheme(vocabulary), "coupled_bias", span=2, numbers=2, gain=3.0)
     channel = np.asarray([[1, 0], [9, 1], [4, 1], [3, 1], [2, 1], [3, 2], [0, 0]], np.int32)[None]
     tokens = Tokens(*(np.zeros(channel.shape[:2], np.int32) for _ in range(3)), channels={"significance": channel})
     variables = part.init(jax.random.key(0), tokens, method="added")
@@ -373,11 +373,11 @@ def test_a_bias_knows_only_how_far_places_are_apart(vocabulary):
     variables = {"params": variables["params"] | {"distances": jnp.asarray(table, jnp.float32)}}
     bias = np.asarray(part.apply(variables, index, index, method="bias"))
     assert bias.shape == (1, 2, 7, 7)
-    np.testing.assert_array_equal(bias[:, 1], bias[:, 0] + 10)
+    np.testing.assert_array_equal(bias[:, 1], bias[:, 0] + 30)
     for q, k in itertools.product(range(7), repeat=2):
         places = channel[0, [q, k], 0]
         expected = 5 if places.min() < 2 else min(max(places[1] - places[0], -2), 2) + 2
-        assert bias[0, 0, q, k] == expected
+        assert bias[0, 0, q, k] == 3 * expected
     added, levels = np.asarray(part.apply(variables, tokens, method="added"))[0], variables["params"]["levels"]
     np.testing.assert_array_equal(added[1:6], levels[channel[0, 1:6, 1] - 1])
     assert not added[[0, 6]].any()

@@ -23,9 +23,12 @@ class Positions(coupled.Coupling):
 
     Attributes, besides those of `coupled.Coupling`:
       span: the largest distance with a bias of its own; both directions have one.
+      gain: the biases are parameters times this, so that few steps make attention sharp.
     """
 
     span: int = 4
+    gain: float = 10.0
+    init_std: float = 0.1
 
     def setup(self):
         super().setup()
@@ -44,4 +47,4 @@ class Positions(coupled.Coupling):
         query, key = query[..., :, None], key[..., None, :]
         distance = jnp.clip(key - query, -self.span, self.span) + self.span
         index = jnp.where((query > 1) & (key > 1), distance, 2 * self.span + 1)
-        return jnp.moveaxis(jnp.take(self.distances, index, axis=0), -1, -3)
+        return self.gain * jnp.moveaxis(jnp.take(self.distances, index, axis=0), -1, -3)
