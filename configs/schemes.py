@@ -36,6 +36,16 @@ def _with_loss(name: str, weight: float, **options: object) -> dict[str, object]
     return {"objectives.numbers": dict(name=name, head="next", weight=weight, **options)}
 
 
+def _in_places(**options: object) -> dict[str, object]:
+    """Answers with a position for each decimal place, up to 22, all predicted at once."""
+    return {
+        "scheme": dict(name="carry_save", vocab=VOCAB, places=22, **options),
+        "positions.sequence": dict(name="coupled_bias", ahead=True, numbers=8),
+        "heads.next": dict(name="carry_save"),
+        "data": dict(digits=22),
+    }
+
+
 ROWS = {
     # Numbers in pieces of a trained vocabulary, as they come.
     "bpe": {
@@ -124,6 +134,9 @@ ROWS = {
         "embeds.numeral": dict(name="residues", fusion="concat+linear"),
         "heads.next": dict(name="residues", integer=13, fraction=5),
     },
+    # The same over positions, one for each place; and with digits that hold no carry.
+    "carry_save": _in_places(),
+    "parallel": _in_places(digits="0..9"),
     "bittokens": SLOT
     | {"embeds.numeral": dict(name="bits", dim=128, fusion="replace"), "heads.next": dict(name="bits")},
     "numgpt": SLOT

@@ -30,6 +30,7 @@ from numjax.types import (
     Scores,
     Stack,
     Tokens,
+    WrittenPlaces,
 )
 
 if TYPE_CHECKING:
@@ -58,7 +59,8 @@ class Context:
       digit_symbols: (id, digit) of each token that is one digit. number_symbols: (id, value) of each token that is a
         number. marks: (name, id) of the vocabulary's marks. point_ids: the tokens that are a decimal point; empty if
         the vocabulary has none. symbols: (first id of the mathematical symbols, the text tokens that spell each of
-        them). symbol_range: (first id, count) of these symbols. types: number of token types.
+        them). symbol_range: (first id, count) of these symbols. types: number of token types. written_places: the
+        places of numbers that the scheme writes place by place.
       grammar: the scheme's. num_classes: number of the task's classes.
       stack: the stack that positions belong to. positions: the positions that a backbone gives to its stacks.
     """
@@ -81,6 +83,7 @@ class Context:
     symbols: tuple[int, tuple[tuple[int, ...], ...]] | None = None
     symbol_range: tuple[int, int] | None = None
     types: int | None = None
+    written_places: WrittenPlaces | None = None
     grammar: Grammar | None = None
     num_classes: int | None = None
     stack: Any = None
@@ -179,7 +182,7 @@ class Scheme(Part):
       forms: the forms of `text/grammar/answers.FORMS` that its grammar can enforce with some vocabulary.
       digit_tokens: each digit of a number is a token of its own with some vocabulary.
       numbers: how a number appears: as its pieces ("spelled"), as [NUM] with its value beside it ("slot"), as both
-        ("behind"), or as a cell ("cell").
+        ("behind"), as a cell ("cell"), or, where it is written, as a [NUM] for each decimal place ("places").
     """
 
     marks: tuple[str, ...] = ()
@@ -237,6 +240,12 @@ class Scheme(Part):
     def positions_per_number(self, digits: int) -> int:
         """How many positions a whole number of so many digits has in a text that is read."""
         return len(self.encode((Number("1" * digits, Decimal("1" * digits)),)).ids)
+
+    def join_numbers(self, ids: Sequence[int], values: Sequence[Decimal]) -> list[Number]:
+        """The numbers of a generated text, from the values that a head predicted at its [NUM]s, of a scheme whose
+        [NUM]s are not whole numbers."""
+        del ids, values
+        raise self.lacks("has a whole number at each [NUM]")
 
     def nearest(self, value: Decimal) -> Decimal:
         """The number that is read where `value` is written: the same, unless the layout has only some numbers.
@@ -399,7 +408,8 @@ class Head(Part):
 
     Attributes:
       densities: parts of `log_prob` that are log densities, not log masses.
-      answers: the kind of task that it answers. numbers: it predicts a number for each [NUM] that it generates.
+      answers: the kind of task that it answers. numbers: it predicts a number for each [NUM] that it generates;
+        written_as: the `Scheme.numbers` that it is made for.
       labels: names of the units' labels, if it predicts several for each row.
       tied: its kernel is the token embedding's table. by_token: its "kernel" and "bias" have one row per token.
       number_range: the numbers that it can predict at [NUM]; None: it spells them, or writes none. exact: such a
@@ -412,6 +422,7 @@ class Head(Part):
     densities: ClassVar[tuple[str, ...]] = ()
     answers: ClassVar[str]
     numbers: ClassVar[bool] = False
+    written_as: ClassVar[str] = "slot"
     labels: ClassVar[tuple[str, ...]] = ()
     tied = False
     by_token: ClassVar[bool] = False

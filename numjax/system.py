@@ -190,13 +190,14 @@ def make_model(config: Any, task: Task, scheme: Scheme, platform: str) -> Model:
     dtype = config.backbone.get("dtype", "float32")
     if dtype == "auto":
         dtype = "float32" if platform == "cpu" else "bfloat16"
-    numbers = number_symbols(scheme.vocab)
+    numbers = number_symbols(scheme.vocab) | {"num_id": scheme.vocab.mark("[NUM]")}
+    aggregation = scheme.aggregation()
+    numbers |= {name: aggregation[name] for name in ("written_places",) if name in aggregation}
     backbone = make_backbone(dict(config.backbone) | {"dtype": dtype}, config.positions, **numbers)
     context = numbers | {
         "vocab_size": scheme.vocab_size,
         "size": scheme.vocab.size,
         "base": scheme.vocab.base,
-        "num_id": scheme.vocab.mark("[NUM]"),
         "digits": config.data.digits,
         "width": backbone.width,
         "dim": backbone.width,
@@ -206,7 +207,7 @@ def make_model(config: Any, task: Task, scheme: Scheme, platform: str) -> Model:
     if symbol_pieces := scheme.symbol_pieces():
         first, pieces = symbol_pieces
         context |= {"symbols": (first, pieces), "symbol_range": (first, len(pieces)), "types": scheme.token_types}
-    context |= scheme.aggregation()
+    context |= aggregation
     embeds, fusions = {}, {}
     for name, block in sorted(config.embeds.items()):
         options = {k: v for k, v in block.items() if k != "fusion"}

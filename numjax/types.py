@@ -468,6 +468,20 @@ NONE, PUSH, POP, NEXT = 0, 1, 2, 3
 NO_PUSH, NO_NEXT, NO_POP = 1, 2, 4
 
 
+class WrittenPlaces(NamedTuple):
+    """The positions of numbers that a scheme writes place by place.
+
+    Attributes:
+      lowest: the lowest decimal place. count: the number of places, of which each is a position.
+      least, most: the digits that a place may hold.
+    """
+
+    lowest: int
+    count: int
+    least: int
+    most: int
+
+
 class Allowed(NamedTuple):
     """The tokens that may be predicted: classes[..., class_of[v]]. The mask is gathered by class, so no [B, T, V]
     mask exists outside a chunk of the loss."""

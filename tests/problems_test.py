@@ -337,7 +337,7 @@ def test_the_best_beam_is_the_likeliest_whose_value_an_answer_may_have(monkeypat
     """The prior puts a negative value last, and a fraction behind a whole number unless it leads by a lot."""
     texts = ["x = 7 - 12", "x = 7 / 2", "x = 12 - 7"]
     monkeypatch.setattr(
-        generate, "_extract_row", lambda state, b: ([int(state.ids[b, 0])], [], 0.0, bool(state.ended[b]))
+        generate, "_extract_row", lambda system, state, b: ([int(state.ids[b, 0])], [], 0.0, bool(state.ended[b]))
     )
     monkeypatch.setattr(generate, "_decode_document", lambda system, row, ids, numbers: make_document(texts[ids[0]]))
 

@@ -187,19 +187,31 @@ def _number_faults(
 ) -> Iterator[str]:
     if task.kind != "language_model":
         return
-    has_slots = scheme.cls.numbers == "slot"
+    has_slots, has_places = scheme.cls.numbers in ("slot", "places"), scheme.cls.numbers == "places"
     for head in (part for part in heads if part.cls.provides("step_scores")):
         if head.cls.numbers and not has_slots:
             yield f"{head} writes numbers as [NUM], and {scheme} spells them: choose scheme replace, or head token"
         if has_slots and not head.cls.numbers:
+            choice = "carry_save" if has_places else "mixture"
             yield (
-                f"{scheme} writes a number as [NUM], and {head} does not say which: choose head mixture, or "
+                f"{scheme} writes a number as [NUM], and {head} does not say which: choose head {choice}, or "
                 "scheme subword"
+            )
+        if has_slots and head.cls.numbers and head.cls.written_as != scheme.cls.numbers:
+            advice = "head carry_save" if has_places else "scheme carry_save"
+            yield (
+                f"{scheme} has a [NUM] for each {'decimal place' if has_places else 'number'}, which {head} does not "
+                f"predict: choose {advice}"
             )
         if task.metric.lstrip("-") == "perplexity" and head.cls.densities:
             yield f"{task_part} chooses its best step by perplexity, and {head} has densities: choose head token"
         for part in embeds:
-            if part.cls.kind == "numeral" and not head.cls.numbers and not scheme.cls.gives_values(scheme.options):
+            if part.cls.kind == "numeral" and has_places:
+                yield (
+                    f"{part} reads the number of each [NUM], and {scheme} has one for each decimal place of what is "
+                    f"still to be written: take the embedding out (~embeds.{part.key})"
+                )
+            elif part.cls.kind == "numeral" and not head.cls.numbers and not scheme.cls.gives_values(scheme.options):
                 yield (
                     f"{part} reads the numbers of what is written, and {head} spells them: choose scheme replace "
                     f"with head mixture, scheme digits with layout=value, or take the embedding out "

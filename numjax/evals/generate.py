@@ -260,22 +260,22 @@ def _continue(system: System, params, rows: Sequence[EncodedRow], names: Sequenc
                 if settings["beams"]:
                     results[i] = choose(system, rows[i], output, b)
                 else:
-                    results[i] = _extract_row(output, b)
+                    results[i] = _extract_row(system, output, b)
     return [results[i] for i in range(len(rows))]
 
 
 def _take_beams(system: System, row: EncodedRow, beams: beam.Beams, b: int):
     """All beams of a row that hold a text."""
-    del system, row
+    del row
     ranks = np.flatnonzero(np.isfinite(beams.score[b])).tolist()
-    return [_extract_row(beam.take_rank(beams, rank), b) for rank in ranks]
+    return [_extract_row(system, beam.take_rank(beams, rank), b) for rank in ranks]
 
 
 def _choose_beam(system: System, row: EncodedRow, beams: beam.Beams, b: int):
     """The best beam of a row by its score, plus the task's log prior of its document if the task has one."""
     if not system.task.provides("log_prior"):
-        return _extract_row(beam.take_rank(beams, 0), b)
-    candidates = [_extract_row(beam.take_rank(beams, rank), b) for rank in range(beams.ids.shape[1])]
+        return _extract_row(system, beam.take_rank(beams, 0), b)
+    candidates = [_extract_row(system, beam.take_rank(beams, rank), b) for rank in range(beams.ids.shape[1])]
     scores = [
         float(beams.score[b, rank]) + system.task.log_prior(_decode_document(system, row, *candidate[:2]))
         if candidate[3] and np.isfinite(beams.score[b, rank])
@@ -311,10 +311,14 @@ def _distribute(params, grammar, request: sample.Request):
     )
 
 
-def _extract_row(generated: sample.Generated, b: int):
+def _extract_row(system: System, generated: sample.Generated, b: int):
     length = int(generated.length[b])
     log_prob = float(generated.log_prob[b, :length].sum())
-    return generated.ids[b, :length].tolist(), predicted_numbers(generated, b), log_prob, bool(generated.ended[b])
+    ids, numbers = generated.ids[b, :length].tolist(), predicted_numbers(generated, b)
+    if system.scheme.provides("join_numbers"):
+        joined = system.scheme.join_numbers(ids, [number.value for number in numbers])
+        numbers = [PredictedNumber(number.surface, number.value, number.value) for number in joined]
+    return ids, numbers, log_prob, bool(generated.ended[b])
 
 
 def prompt_tokens(

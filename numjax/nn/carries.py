@@ -64,15 +64,45 @@ def log_prob(log_probs: jax.Array, digits: jax.Array, kind: Digits, last_carry: 
     Returns:
       float32[...].
     """
-    by_digit = _spread(log_probs, kind)
-    steps = jnp.take_along_axis(by_digit, digits[..., None, None, None], axis=-3)[..., 0, :, :]
-    first = jnp.full((*digits.shape[:-1], len(kind.carries)), IMPOSSIBLE).at[..., kind.carries.index(0)].set(0.0)
+    steps = _pick(log_probs, digits, kind)
+    first = _start(digits.shape[:-1], kind)
 
     def add_place(alpha, step):
         return jax.nn.logsumexp(alpha[..., None, :] + step, axis=-1), None
 
     last, _ = jax.lax.scan(add_place, first, jnp.moveaxis(steps, -3, 0))
     return last[..., kind.carries.index(last_carry)]
+
+
+def score_places(
+    log_probs: jax.Array, digits: jax.Array, ends: tuple[jax.Array, jax.Array], last_carry: jax.Array, kind: Digits
+) -> jax.Array:
+    """The log-probability of each place of several numbers in a row, given the places below it.
+
+    The sum over the places of a number is its `log_prob`. Values outside numbers are finite and mean nothing.
+
+    Args:
+      log_probs: float[..., T, S], of the redundant digits of each position. digits: int[..., T], 0 … 9.
+      ends: (whether a position is the lowest place of a number, whether it is the highest), both bool[..., T].
+      last_carry: int[..., T], what is left of the number above its highest place.
+
+    Returns:
+      float32[..., T].
+    """
+    start, indices = _start(digits.shape[:-1], kind), last_carry - kind.carries[0]
+
+    def add_place(alpha, place):
+        step, is_lowest, is_highest, index = place
+        alpha = jnp.where(is_lowest[..., None], start, alpha)
+        paths = jax.nn.logsumexp(alpha[..., None, :] + step, axis=-1)
+        at_end = jnp.take_along_axis(paths, index[..., None], axis=-1)[..., 0]
+        score = jnp.where(is_highest, at_end, jax.nn.logsumexp(paths, axis=-1))
+        return paths - score[..., None], score
+
+    steps = jnp.moveaxis(_pick(log_probs, digits, kind), -3, 0)
+    places = (steps, *(jnp.moveaxis(x, -1, 0) for x in (*ends, indices)))
+    _, scores = jax.lax.scan(add_place, start, places)
+    return jnp.moveaxis(scores, 0, -1)
 
 
 def choose(log_probs: jax.Array, kind: Digits, key: jax.Array | None = None) -> tuple[jax.Array, jax.Array]:
@@ -89,7 +119,7 @@ def choose(log_probs: jax.Array, kind: Digits, key: jax.Array | None = None) -> 
     """
     steps = jnp.moveaxis(_spread(log_probs, kind), -4, 0)
     n_carries, zero = len(kind.carries), kind.carries.index(0)
-    first = jnp.full((*log_probs.shape[:-2], n_carries), IMPOSSIBLE).at[..., zero].set(0.0)
+    first = _start(log_probs.shape[:-2], kind)
 
     def go_up(alpha, step):
         # [..., 10, C', C]: a digit, the next carry, this carry.
@@ -112,8 +142,24 @@ def choose(log_probs: jax.Array, kind: Digits, key: jax.Array | None = None) -> 
     return jnp.moveaxis(digits, 0, -1), last[..., zero]
 
 
+def _start(shape: tuple[int, ...], kind: Digits) -> jax.Array:
+    """α_0, float32[*shape, C]: no carry comes into the lowest place."""
+    return jnp.full((*shape, len(kind.carries)), IMPOSSIBLE).at[..., kind.carries.index(0)].set(0.0)
+
+
+def _pick(log_probs: jax.Array, digits: jax.Array, kind: Digits) -> jax.Array:
+    """float32[..., P, C, C]: the log-probability of each place with its resolved digit, by next carry and carry."""
+    columns = jnp.asarray(kind.list_columns())[digits]
+    flat = jnp.take_along_axis(_pad(log_probs), columns.reshape(*digits.shape, -1), axis=-1)
+    return flat.reshape(columns.shape)
+
+
 def _spread(log_probs: jax.Array, kind: Digits) -> jax.Array:
     """float32[..., P, 10, C, C]: the log-probability of each place by its resolved digit, next carry and carry."""
+    return _pad(log_probs)[..., kind.list_columns()]
+
+
+def _pad(log_probs: jax.Array) -> jax.Array:
+    """The log-probabilities with one more column, of digits that do not exist."""
     padding = [(0, 0)] * (log_probs.ndim - 1) + [(0, 1)]
-    padded = jnp.pad(log_probs.astype(jnp.float32), padding, constant_values=IMPOSSIBLE)
-    return padded[..., kind.list_columns()]
+    return jnp.pad(log_probs.astype(jnp.float32), padding, constant_values=IMPOSSIBLE)

@@ -16,7 +16,7 @@ import numpy as np
 from numjax import protocols
 from numjax.errors import UsageError
 from numjax.protocols import FromContext
-from numjax.types import Channel, Tokens
+from numjax.types import Channel, Tokens, WrittenPlaces
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,13 +28,17 @@ class Significance(protocols.Producer):
     The sequence gives the parse. Numbers before the first mark `until` are given: the host knows their ends, and
     counts from the last digit, also for a prompt. Numbers behind it are written: they count from the first digit,
     so that no position says how long a number will be. This is right for numbers with their last digit first. The
-    decoder only steps over what is written. Each run of digits counts for itself, so a decimal point begins anew.
+    decoder only steps over what is written. Each run of digits counts for itself, so a decimal point begins anew,
+    unless `points` are known: then the digit of a given number for 10^k has position k + 2 − `lowest`, also behind
+    the point.
 
     Attributes:
-      digits: ids of the tokens that are one digit.
+      digits: ids of the tokens that are one digit, or are written at one place.
       until: the mark behind what is given; −1: nothing is given.
       reversed_from, reversed_to: the marks around a number with its last digit first; −1 for none.
       opening: the marks before a number; without any, each run of digits is a number.
+      points: the token that is a decimal point. lowest: the lowest place that is written, the first of its number.
+      ahead: 1: what is written has the position of the digit that comes next, and `reversed_from` that of the first.
     """
 
     digits: tuple[int, ...]
@@ -42,6 +46,9 @@ class Significance(protocols.Producer):
     reversed_from: int = -1
     reversed_to: int = -1
     opening: tuple[int, ...] = ()
+    points: tuple[int, ...] = ()
+    lowest: int = 0
+    ahead: int = 0
     channel = Channel("significance", of_ids=True)
 
     def compute(self, ids: np.ndarray) -> np.ndarray:
@@ -54,7 +61,10 @@ class Significance(protocols.Producer):
         latest = [
             np.maximum.accumulate(np.where(ids == mark, at, -1)) for mark in (self.reversed_from, self.reversed_to)
         ]
-        place = np.where(is_given & (latest[0] <= latest[1]), from_last, from_first)
+        if self.points:
+            from_last = _count_from_point(inside, np.isin(ids, self.points), self.lowest)
+        written = from_first + self.ahead * ((from_first > 0) | (ids == self.reversed_from))
+        place = np.where(is_given, np.where(latest[0] <= latest[1], from_last, from_first), written)
         count = np.cumsum(np.isin(ids, self.opening) if self.opening else from_first == 1)
         return np.stack([place + 1, np.where(inside, count, 0)], axis=-1).astype(np.int32)
 
@@ -70,7 +80,8 @@ class Significance(protocols.Producer):
         opening = jnp.asarray(self.opening, jnp.int32)
         begins = (token[:, None] == opening).any(-1) if self.opening else run == 1
         count = state[:, 1] + begins
-        return jnp.stack([run, count], -1), jnp.stack([run + 1, jnp.where(inside, count, 0)], -1)
+        place = run + 1 + self.ahead * (inside | (token == self.reversed_from))
+        return jnp.stack([run, count], -1), jnp.stack([place, jnp.where(inside, count, 0)], -1)
 
 
 def _count_runs(inside: np.ndarray) -> np.ndarray:
@@ -79,69 +90,120 @@ def _count_runs(inside: np.ndarray) -> np.ndarray:
     return np.where(inside, at - np.maximum.accumulate(np.where(inside, 0, at)), 0)
 
 
-class Positions(protocols.Positions, nn.Module):
-    """A learned vector for each power of ten, which operands and answer share; one more for all other tokens.
+def _count_from_point(inside: np.ndarray, is_point: np.ndarray, lowest: int) -> np.ndarray:
+    """Of each digit k − `lowest` + 1, if it stands for 10^k, and at least 1; 0 outside numbers. A number is a run of
+    digits with at most one point inside."""
+    runs, run = np.zeros(len(inside), np.int64), []
+    for at in range(len(inside) + 1):
+        is_second = at < len(inside) and is_point[at] and is_point[run].any()
+        if at < len(inside) and (inside[at] or (is_point[at] and run)) and not is_second:
+            run.append(at)
+            continue
+        digits = [i for i in run if inside[i]]
+        point = next((i for i in run if is_point[i]), at)
+        top = sum(i < point for i in digits) - 1
+        for rank, i in enumerate(digits):
+            runs[i] = max(1, top - rank - lowest + 1)
+        run = []
+    return runs
 
-    With r = 1, `653 + 049 =` has 4 3 2 | 1 | 4 3 2 | 1, and its answer 0702, written [R]2070[/R], has 2 3 4 5. The
-    authors give r to "+" and "="; here every token that is no digit has it, since questions also have blanks and
-    marks. They pad operands and answer with zeros to equal length; tasks here have no padding, which changes no
-    position of a digit, since it depends only on the power of ten. Use scheme reversed, which writes answers with
-    their last digit first: an answer in the usual order counts from its first digit, as in `abacus`.
+
+class Coupling(protocols.Positions, nn.Module):
+    """The base of positions that the digits of the same power of ten share.
 
     Attributes:
-      most: number of powers of ten with a vector of their own; further ones use the last one.
-      offset: in training r is 1 plus a random number up to this, one per row; in evaluation and generation r is 1.
-        The authors draw r up to what the longest example leaves of the table.
-      numbers: with n above 0, a second vector says which number of the row a digit belongs to, for n numbers; further
-        ones use the last one (multi-level ids; Cho et al. 2024, arXiv 2410.15787, for sums of many numbers). These
-        ids are not shifted.
+      numbers: with n above 0, a learned vector says which number of the row a digit belongs to, for n numbers;
+        further ones use the last one (multi-level ids; Cho et al. 2024, arXiv 2410.15787, for sums of many numbers).
       until: the mark behind the numbers that are given.
+      ahead: each written digit, and the mark before it, has the position of the digit that is predicted there, not
+        its own, so that like positions meet in attention. The authors use its own.
       init_std: as in `learned`.
     """
 
     stack: FromContext[protocols.Stack | None] = None
     digit_symbols: FromContext[tuple[tuple[int, int], ...] | None] = None
     marks: FromContext[tuple[tuple[str, int], ...] | None] = None
-    most: int = 128
-    offset: int = 99
+    point_ids: FromContext[tuple[int, ...] | None] = None
+    num_id: FromContext[int | None] = None
+    written_places: FromContext[WrittenPlaces | None] = None
     numbers: int = 0
     until: str = "[SEP]"
+    ahead: bool = False
     init_std: float = 0.02
     reads_channels = ("significance",)
     needs_parse = True
 
     def setup(self):
-        width, init = self.require_stack().width, nn.initializers.normal(self.init_std)
-        self.places = self.param("places", init, (1 + self.most + self.offset, width), jnp.float32)
         if self.numbers:
-            self.levels = self.param("levels", init, (self.numbers, width), jnp.float32)
+            shape, init = (self.numbers, self.require_stack().width), nn.initializers.normal(self.init_std)
+            self.levels = self.param("levels", init, shape, jnp.float32)
 
     def producers(self) -> tuple[protocols.Producer, ...]:
         if not self.digit_symbols:
-            raise UsageError("positions coupled: no token of this vocabulary is a digit: split its digits")
+            raise UsageError(
+                f"positions {self.part_name()}: no token of this vocabulary is a digit: split its digits"
+            )
         marks = dict(self.marks or ())
         if marks and self.until not in marks:
-            raise UsageError(f"positions coupled: the vocabulary has no mark {self.until!r}: set until to one it has")
+            raise UsageError(
+                f"positions {self.part_name()}: the vocabulary has no mark {self.until!r}: set until to one it has"
+            )
+        digits, points, lowest = tuple(token for token, _ in self.digit_symbols), (), 0
+        if self.written_places is not None and self.num_id is not None:
+            digits, points, lowest = (*digits, self.num_id), self.point_ids or (), self.written_places.lowest
         return (
             Significance(
-                tuple(token for token, _ in self.digit_symbols),
-                marks.get(self.until, -1),
-                marks.get("[R]", -1),
-                marks.get("[/R]", -1),
-                tuple(marks[name] for name in ("[F]", "[R]") if name in marks),
+                digits,
+                until=marks.get(self.until, -1),
+                reversed_from=marks.get("[R]", -1),
+                reversed_to=marks.get("[/R]", -1),
+                opening=tuple(marks[name] for name in ("[F]", "[R]") if name in marks),
+                points=points,
+                lowest=lowest,
+                ahead=int(self.ahead),
             ),
         )
 
     def added(self, tokens: Tokens, deterministic: bool = True) -> jax.Array:
+        """The vector of each digit's number, x[B, T, D]; zeros without `numbers`."""
+        del deterministic
+        number = tokens.channel("significance")[..., 1]
+        if not self.numbers:
+            return jnp.zeros((*number.shape, self.require_stack().width), jnp.float32)
+        level = jnp.clip(number, 1, self.numbers) - 1
+        return jnp.where((number > 0)[..., None], jnp.take(self.levels, level, axis=0), 0.0)
+
+
+class Positions(Coupling):
+    """A learned vector for each power of ten, which operands and answer share; one more for all other tokens.
+
+    With r = 1, `653 + 049 =` has 4 3 2 | 1 | 4 3 2 | 1, and its answer 0702, written [R]2070[/R], has 2 3 4 5. The
+    authors give r to "+" and "="; here every token that is no digit has it, since questions also have blanks and
+    marks. They pad operands and answer with zeros to equal length; tasks here have no padding, which changes no
+    position of a digit, since it depends only on the power of ten. Use scheme reversed, which writes answers with
+    their last digit first: an answer in the usual order counts from its first digit, as in `abacus`. With a scheme
+    that writes numbers place by place (carry_save), each [NUM] is a digit, and given numbers count from their point.
+
+    Attributes, besides those of `Coupling`, whose vectors of numbers are not shifted:
+      most: number of powers of ten with a vector of their own; further ones use the last one.
+      offset: in training r is 1 plus a random number up to this, one per row; in evaluation and generation r is 1.
+        The authors draw r up to what the longest example leaves of the table.
+    """
+
+    most: int = 128
+    offset: int = 99
+
+    def setup(self):
+        super().setup()
+        shape, init = (1 + self.most + self.offset, self.require_stack().width), nn.initializers.normal(self.init_std)
+        self.places = self.param("places", init, shape, jnp.float32)
+
+    def added(self, tokens: Tokens, deterministic: bool = True) -> jax.Array:
         """x[B, T, D]."""
-        significance = tokens.channel("significance")
-        place, number = significance[..., 0], significance[..., 1]
+        place = tokens.channel("significance")[..., 0]
         index = jnp.minimum(place, 1 + self.most) - 1
         if not deterministic:
             rows = (place.shape[0], 1)
             index = index + jax.random.randint(self.make_rng("dropout"), rows, 0, self.offset + 1)
         x_BTD = jnp.where((place > 0)[..., None], jnp.take(self.places, jnp.maximum(index, 0), axis=0), 0.0)
-        if self.numbers:
-            level = jnp.clip(number, 1, self.numbers) - 1
-            x_BTD += jnp.where((number > 0)[..., None], jnp.take(self.levels, level, axis=0), 0.0)
-        return x_BTD
+        return x_BTD + super().added(tokens) if self.numbers else x_BTD

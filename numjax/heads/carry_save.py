@@ -1,0 +1,114 @@
+"""Each decimal place of a number at a position of its own, as a digit that may hold a carry.
+
+Legend: B rows, T positions, D width, S redundant digits.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+
+from numjax.errors import UsageError
+from numjax.heads import base
+from numjax.nn import carries
+from numjax.nn.norm import layer_norm
+from numjax.nn.numerals import from_integer
+from numjax.protocols import FromContext
+from numjax.types import HeadOut, Numeral, Targets, Tokens, WrittenPlaces
+
+
+class Head(base.NumberWriter):
+    """p(x_t) = softmax(h W) with [NUM] among the tokens, and at each [NUM] a softmax over redundant digits.
+
+    It belongs to scheme carry_save, whose [NUM]s are the decimal places of a number; `heads/carry` predicts them all
+    at one position. The loss is that of the number, over all strings of redundant digits that denote it
+    (`nn/carries.py`). A written number has the likeliest digit at each place, or sampled ones: there the model needs
+    no carry at all. Numbers below 0 are strings with digits below 0; their digits are those of the ten's complement,
+    and −1 is what is left above the highest place.
+
+    Attributes, besides those of `base.NumberWriter`:
+      written_places: the scheme's; without a scheme, places from the units on, with the digits 0 … 19.
+    """
+
+    written_places: FromContext[WrittenPlaces | None] = None
+    written_as = "places"
+
+    @property
+    def layout(self) -> WrittenPlaces:
+        """The places and their digits."""
+        layout = self.written_places or WrittenPlaces(0, self.digits, 0, 19)
+        if layout.count > self.digits:
+            raise UsageError(
+                f"carry_save: numbers have {layout.count} places, and of their digits {self.digits} are kept: set "
+                f"config.data.digits={layout.count}, or scheme.places"
+            )
+        return layout
+
+    @property
+    def kind(self) -> carries.Digits:
+        """The digits of a place."""
+        return carries.Digits(self.layout.least, self.layout.most)
+
+    @nn.compact
+    def __call__(self, h_BTD: jax.Array, tokens: Tokens, table_VD: jax.Array | None = None) -> HeadOut:
+        del tokens
+        init, ones, zeros = nn.initializers.normal(self.init_std), nn.initializers.ones, nn.initializers.zeros
+        weights = {
+            "kernel": base.choose_table(self, table_VD, self.width),
+            "number_scale": self.param("number_scale", ones, (self.width,), jnp.float32),
+            "number_bias": self.param("number_bias", zeros, (self.width,), jnp.float32),
+            "number_kernel": self.param("number_kernel", init, (self.width, self.kind.count), jnp.float32),
+            "digit_bias": self.param("digit_bias", zeros, (self.kind.count,), jnp.float32),
+        }
+        return HeadOut(h_BTD, weights)
+
+    def number(self, out: HeadOut, key: jax.Array | None) -> tuple[Numeral, None]:
+        """The likeliest digit of a place or, with a key, a sampled one."""
+        logits = self._logits(out)
+        column = logits.argmax(-1) if key is None else jax.random.categorical(key, logits)
+        return from_integer(column.astype(jnp.int32) + self.layout.least, 0, self.digits), None
+
+    def represents(self, value: Decimal) -> bool:
+        """Whether it is a digit of a place: the scheme joins these to numbers, and spells all others."""
+        return value == value.to_integral_value() and self.layout.least <= value <= self.layout.most
+
+    def _number_parts(self, out: HeadOut, targets: Targets) -> dict[str, jax.Array]:
+        """{"digits"}: the log mass of each place, given the places below it. A sum over places is exact: it is the
+        log mass of the number."""
+        if targets.numerals is None or targets.numeral_index is None:
+            return {}
+        inside = (targets.numeral_index >= 0) & (targets.ids == self.num_id)
+        number = jnp.where(inside, targets.numeral_index, -1)
+        changes = number[..., 1:] != number[..., :-1]
+        edge = jnp.ones_like(changes[..., :1])
+        is_lowest = inside & jnp.concatenate([edge, changes], axis=-1)
+        is_highest = inside & jnp.concatenate([changes, edge], axis=-1)
+        at = jnp.arange(inside.shape[-1])
+        first = jax.lax.cummax(jnp.where(is_lowest, at, 0), axis=inside.ndim - 1)
+        place = at - first + self.layout.lowest
+        is_negative = (targets.numerals.sign < 0) & (targets.numerals.n_digits > 0) & (self.layout.least < 0)
+        digits = find_digits(targets.numerals, place, is_negative)
+        log_probs = jax.nn.log_softmax(self._logits(out), axis=-1)
+        ends, last_carry = (is_lowest, is_highest), -is_negative.astype(jnp.int32)
+        scores = carries.score_places(log_probs, digits, ends, last_carry, self.kind)
+        return {"digits": jnp.where(inside, scores, 0.0)}
+
+    def _logits(self, out: HeadOut) -> jax.Array:
+        """Logits of the redundant digits, float32[..., S]."""
+        w = out.weights
+        normed = layer_norm(out.hidden.astype(jnp.float32), w["number_scale"], w["number_bias"])
+        return normed @ w["number_kernel"] + w["digit_bias"]
+
+
+def find_digits(numerals: Numeral, place: jax.Array, is_negative: jax.Array) -> jax.Array:
+    """The digit of each number at a decimal place, int32[...]; of the ten's complement where `is_negative`."""
+    keep = numerals.digits.shape[-1]
+    index = numerals.exponent - place
+    known = jnp.take_along_axis(numerals.digits, jnp.clip(index, 0, keep - 1)[..., None], axis=-1)[..., 0]
+    digit = jnp.where((index >= 0) & (index < keep), known.astype(jnp.int32), 0)
+    last = numerals.exponent - numerals.n_digits + 1  # the place of the last digit that is not 0
+    complement = jnp.where(place > last, 9 - digit, (10 - digit) % 10)
+    return jnp.where(is_negative, complement, digit)
