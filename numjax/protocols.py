@@ -59,9 +59,8 @@ class Context:
       digit_symbols: (id, digit) of each token that is one digit. number_symbols: (id, value) of each token that is a
         number. marks: (name, id) of the vocabulary's marks. point_ids: the tokens that are a decimal point; empty if
         the vocabulary has none. symbols: (first id of the mathematical symbols, the text tokens that spell each of
-        them). symbol_range: (first id, count) of these symbols. types: number of token types. written_places: the
-        places of numbers that the scheme writes place by place.
-      grammar: the scheme's. num_classes: number of the task's classes.
+        them). symbol_range: (first id, count) of these symbols. types: number of token types.
+      written_places: of the scheme. grammar: the scheme's. num_classes: number of the task's classes.
       stack: the stack that positions belong to. positions: the positions that a backbone gives to its stacks.
     """
 
@@ -182,7 +181,7 @@ class Scheme(Part):
       forms: the forms of `text/grammar/answers.FORMS` that its grammar can enforce with some vocabulary.
       digit_tokens: each digit of a number is a token of its own with some vocabulary.
       numbers: how a number appears: as its pieces ("spelled"), as [NUM] with its value beside it ("slot"), as both
-        ("behind"), as a cell ("cell"), or, where it is written, as a [NUM] for each decimal place ("places").
+        ("behind"), as a cell ("cell"), or, if it is written, as a [NUM] for each decimal place ("places").
     """
 
     marks: tuple[str, ...] = ()
@@ -242,8 +241,7 @@ class Scheme(Part):
         return len(self.encode((Number("1" * digits, Decimal("1" * digits)),)).ids)
 
     def join_numbers(self, ids: Sequence[int], values: Sequence[Decimal]) -> list[Number]:
-        """The numbers of a generated text, from the values that a head predicted at its [NUM]s, of a scheme whose
-        [NUM]s are not whole numbers."""
+        """The numbers of a generated text, from the values at its [NUM]s, where these are parts of numbers."""
         del ids, values
         raise self.lacks("has a whole number at each [NUM]")
 
@@ -408,17 +406,15 @@ class Head(Part):
 
     Attributes:
       densities: parts of `log_prob` that are log densities, not log masses.
-      answers: the kind of task that it answers. numbers: it predicts a number for each [NUM] that it generates;
-        written_as: the `Scheme.numbers` that it is made for.
-      labels: names of the units' labels, if it predicts several for each row.
+      answers: the kind of task that it answers. numbers: it predicts what stands at each [NUM] that it generates.
+      written_as: `Scheme.numbers`. labels: names of the units' labels, if it predicts several for each row.
       tied: its kernel is the token embedding's table. by_token: its "kernel" and "bias" have one row per token.
-      number_range: the numbers that it can predict at [NUM]; None: it spells them, or writes none. exact: such a
-        number is exactly the one that it is certain of; False: near it.
+      number_range: of numbers at [NUM]; None: others. exact: it predicts the number that it is certain of, not one
+        near it.
     """
 
     number_range: NumberRange | None = None
     exact = True
-
     densities: ClassVar[tuple[str, ...]] = ()
     answers: ClassVar[str]
     numbers: ClassVar[bool] = False
@@ -449,7 +445,7 @@ class Head(Part):
         raise self.lacks("does not write")
 
     def represents(self, value: Decimal) -> bool:
-        """Whether the head can generate this number exactly; a head that spells numbers can generate any."""
+        """Whether the head can generate this number exactly; without a `number_range` it generates any."""
         if self.number_range is not None:
             return self.number_range.holds(value)
         return self.provides("step_scores")
@@ -477,8 +473,7 @@ class Objective(Part):
       draws: its call also gets `key`, a new one each step; None in evaluations.
       whole_batch: its sum over a batch is not the sum over rows, so a batch cannot be cut into microbatches.
       has_perplexity: it is a mean −log p of tokens; evaluations then report a perplexity too.
-      head_methods: methods that its head must provide, beside `log_prob`. kinds: kinds of tasks that it works for;
-        () for all.
+      head_methods: methods of its head, beside `log_prob`. kinds: of the tasks that it works for; () for all.
       reads_digits: it needs digits that are tokens of their own.
       reads_teacher: its call also gets `taught`, the outputs of a teacher. The teacher's parameters are the running
         mean of the model's with the objective's `momentum`, updated once a step, or with every microbatch if the

@@ -5,8 +5,6 @@ Legend: B rows, T positions, D width, S redundant digits.
 
 from __future__ import annotations
 
-from decimal import Decimal
-
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
@@ -70,10 +68,6 @@ class Head(base.NumberWriter):
         logits = self._logits(out)
         column = logits.argmax(-1) if key is None else jax.random.categorical(key, logits)
         return from_integer(column.astype(jnp.int32) + self.layout.least, 0, self.digits), None
-
-    def represents(self, value: Decimal) -> bool:
-        """Whether it is a digit of a place: the scheme joins these to numbers, and spells all others."""
-        return value == value.to_integral_value() and self.layout.least <= value <= self.layout.most
 
     def _number_parts(self, out: HeadOut, targets: Targets) -> dict[str, jax.Array]:
         """{"digits"}: the log mass of each place, given the places below it. A sum over places is exact: it is the
