@@ -126,7 +126,8 @@ class Positions(protocols.Positions, nn.Module):
             Significance(
                 tuple(token for token, _ in self.digit_symbols),
                 marks.get(self.until, -1),
-                *(marks.get(name, -1) for name in ("[R]", "[/R]")),
+                marks.get("[R]", -1),
+                marks.get("[/R]", -1),
                 tuple(marks[name] for name in ("[F]", "[R]") if name in marks),
             ),
         )
