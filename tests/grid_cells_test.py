@@ -305,6 +305,6 @@ def test_one_of_many_gets_a_stale_lease(tmp_path, monkeypatch):
 
 
 def test_scales_have_the_columns_of_the_task():
-    assert SCALES["cpu"].columns == tuple(OPERATIONS) and SCALES["cpu"].is_joint
+    assert set(SCALES["cpu"].columns) < set(OPERATIONS) and SCALES["cpu"].is_joint
     assert set(SCALES["smoke"].columns) < set(OPERATIONS) and not SCALES["full"].is_joint
     assert TINY.list_options()["eval.every"] == 3
