@@ -81,7 +81,8 @@ class Embedding:
             self.shape = self.rows.valid.shape
             self.is_used = self.rows.valid
         else:
-            self.rows = add_tree_positions(tokens, rng)
+            ids = np.resize(rng.permutation(drawn.SIZE), tokens.ids.shape).astype(np.int32)  # all of them
+            self.rows = add_tree_positions(tokens._replace(ids=ids), rng)
             self.shape = tokens.ids.shape
             self.is_used = tokens.segment_ids > 0
         # An embedding that reads surfaces is compared with its own spelling of the digits.

@@ -122,7 +122,10 @@ CONTEXT |= {"digit_ids": tuple(range(10)), "agg_id": 18, "num_classes": 3}
 CONTEXT |= {
     "digit_symbols": tuple((d, d) for d in range(10)),
     "number_symbols": tuple((d, float(d)) for d in range(10)),
-    "marks": (("[#]", 10), ("[#1]", 11), ("[+007]", 12), ("[+12]", 13), ("[.5]", 14), ("[SEP]", 19)),
+    "marks": (
+        *(("[#]", 10), ("[#1]", 11), ("[+007]", 12), ("[+12]", 13), ("[.5]", 14), ("[+3]", 15), ("[.45]", 16)),
+        ("[SEP]", 19),
+    ),
 }
 DECODER = {"name": "decoder", "width": 16, "layers": 2, "heads": 2, "max_length": 16}
 LEARNED_POSITIONS = {"sequence": {"name": "learned"}}
