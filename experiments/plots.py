@@ -306,17 +306,17 @@ def _draw_cells(axes: Any, cells: Mapping[tuple[Any, Any], MapCell], size: float
         # Hatching stands at the bottom of its cell. The axis of rows points downwards.
         return Rectangle((x - size / 2, y + size / 2 - size * height), size, size * height)
 
-    filled = {at: cell for at, cell in cells.items() if cell.share is not None}
-    add([make_box(*at) for at in filled], facecolors=[ramp(cell.share) for cell in filled.values()], linewidth=0)
+    shares = {at: cell.share for at, cell in cells.items() if cell.share is not None}
+    add([make_box(*at) for at in shares], facecolors=[ramp(share) for share in shares.values()], linewidth=0)
     empty = [at for at, cell in cells.items() if cell.share is None and not cell.has_no_meaning]
     add([make_box(*at) for at in empty], facecolor="none", edgecolor=EDGE, linewidth=0.6)
-    hatched = {at: cell.barred for at, cell in filled.items() if cell.barred > 0}
+    hatched = {at: cells[at].barred for at in shares if cells[at].barred > 0}
     add([make_box(*at, share) for at, share in hatched.items()], facecolor="none", edgecolor=EDGE, hatch="//////",
         linewidth=0)  # fmt: skip
     without = [at for at, cell in cells.items() if cell.has_no_meaning]
     axes.plot([x for x, _ in without], [y for _, y in without], "x", color=EDGE, markersize=4)
     for colour, low, high in ((COLOURS[2], -1.0, 0.5), ("white", 0.5, 1.0)):
-        best = [at for at, cell in filled.items() if cell.is_best and low < (cell.share or 0.0) <= high]
+        best = [at for at, share in shares.items() if cells[at].is_best and low < share <= high]
         axes.plot([x for x, _ in best], [y for _, y in best], "*", color=colour, markersize=7)
 
 

@@ -6,8 +6,6 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ml_collections import ConfigDict
-
 from numjax.build import build, suggest
 from numjax.bundled.configs import schemes
 from numjax.bundled.data.arithmetic.operations import OPERATIONS
@@ -88,7 +86,7 @@ def choose_rows(rows: Mapping[str, Row], words: Iterable[str]) -> list[Row]:
     return [row for name, row in rows.items() if not words or name in words]
 
 
-def make_config(row: Row, scale: Scale, columns: Sequence[str]) -> ConfigDict:
+def make_config(row: Row, scale: Scale, columns: Sequence[str]) -> Any:
     """The config of a row on columns, before its learning rate and its lengths are chosen.
 
     Raises:

@@ -9,7 +9,7 @@ import pathlib
 import shutil
 import statistics
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -248,5 +248,5 @@ def _set_up_once(compile_cache: str) -> None:
     set_up(ConfigDict({"compile_cache": compile_cache}))
 
 
-def _set_up(config: Mapping[str, Any]) -> None:
+def _set_up(config: Any) -> None:
     _set_up_once(config["compile_cache"])
