@@ -122,7 +122,7 @@ ROWS = {
         "heads.next": dict(name="carry", integer=13, fraction=5),
     },
     # Our own: a header and limbs of three digits, aligned at the point.
-    "limbs": _spelled("limbs")
+    "limbs": _spelled("limbs", values=True)
     | {
         "embeds.token": dict(name="limbs"),
         "embeds.numeral": dict(name="leading", fusion="concat+linear"),

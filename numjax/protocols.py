@@ -179,7 +179,7 @@ class Scheme(Part):
       channels: the channels that it gives beside the ids.
       token_types: number of values of the channel "types". reads: the documents that it takes, "text" or "rows".
       forms: the forms of `text/grammar/answers.FORMS` that its grammar can enforce with some vocabulary.
-      digit_tokens: each digit of a number is a token of its own with some vocabulary.
+      digit_tokens: with some vocabulary a number's digits are tokens of their own, side by side.
       numbers: how a number appears: as its pieces ("spelled"), as [NUM] with its value beside it ("slot"), as both
         ("behind"), as a cell ("cell"), or, if it is written, as a [NUM] for each decimal place ("places").
     """

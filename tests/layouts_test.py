@@ -29,8 +29,8 @@ EXACT = [
     ("chunks", {"direction": "l2r"}, True),
     ("chunks", {"size": 1}, True),
     ("chunks", {"size": 4}, True),
-    ("limbs", {"values": False}, True),
-    ("limbs", {"values": False, "parts": 1}, True),
+    ("limbs", {}, True),
+    ("limbs", {"parts": 1}, True),
     ("places", {"fraction": 12}, False),
     ("places", {"fraction": 12, "plus": False}, False),
 ]

@@ -74,7 +74,7 @@ def draw_surface(rng) -> str:
 
 
 def test_every_surface_comes_back_from_its_ids(vocabulary, rng):
-    for options in (dict(), dict(values=False), dict(parts=1)):
+    for options in (dict(values=True), dict(), dict(values=True, parts=1)):
         scheme = make_scheme(vocabulary, **options)
         surfaces = [draw_surface(rng) for _ in range(200)]
         segments = [s for text in surfaces for s in (Number(text, Decimal(text.replace(",", ""))), Text(" a "))]
@@ -89,20 +89,20 @@ def test_every_surface_comes_back_from_its_ids(vocabulary, rng):
 
 def test_given_numbers_have_values_and_written_ones_have_none(vocabulary):
     """So no value stands in the text before the digits of an answer."""
-    scheme = make_scheme(vocabulary)
+    scheme = make_scheme(vocabulary, values=True)
     number = Number("1234", Decimal(1234))
     row = scheme.encode((Mark("[CLS]"), number, Mark("[SEP]"), number))
     names = [scheme.vocab.mark_name(token) for token in row.ids.tolist()]
     assert names == ["[CLS]", "[=]", "[+234]", "[+1]", "[SEP]", "[#]", "[+234]", "[+1]"]
     assert row.numeral_index.tolist() == [-1, 0, -1, -1, -1, -1, -1, -1]
     assert scheme.unwritten.keys() == {scheme.vocab.mark(n) for n in scheme.vocab.marks if n.startswith("[=")}
-    silent = make_scheme(vocabulary, values=False)
+    silent = make_scheme(vocabulary)
     row = silent.encode((number, Mark("[SEP]"), number))
     assert (row.numeral_index == -1).all() and row.ids[0] == row.ids[4]
 
 
 def test_powers_are_those_of_1000_and_the_decoder_counts_as_the_host_does(vocabulary, rng):
-    scheme = make_scheme(vocabulary)
+    scheme = make_scheme(vocabulary, values=True)
     marks = tuple((name, scheme.vocab.mark(name)) for name in scheme.vocab.marks)
     part = build("positions", dict(name="limbs"), stack=drawn.CONTEXT.get("stack"), marks=marks)
     (producer,) = part.producers()

@@ -40,6 +40,8 @@ class Scheme(reversed_numbers.Scheme):
     that writes wrong letters before right digits has written the right number.
     """
 
+    digit_tokens = False  # a letter stands between any two
+
     def __init__(
         self,
         vocab: FromContext[BaseVocabulary],

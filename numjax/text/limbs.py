@@ -19,7 +19,7 @@ from numjax.types import Abilities, Document, Grammar, Number
 SIZE = 3
 GIVEN = (
     "{} would stand in the text to be written, and tell its digits before they are written: set config.scheme.until "
-    "to the mark before answers, or config.scheme.values=False"
+    "to the mark before answers, or config.scheme.values=False, without an embedding of numbers"
 )
 _PLAIN = re.compile(r"([+-]?)([0-9]{1,3}(?:,[0-9]{3})+|[0-9]*)(?:\.([0-9]+))?")
 _HEADER = re.compile(r"\[([#=])([+-]?)([0-9]*)(,?)\]")
@@ -53,15 +53,15 @@ class Scheme(digits.Scheme):
         rules: str = "default",
         pad_multiple: int = 128,
         parts: int = 4,
-        values: bool = True,
+        values: bool = False,
         until: str = "[SEP]",
     ):
         """
         Args:
           parts: most limbs behind the point.
           values: the header of a given number has its value, for an embedding of numbers, and is a mark of its own,
-            such as [=-1,]; so the size of a given number is known at one position. False: no header has a value, and
-            given and written numbers have the same marks, as running text needs.
+            such as [=-1,]; so the size of a given number is known at one position. A text to be written cannot hold
+            such a header: running text, and tasks without the mark `until`, need False, where all headers are alike.
           until: with `values`, the numbers before this mark are given.
 
         Raises:
@@ -77,7 +77,7 @@ class Scheme(digits.Scheme):
 
     @classmethod
     def gives_values(cls, options: Mapping[str, Any]) -> bool:
-        return options.get("values", True)
+        return bool(options.get("values", False))
 
     def abilities(self) -> Abilities:
         """Limbs keep every digit, over any vocabulary."""

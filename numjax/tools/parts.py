@@ -45,6 +45,8 @@ def list_parts(kind: str = "", name: str = "") -> list[str]:
 def _describe_numbers(kind: str, name: str) -> list[str]:
     """What a scheme of text or a head of numbers can do with numbers, with its defaults."""
     cls = build.find(kind, name)
+    if kind == "heads" and cls.numbers and cls.written_as == "places":
+        return ["writes numbers place by place; its scheme joins them"]
     if kind == "heads" and cls.numbers:
         head = build.build(kind, {"name": name}, width=64, vocab_size=512, size=500, num_id=4, digits=20)
         return [f"writes {head.number_range.describe()}" + ("" if head.exact else "; a number near the one it means")]
