@@ -139,7 +139,7 @@ def test_a_range_in_words(numbers, words):
     ("kind", "name", "line"),
     [
         ("text", "replace", "reads all numbers; writes what the head writes; the written form is not kept"),
-        ("text", "digits", "positions of a number of 6 digits: 6"),
+        ("text", "digits", "has 6 positions for a number of 6 digits"),
         (
             "heads",
             "xval",

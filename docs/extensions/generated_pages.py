@@ -121,10 +121,12 @@ def _format_part(kind: str, name: str) -> str:
     text = _title(name, "-") + f".. part:: {kind}.{name}\n\n"
     text += _indent(to_rst(sys.modules[module].__doc__ or "")) + "\n\n"
     text += f"   The module is :mod:`{module}`.\n\n"
-    options = [_split_option(line) for line in parts.list_parts(kind, name)[1:]]
+    lines = parts.list_parts(kind, name)[1:]
+    options = [_split_option(line) for line in lines if line.startswith("  ")]
+    abilities = "".join(f"   It {escape(line)}.\n\n" for line in lines if not line.startswith("  "))
     if not options:
-        return text + "   It has no options.\n\n"
-    return text + _indent(_table(("option", "type", "default"), options)) + "\n\n"
+        return text + abilities + "   It has no options.\n\n"
+    return text + abilities + _indent(_table(("option", "type", "default"), options)) + "\n\n"
 
 
 def _split_option(line: str) -> tuple[str, str, str]:

@@ -58,7 +58,7 @@ def _describe_numbers(kind: str, name: str) -> list[str]:
     form = "kept" if abilities.keeps_format else "not kept"
     return [
         f"reads {reads}; writes {writes or 'what the head writes'}; the written form is {form}",
-        f"positions of a number of 6 digits: {scheme.positions_per_number(6)}",
+        f"has {scheme.positions_per_number(6)} positions for a number of 6 digits",
     ]
 
 
