@@ -120,7 +120,8 @@ def test_steps_before_an_answer_cost_slots_and_are_no_further_numbers(row, tmp_p
     for record, ability in zip(records, own, strict=True):
         numbers = re.findall("[0-9]+", f"{record['question']} {record['answer']}")
         n_steps = max(map(len, numbers[:2])) if row == "scratchpad" else 0
-        assert (ability.numbers, ability.slots) == (3, len("".join(numbers)) + 2 * n_steps)
+        # Each number stands between two marks; a step has two numbers of one digit.
+        assert (ability.numbers, ability.slots) == (3, len("".join(numbers)) + 3 * 2 + n_steps * 2 * 3)
 
 
 def test_problems_of_each_column_take_turns():

@@ -25,7 +25,7 @@ class Ability(NamedTuple):
     Attributes:
       prompt, answer: positions of both; 0 if it cannot be encoded.
       numbers: how many the question and the answer have.
-      slots: the positions of numbers, with those of the steps that a row writes before its answer.
+      slots: the positions of numbers, with their marks, also in the steps that a row writes before its answer.
       is_exact: whether the answer comes back from its own encoding.
     """
 
@@ -48,7 +48,8 @@ def measure(system: System, record: Mapping[str, Any]) -> Ability:
     document = scheme.decode(row.ids[start:].tolist(), _list_written(system, row, start))
     answer = task.predicted(document)
     is_exact = _can_write(system, row, start) and bool(score_answer(answer or "", record)["exact"])
-    n_slots = int((row.numeral_index >= 0).sum())
+    bounds = zip(example.document, row.starts[:-1], row.starts[1:], strict=True)
+    n_slots = sum(end - begin for segment, begin, end in bounds if isinstance(segment, Number))
     segments = [*scheme.parse(record["question"]), *scheme.parse(record["answer"])]
     n_numbers = sum(isinstance(segment, Number) for segment in segments)
     return Ability(start, len(row.ids) - start, n_numbers, n_slots, is_exact)
