@@ -81,10 +81,6 @@ class System(NamedTuple):
         writers = [head for head in self.model.heads.values() if head.provides("step_scores")]
         return is_kept and any(head.represents(value) for head in writers)
 
-    def find_ceiling(self, values: Sequence[Decimal]) -> float:
-        """The share of answers that a perfect model would write exactly: no exact accuracy can be higher."""
-        return sum(map(self.represents, values)) / len(values)
-
     def encode(self, document: Document, source: Features | None = None) -> Features:
         """A document as the model's input; `source`: the encoder's input."""
         return features.add_produced_channels(self.scheme.encode(document, source=source), self.model.producers())

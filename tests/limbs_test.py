@@ -33,13 +33,13 @@ def make_scheme(vocabulary, **options):
 @pytest.mark.parametrize(
     ("surface", "names"),
     [
-        ("-1,234.5", "[#-1,] [.5] [+234] [+1]"),
-        ("0", "[#] [+0]"),
-        ("007", "[#] [+007]"),
-        ("1.000", "[#1] [+000] [+1]"),
-        ("+12345.6789", "[#+2] [.9] [+678] [+345] [+12]"),
+        ("-1,234.5", "[#-1,] [.5] [:234] [:1]"),
+        ("0", "[#] [:0]"),
+        ("007", "[#] [:007]"),
+        ("1.000", "[#1] [:000] [:1]"),
+        ("+12345.6789", "[#+2] [.9] [:678] [:345] [:12]"),
         (".05", "[#1] [.05]"),
-        ("1000000", "[#] [+000] [+000] [+1]"),
+        ("1000000", "[#] [:000] [:000] [:1]"),
     ],
 )
 def test_numbers_are_these_limbs(surface, names):
@@ -57,7 +57,7 @@ def test_other_forms_have_no_limbs(surface):
 
 @pytest.mark.parametrize(
     "names",
-    ["[#]", "[#1] [+1]" + " [+1]", "[#,] [+234]", "[#] [+1] [+234]", "[#2] [.5]", "[#] [.5]", "[#] [+12] [+3]"],
+    ["[#]", "[#1] [:1]" + " [:1]", "[#,] [:234]", "[#] [:1] [:234]", "[#2] [.5]", "[#] [.5]", "[#] [:12] [:3]"],
 )
 def test_limbs_that_are_no_number_are_not_read(names):
     assert limbs.read_limbs(names.split()) is None
@@ -93,9 +93,12 @@ def test_given_numbers_have_values_and_written_ones_have_none(vocabulary):
     number = Number("1234", Decimal(1234))
     row = scheme.encode((Mark("[CLS]"), number, Mark("[SEP]"), number))
     names = [scheme.vocab.mark_name(token) for token in row.ids.tolist()]
-    assert names == ["[CLS]", "[=]", "[+234]", "[+1]", "[SEP]", "[#]", "[+234]", "[+1]"]
+    assert names == ["[CLS]", "[=]", "[:234]", "[:1]", "[SEP]", "[#]", "[:234]", "[:1]"]
     assert row.numeral_index.tolist() == [-1, 0, -1, -1, -1, -1, -1, -1]
     assert scheme.unwritten.keys() == {scheme.vocab.mark(n) for n in scheme.vocab.marks if n.startswith("[=")}
+    spelled = Number("1e5", Decimal(100_000))
+    row = scheme.encode((spelled, Mark("[SEP]"), spelled))
+    assert (row.numeral_index == -1).all(), "an answer that limbs do not write has no value either"
     silent = make_scheme(vocabulary)
     row = silent.encode((number, Mark("[SEP]"), number))
     assert (row.numeral_index == -1).all() and row.ids[0] == row.ids[4]
@@ -125,7 +128,7 @@ def test_powers_are_those_of_1000_and_the_decoder_counts_as_the_host_does(vocabu
         total = Decimal(0)
         for name, power in zip(names, producer.compute(row).tolist(), strict=True):
             if power:
-                digits = name[2:-1] if name[1] == "+" else name[2:-1].ljust(3, "0")
+                digits = name[2:-1] if name[1] == ":" else name[2:-1].ljust(3, "0")
                 total += int(digits) * Decimal(1000) ** (power - 1 - producer.parts)
         assert total == abs(Decimal(surface.replace(",", "")))
 
@@ -155,8 +158,8 @@ def test_a_limb_is_the_sum_of_its_digits_and_its_logit_of_three(harmonics, vocab
 
     for _ in range(20):
         a, b, c = rng.integers(0, 10, 3).tolist()
-        np.testing.assert_allclose(row(f"[+{c}{b}{a}]"), vector(0, a) + vector(1, b) + vector(2, c), atol=1e-5)
-        np.testing.assert_allclose(row(f"[+{b}{a}]"), vector(0, a) + vector(1, b) + w["empty"][0, 2], atol=1e-5)
+        np.testing.assert_allclose(row(f"[:{c}{b}{a}]"), vector(0, a) + vector(1, b) + vector(2, c), atol=1e-5)
+        np.testing.assert_allclose(row(f"[:{b}{a}]"), vector(0, a) + vector(1, b) + w["empty"][0, 2], atol=1e-5)
         np.testing.assert_allclose(row(f"[.{c}]"), vector(2, c) + w["empty"][1, :2].sum(0), atol=1e-5)
     np.testing.assert_allclose(row("[#]"), w["table"][scheme.vocab.mark("[#]")], atol=1e-6)
     # The softmax over whole limbs is the product of three softmaxes over digits.
@@ -173,7 +176,7 @@ def test_a_limb_is_the_sum_of_its_digits_and_its_logit_of_three(harmonics, vocab
 
 
 def test_limbs_are_found_by_their_names():
-    ids, digits = embed.list_limbs((("[CLS]", 1), ("[+12]", 5), ("[.5]", 7), ("[#1]", 8), ("[+034]", 9)))
+    ids, digits = embed.list_limbs((("[CLS]", 1), ("[:12]", 5), ("[.5]", 7), ("[#1]", 8), ("[:034]", 9)))
     assert ids.tolist() == [5, 7, 9]
     assert digits.tolist() == [[2, 1, 10], [11, 11, 5], [4, 3, 0]]
 
@@ -197,6 +200,10 @@ def test_the_size_of_a_number_at_a_glance():
     ("make", "line"),
     [
         (lambda v: make_scheme(v, parts=10), "parts must be from 0 to 9"),
+        (
+            lambda v: positions.Positions(offset=-1).init(jax.random.key(0), None, method="added"),
+            "offset not negative",
+        ),
         (lambda v: build("positions", dict(name="limbs"), marks=()).producers(), "choose scheme limbs"),
         (lambda v: build("embed", dict(name="leading", low=3, high=2)), "low must not exceed high"),
         (lambda v: embed.Embed(dim=4, vocab_size=8).init(jax.random.key(0), None), "choose scheme limbs"),

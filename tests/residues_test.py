@@ -197,6 +197,7 @@ def test_codes_turn_into_residues_of_the_scaled_absolute_value(rng):
         ("heads", dict(most=13), "do not tell numbers of 13 digits apart"),
         ("heads", dict(most=5), "most must lie between 7 and 1000"),
         ("heads", dict(beams=0), "beams must be at least 1"),
+        ("heads", dict(most=127, integer=30, fraction=10), "from 1 to 36"),
         ("embed", dict(harmonics=0), "harmonics be at least 1"),
         ("embed", dict(most=5), "most must lie between 7 and 1000"),
     ],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from decimal import Decimal
 
+import jax
 import numpy as np
 import pytest
 
@@ -96,3 +97,12 @@ def test_bittokens_ends_at_its_largest_number():
 def test_bad_options_give_one_line(options):
     with pytest.raises(UsageError, match=r"^value: (map must be one of linear, linear5|scale must be above 0)"):
         build("embed", dict(name="value") | options)
+
+
+@pytest.mark.parametrize("name", value_maps.MAPS)
+def test_a_network_of_a_huge_value_has_gradients(name):
+    part = build("embed", dict(name="value_mlp", map=name, dim=3))
+    numerals = to_numeral([Decimal("1e25"), Decimal("-3e18"), Decimal(2)], 20)
+    params = part.init(jax.random.key(0), numerals)["params"]
+    grads = jax.grad(lambda p: part.apply({"params": p}, numerals).sum())(params)
+    assert all(np.isfinite(g).all() and np.any(g) for g in jax.tree.leaves(grads))

@@ -15,13 +15,13 @@ import pathlib
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from numjax.bundled.experiments import command
 from numjax.bundled.experiments.grid import abilities, executors, rows, training
 from numjax.bundled.experiments.grid.cells import Job
 from numjax.bundled.experiments.grid.rows import Row
-from numjax.bundled.experiments.grid.runner import DONE, FAILED, HELD, KEPT, describe_parts
+from numjax.bundled.experiments.grid.runner import DONE, FAILED, HELD, KEPT, STOPPED, Outcome, describe_parts
 from numjax.bundled.experiments.grid.scales import SCALES, Scale, choose_columns, make_scale
 from numjax.errors import UsageError
 from numjax.tools.command import Parser
@@ -40,7 +40,7 @@ def main(words: Sequence[str] | None = None) -> int:
     jobs = list_jobs(chosen, scale, columns, options)
     counts: Counter[str] = Counter()
     n_cells = 0
-    for outcome in executors.run(options.executor, jobs, read_options(options)):
+    for outcome in run_all(options.executor, jobs, read_options(options)):
         counts[outcome.state] += 1
         n_cells += outcome.cells
         if outcome.state != KEPT:
@@ -50,7 +50,20 @@ def main(words: Sequence[str] | None = None) -> int:
     return int(counts[FAILED] > 0)
 
 
-STATES = {DONE: "done", KEPT: "were there", HELD: "are with other runners", FAILED: "failed"}
+def run_all(executor: str, jobs: Sequence[Job], options: executors.Options) -> Iterator[Outcome]:
+    """The outcomes of all jobs. Those that another runner has are asked for again at the end: it may have died."""
+    held = []
+    for outcome in executors.run(executor, jobs, options):
+        if outcome.state == HELD:
+            held.append(outcome.job)
+        else:
+            yield outcome
+    again = [job for job in jobs if job.name in held]
+    if again:
+        yield from executors.run(executor, again, options, executors.work_patiently)
+
+
+STATES = {DONE: "done", KEPT: "were there", HELD: "are with other runners", STOPPED: "were stopped", FAILED: "failed"}
 
 
 def make_parser() -> Parser:

@@ -14,14 +14,15 @@ from numjax.config import fit
 from numjax.errors import UsageError
 from numjax.runtime import log
 
-DONE, KEPT, HELD, FAILED = "done", "kept", "held", "failed"
+DONE, KEPT, HELD, STOPPED, FAILED = "done", "kept", "held", "stopped", "failed"
 
 
 class Outcome(NamedTuple):
     """What became of a job.
 
     Attributes:
-      job: its name. state: "done", "kept" (all cells were there), "held" (another runner has it) or "failed".
+      job: its name. state: "done", "kept" (all cells were there), "held" (another runner has it), "stopped" (by a
+        signal; its training is saved) or "failed".
       message: one line. cells: how many were written.
     """
 
@@ -31,10 +32,13 @@ class Outcome(NamedTuple):
     cells: int = 0
 
 
-def run_job(job: Job) -> Outcome:
+def run_job(job: Job, wait: float = 0.0) -> Outcome:
     """Runs a job to its end. Cells that exist with the same key are not run again.
 
-    Errors that a user can act on become the outcome, so that the other jobs go on.
+    Errors become the outcome, so that the other jobs go on.
+
+    Args:
+      wait: seconds to wait for another runner that has the job.
 
     Raises:
       Preempted: SIGTERM or SIGINT; the training is saved, and the same job resumes it.
@@ -44,7 +48,7 @@ def run_job(job: Job) -> Outcome:
         key = identity.make_key(settings)
         if not cells.list_missing(job, key):
             return Outcome(job.name, KEPT, f"{job.name}: all {len(job.columns)} cells are there")
-        with leases.hold(job.folder, job.name):
+        with leases.hold(job.folder, job.name, wait):
             # Another runner may have written them since.
             missing = cells.list_missing(job, key)
             if missing:
@@ -53,8 +57,9 @@ def run_job(job: Job) -> Outcome:
         return Outcome(job.name, DONE, f"{job.name}: {len(missing)} cells written", len(missing))
     except leases.Held as error:
         return Outcome(job.name, HELD, str(error))
-    except (ValueError, RuntimeError) as error:  # UsageError, DataError, Diverged, and what JAX raises
-        return Outcome(job.name, FAILED, f"{job.name}: {' '.join(str(error).split())[:600]}")
+    except Exception as error:  # a part of a stranger may raise anything, and the other rows go on
+        kind = "" if isinstance(error, UsageError) else f"{type(error).__name__}: "
+        return Outcome(job.name, FAILED, f"{job.name}: {kind}{' '.join(str(error).split())[:600]}")
 
 
 def _say_unusable(job: Job, key: str) -> None:
@@ -136,7 +141,7 @@ def _describe_run(job: Job, trained: training.Trained) -> dict[str, Any]:
         "overhead_seconds": round(trained.overhead_seconds, 3),
         "trial_seconds": round(trained.trial_seconds, 3),
         "ms_per_step": round(1000 * trained.seconds_per_step, 3),
-        "parameters": trained.parameters,
+        "parameters": trained.parameters or None,
         "diverged": trained.diverged,
         "code": cells.write_once(job.folder, "code", trained.code),
     }

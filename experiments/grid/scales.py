@@ -72,7 +72,7 @@ SCALES = {
     ),
     "cpu": Scale("cpu", columns=MAIN),
     "full": Scale(
-        "full", width=256, layers=4, heads=8, steps=20_000, batch_size=256, warmup=500, problems=200_000, test=500,
+        "full", width=256, layers=4, heads=4, steps=20_000, batch_size=256, warmup=500, problems=200_000, test=500,
         validation=200, points=10, is_joint=False,
     ),
 }  # fmt: skip

@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 
 from numjax.bundled.experiments.grid.problems import Record, list_streams
 from numjax.metrics import number_errors
-from numjax.tasks.arithmetic import SEPARATOR, score_answer
+from numjax.tasks.arithmetic import SEPARATOR, score_answer, score_regressions
 from numjax.text import document as documents
 from numjax.types import Number
 
 METRICS = (
     *("exact", "well_formed", "digits", "relative_error_median", "within_1_percent", "log_error", "log_smape"),
-    *("sign_errors", "calibration_error"),
+    *("sign_errors", "calibration_error", "r2", "scaled_error"),
 )
 EXAMPLES = 12
 CLOSE = 0.01
@@ -54,6 +54,7 @@ def score(records: Sequence[Record], answers: Mapping[str, Answer]) -> dict[str,
     "relative_error_median" (None if the median answer is no number) and "within_1_percent", its share up to 0.01;
     "log_error", the mean where it is defined, and "sign_errors", the share where it is not: no number, a wrong sign,
     or a zero; "log_smape", 0 for no number. "calibration_error" is of the model's probability of what it wrote.
+    "r2" of tabular and orbit, and "scaled_error" of series, are those of `tasks/arithmetic`.
     """
     own = [answers.get(record["id"], Answer()) for record in records]
     scores = [score_answer(answer.text or "", record) for answer, record in zip(own, records, strict=True)]
@@ -72,6 +73,9 @@ def score(records: Sequence[Record], answers: Mapping[str, Answer]) -> dict[str,
         metrics["log_error"] = _mean([error.log for error in errors if error.log is not None])
         metrics["sign_errors"] = _mean([float(error.log is None) for error in errors])
         metrics["log_smape"] = _mean([error.smape for error in errors])
+    metrics["scaled_error"] = _mean([entry["scaled_error"] for entry in scores if "scaled_error" in entry])
+    explained = score_regressions([answer.text for answer in own], records)
+    metrics["r2"] = next((value for name, value in explained.items() if name.count("/") == 1), None)
     stated = [(a.probability, s["exact"]) for a, s in zip(own, scores, strict=True) if a.probability is not None]
     if stated:
         metrics["calibration_error"] = number_errors.expected_calibration_error(

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from numjax import protocols
 from numjax.errors import UsageError
 from numjax.protocols import OptionOrContext
-from numjax.types import Numeral
+from numjax.types import NumberRange, Numeral
 
 
 class Embed(protocols.Embed, nn.Module):
@@ -37,6 +37,11 @@ class Embed(protocols.Embed, nn.Module):
         super().__post_init__()
         if self.low > self.high or self.digits < 1:
             raise UsageError("leading: low must not exceed high, and digits be at least 1")
+
+    @property
+    def number_range(self) -> NumberRange:
+        """Numbers whose digits are all leading digits."""
+        return NumberRange(digits=self.digits, low=self.low, high=self.high)
 
     @nn.compact
     def __call__(self, numerals: Numeral, features=None) -> jax.Array:

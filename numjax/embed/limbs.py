@@ -20,7 +20,7 @@ from numjax.nn.einsum import einsum
 from numjax.protocols import FromContext
 from numjax.types import Tokens
 
-_LIMB = re.compile(r"\[([+.])([0-9]{1,3})\]")
+_LIMB = re.compile(r"\[([:.])([0-9]{1,3})\]")
 _SIZE, _ABOVE, _BELOW = 3, 10, 11  # places; no digit at a place above the highest, and below the lowest
 
 
@@ -82,7 +82,7 @@ def list_limbs(marks: tuple[tuple[str, int], ...]) -> tuple[np.ndarray, np.ndarr
             limb = [int(digit) for digit in reversed(match[2])]
             missing = _SIZE - len(limb)
             ids.append(token)
-            digits.append(limb + missing * [_ABOVE] if match[1] == "+" else missing * [_BELOW] + limb)
+            digits.append(limb + missing * [_ABOVE] if match[1] == ":" else missing * [_BELOW] + limb)
     return np.asarray(ids, np.int32), np.asarray(digits, np.int32).reshape(-1, _SIZE)
 
 

@@ -20,7 +20,7 @@ class Embed(protocols.Embed, nn.Module):
     Attributes:
       dim: width. hidden: width of the MLP, by default 2 · `dim`.
       map: f, one of `nn.value_maps.MAPS`. scale: divisor of the number. limit: largest absolute value of the
-        quotient.
+        quotient; with a linear map at most 1e6, beyond which gradients overflow.
     """
 
     dim: OptionOrContext[int] = 64
@@ -34,10 +34,14 @@ class Embed(protocols.Embed, nn.Module):
         super().__post_init__()
         value_maps.check("value_mlp", self.map, self.scale)
 
+    def _apply_map(self, values):
+        limit = min(self.limit, value_maps.POWER_LIMIT) if self.map.startswith("linear") else self.limit
+        return value_maps.apply_map(values, self.map, self.scale, limit)
+
     def host_features(self, numerals: Numeral, surfaces=None) -> dict[str, np.ndarray]:
         """{"value": f(x) float32[N], rounded once}."""
         del surfaces
-        values = value_maps.apply_map(float64_value(numerals), self.map, self.scale, self.limit)
+        values = self._apply_map(float64_value(numerals))
         return {"value": values.astype(np.float32)}
 
     @nn.compact
@@ -46,6 +50,6 @@ class Embed(protocols.Embed, nn.Module):
             values = features["value"]
         else:
             numbers = jax.tree.map(jnp.asarray, numerals).value
-            values = value_maps.apply_map(numbers, self.map, self.scale, self.limit)
+            values = self._apply_map(numbers)
         up = nn.gelu(nn.Dense(self.hidden or 2 * self.dim, name="up")(values[..., None]))
         return nn.Dense(self.dim, name="down")(up)

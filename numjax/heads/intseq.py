@@ -18,8 +18,6 @@ from numjax.nn import residues
 from numjax.nn.numerals import from_places, recount_digits
 from numjax.types import HeadOut, NumberRange, Numeral, Tokens
 
-_MOST_DIGITS = 36  # of a whole number whose magnitude float32 holds
-
 
 def lay_out_classes(most: int) -> tuple[np.ndarray, np.ndarray]:
     """(int32[R, M], the class among all C of each residue r of each modulus m; bool[R, M], whether r < m)."""
@@ -56,8 +54,8 @@ class Head(base.NumberWriter):
         super().__post_init__()
         if not 2 <= self.most <= 1000 or self.fraction < 0:
             raise UsageError("intseq: most must lie between 2 and 1000, and fraction be at least 0")
-        if not 1 <= self.places <= _MOST_DIGITS or self.beams < 1:
-            raise UsageError(f"intseq: places must lie between 1 and {_MOST_DIGITS}, and beams be at least 1")
+        if not 1 <= self.places <= residues.MOST_PLACES or self.beams < 1:
+            raise UsageError(f"intseq: places must lie between 1 and {residues.MOST_PLACES}, and beams be at least 1")
         if not residues.choose_coprime(self._moduli, self._n_places):
             raise UsageError(
                 f"intseq: the moduli 2 … {self.most} do not tell numbers of {self._n_places} digits apart: "

@@ -50,8 +50,11 @@ class Head(base.PlaceWriter):
     def __post_init__(self):
         super().__post_init__()
         residue_codes.check_options(self.most, self.harmonics)
-        if self.beams < 1:
-            raise UsageError("residues: beams must be at least 1")
+        if self.beams < 1 or not 1 <= self.places <= residues.MOST_PLACES:
+            raise UsageError(
+                f"residues: beams must be at least 1, and integer and fraction together from 1 to "
+                f"{residues.MOST_PLACES}, whose magnitude float32 holds"
+            )
         if not residues.choose_coprime(self._primes, self.places):
             raise UsageError(
                 f"residues: the primes 7 … {self.most} do not tell numbers of {self.places} digits apart: raise "

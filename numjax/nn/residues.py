@@ -20,6 +20,7 @@ from numjax.types import Numeral
 _LIMB_DIGITS = 4
 _LIMB = 10**_LIMB_DIGITS
 NEVER = -1e30  # the score of what is no candidate
+MOST_PLACES = 36  # of a whole number whose magnitude float32 holds
 
 
 @functools.cache

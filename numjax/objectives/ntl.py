@@ -50,6 +50,8 @@ class Objective(NumberLoss):
         self.check_choice("level", LEVELS)
         if self.level == "number" and (self.symbols != "digits" or self.form != "was" or self.squash):
             raise UsageError("ntl: level=number works on digits: leave symbols, form and squash as they are")
+        if self.squash and self.form != "was":
+            raise UsageError("ntl: squash is of distances: set form=was, or leave squash 0")
         if self.squash and self.squash <= 1:
             raise UsageError(f"ntl: squash must be 0 or above 1, not {self.squash:g}")
 

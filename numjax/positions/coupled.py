@@ -134,6 +134,8 @@ class Coupling(protocols.Positions, nn.Module):
     needs_parse = True
 
     def setup(self):
+        if self.numbers < 0:
+            raise UsageError(f"positions {self.part_name()}: numbers must not be negative")
         if self.numbers:
             shape, init = (self.numbers, self.require_stack().width), nn.initializers.normal(self.init_std)
             self.levels = self.param("levels", init, shape, jnp.float32)
@@ -195,6 +197,8 @@ class Positions(Coupling):
 
     def setup(self):
         super().setup()
+        if self.most < 1 or self.offset < 0:
+            raise UsageError("positions coupled: most must be at least 1, and offset not negative")
         shape, init = (1 + self.most + self.offset, self.require_stack().width), nn.initializers.normal(self.init_std)
         self.places = self.param("places", init, shape, jnp.float32)
 

@@ -20,7 +20,7 @@ from numjax.protocols import FromContext
 from numjax.types import Channel, Tokens
 
 _HEADER = re.compile(r"\[[#=][+-]?([0-9]*),?\]")
-_LIMB = re.compile(r"\[[+.][0-9]{1,3}\]")
+_LIMB = re.compile(r"\[[:.][0-9]{1,3}\]")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,6 +92,8 @@ class Positions(protocols.Positions, nn.Module):
     made_for = "limbs"
 
     def setup(self):
+        if self.most < 1 or self.offset < 0:
+            raise UsageError("positions limbs: most must be at least 1, and offset not negative")
         width, init = self.require_stack().width, nn.initializers.normal(self.init_std)
         self.table = self.param("table", init, (self.most + self.offset, width), jnp.float32)
 

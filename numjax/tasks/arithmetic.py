@@ -142,7 +142,7 @@ class Task(protocols.Task):
                 for name, value in metrics.items():
                     rows.setdefault(name + suffix, []).append(value)
         means = {name: sum(values) / len(values) for name, values in rows.items()}
-        return means | _score_regressions(predictions, references)
+        return means | score_regressions(predictions, references)
 
 
 def write_scratchpad(question: str) -> str:
@@ -184,10 +184,8 @@ def score_answer(prediction: str, reference: Mapping[str, Any]) -> dict[str, flo
     return metrics
 
 
-def _score_regressions(
-    predictions: Sequence[str | None], references: Sequence[Mapping[str, Any]]
-) -> dict[str, float]:
-    """R² of the operations `REGRESSIONS`, in all and by stream."""
+def score_regressions(predictions: Sequence[str | None], references: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """R² of the operations `REGRESSIONS`: "r2/OPERATION" and, by stream, "r2/OPERATION/STREAM"."""
     pairs: dict[str, list[tuple[Decimal | None, Decimal]]] = {}
     for prediction, reference in zip(predictions, references, strict=True):
         if reference["operation"] not in REGRESSIONS:

@@ -16,7 +16,7 @@ from numjax.text.digits import CLOSE, OPEN
 from numjax.text.grammar import answers
 from numjax.text.grammar.tables import Edge
 from numjax.text.vocab.base import BaseVocabulary
-from numjax.types import Document, Mark, Number, Segment, Text, WrittenPlaces
+from numjax.types import Abilities, Document, Mark, Number, Segment, Text, WrittenPlaces
 
 OPEN_PLACES, CLOSE_PLACES = "[R]", "[/R]"
 MOST_PLACES = 10_000
@@ -53,7 +53,7 @@ class Scheme(spelled.Scheme):
     ):
         """
         Args:
-          until: the mark before the numbers that are written in places; "": all numbers are.
+          until: the mark before the numbers that are written in places.
           room: how many places before the point a number has. "longest": one more than the longest number before it
             in the row (or in the encoder's input); "sum": as many as the two longest together, for products. A number
             that needs more has its own.
@@ -75,6 +75,8 @@ class Scheme(spelled.Scheme):
             raise UsageError(
                 f"carry_save: digits={digits!r} must be a range that holds 0..9, such as 0..19 or -9..18"
             )
+        if not until:
+            raise UsageError("carry_save: until must be the mark before what is written: given numbers are spelled")
         if room not in ROOMS:
             raise UsageError(f"carry_save: room must be one of {', '.join(ROOMS)}, not {room!r}")
         self.room = room
@@ -87,6 +89,10 @@ class Scheme(spelled.Scheme):
     def aggregation(self) -> dict[str, Any]:
         """{"written_places": …}."""
         return {"written_places": self.written_places}
+
+    def abilities(self) -> Abilities:
+        """The ids of a written number say only how many places it has."""
+        return super().abilities()._replace(keeps_format=False)
 
     def holds(self, number: Number) -> bool:
         """Whether the places hold the number as it is written."""

@@ -27,13 +27,13 @@ _HEADER = re.compile(r"\[([#=])([+-]?)([0-9]*)(,?)\]")
 Moves = Mapping[str, Mapping[tuple[str, ...], str]]  # state → names of limbs → state
 
 # The limbs of a number of digits: whole ones, shorter ones before the point, shorter ones behind it.
-FULL = tuple(f"[+{i:03d}]" for i in range(1000))
-SHORT = tuple(f"[+{i:0{n}d}]" for n in (1, 2) for i in range(10**n))
+FULL = tuple(f"[:{i:03d}]" for i in range(1000))
+SHORT = tuple(f"[:{i:0{n}d}]" for n in (1, 2) for i in range(10**n))
 SHORT_PARTS = tuple(f"[.{i:0{n}d}]" for n in (1, 2) for i in range(10**n))
 
 
 class Scheme(digits.Scheme):
-    """-1,234.5 is [#-1,] [.5] [+234] [+1]: a number of n digits has about n / 3 + 1 positions.
+    """-1,234.5 is [#-1,] [.5] [:234] [:1]: a number of n digits has about n / 3 + 1 positions.
 
     The header says the sign, the count of limbs behind the point, and whether commas group the digits. Then come the
     limbs, the lowest first, so that a sum is written in the order in which its carries come. Limbs are cut at the
@@ -96,7 +96,7 @@ class Scheme(digits.Scheme):
         while start < len(ids):
             end = start + 1
             if _HEADER.fullmatch(names[start]):
-                while end < len(ids) and names[end][:2] in ("[+", "[."):
+                while end < len(ids) and names[end][:2] in ("[:", "[."):
                     end += 1
             surface = read_limbs(names[start:end])
             if surface is None:
@@ -124,7 +124,10 @@ class Scheme(digits.Scheme):
     def _write_number(self, number: Number, row: RowBuilder) -> None:
         names = write_limbs(number.surface, self.parts)
         if names is None:
+            start = len(row.ids)
             super()._write_number(number, row)
+            # No value: it would tell the digits of an answer before they are written.
+            row.numeral_index[start:] = [-1] * (len(row.ids) - start)
             return
         header, *limbs = names
         is_given = self.values and self._is_prompt(row)
@@ -179,8 +182,8 @@ def write_limbs(surface: str, parts: int) -> tuple[str, ...] | None:
         return None
     before = [whole[max(i - SIZE, 0) : i] for i in range(len(whole), 0, -SIZE)]
     header = f"[#{sign}{len(behind) or ''}{',' * (',' in match[2])}]"
-    limbs = [f"[{'+' if len(group) == SIZE else '.'}{group}]" for group in reversed(behind)]
-    return (header, *limbs, *(f"[+{group}]" for group in before))
+    limbs = [f"[{':' if len(group) == SIZE else '.'}{group}]" for group in reversed(behind)]
+    return (header, *limbs, *(f"[:{group}]" for group in before))
 
 
 def read_limbs(names: Sequence[str]) -> str | None:
@@ -232,7 +235,7 @@ def make_answer_moves(parts: int) -> tuple[Moves, list[str]]:
     short = tuple(name for name in SHORT if name[2] != "0")
     above = {high: "top", inner: "inner", short: "last"}
     moves: dict[str, dict[tuple[str, ...], str]] = {
-        "whole first": above | {("[+0]",): "last"}, "top": above, "inner": above, "last": {}
+        "whole first": above | {("[:0]",): "last"}, "top": above, "inner": above, "last": {}
     }  # fmt: skip
     for count in range(1, parts + 1):
         behind = f"rest {count - 1}, whole" if count > 1 else "whole first"

@@ -49,7 +49,8 @@ def _describe_numbers(kind: str, name: str) -> list[str]:
         return ["writes numbers place by place; its scheme joins them"]
     if kind == "heads" and cls.numbers:
         head = build.build(kind, {"name": name}, width=64, vocab_size=512, size=500, num_id=4, digits=20)
-        return [f"writes {head.number_range.describe()}" + ("" if head.exact else "; a number near the one it means")]
+        numbers = head.number_range.describe() if head.number_range else "any number"
+        return [f"writes {numbers}" + ("" if head.exact else "; a number near the one it means")]
     if kind != "text" or cls.reads != "text":
         return []
     scheme = build.build(kind, {"name": name}, vocab=vocabularies.build(_VOCABULARY, ["12 + 34 = 46"]))

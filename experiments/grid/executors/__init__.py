@@ -14,12 +14,13 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from numjax.bundled.experiments.grid.cells import Job
-from numjax.bundled.experiments.grid.runner import FAILED, Outcome, run_job
+from numjax.bundled.experiments.grid.leases import BEAT, PATIENCE
+from numjax.bundled.experiments.grid.runner import STOPPED, Outcome, run_job
 from numjax.errors import Preempted, UsageError
 
 NAMES = tuple(sorted(path.stem for path in pathlib.Path(__file__).parent.glob("*.py") if path.stem != "__init__"))
 Work = Callable[[Job], Outcome]
-RETRIES = 3  # of a job whose worker was killed
+RETRIES = 3  # of a job whose worker was killed or stopped
 
 
 class Options(NamedTuple):
@@ -39,10 +40,19 @@ class Options(NamedTuple):
 
 def work_alone(job: Job) -> Outcome:
     """`run_job` for a process of its own: a stop is an outcome, too."""
+    return _work(job, 0.0)
+
+
+def work_patiently(job: Job) -> Outcome:
+    """`work_alone` that waits until the lease of a runner that is gone has become stale."""
+    return _work(job, PATIENCE + 2 * BEAT)
+
+
+def _work(job: Job, wait: float) -> Outcome:
     try:
-        return run_job(job)
+        return run_job(job, wait)
     except Preempted as error:
-        return Outcome(job.name, FAILED, f"{job.name}: {error}")
+        return Outcome(job.name, STOPPED, f"{job.name}: {error}")
 
 
 def run(name: str, jobs: Sequence[Job], options: Options, work: Work = work_alone) -> Iterator[Outcome]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from numjax.bundled.experiments.grid.cells import Job
 from numjax.bundled.experiments.grid.executors import RETRIES, Options, Work, work_alone
-from numjax.bundled.experiments.grid.runner import FAILED, Outcome, run_job
+from numjax.bundled.experiments.grid.runner import FAILED, STOPPED, Outcome, run_job
 from numjax.runtime import log
 
 
@@ -35,7 +35,7 @@ def run(jobs: Sequence[Job], options: Options, work: Work) -> Iterator[Outcome]:
                 except EOFError:
                     outcome = None
                 process.join()
-                if outcome is not None:
+                if outcome is not None and outcome.state != STOPPED:
                     yield outcome
                 elif n_lives <= RETRIES:
                     log.say(f"{job.name}: its process was killed ({process.exitcode}): started again")

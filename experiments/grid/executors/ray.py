@@ -9,7 +9,7 @@ from typing import Any
 
 from numjax.bundled.experiments.grid.cells import Job
 from numjax.bundled.experiments.grid.executors import RETRIES, Options, Work, require
-from numjax.bundled.experiments.grid.runner import FAILED, Outcome
+from numjax.bundled.experiments.grid.runner import FAILED, STOPPED, Outcome
 from numjax.errors import UsageError
 
 
@@ -39,12 +39,16 @@ def run(jobs: Sequence[Job], options: Options, work: Work) -> Iterator[Outcome]:
     task = ray.remote(
         num_cpus=options.cpus or 1, num_gpus=options.gpus, resources=wanted, max_retries=RETRIES, max_calls=1
     )(work)
-    waiting = {task.options(name=job.name).remote(job): job for job in jobs}
+    waiting = {task.options(name=job.name).remote(job): (job, 1) for job in jobs}
     while waiting:
         (reference,), _ = ray.wait(list(waiting), num_returns=1)
-        job = waiting.pop(reference)
+        job, n_lives = waiting.pop(reference)
         try:
-            yield ray.get(reference)
+            outcome = ray.get(reference)
+            if outcome.state == STOPPED and n_lives <= RETRIES:
+                waiting[task.options(name=job.name).remote(job)] = job, n_lives + 1
+            else:
+                yield outcome
         except ray.exceptions.RayError as error:
             reason = str(error).strip().splitlines()[0][:300]
             yield Outcome(job.name, FAILED, f"{job.name}: its worker was lost ({reason})")

@@ -8,7 +8,7 @@ from typing import Any
 
 from numjax.bundled.experiments.grid.cells import Job
 from numjax.bundled.experiments.grid.executors import RETRIES, Options, Work, require
-from numjax.bundled.experiments.grid.runner import FAILED, Outcome
+from numjax.bundled.experiments.grid.runner import FAILED, STOPPED, Outcome
 from numjax.errors import UsageError
 from numjax.runtime import log
 
@@ -56,13 +56,14 @@ def run(jobs: Sequence[Job], options: Options, work: Work) -> Iterator[Outcome]:
                 waiting.append((future, job, n_lives))
                 continue
             error = future.exception()
-            if error is None:
-                yield future.result()
+            outcome = None if error else future.result()
+            if outcome is not None and outcome.state != STOPPED:
+                yield outcome
             elif n_lives <= RETRIES:
                 log.say(f"{job.name}: its process died, see {future.paths.stderr}: submitted again")
                 waiting.append((executor.submit(task, job), job, n_lives + 1))
             else:
-                reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
+                reason = (str(error or "stopped").strip().splitlines() or [type(error).__name__])[0][:300]
                 yield Outcome(job.name, FAILED, f"{job.name}: its process died {n_lives} times ({reason})")
         submitted = waiting
         time.sleep(POLL if submitted else 0)

@@ -122,22 +122,25 @@ def collect(grid: Map, row: str, column: str, stream: str, metric: str) -> list[
     cells = grid.cells.get((row, column), ())
     if metric == EQUAL_SECONDS:
         limit = find_seconds(grid, column) if stream == ALL else None
-        values = [] if limit is None else [score_at(cell, limit) for cell in cells]
+        values = [] if limit is None else [score_at(cell, limit) for cell in cells if not cell.diverged]
     else:
         values = [cell.streams.get(stream, {}).get(metric) for cell in cells]
     return [value for value in values if value is not None]
 
 
 def find_seconds(grid: Map, column: str) -> float | None:
-    """The seconds in which every row of a column was trained: those of the fastest; None without curves."""
-    ends = [cell.curve[-1][1] for row in grid.rows for cell in grid.cells.get((row, column), ()) if cell.curve]
-    return min(ends, default=None)
+    """The seconds in which every row of a column was trained: those of the fastest; None without curves, and where
+    rows were trained on several kinds of machines. Runs that diverged do not count."""
+    cells = [cell for row in grid.rows for cell in grid.cells.get((row, column), ()) if cell.curve]
+    if len({cell.hardware for cell in cells}) > 1:
+        return None
+    return min((cell.curve[-1][1] for cell in cells if not cell.diverged), default=None)
 
 
 def score_at(cell: Cell, seconds: float) -> float | None:
-    """The last score that a cell had by then; None if it was not scored by then, or has no curve."""
+    """The last score that a cell had by then, 0 if it was not scored by then; None if it has no curve."""
     scores = [exact for _, at, exact in cell.curve if at <= seconds * (1 + 1e-9)]
-    return scores[-1] if scores else None
+    return scores[-1] if scores else 0.0 if cell.curve else None
 
 
 def find_winner(values_by_row: Mapping[str, Sequence[float]], metric: Metric) -> str | None:
@@ -164,9 +167,11 @@ def find_winner(values_by_row: Mapping[str, Sequence[float]], metric: Metric) ->
 def list_winners(grid: Map, stream: str, metric: Metric) -> dict[str, str]:
     """Column → its winner, for the columns that have one."""
     winners = {}
-    for column in grid.columns:
+    for column in grid.columns if metric.is_of_all else ():
         values = {row: collect(grid, row, column, stream, metric.key) for row in grid.rows}
-        if (winner := find_winner(values, metric)) is not None:
+        winner = find_winner(values, metric)
+        # A seed without a value is no good one.
+        if winner is not None and len(values[winner]) == len(grid.cells[winner, column]):
             winners[column] = winner
     return winners
 

@@ -13,6 +13,7 @@ class Metric(NamedTuple):
     Attributes:
       key: in the cells. is_share: shown in percent.
       worst, best: values with the colours of the two ends; between them colours are even, on a log scale if `is_log`.
+      is_of_all: it says something of all problems of a cell; else nobody wins by it.
     """
 
     key: str
@@ -22,6 +23,7 @@ class Metric(NamedTuple):
     best: float
     is_share: bool = False
     is_log: bool = False
+    is_of_all: bool = True
 
     @property
     def is_higher_better(self) -> bool:
@@ -31,13 +33,15 @@ class Metric(NamedTuple):
 METRICS = (
     Metric("exact", "exact answers", "share of answers that are right in every digit", 0, 1, True),
     Metric("digits", "right digits", "share of the answer's digits that are right, aligned at the point", 0, 1, True),
-    Metric("well_formed", "well-formed answers", "share of answers that are a number at all", 0, 1, True),
+    Metric("well_formed", "well-formed answers", "share of answers of the right form", 0, 1, True),
     Metric("within_1_percent", "within 1 %", "share of answers that are off by 1 % or less", 0, 1, True),
     Metric(
         "relative_error_median", "relative error, median", "distance to the right answer over its size", 1, 1e-6,
         is_log=True,
     ),
-    Metric("log_error", "log error", "distance in orders of magnitude, where signs agree", 3, 0),
+    Metric(
+        "log_error", "log error", "distance in orders of magnitude, where signs agree", 3, 0, is_of_all=False
+    ),
     Metric(
         "sign_errors", "lost signs", "share of answers that are no number, zero, or of the wrong sign", 1, 0, True
     ),
