@@ -85,9 +85,10 @@ def test_beams_have_the_log_mass_that_the_whole_text_gives(text_model):
 def test_a_producer_gives_the_same_values_step_by_step_and_for_a_whole_text(name, rng):
     if not find("positions", name).provides("producers"):
         pytest.skip("its channels come from schemes")
-    part = build(
-        "positions", {"name": name}, digit_symbols=((3, 0), (5, 1), (6, 2)), number_symbols=((3, 0.0), (7, 12.0))
-    )
+    # No text has [SEP], so all numbers are written.
+    marks = (("[SEP]", V), ("[#]", 1), ("[#1]", 2), ("[:007]", 4), ("[.5]", 7))
+    symbols = dict(digit_symbols=((3, 0), (5, 1), (6, 2)), number_symbols=((3, 0.0), (7, 12.0)), marks=marks)
+    part = build("positions", {"name": name}, **symbols)
     for producer in part.producers():
         assert hash(producer) == hash(part.producers()[0]) or producer != part.producers()[0]
         ids = rng.integers(1, V, (5, 30)).astype(np.int32)

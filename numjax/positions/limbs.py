@@ -20,6 +20,7 @@ from numjax.protocols import FromContext
 from numjax.types import Channel, Tokens
 
 _HEADER = re.compile(r"\[[#=][+-]?([0-9]*),?\]")
+_NOWHERE = -(2**30)  # before any header, at any length of the text
 _LIMB = re.compile(r"\[[:.][0-9]{1,3}\]")
 
 
@@ -57,18 +58,18 @@ class Power(protocols.Producer):
         return np.where(np.isin(ids, self.limbs) & (header_at >= 0), power, 0).astype(np.int32)
 
     def begin(self, rows: int) -> jax.Array:
-        """The power of the last limb, or that before the first behind a header; 0 before any header. int32[rows]."""
-        return jnp.zeros(rows, jnp.int32)
+        """What the position before would have if it were a limb, int32[rows]; below 0 before any header."""
+        return jnp.full(rows, _NOWHERE, jnp.int32)
 
     def step(self, state: jax.Array, token: jax.Array, automaton_state: Any) -> tuple[jax.Array, jax.Array]:
-        """(the power of this limb, or that before the next; the channel's value)."""
+        """(what this position would have if it were a limb, the channel's value)."""
         del automaton_state
         tokens, counts = (jnp.asarray(column, jnp.int32) for column in zip(*self.headers, strict=True))
         matches = token[:, None] == tokens
         before = self.parts - (matches * counts).sum(-1)
         is_limb = (token[:, None] == jnp.asarray(self.limbs, jnp.int32)).any(-1)
         state = jnp.where(matches.any(-1), before, state + 1)
-        return state, jnp.where(is_limb, state, 0)
+        return state, jnp.where(is_limb & (state > 0), state, 0)
 
 
 class Positions(protocols.Positions, nn.Module):
