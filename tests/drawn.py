@@ -123,7 +123,8 @@ CONTEXT |= {
     "digit_symbols": tuple((d, d) for d in range(10)),
     "number_symbols": tuple((d, float(d)) for d in range(10)),
     "marks": (
-        *(("[#]", 10), ("[#1]", 11), ("[:007]", 12), ("[:12]", 13), ("[.5]", 14), ("[:3]", 15), ("[.45]", 16)),
+        # Limbs are digits too, so that one text has both.
+        *(("[#]", 10), ("[#1]", 11), ("[:007]", 1), ("[:12]", 2), ("[.5]", 3), ("[:3]", 4), ("[.45]", 5)),
         ("[SEP]", 19),
     ),
 }

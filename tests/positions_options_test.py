@@ -22,6 +22,7 @@ def stack(length=16, **more):
 def draw_tokens_with_channels(rng):
     tokens, _ = drawn.draw_tokens(rng)
     channels = {"digit_run": tokens.positions, "tree_positions": tokens.positions[..., None]}
+    channels["limb_power"] = tokens.positions
     channels["significance"] = np.stack([tokens.positions, tokens.positions], axis=-1)
     return tokens._replace(channels=channels)
 

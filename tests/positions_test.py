@@ -25,7 +25,12 @@ SCALED = {
 }
 T = 12
 # Options that make the effect of a part visible in a small stack.
-LOUD = {"learned": {"init_std": 0.5}, "sinusoidal": {"scale": 0.5}, "random_offset": {"init_std": 0.5, "most": 3}}
+LOUD = {
+    "limbs": {"init_std": 0.5},
+    "learned": {"init_std": 0.5},
+    "sinusoidal": {"scale": 0.5},
+    "random_offset": {"init_std": 0.5, "most": 3},
+}
 EVERY = [name for name in names("positions") if name != "none"]
 
 
@@ -36,6 +41,7 @@ def make_block(name: str, **more):
 def draw_tokens(rng, lengths, length=T, stack=None) -> Tokens:
     """Draws tokens with tree positions and the channels that the positions of a stack produce from the ids."""
     tokens, _ = drawn.draw_tokens(rng, lengths=[[n] for n in lengths], length=length)
+    tokens.ids[:, :2] = [10, 1]  # the header of a number, and a digit
     channels = {TREE_POSITIONS.name: rng.integers(-1, 3, (*tokens.ids.shape, 3)).astype(np.int32)}
     for part in () if stack is None else stack.positions.values():
         for producer in part.producers():
