@@ -217,7 +217,7 @@ def test_products_of_all_three_kinds_share_no_values_between_splits():
 
 def test_test_is_the_same_for_any_size():
     """And less training is the beginning of more."""
-    names = ["add", "max", "mme", "copy"]
+    names = ["add", "max", "mme", "copy", "convert", "frac"]
 
     def draw(size: int) -> dict[tuple[str, str], list[tuple[str, str]]]:
         splits = collections.defaultdict(list)
@@ -225,7 +225,7 @@ def test_test_is_the_same_for_any_size():
             splits[split, record["operation"]].append((record["question"], record["stream"]))
         return splits
 
-    few, many = draw(100), draw(400)
+    few, many = draw(150), draw(3000)
     assert all(few[split, name] == many[split, name] for split in ("validation", "test") for name in names)
     assert all(many["train", name][:25] == few["train", name] for name in names)
 

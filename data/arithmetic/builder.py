@@ -21,7 +21,7 @@ class Arithmetic(ArrayRecordBuilder):
     each stream of each operation; `seed`; `length`, most digits of operands in training; `longer`, lengths of further
     test streams joined by "+"; `path`, a folder with NUPA's problems instead (see nupa.py)."""
 
-    VERSION = tfds.core.Version("2.0.0")
+    VERSION = tfds.core.Version("2.0.1")
     FIELDS = dict.fromkeys(
         ("id", "question", "answer", "accepted", "operands", "operator", "operation", "stream"), str
     )

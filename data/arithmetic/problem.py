@@ -6,6 +6,7 @@ All answers are exact decimals. Rounding is half up.
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable, Mapping
 from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import NamedTuple
@@ -112,5 +113,6 @@ def round_half_up(value: Decimal, digits: int) -> str:
 
 
 def count_digits(problem: Problem) -> int:
-    """The digits of the longest operand."""
-    return max(sum(character.isdigit() for character in text) for text in problem.operands)
+    """The digits of the longest number of its key, so problems of one key have one count: 2 of 0017, 1 of 2 / 4."""
+    numbers = re.findall(r"[0-9.]+", problem.key)
+    return max(sum(character.isdigit() for character in text) for text in numbers)

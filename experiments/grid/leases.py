@@ -63,12 +63,6 @@ def hold(out: pathlib.Path, name: str, wait: float = 0.0) -> Iterator[None]:
             path.unlink(missing_ok=True)
 
 
-def describe_holder(out: pathlib.Path, name: str) -> str:
-    """Who holds a lease and is alive, in words; "" if nobody does."""
-    path = out / "leases" / f"{name}.json"
-    return "" if _is_stale(path) else _describe(path)
-
-
 def _acquire(path: pathlib.Path) -> dict[str, Any]:
     # Without the lock, two runners that both saw a stale lease could each remove the other's new one.
     with files.hold_lock(path.parent / ".lock", "another runner chooses its next cell"):

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 
 from numjax import protocols
 from numjax.nn import cross_entropy
+from numjax.nn.norm import layer_norm
 from numjax.nn.numerals import from_places, recount_digits, to_places
 from numjax.protocols import FromContext
 from numjax.types import Allowed, Estimate, HeadOut, NumberRange, Numeral, Scores, Targets
@@ -99,6 +100,18 @@ class NumberWriter(Writer, nn.Module):
     chunk_rows: int | None = None
     init_std: float = 0.02
     numbers = True
+
+    def make_norm(self) -> dict[str, jax.Array]:
+        """The parameters of `norm`, for the weights of a `HeadOut`."""
+        ones, zeros = nn.initializers.ones, nn.initializers.zeros
+        return {
+            "number_scale": self.param("number_scale", ones, (self.width,), jnp.float32),
+            "number_bias": self.param("number_bias", zeros, (self.width,), jnp.float32),
+        }
+
+    def norm(self, out: HeadOut) -> jax.Array:
+        """The hidden states after a layer norm of their own, float32[..., D], which the outputs of a number read."""
+        return layer_norm(out.hidden.astype(jnp.float32), out.weights["number_scale"], out.weights["number_bias"])
 
     def number_log_prob(self, out: HeadOut, numerals: Numeral) -> Mapping[str, jax.Array]:
         """Named parts of log p(number), each [B, T], of numerals [B, T]; values at other positions are ignored."""

@@ -14,7 +14,6 @@ import jax.numpy as jnp
 from numjax.errors import UsageError
 from numjax.heads import base
 from numjax.nn import carries
-from numjax.nn.norm import layer_norm
 from numjax.types import HeadOut, Numeral, Tokens
 
 
@@ -46,12 +45,11 @@ class Head(base.PlaceWriter):
     @nn.compact
     def __call__(self, h_BTD: jax.Array, tokens: Tokens, table_VD: jax.Array | None = None) -> HeadOut:
         del tokens
-        init, ones, zeros = nn.initializers.normal(self.init_std), nn.initializers.ones, nn.initializers.zeros
+        init, zeros = nn.initializers.normal(self.init_std), nn.initializers.zeros
         n_outputs = self.places * self.kind.count + self.signed
         weights = {
             "kernel": base.choose_table(self, table_VD, self.width),
-            "number_scale": self.param("number_scale", ones, (self.width,), jnp.float32),
-            "number_bias": self.param("number_bias", zeros, (self.width,), jnp.float32),
+            **self.make_norm(),
             "number_kernel": self.param("number_kernel", init, (self.width, n_outputs), jnp.float32),
             "digit_bias": self.param("digit_bias", zeros, (n_outputs,), jnp.float32),
         }
@@ -75,7 +73,6 @@ class Head(base.PlaceWriter):
     def _place_log_probs(self, out: HeadOut) -> tuple[jax.Array, jax.Array | None]:
         """(log-probabilities float32[..., P, S], lowest place first; the logit of a positive sign or None)."""
         w, size = out.weights, self.places * self.kind.count
-        normed = layer_norm(out.hidden.astype(jnp.float32), w["number_scale"], w["number_bias"])
-        logits = normed @ w["number_kernel"] + w["digit_bias"]
+        logits = self.norm(out) @ w["number_kernel"] + w["digit_bias"]
         by_place = logits[..., :size].reshape(*logits.shape[:-1], self.places, self.kind.count)
         return jax.nn.log_softmax(by_place, axis=-1), logits[..., size] if self.signed else None

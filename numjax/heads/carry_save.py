@@ -12,7 +12,6 @@ import jax.numpy as jnp
 from numjax.errors import UsageError
 from numjax.heads import base
 from numjax.nn import carries
-from numjax.nn.norm import layer_norm
 from numjax.nn.numerals import from_integer
 from numjax.protocols import FromContext
 from numjax.types import HeadOut, Numeral, Targets, Tokens, WrittenPlaces
@@ -53,11 +52,10 @@ class Head(base.NumberWriter):
     @nn.compact
     def __call__(self, h_BTD: jax.Array, tokens: Tokens, table_VD: jax.Array | None = None) -> HeadOut:
         del tokens
-        init, ones, zeros = nn.initializers.normal(self.init_std), nn.initializers.ones, nn.initializers.zeros
+        init, zeros = nn.initializers.normal(self.init_std), nn.initializers.zeros
         weights = {
             "kernel": base.choose_table(self, table_VD, self.width),
-            "number_scale": self.param("number_scale", ones, (self.width,), jnp.float32),
-            "number_bias": self.param("number_bias", zeros, (self.width,), jnp.float32),
+            **self.make_norm(),
             "number_kernel": self.param("number_kernel", init, (self.width, self.kind.count), jnp.float32),
             "digit_bias": self.param("digit_bias", zeros, (self.kind.count,), jnp.float32),
         }
@@ -92,9 +90,7 @@ class Head(base.NumberWriter):
 
     def _logits(self, out: HeadOut) -> jax.Array:
         """Logits of the redundant digits, float32[..., S]."""
-        w = out.weights
-        normed = layer_norm(out.hidden.astype(jnp.float32), w["number_scale"], w["number_bias"])
-        return normed @ w["number_kernel"] + w["digit_bias"]
+        return self.norm(out) @ out.weights["number_kernel"] + out.weights["digit_bias"]
 
 
 def find_digits(numerals: Numeral, place: jax.Array, is_negative: jax.Array) -> jax.Array:

@@ -14,7 +14,6 @@ import numpy as np
 
 from numjax.errors import UsageError
 from numjax.heads import base
-from numjax.nn.norm import layer_norm
 from numjax.types import HeadOut, Numeral, Tokens
 
 # (cos 2πj/10, sin 2πj/10) of the digits j.
@@ -40,11 +39,10 @@ class Head(base.PlaceWriter):
         n_features = 2 * self.places + self.signed
         if not self.projected and n_features > self.width:
             raise UsageError(f"fone: {n_features} features do not fit a width of {self.width}: set projected=True")
-        init, ones, zeros = nn.initializers.normal(self.init_std), nn.initializers.ones, nn.initializers.zeros
+        init = nn.initializers.normal(self.init_std)
         weights = {
             "kernel": base.choose_table(self, table_VD, self.width),
-            "number_scale": self.param("number_scale", ones, (self.width,), jnp.float32),
-            "number_bias": self.param("number_bias", zeros, (self.width,), jnp.float32),
+            **self.make_norm(),
         }
         if self.projected:
             weights["number_kernel"] = self.param("number_kernel", init, (self.width, n_features), jnp.float32)
@@ -69,8 +67,7 @@ class Head(base.PlaceWriter):
 
     def _logits(self, out: HeadOut) -> tuple[jax.Array, jax.Array | None]:
         """(logits float32[..., P, 10] of the digits, lowest place first; that of a positive sign, [...], or None)."""
-        w = out.weights
-        normed = layer_norm(out.hidden.astype(jnp.float32), w["number_scale"], w["number_bias"])
-        features = normed @ w["number_kernel"] if self.projected else normed
+        normed = self.norm(out)
+        features = normed @ out.weights["number_kernel"] if self.projected else normed
         pairs = features[..., : 2 * self.places].reshape(*features.shape[:-1], self.places, 2)
         return pairs @ CODES, features[..., 2 * self.places] if self.signed else None

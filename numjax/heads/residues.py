@@ -20,7 +20,6 @@ from numjax.errors import UsageError
 from numjax.heads import base
 from numjax.nn import residue_codes, residues
 from numjax.nn.einsum import einsum
-from numjax.nn.norm import layer_norm
 from numjax.types import HeadOut, Numeral, Tokens
 
 
@@ -68,11 +67,10 @@ class Head(base.PlaceWriter):
     @nn.compact
     def __call__(self, h_BTD: jax.Array, tokens: Tokens, table_VD: jax.Array | None = None) -> HeadOut:
         del tokens
-        init, ones, zeros = nn.initializers.normal(self.init_std), nn.initializers.ones, nn.initializers.zeros
+        init, zeros = nn.initializers.normal(self.init_std), nn.initializers.zeros
         weights = {
             "kernel": base.choose_table(self, table_VD, self.width),
-            "number_scale": self.param("number_scale", ones, (self.width,), jnp.float32),
-            "number_bias": self.param("number_bias", zeros, (self.width,), jnp.float32),
+            **self.make_norm(),
         }
         n_features = len(self._primes) * residue_codes.count_features(self.harmonics, self.multiplies)
         sizes = {"residue": n_features, "digit": 10 * self.places, "magnitude": 1, "sign": int(self.signed)}
@@ -87,7 +85,7 @@ class Head(base.PlaceWriter):
 
         Residues of a number with more digits than are kept are not known, and count nothing.
         """
-        normed = self._norm(out)
+        normed = self.norm(out)
         number_residues, is_known = residues.find_decimal_residues(numerals, self._primes)
         by_prime = jnp.take_along_axis(self._residue_log_probs(out, normed), number_residues[..., None], axis=-1)
         by_place = jnp.take_along_axis(
@@ -106,7 +104,7 @@ class Head(base.PlaceWriter):
 
     def number(self, out: HeadOut, key: jax.Array | None) -> tuple[Numeral, None]:
         """The number of the likeliest sign, residues, digits and magnitude or, with a key, of sampled ones."""
-        normed = self._norm(out)
+        normed = self.norm(out)
         by_prime, by_place = self._residue_log_probs(out, normed), self._digit_log_probs(out, normed)
         magnitude = self._project(out, normed, "magnitude")
         sign = self._project(out, normed, "sign")[..., 0] if self.signed else None
@@ -141,9 +139,6 @@ class Head(base.PlaceWriter):
             index[:, row, prime:] = np.arange(prime, max(self._primes))
         chosen = jnp.where(is_negative[..., None, None], index[1], index[0])
         return jnp.take_along_axis(by_prime, chosen, axis=-1)
-
-    def _norm(self, out: HeadOut) -> jax.Array:
-        return layer_norm(out.hidden.astype(jnp.float32), out.weights["number_scale"], out.weights["number_bias"])
 
     def _project(self, out: HeadOut, normed: jax.Array, name: str) -> jax.Array:
         return normed @ out.weights[f"{name}_kernel"] + out.weights[f"{name}_bias"]

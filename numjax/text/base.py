@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 import copy
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -233,11 +233,11 @@ class BaseScheme(protocols.Scheme, abc.ABC):
         if mark.name in self.marks:
             raise DataError(f"{mark.name} is the scheme's own: a document cannot hold it")
 
-    def _split_runs(self, ids: Sequence[int]) -> Iterator[str | list[int]]:
-        """Names of marks, and lists of ids between them."""
+    def _split_runs(self, ids: Sequence[int], texts: Container[int] = ()) -> Iterator[str | list[int]]:
+        """Names of marks, and lists of ids between them; the marks `texts` stay in the lists."""
         run: list[int] = []
         for token in map(int, ids):
-            name = self.vocab.mark_name(token)
+            name = None if token in texts else self.vocab.mark_name(token)
             if name == PAD:
                 continue
             if name is None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import Any
 
 from numjax.errors import UsageError
 from numjax.protocols import FromContext
 from numjax.text import digits
-from numjax.text.base import EOS, PAD, RowBuilder
+from numjax.text.base import EOS, RowBuilder
 from numjax.text.digits import CLOSE, COMPLETE, DIGITS_ONLY, KINDS, OPEN, SPELLING
 from numjax.text.grammar import answers
 from numjax.text.grammar.tables import Edge
@@ -100,20 +100,9 @@ class Scheme(digits.Scheme):
             segments += [Mark(run)] if isinstance(run, str) else self.parse(self._read_text(run))
         return tuple(segments)
 
-    def _split_runs(self, ids: Sequence[int]) -> Iterator[str | list[int]]:
+    def _split_runs(self, ids: Sequence[int], texts: Container[int] = ()) -> Iterator[str | list[int]]:
         """As in the base, but groups of digits stay in the runs of text."""
-        run: list[int] = []
-        for token in map(int, ids):
-            name = self.vocab.mark_name(token)
-            if name is None or token in self._name_of:
-                run.append(token)
-            elif name != PAD:
-                if run:
-                    yield run
-                run = []
-                yield name
-        if run:
-            yield run
+        return super()._split_runs(ids, texts or self._name_of)
 
     def _read_text(self, ids: Sequence[int]) -> str:
         text, pending = "", []
