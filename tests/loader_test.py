@@ -193,3 +193,23 @@ def test_padding_holds_the_mark_and_a_state_that_allows_something(rng):
     assert (grammar.next_state[batch.grammar_state] >= 0).any(axis=-1).all()
     is_legal = grammar.next_state[batch.grammar_state, grammar.class_of[batch.targets.ids]] >= 0
     assert is_legal[batch.targets.mask].all()
+
+
+@pytest.mark.parametrize("kind", ["classify", "language_model"])
+def test_batches_by_characters_are_those_of_every_scheme(kind):
+    def list_batches(scheme: str, by: str):
+        loader = make_loader(np.random.default_rng(3), kind=kind, scheme=scheme, bucket_by=by, buckets=3, count=60)
+        for i in range(loader.batches_of_epoch(0)):
+            batch, count, _ = loader.batch(i)
+            assert batch.inputs.ids.shape in loader.shapes() and (batch.inputs.segment_ids > 0).any(1).sum() == count
+            yield batch.example_id.tolist()
+
+    by_characters = [list(list_batches(scheme, "characters")) for scheme in SCHEMES]
+    assert all(batches == by_characters[0] for batches in by_characters)
+    assert list(list_batches("digits", "tokens")) != list(list_batches("subword", "tokens"))
+    assert sorted(itertools.chain(*by_characters[0])) == sorted(itertools.chain(*list_batches("digits", "tokens")))
+
+
+def test_batches_by_something_else_are_refused(rng):
+    with pytest.raises(UsageError, match="bucket_by='words': choose one of tokens, characters"):
+        make_loader(rng, bucket_by="words")

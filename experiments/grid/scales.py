@@ -55,6 +55,7 @@ class Scale(NamedTuple):
             "backbone.width": self.width,
             "backbone.layers": self.layers,
             "backbone.heads": self.heads,
+            "data.bucket_by": "characters",  # so that all rows meet the same batches
             "optim.steps": self.steps,
             "optim.batch_size": self.batch_size,
             "optim.warmup": self.warmup,

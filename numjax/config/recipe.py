@@ -82,6 +82,7 @@ BASE: Change = {
         overflow="skip",
         pack=False,
         buckets=4,
+        bucket_by="tokens",
         memory=512,
         threads=2,
         prefetch=8,

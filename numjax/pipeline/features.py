@@ -18,6 +18,7 @@ from numjax.numeral.exact import to_numeral
 from numjax.pipeline import masking, windows
 from numjax.pipeline.columns import MEMORY, Columns, ColumnsWriter, EncodedRow, EncodedRows
 from numjax.protocols import Producer, Scheme, Task
+from numjax.text import document as documents
 from numjax.text.grammar import automaton as grammars
 from numjax.types import Channel, Example, Features, Grammar
 
@@ -36,6 +37,8 @@ class Encoded:
       rows: a sequence of `EncodedRow`s. columns: the same, flat.
       lengths, numbers: int32[E], positions and numerals of each row in a batch. source: the encoder's inputs, None
         without them.
+      characters: int32[E], of the text that each row comes from, whatever the scheme makes of it; None if the rows
+        were encoded elsewhere.
       packed: whether several rows may share one row of a batch.
       skipped: {"id", "reason", "split"} of each record that was left out.
       shortened: number of a record that is only partly used → (id, description of the unused part).
@@ -58,8 +61,9 @@ class Encoded:
         origin: np.ndarray | None = None,
         masking: masking.Masking | None = None,
         declared: Mapping[str, Channel] | None = None,
+        characters: np.ndarray | None = None,
     ):
-        self.declared = dict(declared or {})
+        self.declared, self.characters = dict(declared or {}), characters
         self.shortened = dict(shortened or {})
         self.origin = np.arange(len(columns.loss_from)) if origin is None else origin
         self.kind, self.columns, self.skipped, self.packed = kind, columns, list(skipped), packed
@@ -120,6 +124,7 @@ class Encoded:
             origin=self.origin[rows],
             masking=self.masking,
             declared=self.declared,
+            characters=None if self.characters is None else self.characters[rows],
         )
 
     def __getstate__(self) -> dict[str, Any]:
@@ -180,7 +185,7 @@ def encode(
             raise
 
     writer = ColumnsWriter(options.digits, options.get("memory", MEMORY))
-    origin, skipped = [], []
+    origin, characters, skipped = [], [], []
     shortened: dict[int, tuple[str, str]] = {}
     for number, record in enumerate(records):
         if limit and number >= limit:
@@ -209,6 +214,7 @@ def encode(
         if lost:
             skipped.append({"id": name, "split": split, "reason": lost})
         origin += [number] * len(rows)
+        characters += [len(documents.surface((*(example.source or ()), *example.document)))] * len(rows)
         if unread := ", ".join(filter(None, (example.unread, unread, source_unread))):
             shortened[number] = name, unread
     origin = np.asarray(origin, np.int64)
@@ -229,6 +235,7 @@ def encode(
         origin=origin,
         masking=masking.make_masking(options.masking, scheme) if task.kind == "masked" else None,
         declared=list_channels(scheme, task, producers),
+        characters=np.asarray(characters, np.int32),
     )
 
 

@@ -22,7 +22,11 @@ from numjax.pipeline.columns import MEMORY
 from numjax.pipeline.features import Encoded, source_length
 from numjax.types import Batch
 
-__all__ = ["Encoded", "Loader"]
+__all__ = ["BUCKET_BY", "Encoded", "Loader"]
+
+# What puts rows into one batch: the positions that they take, with the least padding; or the characters of their
+# texts, so that all schemes have the same batches.
+BUCKET_BY = ("tokens", "characters")
 
 
 class Loader:
@@ -63,14 +67,7 @@ class Loader:
         slices, self._parts = _find_slices(config) if process is None else process
         self._slices = (slices,) if isinstance(slices, int) else tuple(slices)
         self._accumulate, self._shares = int(config.optim.get("accumulate", 1)), bool(data.get("shared", False))
-        self._keys, self._shapes = encoded.lengths, {}
-        if encoded.source is None:
-            sizes = packing.choose_buckets(encoded.lengths, data.get("buckets", 4), longest=self._length)
-            self._shapes = {size: (size,) for size in sizes}
-        else:
-            self._keys, self._shapes = packing.pair_buckets(
-                encoded.lengths, encoded.source.lengths, data.get("buckets", 4), self._length, source_length(data)
-            )
+        self._keys, self._shapes = _choose_buckets(encoded, data)
         self._sizes = list(self._shapes)
         limit = int(encoded.numbers.max(initial=1))
         if encoded.packed:
@@ -283,6 +280,28 @@ class _Source:
 
     def __getitem__(self, index: int) -> tuple[Batch, int, int]:
         return self._loader.batch(self._start + int(index))
+
+
+def _choose_buckets(encoded: Encoded, data: Any) -> tuple[np.ndarray, dict[int, tuple[int, ...]]]:
+    """(the number that selects each row's bucket, bucket → positions, with an encoder also of sources).
+
+    Raises:
+      UsageError: no such `data.bucket_by`, or the rows do not tell their characters.
+    """
+    limit, by = data.get("buckets", 4), data.get("bucket_by", BUCKET_BY[0])
+    if by not in BUCKET_BY:
+        raise UsageError(f"data.bucket_by={by!r}: choose one of {', '.join(BUCKET_BY)}")
+    length, source = int(data.length), encoded.source
+    if by == "tokens" and source is None:
+        sizes = packing.choose_buckets(encoded.lengths, limit, longest=length)
+        return encoded.lengths, {size: (size,) for size in sizes}
+    if by == "tokens":
+        return packing.pair_buckets(encoded.lengths, source.lengths, limit, length, source_length(data))
+    if (keys := encoded.characters) is None:
+        raise UsageError("data.bucket_by=characters: these rows were encoded elsewhere, without their texts")
+    lengths = (encoded.lengths,) if source is None else (encoded.lengths, source.lengths)
+    longest = (length,) if source is None else (length, source_length(data))
+    return keys, packing.find_shapes(keys, packing.choose_buckets(keys, limit), lengths, longest)
 
 
 def _find_slices(config: Any) -> tuple[Sequence[int], int]:

@@ -98,26 +98,40 @@ def pair_buckets(
     limit: int = 4,
     longest: int | None = None,
     longest_other: int | None = None,
-) -> tuple[np.ndarray, dict[int, tuple[int, int]]]:
+) -> tuple[np.ndarray, dict[int, tuple[int, ...]]]:
     """(the length that selects a row's bucket, bucket → both lengths), for rows with two lengths.
 
-    There are at most `limit` shapes. The buckets are those of the length that leaves less padding in total. The other
-    length of a bucket holds every row of this bucket and of shorter ones, since leftover rows move up.
+    There are at most `limit` shapes. The buckets are those of the length that leaves less padding in total.
     """
     candidates = []
-    for first, key, rest in ((0, lengths, other_lengths), (1, other_lengths, lengths)):
-        limits = (longest, longest_other) if first == 0 else (longest_other, longest)
-        sizes = choose_buckets(key, limit, longest=limits[0])
-        bucket = np.searchsorted(sizes, key)
-        room = np.zeros(len(sizes), np.int64)
-        np.maximum.at(room, bucket, rest)
-        room = np.maximum.accumulate(-(-np.maximum(room, 1) // 8) * 8)
-        room = room if limits[1] is None else np.minimum(room, limits[1])
-        cost = int(np.asarray(sizes)[bucket].sum() + room[bucket].sum())
-        shapes = {size: (size, int(r)) if first == 0 else (int(r), size) for size, r in zip(sizes, room, strict=True)}
+    for first, key, bound in ((0, lengths, longest), (1, other_lengths, longest_other)):
+        sizes = choose_buckets(key, limit, longest=bound)
+        shapes = find_shapes(key, sizes, (lengths, other_lengths), (longest, longest_other))
+        shapes = {size: tuple(size if i == first else room for i, room in enumerate(shapes[size])) for size in sizes}
+        per_bucket = np.bincount(np.searchsorted(sizes, key), minlength=len(sizes))
+        cost = sum(int(count) * sum(shapes[size]) for count, size in zip(per_bucket, sizes, strict=True))
         candidates.append((cost, first, key, shapes))
     _, _, key, shapes = min(candidates, key=lambda candidate: candidate[:2])
     return key, shapes
+
+
+def find_shapes(
+    keys: np.ndarray, sizes: Sequence[int], lengths: Sequence[np.ndarray], longest: Sequence[int | None]
+) -> dict[int, tuple[int, ...]]:
+    """Bucket → the positions of its rows, for each of several lengths: those of the longest row of this bucket or of
+    a shorter one, since leftover rows move up, as a multiple of 8.
+
+    Args:
+      keys: of each row, the number that selects its bucket. sizes: ascending, the largest key of each bucket.
+      lengths: of each row, several. longest: bounds, one for each.
+    """
+    bucket, rooms = np.searchsorted(sizes, keys), []
+    for own, bound in zip(lengths, longest, strict=True):
+        room = np.zeros(len(sizes), np.int64)
+        np.maximum.at(room, bucket, own)
+        room = np.maximum.accumulate(-(-np.maximum(room, 1) // 8) * 8)
+        rooms.append(room if bound is None else np.minimum(room, bound))
+    return {int(size): tuple(int(room[i]) for room in rooms) for i, size in enumerate(sizes)}
 
 
 def plan_buckets(lengths: np.ndarray, sizes: Sequence[int], batch: int, seed: int, epoch: int) -> EpochPlan:
