@@ -37,7 +37,7 @@ def predict_law(columns: list[float]) -> float:
 
 def predict_network(columns: list[float]) -> float:
     """10 Σ v h(w·z + b) with h(t) = t / (1 + |t|), of the columns in their units, z = x / (5 units) − 1."""
-    inputs = [x / (5 * 10.0**unit) - 1 for x, unit in zip(columns, UNITS, strict=True)] + [1.0]
+    inputs = [x / (5 * float(f"1e{unit}")) - 1 for x, unit in zip(columns, UNITS, strict=True)] + [1.0]
     total = 0.0
     for weights, last in zip(_FIRST, _LAST, strict=True):
         activation = sum(w * z for w, z in zip(weights, inputs, strict=True))
