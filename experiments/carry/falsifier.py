@@ -53,7 +53,9 @@ def make_config(scale: str, task: str, system: str) -> Any:
     row, words = SYSTEMS[system]
     config = schemes.get_config(f"{row},{'smoke' if scale == 'smoke' else 'cpu'},task={task}")
     blocks.apply_changes(config, words)
-    options: dict[str, Any] = {"task.data_seed": DATA_SEED, "decode.batch_size": 128, "log_every": 125}
+    # Edges have answers of 31 digits; places have marks and a place to spare.
+    options: dict[str, Any] = {"task.data_seed": DATA_SEED, "decode.max_tokens": 48, "decode.batch_size": 128}
+    options["log_every"] = 125
     if system != "digits":
         options |= {f"scheme.{name}": value for name, value in TASKS[task].items() if name != "digits"}
     if system == "carry_save":
