@@ -126,7 +126,7 @@ ROWS = {
     | {
         "embeds.token": dict(name="limbs"),
         "embeds.numeral": dict(name="leading", fusion="concat+linear"),
-        "positions.place": dict(name="limbs", offset=10),
+        "positions.place": dict(name="limbs_bias", ahead=True, numbers=8),
     },
     # Our own: characters of residues, under which sums and products are rotations.
     "residues": SLOT
