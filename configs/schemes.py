@@ -12,8 +12,8 @@ from __future__ import annotations
 from numjax.config.recipe import NLL, Recipe
 
 TASKS = (
-    *("add", "sub", "mul1", "mul2", "mul", "decadd", "max", "sort", "mod", "digit_at", "count", "round", "convert"),
-    *("frac", "fmul", "fdiv", "copy", "pick", "mme", "tabular", "orbit", "series", "all"),
+    *("add", "sub", "mul1", "mul2", "mul", "mul6", "decadd", "max", "sort", "mod", "digit_at", "count", "round"),
+    *("convert", "frac", "fmul", "fdiv", "copy", "pick", "mme", "tabular", "orbit", "series", "all"),
 )
 # Text and marks are characters, so that no way of writing numbers gets better words than another.
 VOCAB: dict[str, object] = dict(name="sentencepiece", size=400, split_digits=True)
