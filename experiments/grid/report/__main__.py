@@ -3,7 +3,8 @@
     python -m experiments.grid.report --out=runs/grid
 
 Writes grid.html with all that the folder holds, and grid.md, grid.png and grid.json of the largest scale.
-Other scales and sizes get files of their own, such as grid_smoke.md. Files that are no cells are named and left out.
+Other scales and sizes get files of their own, such as grid_smoke.md. Files that are no cells, and cells of other
+problems or settings than the rest of their map, are named and left out.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ def main(words: Sequence[str] | None = None) -> None:
     start = time.monotonic()
     out = pathlib.Path(parser.parse_args(words).out).expanduser()
     made = files.write(out)
-    for line in [*made.faults, *made.repeated]:
+    for line in [*made.faults, *made.repeated, *made.left_out]:
         print(line)
     names = ", ".join(f"{name}.md, {name}.png" for name in made.contents)
     left_out = f"; {len(made.faults)} files are no cells and left out" * bool(made.faults)

@@ -20,8 +20,8 @@ class Report(NamedTuple):
 
     Attributes:
       page: the HTML. contents: name of a file, such as "grid" → content of its JSON.
-      n_cells: how many were read. faults: a line for each file that is left out, repeated: for each that another
-        file of the same cell replaces.
+      n_cells: how many were read. faults: a line for each file that is no cell, repeated: for each that another
+        file of the same cell replaces, left_out: for each group of cells that cannot be compared with the others.
     """
 
     page: str
@@ -29,6 +29,7 @@ class Report(NamedTuple):
     n_cells: int
     faults: list[str]
     repeated: list[str]
+    left_out: list[str]
 
 
 def make_report(out: pathlib.Path) -> Report:
@@ -41,7 +42,8 @@ def make_report(out: pathlib.Path) -> Report:
     grids, repeated = maps.make_maps(cells)
     page = render.make_page(grids, [*faults, *repeated])
     contents = {grid.name: table.make_content(grid, faults) for grid in grids}
-    return Report(page, contents, len(cells), faults, repeated)
+    left_out = [line for grid in grids for line in grid.left_out]
+    return Report(page, contents, len(cells), faults, repeated, left_out)
 
 
 def write(out: pathlib.Path) -> Report:

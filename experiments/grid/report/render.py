@@ -40,6 +40,7 @@ def pack(grids: Sequence[Map], faults: Sequence[str]) -> dict[str, Any]:
         "faults": list(faults),
         "all": ALL,
         "equalSeconds": metrics.EQUAL_SECONDS,
+        "leastSeeds": maps.LEAST_SEEDS,
         "maps": [_pack_map(grid) for grid in grids],
     }  # fmt: skip
 
@@ -55,6 +56,7 @@ def _pack_map(grid: Map) -> dict[str, Any]:
     problems: dict[str, list[list[str]]] = {column: [] for column in grid.columns}
     return {
         "label": grid.label,
+        "leftOut": list(grid.left_out),
         "main": streams.index(maps.get_main_stream(grid)),
         "streams": [{"key": s, "label": table.name_stream(s), "length": maps.find_length(s)} for s in streams],
         "same": [streams.index(s) for s in grid.streams if s in maps.SAME],

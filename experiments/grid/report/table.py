@@ -56,6 +56,7 @@ def make_content(grid: Map, faults: Sequence[str]) -> dict[str, Any]:
         "machines": count_values(grid, lambda cell: cell.hardware),
         "commits": count_values(grid, lambda cell: cell.commit + "-dirty" * cell.dirty),
         "faults": list(faults),
+        "left_out": list(grid.left_out),
         "drawn_by": NAME,
     }
 
@@ -79,7 +80,8 @@ def render(content: Mapping[str, Any]) -> str:
     text += (
         "\nPercent of right answers, mean ± standard deviation (number of seeds). *Of 80*: the row can represent 80% "
         "of the answers, so it cannot score more. **Bold**: every seed is better than every seed of all other rows. "
-        "A row with one seed cannot be bold, and counts as varying as much as the row that varies most.\n"
+        f"A row with fewer than {maps.LEAST_SEEDS} seeds cannot be bold, and counts as varying as much as the row "
+        "that varies most.\n"
     )
     for stream in [content["main"], *(name for name in content["streams"] if name != content["main"])]:
         if any(stream in cell["values"] for cell in cells.values()):
@@ -100,6 +102,7 @@ def _describe_origin(content: Mapping[str, Any]) -> list[str]:
     lines += [f"**{len(content['faults'])} files are left out**: {'; '.join(content['faults'])}."] * bool(
         content["faults"]
     )
+    lines += [f"**Left out**: {line}." for line in content["left_out"]]
     return lines
 
 
