@@ -8,7 +8,11 @@ from __future__ import annotations
 import base64
 import itertools
 import json
+import pathlib
 import re
+import runpy
+import shutil
+import sys
 import time
 
 import numpy as np
@@ -25,6 +29,7 @@ from tests.made_up_cells import COLUMNS, ROWS, STREAMS, make_cell, write_cell, w
 
 EXACT = metrics.METRICS[0]
 ERROR = metrics.BY_KEY["relative_error_median"]
+DOCS = pathlib.Path(__file__).resolve().parents[1] / "docs"
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(1)>"
 
 
@@ -42,6 +47,11 @@ def made(out):
 
 def find_data(page: str) -> dict:
     return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)[1])
+
+
+def find_table(text: str) -> str:
+    """The scores of the first stream."""
+    return text.split("## Every score")[1].split("### ")[1]
 
 
 def list_cells(out):
@@ -80,7 +90,7 @@ def test_the_table_has_the_mean_the_deviation_and_the_number_of_seeds(out, made)
     del made
     text = (out / "grid.md").read_text()
     values = [c["streams"]["inside"]["exact"] for c in list_cells(out) if (c["row"], c["column"]) == ("ntl", "add")]
-    lines = [line.split(" | ") for line in text.split("## ")[1].splitlines() if "`ntl`" in line]
+    lines = [line.split(" | ") for line in find_table(text).splitlines() if "`ntl`" in line]
     cell = lines[0][2 + list(find_data((out / "grid.html").read_text())["maps"][0]["columns"]).index("add")]
     assert cell == f"{100 * np.mean(values):.1f} ± {100 * np.std(values, ddof=1):.1f} (3)"
     assert "n/a" in text and "- xval writes no leading zeros: xval on copy." in text and "1 not run" in text
@@ -306,18 +316,114 @@ def test_what_was_not_measured_is_no_number(tmp_path):
     assert shown["examples"][0][1] == "" and "NaN" not in made.page
 
 
-def test_committed_reports_are_those_of_their_cells(tmp_path):
-    results = tmp_path / "experiments/grid/results/cpu"
-    write_cells(results, ["digits", "carry"], ["add"])
-    files.write(results)
-    assert not list(files.check(results)) and verify.list_results(tmp_path) == [results / "grid.json"]
-    cell = make_cell("carry", "add", 0)
-    cell["streams"]["inside"]["exact"] = 0.5
-    write_cell(results, cell)
-    assert [path.name for path, _ in files.check(results)] == ["grid.json", "grid.html"]
-    (results / "grid.html").unlink()
-    files.write(results)
-    assert not list(files.check(results))
+@pytest.fixture
+def checkout(tmp_path, out, made):
+    """(a folder of experiments in which the grid is committed, the folder of its files)."""
+    del made
+    results = tmp_path / "experiments/grid/results"
+    tool.main([f"--out={out}", f"--results={results}", "--dirty"])
+    return tmp_path, results / "cpu"
+
+
+def list_problems(root) -> list[str]:
+    tables = [problem for path in verify.list_results(root) for problem in verify.check_table(path)]
+    return [path.name for path, *_ in [*tables, *verify.check_pictures(root / "experiments")]]
+
+
+def test_committed_results_are_checked(checkout):
+    root, results = checkout
+    assert sorted(path.name for path in results.iterdir()) == ["grid.json", "grid.md", "grid.png"]
+    assert verify.list_results(root) == [results / "grid.json"] and not list_problems(root)
+    content = json.loads((results / "grid.json").read_text())
+    cell = next(cell for cell in content["cells"] if (cell["row"], cell["column"]) == ("carry", "add"))
+    cell["values"]["inside"] = [0.5, 0.5, 0.5]
+    (results / "grid.json").write_text(json.dumps(content))
+    assert list_problems(root) == ["grid.md", "grid.png"]
+    verify.tables.write_text(results / "grid.md", verify.report.render_file(results / "grid.json"))
+    assert list_problems(root) == ["grid.png"]
+    # Who is best follows from the scores alone: nobody types it.
+    assert "| `add` | **carry" not in (results / "grid.md").read_text()
+
+
+def test_committed_results_are_small_and_hold_every_exact_score(checkout, out):
+    _, results = checkout
+    content = json.loads((results / "grid.json").read_text())
+    n_cells = len(list_cells(out))
+    assert sum(path.stat().st_size for path in results.iterdir()) < 100_000 + 2000 * n_cells
+    shown = {(cell["row"], cell["column"]): cell for cell in content["cells"]}
+    for cell in list_cells(out):
+        if not cell["not_applicable"]:
+            own = shown[cell["row"], cell["column"]]
+            at = own["seeds"].index(cell["seed"])
+            assert all(own["values"][name][at] == cell["streams"][name]["exact"] for name in STREAMS)
+            assert own["others"]["digits"][at] == pytest.approx(cell["metrics"]["digits"], rel=6e-4)
+
+
+def test_results_of_uncommitted_code_are_refused(out, tmp_path, monkeypatch):
+    monkeypatch.setattr(tool.command.sources, "list_changes", lambda: ["numjax/model.py"])
+    with pytest.raises(UsageError, match="not committed"):
+        tool.main([f"--out={out}", f"--results={tmp_path}"])
+    assert not list(tmp_path.iterdir())
+
+
+def find_section(text: str, name: str) -> str:
+    return text.split(f"<!-- {name} -->")[1].split(f"<!-- end of {name} -->")[0]
+
+
+def test_the_best_rows_and_the_costs_are_listed(out, made):
+    del made
+    text = (out / "grid.md").read_text()
+    lines = {line.split("`")[1]: line.split(" | ") for line in find_section(text, "best").splitlines() if "`" in line}
+    assert list(lines) == ["add", "mul", "sort", "copy"] and "All streams together" in find_section(text, "best")
+    cells = [cell for cell in list_cells(out) if (cell["row"], cell["column"]) == ("carry", "add")]
+    values = [cell["streams"]["length 8"]["exact"] for cell in cells]
+    assert lines["add"][2] == f"**carry {100 * np.mean(values):.1f}**"
+    costs = find_section(text, "costs")
+    row = next(line for line in costs.splitlines() if "`digits`" in line)
+    assert row == "| `digits` | replace · digits, token · digits · nll | 4.2 | 500,000 | 125 | 8 | 0.001 | 3 |"
+    assert "oracle" not in costs, "nothing is trained"
+    origin = find_section(text, "origin")
+    assert "Not run: fone on sort." in origin and "Rows with 1 seed, of which nobody knows" in origin
+    assert "they vary: waves." in origin
+
+
+def load_docs_settings(folder):
+    """docs/conf.py as if `folder` were the checkout."""
+    (folder / "docs").mkdir(exist_ok=True)
+    (folder / "docs/experiments").symlink_to(folder / "experiments")
+    return runpy.run_path(str(shutil.copy(DOCS / "conf.py", folder / "docs/conf.py")))
+
+
+@pytest.mark.parametrize("is_committed", [False, True])
+def test_the_page_of_the_results_is_in_the_documentation_as_soon_as_they_are(is_committed, checkout, monkeypatch):
+    root, results = checkout
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    if not is_committed:
+        (results / "grid.md").unlink()
+    settings = load_docs_settings(root)
+    content = [(DOCS / "results/index.md").read_text()]
+    settings["list_grid_page"](None, "results/index", content)
+    assert ("explanation/number.md" in settings["exclude_patterns"]) == (not is_committed)
+    assert content[0].splitlines().count("../explanation/number") == is_committed
+
+
+def test_the_page_of_the_results_shows_parts_that_there_are(checkout):
+    _, results = checkout
+    page, table_text = (DOCS / "explanation/number.md").read_text(), (results / "grid.md").read_text()
+    marks = re.findall(r":(?:start-after|end-before): (<!-- .* -->)", page)
+    assert len(marks) == 6 and [table_text.count(mark) for mark in marks] == [1] * 6
+    paths = re.findall(r"\.\./experiments/grid/results/cpu/(\S+?)[)\s]", page)
+    assert set(paths) == {"grid.md", "grid.png"} and all((results / name).is_file() for name in paths)
+
+
+def test_rows_that_are_equally_good_are_named_together(tmp_path):
+    for row in ("digits", "carry", "ntl", "abacus"):
+        cell = make_cell(row, "add", 0)
+        cell["streams"] = {"inside": {"exact": 1.0}, "length 8": {"exact": 0.0}}
+        write_cell(tmp_path, cell)
+    files.write(tmp_path)
+    best = find_section((tmp_path / "grid.md").read_text(), "best")
+    assert "| `add` | digits, ntl and 2 more 100.0 | nobody |" in best
 
 
 # -- one file --------------------------------------------------------------------------------------------------------
@@ -633,7 +739,8 @@ def test_it_prints_in_light_colours_without_controls(browser, page):
 
 
 def test_the_picture_names_its_winners(made):
-    content = made.contents["grid"] | {"name": "grid"}
+    content = json.loads(json.dumps(made.contents["grid"])) | {"name": "grid"}
     assert table.describe(content) == "carry is best beyond the seeds on 4 of 4 kinds of problem"
-    none = content | {"wins": {stream: {} for stream in content["streams"]}}
-    assert table.describe(none) == "No row is best beyond its seeds on any of the 4 kinds of problem"
+    for cell in content["cells"]:  # of three seeds, which all win, one is unlike the others
+        cell["values"] = {stream: [*values[:-1], 0.0] for stream, values in cell["values"].items()}
+    assert table.describe(content) == "No row is best beyond its seeds on any of the 4 kinds of problem"
