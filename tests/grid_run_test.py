@@ -15,6 +15,7 @@ from numjax.bundled.experiments.grid import __main__ as grid
 from numjax.bundled.experiments.grid import cells, rows, runner, scoring, training
 from numjax.bundled.experiments.grid.report import files
 from numjax.errors import Diverged
+from numjax.evals import report
 from numjax.system import System
 from numjax.train.loop import Splits
 from tests.grid_jobs import TINY, make_job
@@ -146,6 +147,21 @@ def test_a_run_that_diverges_is_a_result(tmp_path, monkeypatch):
     cell = cells.load_cell(job.path("max"))
     assert cell["diverged"] == "the loss is nan at step 3" and cell["metrics"]["exact"] == 0
     assert cell["curve"] == [] and cell["ceiling"]["all"] == 1
+
+
+def test_what_is_not_scored_changes_no_cell(grid_folder, tmp_path, monkeypatch):
+    (metrics,) = grid_folder.glob("runs/tiny.digits.*/seed_0/metrics.jsonl")
+    lines = {line["split"]: line for line in map(json.loads, metrics.open())}
+    assert "loss" not in lines["test"] and "exact" in lines["test"]
+    assert "loss" in lines["validation_best"] and "exact" not in lines["validation_best"]
+    monkeypatch.setattr(training, "score_run", report.score_split)
+    job = make_job("digits", tmp_path)
+    assert runner.run_job(job).state == runner.DONE
+    for column in job.columns:
+        fast, full = (cells.load_cell(each.path(column)) for each in (make_job("digits", grid_folder), job))
+        for name in ("metrics", "streams", "examples", "ceiling", "settings"):
+            assert fast[name] == full[name]
+        assert [point["exact"] for point in fast["curve"]] == [point["exact"] for point in full["curve"]]
 
 
 def take_over(job):

@@ -102,7 +102,7 @@ def train_job(job: Job, key: str, lease: leases.Lease) -> Trained:
     try:
         if rate is None:
             raise Diverged(f"every learning rate diverged in its trial: {', '.join(tried)}")
-        _, compiled = _train(prepared, folder, job.seed, report.score_split, lease)
+        _, compiled = _train(prepared, folder, job.seed, score_run, lease)
         parameters = count_parameters(compiled.abstract_state)
         answers = load_answers(folder, prepared.system)
     except Diverged as error:
@@ -126,6 +126,18 @@ def _train(
     return train(prepared.system, prepared.splits, folder, seed, lease.guard(score), note=note)
 
 
+def score_run(
+    system: System, compiled: Any, params: Any, encoded: Any, split: str, workdir: pathlib.Path | None, **options: Any
+) -> dict[str, float]:
+    """`report.score_split` without what no cell has: the loss on the test, and the answers of the best checkpoint on
+    validation, which are a point of the curve already."""
+    if split == "test":
+        options["losses"] = False
+    elif workdir is not None:
+        options["generate"] = False
+    return report.score_split(system, compiled, params, encoded, split, workdir, **options)
+
+
 def drop_training_state(job: Job, key: str) -> None:
     """Removes the checkpoints of a finished run, which hold optimiser states; the best parameters stay."""
     folder = job.folder / "runs" / f"{job.name.rpartition('.')[0]}-{key}" / f"seed_{job.seed}"
@@ -143,10 +155,11 @@ def build_system(config: Any, folder: pathlib.Path) -> tuple[System, list[Record
     system = assemble(config, folder)
     records, validation = (problems.load_records(system.task.dataset, split) for split in ("test", "validation"))
     own = [abilities.measure(system, record) for record in records]
-    both = [*own, *(abilities.measure(system, record) for record in validation)]
-    longest_answer = max(ability.answer for ability in both) + SPARE_TOKENS
-    longest_prompt = max(ability.prompt for ability in both)
-    length = _round_up(max(ability.prompt + ability.answer for ability in both))
+    lengths = [(ability.prompt, ability.answer) for ability in own]
+    lengths += [abilities.measure_lengths(system, record) for record in validation]
+    longest_answer = max(answer for _, answer in lengths) + SPARE_TOKENS
+    longest_prompt = max(prompt for prompt, _ in lengths)
+    length = _round_up(max(map(sum, lengths)))
     room = max(length, _round_up(longest_prompt) + _round_up(longest_answer))
     sized = {"data.length": length, "backbone.max_length": room, "decode.max_tokens": _round_up(longest_answer)}
     config = trials.change_config(config, sized | {"decode.batch_size": config.eval.batch_size})
