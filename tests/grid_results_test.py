@@ -178,6 +178,35 @@ def test_committed_results_are_small_and_hold_every_exact_score(checkout, out):
             assert own["others"]["digits"][at] == pytest.approx(cell["metrics"]["digits"], rel=6e-4)
 
 
+def test_of_each_scale_the_map_with_most_cells_is_committed(tmp_path):
+    write_cells(tmp_path, ["digits", "carry"], ["add"])
+    longer, small = make_cell("carry", "add", 0), make_cell("carry", "copy", 0, "smoke")
+    longer["settings"]["steps"] = 9000
+    for cell in (longer, small):
+        path = write_cell(tmp_path, cell)
+        path.rename(path.with_name(f"{cell['settings']['steps']}-{path.name}"))
+    write_cells(tmp_path, ["digits", "carry"], ["add"])
+    results = tmp_path / "results"
+    folders = files.publish(files.make_report(tmp_path), results)
+    assert sorted(folders) == [results / "cpu", results / "smoke"]
+    labels = [json.loads((path / "grid.json").read_text())["map"] for path in sorted(folders)]
+    assert "4,000 steps" in labels[0] and labels[1].startswith("smoke, ")
+
+
+def test_a_row_with_a_seed_without_a_value_wins_nothing(tmp_path):
+    write_cells(tmp_path, ["digits", "carry"], ["add"])
+    files.write(tmp_path)
+    assert "| **carry " in (tmp_path / "grid.md").read_text()
+    cell = make_cell("carry", "add", 3)
+    for metrics_of_stream in cell["streams"].values():
+        metrics_of_stream["exact"] = None
+    cell["metrics"]["exact"] = None
+    write_cell(tmp_path, cell)
+    page = files.write(tmp_path).page
+    assert "| **carry " not in (tmp_path / "grid.md").read_text()
+    assert re.search(r'"exact":\s*\[(\s*\[\s*-1\s*\],?)+\s*\]', page.split('"wins"')[1])
+
+
 def test_results_of_uncommitted_code_are_refused(out, tmp_path, monkeypatch):
     monkeypatch.setattr(tool.command.sources, "list_changes", lambda: ["numjax/model.py"])
     with pytest.raises(UsageError, match="not committed"):
