@@ -67,6 +67,9 @@ ROWS = {
     "fp15": _spelled("scientific", form="number", digits=2, least=-9, most=7),
     "regresslm": _spelled("scientific", digits=4, least=-10, most=10),
     "ieee10": _spelled("scientific", digits=4, least=-12, most=6, exponent="before", rounding="down"),
+    # Time series: numbers in the scale of those before them.
+    "chronos": _spelled("bins"),
+    "llmtime": _spelled("rescaled") | _with_room(224, 24),
     "rt": _spelled("places") | {"embeds.place": dict(name="place_code", scale=1e6)},
     "coupled": _spelled("reversed", which="answers") | {"positions.sequence": dict(name="coupled", offset=30)},
     "abacus": REVERSED | {"positions.place": dict(name="abacus", offset=30)},
