@@ -153,6 +153,13 @@ ROWS = {
     "agg": _spelled("digits", layout="agg") | {"embeds.token": dict(name="digit_aggregate")},
     "luna": _spelled("digits", layout="value_after") | {"embeds.numeral": dict(name="char_lstm", fusion="add")},
     "value_prefix": _spelled("digits", layout="value") | {"embeds.numeral": dict(name="value_mlp", fusion="add")},
+    # As published: answers have a value too, for which a projection stands in while they are written.
+    "value_prefix_projected": _spelled("value_prefix")
+    | {
+        "embeds.numeral": dict(name="value_mlp", fusion="add"),
+        "heads.next": dict(name="prefix"),
+        **_with_loss("projection", 1.0),
+    },
     # This vector is all that the model sees of a given number.
     "dice": _spelled("digits", layout="value_alone")
     | {"embeds.numeral": dict(name="dice", low=0.0, high=1e6, fusion="concat+linear")},

@@ -178,7 +178,8 @@ class Scheme(Part):
       forms: the forms of `text/grammar/answers.FORMS` that its grammar can enforce with some vocabulary.
       digit_tokens: with some vocabulary a number's digits are tokens of their own, side by side.
       numbers: how a number appears: as its pieces ("spelled"), as [NUM] with its value beside it ("slot"), as both
-        ("behind"), as a cell ("cell"), or, if it is written, as a [NUM] for each decimal place ("places").
+        ("behind"; "prefix": [NUM] comes first and is written too), as a cell ("cell"), or, if it is written, as a
+        [NUM] for each decimal place ("places").
     """
 
     marks: tuple[str, ...] = ()
@@ -242,12 +243,12 @@ class Scheme(Part):
         del ids, values
         raise self.lacks("has a whole number at each [NUM]")
 
-    def nearest(self, value: Decimal) -> Decimal:
     def after(self, numbers: Sequence[Number]) -> Self:
         """The scheme of what is written behind these numbers; of those whose symbols mean something by them alone."""
         del numbers
         return self
 
+    def nearest(self, value: Decimal) -> Decimal:
         """The number that is read where `value` is written: the same, unless the layout has only some numbers.
 
         Raises:
@@ -410,9 +411,9 @@ class Head(Part):
       densities: parts of `log_prob` that are log densities, not log masses.
       answers: the kind of task that it answers. numbers: it predicts what stands at each [NUM] that it generates.
       written_as: `Scheme.numbers`. labels: names of the units' labels, if it predicts several for each row.
-      tied: its kernel is the token embedding's table. by_token: its "kernel" and "bias" have one row per token.
+      tied: its kernel is the token embedding's table. by_token: its "kernel" and "bias" have a row for each token.
       number_range: of numbers at [NUM]; None: others. exact: it predicts the number that it is certain of, not one
-        near it.
+        near it. trained_by: an objective that must train it too, beside its `log_prob`.
     """
 
     number_range: NumberRange | None = None
@@ -424,6 +425,7 @@ class Head(Part):
     labels: ClassVar[tuple[str, ...]] = ()
     tied = False
     by_token: ClassVar[bool] = False
+    trained_by: ClassVar[str] = ""
 
     @classmethod
     def only_form(cls, options: Mapping[str, Any]) -> str:

@@ -69,7 +69,7 @@ VALUE_ROWS = [row for row, change in schemes.ROWS.items() if "embeds.numeral" in
 
 def test_rows_that_read_values_are_known():
     assert {"xval", "fone", "bittokens", "numgpt", "intseq", "ple", "periodic", "carry", "dice"} <= {*SLOT_ROWS}
-    assert {*VALUE_ROWS} - {*SLOT_ROWS} == {"luna", "value_prefix", "limbs"}, (
+    assert {*VALUE_ROWS} - {*SLOT_ROWS} == {"luna", "value_prefix", "value_prefix_projected", "limbs"}, (
         "beside its value, a number shows its digits"
     )
 
@@ -92,7 +92,9 @@ def test_only_values_tell_the_sums_of_a_slot_row_apart(row):
 @pytest.mark.parametrize("answer", ["46", "4.6e1", "46%", "0.1234567890123"])
 @pytest.mark.parametrize("row", VALUE_ROWS)
 def test_no_value_stands_before_the_digits_of_an_answer(row, answer):
-    """A number that is spelled has no value at any position of the answer; one that is a slot has it only there."""
+    """A number that is spelled has no value at any position of the answer; one that is a slot has it only there.
+
+    The published value prefix is the exception: while it learns, the answer's value stands before its digits."""
     scheme, task = make_scheme(row), build("tasks", schemes.get_config(row).task)
     record = {"id": "0", "question": "12 + 34 =", "answer": answer, "accepted": answer, "operation": "add"}
     example = task.example(record | {"stream": "inside"}, scheme.parse)
@@ -100,10 +102,10 @@ def test_no_value_stands_before_the_digits_of_an_answer(row, answer):
     first = encoded.starts[example.loss_from]
     with_value = encoded.ids[first:][encoded.numeral_index[first:] >= 0]
     num_id = scheme.vocab.mark("[NUM]")
-    assert with_value.tolist() == ([num_id] if scheme.numbers == "slot" else [])
+    assert with_value.tolist() == ([num_id] if scheme.numbers in ("slot", "prefix") else [])
     given = encoded.ids[:first][encoded.numeral_index[:first] >= 0].tolist()
     assert len(given) == 2
-    if scheme.numbers == "slot":
+    if scheme.numbers in ("slot", "prefix"):
         assert given == [num_id] * 2
     else:
         assert set(given) <= scheme.unwritten.keys(), "an answer that holds a value is refused"

@@ -13,7 +13,7 @@ _ROWS = {
     ),
     "embedding and head": (
         *("rt", "xval", "xval_linear5", "xval_log1p", "xval_bittokens", "ple", "periodic", "intseq", "fone"),
-        *("bittokens", "numgpt", "luna", "value_prefix", "dice"),
+        *("bittokens", "numgpt", "luna", "value_prefix", "value_prefix_projected", "dice"),
     ),
     "objective": ("ntl", "ntl_number", "ntl_mse", "dist2", "smmd", "del"),
     "positions": ("coupled", "abacus"),
