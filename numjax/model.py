@@ -170,6 +170,8 @@ class Model(nn.Module):
             # Padding slots hold zeros, for which an embedding may return anything: mask the result.
             ne_BND = jnp.where(numerals.valid[..., None], ne_BND, 0)
             x = self.fuse[name](x, ne_BND, index)
+        if tokens.vectors is not None and tokens.numeral_index is not None:
+            x = jnp.where((tokens.numeral_index >= 0)[..., None], tokens.vectors.astype(x.dtype), x)
         return x
 
     def embed_numerals(self, numerals: Numeral, features: Mapping[str, jax.Array], name: str) -> jax.Array:

@@ -111,7 +111,7 @@ def generate_slowly(kind, prompt, most=MOST, keep=5):
         out = _apply_model(model, params, tokens)
         out = out._replace(hidden=out.hidden[:, count - 1])
         mask = automaton.token_mask(automaton.allowed_tokens(tables, state, jnp.asarray([most - step])))
-        mass, numeral, _ = head.step_scores(out, mask)
+        mass, numeral, *_ = head.step_scores(out, mask)
         token = int(mass.argmax())
         token_ids.append(token)
         masses.append(float(mass[0, token]))

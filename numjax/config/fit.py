@@ -41,6 +41,12 @@ MOST = {
     "eval.batch_size": 100_000_000,
     "decode.batch_size": 100_000_000,
 }
+# `Scheme.numbers` → where its [NUM]s stand, a head that predicts them, and a scheme that has them.
+WRITERS = {
+    "slot": ("for each number", "mixture", "replace"),
+    "places": ("for each decimal place", "carry_save", "carry_save"),
+    "prefix": ("before the digits of each number", "prefix", "value_prefix"),
+}
 MAX_BEAMS, MAX_TOP_K = 10_000, 2**31 - 1  # int32 holds top_k
 
 
@@ -115,7 +121,7 @@ def find_faults(config: Any, task: Task) -> Iterator[str]:
     for part in (*embeds, *positions):
         if part.cls.made_for and part.cls.made_for != scheme.name:
             yield f"{part} reads symbols that {scheme} has not: choose scheme {part.cls.made_for}, or take it out"
-    yield from _number_faults(task, task_part, scheme, embeds, heads)
+    yield from _number_faults(task, task_part, scheme, embeds, heads, objectives)
     yield from _objective_faults(task, task_part, scheme, heads, objectives)
     given_channels = {channel.name for channel in (*scheme.cls.channels_of(scheme.options), *task.channels)}
     for part in (*embeds, *positions, backbone, *heads, *objectives):
@@ -183,25 +189,34 @@ def _embed_faults(embeds: list[NamedPart]) -> Iterator[str]:
 
 
 def _number_faults(
-    task: Task, task_part: NamedPart, scheme: NamedPart, embeds: list[NamedPart], heads: list[NamedPart]
+    task: Task,
+    task_part: NamedPart,
+    scheme: NamedPart,
+    embeds: list[NamedPart],
+    heads: list[NamedPart],
+    objectives: list[NamedPart],
 ) -> Iterator[str]:
     if task.kind != "language_model":
         return
-    has_slots, has_places = scheme.cls.numbers in ("slot", "places"), scheme.cls.numbers == "places"
+    has_slots, has_places = scheme.cls.numbers in WRITERS, scheme.cls.numbers == "places"
     for head in (part for part in heads if part.cls.provides("step_scores")):
         if head.cls.numbers and not has_slots:
             yield f"{head} writes numbers as [NUM], and {scheme} spells them: choose scheme replace, or head token"
         if has_slots and not head.cls.numbers:
-            choice = "carry_save" if has_places else "mixture"
             yield (
-                f"{scheme} writes a number as [NUM], and {head} does not say which: choose head {choice}, or "
-                "scheme subword"
+                f"{scheme} writes a number as [NUM], and {head} does not say which: choose head "
+                f"{WRITERS[scheme.cls.numbers][1]}, or scheme subword"
             )
         if has_slots and head.cls.numbers and head.cls.written_as != scheme.cls.numbers:
-            advice = "head carry_save" if has_places else "scheme carry_save"
+            what, choice, _ = WRITERS[scheme.cls.numbers]
             yield (
-                f"{scheme} has a [NUM] for each {'decimal place' if has_places else 'number'}, which {head} does not "
-                f"predict: choose {advice}"
+                f"{scheme} has a [NUM] {what}, which {head} does not predict: choose head {choice}, or scheme "
+                f"{WRITERS[head.cls.written_as][2]}"
+            )
+        if head.cls.trained_by and not any(part.name == head.cls.trained_by for part in objectives):
+            yield (
+                f"{head} has weights that the likelihood does not train: add "
+                f"+objectives.{head.cls.trained_by}={head.cls.trained_by}:head={head.key}"
             )
         if task.metric.lstrip("-") == "perplexity" and head.cls.densities:
             yield f"{task_part} chooses its best step by perplexity, and {head} has densities: choose head token"

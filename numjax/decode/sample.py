@@ -62,8 +62,8 @@ class Generated(NamedTuple):
 
 
 class _SampleState(NamedTuple):
-    """The loop's state after `step` generated tokens; `token`, `numeral` and `values` (of channels) are the input of
-    the next step; `states` are those of the channels' producers."""
+    """The loop's state after `step` generated tokens; `token`, `numeral`, `vector` and `values` (of channels) are the
+    input of the next step; `states` are those of the channels' producers."""
 
     step: jax.Array
     output: Generated
@@ -71,6 +71,7 @@ class _SampleState(NamedTuple):
     grammar_state: automaton.GrammarState
     token: jax.Array
     numeral: Numeral | None
+    vector: jax.Array | None
     states: Any
     values: dict[str, jax.Array]
 
@@ -118,8 +119,11 @@ def generate(
     if (kernel := outs[head].weights.get("kernel")) is not None:
         weights["turned"] = cross_entropy.transpose_kernel(kernel.astype(outs[head].hidden.dtype), rows, max_tokens)
 
-    def choose(out: HeadOut, grammar_state: automaton.GrammarState, states: Any, step: jax.Array, output: Generated):
-        """Chooses the next token of every row from the last position's hidden state."""
+    def choose(
+        out: HeadOut, grammar_state: automaton.GrammarState, states: Any, step: jax.Array, output: Generated
+    ) -> Any:
+        """Chooses the next token of every row from the last position's hidden state: (output, and the fields of
+        `_SampleState` behind its cache)."""
         out = out._replace(hidden=out.hidden[:, -1], weights={**out.weights, **weights})
         is_legal = automaton.token_mask(automaton.allowed_tokens(tables, grammar_state, request.budget - step))
         is_live = ~output.ended & (step < request.budget)
@@ -129,7 +133,8 @@ def generate(
         is_legal = is_legal | ~continues[:, None]
         key = jax.random.fold_in(request.key, step)
         token_key, number_key = jax.random.split(key)
-        mass, numeral, estimate = model.heads[head].step_scores(out, is_legal, None if greedy else number_key)
+        scores = model.heads[head].step_scores(out, is_legal, None if greedy else number_key)
+        mass, numeral, estimate, vector = scores
         if greedy:
             token = find_likeliest(mass)
         else:
@@ -154,24 +159,21 @@ def generate(
         next_states, values = channels.step(producers, states, token, channels.AutomatonState(tables, grammar_state))
         new = automaton.step(tables, grammar_state, token), next_states
         grammar_state, states = channels.keep_where(continues, new, (grammar_state, states))
-        return output, grammar_state, states, token, numeral, values
+        return output, grammar_state, token, numeral, vector, states, values
 
     def body(loop: _SampleState) -> _SampleState:
         last_numeral = no_numeral if loop.numeral is None else loop.numeral
-        tokens = make_step_tokens(loop.token, last_numeral, loop.values, lengths + loop.step - 1, num_id)
+        tokens = make_step_tokens(loop.token, last_numeral, loop.values, lengths + loop.step - 1, num_id, loop.vector)
         outs, cache = model.apply({"params": params}, tokens, loop.cache, param_tables, method="step")
-        results = choose(outs[head], loop.grammar_state, loop.states, loop.step, loop.output)
-        output, grammar_state, states, token, numeral, values = results
-        return _SampleState(loop.step + 1, output, cache, grammar_state, token, numeral, states, values)
+        output, *inputs = choose(outs[head], loop.grammar_state, loop.states, loop.step, loop.output)
+        return _SampleState(loop.step + 1, output, cache, *inputs)
 
     def is_running(loop: _SampleState) -> jax.Array:
         return (loop.step < max_tokens) & (~loop.output.ended & (loop.step < request.budget)).any()
 
     empty_output = make_empty_output(model.heads[head], outs[head], rows, max_tokens)
-    output, grammar_state, states, token, numeral, values = choose(
-        outs[head], grammar_state, states, jnp.int32(0), empty_output
-    )
-    loop = _SampleState(jnp.int32(1), output, cache, grammar_state, token, numeral, states, values)
+    output, *inputs = choose(outs[head], grammar_state, states, jnp.int32(0), empty_output)
+    loop = _SampleState(jnp.int32(1), output, cache, *inputs)
     return jax.lax.while_loop(is_running, body, loop).output
 
 
@@ -211,9 +213,15 @@ def make_no_numeral(model: Model, prompt: Tokens, width: int = 1) -> Numeral | N
 
 
 def make_step_tokens(
-    token: jax.Array, numeral: Numeral | None, values: Mapping[str, jax.Array], positions: jax.Array, num_id: int
+    token: jax.Array,
+    numeral: Numeral | None,
+    values: Mapping[str, jax.Array],
+    positions: jax.Array,
+    num_id: int,
+    vector: jax.Array | None = None,
 ) -> Tokens:
-    """The input of the next step: tokens int32[B] with their channels' values at positions int32[B]."""
+    """The input of the next step: tokens int32[B] with their channels' values at positions int32[B]; `vector`
+    [B, D]: as in `Scores`."""
     index = None
     if numeral is not None:
         index = jnp.where(token == num_id, 0, -1)[:, None]
@@ -225,6 +233,7 @@ def make_step_tokens(
         channels={name: value[:, None] for name, value in values.items()},
         numeral_index=index,
         numerals=numeral,
+        vectors=None if vector is None else vector[:, None],
     )
 
 

@@ -175,11 +175,12 @@ def _decode_document(
 ) -> Document:
     """The document of the ids that were generated after a row, with the numbers that a head predicted."""
     known_numbers = [Number(number.surface, number.value) for number in numbers]
+    source_row = row if row.source is None else row.source
+    segments = (segment for surface in source_row.surfaces for segment in system.scheme.parse(surface))
+    given_numbers = [segment for segment in segments if isinstance(segment, Number)]
     if system.scheme.points:
-        source_row = row if row.source is None else row.source
-        segments = (segment for surface in source_row.surfaces for segment in system.scheme.parse(surface))
-        known_numbers = [segment for segment in segments if isinstance(segment, Number)]
-    return system.scheme.decode(ids, known_numbers)
+        known_numbers = given_numbers
+    return system.scheme.after(given_numbers).decode(ids, known_numbers)
 
 
 def text_of(document: Document) -> str:
