@@ -182,6 +182,7 @@ class Scheme(Part):
       digit_tokens: with some vocabulary a number's digits are tokens of their own, side by side.
       numbers: how a number appears: as its pieces ("spelled"), as [NUM] with its value beside it ("slot"), as both
         ("behind"), as a cell ("cell"), or, if it is written, as a [NUM] for each decimal place ("places").
+      fences: the mark before a number → the mark behind it, of layouts that write numbers between marks.
     """
 
     marks: tuple[str, ...] = ()
@@ -196,6 +197,7 @@ class Scheme(Part):
     reads: ClassVar[str] = "text"
     numbers: ClassVar[str] = "spelled"
     digit_tokens: ClassVar[bool] = False
+    fences: Mapping[str, str] = {}
     forms: tuple[str, ...] = ("text",)
 
     @classmethod
@@ -443,6 +445,28 @@ class Head(Part):
         """Scores of the next token after hidden states [B, D]: log masses, and the number that [NUM] would have."""
         del out, allowed_BV, key
         raise self.lacks("does not write")
+
+    def number_quantiles(self, out: HeadOut, targets: Any, levels: Array) -> Numeral:
+        """Quantiles of the number that the head predicts at each position, Numeral[B, T, Q].
+
+        That of the level u is the least number x with P(number ≤ x) ≥ u, rounded as the head rounds. It is computed
+        from the head's distribution, not from samples; a head that states no distribution has none. A number of
+        several positions has its quantiles at its last one.
+
+        Args:
+          targets: which positions hold numbers, and which number (`Targets.numeral_index`).
+          levels: float32[Q] in (0, 1).
+        """
+        del out, targets, levels
+        raise self.lacks("states no distribution of its numbers")
+
+    def number_log_mass(self, out: HeadOut, targets: Any) -> Array:
+        """The log mass of the number at each position, given that a number is written there, float32[B, T].
+
+        That of a number of several positions is their sum. Of a density it is the mass of what rounds to the number.
+        """
+        del out, targets
+        raise self.lacks("states no distribution of its numbers")
 
     def represents(self, value: Decimal) -> bool:
         """Whether the head can generate this number exactly; without a `number_range` it generates any."""

@@ -1,0 +1,194 @@
+"""Intervals of numbers that models write: where the numbers stand, all numbers as the reference, and bad words."""
+
+from __future__ import annotations
+
+import functools
+import math
+from decimal import Decimal
+
+import jax
+import numpy as np
+import pytest
+
+from numjax.bundled.configs import schemes
+from numjax.config import fit
+from numjax.errors import UsageError
+from numjax.evals import generate as evals
+from numjax.evals import requests, uncertainty
+from numjax.evals.numbers import PredictedNumber
+from numjax.pipeline.features import from_features
+from numjax.system import assemble
+from numjax.text import document as documents
+from numjax.types import Batch, Mark
+
+RECORDS = [
+    {"id": f"{a}+{b}", "question": f"{a} + {b} =", "answer": str(a + b), "accepted": str(a + b)}
+    | {"operation": "add", "stream": "inside"}
+    for a in range(0, 60, 7)
+    for b in range(0, 60, 7)
+]
+SHARES = (0.5, 0.9)
+MOST = 12
+PROMPTS = ["12 + 30 =", "7 + 8 ="]
+LAYOUTS = ("digits", "digits_rev_answer", "bpe", "chunk3", "hints", "numerologic", "p1000", "rt", "limbs", "numgpt")
+
+
+@pytest.fixture(scope="module")
+def make_system(tmp_path_factory):
+    """Row of configs/schemes.py → (a small system whose answers are one number, random parameters)."""
+
+    @functools.cache
+    def make(row: str, answer: str = "number", scale: float = 1.0):
+        config = schemes.get_config(f"{row},smoke")
+        changes = {"task.answer": answer, "backbone.width": 32, "backbone.layers": 1, "backbone.heads": 2}
+        if scale != 1.0:
+            changes["heads.next"] = {"name": "token", "tied": False}
+        with config.unlocked():
+            config.update_from_flattened_dict(changes)
+        system = assemble(config, tmp_path_factory.mktemp(row), lambda: RECORDS)
+        rows = [from_features(system.encode(evals.make_prompt(system, p)), config.data.digits) for p in PROMPTS]
+        batch = Batch(requests.make_request(system, rows, MOST, jax.random.key(0), requests.Sampling()).prompt)
+        params = jax.jit(lambda: system.model.init(jax.random.key(3), batch)["params"])()
+        params = jax.tree.map(np.asarray, params)
+        if scale != 1.0:
+            params["heads_next"]["kernel"] = params["heads_next"]["kernel"] * scale
+        return system, params
+
+    return make
+
+
+def generate(system, params, **options):
+    return evals.generate(system, params, PROMPTS, max_tokens=MOST, intervals=SHARES, **options)
+
+
+@pytest.mark.parametrize("row", LAYOUTS)
+def test_each_layout_says_where_its_numbers_stand(make_system, row):
+    """The text before a number has one number less, and its tokens alone are that number."""
+    system, _ = make_system(row, "text")
+    document = (Mark("[SEP]"), *documents.parse(" 46 and 7.5 or 120", "default"), Mark("[EOS]"))
+    encoded = system.encode((*evals.START, *document))
+    ids = np.asarray(encoded.ids)[2:].tolist()
+    values = [Decimal(46), Decimal("7.5"), Decimal(120)]
+    is_slot = system.scheme.numbers == "slot"
+    predicted = [PredictedNumber(str(v), v, v) for v in values] if is_slot else []
+    decode = functools.partial(evals._decode_document, system, None)
+    text = uncertainty.WrittenText(None, requests.Written(ids, predicted, 0.0, True), decode)
+    places = uncertainty._find_places(system, text)
+    assert len(places) == 3
+    for k, place in enumerate(places):
+        assert len(uncertainty.list_numbers(decode(ids[: place.start], predicted))) == k, "the prefix tells no digit"
+        assert [n.value for n in uncertainty.list_numbers(decode(ids[: place.tail], predicted))] == values[: k + 1]
+        assert place.tail and bool(place.positions) == is_slot
+
+
+def test_a_spelled_numbers_probability_and_intervals_are_those_of_all_numbers(make_system):
+    """The answer is one number of at most two characters, so that a beam over them all is the distribution."""
+    system, params = make_system("digits")
+    most = 6  # a blank, [F], two characters, [/F] and [EOS]
+    options = dict(max_tokens=most, batch_size=2)
+    beams = evals.search(system, params, PROMPTS, width=128, **options)
+    results = evals.generate(system, params, PROMPTS, intervals=SHARES, samples=400, **options)
+    for ranked, result in zip(beams, results, strict=True):
+        masses = {Decimal(g.text.strip()): math.exp(g.log_prob) for g in ranked}
+        assert sum(masses.values()) == pytest.approx(1, abs=1e-4)
+        (number,) = result.numbers
+        assert number["probability"] == pytest.approx(masses[Decimal(number["value"])], rel=1e-3)
+        assert number["probability"] == pytest.approx(math.exp(result.log_prob), rel=1e-3)
+        assert number["method"] == "samples" and number["samples"] == 400 and "note" not in number
+        ends = [(Decimal(i["low"]), Decimal(i["high"]), i["share"]) for i in number["intervals"]]
+        for low, high, share in ends:
+            five_sigma = 5 * math.sqrt(0.25 / 400)
+            assert sum(m for v, m in masses.items() if v <= high) > (1 + share) / 2 - five_sigma
+            assert sum(m for v, m in masses.items() if v < low) < (1 - share) / 2 + five_sigma
+        assert ends[1][0] <= ends[0][0] <= ends[0][1] <= ends[1][1], "50% lies inside 90%"
+    again = evals.generate(system, params, PROMPTS, intervals=SHARES, samples=400, **options)
+    assert again == results, "a seed fixes the samples"
+
+
+def test_beams_and_samples_have_the_probability_of_their_own_number(make_system):
+    system, params = make_system("digits")
+    for options in (dict(beams=3), dict(temperature=1.0, seed=5)):
+        for result in generate(system, params, samples=8, **options):
+            (number,) = result.numbers
+            assert number["probability"] == pytest.approx(math.exp(result.log_prob), rel=1e-3)
+
+
+def test_a_number_that_a_head_predicts_has_the_heads_own_quantiles(make_system):
+    system, params = make_system("numgpt")
+    (plain, _), (result, _) = (
+        evals.generate(system, params, PROMPTS, max_tokens=MOST, intervals=i) for i in ((), SHARES)
+    )
+    (number,) = result.numbers
+    assert plain.numbers[0].keys() - number.keys() == {"interval"} and number["value"] == plain.numbers[0]["value"]
+    assert number["method"] == "density" and number["approximate"] and 0 < number["probability"] < 1
+    (low, high), (wide_low, wide_high) = ((Decimal(i["low"]), Decimal(i["high"])) for i in number["intervals"])
+    assert wide_low <= low < high <= wide_high
+
+
+def test_a_number_of_several_places_has_the_likelihood_that_is_trained(make_system):
+    system, params = make_system("carry_save")
+    head = system.model.heads["next"]
+    for prompt, result in zip(PROMPTS, generate(system, params), strict=True):
+        for number in result.numbers:
+            if not number["method"] == "exact":
+                continue
+            assert 0 < number["probability"] <= 1
+            record = {"id": "x", "question": prompt, "answer": number["value"]} | {
+                name: RECORDS[0][name] for name in ("accepted", "operation", "stream")
+            }
+            assert head.provides("number_quantiles") and record
+        assert len(result.numbers) == 1
+
+
+def test_a_head_without_a_distribution_says_so(make_system):
+    system, params = make_system("residues")
+    for result in generate(system, params, samples=64):
+        (number,) = result.numbers
+        assert number["probability"] is None and number["note"] == uncertainty.NO_MASS
+        assert number["method"] == "samples" and number["samples"] == 64 and len(number["intervals"]) == 2
+
+
+def test_a_certain_model_has_intervals_of_width_zero(make_system):
+    system, params = make_system("digits", scale=1e4)
+    for result in generate(system, params, samples=16):
+        (number,) = result.numbers
+        assert number["probability"] == pytest.approx(1)
+        assert {end for i in number["intervals"] for end in (i["low"], i["high"])} == {number["value"]}
+
+
+def test_a_number_that_is_cut_off_has_no_probability():
+    text = uncertainty.Place(3, 5, 0, ())
+    measured = uncertainty._read_measures(None, uncertainty._RowMeasures(np.zeros(8), None, None), text, SHARES)
+    assert measured.list_fields() == {"probability": None, "intervals": [], "note": uncertainty.CUT_OFF}
+
+
+def test_quantiles_of_samples_are_the_least_values_that_reach_their_level():
+    values = [Decimal(i) for i in range(1, 21)]
+    for level in (0.001, 0.05, 0.051, 0.25, 0.5, 0.95, 0.951, 0.999):
+        quantile = uncertainty.find_quantile(values, level)
+        assert sum(v <= quantile for v in values) >= level * 20 - 1e-9
+        assert sum(v < quantile for v in values) < level * 20
+    assert uncertainty.list_levels(SHARES) == pytest.approx([0.25, 0.75, 0.05, 0.95])
+
+
+@pytest.mark.parametrize(
+    "text", ["0", "1.2", "1", "nan", "inf", "half", "", "0.5,,0.9", "0.5;0.9", "-0.5", "0.9,0.9", "0.5,0.50"]
+)
+def test_bad_shares_are_refused_in_one_line(text):
+    with pytest.raises(UsageError, match="intervals") as caught:
+        fit.check_intervals(fit.parse_intervals(text))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("shares", [0.9, "0.5,0.9", (0.5, "0.9"), None, {0.5}])
+def test_shares_that_are_no_list_of_numbers_are_refused(shares):
+    with pytest.raises(UsageError, match=r"^intervals: give a list of shares, such as \(0.5, 0.9\)"):
+        fit.check_intervals(shares)
+
+
+def test_good_shares_are_kept():
+    assert fit.parse_intervals("0.5,0.9") == (0.5, 0.9) and fit.parse_intervals(" 0.8 ") == (0.8,)
+    fit.check_intervals((0.5, 0.9))
+    fit.check_intervals([])
+    with pytest.raises(UsageError, match="samples must be at least 1"):
+        fit.check_intervals((0.5,), 0)
