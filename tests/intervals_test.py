@@ -7,6 +7,7 @@ import math
 from decimal import Decimal
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -16,8 +17,11 @@ from numjax.errors import UsageError
 from numjax.evals import generate as evals
 from numjax.evals import requests, uncertainty
 from numjax.evals.numbers import PredictedNumber
+from numjax.nn.numerals import gather
+from numjax.numeral.exact import to_numeral
 from numjax.pipeline.features import from_features
-from numjax.system import assemble
+from numjax.runtime import shard
+from numjax.system import assemble, make_loader
 from numjax.text import document as documents
 from numjax.types import Batch, Mark
 
@@ -49,9 +53,8 @@ def make_system(tmp_path_factory):
         rows = [from_features(system.encode(evals.make_prompt(system, p)), config.data.digits) for p in PROMPTS]
         batch = Batch(requests.make_request(system, rows, MOST, jax.random.key(0), requests.Sampling()).prompt)
         params = jax.jit(lambda: system.model.init(jax.random.key(3), batch)["params"])()
-        params = jax.tree.map(np.asarray, params)
         if scale != 1.0:
-            params["heads_next"]["kernel"] = params["heads_next"]["kernel"] * scale
+            params = params | {"heads_next": {"kernel": params["heads_next"]["kernel"] * scale}}
         return system, params
 
     return make
@@ -89,10 +92,13 @@ def test_a_spelled_numbers_probability_and_intervals_are_those_of_all_numbers(ma
     beams = evals.search(system, params, PROMPTS, width=128, **options)
     results = evals.generate(system, params, PROMPTS, intervals=SHARES, samples=400, **options)
     for ranked, result in zip(beams, results, strict=True):
-        masses = {Decimal(g.text.strip()): math.exp(g.log_prob) for g in ranked}
+        by_text = {g.text: math.exp(g.log_prob) for g in ranked}
+        masses: dict[Decimal, float] = {}
+        for text, mass in by_text.items():  # 0 and −0 are one number
+            masses[Decimal(text)] = masses.get(Decimal(text), 0.0) + mass
         assert sum(masses.values()) == pytest.approx(1, abs=1e-4)
         (number,) = result.numbers
-        assert number["probability"] == pytest.approx(masses[Decimal(number["value"])], rel=1e-3)
+        assert number["probability"] == pytest.approx(by_text[result.text], rel=1e-3)
         assert number["probability"] == pytest.approx(math.exp(result.log_prob), rel=1e-3)
         assert number["method"] == "samples" and number["samples"] == 400 and "note" not in number
         ends = [(Decimal(i["low"]), Decimal(i["high"]), i["share"]) for i in number["intervals"]]
@@ -125,19 +131,38 @@ def test_a_number_that_a_head_predicts_has_the_heads_own_quantiles(make_system):
     assert wide_low <= low < high <= wide_high
 
 
-def test_a_number_of_several_places_has_the_likelihood_that_is_trained(make_system):
-    system, params = make_system("carry_save")
-    head = system.model.heads["next"]
-    for prompt, result in zip(PROMPTS, generate(system, params), strict=True):
-        for number in result.numbers:
-            if not number["method"] == "exact":
-                continue
-            assert 0 < number["probability"] <= 1
-            record = {"id": "x", "question": prompt, "answer": number["value"]} | {
-                name: RECORDS[0][name] for name in ("accepted", "operation", "stream")
-            }
-            assert head.provides("number_quantiles") and record
-        assert len(result.numbers) == 1
+@pytest.mark.parametrize("row", ["fone", "carry_save"])
+def test_the_probability_of_a_number_is_its_likelihood_in_training(make_system, row):
+    """The decoder's pass, token by token, against the scores of whole rows."""
+    system, params = make_system(row)
+    encoded = system.encode_split(RECORDS[3:5], "train")
+    batch = next(iter(make_loader(system, encoded, shard.make_mesh()).epoch(2)))
+
+    @jax.jit
+    def score(batch):
+        outs, _ = system.model.apply({"params": params}, batch)
+        numerals = gather(batch.inputs.numerals, batch.targets.numeral_index)
+        parts = system.model.heads["next"].log_prob(outs["next"], batch.targets._replace(numerals=numerals))
+        return sum(jnp.where(batch.targets.mask, x, 0.0).sum(1) for name, x in parts.items() if name != "token")
+
+    expected = np.zeros(2)
+    expected[np.asarray(batch.example_id)] = np.exp(np.asarray(score(batch), np.float64))
+    texts = []
+    for i, record in enumerate(RECORDS[3:5]):
+        full, prompt = encoded.rows[i], evals._cut_to_prompt(encoded.rows[i])
+        ids = np.asarray(full.ids)[full.loss_from :].tolist()
+        value = Decimal(record["answer"])
+        written = requests.Written(
+            ids, [PredictedNumber(str(value), value, value)], 0.0, True,
+            to_numeral([value] * len(ids), system.config.data.digits),
+        )  # fmt: skip
+        decode = functools.partial(evals._decode_document, system, prompt)
+        texts.append(uncertainty.WrittenText(prompt, written, decode))
+    results = uncertainty.describe_numbers(system, params, texts, uncertainty.Settings(SHARES, MOST, 2))
+    for (described,), probability in zip(results, expected, strict=True):
+        assert described.method == "exact" and described.probability == pytest.approx(probability, rel=1e-3)
+        (low, high), (wide_low, wide_high) = (ends for _, *ends in described.intervals)
+        assert wide_low <= low <= high <= wide_high
 
 
 def test_a_head_without_a_distribution_says_so(make_system):

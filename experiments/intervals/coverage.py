@@ -41,7 +41,7 @@ STREAMS: Mapping[str, str] = {"inside": "lengths of training", "length 8": "8 di
 SHARES = (0.1, 0.25, 0.5, 0.75, 0.9, 0.95)
 TABLE_SHARES = (0.5, 0.9)
 SAMPLES = 100  # of a number whose head states no distribution
-MOST_PROBLEMS = 100  # of a stream
+MOST_PROBLEMS = 100  # in a stream
 # The panels of the picture, at most five lines each: the stated share is one of them.
 PANELS: Mapping[str, tuple[str, ...]] = {
     "Distributions over all numbers": ("digits", "fone", "carry", "carry_save"),
@@ -53,7 +53,8 @@ def make_config(scale: str, system: str) -> Any:
     """The config of a system: the quick sizes of `configs/schemes.py`, since a model that is always right has nothing
     to be unsure of."""
     config = schemes.get_config(f"{system},smoke,task={TASK}")
-    options: dict[str, Any] = {"task.answer": "number", "task.data_seed": 1}
+    options: dict[str, Any] = {"task.answer": "number", "task.data_seed": 1, "task.longer": "8"}
+    options |= {"task.test": MOST_PROBLEMS, "eval.every": 600, "decode.batch_size": 128}
     if scale == "smoke":
         options |= {"optim.steps": 4, "eval.every": 2, "eval.examples": 8, "task.size": 64, "task.test": 4}
         options |= {"optim.batch_size": 8}
@@ -72,13 +73,12 @@ def measure(model: Any, problems: Sequence[Mapping[str, Any]]) -> dict[str, Any]
     generations = model.generate([p["question"] for p in problems], intervals=SHARES, samples=SAMPLES)
     answers = [Decimal(p["answer"]) for p in problems]
     numbers = [_take_number(generation) for generation in generations]
-    covered = [
-        [_holds(n["intervals"][i], a) for n, a in zip(numbers, answers, strict=True)] for i in range(len(SHARES))
-    ]
+    pairs = list(zip(numbers, answers, strict=True))
+    covered = [[_holds(number["intervals"][i], answer) for number, answer in pairs] for i in range(len(SHARES))]
     probabilities = [n["probability"] for n in numbers if n["probability"] is not None]
     return {
         "count": len(problems),
-        "exact": statistics.fmean(Decimal(n["value"]) == a for n, a in zip(numbers, answers, strict=True)),
+        "exact": statistics.fmean(Decimal(number["value"]) == answer for number, answer in pairs),
         "covered": [statistics.fmean(row) for row in covered],
         "probability": statistics.fmean(probabilities) if probabilities else None,
         "method": numbers[0]["method"],
@@ -124,11 +124,12 @@ def render(content: Mapping[str, Any]) -> str:
     text = (
         "# Do the intervals of written numbers hold what they say?\n\n"
         f"Scale `{content['scale']}`, seeds {', '.join(map(str, content['seeds']))}; "
-        f"{tables.describe_machines(content['runs'])}. Additions; at most {problems} problems of a stream and seed.\n\n"
+        f"{tables.describe_machines(content['runs'])}. Additions; at most {problems} problems of a stream and "
+        "seed.\n\n"
         f"{report.describe_commits(content['runs'])}\n\n"
         "In percent, means over seeds. “In 50%” is the share of right answers inside the intervals that state 50%: "
-        "above 50 they are too wide, or hold a number that is certain; below 50 the model is too sure. “Stated” is the "
-        "mean probability that the model gives its own answers; it should be the share of right answers.\n\n"
+        "above 50 they are too wide, or hold a number that is certain; below 50 the model is too sure. “Stated” is "
+        "the mean probability that the model gives its own answers; it should be the share of right answers.\n\n"
         "![share of right answers inside the intervals, against the share that they state](coverage.png)\n"
     )
     for stream, name in STREAMS.items():
