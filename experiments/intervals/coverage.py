@@ -94,10 +94,9 @@ def _holds(interval: Mapping[str, Any], answer: Decimal) -> bool:
     return Decimal(interval["low"]) <= answer <= Decimal(interval["high"])
 
 
-def load_problems(config: Any) -> dict[str, list[Mapping[str, Any]]]:
-    """Stream → its first test problems."""
-    task = build("tasks", config.task)
-    records = list(source.load(task.dataset, "test", config.data.dir))
+def load_problems(config: Any) -> dict[str, list[dict[str, Any]]]:
+    """Stream → its test problems."""
+    records = source.load(build("tasks", config.task).dataset, "test", config.data.dir) or []
     return {stream: [r for r in records if r["stream"] == stream][:MOST_PROBLEMS] for stream in STREAMS}
 
 

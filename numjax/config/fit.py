@@ -92,12 +92,14 @@ def parse_intervals(text: str) -> tuple[float, ...]:
     """The shares of intervals that a user typed, such as "0.5,0.9".
 
     Raises:
-      UsageError: one is no number.
+      UsageError: one is no number, out of range or given twice.
     """
     try:
-        return tuple(float(word) for word in text.split(","))
+        shares = tuple(float(word) for word in text.split(","))
     except ValueError:
         raise UsageError(f"--intervals={text}: give shares between 0 and 1, such as 0.5,0.9") from None
+    check_intervals(shares)
+    return shares
 
 
 def check_intervals(shares: Sequence[float], samples: int = 1) -> None:

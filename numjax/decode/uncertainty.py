@@ -65,8 +65,8 @@ def measure(
     )
     if not has_quantiles or generated.hidden is None:
         return Measures(generated.log_prob)
-    weights = model.apply({"params": params}, request.prompt, method="read_heads")[head].weights
-    out = HeadOut(generated.hidden, weights)
+    heads: Any = model.apply({"params": params}, request.prompt, method="read_heads")
+    out = HeadOut(generated.hidden, heads[head].weights)
     # Row by row: the tables of places and carries of a whole batch would not fit.
     rows = jax.lax.map(
         lambda row: jax.tree.map(

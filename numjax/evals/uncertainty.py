@@ -214,7 +214,7 @@ def _force(texts: Sequence[Written], counts: Sequence[int], max_tokens: int) -> 
             ),
             *(text.numerals for text in texts),
         )
-    return sample.Forced(ids, np.asarray(counts, np.int32), numerals)
+    return sample.Forced(jnp.asarray(ids), jnp.asarray(counts, jnp.int32), numerals)
 
 
 def _make_targets(system: System, texts, places: Sequence[Sequence[Place]], ids: Any) -> Targets:

@@ -93,8 +93,10 @@ class Head(base.NumberWriter):
     def _find_places(self, targets: Targets) -> tuple[jax.Array, jax.Array, tuple[jax.Array, jax.Array]]:
         """(whether a position is a place of a number; the position of its number's lowest place, int32[..., T];
         whether it is the lowest place, whether it is the highest)."""
-        inside = (targets.numeral_index >= 0) & (targets.ids == self.num_id)  # type: ignore[operator]
-        number = jnp.where(inside, targets.numeral_index, -1)
+        if (index := targets.numeral_index) is None:
+            raise ValueError("places belong to numbers: targets need a numeral_index")
+        inside = (index >= 0) & (targets.ids == self.num_id)
+        number = jnp.where(inside, index, -1)
         changes = number[..., 1:] != number[..., :-1]
         edge = jnp.ones_like(changes[..., :1])
         is_lowest = inside & jnp.concatenate([edge, changes], axis=-1)
