@@ -170,19 +170,17 @@ class Scheme(Part):
     """text/NAME.py: turns a Document into tokens and back; decode(encode(doc)) == doc. Most extend `text/base.py`.
 
     Attributes:
-      marks: reserved tokens that it needs beyond those of every vocabulary.
+      marks: reserved tokens beyond those of every vocabulary. fences: mark before a number → mark behind it.
       vocab: the vocabulary (`text/vocab/base.py`). vocab_size: V, padded.
       points: generated tokens may point to earlier numbers; `decode` then needs these numbers.
       hides_digits: a given number shows in its value alone, not in the ids.
       unwritten: id → why it cannot be generated, for ids that can only be read.
-      symbols: the mathematical vocabulary of a scheme with trees; None for others.
-      channels: the channels that it gives beside the ids.
+      symbols: the mathematical vocabulary of a scheme with trees; None for others. channels: those beside the ids.
       token_types: number of values of the channel "types". reads: the documents that it takes, "text" or "rows".
       forms: the forms of `text/grammar/answers.FORMS` that its grammar can enforce with some vocabulary.
       digit_tokens: with some vocabulary a number's digits are tokens of their own, side by side.
       numbers: how a number appears: as its pieces ("spelled"), as [NUM] with its value beside it ("slot"), as both
         ("behind"), as a cell ("cell"), or, if it is written, as a [NUM] for each decimal place ("places").
-      fences: the mark before a number → the mark behind it, of layouts that write numbers between marks.
     """
 
     marks: tuple[str, ...] = ()
@@ -445,28 +443,6 @@ class Head(Part):
         """Scores of the next token after hidden states [B, D]: log masses, and the number that [NUM] would have."""
         del out, allowed_BV, key
         raise self.lacks("does not write")
-
-    def number_quantiles(self, out: HeadOut, targets: Any, levels: Array) -> Numeral:
-        """Quantiles of the number that the head predicts at each position, Numeral[B, T, Q].
-
-        That of the level u is the least number x with P(number ≤ x) ≥ u, rounded as the head rounds. It is computed
-        from the head's distribution, not from samples; a head that states no distribution has none. A number of
-        several positions has its quantiles at its last one.
-
-        Args:
-          targets: which positions hold numbers, and which number (`Targets.numeral_index`).
-          levels: float32[Q] in (0, 1).
-        """
-        del out, targets, levels
-        raise self.lacks("states no distribution of its numbers")
-
-    def number_log_mass(self, out: HeadOut, targets: Any) -> Array:
-        """The log mass of the number at each position, given that a number is written there, float32[B, T].
-
-        That of a number of several positions is their sum. Of a density it is the mass of what rounds to the number.
-        """
-        del out, targets
-        raise self.lacks("states no distribution of its numbers")
 
     def represents(self, value: Decimal) -> bool:
         """Whether the head can generate this number exactly; without a `number_range` it generates any."""

@@ -188,7 +188,7 @@ def test_masses_of_rounded_numbers_sum_to_one(rng, name):
 
 
 def test_the_mass_of_a_narrow_cell_has_all_its_digits():
-    centers, halves = (x.ravel() for x in np.meshgrid(np.linspace(-4, 4, 33), 10.0 ** np.arange(-6.0, 1.5)))
+    centers, halves = (x.ravel() for x in np.meshgrid(np.linspace(-4, 4, 33), [*10.0 ** np.arange(-6.0, 1.5), 0.09]))
     expected = stats.norm.cdf(centers + halves) - stats.norm.cdf(centers - halves)
     expected = np.where(centers > 0, stats.norm.sf(centers - halves) - stats.norm.sf(centers + halves), expected)
     ends = (jnp.asarray(x, jnp.float32) for x in (centers - halves, centers + halves, centers, halves))

@@ -20,8 +20,8 @@ class Measures(NamedTuple):
 
     Attributes:
       token_log_prob: float32[B, M], the log mass of each token under the grammar, at temperature 1.
-      number_log_mass: float32[B, M], see `Head.number_log_mass`; quantiles: Numeral[B, M, Q], see
-        `Head.number_quantiles`. Both are None for heads that state no distribution of numbers.
+      number_log_mass: float32[B, M], see `heads.base.NumberDistribution`; quantiles: Numeral[B, M, Q]:
+        see there. Both are None for heads that state no distribution of numbers.
     """
 
     token_log_prob: jax.Array

@@ -1,8 +1,8 @@
 """How sure a model is of the numbers that it has written: the probability of each, and its central intervals.
 
-A head that states a distribution of its numbers gives the quantiles (`Head.number_quantiles`). All other numbers,
-which are spelled or searched for, are written anew many times behind the same text, and the quantiles are those of
-these samples.
+A head that states a distribution of its numbers gives the quantiles (`heads.base.NumberDistribution`). All other
+numbers, which are spelled or searched for, are written anew many times behind the same text, and the quantiles are
+those of these samples.
 """
 
 from __future__ import annotations

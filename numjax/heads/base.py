@@ -81,6 +81,33 @@ class Writer(Softmax):
         return Scores(jax.nn.log_softmax(logits, axis=-1))
 
 
+class NumberDistribution:
+    """What a head provides that states a distribution of its numbers. Other heads have neither method: of their
+    numbers there are only samples."""
+
+    _number_parts: Any  # of a `NumberWriter`
+
+    def number_quantiles(self, out: HeadOut, targets: Targets, levels: jax.Array) -> Numeral:
+        """Quantiles of the number that the head predicts at each position, Numeral[B, T, Q].
+
+        That of the level u is the least number x with P(number ≤ x) ≥ u, rounded as the head rounds. It is computed
+        from the distribution, not from samples. A number of several positions has its quantiles at its last one.
+
+        Args:
+          targets: which positions hold numbers, and which number (`Targets.numeral_index`).
+          levels: float32[Q] in (0, 1).
+        """
+        raise NotImplementedError
+
+    def number_log_mass(self, out: HeadOut, targets: Targets) -> jax.Array:
+        """The log mass of the number at each position, given that a number is written there, float32[B, T].
+
+        That of a number of several positions is their sum. By default it is the sum of the number's parts in
+        `log_prob`; where a part is a density, a head has its own: the mass of all that rounds to the number.
+        """
+        return jnp.asarray(sum(self._number_parts(out, targets).values()))
+
+
 class NumberWriter(Writer, nn.Module):
     """A softmax over the next token, which may be [NUM], and at [NUM] a prediction of its number.
 
@@ -121,12 +148,6 @@ class NumberWriter(Writer, nn.Module):
         """(the canonical numbers for hidden states [B, D], their estimates or None): the likeliest numbers or, with a
         key, samples."""
         raise NotImplementedError
-
-    def number_log_mass(self, out: HeadOut, targets: Targets) -> jax.Array:
-        """The sum of the parts of the number in `log_prob`. Heads whose parts are densities have their own."""
-        if self.densities:
-            raise self.lacks("states no mass of a number")
-        return jnp.asarray(sum(self._number_parts(out, targets).values()))
 
     def log_prob(self, out: HeadOut, targets: Targets, allowed: Allowed | None = None) -> Mapping[str, jax.Array]:
         """{"token": …} and the parts of the number, each [B, T], zero at positions without a number."""

@@ -17,7 +17,7 @@ from numjax.nn import binary64, carries
 from numjax.types import HeadOut, NumberRange, Numeral, Targets, Tokens
 
 
-class Head(base.NumberWriter):
+class Head(base.NumberWriter, base.NumberDistribution):
     """p(x_t) = softmax(h W) with [NUM] among the tokens, and at [NUM] p(bit i is 1) = σ(h_i) of 64 outputs.
 
     Bits are independent. The predicted number has the likelier value of each bit, rounded to `keep` significant

@@ -17,7 +17,7 @@ from numjax.nn import carries
 from numjax.types import HeadOut, Numeral, Targets, Tokens
 
 
-class Head(base.PlaceWriter):
+class Head(base.PlaceWriter, base.NumberDistribution):
     """p(x_t) = softmax(h W) with [NUM] among the tokens, and at [NUM] p(number) over all ways to carry.
 
     Each place has a softmax over the digits `least` … `most`, of the normed hidden state times a matrix. The

@@ -17,7 +17,7 @@ from numjax.protocols import FromContext
 from numjax.types import HeadOut, Numeral, Targets, Tokens, WrittenPlaces
 
 
-class Head(base.NumberWriter):
+class Head(base.NumberWriter, base.NumberDistribution):
     """p(x_t) = softmax(h W) with [NUM] among the tokens, and at each [NUM] a softmax over redundant digits.
 
     It belongs to scheme carry_save, whose [NUM]s are the decimal places of a number; `heads/carry` predicts them all

@@ -29,7 +29,7 @@ def mantissa_log_density(x: jax.Array, mean: jax.Array, log_variance: jax.Array 
     return -0.5 * (jnp.square(x - mean) * jnp.exp(-log_variance) + log_variance + np.log(2 * np.pi))
 
 
-class Head(protocols.Head, nn.Module):
+class Head(protocols.Head, base.NumberDistribution, nn.Module):
     """log p(x_t) = log p(z_t) + [text] log p(token) + [numeral] (log p(exponent) + log p(mantissa)).
 
     NumGPT eq. 7–11. The selector, token and exponent parts are log masses; the mantissa part is a log

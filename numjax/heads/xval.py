@@ -23,7 +23,7 @@ from numjax.nn.numerals import from_mantissa
 from numjax.types import Estimate, HeadOut, NumberRange, Numeral, Targets, Tokens
 
 
-class Head(base.NumberWriter):
+class Head(base.NumberWriter, base.NumberDistribution):
     """p(x_t) = softmax(h W) with [NUM] among the tokens, and at [NUM] a value u = MLP(h). Its log density is that of
     N(u; map(x), ½), so the loss is the squared error of the paper up to a constant.
 
