@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from decimal import Decimal
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -35,7 +36,7 @@ def make_case(name: str, rng, scale: float = 0.3, **options):
     return head, out._replace(hidden=out.hidden[:, :3])
 
 
-def find_quantiles(head, out: HeadOut, levels=LEVELS) -> list[list[Decimal]]:
+def find_quantiles(head, out: HeadOut, levels=LEVELS) -> list[list[Any]]:
     """The quantiles at each position in turn."""
     values = to_decimals(
         jax.jit(lambda out: head.number_quantiles(out, drawn_targets(out), jnp.asarray(levels)))(out)._replace(
@@ -102,7 +103,7 @@ def test_quantiles_of_places_are_those_of_all_numbers(rng, name, options):
 @pytest.mark.parametrize("name", ["fone", "carry", "bits", "mixture", "xval"])
 def test_quantiles_are_those_of_the_heads_own_samples(rng, name):
     """The sampler is another way to the same distribution; all bits are uncertain."""
-    options = {"mantissas": "sampled", "density": "learned"} if name == "mixture" else {}
+    options: dict[str, Any] = {"mantissas": "sampled", "density": "learned"} if name == "mixture" else {}
     head, out = make_case(name, rng, **options)
     one = HeadOut(out.hidden[0, :1], out.weights)
     count = 4000
@@ -111,7 +112,8 @@ def test_quantiles_are_those_of_the_heads_own_samples(rng, name):
         return head.step_scores(one, None, key).numeral
 
     samples = jax.jit(jax.vmap(draw))(jax.random.split(jax.random.key(1), count))
-    samples = np.sort([float(value) for value in to_decimals(samples._replace(valid=np.ones((count, 1), bool)))])
+    values: list[Any] = to_decimals(samples._replace(valid=np.ones((count, 1), bool)))
+    samples = np.sort([float(value) for value in values])
     for level, quantile in zip(LEVELS, find_quantiles(head, out)[0], strict=True):
         q = float(quantile)
         five_sigma = 5 * math.sqrt(level * (1 - level) / count)
@@ -180,7 +182,9 @@ def test_quantiles_of_a_mixture_invert_its_distribution_function(rng, density):
 @pytest.mark.parametrize("name", ["mixture", "xval"])
 def test_masses_of_rounded_numbers_sum_to_one(rng, name):
     """With two digits there are few numbers; what lies beyond them has the rest."""
-    options = {"density": "learned", "low": -2, "high": 2} if name == "mixture" else {"map": "log1p"}
+    options: dict[str, Any] = {"map": "log1p"}
+    if name == "mixture":
+        options = {"density": "learned", "low": -2, "high": 2}
     head, out = make_case(name, rng, keep=2, **options)
     sizes = [Decimal(m).scaleb(e - 1) for e in range(-9, 8) for m in range(10, 100)]
     masses = list_masses(head, out, [Decimal(0), *sizes, *(-size for size in sizes)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from decimal import Decimal
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -43,7 +44,7 @@ def make_system(tmp_path_factory):
 
     @functools.cache
     def make(row: str, answer: str = "number", scale: float = 1.0):
-        config = schemes.get_config(f"{row},smoke")
+        config: Any = schemes.get_config(f"{row},smoke")
         changes = {"task.answer": answer, "backbone.width": 32, "backbone.layers": 1, "backbone.heads": 2}
         if scale != 1.0:
             changes["heads.next"] = {"name": "token", "tied": False}
@@ -74,8 +75,9 @@ def test_each_layout_says_where_its_numbers_stand(make_system, row):
     values = [Decimal(46), Decimal("7.5"), Decimal(120)]
     is_slot = system.scheme.numbers == "slot"
     predicted = [PredictedNumber(str(v), v, v) for v in values] if is_slot else []
-    decode = functools.partial(evals._decode_document, system, None)
-    text = uncertainty.WrittenText(None, requests.Written(ids, predicted, 0.0, True), decode)
+    prompt: Any = None
+    decode = functools.partial(evals._decode_document, system, prompt)
+    text = uncertainty.WrittenText(prompt, requests.Written(ids, predicted, 0.0, True), decode)
     places = uncertainty._find_places(system, text)
     assert len(places) == 3
     for k, place in enumerate(places):
@@ -182,8 +184,9 @@ def test_a_certain_model_has_intervals_of_width_zero(make_system):
 
 
 def test_a_number_that_is_cut_off_has_no_probability():
-    text = uncertainty.Place(3, 5, 0, ())
-    measured = uncertainty._read_measures(None, uncertainty._RowMeasures(np.zeros(8), None, None), text, SHARES)
+    place, system = uncertainty.Place(3, 5, 0, ()), cast("Any", None)
+    measures = uncertainty._RowMeasures(np.zeros(8), None, None)
+    measured = uncertainty._read_measures(system, measures, place, SHARES)
     assert measured.list_fields() == {"probability": None, "intervals": [], "note": uncertainty.CUT_OFF}
 
 

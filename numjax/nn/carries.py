@@ -20,6 +20,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from numjax.nn.einsum import einsum
+
 IMPOSSIBLE = -1e30  # a log-probability of 0; finite, so that gradients stay finite
 
 
@@ -179,7 +181,7 @@ def find_quantiles(
         belief, level = state
         alpha, step = place
         # [..., Q, 10, C]: the mass of a digit and the carry below it, with that of the digits above.
-        above = jnp.einsum("...qe,...dec->...qdc", belief, step)
+        above = einsum("...qe,...dec->...qdc", belief, step)
         digit, level = _find_level((above * alpha[..., None, None, :]).sum(-1), level, is_upper)
         belief = jnp.take_along_axis(above, digit[..., None, None], axis=-2)[..., 0, :]
         return (belief / jnp.maximum(belief.max(-1, keepdims=True), 1e-37), level), digit
