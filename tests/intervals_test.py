@@ -86,6 +86,19 @@ def test_each_layout_says_where_its_numbers_stand(make_system, row):
         assert place.tail and bool(place.positions) == is_slot
 
 
+@pytest.mark.parametrize(("row", "is_closed"), [("bpe", False), ("digits", True)])
+def test_a_number_at_the_end_is_complete_only_behind_its_closing_mark(make_system, row, is_closed):
+    system, _ = make_system(row, "text")
+    prompt: Any = None
+    decode = functools.partial(evals._decode_document, system, prompt)
+    ids = np.asarray(system.encode((*evals.START, *documents.parse("7 and 46", "default"))).ids)[1:].tolist()
+    places = uncertainty._find_places(
+        system, uncertainty.WrittenText(prompt, requests.Written(ids, [], 0.0, False), decode)
+    )
+    assert [place.end for place in places][-1] == len(ids)
+    assert places[-1].tail == (len(ids) if is_closed else 0) and places[0].tail > places[0].start
+
+
 def test_a_spelled_numbers_probability_and_intervals_are_those_of_all_numbers(make_system):
     """The answer is one number of at most two characters, so that a beam over them all is the distribution."""
     system, params = make_system("digits")
