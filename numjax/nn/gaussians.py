@@ -76,14 +76,13 @@ def find_mixture_quantiles(
     negative, positive = below(-ones, grid * ones), below(ones, grid * ones) + zero_mass
     at_zero = below(jnp.zeros_like(zero_mass), jnp.zeros_like(zero_mass))
     is_negative = levels <= at_zero
-    is_zero = ~is_negative & (levels <= at_zero + zero_mass)
     # The last power of ten whose own number is still on the near side of the quantile.
     n_below = jnp.where(
         is_negative,
         (negative[..., None, :] >= levels[..., :, None]).sum(-1),
         (positive[..., None, :] < levels[..., :, None]).sum(-1),
     )
-    is_zero |= n_below == 0
+    is_zero = n_below == 0  # the mass of 0, or nearer to it than the least power
     exponent = grid[jnp.maximum(n_below - 1, 0)]
 
     def halve(_, ends):
