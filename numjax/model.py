@@ -193,6 +193,10 @@ class Model(nn.Module):
         h, _, cache = self.backbone(self.embed(tokens, tables), tokens, cache=cache)
         return self._apply_heads(h, tokens), cache
 
+    def read_heads(self, tokens: Tokens) -> dict[str, HeadOut]:
+        """The outputs of the heads for embedded tokens without a stack, for their weights."""
+        return self._apply_heads(self.embed(tokens), tokens)
+
     def _table(self):
         return next((self.embeds[name].table for name in self._embeds_of_kind("token")), None)
 

@@ -167,13 +167,12 @@ class Scheme(Part):
     """text/NAME.py: turns a Document into tokens and back; decode(encode(doc)) == doc. Most extend `text/base.py`.
 
     Attributes:
-      marks: reserved tokens that it needs beyond those of every vocabulary.
+      marks: reserved tokens beyond those of every vocabulary. fences: mark before a number → mark behind it.
       vocab: the vocabulary (`text/vocab/base.py`). vocab_size: V, padded.
       points: generated tokens may point to earlier numbers; `decode` then needs these numbers.
       hides_digits: a given number shows in its value alone, not in the ids.
       unwritten: id → why it cannot be generated, for ids that can only be read.
-      symbols: the mathematical vocabulary of a scheme with trees; None for others.
-      channels: the channels that it gives beside the ids.
+      symbols: the mathematical vocabulary of a scheme with trees; None for others. channels: those beside the ids.
       token_types: number of values of the channel "types". reads: the documents that it takes, "text" or "rows".
       forms: the forms of `text/grammar/answers.FORMS` that its grammar can enforce with some vocabulary.
       digit_tokens: with some vocabulary a number's digits are tokens of their own, side by side.
@@ -194,6 +193,7 @@ class Scheme(Part):
     reads: ClassVar[str] = "text"
     numbers: ClassVar[str] = "spelled"
     digit_tokens: ClassVar[bool] = False
+    fences: Mapping[str, str] = {}
     forms: tuple[str, ...] = ("text",)
 
     @classmethod

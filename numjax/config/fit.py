@@ -6,7 +6,7 @@ Each rule gives a line that names two parts and what would fit. The rules look o
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from numjax.build import find
@@ -48,6 +48,7 @@ WRITERS = {
     "prefix": ("before the digits of each number", "prefix", "value_prefix"),
 }
 MAX_BEAMS, MAX_TOP_K = 10_000, 2**31 - 1  # int32 holds top_k
+LEAST_SHARE, MOST_SHARE = 0.001, 0.999  # of an interval; beyond, float32 and samples are too coarse
 
 
 class NamedPart:
@@ -91,6 +92,37 @@ def check_decoding(max_tokens: int, temperature: float, top_k: int, top_p: float
         )
     if temperature < 0 or not 0 <= top_k <= MAX_TOP_K or not 0 < top_p <= 1:
         raise UsageError(f"temperature must not be negative, top_k is from 0 to {MAX_TOP_K:,}, and top_p in (0, 1]")
+
+
+def parse_intervals(text: str) -> tuple[float, ...]:
+    """The shares of intervals that a user typed, such as "0.5,0.9".
+
+    Raises:
+      UsageError: one is no number, out of range or given twice.
+    """
+    try:
+        shares = tuple(float(word) for word in text.split(","))
+    except ValueError:
+        raise UsageError(f"--intervals={text}: give shares between 0 and 1, such as 0.5,0.9") from None
+    check_intervals(shares)
+    return shares
+
+
+def check_intervals(shares: Sequence[float], samples: int = 1) -> None:
+    """Raises UsageError for shares of central intervals that are out of range or given twice."""
+    if not isinstance(shares, Sequence) or not all(isinstance(share, int | float) for share in shares):
+        raise UsageError(f"intervals: give a list of shares, such as (0.5, 0.9), not {shares!r}")
+    for share in shares:
+        if not LEAST_SHARE <= share <= MOST_SHARE:
+            raise UsageError(
+                f"intervals: a share is from {LEAST_SHARE} to {MOST_SHARE}, not {share:g}: give some such as 0.5,0.9"
+            )
+    if len({*shares}) < len(shares):
+        raise UsageError(
+            f"intervals: {', '.join(f'{share:g}' for share in shares)} has a share twice: give each once"
+        )
+    if samples < 1:
+        raise UsageError(f"samples must be at least 1, not {samples}")
 
 
 def find_faults(config: Any, task: Task) -> Iterator[str]:

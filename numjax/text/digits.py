@@ -79,7 +79,7 @@ class Scheme(BaseScheme):
     marks = (OPEN, CLOSE)
     forms = answers.NUMBERS
     digit_tokens = True
-    fences: Mapping[str, str] = {OPEN: CLOSE}  # the mark before a number → the mark behind it
+    fences = {OPEN: CLOSE}
 
     def __init__(
         self,
