@@ -14,7 +14,7 @@ from flax.core import FrozenDict
 from numjax.build import build
 from numjax.decode import beam, sample
 from numjax.decode import grammar as automaton
-from numjax.evals.generate import prompt_tokens
+from numjax.evals.requests import prompt_tokens
 from numjax.model import Model
 from numjax.pipeline.features import from_features
 from numjax.text import vocab as vocabularies
