@@ -75,7 +75,7 @@ def test_each_layout_says_where_its_numbers_stand(make_system, row):
     values = [Decimal(46), Decimal("7.5"), Decimal(120)]
     is_slot = system.scheme.numbers == "slot"
     predicted = [PredictedNumber(str(v), v, v) for v in values] if is_slot else []
-    prompt: Any = None
+    prompt = from_features(system.encode(evals.START), system.config.data.digits)
     decode = functools.partial(evals._decode_document, system, prompt)
     text = uncertainty.WrittenText(prompt, requests.Written(ids, predicted, 0.0, True), decode)
     places = uncertainty._find_places(system, text)
@@ -89,7 +89,7 @@ def test_each_layout_says_where_its_numbers_stand(make_system, row):
 @pytest.mark.parametrize(("row", "is_closed"), [("bpe", False), ("digits", True)])
 def test_a_number_at_the_end_is_complete_only_behind_its_closing_mark(make_system, row, is_closed):
     system, _ = make_system(row, "text")
-    prompt: Any = None
+    prompt = from_features(system.encode(evals.START), system.config.data.digits)
     decode = functools.partial(evals._decode_document, system, prompt)
     ids = np.asarray(system.encode((*evals.START, *documents.parse("7 and 46", "default"))).ids)[1:].tolist()
     places = uncertainty._find_places(
