@@ -5,6 +5,7 @@ All cells are made up (`made_up_cells`).
 
 from __future__ import annotations
 
+import gzip
 import json
 import pathlib
 import re
@@ -16,6 +17,7 @@ import numpy as np
 import pytest
 
 from numjax.bundled.experiments import verify
+from numjax.bundled.experiments.grid import archive
 from numjax.bundled.experiments.grid.report import __main__ as tool
 from numjax.bundled.experiments.grid.report import files, folder, maps, metrics
 from numjax.errors import UsageError
@@ -151,7 +153,7 @@ def list_problems(root) -> list[str]:
 
 def test_committed_results_are_checked(checkout):
     root, results = checkout
-    assert sorted(path.name for path in results.iterdir()) == ["grid.json", "grid.md", "grid.png"]
+    assert sorted(path.name for path in results.iterdir()) == ["cells", "grid.json", "grid.md", "grid.png"]
     assert verify.list_results(root) == [results / "grid.json"] and not list_problems(root)
     content = json.loads((results / "grid.json").read_text())
     cell = next(cell for cell in content["cells"] if (cell["row"], cell["column"]) == ("carry", "add"))
@@ -271,3 +273,46 @@ def test_rows_that_are_equally_good_are_named_together(tmp_path):
     files.write(tmp_path)
     best = find_section((tmp_path / "grid.md").read_text(), "best")
     assert "| `add` | digits, ntl and 2 more 100.0 | nobody |" in best
+
+
+def test_committed_cells_go_on_in_another_folder(tmp_path):
+    first, second, results = (tmp_path / name for name in ("first", "second", "results"))
+    write_cells(first, ["digits", "carry"], ["add", "mul"])
+    write_settings(first, "digits", "present")
+    (first / "cells/half.json").write_text("{")
+    paths = archive.pack(first, results)
+    assert sorted(path.name for path in paths) == ["carry.json.gz", "digits.json.gz"]
+    before = [path.read_bytes() for path in paths]
+    cell = first / "cells/cpu.digits.add.seed0.json"
+    (second / "cells").mkdir(parents=True)
+    (second / "cells" / cell.name).write_text("of its own")
+    assert archive.unpack(results, second) == len(list((first / "cells").glob("cpu.*"))) - 1
+    assert (second / "cells" / cell.name).read_text() == "of its own"
+    (second / "cells" / cell.name).write_text(cell.read_text())
+    for path in (*(first / "cells").glob("cpu.*"), *(first / "settings").glob("*")):
+        assert json.loads((second / path.relative_to(first)).read_text()) == json.loads(path.read_text())
+    assert archive.unpack(results, second) == 0
+    archive.pack(second, results)
+    assert [path.read_bytes() for path in paths] == before, "the same cells are the same bytes"
+
+
+def test_a_report_keeps_the_rows_that_were_committed_before(tmp_path, capsys):
+    first, second, results = (tmp_path / name for name in ("first", "second", "results"))
+    for folder_of_cells, row in ((first, "digits"), (second, "carry")):
+        write_cells(folder_of_cells, [row, "oracle"], ["add"])
+        for key in (row, "oracle"):
+            write_settings(folder_of_cells, key, "present")
+        tool.main([f"--out={folder_of_cells}", f"--results={results}", "--dirty"])
+    assert "are there now" in capsys.readouterr().out
+    content = json.loads((results / "cpu/grid.json").read_text())
+    assert set(content["rows"]) == {"digits", "carry", "oracle"}
+
+
+@pytest.mark.parametrize("content", [b"no gzip", b"[]", b'{"../escape.json": {}}', b'{"cells/a/b.json": {}}'])
+def test_a_file_that_holds_no_cells_is_one_line(content, tmp_path):
+    path = tmp_path / "results/cpu/cells/a.json.gz"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(content if content == b"no gzip" else gzip.compress(content))
+    with pytest.raises(UsageError, match=r"damaged|holds no cells") as error:
+        archive.unpack(tmp_path / "results", tmp_path / "out")
+    assert "\n" not in str(error.value) and not (tmp_path / "out").exists()

@@ -72,7 +72,7 @@ def make_cell(row: str, column: str, seed: int, scale: str = "cpu", **changes: A
 
 def write_cell(folder: pathlib.Path, cell: dict[str, Any]) -> pathlib.Path:
     """Writes a cell into OUT/cells; returns the file."""
-    path = folder / "cells" / f"{cell['scale']}-{cell['row']}-{cell['column']}-{cell['seed']}.json"
+    path = folder / "cells" / f"{cell['scale']}.{cell['row']}.{cell['column']}.seed{cell['seed']}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(cell), "utf-8")
     return path

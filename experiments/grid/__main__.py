@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from numjax.bundled.experiments import command
-from numjax.bundled.experiments.grid import abilities, executors, rows, training
+from numjax.bundled.experiments.grid import abilities, archive, executors, rows, training
 from numjax.bundled.experiments.grid.cells import Job
 from numjax.bundled.experiments.grid.rows import Row
 from numjax.bundled.experiments.grid.runner import DONE, FAILED, HELD, KEPT, STOPPED, Outcome, describe_parts
@@ -38,6 +38,9 @@ def main(words: Sequence[str] | None = None) -> int:
         return 0
     command.check_code(options.dirty or scale.name == "smoke")
     jobs = list_jobs(chosen, scale, columns, options)
+    if options.known:
+        known, out = (pathlib.Path(text).expanduser() for text in (options.known, options.out))
+        print(f"{archive.unpack(known, out)} cells taken from {known}")
     counts: Counter[str] = Counter()
     n_cells = 0
     for outcome in run_all(options.executor, jobs, read_options(options)):
@@ -82,6 +85,7 @@ def make_parser() -> Parser:
         help='a row of your own, such as --add="waves=xval embeds.numeral=waves"',
     )  # fmt: skip
     add("--out", default="runs/grid", help="folder of the cells; runs/grid by default")
+    add("--known", default="", help="a folder of committed cells, such as experiments/grid/results: they are not run")
     add("--executor", choices=executors.NAMES, default="local", help="where jobs run; local by default")
     add("--workers", type=int, default=1, help="processes of the executor local; 1 by default")
     add("--cpus", type=int, default=0, help="of each job on a cluster")

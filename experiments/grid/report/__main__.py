@@ -5,7 +5,8 @@
 
 Writes grid.html with all that the folder holds, and grid.md, grid.png and grid.json of the largest scale.
 Other scales and sizes get files of their own, such as grid_smoke.md. Files that are no cells, and cells of other
-problems or settings than the rest of their map, are named and left out.
+problems or settings than the rest of their map, are named and left out. With --results, cells that were committed
+before and that the folder lacks are copied to it first, so that nothing is lost.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import time
 from collections.abc import Sequence
 
 from numjax.bundled.experiments import command
+from numjax.bundled.experiments.grid import archive
 from numjax.bundled.experiments.grid.report import files
 from numjax.tools.command import Parser
 
@@ -33,7 +35,9 @@ def main(words: Sequence[str] | None = None) -> None:
     if options.results:
         command.check_code(options.dirty)
     start = time.monotonic()
-    out = pathlib.Path(options.out).expanduser()
+    out, results = (pathlib.Path(text or "").expanduser() for text in (options.out, options.results))
+    if options.results and (count := archive.unpack(results, out)):
+        print(f"{count} cells of {results} were not in {out} and are there now")
     made = files.write(out)
     for line in [*made.faults, *made.repeated, *made.left_out]:
         print(line)
@@ -43,8 +47,10 @@ def main(words: Sequence[str] | None = None) -> None:
         f"{out}: {files.PAGE} ({len(made.page.encode()) / 1e6:.1f} MB), {names}: {made.n_cells} cells{left_out}; "
         f"{time.monotonic() - start:.0f} s"
     )
-    for folder in files.publish(made, pathlib.Path(options.results).expanduser()) if options.results else ():
-        print(f"{folder}: {files.NAME}.json, {files.NAME}.md, {files.NAME}.png")
+    if options.results:
+        for folder in files.publish(made, results):
+            print(f"{folder}: {files.NAME}.json, {files.NAME}.md, {files.NAME}.png")
+        print(f"{results}: cells of {len(archive.pack(out, results))} rows")
 
 
 if __name__ == "__main__":
