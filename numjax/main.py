@@ -16,7 +16,7 @@ from ml_collections import config_flags
 
 from numjax.config import blocks, command_line
 from numjax.errors import DataError, Diverged, Lost, Preempted, UsageError
-from numjax.runtime import program
+from numjax.runtime import program, stop
 
 MODES = tuple(program.MODES)
 # Flag → the modes that use it, where not all do; a command of one mode does not show --mode.
@@ -65,6 +65,8 @@ def _parse(argv: list[str], mode: str = "") -> list[str]:
 
 
 def _run(argv: list[str]) -> None:
+    if _DISTRIBUTED.value:
+        stop.use_default_handlers()
     try:
         main(argv)
     except (UsageError, DataError, Diverged, Preempted, Lost) as error:
@@ -110,7 +112,8 @@ def entry(mode: str = "") -> None:
         return
     if mode:
         flags.FLAGS.set_default("mode", mode)
-    app.run(_run, flags_parser=functools.partial(_parse, mode=mode))
+    with stop.exit_when_stopped():
+        app.run(_run, flags_parser=functools.partial(_parse, mode=mode))
 
 
 if __name__ == "__main__":

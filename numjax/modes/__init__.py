@@ -18,7 +18,7 @@ from numjax.modes.check import check_run
 from numjax.modes.evaluate import evaluate_run
 from numjax.modes.predict import predict_records
 from numjax.modes.train import train_seeds
-from numjax.runtime import files, log, processes, program, signals
+from numjax.runtime import files, log, processes, program
 from numjax.train import inherit, workdir
 
 
@@ -70,7 +70,6 @@ def run(
         processes.coordinate_exit(),
         files.report_full_disk(path),
         inherit.refuse_other_config(path),
-        signals.stop_immediately(),
     ):
         if mode == "compile":
             from numjax.plan.plan import plan
