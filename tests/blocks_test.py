@@ -63,9 +63,18 @@ def test_commas_inside_brackets_belong_to_a_value():
 @pytest.mark.parametrize(
     ("word", "message"),
     [
-        ("heads.nxt=token", "heads.nxt is not there (next): write + to add it"),
+        (
+            "heads.nxt=token",
+            "this config has no heads.nxt; its heads are: next. "
+            "To add one, which also needs an objective, write --set=+heads.nxt=token",
+        ),
+        (
+            "embeds.place=dice",
+            "this config has no embeds.place; its embeds are: numeral, token. "
+            "To add one, write --set=+embeds.place=dice",
+        ),
         ("+heads.next=token", "heads.next is there already: leave the + out to replace it"),
-        ("~heads.foo", "heads.foo is not there (next)"),
+        ("~heads.foo", "this config has no heads.foo; its heads are: next"),
         ("embedz.x=dice", "'embedz' is no block: did you mean embeds"),
         ("optim.steps=4", "for one value give --config.optim.steps=…"),
         ("~task", "a config has exactly one task: replace it with task=NAME"),

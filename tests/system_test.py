@@ -63,6 +63,19 @@ FAULTS = [
     (
         "numgpt",
         "smoke",
+        "+heads.next=fone",
+        "head 'next' (fone) has no objective, so nothing would train it: remove it with --set=~heads.next",
+    ),
+    (
+        "numgpt",
+        "smoke,task=generation",
+        "+heads.aside=token",
+        "head 'aside' (token) has no objective, so nothing would train it: add "
+        "--set=+objectives.aside=nll:head=aside, or remove it with --set=~heads.aside",
+    ),
+    (
+        "numgpt",
+        "smoke",
         "task=transactions",
         "task transactions reads rows, and scheme replace text: choose scheme rows",
     ),

@@ -149,13 +149,21 @@ def _set(config: Any, word: str, sign: str, path: Sequence[str], spec: str) -> N
         return
     blocks, name = config[path[0]], path[1]
     if (sign == "+") == (name in blocks):
-        known = ", ".join(blocks) or "none"
-        problem = "is there already: leave the + out to replace it" if sign == "+" else f"is not there ({known})"
-        raise UsageError(f"--set={word}: {'.'.join(path)} {problem}{'' if sign else ': write + to add it'}")
+        if sign == "+":
+            raise UsageError(f"--set={word}: {'.'.join(path)} is there already: leave the + out to replace it")
+        raise UsageError(f"--set={word}: {_describe_missing(path, blocks, '' if sign else word)}")
     if sign == "~":
         del blocks[name]
     else:
         blocks[name] = ConfigDict(_with_defaults(kind, parse_block(kind, spec)))
+
+
+def _describe_missing(path: Sequence[str], blocks: Any, word: str) -> str:
+    """Says that a config has no such block, which it has, and what `word` with a + would do."""
+    known = f"its {path[0]} are: {', '.join(blocks)}" if blocks else f"it has no {path[0]}"
+    objective = ", which also needs an objective" if path[0] == "heads" else ""
+    advice = f". To add one{objective}, write --set=+{word}" if word else ""
+    return f"this config has no {'.'.join(path)}; {known}{advice}"
 
 
 def inherited_options(path: str, old_block: Any, name: str) -> dict[str, Any]:

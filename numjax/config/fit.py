@@ -240,3 +240,7 @@ def _objective_faults(
         required = ("log_prob", *part.cls.methods_of(part.options))
         if missing := [method for method in required if not by_key[key].cls.provides(method)]:
             yield f"{part} wants {', '.join(missing)} of its head, and {by_key[key]} has none: choose another"
+    trained = {part.options.get(option) for part in objectives for option in part.cls.head_options}
+    for key in sorted(by_key.keys() - trained):
+        add = f"add --set=+objectives.{key}=nll:head={key}, or " if by_key[key].cls.answers == task.kind else ""
+        yield f"{by_key[key]} has no objective, so nothing would train it: {add}remove it with --set=~heads.{key}"
