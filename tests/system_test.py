@@ -98,7 +98,7 @@ FAULTS = [
         "backbone=decoder",
         "task word_problem has a source for an encoder, and backbone decoder has",
     ),
-    ("numgpt", "smoke", "heads.label=token", "task statement needs heads classify in the config"),
+    ("numgpt", "smoke", "heads.label=token", "task statement needs head classify in the config"),
     ("numgpt", "smoke", "~heads.label", "the config names no heads"),
     (
         "numgpt",
@@ -116,7 +116,7 @@ FAULTS = [
         "numgpt",
         "smoke",
         "+embeds.more=linked",
-        "embed 'more' (linked) and embed 'token' (token); keep or add one of kind",
+        "embedding 'more' (linked) and embedding 'token' (token); keep or add one of kind",
     ),
     (
         "dice",
@@ -134,7 +134,7 @@ FAULTS = [
         "numgpt",
         "smoke",
         "+embeds.type=token_type",
-        "embed 'type' (token_type) reads the channel 'types', which neither",
+        "embedding 'type' (token_type) reads the channel 'types', which neither",
     ),
     (
         "numgpt",
@@ -152,7 +152,7 @@ FAULTS = [
         "numgpt",
         "smoke,task=generation",
         "heads.next=token",
-        "embed 'numeral' (prototype) reads the numbers of what is",
+        "embedding 'numeral' (prototype) reads the numbers of what is",
     ),
     (
         "numgpt",

@@ -102,13 +102,13 @@ def make_part_pages() -> dict[str, str]:
     """A page for each kind of part: each part with what it is, and its options as `numjax.tools.parts` lists them."""
     pages = {}
     for kind in build.BASE_OF_KIND:
-        names = build.names(kind)
+        names, word = build.names(kind), build.WORD_OF_KIND[kind]
         text = _title(KINDS[kind], "=")
-        text += f"These are the parts in ``numjax/{kind}``. ``numjax parts {kind}`` lists them.\n\n"
+        text += f"These are the parts in ``numjax/{kind}``. ``numjax parts {word}`` lists them.\n\n"
         pages[f"parts/{kind}.rst"] = text + "".join(_format_part(kind, name) for name in names)
     rows = [(f":doc:`{kind}`", KINDS[kind], str(len(build.names(kind)))) for kind in build.BASE_OF_KIND]
     index = _title("Parts and their options", "=") + (
-        "A config names its parts. Any part goes with any other that it can work with; ``--mode=check`` refuses the "
+        "A config names its parts. Any part goes with any other that it can work with; ``numjax check`` refuses the "
         "rest in one line. A part of your own is a file: see :doc:`/tutorials/embedding`.\n\n"
     )
     entries = "".join(f"   {kind}\n" for kind in build.BASE_OF_KIND)
@@ -200,7 +200,7 @@ def make_config_page(keys: Mapping[str, Any]) -> str:
     text = _title("Keys of a config", "=")
     text += (
         "``--config.KEY=VALUE`` changes one of them. The defaults are those of ``numjax/config/recipe.py``; a config "
-        "changes some of them, and ``--mode=show`` prints what they come to. Options of a part are in "
+        "changes some of them, and ``numjax show`` prints what they come to. Options of a part are in "
         ":doc:`parts/index`.\n\n"
     )
     for group in dict.fromkeys(key.partition(".")[0] if "." in key else "" for key in defaults):

@@ -68,7 +68,8 @@ def parse_block(kind: str, spec: str) -> dict[str, Any]:
     block: dict[str, Any] = {"name": name}
     for key, text in option_texts.items():
         if key not in types:
-            raise UsageError(f"{kind} {name!r} has no option {key!r}: did you mean {build.suggest(key, types)}?")
+            word = build.WORD_OF_KIND[kind]
+            raise UsageError(f"{word} {name!r} has no option {key!r}: did you mean {build.suggest(key, types)}?")
         block[key] = parse_value(name, key, text, types[key])
     return block
 
@@ -272,7 +273,8 @@ def add_missing_option(config: Any, path: str, text: str) -> None:
         block = block[name]
     types = option_types(kind, block.name)
     if key not in block and key not in types:
-        raise UsageError(f"{kind} {block.name!r} has no option {key!r}: did you mean {build.suggest(key, types)}?")
+        word = build.WORD_OF_KIND[kind]
+        raise UsageError(f"{word} {block.name!r} has no option {key!r}: did you mean {build.suggest(key, types)}?")
     if block.get(key) is None and key in types:
         with config.unlocked():
             block[key] = parse_value(block.name, key, text, types[key])
