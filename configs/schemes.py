@@ -168,6 +168,7 @@ get_config = Recipe(
     tasks={name: {"task": dict(name="arithmetic", operations=name)} for name in TASKS},
     parts={"row": ROWS},
     bare="row",
+    required={"row": "schemes needs a way of writing numbers, such as schemes:digits or schemes:fone; there are"},
     scale="cpu",
     scales={
         # Half a minute on two cores.
