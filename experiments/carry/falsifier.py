@@ -55,7 +55,7 @@ def make_config(scale: str, task: str, system: str) -> Any:
     blocks.apply_changes(config, words)
     # Edges have answers of 31 digits; places have marks and a place to spare.
     options: dict[str, Any] = {"task.data_seed": DATA_SEED, "decode.max_tokens": 48, "decode.batch_size": 128}
-    options["log_every"] = 125
+    options |= {"log_every": 125, "data.length": 96, "backbone.max_length": 128}
     if system != "digits":
         options |= {f"scheme.{name}": value for name, value in TASKS[task].items() if name != "digits"}
     if system == "carry_save":
