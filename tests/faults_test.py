@@ -560,6 +560,16 @@ def test_a_loss_part_that_a_split_lacks_is_not_printed():
     assert log.format_metrics(metrics) == "loss 1.0000 · masked/token 2.0000 · em nan"
 
 
+def test_metrics_have_a_line_for_each_stream(capsys):
+    names = ("loss", "next/token", "exact", "digits", "exact/add", "digits/add", "exact/add/length 8", "r2/orbit")
+    log.say_metrics("test", {name: index / 4 for index, name in enumerate(names)})
+    assert capsys.readouterr().err.splitlines() == [
+        "test: loss 0.0000 · next/token 0.2500 · exact 0.5000 · digits 0.7500 · exact/add/length 8 1.5000 · "
+        "r2/orbit 1.7500",
+        "  add: exact 1.0000 · digits 1.2500",
+    ]
+
+
 def test_only_the_late_errors_of_a_failed_save_are_silenced(monkeypatch):
     printed_errors, unraisable_errors = [], []
     monkeypatch.setattr(sys, "excepthook", lambda kind, error, trace: printed_errors.append(error))

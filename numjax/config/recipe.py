@@ -260,6 +260,15 @@ class _Unfit(ValueError):
         self.word, self.needs, self.config = word, needs, config
 
 
+def list_settings() -> Iterator[tuple[str, Any]]:
+    """Yields (path, default) for the settings that every config has; for a block or blocks a dict."""
+    for key, default in BASE.items():
+        if isinstance(default, Mapping) and key.partition(".")[0] not in blocks.BLOCK_KINDS:
+            yield from ((f"{key}.{name}", value) for name, value in default.items())
+        else:
+            yield key, default
+
+
 def apply_change(config: Any, change: Change) -> ConfigDict:
     """Applies a change to a config in place and returns it, for config files that start from another one."""
     _apply(config, change, "the change")

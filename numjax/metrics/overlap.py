@@ -93,4 +93,6 @@ def _import_library(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError:
-        raise UsageError(f"{name.partition('.')[0]} is not installed: in the checkout, pip install -e '.[metrics]'") from None
+        raise UsageError(
+            f"{name.partition('.')[0]} is not installed: in the checkout, pip install -e '.[metrics]'"
+        ) from None

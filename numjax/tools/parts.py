@@ -16,7 +16,7 @@ from numjax import build
 from numjax.config import blocks
 from numjax.errors import UsageError
 from numjax.text import vocab as vocabularies
-from numjax.tools.command import make_parser, report
+from numjax.tools.command import make_parser, report, stream
 
 _VOCABULARY = {"name": "sentencepiece", "size": 400}
 _WORDS = tuple(build.WORD_OF_KIND.values())
@@ -97,8 +97,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         lines = list_parts(flags.kind, flags.name)
     except UsageError as error:
         return report("parts", error)
-    print("\n".join(lines))
-    return 0
+    return stream("parts", (f"{line}\n".encode() for line in lines))
 
 
 if __name__ == "__main__":
