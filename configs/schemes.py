@@ -12,8 +12,8 @@ from __future__ import annotations
 from numjax.config.recipe import NLL, Recipe
 
 TASKS = (
-    *("add", "sub", "mul1", "mul2", "mul", "decadd", "max", "sort", "mod", "digit_at", "count", "round", "convert"),
-    *("frac", "fmul", "fdiv", "copy", "pick", "mme", "tabular", "orbit", "series", "all"),
+    *("add", "sub", "mul1", "mul2", "mul", "mul6", "decadd", "max", "sort", "mod", "digit_at", "count", "round"),
+    *("convert", "frac", "fmul", "fdiv", "copy", "pick", "mme", "tabular", "orbit", "series", "all"),
 )
 # Text and marks are characters, so that no way of writing numbers gets better words than another.
 VOCAB: dict[str, object] = dict(name="sentencepiece", size=400, split_digits=True)
@@ -67,6 +67,9 @@ ROWS = {
     "fp15": _spelled("scientific", form="number", digits=2, least=-9, most=7),
     "regresslm": _spelled("scientific", digits=4, least=-10, most=10),
     "ieee10": _spelled("scientific", digits=4, least=-12, most=6, exponent="before", rounding="down"),
+    # Time series: numbers in the scale of those before them.
+    "chronos": _spelled("bins"),
+    "llmtime": _spelled("rescaled") | _with_room(224, 24),
     "rt": _spelled("places") | {"embeds.place": dict(name="place_code", scale=1e6)},
     "coupled": _spelled("reversed", which="answers") | {"positions.sequence": dict(name="coupled", offset=30)},
     "abacus": REVERSED | {"positions.place": dict(name="abacus", offset=30)},
@@ -126,7 +129,7 @@ ROWS = {
     | {
         "embeds.token": dict(name="limbs"),
         "embeds.numeral": dict(name="leading", fusion="concat+linear"),
-        "positions.place": dict(name="limbs", offset=10),
+        "positions.place": dict(name="limbs_bias", ahead=True, numbers=8),
     },
     # Our own: characters of residues, under which sums and products are rotations.
     "residues": SLOT
@@ -150,6 +153,13 @@ ROWS = {
     "agg": _spelled("digits", layout="agg") | {"embeds.token": dict(name="digit_aggregate")},
     "luna": _spelled("digits", layout="value_after") | {"embeds.numeral": dict(name="char_lstm", fusion="add")},
     "value_prefix": _spelled("digits", layout="value") | {"embeds.numeral": dict(name="value_mlp", fusion="add")},
+    # As published: answers have a value too, for which a projection stands in while they are written.
+    "value_prefix_projected": _spelled("value_prefix")
+    | {
+        "embeds.numeral": dict(name="value_mlp", fusion="add"),
+        "heads.next": dict(name="prefix"),
+        **_with_loss("projection", 1.0),
+    },
     # This vector is all that the model sees of a given number.
     "dice": _spelled("digits", layout="value_alone")
     | {"embeds.numeral": dict(name="dice", low=0.0, high=1e6, fusion="concat+linear")},

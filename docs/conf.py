@@ -26,6 +26,10 @@ extensions = [
 
 # experiments/ and data/ are links to the folders of the checkout: their READMEs and tables are pages as they are.
 exclude_patterns = ["_build", "extensions", "static", "**/.*"]
+# The page of the grid's results is there as soon as they are.
+GRID_PAGE = "explanation/number"
+if not (has_grid := (HERE / "experiments/grid/results/cpu/grid.md").is_file()):
+    exclude_patterns.append(f"{GRID_PAGE}.md")
 include_patterns = [
     *("index.md", "architecture.md", "generated/**"),
     *(f"{folder}/**.md" for folder in ("tutorials", "guides", "explanation", "reference", "results")),
@@ -81,3 +85,16 @@ html_show_sourcelink = False
 html_static_path = ["static"]
 html_search_scorer = str(HERE / "static" / "scorer.js")
 html_css_files = ["numjax.css"]
+
+
+def list_grid_page(app, docname, content):
+    """Puts the page of the grid's results first on the page of all results."""
+    del app
+    if has_grid and docname == "results/index":
+        first = "../experiments/*/README"
+        content[0] = content[0].replace(first, f"../{GRID_PAGE}\n{first}")
+
+
+def setup(app):
+    """Registers the step."""
+    app.connect("source-read", list_grid_page)

@@ -14,6 +14,7 @@ import importlib.util
 import pathlib
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib.machinery import ModuleSpec, PathFinder
 
 from numjax import bundled
 
@@ -81,8 +82,8 @@ def list_changes() -> list[str]:
 def _load(name: str) -> tuple[str, tuple[str, ...]] | None:
     """(digest, dotted names that it imports) of a module, or None if there is no such module."""
     try:
-        spec = importlib.util.find_spec(name)
-    except (ImportError, ValueError):  # the parent is no package, or `name` is an attribute of a module
+        spec = _find_spec(name)
+    except (ImportError, ValueError):
         return None
     if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
         return None
@@ -90,6 +91,18 @@ def _load(name: str) -> tuple[str, tuple[str, ...]] | None:
     source = path.read_text(encoding="utf-8")
     parent = name if path.name == "__init__.py" else name.rpartition(".")[0]
     return digest_source(source, path.parent), tuple(_list_imports(ast.parse(source), parent))
+
+
+def _find_spec(name: str) -> ModuleSpec | None:
+    """The spec of a module; None if its parent is no package, or `name` is an attribute of a module. The packages
+    above it are not imported: that may take seconds."""
+    top, *parts = name.split(".")
+    spec = importlib.util.find_spec(top)
+    for part in parts:
+        if spec is None or spec.submodule_search_locations is None:
+            return None
+        spec = PathFinder.find_spec(f"{spec.name}.{part}", list(spec.submodule_search_locations))
+    return spec
 
 
 def _list_imports(tree: ast.AST, parent: str) -> Iterator[str]:

@@ -7,7 +7,6 @@
 - Means, deviations and t-tests in a JSON are those of its runs.
 - The figures in READMEs are those of their sources (`quotes.py`), and each figure with ± names one.
 - Each picture shows what its JSON draws, and each PNG has a JSON that draws it.
-- The tables and the page of a grid are those of its cells.
 - `experiments/README.md` holds the front table that `claims.py` makes of the JSON files.
 """
 
@@ -23,7 +22,6 @@ from typing import Any
 
 from numjax import bundled
 from numjax.bundled.experiments import claims, command, pictures, quotes, report, stored, tables
-from numjax.bundled.experiments.grid.report import files as grid
 from numjax.bundled.experiments.quotes import Problem
 from numjax.tools.command import Parser
 
@@ -38,8 +36,6 @@ def main(words: Sequence[str] | None = None) -> int:
         for path in list_results(root):
             tables.write_text(path.with_suffix(".md"), report.render_file(path))
             pictures.write(path)
-        for folder in _list_grids(root):
-            grid.write(folder)
         claims.write(root / "experiments")
     problems, n_figures = list_problems(root)
     for path, line, message in problems:
@@ -53,24 +49,13 @@ def main(words: Sequence[str] | None = None) -> int:
 
 def list_results(root: pathlib.Path) -> list[pathlib.Path]:
     """The JSON files of committed tables and pictures."""
-    return _list_tables(root / "experiments")
-
-
-def _list_tables(folder: pathlib.Path) -> list[pathlib.Path]:
-    # A grid stores its cells, and what they share, in folders of their own.
-    stores = {"cells", "settings", "code"}
-    return [path for path in sorted(folder.glob("*/results/**/*.json")) if path.parent.name not in stores]
-
-
-def _list_grids(root: pathlib.Path) -> list[pathlib.Path]:
-    return [path.parent for path in sorted((root / "experiments").glob("*/results/**/cells"))]
+    return sorted((root / "experiments").glob("*/results/**/*.json"))
 
 
 def list_problems(root: pathlib.Path) -> tuple[list[Problem], int]:
     """(all disagreements of a checkout, the number of quoted figures compared)."""
     problems = [problem for path in list_results(root) for problem in check_table(path)]
     problems += check_pictures(root / "experiments")
-    problems += [Problem(path, 1, text) for folder in _list_grids(root) for path, text in grid.check(folder)]
     n_figures = 0
     front = root / "experiments" / claims.README
     for path in quotes.list_readmes(root):
@@ -85,7 +70,7 @@ def list_problems(root: pathlib.Path) -> tuple[list[Problem], int]:
 def check_pictures(folder: pathlib.Path) -> Iterator[Problem]:
     """Yields pictures that are missing, or do not show what their JSON draws, or that no JSON draws."""
     known: set[pathlib.Path] = set()
-    for path in _list_tables(folder):
+    for path in sorted(folder.glob("*/results/**/*.json")):
         known |= {path.parent / name for name in pictures.draw(pictures.load(path))}
         yield from (Problem(picture, 1, message) for picture, message in pictures.check(path))
     for picture in sorted(folder.glob("*/results/**/*.png")):

@@ -14,13 +14,13 @@ import sys
 from absl import app, flags
 from ml_collections import config_flags
 
-from numjax.config import blocks, command_line
+from numjax.config import blocks, command_line, fit
 from numjax.errors import DataError, Diverged, Lost, Preempted, UsageError
 from numjax.runtime import program, stop
 
 MODES = tuple(program.MODES)
 # Flag → the modes that use it, where not all do; a command of one mode does not show --mode.
-MODES_OF_FLAG = {"mode": (), "input": ("predict", "generate"), "prompt": ("generate",)}
+MODES_OF_FLAG = {"mode": (), "input": ("predict", "generate"), "prompt": ("generate",), "intervals": ("generate",)}
 REPEATS = ";\n"  # what absl puts before its remark on flags that may be repeated
 
 _CONFIG = config_flags.DEFINE_config_file("config", None, "FILE or NAME[:WORD,WORD]; default: the workdir's.")
@@ -31,6 +31,9 @@ _WORKDIR = flags.DEFINE_string("workdir", None, "Folder of the run.")
 _MODE = flags.DEFINE_enum("mode", "train", MODES, "What to do.")
 _INPUT = flags.DEFINE_string("input", None, "predict, generate: a file of records or prompts a line, - for stdin.")
 _PROMPT = flags.DEFINE_multi_string("prompt", [], "generate: a prompt; may be repeated.")
+_INTERVALS = flags.DEFINE_string(
+    "intervals", None, "generate: shares of central intervals to print with each number, such as 0.5,0.9."
+)
 _STRICT = flags.DEFINE_bool("strict", False, "Stop at the first bad record instead of skipping it.")
 _TRUST = flags.DEFINE_bool(
     "trust", False, "Run modules outside numjax that a workdir's config names. What --config names needs no --trust."
@@ -48,10 +51,12 @@ def main(argv: list[str]) -> None:
         return
     if not _CONFIG.value or not _WORKDIR.value:
         raise UsageError(command_line.usage(str(_MODE.value), bool(_CONFIG.value), bool(_WORKDIR.value)))
+    intervals = () if _INTERVALS.value is None else fit.parse_intervals(_INTERVALS.value)
     from numjax import modes  # imports jax, so only after the flags are checked
 
     modes.set_up(_CONFIG.value, distributed=_DISTRIBUTED.value, planning=_MODE.value == "compile")
     arguments = {"strict": bool(_STRICT.value), "input": _INPUT.value, "prompts": _PROMPT.value or ()}
+    arguments["intervals"] = intervals
     modes.run(_CONFIG.value, _WORKDIR.value, str(_MODE.value), **arguments)
 
 
@@ -94,7 +99,7 @@ def format_help(mode: str = "") -> str:
     lines = [f"usage: {name} [--config=FILE|NAME[:WORD,WORD]] {workdir} [flags]", ""]
     lines += [f"{name}: {program.MODES[mode].purpose}"] if mode else purposes
     lines.append("")
-    for holder in (_CONFIG, _SET, _WORKDIR, _MODE, _INPUT, _PROMPT, _STRICT, _TRUST, _DISTRIBUTED):
+    for holder in (_CONFIG, _SET, _WORKDIR, _MODE, _INPUT, _PROMPT, _INTERVALS, _STRICT, _TRUST, _DISTRIBUTED):
         flag = flags.FLAGS[holder.name]
         if not mode or mode in MODES_OF_FLAG.get(flag.name, MODES):
             shown = f"[no]{flag.name}" if flag.boolean else flag.name

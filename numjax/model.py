@@ -170,6 +170,8 @@ class Model(nn.Module):
             # Padding slots hold zeros, for which an embedding may return anything: mask the result.
             ne_BND = jnp.where(numerals.valid[..., None], ne_BND, 0)
             x = self.fuse[name](x, ne_BND, index)
+        if tokens.vectors is not None and tokens.numeral_index is not None:
+            x = jnp.where((tokens.numeral_index >= 0)[..., None], tokens.vectors.astype(x.dtype), x)
         return x
 
     def embed_numerals(self, numerals: Numeral, features: Mapping[str, jax.Array], name: str) -> jax.Array:
@@ -190,6 +192,10 @@ class Model(nn.Module):
         """(head name → output, the new cache) for further positions after a cache. `tables`: see `Model.tables`."""
         h, _, cache = self.backbone(self.embed(tokens, tables), tokens, cache=cache)
         return self._apply_heads(h, tokens), cache
+
+    def read_heads(self, tokens: Tokens) -> dict[str, HeadOut]:
+        """The outputs of the heads for embedded tokens without a stack, for their weights."""
+        return self._apply_heads(self.embed(tokens), tokens)
 
     def _table(self):
         return next((self.embeds[name].table for name in self._embeds_of_kind("token")), None)

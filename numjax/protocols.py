@@ -93,10 +93,7 @@ class Producer:
     """Computes a channel from the ids. The host computes it for a whole document, the decoder token by token; both
     give the same values.
 
-    Producers are values: they are hashable, and equal producers make the same channel.
-
-    Attributes:
-      channel: the channel that it makes.
+    Producers are values: they are hashable, and equal producers make the same `channel`.
     """
 
     channel: Channel
@@ -170,18 +167,18 @@ class Scheme(Part):
     """text/NAME.py: turns a Document into tokens and back; decode(encode(doc)) == doc. Most extend `text/base.py`.
 
     Attributes:
-      marks: reserved tokens that it needs beyond those of every vocabulary.
+      marks: reserved tokens beyond those of every vocabulary. fences: mark before a number → mark behind it.
       vocab: the vocabulary (`text/vocab/base.py`). vocab_size: V, padded.
       points: generated tokens may point to earlier numbers; `decode` then needs these numbers.
       hides_digits: a given number shows in its value alone, not in the ids.
       unwritten: id → why it cannot be generated, for ids that can only be read.
-      symbols: the mathematical vocabulary of a scheme with trees; None for others.
-      channels: the channels that it gives beside the ids.
+      symbols: the mathematical vocabulary of a scheme with trees; None for others. channels: those beside the ids.
       token_types: number of values of the channel "types". reads: the documents that it takes, "text" or "rows".
       forms: the forms of `text/grammar/answers.FORMS` that its grammar can enforce with some vocabulary.
       digit_tokens: with some vocabulary a number's digits are tokens of their own, side by side.
       numbers: how a number appears: as its pieces ("spelled"), as [NUM] with its value beside it ("slot"), as both
-        ("behind"), as a cell ("cell"), or, if it is written, as a [NUM] for each decimal place ("places").
+        ("behind"; "prefix": [NUM] comes first and is written too), as a cell ("cell"), or, if it is written, as a
+        [NUM] for each decimal place ("places").
     """
 
     marks: tuple[str, ...] = ()
@@ -196,6 +193,7 @@ class Scheme(Part):
     reads: ClassVar[str] = "text"
     numbers: ClassVar[str] = "spelled"
     digit_tokens: ClassVar[bool] = False
+    fences: Mapping[str, str] = {}
     forms: tuple[str, ...] = ("text",)
 
     @classmethod
@@ -234,7 +232,7 @@ class Scheme(Part):
 
     def abilities(self) -> Abilities:
         """What it can do with numbers. Where a number is one position, `writes` is None: the head says it."""
-        raise NotImplementedError
+        raise self.lacks("does not say what it can do with numbers: give it a method abilities()")
 
     def positions_per_number(self, digits: int) -> int:
         """How many positions a whole number of so many digits has in a text that is read."""
@@ -244,6 +242,11 @@ class Scheme(Part):
         """The numbers of a generated text, from the values at its [NUM]s, where these are parts of numbers."""
         del ids, values
         raise self.lacks("has a whole number at each [NUM]")
+
+    def after(self, numbers: Sequence[Number]) -> Self:
+        """The scheme of what is written behind these numbers; of those whose symbols mean something by them alone."""
+        del numbers
+        return self
 
     def nearest(self, value: Decimal) -> Decimal:
         """The number that is read where `value` is written: the same, unless the layout has only some numbers.
@@ -408,9 +411,9 @@ class Head(Part):
       densities: parts of `log_prob` that are log densities, not log masses.
       answers: the kind of task that it answers. numbers: it predicts what stands at each [NUM] that it generates.
       written_as: `Scheme.numbers`. labels: names of the units' labels, if it predicts several for each row.
-      tied: its kernel is the token embedding's table. by_token: its "kernel" and "bias" have one row per token.
+      tied: its kernel is the token embedding's table. by_token: its "kernel" and "bias" have a row for each token.
       number_range: of numbers at [NUM]; None: others. exact: it predicts the number that it is certain of, not one
-        near it.
+        near it. trained_by: an objective that must train it too, beside its `log_prob`.
     """
 
     number_range: NumberRange | None = None
@@ -422,6 +425,7 @@ class Head(Part):
     labels: ClassVar[tuple[str, ...]] = ()
     tied = False
     by_token: ClassVar[bool] = False
+    trained_by: ClassVar[str] = ""
 
     @classmethod
     def only_form(cls, options: Mapping[str, Any]) -> str:
@@ -518,19 +522,14 @@ class Task(Part):
       metric: name of the validation metric that selects the best checkpoint, with "-" before it if lower is better.
       needs: kind of block → names that the config must have. brings: key of the config → the heads, losses or data
         options that answer the task, for configs that have no heads of these names.
-      num_classes: number of its classes, if it has classes.
-      unanswered: defaults of fields that records may lack at prediction.
+      num_classes: of a task with classes. unanswered: defaults of fields that records may lack at prediction.
       channels: channels that it gives beside the scheme's. reads: "text" or "rows".
-      sources: its examples have a source for an encoder.
-      generates: its predictions are what the model generates.
-      answer: the form of `text/grammar/answers.FORMS` that generated answers have; "text": any that the scheme
-        allows.
-      fitted_on: the split that the vocabulary is trained on. splits: split → the dataset's split that is used for
-        it.
-      reads_probabilities: `score` also takes the classes' `log_probs`.
+      sources: its examples have a source for an encoder. generates: its predictions are what the model generates.
+      answer: the form of `text/grammar/answers.FORMS` that generated answers have; "text": any of the scheme's.
+      fitted_on: the split that the vocabulary is trained on. splits: split → the dataset's split for it.
       tuned: name → default of the metrics that `score` chooses on validation and takes as arguments on test;
         `make_prediction` takes them too.
-      file_forms: descriptions of the user's files that `from_file` reads.
+      reads_probabilities: `score` also takes the classes' `log_probs`. file_forms: what `from_file` reads, in words.
     """
 
     dataset: Mapping[str, Any]

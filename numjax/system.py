@@ -238,7 +238,8 @@ def make_backbone(block: Mapping[str, Any], positions: Mapping[str, Any], **cont
 
 def make_objectives(config: Any, model: Model, scheme: Scheme) -> tuple[dict[str, Any], dict[str, Any]]:
     """(objectives by name, their weights by name); a weight is a number or a `Ramp`."""
-    context = {"grammar": scheme.grammar()} | scheme.aggregation() | number_symbols(scheme.vocab)
+    context = {"grammar": scheme.grammar(), "num_id": scheme.vocab.mark("[NUM]")}
+    context |= scheme.aggregation() | number_symbols(scheme.vocab)
     objectives, weights = {}, {}
     for name, block in sorted(config.objectives.items()):
         options = {k: v for k, v in block.items() if k != "weight"}

@@ -292,6 +292,8 @@ class Tokens(NamedTuple):
       distinct: Numeral[S, W], for configs with data.shared: rows form S groups of equal size, and each group lists
         every number string once. Embeddings then use `distinct`, and `features` belong to it, each [S, W, …].
       distinct_index: int32[B, T], the entry of its group's `distinct` that a position belongs to, −1 for none.
+      vectors: float32[B, T, D], the input vectors of numbers that a decoder has begun to write, whose values nobody
+        knows yet (`Scores.vector`); None elsewhere.
     """
 
     ids: Array
@@ -303,6 +305,7 @@ class Tokens(NamedTuple):
     features: Mapping[str, Array] = {}
     distinct: Numeral | None = None
     distinct_index: Array | None = None
+    vectors: Array | None = None
 
     def channel(self, name: str) -> Array:
         """The values of a channel.
@@ -521,11 +524,13 @@ class Scores(NamedTuple):
       numeral: the canonical number that [NUM] would stand for, rounded as the head rounds; None where numbers are
         spelled.
       estimate: the unrounded number, if the head approximates; else None.
+      vector: float32[B, D], the input vector of [NUM], from a head that foresees it; else None.
     """
 
     mass: Array
     numeral: Numeral | None = None
     estimate: Estimate | None = None
+    vector: Array | None = None
 
 
 class Loss(NamedTuple):

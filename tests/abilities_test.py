@@ -184,7 +184,8 @@ def test_a_scheme_gives_back_every_number_that_it_claims(name, options, vocabula
         assert round_trip(scheme, zeros, with_numbers=False) == zeros
     elif numbers_written is not None and not scheme.gives_values(options):
         assert [number.value for number in decoded] == values
-        assert [number.value.is_signed() for number in decoded] == [value.is_signed() for value in values]
+        nearest = [scheme.nearest(value) for value in values]  # a layout may have no −0
+        assert [number.value.is_signed() for number in decoded] == [value.is_signed() for value in nearest]
     else:
         assert not decoded, "without their values [NUM]s are no numbers"
 
@@ -409,7 +410,7 @@ def test_numbers_that_a_row_reads_are_told_apart(row, vocabulary, tmp_path, rng)
     if len(set(rows)) == len(rows):
         return
     assert len(set(rows)) == 1 and embed is not None, "the ids must tell all numbers apart, or none"
-    if embed.number_range is None:
+    if embed.number_range is None or (embed.number_range.digits, embed.number_range.places) == (None, None):
         return  # a real value, as near as float32 has it
     numerals = to_numeral(values, system.config.data.digits)
     vectors = np.asarray(embed.init_with_output(jax.random.key(0), numerals, {})[0], np.float64)

@@ -19,6 +19,7 @@ from numjax.decode import grammar as device
 from numjax.decode import sample
 from numjax.errors import DataError, UsageError
 from numjax.evals import generate as evals
+from numjax.evals import requests
 from numjax.numeral import format as formats
 from numjax.numeral import names as list_rules
 from numjax.pipeline import features, source
@@ -74,7 +75,7 @@ def make_system(name: str):
 
 def draw_parameters(system, seed: int):
     """Draws parameters large enough that every seed writes another text."""
-    tokens = evals.prompt_tokens([make_row(system.scheme, "3 cats")], 16, system.config.data.digits)
+    tokens = requests.prompt_tokens([make_row(system.scheme, "3 cats")], 16, system.config.data.digits)
     params = jax.jit(lambda key: system.model.init(key, Batch(tokens))["params"])(jax.random.key(seed))
     return jax.tree.map(lambda x: 10 * x if x.ndim == 2 else x, params)
 
@@ -135,7 +136,7 @@ def test_the_answer_begins_where_the_prompt_ends_whatever_the_prompt(name):
     grammar, automaton = scheme.grammar(), host.Automaton(host.make_answer_grammar(scheme.grammar()))
     rows = [make_row(scheme, text) for text in [*PROMPTS, "A: 5", "Q: 3. A: 4 A: 5."]]
     rows += [rows[0]._replace(ids=rows[0].ids[:n], numeral_index=rows[0].numeral_index[:n]) for n in (1, 4, 5, 6)]
-    prompt = evals.prompt_tokens(rows, 64, 20)
+    prompt = requests.prompt_tokens(rows, 64, 20)
     states = jax.jit(sample.read_prompt)(jax.tree.map(jnp.asarray, grammar), prompt)
     masks = device.token_mask(
         device.allowed_tokens(jax.tree.map(jnp.asarray, grammar), states, jnp.full(len(rows), 9))
@@ -150,7 +151,7 @@ def test_without_a_form_the_answer_continues_the_prompt():
     assert grammar.answer == -1 and host.digest(grammar) == host.digest(
         build("text", {"name": "digits"}, vocab=build_vocabulary()).grammar()
     )
-    tokens = evals.prompt_tokens([make_row(scheme, "7")], 16, 20)
+    tokens = requests.prompt_tokens([make_row(scheme, "7")], 16, 20)
     assert int(sample.read_prompt(jax.tree.map(jnp.asarray, grammar), tokens).state[0]) == int(grammar.start)
     with pytest.raises(ValueError, match="no state in which answers begin"):
         host.make_answer_grammar(grammar)

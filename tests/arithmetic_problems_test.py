@@ -76,7 +76,7 @@ def test_the_parse_is_that_of_the_question(name):
             assert [number.surface for number in numbers] == list(problem.operands)
         if name in ("fmul", "fdiv"):
             assert [number.surface for number in numbers] == [*problem.operands, "7"]
-        if name in ("add", "sub", "mul1", "mul2", "mul", "decadd"):
+        if name in ("add", "sub", "mul1", "mul2", "mul", "mul6", "decadd"):
             a, b = map(Fraction, problem.operands)
             value = {"+": a + b, "-": a - b, "*": a * b}[problem.operator]
             assert value == Fraction(problem.answer)
@@ -85,7 +85,7 @@ def test_the_parse_is_that_of_the_question(name):
 def test_no_two_operations_ask_alike():
     """The words and signs of a question decide its operation, but for products and sums, which are the same."""
     owners = collections.defaultdict(set)
-    same = {"mul1": "mul", "mul2": "mul", "decadd": "add"}
+    same = {"mul1": "mul", "mul2": "mul", "mul6": "mul", "decadd": "add"}
     for name in OPERATIONS:
         for problem in draw_problems(name, 60):
             words = (
@@ -180,7 +180,7 @@ def find_value(operation: str, question: str) -> tuple:
     """What the questions of an operation that ask for the same thing of the same values share."""
     values = [Fraction(text.replace(",", "")) for text in find_numbers(question)]
     words = re.sub(r"[0-9][-0-9.,e]*", "#", question)
-    if operation in ("add", "decadd", "mul1", "mul2", "mul", "fmul", "max", "sort", "pick"):
+    if operation in ("add", "decadd", "mul1", "mul2", "mul", "mul6", "fmul", "max", "sort", "pick"):
         return operation, tuple(sorted(values))
     if operation == "mod":
         return operation, question.split()[1], tuple(sorted(values[:2])), values[2]

@@ -12,7 +12,7 @@ from flax.core import FrozenDict
 
 from numjax.build import build
 from numjax.decode import beam, sample
-from numjax.evals import generate as evals
+from numjax.evals import requests
 from numjax.model import Model
 from numjax.text.grammar import automaton as grammars
 from numjax.text.grammar import tables
@@ -188,7 +188,7 @@ def test_a_narrow_beam_keeps_the_best_of_each_step(model, rng, penalty):
 def test_one_beam_is_greedy_and_numbers_are_fed_back(rng):
     """The model has a mixture head, whose numbers stay with their beams; for one row and for a ragged batch."""
     scheme, model, params, tables_ = build_parts("replace")
-    tokens = evals.prompt_tokens([make_row(scheme, p) for p in ("3 cats and 40 birds", "no")], 32, 20)
+    tokens = requests.prompt_tokens([make_row(scheme, p) for p in ("3 cats and 40 birds", "no")], 32, 20)
     single = jax.tree.map(lambda x: x[:1], tokens)
     settings = dict(head="next", max_tokens=8, num_id=scheme.vocab.mark("[NUM]"))
     end, budget = scheme.vocab.mark("[EOS]"), jnp.asarray([8, 5], jnp.int32)

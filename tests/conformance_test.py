@@ -276,6 +276,11 @@ def test_head(name, rng):
     for part, value in parts.items():
         assert value.shape == shape and value.dtype == jnp.float32, part
         assert is_finite(np.asarray(value)[is_scored]), part
+    if head.provides("project"):  # `trained_by` an objective
+        extra = jax.grad(
+            lambda params: head.project(head.apply({"params": params}, hidden, batch.inputs, table)).sum()
+        )
+        grads = jax.tree.map(np.add, grads[0], extra(params)), grads[1]
     assert is_finite(grads) and all(np.any(g) for g in jax.tree.leaves(grads))
     gradient = np.asarray(grads[1])
     np.testing.assert_array_equal(gradient[~is_scored], 0, err_msg="a position without a weight has a gradient")
@@ -304,7 +309,7 @@ def test_head_that_generates(name, rng):
     allowed = (np.arange(drawn.VOCAB) < drawn.SIZE) & (rng.random((3, drawn.VOCAB)) < 0.5)
     allowed[:, 1] = True
     for mask in (None, allowed):
-        mass, numeral, _ = jax.jit(head.step_scores)(out, mask)
+        mass, numeral, *_ = jax.jit(head.step_scores)(out, mask)
         assert mass.shape == (3, drawn.VOCAB) and mass.dtype == jnp.float32
         np.testing.assert_allclose(np.exp(mass).sum(-1), 1, atol=1e-5)
         is_forbidden = np.arange(drawn.VOCAB) >= drawn.SIZE if mask is None else ~mask

@@ -15,6 +15,7 @@ from numjax.decode import beam, sample
 from numjax.decode import grammar as automaton
 from numjax.errors import UsageError
 from numjax.evals import generate as evals
+from numjax.evals import requests
 from numjax.model import Model
 from numjax.nn import cross_entropy
 from numjax.system import System
@@ -48,7 +49,7 @@ def build_parts(kind: str, scan: bool = False, keep: int = 5, dtype: str = "floa
     from flax.core import FrozenDict
 
     model = Model(FrozenDict(embeds), FrozenDict(fusions), backbone, FrozenDict(next=build("heads", head, **context)))
-    tokens = evals.prompt_tokens([make_row(scheme, "3 cats")], 16, 20)
+    tokens = requests.prompt_tokens([make_row(scheme, "3 cats")], 16, 20)
     params = jax.jit(lambda: model.init(jax.random.key(1), Batch(tokens))["params"])()
     return scheme, model, params, jax.tree.map(jnp.asarray, scheme.grammar())
 
@@ -61,7 +62,7 @@ def make_row(scheme, text):
 
 def run(kind, prompts, *, most=MOST, temperature=0.0, top_k=0, top_p=1.0, seed=0, room=48, budget=None, **options):
     scheme, model, params, tables = build_parts(kind, **options)
-    tokens = evals.prompt_tokens([make_row(scheme, p) for p in prompts], room, 20)
+    tokens = requests.prompt_tokens([make_row(scheme, p) for p in prompts], room, 20)
     request = sample.Request(
         tokens,
         jnp.asarray([most] * len(prompts) if budget is None else budget, jnp.int32),
@@ -111,7 +112,7 @@ def generate_slowly(kind, prompt, most=MOST, keep=5):
         out = _apply_model(model, params, tokens)
         out = out._replace(hidden=out.hidden[:, count - 1])
         mask = automaton.token_mask(automaton.allowed_tokens(tables, state, jnp.asarray([most - step])))
-        mass, numeral, _ = head.step_scores(out, mask)
+        mass, numeral, *_ = head.step_scores(out, mask)
         token = int(mass.argmax())
         token_ids.append(token)
         masses.append(float(mass[0, token]))
@@ -156,7 +157,7 @@ def test_stacked_layers_decode_like_split_ones():
     scheme, model, params, _ = build_parts("subword", scan=True)
     assert "layers" in params["backbone"]
     result = run("subword", PROMPTS, scan=True)
-    batch = Batch(evals.prompt_tokens([make_row(scheme, p) for p in PROMPTS], 48, 20))
+    batch = Batch(requests.prompt_tokens([make_row(scheme, p) for p in PROMPTS], 48, 20))
     split_model = model.clone(backbone=model.backbone.clone(scan=False))
     hidden = [m.apply({"params": p}, batch)[0]["next"].hidden[:, -1] for m, p in
          ((model, params), (split_model, checkpoint.split_layers(params)))]  # fmt: skip
@@ -257,7 +258,7 @@ def test_each_number_has_its_own_interval_in_samples_and_beams():
     """The density as printed has the same width everywhere, so another number's interval has another centre."""
     scheme, model, params, tables = build_parts("replace")
     settings = dict(head="next", max_tokens=MOST, num_id=scheme.vocab.mark("[NUM]"))
-    tokens = evals.prompt_tokens([make_row(scheme, p) for p in PROMPTS], 48, 20)
+    tokens = requests.prompt_tokens([make_row(scheme, p) for p in PROMPTS], 48, 20)
     ends = jnp.full((len(PROMPTS), 1), scheme.vocab.mark("[EOS]"), jnp.int32)
     beams = beam.search(model, params, tables, tokens, jnp.full(len(PROMPTS), MOST), ends, width=3, **settings)
     width = 2 * 1.6449 * np.sqrt(0.5)

@@ -188,9 +188,11 @@ def test_stdin_gives_the_same_lines_as_a_file(monkeypatch):
     assert [record["a"] for _, record in inputs.load_records(task, "-")] == [1, 2]
 
 
+@pytest.mark.parametrize("losses", [True, False])
 @pytest.mark.parametrize(("generates", "generate"), [(False, True), (False, False), (True, False), (True, True)])
-def test_texts_are_generated_only_where_they_are_asked_for(monkeypatch, generates, generate):
-    """A split of two rows: a task that generates is scored on texts, any other on the outputs of its head."""
+def test_texts_and_losses_are_made_only_where_they_are_asked_for(monkeypatch, generates, generate, losses):
+    """A split of two rows: a task that generates is scored on texts, any other on the outputs of its head, which come
+    with the losses."""
     monkeypatch.setattr(report, "make_loader", lambda *a: SimpleNamespace(epoch=lambda size, limit: ()))
     outputs = {0: np.log([0.25, 0.75]), 1: np.log([0.9, 0.1])}
     monkeypatch.setattr(report, "evaluate", lambda *a: ({"loss": 1.0}, outputs))
@@ -202,11 +204,11 @@ def test_texts_are_generated_only_where_they_are_asked_for(monkeypatch, generate
     system = SimpleNamespace(task=task, config=SimpleNamespace(eval=SimpleNamespace(batch_size=2)))
     encoded = EncodedRows(kind="classify", example=lambda i: SimpleNamespace(reference=10 + i))
     compiled = SimpleNamespace(mesh=None)
-    metrics = report.score_split(system, compiled, None, encoded, "test", None, generate=generate)
-    if generates and not generate:
-        assert metrics == {"loss": 1.0}
-    else:
-        assert metrics == {"loss": 1.0, "said": ["x", "y"] if generates else [1, 0], "wanted": [10, 11]}
+    metrics = report.score_split(system, compiled, None, encoded, "test", None, generate=generate, losses=losses)
+    expected = {"loss": 1.0} if losses or not generates else {}
+    if generate or not generates:
+        expected |= {"said": ["x", "y"] if generates else [1, 0], "wanted": [10, 11]}
+    assert metrics == expected
 
 
 def test_a_task_that_tunes_values_but_predicts_as_all_do_is_scored_once(monkeypatch):

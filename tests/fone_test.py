@@ -118,6 +118,14 @@ def test_a_number_too_large_for_the_digits_counts_as_the_largest():
     assert first == pytest.approx(float(second)) and first > -0.05
 
 
+def test_as_published_zero_has_the_features_of_text():
+    values = to_numeral([Decimal("0"), Decimal("-0"), Decimal("10"), Decimal("-3")], 20)
+    vectors = np.asarray(build("embed", dict(name="fone", zero_as_text=True)).apply({}, values))
+    plain = np.asarray(build("embed", dict(name="fone")).apply({}, values))
+    assert not vectors[:2].any() and plain[:2].any()
+    np.testing.assert_array_equal(vectors[2:], plain[2:])
+
+
 def test_features_wider_than_the_hidden_states_are_refused():
     inputs = Tokens(*(np.zeros((1, 4), np.int32) for _ in range(3)))
     table = np.zeros((drawn.VOCAB, 32), np.float32)

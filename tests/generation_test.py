@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from decimal import Decimal
 
 import pytest
 
@@ -73,6 +74,18 @@ def test_every_question_is_answered_by_one_number(small_run, capsys):
         assert ("approximate" in number) == ("interval" in number) == (system in ("numgpt", "dice")), name
     as_trained, bare, blank = rows[:3]
     assert as_trained["text"] == bare["text"] == blank["text"], "each gets the same layout"
+
+
+def test_every_answer_says_how_sure_it_is_if_asked(small_run, capsys):
+    system, config, folder = small_run
+    capsys.readouterr()
+    modes.run(config, str(folder), "generate", prompts=[SHIP], intervals=(0.5, 0.9))
+    (row,) = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    (number,) = row["numbers"]
+    assert 0 < number["probability"] <= 1 and "interval" not in number and "note" not in number
+    assert number["method"] == ("density" if system in ("numgpt", "dice") else "samples")
+    narrow, wide = ((Decimal(i["low"]), Decimal(i["high"])) for i in number["intervals"])
+    assert wide[0] <= narrow[0] <= narrow[1] <= wide[1]
 
 
 def test_sampling_and_beams_also_write_one_number(small_run):

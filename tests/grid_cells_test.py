@@ -270,6 +270,38 @@ def test_a_lease_is_touched_while_it_is_held(tmp_path, monkeypatch):
         assert is_touched.is_set()
 
 
+@pytest.mark.parametrize("content", ['{"host": "elsewhere", "pid": 1}', None])
+def test_a_holder_notices_that_its_lease_was_taken_over(content, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(leases, "BEAT", 0.01)
+    path = tmp_path / "leases" / "a.json"
+    with leases.hold(tmp_path, "a") as lease:
+        lease.check()
+        path.unlink() if content is None else path.write_text(content)
+        if content:
+            os.utime(path, (0, 0))
+        said = ""
+        for _ in range(500):
+            said += capsys.readouterr().err
+            if said:
+                break
+            threading.Event().wait(0.01)
+        with pytest.raises(leases.Lost, match=r"a is with .*lost it, and writes no more"):
+            lease.guard(path.touch)()
+        assert (said + capsys.readouterr().err).count("writes no more") == 1, "one line"
+        if content:
+            assert path.stat().st_mtime == 0, "the lease of the other is not kept alive"
+    assert path.exists() == bool(content)
+
+
+def test_a_disturbed_file_system_costs_no_lease(tmp_path):
+    path = tmp_path / "leases" / "a.json"
+    with leases.hold(tmp_path, "a") as lease:
+        whole = path.read_text()
+        path.write_text(whole[:9])
+        lease.check()
+        path.write_text(whole)
+
+
 def test_one_of_many_gets_a_stale_lease(tmp_path, monkeypatch):
     is_stale = leases._is_stale
 

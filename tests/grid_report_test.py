@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 
 from numjax.bundled.configs import schemes
-from numjax.bundled.experiments import verify
 from numjax.bundled.experiments.grid import groups
 from numjax.bundled.experiments.grid.report import __main__ as tool
 from numjax.bundled.experiments.grid.report import files, folder, maps, metrics, table
@@ -23,8 +22,6 @@ from numjax.errors import UsageError
 from tests.chromium import Browser, find_chromium
 from tests.made_up_cells import COLUMNS, ROWS, STREAMS, make_cell, write_cell, write_cells
 
-EXACT = metrics.METRICS[0]
-ERROR = metrics.BY_KEY["relative_error_median"]
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(1)>"
 
 
@@ -42,6 +39,11 @@ def made(out):
 
 def find_data(page: str) -> dict:
     return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)[1])
+
+
+def find_table(text: str) -> str:
+    """The scores of the first stream."""
+    return text.split("## Every score")[1].split("### ")[1]
 
 
 def list_cells(out):
@@ -80,7 +82,7 @@ def test_the_table_has_the_mean_the_deviation_and_the_number_of_seeds(out, made)
     del made
     text = (out / "grid.md").read_text()
     values = [c["streams"]["inside"]["exact"] for c in list_cells(out) if (c["row"], c["column"]) == ("ntl", "add")]
-    lines = [line.split(" | ") for line in text.split("## ")[1].splitlines() if "`ntl`" in line]
+    lines = [line.split(" | ") for line in find_table(text).splitlines() if "`ntl`" in line]
     cell = lines[0][2 + list(find_data((out / "grid.html").read_text())["maps"][0]["columns"]).index("add")]
     assert cell == f"{100 * np.mean(values):.1f} ± {100 * np.std(values, ddof=1):.1f} (3)"
     assert "n/a" in text and "- xval writes no leading zeros: xval on copy." in text and "1 not run" in text
@@ -150,40 +152,6 @@ def test_of_two_files_of_a_cell_the_committed_code_counts(tmp_path, name):
     assert "12.3 (1)" in (tmp_path / "grid.md").read_text()
 
 
-@pytest.mark.parametrize("metric", [EXACT, ERROR])
-def test_a_winner_beats_every_seed_of_every_other_row(metric, rng):
-    n_winners = 0
-    for _ in range(300):
-        values = {
-            row: rng.normal(0.1 * i, 0.05, int(rng.integers(1, 4))).tolist() for i, row in enumerate(["a", "b", "c"])
-        }
-        winner = maps.find_winner(values, metric)
-        better = np.greater if metric.is_higher_better else np.less
-        if winner is None:
-            # Nobody with a range is beyond all seeds of all rows that have a range too.
-            if all(len(row) > 1 for row in values.values()):
-                for row in values:
-                    others = [value for other in values if other != row for value in values[other]]
-                    assert not better.outer(values[row], others).all()
-            continue
-        n_winners += 1
-        others = [value for row in values if row != winner for value in values[row]]
-        assert len(values[winner]) > 1 and better.outer(values[winner], others).all()
-    assert n_winners > 30
-
-
-def test_no_winner_without_ranges_or_among_baselines():
-    assert maps.find_winner({"a": [0.9, 0.92], "b": [0.5, 0.6]}, EXACT) == "a"
-    assert maps.find_winner({"a": [0.9, 0.92], "b": [0.5, 0.6]}, ERROR) == "b"
-    assert maps.find_winner({"a": [0.9, 0.92], "b": [0.5, 0.9]}, EXACT) is None, "they touch"
-    assert maps.find_winner({"a": [0.9], "b": [0.5]}, EXACT) is None, "one seed has no range"
-    assert maps.find_winner({"a": [0.9], "b": [0.5, 0.6]}, EXACT) is None
-    assert maps.find_winner({"a": [0.9, 0.92], "b": [0.89]}, EXACT) is None, "one seed may vary as much as a's"
-    assert maps.find_winner({"a": [0.9, 0.92], "b": [0.8]}, EXACT) == "a"
-    assert maps.find_winner({"a": [0.9, 0.92]}, EXACT) is None, "nobody to beat"
-    assert maps.find_winner({"a": [0.9, 0.92], "b": [0.5, 0.6], "oracle": [1.0]}, EXACT) == "a"
-
-
 def test_at_equal_seconds_every_row_has_as_long_as_the_fastest(out):
     (grid,), _ = maps.make_maps(folder.read_cells(out)[0])
     limit = maps.find_seconds(grid, "add")
@@ -248,20 +216,6 @@ def test_what_was_not_measured_is_no_number(tmp_path):
     shown = find_data(made.page)["maps"][0]["cells"][0][0]
     assert shown["values"]["exact"][-1] == [] and shown["values"]["log_error"][-1] == []
     assert shown["examples"][0][1] == "" and "NaN" not in made.page
-
-
-def test_committed_reports_are_those_of_their_cells(tmp_path):
-    results = tmp_path / "experiments/grid/results/cpu"
-    write_cells(results, ["digits", "carry"], ["add"])
-    files.write(results)
-    assert not list(files.check(results)) and verify.list_results(tmp_path) == [results / "grid.json"]
-    cell = make_cell("carry", "add", 0)
-    cell["streams"]["inside"]["exact"] = 0.5
-    write_cell(results, cell)
-    assert [path.name for path, _ in files.check(results)] == ["grid.json", "grid.html"]
-    (results / "grid.html").unlink()
-    files.write(results)
-    assert not list(files.check(results))
 
 
 # -- one file --------------------------------------------------------------------------------------------------------
@@ -577,7 +531,8 @@ def test_it_prints_in_light_colours_without_controls(browser, page):
 
 
 def test_the_picture_names_its_winners(made):
-    content = made.contents["grid"] | {"name": "grid"}
+    content = json.loads(json.dumps(made.contents["grid"])) | {"name": "grid"}
     assert table.describe(content) == "carry is best beyond the seeds on 4 of 4 kinds of problem"
-    none = content | {"wins": {stream: {} for stream in content["streams"]}}
-    assert table.describe(none) == "No row is best beyond its seeds on any of the 4 kinds of problem"
+    for cell in content["cells"]:  # of three seeds, which all win, one is unlike the others
+        cell["values"] = {stream: [*values[:-1], 0.0] for stream, values in cell["values"].items()}
+    assert table.describe(content) == "No row is best beyond its seeds on any of the 4 kinds of problem"

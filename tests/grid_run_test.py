@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -12,7 +13,9 @@ import numjax
 from numjax.bundled.experiments import identity, trials
 from numjax.bundled.experiments.grid import __main__ as grid
 from numjax.bundled.experiments.grid import cells, rows, runner, scoring, training
-from numjax.errors import Diverged, UsageError
+from numjax.bundled.experiments.grid.report import files
+from numjax.errors import Diverged
+from numjax.evals import report
 from numjax.system import System
 from numjax.train.loop import Splits
 from tests.grid_jobs import TINY, make_job
@@ -95,7 +98,7 @@ def test_the_learning_rate_is_the_best_on_validation_after_a_short_run(tmp_path,
     config = rows.make_config(rows.list_rows()["digits"], TINY._replace(steps=600, warmup=50), TINY.columns)
     losses, calls = {5e-4: 2.0, 1e-3: 1.5, 4e-3: None, 8e-3: math.nan}, []
 
-    def train(system, splits, folder, seed, score):
+    def train(system, splits, folder, seed, score, note):
         optim = system.config.optim
         calls.append((optim.learning_rate, optim.steps, optim.warmup, seed, splits.test, system.config.eval.test))
         if losses[optim.learning_rate] is None:
@@ -105,26 +108,109 @@ def test_the_learning_rate_is_the_best_on_validation_after_a_short_run(tmp_path,
     monkeypatch.setattr(training, "train", train)
     system = System(config, *[None] * (len(System._fields) - 1))
     prepared = training.Prepared(system, Splits("train", "validation", "test"), [], [])
-    assert training.choose_learning_rate(prepared, tmp_path, list(losses)[:2])[0] == 1e-3
-    rate, tried = training.choose_learning_rate(prepared, tmp_path, list(losses))
+    lease = SimpleNamespace(check=lambda: None, guard=lambda function: function)
+    assert training.choose_learning_rate(prepared, tmp_path, list(losses)[:2], lease)[0] == 1e-3
+    rate, tried = training.choose_learning_rate(prepared, tmp_path, list(losses), lease)
     assert rate == 1e-3 and tried["0.004"] is None and list(tried) == ["0.0005", "0.001", "0.004", "0.008"]
     assert [call[0] for call in calls] == list(losses)  # finished trials are not run again
     assert {call[1:] for call in calls} == {(60, 5, trials.SEED, None, False)}
     (tmp_path / "trials.json").unlink()
-    with pytest.raises(UsageError, match=r"every learning rate of 0\.004, 0\.008 diverged"):
-        training.choose_learning_rate(prepared, tmp_path, [4e-3, 8e-3])
+    rate, tried = training.choose_learning_rate(prepared, tmp_path, [4e-3, 8e-3], lease)
+    assert rate is None and tried["0.004"] is None and math.isnan(tried["0.008"])
+
+
+def diverge(*_, **__):
+    raise Diverged("the loss is nan at step 3")
+
+
+def test_a_row_that_diverges_with_every_learning_rate_is_a_result(tmp_path, monkeypatch):
+    monkeypatch.setattr(training, "train", diverge)
+    job = make_job("digits", tmp_path, TINY._replace(rates=(1e-3, 4e-3)))
+    outcome = runner.run_job(job)
+    assert (outcome.state, outcome.cells) == (runner.DONE, 2)
+    for column in job.columns:
+        cell = cells.load_cell(job.path(column))
+        assert cell["diverged"] == "every learning rate diverged in its trial: 0.001, 0.004"
+        assert cell["settings"]["tried"] == {"0.001": None, "0.004": None}
+        assert cell["settings"]["learning_rate"] is None and cell["metrics"]["exact"] == cell["seconds"] == 0
+    assert runner.run_job(job).state == runner.KEPT
+    # The next seed knows it from the trials of the first.
+    assert runner.run_job(job._replace(seed=1)).state == runner.DONE
+    made = files.write(tmp_path)
+    assert not made.faults and "0.0 (2, 2 diverged)" in (tmp_path / "grid.md").read_text()
 
 
 def test_a_run_that_diverges_is_a_result(tmp_path, monkeypatch):
-    def train(*_):
-        raise Diverged("the loss is nan at step 3")
-
-    monkeypatch.setattr(training, "train", train)
+    monkeypatch.setattr(training, "train", diverge)
     job = make_job("digits", tmp_path)
     assert runner.run_job(job).state == runner.DONE
     cell = cells.load_cell(job.path("max"))
     assert cell["diverged"] == "the loss is nan at step 3" and cell["metrics"]["exact"] == 0
     assert cell["curve"] == [] and cell["ceiling"]["all"] == 1
+
+
+def test_what_is_not_scored_changes_no_cell(grid_folder, tmp_path, monkeypatch):
+    (metrics,) = grid_folder.glob("runs/tiny.digits.*/seed_0/metrics.jsonl")
+    lines = {line["split"]: line for line in map(json.loads, metrics.open())}
+    assert "loss" not in lines["test"] and "exact" in lines["test"]
+    assert "loss" in lines["validation_best"] and "exact" not in lines["validation_best"]
+    monkeypatch.setattr(training, "score_run", report.score_split)
+    job = make_job("digits", tmp_path)
+    assert runner.run_job(job).state == runner.DONE
+    for column in job.columns:
+        fast, full = (cells.load_cell(each.path(column)) for each in (make_job("digits", grid_folder), job))
+        for name in ("metrics", "streams", "examples", "ceiling", "settings"):
+            assert fast[name] == full[name]
+        assert [point["exact"] for point in fast["curve"]] == [point["exact"] for point in full["curve"]]
+
+
+def take_over(job):
+    """What another machine leaves after it has waited for `leases.PATIENCE`: its own lease."""
+    (path,) = (job.folder / "leases").glob(f"{job.name}.json")
+    path.write_text('{"host": "elsewhere", "pid": 1, "since": "2030-01-01T00:00:00"}')
+
+
+def test_a_holder_that_lost_its_lease_writes_no_cell(tmp_path, monkeypatch, capsys):
+    job = make_job("copy", tmp_path)
+    write_cell = cells.write_cell
+
+    def write_and_sleep(job, cell):
+        write_cell(job, cell)
+        take_over(job)
+
+    monkeypatch.setattr(cells, "write_cell", write_and_sleep)
+    outcome = runner.run_job(job)
+    assert outcome.state == runner.HELD and "is with process 1 on elsewhere since 2030" in outcome.message
+    assert [path.exists() for path in map(job.path, job.columns)] == [True, False]
+    lines = [line for line in capsys.readouterr().err.splitlines() if "lost it, and writes no more" in line]
+    assert len(lines) == 1 and job.name in lines[0]
+    assert (tmp_path / "leases" / f"{job.name}.json").exists(), "the lease of the other is not removed"
+
+
+@pytest.mark.parametrize("moment", ["score", "line"])
+def test_a_training_that_lost_its_lease_stops_before_it_saves(moment, tmp_path, monkeypatch, cache):  # noqa: F811
+    job = make_job("digits", tmp_path)
+    train = training.train
+
+    def train_and_sleep(system, splits, folder, seed, score, note):
+        def score_late(*args, **kwargs):
+            take_over(job)
+            return score(*args, **kwargs)
+
+        def note_late(seconds):
+            take_over(job)
+            return note(seconds)
+
+        ways = {"score": (score_late, note), "line": (score, note_late)}
+        return train(system, splits, folder, seed, ways[moment][0], note=ways[moment][1])
+
+    monkeypatch.setattr(training, "train", train_and_sleep)
+    assert runner.run_job(job).state == runner.HELD
+    (folder,) = tmp_path.glob("runs/*/seed_0")
+    lines = (folder / "metrics.jsonl").read_text().splitlines() if (folder / "metrics.jsonl").exists() else []
+    assert len(lines) == (2 if moment == "score" else 0), lines  # of steps 1 and 2
+    assert not [path for kind in ("best", "checkpoints") for path in (folder / kind).glob("[0-9]*")]
+    assert not list(tmp_path.glob("cells/*"))
 
 
 def test_examples_are_the_same_for_all_rows(grid_folder):

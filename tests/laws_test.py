@@ -194,7 +194,7 @@ def test_parts_import_no_later_parts():
 
 # Modules beside the parts: shared base classes, and the pieces of the backbones.
 HELPER_MODULES = {
-    "text": {"base", "coded"},
+    "text": {"base", "coded", "scaled"},
     "heads": {"base"},
     "objectives": {"base"},
     "backbone": {"block", "stack"},
@@ -225,7 +225,8 @@ LARGE_FUNCTIONS = {
     "experiments.report": ("publish",),
     "numjax.decode.beam": ("search",),
     "numjax.decode.sample": ("generate",),
-    "numjax.evals.generate": ("_continue", "generate"),
+    "numjax.decode.uncertainty": ("measure",),
+    "numjax.evals.generate": ("generate",),
     "numjax.evals.report": ("score_split",),
     "numjax.expr.latex.lexer": ("_expand_macros",),
     "numjax.expr.latex.reader": ("parse_expression",),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from decimal import Decimal
 
 import jax
@@ -14,8 +15,9 @@ from numjax.embed import limbs as embed
 from numjax.errors import UsageError
 from numjax.numeral.exact import to_numeral
 from numjax.positions import limbs as positions
+from numjax.protocols import Stack
 from numjax.text import limbs, vocab
-from numjax.types import Mark, Number, Text
+from numjax.types import Mark, Number, Text, Tokens
 from tests import drawn
 
 TEXTS = ["7 + 12 = 19", "costs 1,200.50 or 0.5", "a b c ( ) e E + - . ,"] * 5
@@ -104,20 +106,57 @@ def test_given_numbers_have_values_and_written_ones_have_none(vocabulary):
     assert (row.numeral_index == -1).all() and row.ids[0] == row.ids[4]
 
 
-def test_powers_are_those_of_1000_and_the_decoder_counts_as_the_host_does(vocabulary, rng):
-    scheme = make_scheme(vocabulary, values=True)
+def test_a_bias_knows_only_how_far_powers_are_apart():
+    part = build(
+        "positions", dict(name="limbs_bias", span=1, numbers=2, gain=2.0), stack=Stack(8, 2, 4, max_length=8)
+    )
+    channel = np.asarray([[0, 0], [5, 1], [4, 1], [9, 3], [3, 2]], np.int32)[None]
+    tokens = Tokens(*(np.zeros((1, 5), np.int32) for _ in range(3)), channels={"limb_power": channel})
+    params = part.init(jax.random.key(0), tokens, method="added")["params"]
+    table = jnp.broadcast_to(jnp.arange(4.0)[:, None], params["distances"].shape)  # −1, 0, 1 and others
+    params = dict(params) | {"distances": table}
+    index = part.apply({"params": params}, tokens, method="bias_index")
+    bias = np.asarray(part.apply({"params": params}, index, index, method="bias"))
+    for q, k in itertools.product(range(5), repeat=2):
+        powers = channel[0, [q, k], 0]
+        expected = min(max(powers[1] - powers[0], -1), 1) + 1 if powers.all() else 3
+        assert (bias[0, :, q, k] == 2 * expected).all()
+    added = np.asarray(part.apply({"params": params}, tokens, method="added"))[0]
+    np.testing.assert_array_equal(added[1:], np.asarray(params["levels"])[[0, 0, 1, 1]])
+    assert not added[0].any()
+    with pytest.raises(UsageError, match="limbs_bias: span must be at least 1"):
+        part.clone(span=0).init(jax.random.key(0), tokens, method="added")
+    with pytest.raises(UsageError, match="limbs_bias: numbers must not be negative"):
+        part.clone(numbers=-1).init(jax.random.key(0), tokens, method="added")
+
+
+def make_producer(scheme, ahead: bool):
     marks = tuple((name, scheme.vocab.mark(name)) for name in scheme.vocab.marks)
-    part = build("positions", dict(name="limbs"), stack=drawn.CONTEXT.get("stack"), marks=marks)
+    part = build("positions", dict(name="limbs", ahead=ahead), stack=drawn.CONTEXT.get("stack"), marks=marks)
     (producer,) = part.producers()
+    return producer
+
+
+@pytest.mark.parametrize("ahead", [False, True])
+def test_powers_are_those_of_1000_and_the_decoder_counts_as_the_host_does(ahead, vocabulary, rng):
+    scheme = make_scheme(vocabulary, values=True)
+    producer = make_producer(scheme, ahead)
     surfaces = [draw_surface(rng) for _ in range(30)]
     segments = [s for text in surfaces for s in (Number(text, Decimal(text.replace(",", ""))), Text(" a "))]
     ids = scheme.encode((*segments, Mark("[SEP]"), *segments)).ids
-    powers = producer.compute(ids)
+    values = producer.compute(ids)
     state, stepped = producer.begin(1), []
     for token in ids:
         state, value = producer.step(state, jnp.asarray([token]), None)
-        stepped.append(int(value[0]))
-    assert stepped == powers.tolist()
+        stepped.append(value[0].tolist())
+    assert stepped == values.tolist()
+    own, end = make_producer(scheme, False).compute(ids), int(np.flatnonzero(ids == scheme.vocab.mark("[SEP]"))[0])
+    np.testing.assert_array_equal(values[:end], own[:end])  # given headers tell no power
+    if ahead:
+        # What is written has the power of the limb behind it.
+        is_limb = own[end + 1 :, 0] > 0
+        np.testing.assert_array_equal(values[end:-1, 0][is_limb], own[end + 1 :, 0][is_limb])
+    producer = make_producer(scheme, False)
     # The sum of all limbs by their powers is the number.
     for surface in surfaces:
         row = scheme.encode((Number(surface, Decimal(surface.replace(",", ""))),)).ids
@@ -126,7 +165,8 @@ def test_powers_are_those_of_1000_and_the_decoder_counts_as_the_host_does(vocabu
             assert not producer.compute(row).any()
             continue
         total = Decimal(0)
-        for name, power in zip(names, producer.compute(row).tolist(), strict=True):
+        for name, (power, number) in zip(names, producer.compute(row).tolist(), strict=True):
+            assert number == (power > 0)
             if power:
                 digits = name[2:-1] if name[1] == ":" else name[2:-1].ljust(3, "0")
                 total += int(digits) * Decimal(1000) ** (power - 1 - producer.parts)

@@ -59,7 +59,7 @@ def make_cell(row: str, column: str, seed: int, scale: str = "cpu", **changes: A
         "parts": {"scheme": "replace", "embeds": f"{row}, token", "heads": row, "objectives": "nll", "positions": ""},
     }  # fmt: skip
     return {
-        "form": 1, "row": row, "column": column, "scale": scale, "seed": seed, "key": f"{row}-{column}-{seed}",
+        "form": 1, "row": row, "column": column, "scale": scale, "seed": seed, "key": row,
         "commit": "0123abc", "dirty": False, "hardware": "a made-up machine",
         "settings": {} if row == "oracle" else settings, "steps": 4000, "seconds": 500.0, "overhead_seconds": 10.0,
         "ms_per_step": 125.0, "parameters": 500_000, "slots_per_number": 4.2 if row == "digits" else 1.0,
@@ -76,6 +76,13 @@ def write_cell(folder: pathlib.Path, cell: dict[str, Any]) -> pathlib.Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(cell), "utf-8")
     return path
+
+
+def write_settings(folder: pathlib.Path, key: str, problems: str, **options: Any) -> None:
+    """Writes the settings that a key names, into OUT/settings."""
+    path = folder / "settings" / f"{key}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"grid.problems": problems} | options), "utf-8")
 
 
 def write_cells(folder: pathlib.Path, rows: Sequence[str] = tuple(ROWS), columns: Sequence[str] = COLUMNS) -> None:

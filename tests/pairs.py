@@ -32,6 +32,16 @@ BASES: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "language_model formulas": ("mathgpt", "smoke,task=text", (TEXT,)),
     "generation": ("numgpt", "smoke,task=generation", ()),
     "generation spelled": ("numgpt", "smoke,task=generation,system=digits", ()),
+    "generation prefix": (
+        "numgpt",
+        "smoke,task=generation,system=digits",
+        (
+            "scheme=value_prefix",
+            "heads.next=prefix",
+            "+embeds.numeral=value_mlp",
+            "+objectives.numbers=projection:head=next",
+        ),
+    ),
     "magnitude": ("dice", "smoke", ()),
     "span_answer": ("dice", "smoke,task=squad", ()),
     "word_problem": ("digits", "smoke", ()),

@@ -61,6 +61,27 @@ def test_the_default_edges_are_the_powers_of_ten_of_both_signs():
     np.testing.assert_array_equal(large, larger, err_msg="beyond the last edge all numbers are the same")
 
 
+@pytest.mark.parametrize(
+    ("options", "last", "beyond"),
+    [
+        ({}, "1e11", "1e12"),
+        ({"high": 3}, "-999", "-1001"),
+        ({"edges": (-50.0, 0.0, 1000.0)}, "-9.9", "-51"),
+        ({"edges": (0.0, 3.0, 1000.0)}, "999", "-1"),
+        ({"edges": (3.0, 1000.0)}, "0", "1"),
+    ],
+)
+def test_numbers_beyond_the_edges_are_not_told_apart(options, last, beyond):
+    part = build("embed", dict(name="ple", dim=0, **options))
+    assert part.number_range.holds(Decimal(last)) and not part.number_range.holds(Decimal(beyond))
+    step = Decimal("0.95")
+    values = [Decimal(last), Decimal(last) * step, Decimal(beyond), Decimal(beyond) * 2]
+    inside, near, outside, far = part.apply({}, to_numeral(values, 20))
+    assert (inside != near).any() or not Decimal(last)
+    np.testing.assert_array_equal(outside, far)
+    assert build("embed", dict(name="ple", outside="linear", **options)).number_range is None
+
+
 def test_quantiles_hold_equally_many_numbers(rng):
     numbers = rng.lognormal(size=1000)
     edges = ple.make_quantile_edges(numbers, 8)

@@ -16,7 +16,7 @@ from numjax.config import fit
 from numjax.decode import beam, sample
 from numjax.decode import grammar as device
 from numjax.errors import UsageError
-from numjax.evals import generate as evals
+from numjax.evals import requests
 from numjax.expr.tree import Tree
 from numjax.model import Model
 from numjax.nn import grammar as masks
@@ -162,9 +162,9 @@ def test_training_allows_what_the_decoder_and_the_host_allow(encoder):
         source = None if example.source is None else build_scheme().encode(example.source)
         row = from_features(build_scheme().encode(example.document, source=source), 20)
         source_tokens = (
-            None if source is None else evals.prompt_tokens([from_features(source, 20)], len(source.ids), 20)
+            None if source is None else requests.prompt_tokens([from_features(source, 20)], len(source.ids), 20)
         )
-        tokens = evals.prompt_tokens([row], len(row.ids), 20)
+        tokens = requests.prompt_tokens([row], len(row.ids), 20)
         codes = jnp.asarray(build_scheme().encode(example.document, source=source).grammar_state[None, 1:])
         recall = masks.recall_mask(grammar, tokens, source_tokens)
         training_classes = np.asarray(masks.allowed_tokens(grammar, codes, False, recall).classes)[0]
@@ -224,7 +224,7 @@ def build_random_model(encoder: bool, seed: int):
         drawn.build_backbone(shape),
         FrozenDict(next=build("heads", {"name": "joint", "init_std": 0.4}, **known)),
     )
-    tokens = evals.prompt_tokens([from_features(build_scheme().encode((Mark("[CLS]"),)), 20)], 8, 20)
+    tokens = requests.prompt_tokens([from_features(build_scheme().encode((Mark("[CLS]"),)), 20)], 8, 20)
     batch = Batch(tokens, source=tokens if encoder else None)
     params = jax.jit(lambda: model.init(jax.random.key(seed), batch)["params"])()
     # Pointers are likely everywhere, also those without a number.
@@ -246,12 +246,12 @@ def test_no_random_model_points_to_a_number_that_is_not_there(encoder, beams):
         rows = [from_features(question, 20) for question in questions]
         source = None
         if encoder:
-            source = evals.prompt_tokens(rows, 48, 20)
+            source = requests.prompt_tokens(rows, 48, 20)
             prefix = from_features(build_scheme().encode((Mark("[CLS]"), Mark("[SEP]"))), 20)
             rows = [prefix] * len(rows)
         # The prompt begins a formula, so that each text has one.
         formula = from_features(build_scheme().encode((make_equation("9"),)), 20)
-        prompt = evals.prompt_tokens([_append_start(row, formula) for row in rows], 64, 20)
+        prompt = requests.prompt_tokens([_append_start(row, formula) for row in rows], 64, 20)
         budget = jnp.full(len(texts), 24, jnp.int32)
         eos = build_scheme().vocab.mark("[EOS]")
         known = dict(head="next", max_tokens=24, num_id=build_scheme().vocab.mark("[NUM]"))

@@ -17,7 +17,7 @@ from numjax.bundled.data.problems import compose, expression, numbers, plans, wo
 from numjax.bundled.data.problems.generate import generate_records
 from numjax.decode import beam
 from numjax.errors import UsageError
-from numjax.evals import generate
+from numjax.evals import generate, requests
 from numjax.expr import latex
 from numjax.expr.evaluate import solve
 from numjax.expr.tree import Tree
@@ -337,7 +337,7 @@ def test_the_best_beam_is_the_likeliest_whose_value_an_answer_may_have(monkeypat
     """The prior puts a negative value last, and a fraction behind a whole number unless it leads by a lot."""
     texts = ["x = 7 - 12", "x = 7 / 2", "x = 12 - 7"]
     monkeypatch.setattr(
-        generate, "_extract_row", lambda system, state, b: ([int(state.ids[b, 0])], [], 0.0, bool(state.ended[b]))
+        requests, "extract_row", lambda system, state, b: ([int(state.ids[b, 0])], [], 0.0, bool(state.ended[b]))
     )
     monkeypatch.setattr(generate, "_decode_document", lambda system, row, ids, numbers: make_document(texts[ids[0]]))
 

@@ -16,6 +16,7 @@ from numjax.bundled.configs import schemes
 from numjax.bundled.data.arithmetic.operations import OPERATIONS
 from numjax.config import fit
 from numjax.tasks.arithmetic import match_digits
+from numjax.text import document as documents
 from numjax.text import vocab as vocabularies
 from numjax.types import Number
 from tests.runs_test import cache  # noqa: F401  (the fixture builds datasets once)
@@ -30,7 +31,8 @@ REAL_VALUED |= {
     "ple": 0.5,
     "periodic": 0.5,
 }
-# DICE's angles of neighbours are nearly the same: it writes 29 of the 32 sums exactly, and of the others 11 for 7.
+# DICE's angles of neighbours are nearly the same, 0.0003 apart: of three seeds two wrote all 32 sums exactly and one
+# wrote 31 for 30; on another machine 29 were exact, and one was 11 for 7.
 NEAR = {"dice": 4}
 
 
@@ -68,7 +70,7 @@ VALUE_ROWS = [row for row, change in schemes.ROWS.items() if "embeds.numeral" in
 
 def test_rows_that_read_values_are_known():
     assert {"xval", "fone", "bittokens", "numgpt", "intseq", "ple", "periodic", "carry", "dice"} <= {*SLOT_ROWS}
-    assert {*VALUE_ROWS} - {*SLOT_ROWS} == {"luna", "value_prefix", "limbs"}, (
+    assert {*VALUE_ROWS} - {*SLOT_ROWS} == {"luna", "value_prefix", "value_prefix_projected", "limbs"}, (
         "beside its value, a number shows its digits"
     )
 
@@ -91,7 +93,9 @@ def test_only_values_tell_the_sums_of_a_slot_row_apart(row):
 @pytest.mark.parametrize("answer", ["46", "4.6e1", "46%", "0.1234567890123"])
 @pytest.mark.parametrize("row", VALUE_ROWS)
 def test_no_value_stands_before_the_digits_of_an_answer(row, answer):
-    """A number that is spelled has no value at any position of the answer; one that is a slot has it only there."""
+    """A number that is spelled has no value at any position of the answer; one that is a slot has it only there.
+
+    The published value prefix is the exception: while it learns, the answer's value stands before its digits."""
     scheme, task = make_scheme(row), build("tasks", schemes.get_config(row).task)
     record = {"id": "0", "question": "12 + 34 =", "answer": answer, "accepted": answer, "operation": "add"}
     example = task.example(record | {"stream": "inside"}, scheme.parse)
@@ -99,10 +103,10 @@ def test_no_value_stands_before_the_digits_of_an_answer(row, answer):
     first = encoded.starts[example.loss_from]
     with_value = encoded.ids[first:][encoded.numeral_index[first:] >= 0]
     num_id = scheme.vocab.mark("[NUM]")
-    assert with_value.tolist() == ([num_id] if scheme.numbers == "slot" else [])
+    assert with_value.tolist() == ([num_id] if scheme.numbers in ("slot", "prefix") else [])
     given = encoded.ids[:first][encoded.numeral_index[:first] >= 0].tolist()
     assert len(given) == 2
-    if scheme.numbers == "slot":
+    if scheme.numbers in ("slot", "prefix"):
         assert given == [num_id] * 2
     else:
         assert set(given) <= scheme.unwritten.keys(), "an answer that holds a value is refused"
@@ -157,8 +161,10 @@ def test_a_row_learns_sums_by_heart(row, tmp_path, monkeypatch):
         if row in REAL_VALUED:
             assert abs(value - gold) <= Decimal(REAL_VALUED[row]) * gold + 1
         else:
-            assert abs(value - model.system.scheme.nearest(gold)) <= NEAR.get(row, 0)
-            assert value == gold or match_digits(value, gold) < 1
+            given = [s for s in model.system.task.prompt(record, documents.parse) if isinstance(s, Number)]
+            nearest = model.system.scheme.after(given).nearest(gold)
+            assert abs(value - nearest) <= NEAR.get(row, 0)
+            assert value == gold or nearest != gold or match_digits(value, gold) < 1
     if row in SLOT_ROWS:
         feed_values_of_the_next(model, records, monkeypatch)
         with_others = [prediction["prediction"] for prediction in model.predict(records)]

@@ -167,7 +167,7 @@ def _list_series(name: str, length: int) -> list[Problem]:
 
 _EDGES = {
     **dict.fromkeys(("add", "sub", "decadd"), _list_sums),
-    **dict.fromkeys(("mul1", "mul2", "mul"), _list_products),
+    **dict.fromkeys(("mul1", "mul2", "mul", "mul6"), _list_products),
     **dict.fromkeys(("max", "sort"), _list_lists),
     **dict.fromkeys(("fmul", "fdiv"), _list_scaled),
     "mod": _list_residues,

@@ -211,6 +211,7 @@ OPERATIONS: Mapping[str, Operation] = {
     "mul1": _with_magnitude(functools.partial(mul, digits=1)),
     "mul2": _with_magnitude(functools.partial(mul, digits=2)),
     "mul": _with_magnitude(mul, most=4),
+    "mul6": _with_magnitude(mul, most=6),
     "decadd": _with_magnitude(decadd, is_pair=True),
     "max": _with_magnitude(largest),
     "sort": _with_magnitude(sort),

@@ -16,7 +16,7 @@ from numjax.numeral import format as formats
 from numjax.numeral.exact import to_decimals, to_numeral
 from numjax.system import System
 from numjax.tasks.arithmetic import score_answer
-from numjax.types import Features, Number
+from numjax.types import Example, Features, Number
 
 
 class Ability(NamedTuple):
@@ -39,13 +39,11 @@ class Ability(NamedTuple):
 def measure(system: System, record: Mapping[str, Any]) -> Ability:
     """What the row of a system can do with a problem."""
     task, scheme = system.task, system.scheme
-    try:
-        example = task.example(record, scheme.parse)
-        row = system.encode(example.document)
-    except (DataError, ValueError):
+    if (encoded := _encode(system, record)) is None:
         return Ability()
-    start = row.starts[example.loss_from]
-    document = scheme.decode(row.ids[start:].tolist(), _list_written(system, row, start))
+    example, row, start = encoded
+    given = [segment for segment in example.document[: example.loss_from] if isinstance(segment, Number)]
+    document = scheme.after(given).decode(row.ids[start:].tolist(), _list_written(system, row, start))
     answer = task.predicted(document)
     is_exact = _can_write(system, row, start) and bool(score_answer(answer or "", record)["exact"])
     bounds = zip(example.document, row.starts[:-1], row.starts[1:], strict=True)
@@ -53,6 +51,22 @@ def measure(system: System, record: Mapping[str, Any]) -> Ability:
     segments = [*scheme.parse(record["question"]), *scheme.parse(record["answer"])]
     n_numbers = sum(isinstance(segment, Number) for segment in segments)
     return Ability(start, len(row.ids) - start, n_numbers, n_slots, is_exact)
+
+
+def measure_lengths(system: System, record: Mapping[str, Any]) -> tuple[int, int]:
+    """(positions of the prompt, positions of the answer) of a problem; zeros if it cannot be encoded."""
+    encoded = _encode(system, record)
+    return (0, 0) if encoded is None else (encoded[2], len(encoded[1].ids) - encoded[2])
+
+
+def _encode(system: System, record: Mapping[str, Any]) -> tuple[Example, Features, int] | None:
+    """(the example of a problem, its row, where the answer starts); None if it cannot be encoded."""
+    try:
+        example = system.task.example(record, system.scheme.parse)
+        row = system.encode(example.document)
+    except (DataError, ValueError):
+        return None
+    return example, row, row.starts[example.loss_from]
 
 
 def writer_of(system: System) -> Any:

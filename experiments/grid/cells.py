@@ -144,7 +144,7 @@ def explain_unusable(job: Job, column: str, key: str) -> str:
             raise UsageError(f"{error}: use the code that wrote it, or another --out") from None
         return str(error)
     if cell["key"] != key:
-        differences = identity.list_differences(_load(job.folder, "settings", cell["key"]), list_settings(job), {})
+        differences = identity.list_differences(load_settings(job.folder, cell["key"]), list_settings(job), {})
         more = f" and {len(differences) - 2} more" if len(differences) > 2 else ""
         return f"{path}: another result ({'; '.join(differences[:2])}{more})"
     if job.same_code and (change := sources.describe_changed(load_code(job.folder, cell))):
@@ -187,6 +187,11 @@ def write_once(out: pathlib.Path, kind: str, content: Mapping[str, Any]) -> str:
     if not path.exists():
         stored.write_json(path, content)
     return name
+
+
+def load_settings(out: pathlib.Path, key: str) -> dict[str, Any]:
+    """The settings that a key names; empty if they are not there."""
+    return _load(out, "settings", key)
 
 
 def load_code(out: pathlib.Path, cell: Mapping[str, Any]) -> dict[str, str]:

@@ -2,7 +2,8 @@
 
 A lease is a file OUT/leases/NAME.json with host, process and start. Its holder touches it while it works. A lease is
 stale, and is taken over, if its process is gone from this host, or if it was not touched for `PATIENCE` seconds by
-the clock of the file system, which all machines share.
+the clock of the file system, which all machines share. A holder that slept for so long finds out when it asks its
+lease before it writes, and stops.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ import pathlib
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from numjax.errors import UsageError
-from numjax.runtime import files
+from numjax.runtime import files, log
 
 BEAT = 20.0  # seconds between two touches
 PATIENCE = 120.0
@@ -29,9 +30,51 @@ class Held(UsageError):
     """Another runner that is alive holds the lease; the message says which."""
 
 
+class Lost(Held):
+    """The lease was held by this process, and is not any more: another runner took it over."""
+
+
+class Lease:
+    """A lease that this process holds, as long as nobody takes it over."""
+
+    def __init__(self, path: pathlib.Path, own: dict[str, Any]):
+        self.path, self.own = path, own
+        self._is_announced = False
+
+    def check(self) -> None:
+        """Does nothing while the lease is held. Call it before each write that the next holder would not expect.
+
+        Raises:
+          Lost: another runner has the lease, or had it and is done.
+        """
+        try:
+            holder = json.loads(self.path.read_text())
+        except FileNotFoundError:
+            holder = {}
+        except (OSError, ValueError):
+            return  # a disturbance of the file system says nothing about the holder
+        if holder == self.own:
+            return
+        other = _describe(self.path) if holder else f"{self.path.stem} is with nobody any more"
+        error = Lost(f"{other}: this process was silent for too long, lost it, and writes no more")
+        if not self._is_announced:
+            self._is_announced = True
+            log.say(str(error))
+        raise error
+
+    def guard(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """A function that checks the lease before it does the same."""
+
+        def checked(*args: Any, **kwargs: Any) -> Any:
+            self.check()
+            return function(*args, **kwargs)
+
+        return checked
+
+
 @contextlib.contextmanager
-def hold(out: pathlib.Path, name: str, wait: float = 0.0) -> Iterator[None]:
-    """Holds the lease of a name while the block runs.
+def hold(out: pathlib.Path, name: str, wait: float = 0.0) -> Iterator[Lease]:
+    """Holds the lease of a name while the block runs; yields it, to be asked whether it is still held.
 
     Args:
       wait: seconds to wait for another runner to end.
@@ -51,11 +94,11 @@ def hold(out: pathlib.Path, name: str, wait: float = 0.0) -> Iterator[None]:
             time.sleep(min(BEAT, 1.0))
         except OSError as error:
             raise UsageError(f"cannot write {path} ({error.strerror}): choose another --out") from error
-    stop = threading.Event()
-    beating = threading.Thread(target=_beat, args=(path, own, stop), daemon=True)
+    lease, stop = Lease(path, own), threading.Event()
+    beating = threading.Thread(target=_beat, args=(lease, stop), daemon=True)
     beating.start()
     try:
-        yield
+        yield lease
     finally:
         stop.set()
         beating.join()
@@ -108,11 +151,15 @@ def _file_system_time(folder: pathlib.Path) -> float:
         probe.unlink(missing_ok=True)
 
 
-def _beat(path: pathlib.Path, own: dict[str, Any], stop: threading.Event) -> None:
+def _beat(lease: Lease, stop: threading.Event) -> None:
     while not stop.wait(BEAT):
-        with contextlib.suppress(OSError):
-            if _load(path) == own:
-                os.utime(path)
+        try:
+            lease.check()
+            os.utime(lease.path)
+        except Lost:
+            return  # the block itself is told when it checks
+        except OSError:
+            continue
 
 
 def _load(path: pathlib.Path) -> dict[str, Any]:

@@ -48,12 +48,12 @@ def run_job(job: Job, wait: float = 0.0) -> Outcome:
         key = identity.make_key(settings)
         if not cells.list_missing(job, key):
             return Outcome(job.name, KEPT, f"{job.name}: all {len(job.columns)} cells are there")
-        with leases.hold(job.folder, job.name, wait):
+        with leases.hold(job.folder, job.name, wait) as lease:
             # Another runner may have written them since.
             missing = cells.list_missing(job, key)
             if missing:
                 _say_unusable(job, key)
-                _write(job, key, settings)
+                _write(job, key, settings, lease)
         return Outcome(job.name, DONE, f"{job.name}: {len(missing)} cells written", len(missing))
     except leases.Held as error:
         return Outcome(job.name, HELD, str(error))
@@ -68,7 +68,8 @@ def _say_unusable(job: Job, key: str) -> None:
             log.say(f"{reason}: it goes to {job.folder / 'replaced'}, and the cell is run")
 
 
-def _write(job: Job, key: str, settings: Mapping[str, Any]) -> None:
+def _write(job: Job, key: str, settings: Mapping[str, Any], lease: leases.Lease) -> None:
+    write_cell = lease.guard(cells.write_cell)
     cells.write_once(job.folder, "settings", settings)
     shared = _describe(job, key)
     if job.row.kind == "baseline":
@@ -78,19 +79,20 @@ def _write(job: Job, key: str, settings: Mapping[str, Any]) -> None:
             own = [record for record in records if record["operation"] == column]
             ceiling = dict.fromkeys(("all", *scoring.list_streams(own)), 1.0)
             entry = {"column": column, "ceiling": ceiling, "curve": []} | scoring.score_cell(own, answers)
-            cells.write_cell(job, _order(shared | extra | entry))
+            write_cell(job, _order(shared | extra | entry))
         return
     config = make_config(job.row, job.scale, job.columns)
     try:
         fit.check(config, build("tasks", config.task))
     except UsageError as error:
         for column in job.columns:
-            cells.write_cell(job, _order(shared | _describe_nothing(str(error)) | {"column": column}))
+            write_cell(job, _order(shared | _describe_nothing(str(error)) | {"column": column}))
         return
-    trained = training.train_job(job, key)
+    trained = training.train_job(job, key, lease)
     extra = _describe_run(job, trained)
     for column in job.columns:
-        cells.write_cell(job, _order(shared | extra | _score_column(column, trained)))
+        write_cell(job, _order(shared | extra | _score_column(column, trained)))
+    lease.check()
     training.drop_training_state(job, key)
 
 

@@ -9,7 +9,7 @@ import pathlib
 import shutil
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -23,7 +23,7 @@ from numjax.bundled.experiments.grid.problems import Record
 from numjax.bundled.experiments.grid.rows import make_config
 from numjax.bundled.experiments.grid.scales import TRIAL_SHARE
 from numjax.bundled.experiments.grid.scoring import Answer
-from numjax.errors import Diverged, UsageError
+from numjax.errors import Diverged
 from numjax.evals import report
 from numjax.modes import set_up
 from numjax.runtime import log
@@ -41,18 +41,18 @@ class Trained(NamedTuple):
 
     Attributes:
       records: the test problems. abilities: of the row with each. answers: id → what the model wrote.
-      config: of the run. rate, tried: the learning rate, and the validation loss of each that was tried, which took
-        trial_seconds.
+      config: of the run. rate, tried: the learning rate, None if each diverged, and the validation loss of each that
+        was tried, which took trial_seconds.
       seconds: of all training steps. overhead_seconds: of everything else in this process but trials.
       seconds_per_step, parameters, validations (rows of metrics.jsonl), code: of the run.
-      diverged: the message if the loss stopped being finite.
+      diverged: the message if the loss stopped being finite, in the run or in all trials.
     """
 
     records: list[Record]
     abilities: list[Ability]
     answers: dict[str, Answer]
     config: Any
-    rate: float
+    rate: float | None
     tried: dict[str, float | None]
     trial_seconds: float
     seconds: float
@@ -73,37 +73,40 @@ class Prepared(NamedTuple):
     abilities: list[Ability]
 
 
-def train_job(job: Job, key: str) -> Trained:
+def train_job(job: Job, key: str, lease: leases.Lease) -> Trained:
     """Trains a job's model, or goes on where an earlier process stopped, and returns its answers.
 
     Raises:
       Preempted: SIGTERM or SIGINT; the next call resumes.
-      UsageError: parts do not go together, or every learning rate diverges.
+      Lost: another runner has taken over the lease of the job.
+      UsageError: parts do not go together.
     """
     begin = time.monotonic()
     base = make_config(job.row, job.scale, job.columns)
     _set_up(base)
     shared = job.folder / "runs" / f"{job.name.rpartition('.')[0]}-{key}"
     # The seeds of a row share its vocabulary and its learning rate: one runner makes them, the others wait.
-    with leases.hold(job.folder, f"{shared.name}.setup", wait=math.inf):
+    with leases.hold(job.folder, f"{shared.name}.setup", wait=math.inf) as setup:
         prepared = _prepare(base, shared, job)
         trial_begin = time.monotonic()
-        rate, tried = choose_learning_rate(prepared, shared, job.scale.rates)
+        rate, tried = choose_learning_rate(prepared, shared, job.scale.rates, setup)
         trial_seconds = time.monotonic() - trial_begin
-        config = trials.change_config(prepared.system.config, {"optim.learning_rate": rate})
+        config = trials.change_config(prepared.system.config, {"optim.learning_rate": rate or job.scale.rates[0]})
         with lock_folder(shared, "--out"):
             claim(shared, config)
     prepared = prepared._replace(system=prepared.system._replace(config=config))
     folder = shared / f"seed_{job.seed}"
     code = stored.start_code(folder, identity.list_code((*identity.list_roots(base), *ROOTS)))
     n_before = _count_saved_steps(folder)
-    diverged, parameters = None, 0
+    diverged, parameters, answers = None, 0, {}
     try:
-        _, compiled = train(prepared.system, prepared.splits, folder, job.seed, report.score_split)
+        if rate is None:
+            raise Diverged(f"every learning rate diverged in its trial: {', '.join(tried)}")
+        _, compiled = _train(prepared, folder, job.seed, score_run, lease)
         parameters = count_parameters(compiled.abstract_state)
         answers = load_answers(folder, prepared.system)
     except Diverged as error:
-        diverged, answers = str(error), {}
+        diverged = str(error)
     seconds_per_step = _load_seconds_per_step(folder)
     trained_now = (job.scale.steps - n_before) * seconds_per_step
     overhead = time.monotonic() - begin - trial_seconds - trained_now
@@ -112,6 +115,27 @@ def train_job(job: Job, key: str) -> Trained:
         *(trial_seconds, job.scale.steps * seconds_per_step, max(0.0, overhead), seconds_per_step),
         *(parameters, _load_rows(folder, "validation"), code, diverged),
     )
+
+
+def _train(
+    prepared: Prepared, folder: pathlib.Path, seed: int, score: Callable[..., dict[str, float]], lease: leases.Lease
+) -> Any:
+    """`train`, which stops when the lease is lost: the lease is asked before each line of metrics, and before each
+    score, which a checkpoint follows."""
+    note = lease.guard(lambda seconds: lease.path.stem)
+    return train(prepared.system, prepared.splits, folder, seed, lease.guard(score), note=note)
+
+
+def score_run(
+    system: System, compiled: Any, params: Any, encoded: Any, split: str, workdir: pathlib.Path | None, **options: Any
+) -> dict[str, float]:
+    """`report.score_split` without what no cell has: the loss on the test, and the answers of the best checkpoint on
+    validation, which are a point of the curve already."""
+    if split == "test":
+        options["losses"] = False
+    elif workdir is not None:
+        options["generate"] = False
+    return report.score_split(system, compiled, params, encoded, split, workdir, **options)
 
 
 def drop_training_state(job: Job, key: str) -> None:
@@ -131,10 +155,11 @@ def build_system(config: Any, folder: pathlib.Path) -> tuple[System, list[Record
     system = assemble(config, folder)
     records, validation = (problems.load_records(system.task.dataset, split) for split in ("test", "validation"))
     own = [abilities.measure(system, record) for record in records]
-    both = [*own, *(abilities.measure(system, record) for record in validation)]
-    longest_answer = max(ability.answer for ability in both) + SPARE_TOKENS
-    longest_prompt = max(ability.prompt for ability in both)
-    length = _round_up(max(ability.prompt + ability.answer for ability in both))
+    lengths = [(ability.prompt, ability.answer) for ability in own]
+    lengths += [abilities.measure_lengths(system, record) for record in validation]
+    longest_answer = max(answer for _, answer in lengths) + SPARE_TOKENS
+    longest_prompt = max(prompt for prompt, _ in lengths)
+    length = _round_up(max(map(sum, lengths)))
     room = max(length, _round_up(longest_prompt) + _round_up(longest_answer))
     sized = {"data.length": length, "backbone.max_length": room, "decode.max_tokens": _round_up(longest_answer)}
     config = trials.change_config(config, sized | {"decode.batch_size": config.eval.batch_size})
@@ -165,15 +190,16 @@ def _prepare(config: Any, shared: pathlib.Path, job: Job) -> Prepared:
 
 
 def choose_learning_rate(
-    prepared: Prepared, shared: pathlib.Path, rates: Sequence[float]
-) -> tuple[float, dict[str, float | None]]:
-    """(the learning rate with the least validation loss after a short run, rate → loss, None if it diverged).
+    prepared: Prepared, shared: pathlib.Path, rates: Sequence[float], lease: leases.Lease
+) -> tuple[float | None, dict[str, float | None]]:
+    """(the learning rate with the least validation loss after a short run, None if each diverged; rate → its loss,
+    None if it diverged).
 
     A trial is a whole run of `TRIAL_SHARE` of the steps, with its own warm-up and decay, and with a seed that no cell
     has. Its test problems are never scored. Finished trials are kept in trials.json. One rate needs no trial.
 
     Raises:
-      UsageError: every rate diverged.
+      Lost: another runner has taken over the lease of the trials.
     """
     if len(rates) == 1:
         return rates[0], {}
@@ -190,21 +216,20 @@ def choose_learning_rate(
         config: Any = trials.change_config(prepared.system.config, changes | {"optim.learning_rate": rate})
         folder = shared / "trials" / f"{rate:g}"
         try:
-            results, _ = train(
-                prepared.system._replace(config=config),
-                prepared.splits._replace(test=None),
-                *(folder, trials.SEED, functools.partial(report.score_split, generate=False)),
+            short = prepared._replace(
+                system=prepared.system._replace(config=config), splits=prepared.splits._replace(test=None)
             )
+            score = functools.partial(report.score_split, generate=False)
+            results, _ = _train(short, folder, trials.SEED, score, lease)
             tried[f"{rate:g}"] = float(results["validation"]["loss"])
         except Diverged:
             tried[f"{rate:g}"] = None
+        lease.check()
         stored.write_json(path, tried)
         for name in ("checkpoints", "best"):
             shutil.rmtree(folder / name, ignore_errors=True)
     finite = {rate: loss for rate, loss in tried.items() if loss is not None and math.isfinite(loss)}
-    if not finite:
-        raise UsageError(f"{shared.name}: every learning rate of {', '.join(tried)} diverged")
-    return float(min(finite, key=finite.__getitem__)), tried
+    return (float(min(finite, key=finite.__getitem__)) if finite else None), tried
 
 
 def load_answers(folder: pathlib.Path, system: System) -> dict[str, Answer]:

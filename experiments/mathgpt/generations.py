@@ -27,6 +27,7 @@ from numjax.bundled.experiments import command, report, stored
 from numjax.decode import sample
 from numjax.errors import UsageError
 from numjax.evals import generate as evals
+from numjax.evals import requests
 from numjax.expr import canonical, latex, printer
 from numjax.expr.tree import Tree
 from numjax.heads import joint
@@ -207,7 +208,7 @@ def generate_batch(
     least, most = BUDGETS[setting.budget]
     key = jax.random.fold_in(jax.random.key(seed[0]), seed[1])
     request = sample.Request(
-        prompt=evals.prompt_tokens(prompts, ROOM, system.config.data.digits, declared=system.channels),
+        prompt=requests.prompt_tokens(prompts, ROOM, system.config.data.digits, declared=system.channels),
         budget=jnp.asarray(rng.integers(least, most + 1, batch), jnp.int32),
         key=key,
         temperature=jnp.float32(setting.temperature),

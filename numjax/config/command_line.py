@@ -15,7 +15,7 @@ from numjax.errors import UsageError
 from numjax.runtime import program
 
 # Flags of `numjax.main`; absl and other libraries add many.
-_OWN_FLAGS = ("config", "set", "workdir", "input", "prompt", "strict", "trust", "distributed")
+_OWN_FLAGS = ("config", "set", "workdir", "input", "prompt", "intervals", "strict", "trust", "distributed")
 
 
 def usage(mode: str = "train", has_config: bool = False, has_workdir: bool = False) -> str:

@@ -6,7 +6,7 @@ Each rule gives a line that names two parts and what would fit. The rules look o
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from numjax.build import WORD_OF_KIND, find
@@ -41,7 +41,14 @@ MOST = {
     "eval.batch_size": 100_000_000,
     "decode.batch_size": 100_000_000,
 }
+# `Scheme.numbers` → where its [NUM]s stand, a head that predicts them, and a scheme that has them.
+WRITERS = {
+    "slot": ("for each number", "mixture", "replace"),
+    "places": ("for each decimal place", "carry_save", "carry_save"),
+    "prefix": ("before the digits of each number", "prefix", "value_prefix"),
+}
 MAX_BEAMS, MAX_TOP_K = 10_000, 2**31 - 1  # int32 holds top_k
+LEAST_SHARE, MOST_SHARE = 0.001, 0.999  # of an interval; beyond, float32 and samples are too coarse
 
 
 class NamedPart:
@@ -87,6 +94,37 @@ def check_decoding(max_tokens: int, temperature: float, top_k: int, top_p: float
         raise UsageError(f"temperature must not be negative, top_k is from 0 to {MAX_TOP_K:,}, and top_p in (0, 1]")
 
 
+def parse_intervals(text: str) -> tuple[float, ...]:
+    """The shares of intervals that a user typed, such as "0.5,0.9".
+
+    Raises:
+      UsageError: one is no number, out of range or given twice.
+    """
+    try:
+        shares = tuple(float(word) for word in text.split(","))
+    except ValueError:
+        raise UsageError(f"--intervals={text}: give shares between 0 and 1, such as 0.5,0.9") from None
+    check_intervals(shares)
+    return shares
+
+
+def check_intervals(shares: Sequence[float], samples: int = 1) -> None:
+    """Raises UsageError for shares of central intervals that are out of range or given twice."""
+    if not isinstance(shares, Sequence) or not all(isinstance(share, int | float) for share in shares):
+        raise UsageError(f"intervals: give a list of shares, such as (0.5, 0.9), not {shares!r}")
+    for share in shares:
+        if not LEAST_SHARE <= share <= MOST_SHARE:
+            raise UsageError(
+                f"intervals: a share is from {LEAST_SHARE} to {MOST_SHARE}, not {share:g}: give some such as 0.5,0.9"
+            )
+    if len({*shares}) < len(shares):
+        raise UsageError(
+            f"intervals: {', '.join(f'{share:g}' for share in shares)} has a share twice: give each once"
+        )
+    if samples < 1:
+        raise UsageError(f"samples must be at least 1, not {samples}")
+
+
 def find_faults(config: Any, task: Task) -> Iterator[str]:
     """Yields a line for each pair of parts that do not fit together."""
     task_part = NamedPart("tasks", "", config.task)
@@ -115,7 +153,7 @@ def find_faults(config: Any, task: Task) -> Iterator[str]:
     for part in (*embeds, *positions):
         if part.cls.made_for and part.cls.made_for != scheme.name:
             yield f"{part} reads symbols that {scheme} has not: choose scheme {part.cls.made_for}, or take it out"
-    yield from _number_faults(task, task_part, scheme, embeds, heads)
+    yield from _number_faults(task, task_part, scheme, embeds, heads, objectives)
     yield from _objective_faults(task, task_part, scheme, heads, objectives)
     given_channels = {channel.name for channel in (*scheme.cls.channels_of(scheme.options), *task.channels)}
     for part in (*embeds, *positions, backbone, *heads, *objectives):
@@ -183,25 +221,34 @@ def _embed_faults(embeds: list[NamedPart]) -> Iterator[str]:
 
 
 def _number_faults(
-    task: Task, task_part: NamedPart, scheme: NamedPart, embeds: list[NamedPart], heads: list[NamedPart]
+    task: Task,
+    task_part: NamedPart,
+    scheme: NamedPart,
+    embeds: list[NamedPart],
+    heads: list[NamedPart],
+    objectives: list[NamedPart],
 ) -> Iterator[str]:
     if task.kind != "language_model":
         return
-    has_slots, has_places = scheme.cls.numbers in ("slot", "places"), scheme.cls.numbers == "places"
+    has_slots, has_places = scheme.cls.numbers in WRITERS, scheme.cls.numbers == "places"
     for head in (part for part in heads if part.cls.provides("step_scores")):
         if head.cls.numbers and not has_slots:
             yield f"{head} writes numbers as [NUM], and {scheme} spells them: choose scheme replace, or head token"
         if has_slots and not head.cls.numbers:
-            choice = "carry_save" if has_places else "mixture"
             yield (
-                f"{scheme} writes a number as [NUM], and {head} does not say which: choose head {choice}, or "
-                "scheme subword"
+                f"{scheme} writes a number as [NUM], and {head} does not say which: choose head "
+                f"{WRITERS[scheme.cls.numbers][1]}, or scheme subword"
             )
         if has_slots and head.cls.numbers and head.cls.written_as != scheme.cls.numbers:
-            advice = "head carry_save" if has_places else "scheme carry_save"
+            what, choice, _ = WRITERS[scheme.cls.numbers]
             yield (
-                f"{scheme} has a [NUM] for each {'decimal place' if has_places else 'number'}, which {head} does not "
-                f"predict: choose {advice}"
+                f"{scheme} has a [NUM] {what}, which {head} does not predict: choose head {choice}, or scheme "
+                f"{WRITERS[head.cls.written_as][2]}"
+            )
+        if head.cls.trained_by and not any(part.name == head.cls.trained_by for part in objectives):
+            yield (
+                f"{head} has weights that the likelihood does not train: add "
+                f"+objectives.{head.cls.trained_by}={head.cls.trained_by}:head={head.key}"
             )
         if task.metric.lstrip("-") == "perplexity" and head.cls.densities:
             yield f"{task_part} chooses its best step by perplexity, and {head} has densities: choose head token"

@@ -45,9 +45,9 @@ class Beams(NamedTuple):
 
 
 class _BeamState(NamedTuple):
-    """The loop's state after `step` generated tokens; `token`, `numeral` and `values` (of channels), each [B · W, …],
-    are the input of the next step; `states` are those of the channels' producers; `past`, bool[B · W, S], are the
-    slots that each beam sees."""
+    """The loop's state after `step` generated tokens; `token`, `numeral`, `vector` and `values` (of channels), each
+    [B · W, …], are the input of the next step; `states` are those of the channels' producers; `past`, bool[B · W, S],
+    are the slots that each beam sees."""
 
     step: jax.Array
     beams: Beams
@@ -56,6 +56,7 @@ class _BeamState(NamedTuple):
     grammar_state: automaton.GrammarState
     token: jax.Array
     numeral: Numeral | None
+    vector: jax.Array | None
     states: Any
     values: dict[str, jax.Array]
 
@@ -107,7 +108,7 @@ def search(
         hidden: jax.Array, grammar_state: automaton.GrammarState, states: Any, step: jax.Array, beams: Beams
     ) -> Any:
         """Chooses the best W of each row's candidates: (beams, their parents among the B · W, grammar state, token,
-        numeral, the states of the channels' producers, the channels' values)."""
+        numeral, vector, the states of the channels' producers, the channels' values)."""
         remaining = jnp.repeat(budget, width) - step
         is_legal = automaton.token_mask(automaton.allowed_tokens(tables, grammar_state, remaining))
         is_ended, score = beams.ended.reshape(-1), beams.score.reshape(-1)
@@ -115,8 +116,8 @@ def search(
         is_stuck = is_live & ~is_legal.any(-1)  # the text has ended and cannot continue
         continues = is_live & ~is_stuck
         out = outs[head]._replace(hidden=hidden, weights=weights)
-        mass, numeral, estimate = model.heads[head].step_scores(out, is_legal | ~continues[:, None])
-        mass = jnp.where(is_legal, mass, -jnp.inf)
+        scores = model.heads[head].step_scores(out, is_legal | ~continues[:, None])
+        mass = jnp.where(is_legal, scores.mass, -jnp.inf)
         n_candidates = min(width, mass.shape[-1])
         tokens, gains = find_best(mass, n_candidates)
         # A finished beam has one candidate: itself, unchanged.
@@ -134,7 +135,7 @@ def search(
             return jnp.take_along_axis(x.reshape(rows, -1), picked, axis=1).reshape(-1)
 
         token, gain, writes = pick(tokens), pick(gains), continues[parents]
-        numeral, estimate = jax.tree.map(lambda x: x[parents], (numeral, estimate))
+        numeral, estimate, vector = jax.tree.map(lambda x: x[parents], scores[1:])
         if numeral is not None:
             numeral = numeral._replace(valid=writes & (token == num_id))
 
@@ -157,12 +158,12 @@ def search(
         )
         new = automaton.step(tables, parent_grammar_state, token), next_states
         grammar_state, states = channels.keep_where(writes, new, (parent_grammar_state, parent_states))
-        return beams, parents, grammar_state, token, numeral, states, values
+        return beams, parents, grammar_state, token, numeral, vector, states, values
 
     def body(loop: _BeamState) -> _BeamState:
         positions = lengths + loop.step - 1
         last_numeral = no_numeral if loop.numeral is None else loop.numeral
-        tokens = sample.make_step_tokens(loop.token, last_numeral, loop.values, positions, num_id)
+        tokens = sample.make_step_tokens(loop.token, last_numeral, loop.values, positions, num_id, loop.vector)
         # Beam w of every row writes to the same slot.
         slot = loop.cache.length + jnp.tile(jnp.arange(width), rows)
         past = loop.past | (jnp.arange(loop.past.shape[1]) == slot[:, None])

@@ -21,6 +21,19 @@ from numjax.nn.cross_entropy import FORBIDDEN
 from numjax.types import Estimate, Grammar, HeadOut, Numeral, Tokens
 
 
+class Forced(NamedTuple):
+    """Tokens that are written already: the decoder takes them instead of its own choice.
+
+    Attributes:
+      ids: int32[B, M]. count: int32[B], how many of a row's first tokens are forced.
+      numerals: Numeral[B, M] of the [NUM]s among them; None for models that spell numbers.
+    """
+
+    ids: jax.Array
+    count: jax.Array
+    numerals: Numeral | None
+
+
 class Request(NamedTuple):
     """The prompts to continue, and how to sample.
 
@@ -30,6 +43,7 @@ class Request(NamedTuple):
       key: for sampling.
       temperature: 0 and below is greedy. top_k: 0 keeps all; top_p: 1 keeps all.
       source: Tokens[B, S], the encoder's input, padded on the right; None for models without an encoder.
+      forced: how the continuations begin; None: as the model chooses.
     """
 
     prompt: Tokens
@@ -39,6 +53,7 @@ class Request(NamedTuple):
     top_k: jax.Array
     top_p: jax.Array
     source: Tokens | None = None
+    forced: Forced | None = None
 
 
 class Generated(NamedTuple):
@@ -51,6 +66,7 @@ class Generated(NamedTuple):
       numerals: Numeral[B, M] as predicted, valid at [NUM]; None for models that spell numbers.
       estimates: Estimate[B, M] of the numerals; None if numbers are exact.
       ended: bool[B], False if the budget ran out first.
+      hidden: [B, M, D], the head's hidden states from which each token was chosen; None unless asked for.
     """
 
     ids: jax.Array
@@ -59,11 +75,12 @@ class Generated(NamedTuple):
     numerals: Numeral | None
     estimates: Estimate | None
     ended: jax.Array
+    hidden: jax.Array | None = None
 
 
 class _SampleState(NamedTuple):
-    """The loop's state after `step` generated tokens; `token`, `numeral` and `values` (of channels) are the input of
-    the next step; `states` are those of the channels' producers."""
+    """The loop's state after `step` generated tokens; `token`, `numeral`, `vector` and `values` (of channels) are the
+    input of the next step; `states` are those of the channels' producers."""
 
     step: jax.Array
     output: Generated
@@ -71,11 +88,14 @@ class _SampleState(NamedTuple):
     grammar_state: automaton.GrammarState
     token: jax.Array
     numeral: Numeral | None
+    vector: jax.Array | None
     states: Any
     values: dict[str, jax.Array]
 
 
-@functools.partial(jax.jit, static_argnames=("model", "head", "max_tokens", "num_id", "end_id", "greedy"))
+@functools.partial(
+    jax.jit, static_argnames=("model", "head", "max_tokens", "num_id", "end_id", "greedy", "keep_hidden")
+)
 def generate(
     model: Model,
     params: Any,
@@ -87,6 +107,7 @@ def generate(
     num_id: int,
     end_id: int,
     greedy: bool,
+    keep_hidden: bool = False,
 ) -> Generated:
     """Continues every row of a batch. It compiles once per (B, P, max_tokens) and shape of the grammar. A source is
     encoded once, before the loop.
@@ -99,6 +120,7 @@ def generate(
       max_tokens: M.
       num_id, end_id: ids of [NUM] and of the end.
       greedy: static, so that greedy programs contain no sorting.
+      keep_hidden: also return the hidden states.
     """
     prompt, rows = request.prompt, request.prompt.ids.shape[0]
     lengths = (prompt.segment_ids > 0).sum(axis=1)
@@ -118,8 +140,11 @@ def generate(
     if (kernel := outs[head].weights.get("kernel")) is not None:
         weights["turned"] = cross_entropy.transpose_kernel(kernel.astype(outs[head].hidden.dtype), rows, max_tokens)
 
-    def choose(out: HeadOut, grammar_state: automaton.GrammarState, states: Any, step: jax.Array, output: Generated):
-        """Chooses the next token of every row from the last position's hidden state."""
+    def choose(
+        out: HeadOut, grammar_state: automaton.GrammarState, states: Any, step: jax.Array, output: Generated
+    ) -> Any:
+        """Chooses the next token of every row from the last position's hidden state: (output, and the fields of
+        `_SampleState` behind its cache)."""
         out = out._replace(hidden=out.hidden[:, -1], weights={**out.weights, **weights})
         is_legal = automaton.token_mask(automaton.allowed_tokens(tables, grammar_state, request.budget - step))
         is_live = ~output.ended & (step < request.budget)
@@ -129,12 +154,15 @@ def generate(
         is_legal = is_legal | ~continues[:, None]
         key = jax.random.fold_in(request.key, step)
         token_key, number_key = jax.random.split(key)
-        mass, numeral, estimate = model.heads[head].step_scores(out, is_legal, None if greedy else number_key)
+        scores = model.heads[head].step_scores(out, is_legal, None if greedy else number_key)
+        mass, numeral, estimate, vector = scores
         if greedy:
             token = find_likeliest(mass)
         else:
             tempered = filter_logits(mass / jnp.maximum(request.temperature, 1e-6), request.top_k, request.top_p)
             token = jax.random.categorical(token_key, tempered, axis=-1).astype(jnp.int32)
+        if request.forced is not None:
+            token, numeral = _force(request.forced, step, token, numeral)
         token = jnp.where(continues, token, 0)
         log_prob = jnp.where(continues, jnp.take_along_axis(mass, token[:, None], axis=1)[:, 0], 0.0)
         if numeral is not None:
@@ -150,29 +178,45 @@ def generate(
             numerals=put(output.numerals, numeral),
             estimates=put(output.estimates, estimate),
             ended=output.ended | is_stuck | (continues & (token == end_id)),
+            hidden=None if output.hidden is None else _put(output.hidden, out.hidden, step),
         )
         next_states, values = channels.step(producers, states, token, channels.AutomatonState(tables, grammar_state))
         new = automaton.step(tables, grammar_state, token), next_states
         grammar_state, states = channels.keep_where(continues, new, (grammar_state, states))
-        return output, grammar_state, states, token, numeral, values
+        return output, grammar_state, token, numeral, vector, states, values
 
     def body(loop: _SampleState) -> _SampleState:
         last_numeral = no_numeral if loop.numeral is None else loop.numeral
-        tokens = make_step_tokens(loop.token, last_numeral, loop.values, lengths + loop.step - 1, num_id)
+        tokens = make_step_tokens(loop.token, last_numeral, loop.values, lengths + loop.step - 1, num_id, loop.vector)
         outs, cache = model.apply({"params": params}, tokens, loop.cache, param_tables, method="step")
-        results = choose(outs[head], loop.grammar_state, loop.states, loop.step, loop.output)
-        output, grammar_state, states, token, numeral, values = results
-        return _SampleState(loop.step + 1, output, cache, grammar_state, token, numeral, states, values)
+        output, *inputs = choose(outs[head], loop.grammar_state, loop.states, loop.step, loop.output)
+        return _SampleState(loop.step + 1, output, cache, *inputs)
 
     def is_running(loop: _SampleState) -> jax.Array:
         return (loop.step < max_tokens) & (~loop.output.ended & (loop.step < request.budget)).any()
 
     empty_output = make_empty_output(model.heads[head], outs[head], rows, max_tokens)
-    output, grammar_state, states, token, numeral, values = choose(
-        outs[head], grammar_state, states, jnp.int32(0), empty_output
-    )
-    loop = _SampleState(jnp.int32(1), output, cache, grammar_state, token, numeral, states, values)
+    if keep_hidden:
+        hidden = outs[head].hidden
+        empty_output = empty_output._replace(hidden=jnp.zeros((rows, max_tokens, hidden.shape[-1]), hidden.dtype))
+    output, *inputs = choose(outs[head], grammar_state, states, jnp.int32(0), empty_output)
+    loop = _SampleState(jnp.int32(1), output, cache, *inputs)
     return jax.lax.while_loop(is_running, body, loop).output
+
+
+def _force(
+    forced: Forced, step: jax.Array, token: jax.Array, numeral: Numeral | None
+) -> tuple[jax.Array, Numeral | None]:
+    """(token, numeral) of a step, those of `forced` where a row has one."""
+    is_forced = step < forced.count
+
+    def pick(table: jax.Array, own: jax.Array) -> jax.Array:
+        here = jax.lax.dynamic_index_in_dim(table, step, 1, keepdims=False).astype(own.dtype)
+        return jnp.where(is_forced.reshape((-1,) + (1,) * (own.ndim - 1)), here, own)
+
+    if numeral is not None and forced.numerals is not None:
+        numeral = jax.tree.map(pick, forced.numerals, numeral)
+    return pick(forced.ids, token), numeral
 
 
 def make_cache(model: Model, params: Any, source: Tokens | None, rows: int, slots: int, param_tables: Any) -> Any:
@@ -211,9 +255,15 @@ def make_no_numeral(model: Model, prompt: Tokens, width: int = 1) -> Numeral | N
 
 
 def make_step_tokens(
-    token: jax.Array, numeral: Numeral | None, values: Mapping[str, jax.Array], positions: jax.Array, num_id: int
+    token: jax.Array,
+    numeral: Numeral | None,
+    values: Mapping[str, jax.Array],
+    positions: jax.Array,
+    num_id: int,
+    vector: jax.Array | None = None,
 ) -> Tokens:
-    """The input of the next step: tokens int32[B] with their channels' values at positions int32[B]."""
+    """The input of the next step: tokens int32[B] with their channels' values at positions int32[B]; `vector`
+    [B, D]: as in `Scores`."""
     index = None
     if numeral is not None:
         index = jnp.where(token == num_id, 0, -1)[:, None]
@@ -225,6 +275,7 @@ def make_step_tokens(
         channels={name: value[:, None] for name, value in values.items()},
         numeral_index=index,
         numerals=numeral,
+        vectors=None if vector is None else vector[:, None],
     )
 
 

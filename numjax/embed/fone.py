@@ -33,17 +33,19 @@ def phases(numerals: Numeral, integer: int, fraction: int) -> jax.Array:
 class Embed(protocols.Embed, nn.Module):
     """(cos 2πφ, sin 2πφ) of every phase φ, the lowest place first, and the sign; it has no parameters.
 
-    Digits at other places are ignored. Zero has all phases 0, which no text has; the published code makes it text.
+    Digits at other places are ignored. Zero has all phases 0, which no text has.
 
     Attributes:
       dim: width, padded with zeros; 0: the number of features. integer, fraction: digits before and behind the point.
       signed: the last feature is −1 for negative numbers and 1 for others; the published code ignores signs.
+      zero_as_text: all features of zero are 0, so that it looks like text, as in the published code.
     """
 
     dim: OptionOrContext[int] = 0
     integer: int = 9
     fraction: int = 4
     signed: bool = True
+    zero_as_text: bool = False
     kind = "numeral"
 
     @property
@@ -58,6 +60,8 @@ class Embed(protocols.Embed, nn.Module):
         pairs = jnp.stack([jnp.cos(angles), jnp.sin(angles)], axis=-1).reshape(*angles.shape[:-1], -1)
         if self.signed:
             pairs = jnp.concatenate([pairs, numerals.sign.astype(jnp.float32)[..., None]], axis=-1)
+        if self.zero_as_text:
+            pairs = jnp.where((numerals.n_digits > 0)[..., None], pairs, 0)
         size = self.dim or pairs.shape[-1]
         if pairs.shape[-1] > size:
             raise UsageError(

@@ -6,6 +6,7 @@ Legend: T bins with the edges b_0 < … < b_T.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from decimal import Decimal
 
 import flax.linen as nn
 import jax
@@ -16,7 +17,7 @@ from numjax import protocols
 from numjax.embed.dice import float64_value
 from numjax.errors import UsageError
 from numjax.protocols import OptionOrContext
-from numjax.types import Numeral
+from numjax.types import NumberRange, Numeral
 
 OUTSIDE = ("clamp", "linear")
 _LIMIT = 1e30  # numbers beyond it count as it, so that float32 holds every feature
@@ -95,6 +96,17 @@ class Embed(protocols.Embed, nn.Module):
         widths = np.diff(np.asarray(self._edges(), np.float64))
         if not (len(widths) and (widths > 0).all() and np.isfinite(widths).all()):
             raise UsageError("ple: edges must be at least two numbers, each larger than the one before")
+
+    @property
+    def number_range(self) -> NumberRange | None:
+        """With outside="clamp", the numbers between the outer edges, as far as powers of ten say which these are."""
+        if self.outside == "linear":
+            return None
+        first, last = self._edges()[0], self._edges()[-1]
+        if first > 0 or last <= 0:
+            return NumberRange(digits=0)
+        size = min(last, -first) if first < 0 else last
+        return NumberRange(signed=first < 0, high=Decimal(size).adjusted() - 1)
 
     def host_features(self, numerals: Numeral, surfaces=None) -> dict[str, np.ndarray]:
         """{"bins": float32[N, T]}, rounded once."""

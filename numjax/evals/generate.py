@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import Mesh, NamedSharding
 
 from numjax.config import fit
 from numjax.decode import beam, sample
 from numjax.errors import DataError, UsageError
-from numjax.evals.numbers import PredictedNumber, predicted_numbers, value_of
+from numjax.evals import requests, uncertainty
+from numjax.evals.numbers import PredictedNumber, value_of
+from numjax.evals.requests import Sampling
 from numjax.numeral import format as formats
 from numjax.pipeline import features
-from numjax.pipeline.batch import assemble
 from numjax.pipeline.features import Encoded, EncodedRow
-from numjax.runtime import processes, shard
+from numjax.runtime import processes
 from numjax.runtime.waiting import Wait
 from numjax.system import System
 from numjax.text import document as documents
-from numjax.types import Channel, Document, Formula, Mark, Number, Tokens
+from numjax.types import Document, Formula, Mark, Number
 
 START: Document = (Mark("[CLS]"),)  # the beginning of every text
 
@@ -35,7 +35,8 @@ class Generation(NamedTuple):
       prompt, text: the prompt and the generated text.
       numbers: {"value": as in the text, "raw": the head's unrounded value} of each generated number, with
         "approximate" and "interval" if the head approximates, see `numbers.PredictedNumber`; and {"value", "raw"} of
-        each formula that has a value, such as the 84 of x = 12 · 7.
+        each formula that has a value, such as the 84 of x = 12 · 7. With `intervals` they have "probability",
+        "intervals" and the other fields of `uncertainty.Uncertainty.list_fields` instead of "interval".
       log_prob: sum of the tokens' log masses. ended: whether [EOS] was generated within the budget.
     """
 
@@ -59,6 +60,8 @@ def generate(
     seed: int = 0,
     beams: int = 0,
     length_penalty: float = 0.0,
+    intervals: Sequence[float] = (),
+    samples: int = uncertainty.SAMPLES,
 ) -> list[Generation]:
     """A continuation for each prompt, in order.
 
@@ -69,18 +72,31 @@ def generate(
       batch_size: rows at a time; the last batch is filled up, so that the functions compile only once.
       seed: of the sampling.
       beams: width of a beam search instead of sampling; 0 for none. length_penalty: see `decode.beam.search`.
+      intervals: shares of central intervals, such as (0.5, 0.9), to give with each number and its probability, see
+        `evals/uncertainty.py`. They are those of the model itself, at temperature 1.
+      samples: how many, for numbers whose head states no distribution.
 
     Raises:
       UsageError: the model only classifies, an option is out of range, or a prompt is too long for the context.
     """
     fit.check_decoding(max_tokens, temperature, top_k, top_p, beams)
+    fit.check_intervals(intervals, samples)
     rows, names = _encode_prompts(system, prompts)
     settings: dict[str, Any] = dict(
         max_tokens=max_tokens, temperature=temperature, top_k=top_k, top_p=top_p, seed=seed
     )
     settings |= dict(beams=beams, length_penalty=length_penalty)
     results = _continue(system, params, rows, names, batch_size, **settings)
-    return [_make_generation(system, *item) for item in zip(prompts, rows, results, strict=True)]
+    generations = [_make_generation(system, *item) for item in zip(prompts, rows, results, strict=True)]
+    if not intervals:
+        return generations
+    texts = [
+        uncertainty.WrittenText(row, result, functools.partial(_decode_document, system, row))
+        for row, result in zip(rows, results, strict=True)
+    ]
+    options = uncertainty.Settings(intervals, max_tokens, batch_size, samples, seed)
+    described = uncertainty.describe_numbers(system, params, texts, options)
+    return [_add_uncertainty(*item) for item in zip(generations, described, strict=True)]
 
 
 def search(
@@ -120,9 +136,21 @@ def _encode_prompts(system: System, prompts: Sequence[str]) -> tuple[list[Encode
 
 
 def _make_generation(system: System, prompt: str, row: EncodedRow, result: Any) -> Generation:
-    ids, numbers, log_prob, ended = result
+    ids, numbers, log_prob, ended, _ = result
     document = _decode_document(system, row, ids, numbers)
     return Generation(prompt, text_of(document), _number_fields(document, numbers), log_prob, ended)
+
+
+def _add_uncertainty(generation: Generation, described: Sequence[uncertainty.Uncertainty]) -> Generation:
+    """The generation whose numbers have the fields of their uncertainty. Values of formulas follow the numbers of the
+    text, and have none."""
+    rest = len(generation.numbers) - len(described)
+    described = [*described, *[uncertainty.Uncertainty(note=uncertainty.NO_NUMBER)] * rest]
+    numbers = [
+        {name: value for name, value in number.items() if name != "interval"} | one.list_fields()
+        for number, one in zip(generation.numbers, described, strict=True)
+    ]
+    return generation._replace(numbers=numbers)
 
 
 def make_prompt(system: System, text: str) -> Document:
@@ -161,7 +189,7 @@ def predict(system: System, params: Any, encoded: Encoded, limit: int = 0) -> tu
         length_penalty=settings.get("length_penalty", 0.0),
     )
     predictions, extra = {}, {}
-    for i, (ids, numbers, log_prob, _) in enumerate(results):
+    for i, (ids, numbers, log_prob, *_) in enumerate(results):
         document = _decode_document(system, rows[i], ids, numbers)
         extra[i] = {"text": text_of(document), "log_prob": log_prob}
         predictions[i] = system.task.predicted(document)
@@ -175,11 +203,12 @@ def _decode_document(
 ) -> Document:
     """The document of the ids that were generated after a row, with the numbers that a head predicted."""
     known_numbers = [Number(number.surface, number.value) for number in numbers]
+    source_row = row if row.source is None else row.source
+    segments = (segment for surface in source_row.surfaces for segment in system.scheme.parse(surface))
+    given_numbers = [segment for segment in segments if isinstance(segment, Number)]
     if system.scheme.points:
-        source_row = row if row.source is None else row.source
-        segments = (segment for surface in source_row.surfaces for segment in system.scheme.parse(surface))
-        known_numbers = [segment for segment in segments if isinstance(segment, Number)]
-    return system.scheme.decode(ids, known_numbers)
+        known_numbers = given_numbers
+    return system.scheme.after(given_numbers).decode(ids, known_numbers)
 
 
 def text_of(document: Document) -> str:
@@ -195,7 +224,7 @@ def text_of(document: Document) -> str:
 def _continue(system: System, params, rows: Sequence[EncodedRow], names: Sequence[str], batch_size: int, **settings):
     """(ids, the numbers that the head predicted, log mass, ended) of each row, in order; `names` name the rows in
     error messages. `choose` takes a row's result from its beams, by default the best beam."""
-    model, grammar = _decoding_model(system)
+    model, grammar = requests.decoding_model(system)
     choose = settings.get("choose", _choose_beam)
     head = model.writer
     context, max_tokens = model.backbone.max_length, settings["max_tokens"]
@@ -209,34 +238,24 @@ def _continue(system: System, params, rows: Sequence[EncodedRow], names: Sequenc
                 f"{name}: its {count} positions and max_tokens={max_tokens} do not fit the context of {context}: "
                 "shorten it or set --config.decode.max_tokens"
             )
-        if model.encodes and (count := len(_encoder_row(row).ids)) > context:
+        if model.encodes and (count := len(requests.encoder_row(row).ids)) > context:
             raise UsageError(
                 f"{name}: its {count} positions are more than config.backbone.max_length={context}: shorten it"
             )
-    order = sorted(range(len(rows)), key=lambda i: (len(rows[i].ids), _source_size(rows[i])))
     results: dict[int, Any] = {}
-    batch_size = min(batch_size, max(1, len(rows)))
+    sampling = Sampling(*(settings[name] for name in Sampling._fields))
+    key = jax.random.key(settings["seed"])
     with Wait("compiling and generating", len(rows), "rows") as wait:
-        for start in wait.count(range(0, len(order), batch_size), batch_size):
-            indices = order[start : start + batch_size]
-            # Lengths are multiples of 16 and the last batch is filled up: few shapes, few compilations.
-            room = min(-(-len(rows[indices[-1]].ids) // 16) * 16, context - max_tokens)
-            padded = [rows[i] for i in indices] + [rows[indices[-1]]] * (batch_size - len(indices))
-            request = sample.Request(
-                prompt=prompt_tokens(padded, room, **_batch_options(system)),
-                budget=jnp.full(batch_size, max_tokens, jnp.int32),
-                key=jax.random.fold_in(jax.random.key(settings["seed"]), start),
-                temperature=jnp.float32(settings["temperature"]),
-                top_k=jnp.int32(settings["top_k"]),
-                top_p=jnp.float32(settings["top_p"]),
-                source=_source_tokens(padded, context, system) if model.encodes else None,
-            )
+        start = 0
+        for indices, padded in wait.count(requests.list_batches(rows, batch_size), batch_size):
+            request = requests.make_request(system, padded, max_tokens, jax.random.fold_in(key, start), sampling)
+            start += len(padded)
             num_id, end_id = (system.scheme.vocab.mark(name) for name in ("[NUM]", "[EOS]"))
             options: dict[str, Any] = dict(head=head, max_tokens=max_tokens, num_id=num_id)
-            with _mesh_context(params):
-                device_grammar, request = _distribute(params, grammar, request)
+            with requests.mesh_context(params):
+                device_grammar, request = requests.distribute(params, grammar, request)
                 if settings["beams"]:
-                    ends = jnp.full((batch_size, 1), end_id, jnp.int32)
+                    ends = jnp.full((len(padded), 1), end_id, jnp.int32)
                     penalty = jnp.float32(settings["length_penalty"])
                     output = beam.search(
                         model,
@@ -260,7 +279,7 @@ def _continue(system: System, params, rows: Sequence[EncodedRow], names: Sequenc
                 if settings["beams"]:
                     results[i] = choose(system, rows[i], output, b)
                 else:
-                    results[i] = _extract_row(system, output, b)
+                    results[i] = requests.extract_row(system, output, b)
     return [results[i] for i in range(len(rows))]
 
 
@@ -268,14 +287,14 @@ def _take_beams(system: System, row: EncodedRow, beams: beam.Beams, b: int):
     """All beams of a row that hold a text."""
     del row
     ranks = np.flatnonzero(np.isfinite(beams.score[b])).tolist()
-    return [_extract_row(system, beam.take_rank(beams, rank), b) for rank in ranks]
+    return [requests.extract_row(system, beam.take_rank(beams, rank), b) for rank in ranks]
 
 
 def _choose_beam(system: System, row: EncodedRow, beams: beam.Beams, b: int):
     """The best beam of a row by its score, plus the task's log prior of its document if the task has one."""
     if not system.task.provides("log_prior"):
-        return _extract_row(system, beam.take_rank(beams, 0), b)
-    candidates = [_extract_row(system, beam.take_rank(beams, rank), b) for rank in range(beams.ids.shape[1])]
+        return requests.extract_row(system, beam.take_rank(beams, 0), b)
+    candidates = [requests.extract_row(system, beam.take_rank(beams, rank), b) for rank in range(beams.ids.shape[1])]
     scores = [
         float(beams.score[b, rank]) + system.task.log_prior(_decode_document(system, row, *candidate[:2]))
         if candidate[3] and np.isfinite(beams.score[b, rank])
@@ -283,103 +302,6 @@ def _choose_beam(system: System, row: EncodedRow, beams: beam.Beams, b: int):
         for rank, candidate in enumerate(candidates)
     ]
     return candidates[int(np.argmax(scores))]
-
-
-def _mesh_context(params):
-    """A context that traces functions for the mesh of the parameters."""
-    sharding = jax.tree.leaves(params)[0].sharding
-    if not isinstance(sharding, NamedSharding) or not isinstance(sharding.mesh, Mesh):
-        return contextlib.nullcontext()
-    return jax.sharding.use_abstract_mesh(sharding.mesh.abstract_mesh)
-
-
-def _distribute(params, grammar, request: sample.Request):
-    """(grammar on every device, request with its rows split over devices), if several devices hold the parameters."""
-    sharding = jax.tree.leaves(params)[0].sharding
-    if not isinstance(sharding, NamedSharding) or not isinstance(sharding.mesh, Mesh) or sharding.mesh.size == 1:
-        return grammar, request
-    everywhere, rows = shard.replicated(sharding.mesh), shard.batch_sharding(sharding.mesh)
-    if len(request.budget) % (sharding.mesh.shape["data"] * sharding.mesh.shape["fsdp"]):
-        rows = everywhere
-    key = shard.distribute(jax.random.key_data(request.key), everywhere)
-    return shard.distribute(grammar, everywhere), sample.Request(
-        prompt=shard.distribute(request.prompt, rows),
-        budget=shard.distribute(request.budget, rows),
-        source=shard.distribute(request.source, rows),
-        key=jax.random.wrap_key_data(key),
-        **{name: shard.distribute(getattr(request, name), everywhere) for name in ("temperature", "top_k", "top_p")},
-    )
-
-
-def _extract_row(system: System, generated: sample.Generated, b: int):
-    length = int(generated.length[b])
-    log_prob = float(generated.log_prob[b, :length].sum())
-    ids, numbers = generated.ids[b, :length].tolist(), predicted_numbers(generated, b)
-    if system.scheme.provides("join_numbers"):
-        joined = system.scheme.join_numbers(ids, [number.value for number in numbers])
-        numbers = [PredictedNumber(number.surface, number.value, number.value) for number in joined]
-    return ids, numbers, log_prob, bool(generated.ended[b])
-
-
-def prompt_tokens(
-    rows: Sequence[EncodedRow],
-    room: int,
-    digits: int,
-    host_features: Any = None,
-    declared: Mapping[str, Channel] | None = None,
-) -> Tokens:
-    """Rows as one batch of Tokens[B, room], padded on the left."""
-    batch = assemble(
-        [[row] for row in rows],
-        [[i] for i in range(len(rows))],
-        kind="classify",
-        length=room,
-        numerals=_room_for_numerals(rows),
-        digits=digits,
-        host_features=host_features,
-        declared=declared,
-    )
-    shifts = [room - len(row.ids) for row in rows]
-
-    def roll(x):
-        return np.stack([np.roll(row, shift, axis=0) for row, shift in zip(x, shifts, strict=True)])
-
-    names = ("ids", "positions", "segment_ids", "numeral_index")
-    shifted = {name: roll(getattr(batch.inputs, name)) for name in names}
-    channels = {name: roll(values) for name, values in batch.inputs.channels.items()}
-    return batch.inputs._replace(**shifted, channels=channels)
-
-
-def _source_tokens(rows: Sequence[EncodedRow], context: int, system: System) -> Tokens:
-    """The sources of rows as one batch of Tokens[B, S], padded on the right; S is a multiple of 16."""
-    source_rows = [_encoder_row(row) for row in rows]
-    return assemble(
-        [[row] for row in source_rows],
-        [[i] for i in range(len(source_rows))],
-        kind="source",
-        length=min(-(-max(len(row.ids) for row in source_rows) // 16) * 16, context),
-        numerals=_room_for_numerals(source_rows),
-        **_batch_options(system),
-    ).inputs
-
-
-def _batch_options(system: System) -> dict[str, Any]:
-    return dict(digits=system.config.data.digits, host_features=system.host_features, declared=system.channels)
-
-
-def _encoder_row(row: EncodedRow) -> EncodedRow:
-    """The encoder's row of a row."""
-    if row.source is None:
-        raise UsageError("an encoder–decoder needs a source: the task must fill Example.source")
-    return row.source
-
-
-def _source_size(row: EncodedRow) -> int:
-    return 0 if row.source is None else len(row.source.ids)
-
-
-def _room_for_numerals(rows: Sequence[EncodedRow]) -> int:
-    return max(4, -(-max((len(row.surfaces) for row in rows), default=0) // 4) * 4)
 
 
 def _cut_to_prompt(row: EncodedRow) -> EncodedRow:
@@ -395,14 +317,6 @@ def _cut_to_prompt(row: EncodedRow) -> EncodedRow:
         numerals=type(row.numerals)(*(x[:n_numerals] for x in row.numerals)),
         surfaces=row.surfaces[:n_numerals],
     )
-
-
-def _decoding_model(system: System):
-    """(the model with unscanned layers, the grammar on the device)."""
-    model = system.model
-    if model.backbone.scan:
-        model = model.clone(backbone=model.backbone.clone(scan=False))
-    return model, jax.tree.map(jnp.asarray, system.scheme.generation_grammar())
 
 
 def _number_fields(document: Document, numbers: Sequence[PredictedNumber]) -> list[dict[str, Any]]:

@@ -32,6 +32,7 @@ def score_split(
     limit: int = 0,
     tuned: Mapping[str, Mapping[str, float]] | None = None,
     generate: bool = True,
+    losses: bool = True,
 ) -> dict[str, float]:
     """Metrics of a split by name; writes predictions to `workdir`/predictions/<task>.jsonl if there is a workdir.
 
@@ -41,13 +42,15 @@ def score_split(
         With `workdir`, the validation values are saved there, see `evals/tuned.py`.
       limit: score only the first `limit` examples (0: all), for validation during training.
       generate: generate the answers of a task that generates them; else its metrics are only those of the losses.
+      losses: compute the losses too; a task that does not generate needs them for its predictions.
     """
     config, task = system.config, system.task
     make_prediction = task.make_prediction if task.provides("make_prediction") else None
-    loader = make_loader(system, encoded, compiled.mesh)
-    size = config.eval.batch_size
-    with Wait(f"scoring {split}", min(limit or len(encoded), len(encoded)), "rows") as wait:
-        metrics, log_probs = evaluate(system, compiled, params, wait.count(loader.epoch(size, limit), size))
+    metrics, log_probs = {}, {}
+    if losses or not task.generates or task.reads_probabilities:
+        loader, size = make_loader(system, encoded, compiled.mesh), config.eval.batch_size
+        with Wait(f"scoring {split}", min(limit or len(encoded), len(encoded)), "rows") as wait:
+            metrics, log_probs = evaluate(system, compiled, params, wait.count(loader.epoch(size, limit), size))
     if task.generates and not generate:
         return metrics
     if task.generates:

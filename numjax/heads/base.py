@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from numjax import protocols
-from numjax.nn import cross_entropy
+from numjax.nn import carries, cross_entropy
 from numjax.nn.norm import layer_norm
 from numjax.nn.numerals import from_places, recount_digits, to_places
 from numjax.protocols import FromContext
@@ -81,6 +81,33 @@ class Writer(Softmax):
         return Scores(jax.nn.log_softmax(logits, axis=-1))
 
 
+class NumberDistribution:
+    """What a head provides that states a distribution of its numbers. Other heads have neither method: of their
+    numbers there are only samples."""
+
+    _number_parts: Any  # of a `NumberWriter`
+
+    def number_quantiles(self, out: HeadOut, targets: Targets, levels: jax.Array) -> Numeral:
+        """Quantiles of the number that the head predicts at each position, Numeral[B, T, Q].
+
+        That of the level u is the least number x with P(number ≤ x) ≥ u, rounded as the head rounds. It is computed
+        from the distribution, not from samples. A number of several positions has its quantiles at its last one.
+
+        Args:
+          targets: which positions hold numbers, and which number (`Targets.numeral_index`).
+          levels: float32[Q] in (0, 1).
+        """
+        raise NotImplementedError
+
+    def number_log_mass(self, out: HeadOut, targets: Targets) -> jax.Array:
+        """The log mass of the number at each position, given that a number is written there, float32[B, T].
+
+        That of a number of several positions is their sum. By default it is the sum of the number's parts in
+        `log_prob`; where a part is a density, a head has its own: the mass of all that rounds to the number.
+        """
+        return jnp.asarray(sum(self._number_parts(out, targets).values()))
+
+
 class NumberWriter(Writer, nn.Module):
     """A softmax over the next token, which may be [NUM], and at [NUM] a prediction of its number.
 
@@ -145,6 +172,21 @@ class NumberWriter(Writer, nn.Module):
         return {name: jnp.where(at_number, part, 0.0) for name, part in parts.items()}
 
 
+def split_levels(negative: jax.Array, levels: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """(whether each quantile is negative, its level among the absolute values of that sign), both [..., Q].
+
+    A negative number is large where its absolute value is small, so its level is one of the upper quantile.
+
+    Args:
+      negative: the probability of a negative sign, float32[...], which is independent of the absolute value.
+      levels: float32[Q].
+    """
+    negative = negative[..., None]
+    is_negative = levels <= negative
+    share = jnp.where(is_negative, levels / jnp.maximum(negative, 1e-37), (levels - negative) / (1 - negative))
+    return is_negative, jnp.clip(jnp.where(is_negative, share, jnp.nan_to_num(share)), 1e-7, 1.0)
+
+
 class PlaceWriter(NumberWriter):
     """A `NumberWriter` that predicts all decimal places of a number at once, and its sign.
 
@@ -176,6 +218,20 @@ class PlaceWriter(NumberWriter):
         digits, _ = to_places(numerals, -self.fraction, self.places)
         is_large = (numerals.exponent >= self.integer) & (numerals.n_digits > 0)
         return jnp.where(is_large[..., None], 9, digits)
+
+    def find_quantiles(
+        self, log_probs: jax.Array, sign: jax.Array | None, kind: carries.Digits, levels: jax.Array
+    ) -> Numeral:
+        """Exact quantiles [..., Q] of numbers whose places have these digits, see `nn.carries.find_quantiles`.
+
+        Args:
+          log_probs: float32[..., P, S]. sign: the logit of a positive sign, float32[...]; None: all are positive.
+          levels: float32[Q].
+        """
+        negative = jnp.zeros(log_probs.shape[:-2]) if sign is None else jax.nn.sigmoid(-sign)
+        is_negative, level = split_levels(negative, levels)
+        digits, _ = carries.find_quantiles(log_probs, kind, level, is_negative)
+        return self.from_digits(digits, jnp.where(is_negative, -1.0, 1.0), None)
 
     def from_digits(self, digits: jax.Array, sign: jax.Array | None, key: jax.Array | None) -> Numeral:
         """The canonical number of digits int[..., P], with the likelier sign or, with a key, a sampled one.

@@ -13,11 +13,11 @@ import jax.numpy as jnp
 
 from numjax.errors import UsageError
 from numjax.heads import base
-from numjax.nn import binary64
-from numjax.types import HeadOut, NumberRange, Numeral, Tokens
+from numjax.nn import binary64, carries
+from numjax.types import HeadOut, NumberRange, Numeral, Targets, Tokens
 
 
-class Head(base.NumberWriter):
+class Head(base.NumberWriter, base.NumberDistribution):
     """p(x_t) = softmax(h W) with [NUM] among the tokens, and at [NUM] p(bit i is 1) = σ(h_i) of 64 outputs.
 
     Bits are independent. The predicted number has the likelier value of each bit, rounded to `keep` significant
@@ -54,6 +54,17 @@ class Head(base.NumberWriter):
         logits = self._logits(out)
         bits = logits > 0 if key is None else jax.random.bernoulli(key, jax.nn.sigmoid(logits))
         return binary64.decode(bits.astype(jnp.int32), self.digits, self.keep), None
+
+    def number_quantiles(self, out: HeadOut, targets: Targets, levels: jax.Array) -> Numeral:
+        """Exact: bits are independent, and numbers of a sign have the order of their bits."""
+        del targets
+        logits = self._logits(out)
+        is_negative, level = base.split_levels(jax.nn.sigmoid(logits[..., 0]), levels)
+        # The bits behind the sign, as places of which each has a digit 0 or 1.
+        log_probs = jax.nn.log_sigmoid(jnp.stack([-logits, logits], axis=-1))[..., :0:-1, :]
+        bits, _ = carries.find_quantiles(log_probs, carries.Digits(0, 1), level, is_negative)
+        bits = jnp.concatenate([is_negative[..., None].astype(jnp.int32), bits[..., ::-1]], axis=-1)
+        return binary64.decode(bits, self.digits, self.keep)
 
     @property
     def number_range(self) -> NumberRange:

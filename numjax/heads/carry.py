@@ -14,10 +14,10 @@ import jax.numpy as jnp
 from numjax.errors import UsageError
 from numjax.heads import base
 from numjax.nn import carries
-from numjax.types import HeadOut, Numeral, Tokens
+from numjax.types import HeadOut, Numeral, Targets, Tokens
 
 
-class Head(base.PlaceWriter):
+class Head(base.PlaceWriter, base.NumberDistribution):
     """p(x_t) = softmax(h W) with [NUM] among the tokens, and at [NUM] p(number) over all ways to carry.
 
     Each place has a softmax over the digits `least` … `most`, of the normed hidden state times a matrix. The
@@ -69,6 +69,11 @@ class Head(base.PlaceWriter):
         digit_key, sign_key = (None, None) if key is None else jax.random.split(key)
         digits, _ = carries.choose(log_probs, self.kind, digit_key)
         return self.from_digits(digits, sign, sign_key), None
+
+    def number_quantiles(self, out: HeadOut, targets: Targets, levels: jax.Array) -> Numeral:
+        """Exact, over all ways to carry that stay within the places."""
+        del targets
+        return self.find_quantiles(*self._place_log_probs(out), self.kind, levels)
 
     def _place_log_probs(self, out: HeadOut) -> tuple[jax.Array, jax.Array | None]:
         """(log-probabilities float32[..., P, S], lowest place first; the logit of a positive sign or None)."""

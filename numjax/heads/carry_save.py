@@ -12,12 +12,12 @@ import jax.numpy as jnp
 from numjax.errors import UsageError
 from numjax.heads import base
 from numjax.nn import carries
-from numjax.nn.numerals import from_integer
+from numjax.nn.numerals import from_integer, from_places, recount_digits
 from numjax.protocols import FromContext
 from numjax.types import HeadOut, Numeral, Targets, Tokens, WrittenPlaces
 
 
-class Head(base.NumberWriter):
+class Head(base.NumberWriter, base.NumberDistribution):
     """p(x_t) = softmax(h W) with [NUM] among the tokens, and at each [NUM] a softmax over redundant digits.
 
     It belongs to scheme carry_save, whose [NUM]s are the decimal places of a number; `heads/carry` predicts them all
@@ -67,25 +67,54 @@ class Head(base.NumberWriter):
         column = logits.argmax(-1) if key is None else jax.random.categorical(key, logits)
         return from_integer(column.astype(jnp.int32) + self.layout.least, 0, self.digits), None
 
+    def number_quantiles(self, out: HeadOut, targets: Targets, levels: jax.Array) -> Numeral:
+        """Exact for the numbers of as many places as the one at hand, at its highest place: over all strings of
+        redundant digits, whose sums may need a digit more than there are places."""
+        inside, first, _ = self._find_places(targets)
+        at = jnp.arange(inside.shape[-1])
+        log_probs = jax.nn.log_softmax(self._logits(out), axis=-1)
+        # Above the highest place the digit is 0, and carries arrive there.
+        more = len(str(self.kind.carries[-1]))
+        index = first[..., None] + jnp.arange(self.layout.count + more)
+        is_place = (index <= at[:, None]) & inside[..., None]
+        flat = jnp.clip(index, 0, inside.shape[-1] - 1).reshape(*inside.shape[:-1], -1)
+        places = jnp.take_along_axis(log_probs, flat[..., None], axis=-2).reshape(*index.shape, -1)
+        empty = jnp.where(jnp.arange(self.kind.count) == -self.layout.least, 0.0, carries.IMPOSSIBLE)
+        places = jnp.where(is_place[..., None], places, empty)
+        lasts = (-1, 0) if self.layout.least < 0 else (0,)
+        levels = jnp.broadcast_to(levels, (*inside.shape, levels.shape[-1]))
+        digits, last = carries.find_quantiles(places, self.kind, levels, jnp.zeros(levels.shape, bool), lasts)
+        # What is left of −1 above the highest place makes the digits those of the ten's complement.
+        has_lower = jnp.cumsum(digits, axis=-1) - digits > 0
+        complement = jnp.where(has_lower, 9 - digits, (10 - digits) % 10)
+        digits = jnp.where(last[..., None] < 0, complement, digits)
+        return recount_digits(from_places(jnp.where(last < 0, -1, 1), digits, self.layout.lowest, self.digits))
+
+    def _find_places(self, targets: Targets) -> tuple[jax.Array, jax.Array, tuple[jax.Array, jax.Array]]:
+        """(whether a position is a place of a number; the position of its number's lowest place, int32[..., T];
+        whether it is the lowest place, whether it is the highest)."""
+        if (index := targets.numeral_index) is None:
+            raise ValueError("places belong to numbers: targets need a numeral_index")
+        inside = (index >= 0) & (targets.ids == self.num_id)
+        number = jnp.where(inside, index, -1)
+        changes = number[..., 1:] != number[..., :-1]
+        edge = jnp.ones_like(changes[..., :1])
+        is_lowest = inside & jnp.concatenate([edge, changes], axis=-1)
+        is_highest = inside & jnp.concatenate([changes, edge], axis=-1)
+        first = jax.lax.cummax(jnp.where(is_lowest, jnp.arange(inside.shape[-1]), 0), axis=inside.ndim - 1)
+        return inside, first, (is_lowest, is_highest)
+
     def _number_parts(self, out: HeadOut, targets: Targets) -> dict[str, jax.Array]:
         """{"digits"}: the log mass of each place, given the places below it. A sum over places is exact: it is the
         log mass of the number."""
         if targets.numerals is None or targets.numeral_index is None:
             return {}
-        inside = (targets.numeral_index >= 0) & (targets.ids == self.num_id)
-        number = jnp.where(inside, targets.numeral_index, -1)
-        changes = number[..., 1:] != number[..., :-1]
-        edge = jnp.ones_like(changes[..., :1])
-        is_lowest = inside & jnp.concatenate([edge, changes], axis=-1)
-        is_highest = inside & jnp.concatenate([changes, edge], axis=-1)
-        at = jnp.arange(inside.shape[-1])
-        first = jax.lax.cummax(jnp.where(is_lowest, at, 0), axis=inside.ndim - 1)
-        place = at - first + self.layout.lowest
+        inside, first, ends = self._find_places(targets)
+        place = jnp.arange(inside.shape[-1]) - first + self.layout.lowest
         is_negative = (targets.numerals.sign < 0) & (targets.numerals.n_digits > 0) & (self.layout.least < 0)
         digits = find_digits(targets.numerals, place, is_negative)
         log_probs = jax.nn.log_softmax(self._logits(out), axis=-1)
-        ends, last_carry = (is_lowest, is_highest), -is_negative.astype(jnp.int32)
-        scores = carries.score_places(log_probs, digits, ends, last_carry, self.kind)
+        scores = carries.score_places(log_probs, digits, ends, -is_negative.astype(jnp.int32), self.kind)
         return {"digits": jnp.where(inside, scores, 0.0)}
 
     def _logits(self, out: HeadOut) -> jax.Array:

@@ -14,13 +14,14 @@ import numpy as np
 
 from numjax.errors import UsageError
 from numjax.heads import base
-from numjax.types import HeadOut, Numeral, Tokens
+from numjax.nn import carries
+from numjax.types import HeadOut, Numeral, Targets, Tokens
 
 # (cos 2πj/10, sin 2πj/10) of the digits j.
 CODES = np.stack([f(2 * np.pi * np.arange(10) / 10) for f in (np.cos, np.sin)]).astype(np.float32)
 
 
-class Head(base.PlaceWriter):
+class Head(base.PlaceWriter, base.NumberDistribution):
     """p(x_t) = softmax(h W) with [NUM] among the tokens, and at [NUM] p(digit j of place k) = softmax_j(h_k ·
     code_j).
 
@@ -64,6 +65,12 @@ class Head(base.PlaceWriter):
         digit_key, sign_key = (None, None) if key is None else jax.random.split(key)
         digits = logits.argmax(-1) if digit_key is None else jax.random.categorical(digit_key, logits)
         return self.from_digits(digits, sign, sign_key), None
+
+    def number_quantiles(self, out: HeadOut, targets: Targets, levels: jax.Array) -> Numeral:
+        """Exact: places and sign are independent."""
+        del targets
+        logits, sign = self._logits(out)
+        return self.find_quantiles(jax.nn.log_softmax(logits, axis=-1), sign, carries.Digits(0, 9), levels)
 
     def _logits(self, out: HeadOut) -> tuple[jax.Array, jax.Array | None]:
         """(logits float32[..., P, 10] of the digits, lowest place first; that of a positive sign, [...], or None)."""

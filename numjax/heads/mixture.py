@@ -14,10 +14,10 @@ import numpy as np
 from numjax import protocols
 from numjax.errors import UsageError
 from numjax.heads import base
-from numjax.nn import cross_entropy
+from numjax.nn import cross_entropy, gaussians
 from numjax.nn.numerals import exponent_id, exponent_of_id, from_mantissa
 from numjax.protocols import FromContext
-from numjax.types import Allowed, Estimate, HeadOut, NumberRange, Scores, Targets, Tokens
+from numjax.types import Allowed, Estimate, HeadOut, NumberRange, Numeral, Scores, Targets, Tokens
 
 DENSITIES = ("printed", "scaled", "learned")
 MANTISSAS = ("mean", "sampled")
@@ -29,7 +29,7 @@ def mantissa_log_density(x: jax.Array, mean: jax.Array, log_variance: jax.Array 
     return -0.5 * (jnp.square(x - mean) * jnp.exp(-log_variance) + log_variance + np.log(2 * np.pi))
 
 
-class Head(protocols.Head, nn.Module):
+class Head(protocols.Head, base.NumberDistribution, nn.Module):
     """log p(x_t) = log p(z_t) + [text] log p(token) + [numeral] (log p(exponent) + log p(mantissa)).
 
     NumGPT eq. 7–11. The selector, token and exponent parts are log masses; the mantissa part is a log
@@ -136,6 +136,44 @@ class Head(protocols.Head, nn.Module):
         mantissa = jnp.where(exponent_class == 0, 0.0, mantissa)
         numeral = from_mantissa(mantissa, exponent, self.digits, self.keep)
         return Scores(mass, numeral, self._estimate(out, mantissa, exponent))
+
+    def number_quantiles(self, out: HeadOut, targets: Targets, levels: jax.Array) -> Numeral:
+        """Exact for the mixture of all exponents: m · 10^e with the exponent's mass and the mantissa's density, and 0
+        with the mass of the lowest class."""
+        del targets
+        masses = jax.nn.log_softmax(self._project(out, "exponent"), axis=-1)
+        levels = jnp.broadcast_to(levels, (*masses.shape[:-1], levels.shape[-1]))
+        mantissa, exponent = gaussians.find_mixture_quantiles(
+            self._by_exponent(masses),
+            jnp.arange(self.low, self.high + 2),
+            jnp.exp(masses[..., 0]),
+            self._project(out, "mantissa")[..., 0],
+            jnp.exp(self._find_log_variance(out) / 2),
+            levels,
+        )
+        return from_mantissa(mantissa, exponent, self.digits, self.keep)
+
+    def number_log_mass(self, out: HeadOut, targets: Targets) -> jax.Array:
+        """The log mass of the numbers that round to the one at hand, over all exponents. That of 0 is the mass of the
+        lowest class."""
+        if targets.numerals is None:
+            return jnp.zeros(out.hidden.shape[:-1])
+        masses = jax.nn.log_softmax(self._project(out, "exponent"), axis=-1)
+        mean, deviation = self._project(out, "mantissa"), jnp.exp(self._find_log_variance(out) / 2)[..., None]
+        center, half = (x[..., None] for x in gaussians.find_cell(targets.numerals, self.keep))
+        shift = targets.numerals.exponent[..., None] - jnp.arange(self.low, self.high + 2)
+        ratio = jnp.power(10.0, jnp.clip(shift, -37, 30).astype(jnp.float32))
+        low, high, middle = (((center + side * half) * ratio - mean) / deviation for side in (-1, 1, 0))
+        by_exponent = gaussians.log_mass(low, high, middle, half * ratio / deviation) + self._by_exponent(masses)
+        return jnp.where(targets.numerals.n_digits == 0, masses[..., 0], jax.nn.logsumexp(by_exponent, axis=-1))
+
+    def _by_exponent(self, by_class: jax.Array) -> jax.Array:
+        """What the classes of `exponent_id` have, [..., E] in the order of their exponents `low` … `high` + 1."""
+        return jnp.concatenate([by_class[..., 2:], by_class[..., 1:2]], axis=-1)
+
+    def _find_log_variance(self, out: HeadOut) -> jax.Array:
+        """`_log_variance` of each position, float32[...]."""
+        return jnp.broadcast_to(jnp.asarray(self._log_variance(out), jnp.float32), out.hidden.shape[:-1])
 
     def token_logits(self, out: HeadOut, ids: jax.Array) -> jax.Array:
         """float32[B, T, n] of tokens int32[n], within the text's softmax."""

@@ -18,12 +18,12 @@ import numpy as np
 
 from numjax.errors import UsageError
 from numjax.heads import base
-from numjax.nn import value_maps
+from numjax.nn import gaussians, value_maps
 from numjax.nn.numerals import from_mantissa
-from numjax.types import Estimate, HeadOut, NumberRange, Numeral, Tokens
+from numjax.types import Estimate, HeadOut, NumberRange, Numeral, Targets, Tokens
 
 
-class Head(base.NumberWriter):
+class Head(base.NumberWriter, base.NumberDistribution):
     """p(x_t) = softmax(h W) with [NUM] among the tokens, and at [NUM] a value u = MLP(h). Its log density is that of
     N(u; map(x), ½), so the loss is the squared error of the paper up to a constant.
 
@@ -79,6 +79,35 @@ class Head(base.NumberWriter):
         zeros = jnp.zeros(mean.shape, jnp.int32)
         numeral, low, high = (from_mantissa(value, zeros, self.digits, self.keep) for value in values)
         return numeral, Estimate(values[0], zeros, low, high, jnp.full(mean.shape, self.share, jnp.float32))
+
+    def number_quantiles(self, out: HeadOut, targets: Targets, levels: jax.Array) -> Numeral:
+        """Exact for N(mean, ½) of the mapped value, whose variance is fixed: the loss is a squared error."""
+        del targets
+        mapped = self._output(out)[..., None] + np.sqrt(0.5) * jax.scipy.special.ndtri(levels)
+        value = value_maps.invert_map(mapped, self.map, self.scale)
+        return from_mantissa(value, jnp.zeros(value.shape, jnp.int32), self.digits, self.keep)
+
+    def number_log_mass(self, out: HeadOut, targets: Targets) -> jax.Array:
+        """The log mass of the mapped values whose numbers round to the one at hand."""
+        if targets.numerals is None:
+            return jnp.zeros(out.hidden.shape[:-1])
+        mean = self._output(out)
+        center, half = gaussians.find_cell(targets.numerals, self.keep)
+        power = jnp.power(10.0, jnp.clip(targets.numerals.exponent, -37, 29).astype(jnp.float32))
+        is_zero = targets.numerals.n_digits == 0
+        # All that is nearer to zero than 10⁻⁹ is written as 0.
+        center, half = jnp.where(is_zero, 0.0, center * power), jnp.where(is_zero, 1e-9, half * power)
+
+        def apply_map(value):
+            return value_maps.apply_map(value, self.map, self.scale)
+
+        low, high = apply_map(center - half), apply_map(center + half)
+        middle, slope_half = jax.jvp(apply_map, (center,), (half,))
+        is_coarse = is_zero | (self.keep <= 3)
+        middle = jnp.where(is_coarse, (low + high) / 2, middle)
+        reach = jnp.where(is_coarse, (high - low) / 2, slope_half)
+        low, high, middle = ((end - mean) / np.sqrt(0.5) for end in (middle - reach, middle + reach, middle))
+        return gaussians.log_mass(low, high, middle, reach / np.sqrt(0.5))
 
     @property
     def number_range(self) -> NumberRange:

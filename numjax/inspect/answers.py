@@ -120,7 +120,7 @@ def write_answers(model: Loaded, texts: Sequence[str], n_chosen: int, prompt: st
     meaning = "the whole text"
     if head.numbers and head.densities:
         meaning = "the text with any number in it, since the number itself has a density"
-    elif head.numbers:
+    elif head.numbers and head.written_as != "prefix":  # a given prefix would tell the digits
         candidates = _score_neighbours(model, texts, prompts, candidates)
     shown_index = min(prompts, key=lambda i: abs(i - _SHOWN))
     example = documents.surface(generate.make_prompt(system, prompts[shown_index]))

@@ -51,6 +51,7 @@ def run(
     strict: bool = False,
     input: str | None = None,
     prompts: Sequence[str] = (),
+    intervals: Sequence[float] = (),
 ) -> dict[str, Any]:
     """Runs one mode; returns its results (metrics by split, or predictions).
 
@@ -60,7 +61,7 @@ def run(
       mode: one of `main.MODES` but "show".
       strict: stop at the first bad record.
       input: a file of records or prompts, "-" for stdin.
-      prompts: texts to go on with.
+      prompts: texts to go on with. intervals: shares of intervals, see `evals.generate.generate`.
 
     Raises:
       UsageError: the workdir and the config do not go together, or the mode lacks its input.
@@ -78,7 +79,7 @@ def run(
             return plan(config, path)
         if mode in ("train", "check"):
             return _write_run(config, path, mode, strict)
-        return _use_run(config, path, mode, strict, input, prompts)
+        return _use_run(config, path, mode, strict, input, prompts, intervals)
 
 
 def _write_run(config: Any, folder: pathlib.Path, mode: str, strict: bool) -> dict[str, Any]:
@@ -109,7 +110,13 @@ def _say_next(config: Any, folder: pathlib.Path) -> None:
 
 
 def _use_run(
-    config: Any, folder: pathlib.Path, mode: str, strict: bool, input: str | None, prompts: Sequence[str]
+    config: Any,
+    folder: pathlib.Path,
+    mode: str,
+    strict: bool,
+    input: str | None,
+    prompts: Sequence[str],
+    intervals: Sequence[float],
 ) -> dict[str, Any]:
     """Evaluates a trained run, or lets it predict or generate."""
     home = origin.home(folder)
@@ -132,7 +139,7 @@ def _use_run(
                 f"characters that the vocabulary lacks: {' '.join(unknown)} – no text of training had them, so that "
                 "the model cannot understand them"
             )
-        for generation in model.generate(lines):
+        for generation in model.generate(lines, intervals=intervals):
             log.print_result(generation._asdict())
         return {}
     flags = "--input=FILE (or - for stdin)" + (" or --prompt=TEXT" if mode == "generate" else "")

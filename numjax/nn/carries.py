@@ -20,6 +20,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from numjax.nn.einsum import einsum
+
 IMPOSSIBLE = -1e30  # a log-probability of 0; finite, so that gradients stay finite
 
 
@@ -140,6 +142,68 @@ def choose(log_probs: jax.Array, kind: Digits, key: jax.Array | None = None) -> 
     places = (jnp.arange(len(steps)), alphas, steps)
     _, digits = jax.lax.scan(go_down, jnp.full(log_probs.shape[:-2], zero), places, reverse=True)
     return jnp.moveaxis(digits, 0, -1), last[..., zero]
+
+
+def find_quantiles(
+    log_probs: jax.Array, kind: Digits, levels: jax.Array, is_upper: jax.Array, last_carries: tuple[int, ...] = (0,)
+) -> tuple[jax.Array, jax.Array]:
+    """Quantiles of the number, over all strings whose last carry is one of `last_carries`.
+
+    The quantile of the level u is the least number n with P(N ≤ n) ≥ u; the upper one is the largest with
+    P(N ≥ n) ≥ u. Digit by digit from the highest place, the digit is the first at which the mass of what is smaller
+    (or larger) reaches u, and u becomes the share of this digit's mass that is still wanted. A rounding error of u
+    shrinks with every digit, so the result is exact for a level near u.
+
+    Args:
+      log_probs: float[..., P, S], as in `choose`, a distribution at each place.
+      levels: float32[..., Q] in (0, 1). is_upper: bool[..., Q].
+
+    Returns:
+      (its digits, int32[..., Q, P], 0 … 9, lowest place first; the last carry, int32[..., Q]).
+    """
+    steps = jnp.moveaxis(jnp.exp(_spread(log_probs, kind)), -4, 0)  # [P, ..., 10, C', C]
+    first = jnp.exp(_start(log_probs.shape[:-2], kind))
+
+    def go_up(alpha, step):
+        return (alpha[..., None, None, :] * step).sum((-3, -1)), alpha
+
+    last, alphas = jax.lax.scan(go_up, first, steps)
+    carries = jnp.asarray(kind.carries)
+    counts = (carries[:, None] == jnp.asarray(last_carries)).any(-1)
+    shape = jnp.broadcast_shapes(levels.shape, (*log_probs.shape[:-2], 1))
+    levels, is_upper = (jnp.broadcast_to(x, shape) for x in (levels, is_upper))
+    masses = jnp.broadcast_to((last * counts)[..., None, :], (*shape, len(carries)))
+    index, level = _find_level(masses, levels, is_upper)
+    # The likelihood of the digits so far for each carry into the place above the next one.
+    belief = jax.nn.one_hot(index, len(carries))
+
+    def go_down(state, place):
+        belief, level = state
+        alpha, step = place
+        # [..., Q, 10, C]: the mass of a digit and the carry below it, with that of the digits above.
+        above = einsum("...qe,...dec->...qdc", belief, step)
+        digit, level = _find_level((above * alpha[..., None, None, :]).sum(-1), level, is_upper)
+        belief = jnp.take_along_axis(above, digit[..., None, None], axis=-2)[..., 0, :]
+        return (belief / jnp.maximum(belief.max(-1, keepdims=True), 1e-37), level), digit
+
+    _, digits = jax.lax.scan(go_down, (belief, level), (alphas, steps), reverse=True)
+    return jnp.moveaxis(digits, 0, -1), carries[index]
+
+
+def _find_level(masses: jax.Array, level: jax.Array, is_upper: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """(the first of the choices at which the sum of masses reaches a share `level` of all, from the last one where
+    `is_upper`; the share of this choice's mass that its part of the level is); masses float[..., n]."""
+    count = masses.shape[-1]
+    ordered = jnp.where(is_upper[..., None], masses[..., ::-1], masses)
+    sums = jnp.cumsum(ordered, axis=-1)
+    wanted = level * sums[..., -1]
+    # Rounding must not lead to a choice without mass.
+    last = count - 1 - jnp.argmax(ordered[..., ::-1] > 0, axis=-1)
+    index = jnp.minimum((sums < wanted[..., None]).sum(-1), last)
+    mass = jnp.take_along_axis(ordered, index[..., None], axis=-1)[..., 0]
+    before = jnp.take_along_axis(sums, index[..., None], axis=-1)[..., 0] - mass
+    share = jnp.clip((wanted - before) / jnp.maximum(mass, 1e-37), 1e-7, 1.0)
+    return jnp.where(is_upper, count - 1 - index, index).astype(jnp.int32), share
 
 
 def _start(shape: tuple[int, ...], kind: Digits) -> jax.Array:

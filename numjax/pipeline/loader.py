@@ -292,11 +292,11 @@ def _choose_buckets(encoded: Encoded, data: Any) -> tuple[np.ndarray, dict[int, 
     if by not in BUCKET_BY:
         raise UsageError(f"data.bucket_by={by!r}: choose one of {', '.join(BUCKET_BY)}")
     length, source = int(data.length), encoded.source
-    if by == "tokens" and source is None:
+    if by == "tokens":
+        if source is not None:
+            return packing.pair_buckets(encoded.lengths, source.lengths, limit, length, source_length(data))
         sizes = packing.choose_buckets(encoded.lengths, limit, longest=length)
         return encoded.lengths, {size: (size,) for size in sizes}
-    if by == "tokens":
-        return packing.pair_buckets(encoded.lengths, source.lengths, limit, length, source_length(data))
     if (keys := encoded.characters) is None:
         raise UsageError("data.bucket_by=characters: these rows were encoded elsewhere, without their texts")
     lengths = (encoded.lengths,) if source is None else (encoded.lengths, source.lengths)

@@ -26,18 +26,20 @@ _LIMB = re.compile(r"\[[:.][0-9]{1,3}\]")
 
 @dataclasses.dataclass(frozen=True)
 class Power(protocols.Producer):
-    """The channel "limb_power": 1 + k of a limb worth 1000^(k − parts), with `parts` the most limbs behind the point;
-    0 for all other tokens.
+    """The channel "limb_power", int32[T, 2]: (1 + k of a limb worth 1000^(k − parts), with `parts` the most limbs
+    behind the point; which number of the row it is, from 1). Both are 0 for all other tokens.
 
     A number's header says how many limbs stand behind the point, so that its first limb's power is known, also while
     it is written.
 
     Attributes:
       headers: (id, count of limbs behind the point) of headers. limbs: ids of limbs.
+      ahead: ids of headers which have the power of the limb that comes next, and so have the limbs behind them.
     """
 
     headers: tuple[tuple[int, int], ...]
     limbs: tuple[int, ...]
+    ahead: tuple[int, ...] = ()
     channel = Channel("limb_power", of_ids=True)
 
     @property
@@ -46,7 +48,7 @@ class Power(protocols.Producer):
         return max(count for _, count in self.headers)
 
     def compute(self, ids: np.ndarray) -> np.ndarray:
-        """The channel of a document's ids, int32[T]."""
+        """The channel of a document's ids, int32[T, 2]."""
         counts = np.zeros(len(ids), np.int32)
         is_header = np.zeros(len(ids), bool)
         for token, count in self.headers:
@@ -55,62 +57,103 @@ class Power(protocols.Producer):
         at = np.arange(len(ids))
         header_at = np.maximum.accumulate(np.where(is_header, at, -1))
         power = at - header_at + self.parts - counts[np.maximum(header_at, 0)]
-        return np.where(np.isin(ids, self.limbs) & (header_at >= 0), power, 0).astype(np.int32)
+        is_ahead = np.isin(ids[np.maximum(header_at, 0)], self.ahead)
+        has_power = np.isin(ids, self.limbs) | (is_header & is_ahead)
+        values = np.stack([power + is_ahead, np.cumsum(is_header)], axis=-1)
+        return np.where((has_power & (header_at >= 0))[:, None], values, 0).astype(np.int32)
 
     def begin(self, rows: int) -> jax.Array:
-        """What the position before would have if it were a limb, int32[rows]; below 0 before any header."""
-        return jnp.full(rows, _NOWHERE, jnp.int32)
+        """(the power that the position before would have if it were a limb, below 0 before any header; how far its
+        number is ahead, 0 or 1; numbers so far), int32[rows, 3]."""
+        return jnp.tile(jnp.asarray([_NOWHERE, 0, 0], jnp.int32), (rows, 1))
 
     def step(self, state: jax.Array, token: jax.Array, automaton_state: Any) -> tuple[jax.Array, jax.Array]:
-        """(what this position would have if it were a limb, the channel's value)."""
+        """(the state with this token, the channel's value)."""
         del automaton_state
         tokens, counts = (jnp.asarray(column, jnp.int32) for column in zip(*self.headers, strict=True))
         matches = token[:, None] == tokens
-        before = self.parts - (matches * counts).sum(-1)
+        is_header, before = matches.any(-1), self.parts - (matches * counts).sum(-1)
         is_limb = (token[:, None] == jnp.asarray(self.limbs, jnp.int32)).any(-1)
-        state = jnp.where(matches.any(-1), before, state + 1)
-        return state, jnp.where(is_limb & (state > 0), state, 0)
+        is_ahead = (token[:, None] == jnp.asarray(self.ahead, jnp.int32)).any(-1)
+        power = jnp.where(is_header, before, state[:, 0] + 1)
+        ahead = jnp.where(is_header, is_ahead.astype(jnp.int32), state[:, 1])
+        count = state[:, 2] + is_header
+        has_power = (is_limb & (power > 0)) | (is_header & is_ahead)
+        value = jnp.where(has_power[:, None], jnp.stack([power + ahead, count], axis=-1), 0)
+        return jnp.stack([power, ahead, count], axis=-1), value
 
 
-class Positions(protocols.Positions, nn.Module):
-    """A learned vector for each power of 1000, added to the stack's input; nothing is added to other tokens.
+class Alignment(protocols.Positions, nn.Module):
+    """The base of positions that limbs of the same power of 1000 share.
 
-    Limbs of the same power have the same vector in all numbers of a row, so that operands and answer are aligned
-    without knowing which is which, and also behind the point.
+    Operands and answer are so aligned without knowing which is which, and also behind the point.
 
     Attributes:
-      most: number of powers with a vector of their own; further ones use the last one.
-      offset: in training powers are shifted by a random number up to this, one per row.
+      ahead: of a number that may be written, each limb and the header have the power of the limb that is predicted
+        there, so that like powers meet in attention.
+      numbers: with n above 0, a learned vector says which number of the row a limb belongs to, for n numbers; further
+        ones use the last one.
       init_std: as in `learned`.
     """
 
     stack: FromContext[protocols.Stack | None] = None
     marks: FromContext[tuple[tuple[str, int], ...] | None] = None
-    most: int = 48
-    offset: int = 24
+    ahead: bool = False
+    numbers: int = 0
     init_std: float = 0.02
     reads_channels = ("limb_power",)
     made_for = "limbs"
 
     def setup(self):
+        if self.numbers < 0:
+            raise UsageError(f"positions {self.part_name()}: numbers must not be negative")
+        if self.numbers:
+            shape, init = (self.numbers, self.require_stack().width), nn.initializers.normal(self.init_std)
+            self.levels = self.param("levels", init, shape, jnp.float32)
+
+    def added(self, tokens: Tokens, deterministic: bool = True) -> jax.Array:
+        """The vector of each limb's number, x[B, T, D]; zeros without `numbers`."""
+        del deterministic
+        number = tokens.channel("limb_power")[..., 1]
+        if not self.numbers:
+            return jnp.zeros((*number.shape, self.require_stack().width), jnp.float32)
+        level = jnp.clip(number, 1, self.numbers) - 1
+        return jnp.where((number > 0)[..., None], jnp.take(self.levels, level, axis=0), 0.0)
+
+    def producers(self) -> tuple[protocols.Producer, ...]:
+        marks = self.marks or ()
+        headers = [(name, token, match[1]) for name, token in marks if (match := _HEADER.fullmatch(name))]
+        limbs = [token for name, token in marks if _LIMB.fullmatch(name)]
+        if not headers or not limbs:
+            raise UsageError(f"positions {self.part_name()}: the vocabulary has no limbs: choose scheme limbs")
+        written = [token for name, token, _ in headers if self.ahead and name.startswith("[#")]
+        return (Power(tuple((token, int(count or 0)) for _, token, count in headers), tuple(limbs), tuple(written)),)
+
+
+class Positions(Alignment):
+    """A learned vector for each power of 1000, added to the stack's input; nothing is added to other tokens.
+
+    Attributes, besides those of `Alignment`:
+      most: number of powers with a vector of their own; further ones use the last one.
+      offset: in training powers are shifted by a random number up to this, one per row.
+    """
+
+    most: int = 48
+    offset: int = 24
+
+    def setup(self):
+        super().setup()
         if self.most < 1 or self.offset < 0:
             raise UsageError("positions limbs: most must be at least 1, and offset not negative")
         width, init = self.require_stack().width, nn.initializers.normal(self.init_std)
         self.table = self.param("table", init, (self.most + self.offset, width), jnp.float32)
 
-    def producers(self) -> tuple[protocols.Producer, ...]:
-        marks = self.marks or ()
-        headers = [(token, int(match[1] or 0)) for name, token in marks if (match := _HEADER.fullmatch(name))]
-        limbs = [token for name, token in marks if _LIMB.fullmatch(name)]
-        if not headers or not limbs:
-            raise UsageError("positions limbs: the vocabulary has no limbs: choose scheme limbs")
-        return (Power(tuple(headers), tuple(limbs)),)
-
     def added(self, tokens: Tokens, deterministic: bool = True) -> jax.Array:
         """x[B, T, D]."""
-        power = tokens.channel("limb_power")
+        power = tokens.channel("limb_power")[..., 0]
         index = jnp.minimum(power, self.most) - 1
         if not deterministic:
             rows = (power.shape[0], 1)
             index = index + jax.random.randint(self.make_rng("dropout"), rows, 0, self.offset + 1)
-        return jnp.where((power > 0)[..., None], jnp.take(self.table, jnp.maximum(index, 0), axis=0), 0.0)
+        x_BTD = jnp.where((power > 0)[..., None], jnp.take(self.table, jnp.maximum(index, 0), axis=0), 0.0)
+        return x_BTD + super().added(tokens) if self.numbers else x_BTD

@@ -79,7 +79,7 @@ class Scheme(BaseScheme):
     marks = (OPEN, CLOSE)
     forms = answers.NUMBERS
     digit_tokens = True
-    fences: Mapping[str, str] = {OPEN: CLOSE}  # the mark before a number → the mark behind it
+    fences = {OPEN: CLOSE}
 
     def __init__(
         self,
@@ -205,9 +205,13 @@ class Scheme(BaseScheme):
         if not self.has_fences:
             edges += answers.path_edges(answers.START, blank, first)
             return [*edges, *(Edge(state, end, "end") for state in answers.complete_states())]
-        edges += answers.path_edges(answers.START, [*blank, self.vocab.mark(OPEN)], first)
+        edges += answers.path_edges(answers.START, [*blank, *self._list_opening()], first)
         edges += [Edge(state, [self.vocab.mark(CLOSE)], "answered") for state in answers.complete_states()]
         return [*edges, Edge("answered", end, "end")]
+
+    def _list_opening(self) -> list[int]:
+        """The marks before the digits of an answer."""
+        return [self.vocab.mark(OPEN)]
 
     def _fence_edges(self) -> list[Edge]:
         """Edges from "text" over a number, character by character, and back."""

@@ -64,6 +64,8 @@ def _describe_numbers(kind: str, name: str) -> list[str]:
     cls = build.find(kind, name)
     if kind == "heads" and cls.numbers and cls.written_as == "places":
         return ["writes numbers place by place; its scheme joins them"]
+    if kind == "heads" and cls.numbers and cls.written_as == "prefix":
+        return ["foresees the vector of a number, whose digits are tokens"]
     if kind == "heads" and cls.numbers:
         head = build.build(kind, {"name": name}, width=64, vocab_size=512, size=500, num_id=4, digits=20)
         numbers = head.number_range.describe() if head.number_range else "any number"

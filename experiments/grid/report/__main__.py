@@ -1,9 +1,11 @@
 """The report of a grid's folder of cells: a page for a browser, a picture and tables, in seconds.
 
     python -m experiments.grid.report --out=runs/grid
+    python -m experiments.grid.report --out=runs/grid --results=experiments/grid/results    # and the files to commit
 
 Writes grid.html with all that the folder holds, and grid.md, grid.png and grid.json of the largest scale.
-Other scales and sizes get files of their own, such as grid_smoke.md. Files that are no cells are named and left out.
+Other scales and sizes get files of their own, such as grid_smoke.md. Files that are no cells, and cells of other
+problems or settings than the rest of their map, are named and left out.
 """
 
 from __future__ import annotations
@@ -25,10 +27,15 @@ def main(words: Sequence[str] | None = None) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
     parser.add_argument("--out", required=True, help="the folder of a grid: it holds cells/*.json")
+    parser.add_argument("--results", help="a folder for files to commit, such as experiments/grid/results")
+    command.add_dirty(parser)
+    options = parser.parse_args(words)
+    if options.results:
+        command.check_code(options.dirty)
     start = time.monotonic()
-    out = pathlib.Path(parser.parse_args(words).out).expanduser()
+    out = pathlib.Path(options.out).expanduser()
     made = files.write(out)
-    for line in [*made.faults, *made.repeated]:
+    for line in [*made.faults, *made.repeated, *made.left_out]:
         print(line)
     names = ", ".join(f"{name}.md, {name}.png" for name in made.contents)
     left_out = f"; {len(made.faults)} files are no cells and left out" * bool(made.faults)
@@ -36,6 +43,8 @@ def main(words: Sequence[str] | None = None) -> None:
         f"{out}: {files.PAGE} ({len(made.page.encode()) / 1e6:.1f} MB), {names}: {made.n_cells} cells{left_out}; "
         f"{time.monotonic() - start:.0f} s"
     )
+    for folder in files.publish(made, pathlib.Path(options.results).expanduser()) if options.results else ():
+        print(f"{folder}: {files.NAME}.json, {files.NAME}.md, {files.NAME}.png")
 
 
 if __name__ == "__main__":

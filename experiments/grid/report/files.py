@@ -1,10 +1,8 @@
-"""The files of a report: what is written beside the cells of a folder, and whether it is still theirs."""
+"""The files of a report: what is written beside the cells of a folder, and what of it is committed."""
 
 from __future__ import annotations
 
-import json
 import pathlib
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from numjax.bundled.experiments import report
@@ -12,7 +10,8 @@ from numjax.bundled.experiments.grid.report import folder, maps, render, table
 from numjax.errors import UsageError
 from numjax.runtime import files
 
-PAGE = "grid.html"
+NAME = "grid"
+PAGE = f"{NAME}.html"
 
 
 class Report(NamedTuple):
@@ -20,8 +19,8 @@ class Report(NamedTuple):
 
     Attributes:
       page: the HTML. contents: name of a file, such as "grid" → content of its JSON.
-      n_cells: how many were read. faults: a line for each file that is left out, repeated: for each that another
-        file of the same cell replaces.
+      n_cells: how many were read. faults: a line for each file that is no cell, repeated: for each that another
+        file of the same cell replaces, left_out: for each group of cells that cannot be compared with the others.
     """
 
     page: str
@@ -29,6 +28,7 @@ class Report(NamedTuple):
     n_cells: int
     faults: list[str]
     repeated: list[str]
+    left_out: list[str]
 
 
 def make_report(out: pathlib.Path) -> Report:
@@ -41,7 +41,8 @@ def make_report(out: pathlib.Path) -> Report:
     grids, repeated = maps.make_maps(cells)
     page = render.make_page(grids, [*faults, *repeated])
     contents = {grid.name: table.make_content(grid, faults) for grid in grids}
-    return Report(page, contents, len(cells), faults, repeated)
+    left_out = [line for grid in grids for line in grid.left_out]
+    return Report(page, contents, len(cells), faults, repeated, left_out)
 
 
 def write(out: pathlib.Path) -> Report:
@@ -60,19 +61,16 @@ def write(out: pathlib.Path) -> Report:
     return made
 
 
-def check(out: pathlib.Path) -> Iterator[tuple[pathlib.Path, str]]:
-    """Yields (file, what is wrong with it) for the files of a report that its cells do not make."""
-    try:
-        made = make_report(out)
-    except UsageError as error:
-        yield out / "cells", str(error)
-        return
-    remedy = "draw it again: python -m experiments.verify --write"
-    for name, content in made.contents.items():
-        path = out / f"{name}.json"
-        stored = json.loads(path.read_text("utf-8")) if path.is_file() else {}
-        # Its commit is that of the code that drew it.
-        if {key: value for key, value in stored.items() if key in content} != json.loads(json.dumps(content)):
-            yield path, f"is not what the cells beside it make; {remedy}"
-    if not (out / PAGE).is_file() or (out / PAGE).read_text("utf-8") != made.page:
-        yield out / PAGE, f"is not the page of the cells beside it; {remedy}"
+def publish(made: Report, results: pathlib.Path) -> list[pathlib.Path]:
+    """Writes the largest map of each scale as RESULTS/SCALE/grid.json, grid.md and grid.png, the files to commit:
+    `experiments.verify` checks them, and a page of the documentation shows them. Returns the folders.
+
+    Raises:
+      UsageError: a file cannot be written.
+    """
+    by_scale: dict[str, dict[str, Any]] = {}
+    for content in made.contents.values():  # the largest first
+        by_scale.setdefault(content["scale"], content)
+    for scale, content in by_scale.items():
+        report.write(NAME, results / scale, table.NAME, content)
+    return [results / scale for scale in by_scale]

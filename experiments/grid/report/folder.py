@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import pathlib
 from collections.abc import Mapping, Sequence
@@ -17,6 +18,7 @@ class Cell(NamedTuple):
     """The result of one row, column and seed.
 
     Attributes:
+      key: names the settings that decide the result; options: these, by path, empty if they are not in the folder.
       settings: of its training, empty where nothing is trained.
       streams: stream → metric → value or None; `ALL` has all streams together.
       ceiling: stream → share of the answers that the row can represent.
@@ -29,6 +31,8 @@ class Cell(NamedTuple):
     column: str
     scale: str
     seed: int
+    key: str
+    options: Mapping[str, Any]
     commit: str
     dirty: bool
     hardware: str
@@ -41,6 +45,11 @@ class Cell(NamedTuple):
     reason: str
     diverged: str
 
+    @property
+    def problems(self) -> str:
+        """The digest of the problems that were asked, "" if it is not known."""
+        return str(self.options.get("grid.problems", ""))
+
 
 def read_cells(folder: pathlib.Path) -> tuple[list[Cell], list[str]]:
     """(the cells of a folder, a line for each file that is no cell).
@@ -49,12 +58,14 @@ def read_cells(folder: pathlib.Path) -> tuple[list[Cell], list[str]]:
       UsageError: there is no folder of cells, or no cell in it.
     """
     cells, faults = [], []
+    options = functools.cache(functools.partial(stored.load_settings, folder))
     for content in stored.load_cells(folder):
         if isinstance(content, UsageError):
             faults.append(str(content).removeprefix(f"{folder / 'cells'}/"))
             continue
         try:
-            cells.append(parse_cell(content))
+            cell = parse_cell(content)
+            cells.append(cell._replace(options=options(cell.key)))
         except ValueError as error:
             faults.append(f"{content['row']}, {content['column']}, seed {content['seed']}: {error}")
     if not cells and not faults:
@@ -65,12 +76,12 @@ def read_cells(folder: pathlib.Path) -> tuple[list[Cell], list[str]]:
 
 
 def parse_cell(content: Mapping[str, Any]) -> Cell:
-    """A cell from its JSON.
+    """A cell from its JSON, without the options, which cells share.
 
     Raises:
       ValueError: one of its fields is wrong.
     """
-    names = {key: _require(content, key, str) for key in ("row", "column", "scale")}
+    names = {key: _require(content, key, str) for key in ("row", "column", "scale", "key")}
     reason = _require(content, "not_applicable", str, "")
     metrics = _parse_metrics("metrics", _require(content, "metrics", dict, {}))
     if not metrics and not reason:
@@ -80,6 +91,7 @@ def parse_cell(content: Mapping[str, Any]) -> Cell:
     return Cell(
         **names,
         seed=_require(content, "seed", int),
+        options={},
         commit=_require(content, "commit", str, ""),
         dirty=bool(content.get("dirty")),
         hardware=_describe_hardware(content.get("hardware")),

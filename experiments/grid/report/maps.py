@@ -1,4 +1,4 @@
-"""Maps: cells that may stand beside each other, because they were trained at the same size and for as long."""
+"""Maps: cells that may stand beside each other, of the same size, trained for as long, and of the same problems."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from typing import Any, NamedTuple
 
 from numjax.bundled.configs import schemes
 from numjax.bundled.experiments.grid import groups, scales
+from numjax.bundled.experiments.grid.report import comparable
 from numjax.bundled.experiments.grid.report.folder import ALL, Cell
 from numjax.bundled.experiments.grid.report.metrics import EQUAL_SECONDS, Metric
 
 SCALES = tuple(reversed(scales.SCALES))  # the largest first
 SAME = ("inside", "test", "same")  # streams of the lengths of training
 SIZES = ("layers", "width", "steps", "batch")
+LEAST_SEEDS = 3  # of a winner
 
 
 class Map(NamedTuple):
@@ -22,6 +24,7 @@ class Map(NamedTuple):
     Attributes:
       name: of its files. sizes: of `SIZES`, what all its trained cells have.
       cells: (row, column) → its cells by seed. columns, rows, streams: in the order in which they are shown.
+      left_out: a line for each group of cells that cannot be compared with these.
     """
 
     name: str
@@ -31,18 +34,23 @@ class Map(NamedTuple):
     columns: Sequence[str]
     streams: Sequence[str]
     cells: Mapping[tuple[str, str], Sequence[Cell]]
+    left_out: Sequence[str] = ()
 
     @property
     def label(self) -> str:
         """Its scale and sizes in words."""
-        size = "{layers} × {width}".format(**self.sizes) if "layers" in self.sizes and "width" in self.sizes else ""
-        parts = [self.scale, size, *(f"{self.sizes[key]:,} steps" for key in ("steps",) if key in self.sizes)]
-        parts += [f"{self.sizes['batch']} a batch"] if "batch" in self.sizes else []
-        return ", ".join(filter(None, parts))
+        return _describe_sizes(self.scale, self.sizes)
+
+
+def _describe_sizes(scale: str, sizes: Mapping[str, Any]) -> str:
+    size = "{layers} × {width}".format(**sizes) if "layers" in sizes and "width" in sizes else ""
+    parts = [scale, size, *(f"{sizes[key]:,} steps" for key in ("steps",) if key in sizes)]
+    parts += [f"{sizes['batch']} a batch"] if "batch" in sizes else []
+    return ", ".join(filter(None, parts))
 
 
 def make_maps(cells: Iterable[Cell]) -> tuple[list[Map], list[str]]:
-    """(maps, the one to show first in front; a line for each cell that another one of the same seed replaces)."""
+    """(maps, the one to show first in front; a line for each cell that another file of the same cell replaces)."""
     by_size: dict[tuple[Any, ...], list[Cell]] = {}
     untrained: list[Cell] = []
     for cell in cells:
@@ -81,7 +89,8 @@ def _name_map(scale: str, sizes: Mapping[str, Any], taken: set[str]) -> str:
 
 def _make_map(name: str, scale: str, sizes: Mapping[str, Any], members: Sequence[Cell], faults: list[str]) -> Map:
     by_key: dict[tuple[str, str, int], Cell] = {}
-    for cell in members:
+    kept, left_out = comparable.select(members, _describe_sizes(scale, sizes))
+    for cell in kept:
         key = (cell.row, cell.column, cell.seed)
         if key in by_key:
             faults.append(f"{cell.row}, {cell.column}, seed {cell.seed}: two files, of which one is shown")
@@ -93,7 +102,8 @@ def _make_map(name: str, scale: str, sizes: Mapping[str, Any], members: Sequence
         cells.setdefault((row, column), []).append(cell)
     streams = {stream for cell in by_key.values() for stream in cell.streams} - {ALL}
     rows, columns = {row for row, _ in cells}, {column for _, column in cells}
-    return Map(name, scale, sizes, groups.sort_rows(rows), _sort_columns(columns), sort_streams(streams), cells)
+    order = groups.sort_rows(rows), _sort_columns(columns), sort_streams(streams)
+    return Map(name, scale, sizes, *order, cells, left_out)
 
 
 def _sort_columns(columns: set[str]) -> list[str]:
@@ -146,8 +156,8 @@ def score_at(cell: Cell, seconds: float) -> float | None:
 def find_winner(values_by_row: Mapping[str, Sequence[float]], metric: Metric) -> str | None:
     """The row whose every seed is better than every seed of every other row; None if there is none.
 
-    One seed has no range. So a row with one seed does not win, and counts as a rival with the widest range of all
-    rows on either side of its value. Baselines do not take part.
+    One or two seeds say too little of a range. So a row with fewer than `LEAST_SEEDS` does not win, and counts as a
+    rival that may be better than its best seed by the widest range of all rows. Baselines do not take part.
     """
     sign = 1 if metric.is_higher_better else -1
     ranges = {
@@ -155,10 +165,10 @@ def find_winner(values_by_row: Mapping[str, Sequence[float]], metric: Metric) ->
         for row, values in values_by_row.items()
         if values and groups.find_group(row) != groups.BASELINES
     }
-    measured = [row for row in ranges if len(values_by_row[row]) > 1]
+    measured = [row for row in ranges if len(values_by_row[row]) >= LEAST_SEEDS]
     if len(ranges) < 2 or not measured:
         return None
-    widest = max(ranges[row][1] - ranges[row][0] for row in measured)
+    widest = max(high - low for low, high in ranges.values())
     best = max(measured, key=lambda row: ranges[row][0])
     limit = max(high + widest * (row not in measured) for row, (_, high) in ranges.items() if row != best)
     return best if ranges[best][0] > limit else None

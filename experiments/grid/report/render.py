@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import pathlib
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 from numjax.bundled.experiments import plots
 from numjax.bundled.experiments.grid import groups
-from numjax.bundled.experiments.grid.report import maps, metrics, table
+from numjax.bundled.experiments.grid.report import maps, metrics, summary, table
 from numjax.bundled.experiments.grid.report.folder import ALL, Cell
 from numjax.bundled.experiments.grid.report.maps import Map
 from numjax.bundled.experiments.grid.report.metrics import METRICS
@@ -40,6 +39,7 @@ def pack(grids: Sequence[Map], faults: Sequence[str]) -> dict[str, Any]:
         "faults": list(faults),
         "all": ALL,
         "equalSeconds": metrics.EQUAL_SECONDS,
+        "leastSeeds": maps.LEAST_SEEDS,
         "maps": [_pack_map(grid) for grid in grids],
     }  # fmt: skip
 
@@ -55,6 +55,7 @@ def _pack_map(grid: Map) -> dict[str, Any]:
     problems: dict[str, list[list[str]]] = {column: [] for column in grid.columns}
     return {
         "label": grid.label,
+        "leftOut": list(grid.left_out),
         "main": streams.index(maps.get_main_stream(grid)),
         "streams": [{"key": s, "label": table.name_stream(s), "length": maps.find_length(s)} for s in streams],
         "same": [streams.index(s) for s in grid.streams if s in maps.SAME],
@@ -78,31 +79,18 @@ def _pack_map(grid: Map) -> dict[str, Any]:
 
 
 def _pack_row(grid: Map, row: str) -> dict[str, Any]:
-    cells = [cell for column in grid.columns for cell in grid.cells.get((row, column), ())]
-    rates = Counter(cell.settings["learning_rate"] for cell in cells if cell.settings.get("learning_rate"))
+    facts = summary.describe_row(grid, row)
     return {
         "name": row,
-        "group": groups.find_group(row),
-        "isBaseline": groups.find_group(row) == groups.BASELINES,
-        "parts": _describe_parts(cells),
-        "slots": _average(cells, "slots_per_number"),
-        "parameters": _average(cells, "parameters"),
-        "msPerStep": _average(cells, "ms_per_step"),
-        "seconds": _average(cells, "seconds"),
-        "rates": sorted(rates),
+        "group": facts["group"],
+        "isBaseline": facts["group"] == groups.BASELINES,
+        "parts": facts["parts"],
+        "slots": facts["slots_per_number"],
+        "parameters": facts["parameters"],
+        "msPerStep": facts["ms_per_step"],
+        "seconds": facts["seconds"],
+        "rates": facts["learning_rates"],
     }
-
-
-def _describe_parts(cells: Sequence[Cell]) -> str:
-    """The parts of a row's system, as its cells name them: "replace · fone, token · …"."""
-    parts = next((parts for cell in cells if isinstance(parts := cell.settings.get("parts"), dict)), {})
-    kinds = ("scheme", "embeds", "heads", "objectives", "positions")
-    return " · ".join(str(parts[kind]) for kind in kinds if parts.get(kind))
-
-
-def _average(cells: Sequence[Cell], key: str) -> float | None:
-    values = [cell.costs[key] for cell in cells if key in cell.costs]
-    return _shorten(sum(values) / len(values)) if values else None
 
 
 def _pack_cell(

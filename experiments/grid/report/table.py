@@ -7,14 +7,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from numjax.bundled.experiments import plots, tables
-from numjax.bundled.experiments.grid import groups
-from numjax.bundled.experiments.grid.report import maps
+from numjax.bundled.experiments.grid.report import maps, summary
 from numjax.bundled.experiments.grid.report.folder import ALL, Cell
 from numjax.bundled.experiments.grid.report.maps import Map
 from numjax.bundled.experiments.grid.report.metrics import METRICS
 
 NAME = "grid.report.table"
-METRIC = METRICS[0]  # exact answers
+BEST = (
+    "The row with the highest mean, and its percent of right answers. **Bold**: each of its seeds, three or more, is "
+    "better than each seed of all other rows. What is not bold may be chance.\n"
+)
 STREAMS = dict.fromkeys(maps.SAME, "Lengths of training") | {
     ALL: "All streams together", "edges": "Edge cases", "carries": "Carries through all places",
     "magnitude": "Larger numbers than in training", "wordings": "Other wordings than in training",
@@ -28,17 +30,20 @@ def make_content(grid: Map, faults: Sequence[str]) -> dict[str, Any]:
       faults: a line for each file of the folder that is left out.
     """
     streams = [*grid.streams, ALL]
+    rows = {row: summary.describe_row(grid, row) for row in grid.rows}
     cells = []
     for row in grid.rows:
         for column in grid.columns:
             members = grid.cells.get((row, column), ())
             if members:
-                values = {stream: maps.collect(grid, row, column, stream, METRIC.key) for stream in streams}
+                values = {stream: maps.collect(grid, row, column, stream, summary.METRIC.key) for stream in streams}
                 cells.append(
                     {
                         "row": row,
                         "column": column,
+                        "seeds": [cell.seed for cell in members],
                         "values": {stream: numbers for stream, numbers in values.items() if numbers},
+                        "others": _collect_others(grid, row, column),
                         "ceiling": maps.average_ceiling(members),
                         "diverged": sum(bool(cell.diverged) for cell in members),
                         "not_applicable": next((cell.reason for cell in members if cell.reason), ""),
@@ -47,17 +52,24 @@ def make_content(grid: Map, faults: Sequence[str]) -> dict[str, Any]:
     return {
         "map": grid.label,
         "scale": grid.scale,
-        "groups": {row: groups.find_group(row) for row in grid.rows},
+        "rows": rows,
         "columns": list(grid.columns),
         "streams": streams,
         "main": maps.get_main_stream(grid),
         "cells": cells,
-        "wins": {stream: maps.list_winners(grid, stream, METRIC) for stream in streams},
         "machines": count_values(grid, lambda cell: cell.hardware),
         "commits": count_values(grid, lambda cell: cell.commit + "-dirty" * cell.dirty),
+        "settings": {cell.key: cell.options for own in grid.cells.values() for cell in own if cell.options},
         "faults": list(faults),
+        "left_out": list(grid.left_out),
         "drawn_by": NAME,
     }
+
+
+def _collect_others(grid: Map, row: str, column: str) -> dict[str, list[float]]:
+    """The other metrics of a cell's seeds, of all streams together."""
+    values = {metric.key: maps.collect(grid, row, column, ALL, metric.key) for metric in METRICS[1:]}
+    return {key: [float(f"{value:.4g}") for value in numbers] for key, numbers in values.items() if numbers}
 
 
 def count_values(grid: Map, read: Any) -> dict[str, int]:
@@ -67,24 +79,33 @@ def count_values(grid: Map, read: Any) -> dict[str, int]:
 
 
 def render(content: Mapping[str, Any]) -> str:
-    """The Markdown of a map's JSON: a table for each stream."""
+    """The Markdown of a map's JSON: the best rows, a table for each stream, what rows cost. A page includes the parts
+    between two comments of one name."""
     cells = {(cell["row"], cell["column"]): cell for cell in content["cells"]}
-    rows, columns = list(content["groups"]), content["columns"]
+    rows, columns = list(content["rows"]), content["columns"]
     n_missing = len(rows) * len(columns) - len(cells)
     n_empty = sum(bool(cell["not_applicable"]) for cell in content["cells"])
-    text = f"# The grid: {METRIC.label}\n\n"
+    text = f"# The grid: {summary.METRIC.label}\n\n"
     text += f"{content['map']}. {len(rows)} rows × {len(columns)} columns: {len(cells) - n_empty} cells"
     text += f", {n_empty} that have no meaning" * bool(n_empty) + f", {n_missing} not run" * bool(n_missing) + ".\n"
-    text += "".join(f"\n{line}\n" for line in _describe_origin(content))
+    text += _enclose("origin", "".join(f"\n{line}\n" for line in _describe_origin(content)))
+    text += f"\n## Best rows\n\n{BEST}" + _enclose("best", f"\n{summary.format_best(content, name_stream)}")
+    text += "\n## Every score\n"
     text += (
         "\nPercent of right answers, mean ± standard deviation (number of seeds). *Of 80*: the row can represent 80% "
         "of the answers, so it cannot score more. **Bold**: every seed is better than every seed of all other rows. "
-        "A row with one seed cannot be bold, and counts as varying as much as the row that varies most.\n"
+        f"A row with fewer than {maps.LEAST_SEEDS} seeds cannot be bold, and counts as varying as much as the row "
+        "that varies most.\n"
     )
     for stream in [content["main"], *(name for name in content["streams"] if name != content["main"])]:
         if any(stream in cell["values"] for cell in cells.values()):
-            text += f"\n## {name_stream(stream)}\n\n{_format_table(content, cells, stream)}"
+            text += f"\n### {name_stream(stream)}\n\n{_format_table(content, cells, stream)}"
+    text += "\n## Costs\n" + _enclose("costs", f"\n{summary.format_costs(content)}")
     return text + _list_reasons(content)
+
+
+def _enclose(name: str, text: str) -> str:
+    return f"\n<!-- {name} -->\n{text}\n<!-- end of {name} -->\n"
 
 
 def name_stream(stream: str) -> str:
@@ -100,16 +121,17 @@ def _describe_origin(content: Mapping[str, Any]) -> list[str]:
     lines += [f"**{len(content['faults'])} files are left out**: {'; '.join(content['faults'])}."] * bool(
         content["faults"]
     )
-    return lines
+    return [*lines, *(f"**Left out**: {line}." for line in content["left_out"]), *summary.list_gaps(content)]
 
 
 def _format_table(content: Mapping[str, Any], cells: Mapping[tuple[str, str], Any], stream: str) -> str:
+    wins = summary.find_winners(content, stream)
     lines = [["group", "row", *content["columns"]], ["---", "---", *["---:"] * len(content["columns"])]]
-    for row, group in content["groups"].items():
-        line = [group, f"`{row}`"]
+    for row, facts in content["rows"].items():
+        line = [facts["group"], f"`{row}`"]
         for column in content["columns"]:
             text = _format_cell(cells.get((row, column)), stream)
-            line.append(f"**{text}**" if content["wins"][stream].get(column) == row else text)
+            line.append(f"**{text}**" if wins.get(column) == row else text)
         lines.append(line)
     return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
 
@@ -142,15 +164,16 @@ def _list_reasons(content: Mapping[str, Any]) -> str:
 def draw(content: Mapping[str, Any]) -> dict[str, plots.Figure]:
     """The figure: exact answers of the main stream by colour."""
     stream, by_group = content["main"], {}
-    for row, group in content["groups"].items():
-        by_group.setdefault(group, []).append(row)
+    wins = summary.find_winners(content, stream)
+    for row, facts in content["rows"].items():
+        by_group.setdefault(facts["group"], []).append(row)
     cells = {}
     for cell in content["cells"]:
         number = tables.mean_and_std(cell["values"].get(stream, []))
         cells[cell["row"], cell["column"]] = plots.MapCell(
             None if number is None or cell["not_applicable"] else number[0],
             1 - cell["ceiling"].get(stream, 1.0),
-            content["wins"][stream].get(cell["column"]) == cell["row"],
+            wins.get(cell["column"]) == cell["row"],
             bool(cell["not_applicable"]),
         )
     where = name_stream(stream)
@@ -161,7 +184,7 @@ def draw(content: Mapping[str, Any]) -> dict[str, plots.Figure]:
 
 def describe(content: Mapping[str, Any]) -> str:
     """The message of a map: which rows win columns beyond what seeds do."""
-    wins = Counter(content["wins"][content["main"]].values())
+    wins = Counter(summary.find_winners(content, content["main"]).values())
     n_columns = len(content["columns"])
     if not wins:
         return f"No row is best beyond its seeds on any of the {n_columns} kinds of problem"

@@ -221,7 +221,7 @@ function drawKey(metric) {
   const sign = (name, text, label) => make("span", {}, make("i", { class: `sign ${name}`, text }), label);
   byId("key").replaceChildren(
     ramp, sign("hatched", "", "share of the answers that the row cannot represent"), sign("missing", "", "not run"),
-    sign("", "n/a", "has no meaning"), sign("", "\u2605", "best: each seed beats each seed of all others, and there are two or more"),
+    sign("", "n/a", "has no meaning"), sign("", "\u2605", `best: each seed beats each seed of all others, and there are ${data.leastSeeds} or more`),
   );
 }
 
@@ -438,6 +438,7 @@ function drawOrigin() {
   byId("origin").replaceChildren(
     ...list("Runs", [grid.label, ...Object.keys(grid.machines).map((name) => `Trained on ${name}.`), ...Object.entries(grid.commits).map(([name, count]) => `Code: ${name} (${count} runs).`)]),
     ...list("Cells that have no meaning", [...reasons].map(([reason, names]) => `${reason}: ${names.join(", ")}.`)),
+    ...list("Cells that are left out", grid.leftOut),
     ...list("Files that are left out", data.faults),
   );
   byId("summary").textContent = `${grid.rows.length} rows \u00d7 ${grid.columns.length} columns, ${total - missing} of ${total} cells. ${grid.label}.`;

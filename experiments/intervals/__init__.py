@@ -1,0 +1,1 @@
+"""Whether the intervals that models give with their numbers hold what they say."""

@@ -1,0 +1,189 @@
+"""Batches of rows as requests to the decoder, and what it wrote."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh, NamedSharding
+
+from numjax.decode import sample
+from numjax.errors import UsageError
+from numjax.evals.numbers import PredictedNumber, predicted_numbers
+from numjax.pipeline.batch import assemble
+from numjax.pipeline.features import EncodedRow
+from numjax.runtime import shard
+from numjax.system import System
+from numjax.types import Channel, Numeral, Tokens
+
+
+class Written(NamedTuple):
+    """What the model wrote behind a row.
+
+    Attributes:
+      ids: of its tokens. numbers: those that a head predicted, in order.
+      log_prob: the sum of the tokens' log masses. ended: whether the text ended.
+      numerals: Numeral[n] as predicted at each token; None for models that spell numbers.
+    """
+
+    ids: list[int]
+    numbers: list[PredictedNumber]
+    log_prob: float
+    ended: bool
+    numerals: Numeral | None = None
+
+
+class Sampling(NamedTuple):
+    """How to choose tokens, see `sample.Request`; a temperature of 0 is greedy."""
+
+    temperature: float = 0.0
+    top_k: int = 0
+    top_p: float = 1.0
+
+
+def make_request(
+    system: System,
+    rows: Sequence[EncodedRow],
+    max_tokens: int,
+    key: jax.Array,
+    sampling: Sampling,
+    forced: sample.Forced | None = None,
+) -> sample.Request:
+    """The request to continue rows by at most `max_tokens` tokens."""
+    context = system.model.backbone.max_length
+    # Lengths are multiples of 16: few shapes, few compilations.
+    room = min(-(-max(len(row.ids) for row in rows) // 16) * 16, context - max_tokens)
+    return sample.Request(
+        prompt=prompt_tokens(rows, room, **_batch_options(system)),
+        budget=jnp.full(len(rows), max_tokens, jnp.int32),
+        key=key,
+        temperature=jnp.float32(sampling.temperature),
+        top_k=jnp.int32(sampling.top_k),
+        top_p=jnp.float32(sampling.top_p),
+        source=_source_tokens(rows, context, system) if system.model.encodes else None,
+        forced=forced,
+    )
+
+
+def list_batches(rows: Sequence[EncodedRow], batch_size: int) -> Iterator[tuple[list[int], list[EncodedRow]]]:
+    """Yields (indices of rows of about the same length, these rows). All batches have one size: the last one is
+    filled up with its last row."""
+    order = sorted(range(len(rows)), key=lambda i: (len(rows[i].ids), source_size(rows[i])))
+    batch_size = min(batch_size, max(1, len(rows)))
+    for start in range(0, len(order), batch_size):
+        indices = order[start : start + batch_size]
+        yield indices, [rows[i] for i in indices] + [rows[indices[-1]]] * (batch_size - len(indices))
+
+
+def extract_row(system: System, generated: sample.Generated, b: int) -> Written:
+    """A row of a batch."""
+    length = int(generated.length[b])
+    log_prob = float(generated.log_prob[b, :length].sum())
+    ids, numbers = generated.ids[b, :length].tolist(), predicted_numbers(generated, b)
+    if system.scheme.provides("join_numbers"):
+        joined = system.scheme.join_numbers(ids, [number.value for number in numbers])
+        numbers = [PredictedNumber(number.surface, number.value, number.value) for number in joined]
+    numerals = None
+    if generated.numerals is not None:
+        numerals = Numeral(*(np.asarray(x)[b, :length] for x in generated.numerals))
+    return Written(ids, numbers, log_prob, bool(generated.ended[b]), numerals)
+
+
+def decoding_model(system: System):
+    """(the model with unscanned layers, the grammar on the device)."""
+    model = system.model
+    if model.backbone.scan:
+        model = model.clone(backbone=model.backbone.clone(scan=False))
+    return model, jax.tree.map(jnp.asarray, system.scheme.generation_grammar())
+
+
+def mesh_context(params):
+    """A context that traces functions for the mesh of the parameters."""
+    sharding = jax.tree.leaves(params)[0].sharding
+    if not isinstance(sharding, NamedSharding) or not isinstance(sharding.mesh, Mesh):
+        return contextlib.nullcontext()
+    return jax.sharding.use_abstract_mesh(sharding.mesh.abstract_mesh)
+
+
+def distribute(params, grammar, request: sample.Request):
+    """(grammar on every device, request with its rows split over devices), if several devices hold the parameters."""
+    sharding = jax.tree.leaves(params)[0].sharding
+    if not isinstance(sharding, NamedSharding) or not isinstance(sharding.mesh, Mesh) or sharding.mesh.size == 1:
+        return grammar, request
+    everywhere, rows = shard.replicated(sharding.mesh), shard.batch_sharding(sharding.mesh)
+    if len(request.budget) % (sharding.mesh.shape["data"] * sharding.mesh.shape["fsdp"]):
+        rows = everywhere
+    key = shard.distribute(jax.random.key_data(request.key), everywhere)
+    return shard.distribute(grammar, everywhere), sample.Request(
+        prompt=shard.distribute(request.prompt, rows),
+        budget=shard.distribute(request.budget, rows),
+        source=shard.distribute(request.source, rows),
+        forced=shard.distribute(request.forced, rows),
+        key=jax.random.wrap_key_data(key),
+        **{name: shard.distribute(getattr(request, name), everywhere) for name in ("temperature", "top_k", "top_p")},
+    )
+
+
+def prompt_tokens(
+    rows: Sequence[EncodedRow],
+    room: int,
+    digits: int,
+    host_features: Any = None,
+    declared: Mapping[str, Channel] | None = None,
+) -> Tokens:
+    """Rows as one batch of Tokens[B, room], padded on the left."""
+    batch = assemble(
+        [[row] for row in rows],
+        [[i] for i in range(len(rows))],
+        kind="classify",
+        length=room,
+        numerals=_room_for_numerals(rows),
+        digits=digits,
+        host_features=host_features,
+        declared=declared,
+    )
+    shifts = [room - len(row.ids) for row in rows]
+
+    def roll(x):
+        return np.stack([np.roll(row, shift, axis=0) for row, shift in zip(x, shifts, strict=True)])
+
+    names = ("ids", "positions", "segment_ids", "numeral_index")
+    shifted = {name: roll(getattr(batch.inputs, name)) for name in names}
+    channels = {name: roll(values) for name, values in batch.inputs.channels.items()}
+    return batch.inputs._replace(**shifted, channels=channels)
+
+
+def _source_tokens(rows: Sequence[EncodedRow], context: int, system: System) -> Tokens:
+    """The sources of rows as one batch of Tokens[B, S], padded on the right; S is a multiple of 16."""
+    source_rows = [encoder_row(row) for row in rows]
+    return assemble(
+        [[row] for row in source_rows],
+        [[i] for i in range(len(source_rows))],
+        kind="source",
+        length=min(-(-max(len(row.ids) for row in source_rows) // 16) * 16, context),
+        numerals=_room_for_numerals(source_rows),
+        **_batch_options(system),
+    ).inputs
+
+
+def _batch_options(system: System) -> dict[str, Any]:
+    return dict(digits=system.config.data.digits, host_features=system.host_features, declared=system.channels)
+
+
+def encoder_row(row: EncodedRow) -> EncodedRow:
+    """The encoder's row of a row."""
+    if row.source is None:
+        raise UsageError("an encoder–decoder needs a source: the task must fill Example.source")
+    return row.source
+
+
+def source_size(row: EncodedRow) -> int:
+    return 0 if row.source is None else len(row.source.ids)
+
+
+def _room_for_numerals(rows: Sequence[EncodedRow]) -> int:
+    return max(4, -(-max((len(row.surfaces) for row in rows), default=0) // 4) * 4)

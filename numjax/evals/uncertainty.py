@@ -1,0 +1,281 @@
+"""How sure a model is of the numbers that it has written: the probability of each, and its central intervals.
+
+A head that states a distribution of its numbers gives the quantiles (`heads.base.NumberDistribution`). All other
+numbers, which are spelled or searched for, are written anew many times behind the same text, and the quantiles are
+those of these samples.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from numjax.decode import sample, uncertainty
+from numjax.evals import requests
+from numjax.evals.requests import Sampling, Written
+from numjax.numeral import format as formats
+from numjax.numeral.exact import to_decimals, to_numeral
+from numjax.pipeline.features import EncodedRow
+from numjax.runtime import processes
+from numjax.runtime.waiting import Wait
+from numjax.system import System
+from numjax.types import Document, Number, Numeral, Targets
+
+SAMPLES = 256  # of a number whose head states no distribution
+EXACT, DENSITY, SAMPLED = "exact", "density", "samples"
+NO_NUMBER = "the value of a formula has no distribution of its own"
+CUT_OFF = "the number was cut off: it may go on"
+NO_MASS = "the head states no probability of a number"
+NEVER_AGAIN = "no sample has a number here"
+
+Decode = Callable[[Sequence[int], Sequence[Any]], Document]
+
+
+class WrittenText(NamedTuple):
+    """A text that was written behind a row; `decode` gives the document of its ids and predicted numbers."""
+
+    row: EncodedRow
+    written: Written
+    decode: Decode
+
+
+class Settings(NamedTuple):
+    """What to say of numbers, and how.
+
+    Attributes:
+      shares: of the central intervals, in (0, 1).
+      max_tokens: as when the texts were written. batch_size: rows at a time.
+      samples: for numbers whose head states no distribution. seed: of these samples.
+    """
+
+    shares: Sequence[float]
+    max_tokens: int
+    batch_size: int
+    samples: int = SAMPLES
+    seed: int = 0
+
+
+class Place(NamedTuple):
+    """Where a number stands in a text.
+
+    Attributes:
+      start, end: its tokens, without a mark that opens it. tail: the end of the tokens that say that it is complete:
+        a mark that closes it, or the token behind it; 0 if there is none.
+      positions: the [NUM]s among them, whose number a head predicted; () for a spelled number.
+    """
+
+    start: int
+    end: int
+    tail: int
+    positions: tuple[int, ...]
+
+
+class Uncertainty(NamedTuple):
+    """How sure a model is of a number.
+
+    Attributes:
+      probability: of the number as it is written, given that a number is written there; None if there is none.
+      intervals: (share, low, high) each, so that at least the share lies between the ends, both included, and at most
+        half of the rest on either side; () if the number has no distribution.
+      method: `EXACT`, `DENSITY` or `SAMPLED`; "" without intervals. samples: how many, where they are sampled.
+      note: what is missing and why; "" if nothing is.
+    """
+
+    probability: float | None = None
+    intervals: tuple[tuple[float, Decimal, Decimal], ...] = ()
+    method: str = ""
+    samples: int = 0
+    note: str = ""
+
+    def list_fields(self) -> dict[str, Any]:
+        """What `numjax generate` prints of it."""
+        ends = [
+            {"share": share, "low": formats.format(low), "high": formats.format(high)}
+            for share, low, high in self.intervals
+        ]
+        fields: dict[str, Any] = {"probability": self.probability, "intervals": ends}
+        fields |= {"method": self.method} if self.method else {}
+        fields |= {"samples": self.samples} if self.samples else {}
+        return fields | ({"note": self.note} if self.note else {})
+
+
+def list_levels(shares: Sequence[float]) -> list[float]:
+    """The levels of the quantiles at the ends of central intervals, low and high in turn."""
+    return [level for share in shares for level in ((1 - share) / 2, (1 + share) / 2)]
+
+
+def find_quantile(ordered: Sequence[Decimal], level: float) -> Decimal:
+    """The least of some ordered values that at least the share `level` of them do not exceed."""
+    # 0.95 · 20 is a little above 19 in floats.
+    return ordered[min(len(ordered), max(1, math.ceil(level * len(ordered) - 1e-9))) - 1]
+
+
+def describe_numbers(
+    system: System, params: Any, texts: Sequence[WrittenText], settings: Settings
+) -> list[list[Uncertainty]]:
+    """The uncertainty of each number of each text."""
+    places = [_find_places(system, text) for text in texts]
+    measures = _measure(system, params, texts, places, settings)
+    results, missing = [], []
+    for i, row_places in enumerate(places):
+        results.append([_read_measures(system, measures[i], place, settings.shares) for place in row_places])
+        missing += [(i, k) for k, result in enumerate(results[i]) if not result.method and not result.note]
+    with Wait("compiling and sampling", len(missing), "numbers") as wait:
+        for i, k in wait.count(missing):
+            key = jax.random.fold_in(jax.random.fold_in(jax.random.key(settings.seed), i), k)
+            place = places[i][k]
+            start = place.positions[0] if place.positions else place.start
+            written = _write_anew(system, params, texts[i], start, settings, key)
+            results[i][k] = _summarise(results[i][k], _list_values(texts[i], written, k), settings.shares)
+    return results
+
+
+def _find_places(system: System, text: WrittenText) -> list[Place]:
+    """The places of the numbers of a text, found by decoding its beginnings and ends: any layout of numbers has
+    them."""
+    (ids, predicted, *_), decode = text.written, text.decode
+    numbers = list_numbers(decode(ids, predicted))
+    num_id = system.scheme.vocab.mark("[NUM]") if predicted else -1
+    opening = {system.scheme.vocab.mark(name) for name in system.scheme.fences if name in system.scheme.vocab.marks}
+    places, begin = [], 0
+    for k, number in enumerate(numbers):
+        # The number is complete at the first end from which on it stays the same.
+        end = len(ids)
+        while end > begin + 1 and list_numbers(decode(ids[: end - 1], predicted))[k : k + 1] == [number]:
+            end -= 1
+        start = end - 1
+        while start > begin and list_numbers(decode(ids[start:end], predicted[k:])) != [number]:
+            start -= 1
+        tail = end + 1 if end < len(ids) else 0
+        if ids[start] in opening:
+            start, tail = start + 1, end
+        positions = tuple(i for i in range(start, end) if ids[i] == num_id)
+        places.append(Place(start, end, tail, positions))
+        begin = end
+    return places
+
+
+def list_numbers(document: Document) -> list[Number]:
+    """The numbers of a document."""
+    return [segment for segment in document if isinstance(segment, Number)]
+
+
+class _RowMeasures(NamedTuple):
+    """`decode.uncertainty.Measures` of one row."""
+
+    token_log_prob: np.ndarray  # float32[M]
+    number_log_mass: np.ndarray | None  # float32[M]
+    quantiles: Numeral | None  # [M, Q]
+
+
+def _measure(
+    system: System, params: Any, texts: Sequence[WrittenText], places: Sequence[Sequence[Place]], settings: Settings
+) -> list[_RowMeasures]:
+    """The measures of each text, from one pass of the decoder over its tokens."""
+    model, grammar = requests.decoding_model(system)
+    levels = jnp.asarray(list_levels(settings.shares), jnp.float32)
+    options: dict[str, Any] = dict(head=model.writer, max_tokens=settings.max_tokens, **_list_ids(system))
+    results: dict[int, _RowMeasures] = {}
+    for indices, rows in requests.list_batches([text.row for text in texts], settings.batch_size):
+        padded = [*indices, *[indices[-1]] * (len(rows) - len(indices))]
+        written = [texts[i].written for i in padded]
+        forced = _force(written, [len(text.ids) for text in written], settings.max_tokens)
+        targets = _make_targets(system, written, [places[i] for i in padded], forced.ids)
+        request = requests.make_request(system, rows, settings.max_tokens, jax.random.key(0), Sampling(), forced)
+        with requests.mesh_context(params):
+            device_grammar, request = requests.distribute(params, grammar, request)
+            output = uncertainty.measure(model, params, device_grammar, request, targets, levels, **options)
+        output = processes.fetch(output)
+        for b, i in enumerate(indices):
+            results[i] = _RowMeasures(*jax.tree.map(lambda x, b=b: x[b], output))
+    return [results[i] for i in range(len(texts))]
+
+
+def _list_ids(system: System) -> dict[str, int]:
+    return {name: system.scheme.vocab.mark(mark) for name, mark in (("num_id", "[NUM]"), ("end_id", "[EOS]"))}
+
+
+def _force(texts: Sequence[Written], counts: Sequence[int], max_tokens: int) -> sample.Forced:
+    """The first tokens of texts as `sample.Forced`."""
+    ids = np.zeros((len(texts), max_tokens), np.int32)
+    for row, text in zip(ids, texts, strict=True):
+        row[: len(text.ids)] = text.ids
+    numerals = None
+    if texts[0].numerals is not None:
+        numerals = jax.tree.map(
+            lambda *columns: np.stack(
+                [np.pad(x, [(0, max_tokens - len(x))] + [(0, 0)] * (x.ndim - 1)) for x in columns]
+            ),
+            *(text.numerals for text in texts),
+        )
+    return sample.Forced(jnp.asarray(ids), jnp.asarray(counts, jnp.int32), numerals)
+
+
+def _make_targets(system: System, texts, places: Sequence[Sequence[Place]], ids: Any) -> Targets:
+    """The tokens, and the number of each [NUM]."""
+    index, values = np.full(ids.shape, -1, np.int32), np.full(ids.shape, None, object)
+    for b, (text, row_places) in enumerate(zip(texts, places, strict=True)):
+        for k, place in enumerate(row_places):
+            for position in place.positions:
+                index[b, position], values[b, position] = k, text.numbers[k].value
+    numerals = to_numeral(values.reshape(-1).tolist(), system.config.data.digits)
+    numerals = Numeral(*(x.reshape(*ids.shape, *x.shape[1:]) for x in numerals))
+    return Targets(ids, index >= 0, index, numerals)
+
+
+def _read_measures(system: System, measures: _RowMeasures, place: Place, shares: Sequence[float]) -> Uncertainty:
+    """What the measures say of a number; without a method or a note it is still to be sampled."""
+    if place.positions:
+        if measures.quantiles is None or measures.number_log_mass is None:
+            return Uncertainty()
+        probability = math.exp(min(0.0, float(measures.number_log_mass[list(place.positions)].sum())))
+        at_last = Numeral(*(np.asarray(x)[place.positions[-1]] for x in measures.quantiles))
+        ends = to_decimals(at_last._replace(valid=np.ones_like(at_last.valid)))
+        head = system.model.heads[system.model.writer]
+        intervals = tuple(
+            (share, low, high)
+            for share, low, high in zip(shares, ends[::2], ends[1::2], strict=True)
+            if low is not None and high is not None
+        )
+        return Uncertainty(probability, intervals, DENSITY if head.densities else EXACT)
+    if not place.tail:
+        return Uncertainty(note=CUT_OFF)
+    return Uncertainty(math.exp(min(0.0, float(measures.token_log_prob[place.start : place.tail].sum()))))
+
+
+def _write_anew(
+    system: System, params: Any, text: WrittenText, start: int, settings: Settings, key: jax.Array
+) -> list[Written]:
+    """Samples of texts whose first `start` tokens are those of `text`."""
+    model, grammar = requests.decoding_model(system)
+    count, most = settings.samples, settings.max_tokens
+    forced = _force([text.written] * count, [start] * count, most)
+    request = requests.make_request(system, [text.row] * count, most, key, Sampling(1.0), forced)
+    options: dict[str, Any] = dict(head=model.writer, max_tokens=most, greedy=False, **_list_ids(system))
+    with requests.mesh_context(params):
+        device_grammar, request = requests.distribute(params, grammar, request)
+        output = sample.generate(model, params, device_grammar, request, **options)
+    output = processes.fetch(output)
+    return [requests.extract_row(system, output, b) for b in range(count)]
+
+
+def _list_values(text: WrittenText, samples: Sequence[Written], k: int) -> list[Decimal]:
+    """The values of the k-th numbers of samples; those without one are left out."""
+    numbers = (list_numbers(text.decode(written.ids, written.numbers)) for written in samples)
+    return [number.value for row_numbers in numbers for number in row_numbers[k : k + 1]]
+
+
+def _summarise(measured: Uncertainty, values: Sequence[Decimal], shares: Sequence[float]) -> Uncertainty:
+    if not values:
+        return measured._replace(note=NEVER_AGAIN)
+    ordered = sorted(values)
+    ends = [find_quantile(ordered, level) for level in list_levels(shares)]
+    intervals = tuple(zip(shares, ends[::2], ends[1::2], strict=True))
+    note = "" if measured.probability is not None else NO_MASS
+    return Uncertainty(measured.probability, intervals, SAMPLED, len(values), note)

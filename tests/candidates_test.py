@@ -1,0 +1,49 @@
+"""The tests of our own schemes: every system is one, and what a log says of learning is what is reported."""
+
+from __future__ import annotations
+
+import pytest
+
+from numjax.build import build
+from numjax.bundled.experiments.candidates import carry, contest, limbs, residues
+from numjax.config import fit
+
+CONTESTS = [module.CONTEST for module in (carry, limbs, residues)]
+CELLS = [(own, operation, system) for own in CONTESTS for operation in own.operations for system in own.systems]
+
+
+@pytest.mark.parametrize("scale", ["smoke", "laptop"])
+@pytest.mark.parametrize(
+    "own, operation, system", CELLS, ids=[f"{own.name}-{operation}-{system}" for own, operation, system in CELLS]
+)
+def test_parts_of_every_system_go_together(own, operation, system, scale):
+    config = contest.make_config(own, scale, operation, system)
+    fit.check(config, build("tasks", config.task))
+    assert config.task.operations == operation and config.task.data_seed == contest.DATA_SEED
+    assert config.optim.steps == (4 if scale == "smoke" else own.options.get("optim.steps", 2000))
+
+
+def test_systems_of_a_contest_differ_in_what_they_are_about_alone():
+    for own in CONTESTS:
+        for operation in own.operations:
+            configs = [contest.make_config(own, "laptop", operation, system) for system in own.systems]
+            for block in ("task", "optim", "eval", "backbone"):
+                assert len({repr(config[block].to_dict()) for config in configs}) == 1, (own.name, block)
+
+
+def test_the_step_of_learning_is_the_first_above_the_bar_with_its_seconds():
+    lines = [
+        *({"split": "train", "step": step, "seconds_per_step": s} for step, s in ((1, 9.0), (2, 0.5), (3, 0.25))),
+        {"split": "test", "step": 100, "exact": 1.0},
+        {"split": "validation", "step": 125, "exact": 0.985},
+        {"split": "validation", "step": 250, "exact": 0.99},
+        {"split": "validation", "step": 375, "exact": 1.0},
+    ]
+    assert contest.find_learned_step(lines) == (250, 125.0)
+    assert contest.find_learned_step(lines[:5]) is None
+    entries = [
+        {"task": "add", "system": "digits", "seed": 0, "step": 250, "seconds": 125.0},
+        {"task": "add", "system": "digits", "seed": 1, "step": None, "seconds": None},
+    ]
+    (line,) = contest.describe_learned_steps(carry.CONTEST, entries)
+    assert line == "Steps to 99% on add, seed by seed: Digit by digit, lowest first: 250 (125 s), never."

@@ -1,0 +1,273 @@
+"""What cells of a grid show together: which may be compared, which row wins, and the files that are committed.
+
+All cells are made up (`made_up_cells`).
+"""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import re
+import runpy
+import shutil
+import sys
+
+import numpy as np
+import pytest
+
+from numjax.bundled.experiments import verify
+from numjax.bundled.experiments.grid.report import __main__ as tool
+from numjax.bundled.experiments.grid.report import files, folder, maps, metrics
+from numjax.errors import UsageError
+from tests.made_up_cells import STREAMS, make_cell, write_cell, write_cells, write_settings
+
+EXACT = metrics.METRICS[0]
+ERROR = metrics.BY_KEY["relative_error_median"]
+DOCS = pathlib.Path(__file__).resolve().parents[1] / "docs"
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory):
+    folder_of_cells = tmp_path_factory.mktemp("grid")
+    write_cells(folder_of_cells)
+    files.write(folder_of_cells)
+    return folder_of_cells
+
+
+def list_cells(out):
+    return [json.loads(path.read_text()) for path in sorted((out / "cells").glob("*.json"))]
+
+
+# -- what may be compared --------------------------------------------------------------------------------------------
+
+
+def test_a_map_has_the_problems_of_most_of_its_cells(tmp_path, capsys):
+    write_cells(tmp_path, ["digits", "carry", "ntl", "oracle"], ["add", "mul"])
+    for row in ("digits", "ntl", "oracle"):
+        write_settings(tmp_path, row, "present")
+    write_settings(tmp_path, "carry", "older")
+    tool.main([f"--out={tmp_path}"])
+    line, _ = capsys.readouterr().out.splitlines()
+    start = "6 cells of carry not in the map (cpu, 2 × 128, 4,000 steps, 128 a batch): "
+    assert line.startswith(f"{start}they answer other problems than 3 rows; to have them there, run")
+    text, page = ((tmp_path / f"grid.{kind}").read_text() for kind in ("md", "html"))
+    assert line in text and line in page and "`carry`" not in text
+
+
+def test_at_one_model_a_cell_each_column_has_problems_of_its_own(tmp_path):
+    for row, column, problems in [
+        *((row, column, column) for row in ("digits", "carry") for column in ("add", "mul", "copy")),
+        *(("ntl", "add", "add"), ("ntl", "mul", "older")),
+    ]:
+        write_cell(tmp_path, make_cell(row, column, 0, "full", key=f"{row}-{column}"))
+        write_settings(tmp_path, f"{row}-{column}", problems)
+    ((grid,), _) = maps.make_maps(folder.read_cells(tmp_path)[0])
+    assert set(grid.cells) == {
+        *((row, column) for row in ("digits", "carry") for column in ("add", "mul", "copy")),
+        ("ntl", "add"),
+    }
+    assert len(grid.left_out) == 1 and grid.left_out[0].startswith("1 cell of ntl not in the map")
+
+
+def test_seeds_of_other_settings_are_not_averaged(tmp_path):
+    write_cells(tmp_path, ["digits", "carry"], ["add", "mul"])
+    for key, rate in (("digits", 0.1), ("carry", 0.1), ("other", 0.2)):
+        write_settings(tmp_path, key, "present", **{"optim.weight_decay": rate})
+    for seed in (7, 8):  # of one column, which the row has with the first settings too
+        cell = make_cell("carry", "add", seed, key="other")
+        cell["streams"]["inside"]["exact"] = 0.0
+        write_cell(tmp_path, cell)
+    ((grid,), faults) = maps.make_maps(folder.read_cells(tmp_path)[0])
+    assert [cell.seed for cell in grid.cells["carry", "add"]] == [0, 1, 2] and not faults
+    (line,) = grid.left_out
+    assert line.startswith("2 cells of carry (seed 7, 8) not in the map (cpu, ")
+    assert "other settings than 6 cells of this row (optim.weight_decay is 0.2, not 0.1); to have" in line
+
+
+def test_cells_without_settings_do_not_stand_beside_cells_of_known_problems(tmp_path):
+    write_cells(tmp_path, ["digits", "carry", "ntl"], ["add"])
+    for row in ("digits", "carry"):
+        write_settings(tmp_path, row, "present")
+    ((grid,), _) = maps.make_maps(folder.read_cells(tmp_path)[0])
+    assert grid.rows == ["digits", "carry"] and "do not say which problems they answer" in grid.left_out[0]
+
+
+# -- who wins --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("metric", [EXACT, ERROR])
+def test_a_winner_beats_every_seed_of_every_other_row(metric, rng):
+    n_winners = 0
+    for _ in range(300):
+        values = {
+            row: rng.normal(0.1 * i, 0.05, int(rng.integers(1, 5))).tolist() for i, row in enumerate(["a", "b", "c"])
+        }
+        winner = maps.find_winner(values, metric)
+        better = np.greater if metric.is_higher_better else np.less
+        if winner is None:
+            # Where all rows have enough seeds, nobody is beyond all seeds of all others.
+            if all(len(row) >= maps.LEAST_SEEDS for row in values.values()):
+                for row in values:
+                    others = [value for other in values if other != row for value in values[other]]
+                    assert not better.outer(values[row], others).all()
+            continue
+        n_winners += 1
+        others = [value for row in values if row != winner for value in values[row]]
+        assert len(values[winner]) >= 3 and better.outer(values[winner], others).all()
+    assert n_winners > 30
+
+
+def test_no_winner_without_ranges_or_among_baselines():
+    high, low = [0.9, 0.91, 0.92], [0.5, 0.55, 0.6]
+    assert maps.find_winner({"a": high, "b": low}, EXACT) == "a"
+    assert maps.find_winner({"a": high, "b": low}, ERROR) == "b"
+    assert maps.find_winner({"a": high, "b": [0.5, 0.6, 0.9]}, EXACT) is None, "they touch"
+    assert maps.find_winner({"a": [0.9], "b": [0.5]}, EXACT) is None, "one seed has no range"
+    assert maps.find_winner({"a": [0.9], "b": low}, EXACT) is None
+    assert maps.find_winner({"a": [0.9, 0.92], "b": low}, EXACT) is None, "two seeds are too few"
+    assert maps.find_winner({"a": high, "b": [0.89]}, EXACT) is None, "one seed may vary as much as a's"
+    assert maps.find_winner({"a": high, "b": [0.8]}, EXACT) == "a"
+    assert maps.find_winner({"a": high, "b": [0.8], "c": [0.3, 0.45]}, EXACT) is None, "or as much as c's two"
+    assert maps.find_winner({"a": high, "b": [0.7], "c": [0.3, 0.45]}, EXACT) == "a"
+    assert maps.find_winner({"a": high}, EXACT) is None, "nobody to beat"
+    assert maps.find_winner({"a": high, "b": low, "oracle": [1.0]}, EXACT) == "a"
+
+
+# -- what is committed -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def checkout(tmp_path, out):
+    """(a folder of experiments in which the grid is committed, the folder of its files)."""
+    results = tmp_path / "experiments/grid/results"
+    tool.main([f"--out={out}", f"--results={results}", "--dirty"])
+    return tmp_path, results / "cpu"
+
+
+def list_problems(root) -> list[str]:
+    tables = [problem for path in verify.list_results(root) for problem in verify.check_table(path)]
+    return [path.name for path, *_ in [*tables, *verify.check_pictures(root / "experiments")]]
+
+
+def test_committed_results_are_checked(checkout):
+    root, results = checkout
+    assert sorted(path.name for path in results.iterdir()) == ["grid.json", "grid.md", "grid.png"]
+    assert verify.list_results(root) == [results / "grid.json"] and not list_problems(root)
+    content = json.loads((results / "grid.json").read_text())
+    cell = next(cell for cell in content["cells"] if (cell["row"], cell["column"]) == ("carry", "add"))
+    cell["values"]["inside"] = [0.5, 0.5, 0.5]
+    (results / "grid.json").write_text(json.dumps(content))
+    assert list_problems(root) == ["grid.md", "grid.png"]
+    verify.tables.write_text(results / "grid.md", verify.report.render_file(results / "grid.json"))
+    assert list_problems(root) == ["grid.png"]
+    # Who is best follows from the scores alone: nobody types it.
+    assert "| `add` | **carry" not in (results / "grid.md").read_text()
+
+
+def test_committed_results_are_small_and_hold_every_exact_score(checkout, out):
+    _, results = checkout
+    content = json.loads((results / "grid.json").read_text())
+    n_cells = len(list_cells(out))
+    assert sum(path.stat().st_size for path in results.iterdir()) < 100_000 + 2000 * n_cells
+    shown = {(cell["row"], cell["column"]): cell for cell in content["cells"]}
+    for cell in list_cells(out):
+        if not cell["not_applicable"]:
+            own = shown[cell["row"], cell["column"]]
+            at = own["seeds"].index(cell["seed"])
+            assert all(own["values"][name][at] == cell["streams"][name]["exact"] for name in STREAMS)
+            assert own["others"]["digits"][at] == pytest.approx(cell["metrics"]["digits"], rel=6e-4)
+
+
+def test_of_each_scale_the_map_with_most_cells_is_committed(tmp_path):
+    write_cells(tmp_path, ["digits", "carry"], ["add"])
+    longer, small = make_cell("carry", "add", 0), make_cell("carry", "copy", 0, "smoke")
+    longer["settings"]["steps"] = 9000
+    for cell in (longer, small):
+        path = write_cell(tmp_path, cell)
+        path.rename(path.with_name(f"{cell['settings']['steps']}-{path.name}"))
+    write_cells(tmp_path, ["digits", "carry"], ["add"])
+    results = tmp_path / "results"
+    folders = files.publish(files.make_report(tmp_path), results)
+    assert sorted(folders) == [results / "cpu", results / "smoke"]
+    labels = [json.loads((path / "grid.json").read_text())["map"] for path in sorted(folders)]
+    assert "4,000 steps" in labels[0] and labels[1].startswith("smoke, ")
+
+
+def test_a_row_with_a_seed_without_a_value_wins_nothing(tmp_path):
+    write_cells(tmp_path, ["digits", "carry"], ["add"])
+    files.write(tmp_path)
+    assert "| **carry " in (tmp_path / "grid.md").read_text()
+    cell = make_cell("carry", "add", 3)
+    for metrics_of_stream in cell["streams"].values():
+        metrics_of_stream["exact"] = None
+    cell["metrics"]["exact"] = None
+    write_cell(tmp_path, cell)
+    page = files.write(tmp_path).page
+    assert "| **carry " not in (tmp_path / "grid.md").read_text()
+    assert re.search(r'"exact":\s*\[(\s*\[\s*-1\s*\],?)+\s*\]', page.split('"wins"')[1])
+
+
+def test_results_of_uncommitted_code_are_refused(out, tmp_path, monkeypatch):
+    monkeypatch.setattr(tool.command.sources, "list_changes", lambda: ["numjax/model.py"])
+    with pytest.raises(UsageError, match="not committed"):
+        tool.main([f"--out={out}", f"--results={tmp_path}"])
+    assert not list(tmp_path.iterdir())
+
+
+def find_section(text: str, name: str) -> str:
+    return text.split(f"<!-- {name} -->")[1].split(f"<!-- end of {name} -->")[0]
+
+
+def test_the_best_rows_and_the_costs_are_listed(out):
+    text = (out / "grid.md").read_text()
+    lines = {line.split("`")[1]: line.split(" | ") for line in find_section(text, "best").splitlines() if "`" in line}
+    assert list(lines) == ["add", "mul", "sort", "copy"] and "All streams together" in find_section(text, "best")
+    cells = [cell for cell in list_cells(out) if (cell["row"], cell["column"]) == ("carry", "add")]
+    values = [cell["streams"]["length 8"]["exact"] for cell in cells]
+    assert lines["add"][2] == f"**carry {100 * np.mean(values):.1f}**"
+    costs = find_section(text, "costs")
+    row = next(line for line in costs.splitlines() if "`digits`" in line)
+    assert row == "| `digits` | replace · digits, token · digits · nll | 4.2 | 500,000 | 125 | 8 | 0.001 | 3 |"
+    assert "oracle" not in costs, "nothing is trained"
+    origin = find_section(text, "origin")
+    assert "Not run: fone on sort." in origin and "Rows with 1 seed, of which nobody knows" in origin
+    assert "they vary: waves." in origin
+
+
+def load_docs_settings(folder):
+    """docs/conf.py as if `folder` were the checkout."""
+    (folder / "docs").mkdir(exist_ok=True)
+    (folder / "docs/experiments").symlink_to(folder / "experiments")
+    return runpy.run_path(str(shutil.copy(DOCS / "conf.py", folder / "docs/conf.py")))
+
+
+@pytest.mark.parametrize("is_committed", [False, True])
+def test_the_page_of_the_results_is_in_the_documentation_as_soon_as_they_are(is_committed, checkout, monkeypatch):
+    root, results = checkout
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    if not is_committed:
+        (results / "grid.md").unlink()
+    settings = load_docs_settings(root)
+    content = [(DOCS / "results/index.md").read_text()]
+    settings["list_grid_page"](None, "results/index", content)
+    assert ("explanation/number.md" in settings["exclude_patterns"]) == (not is_committed)
+    assert content[0].splitlines().count("../explanation/number") == is_committed
+
+
+def test_the_page_of_the_results_shows_parts_that_there_are(checkout):
+    _, results = checkout
+    page, table_text = (DOCS / "explanation/number.md").read_text(), (results / "grid.md").read_text()
+    marks = re.findall(r":(?:start-after|end-before): (<!-- .* -->)", page)
+    assert len(marks) == 6 and [table_text.count(mark) for mark in marks] == [1] * 6
+    paths = re.findall(r"\.\./experiments/grid/results/cpu/(\S+?)[)\s]", page)
+    assert set(paths) == {"grid.md", "grid.png"} and all((results / name).is_file() for name in paths)
+
+
+def test_rows_that_are_equally_good_are_named_together(tmp_path):
+    for row in ("digits", "carry", "ntl", "abacus"):
+        cell = make_cell(row, "add", 0)
+        cell["streams"] = {"inside": {"exact": 1.0}, "length 8": {"exact": 0.0}}
+        write_cell(tmp_path, cell)
+    files.write(tmp_path)
+    best = find_section((tmp_path / "grid.md").read_text(), "best")
+    assert "| `add` | digits, ntl and 2 more 100.0 | nobody |" in best

@@ -1,0 +1,237 @@
+"""Quantiles and masses of the numbers that heads predict, against all numbers in float64 and the heads' samples."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from decimal import Decimal
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import special, stats
+
+from numjax.build import build
+from numjax.nn import carries, gaussians
+from numjax.numeral.exact import to_decimals, to_numeral
+from numjax.types import HeadOut, Targets
+from tests import drawn
+from tests.carry_save_test import make_head, make_output, make_targets, sum_strings
+
+LEVELS = np.asarray([0.02, 0.05, 0.25, 0.5, 0.75, 0.95, 0.98], np.float32)
+WIDTH = drawn.CONTEXT["width"]
+
+
+def make_case(name: str, rng, scale: float = 0.3, **options):
+    """(head, its output at two rows of three positions), of random parameters."""
+    head = build("heads", {"name": name} | options, **drawn.CONTEXT)
+    inputs, _ = drawn.draw_tokens(rng, 2, 8)
+    hidden = rng.standard_normal((2, 8, WIDTH)).astype(np.float32)
+    table = rng.standard_normal((drawn.VOCAB, WIDTH)).astype(np.float32)
+    params = head.init(jax.random.key(0), hidden, inputs, table)["params"]
+    params = jax.tree.map(lambda x: (rng.standard_normal(x.shape) * scale).astype(np.float32), params)
+    out = head.apply({"params": params}, hidden, inputs, table)
+    return head, out._replace(hidden=out.hidden[:, :3])
+
+
+def find_quantiles(head, out: HeadOut, levels=LEVELS) -> list[list[Any]]:
+    """The quantiles at each position in turn."""
+    values = to_decimals(
+        jax.jit(lambda out: head.number_quantiles(out, drawn_targets(out), jnp.asarray(levels)))(out)._replace(
+            valid=np.ones((*out.hidden.shape[:-1], len(levels)), bool)
+        )
+    )
+    return [values[i : i + len(levels)] for i in range(0, len(values), len(levels))]
+
+
+def drawn_targets(out: HeadOut, values=None) -> Targets:
+    """Every position holds a number of its own."""
+    shape = out.hidden.shape[:-1]
+    numerals = None
+    if values is not None:
+        numerals = to_numeral(values, drawn.DIGITS)
+        numerals = jax.tree.map(lambda x: x.reshape(*shape, *x.shape[1:]), numerals)
+    index = np.broadcast_to(np.arange(shape[-1]), shape)
+    return Targets(np.full(shape, drawn.NUM), index >= 0, index, numerals)
+
+
+def check_quantiles(quantiles, values: np.ndarray, masses: np.ndarray, levels=LEVELS) -> None:
+    """Whether they are those of the masses of values, up to the rounding of float32."""
+    order = np.argsort(values)
+    values, sums = values[order], np.cumsum(masses[order]) / masses.sum()
+    for level, quantile in zip(levels, quantiles, strict=True):
+        low, high = (values[min(np.searchsorted(sums, float(level) + e), len(values) - 1)] for e in (-3e-4, 3e-4))
+        slack = 1e-7 * abs(low)  # of a number that keeps eight digits
+        assert low - slack <= float(quantile) <= high + slack, (level, quantile, low, high)
+
+
+def list_masses(head, out: HeadOut, values: list[Decimal]) -> np.ndarray:
+    """The mass of each value at each position, float64[values, positions], by the likelihood that is trained."""
+    shape = out.hidden.shape[:-1]
+    numerals = to_numeral([value for value in values for _ in range(math.prod(shape))], drawn.DIGITS)
+    numerals = jax.tree.map(lambda x: x.reshape(len(values), *shape, *x.shape[1:]), numerals)
+    targets = drawn_targets(out)
+    score = jax.jit(jax.vmap(lambda numerals: head.number_log_mass(out, targets._replace(numerals=numerals))))
+    return np.exp(np.asarray(score(numerals), np.float64).reshape(len(values), -1))
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("fone", {}),
+        ("fone", {"signed": False}),
+        ("carry", {}),
+        ("carry", {"least": -9, "most": 18}),
+        ("carry", {"least": 0, "most": 81, "signed": False}),
+    ],
+    ids=str,
+)
+def test_quantiles_of_places_are_those_of_all_numbers(rng, name, options):
+    head, out = make_case(name, rng, integer=2, fraction=1, **options)
+    sizes = [Decimal(i).scaleb(-1) for i in range(1000)]
+    values = sizes + ([-size for size in sizes] if head.signed else [])
+    masses = list_masses(head, out, values)
+    if (head.kind.count if name == "carry" else 10) == 10:
+        np.testing.assert_allclose(masses.sum(0), 1, rtol=1e-3)
+    for quantiles, own in zip(find_quantiles(head, out), masses.T, strict=True):
+        check_quantiles(quantiles, np.asarray(values, float), own)
+        assert quantiles == sorted(quantiles), "a central interval lies inside every larger one"
+
+
+@pytest.mark.parametrize("name", ["fone", "carry", "bits", "mixture", "xval"])
+def test_quantiles_are_those_of_the_heads_own_samples(rng, name):
+    """The sampler is another way to the same distribution; all bits are uncertain."""
+    options: dict[str, Any] = {"mantissas": "sampled", "density": "learned"} if name == "mixture" else {}
+    head, out = make_case(name, rng, **options)
+    one = HeadOut(out.hidden[0, :1], out.weights)
+    count = 4000
+
+    def draw(key):
+        return head.step_scores(one, None, key).numeral
+
+    samples = jax.jit(jax.vmap(draw))(jax.random.split(jax.random.key(1), count))
+    values: list[Any] = to_decimals(samples._replace(valid=np.ones((count, 1), bool)))
+    samples = np.sort([float(value) for value in values])
+    for level, quantile in zip(LEVELS, find_quantiles(head, out)[0], strict=True):
+        q = float(quantile)
+        five_sigma = 5 * math.sqrt(level * (1 - level) / count)
+        slack = 1e-6 * abs(q)
+        assert np.mean(samples <= q + slack) >= level - five_sigma, (name, level, q)
+        assert np.mean(samples < q - slack) <= level + five_sigma, (name, level, q)
+
+
+def test_quantiles_of_bits_are_those_of_all_their_numbers(rng):
+    """All bits are certain but the sign, two of the exponent and three of the mantissa: 64 numbers."""
+    head, out = make_case("bits", rng)
+    logits = np.full(64, -60.0, np.float32)
+    logits[2:10] = 60.0  # exponents around 0
+    free = [0, 1, 11, 12, 13, 20]
+    logits[free] = rng.standard_normal(len(free))
+    logits[1] = -60.0
+    free.remove(1)
+    weights = dict(out.weights) | {"number_kernel": jnp.zeros((WIDTH, 64)), "number_bias": jnp.asarray(logits)}
+    out = HeadOut(out.hidden[:1, :1], weights)
+    values, masses = [], []
+    for bits in itertools.product((0, 1), repeat=len(free)):
+        row = (logits > 0).astype(int)
+        row[free] = bits
+        values.append(np.frombuffer(int("".join(map(str, row)), 2).to_bytes(8, "big"), ">f8")[0])
+        p = special.expit(logits[free].astype(np.float64))
+        masses.append(np.prod(np.where(bits, p, 1 - p)))
+    check_quantiles(find_quantiles(head, out)[0], np.asarray(values), np.asarray(masses))
+
+
+@pytest.mark.parametrize("digits", [(0, 9), (0, 19), (-9, 18)], ids=str)
+def test_quantiles_of_written_places_are_over_all_strings(digits, rng):
+    """Two numbers of a row, of three places and of two; each has its quantiles at its highest place."""
+    head = make_head(*digits)
+    logs = special.log_softmax(rng.standard_normal((1, 7, digits[1] - digits[0] + 1)) * 2, axis=-1)
+    targets = make_targets([[(1, 3), (1, 2)]])
+    out = make_output(head, logs)
+    quantiles = jax.jit(lambda out: head.number_quantiles(out, targets, jnp.asarray(LEVELS)))(out)
+    values = to_decimals(quantiles._replace(valid=np.ones((1, 7, len(LEVELS)), bool)))
+    for last, places in ((3, logs[0, 1:4]), (6, logs[0, 5:7])):
+        table = sum_strings(places, digits[0])
+        own = values[last * len(LEVELS) : (last + 1) * len(LEVELS)]
+        check_quantiles(own, np.asarray(list(table), float), np.asarray(list(table.values())))
+
+
+@pytest.mark.parametrize("density", ["printed", "learned"])
+def test_quantiles_of_a_mixture_invert_its_distribution_function(rng, density):
+    head, out = make_case("mixture", rng, density=density, low=-2, high=3, keep=7)
+    masses = special.log_softmax(np.asarray(head._project(out, "exponent"), np.float64), axis=-1)
+    means = np.asarray(head._project(out, "mantissa"), np.float64)
+    deviations = np.exp(np.asarray(head._find_log_variance(out), np.float64) / 2)
+    quantiles = find_quantiles(head, out)
+    exponents = np.asarray([4, *range(-2, 4)])
+    for i, index in enumerate(np.ndindex(2, 3)):
+        p = np.exp(masses[index])
+
+        def below(x, p=p, index=index):
+            return (p[1:] * stats.norm.cdf((x * 10.0**-exponents - means[index]) / deviations[index])).sum()
+
+        for level, quantile in zip(LEVELS.astype(float), quantiles[i], strict=True):
+            x = float(quantile)
+            reached = below(x * (1 + 1e-6 * np.sign(x))) + (p[0] if x >= 0 else 0)
+            short = below(x * (1 - 1e-6 * np.sign(x))) + (p[0] if x > 0 else 0)
+            assert short - 1e-5 <= level <= reached + 1e-5, (index, level, x)
+
+
+@pytest.mark.parametrize("name", ["mixture", "xval"])
+def test_masses_of_rounded_numbers_sum_to_one(rng, name):
+    """With two digits there are few numbers; what lies beyond them has the rest."""
+    options: dict[str, Any] = {"map": "log1p"}
+    if name == "mixture":
+        options = {"density": "learned", "low": -2, "high": 2}
+    head, out = make_case(name, rng, keep=2, **options)
+    sizes = [Decimal(m).scaleb(e - 1) for e in range(-9, 8) for m in range(10, 100)]
+    masses = list_masses(head, out, [Decimal(0), *sizes, *(-size for size in sizes)])
+    np.testing.assert_allclose(masses.sum(0), 1, rtol=2e-4)
+
+
+def test_the_mass_of_a_narrow_cell_has_all_its_digits():
+    centers, halves = (x.ravel() for x in np.meshgrid(np.linspace(-4, 4, 33), [*10.0 ** np.arange(-6.0, 1.5), 0.09]))
+    expected = stats.norm.cdf(centers + halves) - stats.norm.cdf(centers - halves)
+    expected = np.where(centers > 0, stats.norm.sf(centers - halves) - stats.norm.sf(centers + halves), expected)
+    ends = (jnp.asarray(x, jnp.float32) for x in (centers - halves, centers + halves, centers, halves))
+    np.testing.assert_allclose(np.exp(gaussians.log_mass(*ends)), expected, rtol=2e-3)
+
+
+@pytest.mark.parametrize("name", ["fone", "carry", "bits"])
+def test_the_mass_of_a_number_is_that_of_its_score(rng, name):
+    head, out = make_case(name, rng)
+    targets = drawn_targets(out, drawn.draw_decimals(rng, 6, -2, 3))
+    parts = head.log_prob(out, targets)
+    expected = sum(part for part_name, part in parts.items() if part_name != "token")
+    np.testing.assert_array_equal(head.number_log_mass(out, targets), expected)
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("fone", {"integer": 2, "fraction": 1}),
+        ("carry", {"integer": 2, "fraction": 1}),
+        ("mixture", {}),
+        ("xval", {}),
+    ],
+)
+def test_quantiles_are_the_same_jitted_and_row_by_row(rng, name, options):
+    head, out = make_case(name, rng, **options)
+    with jax.disable_jit():
+        eager = head.number_quantiles(out, drawn_targets(out), jnp.asarray(LEVELS))
+    eager = to_decimals(eager._replace(valid=np.ones((2, 3, len(LEVELS)), bool)))
+    rows = [HeadOut(out.hidden[b : b + 1], out.weights) for b in range(2)]
+    for parts in ([out], rows):
+        jitted = [value for part in parts for values in find_quantiles(head, part) for value in values]
+        np.testing.assert_allclose(np.asarray(eager, float), np.asarray(jitted, float), rtol=2e-4, atol=1e-6)
+
+
+def test_a_certain_number_has_an_interval_of_width_zero():
+    log_probs = np.full((4, 20), carries.IMPOSSIBLE, np.float32)
+    log_probs[np.arange(4), [15, 0, 8, 3]] = 0.0  # 15 + 0 + 800 + 3000
+    digits, last = carries.find_quantiles(
+        jnp.asarray(log_probs), carries.Digits(0, 19), jnp.asarray(LEVELS), jnp.zeros(len(LEVELS), bool)
+    )
+    assert (digits == np.asarray([5, 1, 8, 3])).all() and (last == 0).all()

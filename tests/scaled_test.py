@@ -1,0 +1,197 @@
+"""Layouts of time series, with numbers in the scale of those before them: published examples, and exact bounds."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from fractions import Fraction
+
+import pytest
+
+from numjax.build import find
+from numjax.bundled import data as datasets
+from numjax.errors import DataError, UsageError
+from numjax.text import vocab as vocabularies
+from numjax.types import Mark, Number, Text
+
+NAMES = ("bins", "rescaled")
+
+
+@pytest.fixture(scope="module")
+def vocabulary():
+    return vocabularies.build({"name": "sentencepiece", "size": 320}, ["next 12 34.5 = -6"])
+
+
+def make_scheme(name: str, vocabulary, **options):
+    return find("text", name)(vocabulary, **options)
+
+
+def make_numbers(*texts: str) -> list[Number]:
+    return [Number(text, Decimal(text)) for text in texts]
+
+
+def make_row(given, answers):
+    """Returns the document of given numbers, the mark, and answers."""
+    before = [segment for number in given for segment in (number, Text(" "))]
+    return (Mark("[CLS]"), *before, Mark("[SEP]"), *(s for number in answers for s in (Text(" "), number)))
+
+
+def list_codes(scheme, document) -> list[str]:
+    """Returns the names of all marks of numbers."""
+    names = [scheme.vocab.mark_name(token) for token in scheme.encode(document).ids.tolist()]
+    return [name for name in names if name in scheme.marks]
+
+
+def draw_series(rng, count: int = 24) -> list[Number]:
+    scale = 10.0 ** rng.integers(-6, 7)
+    return make_numbers(*(f"{x:.{rng.integers(0, 8)}e}" for x in scale * rng.normal(rng.normal(0, 3), 1, count)))
+
+
+def test_chronos_ids_and_values(vocabulary):
+    """Of [1, 2, 3, −4], whose scale is 2.5, by the published code: ids 2104, 2158, 2213, 1831; 0 is 2049."""
+    scheme, given = make_scheme("bins", vocabulary), make_numbers("1", "2", "3", "-4")
+    codes = list_codes(scheme, make_row(given, make_numbers("0")))
+    assert [int(code[2:-1]) + 3 for code in codes] == [2104, 2158, 2213, 1831, 2049]
+    after = scheme.after(given)
+    assert after.scale == Fraction(5, 2)
+    values = [after.nearest(number.value) for number in given]
+    assert [f"{value:.5f}" for value in values] == ["1.00806", "1.99780", "3.00587", "-3.99560"]
+    assert after.nearest(Decimal(0)) == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "value", "published_code", "published_value"),
+    [
+        ("1.23", "1 2 3", "1.23", "1 2 2", "1.225"),
+        (".29", "2 9", "0.29", "2 8", "0.285"),
+        (".28", "2 8", "0.28", "2 8", "0.285"),
+        ("-.28", "[-] 2 8", "-0.28", "[-] 2 8", "-0.285"),
+        ("0", "0", "0", "0", "0.005"),
+    ],
+)
+def test_llmtime_cuts_floats_off(text, code, value, published_code, published_value, vocabulary):
+    for as_published, symbols, result in ((False, code, value), (True, published_code, published_value)):
+        scheme = make_scheme("rescaled", vocabulary, precision=2, as_published=as_published)
+        assert scheme.write_value(Decimal(text)) == (*symbols.split(), "[,]")
+        assert scheme.nearest(Decimal(text)) == Decimal(result)
+
+
+def test_what_is_written_is_the_nearest_in_the_scale(vocabulary, rng):
+    """Half a bin of the scale at most, and half a unit of the last digit; beyond the range the outermost centre."""
+    for _ in range(40):
+        given = draw_series(rng)
+        sizes = sorted(abs(Fraction(number.value)) for number in given)
+        bins = make_scheme("bins", vocabulary, bins=101, limit=2.0).after(given)
+        scale = sum(sizes) / len(sizes)
+        for number in draw_series(rng, 8) + given:
+            gold, written = Fraction(number.value), Fraction(bins.nearest(number.value))
+            limited = min(max(gold, -2 * scale), 2 * scale)
+            assert abs(written - limited) <= scale / 50 * (1 + Fraction(1, 10**6))
+            assert bins.nearest(bins.nearest(number.value)) == bins.nearest(number.value)
+        digits = make_scheme("rescaled", vocabulary, precision=3, quantile=1.0).after(given)
+        for number in given:
+            written = digits.nearest(number.value)
+            assert abs(Fraction(written) - Fraction(number.value)) <= sizes[-1] / 2000 * (1 + Fraction(1, 10**6))
+            assert digits.nearest(written) == written
+
+
+def test_the_quantile_lies_between_ranks(vocabulary):
+    for quantile, scale in ((1.0, "10"), (0.5, "4.5"), (0.25, "2.5")):
+        scheme = make_scheme("rescaled", vocabulary, quantile=quantile)
+        assert scheme.after(make_numbers("-10", "1", "3", "6")).scale == Fraction(scale)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_only_given_numbers_set_the_scale(name, vocabulary, rng):
+    """The codes of the given numbers do not know the answer, and all codes are the same in other units."""
+    scheme, given, answers = make_scheme(name, vocabulary), draw_series(rng), draw_series(rng, 3)
+    codes = list_codes(scheme, make_row(given, answers))
+    prompt = list_codes(scheme, make_row(given, []))
+    assert codes[: len(prompt)] == prompt == list_codes(scheme, make_row(given, draw_series(rng, 2)))[: len(prompt)]
+    larger = [[number._replace(value=number.value.scaleb(7)) for number in numbers] for numbers in (given, answers)]
+    assert list_codes(scheme, make_row(*larger)) == codes
+    ids = scheme.encode(make_row(given, answers)).ids.tolist()
+    answer = scheme.after(given).decode(ids[ids.index(scheme.vocab.mark("[SEP]")) + 1 :])
+    assert [n.value for n in answer if isinstance(n, Number)] == [
+        scheme.after(given).nearest(n.value) for n in answers
+    ]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_row_comes_back_with_its_numbers(name, vocabulary, rng):
+    scheme = make_scheme(name, vocabulary)
+    for given, answers in (
+        (draw_series(rng), draw_series(rng, 2)),
+        ([], draw_series(rng, 2)),
+        (draw_series(rng), []),
+    ):
+        document = make_row(given, answers)
+        row = scheme.encode(document)
+        assert scheme.decode(row.ids, row.numbers) == scheme.decode(row.ids.tolist(), row.numbers) == document
+        source = scheme.encode((Mark("[CLS]"), *make_row(given, [])))
+        behind = scheme.encode((Mark("[CLS]"), *answers), source=source)
+        after = scheme.after(given)
+        assert after.decode(behind.ids)[1:] == after.decode(after.encode(tuple(answers)).ids)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("given", [[], ["0"], ["0", "-0", "0.00"]], ids=str)
+def test_without_a_scale_it_is_one(name, given, vocabulary):
+    scheme = make_scheme(name, vocabulary).after(make_numbers(*given))
+    assert scheme.scale == 1
+    assert scheme.nearest(Decimal("1e999999")) > 14 and scheme.nearest(Decimal("-1e999999")) < -14
+    assert scheme.nearest(Decimal("1e-999999")) == 0 == scheme.nearest(Decimal("-0"))
+    assert not scheme.nearest(Decimal("-0")).is_signed()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_scale_of_numbers_beyond_all_use_is_bounded(name, vocabulary):
+    given = make_numbers("1e999999", "-1e999999", "1e999999")
+    assert make_scheme(name, vocabulary).after(given).scale == 10**300
+    with pytest.raises(DataError, match="not a finite number"):
+        make_scheme(name, vocabulary).encode((*given, Number("NaN", Decimal("NaN")), Mark("[SEP]")))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_until_nothing_the_scale_is_one(name, vocabulary):
+    scheme = make_scheme(name, vocabulary, until="")
+    given = make_numbers("2", "-1")
+    values = [n.value for n in scheme.decode(scheme.encode(make_row(given, given)).ids) if isinstance(n, Number)]
+    assert values == [scheme.nearest(Decimal(n)) for n in (2, -1, 2, -1)]
+    assert scheme.scale == 1
+
+
+def test_digits_come_back_exactly_without_a_scale(vocabulary, rng):
+    scheme = make_scheme("rescaled", vocabulary, precision=4, digits=9)
+    values = [Decimal(int(rng.integers(-(10**9) + 1, 10**9))).scaleb(-4) for _ in range(300)]
+    assert [scheme.nearest(value) for value in values] == values
+    assert scheme.nearest(Decimal("123456.7")) == Decimal("99999.9999")
+    assert scheme.nearest(Decimal("0.00005")) == 0 and scheme.nearest(Decimal("0.00015")) == Decimal("0.0002")
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "line"),
+    [
+        ("bins", {"bins": 10}, "odd number"),
+        ("bins", {"bins": 1}, "odd number"),
+        ("bins", {"limit": 0.0}, "limit must be positive"),
+        ("bins", {"limit": float("nan")}, "limit must be positive"),
+        ("rescaled", {"precision": 13}, "precision"),
+        ("rescaled", {"digits": 0}, "digits must be"),
+        ("rescaled", {"quantile": 0.0}, "quantile must be"),
+    ],
+)
+def test_options_out_of_range_are_refused(name, options, line, vocabulary):
+    with pytest.raises(UsageError, match=line):
+        make_scheme(name, vocabulary, **options)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_forecasts_are_written_within_a_percent(name, vocabulary):
+    """The answers of the series of data/arithmetic lie within the range of both layouts."""
+    scheme = make_scheme(name, vocabulary)
+    records = map(dict, datasets.load("arithmetic", "test", operations="series", size=20, test=20, longer=""))
+    for record in records:
+        given = [s for s in scheme.parse(record["question"]) if isinstance(s, Number)]
+        gold = Decimal(record["answer"])
+        scale = max(abs(number.value) for number in given)
+        assert abs(scheme.after(given).nearest(gold) - gold) <= scale / 100 or abs(gold) > 15 * scale
