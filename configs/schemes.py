@@ -178,19 +178,20 @@ get_config = Recipe(
     tasks={name: {"task": dict(name="arithmetic", operations=name)} for name in TASKS},
     parts={"row": ROWS},
     bare="row",
+    required={"row": "schemes needs a way of writing numbers, such as schemes:digits or schemes:fone; there are"},
     scale="cpu",
     scales={
         # Half a minute on two cores.
         "smoke": {
-            "backbone": dict(width=64, layers=1, heads=4, init_std=0.08, dropout=0.0),
-            "data": dict(length=96),
+            "backbone": dict(width=64, layers=1, heads=4, init_std=0.08, dropout=0.0, max_length=152),
+            "data": dict(length=120),
             "optim": dict(steps=600, batch_size=64, learning_rate=3e-3, schedule="cosine", warmup=50),
             "eval": dict(every=300, examples=200),
         },
         # Ten minutes on two cores.
         "cpu": {
-            "backbone": dict(width=128, layers=2, heads=4, init_std=0.08, dropout=0.0),
-            "data": dict(length=96),
+            "backbone": dict(width=128, layers=2, heads=4, init_std=0.08, dropout=0.0, max_length=152),
+            "data": dict(length=120),
             "optim": dict(steps=4000, batch_size=128, learning_rate=2e-3, schedule="cosine", warmup=200),
             "eval": dict(every=1000, examples=400),
         },

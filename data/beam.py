@@ -1,4 +1,4 @@
-"""Reads the shards of a corpus on any Apache Beam runner: `pip install numjax[beam]`, imported on first use.
+"""Reads the shards of a corpus on any Apache Beam runner: `make beam` installs it; imported on first use.
 
     python -m data.build articles --path=CORPUS --beam
         --beam_options="--direct_num_workers=8 --direct_running_mode=multi_processing"
@@ -99,5 +99,5 @@ def _import_beam() -> Any:
     try:
         import apache_beam  # type: ignore[import-not-found]
     except ImportError:
-        raise UsageError("apache_beam is not installed: pip install 'numjax[beam]', or leave --beam out") from None
+        raise UsageError("apache_beam is not installed: make beam, in the checkout, or leave --beam out") from None
     return apache_beam

@@ -22,6 +22,16 @@ BASE_OF_KIND: dict[str, type[protocols.Part]] = {
     "objectives": protocols.Objective,
     "tasks": protocols.Task,
 }
+# Kind, which is the name of its folder → the word for one part of it, in messages and lists.
+WORD_OF_KIND = {
+    "text": "scheme",
+    "embed": "embedding",
+    "positions": "positions",
+    "backbone": "backbone",
+    "heads": "head",
+    "objectives": "objective",
+    "tasks": "task",
+}
 
 
 def find(kind: str, name: str) -> Any:
@@ -37,14 +47,17 @@ def find(kind: str, name: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name != path and not path.startswith(f"{error.name}."):
             raise
-        raise UsageError(f"no {kind} is called {name!r}: did you mean {suggest(name, names(kind))}?") from None
+        raise UsageError(
+            f"no {WORD_OF_KIND[kind]} is called {name!r}: did you mean {suggest(name, names(kind))}?"
+        ) from None
     base = BASE_OF_KIND[kind]
     if base.__name__ not in vars(module):
-        raise UsageError(f"{kind} {name!r}: {path} defines no class called {base.__name__}")
+        raise UsageError(f"{WORD_OF_KIND[kind]} {name!r}: {path} defines no class called {base.__name__}")
     part = vars(module)[base.__name__]
     if not (isinstance(part, type) and issubclass(part, base)):
         raise UsageError(
-            f"{kind} {name!r}: {path}.{base.__name__} must be derived from numjax.protocols.{base.__name__}"
+            f"{WORD_OF_KIND[kind]} {name!r}: {path}.{base.__name__} must be derived from "
+            f"numjax.protocols.{base.__name__}"
         )
     return part
 
@@ -57,7 +70,7 @@ def locate_module(kind: str, name: str) -> str:
       UsageError: the name starts with a dot.
     """
     if name.startswith("."):
-        raise UsageError(f"{kind} {name!r}: give the whole dotted name of your own module")
+        raise UsageError(f"{WORD_OF_KIND[kind]} {name!r}: give the whole dotted name of your own module")
     path = f"numjax.{kind}.{name}"
     return name if "." in name or (importlib.util.find_spec(path) is None and _is_module(name)) else path
 
@@ -96,26 +109,26 @@ def build(kind: str, block: Mapping[str, Any], **fields: Any) -> Any:
     """
     # A config that was loaded from a workdir has lists instead of tuples, and modules must be hashable.
     options = {key: tuple(v) if isinstance(v, list) else v for key, v in dict(block).items() if key != "name"}
-    cls, name = find(kind, block["name"]), block["name"]
+    cls, name, word = find(kind, block["name"]), block["name"], WORD_OF_KIND[kind]
     declared = {p.name: p for p in inspect.signature(cls).parameters.values() if p.name != "parent"}
     for key in options:
         if key not in declared:
-            raise UsageError(f"{kind} {name!r} has no option {key!r}: did you mean {suggest(key, declared)}?")
+            raise UsageError(f"{word} {name!r} has no option {key!r}: did you mean {suggest(key, declared)}?")
         if not _is_of_type(options[key], type_name := _type_text(declared[key].annotation)):
-            raise UsageError(f"{kind} {name!r}: {key} must be {type_name}, not {options[key]!r:.40}")
+            raise UsageError(f"{word} {name!r}: {key} must be {type_name}, not {options[key]!r:.40}")
     context = vars(protocols.Context(**fields))
     context_keys = [key for key, parameter in declared.items() if _context_mark(parameter.annotation)]
     for key in context_keys:
         if key not in context:
             raise UsageError(
-                f"{kind} {name!r}: parameter {key!r} comes from the context, which has no such field: did you mean "
+                f"{word} {name!r}: parameter {key!r} comes from the context, which has no such field: did you mean "
                 f"{suggest(key, context)}?"
             )
     arguments = {key: context[key] for key in context_keys if context[key] is not None} | options
     required = (key for key, p in declared.items() if p.default is p.empty and p.kind not in _VARIADIC)
     missing = [key for key in required if key not in arguments]
     if missing:
-        raise UsageError(f"{kind} {name!r} needs {', '.join(missing)}: give it as an option of the block")
+        raise UsageError(f"{word} {name!r} needs {', '.join(missing)}: give it as an option of the block")
     return cls(**arguments)
 
 

@@ -24,7 +24,7 @@ class Diverged(RuntimeError):
 class Preempted(BaseException):
     """SIGTERM or SIGINT: the state is saved; exit 143, so that schedulers requeue.
 
-    It is no Exception: a signal handler may raise it anywhere, and code that catches errors must not catch it.
+    It is no Exception: code that catches the error of one run, and goes on with the next, must not catch it.
     """
 
     exit_code = 143

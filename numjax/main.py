@@ -16,14 +16,14 @@ from ml_collections import config_flags
 
 from numjax.config import blocks, command_line, fit
 from numjax.errors import DataError, Diverged, Lost, Preempted, UsageError
-from numjax.runtime import program
+from numjax.runtime import program, stop
 
 MODES = tuple(program.MODES)
 # Flag → the modes that use it, where not all do; a command of one mode does not show --mode.
 MODES_OF_FLAG = {"mode": (), "input": ("predict", "generate"), "prompt": ("generate",), "intervals": ("generate",)}
 REPEATS = ";\n"  # what absl puts before its remark on flags that may be repeated
 
-_CONFIG = config_flags.DEFINE_config_file("config", None, "FILE or NAME[:ARGUMENT]; default: the workdir's.")
+_CONFIG = config_flags.DEFINE_config_file("config", None, "FILE or NAME[:WORD,WORD]; default: the workdir's.")
 _SET = flags.DEFINE_multi_string(
     "set", [], "PATH=NAME:option=value replaces a block; +PATH=… adds one, ~PATH drops it; may be repeated."
 )
@@ -44,12 +44,13 @@ _DISTRIBUTED = flags.DEFINE_bool("distributed", False, "Join the cluster's jax.d
 def main(argv: list[str]) -> None:
     """Sets up processes and caches, then calls `modes.run`."""
     if len(argv) > 1:
-        raise UsageError(f"unexpected argument {argv[1]!r}: flags look like --workdir=DIR")
+        form = f'--prompt="{argv[1]}"' if _MODE.value == "generate" else "--workdir=DIR"
+        raise UsageError(f"unexpected argument {argv[1]!r}: flags have a name, so write {form}")
     if _MODE.value == "show" and _CONFIG.value:
         print("\n".join(blocks.format_config(_CONFIG.value)))
         return
     if not _CONFIG.value or not _WORKDIR.value:
-        raise UsageError(command_line.usage())
+        raise UsageError(command_line.usage(str(_MODE.value), bool(_CONFIG.value), bool(_WORKDIR.value)))
     intervals = () if _INTERVALS.value is None else fit.parse_intervals(_INTERVALS.value)
     from numjax import modes  # imports jax, so only after the flags are checked
 
@@ -66,10 +67,12 @@ def _parse(argv: list[str], mode: str = "") -> list[str]:
             raise UsageError(f"--mode={_MODE.value}: the command names the mode, so type numjax {_MODE.value}")
         return words
     except (flags.Error, ValueError, KeyError, AttributeError, TypeError, OSError) as error:
-        sys.exit(_report(UsageError(command_line.error_line(error))))
+        sys.exit(_report(UsageError(command_line.error_line(error, argv))))
 
 
 def _run(argv: list[str]) -> None:
+    if _DISTRIBUTED.value:
+        stop.use_default_handlers()
     try:
         main(argv)
     except (UsageError, DataError, Diverged, Preempted, Lost) as error:
@@ -92,7 +95,8 @@ def format_help(mode: str = "") -> str:
     """What `--help` prints: what the mode, or every mode, does, and the flags."""
     name = program.name_of("numjax.main")
     purposes = [f"  {word:10}{about.purpose}" for word, about in program.MODES.items()]
-    lines = [f"usage: {name} [--config=FILE|NAME[:ARGUMENT]] --workdir=DIR [flags]", ""]
+    workdir = "[--workdir=DIR]" if mode == "show" else "--workdir=DIR"
+    lines = [f"usage: {name} [--config=FILE|NAME[:WORD,WORD]] {workdir} [flags]", ""]
     lines += [f"{name}: {program.MODES[mode].purpose}"] if mode else purposes
     lines.append("")
     for holder in (_CONFIG, _SET, _WORKDIR, _MODE, _INPUT, _PROMPT, _INTERVALS, _STRICT, _TRUST, _DISTRIBUTED):
@@ -115,7 +119,8 @@ def entry(mode: str = "") -> None:
         return
     if mode:
         flags.FLAGS.set_default("mode", mode)
-    app.run(_run, flags_parser=functools.partial(_parse, mode=mode))
+    with stop.exit_when_stopped():
+        app.run(_run, flags_parser=functools.partial(_parse, mode=mode))
 
 
 if __name__ == "__main__":

@@ -475,16 +475,16 @@ class Objective(Part):
 
     Attributes:
       draws: its call also gets `key`, a new one each step; None in evaluations.
+      has_perplexity: it is a mean −log p of tokens; evaluations report a perplexity too.
       whole_batch: its sum over a batch is not the sum over rows, so a batch cannot be cut into microbatches.
-      has_perplexity: it is a mean −log p of tokens; evaluations then report a perplexity too.
-      head_methods: methods of its head, beside `log_prob`. kinds: of the tasks that it works for; () for all.
-      reads_digits: it needs digits that are tokens of their own.
-      reads_teacher: its call also gets `taught`, the outputs of a teacher. The teacher's parameters are the running
-        mean of the model's with the objective's `momentum`, updated once a step, or with every microbatch if the
-        objective's `each_microbatch` is set. Evaluations leave the objective out.
+      head_options: its options that name heads. head_methods: methods of its head, beside `log_prob`. kinds: of the
+        tasks that it works for; () for all. reads_digits: it needs digits that are tokens of their own.
+      reads_teacher: its call also gets `taught`, outputs of a teacher: the running mean of the model's parameters
+        with its `momentum`, updated each step, or each microbatch if `each_microbatch` is set. None in evaluations.
     """
 
     draws: ClassVar[bool] = False
+    head_options: ClassVar[tuple[str, ...]] = ("head",)
     head_methods: ClassVar[tuple[str, ...]] = ()
     kinds: ClassVar[tuple[str, ...]] = ()
     reads_digits: ClassVar[bool] = False

@@ -157,5 +157,17 @@ def test_score_of_a_language_model_is_the_log_likelihood_of_one_record(writer):
 
 
 def test_a_folder_without_a_run_is_named(tmp_path):
-    with pytest.raises(UsageError, match="holds no readable config"):
-        numjax.load(tmp_path / "none")
+    (tmp_path / "a" / "best").mkdir(parents=True)
+    (tmp_path / "a" / "config.json").write_text("{}")
+    (tmp_path / "b").mkdir()
+    (tmp_path / "file").touch()
+    for folder, message in {
+        "none": "none does not exist: train a run there",
+        "a/best": r"a/best lies in the run .*a: give --workdir=.*a$",
+        "b": "b holds no run: train one",
+        "file": "file is a file: give the folder of a run",
+        ".": "holds no run itself, but in it are runs: a$",
+        "a": "a holds no readable config",
+    }.items():
+        with pytest.raises(UsageError, match=message):
+            numjax.load(tmp_path / folder)

@@ -105,12 +105,12 @@ def test_shards_keep_the_order_of_the_files(tmp_path):
 def test_without_beam_the_error_says_what_to_install(tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(__import__("sys").modules, "apache_beam", None)
     assert command.main(["articles", f"--data_dir={tmp_path}", "--size=5", "--beam"]) == 2
-    assert capsys.readouterr().err.strip().endswith("pip install 'numjax[beam]', or leave --beam out")
+    assert capsys.readouterr().err.strip().endswith("make beam, in the checkout, or leave --beam out")
 
 
 @pytest.fixture
 def beam():
-    return pytest.importorskip("apache_beam", reason="apache_beam is not installed: pip install 'numjax[beam]'")
+    return pytest.importorskip("apache_beam", reason="apache_beam is not installed: make beam")
 
 
 @pytest.mark.parametrize("runner", ["DirectRunner", "BundleBasedDirectRunner"])

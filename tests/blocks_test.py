@@ -63,9 +63,18 @@ def test_commas_inside_brackets_belong_to_a_value():
 @pytest.mark.parametrize(
     ("word", "message"),
     [
-        ("heads.nxt=token", "heads.nxt is not there (next): write + to add it"),
+        (
+            "heads.nxt=token",
+            "this config has no heads.nxt; its heads are: next. "
+            "To add one, which also needs an objective, write --set=+heads.nxt=token",
+        ),
+        (
+            "embeds.place=dice",
+            "this config has no embeds.place; its embeds are: numeral, token. "
+            "To add one, write --set=+embeds.place=dice",
+        ),
         ("+heads.next=token", "heads.next is there already: leave the + out to replace it"),
-        ("~heads.foo", "heads.foo is not there (next)"),
+        ("~heads.foo", "this config has no heads.foo; its heads are: next"),
         ("embedz.x=dice", "'embedz' is no block: did you mean embeds"),
         ("optim.steps=4", "for one value give --config.optim.steps=…"),
         ("~task", "a config has exactly one task: replace it with task=NAME"),
@@ -74,13 +83,13 @@ def test_commas_inside_brackets_belong_to_a_value():
         ("+heads.x", "write PATH=NAME:option=value"),
         ("heads.next", "write PATH=NAME:option=value"),
         ("~heads.next=token", "write PATH=NAME:option=value"),
-        ("embeds.numeral=dise", "no embed is called 'dise': did you mean dice"),
-        ("embeds.numeral=dice:dimm=3", "embed 'dice' has no option 'dimm': did you mean dim?"),
+        ("embeds.numeral=dise", "no embedding is called 'dise': did you mean dice"),
+        ("embeds.numeral=dice:dimm=3", "embedding 'dice' has no option 'dimm': did you mean dim?"),
         ("embeds.numeral=dice:dim=x", "dice: dim must be int, not 'x'"),
         ("embeds.numeral=dice:as_printed=ja", "dice: as_printed must be bool, not 'ja'"),
         ("embeds.numeral=dice:dim", "write name or name:option=value"),
         ("embeds.numeral=dice:dim=3,dim=4", "an option is given twice"),
-        ("heads.next=mixture:width=3", "heads 'mixture' has no option 'width'"),
+        ("heads.next=mixture:width=3", "head 'mixture' has no option 'width'"),
     ],
 )
 def test_a_bad_change_is_refused_in_one_line(word, message):
@@ -124,9 +133,33 @@ def test_unknown_kinds_and_names_are_refused_in_one_line(capsys):
     assert parts.main(["hed"]) == 2 and parts.main(["heads", "mixure"]) == 2
     err = capsys.readouterr().err
     assert err.splitlines() == [
-        "parts: no kind of part is called 'hed': choose text, embed, positions, backbone, heads, objectives, tasks",
-        "parts: no heads is called 'mixure': did you mean mixture?",
+        "parts: no kind and no part is called 'hed': kinds are scheme, embedding, positions, backbone, head, "
+        "objective, task",
+        "parts: no head is called 'mixure': did you mean mixture?",
     ]
+
+
+@pytest.mark.parametrize("kind", build.BASE_OF_KIND)
+def test_a_kind_has_a_word_a_key_of_the_config_and_a_folder(kind):
+    """Each lists the parts of the kind, under its word."""
+    keys = [key for key, (of_kind, _) in blocks.BLOCK_KINDS.items() if of_kind == kind]
+    lines = parts.list_parts(kind)
+    for word in (build.WORD_OF_KIND[kind], *keys):
+        assert parts.list_parts(word) == lines
+    assert {line.split()[0] for line in lines} == {build.WORD_OF_KIND[kind]}
+    assert [line.split()[1] for line in lines] == build.names(kind)
+
+
+def test_the_name_of_a_part_lists_its_kinds():
+    assert [line.split()[:2] for line in parts.list_parts("fone")] == [["embedding", "fone"], ["head", "fone"]]
+
+
+def test_a_part_is_described_by_whole_sentences():
+    """Not by the first line of its file, which may end within a sentence."""
+    for line in parts.list_parts():
+        text = line[33:]
+        assert text.endswith((".", "…", '."', ".)")), text
+        assert text.count("(") == text.count(")") and text.count('"') % 2 == 0, text
 
 
 def test_a_changed_config_is_printed_trained_and_loaded_again(tmp_path):

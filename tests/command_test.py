@@ -102,7 +102,8 @@ RECORDS = '{"question": "How many grams are 2 eggs?", "answer": "80"}\n{"questio
 
 def test_a_trained_run_predicts_as_with_the_module(trained):
     folder, out, errors = trained
-    assert out == "" and "test (step " in errors
+    assert out == "" and "best checkpoint, step " in errors
+    assert errors.splitlines()[-1].endswith("Use the model: numjax predict --workdir=run --input=FILE")
     words = ["--workdir=run", "--input=-"]
     code, out, errors = run([*COMMAND, "predict", *words], folder, RECORDS)
     assert (code, out, errors) == run([*MODULE, "numjax.main", "--mode=predict", *words], folder, RECORDS)
@@ -125,13 +126,25 @@ def test_a_strict_prediction_ends_with_the_code_of_bad_data(trained):
         ([""], ["give a command first"]),
         ([], ["give a command first", "numjax --help"]),
         (["--config=numgpt"], ["give a command first"]),
-        (["train"], ["give --workdir", "numjax train --config=numgpt --workdir=runs/mme"]),
+        (["train"], ["--config and --workdir are missing", "numjax train --config=numgpt:task=measures --workdir="]),
+        (["train", "--config=numgpt"], ["--workdir is missing"]),
+        (["eval"], ["--workdir is missing: numjax eval --workdir=runs/measures"]),
+        (["show"], ["--config is missing, or the --workdir of a run: numjax show --config=numgpt:paper"]),
+        (["train", "--lr=1", "--config=numgpt", "--workdir=w"], ["no flag --lr", "--config.optim.learning_rate=0.1"]),
+        (
+            ["show", "--config=numgpt", "--config.optim.lr=1"],
+            ["'optim.lr': did you mean --config.optim.learning_rate?"],
+        ),
+        (["show", "--config=numgpt", "--config.learning_rate=1"], ["did you mean --config.optim.learning_rate?"]),
+        (["show", "--config=numgpt,smoke"], ["write a colon behind the name, numgpt:smoke"]),
+        (["show", "--config=nofile.py"], ["there is no file 'nofile.py'", "dice, digits, gpt, luna"]),
+        (["generate", "--config=numgpt", "--workdir=w", "1 + 2 ="], ['write --prompt="1 + 2 ="']),
         (["eval", "--config=numgptt", "--workdir=w"], ["no config 'numgptt'", "numgpt"]),
         (["train", "--mode=eval", "--config=numgpt", "--workdir=w"], ["--mode=eval", "type numjax eval"]),
         (["train", "--mode", "train", "--config=numgpt", "--workdir=w"], ["--mode=train", "type numjax train"]),
         (["train", "--config=numgpt", "--workdir=w", "--config.xy=1"], ["no key 'xy'", "numjax show lists them all"]),
         (["train", "--workdir=w", "--inptu=x", "--config=numgpt"], ["inptu"]),
-        (["predict", "--workdir=w"], ["w holds no run"]),
+        (["predict", "--workdir=w"], ["w does not exist: train a run there, with numjax train --config=NAME"]),
     ],
 )
 def test_bad_usage_gives_one_line_that_starts_with_what_was_typed(words, parts, tmp_path):

@@ -147,6 +147,7 @@ def test_every_block_is_run_or_says_why_not():
 def test_every_command_has_flags_that_exist_and_parts_that_fit(tmp_path, monkeypatch):
     """Also of blocks that do not run. A workdir has the config of the first command that trains it."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)  # as numjax does for the folder in which it starts
     pages.write_files(BLOCKS)
     commands = [
         (block.page, words)

@@ -8,10 +8,12 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import functools
 import itertools
 import json
 import os
 import pathlib
+import random
 import re
 import resource
 import shutil
@@ -37,7 +39,7 @@ from numjax.errors import DataError, Diverged, Preempted, UsageError
 from numjax.evals import report
 from numjax.modes.data import load_data
 from numjax.pipeline.loader import Loader
-from numjax.runtime import files, log, shard
+from numjax.runtime import files, log, shard, signals, stop
 from numjax.system import assemble
 from numjax.text import vocab
 from numjax.train import digests, workdir
@@ -98,14 +100,18 @@ def assert_same_run(workdir: pathlib.Path, undisturbed_run: pathlib.Path) -> Non
 
 def kill_when(process: subprocess.Popen, is_reached) -> None:
     """Kills the process as soon as `is_reached()`; fails when the run ends before that, or hangs."""
+    wait_until(process, is_reached)
+    process.kill()
+    process.communicate()
+
+
+def wait_until(process: subprocess.Popen, is_reached) -> None:
     deadline = time.monotonic() + LIMIT
     while not is_reached():
         if process.poll() is not None or time.monotonic() > deadline:
             process.kill()
             pytest.fail(f"the moment never came:\n{process.communicate()[1][-3000:]}")
         time.sleep(0.001)
-    process.kill()
-    process.communicate()
 
 
 def test_killed_while_compiling_saving_and_evaluating_a_run_resumes_with_identical_results(
@@ -133,25 +139,80 @@ def test_killed_while_compiling_saving_and_evaluating_a_run_resumes_with_identic
     assert_same_run(run, undisturbed_run)
 
 
-def test_sigterm_outside_the_loop_ends_at_once_with_a_message(tmp_path):
-    later_signals = []
-    previous_handler = signal.signal(signal.SIGTERM, lambda *_: later_signals.append(1))
+def test_signals_outside_the_loop_end_a_run_at_once_with_a_message(tmp_path, request):
+    """While records are encoded, while a step is compiled, and at any moment between."""
+    moments = {
+        signal.SIGTERM: lambda run: (run / "config.json").exists(),
+        signal.SIGINT: lambda run: (run / "vocabulary").exists(),
+    }
+    for number, is_reached in moments.items():
+        run = tmp_path / number.name
+        process = start(run, "--mode=check")
+        request.addfinalizer(process.kill)
+        wait_until(process, functools.partial(is_reached, run))
+        time.sleep(random.random())
+        process.send_signal(number)
+        code, output = finish(process)
+        assert code == 143, output
+        assert output.splitlines()[-1] == f"numjax: {stop.MESSAGE}"
+        assert "Traceback" not in output and "Fatal" not in output
 
-    def send():
-        while not (tmp_path / "config.json").exists():
-            time.sleep(0.001)
-        os.kill(os.getpid(), signal.SIGTERM)
 
-    sender = threading.Thread(target=send)
+def test_no_signal_is_lost_where_python_ignores_errors():
+    """An error that a handler raises is lost in a callback of the garbage collector, in `__del__`, and in code that
+    catches all errors. Each child is there all the time when the signal comes."""
+    statements = {
+        "gc": "gc.callbacks.append(lambda *_: wait()); gc.collect()",
+        "del": "type('X', (), {'__del__': lambda self: wait()})()",
+        "except": "wait()",
+    }
+    for code in statements.values():
+        program = f"""
+import gc, time
+from numjax.runtime import stop
+
+def wait():
+    print("ready", flush=True)
+    while True:
+        try:
+            time.sleep(0.01)
+        except BaseException:
+            pass
+
+with stop.exit_when_stopped():
+    {code}
+"""
+        for number in stop.SIGNALS:
+            child = subprocess.Popen(
+                [sys.executable, "-c", program], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            )
+            assert child.stdout is not None and child.stdout.readline() == "ready\n"
+            child.send_signal(number)
+            assert child.communicate(timeout=LIMIT)[1] == f"numjax: {stop.MESSAGE}\n"
+            assert child.returncode == 143
+
+
+def test_after_the_block_and_after_the_loop_signals_go_to_the_handlers_from_before():
+    received = []
+    old_handlers = {number: signal.signal(number, lambda n, _: received.append(n)) for number in stop.SIGNALS}
     try:
-        sender.start()
-        with pytest.raises(Preempted, match="run the same command to go on"):
-            modes.run(make_config(), str(tmp_path), "check")
-        sender.join()
-        os.kill(os.getpid(), signal.SIGTERM)
-        assert later_signals == [1]  # after the run, signals go to the previous handler
+        with stop.exit_when_stopped():
+            pass
+        for number in stop.SIGNALS:
+            os.kill(os.getpid(), number)
+        assert received == list(stop.SIGNALS)
+        with signals.Signals() as loop_signals:
+            assert not loop_signals.stop_at(1)
+            os.kill(os.getpid(), signal.SIGTERM)  # after the last step, before the scores
+            assert loop_signals.stop_at(2) and received == list(stop.SIGNALS)
+        assert received == [*stop.SIGNALS, signal.SIGTERM], "a request that the loop has not granted"
+        with contextlib.suppress(Preempted), signals.Signals():
+            os.kill(os.getpid(), signal.SIGTERM)
+            raise Preempted
+        assert received == [*stop.SIGNALS, signal.SIGTERM], "a request that the loop has granted"
     finally:
-        signal.signal(signal.SIGTERM, previous_handler)
+        for number, handler in old_handlers.items():
+            signal.signal(number, handler)
 
 
 def test_two_runs_never_write_one_workdir(tmp_path, monkeypatch, request):
@@ -497,6 +558,16 @@ NAMESPACE = ["unshare", "--user", "--map-root-user", "--mount"]
 def test_a_loss_part_that_a_split_lacks_is_not_printed():
     metrics = {"loss": 1.0, "masked/token": 2.0, "masked/number": float("nan"), "em": float("nan")}
     assert log.format_metrics(metrics) == "loss 1.0000 · masked/token 2.0000 · em nan"
+
+
+def test_metrics_have_a_line_for_each_stream(capsys):
+    names = ("loss", "next/token", "exact", "digits", "exact/add", "digits/add", "exact/add/length 8", "r2/orbit")
+    log.say_metrics("test", {name: index / 4 for index, name in enumerate(names)})
+    assert capsys.readouterr().err.splitlines() == [
+        "test: loss 0.0000 · next/token 0.2500 · exact 0.5000 · digits 0.7500 · exact/add/length 8 1.5000 · "
+        "r2/orbit 1.7500",
+        "  add: exact 1.0000 · digits 1.2500",
+    ]
 
 
 def test_only_the_late_errors_of_a_failed_save_are_silenced(monkeypatch):

@@ -412,7 +412,7 @@ def test_counts_come_from_the_train_split_where_no_file_gives_them(workdirs, cou
 def test_figures_need_mathgpt(tmp_path):
     with pytest.raises(UsageError, match="give --mathgpt"):
         figures.main([f"--gpt={tmp_path}", f"--out={tmp_path}"])
-    with pytest.raises(UsageError, match="holds no readable config"):
+    with pytest.raises(UsageError, match="holds no run: train one"):
         figures.main([f"--mathgpt={tmp_path}", f"--out={tmp_path}"])
     with pytest.raises(UsageError, match="give each seed or fold of both"):
         figures.main([f"--mathgpt={tmp_path}", f"--gpt={tmp_path},{tmp_path}", f"--out={tmp_path}"])

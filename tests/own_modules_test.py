@@ -122,14 +122,14 @@ def test_an_own_module_trains_by_its_name(laboratory, name, rng):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("prototipe", "no embed is called 'prototipe': did you mean prototype"),
-        ("mylab.wavs", "no embed is called 'mylab.wavs'"),
-        ("nolab.waves", "no embed is called 'nolab.waves'"),
-        ("mylab.empty", "embed 'mylab.empty': mylab.empty defines no class called Embed"),
-        ("mylab.alien", "embed 'mylab.alien': mylab.alien.Embed must be derived from numjax.protocols.Embed"),
-        ("json", "embed 'json': json defines no class called Embed"),
-        (".waves", "embed '.waves': give the whole dotted name of your own module"),
-        ("", "no embed is called ''"),
+        ("prototipe", "no embedding is called 'prototipe': did you mean prototype"),
+        ("mylab.wavs", "no embedding is called 'mylab.wavs'"),
+        ("nolab.waves", "no embedding is called 'nolab.waves'"),
+        ("mylab.empty", "embedding 'mylab.empty': mylab.empty defines no class called Embed"),
+        ("mylab.alien", "embedding 'mylab.alien': mylab.alien.Embed must be derived from numjax.protocols.Embed"),
+        ("json", "embedding 'json': json defines no class called Embed"),
+        (".waves", "embedding '.waves': give the whole dotted name of your own module"),
+        ("", "no embedding is called ''"),
     ],
 )
 def test_unknown_modules_are_refused(laboratory, name, message):
@@ -140,7 +140,7 @@ def test_unknown_modules_are_refused(laboratory, name, message):
 def test_errors_of_an_own_module_are_not_hidden(laboratory):
     with pytest.raises(ModuleNotFoundError, match="a_library_that_is_not_there"):
         build("embed", {"name": "mylab.broken"})
-    with pytest.raises(UsageError, match=r"embed 'mylab.waves' has no option 'dimm': did you mean dim\?"):
+    with pytest.raises(UsageError, match=r"embedding 'mylab.waves' has no option 'dimm': did you mean dim\?"):
         build("embed", {"name": "mylab.waves", "dimm": 3})
 
 
@@ -155,7 +155,7 @@ def test_a_part_receives_the_context_that_it_marks_and_a_misspelt_mark_is_refuse
     assert build("embed", {"name": "mylab.needy"}).vocab_size == 0
     with pytest.raises(UsageError, match=r"mylab.misspelt': parameter 'vocab_sise' .* did you mean vocab_size"):
         build("embed", {"name": "mylab.misspelt"}, vocab_size=128)
-    with pytest.raises(UsageError, match=r"embed 'mylab\.bare' needs dim: give it as an option"):
+    with pytest.raises(UsageError, match=r"embedding 'mylab\.bare' needs dim: give it as an option"):
         build("embed", {"name": "mylab.bare"}, dim=8)
 
 

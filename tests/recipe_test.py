@@ -83,13 +83,17 @@ def test_words_add_words_and_change_more_with_other_words():
 @pytest.mark.parametrize(
     ("argument", "message"),
     [
-        ("litle", "no config argument is called 'litle': did you mean little, large?"),
+        ("litle", "this config has no word 'litle': did you mean little?"),
         ("task=writ", "no task is called 'writ': did you mean write?"),
         ("keep=some", "no keep is called 'some': did you mean few?"),
         ("keep=few", "keep=few needs heads.next=mixture, and here is none: use it with task=write"),
         ("plugin=on,plugin=off", "plugin=on and off: choose one"),
         ("bare=yes", "bare=yes: there is no embeds.numeral to remove"),
-        ("plugin", "no config argument is called 'plugin'"),
+        ("plugin", "this config has no word 'plugin': did you mean plugin=…?"),
+        ("write", "this config has no word 'write': did you mean task=write?"),
+        ("plug=few", "this config has no word 'plug=few': did you mean keep=few?"),
+        ("little:task=write", "'little:task=write' has a colon: write commas between the words, little,task=write"),
+        ("zzz=1", "this config has no word 'zzz=1': its words are "),
     ],
 )
 def test_bad_arguments_are_refused_in_one_line(argument, message):
@@ -129,8 +133,10 @@ def test_a_change_goes_into_blocks_inside_a_block_and_may_have_another_type():
 def test_every_task_at_every_scale_has_parts_that_fit(name):
     get_config: Recipe = importlib.import_module(f"numjax.bundled.configs.{name}").get_config
     published = () if get_config.as_published is None else (",as_published",)
+    words = get_config.list_words()
+    required = "".join(f",{key}={words[key][0]}" for key in get_config.required)
     for task, scale, more in itertools.product(get_config.tasks, get_config.scales, ("", *published)):
-        config = get_config(f"{scale},task={task}{more}")
+        config = get_config(f"{scale},task={task}{more}{required}")
         if "path" in config.task and config.task.name == "language_model":
             config.task.path = "."
         assert not list(fit.find_faults(config, build.build("tasks", config.task))), (task, scale, more)

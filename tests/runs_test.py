@@ -260,7 +260,7 @@ def test_half_a_surrogate_pair_is_written_as_the_replacement_character(tmp_path,
 
 
 def test_modes_that_need_a_run_refuse_an_empty_folder(tmp_path):
-    with pytest.raises(UsageError, match="holds no run: train one, with --config="):
+    with pytest.raises(UsageError, match="holds no run: train one, with --mode=train --config="):
         modes.run(tiny(), str(tmp_path / "nothing"), "eval")
     with pytest.raises(UsageError, match="cannot read --input"):
         inputs.read_lines(str(tmp_path / "absent"))
@@ -332,7 +332,11 @@ def test_fine_tuning_starts_from_another_run(finished_run, tmp_path):
         (["--config=numgp", "--workdir=x"], 2, "no config 'numgp'"),
         (["--config=numgpt:task=mmx", "--workdir=x"], 2, "did you mean mme"),
         (["--config=numgpt:smoke", "--workdir=x", "--config.optim.learnin_rate=1"], 2, "learnin_rate"),
-        (["--config=numgpt:smoke", "--workdir=x", "--config.optim.xyz=1"], 2, "the config has no key 'xyz' there"),
+        (
+            ["--config=numgpt:smoke", "--workdir=x", "--config.optim.xyz=1"],
+            2,
+            "the config has no key 'optim.xyz': --mode=show lists them all",
+        ),
         (["--config=numgpt:smoke", "--workdir=x", "--config.embeds.numeral.name=protoype"], 2, "prototype"),
         (["--config=numgpt:smoke"], 2, "--workdir"),
         (["--config", "numgp", "--workdir=x"], 2, "no config 'numgp'"),

@@ -115,6 +115,11 @@ def test_no_value_stands_before_the_digits_of_an_answer(row, answer):
 def test_an_unknown_row_names_those_that_are_near():
     with pytest.raises(ValueError, match="did you mean digits"):
         schemes.get_config("digitz")
+    for argument in ("", "smoke", "task=max"):
+        with pytest.raises(
+            ValueError, match=r"^schemes needs a way of writing numbers, such as schemes:digits.* rt,"
+        ):
+            schemes.get_config(argument)
 
 
 @pytest.mark.parametrize("beams", [0, 2])

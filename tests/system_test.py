@@ -63,6 +63,19 @@ FAULTS = [
     (
         "numgpt",
         "smoke",
+        "+heads.next=fone",
+        "head 'next' (fone) has no objective, so nothing would train it: remove it with --set=~heads.next",
+    ),
+    (
+        "numgpt",
+        "smoke,task=generation",
+        "+heads.aside=token",
+        "head 'aside' (token) has no objective, so nothing would train it: add "
+        "--set=+objectives.aside=nll:head=aside, or remove it with --set=~heads.aside",
+    ),
+    (
+        "numgpt",
+        "smoke",
         "task=transactions",
         "task transactions reads rows, and scheme replace text: choose scheme rows",
     ),
@@ -85,7 +98,7 @@ FAULTS = [
         "backbone=decoder",
         "task word_problem has a source for an encoder, and backbone decoder has",
     ),
-    ("numgpt", "smoke", "heads.label=token", "task statement needs heads classify in the config"),
+    ("numgpt", "smoke", "heads.label=token", "task statement needs head classify in the config"),
     ("numgpt", "smoke", "~heads.label", "the config names no heads"),
     (
         "numgpt",
@@ -103,7 +116,7 @@ FAULTS = [
         "numgpt",
         "smoke",
         "+embeds.more=linked",
-        "embed 'more' (linked) and embed 'token' (token); keep or add one of kind",
+        "embedding 'more' (linked) and embedding 'token' (token); keep or add one of kind",
     ),
     (
         "dice",
@@ -121,7 +134,7 @@ FAULTS = [
         "numgpt",
         "smoke",
         "+embeds.type=token_type",
-        "embed 'type' (token_type) reads the channel 'types', which neither",
+        "embedding 'type' (token_type) reads the channel 'types', which neither",
     ),
     (
         "numgpt",
@@ -139,7 +152,7 @@ FAULTS = [
         "numgpt",
         "smoke,task=generation",
         "heads.next=token",
-        "embed 'numeral' (prototype) reads the numbers of what is",
+        "embedding 'numeral' (prototype) reads the numbers of what is",
     ),
     (
         "numgpt",

@@ -63,6 +63,12 @@ def test_characters_of_numbers_are_pieces_in_every_vocabulary(vocabulary):
     assert len(vocabulary.encode("\n")) == 1
 
 
+def test_characters_that_the_vocabulary_lacks_are_listed_once(vocabulary):
+    assert vocabulary.list_unknown(base.ALPHABET.replace(base.SPACE, " ")) == []
+    listed = vocabulary.list_unknown("12 ☃ + ☃ 鬱 3")
+    assert listed == ([] if vocabulary.kind == "bytebpe" else ["☃", "鬱"]), "byte-level BPE knows all bytes"
+
+
 def test_marks_lie_behind_the_base(vocabulary):
     assert [vocabulary.mark(name) for name in base.MARKS] == list(range(vocabulary.base, vocabulary.base + 6))
     extended = vocabulary.with_marks(["[F]", "[/F]", "[CLS]"])

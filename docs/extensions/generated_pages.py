@@ -1,13 +1,14 @@
 """Writes the pages of the reference that follow from the code, into docs/generated, before Sphinx reads its sources.
 
-They are the modules (`api/`), the parts with their options (`parts/`), which positions go with which backbone, and
-the keys of a config. A new module or part appears by itself. A new key needs a meaning in
-`reference/config_keys.toml`, or the build fails.
+They are the modules (`api/`), the parts with their options (`parts/`), which positions go with which backbone, the
+configs with their words, and the keys of a config. A new module, part or config appears by itself. A new key needs a
+meaning in `reference/config_keys.toml`, or the build fails.
 """
 
 from __future__ import annotations
 
 import ast
+import importlib
 import pathlib
 import re
 import sys
@@ -17,7 +18,7 @@ from typing import Any
 
 from docstrings import escape, to_rst
 
-from numjax import build
+from numjax import build, bundled
 from numjax.bundled.configs import dice, digits, gpt, luna, tabbert
 from numjax.config import blocks, fit, recipe
 from numjax.errors import UsageError
@@ -49,6 +50,7 @@ def write_all(folder: pathlib.Path) -> None:
     pages = {**make_api_pages(), **make_part_pages(), "positions.rst": make_positions_page()}
     keys = tomllib.loads((folder.parent / "reference" / "config_keys.toml").read_text(encoding="utf-8"))
     pages["config.rst"] = make_config_page(keys)
+    pages["configs.rst"] = make_configs_page()
     for path in folder.rglob("*.rst"):
         if str(path.relative_to(folder)) not in pages:
             path.unlink()
@@ -102,13 +104,13 @@ def make_part_pages() -> dict[str, str]:
     """A page for each kind of part: each part with what it is, and its options as `numjax.tools.parts` lists them."""
     pages = {}
     for kind in build.BASE_OF_KIND:
-        names = build.names(kind)
+        names, word = build.names(kind), build.WORD_OF_KIND[kind]
         text = _title(KINDS[kind], "=")
-        text += f"These are the parts in ``numjax/{kind}``. ``numjax parts {kind}`` lists them.\n\n"
+        text += f"These are the parts in ``numjax/{kind}``. ``numjax parts {word}`` lists them.\n\n"
         pages[f"parts/{kind}.rst"] = text + "".join(_format_part(kind, name) for name in names)
     rows = [(f":doc:`{kind}`", KINDS[kind], str(len(build.names(kind)))) for kind in build.BASE_OF_KIND]
     index = _title("Parts and their options", "=") + (
-        "A config names its parts. Any part goes with any other that it can work with; ``--mode=check`` refuses the "
+        "A config names its parts. Any part goes with any other that it can work with; ``numjax check`` refuses the "
         "rest in one line. A part of your own is a file: see :doc:`/tutorials/embedding`.\n\n"
     )
     entries = "".join(f"   {kind}\n" for kind in build.BASE_OF_KIND)
@@ -184,6 +186,38 @@ def find_position_fault(config: Any, name: str) -> str:
         return str(error)
 
 
+# -- configs ---------------------------------------------------------------------------------------------------------
+
+
+def list_configs() -> dict[str, Any]:
+    """Name → module of each config that `--config` can name."""
+    folder = bundled.HOME / "configs"
+    names = sorted(str(path.relative_to(folder).with_suffix("")) for path in folder.rglob("*.py"))
+    modules = {name: importlib.import_module(f"numjax.bundled.configs.{name.replace('/', '.')}") for name in names}
+    return {name: module for name, module in modules.items() if hasattr(module, "get_config")}
+
+
+def make_configs_page() -> str:
+    """Each config: its docstring, and the words that `--config=NAME:WORD,WORD` takes."""
+    text = _title("Configs and their words", "=")
+    text += (
+        "``--config=NAME:WORD,WORD`` takes a config and changes it by words. Each config has words of its own: a "
+        "scale, which may stand alone, and ``KEY=WORD``. ``numjax show --config=NAME:WORD`` prints what they come "
+        "to. :doc:`/guides/configs` shows how to write a config of your own.\n\n"
+    )
+    for name, module in list_configs().items():
+        text += _title(name, "-") + to_rst(module.__doc__ or "") + "\n\n"
+        if isinstance(module.get_config, recipe.Recipe):
+            words = module.get_config.list_words()
+            rows = [(f"``{key}``", ", ".join(f"``{_show_word(w)}``" for w in words[key])) for key in words]
+            text += _table(("key", "words"), rows)
+    return text
+
+
+def _show_word(word: str) -> str:
+    return "NAME" if word == "*" else word
+
+
 # -- config ----------------------------------------------------------------------------------------------------------
 
 
@@ -200,7 +234,7 @@ def make_config_page(keys: Mapping[str, Any]) -> str:
     text = _title("Keys of a config", "=")
     text += (
         "``--config.KEY=VALUE`` changes one of them. The defaults are those of ``numjax/config/recipe.py``; a config "
-        "changes some of them, and ``--mode=show`` prints what they come to. Options of a part are in "
+        "changes some of them, and ``numjax show`` prints what they come to. Options of a part are in "
         ":doc:`parts/index`.\n\n"
     )
     for group in dict.fromkeys(key.partition(".")[0] if "." in key else "" for key in defaults):

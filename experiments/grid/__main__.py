@@ -136,6 +136,7 @@ def print_abilities(chosen: Sequence[Row], columns: Sequence[str], scale: Scale)
     """Prints each row with its parts, the positions that it takes for a number, and the share of each column's test
     answers that it can write, on a sample of the problems."""
     sample = scale._replace(problems=200, test=10)
+    print("In per cent: the share of the test answers of a column that a row can write, on a sample of its problems.")
     print("row", "parts", "slots a number", *columns, sep="\t")
     for row in chosen:
         if row.kind == "baseline":

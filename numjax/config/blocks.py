@@ -68,7 +68,8 @@ def parse_block(kind: str, spec: str) -> dict[str, Any]:
     block: dict[str, Any] = {"name": name}
     for key, text in option_texts.items():
         if key not in types:
-            raise UsageError(f"{kind} {name!r} has no option {key!r}: did you mean {build.suggest(key, types)}?")
+            word = build.WORD_OF_KIND[kind]
+            raise UsageError(f"{word} {name!r} has no option {key!r}: did you mean {build.suggest(key, types)}?")
         block[key] = parse_value(name, key, text, types[key])
     return block
 
@@ -149,13 +150,21 @@ def _set(config: Any, word: str, sign: str, path: Sequence[str], spec: str) -> N
         return
     blocks, name = config[path[0]], path[1]
     if (sign == "+") == (name in blocks):
-        known = ", ".join(blocks) or "none"
-        problem = "is there already: leave the + out to replace it" if sign == "+" else f"is not there ({known})"
-        raise UsageError(f"--set={word}: {'.'.join(path)} {problem}{'' if sign else ': write + to add it'}")
+        if sign == "+":
+            raise UsageError(f"--set={word}: {'.'.join(path)} is there already: leave the + out to replace it")
+        raise UsageError(f"--set={word}: {_describe_missing(path, blocks, '' if sign else word)}")
     if sign == "~":
         del blocks[name]
     else:
         blocks[name] = ConfigDict(_with_defaults(kind, parse_block(kind, spec)))
+
+
+def _describe_missing(path: Sequence[str], blocks: Any, word: str) -> str:
+    """Says that a config has no such block, which it has, and what `word` with a + would do."""
+    known = f"its {path[0]} are: {', '.join(blocks)}" if blocks else f"it has no {path[0]}"
+    objective = ", which also needs an objective" if path[0] == "heads" else ""
+    advice = f". To add one{objective}, write --set=+{word}" if word else ""
+    return f"this config has no {'.'.join(path)}; {known}{advice}"
 
 
 def inherited_options(path: str, old_block: Any, name: str) -> dict[str, Any]:
@@ -264,7 +273,8 @@ def add_missing_option(config: Any, path: str, text: str) -> None:
         block = block[name]
     types = option_types(kind, block.name)
     if key not in block and key not in types:
-        raise UsageError(f"{kind} {block.name!r} has no option {key!r}: did you mean {build.suggest(key, types)}?")
+        word = build.WORD_OF_KIND[kind]
+        raise UsageError(f"{word} {block.name!r} has no option {key!r}: did you mean {build.suggest(key, types)}?")
     if block.get(key) is None and key in types:
         with config.unlocked():
             block[key] = parse_value(block.name, key, text, types[key])

@@ -10,15 +10,23 @@ from collections.abc import Mapping, Sequence
 from absl import flags
 
 from numjax import bundled
-from numjax.config import blocks, origin, trusted
+from numjax.config import blocks, origin, recipe, trusted
 from numjax.errors import UsageError
 from numjax.runtime import program
 
+# Flags of `numjax.main`; absl and other libraries add many.
+_OWN_FLAGS = ("config", "set", "workdir", "input", "prompt", "intervals", "strict", "trust", "distributed")
 
-def usage() -> str:
-    """What to give, for a command line that lacks it."""
-    name = program.name_of("numjax.main")
-    return f"give --workdir, and --config where it holds no run: {name} --config=numgpt --workdir=runs/mme"
+
+def usage(mode: str = "train", has_config: bool = False, has_workdir: bool = False) -> str:
+    """Which flags a command line lacks, with an example."""
+    name, example = program.name_of("numjax.main"), program.MODES[mode].example
+    if mode == "show":
+        return f"--config is missing, or the --workdir of a run: {name} {example}"
+    needed = ("--config",) * ("--config=" in example and not has_config) + ("--workdir",) * (not has_workdir)
+    verb = "is" if len(needed) == 1 else "are"
+    note = " (only a workdir that holds a run needs no --config)" if "--config" in needed else ""
+    return f"{' and '.join(needed)} {verb} missing{note}: {name} {example}"
 
 
 def resolve_configs(words: Sequence[str]) -> list[str]:
@@ -70,8 +78,41 @@ def resolve_configs(words: Sequence[str]) -> list[str]:
     return out
 
 
-def error_line(error: Exception) -> str:
-    """The message of a flag-parsing error about the config, in one line."""
+def _describe_unknown_flag(name: str) -> str:
+    """The message for a flag that there is not: the key of the config or the flag that was meant."""
+    keys = _find_keys(name)
+    near = difflib.get_close_matches(name, [flag for flag in flags.FLAGS if flag in _OWN_FLAGS], n=2, cutoff=0.6)
+    meant = [f"--{flag}" for flag in near] or [f"--config.{key}" for key in keys]
+    advice = f"did you mean {' or '.join(meant)}? " if meant else ""
+    return (
+        f"there is no flag --{name}: {advice}"
+        "Settings are --config.KEY=VALUE, such as --config.optim.learning_rate=0.1"
+    )
+
+
+def _find_keys(path: str) -> list[str]:
+    """The keys of a config that a wrong path or name may mean, the likeliest first: at most three."""
+    keys = [key for key, _ in recipe.list_settings()]
+    *_, name = path.split(".")
+    last = {key: key.rpartition(".")[2] for key in keys}
+    same = [key for key in keys if last[key] == name]
+    initials = [key for key in keys if "".join(word[0] for word in last[key].split("_")) == name]
+    near = difflib.get_close_matches(path, keys, n=3, cutoff=0.75)
+    near += [
+        key for word in difflib.get_close_matches(name, {*last.values()}, n=3, cutoff=0.7) for key in keys
+        if last[key] == word
+    ]  # fmt: skip
+    return list(dict.fromkeys(same or initials or near))[:3]
+
+
+def error_line(error: Exception, words: Sequence[str] = ()) -> str:
+    """The message of a flag-parsing error about the config, in one line.
+
+    Args:
+      words: the command line.
+    """
+    if isinstance(error, flags.UnrecognizedFlagError):
+        return _describe_unknown_flag(error.flagname)
     # absl wraps the error of a config file in a traceback: the message is its last line. A KeyError quotes it.
     text = str(error).replace("\\n", "\n").replace("\\'", "")
     lines = [line for line in text.strip().splitlines() if line.strip()]
@@ -80,9 +121,18 @@ def error_line(error: Exception) -> str:
     while line[:1] in ("'", '"') and line[-1:] == line[:1]:
         line = line[1:-1]
     line = re.sub(r"^[\w.]+Error: ", "", line)
-    if re.fullmatch(r"\w+", line):  # ml_collections says no more if no key is similar
-        return f"the config has no key {line!r} there: {program.mode_of('show')} lists them all"
+    # ml_collections says only the last word of a path, and near ones of the same block if there are some.
+    if match := re.fullmatch(r'(\w+)(?: Did you mean "(\w+)" instead of "\w+"\?)?', line):
+        return _describe_unknown_key(match[1], match[2], words)
     return line
+
+
+def _describe_unknown_key(name: str, near: str | None, words: Sequence[str]) -> str:
+    paths = [word.lstrip("-").partition("=")[0].removeprefix("config.") for word in words if "-config." in word[:9]]
+    path = next((path for path in paths if name in path.split(".")), name)
+    meant = [path.replace(name, near)] if near else _find_keys(path)
+    advice = f"did you mean {', '.join(f'--config.{key}' for key in meant)}? " if meant else ""
+    return f"the config has no key {path!r}: {advice}{program.mode_of('show')} lists them all"
 
 
 def _with_changes(words: list[str], changes: Sequence[str], values: Mapping[str, str]) -> list[str]:
@@ -103,5 +153,13 @@ def _config_file(word: str) -> str:
         if candidate.suffix == ".py" and candidate.is_file():
             return f"{candidate}{colon}{argument}"
     known = sorted(p.stem for p in (bundled.HOME / "configs").glob("*.py") if p.stem not in ("__init__", "presets"))
-    suggestions = difflib.get_close_matches(pathlib.Path(name).stem, known, n=3, cutoff=0.4) or known
-    raise UsageError(f"no config {name!r}: give the path of a file, or a name such as {', '.join(suggestions)}")
+    first, comma, rest = name.partition(",")
+    if comma and first in known:
+        raise UsageError(
+            f"no config {name!r}: write a colon behind the name, {first}:{','.join((rest, argument)).strip(',')}"
+        )
+    if name.endswith(".py"):
+        raise UsageError(f"there is no file {name!r}: give one, or one of numjax's configs: {', '.join(known)}")
+    near = difflib.get_close_matches(pathlib.Path(name).stem, known, n=3, cutoff=0.6)
+    advice = f"did you mean {' or '.join(near)}" if near else f"choose {', '.join(known)}"
+    raise UsageError(f"no config {name!r}: {advice}, or give the path of a file")

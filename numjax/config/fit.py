@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from numjax.build import find
+from numjax.build import WORD_OF_KIND, find
 from numjax.errors import UsageError
 from numjax.protocols import ACTS, Task
 
@@ -59,8 +59,8 @@ class NamedPart:
         only one part of the kind. name: the part's name. cls: its class. options: its block without the name.
     """
 
-    def __init__(self, kind: str, key: str, block: Mapping[str, Any], word: str = ""):
-        self.key, self.word = key, word or kind
+    def __init__(self, kind: str, key: str, block: Mapping[str, Any]):
+        self.key, self.word = key, WORD_OF_KIND[kind]
         self.name = str(block["name"])
         self.options = {k: v for k, v in dict(block).items() if k != "name"}
         self.cls = find(kind, self.name)
@@ -127,11 +127,11 @@ def check_intervals(shares: Sequence[float], samples: int = 1) -> None:
 
 def find_faults(config: Any, task: Task) -> Iterator[str]:
     """Yields a line for each pair of parts that do not fit together."""
-    task_part = NamedPart("tasks", "", config.task, "task")
-    scheme, backbone = NamedPart("text", "", config.scheme, "scheme"), NamedPart("backbone", "", config.backbone)
+    task_part = NamedPart("tasks", "", config.task)
+    scheme, backbone = NamedPart("text", "", config.scheme), NamedPart("backbone", "", config.backbone)
     embeds = _name_parts("embed", config.embeds)
-    positions, heads = _name_parts("positions", config.positions), _name_parts("heads", config.heads, "head")
-    objectives = _name_parts("objectives", config.objectives, "objective")
+    positions, heads = _name_parts("positions", config.positions), _name_parts("heads", config.heads)
+    objectives = _name_parts("objectives", config.objectives)
     yield from _reading_faults(task, task_part, scheme, backbone)
     if task.answer not in scheme.cls.forms:
         yield (
@@ -163,8 +163,8 @@ def find_faults(config: Any, task: Task) -> Iterator[str]:
                 yield f"{part} reads the channel {name!r}, which neither {scheme} nor {task_part} gives: {advice}"
 
 
-def _name_parts(kind: str, blocks: Mapping[str, Any], word: str = "") -> list[NamedPart]:
-    return [NamedPart(kind, key, block, word) for key, block in sorted(blocks.items())]
+def _name_parts(kind: str, blocks: Mapping[str, Any]) -> list[NamedPart]:
+    return [NamedPart(kind, key, block) for key, block in sorted(blocks.items())]
 
 
 def _reading_faults(task: Task, task_part: NamedPart, scheme: NamedPart, backbone: NamedPart) -> Iterator[str]:
@@ -188,7 +188,7 @@ def _missing_blocks(config: Any, task: Task, task_part: NamedPart) -> Iterator[s
     for kind in ("heads", "objectives"):
         block_names = {str(block["name"]) for block in config[kind].values()} | set(config[kind])
         if missing := [name for name in task.needs.get(kind, ()) if name not in block_names]:
-            yield f"{task_part} needs {kind} {', '.join(missing)} in the config"
+            yield f"{task_part} needs {WORD_OF_KIND[kind]} {', '.join(missing)} in the config"
 
 
 def _head_faults(task: Task, task_part: NamedPart, heads: list[NamedPart]) -> Iterator[str]:
@@ -287,3 +287,7 @@ def _objective_faults(
         required = ("log_prob", *part.cls.methods_of(part.options))
         if missing := [method for method in required if not by_key[key].cls.provides(method)]:
             yield f"{part} wants {', '.join(missing)} of its head, and {by_key[key]} has none: choose another"
+    trained = {part.options.get(option) for part in objectives for option in part.cls.head_options}
+    for key in sorted(by_key.keys() - trained):
+        add = f"add --set=+objectives.{key}=nll:head={key}, or " if by_key[key].cls.answers == task.kind else ""
+        yield f"{by_key[key]} has no objective, so nothing would train it: {add}remove it with --set=~heads.{key}"

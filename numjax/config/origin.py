@@ -13,9 +13,9 @@ from ml_collections import ConfigDict
 
 from numjax.build import find, is_own_module
 from numjax.config.blocks import BLOCK_KINDS
-from numjax.config.recipe import BASE
+from numjax.config.recipe import BASE, list_settings
 from numjax.errors import UsageError
-from numjax.runtime import files
+from numjax.runtime import files, program
 
 CONFIG_FILE = "config.json"
 DIGEST = "digest"
@@ -50,6 +50,8 @@ def load_config(workdir: pathlib.Path) -> dict[str, Any]:
       UsageError: the workdir has no config, or a damaged one.
     """
     path = workdir / CONFIG_FILE
+    if not path.exists():
+        raise no_run_error(workdir)
     try:
         config = files.parse_json(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -100,7 +102,7 @@ def _blocks(config: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
 
 def _find_fault(config: Mapping[str, Any]) -> str:
     """The first setting that is missing or has another type than its default, in words; "" if there is none."""
-    for path, default in _settings():
+    for path, default in list_settings():
         value: Any = config
         for key in path.split("."):
             value = value.get(key) if isinstance(value, dict) else None
@@ -108,15 +110,6 @@ def _find_fault(config: Mapping[str, Any]) -> str:
         if not isinstance(value, forms) or isinstance(value, bool) > isinstance(default, bool):
             return f"{path} is {'missing' if value is None else f'{value!r:.40}'}"
     return ""
-
-
-def _settings() -> Iterator[tuple[str, Any]]:
-    """Yields (path, default) for the settings that every config has; for a block or blocks a dict."""
-    for key, default in BASE.items():
-        if isinstance(default, Mapping) and key.partition(".")[0] not in BLOCK_KINDS:
-            yield from ((f"{key}.{name}", value) for name, value in default.items())
-        else:
-            yield key, default
 
 
 def _refuse_code(config: dict[str, Any], path: pathlib.Path) -> None:
@@ -143,8 +136,27 @@ def _with_tuples(value: Any) -> Any:
 
 
 def no_run_error(workdir: str | pathlib.Path) -> UsageError:
-    """The error for a workdir in which nothing is trained."""
-    return UsageError(f"{workdir} holds no run: train one, with --config=NAME --workdir={workdir}")
+    """The error for a workdir in which nothing is trained: what it is, and what to give."""
+    path = pathlib.Path(workdir).expanduser()
+    train = f"{program.mode_of('train')} --config=NAME --workdir={workdir}"
+    run = next((folder for folder in path.parents[:3] if (folder / CONFIG_FILE).is_file()), None)
+    if path.is_file():
+        return UsageError(f"{workdir} is a file: give the folder of a run")
+    if not path.exists():
+        return UsageError(f"{workdir} does not exist: train a run there, with {train}")
+    if run is not None:
+        return UsageError(f"{workdir} lies in the run {run}: give --workdir={run}")
+    if (path / CONFIG_FILE).is_file():
+        return UsageError(
+            f"{workdir} has no checkpoint yet: train it, with {program.mode_of('train')} --workdir={workdir}"
+        )
+    runs = sorted(
+        {file.parent.relative_to(path) for depth in ("*", "*/*") for file in path.glob(f"{depth}/{CONFIG_FILE}")}
+    )
+    if runs:
+        more = ", …" if len(runs) > 3 else ""
+        return UsageError(f"{workdir} holds no run itself, but in it are runs: {', '.join(map(str, runs[:3]))}{more}")
+    return UsageError(f"{workdir} holds no run: train one, with {train}")
 
 
 def save_config(workdir: pathlib.Path, config: dict[str, Any]) -> None:

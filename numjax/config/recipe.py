@@ -19,6 +19,7 @@ A change is a dict, path → new value:
 from __future__ import annotations
 
 import dataclasses
+import difflib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -114,6 +115,7 @@ class Recipe:
       parts, options: key → word → change; "*" stands for any other word, and "*" in its values becomes the word.
       bare: the key of `parts` whose words may stand alone, without "KEY=".
       as_published: the change that restores the original behaviour of a paper's code.
+      required: key that an argument must name → what it is, as the start of a message that the words follow.
     """
 
     system: Change
@@ -125,6 +127,7 @@ class Recipe:
     options: Mapping[str, Mapping[str, Change]] = dataclasses.field(default_factory=dict)
     bare: str = ""
     as_published: Change | None = None
+    required: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def __call__(self, argument: str | None = None) -> ConfigDict:
         """The config for an argument such as "laptop,task=mwpas,embed=dice,as_published".
@@ -151,15 +154,37 @@ class Recipe:
             elif word == "as_published" and self.as_published is not None:
                 value = word
             elif not (value and key in self._keys()):
-                keys = ("as_published",) * (self.as_published is not None)
-                words = [*self.scales, *keys, *self._keys(), *self.parts.get(self.bare, ())]
-                raise ValueError(_unknown_message("config argument", key, words))
+                raise ValueError(self._describe_unknown(word))
             elif value not in self._keys()[key] and "*" not in self._keys()[key]:
                 raise ValueError(_unknown_message(key, value, self._keys()[key]))
             if choices.get(key, value) != value and key != "scale":
                 raise ValueError(f"{key}={choices[key]} and {value}: choose one")
             choices[key] = value
+        for key, question in self.required.items():
+            if key not in choices:
+                raise ValueError(f"{question} {', '.join(word for word in self._keys()[key] if word != '*')}")
         return choices
+
+    def list_words(self) -> dict[str, tuple[str, ...]]:
+        """The words that an argument may have, by key: scale, as_published, task and others. "*" is any word."""
+        published = {"as_published": ("as_published",)} if self.as_published is not None else {}
+        keys = {key: tuple(changes) for key, changes in self._keys().items()}
+        return ({"scale": tuple(self.scales)} if self.scales else {}) | published | keys
+
+    def _describe_unknown(self, word: str) -> str:
+        """The message for a word of the argument that is none: what was meant, or all that there are."""
+        if ":" in word:
+            return f"{word!r} has a colon: write commas between the words, {word.replace(':', ',')}"
+        key, _, value = word.partition("=")
+        keys = self._keys()
+        meant = [f"{name}={value or key}" for name, words in keys.items() if (value or key) in words]
+        bare = [*self.list_words().get("scale", ()), *self.list_words().get("as_published", ())]
+        bare += self.parts.get(self.bare, ())
+        near = difflib.get_close_matches(key, [*bare, *keys], n=3, cutoff=0.6)
+        meant = meant or [f"{name}=…" if name in keys else name for name in near]
+        words = [*bare, *(f"{name}=…" for name in keys)]
+        advice = f"did you mean {', '.join(meant)}?" if meant else f"its words are {', '.join(words)}"
+        return f"this config has no word {word!r}: {advice}"
 
     def _keys(self) -> dict[str, Mapping[str, Change]]:
         return ({"task": self.tasks} if self.tasks else {}) | {**self.parts, **self.options}
@@ -233,6 +258,15 @@ class _Unfit(ValueError):
     def __init__(self, word: str, needs: tuple[str, ...], config: Any):
         super().__init__(word)
         self.word, self.needs, self.config = word, needs, config
+
+
+def list_settings() -> Iterator[tuple[str, Any]]:
+    """Yields (path, default) for the settings that every config has; for a block or blocks a dict."""
+    for key, default in BASE.items():
+        if isinstance(default, Mapping) and key.partition(".")[0] not in blocks.BLOCK_KINDS:
+            yield from ((f"{key}.{name}", value) for name, value in default.items())
+        else:
+            yield key, default
 
 
 def apply_change(config: Any, change: Change) -> ConfigDict:

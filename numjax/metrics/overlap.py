@@ -1,6 +1,6 @@
 """How much predicted texts overlap with references: BLEU-4, ROUGE-L and METEOR over tokens separated by blanks.
 
-The libraries that compute them come with `pip install numjax[metrics]` and are imported on first use.
+The libraries that compute them come with `pip install -e '.[metrics]'` in the checkout and are imported on first use.
 """
 
 from __future__ import annotations
@@ -93,4 +93,6 @@ def _import_library(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError:
-        raise UsageError(f"{name.partition('.')[0]} is not installed: pip install 'numjax[metrics]'") from None
+        raise UsageError(
+            f"{name.partition('.')[0]} is not installed: in the checkout, pip install -e '.[metrics]'"
+        ) from None

@@ -10,7 +10,7 @@ from typing import Any
 import jax
 from absl import logging
 
-from numjax import api
+from numjax import api, build
 from numjax.config import origin
 from numjax.errors import UsageError
 from numjax.modes import inputs
@@ -18,7 +18,7 @@ from numjax.modes.check import check_run
 from numjax.modes.evaluate import evaluate_run
 from numjax.modes.predict import predict_records
 from numjax.modes.train import train_seeds
-from numjax.runtime import files, log, processes, program, signals
+from numjax.runtime import files, log, processes, program
 from numjax.train import inherit, workdir
 
 
@@ -71,7 +71,6 @@ def run(
         processes.coordinate_exit(),
         files.report_full_disk(path),
         inherit.refuse_other_config(path),
-        signals.stop_immediately(),
     ):
         if mode == "compile":
             from numjax.plan.plan import plan
@@ -89,7 +88,25 @@ def _write_run(config: Any, folder: pathlib.Path, mode: str, strict: bool) -> di
         raise UsageError(f"{folder} is a seed of the run in {home}: give --workdir={home}")
     with workdir.lock_folder(folder):
         workdir.claim(folder, config, keep=mode == "train")
-        return (train_seeds if mode == "train" else check_run)(config, folder, strict)
+        if mode == "check":
+            return check_run(config, folder, strict)
+        results = train_seeds(config, folder, strict)
+        _say_next(config, folder)
+        return results
+
+
+def _say_next(config: Any, folder: pathlib.Path) -> None:
+    """Says where the results of a training are, and a command that uses the model."""
+    task = build.find("tasks", config.task.name)
+    run = folder if config.num_seeds == 1 else folder / f"seed_{config.seed}"
+    mode, words = ("generate", ' --prompt="…"') if task.generates else ("predict", " --input=FILE")
+    if task.kind == "masked":  # a pre-training predicts nothing
+        mode, words = "eval", ""
+    command = program.name_of("numjax.main").rpartition(" ")[0] + f" {mode}" if program.is_command() else (
+        f"python -m numjax.main --mode={mode}"
+    )  # fmt: skip
+    where = "metrics.jsonl has the metrics, best/ the model, predictions/ the answers"
+    log.say(f"results are in {run}: {where}. Use the model: {command} --workdir={run}{words}")
 
 
 def _use_run(
@@ -117,6 +134,11 @@ def _use_run(
         records, skipped = inputs.split_valid(inputs.load_records(model.system.task, input), strict)
         return predict_records(model, records, skipped, folder, strict)
     if mode == "generate" and (lines := [*prompts, *(inputs.read_lines(input) if input else [])]):
+        if unknown := model.system.scheme.vocab.list_unknown("".join(lines)):
+            log.say(
+                f"characters that the vocabulary lacks: {' '.join(unknown)} – no text of training had them, so that "
+                "the model cannot understand them"
+            )
         for generation in model.generate(lines, intervals=intervals):
             log.print_result(generation._asdict())
         return {}

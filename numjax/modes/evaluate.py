@@ -22,6 +22,6 @@ def evaluate_run(config: Any, folder: pathlib.Path, strict: bool) -> dict[str, A
             results[split] = report.score_split(
                 model.system, compiled, model.params, encoded, split, folder, tuned=results
             )
-            log.say(f"{split}: " + log.format_metrics(results[split]))
+            log.say_metrics(split, results[split])
     log.print_result(results)
     return results

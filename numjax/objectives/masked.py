@@ -30,6 +30,7 @@ class Objective(protocols.Objective):
     numbers: str | None = None
     room: float = 0.0
 
+    head_options = ("head", "numbers")
     head_methods = ("total_log_prob",)
     kinds = ("masked",)
 

@@ -75,7 +75,7 @@ def find(name: str) -> Topology:
         importlib.import_module("libtpu")
     except ImportError:
         raise UsageError(
-            f"{program.mode_of('compile')} for TPUs needs their compiler: make tpu, or pip install 'numjax[tpu]'"
+            f"{program.mode_of('compile')} for TPUs needs their compiler: make tpu, in the checkout"
         ) from None
     from jax.experimental import topologies
 

@@ -190,6 +190,23 @@ def format_metrics(metrics: Mapping[str, float]) -> str:
     return " · ".join(f"{k} {v:.4f}" for k, v in metrics.items() if not ("/" in k and math.isnan(v)))
 
 
+def say_metrics(title: str, metrics: Mapping[str, float]) -> None:
+    """Prints metrics: those of all examples on a line, then, indented, a line for each operation and stream.
+
+    "exact/add/edges" and "digits/add/edges" form the line "add/edges". What would be alone stays on the first line.
+    """
+    groups: dict[str, list[str]] = {}
+    for name in metrics:
+        metric, _, group = name.partition("/")
+        if group and metric in metrics:
+            groups.setdefault(group, []).append(name)
+    groups = {group: names for group, names in groups.items() if len(names) > 1}
+    grouped = {name for names in groups.values() for name in names}
+    say(f"{title}: " + format_metrics({name: value for name, value in metrics.items() if name not in grouped}))
+    for group, names in groups.items():
+        say(f"  {group}: " + format_metrics({name.partition("/")[0]: metrics[name] for name in names}))
+
+
 def say(text: str) -> None:
     """Prints a line to stderr (process 0), flushed."""
     if jax.process_index() == 0:

@@ -1,4 +1,4 @@
-"""python -m numjax.tools.numerals [--rules=default|accounting|numgpt|numtok|words]: prints the numerals of each line.
+"""python -m numjax.tools.numerals [--rules=RULES]: prints the numerals of each line.
 
 For each text line of standard input it prints a line with a JSON list of {"start", "end", "text", "value"}. Positions
 count characters of the line. `value` is a decimal string, in scientific notation beyond 40 digits. Lines end at

@@ -1,13 +1,14 @@
 """python -m numjax.tools.parts [KIND [NAME]]: lists the parts that a config can name, and their options.
 
-Without arguments it prints a line for each part: its kind, its name, what it is. With a name it prints the options of
-that part: name, type, default. Of a scheme, or a head that writes numbers, it also says which numbers it reads and
-writes with these defaults. Kinds: tasks text embed positions backbone heads objectives. NAME may be a module of your
-own.
+Without arguments it prints a line for each part: its kind, its name, what it is. With a kind it prints those of this
+kind, and with the name of a part alone those of this name. With a kind and a name it prints the options of that part:
+name, type, default. Of a scheme, or a head that writes numbers, it also says which numbers it reads and writes with
+these defaults. Kinds: scheme embedding positions backbone head objective task. NAME may be a module of your own.
 """
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Sequence
 
@@ -15,24 +16,40 @@ from numjax import build
 from numjax.config import blocks
 from numjax.errors import UsageError
 from numjax.text import vocab as vocabularies
-from numjax.tools.command import make_parser, report
+from numjax.tools.command import make_parser, report, stream
 
 _VOCABULARY = {"name": "sentencepiece", "size": 400}
+_WORDS = tuple(build.WORD_OF_KIND.values())
+
+
+def _words(kind: str) -> set[str]:
+    """What a user may call a kind: its word, the key of a config, its folder."""
+    return {build.WORD_OF_KIND[kind], kind, *(key for key, (k, _) in blocks.BLOCK_KINDS.items() if k == kind)}
+
+
+_KINDS = {word: kind for kind in build.BASE_OF_KIND for word in _words(kind)}
 
 
 def list_parts(kind: str = "", name: str = "") -> list[str]:
     """Lists the parts, or the options of a part: the lines to print.
 
+    Args:
+      kind: the word of a kind ("head"), the key of a config ("heads") or a folder of numjax; else the name of a part.
+
     Raises:
       UsageError: there is no such kind or part.
     """
-    if kind and kind not in build.BASE_OF_KIND:
-        raise UsageError(f"no kind of part is called {kind!r}: choose {', '.join(build.BASE_OF_KIND)}")
+    folder = _KINDS.get(kind, "")
     if not name:
-        kinds = [kind] if kind else build.BASE_OF_KIND
-        return [f"{k:10}  {n:19}  {_first_line(k, n)}" for k in kinds for n in build.names(k)]
+        listed = [(k, n) for k in build.BASE_OF_KIND for n in build.names(k) if not kind or kind in (n, *_words(k))]
+        if not listed:
+            raise UsageError(f"no kind and no part is called {kind!r}: kinds are {', '.join(_WORDS)}")
+        return [f"{build.WORD_OF_KIND[k]:10}  {n:19}  {describe_part(k, n)}" for k, n in listed]
+    if not folder:
+        raise UsageError(f"no kind of part is called {kind!r}: choose {', '.join(_WORDS)}")
+    kind = folder
     types, parameters = blocks.option_types(kind, name), build.options(kind, name)
-    lines = [f"{name}: {_first_line(kind, name)}"]
+    lines = [f"{name}: {describe_part(kind, name)}"]
     for key, type_name in types.items():
         default = parameters[key].default if key in parameters else blocks.EXTRA_OPTIONS[kind][key]
         is_required = key in parameters and default is parameters[key].empty
@@ -65,23 +82,24 @@ def _describe_numbers(kind: str, name: str) -> list[str]:
     ]
 
 
-def _first_line(kind: str, name: str) -> str:
+def describe_part(kind: str, name: str) -> str:
+    """The first sentence of the docstring of a part's module."""
     module = sys.modules[build.find(kind, name).__module__]
-    return (module.__doc__ or "").strip().split("\n")[0]
+    paragraph = " ".join((module.__doc__ or "(its module has no docstring)").strip().partition("\n\n")[0].split())
+    return re.split(r"(?<=[^.][.)])(?<!\bal\.) (?=[A-Z])", paragraph, maxsplit=1)[0]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Prints the lines. Returns 0, or 2 for bad usage."""
     parser = make_parser("parts", __doc__)
-    parser.add_argument("kind", nargs="?", default="", help=f"one of {', '.join(build.BASE_OF_KIND)}")
+    parser.add_argument("kind", nargs="?", default="", help=f"one of {', '.join(_WORDS)}")
     parser.add_argument("name", nargs="?", default="", help="a part of that kind, or a module of your own")
     try:
         flags = parser.parse_args(argv)
         lines = list_parts(flags.kind, flags.name)
     except UsageError as error:
         return report("parts", error)
-    print("\n".join(lines))
-    return 0
+    return stream("parts", (f"{line}\n".encode() for line in lines))
 
 
 if __name__ == "__main__":

@@ -202,7 +202,7 @@ class _Run:
             metrics = self.score(self.system, self.compiled, params, encoded, split, workdir, tuned=results)
             self.writer.write(position.step, f"{split}_best" if split == "validation" else split, metrics)
             results[split] = metrics
-            log.say(f"{split} (step {step}): " + log.format_metrics(metrics))
+            log.say_metrics(f"{'best checkpoint, ' if restored else ''}step {step}: {split}", metrics)
         return results
 
     def _wait_for_compilation(self, batch: Any) -> contextlib.AbstractContextManager:

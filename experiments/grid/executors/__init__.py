@@ -79,5 +79,6 @@ def require(package: str, extra: str, executor: str) -> Any:
         return importlib.import_module(package)
     except ImportError:
         raise UsageError(
-            f"--executor={executor} needs {package}: pip install 'numjax[{extra}]', or use --executor=local"
+            f"--executor={executor} needs {package}: in the checkout, .venv/bin/pip install -e '.[{extra}]'; or use "
+            "--executor=local"
         ) from None

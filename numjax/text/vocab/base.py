@@ -134,6 +134,13 @@ class BaseVocabulary:
         other._set_marks((*self.marks, *names))
         return other
 
+    def list_unknown(self, text: str) -> list[str]:
+        """The characters of a text that the vocabulary lacks, each once, without blanks."""
+        return [c for c in dict.fromkeys("".join(text.split())) if self._is_unknown(c)]
+
+    def _is_unknown(self, character: str) -> bool:
+        return not self.exact and "\ufffd" in self.decode(self.encode(character))
+
     def encode(self, text: str) -> list[int]:
         """Base ids whose bytes are the text in UTF-8. A lone surrogate, which has no bytes, becomes U+FFFD."""
         return self._ids(files.replace_surrogates(text)) if text else []

@@ -57,6 +57,10 @@ class SentencePiece(BaseVocabulary):
             ids += _encode(self.processor, part, self._first_byte)
         return ids
 
+    def _is_unknown(self, character: str) -> bool:
+        """Whether the character is spelled in bytes, which no text of training had."""
+        return any(i >= self.known or self.processor.is_byte(i) for i in self._ids(character))
+
     def _files(self) -> Mapping[str, bytes]:
         return {"sentencepiece.model": self.model}
 
