@@ -65,9 +65,10 @@ def make_config(contest: Contest, scale: str, operation: str, system: str) -> An
     row, _, words = contest.systems[system]
     config = schemes.get_config(f"{row},{'smoke' if scale == 'smoke' else 'cpu'},task={operation}")
     blocks.apply_changes(config, words)
+    options: dict[str, Any] = {"task.data_seed": DATA_SEED, "data.length": 96, "backbone.max_length": 128}
     # Edges have answers of 31 digits; places have marks and a place to spare.
-    options: dict[str, Any] = {"task.data_seed": DATA_SEED, "decode.max_tokens": 48, "decode.batch_size": 128}
-    options |= {"log_every": 125, **contest.list_options(operation, system)}
+    options |= {"decode.max_tokens": 48, "decode.batch_size": 128, "log_every": 125}
+    options |= contest.list_options(operation, system)
     options |= SMOKE if scale == "smoke" else {**LAPTOP, **contest.options}
     with config.unlocked():
         config.update_from_flattened_dict(options)
