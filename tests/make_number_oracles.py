@@ -1,6 +1,8 @@
 """Writes tests/fixtures/number_oracles.json: what packages of other authors compute for drawn numbers.
 
-PYTHON tests/make_number_oracles.py     # a Python with ntloss (MIT) and rtdl_num_embeddings (Apache-2.0)
+PYTHON tests/make_number_oracles.py
+
+PYTHON has ntloss (MIT), rtdl_num_embeddings (Apache-2.0) and chronos-forecasting (Apache-2.0).
 """
 
 from __future__ import annotations
@@ -70,10 +72,35 @@ def make_periodic(rng: np.random.Generator) -> dict:
     return {"weights": weights, "numbers": numbers.tolist(), "vectors": vectors.tolist()}
 
 
+def make_chronos(rng: np.random.Generator) -> list[dict]:
+    """Returns the ids and restored values of drawn series, some of which leave the bins: given numbers, and those
+    that follow, divided by the scale of the given ones."""
+    import torch
+    from chronos.chronos import ChronosConfig, MeanScaleUniformBins
+
+    config = ChronosConfig(
+        tokenizer_class="MeanScaleUniformBins", tokenizer_kwargs={"low_limit": -15.0, "high_limit": 15.0},
+        context_length=512, prediction_length=4, n_tokens=4096, n_special_tokens=2, pad_token_id=0, eos_token_id=1,
+        use_eos_token=False, model_type="seq2seq", num_samples=1, temperature=1.0, top_k=50, top_p=1.0,
+    )  # fmt: skip
+    tokenizer = MeanScaleUniformBins(-15.0, 15.0, config)
+    cases = []
+    for size in (0.01, 1.0, 300.0):
+        given = rng.normal(size, size, 12).round(4)
+        series = np.concatenate([given, rng.normal(size, 4 * size, 3).round(4), [40 * size]])
+        ids, _, scale = tokenizer.context_input_transform(torch.tensor(given, dtype=torch.float32)[None])
+        more, _ = tokenizer.label_input_transform(torch.tensor(series[12:], dtype=torch.float32)[None], scale)
+        ids = torch.cat([ids, more], dim=1)
+        values = tokenizer.output_transform(ids[None], scale)[0, 0]
+        cases.append({"given": 12, "series": series.tolist(), "ids": ids[0].tolist(), "values": values.tolist()})
+    return cases
+
+
 def main() -> None:
     """Writes the file."""
     rng = np.random.default_rng(0)
     parts = {"ntloss": make_losses(rng), "bins": make_bins(rng), "periodic": make_periodic(rng)}
+    parts["chronos"] = make_chronos(rng)
     OUT.write_text(json.dumps(parts) + "\n")
 
 
