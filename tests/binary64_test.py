@@ -112,6 +112,22 @@ def test_published_patterns(text, sign, exponent, fraction):
     assert "".join(map(str, bits)) == sign + exponent + fraction
 
 
+def test_the_reciprocal_of_zero_is_published_as_infinity():
+    zero = binary64.encode(to_numeral([Decimal(0)], 20))
+    assert "".join(map(str, np.asarray(binary64.invert(zero))[0])) == "0" + "1" * 11 + "0" * 52
+    vectors = np.asarray(build("embed", dict(name="bits")).apply({}, to_numeral([Decimal(0)], 20)))
+    np.testing.assert_array_equal(vectors[0], [-1] * 64 + [-1] + [1] * 11 + [-1] * 52)
+
+
+@pytest.mark.parametrize(("reciprocal", "bits"), [(True, 128), (False, 64)])
+def test_bits_are_as_long_as_published(reciprocal, bits):
+    """±√(d / E) for each of E bits, so that the vector has the length √d; behind them zeros."""
+    part = build("embed", dict(name="bits", dim=512, reciprocal=reciprocal))
+    (vector,) = np.asarray(part.apply({}, to_numeral([Decimal("-2.5")], 20)))
+    np.testing.assert_allclose(np.abs(vector[:bits]), (512 / bits) ** 0.5, rtol=1e-6)
+    assert not vector[bits:].any()
+
+
 def test_the_embedding_has_both_signs_of_all_bits():
     part = build("embed", dict(name="bits", dim=160))
     values = [Decimal(text) for text in ("0", "-0", "0.1", "-3")]

@@ -30,7 +30,7 @@ NUMBERS = ["0", "-0", "7", "-7", "0.001", "-123.4567", "999999999", "100000", "0
 def test_phases_are_those_of_the_paper(text, integer, fraction):
     part = build("embed", dict(name="fone", integer=integer, fraction=fraction, signed=False))
     phases = part.apply({}, to_numeral([Decimal(text)], 20))[0].reshape(-1, 2)
-    np.testing.assert_allclose(phases, PUBLISHED[text, integer, fraction], atol=2e-6)
+    np.testing.assert_allclose(phases, PUBLISHED[text, integer, fraction], rtol=0, atol=6e-7)
 
 
 def test_a_phase_is_the_remainder_by_its_period(rng):
@@ -109,6 +109,27 @@ def test_the_likelihood_is_that_of_every_digit_by_itself(rng):
     parts = head.number_log_prob(out, jax.tree.map(lambda x: x.reshape(3, 12, *x.shape[1:]), minus_zero))
     total += np.exp(np.asarray(parts["digits"] + parts["sign"], np.float64))
     np.testing.assert_allclose(total, 1, rtol=1e-4)
+
+
+def test_a_digit_is_likely_if_its_pair_points_its_way(rng):
+    """softmax over j of h_i · (cos 2πj/10, sin 2πj/10), with h_i the i-th pair of the normed hidden state."""
+    head = make_head(integer=2, fraction=1, projected=False, signed=False)
+    h = rng.standard_normal((4, 32))
+    inputs, _ = drawn.draw_tokens(rng, 4, 12)
+    table = np.zeros((drawn.VOCAB, 32), np.float32)
+    hidden = h.astype(np.float32)
+    params = head.init(jax.random.key(0), hidden[:, None], inputs, table)["params"]
+    out = head.apply({"params": params}, hidden, inputs, table)
+    values = ["0", "0.7", "34.5", "98.1"]
+    pairs = ((h - h.mean(-1, keepdims=True)) / h.std(-1, keepdims=True))[:, :6].reshape(4, 3, 2)
+    angles = 2 * np.pi * np.arange(10) / 10
+    logits = pairs @ np.stack([np.cos(angles), np.sin(angles)])
+    log_probs = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+    digits = [[int(Decimal(text).scaleb(1)) // 10**i % 10 for i in range(3)] for text in values]
+    expected = [sum(log_probs[row, i, d] for i, d in enumerate(row_digits)) for row, row_digits in enumerate(digits)]
+    parts = head.number_log_prob(out, to_numeral(list(map(Decimal, values)), 20))
+    assert list(parts) == ["digits"]
+    np.testing.assert_allclose(parts["digits"], expected, rtol=1e-4)
 
 
 def test_a_number_too_large_for_the_digits_counts_as_the_largest():
