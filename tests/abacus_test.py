@@ -28,6 +28,19 @@ def test_the_papers_example():
     assert RUN.compute(encode_text("")).tolist() == [] and RUN.compute(encode_text("7")).tolist() == [1]
 
 
+def test_the_papers_offset_shifts_digits_alone():
+    """With k = 7 the places of 321+54=861 are 8, 9, 10, 0, 8, 9, 0, 8, 9, 10; without training k is 0."""
+    part = build("positions", dict(name="abacus"), digit_symbols=DIGITS).clone(stack=Stack(width=1))
+    channel = np.repeat(RUN.compute(encode_text("321+54=861"))[None], 4096, axis=0)
+    tokens = Tokens(*(np.zeros(channel.shape, np.int32) for _ in range(3)), channels={"digit_run": channel})
+    variables = {"params": {"runs": jnp.arange(1.0, 128 + 99 + 1)[:, None]}}
+    assert part.apply(variables, tokens, method="added")[0, :, 0].tolist() == [1, 2, 3, 0, 1, 2, 0, 1, 2, 3]
+    x = part.apply(variables, tokens, False, method="added", rngs={"dropout": jax.random.key(0)})[..., 0]
+    rows = {int(row[0]) - 1: row for row in np.asarray(x).tolist()}
+    assert set(rows) == set(range(100)), "k is drawn from 0 … 99"
+    assert rows[7] == [8, 9, 10, 0, 8, 9, 0, 8, 9, 10]
+
+
 def test_steps_give_the_places_of_the_whole_text(rng):
     ids = rng.integers(3, 22, (16, 40)).astype(np.int32)
     state, places = RUN.begin(16), []

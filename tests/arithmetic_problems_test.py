@@ -100,6 +100,15 @@ def test_published_roundings():
     assert {key: round_half_up(Decimal(key[0]), key[1]) for key in texts} == texts
 
 
+def test_tasks_that_nupa_has_too_have_its_answers():
+    """Its places count from the left and from 0, ours from the right and from 1."""
+    assert make.make_count(2, 27423).answer == "2" and make.make_length(27423).answer == "5"
+    assert [make.make_digit(5 - place, 50404).answer for place in (0, 1, 4)] == ["5", "0", "4"]
+    converted, reduced = make.make_converted("50400", 4, True), make.make_reduced(9, 6)
+    assert (converted.question, converted.answer) == ("write 50400 as power =", "5.04e4")
+    assert (reduced.question, reduced.answer) == ("reduce 9 / 6 =", "3 / 2")
+
+
 def test_sines_need_no_library():
     """Within an error of 1e-15, and floats round by their exact values."""
     for angle in (*np.linspace(-2000, 2000, 2001).tolist(), 0.0, math.pi / 4, math.pi, 1e-9):

@@ -150,6 +150,7 @@ def test_a_typed_question_is_a_prompt_with_or_without_its_sign():
 
 
 def test_a_scratchpad_has_the_digits_and_carries_of_the_sum(rng):
+    assert write_scratchpad("19 + 29 =") == "A->8 , C->1 ; A->4 , C->0 ; "
     assert write_scratchpad("128 + 367 =") == "A->5 , C->1 ; A->9 , C->0 ; A->4 , C->0 ; "
     problems = [OPERATIONS["add"](rng, length) for length in range(1, 31) for _ in range(10)]
     for problem in [*problems, *list_edges("add", 40)]:

@@ -58,6 +58,14 @@ def test_chronos_ids_and_values(vocabulary):
     assert after.nearest(Decimal(0)) == 0
 
 
+def test_chronos_bins_are_as_wide_as_published(vocabulary):
+    """4093 centres from −15 to 15, 0.0073314 apart; with the three ids before them 4096."""
+    scheme = make_scheme("bins", vocabulary)
+    assert len(scheme.marks) == 4093 == 4096 - 3
+    assert f"{float(scheme.width):.7f}" == "0.0073314"
+    assert [scheme.nearest(Decimal(n)) for n in (-99, 99)] == [-15, 15]
+
+
 @pytest.mark.parametrize(
     ("text", "code", "value", "published_code", "published_value"),
     [
