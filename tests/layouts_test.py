@@ -96,13 +96,25 @@ def draw_surfaces(rng, count: int) -> list[str]:
         ("scientific", {"form": "mantissa"}, "3.14159", "[+] 314 [e-2]"),
         ("scientific", {"form": "signed"}, "-3.14159", "[-314] [e-2]"),
         ("scientific", {"form": "number", "least": -9, "most": 7}, "3.14159", "[+314e-2]"),
+        # Published as 1e0, with fewer digits at the least exponent, −9. Here all have three, and 0 is the nearest.
+        ("scientific", {"form": "number", "least": -9, "most": 7}, "1e-9", "[+000e0]"),
         # xVal's baselines write d.dd and the exponent of the first digit: 1.31e+0, -1.20e-4, 1.00e+1.
         ("scientific", {}, "1.3125619", "[+] 1 3 1 [e-2]"),
         ("scientific", {}, "-.00012", "[-] 1 2 0 [e-6]"),
         ("scientific", {}, "9.9996", "[+] 1 0 0 [e-1]"),
+        ("scientific", {}, "3e10", "[+] 3 0 0 [e8]"),
+        ("scientific", {}, "2e-8", "[+] 2 0 0 [e-10]"),
+        ("scientific", {}, "12", "[+] 1 2 0 [e-1]"),
+        # Their vocabulary ends at the exponents -7 and 7 of the first digit: 1e-8 is 0 there, as published.
+        ("scientific", {"least": -9, "most": 5}, "1e-8", "[+] 0 0 0 [e0]"),
+        ("scientific", {"least": -9, "most": 5}, "2e-8", "[+] 0 0 0 [e0]"),
+        ("scientific", {"least": -9, "most": 5}, "3e10", "[+] 9 9 9 [e5]"),
         ("scientific", {"digits": 4, "least": -10, "most": 10}, "123.4", "[+] 1 2 3 4 [e-1]"),
+        ("scientific", {"digits": 4, "least": -10, "most": 10}, "-.5", "[-] 5 0 0 0 [e-4]"),
+        ("scientific", {"digits": 4, "least": -10, "most": 10}, "3.14159", "[+] 3 1 4 2 [e-3]"),
         ("scientific", {"digits": 4, "least": -10, "most": 10}, "-1234567", "[-] 1 2 3 5 [e3]"),
         ("scientific", {"digits": 4, "least": -10, "most": 10}, "1e20", "[+] 9 9 9 9 [e10]"),
+        ("scientific", {"digits": 4, "least": -10, "most": 10}, "1e-7", "[+] 1 0 0 0 [e-10]"),
         ("scientific", {"digits": 4, "least": -10, "most": 10}, "6e-8", "[+] 1 0 0 0 [e-10]"),
         ("scientific", {"digits": 4, "least": -10, "most": 10}, "5e-8", "[+] 0 0 0 0 [e0]"),
         (
@@ -110,6 +122,12 @@ def draw_surfaces(rng, count: int) -> list[str]:
             {"digits": 4, "least": -12, "most": 6, "exponent": "before", "rounding": "down"},
             "3.14159",
             "[+] [e+] 0 3 1 4 1",
+        ),
+        (
+            "scientific",
+            {"digits": 4, "least": -12, "most": 6, "exponent": "before", "rounding": "down"},
+            "2.9999999",
+            "[+] [e+] 0 2 9 9 9",
         ),
     ],
 )
@@ -303,6 +321,13 @@ def test_symbols_know_their_values(vocabulary):
     assert values[ids].tolist() == [30, 3, 0.3, 0] and digits[ids].tolist() == [3, 3, 3, 0]
     signed = make_scheme("scientific", vocabulary, form="signed").vocab
     assert signed.number_values[signed.mark("[-314]")] == -314
+
+
+def test_chunks_need_all_runs_of_digits(vocabulary):
+    """0 … 9, 00 … 99 and 000 … 999: 1110 symbols, without which leading zeros are lost."""
+    assert len(make_scheme("chunks", vocabulary).marks) == 1110
+    for text, symbols in {"0": "0", "00": "00", "007": "007", "1.0005": "1 . 000 5"}.items():
+        assert spell(make_scheme("chunks", vocabulary), text) == symbols.split()
 
 
 @pytest.mark.parametrize("direction", ["r2l", "l2r"])
