@@ -112,6 +112,41 @@ def test_no_value_stands_before_the_digits_of_an_answer(row, answer):
         assert set(given) <= scheme.unwritten.keys(), "an answer that holds a value is refused"
 
 
+@pytest.mark.parametrize(
+    ("row", "text", "symbols"),
+    [
+        ("digits_rev", "321", "[R] 1 2 3 [/R]"),
+        ("chunk3", "1234567", "1 234 567"),
+        ("chunk3_l2r", "1234567", "123 456 7"),
+        ("numerologic", "42", "[F] 2 [:] 4 2 [/F]"),
+        ("numerologic", "0.5", "[F] 1 . 1 [:] 0 . 5 [/F]"),
+        ("p10", "3.14159", "[+] 3 1 4 [e-2]"),
+        ("p10", "9.999", "[+] 1 0 0 [e-1]"),
+        ("p1000", "3.14159", "[+] 314 [e-2]"),
+        ("p1000", ".0005", "[+] 500 [e-6]"),
+        ("b1999", "-3.14159", "[-314] [e-2]"),
+        ("regresslm", "123.4", "[+] 1 2 3 4 [e-1]"),
+        ("regresslm", "1e20", "[+] 9 9 9 9 [e10]"),
+        ("regresslm", "5e-8", "[+] 0 0 0 0 [e0]"),
+        ("ieee10", "3.14159", "[+] [e+] 0 3 1 4 1"),
+        ("rt", "12.3", "[+] [1e1] [2e0] [.] [3e-1]"),
+    ],
+)
+def test_a_row_writes_the_published_symbols(row, text, symbols):
+    scheme = make_scheme(row)
+    ids = scheme.encode(scheme.parse(text)).ids.tolist()
+    assert [scheme.vocab.mark_name(i) or scheme.vocab.decode([i]) for i in ids] == symbols.split()
+
+
+@pytest.mark.parametrize(
+    ("row", "weight"), [("ntl", 0.3), ("ntl_mse", 0.3), ("ntl_number", 0.3), ("del", 0.01), ("digits", None)]
+)
+def test_a_loss_of_numbers_has_its_published_weight(row, weight):
+    """Beside a cross-entropy of weight 1."""
+    weights = {name: block.get("weight", 1.0) for name, block in schemes.get_config(row).objectives.to_dict().items()}
+    assert weights == {"next": 1.0} | ({"numbers": weight} if weight else {})
+
+
 def test_an_unknown_row_names_those_that_are_near():
     with pytest.raises(ValueError, match="did you mean digits"):
         schemes.get_config("digitz")
