@@ -60,7 +60,7 @@ ROWS = {
     "hints": _spelled("hints", which="answers") | _with_room(144, 56),
     "scratchpad": _spelled("digits", layout="digits") | {"task": dict(steps="scratchpad")} | _with_room(440, 400),
     "numerologic": _spelled("header"),
-    # Three significant digits (Charton), and RegressLM's.
+    # Three significant digits (Charton), two where a number is a single symbol; and RegressLM's.
     "p10": _spelled("scientific"),
     "p1000": _spelled("scientific", form="mantissa"),
     "b1999": _spelled("scientific", form="signed"),
