@@ -50,6 +50,15 @@ def test_zero_and_both_signs_have_different_vectors():
         build("embed", dict(name="fone", dim=8)).apply({}, to_numeral([Decimal(0)], 20))
 
 
+def test_digits_at_other_places_are_ignored():
+    """A number beyond the places, which the range says, has the vector of its other digits."""
+    part = build("embed", dict(name="fone", integer=3, fraction=1))
+    beyond, other = ["1007", "-2000.5", "0.04"], ["7", "-0.5", "0"]
+    assert not any(part.number_range.holds(Decimal(text)) for text in beyond)
+    vectors = [part.apply({}, to_numeral(list(map(Decimal, texts)), 20)) for texts in (beyond, other)]
+    np.testing.assert_array_equal(*vectors)
+
+
 def make_head(**options):
     return build("heads", dict(name="fone") | options, **(drawn.CONTEXT | {"width": 32, "digits": 20}))
 
