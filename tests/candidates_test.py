@@ -6,7 +6,9 @@ import pytest
 
 from numjax.build import build
 from numjax.bundled.experiments.candidates import carry, contest, limbs, residues
+from numjax.bundled.experiments.grid import problems
 from numjax.config import fit
+from numjax.system import assemble
 
 CONTESTS = [module.CONTEST for module in (carry, limbs, residues)]
 CELLS = [(own, operation, system) for own in CONTESTS for operation in own.operations for system in own.systems]
@@ -21,6 +23,24 @@ def test_parts_of_every_system_go_together(own, operation, system, scale):
     fit.check(config, build("tasks", config.task))
     assert config.task.operations == operation and config.task.data_seed == contest.DATA_SEED
     assert config.optim.steps == (4 if scale == "smoke" else own.options.get("optim.steps", 2000))
+
+
+@pytest.mark.parametrize(
+    "own, operation, system", CELLS, ids=[f"{own.name}-{operation}-{system}" for own, operation, system in CELLS]
+)
+def test_every_test_problem_has_room(own, operation, system, tmp_path_factory):
+    """But for edges of add with two operands of thirty digits, as the README says."""
+    config = contest.make_config(own, "laptop", operation, system)
+    with config.unlocked():
+        config.task.size, config.task.test = 64, 20
+    made = assemble(config, tmp_path_factory.mktemp("vocabulary"))
+    records = [r for r in problems.load_records(made.task.dataset, "test") if r["stream"] in own.streams]
+    skipped = {entry["id"] for entry in made.encode_split(records, "test").skipped}
+    left_out = [r for r in records if r["id"] in skipped]
+    assert len(left_out) == (4 if (own.name, operation) == ("carry", "add") else 0)
+    assert all(r["stream"] == "edges" and min(map(len, r["operands"].split(" | "))) == 30 for r in left_out)
+    longest = max(len(made.encode(made.task.example(r, made.scheme.parse).document).ids) for r in records)
+    assert longest <= config.backbone.max_length
 
 
 def test_systems_of_a_contest_differ_in_what_they_are_about_alone():

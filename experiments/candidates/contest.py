@@ -26,6 +26,7 @@ SMOKE = {
     "task.test": 4,
 }
 DATA_SEED = 1  # parts were chosen on problems of seed 0
+ROOM = {"max": (192, 256)}  # positions of a text, of which test streams have the longest; and with its answer
 LEARNED = 0.99  # exact share of validation's answers
 
 
@@ -65,7 +66,8 @@ def make_config(contest: Contest, scale: str, operation: str, system: str) -> An
     row, _, words = contest.systems[system]
     config = schemes.get_config(f"{row},{'smoke' if scale == 'smoke' else 'cpu'},task={operation}")
     blocks.apply_changes(config, words)
-    options: dict[str, Any] = {"task.data_seed": DATA_SEED, "data.length": 96, "backbone.max_length": 128}
+    options: dict[str, Any] = {"task.data_seed": DATA_SEED}
+    options |= dict(zip(("data.length", "backbone.max_length"), ROOM.get(operation, (96, 128)), strict=True))
     # Edges have answers of 31 digits; places have marks and a place to spare.
     options |= {"decode.max_tokens": 48, "decode.batch_size": 128, "log_every": 125}
     options |= contest.list_options(operation, system)
@@ -100,7 +102,7 @@ def write_tables(
     for operation in dict.fromkeys(operation for operation, _ in results):
         own = [by_seed for (name, _), by_seed in results.items() if name == operation]
         columns = [TableColumn(stream, operation, f"exact/{operation}/{stream}") for stream in contest.streams]
-        # Products have no longer streams.
+        # Products of six digits have no longer streams.
         columns = [c for c in columns if any(tables.collect_values(by_seed, c) for by_seed in own)]
         parts[operation] = (tables.compare(results, rows, columns, contest.reference), columns)
     remarks = ["Exact answers in percent; mean ± standard deviation over seeds.", *contest.remarks]
