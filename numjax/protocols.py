@@ -244,11 +244,8 @@ class Scheme(Part):
         raise self.lacks("has a whole number at each [NUM]")
 
     def after(self, numbers: Sequence[Number], ids: Sequence[int] | None = None) -> Self:
-        """The scheme of what is written behind these numbers; of those whose symbols mean something by them alone.
-
-        Args:
-          ids: the row whose numbers they are; None: they are those of a source.
-        """
+        """The scheme of what is written behind these numbers, of the row `ids` or without it of a source; of those
+        whose symbols mean something by them alone."""
         del numbers, ids
         return self
 
