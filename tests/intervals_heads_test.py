@@ -204,6 +204,22 @@ def test_quantiles_of_written_places_are_over_all_strings(digits, rng):
         check_quantiles(own, np.asarray(list(table), float), np.asarray(list(table.values())))
 
 
+@pytest.mark.parametrize("digits", [(0, 9), (0, 19), (-9, 18)], ids=str)
+def test_masses_of_written_places_are_those_of_all_strings(digits, rng):
+    """Of two places, whose strings also denote numbers of three digits; no other number has a mass."""
+    head = make_head(*digits)
+    logs = special.log_softmax(rng.standard_normal((1, 3, digits[1] - digits[0] + 1)), axis=-1)
+    out, targets, table = make_output(head, logs), make_targets([[(1, 2)]]), sum_strings(logs[0, 1:3], digits[0])
+    values = sorted(int(value) for value in table)
+    values += [values[-1] + 1, 300, 1005, 12345, *([values[0] - 1, -300] if digits[0] < 0 else [])]
+    numerals = to_numeral([Decimal(value) for value in values for _ in range(3)], head.digits)
+    numerals = jax.tree.map(lambda x: x.reshape(len(values), 1, 3, *x.shape[1:]), numerals)
+    score = jax.jit(jax.vmap(lambda x: head.number_log_mass(out, targets._replace(numerals=x)).sum()))
+    own = np.exp(np.asarray(score(numerals), np.float64))
+    np.testing.assert_allclose(own, [table.get(value, 0.0) for value in values], rtol=2e-4, atol=1e-12)
+    assert own.sum() == pytest.approx(1, rel=1e-4)
+
+
 @pytest.mark.parametrize("density", ["printed", "learned"])
 def test_quantiles_of_a_mixture_invert_its_distribution_function(rng, density):
     head, out = make_case("mixture", rng, density=density, low=-2, high=3, keep=7)
