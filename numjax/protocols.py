@@ -243,9 +243,10 @@ class Scheme(Part):
         del ids, values
         raise self.lacks("has a whole number at each [NUM]")
 
-    def after(self, numbers: Sequence[Number]) -> Self:
-        """The scheme of what is written behind these numbers; of those whose symbols mean something by them alone."""
-        del numbers
+    def after(self, numbers: Sequence[Number], ids: Sequence[int] | None = None) -> Self:
+        """The scheme of what is written behind these numbers, of the row `ids` or without it of a source; of those
+        whose symbols mean something by them alone."""
+        del numbers, ids
         return self
 
     def nearest(self, value: Decimal) -> Decimal:

@@ -8,13 +8,26 @@ import re
 import subprocess
 import sys
 import threading
+import types
 from decimal import Decimal
+from typing import Any, cast
 
 import pytest
 
+from numjax.build import find
 from numjax.bundled.data.arithmetic.operations import OPERATIONS
 from numjax.bundled.experiments import identity
-from numjax.bundled.experiments.grid import abilities, baselines, cells, leases, problems, rows, runner, scoring
+from numjax.bundled.experiments.grid import (
+    abilities,
+    baselines,
+    cells,
+    leases,
+    problems,
+    rows,
+    runner,
+    scoring,
+    training,
+)
 from numjax.bundled.experiments.grid.scales import SCALES, Scale
 from numjax.bundled.experiments.grid.training import build_system
 from numjax.errors import UsageError
@@ -63,6 +76,21 @@ def test_metrics_of_answers_that_are_no_numbers():
     assert metrics["relative_error_median"] is None  # of 0, 2, and two that are no numbers, the median is none
     assert metrics["calibration_error"] == pytest.approx((abs(1 - 1.8) + 0.2) / 3)
     assert scoring.score(records, {})["calibration_error"] is None
+
+
+@pytest.mark.parametrize(
+    ("head", "has_probability"), [("token", True), ("prefix", True), ("fone", False), ("carry_save", False)]
+)
+def test_a_model_states_a_probability_where_it_draws_every_symbol(head, has_probability, tmp_path):
+    """A number's prefix is no number that the head predicts: its digits are drawn as any token."""
+    model = types.SimpleNamespace(heads={"next": find("heads", head)}, writer="next")
+    config = types.SimpleNamespace(task=types.SimpleNamespace(name="arithmetic"))
+    (tmp_path / "predictions").mkdir()
+    line = {"id": "0", "prediction": "7", "log_prob": -1.0}
+    (tmp_path / "predictions" / "arithmetic.jsonl").write_text(json.dumps(line), encoding="utf-8")
+    system = cast("Any", types.SimpleNamespace(model=model, config=config))
+    (answer,) = training.load_answers(tmp_path, system).values()
+    assert answer.text == "7" and (answer.probability is not None) == has_probability
 
 
 def can_write_places(text: str) -> bool:

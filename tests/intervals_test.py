@@ -196,6 +196,62 @@ def test_a_certain_model_has_intervals_of_width_zero(make_system):
         assert {end for i in number["intervals"] for end in (i["low"], i["high"])} == {number["value"]}
 
 
+@pytest.mark.parametrize("row", ["bpe", "p1000", "digits", "numgpt"])
+def test_samples_count_whose_number_begins_at_the_same_token(make_system, row):
+    """Others go on with text, and write a number later: it is another one."""
+    system, _ = make_system(row, "text")
+    prompt = from_features(system.encode(evals.START), system.config.data.digits)
+    text = uncertainty.WrittenText(prompt, *write(system, prompt, " 46 and 75"))
+    places = uncertainty._find_places(system, text)
+    assert len(places) == 2
+    samples = [
+        write(system, prompt, f" 46{rest}")[0] for rest in (" and 9", " and so 8", " and", " and 7, 6", " or 5")
+    ]
+    is_open = row == "digits"  # all samples have the mark, or none is of this kind
+    expected = [9, 7] if not is_open else [9, 8, 7, 5]
+    assert uncertainty._list_values(system, text, samples, 1, places) == expected
+    described = uncertainty._summarise(
+        uncertainty.Uncertainty(0.5, note="first"), [Decimal(9), Decimal(7)], uncertainty.Settings(SHARES, MOST, 2, 5)
+    )
+    assert described.samples == 2 and described.note == "first; 3 of 5 samples have no number here, and are left out"
+
+
+def write(system, prompt, text: str):
+    """(what a model would have written, the decoder of it)."""
+    document = documents.parse(text, "default")
+    ids = np.asarray(system.encode((*evals.START, *document, Mark("[EOS]"))).ids)[1:].tolist()
+    numbers = uncertainty.list_numbers(document) if system.scheme.numbers == "slot" else []
+    predicted = [PredictedNumber(n.surface, n.value, n.value) for n in numbers]
+    return requests.Written(ids, predicted, 0.0, True), functools.partial(evals._decode_document, system, prompt)
+
+
+def test_samples_are_drawn_by_batches_of_the_given_size(make_system, monkeypatch):
+    system, params = make_system("digits")
+    sizes, drawn = [], []
+    make_request, list_values = requests.make_request, uncertainty._list_values
+    monkeypatch.setattr(
+        requests, "make_request", lambda s, rows, *a: sizes.append(len(rows)) or make_request(s, rows, *a)
+    )
+
+    def keep(*arguments):
+        drawn.append(list_values(*arguments))
+        return drawn[-1]
+
+    monkeypatch.setattr(uncertainty, "_list_values", keep)
+    results = generate(system, params, samples=10, batch_size=4)
+    assert max(sizes) == 4 and [number["samples"] for result in results for number in result.numbers] == [10, 10]
+    assert all(values[:4] != values[4:8] for values in drawn), "each batch has a key of its own"
+
+
+@pytest.mark.parametrize(("row", "has_marks"), [("bpe", False), ("digits", True)])
+def test_a_probability_that_includes_the_token_behind_says_so(make_system, row, has_marks):
+    system, params = make_system(row)
+    for result in generate(system, params, samples=8):
+        (number,) = result.numbers
+        assert number["method"] == "samples" and 0 < number["probability"] <= 1
+        assert number.get("note") == (None if has_marks else uncertainty.WITH_NEXT)
+
+
 def test_a_number_that_is_cut_off_has_no_probability():
     place, system = uncertainty.Place(3, 5, 0, ()), cast("Any", None)
     measures = uncertainty._RowMeasures(np.zeros(8), None, None)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import types
 from decimal import Decimal
 from fractions import Fraction
+from typing import Any, cast
 
 import pytest
 
 from numjax.build import find
 from numjax.bundled import data as datasets
 from numjax.errors import DataError, UsageError
+from numjax.evals import generate
+from numjax.pipeline.features import from_features
 from numjax.text import vocab as vocabularies
 from numjax.types import Mark, Number, Text
 
@@ -139,6 +143,30 @@ def test_a_row_comes_back_with_its_numbers(name, vocabulary, rng):
         behind = scheme.encode((Mark("[CLS]"), *answers), source=source)
         after = scheme.after(given)
         assert after.decode(behind.ids)[1:] == after.decode(after.encode(tuple(answers)).ids)
+
+
+@pytest.mark.parametrize("until", ["[SEP]", ""])
+@pytest.mark.parametrize("end", ["[SEP]", "", "source"])
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_generated_behind_a_prompt_is_what_the_host_reads(name, end, until, vocabulary):
+    """In prompts with and without the mark, and behind a source: the numbers of a prompt count on both sides, or on
+    none."""
+    scheme = make_scheme(name, vocabulary, until=until)
+    numbers, answer = make_numbers("100", "200"), make_numbers("3")
+    given = [segment for number in numbers for segment in (number, Text(" "))]
+    mark = (Mark("[SEP]"),) if end == "[SEP]" else ()
+    source = scheme.encode((Mark("[CLS]"), *given)) if end == "source" else None
+    prompt = (Mark("[CLS]"), *(() if source else given), *mark)
+    row = from_features(scheme.encode(prompt, source=source), 20)
+    row = row._replace(source=from_features(source, 20)) if source else row
+    whole = scheme.encode((*prompt, *answer), source=source)
+    system = cast("Any", types.SimpleNamespace(scheme=scheme))
+    (written,) = generate._decode_document(system, row, whole.ids[len(row.ids) :].tolist(), [])
+    assert isinstance(written, Number)
+    knows = bool(until) and end != ""
+    assert written.value == (scheme.after(numbers) if knows else scheme.after([])).nearest(answer[0].value)
+    if not source:
+        assert scheme.decode(whole.ids, numbers)[-1] == written
 
 
 @pytest.mark.parametrize("name", NAMES)

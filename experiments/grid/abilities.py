@@ -43,7 +43,8 @@ def measure(system: System, record: Mapping[str, Any]) -> Ability:
         return Ability()
     example, row, start = encoded
     given = [segment for segment in example.document[: example.loss_from] if isinstance(segment, Number)]
-    document = scheme.after(given).decode(row.ids[start:].tolist(), _list_written(system, row, start))
+    scheme_after = scheme.after(given, row.ids[:start].tolist())
+    document = scheme_after.decode(row.ids[start:].tolist(), _list_written(system, row, start))
     answer = task.predicted(document)
     is_exact = _can_write(system, row, start) and bool(score_answer(answer or "", record)["exact"])
     bounds = zip(example.document, row.starts[:-1], row.starts[1:], strict=True)

@@ -236,9 +236,10 @@ def load_answers(folder: pathlib.Path, system: System) -> dict[str, Answer]:
     """Id → what the model wrote to the test problems.
 
     A model states a probability of its answer where every symbol of it is drawn from one softmax; the masses of heads
-    that write whole numbers leave out the number.
+    that write numbers, or their places, leave out the number.
     """
-    states_probability = not abilities.writer_of(system).numbers
+    writer = abilities.writer_of(system)
+    states_probability = not writer.numbers or writer.written_as == "prefix"
     answers = {}
     for row in _read_lines(folder / "predictions" / f"{system.config.task.name}.jsonl"):
         probability = min(1.0, math.exp(row["log_prob"])) if states_probability else None

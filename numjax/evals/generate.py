@@ -208,7 +208,8 @@ def _decode_document(
     given_numbers = [segment for segment in segments if isinstance(segment, Number)]
     if system.scheme.points:
         known_numbers = given_numbers
-    return system.scheme.after(given_numbers).decode(ids, known_numbers)
+    prompt_ids = row.ids.tolist() if row.source is None else None
+    return system.scheme.after(given_numbers, prompt_ids).decode(ids, known_numbers)
 
 
 def text_of(document: Document) -> str:

@@ -33,6 +33,10 @@ NO_NUMBER = "the value of a formula has no distribution of its own"
 CUT_OFF = "the number was cut off: it may go on"
 NO_MASS = "the head states no probability of a number"
 NEVER_AGAIN = "no sample has a number here"
+WITH_NEXT = (
+    "no mark opens and closes this number: its probability is that of its tokens and of the token behind it, not "
+    "given that a number is written here"
+)
 
 Decode = Callable[[Sequence[int], Sequence[Any]], Document]
 
@@ -75,12 +79,18 @@ class Place(NamedTuple):
     tail: int
     positions: tuple[int, ...]
 
+    @property
+    def first(self) -> int:
+        """The token that begins the number itself."""
+        return self.positions[0] if self.positions else self.start
+
 
 class Uncertainty(NamedTuple):
     """How sure a model is of a number.
 
     Attributes:
-      probability: of the number as it is written, given that a number is written there; None if there is none.
+      probability: of the number as it is written, given that a number is written there; None if there is none. Of a
+        spelled number without marks at its ends: of its tokens and the token behind it, whatever is written there.
       intervals: (share, low, high) each, so that at least the share lies between the ends, both included, and at most
         half of the rest on either side; () if the number has no distribution.
       method: `EXACT`, `DENSITY` or `SAMPLED`; "" without intervals. samples: how many, where they are sampled.
@@ -125,40 +135,46 @@ def describe_numbers(
     results, missing = [], []
     for i, row_places in enumerate(places):
         results.append([_read_measures(system, measures[i], place, settings.shares) for place in row_places])
-        missing += [(i, k) for k, result in enumerate(results[i]) if not result.method and not result.note]
+        missing += [(i, k) for k, result in enumerate(results[i]) if not result.method and result.note != CUT_OFF]
     with Wait("compiling and sampling", len(missing), "numbers") as wait:
         for i, k in wait.count(missing):
             key = jax.random.fold_in(jax.random.fold_in(jax.random.key(settings.seed), i), k)
-            place = places[i][k]
-            start = place.positions[0] if place.positions else place.start
-            written = _write_anew(system, params, texts[i], start, settings, key)
-            results[i][k] = _summarise(results[i][k], _list_values(texts[i], written, k), settings.shares)
+            written = _write_anew(system, params, texts[i], places[i][k].first, settings, key)
+            values = _list_values(system, texts[i], written, k, places[i])
+            results[i][k] = _summarise(results[i][k], values, settings)
     return results
 
 
 def _find_places(system: System, text: WrittenText) -> list[Place]:
-    """The places of the numbers of a text, found by decoding its beginnings and ends: any layout of numbers has
-    them."""
-    (ids, predicted, *_), decode = text.written, text.decode
-    numbers = list_numbers(decode(ids, predicted))
-    num_id = system.scheme.vocab.mark("[NUM]") if predicted else -1
-    opening = {system.scheme.vocab.mark(name) for name in system.scheme.fences if name in system.scheme.vocab.marks}
-    places, begin = [], 0
-    for k, number in enumerate(numbers):
-        # The number is complete at the first end from which on it stays the same.
-        end = len(ids)
-        while end > begin + 1 and list_numbers(decode(ids[: end - 1], predicted))[k : k + 1] == [number]:
-            end -= 1
-        start = end - 1
-        while start > begin and list_numbers(decode(ids[start:end], predicted[k:])) != [number]:
-            start -= 1
-        tail = end + 1 if end < len(ids) else 0
-        if ids[start] in opening:
-            start, tail = start + 1, end
-        positions = tuple(i for i in range(start, end) if ids[i] == num_id)
-        places.append(Place(start, end, tail, positions))
-        begin = end
+    """The places of the numbers of a text."""
+    places: list[Place] = []
+    for k, number in enumerate(list_numbers(text.decode(text.written.ids, text.written.numbers))):
+        places.append(_find_place(system, text, number, k, places[-1].end if places else 0))
     return places
+
+
+def _find_place(system: System, text: WrittenText, number: Number, k: int, begin: int) -> Place:
+    """The place of the k-th number of a text, at `begin` or behind it. It is found by decoding the text's beginnings
+    and ends: any layout of numbers has them."""
+    (ids, predicted, *_), decode = text.written, text.decode
+    # The number is complete at the first end from which on it stays the same.
+    end = len(ids)
+    while end > begin + 1 and list_numbers(decode(ids[: end - 1], predicted))[k : k + 1] == [number]:
+        end -= 1
+    start = end - 1
+    while start > begin and list_numbers(decode(ids[start:end], predicted[k:])) != [number]:
+        start -= 1
+    tail = end + 1 if end < len(ids) else 0
+    if ids[start] in _list_opening(system):
+        start, tail = start + 1, end
+    num_id = system.scheme.vocab.mark("[NUM]") if predicted else -1
+    return Place(start, end, tail, tuple(i for i in range(start, end) if ids[i] == num_id))
+
+
+def _list_opening(system: System) -> set[int]:
+    """The marks that open a number."""
+    vocab = system.scheme.vocab
+    return {vocab.mark(name) for name in system.scheme.fences if name in vocab.marks}
 
 
 def list_numbers(document: Document) -> list[Number]:
@@ -246,7 +262,8 @@ def _read_measures(system: System, measures: _RowMeasures, place: Place, shares:
         return Uncertainty(probability, intervals, DENSITY if head.densities else EXACT)
     if not place.tail:
         return Uncertainty(note=CUT_OFF)
-    return Uncertainty(math.exp(min(0.0, float(measures.token_log_prob[place.start : place.tail].sum()))))
+    probability = math.exp(min(0.0, float(measures.token_log_prob[place.start : place.tail].sum())))
+    return Uncertainty(probability, note=WITH_NEXT if place.tail > place.end else "")
 
 
 def _write_anew(
@@ -254,28 +271,46 @@ def _write_anew(
 ) -> list[Written]:
     """Samples of texts whose first `start` tokens are those of `text`."""
     model, grammar = requests.decoding_model(system)
-    count, most = settings.samples, settings.max_tokens
-    forced = _force([text.written] * count, [start] * count, most)
-    request = requests.make_request(system, [text.row] * count, most, key, Sampling(1.0), forced)
+    size, most = min(settings.batch_size, settings.samples), settings.max_tokens
+    forced = _force([text.written] * size, [start] * size, most)
     options: dict[str, Any] = dict(head=model.writer, max_tokens=most, greedy=False, **_list_ids(system))
-    with requests.mesh_context(params):
-        device_grammar, request = requests.distribute(params, grammar, request)
-        output = sample.generate(model, params, device_grammar, request, **options)
-    output = processes.fetch(output)
-    return [requests.extract_row(system, output, b) for b in range(count)]
+    samples: list[Written] = []
+    for first in range(0, settings.samples, size):
+        batch_key = jax.random.fold_in(key, first)
+        request = requests.make_request(system, [text.row] * size, most, batch_key, Sampling(1.0), forced)
+        with requests.mesh_context(params):
+            device_grammar, request = requests.distribute(params, grammar, request)
+            output = sample.generate(model, params, device_grammar, request, **options)
+        output = processes.fetch(output)
+        samples += [requests.extract_row(system, output, b) for b in range(size)]
+    return samples[: settings.samples]
 
 
-def _list_values(text: WrittenText, samples: Sequence[Written], k: int) -> list[Decimal]:
-    """The values of the k-th numbers of samples; those without one are left out."""
-    numbers = (list_numbers(text.decode(written.ids, written.numbers)) for written in samples)
-    return [number.value for row_numbers in numbers for number in row_numbers[k : k + 1]]
+def _list_values(
+    system: System, text: WrittenText, samples: Sequence[Written], k: int, places: Sequence[Place]
+) -> list[Decimal]:
+    """The values of the k-th numbers of samples that begin where that of the text does; other samples go on with
+    text there, and are left out."""
+    first, begin = places[k].first, places[k - 1].end if k else 0
+    # Behind a mark that opens a number there is one.
+    is_open = first > 0 and text.written.ids[first - 1] in _list_opening(system)
+    values = []
+    for written in samples:
+        numbers = list_numbers(text.decode(written.ids, written.numbers))[k : k + 1]
+        sampled = text._replace(written=written)
+        values += [n.value for n in numbers if is_open or _find_place(system, sampled, n, k, begin).first == first]
+    return values
 
 
-def _summarise(measured: Uncertainty, values: Sequence[Decimal], shares: Sequence[float]) -> Uncertainty:
+def _summarise(measured: Uncertainty, values: Sequence[Decimal], settings: Settings) -> Uncertainty:
+    notes = [measured.note] if measured.note else []
     if not values:
-        return measured._replace(note=NEVER_AGAIN)
+        return measured._replace(note="; ".join([*notes, NEVER_AGAIN]))
     ordered = sorted(values)
-    ends = [find_quantile(ordered, level) for level in list_levels(shares)]
-    intervals = tuple(zip(shares, ends[::2], ends[1::2], strict=True))
-    note = "" if measured.probability is not None else NO_MASS
-    return Uncertainty(measured.probability, intervals, SAMPLED, len(values), note)
+    ends = [find_quantile(ordered, level) for level in list_levels(settings.shares)]
+    intervals = tuple(zip(settings.shares, ends[::2], ends[1::2], strict=True))
+    if measured.probability is None:
+        notes.append(NO_MASS)
+    if left_out := settings.samples - len(values):
+        notes.append(f"{left_out} of {settings.samples} samples have no number here, and are left out")
+    return Uncertainty(measured.probability, intervals, SAMPLED, len(values), "; ".join(notes))

@@ -102,8 +102,9 @@ class NumberDistribution:
     def number_log_mass(self, out: HeadOut, targets: Targets) -> jax.Array:
         """The log mass of the number at each position, given that a number is written there, float32[B, T].
 
-        That of a number of several positions is their sum. By default it is the sum of the number's parts in
-        `log_prob`; where a part is a density, a head has its own: the mass of all that rounds to the number.
+        The masses of all numbers that the head writes sum to one. That of a number of several positions is the sum
+        over them. By default it is the sum of the number's parts in `log_prob`. A head has its own where this is not
+        the mass of all that is written as the number: where a part is a density, or a number has several forms.
         """
         return jnp.asarray(sum(self._number_parts(out, targets).values()))
 
@@ -167,9 +168,14 @@ class NumberWriter(Writer, nn.Module):
     def _number_parts(self, out: HeadOut, targets: Targets) -> dict[str, jax.Array]:
         if targets.numerals is None or targets.numeral_index is None:
             return {}
-        at_number = (targets.numeral_index >= 0) & (targets.ids == self.num_id)
         parts = self.number_log_prob(out, targets.numerals)
-        return {name: jnp.where(at_number, part, 0.0) for name, part in parts.items()}
+        return {name: jnp.where(self._is_number(targets), part, 0.0) for name, part in parts.items()}
+
+    def _is_number(self, targets: Targets) -> jax.Array:
+        """Whether a position is a [NUM] whose number is known, bool[B, T]."""
+        if targets.numeral_index is None:
+            return jnp.zeros(targets.ids.shape, bool)
+        return (targets.numeral_index >= 0) & (targets.ids == self.num_id)
 
 
 def split_levels(negative: jax.Array, levels: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -219,6 +225,24 @@ class PlaceWriter(NumberWriter):
         is_large = (numerals.exponent >= self.integer) & (numerals.n_digits > 0)
         return jnp.where(is_large[..., None], 9, digits)
 
+    def from_digits(self, digits: jax.Array, sign: jax.Array | None, key: jax.Array | None) -> Numeral:
+        """The canonical number of digits int[..., P], with the likelier sign or, with a key, a sampled one.
+
+        Args:
+          sign: the logit of a positive sign, float[...]; None: numbers are positive.
+        """
+        if sign is None:
+            negative = jnp.zeros(digits.shape[:-1], bool)
+        elif key is None:
+            negative = sign < 0
+        else:
+            negative = jax.random.bernoulli(key, jax.nn.sigmoid(-sign))
+        return recount_digits(from_places(jnp.where(negative, -1, 1), digits, -self.fraction, self.digits))
+
+
+class PlaceDistribution(PlaceWriter, NumberDistribution):
+    """A `PlaceWriter` that states the distribution of its numbers: of the digits of all places, and of the sign."""
+
     def find_quantiles(
         self, log_probs: jax.Array, sign: jax.Array | None, kind: carries.Digits, levels: jax.Array
     ) -> Numeral:
@@ -233,16 +257,11 @@ class PlaceWriter(NumberWriter):
         digits, _ = carries.find_quantiles(log_probs, kind, level, is_negative)
         return self.from_digits(digits, jnp.where(is_negative, -1.0, 1.0), None)
 
-    def from_digits(self, digits: jax.Array, sign: jax.Array | None, key: jax.Array | None) -> Numeral:
-        """The canonical number of digits int[..., P], with the likelier sign or, with a key, a sampled one.
-
-        Args:
-          sign: the logit of a positive sign, float[...]; None: numbers are positive.
-        """
-        if sign is None:
-            negative = jnp.zeros(digits.shape[:-1], bool)
-        elif key is None:
-            negative = sign < 0
-        else:
-            negative = jax.random.bernoulli(key, jax.nn.sigmoid(-sign))
-        return recount_digits(from_places(jnp.where(negative, -1, 1), digits, -self.fraction, self.digits))
+    def number_log_mass(self, out: HeadOut, targets: Targets) -> jax.Array:
+        """The log mass of the number at each position, float32[B, T]. That of 0 has no part of the sign: 0 is written
+        for either."""
+        parts = self._number_parts(out, targets)
+        if "sign" in parts and targets.numerals is not None:
+            is_zero = (self.to_digits(targets.numerals) == 0).all(-1)
+            parts["sign"] = jnp.where(is_zero, 0.0, parts["sign"])
+        return jnp.asarray(sum(parts.values()))

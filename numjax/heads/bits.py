@@ -66,6 +66,18 @@ class Head(base.NumberWriter, base.NumberDistribution):
         bits = jnp.concatenate([is_negative[..., None].astype(jnp.int32), bits[..., ::-1]], axis=-1)
         return binary64.decode(bits, self.digits, self.keep)
 
+    def number_log_mass(self, out: HeadOut, targets: Targets) -> jax.Array:
+        """The log mass of all bits that are written as the number. `number_log_prob` is that of one of them."""
+        if targets.numerals is None:
+            return jnp.zeros(out.hidden.shape[:-1])
+        logits = self._logits(out)
+        bits, low, high = binary64.find_cell(targets.numerals, self.digits, self.keep)
+        log_probs = jax.nn.log_sigmoid(jnp.stack([-logits, logits], axis=-1))
+        sign = jnp.take_along_axis(log_probs[..., 0, :], bits[..., :1], axis=-1)[..., 0]
+        # 0 and −0 are one number.
+        sign = jnp.where((high > 0).any(-1), sign, 0.0)
+        return jnp.where(self._is_number(targets), sign + binary64.log_mass(log_probs[..., 1:, :], low, high), 0.0)
+
     @property
     def number_range(self) -> NumberRange:
         """Numbers of at most `keep` significant digits, and of at most 15, within binary64's normal numbers."""

@@ -17,15 +17,16 @@ from numjax.nn import carries
 from numjax.types import HeadOut, Numeral, Targets, Tokens
 
 
-class Head(base.PlaceWriter, base.NumberDistribution):
+class Head(base.PlaceDistribution):
     """p(x_t) = softmax(h W) with [NUM] among the tokens, and at [NUM] p(number) over all ways to carry.
 
     Each place has a softmax over the digits `least` … `most`, of the normed hidden state times a matrix. The
     probability of a number is that of all strings of such digits that denote it (`nn/carries.py`). So the model may
     write a sum place by place without a carry: 18 at one place and 5 at the next is 68. Nothing says where it has to
     resolve carries itself. The predicted number is that of the likeliest string that the places hold. Strings with a
-    carry out of the highest place denote no such number: their probability is lost to all numbers in the loss, and
-    samples leave them out.
+    carry out of the highest place denote no such number: samples, quantiles and `number_log_mass` leave them out. In
+    the loss their probability is lost to all numbers, so that the model learns to give it to strings that the places
+    hold; a loss that left them out would not care.
 
     Attributes, besides those of `base.PlaceWriter`:
       least, most: the digits of a place: 0 … 9 has no carries; 0 … 19 holds the sum of two digits and a carry;
@@ -74,6 +75,12 @@ class Head(base.PlaceWriter, base.NumberDistribution):
         """Exact, over all ways to carry that stay within the places."""
         del targets
         return self.find_quantiles(*self._place_log_probs(out), self.kind, levels)
+
+    def number_log_mass(self, out: HeadOut, targets: Targets) -> jax.Array:
+        """Given that no carry leaves the places, as in what is written: the loss has no such condition."""
+        log_probs, _ = self._place_log_probs(out)
+        inside = carries.log_total(log_probs, self.kind)
+        return super().number_log_mass(out, targets) - jnp.where(self._is_number(targets), inside, 0.0)
 
     def _place_log_probs(self, out: HeadOut) -> tuple[jax.Array, jax.Array | None]:
         """(log-probabilities float32[..., P, S], lowest place first; the logit of a positive sign or None)."""

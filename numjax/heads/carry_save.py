@@ -114,8 +114,20 @@ class Head(base.NumberWriter, base.NumberDistribution):
         is_negative = (targets.numerals.sign < 0) & (targets.numerals.n_digits > 0) & (self.layout.least < 0)
         digits = find_digits(targets.numerals, place, is_negative)
         log_probs = jax.nn.log_softmax(self._logits(out), axis=-1)
-        scores = carries.score_places(log_probs, digits, ends, -is_negative.astype(jnp.int32), self.kind)
+        last = self._find_rest(targets.numerals, place, is_negative)
+        index = jnp.clip(last, self.kind.carries[0], self.kind.carries[-1])
+        scores = carries.score_places(log_probs, digits, ends, index, self.kind)
+        # No string of these places denotes a number that leaves more than a carry above them.
+        scores = jnp.where(ends[1] & (index != last), carries.IMPOSSIBLE, scores)
         return {"digits": jnp.where(inside, scores, 0.0)}
+
+    def _find_rest(self, numerals: Numeral, place: jax.Array, is_negative: jax.Array) -> jax.Array:
+        """What is left of each number above a decimal place, int32[...]; more than any carry if it is too large. A
+        written number has a rest if its highest digit is redundant: 12 at the tens leaves 1."""
+        more = len(str(self.kind.carries[-1]))
+        digits = [find_digits(numerals, place + 1 + i, is_negative) * 10**i for i in range(more)]
+        rest = sum(digits, start=jnp.zeros_like(place)) - jnp.where(is_negative, 10**more, 0)
+        return jnp.where((numerals.n_digits > 0) & (numerals.exponent > place + more), 10**more, rest)
 
     def _logits(self, out: HeadOut) -> jax.Array:
         """Logits of the redundant digits, float32[..., S]."""

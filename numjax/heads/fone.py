@@ -21,7 +21,7 @@ from numjax.types import HeadOut, Numeral, Targets, Tokens
 CODES = np.stack([f(2 * np.pi * np.arange(10) / 10) for f in (np.cos, np.sin)]).astype(np.float32)
 
 
-class Head(base.PlaceWriter, base.NumberDistribution):
+class Head(base.PlaceDistribution):
     """p(x_t) = softmax(h W) with [NUM] among the tokens, and at [NUM] p(digit j of place k) = softmax_j(h_k ·
     code_j).
 

@@ -172,6 +172,61 @@ def decode(bits: jax.Array, digits: int, keep: int = 15) -> Numeral:
     return numeral._replace(exponent=jnp.where(is_zero, 0, numeral.exponent))
 
 
+def find_cell(numerals: Numeral, digits: int, keep: int) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """(the bits of the nearest binary64, int32[..., 64]; the least and the largest bits behind the sign that `decode`
+    writes as this one, int32[..., 63]); arguments as in `decode`."""
+    bits = encode(numerals)
+    center, keep = decode(bits, digits, keep), min(keep, digits)
+    kept = center.digits[..., :keep].astype(jnp.int32)
+    # The number less one unit of its last digit, which of a power of ten is a tenth as large.
+    at, last = jnp.arange(keep), jnp.maximum(_count_digits(kept), 1) - 1
+    less = jnp.where(at < last[..., None], kept, jnp.where(at == last[..., None], kept - 1, 9))
+    is_power = (kept[..., 0] == 1) & (last == 0)
+    five, zero = jnp.full_like(kept[..., :1], 5), jnp.zeros_like(kept[..., :1])
+    nines = jnp.concatenate([zero, jnp.full_like(kept, 9), five], axis=-1)
+    below = jnp.where(is_power[..., None], nines, jnp.concatenate([less, five, zero], axis=-1))
+    above = jnp.concatenate([kept, five, zero], axis=-1)
+    ends = jnp.maximum(jnp.stack([below, above]), 0).astype(jnp.int8)
+    ends = encode(jax.tree.map(lambda x: jnp.stack([x, x]), center)._replace(digits=ends))
+    # Half way between two numbers the nearest binary64 may belong to the neighbour.
+    is_outside = ~_is_same(decode(ends, digits, keep), center)
+    low = _increment(ends[0], is_outside[0])[..., 1:]
+    high = 1 - _increment(1 - ends[1], is_outside[1])[..., 1:]
+    # All that is no number is written as the largest one, and only 0 as 0.
+    high = jnp.where((high[..., :11] > 0).all(-1, keepdims=True), 1, high)
+    is_zero = (center.n_digits == 0)[..., None]
+    return bits, jnp.where(is_zero, 0, low), jnp.where(is_zero, 0, high)
+
+
+def _count_digits(digits: jax.Array) -> jax.Array:
+    return jnp.max(jnp.where(digits > 0, jnp.arange(1, digits.shape[-1] + 1), 0), axis=-1)
+
+
+def _is_same(a: Numeral, b: Numeral) -> jax.Array:
+    return (a.digits == b.digits).all(-1) & (a.exponent == b.exponent)
+
+
+def log_mass(log_probs: jax.Array, low: jax.Array, high: jax.Array) -> jax.Array:
+    """The log-probability that independent bits are a whole number from `low` to `high`, float32[...].
+
+    Args:
+      log_probs: float32[..., N, 2], of a bit that is 0 or 1. low, high: int[..., N].
+    """
+
+    def add_bit(state, bit):
+        above, below, between = state  # of the lower bits: at least `low`, at most `high`, both
+        (zero, one), at_low, at_high = (bit[0][..., 0], bit[0][..., 1]), bit[1] > 0, bit[2] > 0
+        inner = jnp.where(at_low, one, zero) + between
+        inner = jnp.where(at_low == at_high, inner, jnp.logaddexp(zero + above, one + below))
+        above = jnp.where(at_low, one + above, jnp.logaddexp(one, zero + above))
+        below = jnp.where(at_high, jnp.logaddexp(zero, one + below), zero + below)
+        return (above, below, inner), None
+
+    bits = tuple(jnp.moveaxis(x, axis, 0)[::-1] for x, axis in ((log_probs, -2), (low, -1), (high, -1)))
+    start = jnp.zeros(low.shape[:-1])
+    return jax.lax.scan(add_bit, (start, start, start), bits)[0][2]
+
+
 def invert(bits: jax.Array) -> jax.Array:
     """The bits of the nearest binary64 to 1 / x, int32[..., 64]; that of 0 is infinite, and that of infinity 0."""
     bits = bits.astype(jnp.int32)

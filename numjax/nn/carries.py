@@ -66,14 +66,24 @@ def log_prob(log_probs: jax.Array, digits: jax.Array, kind: Digits, last_carry: 
     Returns:
       float32[...].
     """
-    steps = _pick(log_probs, digits, kind)
-    first = _start(digits.shape[:-1], kind)
+    return _sum_strings(_pick(log_probs, digits, kind), kind)[..., kind.carries.index(last_carry)]
+
+
+def log_total(log_probs: jax.Array, kind: Digits) -> jax.Array:
+    """The log-probability that the last carry is 0: that of all numbers together, float32[...]; arguments as in
+    `choose`."""
+    steps = jax.nn.logsumexp(_spread(log_probs, kind), axis=-3)
+    return _sum_strings(steps, kind)[..., kind.carries.index(0)]
+
+
+def _sum_strings(steps: jax.Array, kind: Digits) -> jax.Array:
+    """The log-probability of each last carry, float32[..., C], from those of each place by next carry and carry,
+    float32[..., P, C, C]."""
 
     def add_place(alpha, step):
         return jax.nn.logsumexp(alpha[..., None, :] + step, axis=-1), None
 
-    last, _ = jax.lax.scan(add_place, first, jnp.moveaxis(steps, -3, 0))
-    return last[..., kind.carries.index(last_carry)]
+    return jax.lax.scan(add_place, _start(steps.shape[:-3], kind), jnp.moveaxis(steps, -3, 0))[0]
 
 
 def score_places(

@@ -23,7 +23,7 @@ class ScaledScheme(CodedScheme):
     reads an answer must know them: `decode` takes them from its `numbers`, or from `after`.
 
     Without the mark, or without numbers before it, the scale is 1. Otherwise the first numbers of a running text
-    would know how large the last ones are.
+    would know how large the last ones are. All numbers of a source are given.
 
     Attributes:
       scale: the positive divisor of numbers.
@@ -39,7 +39,7 @@ class ScaledScheme(CodedScheme):
           until: the numbers before this mark set the scale; "": it is always 1.
         """
         self.until = until
-        self._is_after = False  # the scale is known: it is not that of the document
+        self._is_after = not until  # the scale is known: it is not that of the document
         super().__init__(vocab, rules, pad_multiple)
 
     @abc.abstractmethod
@@ -50,10 +50,13 @@ class ScaledScheme(CodedScheme):
         """Whatever the scale, only 0 is certain to come back: which others do depends on the numbers before them."""
         return Abilities(NumberRange(digits=0), NumberRange(digits=0))
 
-    def after(self, numbers: Sequence[Number]) -> Self:
-        """The same scheme for texts that stand behind these numbers."""
+    def after(self, numbers: Sequence[Number], ids: Sequence[int] | None = None) -> Self:
+        """The same scheme for texts that stand behind these numbers; of a row, those before the mark are given."""
+        if not self.until:
+            return self
         self.automaton()  # both use it
         other = copy.copy(self)
+        numbers = numbers if ids is None else numbers[: self._count_given(ids)]
         sizes = [abs(limit_size(number.value)) for number in numbers]
         scale = self.find_scale(sizes) if sizes else Fraction(1)
         other.scale, other._is_after = scale if scale > 0 else Fraction(1), True
@@ -69,7 +72,7 @@ class ScaledScheme(CodedScheme):
         """The document of a row, in which as many of `numbers` are given as stand before the mark."""
         if self._is_after:
             return super().decode(ids, numbers)
-        return self.after(numbers[: self._count_given(ids)]).decode(ids, numbers)
+        return self.after(numbers, ids).decode(ids, numbers)
 
     def positions_per_number(self, digits: int) -> int:
         """Of a number that is the only one given."""
@@ -84,7 +87,7 @@ class ScaledScheme(CodedScheme):
 
     def _count_given(self, ids: Iterable[int]) -> int:
         ids = [int(token) for token in ids]
-        if not self.until or (mark := self.vocab.mark(self.until)) not in ids:
+        if (mark := self.vocab.mark(self.until)) not in ids:
             return 0
         return sum(isinstance(run, tuple) for run in self._split_codes(ids[: ids.index(mark)]))
 

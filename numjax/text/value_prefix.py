@@ -19,6 +19,7 @@ class Scheme(digits.Scheme):
     Answers have it as published: while the model learns, f(x) of the gold answer stands before the digits that it is
     to write, and tells them. While it writes, nobody knows x at [NUM], and head `prefix` projects the hidden state to
     a vector that stands in; objective `projection` draws it towards f(x). So the projection alone learns to compute.
+    A validation loss has the gold value before the digits too: it says little about what the model writes by itself.
     Scheme digits with layout=value gives the values of the prompt only, and needs no projection.
     """
 
