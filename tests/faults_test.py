@@ -210,6 +210,11 @@ def test_after_the_block_and_after_the_loop_signals_go_to_the_handlers_from_befo
             os.kill(os.getpid(), signal.SIGTERM)
             raise Preempted
         assert received == [*stop.SIGNALS, signal.SIGTERM], "a request that the loop has granted"
+        # What calls the loop catches its other errors, and goes on with the next seed.
+        with contextlib.suppress(Diverged), signals.Signals():
+            os.kill(os.getpid(), signal.SIGTERM)
+            raise Diverged
+        assert received == [*stop.SIGNALS, signal.SIGTERM, signal.SIGTERM], "a request before another error"
     finally:
         for number, handler in old_handlers.items():
             signal.signal(number, handler)
