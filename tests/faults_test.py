@@ -573,6 +573,13 @@ def test_metrics_have_a_line_for_each_stream(capsys):
         "r2/orbit 1.7500",
         "  add: exact 1.0000 · digits 1.2500",
     ]
+    nan = float("nan")  # a part that this split lacks
+    parts = {"exact/add": nan, "digits/add": nan, "exact/mul": 0.5, "digits/mul": 0.75, "exact/max": nan}
+    log.say_metrics("test", {"exact": 0.5, "digits": 0.75} | parts | {"digits/max": 1.0})
+    assert capsys.readouterr().err.splitlines() == [
+        "test: exact 0.5000 · digits 0.7500 · digits/max 1.0000",
+        "  mul: exact 0.5000 · digits 0.7500",
+    ]
 
 
 def test_only_the_late_errors_of_a_failed_save_are_silenced(monkeypatch):

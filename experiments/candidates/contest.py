@@ -100,7 +100,7 @@ def write_tables(
     for operation in dict.fromkeys(operation for operation, _ in results):
         own = [by_seed for (name, _), by_seed in results.items() if name == operation]
         columns = [TableColumn(stream, operation, f"exact/{operation}/{stream}") for stream in contest.streams]
-        # Products have no longer streams.
+        # mul6 has no streams of longer numbers.
         columns = [c for c in columns if any(tables.collect_values(by_seed, c) for by_seed in own)]
         parts[operation] = (tables.compare(results, rows, columns, contest.reference), columns)
     remarks = ["Exact answers in percent; mean ± standard deviation over seeds.", *contest.remarks]
