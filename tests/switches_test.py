@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from typing import Any
 
 import pytest
 from absl import flags
@@ -59,7 +60,7 @@ def list_applications() -> list[tuple[str, str]]:
 
 def find_paths(row: str, kind: str, name: str) -> list[str]:
     """The blocks of a row that name a part."""
-    config = schemes.get_config(f"{row},smoke")
+    config: Any = schemes.get_config(f"{row},smoke")
     key, several = next((key, several) for key, (own_kind, several) in blocks.BLOCK_KINDS.items() if own_kind == kind)
     own_blocks = {f"{key}.{path}": block for path, block in config[key].items()} if several else {key: config[key]}
     return [path for path, block in own_blocks.items() if block["name"] == name]
