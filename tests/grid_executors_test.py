@@ -117,7 +117,7 @@ def test_jobs_of_slurm(tmp_path, monkeypatch):
 @pytest.mark.parametrize(("name", "package"), [("ray", "ray"), ("slurm", "submitit")])
 def test_a_missing_package_is_one_line(name, package, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(UsageError, match=rf"--executor={name} needs {package}: pip install 'numjax\[{name}\]'"):
+    with pytest.raises(UsageError, match=rf"^--executor={name} needs {package}: .*pip install .*\[{name}\]'.*$"):
         run(name, tmp_path)
 
 
