@@ -188,7 +188,8 @@ get_config = Recipe(
             "optim": dict(steps=600, batch_size=64, learning_rate=3e-3, schedule="cosine", warmup=50),
             "eval": dict(every=300, examples=200),
         },
-        # Ten minutes on two cores.
+        # Additions: TODO.
+        # Additions: ten minutes on two cores. All operations of the grid's scale cpu: an hour and more on one.
         "cpu": {
             "backbone": dict(width=128, layers=2, heads=4, init_std=0.08, dropout=0.0, max_length=152),
             "data": dict(length=120),

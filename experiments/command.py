@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import difflib
 import pathlib
 import signal
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
 from numjax.bundled.experiments import sources, stored
 from numjax.errors import DataError, Diverged, Preempted, UsageError
+from numjax.runtime import stop
 from numjax.tools.command import Parser
 
 SCALES = ("smoke", "laptop", "paper")
@@ -101,18 +104,36 @@ def parse_only(words: str, tasks: Iterable[str], systems: Iterable[str]) -> Call
     )  # fmt: skip
 
 
-def entry(main: Callable[[], Any]) -> None:
-    """Calls `main`; prints an error that a user can act on as one line and exits with its code. SIGTERM exits 143."""
+def entry(main: Callable[[], Any], starts_programs: bool = False) -> None:
+    """Calls `main`; prints an error that a user can act on as one line and exits with its code. SIGTERM and Ctrl-C
+    exit with 143; what is finished or saved stays.
 
-    def stop(number: int, frame: Any) -> NoReturn:
+    Args:
+      starts_programs: see `raise_when_stopped`.
+    """
+    with raise_when_stopped() if starts_programs else stop.exit_when_stopped():
+        try:
+            main()
+        except (UsageError, DataError, Diverged, Preempted) as error:
+            print(f"numjax: {' '.join(str(error).split())}", file=sys.stderr, flush=True)
+            sys.exit(error.exit_code)
+
+
+@contextlib.contextmanager
+def raise_when_stopped() -> Iterator[None]:
+    """Makes SIGTERM and Ctrl-C raise Preempted until the block ends, in a process that trains nothing and waits for
+    others that it started: the error ends them first. `stop.exit_when_stopped` is for all other processes."""
+    if threading.current_thread() is not threading.main_thread():  # only the main thread can set handlers
+        yield
+        return
+
+    def raise_stop(number: int, frame: Any) -> NoReturn:
         del number, frame
-        raise Preempted("stopped; finished runs are kept: run the same command to resume")
+        raise Preempted(stop.MESSAGE)
 
-    # During training the loop has its own handlers, which save first.
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, stop)
+    old_handlers = {number: signal.signal(number, raise_stop) for number in stop.SIGNALS}
     try:
-        main()
-    except (UsageError, DataError, Diverged, Preempted) as error:
-        print(f"numjax: {' '.join(str(error).split())}", file=sys.stderr, flush=True)
-        sys.exit(error.exit_code)
+        yield
+    finally:
+        for number, handler in old_handlers.items():
+            signal.signal(number, handler)

@@ -6,6 +6,7 @@
 - Each results/**/NAME.md is what its JSON renders.
 - Means, deviations and t-tests in a JSON are those of its runs.
 - The figures in READMEs are those of their sources (`quotes.py`), and each figure with ± names one.
+- Cells of a grid that are committed are whole, and its table follows from them.
 - Each picture shows what its JSON draws, and each PNG has a JSON that draws it.
 - `experiments/README.md` holds the front table that `claims.py` makes of the JSON files.
 """
@@ -22,6 +23,7 @@ from typing import Any
 
 from numjax import bundled
 from numjax.bundled.experiments import claims, command, pictures, quotes, report, stored, tables
+from numjax.bundled.experiments.grid.report import committed
 from numjax.bundled.experiments.quotes import Problem
 from numjax.tools.command import Parser
 
@@ -56,6 +58,7 @@ def list_problems(root: pathlib.Path) -> tuple[list[Problem], int]:
     """(all disagreements of a checkout, the number of quoted figures compared)."""
     problems = [problem for path in list_results(root) for problem in check_table(path)]
     problems += check_pictures(root / "experiments")
+    problems += committed.check(root / "experiments" / "grid" / "results")
     n_figures = 0
     front = root / "experiments" / claims.README
     for path in quotes.list_readmes(root):

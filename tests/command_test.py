@@ -100,13 +100,21 @@ def trained(tmp_path_factory):
 RECORDS = '{"question": "How many grams are 2 eggs?", "answer": "80"}\n{"question": 3}\nno JSON\n'
 
 
+def drop_waits(errors: str) -> list[str]:
+    """The lines without those about long waits (`runtime/waiting.py`), which depend on the load of the machine."""
+    return [line for line in errors.splitlines() if not line.endswith(" so far")]
+
+
 def test_a_trained_run_predicts_as_with_the_module(trained):
     folder, out, errors = trained
     assert out == "" and "best checkpoint, step " in errors
     assert errors.splitlines()[-1].endswith("Use the model: numjax predict --workdir=run --input=FILE")
     words = ["--workdir=run", "--input=-"]
-    code, out, errors = run([*COMMAND, "predict", *words], folder, RECORDS)
-    assert (code, out, errors) == run([*MODULE, "numjax.main", "--mode=predict", *words], folder, RECORDS)
+    (code, out, errors), (*others, other_errors) = (
+        run([*command, *words], folder, RECORDS)
+        for command in ([*COMMAND, "predict"], [*MODULE, "numjax.main", "--mode=predict"])
+    )
+    assert [code, out] == others and drop_waits(errors) == drop_waits(other_errors)
     assert code == 0 and json.loads(out)["id"] == "input-1" and errors.count("left out") == 2
 
 

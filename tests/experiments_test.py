@@ -25,6 +25,7 @@ from numjax.bundled.experiments.numgpt import fig1, fig3, settings, table1, tabl
 from numjax.bundled.experiments.runs import RunCell
 from numjax.bundled.experiments.stored import RunResult
 from numjax.errors import Diverged, Preempted, UsageError
+from numjax.runtime import stop
 from numjax.train import workdir
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -434,3 +435,23 @@ def test_an_unwritable_folder_is_refused(tmp_path):
     with pytest.raises(UsageError, match="choose another"):
         stored.write_json(tmp_path / "file" / "table.json", {})
     assert not os.path.exists(tmp_path / "file" / "table.md")
+
+
+@pytest.mark.parametrize("starts_programs", [False, True])
+def test_a_stop_is_raised_only_where_other_programs_must_be_ended(starts_programs):
+    code = f"""
+import os, signal
+from numjax.bundled.experiments import command
+
+def main():
+    try:
+        os.kill(os.getpid(), signal.SIGTERM)
+    except BaseException:
+        print("raised")
+        raise
+
+command.entry(main, starts_programs={starts_programs})
+"""
+    process = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=240)
+    assert (process.returncode, process.stderr) == (143, f"numjax: {stop.MESSAGE}\n")
+    assert process.stdout == "raised\n" * starts_programs

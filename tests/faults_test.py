@@ -210,6 +210,11 @@ def test_after_the_block_and_after_the_loop_signals_go_to_the_handlers_from_befo
             os.kill(os.getpid(), signal.SIGTERM)
             raise Preempted
         assert received == [*stop.SIGNALS, signal.SIGTERM], "a request that the loop has granted"
+        # What calls the loop catches its other errors, and goes on with the next seed.
+        with contextlib.suppress(Diverged), signals.Signals():
+            os.kill(os.getpid(), signal.SIGTERM)
+            raise Diverged
+        assert received == [*stop.SIGNALS, signal.SIGTERM, signal.SIGTERM], "a request before another error"
     finally:
         for number, handler in old_handlers.items():
             signal.signal(number, handler)
@@ -567,6 +572,13 @@ def test_metrics_have_a_line_for_each_stream(capsys):
         "test: loss 0.0000 · next/token 0.2500 · exact 0.5000 · digits 0.7500 · exact/add/length 8 1.5000 · "
         "r2/orbit 1.7500",
         "  add: exact 1.0000 · digits 1.2500",
+    ]
+    nan = float("nan")  # a part that this split lacks
+    parts = {"exact/add": nan, "digits/add": nan, "exact/mul": 0.5, "digits/mul": 0.75, "exact/max": nan}
+    log.say_metrics("test", {"exact": 0.5, "digits": 0.75} | parts | {"digits/max": 1.0})
+    assert capsys.readouterr().err.splitlines() == [
+        "test: exact 0.5000 · digits 0.7500 · digits/max 1.0000",
+        "  mul: exact 0.5000 · digits 0.7500",
     ]
 
 

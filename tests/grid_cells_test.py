@@ -240,6 +240,24 @@ def test_keys_depend_on_the_row_the_problems_and_the_sizes(tmp_path):
     assert identity.make_key(cells.list_settings(job._replace(seed=5))) == keys[0]
 
 
+def test_an_addition_takes_single_options_in_the_order_of_its_words():
+    def make(*changes):
+        return rows.make_config(rows.parse_addition(" ".join(["mine=fone", *changes])), Scale("smoke"), ("add",))
+
+    assert make().heads.next.get("projected", True) and not make("heads.next.projected=False").heads.next.projected
+    assert not make("--config.heads.next.projected=False").heads.next.projected
+    after = make("embeds.numeral=fone:integer=12", "embeds.numeral.fraction=3").embeds.numeral
+    assert (after.integer, after.fraction) == (12, 3)
+    assert make("embeds.numeral.fraction=3", "embeds.numeral=fone:integer=12").embeds.numeral.fraction != 3
+    for change, message in (
+        ("heads.next.projecte=False", r"head 'fone' has no option 'projecte': did you mean projected"),
+        ("heads.next.projected=12", r"projected must be bool"),
+        ("heads.nxt.projected=False", r"heads\.nxt\.projected=False: this row has no heads\.nxt"),
+    ):
+        with pytest.raises(UsageError, match=f"^--add=mine: .*{message}"):
+            make(change)
+
+
 def test_a_lease_keeps_others_out_while_its_holder_lives(tmp_path):
     with leases.hold(tmp_path, "a"):
         with pytest.raises(leases.Held, match=rf"a is with process {os.getpid()} on "), leases.hold(tmp_path, "a"):
@@ -313,7 +331,7 @@ def test_a_holder_notices_that_its_lease_was_taken_over(content, tmp_path, monke
             if said:
                 break
             threading.Event().wait(0.01)
-        with pytest.raises(leases.Lost, match=r"a is with .*lost it, and writes no more"):
+        with pytest.raises(leases.TakenOver, match=r"a is with .*lost it, and writes no more"):
             lease.guard(path.touch)()
         assert (said + capsys.readouterr().err).count("writes no more") == 1, "one line"
         if content:

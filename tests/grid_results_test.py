@@ -16,10 +16,10 @@ import sys
 import numpy as np
 import pytest
 
-from numjax.bundled.experiments import verify
+from numjax.bundled.experiments import identity, verify
 from numjax.bundled.experiments.grid import archive
 from numjax.bundled.experiments.grid.report import __main__ as tool
-from numjax.bundled.experiments.grid.report import files, folder, maps, metrics
+from numjax.bundled.experiments.grid.report import committed, files, folder, maps, metrics
 from numjax.errors import UsageError
 from tests.made_up_cells import STREAMS, make_cell, write_cell, write_cells, write_settings
 
@@ -286,12 +286,14 @@ def test_committed_cells_go_on_in_another_folder(tmp_path):
     cell = first / "cells/cpu.digits.add.seed0.json"
     (second / "cells").mkdir(parents=True)
     (second / "cells" / cell.name).write_text("of its own")
-    assert archive.unpack(results, second) == len(list((first / "cells").glob("cpu.*"))) - 1
+    count, conflicts = archive.unpack(results, second)
+    assert count == len(list((first / "cells").glob("cpu.*"))) - 1
+    assert len(conflicts) == 1 and "half a file" in conflicts[0], "a line says that it is not taken"
     assert (second / "cells" / cell.name).read_text() == "of its own"
     (second / "cells" / cell.name).write_text(cell.read_text())
     for path in (*(first / "cells").glob("cpu.*"), *(first / "settings").glob("*")):
         assert json.loads((second / path.relative_to(first)).read_text()) == json.loads(path.read_text())
-    assert archive.unpack(results, second) == 0
+    assert archive.unpack(results, second) == (0, [])
     archive.pack(second, results)
     assert [path.read_bytes() for path in paths] == before, "the same cells are the same bytes"
 
@@ -308,7 +310,100 @@ def test_a_report_keeps_the_rows_that_were_committed_before(tmp_path, capsys):
     assert set(content["rows"]) == {"digits", "carry", "oracle"}
 
 
-@pytest.mark.parametrize("content", [b"no gzip", b"[]", b'{"../escape.json": {}}', b'{"cells/a/b.json": {}}'])
+def test_a_committed_cell_is_never_replaced_by_another_result(tmp_path, capsys):
+    first, second, results = (tmp_path / name for name in ("first", "second", "results"))
+    for out, key, size in ((first, "digits", 10), (second, "older", 9)):
+        write_cell(out, make_cell("digits", "add", 0, key=key))
+        write_settings(out, key, "present", **{"task.size": size})
+    (path,) = archive.pack(first, results)
+    before = path.read_bytes()
+    own = second / "cells/cpu.digits.add.seed0.json"
+    (line,) = archive.unpack(results, second)[1]
+    assert f"{own}: {path} has another result (task.size is 10, not 9)" in line
+    with pytest.raises(UsageError, match=rf"task\.size is 10, not 9.*remove {path}; to keep it, remove"):
+        tool.main([f"--out={second}", f"--results={results}", "--dirty"])
+    assert line in capsys.readouterr().out
+    own.write_text("{")
+    write_cell(second, make_cell("digits", "mul", 0))
+    with pytest.raises(UsageError, match=r"half a file.*remove"):
+        archive.pack(second, results)
+    assert path.read_bytes() == before and not (results / "cpu/grid.json").exists()
+    path.unlink()
+    assert archive.pack(second, results) == [path], "the user has removed it"
+
+
+def test_a_cell_that_the_folder_lacks_stays_committed(tmp_path):
+    first, second, results = (tmp_path / name for name in ("first", "second", "results"))
+    write_cell(first, make_cell("digits", "add", 0))
+    write_cell(second, make_cell("digits", "mul", 0))
+    for out in (first, second):
+        (path,) = archive.pack(out, results)
+    assert archive.load(path).keys() == {f"cells/cpu.digits.{column}.seed0.json" for column in ("add", "mul")}
+
+
+def test_cells_of_uncommitted_code_are_not_committed(tmp_path):
+    write_cell(tmp_path / "out", make_cell("carry", "add", 0))
+    write_cell(tmp_path / "out", make_cell("digits", "add", 0, dirty=True))
+    with pytest.raises(UsageError, match=r"cpu\.digits\.add\.seed0\.json: made by code that was not committed"):
+        archive.pack(tmp_path / "out", tmp_path / "results")
+    assert not (tmp_path / "results").exists()
+
+
+@pytest.fixture
+def committed_results(tmp_path):
+    """A folder of committed results of one row, with a key that follows from its settings."""
+    out, results, options = tmp_path / "out", tmp_path / "results", {"grid.problems": "present", "task.size": 10}
+    key = identity.make_key(options)
+    for seed in range(3):
+        write_cell(out, make_cell("digits", "add", seed, key=key))
+    write_settings(out, key, "present", **{"task.size": 10})
+    tool.main([f"--out={out}", f"--results={results}", "--dirty"])
+    return results
+
+
+def test_committed_cells_and_their_table_agree(committed_results):
+    assert not list(committed.check(committed_results))
+    table = committed_results / "cpu/grid.json"
+    content = json.loads(table.read_text())
+    content["cells"][0]["values"]["all"][1] += 1e-6
+    table.write_text(json.dumps(content))
+    ((path, _, message),) = committed.check(committed_results)
+    assert path == table and message == "digits, add: is not what the committed cells give"
+    (committed_results / "cpu/cells/digits.json.gz").write_bytes(b"no gzip")
+    (_, _, damage), (_, _, message) = committed.check(committed_results)
+    assert "damaged" in damage and message == "no cells are committed beside it"
+
+
+@pytest.mark.parametrize(
+    ("edit", "message"),
+    [
+        ({"dirty": True}, "made by code that was not committed"),
+        ({"key": "another"}, "its settings are not in the file"),
+        ({"column": "mul"}, "is another cell: cpu, digits, mul, seed 1"),
+        ({"form": 0}, "an older form"),
+        ({"seconds": 1.0}, "rows: is not what the committed cells give"),
+    ],
+)
+def test_a_committed_cell_that_is_edited_is_named(committed_results, edit, message):
+    path = committed_results / "cpu/cells/digits.json.gz"
+    content = archive.load(path)
+    content["cells/cpu.digits.add.seed1.json"] |= edit
+    path.write_bytes(gzip.compress(json.dumps(content).encode()))
+    assert any(message in problem.message for problem in committed.check(committed_results))
+
+
+def test_committed_settings_are_those_of_their_key(committed_results):
+    path = committed_results / "cpu/cells/digits.json.gz"
+    content = archive.load(path)
+    (name,) = (name for name in content if name.startswith("settings/"))
+    content[name]["task.size"] = 9
+    path.write_bytes(gzip.compress(json.dumps(content).encode()))
+    assert next(iter(committed.check(committed_results))).message == f"{name}: is not what its name says"
+
+
+@pytest.mark.parametrize(
+    "content", [b"no gzip", b"[]", b'{"cells/a.json": 1}', b'{"../escape.json": {}}', b'{"cells/a/b.json": {}}']
+)
 def test_a_file_that_holds_no_cells_is_one_line(content, tmp_path):
     path = tmp_path / "results/cpu/cells/a.json.gz"
     path.parent.mkdir(parents=True)

@@ -203,6 +203,7 @@ def test_batches_by_characters_are_those_of_every_scheme(kind):
             batch, count, _ = loader.batch(i)
             assert batch.inputs.ids.shape in loader.shapes() and (batch.inputs.segment_ids > 0).any(1).sum() == count
             yield batch.example_id.tolist()
+        assert len({*loader.shapes()}) == len(loader.shapes()), "two buckets may need the same room"
 
     by_characters = [list(list_batches(scheme, "characters")) for scheme in SCHEMES]
     assert all(batches == by_characters[0] for batches in by_characters)

@@ -95,8 +95,11 @@ def test_training_continues_with_the_config_of_the_workdir(tmp_path):
     with pytest.raises(UsageError, match=r"holds no run: train one, with .*--config=NAME"):
         parse_flags(f"--workdir={tmp_path}")
     modes.run(parse_flags(*FLAGS), str(tmp_path), "check")  # the config is there, and no checkpoint yet
-    code, _, last = call(f"--workdir={tmp_path}", "--config.mesh.fsdp=1", "--config.eval.test=False")
+    code, _, last = call(
+        f"--workdir={tmp_path}", "--config.mesh.fsdp=1", "--config.eval.test=False", "--config.eval.best=False"
+    )
     assert code == 0 and last.startswith(f"results are in {tmp_path}: ") and "--mode=generate" in last, last
+    assert "checkpoints/ the model" in last and not list((tmp_path / "best").glob("[0-9]*"))
     config = origin.load_config(tmp_path)
     assert config["optim"]["betas"] == [0.8, 0.9] and config["eval"]["test"] is False
     modes.run(parse_flags(f"--workdir={tmp_path}", "--config.log_every=7"), str(tmp_path), "train")
@@ -157,6 +160,13 @@ def test_an_explicit_config_takes_precedence(run_dir, tmp_path):
     flag_file.write_text(f"--config=numgpt:smoke\n--mode=check\n--workdir={tmp_path / 'new'}\n")
     code, out, last = call(f"--flagfile={flag_file}", "--config.optim.steps=7")
     assert code == 0 and json.loads(out.splitlines()[-1])["steps"] == 7, last
+
+
+def test_only_the_whole_word_of_an_unknown_key_is_mended():
+    error = KeyError('tas Did you mean "task" instead of "tas"?')
+    for path, mended in (("task.tas", "task.task"), ("tasks.tas.tasty", "tasks.task.tasty"), ("tas", "task")):
+        line = command_line.error_line(error, [f"--config.{path}=3"])
+        assert f"no key '{path}': did you mean --config.{mended}? " in line
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
+import importlib
+import sys
+from types import SimpleNamespace
+
 import pytest
 from ml_collections import ConfigDict
 
+from numjax import protocols
 from numjax.build import build
-from numjax.bundled.configs import numgpt
+from numjax.bundled.configs import numgpt, schemes
 from numjax.config import blocks, fit
 from numjax.errors import UsageError
 from numjax.system import assemble
@@ -182,14 +188,29 @@ FAULTS = [
 
 @pytest.mark.parametrize(("name", "argument", "word", "line"), FAULTS)
 def test_each_fault_is_a_line_that_names_both(name, argument, word, line):
-    import importlib
-
     config = importlib.import_module(f"numjax.bundled.configs.{name}").get_config(argument)
     assert not list(fit.find_faults(config, build("tasks", config.task)))
     blocks.apply_changes(config, [word])
     faults = list(fit.find_faults(config, build("tasks", config.task)))
     assert any(line in fault for fault in faults), faults
     assert all("\n" not in fault for fault in faults)
+
+
+def test_an_objective_trains_the_head_that_its_default_names(monkeypatch):
+    @dataclasses.dataclass(frozen=True)
+    class Objective(protocols.Objective):
+        head: str = "next"
+
+    monkeypatch.setitem(sys.modules, "my_lab", SimpleNamespace())
+    monkeypatch.setitem(sys.modules, "my_lab.loss", SimpleNamespace(Objective=Objective))
+    config = schemes.get_config("digits,smoke")
+    with config.unlocked():
+        config.objectives = ConfigDict(dict(nll=dict(name="my_lab.loss")))
+    assert not list(fit.find_faults(config, build("tasks", config.task)))
+    with config.unlocked():
+        config.heads = ConfigDict(dict(other=dict(name="token")))
+    faults = list(fit.find_faults(config, build("tasks", config.task)))
+    assert "objective 'nll' (my_lab.loss) reads head 'next'; the config has other" in faults
 
 
 @pytest.mark.parametrize(

@@ -202,4 +202,4 @@ def load_bpe(folder: str) -> Callable:
 
 
 if __name__ == "__main__":
-    command.entry(main)
+    command.entry(main, starts_programs=True)

@@ -184,4 +184,4 @@ def work() -> None:
 
 
 if __name__ == "__main__":
-    command.entry(main)
+    command.entry(main, starts_programs=True)

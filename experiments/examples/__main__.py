@@ -199,4 +199,4 @@ def is_same_number(text: str, expected: str) -> bool:
 
 
 if __name__ == "__main__":
-    command.entry(lambda: sys.exit(main()))
+    command.entry(lambda: sys.exit(main()), starts_programs=True)

@@ -95,4 +95,4 @@ def summarise(rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    command.entry(main)
+    command.entry(main, starts_programs=True)

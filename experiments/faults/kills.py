@@ -170,4 +170,4 @@ def summarise(kills: list[Kill]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    command.entry(main)
+    command.entry(main, starts_programs=True)

@@ -116,4 +116,4 @@ def summarise(rows: list[dict[str, Any]], warm_up: float = WARM_UP) -> dict[str,
 
 
 if __name__ == "__main__":
-    command.entry(main)
+    command.entry(main, starts_programs=True)

@@ -40,7 +40,8 @@ def main(words: Sequence[str] | None = None) -> int:
     jobs = list_jobs(chosen, scale, columns, options)
     if options.known:
         known, out = (pathlib.Path(text).expanduser() for text in (options.known, options.out))
-        print(f"{archive.unpack(known, out)} cells taken from {known}")
+        count, conflicts = archive.unpack(known, out)
+        print(*conflicts, f"{count} cells taken from {known}", sep="\n")
     counts: Counter[str] = Counter()
     n_cells = 0
     for outcome in run_all(options.executor, jobs, read_options(options)):

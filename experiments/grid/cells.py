@@ -110,13 +110,26 @@ def load_cell(path: pathlib.Path) -> dict[str, Any]:
         raise UsageError(f"{path}: cannot be read ({error.strerror})") from None
     except ValueError:
         raise UsageError(f"{path}: half a file or no JSON") from None
+    if fault := describe_fault(cell):
+        raise UsageError(f"{path}: {fault}")
+    return cell
+
+
+def describe_fault(cell: Any) -> str:
+    """Why some JSON is no whole cell of this form; "" if it is one."""
     form = cell.get("form") if isinstance(cell, dict) else None
     if form != FORM:
         age = "a newer" if isinstance(form, int) and form > FORM else "an older"
-        raise UsageError(f"{path}: {age} form of cells ({form}), and this is form {FORM}")
-    if missing := [name for name in FIELDS if name not in cell]:
-        raise UsageError(f"{path}: no whole cell, without {', '.join(missing[:3])}")
-    return cell
+        return f"{age} form of cells ({form}), and this is form {FORM}"
+    missing = [name for name in FIELDS if name not in cell]
+    return f"no whole cell, without {', '.join(missing[:3])}" if missing else ""
+
+
+def describe_change(recorded: Mapping[str, Any], current: Mapping[str, Any]) -> str:
+    """That a cell is another result than the one that is asked for, with two of their settings that differ."""
+    differences = identity.list_differences(recorded, current, {})
+    more = f" and {len(differences) - 2} more" if len(differences) > 2 else ""
+    return "another result" + f" ({'; '.join(differences[:2])}{more})" * bool(differences)
 
 
 def load_cells(out: pathlib.Path) -> Iterator[dict[str, Any] | UsageError]:
@@ -144,9 +157,7 @@ def explain_unusable(job: Job, column: str, key: str) -> str:
             raise UsageError(f"{error}: use the code that wrote it, or another --out") from None
         return str(error)
     if cell["key"] != key:
-        differences = identity.list_differences(load_settings(job.folder, cell["key"]), list_settings(job), {})
-        more = f" and {len(differences) - 2} more" if len(differences) > 2 else ""
-        return f"{path}: another result ({'; '.join(differences[:2])}{more})"
+        return f"{path}: {describe_change(load_settings(job.folder, cell['key']), list_settings(job))}"
     if job.same_code and (change := sources.describe_changed(load_code(job.folder, cell))):
         return f"{path}: {change}"
     return ""

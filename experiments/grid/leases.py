@@ -30,7 +30,7 @@ class Held(UsageError):
     """Another runner that is alive holds the lease; the message says which."""
 
 
-class Lost(Held):
+class TakenOver(Held):
     """The lease was held by this process, and is not any more: another runner took it over."""
 
 
@@ -45,7 +45,7 @@ class Lease:
         """Does nothing while the lease is held. Call it before each write that the next holder would not expect.
 
         Raises:
-          Lost: another runner has the lease, or had it and is done.
+          TakenOver: another runner has the lease, or had it and is done.
         """
         try:
             holder = json.loads(self.path.read_text())
@@ -56,7 +56,7 @@ class Lease:
         if holder == self.own:
             return
         other = _describe(self.path) if holder else f"{self.path.stem} is with nobody any more"
-        error = Lost(f"{other}: this process was silent for too long, lost it, and writes no more")
+        error = TakenOver(f"{other}: this process was silent for too long, lost it, and writes no more")
         if not self._is_announced:
             self._is_announced = True
             log.say(str(error))
@@ -156,7 +156,7 @@ def _beat(lease: Lease, stop: threading.Event) -> None:
         try:
             lease.check()
             os.utime(lease.path)
-        except Lost:
+        except TakenOver:
             return  # the block itself is told when it checks
         except OSError:
             continue

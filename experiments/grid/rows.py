@@ -53,10 +53,11 @@ def list_rows(additions: Sequence[str] = ()) -> dict[str, Row]:
 
 def parse_addition(word: str) -> Row:
     """A row of the user's own from "NAME=ROW CHANGE CHANGE …": a row of configs/schemes.py, and what replaces its
-    parts, each as `--set` takes it, such as "waves=xval embeds.numeral=waves:dim=64".
+    parts, each as `--set` takes it, such as "waves=xval embeds.numeral=waves:dim=64", or one option of a part, such
+    as "bare=fone heads.next.projected=False".
 
     Raises:
-      UsageError: the form is wrong, there is no such row or part, or the parts do not go together.
+      UsageError: the form is wrong, there is no such row, part or option, or the parts do not go together.
     """
     name, _, words = word.partition("=")
     base, *changes = words.split() or [""]
@@ -64,7 +65,7 @@ def parse_addition(word: str) -> Row:
         raise UsageError(f'--add={word}: give NAME=ROW and changes, such as "mine=xval embeds.numeral=mine:dim=64"')
     if base not in schemes.ROWS:
         raise UsageError(f"--add={word}: no row {base!r} to start from: did you mean {suggest(base, schemes.ROWS)}?")
-    row = Row(name, "added", base, tuple(change.removeprefix("--set=") for change in changes))
+    row = Row(name, "added", base, tuple(re.sub(r"^--(set=|config\.)", "", change) for change in changes))
     try:
         config = make_config(row, Scale("check"), ("add",))
         fit.check(config, build("tasks", config.task))
@@ -93,7 +94,8 @@ def make_config(row: Row, scale: Scale, columns: Sequence[str]) -> Any:
       UsageError: a change of an added row is wrong.
     """
     config: Any = schemes.get_config(f"{row.base},{scale.config},task=all")
-    blocks.apply_changes(config, row.changes)
+    for change in row.changes:
+        _apply(config, change)
     is_all = set(columns) == set(OPERATIONS)
     problems = {"size": scale.problems * len(columns), "test": scale.test, "data_seed": 0}
     problems |= {"operations": "all" if is_all else "+".join(columns)}
@@ -103,3 +105,20 @@ def make_config(row: Row, scale: Scale, columns: Sequence[str]) -> Any:
             block, _, key = path.rpartition(".")
             (config[block] if block else config)[key] = value
     return config
+
+
+def _apply(config: Any, change: str) -> None:
+    """Applies a change of a block, or of one option of it, to the config in place."""
+    path, equals, text = change.partition("=")
+    if not equals or not blocks.is_block_option(path):
+        blocks.apply_changes(config, [change])
+        return
+    *parents, option = path.split(".")
+    block = config
+    for name in parents:
+        if name not in block:
+            raise UsageError(f"{change}: this row has no {'.'.join(parents)}")
+        block = block[name]
+    value = blocks.parse_block(blocks.BLOCK_KINDS[parents[0]][0], f"{block.name}:{option}={text}")[option]
+    with config.unlocked(), config.ignore_type():
+        block[option] = value

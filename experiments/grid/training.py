@@ -78,7 +78,7 @@ def train_job(job: Job, key: str, lease: leases.Lease) -> Trained:
 
     Raises:
       Preempted: SIGTERM or SIGINT; the next call resumes.
-      Lost: another runner has taken over the lease of the job.
+      TakenOver: another runner has taken over the lease of the job.
       UsageError: parts do not go together.
     """
     begin = time.monotonic()
@@ -199,7 +199,7 @@ def choose_learning_rate(
     has. Its test problems are never scored. Finished trials are kept in trials.json. One rate needs no trial.
 
     Raises:
-      Lost: another runner has taken over the lease of the trials.
+      TakenOver: another runner has taken over the lease of the trials.
     """
     if len(rates) == 1:
         return rates[0], {}

@@ -142,4 +142,4 @@ def main(words: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    command.entry(main)
+    command.entry(main, starts_programs=True)

@@ -130,7 +130,8 @@ def error_line(error: Exception, words: Sequence[str] = ()) -> str:
 def _describe_unknown_key(name: str, near: str | None, words: Sequence[str]) -> str:
     paths = [word.lstrip("-").partition("=")[0].removeprefix("config.") for word in words if "-config." in word[:9]]
     path = next((path for path in paths if name in path.split(".")), name)
-    meant = [path.replace(name, near)] if near else _find_keys(path)
+    before, _, after = f".{path}.".rpartition(f".{name}.")  # whole words: "tas" is also in "task"
+    meant = [f"{before}.{near}.{after}".strip(".")] if near else _find_keys(path)
     advice = f"did you mean {', '.join(f'--config.{key}' for key in meant)}? " if meant else ""
     return f"the config has no key {path!r}: {advice}{program.mode_of('show')} lists them all"
 

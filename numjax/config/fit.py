@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from numjax.build import WORD_OF_KIND, find
+from numjax.build import WORD_OF_KIND, find, options
 from numjax.errors import UsageError
 from numjax.protocols import ACTS, Task
 
@@ -55,15 +55,22 @@ class NamedPart:
     """A part as its config names it.
 
     Attributes:
-      word: its kind in messages. key: its name in the config, such as "next" of heads.next; "" where a config has
-        only one part of the kind. name: the part's name. cls: its class. options: its block without the name.
+      kind: its folder. word: its kind in messages. key: its name in the config, such as "next" of heads.next; ""
+        where a config has only one part of the kind. name: the part's name. cls: its class. options: its block
+        without the name.
     """
 
     def __init__(self, kind: str, key: str, block: Mapping[str, Any]):
-        self.key, self.word = key, WORD_OF_KIND[kind]
+        self.kind, self.key, self.word = kind, key, WORD_OF_KIND[kind]
         self.name = str(block["name"])
         self.options = {k: v for k, v in dict(block).items() if k != "name"}
         self.cls = find(kind, self.name)
+
+    def get_option(self, name: str) -> Any:
+        """An option of its block, else the part's default; None without either."""
+        parameter = options(self.kind, self.name).get(name)
+        default = None if parameter is None or parameter.default is parameter.empty else parameter.default
+        return self.options.get(name, default)
 
     def __str__(self) -> str:
         return f"{self.word} {self.key!r} ({self.name})" if self.key else f"{self.word} {self.name}"
@@ -248,7 +255,7 @@ def _number_faults(
         if head.cls.trained_by and not any(part.name == head.cls.trained_by for part in objectives):
             yield (
                 f"{head} has weights that the likelihood does not train: add "
-                f"+objectives.{head.cls.trained_by}={head.cls.trained_by}:head={head.key}"
+                f"--set=+objectives.{head.cls.trained_by}={head.cls.trained_by}:head={head.key}"
             )
         if task.metric.lstrip("-") == "perplexity" and head.cls.densities:
             yield f"{task_part} chooses its best step by perplexity, and {head} has densities: choose head token"
@@ -276,7 +283,7 @@ def _objective_faults(
         kinds = part.cls.kinds_of(part.options)
         if kinds and task.kind not in kinds:
             yield f"{part} is of tasks of kind {' or '.join(kinds)}, and {task_part} is of kind {task.kind}"
-        key = part.options.get("head")
+        key = part.get_option("head")
         if key is None:
             continue
         if part.cls.reads_digits and not scheme.cls.digit_tokens:
@@ -287,7 +294,7 @@ def _objective_faults(
         required = ("log_prob", *part.cls.methods_of(part.options))
         if missing := [method for method in required if not by_key[key].cls.provides(method)]:
             yield f"{part} wants {', '.join(missing)} of its head, and {by_key[key]} has none: choose another"
-    trained = {part.options.get(option) for part in objectives for option in part.cls.head_options}
+    trained = {part.get_option(option) for part in objectives for option in part.cls.head_options}
     for key in sorted(by_key.keys() - trained):
         add = f"add --set=+objectives.{key}=nll:head={key}, or " if by_key[key].cls.answers == task.kind else ""
         yield f"{by_key[key]} has no objective, so nothing would train it: {add}remove it with --set=~heads.{key}"

@@ -105,7 +105,9 @@ def _say_next(config: Any, folder: pathlib.Path) -> None:
     command = program.name_of("numjax.main").rpartition(" ")[0] + f" {mode}" if program.is_command() else (
         f"python -m numjax.main --mode={mode}"
     )  # fmt: skip
-    where = "metrics.jsonl has the metrics, best/ the model, predictions/ the answers"
+    model = "best" if any((run / "best").glob("[0-9]*")) else "checkpoints"  # config.eval.best=False has no best/
+    answers = ", predictions/ the answers" * (run / "predictions").exists()
+    where = f"metrics.jsonl has the metrics, {model}/ the model{answers}"
     log.say(f"results are in {run}: {where}. Use the model: {command} --workdir={run}{words}")
 
 

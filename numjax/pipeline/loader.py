@@ -170,7 +170,8 @@ class Loader:
 
     def shapes(self) -> list[tuple[int, ...]]:
         """The distinct (rows, positions) of training batches, ascending; with an encoder also of sources."""
-        lengths = [(self._length,)] if self.encoded.packed else self._shapes.values()
+        # Buckets of characters may need the same room.
+        lengths = [(self._length,)] if self.encoded.packed else dict.fromkeys(self._shapes.values())
         return [(self.batch_size, *shape) for shape in lengths]
 
     def _plan(self, epoch: int) -> packing.EpochPlan:

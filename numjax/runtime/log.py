@@ -185,9 +185,14 @@ def format_duration(seconds: float) -> str:
 
 
 def format_metrics(metrics: Mapping[str, float]) -> str:
-    """The metrics on a line, without parts that are NaN because the split has none of their kind ("masked/number"
-    where no number is masked)."""
-    return " · ".join(f"{k} {v:.4f}" for k, v in metrics.items() if not ("/" in k and math.isnan(v)))
+    """The metrics on a line, without empty parts."""
+    return " · ".join(f"{k} {v:.4f}" for k, v in _drop_empty_parts(metrics).items())
+
+
+def _drop_empty_parts(metrics: Mapping[str, float]) -> dict[str, float]:
+    """Metrics without parts that are NaN because the split has none of their kind ("masked/number" where no number is
+    masked)."""
+    return {name: value for name, value in metrics.items() if not ("/" in name and math.isnan(value))}
 
 
 def say_metrics(title: str, metrics: Mapping[str, float]) -> None:
@@ -195,7 +200,7 @@ def say_metrics(title: str, metrics: Mapping[str, float]) -> None:
 
     "exact/add/edges" and "digits/add/edges" form the line "add/edges". What would be alone stays on the first line.
     """
-    groups: dict[str, list[str]] = {}
+    metrics, groups = _drop_empty_parts(metrics), {}
     for name in metrics:
         metric, _, group = name.partition("/")
         if group and metric in metrics:

@@ -9,11 +9,14 @@ from typing import Any
 import jax
 from jax.experimental import multihost_utils
 
+from numjax.errors import Preempted
+
 
 class Signals:
     """Notes that SIGTERM or SIGINT asks for a stop; with several processes, all agree on the step.
 
-    A signal after the loop's last question goes to the handlers from before when the block ends, so none is lost.
+    A signal that the loop did not answer, since it ended or failed first, goes to the handlers from before when the
+    block ends. Otherwise a loop that diverges would lose it, and the next seed would be trained.
     """
 
     def __init__(self):
@@ -29,7 +32,8 @@ class Signals:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         for number, handler in self._old_handlers.items():
             signal.signal(number, handler)
-        if kind is None and self._requested is not None:
+        has_stopped = kind is not None and issubclass(kind, Preempted)
+        if self._requested is not None and not has_stopped:
             os.kill(os.getpid(), self._requested)
 
     def _request_stop(self, number, frame):

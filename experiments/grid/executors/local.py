@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import multiprocessing
 import multiprocessing.connection
+import os
+import signal
+import threading
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from numjax.bundled.experiments import command
 from numjax.bundled.experiments.grid.cells import Job
 from numjax.bundled.experiments.grid.executors import RETRIES, Options, Work, work_alone
 from numjax.bundled.experiments.grid.runner import FAILED, STOPPED, Outcome, run_job
@@ -19,11 +24,16 @@ def run(jobs: Sequence[Job], options: Options, work: Work) -> Iterator[Outcome]:
     if options.workers == 1:
         yield from map(run_job if work is work_alone else work, jobs)  # here a stop ends all jobs
         return
+    with command.raise_when_stopped():
+        yield from _run_processes(jobs, options.workers, work)
+
+
+def _run_processes(jobs: Sequence[Job], n_workers: int, work: Work) -> Iterator[Outcome]:
     waiting = collections.deque((job, 0) for job in jobs)
     running: dict[Any, tuple[Any, Job, int]] = {}
     try:
         while waiting or running:
-            while waiting and len(running) < options.workers:
+            while waiting and len(running) < n_workers:
                 job, n_lives = waiting.popleft()
                 process, end = _start(job, work)
                 running[end] = process, job, n_lives + 1
@@ -60,5 +70,17 @@ def _start(job: Job, work: Work) -> tuple[Any, Any]:
 
 
 def _send_outcome(job: Job, end: Any, work: Work) -> None:
-    end.send(work(job))
+    threading.Thread(target=_stop_with_parent, daemon=True).start()
+    outcome = work(job)
+    with contextlib.suppress(BrokenPipeError):  # the process that started this one is gone
+        end.send(outcome)
     end.close()
+
+
+def _stop_with_parent() -> None:
+    """Waits for the end of the process that started this one, then stops this one, whose training saves its state: a
+    process that is killed cannot end those that it started."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os.kill(os.getpid(), signal.SIGTERM)

@@ -6,7 +6,8 @@
 Writes grid.html with all that the folder holds, and grid.md, grid.png and grid.json of the largest scale.
 Other scales and sizes get files of their own, such as grid_smoke.md. Files that are no cells, and cells of other
 problems or settings than the rest of their map, are named and left out. With --results, cells that were committed
-before and that the folder lacks are copied to it first, so that nothing is lost.
+before and that the folder lacks are copied to it first, so that nothing is lost. A cell that is another result than
+the committed one, or that was made by uncommitted code, is refused.
 """
 
 from __future__ import annotations
@@ -36,8 +37,12 @@ def main(words: Sequence[str] | None = None) -> None:
         command.check_code(options.dirty)
     start = time.monotonic()
     out, results = (pathlib.Path(text or "").expanduser() for text in (options.out, options.results))
-    if options.results and (count := archive.unpack(results, out)):
-        print(f"{count} cells of {results} were not in {out} and are there now")
+    if options.results:
+        count, conflicts = archive.unpack(results, out)
+        for line in conflicts:
+            print(line)
+        if count:
+            print(f"{count} cells of {results} were not in {out} and are there now")
     made = files.write(out)
     for line in [*made.faults, *made.repeated, *made.left_out]:
         print(line)
@@ -48,9 +53,9 @@ def main(words: Sequence[str] | None = None) -> None:
         f"{time.monotonic() - start:.0f} s"
     )
     if options.results:
+        print(f"{results}: cells of {len(archive.pack(out, results))} rows")
         for folder in files.publish(made, results):
             print(f"{folder}: {files.NAME}.json, {files.NAME}.md, {files.NAME}.png")
-        print(f"{results}: cells of {len(archive.pack(out, results))} rows")
 
 
 if __name__ == "__main__":
