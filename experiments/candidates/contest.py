@@ -90,7 +90,7 @@ def run(contest: Contest, description: str, words: Sequence[str] | None = None) 
         if is_wanted(operation, system)
     ]
     results: Results = runs.run(cells, options.seeds, options.out)
-    write_tables(contest, results, list_learned_steps(cells, options), options)
+    write_tables(contest, results, list_learned_steps(cells, results, options), options)
 
 
 def write_tables(
@@ -122,11 +122,13 @@ def find_learned_step(lines: Sequence[Mapping[str, Any]]) -> tuple[int, float] |
     return None
 
 
-def list_learned_steps(cells: Sequence[RunCell], options: argparse.Namespace) -> list[dict[str, Any]]:
-    """The steps and seconds to `LEARNED` of each run whose log is here."""
+def list_learned_steps(
+    cells: Sequence[RunCell], results: Results, options: argparse.Namespace
+) -> list[dict[str, Any]]:
+    """The steps and seconds to `LEARNED` of each finished run whose log is here."""
     entries = []
     for cell in cells:
-        for seed in options.seeds:
+        for seed in results.get((cell.task, cell.system), {}):
             path = runs.workdir(cell, seed, options.out) / "metrics.jsonl"
             if not path.exists():
                 continue
