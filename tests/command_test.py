@@ -70,7 +70,11 @@ runpy.run_module(module, run_name="__main__", alter_sys=True)
 @pytest.mark.parametrize("mode", program.MODES)
 def test_a_mode_is_the_module_with_that_mode(mode, tmp_path):
     words = ["--config=numgpt:smoke,task=mwpas", "--workdir=w", "--config.optim.steps=3", "--strict"]
-    words += [f"--{name}=x" for name, modes in run_main.MODES_OF_FLAG.items() if mode in modes]
+    words += [
+        f"--{name}={'0.5' if name == 'intervals' else 'x'}"
+        for name, modes in run_main.MODES_OF_FLAG.items()
+        if mode in modes
+    ]
     start = [sys.executable, "-c", RECORD]
     code, out, errors = run([*start, "numjax", mode, *words], tmp_path)
     assert (code, out, errors) == run([*start, "numjax.main", f"--mode={mode}", *words], tmp_path)

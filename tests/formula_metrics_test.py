@@ -122,5 +122,7 @@ def test_empty_or_unequal_lists_are_refused():
 
 def test_a_missing_library_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "sacrebleu", None)
-    with pytest.raises(UsageError, match=r"sacrebleu is not installed: pip install 'numjax\[metrics\]'"):
+    with pytest.raises(
+        UsageError, match=r"sacrebleu is not installed: in the checkout, pip install -e '\.\[metrics\]'"
+    ):
         overlap.bleu(["a"], ["a"])

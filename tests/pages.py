@@ -84,7 +84,7 @@ def parse_run(words: list[str]) -> tuple[Any, str, str]:
       UsageError, flags.Error: a flag, a word or a value is wrong.
     """
     values = flags.FlagValues()
-    for name in ("set", "workdir", "mode", "input", "prompt", "strict", "trust", "distributed"):
+    for name in ("set", "workdir", "mode", "input", "prompt", "intervals", "strict", "trust", "distributed"):
         values[name] = flags.FLAGS[name]
     before = {name: (values[name].value, values[name].present) for name in values}
     try:

@@ -21,6 +21,7 @@ from numjax.bundled.experiments.dice import table5 as dice_table5
 from numjax.bundled.experiments.grid.report import folder as grid_folder
 from numjax.bundled.experiments.grid.report import maps as grid_maps
 from numjax.bundled.experiments.grid.report import table as grid_table
+from numjax.bundled.experiments.intervals import coverage
 from numjax.bundled.experiments.luna import table4 as luna_table4
 from numjax.bundled.experiments.mathgpt import figures as mathgpt_figures
 from numjax.bundled.experiments.mathgpt import settings as mathgpt_settings
@@ -100,6 +101,17 @@ def make_ablation(names=None):
     return {"name": "ablation", "drawn_by": "problems.ablation", "labels": labels, "figures": figures}
 
 
+def make_coverage(systems):
+    """Two seeds of each system, the first of which is the surest."""
+    return {
+        "drawn_by": "intervals.coverage",
+        "coverage": [
+            {"system": system, "stream": stream, "seed": seed, "covered": [share**2 / (1 + i) for share in coverage.SHARES]}
+            for i, system in enumerate(systems) for stream in coverage.STREAMS for seed in (0, 1)
+        ],
+    }  # fmt: skip
+
+
 def make_dice_table5(is_real):
     columns = [
         dice_table5.TableColumn(f"F1, {epochs}", dice_table5.name_task(1, epochs), "f1")
@@ -154,6 +166,8 @@ CASES = {
     "digits.figures, many": make_f1(["eq. 1", "sum", *(f"dice:form=d,dim={2 ** i}" for i in range(9))], 6),
     "grid.report.table": make_grid(tuple(made_up_cells.ROWS), made_up_cells.COLUMNS, "length 20"),
     "grid.report.table, all": make_grid([*schemes.ROWS, "waves", "oracle"], schemes.TASKS),
+    "intervals.coverage": make_coverage(list(coverage.SYSTEMS)),
+    "intervals.coverage, two": make_coverage(["digits", "numgpt"]),
     "problems.ablation": make_ablation(),
     "problems.ablation, four": make_ablation(["pointed", "no_ranks", "linked", "spelled"]),
 }  # fmt: skip

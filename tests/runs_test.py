@@ -138,7 +138,9 @@ def test_a_config_without_training_is_replaced_with_its_files(tmp_path):
         modes.run(tiny(**{"optim.schedule": "cosin"}), str(tmp_path), "train")
     modes.run(tiny(**{"scheme.vocab.size": 400}), str(tmp_path), "check")
     (tmp_path / "skipped.jsonl").write_text("{}\n")
-    with pytest.raises(UsageError, match="holds no run: train one"):  # there is no run to load: the config stays
+    with pytest.raises(
+        UsageError, match="has no checkpoint yet: train it"
+    ):  # there is no run to load: the config stays
         modes.run(tiny(), str(tmp_path), "eval")
     assert origin.load_config(tmp_path)["scheme"]["vocab"]["size"] == 400
     (tmp_path / "config.json").write_text("{")  # cut short
@@ -260,7 +262,7 @@ def test_half_a_surrogate_pair_is_written_as_the_replacement_character(tmp_path,
 
 
 def test_modes_that_need_a_run_refuse_an_empty_folder(tmp_path):
-    with pytest.raises(UsageError, match="holds no run: train one, with --mode=train --config="):
+    with pytest.raises(UsageError, match="does not exist: train a run there, with --mode=train --config="):
         modes.run(tiny(), str(tmp_path / "nothing"), "eval")
     with pytest.raises(UsageError, match="cannot read --input"):
         inputs.read_lines(str(tmp_path / "absent"))

@@ -136,7 +136,8 @@ class BaseVocabulary:
 
     def list_unknown(self, text: str) -> list[str]:
         """The characters of a text that the vocabulary lacks, each once, without blanks."""
-        return [c for c in dict.fromkeys("".join(text.split())) if self._is_unknown(c)]
+        characters = dict.fromkeys("".join(files.replace_surrogates(text).split()))
+        return [c for c in characters if self._is_unknown(c)]
 
     def _is_unknown(self, character: str) -> bool:
         return not self.exact and "\ufffd" in self.decode(self.encode(character))
