@@ -13,6 +13,7 @@ import pytest
 import numjax
 from numjax import modes
 from numjax.errors import DataError, UsageError
+from numjax.evals import uncertainty
 from numjax.numeral import default
 from numjax.tasks import generation
 from numjax.text import document as documents
@@ -82,7 +83,8 @@ def test_every_answer_says_how_sure_it_is_if_asked(small_run, capsys):
     modes.run(config, str(folder), "generate", prompts=[SHIP], intervals=(0.5, 0.9))
     (row,) = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     (number,) = row["numbers"]
-    assert 0 < number["probability"] <= 1 and "interval" not in number and "note" not in number
+    assert 0 < number["probability"] <= 1 and "interval" not in number
+    assert number.get("note") in (None, uncertainty.WITH_NEXT)
     assert number["method"] == ("density" if system in ("numgpt", "dice") else "samples")
     narrow, wide = ((Decimal(i["low"]), Decimal(i["high"])) for i in number["intervals"])
     assert wide[0] <= narrow[0] <= narrow[1] <= wide[1]

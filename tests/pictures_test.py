@@ -103,13 +103,18 @@ def make_ablation(names=None):
 
 def make_coverage(systems):
     """Two seeds of each system, the first of which is the surest."""
-    return {
-        "drawn_by": "intervals.coverage",
-        "coverage": [
-            {"system": system, "stream": stream, "seed": seed, "covered": [share**2 / (1 + i) for share in coverage.SHARES]}
-            for i, system in enumerate(systems) for stream in coverage.STREAMS for seed in (0, 1)
-        ],
-    }  # fmt: skip
+    entries = [
+        {
+            "system": system,
+            "stream": stream,
+            "seed": seed,
+            "covered": [share**2 / (1 + i) for share in coverage.SHARES],
+        }
+        for i, system in enumerate(systems)
+        for stream in coverage.STREAMS
+        for seed in (0, 1)
+    ]
+    return {"drawn_by": "intervals.coverage", "coverage": entries}
 
 
 def make_dice_table5(is_real):
