@@ -278,7 +278,7 @@ def test_sigterm_exits_143_and_the_next_call_resumes(tmp_path, monkeypatch):
     process.send_signal(signal.SIGTERM)
     lines += process.communicate(timeout=120)[1].splitlines()
     assert process.returncode == 143, lines
-    assert "run the same command to resume" in lines[-1] and "Traceback" not in "".join(lines)
+    assert "run the same command to go on" in lines[-1] and "Traceback" not in "".join(lines)
     done_seeds = sorted(int(path.parent.name[5:]) for path in tmp_path.glob("runs/mme/*/seed_*/result.json"))
     assert done_seeds[:2] == [0, 1] and len(done_seeds) < 500
     seeds = []
