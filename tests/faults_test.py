@@ -35,11 +35,11 @@ from numjax import modes
 from numjax.bundled import data as datasets
 from numjax.bundled.experiments.faults import verdict
 from numjax.config import origin
-from numjax.errors import DataError, Diverged, Preempted, UsageError
+from numjax.errors import DataError, Diverged, UsageError
 from numjax.evals import report
 from numjax.modes.data import load_data
 from numjax.pipeline.loader import Loader
-from numjax.runtime import files, log, shard, signals, stop
+from numjax.runtime import files, log, shard, stop
 from numjax.system import assemble
 from numjax.text import vocab
 from numjax.train import digests, workdir
@@ -156,68 +156,6 @@ def test_signals_outside_the_loop_end_a_run_at_once_with_a_message(tmp_path, req
         assert code == 143, output
         assert output.splitlines()[-1] == f"numjax: {stop.MESSAGE}"
         assert "Traceback" not in output and "Fatal" not in output
-
-
-def test_no_signal_is_lost_where_python_ignores_errors():
-    """An error that a handler raises is lost in a callback of the garbage collector, in `__del__`, and in code that
-    catches all errors. Each child is there all the time when the signal comes."""
-    statements = {
-        "gc": "gc.callbacks.append(lambda *_: wait()); gc.collect()",
-        "del": "type('X', (), {'__del__': lambda self: wait()})()",
-        "except": "wait()",
-    }
-    for code in statements.values():
-        program = f"""
-import gc, time
-from numjax.runtime import stop
-
-def wait():
-    print("ready", flush=True)
-    while True:
-        try:
-            time.sleep(0.01)
-        except BaseException:
-            pass
-
-with stop.exit_when_stopped():
-    {code}
-"""
-        for number in stop.SIGNALS:
-            child = subprocess.Popen(
-                [sys.executable, "-c", program], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-            )
-            assert child.stdout is not None and child.stdout.readline() == "ready\n"
-            child.send_signal(number)
-            assert child.communicate(timeout=LIMIT)[1] == f"numjax: {stop.MESSAGE}\n"
-            assert child.returncode == 143
-
-
-def test_after_the_block_and_after_the_loop_signals_go_to_the_handlers_from_before():
-    received = []
-    old_handlers = {number: signal.signal(number, lambda n, _: received.append(n)) for number in stop.SIGNALS}
-    try:
-        with stop.exit_when_stopped():
-            pass
-        for number in stop.SIGNALS:
-            os.kill(os.getpid(), number)
-        assert received == list(stop.SIGNALS)
-        with signals.Signals() as loop_signals:
-            assert not loop_signals.stop_at(1)
-            os.kill(os.getpid(), signal.SIGTERM)  # after the last step, before the scores
-            assert loop_signals.stop_at(2) and received == list(stop.SIGNALS)
-        assert received == [*stop.SIGNALS, signal.SIGTERM], "a request that the loop has not granted"
-        with contextlib.suppress(Preempted), signals.Signals():
-            os.kill(os.getpid(), signal.SIGTERM)
-            raise Preempted
-        assert received == [*stop.SIGNALS, signal.SIGTERM], "a request that the loop has granted"
-        # What calls the loop catches its other errors, and goes on with the next seed.
-        with contextlib.suppress(Diverged), signals.Signals():
-            os.kill(os.getpid(), signal.SIGTERM)
-            raise Diverged
-        assert received == [*stop.SIGNALS, signal.SIGTERM, signal.SIGTERM], "a request before another error"
-    finally:
-        for number, handler in old_handlers.items():
-            signal.signal(number, handler)
 
 
 def test_two_runs_never_write_one_workdir(tmp_path, monkeypatch, request):
@@ -558,28 +496,6 @@ def test_events_have_the_format_of_tensorboard(tmp_path):
 
 
 NAMESPACE = ["unshare", "--user", "--map-root-user", "--mount"]
-
-
-def test_a_loss_part_that_a_split_lacks_is_not_printed():
-    metrics = {"loss": 1.0, "masked/token": 2.0, "masked/number": float("nan"), "em": float("nan")}
-    assert log.format_metrics(metrics) == "loss 1.0000 · masked/token 2.0000 · em nan"
-
-
-def test_metrics_have_a_line_for_each_stream(capsys):
-    names = ("loss", "next/token", "exact", "digits", "exact/add", "digits/add", "exact/add/length 8", "r2/orbit")
-    log.say_metrics("test", {name: index / 4 for index, name in enumerate(names)})
-    assert capsys.readouterr().err.splitlines() == [
-        "test: loss 0.0000 · next/token 0.2500 · exact 0.5000 · digits 0.7500 · exact/add/length 8 1.5000 · "
-        "r2/orbit 1.7500",
-        "  add: exact 1.0000 · digits 1.2500",
-    ]
-    nan = float("nan")  # a part that this split lacks
-    parts = {"exact/add": nan, "digits/add": nan, "exact/mul": 0.5, "digits/mul": 0.75, "exact/max": nan}
-    log.say_metrics("test", {"exact": 0.5, "digits": 0.75} | parts | {"digits/max": 1.0})
-    assert capsys.readouterr().err.splitlines() == [
-        "test: exact 0.5000 · digits 0.7500 · digits/max 1.0000",
-        "  mul: exact 0.5000 · digits 0.7500",
-    ]
 
 
 def test_only_the_late_errors_of_a_failed_save_are_silenced(monkeypatch):

@@ -15,6 +15,7 @@ import numpy as np
 
 from numjax import protocols
 from numjax.errors import UsageError
+from numjax.positions.base import NumberedPositions
 from numjax.protocols import FromContext
 from numjax.types import Channel, Tokens, WrittenPlaces
 
@@ -108,37 +109,24 @@ def _count_from_point(inside: np.ndarray, is_point: np.ndarray, lowest: int) -> 
     return runs
 
 
-class Coupling(protocols.Positions, nn.Module):
+class Coupling(NumberedPositions):
     """The base of positions that the digits of the same power of ten share.
 
-    Attributes:
-      numbers: with n above 0, a learned vector says which number of the row a digit belongs to, for n numbers;
-        further ones use the last one (multi-level ids; Cho et al. 2024, arXiv 2410.15787, for sums of many numbers).
+    Attributes, besides those of `NumberedPositions`:
       until: the mark behind the numbers that are given.
       ahead: each written digit, and the mark before it, has the position of the digit that is predicted there, not
         its own, so that like positions meet in attention. The authors use its own.
-      init_std: as in `learned`.
     """
 
-    stack: FromContext[protocols.Stack | None] = None
     digit_symbols: FromContext[tuple[tuple[int, int], ...] | None] = None
     marks: FromContext[tuple[tuple[str, int], ...] | None] = None
     point_ids: FromContext[tuple[int, ...] | None] = None
     num_id: FromContext[int | None] = None
     written_places: FromContext[WrittenPlaces | None] = None
-    numbers: int = 0
     until: str = "[SEP]"
     ahead: bool = False
-    init_std: float = 0.02
     reads_channels = ("significance",)
     needs_parse = True
-
-    def setup(self):
-        if self.numbers < 0:
-            raise UsageError(f"positions {self.part_name()}: numbers must not be negative")
-        if self.numbers:
-            shape, init = (self.numbers, self.require_stack().width), nn.initializers.normal(self.init_std)
-            self.levels = self.param("levels", init, shape, jnp.float32)
 
     def producers(self) -> tuple[protocols.Producer, ...]:
         if not self.digit_symbols:
@@ -165,15 +153,6 @@ class Coupling(protocols.Positions, nn.Module):
                 ahead=int(self.ahead),
             ),
         )
-
-    def added(self, tokens: Tokens, deterministic: bool = True) -> jax.Array:
-        """The vector of each digit's number, x[B, T, D]; zeros without `numbers`."""
-        del deterministic
-        number = tokens.channel("significance")[..., 1]
-        if not self.numbers:
-            return jnp.zeros((*number.shape, self.require_stack().width), jnp.float32)
-        level = jnp.clip(number, 1, self.numbers) - 1
-        return jnp.where((number > 0)[..., None], jnp.take(self.levels, level, axis=0), 0.0)
 
 
 class Positions(Coupling):

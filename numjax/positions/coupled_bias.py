@@ -6,14 +6,9 @@ Legend: B rows, T positions of queries, S of keys, H heads.
 
 from __future__ import annotations
 
-from typing import Any
-
-import flax.linen as nn
 import jax
-import jax.numpy as jnp
 
-from numjax.errors import UsageError
-from numjax.positions import coupled
+from numjax.positions import base, coupled
 from numjax.types import Tokens
 
 
@@ -34,7 +29,7 @@ class Positions(coupled.Coupling):
 
     def setup(self):
         super().setup()
-        self.distances = add_distances(self)
+        self.distances = base.add_distances(self)
 
     def bias_index(self, tokens: Tokens, deterministic: bool = True) -> jax.Array:
         """The position of each digit, 1 at other tokens, int32[B, T]."""
@@ -43,31 +38,4 @@ class Positions(coupled.Coupling):
 
     def bias(self, query: jax.Array, key: jax.Array) -> jax.Array:
         """float32[B, H, T, S]."""
-        return self.gain * look_up(self.distances, query - 1, key - 1)
-
-
-def add_distances(positions: Any) -> jax.Array:
-    """The parameters of a module with `span`, `init_std` and a stack, float32[2 span + 2, H].
-
-    Raises:
-      UsageError: `span` is below 1.
-    """
-    if positions.span < 1:
-        raise UsageError(f"positions {positions.part_name()}: span must be at least 1, not {positions.span}")
-    shape, init = (
-        (2 * positions.span + 2, positions.require_stack().heads),
-        nn.initializers.normal(positions.init_std),
-    )
-    return positions.param("distances", init, shape, jnp.float32)
-
-
-def look_up(distances: jax.Array, query: jax.Array, key: jax.Array) -> jax.Array:
-    """The entry of each distance key − query, and the last one where a place is not positive: float32[B, H, T, S].
-
-    Args:
-      distances: [2 span + 2, H]. query, key: places, int32[B, T] and int32[B, S].
-    """
-    span = distances.shape[0] // 2 - 1
-    query, key = query[..., :, None], key[..., None, :]
-    index = jnp.where((query > 0) & (key > 0), jnp.clip(key - query, -span, span) + span, 2 * span + 1)
-    return jnp.moveaxis(jnp.take(distances, index, axis=0), -1, -3)
+        return self.gain * base.look_up_distances(self.distances, query - 1, key - 1)

@@ -16,6 +16,7 @@ import numpy as np
 
 from numjax import protocols
 from numjax.errors import UsageError
+from numjax.positions.base import NumberedPositions
 from numjax.protocols import FromContext
 from numjax.types import Channel, Tokens
 
@@ -83,42 +84,20 @@ class Power(protocols.Producer):
         return jnp.stack([power, ahead, count], axis=-1), value
 
 
-class Alignment(protocols.Positions, nn.Module):
+class Alignment(NumberedPositions):
     """The base of positions that limbs of the same power of 1000 share.
 
     Operands and answer are so aligned without knowing which is which, and also behind the point.
 
-    Attributes:
+    Attributes, besides those of `NumberedPositions`:
       ahead: of a number that may be written, each limb and the header have the power of the limb that is predicted
         there, so that like powers meet in attention.
-      numbers: with n above 0, a learned vector says which number of the row a limb belongs to, for n numbers; further
-        ones use the last one.
-      init_std: as in `learned`.
     """
 
-    stack: FromContext[protocols.Stack | None] = None
     marks: FromContext[tuple[tuple[str, int], ...] | None] = None
     ahead: bool = False
-    numbers: int = 0
-    init_std: float = 0.02
     reads_channels = ("limb_power",)
     made_for = "limbs"
-
-    def setup(self):
-        if self.numbers < 0:
-            raise UsageError(f"positions {self.part_name()}: numbers must not be negative")
-        if self.numbers:
-            shape, init = (self.numbers, self.require_stack().width), nn.initializers.normal(self.init_std)
-            self.levels = self.param("levels", init, shape, jnp.float32)
-
-    def added(self, tokens: Tokens, deterministic: bool = True) -> jax.Array:
-        """The vector of each limb's number, x[B, T, D]; zeros without `numbers`."""
-        del deterministic
-        number = tokens.channel("limb_power")[..., 1]
-        if not self.numbers:
-            return jnp.zeros((*number.shape, self.require_stack().width), jnp.float32)
-        level = jnp.clip(number, 1, self.numbers) - 1
-        return jnp.where((number > 0)[..., None], jnp.take(self.levels, level, axis=0), 0.0)
 
     def producers(self) -> tuple[protocols.Producer, ...]:
         marks = self.marks or ()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import jax
 
-from numjax.positions import coupled_bias, limbs
+from numjax.positions import base, limbs
 from numjax.types import Tokens
 
 
@@ -27,7 +27,7 @@ class Positions(limbs.Alignment):
 
     def setup(self):
         super().setup()
-        self.distances = coupled_bias.add_distances(self)
+        self.distances = base.add_distances(self)
 
     def bias_index(self, tokens: Tokens, deterministic: bool = True) -> jax.Array:
         """The power of each limb, from 1, and 0 at other tokens, int32[B, T]."""
@@ -36,4 +36,4 @@ class Positions(limbs.Alignment):
 
     def bias(self, query: jax.Array, key: jax.Array) -> jax.Array:
         """float32[B, H, T, S]."""
-        return self.gain * coupled_bias.look_up(self.distances, query, key)
+        return self.gain * base.look_up_distances(self.distances, query, key)
