@@ -91,7 +91,7 @@ def judge(claim: Mapping[str, Any], folder: pathlib.Path) -> Verdict:
         verdict, reason = TOO_SMALL, f"no row is better than {claim['floor_of']}, {claim['floor']:g}"
     counts = trials.select(content.get("trials", {}), figure.task)
     if reference is not None and not trials.is_fair(counts):
-        verdict, reason = TOO_SMALL, f"no ranking stands: {trials.describe(counts)}"
+        verdict, reason = TOO_SMALL, f"no fair comparison: {trials.describe(counts)}"
     ours = " against ".join(format_spread(f.spread, digits) for f in figures)
     if interval:
         low, high = sorted(sign * bound for bound in interval)

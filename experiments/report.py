@@ -117,7 +117,7 @@ def describe_trials(content: Mapping[str, Any]) -> str:
         if text and trials.is_fair(counts):
             parts.append(f"Settings{where}: {text}.")
         elif text:
-            parts.append(f"**No ranking of these rows{where} stands**: {text}.")
+            parts.append(f"**These rows cannot be ranked{where}**: {text}.")
     return " ".join(parts)
 
 

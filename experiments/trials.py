@@ -122,7 +122,7 @@ def describe(counts: Mapping[str, int]) -> str:
         count = next(iter(counts_above_zero.values()))
         return f"every row had the same {count} trials of settings, chosen on validation"
     parts = [f"{label} ({count} trial{'s' * (count > 1)})" for label, count in counts_above_zero.items()]
-    return f"settings were tried on {', '.join(parts)} alone"
+    return f"settings were chosen for {', '.join(parts)}, and for no other row"
 
 
 def change_config(config: Any, changes: Mapping[str, Any]) -> ConfigDict:

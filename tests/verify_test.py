@@ -193,7 +193,7 @@ def test_a_front_table_that_is_edited_by_hand_is_named(tmp_path):
     assert not claims.check(folder)
     path = folder / claims.README
     text = path.read_text()
-    path.write_text(text.replace("**too small to tell**: no ranking", "**held**: no ranking", 1))
+    path.write_text(text.replace("**too small to tell**: no fair", "**held**: no fair", 1))
     ((_, line, _),) = claims.check(folder)
     assert "NumGPT" in text.splitlines()[line - 1]
     claims.write(folder)
@@ -254,7 +254,9 @@ def test_without_trials_a_table_records_what_was_tried_by_hand(tmp_path):
     chosen, trial_entries = settings.prepare(cells, options)
     assert chosen == cells and trial_entries["trials"]["NumGPT"] == 9 and not trials.is_fair(trial_entries["trials"])
     text = report.describe_trials(trial_entries | {"tables": {"t": [{"task": "mme"}]}})
-    assert text == "**No ranking of these rows stands**: settings were tried on NumGPT (9 trials) alone."
+    assert (
+        text == "**These rows cannot be ranked**: settings were chosen for NumGPT (9 trials), and for no other row."
+    )
 
 
 # ---------------------------------------------------------------------------------------------------
