@@ -1,14 +1,16 @@
 """Writes tests/fixtures/number_oracles.json: what packages of other authors compute for drawn numbers.
 
-PYTHON tests/make_number_oracles.py
+PYTHON tests/make_number_oracles.py [WORDS]
 
-PYTHON has ntloss (MIT), rtdl_num_embeddings (Apache-2.0) and chronos-forecasting (Apache-2.0).
+PYTHON has ntloss (MIT), rtdl_num_embeddings (Apache-2.0), chronos-forecasting (Apache-2.0) and x-transformers (MIT).
+Words, such as xval, name parts that are made anew; the others stay.
 """
 
 from __future__ import annotations
 
 import json
 import pathlib
+import sys
 
 import numpy as np
 
@@ -96,11 +98,49 @@ def make_chronos(rng: np.random.Generator) -> list[dict]:
     return cases
 
 
+def make_xval(rng: np.random.Generator) -> dict:
+    """Returns what enters the stack of a transformer with xVal's numbers, without positions, and its losses of
+    numbers at all positions but the first."""
+    import torch
+    from x_transformers import Decoder
+    from x_transformers.xval import XValAutoregressiveWrapper, XValTransformerWrapper
+
+    torch.manual_seed(0)
+    stack = Decoder(dim=8, depth=1, heads=2, attn_dim_head=4)
+    model = XValTransformerWrapper(
+        num_tokens=6, max_seq_len=16, numerical_token_id=4, attn_layers=stack, use_abs_pos_emb=False
+    )
+    ids = rng.integers(0, 6, (2, 7))
+    ids[:, [1, 4]] = 4
+    numbers = np.where(ids == 4, rng.normal(0, 30, ids.shape).round(3), 0.0)
+    numbers[0, 4] = 0.0
+    seen = []
+    stack.register_forward_pre_hook(lambda module, inputs: seen.append(inputs[0]))
+    arguments = torch.tensor(ids), torch.tensor(numbers, dtype=torch.float32)
+    with torch.no_grad():
+        model(*arguments)
+        loss = XValAutoregressiveWrapper(model)(*arguments, return_loss_breakdown=True)[1]
+        _, predictions = model(arguments[0][:, :-1], arguments[1][:, :-1])
+    arrays = {"table": model.token_emb.emb.weight, "vectors": seen[0], "predictions": predictions}
+    arrays |= {"losses": loss.numerical_mse_loss, "ids": ids, "numbers": numbers}
+    return {"num_id": 4} | {name: value.tolist() for name, value in arrays.items()}
+
+
+MAKERS = {
+    "ntloss": make_losses,
+    "bins": make_bins,
+    "periodic": make_periodic,
+    "chronos": make_chronos,
+    "xval": make_xval,
+}
+
+
 def main() -> None:
     """Writes the file."""
-    rng = np.random.default_rng(0)
-    parts = {"ntloss": make_losses(rng), "bins": make_bins(rng), "periodic": make_periodic(rng)}
-    parts["chronos"] = make_chronos(rng)
+    parts = json.loads(OUT.read_text()) if len(sys.argv) > 1 else {}
+    for index, (name, make) in enumerate(MAKERS.items()):
+        if name in sys.argv[1:] or len(sys.argv) == 1:
+            parts[name] = make(np.random.default_rng(index))
     OUT.write_text(json.dumps(parts) + "\n")
 
 

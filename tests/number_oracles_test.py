@@ -13,9 +13,10 @@ import pytest
 
 from numjax.build import build
 from numjax.embed import ple
+from numjax.model import Model
 from numjax.numeral.exact import to_numeral
 from numjax.text import vocab as vocabularies
-from numjax.types import Mark, Number, Text
+from numjax.types import Batch, HeadOut, Mark, Number, Targets, Text, Tokens
 from tests import drawn
 
 ORACLES = json.loads((pathlib.Path(__file__).parent / "fixtures" / "number_oracles.json").read_text())
@@ -48,6 +49,51 @@ def test_the_periodic_embedding_is_that_of_rtdl():
     params = {"frequency": weights["periodic.weight"][0], "kernel": weights["linear.weight"].T}
     vectors = part.apply({"params": params | {"bias": weights["linear.bias"]}}, numerals)
     np.testing.assert_allclose(vectors, case["vectors"], atol=1e-5, rtol=1e-5)
+
+
+def test_values_enter_a_stack_as_those_of_x_transformers():
+    """The vector of [NUM] times the value; its row of the table is the map of `embed/value`."""
+    case = ORACLES["xval"]
+    ids, table = np.asarray(case["ids"], np.int32), np.asarray(case["table"], np.float32)
+    is_number = ids == case["num_id"]
+    rows = [
+        [Decimal(str(x)) for x, b in zip(*row, strict=True) if b]
+        for row in zip(case["numbers"], is_number, strict=True)
+    ]
+    numerals = drawn.make_numeral_table([[*row, *[None] * (7 - len(row))] for row in rows], 20)
+    index = np.where(is_number, np.cumsum(is_number, axis=1) - 1, -1).astype(np.int32)
+    zeros = np.zeros(ids.shape, np.int32)
+    tokens = Tokens(ids, zeros, zeros + 1, numeral_index=index, numerals=numerals)
+    context = drawn.CONTEXT | {"vocab_size": 6, "size": 6, "num_id": case["num_id"], "width": 8}
+    embeds = {
+        "token": build("embed", {"name": "token"}, dim=8, **context),
+        "numeral": build("embed", {"name": "value"}, dim=1),
+    }
+    backbone = drawn.build_backbone(drawn.DECODER | {"width": 8})
+    model = Model(embeds, {"numeral": "replace"}, backbone, {"next": build("heads", {"name": "token"}, **context)})
+    batch = Batch(tokens, Targets(ids, zeros > 0))
+    params = jax.tree.map(np.asarray, model.init(jax.random.key(0), batch)["params"])
+    params["embeds_token"]["table"] = table
+    params["fuse_numeral"]["kernel"] = table[case["num_id"]][None]
+    vectors = model.apply({"params": params}, tokens, method="embed")
+    np.testing.assert_allclose(vectors, case["vectors"], atol=1e-5, rtol=1e-5)
+
+
+def test_the_error_of_a_value_is_that_of_x_transformers():
+    case = ORACLES["xval"]
+    head = build("heads", dict(name="xval", map="linear", scale=1.0), **drawn.CONTEXT)
+    sizes = {"number_up": (head.width, 4), "number_up_bias": (4,), "number_down": (4, 1)}
+    weights = {key: np.zeros(shape, np.float32) for key, shape in sizes.items()}
+    ids, hidden = np.asarray(case["ids"])[:, 1:], np.zeros((1, head.width), np.float32)
+    count = 0
+    for at in np.argwhere(ids == case["num_id"]):
+        target = case["numbers"][at[0]][at[1] + 1]
+        predicted, loss = (case[name][at[0]][at[1]] for name in ("predictions", "losses"))
+        out = HeadOut(hidden, weights | {"number_down_bias": np.full(1, predicted, np.float32)})
+        part = head.number_log_prob(out, to_numeral([Decimal(str(target))], 20))["number"][0]
+        assert float(part) == pytest.approx(-loss - 0.5 * np.log(np.pi), rel=1e-5)
+        count += 1
+    assert count >= 4
 
 
 @pytest.mark.parametrize("case", ORACLES["chronos"], ids=lambda case: str(case["series"][0]))
