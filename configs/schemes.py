@@ -19,6 +19,7 @@ TASKS = (
 VOCAB: dict[str, object] = dict(name="sentencepiece", size=400, split_digits=True)
 SLOT = {"scheme": dict(name="replace", vocab=VOCAB)}
 REVERSED = {"scheme": dict(name="reversed", vocab=VOCAB)}
+SCORED_ALONE = {"objectives.next": dict(room=0.125)}  # thousands of classes, computed only where an answer is scored
 
 
 def _spelled(name: str, **options: object) -> dict[str, object]:
@@ -60,11 +61,11 @@ ROWS = {
     "hints": _spelled("hints", which="answers") | _with_room(144, 56),
     "scratchpad": _spelled("digits", layout="digits") | {"task": dict(steps="scratchpad")} | _with_room(440, 400),
     "numerologic": _spelled("header"),
-    # Three significant digits (Charton), two where a number is a single symbol; and RegressLM's.
+    # Three significant digits (Charton), and RegressLM's four.
     "p10": _spelled("scientific"),
     "p1000": _spelled("scientific", form="mantissa"),
     "b1999": _spelled("scientific", form="signed"),
-    "fp15": _spelled("scientific", form="number", digits=2, least=-9, most=7),
+    "fp15": _spelled("scientific", form="number", least=-9, most=6, subnormals=True) | SCORED_ALONE,
     "regresslm": _spelled("scientific", digits=4, least=-10, most=10),
     "ieee10": _spelled("scientific", digits=4, least=-12, most=6, exponent="before", rounding="down"),
     # Time series: numbers in the scale of those before them.
@@ -72,7 +73,7 @@ ROWS = {
     "llmtime": _spelled("rescaled") | _with_room(224, 24),
     "rt": _spelled("places") | {"embeds.place": dict(name="place_code", scale=1e6)},
     "coupled": _spelled("reversed", which="answers") | {"positions.sequence": dict(name="coupled", offset=30)},
-    "abacus": REVERSED | {"positions.place": dict(name="abacus", offset=30)},
+    "abacus": _spelled("reversed", places=20) | {"positions.place": dict(name="abacus", offset=30)},
     "xval": SLOT
     | {
         "embeds.numeral": dict(name="value", scale=1e5, fusion="replace"),
@@ -111,12 +112,24 @@ ROWS = {
     | {
         "embeds.numeral": dict(name="intseq", fusion="concat+linear"),
         "heads.next": dict(name="intseq"),
-        "objectives.next": dict(room=0.125),  # five thousand classes a position: only where a number is scored
+        **SCORED_ALONE,
     },
     "fone": SLOT
     | {
         "embeds.numeral": dict(name="fone", integer=13, fraction=5, fusion="concat+linear"),
         "heads.next": dict(name="fone", integer=13, fraction=5),
+    },
+    # Two periods for each place; and five digits a slot, for numbers of any length, as in the paper's ablations.
+    "fone_2x5": SLOT
+    | {
+        "embeds.numeral": dict(name="fone", integer=13, fraction=5, bases="2+5", fusion="concat+linear"),
+        "heads.next": dict(name="fone", integer=13, fraction=5, bases="2+5"),
+    },
+    "fone_slots": _spelled("slots", digits=5)
+    | {
+        "embeds.numeral": dict(name="fone", integer=5, fraction=5, fusion="concat+linear"),
+        "heads.next": dict(name="fone", integer=5, fraction=5),
+        "positions.place": dict(name="abacus", offset=30, slots=True),
     },
     # Our own: each place may hold a carry, and the loss is that of the number.
     "carry": SLOT
@@ -142,6 +155,8 @@ ROWS = {
     "parallel": _in_places(digits="0..9"),
     "bittokens": SLOT
     | {"embeds.numeral": dict(name="bits", dim=128, fusion="replace"), "heads.next": dict(name="bits")},
+    "bittokens_base10": SLOT
+    | {"embeds.numeral": dict(name="base10", fusion="concat+linear"), "heads.next": dict(name="base10")},
     "numgpt": SLOT
     | {
         "embeds.numeral": dict(
@@ -153,12 +168,22 @@ ROWS = {
     "agg": _spelled("digits", layout="agg") | {"embeds.token": dict(name="digit_aggregate")},
     "luna": _spelled("digits", layout="value_after") | {"embeds.numeral": dict(name="char_lstm", fusion="add")},
     "value_prefix": _spelled("digits", layout="value") | {"embeds.numeral": dict(name="value_mlp", fusion="add")},
+    "value_prefix_rnn": _spelled("digits", layout="value") | {"embeds.numeral": dict(name="char_lstm", fusion="add")},
     # As published: answers have a value too, for which a projection stands in while they are written.
     "value_prefix_projected": _spelled("value_prefix")
     | {
         "embeds.numeral": dict(name="value_mlp", fusion="add"),
         "heads.next": dict(name="prefix"),
         **_with_loss("projection", 1.0),
+    },
+    # A tree of digits for each number.
+    "mathgpt": _spelled("trees", symbols=dict(path="", numbers=0, least=1), number_trees=True)
+    | {
+        "embeds.token": dict(name="linked", special_std=0.02),
+        "embeds.type": dict(name="token_type"),
+        "positions.tree": dict(name="tree", init_std=0.005),
+        "heads.next": dict(name="joint", tied=True, bias=True),
+        "objectives.next": dict(constrain=True, given=True),
     },
     # This vector is all that the model sees of a given number.
     "dice": _spelled("digits", layout="value_alone")
@@ -188,7 +213,6 @@ get_config = Recipe(
             "optim": dict(steps=600, batch_size=64, learning_rate=3e-3, schedule="cosine", warmup=50),
             "eval": dict(every=300, examples=200),
         },
-        # Additions: TODO.
         # Additions: ten minutes on two cores. All operations of the grid's scale cpu: an hour and more on one.
         "cpu": {
             "backbone": dict(width=128, layers=2, heads=4, init_std=0.08, dropout=0.0, max_length=152),

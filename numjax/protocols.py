@@ -91,10 +91,7 @@ class Context:
 
 class Producer:
     """Computes a channel from the ids. The host computes it for a whole document, the decoder token by token; both
-    give the same values.
-
-    Producers are values: they are hashable, and equal producers make the same `channel`.
-    """
+    give the same values. Producers are values: they are hashable, and equal producers make the same `channel`."""
 
     channel: Channel
 
@@ -139,11 +136,8 @@ class Part:
 
     @classmethod
     def provides(cls, method: str) -> bool:
-        """Whether the part has its own version of this method, not only the default of its kind.
-
-        A method that no base class has belongs to parts that are made for each other, such as an objective and its
-        head.
-        """
+        """Whether the part has its own version of this method, not only the default of its kind. Parts that are made
+        for each other, such as an objective and its head, may have a method that no base class has."""
         own_method = getattr(cls, method, None)
         return own_method is not None and own_method is not getattr(cls._kind(), method, None)
 
@@ -179,6 +173,7 @@ class Scheme(Part):
       numbers: how a number appears: as its pieces ("spelled"), as [NUM] with its value beside it ("slot"), as both
         ("behind"; "prefix": [NUM] comes first and is written too), as a cell ("cell"), or, if it is written, as a
         [NUM] for each decimal place ("places").
+      whole_numbers: the number of a [NUM] is a whole one, not a part of one.
     """
 
     marks: tuple[str, ...] = ()
@@ -192,6 +187,7 @@ class Scheme(Part):
     token_types: int = 0
     reads: ClassVar[str] = "text"
     numbers: ClassVar[str] = "spelled"
+    whole_numbers: ClassVar[bool] = True
     digit_tokens: ClassVar[bool] = False
     fences: Mapping[str, str] = {}
     forms: tuple[str, ...] = ("text",)
@@ -233,6 +229,10 @@ class Scheme(Part):
     def abilities(self) -> Abilities:
         """What it can do with numbers. Where a number is one position, `writes` is None: the head says it."""
         raise self.lacks("does not say what it can do with numbers: give it a method abilities()")
+
+    def widen(self, numbers: NumberRange) -> NumberRange:
+        """The numbers of a text whose [NUM]s have numbers of a range: the same, unless a number has several."""
+        return numbers
 
     def positions_per_number(self, digits: int) -> int:
         """How many positions a whole number of so many digits has in a text that is read."""

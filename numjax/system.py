@@ -19,6 +19,7 @@ from numjax.errors import DataError, UsageError
 from numjax.expr.tree import Tree
 from numjax.model import AS_WIDE, FUSION, Model
 from numjax.nn.ramp import Ramp
+from numjax.numeral import exact
 from numjax.pipeline import features, source
 from numjax.pipeline.loader import Encoded, Loader
 from numjax.pretrained import installed
@@ -62,14 +63,33 @@ class System(NamedTuple):
         embeds = [embed for embed in self.model.embeds.values() if embed.kind == "numeral"]
         reads, writes, is_exact = abilities.reads, abilities.writes, abilities.exact
         if reads is not None and self.scheme.hides_digits:
-            reads = reads.intersect(NumberRange(digits=self.config.data.digits)) if embeds else None
+            at_slot = NumberRange(digits=self.config.data.digits)
             for embed in embeds:
-                reads = embed.number_range.intersect(reads) if reads and embed.number_range else reads
+                at_slot = embed.number_range.intersect(at_slot) if embed.number_range else at_slot
+            reads = self.scheme.widen(at_slot).intersect(reads) if embeds else None
         if self.scheme.numbers == "slot" and writers:
-            writes, is_exact = writers[0].number_range, writers[0].exact
+            writes, is_exact = self.scheme.widen(writers[0].number_range), writers[0].exact
         parsers = [part for part in self.model.backbone.positions.values() if part.needs_parse]
         return abilities._replace(
             reads=reads, writes=writes if writers else None, exact=is_exact, needs_parse=bool(parsers)
+        )
+
+    def name_unread(self, surfaces: Sequence[str], numerals: Numeral) -> str:
+        """A line about the numbers that the model does not read whole; "" if it does.
+
+        Args:
+          surfaces: as they are written. numerals: their values, on the host; those that are not valid do not count.
+        """
+        reads = self.find_abilities().reads
+        if reads is None:
+            return ""
+        unread = np.flatnonzero(~exact.is_inside(numerals, reads))
+        if not len(unread):
+            return ""
+        names, count = ", ".join(surfaces[int(i)] for i in unread[:3]), int(numerals.valid.sum())
+        return (
+            f"{len(unread):,} of {count:,} numbers cannot be held as they are, such as {names}: this system holds "
+            f"{reads.describe()}"
         )
 
     def represents(self, value: Decimal) -> bool:
@@ -79,6 +99,8 @@ class System(NamedTuple):
         except DataError:
             return False
         writers = [head for head in self.model.heads.values() if head.provides("step_scores")]
+        if not self.scheme.whole_numbers and self.scheme.numbers == "slot":
+            return is_kept and any(self.scheme.widen(head.number_range).holds(value) for head in writers)
         return is_kept and any(head.represents(value) for head in writers)
 
     def encode(self, document: Document, source: Features | None = None) -> Features:

@@ -43,11 +43,54 @@ def test_the_papers_offset_shifts_digits_alone():
 
 def test_steps_give_the_places_of_the_whole_text(rng):
     ids = rng.integers(3, 22, (16, 40)).astype(np.int32)
-    state, places = RUN.begin(16), []
-    for t in range(40):
-        state, step_places = RUN.step(state, jnp.asarray(ids[:, t]), None)
-        places.append(np.asarray(step_places))
-    np.testing.assert_array_equal(np.stack(places, axis=1), [RUN.compute(row) for row in ids])
+    ids = np.where(rng.random(ids.shape) < 0.2, rng.integers(31, 34, ids.shape), ids)
+    for run in (RUN, PLACED):
+        state, places = run.begin(16), []
+        for t in range(40):
+            state, step_places = run.step(state, jnp.asarray(ids[:, t]), None)
+            places.append(np.asarray(step_places))
+        np.testing.assert_array_equal(np.stack(places, axis=1), [run.compute(row) for row in ids])
+
+
+MARKS = (("[SEP]", 2), ("[10^-1]", 31), ("[10^-2]", 32), ("[10^-3]", 33))
+PLACED = abacus.Run(RUN.digits, ((31, 1), (32, 2), (33, 3)))
+
+
+def test_behind_its_place_a_number_is_aligned_at_the_point():
+    """12.35 and 4.6 and 807, from the last digit: 1 stands for the ones, −1 for the tenths."""
+    ids = np.concatenate([[32], encode_text("53.21+"), [31], encode_text("6.4="), encode_text("708")])
+    places = [0, -2, -1, 0, 1, 2, 0, 0, -1, 0, 1, 0, 1, 2, 3]
+    assert PLACED.compute(ids).tolist() == places
+    assert RUN.compute(ids).tolist() == [0, 1, 2, 0, 1, 2, 0, 0, 1, 0, 1, 0, 1, 2, 3], "published: from each point"
+    # Too few or too many digits before the point.
+    odd = np.concatenate([[33], encode_text("5.1"), [31], encode_text("567.1")])
+    assert PLACED.compute(odd).tolist() == [0, -3, 0, 1, 0, -1, 1, 2, 0, 1]
+
+
+def test_places_behind_the_point_have_vectors_of_their_own():
+    part = build("positions", dict(name="abacus", most=3, offset=2), digit_symbols=DIGITS, marks=MARKS)
+    part = part.clone(stack=Stack(width=1))
+    assert part.producers() == (PLACED,)
+    ids = np.concatenate([[32], encode_text("53.4321+")])
+    tokens = Tokens(
+        *(np.zeros((1, 9), np.int32) for _ in range(3)), channels={"digit_run": PLACED.compute(ids)[None]}
+    )
+    shapes = jax.eval_shape(lambda: part.init(jax.random.key(0), tokens, method="added"))
+    assert shapes["params"]["runs"].shape == (3 + 3 + 2, 1)
+    variables = {"params": {"runs": 10 + jnp.arange(8.0)[:, None]}}
+    x = part.apply(variables, tokens, method="added")[0, :, 0]
+    assert x.tolist() == [0, 11, 12, 0, 13, 14, 15, 15, 0], "in order, and the last for all further places"
+    rows = jax.tree.map(lambda x: np.repeat(x, 64, axis=0), tokens)
+    shifted = part.apply(variables, rows, False, method="added", rngs={"dropout": jax.random.key(0)})[..., 0]
+    assert {tuple(row) for row in np.asarray(shifted)[:, 1:5].tolist()} == {
+        (11 + k, 12 + k, 0, 13 + k) for k in range(3)
+    }
+
+
+def test_slots_count_instead_of_digits():
+    part = build("positions", dict(name="abacus", slots=True), digit_symbols=DIGITS, marks=MARKS, num_id=4)
+    (run,) = part.producers()
+    assert run.compute(np.asarray([5, 4, 4, 6, 12, 4])).tolist() == [0, 1, 2, 0, 0, 1]
 
 
 def make_part(**options):

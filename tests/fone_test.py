@@ -11,9 +11,9 @@ import pytest
 
 from numjax.build import build
 from numjax.bundled.configs import numgpt
-from numjax.embed import fone as embed
 from numjax.errors import UsageError
 from numjax.heads import fone
+from numjax.nn import fourier
 from numjax.numeral.exact import to_decimals, to_numeral
 from numjax.types import HeadOut, Targets, Tokens
 from tests import drawn
@@ -33,13 +33,31 @@ def test_phases_are_those_of_the_paper(text, integer, fraction):
     np.testing.assert_allclose(phases, PUBLISHED[text, integer, fraction], rtol=0, atol=6e-7)
 
 
-def test_a_phase_is_the_remainder_by_its_period(rng):
+@pytest.mark.parametrize("bases", [(10,), (2, 5), (16, 10), (7, 13)])
+def test_a_phase_is_the_remainder_by_its_period(bases, rng):
     """Compares with exact decimals: the remainder of a large number in float32 would be noise."""
     values = [Decimal(int(rng.integers(0, 10**13))).scaleb(-4) for _ in range(200)]
-    all_phases = np.asarray(embed.phases(to_numeral(values, 20), 9, 4))
+    all_phases = np.asarray(fourier.phases(to_numeral(values, 20), 9, 4, bases))
     for value, phases in zip(values, all_phases, strict=True):
-        expected = [float(value % period / period) for period in (Decimal(10) ** k for k in range(-3, 10))]
+        periods = [[base * Decimal(10) ** k for base in bases] for k in range(-4, 9)]
+        expected = [[float(value % period / period) for period in row] for row in periods]
         np.testing.assert_allclose(phases, expected, atol=1e-6)
+
+
+def test_the_bases_2_and_5_have_the_published_periods():
+    """2, 5, 20, 50, … 20000, 50000 for five digits: the features of 18, in float64."""
+    part = build("embed", dict(name="fone", integer=5, fraction=0, signed=False, bases="2+5"))
+    features = part.apply({}, to_numeral([Decimal(18)], 20))[0].reshape(-1, 2)
+    angles = 2 * np.pi * 18 / np.asarray([2, 5, 20, 50, 200, 500, 2000, 5000, 20000, 50000])
+    np.testing.assert_allclose(features, np.stack([np.cos(angles), np.sin(angles)], -1), atol=2e-6)
+
+
+@pytest.mark.parametrize("bases", ["2", "3+6", "1+10", "0", "2+", "ten", "", "2.5+4"])
+def test_bases_that_do_not_tell_digits_apart_are_refused(bases):
+    with pytest.raises(UsageError, match="bases="):
+        fourier.parse_bases(bases)
+    with pytest.raises(UsageError, match="bases="):
+        build("embed", dict(name="fone", bases=bases)).apply({}, to_numeral([Decimal(0)], 20))
 
 
 def test_zero_and_both_signs_have_different_vectors():
@@ -63,6 +81,9 @@ def make_head(**options):
     return build("heads", dict(name="fone") | options, **(drawn.CONTEXT | {"width": 32, "digits": 20}))
 
 
+CODES = fourier.code_digits((10,))
+
+
 def make_perfect_output(texts: list[str], projected: bool = True) -> tuple[fone.Head, HeadOut]:
     """Returns a head, and an output in which it is certain of these numbers."""
     head = make_head(projected=projected)
@@ -73,7 +94,7 @@ def make_perfect_output(texts: list[str], projected: bool = True) -> tuple[fone.
         for i, digit in enumerate(reversed(digits)):
             digit_index = i + int(exponent) + head.fraction
             if 0 <= digit_index < head.places:
-                h[row, 2 * digit_index : 2 * digit_index + 2] = fone.CODES[:, digit]
+                h[row, 2 * digit_index : 2 * digit_index + 2] = CODES[:, digit]
         h[row, [2 * p for p in range(head.places) if not h[row, 2 * p : 2 * p + 2].any()]] = 1
         h[row, 2 * head.places] = -1 if sign else 1
     inputs, _ = drawn.draw_tokens(np.random.default_rng(0), len(texts), 8)
@@ -138,6 +159,28 @@ def test_a_digit_is_likely_if_its_pair_points_its_way(rng):
     expected = [sum(log_probs[row, i, d] for i, d in enumerate(row_digits)) for row, row_digits in enumerate(digits)]
     parts = head.number_log_prob(out, to_numeral(list(map(Decimal, values)), 20))
     assert list(parts) == ["digits"]
+    np.testing.assert_allclose(parts["digits"], expected, rtol=1e-4)
+
+
+def test_a_digit_of_two_bases_is_likely_by_both_remainders(rng):
+    """The logit of j is h_2 · (cos πj, sin πj) + h_5 · (cos 2πj/5, sin 2πj/5)."""
+    head = make_head(integer=1, fraction=1, projected=False, signed=False, bases="2+5")
+    h, table = rng.standard_normal((4, 32)), np.zeros((drawn.VOCAB, 32), np.float32)
+    inputs, _ = drawn.draw_tokens(rng, 4, 12)
+    hidden = h.astype(np.float32)
+    params = head.init(jax.random.key(0), hidden[:, None], inputs, table)["params"]
+    out = head.apply({"params": params}, hidden, inputs, table)
+    normed = ((h - h.mean(-1, keepdims=True)) / h.std(-1, keepdims=True))[:, :8].reshape(4, 2, 2, 2)
+    j = np.arange(10)
+    logits = sum(
+        normed[:, :, i, :1] * np.cos(2 * np.pi * j / base) + normed[:, :, i, 1:] * np.sin(2 * np.pi * j / base)
+        for i, base in enumerate((2, 5))
+    )
+    log_probs = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+    values = ["0", "0.7", "4.5", "8.1"]
+    digits = [(int(Decimal(text).scaleb(1)) % 10, int(Decimal(text))) for text in values]
+    expected = [log_probs[row, 0, low] + log_probs[row, 1, high] for row, (low, high) in enumerate(digits)]
+    parts = head.number_log_prob(out, to_numeral(list(map(Decimal, values)), 20))
     np.testing.assert_allclose(parts["digits"], expected, rtol=1e-4)
 
 

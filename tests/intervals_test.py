@@ -19,7 +19,7 @@ from numjax.evals import generate as evals
 from numjax.evals import requests, uncertainty
 from numjax.evals.numbers import PredictedNumber
 from numjax.nn.numerals import gather
-from numjax.numeral.exact import to_numeral
+from numjax.numeral.exact import to_decimals, to_numeral
 from numjax.pipeline.features import from_features
 from numjax.runtime import shard
 from numjax.system import assemble, make_loader
@@ -178,6 +178,43 @@ def test_the_probability_of_a_number_is_its_likelihood_in_training(make_system, 
         assert described.method == "exact" and described.probability == pytest.approx(probability, rel=1e-3)
         (low, high), (wide_low, wide_high) = (ends for _, *ends in described.intervals)
         assert wide_low <= low <= high <= wide_high
+
+
+def test_a_number_in_parts_has_the_probability_of_all_of_them(make_system):
+    """The likelihoods of its slots, and of each choice between one slot more and the end; against whole rows."""
+    system, params = make_system("fone_slots")
+    records = [dict(RECORDS[0], answer=a, accepted=a, id=a) for a in ("123456789012", "100004", "46")]
+    encoded = system.encode_split(records, "train")
+    batch = next(iter(make_loader(system, encoded, shard.make_mesh()).epoch(3)))
+    head, vocab = system.model.heads["next"], system.scheme.vocab
+    num_id, close_id = vocab.mark("[NUM]"), vocab.mark("[/R]")
+
+    @jax.jit
+    def score(batch):
+        outs, _ = system.model.apply({"params": params}, batch)
+        numerals = gather(batch.inputs.numerals, batch.targets.numeral_index)
+        parts = head.log_prob(outs["next"], batch.targets._replace(numerals=numerals))
+        numbers = sum(x for name, x in parts.items() if name != "token")
+        choice = jax.nn.log_softmax(head.token_logits(outs["next"], jnp.asarray([num_id, close_id])), axis=-1)
+        ends = jnp.where(batch.targets.ids == close_id, choice[..., 1], choice[..., 0])
+        ends = jnp.where(batch.inputs.ids == num_id, ends, 0.0)
+        return jnp.where(batch.targets.mask, numbers + ends, 0.0).sum(1)
+
+    expected = np.zeros(3)
+    expected[np.asarray(batch.example_id)] = np.asarray(score(batch), np.float64)
+    texts = []
+    for i, record in enumerate(records):
+        full, prompt = encoded.rows[i], evals._cut_to_prompt(encoded.rows[i])
+        value, index = Decimal(record["answer"]), np.asarray(full.numeral_index)[full.loss_from :]
+        slots = [None if n < 0 else to_decimals(full.numerals)[n] or Decimal(0) for n in index]
+        ids, count = np.asarray(full.ids)[full.loss_from :].tolist(), system.config.data.digits
+        predicted = [PredictedNumber(str(value), value, value)]
+        written = requests.Written(ids, predicted, 0.0, True, to_numeral(slots, count))
+        decode = functools.partial(evals._decode_document, system, prompt)
+        texts.append(uncertainty.WrittenText(prompt, written, decode))
+    results = uncertainty.describe_numbers(system, params, texts, uncertainty.Settings(SHARES, MOST, 3, 8))
+    for (described,), log_prob in zip(results, expected, strict=True):
+        assert described.method == "samples" and math.log(described.probability) == pytest.approx(log_prob, rel=1e-3)
 
 
 def test_a_head_without_a_distribution_says_so(make_system):

@@ -21,6 +21,7 @@ EDGES = ["0", "-0", "1", "-1", "9", "99999", "-99999", "10", "1000000", "0.5", "
 EXACT = [
     ("reversed", {}, True),
     ("reversed", {"which": "answers"}, True),
+    ("reversed", {"places": 3}, True),
     ("header", {}, True),
     ("hints", {}, True),
     ("hints", {"which": "answers"}, True),
@@ -44,6 +45,10 @@ SCIENTIFIC = [
     {"digits": 2, "base": 16, "least": -3, "most": 2, "exponent": "before"},
     {"digits": 2, "least": 2, "most": 4, "exponent": "before"},  # no number but 0 has exponent 0
 ]
+
+
+FP15 = {"form": "number", "least": -9, "most": 6, "subnormals": True}
+SCIENTIFIC.append({"form": "number", "digits": 2, "least": -3, "most": 2, "subnormals": True})
 
 
 @pytest.fixture(scope="module")
@@ -78,6 +83,12 @@ def draw_surfaces(rng, count: int) -> list[str]:
         ("reversed", {}, "321", "[R] 1 2 3 [/R]"),
         ("reversed", {}, "-12.5", "[R] 5 . 2 1 - [/R]"),
         ("reversed", {"which": "answers"}, "321", "[F] 3 2 1 [/F]"),
+        # A decimal number begins with the place of its last digit, if there is a mark for it.
+        ("reversed", {"places": 3}, "-12.50", "[R] [10^-2] 0 5 . 2 1 - [/R]"),
+        ("reversed", {"places": 3}, "321", "[R] 1 2 3 [/R]"),
+        ("reversed", {"places": 3}, "1,200.5", "[R] [10^-1] 5 . 0 0 2 , 1 [/R]"),
+        ("reversed", {"places": 3}, "0.1234", "[R] 4 3 2 1 . 0 [/R]"),
+        ("reversed", {"places": 3}, "1.5e3", "[R] 3 e 5 . 1 [/R]"),
         ("header", {}, "42", "[F] 2 [:] 4 2 [/F]"),
         ("header", {}, "0.5", "[F] 1 . 1 [:] 0 . 5 [/F]"),
         ("header", {}, "-1,200.50", "[F] 4 . 2 [:] - 1 , 2 0 0 . 5 0 [/F]"),
@@ -96,7 +107,13 @@ def draw_surfaces(rng, count: int) -> list[str]:
         ("scientific", {"form": "mantissa"}, "3.14159", "[+] 314 [e-2]"),
         ("scientific", {"form": "signed"}, "-3.14159", "[-314] [e-2]"),
         ("scientific", {"form": "number", "least": -9, "most": 7}, "3.14159", "[+314e-2]"),
-        # Published as 1e0, with fewer digits at the least exponent, −9. Here all have three, and 0 is the nearest.
+        # Charton's FP15: fewer digits at the least exponent, −9, whose published name is 0.
+        ("scientific", FP15, "3.14159", "[+314e-2]"),
+        ("scientific", FP15, "1e-9", "[+001e-9]"),
+        ("scientific", FP15, "-2.51e-8", "[-025e-9]"),
+        ("scientific", FP15, "4.9e-10", "[+000e0]"),
+        ("scientific", FP15, "9.97e-8", "[+100e-9]"),
+        ("scientific", FP15, "1e9", "[+999e6]"),
         ("scientific", {"form": "number", "least": -9, "most": 7}, "1e-9", "[+000e0]"),
         # xVal's baselines write d.dd and the exponent of the first digit: 1.31e+0, -1.20e-4, 1.00e+1.
         ("scientific", {}, "1.3125619", "[+] 1 3 1 [e-2]"),
@@ -162,7 +179,9 @@ def test_scientific_notation_has_the_nearest_number(options, vocabulary, rng):
     digits, base = scheme.digits, Fraction(scheme.base)
     mantissas = range(scheme.base ** (digits - 1), scheme.base**digits)
     exponents = range(scheme.least, scheme.most + 1)
-    sizes = sorted({Fraction(0)} | {m * base**e for m in mantissas for e in exponents})
+    smaller = range(mantissas[0] if scheme.subnormals else 0)
+    sizes = {m * base**e for m in mantissas for e in exponents} | {m * base**scheme.least for m in smaller}
+    sizes = sorted({Fraction(0), *sizes})
     drawn = [Decimal(f"{rng.uniform(-10, 10):.6f}e{rng.integers(-16, 16)}") for _ in range(300)]
     halves = [(a + b) / 2 for a, b in itertools.pairwise(sizes[:60])]
     values = [*map(Decimal, EDGES), *drawn, *(to_exact_decimal(x) for x in halves), Decimal("1e999999")]
@@ -238,8 +257,23 @@ def test_reversed_moves_accept_the_mirrored_texts(rng):
     assert accepted == {text for text in texts if accepts(moves, ends, text[::-1])} and len(accepted) > 200
 
 
-def accepts(moves, complete, text: str) -> bool:
-    state = next(iter(moves))
+def test_counted_moves_accept_what_has_its_place(rng):
+    moves, ends = answers.reverse(answers.number_moves(), answers.complete_states())
+    counted, complete, firsts = answers.count_places(moves, ends, 3)
+    assert len(firsts) == 4
+    texts = {"".join(rng.choice(list("-0123.9"), rng.integers(1, 8))) for _ in range(4000)}
+    texts = {text for text in texts if accepts(moves, ends, text)}
+    seen = []
+    for text in texts:
+        _, point, digits = text[::-1].partition(".")
+        place = len(digits) if point and len(digits) <= 3 else 0
+        seen.append(place)
+        assert [accepts(counted, complete, text, first) for first in firsts] == [k == place for k in range(4)]
+    assert set(seen) == {0, 1, 2, 3} and any(len(t.partition(".")[0]) > 3 for t in texts if "." in t)
+
+
+def accepts(moves, complete, text: str, state: str = "") -> bool:
+    state = state or next(iter(moves))
     for character in text:
         state = next((to for kind, to in moves.get(state, {}).items() if character in kind), "")
     return state in complete
@@ -252,6 +286,29 @@ def test_only_answers_are_reversed_behind_their_mark(vocabulary):
     names = [scheme.vocab.mark_name(i) or scheme.vocab.decode([i]) for i in features.ids.tolist()]
     assert names[-5:-1] == ["[R]", "2", "4", "[/R]"] and names[1:5] == ["[F]", "1", "2", "[/F]"]
     assert scheme.decode(features.ids) == document
+
+
+@pytest.mark.parametrize(
+    ("symbols", "is_number"),
+    [
+        ("[R] [10^-2] 5 3 . 1 [/R]", True),
+        ("[R] [10^-1] 5 3 . 1 [/R]", False),
+        ("[R] 5 3 . 1 [/R]", False),
+        ("[R] [10^-2] 5 3 [/R]", False),
+        ("[R] [10^-2] 5 3 . [/R]", False),
+        ("[R] 5 4 3 2 . 1 [/R]", True),
+    ],
+)
+def test_a_wrong_place_is_no_number(symbols, is_number, vocabulary):
+    scheme = make_scheme("reversed", vocabulary, places=3)
+    marks = {name: scheme.vocab.mark(name) for name in scheme.marks}
+    ids = [marks[name] if name in marks else scheme.vocab.encode(name)[0] for name in symbols.split()]
+    assert bool(values_of(scheme.decode(ids))) == is_number
+
+
+def test_fp15_has_its_published_number_of_symbols(vocabulary):
+    """29,001 in all: here 0 has two, since −0 keeps its sign, and there is none for unknown numbers."""
+    assert len(make_scheme("scientific", vocabulary, **FP15).marks) == 2 * (900 * 16 + 99) + 2 == 29_000
 
 
 def test_a_wrong_count_is_no_number(vocabulary):
@@ -300,6 +357,9 @@ def test_numbers_without_room_for_their_digits_are_refused(vocabulary):
         ("chunks", {"size": 5}, "size must be from 1 to 4"),
         ("chunks", {"direction": "left"}, "direction must be one of r2l, l2r"),
         ("reversed", {"which": "some"}, "which must be one of all, answers"),
+        ("reversed", {"places": -1}, "places must lie between 0 and 100"),
+        ("slots", {"digits": 0}, "digits and most must lie between 1 and 1000"),
+        ("scientific", {"subnormals": True}, "set form=number"),
         ("places", {"integer": 0}, "integer must be at least 1"),
         ("scientific", {"form": "x"}, "form must be one of"),
         ("scientific", {"base": 7}, "base must be 2, 4, 5"),

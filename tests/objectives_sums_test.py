@@ -107,6 +107,18 @@ def test_by_columns_the_mean_of_each_column_counts_once(rng, columns):
         run({"name": "nll", "head": "next", "average": "columns", "columns": 5}, batch, hidden)
 
 
+def test_numbers_may_weigh_other_than_tokens(rng):
+    batch, hidden, scored = given(rng)
+    loss = run({"name": "nll", "head": "next", "number_weight": 0.25}, batch, hidden)
+    tokens, numbers = (-sum(hidden[at][i] for at in scored) for i in (0, 1))
+    close((loss.total, loss.count), tokens + 0.25 * numbers, len(scored))
+    close(loss.parts["token"], tokens, len(scored))
+    close(loss.parts["mantissa"], 0.25 * numbers, len(scored))
+    for weight in (1.0, 0.25):
+        objective = build("objectives", {"name": "nll", "head": "next", "number_weight": weight}, **drawn.CONTEXT)
+        assert objective.has_perplexity == (weight == 1), "a weighted sum is no likelihood"
+
+
 @pytest.mark.parametrize("average", ["scored", "all"])
 def test_nll_reports_each_part_and_the_mass_without_densities(rng, average):
     batch, hidden, scored = given(rng)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import pickle
 import random
+from decimal import Decimal
 
 import jax
 import jax.numpy as jnp
@@ -24,7 +25,7 @@ from numjax.text import trees, trees_published, vocab
 from numjax.text.grammar import automaton as grammars
 from numjax.text.trees import tokens
 from numjax.text.vocab import symbols as names
-from numjax.types import Formula, Mark, Text
+from numjax.types import Formula, Mark, Number, Text
 
 TEXTS = ["Question: 12 birds and 30 cats? [SEP] Equation: ", "the sum of alpha and beta"] * 20
 
@@ -269,6 +270,31 @@ def test_random_texts_are_always_complete(arity, rng):
                     if arity and (node.type, node.symbol) == ("O", "divide"):
                         assert node.children is None or len(node.children) == 2
     assert n_formulas > 40
+
+
+def test_numbers_of_the_text_may_be_trees():
+    """Numbers that a formula can hold as they are written; a formula that is one number is one."""
+    scheme = trees.Scheme(make_scheme().vocab, number_trees=True)
+    surfaces = ["12", "-3.50", "7", "1e-7", "+1.0E+10", ".5", "5.", "1,200", "50%", "007", "12.5e3"]
+    numbers = [s for text in surfaces for s in scheme.parse(text) if isinstance(s, Number)]
+    assert len(numbers) == len(surfaces)
+    for number in numbers:
+        document = (Mark("[CLS]"), Text("pay "), number, Text(" or "), *([number] * 2), Mark("[EOS]"))
+        row = scheme.encode(document)
+        assert scheme.decode(row.ids) == document if number.surface[0] in "1-7+.0" else True
+        is_tree = number.surface not in ("1,200", "50%", "5.")
+        assert (scheme.symbols.start in row.ids) == is_tree
+        assert (
+            not is_tree
+            or (row.numeral_index >= 0).sum()
+            == 3 * len(tokens.encode(Tree("N", number.surface), scheme.symbols)) + 3 * 2
+        )
+    lone = scheme.encode((Formula("", Tree("N", "12")),))
+    assert scheme.decode(lone.ids) == (Number("12", Decimal(12)),)
+    plain = (Formula("", SAMPLE),)
+    assert scheme.decode(scheme.encode(plain).ids)[0].tree == SAMPLE
+    with pytest.raises(UsageError, match="pointers follow numbers that are text"):
+        trees.Scheme(make_scheme().vocab, number_trees=True, pointers=3)
 
 
 GROUPS = (

@@ -10,10 +10,12 @@ _ROWS = {
     "layout": (
         *("bpe", "digits", "digits_rev", "digits_rev_answer", "chunk3", "chunk3_l2r", "hints", "scratchpad"),
         *("numerologic", "p10", "p1000", "b1999", "fp15", "regresslm", "ieee10", "agg", "chronos", "llmtime"),
+        "mathgpt",
     ),
     "embedding and head": (
         *("rt", "xval", "xval_linear5", "xval_log1p", "xval_bittokens", "ple", "periodic", "intseq", "fone"),
-        *("bittokens", "numgpt", "luna", "value_prefix", "value_prefix_projected", "dice"),
+        *("fone_2x5", "fone_slots", "bittokens", "bittokens_base10", "numgpt", "luna"),
+        *("value_prefix", "value_prefix_rnn", "value_prefix_projected", "dice"),
     ),
     "objective": ("ntl", "ntl_number", "ntl_mse", "dist2", "smmd", "del"),
     "positions": ("coupled", "abacus"),

@@ -265,6 +265,11 @@ def _number_faults(
                     f"{part} reads the number of each [NUM], and {scheme} has one for each decimal place of what is "
                     f"still to be written: take the embedding out (~embeds.{part.key})"
                 )
+            elif part.cls.reads_surfaces and has_slots and not scheme.cls.whole_numbers:
+                yield (
+                    f"{part} reads how the number of each [NUM] is written, and {scheme} has parts of numbers there: "
+                    f"choose scheme replace, or an embedding of values such as fone"
+                )
             elif part.cls.kind == "numeral" and not head.cls.numbers and not scheme.cls.gives_values(scheme.options):
                 yield (
                     f"{part} reads the numbers of what is written, and {head} spells them: choose scheme replace "

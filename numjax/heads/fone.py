@@ -1,6 +1,6 @@
 """All decimal places of a number at once, each as a direction in a plane (FoNE; Zhou et al. 2025, arXiv 2502.09741).
 
-Legend: B rows, T positions, D width, P decimal places.
+Legend: B rows, T positions, D width, P decimal places, M bases.
 """
 
 from __future__ import annotations
@@ -10,34 +10,33 @@ from collections.abc import Mapping
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from numjax.errors import UsageError
 from numjax.heads import base
-from numjax.nn import carries
+from numjax.nn import carries, fourier
 from numjax.types import HeadOut, Numeral, Targets, Tokens
-
-# (cos 2πj/10, sin 2πj/10) of the digits j.
-CODES = np.stack([f(2 * np.pi * np.arange(10) / 10) for f in (np.cos, np.sin)]).astype(np.float32)
 
 
 class Head(base.PlaceDistribution):
     """p(x_t) = softmax(h W) with [NUM] among the tokens, and at [NUM] p(digit j of place k) = softmax_j(h_k ·
     code_j).
 
-    h_k is the k-th pair of the normed hidden state times a matrix. Places are independent; the predicted number has
+    code_j has (cos 2πj/base, sin 2πj/base) of each base, and h_k is the k-th 2 M of the normed hidden state times a
+    matrix. Places are independent; the predicted number has
     the likeliest digits and sign, exactly if K digits hold them.
 
     Attributes, besides those of `base.PlaceWriter`, of which the published code has no `signed`:
+      bases: M numbers joined by "+", as in `embed/fone`.
       projected: False: the first pairs of the normed hidden state itself, without a matrix, as in the published code.
     """
 
+    bases: str = "10"
     projected: bool = True
 
     @nn.compact
     def __call__(self, h_BTD: jax.Array, tokens: Tokens, table_VD: jax.Array | None = None) -> HeadOut:
         del tokens
-        n_features = 2 * self.places + self.signed
+        n_features = self._n_directions * self.places + self.signed
         if not self.projected and n_features > self.width:
             raise UsageError(f"fone: {n_features} features do not fit a width of {self.width}: set projected=True")
         init = nn.initializers.normal(self.init_std)
@@ -76,5 +75,12 @@ class Head(base.PlaceDistribution):
         """(logits float32[..., P, 10] of the digits, lowest place first; that of a positive sign, [...], or None)."""
         normed = self.norm(out)
         features = normed @ out.weights["number_kernel"] if self.projected else normed
-        pairs = features[..., : 2 * self.places].reshape(*features.shape[:-1], self.places, 2)
-        return pairs @ CODES, features[..., 2 * self.places] if self.signed else None
+        n_directions = self._n_directions * self.places
+        directions = features[..., :n_directions].reshape(*features.shape[:-1], self.places, self._n_directions)
+        logits = directions @ fourier.code_digits(fourier.parse_bases(self.bases))
+        return logits, features[..., n_directions] if self.signed else None
+
+    @property
+    def _n_directions(self) -> int:
+        """2 M."""
+        return 2 * len(fourier.parse_bases(self.bases))

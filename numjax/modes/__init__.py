@@ -141,6 +141,7 @@ def _use_run(
                 f"characters that the vocabulary lacks: {' '.join(unknown)} – no text of training had them, so that "
                 "the model cannot understand them"
             )
+        inputs.say_unread(model.system, lines)
         for generation in model.generate(lines, intervals=intervals):
             log.print_result(generation._asdict())
         return {}

@@ -9,6 +9,7 @@ from typing import Any
 
 import jax
 
+from numjax.modes.inputs import say_unread
 from numjax.runtime import files, log
 
 
@@ -25,6 +26,7 @@ def predict_records(
       records: records of the task; the field "mended" says how a record was repaired. skipped: records that are left
         out already. Both are reported.
     """
+    say_unread(model.system, (value for record in records for value in record.values() if isinstance(value, str)))
     rows = model.predict(records, strict=strict, skipped=skipped)
     for row in rows:
         log.print_result(row)

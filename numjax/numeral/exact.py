@@ -13,9 +13,9 @@ import numpy as np
 
 from numjax.errors import UsageError
 from numjax.numeral.surface import format_plain, shift
-from numjax.types import Numeral
+from numjax.types import NumberRange, Numeral
 
-__all__ = ["MOST_EXPONENT", "format_plain", "shift", "to_decimals", "to_numeral"]
+__all__ = ["MOST_EXPONENT", "format_plain", "is_inside", "shift", "to_decimals", "to_numeral"]
 
 # Exponents beyond this are clipped in arrays: far outside every float, and safe in int32 sums.
 MOST_EXPONENT = 2**24
@@ -51,6 +51,22 @@ def to_numeral(values: Sequence[Decimal | None], digits: int = 20) -> Numeral:
         exponent=np.array(exponents, np.int32),
         valid=np.array([value is not None for value in values], bool),
     )
+
+
+def is_inside(numerals: Numeral, numbers: NumberRange) -> np.ndarray:
+    """Whether each number of `to_numeral` belongs to a range, bool[N]; `NumberRange.holds` for many numbers."""
+    last = numerals.exponent - numerals.n_digits + 1
+    inside = np.ones(len(numerals.n_digits), bool)
+    if not numbers.signed:
+        inside &= numerals.sign > 0
+    for limit, is_held in (
+        (numbers.digits, lambda n: numerals.n_digits <= n),
+        (numbers.places, lambda n: last >= -n),
+        (numbers.low, lambda n: numerals.exponent >= n),
+        (numbers.high, lambda n: numerals.exponent <= n),
+    ):
+        inside &= True if limit is None else is_held(limit)
+    return inside | (numerals.n_digits == 0)
 
 
 def to_decimals(numerals: Numeral) -> list[Decimal | None]:

@@ -34,6 +34,8 @@ class Objective(protocols.Objective):
         code does; "columns" is the sum of the means of each column of a table's rows (TabFormer), where `columns`
         positions are a row. It is a property of the whole batch; over batches it is averaged by scored positions.
       room: see `nn.scored.apply_at_scored`; 0: all positions are computed.
+      number_weight: weight of all parts but "token" and "selector", as where a paper averages over a number's digits
+        or bits. With another than 1 the loss is no likelihood.
       constrain: mask with the grammar's tables, which the caller must then pass.
       given: the mask also allows tokens that are read but never generated, so that no loss is infinite.
     """
@@ -45,6 +47,7 @@ class Objective(protocols.Objective):
     given: bool = True
     columns: int = 1
     room: float = 0.0
+    number_weight: float = 1.0
     grammar: FromContext[Grammar | None] = None
 
     @classmethod
@@ -61,7 +64,7 @@ class Objective(protocols.Objective):
 
     @property
     def has_perplexity(self) -> bool:
-        return self.label is None and not self.whole_batch
+        return self.label is None and not self.whole_batch and self.number_weight == 1
 
     def __call__(
         self, heads: Mapping[str, Any], outs: Mapping[str, HeadOut], acts: Mapping[str, Any], batch: Batch
@@ -78,7 +81,10 @@ class Objective(protocols.Objective):
         weights = targets.mask.astype(jnp.float32)
         if self.average == "columns":
             weights = column_weights(weights, self.columns)
-        parts = self._parts(head, out, targets, weights, batch)
+        parts = {
+            name: part if name in ("token", "selector") else self.number_weight * part
+            for name, part in self._parts(head, out, targets, weights, batch).items()
+        }
         scored = targets.mask.sum().astype(jnp.float32)
         count = jnp.float32(weights.size) if self.average == "all" else scored
         if self.average == "columns":

@@ -273,15 +273,19 @@ class BaseScheme(protocols.Scheme, abc.ABC):
         second_edges = [e._replace(state=second(e.state), to=second(e.to), token_type=1) for e in edges]
         return [*first_edges, *second_edges], tuple(dict.fromkeys((*accept, *map(second, accept))))
 
-    def _text_edges(self, predicted: Sequence[int] = ()) -> tuple[list[Edge], list[int]]:
+    def _text_edges(self, predicted: Sequence[int] = (), read: Sequence[int] = ()) -> tuple[list[Edge], list[int]]:
         """(edges of state "text", marks that may be read there but are never generated).
 
-        Text and `predicted` stay in "text", [EOS] goes to "end".
+        Text, `predicted` and `read` stay in "text", [EOS] goes to "end".
+
+        Args:
+          predicted: marks that are generated in texts. read: marks that texts alone do not generate.
         """
-        excluded = {self.vocab.mark(name) for name in (PAD, EOS, *self.marks)} | set(predicted)
+        excluded = {self.vocab.mark(name) for name in (PAD, EOS, *self.marks)} | {*predicted, *read}
         given = sorted({self.vocab.mark(name) for name in self.vocab.marks} - excluded)
         edges = [
             Edge("text", [*self.text_ids, *predicted, *given], "text"),
             Edge("text", [self.vocab.mark(EOS)], "end"),
         ]
+        edges += [Edge("text", read, "text", given=True)] if read else []
         return edges, given

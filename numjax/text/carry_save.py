@@ -173,13 +173,9 @@ class Scheme(spelled.Scheme):
         lowest, most = self.written_places[:2]
         return min(max(room, _count_whole(number)) - lowest, most)
 
-    def _text_edges(self, predicted: Sequence[int] = ()) -> tuple[list[Edge], list[int]]:
+    def _text_edges(self, predicted: Sequence[int] = (), read: Sequence[int] = ()) -> tuple[list[Edge], list[int]]:
         """A lone [NUM] in a text is only read; those between [R] and [/R] are generated."""
-        (text, *edges), given = super()._text_edges(predicted)
-        num_id = self.vocab.mark(NUM)
-        text = text._replace(tokens=[token for token in text.tokens if token != num_id])
-        edges.append(Edge("text", [num_id], "text", given=True))
-        return [text, *edges], [token for token in given if token != num_id]
+        return super()._text_edges(predicted, [*read, self.vocab.mark(NUM)])
 
     def _fence_edges(self) -> list[Edge]:
         return [*super()._fence_edges(), *self._place_edges("text", "text")]
@@ -194,10 +190,7 @@ class Scheme(spelled.Scheme):
         return [*edges, Edge("answered", [self.vocab.mark(EOS)], "end")]
 
     def _place_edges(self, state: str, to: str) -> list[Edge]:
-        opening, place, closing = (self.vocab.mark(name) for name in (OPEN_PLACES, NUM, CLOSE_PLACES))
-        first, behind = f"first place before {to}", f"place before {to}"
-        edges = [Edge(state, [opening], first), Edge(first, [place], behind), Edge(behind, [place], behind)]
-        return [*edges, Edge(behind, [closing], to)]
+        return answers.fence_edges(state, [self.vocab.mark(name) for name in (OPEN_PLACES, NUM, CLOSE_PLACES)], to)
 
 
 def _count_whole(number: Number) -> int:

@@ -35,10 +35,13 @@ class Scheme(CodedScheme):
 
     A number of more digits becomes the nearest that there is, one that is too large the largest, one that is too
     small the smallest or 0, whichever is nearer. 0 has exponent 0 (or the nearest to 0 in range), and −0 its sign.
+    With `subnormals` the mantissas of the least exponent may be smaller, so that small numbers lose their digits one
+    by one, as in binary floating point.
 
     | published as | options |
     |---|---|
-    | P10, P1000, B1999, FP15 (Charton) | `form` = digits, mantissa, signed, number |
+    | P10, P1000, B1999 (Charton) | `form` = digits, mantissa, signed |
+    | FP15 (Charton) | form=number, least=−9, most=6, subnormals=True |
     | RegressLM's P10 | digits=4, least=−10, most=10 |
     | RegressLM's IEEE, which cuts digits off | digits=4, exponent=before, rounding=down |
     """
@@ -55,6 +58,7 @@ class Scheme(CodedScheme):
         most: int = 12,
         exponent: str = "behind",
         rounding: str = "half_even",
+        subnormals: bool = False,
     ):
         """
         Args:
@@ -65,6 +69,7 @@ class Scheme(CodedScheme):
           exponent: "behind": one symbol behind the digits. "before": the exponent of the first digit, its sign and
             digits as symbols between sign and digits, as IEEE numbers have it; only with form=digits.
           rounding: "half_even", "half_up" or "down" (cut off).
+          subnormals: mantissas of fewer digits at the least exponent; only with form=number.
 
         Raises:
           UsageError: an option is out of range.
@@ -80,12 +85,15 @@ class Scheme(CodedScheme):
             raise UsageError("scientific: exponent=before spells it in digits: set form=digits")
         if base != 10 and form != "digits":
             raise UsageError("scientific: symbols of several digits are decimal: set base=10 or form=digits")
+        if subnormals and form != "number":
+            raise UsageError("scientific: subnormals would change how many symbols a number has: set form=number")
         if digits < 1 or least > most:
             raise UsageError("scientific: digits must be at least 1, and least not above most")
         if not 2 <= base <= len(NUMERALS) or not _has_finite_decimals(base):
             raise UsageError(f"scientific: base must be 2, 4, 5, 8, 10, 16, 20, 25 or 32, not {base}")
         self.form, self.digits, self.base, self.rounding = form, digits, base, rounding
         self.least, self.most, self.has_exponent_first = least, most, exponent == "before"
+        self.subnormals = subnormals
         # The exponent of the first digit, and how many digits it needs.
         self._first_exponents = range(least + digits - 1, most + digits)
         largest = max(abs(self._first_exponents[0]), abs(self._first_exponents[-1]))
@@ -100,7 +108,9 @@ class Scheme(CodedScheme):
         """With a base other than 10 it claims whole numbers alone: only some fractions come back."""
         if self.base == 10:
             low, high = self._first_exponents[0], self._first_exponents[-1]
-            numbers = NumberRange(digits=self.digits, low=low, high=high)
+            low = self.least if self.subnormals else low
+            places = max(-self.least, 0) if self.subnormals else None
+            numbers = NumberRange(digits=self.digits, places=places, low=low, high=high)
         else:
             has_wholes = self.least <= 1 - self.digits and self.most >= 0
             n_digits = len(str(self.base**self.digits)) - 1 if has_wholes else 0
@@ -151,6 +161,9 @@ class Scheme(CodedScheme):
             mantissa, exponent = mantissa // self.base, exponent + 1
         if exponent > self.most:
             return Scientific(negative, self.base**self.digits - 1, self.most)
+        if exponent < self.least and self.subnormals:
+            mantissa = self._round(size / Fraction(self.base) ** self.least)
+            return Scientific(negative, mantissa, self.least) if mantissa else zero
         if exponent < self.least:
             smallest = self.base ** (self.digits - 1)
             share = size / (smallest * Fraction(self.base) ** self.least)
@@ -181,6 +194,8 @@ class Scheme(CodedScheme):
         else:
             names = [f"[{sign}{m}e{e[2:-1]}]" for sign in "+-" for m in spelled for e in powers]
             names += [f"[{sign}{zeros}e{zero_power[0][2:-1]}]" for sign in "+-"]
+            smaller = range(1, self.base ** (self.digits - 1)) if self.subnormals else ()
+            names += [f"[{sign}{m:0{self.digits}}e{self.least}]" for sign in "+-" for m in smaller]
             return {"number": {tuple(names): "whole"}}, ("whole",)
         return moves | {"digits": {powers: "whole"}, "zero": {zero_power: "whole"}}, ("whole",)
 

@@ -71,10 +71,55 @@ def reverse(moves: Moves, complete: Iterable[str], name: str = "reversed") -> tu
     return reversed_moves, [state_name for states, state_name in names.items() if begin in states]
 
 
+def count_places(moves: Moves, complete: Iterable[str], most: int) -> tuple[Moves, list[str], list[str]]:
+    """(moves, complete states, first states) of reversed numbers that say how many digits stand behind their point.
+
+    From the first state k, exactly k digits come before the point; from the first state 0 there is no point, or more
+    than `most` digits come before it.
+
+    Args:
+      moves, complete: those of `reverse`.
+    """
+    counted: dict[str, dict[str, str]] = {state: dict(row) for state, row in moves.items()}
+    begin, ends = next(iter(moves)), list(complete)
+
+    def name(state: str, wanted: int, read: int) -> str:
+        return f"{state}, {read} of {wanted} read"
+
+    waiting = [(begin, wanted, 0) for wanted in range(most + 1)]
+    seen = set(waiting)
+    while waiting:
+        state, wanted, read = waiting.pop()
+        row = counted[name(state, wanted, read)] = {}
+        for characters, to in moves[state].items():
+            digits = "".join(c for c in characters if c.isdigit())
+            if digits and (not wanted or read < wanted):
+                following = (to, wanted, min(read + 1, most + 1))
+                row[digits] = name(*following)
+                if following not in seen:
+                    seen.add(following)
+                    waiting.append(following)
+            if "." in characters and read == (wanted or most + 1):
+                row["."] = to
+            if "-" in characters and not wanted:
+                row["-"] = to
+        if state in ends and not wanted:
+            ends.append(name(state, wanted, read))
+    return counted, ends, [name(begin, wanted, 0) for wanted in range(most + 1)]
+
+
 def path_edges(state: str, ids: Sequence[int], to: str) -> list[Edge]:
     """Edges that read exactly these ids, one after the other."""
     states = [state, *(f"{state} {i + 1} {to}" for i in range(len(ids) - 1)), to]
     return [Edge(source, [token], states[i + 1]) for i, (source, token) in enumerate(zip(states, ids, strict=False))]
+
+
+def fence_edges(state: str, marks: Sequence[int], to: str) -> list[Edge]:
+    """Edges over the first of three marks, one or more of the second, and the third."""
+    opening, inner, closing = marks
+    first, behind = f"first mark before {to}", f"mark before {to}"
+    edges = [Edge(state, [opening], first), Edge(first, [inner], behind), Edge(behind, [inner], behind)]
+    return [*edges, Edge(behind, [closing], to)]
 
 
 def spelling_edges(moves: Moves, spell: Callable[[str], Sequence[int]]) -> list[Edge]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,9 @@ class Scheme(subword.Scheme):
     its number among those of the text, which digits do not show directly: the smallest has 1, equal numbers have
     equal ranks (like cells' ranks in TAPAS, Herzig et al. 2020, section 3).
 
+    With `number_trees`, a number of the text is a formula too, a tree of its digits, if a formula can hold it as it
+    is written; a percentage or 1,200 stays text. So tasks without formulas have MathGPT's numbers.
+
     Attributes:
       symbols: the mathematical part of the vocabulary.
     """
@@ -53,6 +57,7 @@ class Scheme(subword.Scheme):
         unfit: str = "error",
         pointers: int = 0,
         ranks: bool = False,
+        number_trees: bool = False,
     ):
         """
         Args:
@@ -62,19 +67,22 @@ class Scheme(subword.Scheme):
             document.
           pointers: how many numbers of a text can have pointers; 0: formulas spell all their numbers.
           ranks: the text's pointers have token types of their own, see above.
+          number_trees: write the numbers of the text as formulas. A formula that is one number is then read as such.
         """
         del symbols
         if pointers:
             self.marks = (*type(self).marks, *(names.POINTER.format(i + 1) for i in range(pointers)))
         # A pointer must directly follow its number, so the number shares no position with text.
-        super().__init__(vocab, rules, pad_multiple, apart or pointers > 0)
+        super().__init__(vocab, rules, pad_multiple, apart or pointers > 0 or number_trees)
+        if number_trees and pointers:
+            raise UsageError("scheme.number_trees: pointers follow numbers that are text: set scheme.pointers=0")
         if ranks and not pointers:
             raise UsageError("scheme.ranks are those of pointers: set scheme.pointers, or scheme.ranks=False")
         self.points, self.ranks = pointers > 0, ranks
         self.token_types = grammar.TYPES + (pointers + 1 if ranks else 0)
         if unfit not in ("error", "text"):
             raise UsageError(f"scheme.unfit={unfit!r}: choose error or text")
-        self.arity = arity
+        self.arity, self.number_trees = arity, number_trees
         self.unfit = unfit
         self.symbols = Symbols(self.vocab)
         own_ids = (self.symbols.start, self.symbols.stop, *self.symbols.names)
@@ -137,8 +145,10 @@ class Scheme(subword.Scheme):
         """(first mathematical id, for each from there on the text tokens that spell its symbol)."""
         return self.symbols.first, self.symbols.list_spellings()
 
-    def _decode_formula(self, ids: Sequence[int], pointed: Sequence[str]) -> Formula:
+    def _decode_formula(self, ids: Sequence[int], pointed: Sequence[str]) -> Formula | Number:
         tree = tokens.decode(ids, self.symbols, pointed)
+        if self.number_trees and tree is not None and tree.type == "N" and tokens.WRITTEN.fullmatch(tree.symbol):
+            return Number(tree.symbol, Decimal(tree.symbol))
         return Formula("" if tree is None else printer.latex(tree), tree)
 
     def _drop_pointers(self, ids: Sequence[int]) -> list[int]:
@@ -178,6 +188,10 @@ class Scheme(subword.Scheme):
         super()._write(texts, row)
 
     def _write_number(self, number: Number, row: RowBuilder) -> None:
+        if self.number_trees and tokens.WRITTEN.fullmatch(number.surface) and not number.surface.endswith("."):
+            ids = [self.symbols.start, *tokens.encode(Tree("N", number.surface), self.symbols), self.symbols.stop]
+            row.add(ids, len(row.numbers) - 1)
+            return
         super()._write_number(number, row)
         index = len(row.source) + len(row.numbers) - 1
         row.add(self.symbols.pointers[index : index + 1], len(row.numbers) - 1)

@@ -1,0 +1,133 @@
+"""Scheme slots: a long number in several [NUM], whose sum it is."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import numpy as np
+import pytest
+
+from numjax.build import build, find
+from numjax.bundled.configs import schemes
+from numjax.config import fit
+from numjax.errors import DataError, UsageError
+from numjax.text import vocab as vocabularies
+from numjax.types import Mark, Number, NumberRange, Text
+from tests.swapped import train_with_changes
+
+
+@pytest.fixture(scope="module")
+def vocabulary():
+    return vocabularies.build({"name": "sentencepiece", "size": 320}, ["How many grams are 2 eggs? 1,200 or -3.2%."])
+
+
+def make_scheme(vocabulary, **options):
+    return find("text", "slots")(vocabulary, **options)
+
+
+def read_slots(scheme, text: str) -> list[str]:
+    row = scheme.encode(scheme.parse(text))
+    names = [scheme.vocab.mark_name(i) for i in row.ids.tolist()]
+    assert names == ["[R]", *["[NUM]"] * len(row.numbers), "[/R]"]
+    assert row.numeral_index.tolist() == [-1, *range(len(row.numbers)), -1]
+    return [str(number.value) for number in row.numbers]
+
+
+@pytest.mark.parametrize(
+    ("text", "slots"),
+    [
+        ("1234567.5", ["34567.5", "12"]),
+        ("-1234567", ["-34567", "-12"]),
+        ("-100000", ["-0", "-1"]),
+        ("12345", ["12345"]),
+        ("0.001", ["0.001"]),
+        ("1e10", ["00000", "00000", "1"]),
+        ("50%", ["0.50"]),
+    ],
+)
+def test_a_number_is_cut_at_its_point(text, slots, vocabulary):
+    assert list(map(Decimal, read_slots(make_scheme(vocabulary), text))) == list(map(Decimal, slots))
+    assert [s[0] == "-" for s in read_slots(make_scheme(vocabulary), text)] == [s[0] == "-" for s in slots]
+
+
+@pytest.mark.parametrize("digits", [1, 3, 5, 9])
+def test_numbers_of_any_length_come_back(digits, vocabulary, rng):
+    """Decimal's own sums would round to 28 digits."""
+    scheme = make_scheme(vocabulary, digits=digits, most=200)
+    surfaces = ["007", "1,234,567.50", "-0", "-100000", "1.5e3", "12%"]
+    for _ in range(300):
+        text = "".join(map(str, rng.integers(0, 10, rng.integers(1, 70))))
+        at = int(rng.integers(1, len(text) + 1))
+        surfaces.append(("-" if rng.random() < 0.4 else "") + text[:at] + (f".{text[at:]}" if text[at:] else ""))
+    document = (Mark("[CLS]"), *scheme.parse(" and ".join(surfaces)), Mark("[EOS]"))
+    row = scheme.encode(document)
+    assert scheme.decode(row.ids, row.numbers) == document
+    whole = [s for s in document if isinstance(s, Number)]
+    assert scheme.decode(row.ids, whole) == document, "a generated text has whole numbers"
+    joined = scheme.join_numbers(row.ids.tolist(), [number.value for number in row.numbers])
+    assert [n.value for n in joined] == [n.value for n in whole]
+    assert [n.value.is_signed() for n in joined] == [n.value.is_signed() for n in whole]
+
+
+def test_a_number_is_the_sum_of_what_is_predicted(vocabulary):
+    """Also of slots that no number has: with more digits, other signs, or nothing above."""
+    scheme = make_scheme(vocabulary)
+    opening, num_id, closing = (scheme.vocab.mark(name) for name in ("[R]", "[NUM]", "[/R]"))
+    ids = [num_id, opening, num_id, num_id, closing, opening, num_id, closing, opening, num_id]
+    values = [Decimal(text) for text in ("9", "123456.25", "-2", "7", "8")]
+    numbers = scheme.join_numbers(ids, values)
+    assert [number.value for number in numbers] == [Decimal("-76543.75"), Decimal(7)]
+    decoded = scheme.decode(ids, numbers)
+    assert [s for s in decoded if isinstance(s, Number)] == numbers
+    assert decoded[-2:] == (Mark("[R]"), Mark("[NUM]")), "an open number stays as it is"
+    assert scheme.decode([opening, num_id, closing]) == (Mark("[NUM]"),)
+    assert scheme.join_numbers([opening, closing], []) == []
+
+
+def test_a_number_that_is_too_long_is_refused(vocabulary):
+    scheme = make_scheme(vocabulary, digits=2, most=3)
+    for text in ("1234567", "0.1234567", "1e-9000", "-1e9000"):
+        with pytest.raises(DataError, match="more than 6 digits"):
+            scheme.encode((Number(text, Decimal(text)),))
+    assert read_slots(scheme, "123456.123456") == ["56.123456", "34", "12"]
+
+
+@pytest.mark.parametrize(
+    ("slot", "whole"),
+    [
+        (NumberRange(places=5, high=4), NumberRange(places=5, high=99)),
+        (NumberRange(digits=20, places=5, high=4), NumberRange(places=5, high=99)),
+        (NumberRange(digits=7), NumberRange(places=2, high=99)),
+        (NumberRange(signed=False, places=0, high=9), NumberRange(signed=False, places=0, high=99)),
+        (NumberRange(places=5, high=3), NumberRange(places=5, high=3)),
+        (NumberRange(digits=4), NumberRange(digits=4)),
+        (NumberRange(digits=15, low=-7, high=307), NumberRange(places=7, high=99)),
+    ],
+)
+def test_what_slots_hold_says_what_numbers_are_held(slot, whole, vocabulary):
+    assert make_scheme(vocabulary).widen(slot) == whole
+
+
+def test_text_between_numbers_stays(vocabulary):
+    scheme = make_scheme(vocabulary)
+    document = (Mark("[CLS]"), Text("pay "), Number("1234567", Decimal(1234567)), Text(" now"), Mark("[EOS]"))
+    row = scheme.encode(document)
+    assert scheme.decode(row.ids, row.numbers) == document
+    assert list(np.diff(row.starts)) == [1, 4, 4, 4, 1]
+
+
+def test_an_embedding_that_spells_is_refused():
+    config = schemes.get_config("fone_slots,smoke")
+    with config.unlocked():
+        config.embeds.numeral = dict(name="char_lstm", fusion="add")
+    with pytest.raises(UsageError, match="parts of numbers"):
+        fit.check(config, build("tasks", config.task))
+
+
+def test_a_model_writes_long_numbers_and_says_how_sure_it_is(tmp_path):
+    model, metrics = train_with_changes(tmp_path, schemes.get_config("fone_slots,smoke"))
+    assert {"next/digits", "next/sign", "next/token"} <= set(metrics)
+    question = "123456789 + 987654321 ="
+    (generation,) = [model.generate(question, max_tokens=12, intervals=(0.5,))]
+    for number in generation.numbers:
+        assert str(number["value"]) in generation.text.replace(" ", "")
