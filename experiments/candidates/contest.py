@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import pathlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -125,12 +126,16 @@ def find_learned_step(lines: Sequence[Mapping[str, Any]]) -> tuple[int, float] |
 def list_learned_steps(
     cells: Sequence[RunCell], results: Results, options: argparse.Namespace
 ) -> list[dict[str, Any]]:
-    """The steps and seconds to `LEARNED` of each finished run whose log is here."""
+    """The steps and seconds to `LEARNED` of each finished run whose log is here, or in a table of --known."""
+    files = [pathlib.Path(name) for name in options.known.split(",") if name]
+    known = [entry for file in files for entry in json.loads(file.read_text()).get("learned", [])]
     entries = []
     for cell in cells:
         for seed in results.get((cell.task, cell.system), {}):
             path = runs.workdir(cell, seed, options.out) / "metrics.jsonl"
             if not path.exists():
+                names = cell.task, cell.system, seed
+                entries += [e for e in known if (e["task"], e["system"], e["seed"]) == names][:1]
                 continue
             lines = [json.loads(line) for line in path.read_text().splitlines()]
             step, seconds = find_learned_step(lines) or (None, None)
