@@ -163,7 +163,10 @@ def test_no_ranking_stands_with_unequal_trials_or_below_the_floor(tmp_path):
     low, high = [50.0, 51.0, 52.0], [60.0, 61.5, 61.0]
     for values, than in ((high, low), (low, high)):
         verdict = judge(tmp_path, values, than, {"GPT": 0, "NumGPT": 9})
-        assert verdict.verdict == claims.TOO_SMALL and "NumGPT (9 trials) alone" in verdict.reason
+        assert (
+            verdict.verdict == claims.TOO_SMALL
+            and "settings were chosen for NumGPT (9 trials), and" in verdict.reason
+        )
     assert judge(tmp_path, high, low, {"GPT": 9, "NumGPT": 9}).verdict == claims.HELD
     assert judge(tmp_path, high, low, {"gnc": {"GPT": 0, "NumGPT": 9}}).verdict == claims.HELD
     assert judge(tmp_path, high, low, {"mme": {"GPT": 0, "NumGPT": 9}}).verdict == claims.TOO_SMALL
