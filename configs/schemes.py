@@ -58,8 +58,8 @@ ROWS = {
     "chunk3": _spelled("chunks"),
     "chunk3_l2r": _spelled("chunks", direction="l2r"),
     # A letter for each place before its digit; the steps of additions before their sum.
-    "hints": _spelled("hints", which="answers") | _with_room(144, 56),
-    "scratchpad": _spelled("digits", layout="digits") | {"task": dict(steps="scratchpad")} | _with_room(440, 400),
+    "hints": _spelled("hints", which="answers") | _with_room(200, 72),
+    "scratchpad": _spelled("digits", layout="digits") | {"task": dict(steps="scratchpad")} | _with_room(648, 584),
     "numerologic": _spelled("header"),
     # Three significant digits (Charton), and RegressLM's four.
     "p10": _spelled("scientific"),
@@ -215,8 +215,9 @@ get_config = Recipe(
         },
         # Additions: ten minutes on two cores. All operations of the grid's scale cpu: an hour and more on one.
         "cpu": {
-            "backbone": dict(width=128, layers=2, heads=4, init_std=0.08, dropout=0.0, max_length=152),
+            "backbone": dict(width=128, layers=2, heads=4, init_std=0.08, dropout=0.0, max_length=160),
             "data": dict(length=120),
+            "decode": dict(max_tokens=40),  # sums of two numbers of 30 digits, with their marks
             "optim": dict(steps=4000, batch_size=128, learning_rate=2e-3, schedule="cosine", warmup=200),
             "eval": dict(every=1000, examples=400),
         },

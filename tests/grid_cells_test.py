@@ -19,6 +19,7 @@ from numjax.bundled.data.arithmetic.operations import OPERATIONS
 from numjax.bundled.experiments import identity
 from numjax.bundled.experiments.grid import (
     abilities,
+    archive,
     baselines,
     cells,
     leases,
@@ -28,9 +29,10 @@ from numjax.bundled.experiments.grid import (
     scoring,
     training,
 )
-from numjax.bundled.experiments.grid.scales import SCALES, Scale
+from numjax.bundled.experiments.grid.scales import SCALES, Scale, choose_columns
 from numjax.bundled.experiments.grid.training import build_system
 from numjax.errors import UsageError
+from tests.conftest import ROOT
 from tests.grid_jobs import TINY, make_job
 from tests.runs_test import cache  # noqa: F401  (the fixture builds datasets once)
 
@@ -238,6 +240,32 @@ def test_keys_depend_on_the_row_the_problems_and_the_sizes(tmp_path):
     keys = [identity.make_key(cells.list_settings(each)) for each in (job, *others)]
     assert len(set(keys)) == len(keys)
     assert identity.make_key(cells.list_settings(job._replace(seed=5))) == keys[0]
+
+
+def test_an_option_that_was_added_later_leaves_cells_as_they_are(tmp_path):
+    """Settings that lack an option which has its default say the same; with another value they do not."""
+    job = make_job("digits", tmp_path)
+    settings, key = cells.choose_key(job)
+    assert key == identity.make_key(settings)
+    older = {path: value for path, value in settings.items() if path != "objectives.next.number_weight"}
+    assert len(older) == len(settings) - 1
+    older_key = cells.write_once(tmp_path, "settings", older)
+    found, found_key = cells.choose_key(job)
+    assert found_key == older_key != key and found == json.loads(json.dumps(older))
+    weighted = job._replace(row=rows.parse_addition("digits=digits objectives.next.number_weight=0.5"))
+    assert cells.choose_key(weighted)[1] not in (key, older_key)
+    cells.write_once(tmp_path, "settings", settings)
+    assert cells.choose_key(job)[1] == key, "its own settings come first"
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "experiments/grid/results/cpu/cells").glob("*.json.gz")), ids=str)
+def test_committed_cells_are_those_of_the_present_code(path, tmp_path):
+    """A change that makes another result of a row must remove its cells, or leave the row's settings as they were."""
+    archive.unpack(path.parent.parent.parent, tmp_path)
+    row = path.name.removesuffix(".json.gz")
+    scale = SCALES["cpu"]
+    job = cells.Job(rows.list_rows()[row], scale, choose_columns([], scale), 0, str(tmp_path))
+    assert not cells.list_missing(job, cells.choose_key(job)[1])
 
 
 def test_an_addition_takes_single_options_in_the_order_of_its_words():

@@ -79,11 +79,30 @@ def list_settings(job: Job) -> dict[str, Any]:
         "grid.trial_share": TRIAL_SHARE,
         "grid.validation": job.scale.validation,
         "grid.problems": digest_problems(task.dataset),
+        # The room of an answer follows from the problems too. Cells were keyed with this value before that was so.
+        "decode.max_tokens": 32,
     }
     if job.row.kind == "baseline":
         settings = {path: value for path, value in settings.items() if path.startswith(("task.", "grid.problems"))}
         settings["grid.baseline"] = job.row.name
     return settings
+
+
+def choose_key(job: Job) -> tuple[dict[str, Any], str]:
+    """(settings of a job, the key of its cells): those of its folder that say the same, else new ones.
+
+    Settings say the same if they differ only in options that were added later and have their default now.
+    """
+    settings = list_settings(job)
+    key = identity.make_key(settings)
+    if (job.folder / "settings" / f"{key}.json").exists():
+        return settings, key
+    defaults = identity.list_defaults(make_config(job.row, job.scale, job.columns))
+    for path in sorted((job.folder / "settings").glob("*.json")):
+        recorded = load_settings(job.folder, path.stem)
+        if recorded and not identity.list_differences(recorded, settings, defaults):
+            return recorded, path.stem
+    return settings, key
 
 
 def digest_problems(dataset: Mapping[str, Any]) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from numjax.build import build
-from numjax.bundled.experiments import identity, stored
+from numjax.bundled.experiments import stored
 from numjax.bundled.experiments.grid import abilities, baselines, cells, leases, scoring, training
 from numjax.bundled.experiments.grid.cells import Job
 from numjax.bundled.experiments.grid.rows import make_config
@@ -44,8 +44,7 @@ def run_job(job: Job, wait: float = 0.0) -> Outcome:
       Preempted: SIGTERM or SIGINT; the training is saved, and the same job resumes it.
     """
     try:
-        settings = cells.list_settings(job)
-        key = identity.make_key(settings)
+        settings, key = cells.choose_key(job)
         if not cells.list_missing(job, key):
             return Outcome(job.name, KEPT, f"{job.name}: all {len(job.columns)} cells are there")
         with leases.hold(job.folder, job.name, wait) as lease:
