@@ -16,6 +16,7 @@ import sys
 import numpy as np
 import pytest
 
+from numjax.bundled.configs import schemes
 from numjax.bundled.experiments import identity, verify
 from numjax.bundled.experiments.grid import archive
 from numjax.bundled.experiments.grid.report import __main__ as tool
@@ -234,6 +235,8 @@ def test_the_best_rows_and_the_costs_are_listed(out):
     origin = find_section(text, "origin")
     assert "Not run: fone on sort." in origin and "Rows with 1 seed, of which nobody knows" in origin
     assert "they vary: waves." in origin
+    absent = [row for row in schemes.ROWS if f"`{row}`" not in costs]
+    assert f"{len(absent)} rows of `configs/schemes.py` have no cell here: {', '.join(absent)}." in origin
 
 
 def load_docs_settings(folder):

@@ -102,7 +102,7 @@ def format_costs(content: Mapping[str, Any]) -> str:
 
 
 def list_gaps(content: Mapping[str, Any]) -> list[str]:
-    """Lines about what was not run: cells that are missing, and rows with too few seeds for a winner."""
+    """Lines about what was not run: cells and rows that are missing, and rows with too few seeds for a winner."""
     present = {(cell["row"], cell["column"]) for cell in content["cells"]}
     missing = {
         row: [column for column in content["columns"] if (row, column) not in present] for row in content["rows"]
@@ -113,6 +113,8 @@ def list_gaps(content: Mapping[str, Any]) -> list[str]:
         if columns
     ]
     lines = [f"Not run: {'; '.join(parts)}."] * bool(parts)
+    if absent := content.get("absent"):
+        lines.append(f"{len(absent)} rows of `configs/schemes.py` have no cell here: {', '.join(absent)}.")
     by_count: dict[int, list[str]] = {}
     for row, facts in content["rows"].items():
         if 0 < len(facts["seeds"]) < maps.LEAST_SEEDS:

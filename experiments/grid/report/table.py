@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from numjax.bundled.configs import schemes
 from numjax.bundled.experiments import plots, tables
 from numjax.bundled.experiments.grid.report import maps, summary
 from numjax.bundled.experiments.grid.report.folder import ALL, Cell
@@ -60,6 +61,7 @@ def make_content(grid: Map, faults: Sequence[str]) -> dict[str, Any]:
         "machines": count_values(grid, lambda cell: cell.hardware),
         "commits": count_values(grid, lambda cell: cell.commit + "-dirty" * cell.dirty),
         "settings": {cell.key: cell.options for own in grid.cells.values() for cell in own if cell.options},
+        "absent": [row for row in schemes.ROWS if row not in rows],
         "faults": list(faults),
         "left_out": list(grid.left_out),
         "drawn_by": NAME,
