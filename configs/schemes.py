@@ -150,7 +150,10 @@ ROWS = {
         "embeds.numeral": dict(name="residues", fusion="concat+linear"),
         "heads.next": dict(name="residues", integer=13, fraction=5),
     },
-    # The same over positions, one for each place; and with digits that hold no carry.
+    # Our own: attention knows how many places two digits are apart. `coupled` with relative positions.
+    "coupled_bias": _spelled("reversed", which="answers")
+    | {"positions.sequence": dict(name="coupled_bias", ahead=True, numbers=8)},
+    # Each place may hold a carry, over positions, one for each place; and with digits that hold no carry.
     "carry_save": _in_places(),
     "parallel": _in_places(digits="0..9"),
     "bittokens": SLOT

@@ -28,7 +28,7 @@ from numjax.runtime import processes
 from numjax.runtime.waiting import Wait
 from numjax.text import document as documents
 from numjax.text import vocab as vocabularies
-from numjax.types import Abilities, Channel, Document, Features, Formula, NumberRange, Numeral
+from numjax.types import PART, Abilities, Channel, Document, Features, Formula, NumberRange, Numeral
 
 VOCABULARY = "vocabulary"
 
@@ -75,21 +75,21 @@ class System(NamedTuple):
         )
 
     def name_unread(self, surfaces: Sequence[str], numerals: Numeral) -> str:
-        """A line about the numbers that the model does not read whole; "" if it does.
+        """A line about the numbers that the model does not read whole; "" if it does, or its scheme does not say.
 
         Args:
           surfaces: as they are written. numerals: their values, on the host; those that are not valid do not count.
         """
-        reads = self.find_abilities().reads
-        if reads is None:
-            return ""
-        unread = np.flatnonzero(~exact.is_inside(numerals, reads))
+        reads = self.find_abilities().reads if self.scheme.provides("abilities") else NumberRange()
+        inside = exact.is_inside(numerals, reads) if reads else ~numerals.valid
+        unread = np.flatnonzero(~inside)
         if not len(unread):
             return ""
-        names, count = ", ".join(surfaces[int(i)] for i in unread[:3]), int(numerals.valid.sum())
+        names = ", ".join(surfaces[int(i)].removeprefix(PART) for i in unread[:3])
+        what = reads.describe() if reads else "no numbers"
         return (
-            f"{len(unread):,} of {count:,} numbers cannot be held as they are, such as {names}: this system holds "
-            f"{reads.describe()}"
+            f"{len(unread):,} of {int(numerals.valid.sum()):,} different numbers are not read whole, such as "
+            f"{names}: this system reads {what}"
         )
 
     def represents(self, value: Decimal) -> bool:

@@ -60,6 +60,9 @@ class Text(NamedTuple):
     __ne__ = _differs
 
 
+PART = "…"  # begins the surface of a part of a number behind its first one, see `text/slots.py`
+
+
 class Number(NamedTuple):
     """A numeral as written and its exact value ("50%" has the value 0.50)."""
 

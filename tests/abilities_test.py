@@ -400,7 +400,7 @@ def test_a_row_can_what_its_parts_can(row, vocabulary, tmp_path, rng):
     assert abilities.parallel_write == (is_slot and system.scheme.whole_numbers)
     own = system.scheme.widen(head.number_range) if is_slot else system.scheme.abilities().writes
     assert abilities.writes == own
-    assert abilities.needs_parse == (row in ("coupled", "carry_save", "parallel"))
+    assert abilities.needs_parse == (row in ("coupled", "coupled_bias", "carry_save", "parallel"))
     inside = [*list_edges(abilities.writes), *(draw_number(rng, abilities.writes) for _ in range(50))]
     outside = list_outside(abilities.writes)
     assert all(map(system.represents, inside)) and not any(map(system.represents, outside))

@@ -95,10 +95,16 @@ def test_samples_have_the_shares_of_the_softmax(rng):
     head, out = make_output(rng, 1)
     many = out._replace(hidden=jnp.repeat(out.hidden, 4000, axis=0))
     numeral, _ = head.number(many, jax.random.key(1))
-    (best,), _ = to_decimals(head.number(out, None)[0]), None
+    (best,) = to_decimals(head.number(out, None)[0])
     outputs = np.asarray(out.hidden @ out.weights["number_kernel"] + out.weights["number_bias"], np.float64)[0]
     share = np.mean(np.asarray(numeral.sign) < 0)
     assert share == pytest.approx(1 / (1 + np.exp(outputs[0])), abs=0.03)
-    assert best == best.normalize() or best.is_finite()
-    exponents = np.asarray(numeral.exponent) - 0
-    assert len(np.unique(exponents)) > 20, "the digits of the exponent are drawn too"
+    logits = outputs[1:].reshape(20, 10)
+    digits = "".join(map(str, logits.argmax(-1)))
+    sign = "-" if outputs[0] < 0 else ""
+    assert best == Decimal(f"{sign}{digits[3]}.{digits[4:]}e{int(digits[:3]) - 500}")
+    hundreds = np.exp(logits[0]) / np.exp(logits[0]).sum()
+    # Numbers with a mantissa that begins with 0 have a smaller exponent.
+    plain = np.asarray(numeral.n_digits) == 17
+    drawn_hundreds = np.bincount((np.asarray(numeral.exponent)[plain] + 500) // 100, minlength=10) / plain.sum()
+    np.testing.assert_allclose(drawn_hundreds, hundreds, atol=0.04)

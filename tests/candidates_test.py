@@ -77,11 +77,15 @@ def test_the_step_of_learning_is_the_first_above_the_bar_with_its_seconds():
 def test_steps_of_learning_come_from_logs_here_or_else_from_known_tables(tmp_path):
     cell = runs.RunCell("add", "digits", contest.make_config(carry.CONTEST, "smoke", "add", "digits"))
     other = [{"task": "add", "system": "digits", "seed": seed, "step": 8, "seconds": 9.0} for seed in (0, 1)]
-    (tmp_path / "known.json").write_text(json.dumps({"learned": [*other, dict(other[0], system="parallel", step=7)]}))
+    known = {"scale": "smoke", "learned": [*other, dict(other[0], system="parallel", step=7)]}
+    (tmp_path / "known.json").write_text(json.dumps(known))
+    wrong = {"scale": "laptop", "learned": [dict(entry, step=9) for entry in other]}
+    (tmp_path / "other.json").write_text(json.dumps(wrong))
     log = runs.workdir(cell, 0, tmp_path) / "metrics.jsonl"
     log.parent.mkdir(parents=True)
     log.write_text(json.dumps({"split": "validation", "step": 5, "exact": 1.0, "seconds_per_step": 2.0}))
-    options = argparse.Namespace(out=tmp_path, known=f"{tmp_path}/known.json,")
+    files = f"{tmp_path}/other.json,{tmp_path}/known.json,"
+    options = argparse.Namespace(out=tmp_path, scale="smoke", known=files)
     results: Any = {("add", "digits"): {0: None, 1: None, 2: None}}
     entries = contest.list_learned_steps([cell], results, options)
     assert [(e["seed"], e["step"], e["seconds"]) for e in entries] == [(0, 5, 10.0), (1, 8, 9.0)]

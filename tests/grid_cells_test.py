@@ -254,11 +254,19 @@ def test_an_option_that_was_added_later_leaves_cells_as_they_are(tmp_path):
     assert found_key == older_key != key and found == json.loads(json.dumps(older))
     weighted = job._replace(row=rows.parse_addition("digits=digits objectives.next.number_weight=0.5"))
     assert cells.choose_key(weighted)[1] not in (key, older_key)
+    (tmp_path / "settings" / "0.json").write_text("[]")
     cells.write_once(tmp_path, "settings", settings)
-    assert cells.choose_key(job)[1] == key, "its own settings come first"
+    assert cells.choose_key(job)[1] == key, "its own settings come before others"
+    cell = dict.fromkeys(cells.FIELDS, None) | {"form": cells.FORM, "key": older_key}
+    path = job.path("max")
+    path.parent.mkdir()
+    path.write_text(json.dumps(cell))
+    assert cells.choose_key(job)[1] == older_key, "and those of cells that are there come first"
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "experiments/grid/results/cpu/cells").glob("*.json.gz")), ids=str)
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "experiments/grid/results/cpu/cells").glob("*.json.gz")), ids=lambda path: path.name
+)
 def test_committed_cells_are_those_of_the_present_code(path, tmp_path):
     """A change that makes another result of a row must remove its cells, or leave the row's settings as they were."""
     archive.unpack(path.parent.parent.parent, tmp_path)

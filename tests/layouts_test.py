@@ -358,7 +358,7 @@ def test_numbers_without_room_for_their_digits_are_refused(vocabulary):
         ("chunks", {"direction": "left"}, "direction must be one of r2l, l2r"),
         ("reversed", {"which": "some"}, "which must be one of all, answers"),
         ("reversed", {"places": -1}, "places must lie between 0 and 100"),
-        ("slots", {"digits": 0}, "digits and most must lie between 1 and 1000"),
+        ("slots", {"digits": 0}, "must be at least 1, and their product at most 4000"),
         ("scientific", {"subnormals": True}, "set form=number"),
         ("places", {"integer": 0}, "integer must be at least 1"),
         ("scientific", {"form": "x"}, "form must be one of"),

@@ -102,10 +102,19 @@ def test_a_number_that_is_too_long_is_refused(vocabulary):
         (NumberRange(places=5, high=3), NumberRange(places=5, high=3)),
         (NumberRange(digits=4), NumberRange(digits=4)),
         (NumberRange(digits=15, low=-7, high=307), NumberRange(places=7, high=99)),
+        (NumberRange(low=1), NumberRange(low=1)),
     ],
 )
 def test_what_slots_hold_says_what_numbers_are_held(slot, whole, vocabulary):
     assert make_scheme(vocabulary).widen(slot) == whole
+    digit = NumberRange(places=0, high=0)
+    assert make_scheme(vocabulary, digits=1, most=9).widen(digit) == NumberRange(places=0, high=8)
+
+
+def test_a_number_whose_beginning_is_cut_off_leaves_the_next_one_alone(vocabulary):
+    scheme = make_scheme(vocabulary)
+    row = scheme.encode(scheme.parse("1234567 and 89"))
+    assert scheme.decode(row.ids[2:], row.numbers[1:])[-1] == Number("89", Decimal(89))
 
 
 def test_text_between_numbers_stays(vocabulary):
@@ -125,9 +134,15 @@ def test_an_embedding_that_spells_is_refused():
 
 
 def test_a_model_writes_long_numbers_and_says_how_sure_it_is(tmp_path):
-    model, metrics = train_with_changes(tmp_path, schemes.get_config("fone_slots,smoke"))
+    config = schemes.get_config("fone_slots,smoke")
+    with config.unlocked():
+        config.task.answer = "number"
+    model, metrics = train_with_changes(tmp_path, config)
     assert {"next/digits", "next/sign", "next/token"} <= set(metrics)
     question = "123456789 + 987654321 ="
-    (generation,) = [model.generate(question, max_tokens=12, intervals=(0.5,))]
-    for number in generation.numbers:
-        assert str(number["value"]) in generation.text.replace(" ", "")
+    generation = model.generate(question, max_tokens=12, intervals=(0.5,))
+    (number, *_) = generation.numbers
+    assert number["value"] in generation.text and number["value"] == str(Decimal(number["value"]))
+    assert 0 < number["probability"] <= 1 and number["method"] == "samples"
+    (interval,) = number["intervals"]
+    assert Decimal(interval["low"]) <= Decimal(interval["high"])

@@ -11,6 +11,7 @@ from numjax import modes
 from numjax.bundled.configs import schemes
 from numjax.config import blocks
 from numjax.numeral.exact import is_inside, to_numeral
+from numjax.system import assemble
 from numjax.types import NumberRange
 from tests import drawn
 from tests.swapped import SETTINGS
@@ -48,19 +49,32 @@ def test_a_run_names_the_numbers_that_its_model_does_not_hold(tmp_path, capsys):
         tmp_path / "run", "embeds.numeral=fone:integer=3,fraction=1", "heads.next=fone:integer=3,fraction=1"
     )
     printed = capsys.readouterr().err
-    (line,) = (line for line in printed.splitlines() if "train:" in line and "cannot be held" in line)
-    assert "this system holds numbers (at most 20 digits, at most 1 behind the point, first digit to 10^2)" in line
+    (line,) = (line for line in printed.splitlines() if "train:" in line and "not read whole" in line)
+    assert "this system reads numbers (at most 20 digits, at most 1 behind the point, first digit to 10^2)" in line
     modes.run(config, tmp_path / "run", "generate", prompts=["1007 + 2 =", "12 + 0.04 =", "1007 + 5 ="])
     printed = capsys.readouterr().err
-    assert "2 of 5 numbers cannot be held as they are, such as 1007, 0.04: this system holds" in printed
+    assert "2 of 5 different numbers are not read whole, such as 1007, 0.04: this system reads" in printed
     path = tmp_path / "records.jsonl"
-    path.write_text(json.dumps({"id": "a", "question": "20000 + 2 ="}) + "\n")
+    path.write_text(json.dumps({"id": "input-20240115", "question": "20000 + 2 ="}) + "\n")
     modes.run(config, tmp_path / "run", "predict", input=str(path))
-    assert "1 of 2 numbers cannot be held as they are, such as 20000:" in capsys.readouterr().err
+    # The other numbers are 2, and the 0 that stands for the answer.
+    assert "1 of 3 different numbers are not read whole, such as 20000:" in capsys.readouterr().err
 
 
 def test_a_model_that_holds_all_numbers_says_nothing(tmp_path, capsys):
     config = train(tmp_path / "run")
     capsys.readouterr()
     modes.run(config, tmp_path / "run", "generate", prompts=["1007 + 0.25 ="])
-    assert "cannot be held" not in capsys.readouterr().err
+    assert "not read whole" not in capsys.readouterr().err
+
+
+def test_a_part_of_a_number_is_named_by_the_number(tmp_path):
+    config = schemes.get_config("fone_slots,smoke")
+    with config.unlocked():
+        config.embeds.numeral.update(integer=4, fraction=2)
+    system = assemble(config, tmp_path, lambda: [{"id": "0", "question": "1 + 2 =", "answer": "3"}])
+    row = system.encode(system.scheme.parse("3456700034 and 12.123456789"))
+    surfaces, values = [n.surface for n in row.numbers], [n.value for n in row.numbers]
+    line = system.name_unread(surfaces, to_numeral(values, 20))
+    assert line.startswith("2 of 3 different numbers are not read whole, such as 3456700034, 12.123456789:")
+    assert system.name_unread([], to_numeral([], 20)) == ""

@@ -127,8 +127,8 @@ def list_learned_steps(
     cells: Sequence[RunCell], results: Results, options: argparse.Namespace
 ) -> list[dict[str, Any]]:
     """The steps and seconds to `LEARNED` of each finished run whose log is here, or in a table of --known."""
-    files = [pathlib.Path(name) for name in options.known.split(",") if name]
-    known = [entry for file in files for entry in json.loads(file.read_text()).get("learned", [])]
+    tables_known = [json.loads(pathlib.Path(name).read_text()) for name in options.known.split(",") if name]
+    known = [entry for own in tables_known if own["scale"] == options.scale for entry in own.get("learned", [])]
     entries = []
     for cell in cells:
         for seed in results.get((cell.task, cell.system), {}):

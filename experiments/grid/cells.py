@@ -79,7 +79,7 @@ def list_settings(job: Job) -> dict[str, Any]:
         "grid.trial_share": TRIAL_SHARE,
         "grid.validation": job.scale.validation,
         "grid.problems": digest_problems(task.dataset),
-        # The room of an answer follows from the problems too. Cells were keyed with this value before that was so.
+        # The room of an answer follows from the problems too. The first cells were keyed with this value.
         "decode.max_tokens": 32,
     }
     if job.row.kind == "baseline":
@@ -93,16 +93,22 @@ def choose_key(job: Job) -> tuple[dict[str, Any], str]:
 
     Settings say the same if they differ only in options that were added later and have their default now.
     """
-    settings = list_settings(job)
-    key = identity.make_key(settings)
-    if (job.folder / "settings" / f"{key}.json").exists():
-        return settings, key
-    defaults = identity.list_defaults(make_config(job.row, job.scale, job.columns))
-    for path in sorted((job.folder / "settings").glob("*.json")):
-        recorded = load_settings(job.folder, path.stem)
+    settings, own = list_settings(job), []
+    key, defaults = identity.make_key(settings), _list_defaults(job)
+    for column in job.columns:
+        with contextlib.suppress(UsageError):
+            own.append(str(load_cell(job.path(column))["key"]))
+    names = [path.stem for path in sorted((job.folder / "settings").glob("*.json"))]
+    # Those of cells that are there come first.
+    for name in dict.fromkeys([*own, *[key] * (key in names), *names]):
+        recorded = load_settings(job.folder, name)
         if recorded and not identity.list_differences(recorded, settings, defaults):
-            return recorded, path.stem
+            return recorded, name
     return settings, key
+
+
+def _list_defaults(job: Job) -> dict[str, Any]:
+    return identity.list_defaults(make_config(job.row, job.scale, job.columns))
 
 
 def digest_problems(dataset: Mapping[str, Any]) -> str:
@@ -144,9 +150,11 @@ def describe_fault(cell: Any) -> str:
     return f"no whole cell, without {', '.join(missing[:3])}" if missing else ""
 
 
-def describe_change(recorded: Mapping[str, Any], current: Mapping[str, Any]) -> str:
+def describe_change(
+    recorded: Mapping[str, Any], current: Mapping[str, Any], defaults: Mapping[str, Any] | None = None
+) -> str:
     """That a cell is another result than the one that is asked for, with two of their settings that differ."""
-    differences = identity.list_differences(recorded, current, {})
+    differences = identity.list_differences(recorded, current, defaults or {})
     more = f" and {len(differences) - 2} more" if len(differences) > 2 else ""
     return "another result" + f" ({'; '.join(differences[:2])}{more})" * bool(differences)
 
@@ -176,7 +184,8 @@ def explain_unusable(job: Job, column: str, key: str) -> str:
             raise UsageError(f"{error}: use the code that wrote it, or another --out") from None
         return str(error)
     if cell["key"] != key:
-        return f"{path}: {describe_change(load_settings(job.folder, cell['key']), list_settings(job))}"
+        recorded = load_settings(job.folder, cell["key"])
+        return f"{path}: {describe_change(recorded, list_settings(job), _list_defaults(job))}"
     if job.same_code and (change := sources.describe_changed(load_code(job.folder, cell))):
         return f"{path}: {change}"
     return ""
@@ -231,6 +240,7 @@ def load_code(out: pathlib.Path, cell: Mapping[str, Any]) -> dict[str, str]:
 
 def _load(out: pathlib.Path, kind: str, name: Any) -> dict[str, Any]:
     try:
-        return json.loads((out / kind / f"{name}.json").read_text(encoding="utf-8"))
+        content = json.loads((out / kind / f"{name}.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
+    return content if isinstance(content, dict) else {}

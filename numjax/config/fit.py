@@ -235,6 +235,12 @@ def _number_faults(
     heads: list[NamedPart],
     objectives: list[NamedPart],
 ) -> Iterator[str]:
+    for part in embeds:
+        if part.cls.reads_surfaces and not scheme.cls.whole_numbers:
+            yield (
+                f"{part} reads how the number of each [NUM] is written, and {scheme} has parts of numbers there: "
+                f"choose scheme replace, or an embedding of values such as fone"
+            )
     if task.kind != "language_model":
         return
     has_slots, has_places = scheme.cls.numbers in WRITERS, scheme.cls.numbers == "places"
@@ -264,11 +270,6 @@ def _number_faults(
                 yield (
                     f"{part} reads the number of each [NUM], and {scheme} has one for each decimal place of what is "
                     f"still to be written: take the embedding out (~embeds.{part.key})"
-                )
-            elif part.cls.reads_surfaces and has_slots and not scheme.cls.whole_numbers:
-                yield (
-                    f"{part} reads how the number of each [NUM] is written, and {scheme} has parts of numbers there: "
-                    f"choose scheme replace, or an embedding of values such as fone"
                 )
             elif part.cls.kind == "numeral" and not head.cls.numbers and not scheme.cls.gives_values(scheme.options):
                 yield (

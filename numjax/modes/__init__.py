@@ -13,7 +13,7 @@ from absl import logging
 from numjax import api, build
 from numjax.config import origin
 from numjax.errors import UsageError
-from numjax.modes import inputs
+from numjax.modes import inputs, unread
 from numjax.modes.check import check_run
 from numjax.modes.evaluate import evaluate_run
 from numjax.modes.predict import predict_records
@@ -141,7 +141,7 @@ def _use_run(
                 f"characters that the vocabulary lacks: {' '.join(unknown)} – no text of training had them, so that "
                 "the model cannot understand them"
             )
-        inputs.say_unread(model.system, lines)
+        unread.say_texts(model.system, lines)
         for generation in model.generate(lines, intervals=intervals):
             log.print_result(generation._asdict())
         return {}

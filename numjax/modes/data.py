@@ -8,6 +8,7 @@ from typing import Any
 import jax
 
 from numjax.errors import DataError
+from numjax.modes import unread
 from numjax.pipeline import features, source
 from numjax.runtime import files, log
 from numjax.runtime.waiting import Wait
@@ -33,9 +34,7 @@ def load_data(system: System, folder: pathlib.Path, strict: bool, splits=("train
         size = config.data.train_size if split == "train" else 0
         with Wait(f"encoding {len(records):,} records of {split}"):
             encoded[split] = system.encode_split(records, split, strict, limit=size)
-        for columns in (encoded[split].columns, encoded[split].columns.source):
-            if columns is not None and (line := system.name_unread(columns.surfaces, columns.numerals)):
-                log.say(f"{split}: {line}")
+        unread.say_rows(system, encoded[split], f"{split}: ")
         skipped += encoded[split].skipped
         shortened += [
             {"id": id, "split": split, "reason": reason} for id, reason in encoded[split].shortened.values()

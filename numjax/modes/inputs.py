@@ -6,15 +6,13 @@ import io
 import json
 import pathlib
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
 
 from numjax.errors import DataError, UsageError
-from numjax.numeral.exact import to_numeral
-from numjax.runtime import files, log, processes
-from numjax.types import Number
+from numjax.runtime import files, processes
 
 STDIN = "-"
 InputRecords = Sequence[tuple[str, dict[str, Any] | ValueError]]
@@ -98,13 +96,3 @@ def _parse_lines(rows: Sequence[str]) -> Iterator[tuple[str, dict[str, Any] | Va
                 yield name, {"id": name} | record
             else:
                 yield name, ValueError(f"line {number} is not a JSON object: it is {line[:40]!r}")
-
-
-def say_unread(system: Any, texts: Iterable[str]) -> None:
-    """Says which numbers of texts the model does not read whole. Tables' cells have classes instead."""
-    if system.scheme.reads != "text":
-        return
-    numbers = {s.surface: s.value for text in texts for s in system.scheme.parse(text) if isinstance(s, Number)}
-    finite = {surface: value for surface, value in numbers.items() if value.is_finite()}
-    if line := system.name_unread(list(finite), to_numeral(list(finite.values()), system.config.data.digits)):
-        log.say(line)

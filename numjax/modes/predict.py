@@ -9,7 +9,7 @@ from typing import Any
 
 import jax
 
-from numjax.modes.inputs import say_unread
+from numjax.modes import unread
 from numjax.runtime import files, log
 
 
@@ -26,7 +26,7 @@ def predict_records(
       records: records of the task; the field "mended" says how a record was repaired. skipped: records that are left
         out already. Both are reported.
     """
-    say_unread(model.system, (value for record in records for value in record.values() if isinstance(value, str)))
+    unread.say_rows(model.system, model.encode(records, strict, []))
     rows = model.predict(records, strict=strict, skipped=skipped)
     for row in rows:
         log.print_result(row)

@@ -13,18 +13,24 @@ from numjax.errors import UsageError
 from numjax.nn.numerals import to_places
 from numjax.types import Numeral
 
+MOST = 1_000_000  # ten times a base fits into 32 bits
+
 
 def parse_bases(text: str) -> tuple[int, ...]:
     """(2, 5) of "2+5".
 
     Raises:
-      UsageError: these are no whole numbers from 2 on, or two digits have the same remainders by all of them.
+      UsageError: these are no whole numbers from 2 to a million, or two digits have the same remainders by all.
     """
     bases = tuple(int(word) if word.isascii() and word.isdigit() else 0 for word in text.split("+"))
-    if min(bases) < 2 or len({tuple(digit % base for base in bases) for digit in range(10)}) < 10:
+    if (
+        min(bases) < 2
+        or max(bases) > MOST
+        or len({tuple(digit % base for base in bases) for digit in range(10)}) < 10
+    ):
         raise UsageError(
-            f"fone: bases={text!r} must be whole numbers joined by +, by which no two digits have the same "
-            "remainders: 10, or 2+5"
+            f"fone: bases={text!r} must be whole numbers from 2 to {MOST:,} joined by +, by which no two digits have "
+            "the same remainders: 10, or 2+5"
         )
     return bases
 

@@ -69,7 +69,7 @@ class Positions(protocols.Positions, nn.Module):
 
     Write numbers with their last digit first, so that digits of the same power of ten have the same place. With
     `places` of scheme reversed, whose numbers begin with the place of their first digit, this is so behind the point
-    too: these places have vectors of their own.
+    too: these places have vectors of their own. A comma between thousands begins a new run all the same.
 
     The authors' code differs in four ways. It draws one offset for a batch (`draw`). It adds a learned vector to
     text too (`text`). It fails beyond its table, whose last vector is used here. And its places begin again behind a
@@ -110,7 +110,9 @@ class Positions(protocols.Positions, nn.Module):
     def producers(self) -> tuple[protocols.Producer, ...]:
         if self.draw not in DRAWS:
             raise UsageError(f"positions abacus: draw must be one of {', '.join(DRAWS)}, not {self.draw!r}")
-        if self.slots and self.num_id is not None:
+        if self.slots:
+            if self.num_id is None:
+                raise UsageError("positions abacus: this vocabulary has no [NUM]: set slots=False")
             return (Run((self.num_id,)),)
         if not self.digit_symbols:
             raise UsageError("positions abacus: no token of this vocabulary is a digit: split its digits")

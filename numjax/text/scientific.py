@@ -87,6 +87,8 @@ class Scheme(CodedScheme):
             raise UsageError("scientific: symbols of several digits are decimal: set base=10 or form=digits")
         if subnormals and form != "number":
             raise UsageError("scientific: subnormals would change how many symbols a number has: set form=number")
+        if subnormals and least > 0:
+            raise UsageError(f"scientific: subnormals hold all whole numbers only with least=0 or below, not {least}")
         if digits < 1 or least > most:
             raise UsageError("scientific: digits must be at least 1, and least not above most")
         if not 2 <= base <= len(NUMERALS) or not _has_finite_decimals(base):
@@ -109,7 +111,7 @@ class Scheme(CodedScheme):
         if self.base == 10:
             low, high = self._first_exponents[0], self._first_exponents[-1]
             low = self.least if self.subnormals else low
-            places = max(-self.least, 0) if self.subnormals else None
+            places = -self.least if self.subnormals else None
             numbers = NumberRange(digits=self.digits, places=places, low=low, high=high)
         else:
             has_wholes = self.least <= 1 - self.digits and self.most >= 0

@@ -14,10 +14,10 @@ from numjax.text.base import EOS, NUM, BaseScheme, RowBuilder
 from numjax.text.grammar import answers
 from numjax.text.grammar.tables import Edge
 from numjax.text.vocab.base import BaseVocabulary
-from numjax.types import Abilities, Document, Grammar, Mark, Number, NumberRange, Segment, Text
+from numjax.types import PART, Abilities, Document, Grammar, Mark, Number, NumberRange, Segment, Text
 
 OPEN, CLOSE = "[R]", "[/R]"
-MORE = ""  # the surface of every slot of a number but its first, which has that of the number
+MOST_DIGITS = 4000  # Python reads no whole number of more than 4,300
 
 
 class Scheme(BaseScheme):
@@ -25,7 +25,7 @@ class Scheme(BaseScheme):
 
     The slot i is worth 10^(digits · i), so numbers are cut at the point; all digits behind it are in the first slot.
     A number has the slots that it needs, and its sign in each of them. It is the sum of its slots, whatever a head
-    predicts there.
+    predicts there; a model may write more of them than `most`.
     """
 
     marks = (OPEN, CLOSE)
@@ -45,13 +45,15 @@ class Scheme(BaseScheme):
     ):
         """
         Args:
-          digits: of a slot. most: slots of a number; a longer number is refused.
+          digits: of a slot. most: slots of a number that is read; a longer number is refused.
 
         Raises:
           UsageError: an option is out of range.
         """
-        if not 1 <= digits <= 1000 or not 1 <= most <= 1000:
-            raise UsageError(f"slots: digits and most must lie between 1 and 1000, not {digits} and {most}")
+        if digits < 1 or most < 1 or digits * most > MOST_DIGITS:
+            raise UsageError(
+                f"slots: digits={digits} and most={most} must be at least 1, and their product at most {MOST_DIGITS}"
+            )
         self.digits, self.most = digits, most
         super().__init__(vocab, rules, pad_multiple)
 
@@ -62,13 +64,12 @@ class Scheme(BaseScheme):
 
     def widen(self, numbers: NumberRange) -> NumberRange:
         """Numbers whose slots belong to a range, if this holds all digits of a slot."""
-        room = min(n for n in (self.digits, numbers.digits, numbers.high and numbers.high + 1) if n is not None)
-        if room < self.digits:
-            return numbers
         longest = self.digits * self.most
-        places = [longest] + [n for n in (numbers.places, numbers.low and -numbers.low) if n is not None]
-        places += [] if numbers.digits is None else [numbers.digits - self.digits]
-        return NumberRange(numbers.signed, places=min(places), high=longest - 1)
+        signed, digits, places, low, high = numbers
+        if (digits or self.digits) < self.digits or (high is not None and high < self.digits - 1) or (low or 0) > 0:
+            return numbers
+        limits = (longest, places, None if low is None else -low, None if digits is None else digits - self.digits)
+        return NumberRange(signed, places=min(n for n in limits if n is not None), high=longest - 1)
 
     def nearest(self, value: Decimal) -> Decimal:
         """The same.
@@ -102,6 +103,9 @@ class Scheme(BaseScheme):
         for kind, inner in self._find_numbers(list(self._split_runs(ids))):
             if isinstance(inner, int):
                 segments.append(self._take_number(waiting) if waiting else Mark(NUM))
+            elif kind == NUM and waiting and waiting[-1].surface.startswith(PART):
+                waiting.pop()  # of a number whose beginning was cut off
+                segments.append(Mark(NUM))
             else:
                 segments.append(Mark(kind) if inner is None else Text(self.vocab.decode(inner)))
         return documents.merge(segments)
@@ -109,7 +113,7 @@ class Scheme(BaseScheme):
     def _take_number(self, waiting: list[Number]) -> Number:
         """Takes the next number from a list whose last entry comes first."""
         first, slots = waiting.pop(), []
-        while waiting and waiting[-1].surface == MORE:
+        while waiting and waiting[-1].surface.startswith(PART):
             slots.append(waiting.pop().value)
         return Number(first.surface, self._add([first.value, *slots])) if slots else first
 
@@ -141,7 +145,7 @@ class Scheme(BaseScheme):
         row.numbers.pop()
         row.add([self.vocab.mark(OPEN)])
         for i, value in enumerate(self._cut(number.value)):
-            row.numbers.append(Number(MORE if i else number.surface, value))
+            row.numbers.append(Number(PART * (i > 0) + number.surface, value))
             row.add([self.vocab.mark(NUM)], len(row.numbers) - 1)
         row.add([self.vocab.mark(CLOSE)])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
@@ -148,7 +149,8 @@ class Scheme(subword.Scheme):
     def _decode_formula(self, ids: Sequence[int], pointed: Sequence[str]) -> Formula | Number:
         tree = tokens.decode(ids, self.symbols, pointed)
         if self.number_trees and tree is not None and tree.type == "N" and tokens.WRITTEN.fullmatch(tree.symbol):
-            return Number(tree.symbol, Decimal(tree.symbol))
+            with contextlib.suppress(ArithmeticError):  # a model may write an exponent of any length
+                return Number(tree.symbol, Decimal(tree.symbol))
         return Formula("" if tree is None else printer.latex(tree), tree)
 
     def _drop_pointers(self, ids: Sequence[int]) -> list[int]:
