@@ -9,7 +9,6 @@ from typing import Any
 
 import jax
 
-from numjax.modes import unread
 from numjax.runtime import files, log
 
 
@@ -26,7 +25,6 @@ def predict_records(
       records: records of the task; the field "mended" says how a record was repaired. skipped: records that are left
         out already. Both are reported.
     """
-    unread.say_rows(model.system, model.encode(records, strict, []))
     rows = model.predict(records, strict=strict, skipped=skipped)
     for row in rows:
         log.print_result(row)
