@@ -335,11 +335,14 @@ def write_surely(head, name: str, values) -> list[Decimal]:
     """Returns the numbers that a head writes whose model is certain of these."""
     hidden = np.where(np.arange(head.width) % 2, -1, 1).astype(np.float32)[None]
     kernel = {"kernel": np.zeros((drawn.VOCAB, head.width), np.float32)}
-    run = jax.jit(lambda out: head.step_scores(out).numeral)
+    run = jax.jit(jax.vmap(lambda weights: head.step_scores(HeadOut(hidden, kernel | weights)).numeral))
     written = []
-    for value in values:
-        numeral = run(HeadOut(hidden, kernel | SURE[name](head, value)))
-        written += to_decimals(jax.tree.map(np.asarray, numeral._replace(valid=np.ones(1, bool))))
+    for start in range(0, len(values), 250):
+        weights = [SURE[name](head, value) for value in values[start : start + 250]]
+        padded = weights + weights[:1] * (250 - len(weights))  # so that there is one shape to compile
+        numeral = jax.tree.map(np.asarray, run(jax.tree.map(lambda *x: np.stack(x), *padded)))
+        numeral = numeral._replace(valid=np.ones(numeral.valid.shape, bool))
+        written += to_decimals(numeral)[: len(weights)]
     return written
 
 
