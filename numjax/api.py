@@ -172,7 +172,16 @@ class Loaded:
           UsageError: the run is a pre-training, which predicts nothing.
         """
         self._check_can_predict("predict")
-        if not len(encoded := self.encode(records, strict, skipped)):
+        return self.predict_encoded(self.encode(records, strict, skipped))
+
+    def predict_encoded(self, encoded: Encoded) -> list[dict[str, Any]]:
+        """`predict` for the rows of `encode`.
+
+        Raises:
+          UsageError: as `predict`.
+        """
+        self._check_can_predict("predict")
+        if not len(encoded):
             return []
         if self.system.task.generates:
             from numjax.evals.generate import predict

@@ -173,7 +173,7 @@ class Scheme(Part):
       numbers: how a number appears: as its pieces ("spelled"), as [NUM] with its value beside it ("slot"), as both
         ("behind"; "prefix": [NUM] comes first and is written too), as a cell ("cell"), or, if it is written, as a
         [NUM] for each decimal place ("places").
-      whole_numbers: the number of a [NUM] is a whole one, not a part of one.
+      whole_numbers: False where `numbers` is "slot" and the value of a [NUM] may be only a part of its number.
     """
 
     marks: tuple[str, ...] = ()

@@ -99,7 +99,7 @@ class System(NamedTuple):
         except DataError:
             return False
         writers = [head for head in self.model.heads.values() if head.provides("step_scores")]
-        if not self.scheme.whole_numbers and self.scheme.numbers == "slot":
+        if not self.scheme.whole_numbers:
             return is_kept and any(self.scheme.widen(head.number_range).holds(value) for head in writers)
         return is_kept and any(head.represents(value) for head in writers)
 

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 from types import SimpleNamespace
+from typing import Any
 
 import jax
 import numpy as np
@@ -251,11 +252,20 @@ def test_predict_ignores_a_gold_answer_that_is_wrong(finished_run, tmp_path, cap
         modes.run(tiny(), str(finished_run[0]), "predict", input=str(source), strict=True)
 
 
-def test_half_a_surrogate_pair_is_written_as_the_replacement_character(tmp_path, capsys):
-    def predict(records, **_):
-        return [{"id": record["id"], "prediction": "a\ud800b"} for record in records]
+def make_model(predictions) -> Any:
+    """Returns what `predict_records` needs of a model that predicts these."""
+    encoded = SimpleNamespace(columns=SimpleNamespace(surfaces=(), numerals=None), source=None)
+    return SimpleNamespace(
+        encode=lambda *_: encoded,
+        predict_encoded=lambda _: predictions,
+        system=SimpleNamespace(name_unread=lambda *_: ""),
+    )
 
-    results = predict_records(SimpleNamespace(predict=predict), [{"id": "\udfff"}], [], tmp_path, False)
+
+def test_half_a_surrogate_pair_is_written_as_the_replacement_character(tmp_path, capsys):
+    results = predict_records(
+        make_model([{"id": "\udfff", "prediction": "a\ud800b"}]), [{"id": "\udfff"}], [], tmp_path, False
+    )
     assert results["predictions"][0]["prediction"] == "a\ud800b"
     for text in (capsys.readouterr().out, (tmp_path / "predictions" / "input.jsonl").read_text(encoding="utf-8")):
         assert json.loads(text) == {"id": "\ufffd", "prediction": "a\ufffdb"}

@@ -6,7 +6,6 @@ from __future__ import annotations
 import gzip
 import json
 from decimal import Decimal
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from numjax.tasks.tatqa import labels, units
 from numjax.tasks.tatqa import records as tatqa_records
 from numjax.tasks.tatqa.answers import OPERATORS
 from numjax.text import document as documents
+from tests.runs_test import make_model
 
 LABELLED: dict[str, Any] = {"derivation": "", "answer_type": "span", "answer_from": "table", "scale": ""}
 
@@ -176,8 +176,7 @@ def test_an_answer_is_always_json(tmp_path):
 def test_rows_that_were_filled_up_are_reported(tmp_path, capsys):
     ((_, record),) = parse_csv(tmp_path, "year,revenue,cost\n2019,1,200,900\n")
     prediction = {"id": "report-0", "prediction": {"answer": 1.0}}
-    model = SimpleNamespace(predict=lambda records, strict, skipped: [prediction])
-    predict_records(model, [record], [], tmp_path, strict=False)
+    predict_records(make_model([prediction]), [record], [], tmp_path, strict=False)
     message = (
         "mended report-0: its rows differ in length (row 2 has 4 cells, the first 3): filled up with empty cells"
     )

@@ -213,11 +213,6 @@ def _measure(
     return [results[i] for i in range(len(texts))]
 
 
-def _has_parts(system: System) -> bool:
-    """Whether each [NUM] has a part of a number, which the text adds up."""
-    return system.scheme.numbers == "slot" and not system.scheme.whole_numbers
-
-
 def _list_ids(system: System) -> dict[str, int]:
     return {name: system.scheme.vocab.mark(mark) for name, mark in (("num_id", "[NUM]"), ("end_id", "[EOS]"))}
 
@@ -245,7 +240,7 @@ def _make_targets(system: System, texts, places: Sequence[Sequence[Place]], ids:
         for k, place in enumerate(row_places):
             for position in place.positions:
                 index[b, position], values[b, position] = k, text.numbers[k].value
-                if _has_parts(system):
+                if not system.scheme.whole_numbers:
                     part = Numeral(*(np.asarray(x)[position : position + 1] for x in text.numerals))
                     values[b, position] = to_decimals(part._replace(valid=np.ones(1, bool)))[0]
     numerals = to_numeral(values.reshape(-1).tolist(), system.config.data.digits)
@@ -259,7 +254,7 @@ def _read_measures(system: System, measures: _RowMeasures, place: Place, shares:
         if measures.quantiles is None or measures.number_log_mass is None:
             return Uncertainty()
         log_mass = float(measures.number_log_mass[list(place.positions)].sum())
-        if _has_parts(system):
+        if not system.scheme.whole_numbers:
             # The tokens say how many parts there are. No quantile of a part is one of the number.
             log_mass += float(measures.token_log_prob[place.first + 1 : place.tail].sum())
             return Uncertainty(math.exp(min(0.0, log_mass)) if place.tail else None)

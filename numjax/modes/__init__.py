@@ -134,7 +134,6 @@ def _use_run(
     model = api.load(folder, config=config)
     if mode == "predict" and input:
         records, skipped = inputs.split_valid(inputs.load_records(model.system.task, input), strict)
-        unread.say_rows(model.system, model.encode(records, strict, []))
         return predict_records(model, records, skipped, folder, strict)
     if mode == "generate" and (lines := [*prompts, *(inputs.read_lines(input) if input else [])]):
         if unknown := model.system.scheme.vocab.list_unknown("".join(lines)):

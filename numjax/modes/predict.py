@@ -9,6 +9,7 @@ from typing import Any
 
 import jax
 
+from numjax.modes import unread
 from numjax.runtime import files, log
 
 
@@ -25,7 +26,9 @@ def predict_records(
       records: records of the task; the field "mended" says how a record was repaired. skipped: records that are left
         out already. Both are reported.
     """
-    rows = model.predict(records, strict=strict, skipped=skipped)
+    encoded = model.encode(records, strict, skipped)
+    unread.say_rows(model.system, encoded)
+    rows = model.predict_encoded(encoded)
     for row in rows:
         log.print_result(row)
     if jax.process_index() == 0:

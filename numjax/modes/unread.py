@@ -13,8 +13,8 @@ from numjax.types import Number
 
 def say_rows(system: System, encoded: Encoded, before: str = "") -> None:
     """Of encoded rows and of their source. `before` begins the line."""
-    for columns in (encoded.columns, encoded.columns.source):
-        if columns is not None and (line := system.name_unread(columns.surfaces, columns.numerals)):
+    for rows in (encoded, encoded.source):
+        if rows is not None and (line := system.name_unread(rows.columns.surfaces, rows.columns.numerals)):
             log.say(before + line)
 
 

@@ -38,9 +38,9 @@ def parse_bases(text: str) -> tuple[int, ...]:
 def phases(numerals: Numeral, integer: int, fraction: int, bases: tuple[int, ...] = (10,)) -> jax.Array:
     """|x| mod T / T, float32[..., P, M] in [0, 1), for the periods T = base · 10^place.
 
-    Places are −fraction … integer − 1.
-    Computed from the digits: ⌊x / 10^place⌋ modulo the base is a whole number, and what is below the place is a tenth
-    of the sum of the digit and the phase below it. So no large number is divided.
+    Places are −fraction … integer − 1. Computed from the digits: ⌊x / 10^place⌋ modulo the base is a whole number,
+    and what is below the place is a tenth of the sum of the digit and the phase below it. So no large number is
+    divided.
     """
     digits, _ = to_places(numerals, -fraction, integer + fraction)
     below, belows = jnp.zeros(digits.shape[:-1], jnp.float32), []
