@@ -52,7 +52,7 @@ def test_the_bases_2_and_5_have_the_published_periods():
     np.testing.assert_allclose(features, np.stack([np.cos(angles), np.sin(angles)], -1), atol=2e-6)
 
 
-@pytest.mark.parametrize("bases", ["2", "3+6", "1+10", "0", "2+", "ten", "", "2.5+4"])
+@pytest.mark.parametrize("bases", ["2", "9", "3+6", "1+10", "0", "2+", "ten", "", "2.5+4"])
 def test_bases_that_do_not_tell_digits_apart_are_refused(bases):
     with pytest.raises(UsageError, match="bases="):
         fourier.parse_bases(bases)

@@ -286,6 +286,8 @@ def test_numbers_of_the_text_may_be_trees():
         assert (scheme.symbols.start in row.ids) == is_tree
         count = len(tokens.encode(Tree("N", number.surface), scheme.symbols)) + 2
         assert not is_tree or (row.numeral_index >= 0).sum() == 2 * count
+    apart = trees.Scheme(make_scheme().vocab, apart=True).encode((Text("pay "), Number("12", Decimal(12))))
+    assert scheme.symbols.start not in apart.ids, "without the option numbers are text"
     endless = Formula("", Tree("N", "1e" + "9" * 19))
     assert isinstance(scheme.decode(scheme.encode((endless,)).ids)[0], Formula), "no Decimal has this exponent"
     lone = scheme.encode((Formula("", Tree("N", "12")),))

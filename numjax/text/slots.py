@@ -138,8 +138,7 @@ class Scheme(BaseScheme):
             return slots[0]
         places = max(0, *(-int(slot.as_tuple().exponent) for slot in slots))
         total = sum(int(shift(slot, places + self.digits * i)) for i, slot in enumerate(slots))
-        sign = "-" if total < 0 or all(slot.is_signed() for slot in slots) else ""
-        return Decimal(f"{sign}{abs(total)}e-{places}")
+        return Decimal(f"{total}e-{places}")
 
     def _write_number(self, number: Number, row: RowBuilder) -> None:
         row.numbers.pop()
