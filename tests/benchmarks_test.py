@@ -10,7 +10,15 @@ import numpy as np
 import pytest
 
 from numjax.bundled.experiments.benchmarks import __main__ as bench
-from numjax.bundled.experiments.benchmarks import corpus, input_pipeline, pairs, scheme_cost, startup, train_step
+from numjax.bundled.experiments.benchmarks import (
+    corpus,
+    input_pipeline,
+    number_writing,
+    pairs,
+    scheme_cost,
+    startup,
+    train_step,
+)
 from numjax.errors import UsageError
 
 TINY = dict(layers=1, width=16, heads=2, length=8, rows=2, vocab=100)
@@ -187,3 +195,16 @@ def test_the_costs_of_schemes_are_those_beside_digits(capsys):
     assert sum(line.startswith("| `") for line in table) == 3 and digits["ratio"]["median"] == 1
     with pytest.raises(UsageError, match="'digit' is no row"):
         scheme_cost.main(["--rows=digit"])
+
+
+def test_what_a_row_writes_is_as_long_as_its_answers(capsys):
+    result = number_writing.main(["--rows=digits,carry", "--rounds=1", "--writes=1", "--batch=2", "--scale=smoke"])
+    digits, carry = (result["rows"][row] for row in ("digits", "carry"))
+    # A space, [F], twelve digits, [/F] and the end; a space, [NUM] and the end.
+    assert (digits["tokens"], carry["tokens"]) == (16, 3)
+    assert set(carry) == {"tokens", "all", "written"} and carry["written"]["ms"] < carry["all"]["ms"]
+    assert sum(line.startswith("| `") for line in capsys.readouterr().out.splitlines()) == 2
+    with pytest.raises(UsageError, match="'digit' is no row"):
+        number_writing.main(["--rows=digit"])
+    with pytest.raises(UsageError, match="must be positive"):
+        number_writing.main(["--batch=0"])

@@ -6,6 +6,7 @@ import dataclasses
 from typing import Any
 
 import flax.linen as nn
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -14,8 +15,10 @@ from flax.core import FrozenDict
 from numjax import protocols
 from numjax.build import build, find, names
 from numjax.decode import channels as decoding
+from numjax.decode import grammar as automaton
 from numjax.errors import UsageError
 from numjax.pipeline import features
+from numjax.text.grammar import tables
 from numjax.types import Batch, Channel, Features
 from tests import drawn, writing
 from tests.writing import V
@@ -40,10 +43,9 @@ class LastToken(protocols.Producer):
 
     def step(self, state, token, automaton_state):
         hit = (token[:, None] == jnp.asarray(self.token_ids)).any(-1)
-        last = jnp.where(hit, token, state[:, 1])
-        age = jnp.where(hit | (last == 0), 0, state[:, 0] + 1)
-        state = jnp.stack([age, last], axis=-1)
-        return state, state
+        last = jnp.where(hit, token, state[:, 0])
+        age = jnp.where(hit | (last == 0), 0, state[:, 1] + 1)
+        return jnp.stack([last, age], axis=-1), jnp.stack([age, last], axis=-1)  # a state is not its value
 
 
 class Positions(protocols.Positions, nn.Module):
@@ -63,6 +65,19 @@ class Positions(protocols.Positions, nn.Module):
         return self.table[jnp.minimum(age, 7), last]
 
 
+class StatesBefore(protocols.Producer):
+    """The automaton's states before each token, as the digits of a number."""
+
+    channel = Channel("states_before")
+
+    def begin(self, rows):
+        return jnp.zeros(rows, jnp.int32)
+
+    def step(self, state, token, automaton_state):
+        state = 10 * state + automaton_state.state.state
+        return state, -state
+
+
 @pytest.fixture(scope="module")
 def text_model():
     compute = LastToken((3, 5, 8)).compute
@@ -79,6 +94,23 @@ def test_samples_have_the_log_mass_that_the_whole_text_gives(text_model, tempera
 def test_beams_have_the_log_mass_that_the_whole_text_gives(text_model):
     texts = writing.check_beams(text_model, text_model.search_beams())
     assert sum(len({3, 5, 8} & set(text)) for text in texts) > 3, "the channel changes while a text is written"
+
+
+def test_a_prompt_steps_the_automaton_for_its_producers():
+    edges = [tables.Edge("even", [2], "odd"), tables.Edge("odd", [2], "even")]
+    edges += [tables.Edge(state, [3], state) for state in ("even", "odd")]
+    grammar = jax.tree.map(jnp.asarray, tables.build(4, edges, "even", ["even"]))
+    rows, length = [[2, 3, 3, 2, 2], [3, 2], [2]], 5
+    ids = jnp.asarray([[0] * (length - len(row)) + row for row in rows], jnp.int32)
+    start = decoding.AutomatonState(grammar, automaton.init(grammar, len(rows)))
+    states = decoding.read_prompt({"states_before": StatesBefore()}, start, ids, ids > 0)["states_before"]
+    even, odd = (int(automaton.step(grammar, automaton.init(grammar, 1), jnp.asarray([t])).state[0]) for t in (3, 2))
+    assert even != odd
+    for row, seen in zip(rows, states.tolist(), strict=True):
+        expected, state = 0, even
+        for token in row:
+            expected, state = 10 * expected + state, (odd if state == even else even) if token == 2 else state
+        assert seen == expected
 
 
 @pytest.mark.parametrize("name", names("positions"))

@@ -1,0 +1,202 @@
+"""Measures how long each row of configs/schemes.py takes to write a number of twelve digits, beside `digits`.
+
+    python -m experiments.benchmarks.number_writing [--rows=digits,carry,…] [--scale=cpu] [--batch=8] [--rounds=7]
+        [--writes=5] [--out=FILE]
+
+The weights are not trained: the answers of additions are forced on the decoder, which does all its usual work for
+each token. "All" is the time of the whole call: prompt, cache, grammar, head. "Written" is what is left of it without
+the time of a call that ends after one token, which is nearly that of the prompt. In each round `digits` and the row
+take turns, and the ratios of their times are taken within the round.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import pathlib
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from numjax.bundled import data as datasets
+from numjax.bundled.configs import schemes
+from numjax.bundled.experiments import command
+from numjax.bundled.experiments.benchmarks import options, pairs
+from numjax.bundled.experiments.benchmarks.scheme_cost import BASE, make_vocabulary
+from numjax.decode import sample
+from numjax.errors import UsageError
+from numjax.evals import requests
+from numjax.evals.generate import make_prompt
+from numjax.pipeline import features
+from numjax.pipeline.features import EncodedRow
+from numjax.runtime import shard
+from numjax.system import System, assemble, make_loader
+from numjax.train import checkpoint
+from numjax.train.step import init_params
+
+DIGITS = 12
+ROWS = (BASE, "digits_rev", "chunk3", "limbs", "carry_save", "carry", "fone", "bittokens")
+SHORT = ("carry", "carry_save")
+
+
+def main(words: list[str] | None = None) -> dict[str, Any]:
+    """Prints a table, and the results as JSON on the last line."""
+    parser = options.make_parser("number_writing", __doc__, {}, rounds=7)
+    parser.add_argument("--rows", default=",".join(ROWS), help="comma-separated")
+    parser.add_argument("--scale", default="cpu", choices=["smoke", "cpu"])
+    parser.add_argument("--batch", type=int, default=8, help="numbers that are written at once")
+    parser.add_argument("--writes", type=int, default=5, help="in a turn")
+    arguments = parser.parse_args(words)
+    rows = arguments.rows.split(",")
+    if unknown_rows := [row for row in rows if row not in schemes.ROWS]:
+        raise UsageError(f"--rows: {unknown_rows[0]!r} is no row of configs/schemes.py")
+    if min(arguments.rounds, arguments.writes, arguments.batch) < 1:
+        raise UsageError("--rounds, --writes and --batch must be positive")
+    result = measure(rows, arguments.scale, arguments.batch, arguments.rounds, arguments.writes)
+    print(format_times(result))
+    pairs.write_result(result, arguments.out)
+    return result
+
+
+def short(peer: str) -> tuple[list[pairs.BenchmarkRow], list[str]]:
+    """The short form for `make bench`: a few rows and rounds."""
+    del peer
+    result = measure(list(SHORT), "smoke", batch=8, rounds=3, writes=3)
+    times = {row: entry for row, entry in result["rows"].items() if row != BASE}
+    return [
+        pairs.BenchmarkRow(f"writing {DIGITS} digits: {row} / {BASE}", *entry["all"]["ratio"].values())
+        for row, entry in times.items()
+    ], []
+
+
+def measure(rows: list[str], scale: str, batch: int, rounds: int, writes: int) -> dict[str, Any]:
+    """{"machine", "rows": row → {"tokens" of an answer with its end, part → {"ms", "ratio" to `digits`}}}."""
+    records = list_records(batch)
+    base = Contender(BASE, scale, records)
+    times: dict[str, Any] = {BASE: {"tokens": base.tokens}}
+    for row in (row for row in rows if row != BASE):
+        contender = Contender(row, scale, records)
+        turns = [(base.take_turn(writes), contender.take_turn(writes)) for _ in range(rounds)]
+        times[row] = {"tokens": contender.tokens}
+        for part in PARTS:
+            seconds = [(getattr(other, part), getattr(own, part)) for other, own in turns]
+            ratios = sorted(own / other for other, own in seconds)
+            times[BASE].setdefault(part, {"ms": 1000 * statistics.median(other for other, _ in seconds)})
+            times[row][part] = {
+                "ms": 1000 * statistics.median(own for _, own in seconds),
+                "ratio": {"median": statistics.median(ratios), "least": ratios[0], "most": ratios[-1]},
+            }
+        print(f"{row}: {times[row]['all']['ratio']['median']:.2f} times the writing of {BASE}", flush=True)
+    machine = pairs.describe_machine() | {"load_after": round(os.getloadavg()[0], 2)}
+    return {"benchmark": "number_writing", "machine": machine, "scale": scale, "batch": batch, "rows": times}
+
+
+def list_records(count: int) -> list[dict[str, Any]]:
+    """Additions of whole numbers, with sums of twelve digits."""
+    problems = datasets.load("arithmetic", "test", operations="add", size=64, longer=str(DIGITS), test=4 * count)
+    records = [dict(problem) for problem in problems if len(problem["answer"]) == DIGITS]
+    return records[:count]
+
+
+class Turn(NamedTuple):
+    """Seconds of a call, and of what is written behind the first token."""
+
+    all: float
+    written: float
+
+
+PARTS = Turn._fields
+
+
+class Contender:
+    """A row that writes the answers of records.
+
+    Attributes:
+      tokens: of the longest answer, its end included.
+    """
+
+    def __init__(self, row: str, scale: str, records: list[dict[str, Any]]):
+        config: Any = schemes.get_config(f"{row},{scale}")
+        with config.unlocked():
+            config.data.buckets = 1
+        with tempfile.TemporaryDirectory() as folder:
+            vocabulary = make_vocabulary(config, records)
+            system = assemble(config, pathlib.Path(folder), vocabulary=vocabulary, platform="cpu")
+        encoded = system.encode_split(records, "train")
+        batch, _, _ = make_loader(system, encoded, shard.make_mesh()).batch(0)
+        params = checkpoint.split_layers(jax.jit(functools.partial(init_params, system.model))(batch, 0))
+        model, grammar = requests.decoding_model(system)
+        forced = force(encoded.rows)
+        self.tokens = int(forced.count.max())
+        request = requests.make_request(
+            system,
+            [make_prompt_row(system, record["question"]) for record in records],
+            self.tokens,
+            jax.random.key(0),
+            requests.Sampling(),
+            forced,
+        )
+        marks = {"num_id": system.scheme.vocab.mark("[NUM]"), "end_id": system.scheme.vocab.mark("[EOS]")}
+        self._requests = {"all": request, "first": request._replace(budget=jnp.ones_like(request.budget))}
+        self._write: Callable[[sample.Request], sample.Generated] = lambda request: sample.generate(
+            model, params, grammar, request, head=model.writer, max_tokens=self.tokens, greedy=True, **marks
+        )
+        written = self._write(request)  # compiles
+        if not (written.ended.all() and (written.ids == forced.ids).all()):
+            raise UsageError(f"{row} does not write the answers as it encodes them")
+
+    def take_turn(self, writes: int) -> Turn:
+        """Seconds to write the answers of a batch."""
+        seconds = {}
+        for name, request in self._requests.items():
+            start = time.perf_counter()
+            for _ in range(writes):
+                jax.block_until_ready(self._write(request))
+            seconds[name] = (time.perf_counter() - start) / writes
+        return Turn(seconds["all"], seconds["all"] - seconds["first"])
+
+
+def make_prompt_row(system: System, question: str) -> EncodedRow:
+    """The row of a question without its answer."""
+    return features.from_features(system.encode(make_prompt(system, question)), system.config.data.digits)
+
+
+def force(rows: Sequence[EncodedRow]) -> sample.Forced:
+    """What is written after the prompts of rows."""
+    most = max(len(row.ids) - row.loss_from for row in rows)
+    ids = np.zeros((len(rows), most), np.int32)
+    numerals = []
+    for row, own_ids in zip(rows, ids, strict=True):
+        answer = row.ids[row.loss_from :]
+        own_ids[: len(answer)] = answer
+        index = np.full(most, -1)
+        index[: len(answer)] = row.numeral_index[row.loss_from :]
+        blank = [np.concatenate([x, np.zeros_like(x[:1])]) for x in row.numerals]  # index -1: no number
+        numerals.append([x[index] for x in blank])
+    counts = jnp.asarray([len(row.ids) - row.loss_from for row in rows], jnp.int32)
+    columns = [np.stack(column) for column in zip(*numerals, strict=True)]
+    return sample.Forced(jnp.asarray(ids), counts, type(rows[0].numerals)(*columns))
+
+
+def format_times(result: dict[str, Any]) -> str:
+    """The times as a table in Markdown."""
+    head = f"| row | tokens of an answer | ms for {result['batch']} numbers | times `{BASE}` |"
+    lines = [f"{head} ms without the prompt | times `{BASE}` |", "|---|---|---|---|---|---|"]
+    for row, entry in result["rows"].items():
+        cells = [f"`{row}`", str(entry["tokens"])]
+        for part in (entry[part] for part in PARTS if part in entry):
+            ratio = part.get("ratio")
+            times = f"{ratio['median']:.2f} ({ratio['least']:.2f} to {ratio['most']:.2f})" if ratio else "1"
+            cells += [f"{part['ms']:.1f}", times]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    command.entry(main)
