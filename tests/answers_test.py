@@ -354,8 +354,9 @@ def test_predictions_come_with_their_intervals():
             (number,) = result.numbers
             assert extra[i]["text"] == result.text
             assert float(predictions[i]) == pytest.approx(float(number["value"]), rel=1e-5)
-            uncertainty = {key: extra[i][key] for key in ("approximate", "interval") if key in extra[i]}
-            assert uncertainty == {key: number[key] for key in ("approximate", "interval") if key in number}
+            names = {"approximate", "intervals", "method"}
+            uncertainty = {name: extra[i][name] for name in names & extra[i].keys()}
+            assert uncertainty == {name: number[name] for name in names & number.keys()}
             assert bool(uncertainty) == (name == "numgpt")
             if name == "digits":
                 assert Decimal(predictions[i]) == Decimal(result.text.strip())

@@ -281,9 +281,11 @@ def test_approximate_numbers_are_marked_and_exact_ones_are_not():
     numbers = [n for r in evals.generate(system, params, PROMPTS, max_tokens=8) for n in r.numbers]
     assert numbers
     for number in numbers:
-        assert number.keys() == {"value", "raw", "approximate", "interval"} and number["approximate"] is True
-        low, high = float(number["interval"]["low"]), float(number["interval"]["high"])
-        assert number["interval"]["share"] == 0.9 and low <= float(number["value"]) <= high and low < high
+        assert number.keys() == {"value", "raw", "approximate", "intervals", "method"}
+        assert number["approximate"] is True and number["method"] == "mantissa"
+        (interval,) = number["intervals"]
+        low, high = float(interval["low"]), float(interval["high"])
+        assert interval["share"] == 0.9 and low <= float(number["value"]) <= high and low < high
         if float(number["raw"]):
             # The interval is the density's width times 10^exponent, a whole power of ten.
             power = np.log10((high - low) / (2 * 1.6449 * np.sqrt(0.5)))

@@ -168,7 +168,7 @@ def test_approximate_numbers_have_their_raw_value_and_their_interval():
     (number,) = predicted_numbers(generated([Decimal("1234.6"), Decimal(0)], estimate), 0)
     assert number.value == Decimal("1234.6") and number.raw == Decimal("1234.5678")
     interval = {"share": pytest.approx(0.912346, abs=5e-7), "low": "1200", "high": "1300.5"}
-    assert number.uncertainty() == {"approximate": True, "interval": interval}
+    assert number.uncertainty() == {"approximate": True, "intervals": [interval], "method": "mantissa"}
 
 
 @pytest.mark.parametrize(

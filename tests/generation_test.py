@@ -72,7 +72,7 @@ def test_every_question_is_answered_by_one_number(small_run, capsys):
     for name, row in zip(QUESTIONS, rows, strict=True):
         assert is_one_number(row["text"]) and row["ended"] and len(row["numbers"]) == 1, name
         (number,) = row["numbers"]
-        assert ("approximate" in number) == ("interval" in number) == (system in ("numgpt", "dice")), name
+        assert ("approximate" in number) == ("intervals" in number) == (system in ("numgpt", "dice")), name
     as_trained, bare, blank = rows[:3]
     assert as_trained["text"] == bare["text"] == blank["text"], "each gets the same layout"
 
@@ -83,7 +83,7 @@ def test_every_answer_says_how_sure_it_is_if_asked(small_run, capsys):
     modes.run(config, str(folder), "generate", prompts=[SHIP], intervals=(0.5, 0.9))
     (row,) = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     (number,) = row["numbers"]
-    assert 0 < number["probability"] <= 1 and "interval" not in number
+    assert 0 < number["probability"] <= 1
     note = number.get("note", "")
     assert not note or note.startswith(uncertainty.WITH_NEXT) or "samples have no number here" in note
     assert number["method"] == ("density" if system in ("numgpt", "dice") else "samples")
@@ -111,7 +111,7 @@ def test_records_are_predicted_or_skipped_with_a_reason(small_run, tmp_path, cap
     assert rows.keys() == QUESTIONS.keys() and results["predictions"] == list(rows.values())
     for name, row in rows.items():
         assert is_one_number(row["text"]), name
-        assert ("approximate" in row) == ("interval" in row) == (system in ("numgpt", "dice"))
+        assert ("approximate" in row) == ("intervals" in row) == (system in ("numgpt", "dice"))
         assert float(row["prediction"]) == pytest.approx(float(row["text"]), rel=1e-4)
     reasons = {row["id"]: row["reason"] for row in results["skipped"]}
     assert reasons.keys() == {*TOO_LONG, *EMPTY, *malformed}

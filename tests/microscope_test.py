@@ -242,7 +242,7 @@ def test_an_approximating_head_shows_its_interval(approximate_writer):
         generation = model.generate(f"What is {text} + 0?", max_tokens=answers.MAX_TOKENS)
         best = candidates[0]
         assert best.text == generation.text.strip() and best.value == generation.numbers[0]["value"]
-        assert best.interval == generation.numbers[0]["interval"]
+        assert best.interval == generation.numbers[0]["intervals"][0]
         assert best.log_prob == pytest.approx(generation.log_prob, abs=1e-5)
 
 

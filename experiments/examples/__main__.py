@@ -172,7 +172,7 @@ def judge(expected: dict[str, Any], output: str) -> tuple[str, bool]:
         return f"{len(numbers)} numbers: {record['text'].strip()}", False
     number = numbers[0]
     if "estimate" in expected:
-        low, high = (Decimal(str(number["interval"][end])) for end in ("low", "high"))
+        low, high = (Decimal(str(number["intervals"][0][end])) for end in ("low", "high"))
         return f"{number['value']} ({low} to {high})", low <= Decimal(expected["estimate"]) <= high
     return str(number["value"]), is_same_number(str(number["value"]), expected["number"])
 

@@ -34,9 +34,9 @@ class Generation(NamedTuple):
     Attributes:
       prompt, text: the prompt and the generated text.
       numbers: {"value": as in the text, "raw": the head's unrounded value} of each generated number, with
-        "approximate" and "interval" if the head approximates, see `numbers.PredictedNumber`; and {"value", "raw"} of
-        each formula that has a value, such as the 84 of x = 12 · 7. With `intervals` they have "probability",
-        "intervals" and the other fields of `uncertainty.Uncertainty.list_fields` instead of "interval".
+        "approximate", "intervals" and "method" if the head approximates, see `numbers.PredictedNumber`; and {"value",
+        "raw"} of each formula that has a value, such as the 84 of x = 12 · 7. If intervals were asked for, all have
+        the fields of `uncertainty.Uncertainty.list_fields`.
       log_prob: sum of the tokens' log masses. ended: whether [EOS] was generated within the budget.
     """
 
@@ -147,7 +147,7 @@ def _add_uncertainty(generation: Generation, described: Sequence[uncertainty.Unc
     rest = len(generation.numbers) - len(described)
     described = [*described, *[uncertainty.Uncertainty(note=uncertainty.NO_NUMBER)] * rest]
     numbers = [
-        {name: value for name, value in number.items() if name != "interval"} | one.list_fields()
+        {name: value for name, value in number.items() if name != "method"} | one.list_fields()
         for number, one in zip(generation.numbers, described, strict=True)
     ]
     return generation._replace(numbers=numbers)
@@ -165,7 +165,7 @@ def make_prompt(system: System, text: str) -> Document:
 def predict(system: System, params: Any, encoded: Encoded, limit: int = 0) -> tuple[dict[int, Any], dict[int, Any]]:
     """(row → prediction, row → {"text", "log_prob"} of the generated text), for tasks that generate.
 
-    The fields also have "approximate" and "interval" if the prediction is an approximate number, see
+    The fields also have "approximate", "intervals" and "method" if the prediction is an approximate number, see
     `numbers.PredictedNumber`.
     """
     settings = system.config.decode

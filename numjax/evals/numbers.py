@@ -15,6 +15,8 @@ from numjax.numeral import format as formats
 from numjax.numeral.exact import shift, to_decimals
 from numjax.types import Numeral
 
+MANTISSA = "mantissa"  # the `method` of an interval that is given the exponent
+
 
 def value_of(tree: Tree) -> str | None:
     """The value of an expression or of an equation x = …: an exact decimal, else a fraction p/q, or the digits of a
@@ -51,8 +53,10 @@ class PredictedNumber(NamedTuple):
     interval: dict[str, Any] | None = None
 
     def uncertainty(self) -> dict[str, Any]:
-        """{"approximate": True, "interval": …}; empty if the head does not approximate."""
-        return {} if self.interval is None else {"approximate": True, "interval": self.interval}
+        """{"approximate": True, "intervals": [interval], "method": "mantissa"}; empty if the head is exact."""
+        if self.interval is None:
+            return {}
+        return {"approximate": True, "intervals": [self.interval], "method": MANTISSA}
 
 
 def predicted_numbers(generated: Generated, row: int) -> list[PredictedNumber]:

@@ -149,7 +149,8 @@ def _fits(model: Loaded, prompt: str, room: int) -> bool:
 def _make_candidate(generation: generate.Generation) -> Candidate:
     number = next(iter(generation.numbers), {})
     text = generation.text.strip() + ("" if generation.ended else "…")
-    return Candidate(text, generation.log_prob, str(number.get("value", "")), number.get("interval"))
+    interval = next(iter(number.get("intervals", ())), None)
+    return Candidate(text, generation.log_prob, str(number.get("value", "")), interval)
 
 
 # -- heads that predict a number at one position: the masses of the search are those of tokens alone -----------------
