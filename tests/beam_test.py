@@ -192,7 +192,9 @@ def test_one_beam_is_greedy_and_numbers_are_fed_back(rng):
     single = jax.tree.map(lambda x: x[:1], tokens)
     settings = dict(head="next", max_tokens=8, num_id=scheme.vocab.mark("[NUM]"))
     end, budget = scheme.vocab.mark("[EOS]"), jnp.asarray([8, 5], jnp.int32)
-    request = sample.Request(single, budget[:1], jax.random.key(0), jnp.float32(0), jnp.int32(0), jnp.float32(1))
+    request = sample.Request(
+        single, budget[:1], jax.random.key(0)[None], jnp.float32(0), jnp.int32(0), jnp.float32(1)
+    )
     greedy = jax.device_get(sample.generate(model, params, tables_, request, end_id=end, greedy=True, **settings))
     ends = jnp.full((2, 1), end, jnp.int32)
     narrow = beam.search(model, params, tables_, single, budget[:1], ends[:1], width=1, **settings)

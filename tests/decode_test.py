@@ -66,7 +66,7 @@ def run(kind, prompts, *, most=MOST, temperature=0.0, top_k=0, top_p=1.0, seed=0
     request = sample.Request(
         tokens,
         jnp.asarray([most] * len(prompts) if budget is None else budget, jnp.int32),
-        jax.random.key(seed),
+        requests.make_keys(jax.random.key(seed), range(len(prompts))),
         jnp.float32(temperature),
         jnp.int32(top_k),
         jnp.float32(top_p),

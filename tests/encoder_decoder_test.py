@@ -265,7 +265,13 @@ def test_cached_greedy_and_beams_are_those_of_slow_loops(form, rng):
     tokens = Tokens(ids, positions, segments, numeral_index=no_numbers, numerals=batch.source.numerals)
     budget = jnp.full(3, MOST, jnp.int32)
     request = sample.Request(
-        tokens, budget, jax.random.key(0), jnp.float32(0), jnp.int32(0), jnp.float32(1), batch.source
+        tokens,
+        budget,
+        jax.random.split(jax.random.key(0), 3),
+        jnp.float32(0),
+        jnp.int32(0),
+        jnp.float32(1),
+        batch.source,
     )
     settings = dict(head="next", max_tokens=MOST, num_id=-1)
     greedy = jax.device_get(sample.generate(model, params, tables_, request, end_id=EOS, greedy=True, **settings))

@@ -52,7 +52,8 @@ def make_system(tmp_path_factory):
             config.update_from_flattened_dict(changes)
         system = assemble(config, tmp_path_factory.mktemp(row), lambda: RECORDS)
         rows = [from_features(system.encode(evals.make_prompt(system, p)), config.data.digits) for p in PROMPTS]
-        batch = Batch(requests.make_request(system, rows, MOST, jax.random.key(0), requests.Sampling()).prompt)
+        keys = requests.make_keys(jax.random.key(0), range(len(rows)))
+        batch = Batch(requests.make_request(system, rows, MOST, keys, requests.Sampling()).prompt)
         params = jax.jit(lambda: system.model.init(jax.random.key(3), batch)["params"])()
         if scale != 1.0:
             params = params | {"heads_next": {"kernel": params["heads_next"]["kernel"] * scale}}
@@ -146,6 +147,23 @@ def test_a_number_that_a_head_predicts_has_the_heads_own_quantiles(make_system):
     assert number["approximate"] and 0 < number["probability"] < 1
     (low, high), (wide_low, wide_high) = ((Decimal(i["low"]), Decimal(i["high"])) for i in number["intervals"])
     assert wide_low <= low < high <= wide_high
+
+
+@pytest.mark.parametrize("row", ["digits", "fone"])
+def test_what_is_drawn_for_a_prompt_does_not_depend_on_its_batch(make_system, row):
+    system, params = make_system(row)
+    prompts = [f"{a} + {b} =" for a, b in ((12, 30), (7, 8), (41, 5), (3, 3), (20, 20))]
+    options = dict(max_tokens=MOST, temperature=1.0, seed=4, intervals=SHARES, samples=7)
+    alone, *others = (evals.generate(system, params, prompts, batch_size=size, **options) for size in (1, 2, 5))
+    for other in others:
+        for one, expected in zip(other, alone, strict=True):
+            assert one.text == expected.text
+            for number, right in zip(one.numbers, expected.numbers, strict=True):
+                assert number.keys() == right.keys() and number["value"] == right["value"]
+                for own, ends in zip(number["intervals"], right["intervals"], strict=True):
+                    for end in ("low", "high"):
+                        assert float(own[end]) == pytest.approx(float(ends[end]), rel=1e-3)
+    assert len({generation.text for generation in alone}) > 1
 
 
 @pytest.mark.parametrize("row", ["fone", "carry_save"])

@@ -261,7 +261,8 @@ def test_no_random_model_points_to_a_number_that_is_not_there(encoder, beams):
             output = beam.take_rank(beams_BW, 0)
         else:
             scalars = dict(temperature=jnp.float32(2.0), top_k=jnp.int32(0), top_p=jnp.float32(1.0))
-            request = sample.Request(prompt, budget, jax.random.key(seed), source=source, **scalars)
+            keys = jax.random.split(jax.random.key(seed), len(texts))
+            request = sample.Request(prompt, budget, keys, source=source, **scalars)
             output = sample.generate(model, params, tables, request, end_id=eos, greedy=False, **known)
         for b, question in enumerate(questions):
             ids = np.asarray(output.ids)[b, : int(output.length[b])]

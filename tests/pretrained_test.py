@@ -121,7 +121,8 @@ def test_encoder_decoders_give_the_logits_and_the_texts_of_transformers(name):
         automaton = automaton._replace(
             next_state=np.where(automaton.next_state < 0, automaton.start, automaton.next_state)
         )
-    request = sample.Request(prompt, budget, jax.random.key(0), jnp.float32(0), jnp.int32(0), jnp.float32(1), source)
+    keys = jax.random.split(jax.random.key(0), rows)
+    request = sample.Request(prompt, budget, keys, jnp.float32(0), jnp.int32(0), jnp.float32(1), source)
     grammar = jax.tree.map(jnp.asarray, automaton)
     known = dict(head="next", max_tokens=most, num_id=-1, end_id=last, greedy=True)
     output = jax.device_get(sample.generate(model, params, grammar, request, **known))

@@ -58,7 +58,13 @@ def run_search(params, prompts, width: int = 0, grammar=None):
         options = dict(head="next", max_tokens=MOST, width=width, num_id=num_id)
         return beam.take_rank(beam.search(model, params, tables, tokens, budget, ends, **options), 0)
     request = sample.Request(
-        tokens, budget, jax.random.key(0), jnp.float32(0), jnp.int32(0), jnp.float32(1), source=None
+        tokens,
+        budget,
+        jax.random.split(jax.random.key(0), len(prompts)),
+        jnp.float32(0),
+        jnp.int32(0),
+        jnp.float32(1),
+        source=None,
     )
     options = dict(head="next", max_tokens=MOST, num_id=num_id, end_id=end_id, greedy=True)
     return sample.generate(model, params, tables, request, **options)

@@ -56,8 +56,8 @@ class TextModel(NamedTuple):
     def generate(self, temperature: float) -> sample.Generated:
         """Generates texts for all prompts, greedily at temperature 0."""
         request = sample.Request(
-            self.make_tokens(PROMPTS, PROMPT_LENGTH, pad_left=True), jnp.full(3, MAX_TOKENS), jax.random.key(3),
-            jnp.float32(temperature), jnp.int32(0), jnp.float32(1),
+            self.make_tokens(PROMPTS, PROMPT_LENGTH, pad_left=True), jnp.full(3, MAX_TOKENS),
+            jax.random.split(jax.random.key(3), 3), jnp.float32(temperature), jnp.int32(0), jnp.float32(1),
         )  # fmt: skip
         options: dict[str, Any] = dict(
             head="next", max_tokens=MAX_TOKENS, num_id=-1, end_id=END, greedy=temperature == 0

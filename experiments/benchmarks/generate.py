@@ -162,7 +162,7 @@ def work(name: str, shape: dict[str, int], folder: pathlib.Path) -> None:
     request = sample.Request(
         prompt=prompts,
         budget=jnp.full(len(prompts.ids), shape["new"], jnp.int32),
-        key=jax.random.key(0),
+        keys=jax.random.split(jax.random.key(0), len(prompts.ids)),
         temperature=jnp.float32(0),
         top_k=jnp.int32(0),
         top_p=jnp.float32(1),

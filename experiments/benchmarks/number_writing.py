@@ -138,7 +138,7 @@ class Contender:
             system,
             [make_prompt_row(system, record["question"]) for record in records],
             self.tokens,
-            jax.random.key(0),
+            requests.make_keys(jax.random.key(0), range(len(records))),
             requests.Sampling(),
             forced,
         )

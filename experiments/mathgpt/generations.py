@@ -210,7 +210,7 @@ def generate_batch(
     request = sample.Request(
         prompt=requests.prompt_tokens(prompts, ROOM, system.config.data.digits, declared=system.channels),
         budget=jnp.asarray(rng.integers(least, most + 1, batch), jnp.int32),
-        key=key,
+        keys=requests.make_keys(key, range(batch)),
         temperature=jnp.float32(setting.temperature),
         top_k=jnp.int32(0),
         top_p=jnp.float32(1),

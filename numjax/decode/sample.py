@@ -18,7 +18,7 @@ from numjax.decode import grammar as automaton
 from numjax.model import Model
 from numjax.nn import cross_entropy
 from numjax.nn.cross_entropy import FORBIDDEN
-from numjax.types import Estimate, Grammar, HeadOut, Numeral, Tokens
+from numjax.types import Estimate, Grammar, HeadOut, Numeral, Scores, Tokens
 
 
 class Forced(NamedTuple):
@@ -40,7 +40,7 @@ class Request(NamedTuple):
     Attributes:
       prompt: Tokens[B, P], padded on the left (segment id 0), every row with at least one position.
       budget: int32[B], max_tokens tokens to generate for a row, at max_tokens M.
-      key: for sampling.
+      keys: key[B], for sampling. What is drawn for a row depends on its own key alone, not on the other rows.
       temperature: 0 and below is greedy. top_k: 0 keeps all; top_p: 1 keeps all.
       source: Tokens[B, S], the encoder's input, padded on the right; None for models without an encoder.
       forced: how the continuations begin; None: as the model chooses.
@@ -48,7 +48,7 @@ class Request(NamedTuple):
 
     prompt: Tokens
     budget: jax.Array
-    key: jax.Array
+    keys: jax.Array
     temperature: jax.Array
     top_k: jax.Array
     top_p: jax.Array
@@ -152,15 +152,16 @@ def generate(
         continues = is_live & ~is_stuck
         # A finished row needs some legal token for a finite softmax; its choice is dropped.
         is_legal = is_legal | ~continues[:, None]
-        key = jax.random.fold_in(request.key, step)
-        token_key, number_key = jax.random.split(key)
-        scores = model.heads[head].step_scores(out, is_legal, None if greedy else number_key)
-        mass, numeral, estimate, vector = scores
+        scores = model.heads[head].step_scores(out, is_legal)
         if greedy:
-            token = find_likeliest(mass)
+            token = find_likeliest(scores.mass)
         else:
-            tempered = filter_logits(mass / jnp.maximum(request.temperature, 1e-6), request.top_k, request.top_p)
-            token = jax.random.categorical(token_key, tempered, axis=-1).astype(jnp.int32)
+            keys = jax.vmap(lambda key: jax.random.split(jax.random.fold_in(key, step)))(request.keys)
+            tempered = scores.mass / jnp.maximum(request.temperature, 1e-6)
+            tempered = filter_logits(tempered, request.top_k, request.top_p)
+            token = jax.vmap(jax.random.categorical)(keys[:, 0], tempered).astype(jnp.int32)
+            scores = _draw_numbers(model.heads[head], out, keys[:, 1])._replace(mass=scores.mass)
+        mass, numeral, estimate, vector = scores
         if request.forced is not None:
             token, numeral = _force(request.forced, step, token, numeral)
         token = jnp.where(continues, token, 0)
@@ -202,6 +203,15 @@ def generate(
     output, *inputs = choose(outs[head], grammar_state, states, jnp.int32(0), empty_output)
     loop = _SampleState(jnp.int32(1), output, cache, *inputs)
     return jax.lax.while_loop(is_running, body, loop).output
+
+
+def _draw_numbers(head: Any, out: HeadOut, keys: jax.Array) -> Scores:
+    """The scores of each row with a number that is drawn with its key."""
+
+    def draw(hidden: jax.Array, key: jax.Array) -> Scores:
+        return jax.tree.map(lambda x: x[0], head.step_scores(out._replace(hidden=hidden[None]), None, key))
+
+    return jax.vmap(draw)(out.hidden, keys)
 
 
 def _force(

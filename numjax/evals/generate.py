@@ -247,10 +247,10 @@ def _continue(system: System, params, rows: Sequence[EncodedRow], names: Sequenc
     sampling = Sampling(*(settings[name] for name in Sampling._fields))
     key = jax.random.key(settings["seed"])
     with Wait("compiling and generating", len(rows), "rows") as wait:
-        start = 0
         for indices, padded in wait.count(requests.list_batches(rows, batch_size), batch_size):
-            request = requests.make_request(system, padded, max_tokens, jax.random.fold_in(key, start), sampling)
-            start += len(padded)
+            filled = [*indices, *[indices[-1]] * (len(padded) - len(indices))]
+            keys = requests.make_keys(key, filled)
+            request = requests.make_request(system, padded, max_tokens, keys, sampling)
             num_id, end_id = (system.scheme.vocab.mark(name) for name in ("[NUM]", "[EOS]"))
             options: dict[str, Any] = dict(head=head, max_tokens=max_tokens, num_id=num_id)
             with requests.mesh_context(params):

@@ -49,24 +49,29 @@ def make_request(
     system: System,
     rows: Sequence[EncodedRow],
     max_tokens: int,
-    key: jax.Array,
+    keys: jax.Array,
     sampling: Sampling,
     forced: sample.Forced | None = None,
 ) -> sample.Request:
-    """The request to continue rows by at most `max_tokens` tokens."""
+    """The request to continue rows by at most `max_tokens` tokens, with the key of each row."""
     context = system.model.backbone.max_length
     # Lengths are multiples of 16: few shapes, few compilations.
     room = min(-(-max(len(row.ids) for row in rows) // 16) * 16, context - max_tokens)
     return sample.Request(
         prompt=prompt_tokens(rows, room, **_batch_options(system)),
         budget=jnp.full(len(rows), max_tokens, jnp.int32),
-        key=key,
+        keys=keys,
         temperature=jnp.float32(sampling.temperature),
         top_k=jnp.int32(sampling.top_k),
         top_p=jnp.float32(sampling.top_p),
         source=_source_tokens(rows, context, system) if system.model.encodes else None,
         forced=forced,
     )
+
+
+def make_keys(key: jax.Array, numbers: Sequence[int]) -> jax.Array:
+    """The key of each number, key[n]."""
+    return jax.vmap(jax.random.fold_in, (None, 0))(key, jnp.asarray(numbers, jnp.uint32))
 
 
 def list_batches(rows: Sequence[EncodedRow], batch_size: int) -> Iterator[tuple[list[int], list[EncodedRow]]]:
@@ -117,13 +122,13 @@ def distribute(params, grammar, request: sample.Request):
     everywhere, rows = shard.replicated(sharding.mesh), shard.batch_sharding(sharding.mesh)
     if len(request.budget) % (sharding.mesh.shape["data"] * sharding.mesh.shape["fsdp"]):
         rows = everywhere
-    key = shard.distribute(jax.random.key_data(request.key), everywhere)
+    keys = shard.distribute(jax.random.key_data(request.keys), rows)
     return shard.distribute(grammar, everywhere), sample.Request(
         prompt=shard.distribute(request.prompt, rows),
         budget=shard.distribute(request.budget, rows),
         source=shard.distribute(request.source, rows),
         forced=shard.distribute(request.forced, rows),
-        key=jax.random.wrap_key_data(key),
+        keys=jax.random.wrap_key_data(keys),
         **{name: shard.distribute(getattr(request, name), everywhere) for name in ("temperature", "top_k", "top_p")},
     )
 

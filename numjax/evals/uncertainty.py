@@ -203,7 +203,8 @@ def _measure(
         written = [texts[i].written for i in padded]
         forced = _force(written, [len(text.ids) for text in written], settings.max_tokens)
         targets = _make_targets(system, written, [places[i] for i in padded], forced.ids)
-        request = requests.make_request(system, rows, settings.max_tokens, jax.random.key(0), Sampling(), forced)
+        keys = requests.make_keys(jax.random.key(0), padded)
+        request = requests.make_request(system, rows, settings.max_tokens, keys, Sampling(), forced)
         with requests.mesh_context(params):
             device_grammar, request = requests.distribute(params, grammar, request)
             output = uncertainty.measure(model, params, device_grammar, request, targets, levels, **options)
@@ -284,8 +285,8 @@ def _write_anew(
     options: dict[str, Any] = dict(head=model.writer, max_tokens=most, greedy=False, **_list_ids(system))
     samples: list[Written] = []
     for first in range(0, settings.samples, size):
-        batch_key = jax.random.fold_in(key, first)
-        request = requests.make_request(system, [text.row] * size, most, batch_key, Sampling(1.0), forced)
+        keys = requests.make_keys(key, range(first, first + size))
+        request = requests.make_request(system, [text.row] * size, most, keys, Sampling(1.0), forced)
         with requests.mesh_context(params):
             device_grammar, request = requests.distribute(params, grammar, request)
             output = sample.generate(model, params, device_grammar, request, **options)
