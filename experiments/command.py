@@ -17,7 +17,6 @@ from numjax.errors import DataError, Diverged, Preempted, UsageError
 from numjax.runtime import stop
 from numjax.tools.command import Parser
 
-SCALES = ("smoke", "laptop", "paper")
 SEEDS = {"smoke": 2, "laptop": 3, "paper": 5}
 
 
@@ -26,10 +25,10 @@ def make_parser(description: str, out: str, seeds: Mapping[str, int] = SEEDS) ->
 
     Args:
       out: the default folder; "{scale}" in it stands for the scale.
-      seeds: scale → number of seeds by default.
+      seeds: scale → number of seeds by default. These are the scales; among them are laptop, paper and smoke.
     """
     parser = Parser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--scale", choices=SCALES, default="laptop", help="sizes; laptop by default")
+    parser.add_argument("--scale", choices=tuple(seeds), default="laptop", help="sizes; laptop by default")
     parser.add_argument(
         "--seeds",
         type=int,

@@ -12,7 +12,7 @@ import argparse
 import itertools
 import math
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ml_collections import ConfigDict
@@ -51,29 +51,34 @@ def list_trials(grid: Mapping[str, Sequence[Any]], count: int) -> list[dict[str,
 
 
 def choose_settings(
-    cells: Sequence[RunCell], grid: Mapping[str, Sequence[Any]], count: int, out: pathlib.Path
+    cells: Sequence[RunCell],
+    grid: Mapping[str, Sequence[Any]],
+    count: int,
+    out: pathlib.Path,
+    find_tried: Callable[[RunCell], RunCell] = lambda cell: cell,
 ) -> tuple[list[RunCell], dict[str, list[dict[str, Any]]]]:
     """(the cells with the settings that are best on validation, "task/system" → its trials with settings and scores).
 
     Args:
       grid: path of a setting → values to try. count: how many combinations, the same for each cell.
       out: folder of the experiment; trials lie in its folder "trials".
+      find_tried: the cell on which the settings of a cell are tried; by default the cell itself.
 
     Raises:
       UsageError: there are not so many combinations, or all trials of a cell diverged.
     """
     combinations = list_trials(grid, count)
     chosen_cells, records = [], {}
-    for cell in cells:
-        trial_cells = [_make_trial(cell, number, changes) for number, changes in enumerate(combinations)]
+    for cell, tried in ((cell, find_tried(cell)) for cell in cells):
+        trial_cells = [_make_trial(tried, number, changes) for number, changes in enumerate(combinations)]
         results = runs.run(trial_cells, [SEED], out / "trials")
-        metric = build("tasks", cell.config.task).metric
+        metric = build("tasks", tried.config.task).metric
         scores = [_score(results[trial.task, trial.system][SEED], metric) for trial in trial_cells]
         if math.isinf(max(scores)):
-            raise UsageError(f"{cell.task}/{cell.system}: all {count} trials diverged: try other settings")
+            raise UsageError(f"{tried.task}/{tried.system}: all {count} trials diverged: try other settings")
         best = scores.index(max(scores))
         chosen_cells.append(cell._replace(config=change_config(cell.config, combinations[best])))
-        records[f"{cell.task}/{cell.system}"] = [
+        records[f"{tried.task}/{tried.system}"] = [
             {"settings": changes, metric.lstrip("-"): abs(score), "chosen": number == best}
             for number, (changes, score) in enumerate(zip(combinations, scores, strict=True))
         ]
@@ -86,6 +91,7 @@ def prepare(
     grid: Mapping[str, Sequence[Any]],
     labels: Mapping[str, str],
     manual_trials: Mapping[str, int],
+    find_tried: Callable[[RunCell], RunCell] = lambda cell: cell,
 ) -> tuple[list[RunCell], dict[str, Any]]:
     """(the cells as they are run, the JSON's entries on trials).
 
@@ -93,12 +99,13 @@ def prepare(
       options: with `trials` and `out`.
       labels: system → label of its row.
       manual_trials: label → number of settings that were tried on a row by hand; without --trials they hold.
+      find_tried: as in `choose_settings`.
     """
     if not options.trials:
         return list(cells), {
             "trials": dict.fromkeys(labels.values(), 0) | dict(manual_trials) if manual_trials else {}
         }
-    chosen_cells, records = choose_settings(cells, grid, options.trials, options.out)
+    chosen_cells, records = choose_settings(cells, grid, options.trials, options.out, find_tried)
     counts = {labels[system]: options.trials for system in dict.fromkeys(cell.system for cell in cells)}
     return chosen_cells, {"trials": counts, "trial_records": records}
 

@@ -69,6 +69,22 @@ def test_words_are_applied_in_the_order_of_the_recipe_whatever_the_arguments():
     assert config.embeds.numeral.to_dict() == {"name": "prototype", "dim": 2}, "and scales after parts"
 
 
+def test_a_scale_may_start_from_another_one():
+    scales = {
+        "little": {"optim": dict(epochs=1, warmup=2)},
+        "long": {"from": "little", "optim": dict(epochs=8)},
+        "large": {},
+    }
+    get_config = make_recipe(scales=scales)
+    little, long = (get_config(f"task=write,{scale}") for scale in ("little", "long"))
+    assert (little.optim.epochs, little.optim.warmup) == (1, 5), 'the "when" of little'
+    assert (long.optim.epochs, long.optim.warmup) == (8, 5)
+    assert long.to_dict() == get_config("long,task=write").to_dict()
+    with long.unlocked():
+        long.optim.epochs = 1
+    assert long.to_dict() == little.to_dict()
+
+
 def test_words_add_words_and_change_more_with_other_words():
     config = make_recipe()("task=write")
     assert config.embeds.numeral.to_dict() == {"name": "dice", "dim": 8} and config.seed == 9

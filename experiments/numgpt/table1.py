@@ -1,6 +1,7 @@
 """Table 1: accuracy on measurement estimation (MME), number comparison (GNC) and word problems (MWPAS).
 
     python -m experiments.numgpt.table1                      # laptop: from scratch, 2 cores
+    python -m experiments.numgpt.table1 --scale=overnight --trials=3   # all records, ten hours on 2 cores
     python -m experiments.numgpt.table1 --scale=paper --text=FOLDER    # and pre-trained, then fine-tuned
     python -m experiments.numgpt.table1 --only=mme,gnc/numgpt
 
@@ -62,7 +63,7 @@ def measure_majority(cell: RunCell) -> float:
 
 def main(words: Sequence[str] | None = None) -> None:
     """Runs what is missing, then writes table1.{md,json,png}."""
-    parser = command.make_parser(__doc__ or "", settings.OUT)
+    parser = command.make_parser(__doc__ or "", settings.OUT, command.SEEDS | {"overnight": 3})
     parser.add_argument("--only", default="", help="tasks, systems or task/system, separated by commas")
     parser.add_argument("--text", default="", help="folder of text: pre-train on it, then fine-tune, too")
     trials.add_option(parser, settings.GRID)

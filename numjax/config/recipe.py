@@ -13,6 +13,7 @@ A change is a dict, path → new value:
     "words": ("reader=none",)              words that this one implies, unless the argument gives others
     "when": {"laptop": {…}}                a change if this word is given too; "numbers" means any word of a
                                            key, and "paper task=text" means all of these words
+    "from": "laptop"                       of a scale: that scale is applied first, and its "when"s hold
     "needs": "heads.next:mixture"          without it the word is an error; of a tuple one is enough
 """
 
@@ -97,7 +98,7 @@ BASE: Change = {
 }
 # For a backbone whose block must be complete.
 SIZES: dict[str, Any] = {name: BASE["backbone"][name] for name in blocks.INHERITED_OPTIONS["backbone"]}
-_CONTROL_KEYS = ("words", "when", "needs")
+_CONTROL_KEYS = ("words", "when", "from", "needs")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -200,7 +201,9 @@ class Recipe:
                 added_words |= dict(word.split("=", 1) for word in self._change(key, words[key]).get("words", ()))
         for key in order:
             if word := words[key] or added_words.get(key, ""):
-                yield word if key in ("scale", "as_published") else f"{key}={word}", self._change(key, word)
+                for name in (self._change(key, word).get("from", ""), word):
+                    if name:
+                        yield name if key in ("scale", "as_published") else f"{key}={name}", self._change(key, name)
 
     def _change(self, key: str, word: str) -> Change:
         if key == "as_published":
