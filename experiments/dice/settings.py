@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from numjax.bundled.experiments import command, noise
+from numjax.bundled.experiments import command, magnitudes, noise
 from numjax.bundled.experiments.runs import Results, RunCell
 from numjax.tools.command import Parser
 
@@ -56,26 +56,19 @@ def bootstrap_micro_f1(
 
 def parse_options(parser: Parser, words: Sequence[str] | None) -> argparse.Namespace:
     """The parsed options, with --path and --variant of the dataset: by default titles, as published comments."""
-    parser.add_argument("--path", default="", help="folder of the Numeracy-600K files")
-    parser.add_argument("--variant", choices=("titles", "comments"), default="")
+    magnitudes.add_options(parser, "")
     options = command.parse_options(parser, words)
     options.variant = options.variant or ("comments" if options.as_published else "titles")
+    magnitudes.check_options(options)
     return options
 
 
 def make_remarks(options: argparse.Namespace) -> list[str]:
     """Remarks on the data and on the choice of the epoch."""
-    if options.path:
-        data = f"Data: {options.variant} of Numeracy-600K in {options.path}."
-    else:
-        data = (
-            f"Data: a generated **stand-in** for the {options.variant} of Numeracy-600K, not the dataset. The "
-            "numbers show that the pipeline works; they do not compare with the paper's."
-        )
     choice_split = "test, as in the paper" if options.as_published else "validation"
     classes = "0 … 6, 7 counted as 6" if options.as_published else "0 … 7"
     return [
-        data,
+        magnitudes.describe_data(options),
         f"F1 in percent on test over the magnitudes {classes}, at the epoch that was best on "
         f"{choice_split}; a class that "
         "is neither there nor predicted counts as 0.",

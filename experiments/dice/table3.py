@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from numjax.bundled.experiments import command, noise, plots, report, runs, tables
+from numjax.bundled.experiments import command, magnitudes, noise, plots, report, runs, tables
 from numjax.bundled.experiments.dice import settings
 from numjax.bundled.experiments.tables import Published, TableColumn, TableRow
 
@@ -44,24 +44,27 @@ def main(words: Sequence[str] | None = None) -> None:
     is_wanted = command.parse_only(options.only, [settings.TASK], settings.SYSTEMS)
     cells = [settings.make_cell(options, system) for system in settings.SYSTEMS if is_wanted(settings.TASK, system)]
     results = runs.run(cells, options.seeds, options.out)
+    name = magnitudes.name_table("table3", options)
 
     rows = [TableRow(label, None, make_published(pair)) for label, pair in QUOTED.items()]
     rows += [TableRow(label, s, make_published(PAPER.get(s, ()))) for s, (label, _) in settings.SYSTEMS.items()]
     entries = tables.compare(results, rows, COLUMNS, settings.REFERENCE)
-    title = "Table 3: magnitudes of masked numbers" + ("" if options.path else " (stand-in data)")
+    title = "Table 3: magnitudes of masked numbers" + magnitudes.describe_title(options)
     differences = settings.bootstrap_micro_f1(cells, results, options, settings.REFERENCE)
-    extra = {"data": options.path or "stand-in", "variant": options.variant, "noise": differences}
+    extra = {"data": magnitudes.name_data(options), "variant": options.variant, "noise": differences}
     extra["drawn_by"] = "dice.table3"
     parts = {"": (entries, COLUMNS)}
     labels = {system: label for system, (label, _) in settings.SYSTEMS.items()}
     remarks = settings.make_remarks(options) + noise.describe_differences(differences, labels, settings.LABEL)
-    text = report.publish("table3", title, remarks, parts, results, options, settings.LABEL, extra)
-    report.print_report(text, options, "table3.md", "table3.json", "table3.png")
+    text = report.publish(name, title, remarks, parts, results, options, settings.LABEL, extra)
+    report.print_report(text, options, f"{name}.md", f"{name}.json", f"{name}.png")
 
 
 def draw(content: Mapping[str, Any]) -> dict[str, plots.Figure]:
     """The figure: F1 by system."""
-    return {"table3.png": plots.draw_spread(content, [column.title for column in COLUMNS], "F1, test (%)")}
+    return {
+        f"{content['name']}.png": plots.draw_spread(content, [column.title for column in COLUMNS], "F1, test (%)")
+    }
 
 
 if __name__ == "__main__":

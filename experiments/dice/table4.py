@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from numjax.bundled.experiments import command, noise, plots, report, runs, tables
+from numjax.bundled.experiments import command, magnitudes, noise, plots, report, runs, tables
 from numjax.bundled.experiments.dice import settings
 from numjax.bundled.experiments.dice.table3 import COLUMNS, make_published
 from numjax.bundled.experiments.tables import TableRow
@@ -28,24 +28,25 @@ def main(words: Sequence[str] | None = None) -> None:
     options = settings.parse_options(parser, words)
     cells = [settings.make_cell(options, SYSTEM, size) for size in parse_widths(options.sizes)]
     results = runs.run(cells, options.seeds, options.out)
+    name = magnitudes.name_table("table4", options)
 
     rows = [TableRow(f"{size}", f"{SYSTEM}-{size}", make_published(PAPER[size])) for size in SIZES]
     entries = tables.compare(results, rows, COLUMNS, f"{SYSTEM}-{REFERENCE}")
-    title = "Table 4: magnitudes of masked numbers by width, DICE-D" + ("" if options.path else " (stand-in data)")
+    title = "Table 4: magnitudes of masked numbers by width, DICE-D" + magnitudes.describe_title(options)
     differences = settings.bootstrap_micro_f1(cells, results, options, f"{SYSTEM}-{REFERENCE}")
-    extra = {"data": options.path or "stand-in", "variant": options.variant, "noise": differences}
+    extra = {"data": magnitudes.name_data(options), "variant": options.variant, "noise": differences}
     extra["drawn_by"] = "dice.table4"
     parts = {"": (entries, COLUMNS)}
     labels = {f"{SYSTEM}-{size}": f"Width {size}" for size in SIZES}
     remarks = settings.make_remarks(options) + noise.describe_differences(differences, labels, f"width {REFERENCE}")
-    text = report.publish("table4", title, remarks, parts, results, options, f"width {REFERENCE}", extra)
-    report.print_report(text, options, "table4.md", "table4.json", "table4.png")
+    text = report.publish(name, title, remarks, parts, results, options, f"width {REFERENCE}", extra)
+    report.print_report(text, options, f"{name}.md", f"{name}.json", f"{name}.png")
 
 
 def draw(content: Mapping[str, Any]) -> dict[str, plots.Figure]:
     """The figure: F1 over the width, a line for each mean; the paper's lines only on its data."""
     entries = content["tables"][content["name"]]
-    is_real = content["data"] != "stand-in"
+    is_real = magnitudes.is_papers(content["data"])
     lines, changes = [], []
     for source, suffix in (("here", ""), ("paper", ", the paper"))[: 1 + is_real]:
         for column in COLUMNS:
@@ -66,7 +67,9 @@ def draw(content: Mapping[str, Any]) -> dict[str, plots.Figure]:
     title = f"From width {widths[0]:g} to {widths[-1]:g}, {' and '.join(changes)} points"
     title += " (stand-in data)" * (not is_real)
     x = plots.Axis("Width of tokens and states (dimensions)", True, ticks=SIZES)
-    return {"table4.png": plots.draw_lines(title, {"": lines}, x, plots.Axis("F1, test (%)", limits=(0, 100)))}
+    return {
+        f"{content['name']}.png": plots.draw_lines(title, {"": lines}, x, plots.Axis("F1, test (%)", limits=(0, 100)))
+    }
 
 
 def parse_widths(words: str) -> list[int]:

@@ -1,6 +1,7 @@
 """Table 2: magnitude classification on Numeracy-600K, micro- and macro-F1.
 
     python -m experiments.numgpt.table2 --path=FOLDER        # your copy of the dataset's files
+    python -m experiments.numgpt.table2 --variant=news --path=FOLDER    # AG News and Financial PhraseBank
     python -m experiments.numgpt.table2                      # a generated stand-in, not comparable with the paper
 
 The dataset cannot be passed on (its terms forbid it), so without --path a stand-in of the same form is made up.
@@ -12,11 +13,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from numjax.bundled.experiments import command, plots, report, runs, tables, trials
+from numjax.bundled.experiments import command, magnitudes, plots, report, runs, tables, trials
 from numjax.bundled.experiments.numgpt import settings
 from numjax.bundled.experiments.tables import Published, TableColumn, TableRow
 
 COLUMNS = (TableColumn("micro-F1", "magnitude", "micro_f1"), TableColumn("macro-F1", "magnitude", "macro_f1"))
+NEWS_EPOCHS = 10  # a third of the records
 SYSTEMS = ("gpt", "digits", "numgpt")
 PRETRAINED = ("gpt", "numgpt")
 
@@ -43,12 +45,12 @@ PAPER = {
 def main(words: Sequence[str] | None = None) -> None:
     """Runs what is missing, then writes table2.{md,json,png}."""
     parser = command.make_parser(__doc__ or "", settings.OUT)
-    parser.add_argument("--path", default="", help="folder of the Numeracy-600K files")
-    parser.add_argument("--variant", choices=("titles", "comments"), default="titles")
+    magnitudes.add_options(parser, "titles")
     parser.add_argument("--only", default="", help="systems, separated by commas")
     parser.add_argument("--text", default="", help="folder of text: pre-train on it, then fine-tune, too")
     trials.add_option(parser, settings.GRID)
     options = command.parse_options(parser, words)
+    magnitudes.check_options(options)
     is_wanted = command.parse_only(options.only, ["magnitude"], SYSTEMS)
     task: dict[str, Any] = {"variant": options.variant, "path": options.path}
     if options.scale == "paper":
@@ -56,14 +58,19 @@ def main(words: Sequence[str] | None = None) -> None:
     if options.scale == "smoke":
         task["size"] = settings.SMOKE_SIZE
 
+    changes: dict[str, Any] = {"task": task}
+    if options.variant == magnitudes.NEWS and options.scale == "laptop":
+        changes["optim"] = {"epochs": NEWS_EPOCHS}
+
     systems = [system for system in SYSTEMS if is_wanted("magnitude", system)]
-    cells = [settings.make_cell(options, "magnitude", system, changes={"task": task}) for system in systems]
+    cells = [settings.make_cell(options, "magnitude", system, changes=changes) for system in systems]
     if options.text:
         for system in (s for s in PRETRAINED if s in systems):
             start = settings.make_pretraining(options, system, options.text)
-            cells.append(settings.make_cell(options, "magnitude", system, start, {"task": task}))
+            cells.append(settings.make_cell(options, "magnitude", system, start, changes))
     cells, trial_entries = settings.prepare(cells, options)
     results = runs.run(cells, options.seeds, options.out)
+    name = magnitudes.name_table("table2", options)
 
     columns = list(COLUMNS)
     rows = [TableRow(name, None, _make_published([(n, None) for n in numbers])) for name, numbers in QUOTED.items()]
@@ -73,35 +80,29 @@ def main(words: Sequence[str] | None = None) -> None:
         for s in PRETRAINED
     ]
     entries = tables.compare(results, rows, columns, settings.REFERENCE)
-    if options.path:
-        data = f"Data: {options.variant} of Numeracy-600K in {options.path}."
-    else:
-        data = (
-            f"Data: a generated **stand-in** for the {options.variant} of Numeracy-600K, not the dataset: made-up "
-            "texts with the published shares of magnitudes. The numbers show that the pipeline works; they do "
-            "not compare with the paper's."
-        )
     remarks = [
-        data,
+        magnitudes.describe_data(options),
         "F1 in percent over the 8 magnitudes 0 … 7; a class that is neither there nor predicted counts as 0.",
     ]
     if not options.text:
         remarks.append(
             "Pre-trained then fine-tuned: not run (it needs --text=FOLDER); the paper's numbers stand alone."
         )
-    title = "Table 2: magnitude classification" + ("" if options.path else " (stand-in data)")
+    title = "Table 2: magnitude classification" + magnitudes.describe_title(options)
     extra = {
-        "data": options.path or "stand-in",
+        "data": magnitudes.name_data(options),
         "variant": options.variant,
         "drawn_by": "numgpt.table2",
     } | trial_entries
-    text = report.publish("table2", title, remarks, {"": (entries, columns)}, results, options, settings.LABEL, extra)
-    report.print_report(text, options, "table2.md", "table2.json", "table2.png")
+    text = report.publish(name, title, remarks, {"": (entries, columns)}, results, options, settings.LABEL, extra)
+    report.print_report(text, options, f"{name}.md", f"{name}.json", f"{name}.png")
 
 
 def draw(content: Mapping[str, Any]) -> dict[str, plots.Figure]:
     """The figure: F1 by system."""
-    return {"table2.png": plots.draw_spread(content, [column.title for column in COLUMNS], "F1, test (%)")}
+    return {
+        f"{content['name']}.png": plots.draw_spread(content, [column.title for column in COLUMNS], "F1, test (%)")
+    }
 
 
 def _make_published(pairs: Sequence[tuple[float, float | None]]) -> dict[str, Published]:

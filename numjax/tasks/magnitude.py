@@ -1,4 +1,5 @@
-"""The magnitude of a masked numeral in a headline or a market comment (Numeracy-600K, Chen et al. 2019)."""
+"""The magnitude of a masked numeral in a headline or a market comment (Numeracy-600K, Chen et al. 2019), or in other
+news."""
 
 from __future__ import annotations
 
@@ -38,8 +39,8 @@ class Task(protocols.Task):
     ):
         """
         Args:
-          variant: "titles" or "comments".
-          path: folder of the dataset's JSON files; empty for the generated stand-in.
+          variant: "titles" or "comments" of Numeracy-600K, or "news": AG News and Financial PhraseBank.
+          path: folder of the dataset's files; empty for the generated stand-in of Numeracy-600K.
           size: records to take, of the files or of the stand-in; 0 for all.
           num_classes: 8 or 7.
           data_seed: of the split and of the stand-in.
@@ -51,9 +52,9 @@ class Task(protocols.Task):
             raise UsageError(f"magnitude: select must be validation or test, not {select!r}")
         self.splits = {"validation": select}
         self.num_classes = num_classes
-        options: dict[str, Any] = {"variant": variant, "num_classes": num_classes, "seed": data_seed}
-        options |= {k: v for k, v in {"path": path, "size": size}.items() if v}
-        self.dataset: dict[str, Any] = {"name": "numeracy600k"} | options
+        dataset = {"name": "news"} if variant == "news" else {"name": "numeracy600k", "variant": variant}
+        options = {k: v for k, v in {"path": path, "size": size}.items() if v}
+        self.dataset: dict[str, Any] = dataset | {"num_classes": num_classes, "seed": data_seed} | options
 
     def texts(self, rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         """The texts that a vocabulary is trained on, without their masked numerals."""
