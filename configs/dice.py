@@ -5,11 +5,13 @@
     numjax train --config=dice:task=squad --workdir=runs/squad              # BERT's shape, L_num, stand-in
     numjax train --config=dice:paper,task=squad --config.task.path=FOLDER \\
       --config.init_from=BERT --config.scheme.vocab.path=BERT --workdir=…   # folders of BERT-base and SQuAD 1.1
+    numjax train --config=dice:overnight,task=squad,bert=minilm --config.task.path=FOLDER --workdir=…
 
 Expected for magnitudes at laptop: micro-F1 64%, macro-F1 25 to 28%, after four minutes on one core.
 
-Arguments: smoke | laptop | paper; task=magnitude|squad; embed=dice|dice_d|prototype|MODULE; size=32|64|128|256|512
-(of tokens and states); for squad lnum=on|off, numbers=0|1|2 (all questions, sub-split 1 or 2); as_published.
+Arguments: smoke | laptop | overnight | paper; task=magnitude|squad; embed=dice|dice_d|prototype|MODULE;
+size=32|64|128|256|512 (of tokens and states); for squad lnum=on|off, numbers=0|1|2 (all questions, sub-split 1 or 2),
+bert=minilm (start from the weights of `make pretrained`); as_published.
 """
 
 from __future__ import annotations
@@ -121,7 +123,16 @@ PARTS = {
         "off": {"needs": "task:span_answer", "objectives.numbers": None},
     },
 }
+# all-MiniLM-L6-v2 with its vocabulary, 22.7 M weights, as `make pretrained` installs it. Answers need a new head.
+MINILM = {
+    "needs": "task:span_answer",
+    "init_from": "pretrained:minilm",
+    "scheme.vocab": dict(name="wordpiece", path="pretrained:minilm", lower=True),
+    "backbone": dict(width=384, layers=6, heads=12, init_std=0.02, max_length=512, dropout=0.1),
+    "optim": dict(learning_rate=1e-4, warmup=50, batch_size=16),
+}
 OPTIONS = {
+    "bert": {"minilm": MINILM},
     # Width of tokens and states (Table 4).
     "size": {
         str(dims): {"backbone": dict(width=dims), "when": {"task=magnitude": width_changes(dims)}}
@@ -140,6 +151,8 @@ SCALES = {
     },
     # Minutes on two cores: 8,000 training examples.
     "laptop": {"data": dict(train_size=8000)},
+    # All training examples: hours on two cores.
+    "overnight": {"from": "laptop", "data": dict(train_size=0)},
     # One GPU. The paper states no batch size, optimiser or rate for magnitudes.
     "paper": {},
 }

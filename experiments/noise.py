@@ -25,6 +25,7 @@ def bootstrap_differences(
     file: str,
     score: Callable[[Mapping[str, Any]], float],
     find_problem: Callable[[str], str] = str,
+    find_cell: Callable[[RunCell, int], RunCell] = lambda cell, seed: cell,
 ) -> list[dict[str, Any]]:
     """Each system's difference from the reference on its task, in percent, over the test examples that both answered.
 
@@ -35,6 +36,7 @@ def bootstrap_differences(
       file: name of the file in a run's folder "predictions". Seeds without it are left out.
       score: a line of the file → its score.
       find_problem: an example's id → its problem. Examples of one problem are right or wrong together.
+      find_cell: the cell of a seed, where seeds are folds: then each example has one seed.
     """
     entries = []
     by_name = {(cell.task, cell.system): cell for cell in cells}
@@ -44,16 +46,17 @@ def bootstrap_differences(
             continue
         shared_seeds = sorted(results[task, system].keys() & results[task, reference].keys())
         scores_by_seed = {
-            seed: [_load_scores(each_cell, seed, out, file, score) for each_cell in (cell, reference_cell)]
+            seed: [_load_scores(find_cell(each, seed), seed, out, file, score) for each in (cell, reference_cell)]
             for seed in shared_seeds
         }
         seeds = [seed for seed in shared_seeds if all(scores_by_seed[seed])]
         sides = list(zip(*(scores_by_seed[seed] for seed in seeds), strict=True))
-        names = sorted(set.intersection(*(set(scores) for side in sides for scores in side))) if seeds else []
+        names = sorted(set.intersection(*(set().union(*side) for side in sides))) if seeds else []
         if not names:
             continue
         system_scores, reference_scores = (
-            100 * np.mean([[scores[name] for name in names] for scores in side], 0) for side in sides
+            100 * np.asarray([np.mean([scores[name] for scores in side if name in scores]) for name in names])
+            for side in sides
         )
         _, problem_index = np.unique([find_problem(name) for name in names], return_inverse=True)
         counts = np.bincount(problem_index)

@@ -69,6 +69,29 @@ def test_seeds_without_predictions_are_left_out(tmp_path, monkeypatch):
     assert bootstrap() == []
 
 
+def test_folds_have_other_problems_and_count_together(tmp_path, monkeypatch, rng):
+    outcomes = {"base": rng.integers(0, 2, (3, 50)), "other": rng.integers(0, 2, (3, 50))}
+    monkeypatch.setattr(runs, "workdir", lambda cell, seed, out: out / cell.task / cell.system / str(seed))
+    for system, folds in outcomes.items():
+        for fold, row in enumerate(folds):
+            folder = tmp_path / f"fold{fold}" / system / str(fold) / "predictions"
+            folder.mkdir(parents=True)
+            lines = [json.dumps({"id": f"{fold}-{i}", "right": int(x)}) for i, x in enumerate(row)]
+            (folder / "task.jsonl").write_text("\n".join(lines))
+    cells = [RunCell("task", system, ConfigDict()) for system in outcomes]
+    (entry,) = noise.bootstrap_differences(
+        cells,
+        {("task", system): dict.fromkeys(range(3)) for system in outcomes},
+        tmp_path,
+        "base",
+        "task.jsonl",
+        lambda row: row["right"],
+        find_cell=lambda cell, fold: cell._replace(task=f"fold{fold}"),
+    )
+    assert (entry["items"], entry["seeds"]) == (150, [0, 1, 2])
+    assert entry["mean"] == pytest.approx(100 * (outcomes["other"].mean() - outcomes["base"].mean()))
+
+
 def test_intervals_contain_the_mean_in_95_percent(rng):
     """The interval contains the estimated mean in 95% of cases."""
     samples = rng.normal(0, 1, (20_000, 3))

@@ -7,6 +7,7 @@ import json
 import re
 import string
 import unicodedata
+from typing import Any
 
 import numpy as np
 import pytest
@@ -419,6 +420,48 @@ def test_table5_runs_each_cell_and_shows_the_papers_numbers(tmp_path, monkeypatc
     text = (tmp_path / "table5.md").read_text()
     assert "| BERT + L_num | 90.23 | 51.00 ± 0.00 |" in text and "stand-in" in text and "## Sub-split 2" in text
     assert "89.15 | 30.00 ± 7.07" in text and (tmp_path / "table5.png").exists()
+
+
+def test_table5_tests_every_fold_once_overnight(tmp_path, monkeypatch):
+    calls = []
+
+    def train(system, data, folder, seed, score, compiled=None, note=None):
+        config = system
+        calls.append((config.task.fold, config.task.folds, seed))
+        assert config.init_from == config.scheme.vocab.path == "pretrained:minilm"
+        assert (config.backbone.width, config.backbone.layers, config.data.train_size) == (384, 6, 0)
+        return {"test": {"f1": 0.5, "exact": seed / 10}}, None
+
+    monkeypatch.setattr(runs, "train", train)
+    monkeypatch.setattr(runs, "assemble", lambda config, folder: config)
+    monkeypatch.setattr(runs, "load_data", lambda *args, **kwargs: None)
+    words = ["--scale=overnight", "--bert=minilm", "--only=split1-epoch2", "--dirty", f"--out={tmp_path}"]
+    table5.main(words)
+    assert calls == [(fold, 5, fold) for fold in range(5) for _ in table5.SYSTEMS]
+    assert "| 20.00 ± 15.81 |" in (tmp_path / "table5.md").read_text()
+    with pytest.raises(UsageError, match="--seeds=6: at overnight each seed is one of 5 folds"):
+        table5.main([*words, "--seeds=6"])
+
+
+@pytest.mark.parametrize("is_real", [False, True])
+def test_each_question_is_tested_in_one_fold(is_real, real_data, tmp_path):
+    options: dict[str, Any] = {"path": str(real_data("squad_v1.1_dev"))} if is_real else {"size": 0}
+    tested: list[str] = []
+    for fold in range(5):
+        splits = {
+            s: data.load("squad", s, tmp_path, numbers=1, fold=fold, folds=5, **options)
+            for s in ("train", "validation", "test")
+        }
+        titles = [{record["title"] for record in records} for records in splits.values()]
+        assert not (titles[0] & titles[1] or titles[0] & titles[2] or titles[1] & titles[2])
+        tested += [record["id"] for record in splits["test"]]
+        with_words = data.load("squad", "test", tmp_path, numbers=2, fold=fold, folds=5, **options)
+        assert [record["id"] for record in with_words] == [record["id"] for record in splits["test"]]
+    everything = data.load("squad", "train+validation+test", tmp_path, numbers=1, **options)
+    assert sorted(tested) == sorted(record["id"] for record in everything)
+    for fold, folds in ((5, 5), (0, 1), (1, 0), (-1, 5)):
+        with pytest.raises(UsageError, match=f"fold={fold} is none of folds={folds}"):
+            data.load("squad", "train", tmp_path, fold=fold, folds=folds)
 
 
 def test_dices_config_takes_every_word_of_span_answers():

@@ -11,6 +11,7 @@ import numpy as np
 from numjax.errors import DataError, UsageError
 
 from ..builder import ArrayRecordBuilder
+from ..folds import split_by_fold
 from ..sampling import TEST_SHARE, VALIDATION_SHARE
 from .generate import make_articles
 from .read import find_files, has_number, is_strictly_numeric, is_test, parse_articles, read_questions
@@ -20,7 +21,8 @@ STAND_IN_ARTICLES = 240
 
 class Squad(ArrayRecordBuilder):
     """Options: `path` of the files, or empty for the stand-in; `numbers`, 0 (all questions), 1 or 2 (DICE's
-    sub-splits); `size`, at most so many questions of each split (0: all); `seed` of splits and stand-in."""
+    sub-splits); `size`, at most so many questions of each split (0: all); `seed` of splits and stand-in; `fold` of
+    `folds` that is test (folds=0: the files' own splits)."""
 
     FIELDS = {
         "id": str,
@@ -31,7 +33,8 @@ class Squad(ArrayRecordBuilder):
         "answer_start": int,
         "answers": str,
     }
-    OPTIONS = {"path": "", "numbers": 0, "size": 0, "seed": 0}
+    OPTIONS = {"path": "", "numbers": 0, "size": 0, "seed": 0, "fold": 0, "folds": 0}
+    UNNAMED = {"fold": 0, "folds": 0}
     KEYS = {"title": ("title",), "context": ("context",), "question": ("question", "context")}
 
     @classmethod
@@ -41,6 +44,9 @@ class Squad(ArrayRecordBuilder):
             raise UsageError(f"{cls.name}: numbers={options['numbers']}; choose 0 (all), or sub-split 1 or 2")
         if options["size"] < 0:
             raise UsageError(f"{cls.name}: size={options['size']} is negative; 0 takes all")
+        fold, folds = options["fold"], options["folds"]
+        if folds < 0 or folds == 1 or not 0 <= fold < max(1, folds):
+            raise UsageError(f"{cls.name}: fold={fold} is none of folds={folds}, counted from 0; folds=0 for none")
 
     @classmethod
     def files(cls, options: Mapping[str, Any]) -> list[pathlib.Path]:
@@ -49,9 +55,9 @@ class Squad(ArrayRecordBuilder):
     def _generate_examples(self) -> Iterator[tuple[str, dict[str, Any]]]:
         numbers, size, seed = (self.options[name] for name in ("numbers", "size", "seed"))
         train, test = self._read_questions(seed)
-        if not train or not test:
-            train, test = train or test, []
-        indices = divide_articles([record["title"] for record in train], seed, bool(test))
+        if not train or not test or self.options["folds"]:
+            train, test = train + test, []
+        indices = self._divide([record["title"] for record in train], bool(test))
         splits = {split: [train[index] for index in split_indices] for split, split_indices in indices.items()}
         splits["test"] = splits["test"] or test
         for split, records in splits.items():
@@ -59,6 +65,15 @@ class Squad(ArrayRecordBuilder):
             if not selection and (purpose := {"train": "to train on", "test": "to test with"}.get(split)):
                 raise DataError(f"{self.name}: no question is left {purpose}{self._first_skip()}")
             yield from ((split, record) for record in selection[: size or None])
+
+    def _divide(self, titles: Sequence[str], has_test: bool) -> dict[str, list[int]]:
+        """Returns the question indices of each split, in whole articles."""
+        fold, folds, seed = (self.options[name] for name in ("fold", "folds", "seed"))
+        if not folds:
+            return divide_articles(titles, seed, has_test)
+        if (count := len(set(titles))) < folds:
+            raise DataError(f"{self.name}: {count} articles are too few for {folds} folds")
+        return split_by_fold(len(titles), fold, folds, seed, groups=titles)
 
     def _read_questions(self, seed: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         """Returns (questions of training files, questions of development files)."""

@@ -1,13 +1,14 @@
 """Table 5: BERT with and without L_num on the numeric sub-splits of SQuAD 1.1, after 1, 2 and 3 epochs.
 
     python -m experiments.dice.table5 --path=FOLDER --bert=FOLDER     # SQuAD 1.1, and BERT-base-uncased's files
+    python -m experiments.dice.table5 --scale=overnight --bert=minilm --path=FOLDER    # five folds, hours on 2 cores
     python -m experiments.dice.table5                                 # generated stand-in, from scratch
 
 Sub-split 1 trains on answers of digits only, sub-split 2 on answers with a number among their words; both are tested
 on answers of digits only. F1 and exact match are SQuAD's own. Each number of epochs is its own run, and its last
 state is scored: nothing is chosen on the test split. Without --bert the encoder starts from random parameters and
 has other text than the paper's: the results show whether L_num is learned and what it costs, not how large the
-paper's gain is.
+paper's gain is. At overnight each seed is a fold: every question of the files is tested once.
 """
 
 from __future__ import annotations
@@ -19,15 +20,18 @@ from typing import Any
 from numjax.bundled.experiments import command, noise, plots, report, runs, tables
 from numjax.bundled.experiments.runs import RunCell
 from numjax.bundled.experiments.tables import Published, TableColumn, TableRow
+from numjax.errors import UsageError
 from numjax.tasks.span_answer import answers_match
 
 OUT = "runs/dice-squad-{scale}"
 SYSTEMS = {"bert": "BERT", "bert_lnum": "BERT + L_num"}
 SPLITS = (1, 2)
 EPOCHS = (1, 2, 3)
+FOLDS = 5  # at overnight
+MINILM = "minilm"
 # At laptop an encoder that starts from random parameters needs more epochs.
 EPOCHS_OF = {"laptop": 10}
-SEEDS = {"smoke": 2, "laptop": 3, "paper": 5}
+SEEDS = {"smoke": 2, "laptop": 3, "overnight": 5, "paper": 5}
 # (F1, exact match) in percent by sub-split and epoch.
 PAPER = {
     "bert": {
@@ -46,15 +50,16 @@ def name_task(split: int, epochs: int) -> str:
     return f"split{split}-epoch{epochs}"
 
 
-TASKS = [name_task(split, epochs) for split in SPLITS for epochs in EPOCHS]
+CELLS = {name_task(split, epochs): (split, epochs) for split in SPLITS for epochs in EPOCHS}
 
 
-def make_config(options: argparse.Namespace, system: str, split: int, epochs: int) -> Any:
-    """The config of a cell."""
+def make_config(options: argparse.Namespace, system: str, split: int, epochs: int, fold: int = 0) -> Any:
+    """The config of a cell; at overnight, of one of its folds."""
     from numjax.bundled.configs import dice
 
     words = [options.scale, "task=squad", f"lnum={'on' if system == 'bert_lnum' else 'off'}", f"numbers={split}"]
-    config: Any = dice.get_config(",".join(words + ["as_published"] * options.as_published))
+    words += ["as_published"] * options.as_published + ["bert=minilm"] * (options.bert == MINILM)
+    config: Any = dice.get_config(",".join(words))
     with config.unlocked():
         config.eval.best = False
         config.optim.epochs = epochs * EPOCHS_OF.get(options.scale, 1)
@@ -62,29 +67,49 @@ def make_config(options: argparse.Namespace, system: str, split: int, epochs: in
         if options.path:
             config.task.path = options.path
             config.task.size = config.data.train_size = 0
-        if options.bert:
+        if options.scale == "overnight":
+            config.task.update(fold=fold, folds=FOLDS)
+        if options.bert not in ("", MINILM):
             config.init_from = options.bert
             config.scheme.vocab.path = options.bert
     return config
+
+
+def make_cell(options: argparse.Namespace, task: str, system: str, seed: int = 0) -> RunCell:
+    """A system on a task; at overnight on the fold of this seed."""
+    split, epochs = CELLS[task]
+    return RunCell(task, system, make_config(options, system, split, epochs, seed))
+
+
+def run(names: Sequence[tuple[str, str]], options: argparse.Namespace) -> runs.Results:
+    """(task, system) → seed → result; at overnight fold n is trained with seed n."""
+    if options.scale != "overnight":
+        return runs.run([make_cell(options, *name) for name in names], options.seeds, options.out)
+    results: runs.Results = {name: {} for name in names}
+    for fold in options.seeds:
+        by_name = runs.run([make_cell(options, *name, fold) for name in names], [fold], options.out)
+        for name in names:
+            results[name].update(by_name[name])
+    return results
 
 
 def main(words: Sequence[str] | None = None) -> None:
     """Runs what is missing, then writes table5.{md,json,png}."""
     parser = command.make_parser(__doc__ or "", OUT, SEEDS)
     parser.add_argument("--path", default="", help="SQuAD 1.1: a folder with train and dev, or one of the two")
-    parser.add_argument("--bert", default="", help="folder with model.safetensors and vocab.txt of BERT-base-uncased")
-    parser.add_argument("--only", default="", help=f"systems, tasks ({TASKS[0]}, …) or task/system")
+    parser.add_argument(
+        "--bert",
+        default="",
+        help="folder with model.safetensors and vocab.txt of BERT-base-uncased, or minilm of make pretrained",
+    )
+    parser.add_argument("--only", default="", help=f"systems, tasks ({name_task(1, 1)}, …) or task/system")
     options = command.parse_options(parser, words)
-    is_wanted = command.parse_only(options.only, TASKS, SYSTEMS)
+    if options.scale == "overnight" and len(options.seeds) > FOLDS:
+        raise UsageError(f"--seeds={len(options.seeds)}: at overnight each seed is one of {FOLDS} folds")
+    is_wanted = command.parse_only(options.only, [*CELLS], SYSTEMS)
 
-    cells = [
-        RunCell(name_task(split, epochs), system, make_config(options, system, split, epochs))
-        for split in SPLITS
-        for epochs in EPOCHS
-        for system in SYSTEMS
-        if is_wanted(name_task(split, epochs), system)
-    ]
-    results = runs.run(cells, options.seeds, options.out)
+    names = [(task, system) for task in CELLS for system in SYSTEMS if is_wanted(task, system)]
+    results = run(names, options)
 
     parts = {}
     for split in SPLITS:
@@ -96,11 +121,20 @@ def main(words: Sequence[str] | None = None) -> None:
         rows = [TableRow(label, system, make_published(system, split)) for system, label in SYSTEMS.items()]
         parts[f"Sub-split {split}"] = (tables.compare(results, rows, columns, "bert"), columns)
     title = "Table 5: answers with numbers" + ("" if options.path else " (stand-in data)")
-    differences = noise.bootstrap_differences(cells, results, options.out, "bert", "span_answer.jsonl", score_exact)
+    differences = noise.bootstrap_differences(
+        [make_cell(options, *name) for name in names],
+        results,
+        options.out,
+        "bert",
+        "span_answer.jsonl",
+        score_exact,
+        find_cell=lambda cell, seed: make_cell(options, cell.task, cell.system, seed),
+    )
     extra = {"data": options.path or "stand-in", "bert": options.bert or "from scratch", "noise": differences}
     extra["drawn_by"] = "dice.table5"
     remarks = make_remarks(options) + noise.describe_differences(differences, SYSTEMS, SYSTEMS["bert"])
-    text = report.publish("table5", title, remarks, parts, results, options, SYSTEMS["bert"], extra)
+    per = "fold" if options.scale == "overnight" else "seed"
+    text = report.publish("table5", title, remarks, parts, results, options, SYSTEMS["bert"], extra, per=per)
     report.print_report(text, options, "table5.md", "table5.json", "table5.png")
 
 

@@ -32,16 +32,20 @@ class Task(protocols.Task):
     needs = {"heads": ("span",), "objectives": ("nll",)}
     brings = SPAN
 
-    def __init__(self, *, path: str = "", numbers: int = 0, size: int = 0, data_seed: int = 0):
+    def __init__(
+        self, *, path: str = "", numbers: int = 0, size: int = 0, data_seed: int = 0, fold: int = 0, folds: int = 0
+    ):
         """
         Args:
           path: SQuAD's file, or a folder with train and dev; empty for the generated stand-in.
           numbers: 0 for all questions, 1 or 2 for DICE's sub-splits of answers with numbers.
           size: questions of each split to take; 0 for all.
           data_seed: of the splits and of the stand-in.
+          fold: which of `folds` is test, in whole articles; folds=0 for the files' own splits.
         """
         self.dataset: dict[str, Any] = {"name": "squad", "numbers": numbers, "seed": data_seed}
-        self.dataset |= {k: v for k, v in {"path": path, "size": size}.items() if v}
+        options = {"path": path, "size": size, "fold": fold, "folds": folds}
+        self.dataset |= {k: v for k, v in options.items() if v}
 
     def texts(self, rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         """The texts that a vocabulary is trained on; each context once."""
