@@ -129,7 +129,7 @@ MINILM = {
     "init_from": "pretrained:minilm",
     "scheme.vocab": dict(name="wordpiece", path="pretrained:minilm", lower=True),
     "backbone": dict(width=384, layers=6, heads=12, init_std=0.02, max_length=512, dropout=0.1),
-    "optim": dict(learning_rate=1e-4, warmup=50, batch_size=16),
+    "optim": dict(learning_rate=1e-4, warmup=5, batch_size=16),
 }
 OPTIONS = {
     "bert": {"minilm": MINILM},
@@ -151,7 +151,7 @@ SCALES = {
     },
     # Minutes on two cores: 8,000 training examples.
     "laptop": {"data": dict(train_size=8000)},
-    # All training examples: hours on two cores.
+    # All training examples; answers to questions need bert=minilm.
     "overnight": {"from": "laptop", "data": dict(train_size=0)},
     # One GPU. The paper states no batch size, optimiser or rate for magnitudes.
     "paper": {},

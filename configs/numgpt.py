@@ -153,7 +153,7 @@ SCALES = {
         "data": dict(train_size=8000),
         "optim": dict(batch_size=32, learning_rate=1e-3, schedule="cosine", warmup=200),
     },
-    # All training records: a quarter of an hour a run on two cores.
+    # All training records: of MME, GNC and MWPAS a quarter of an hour a run on two cores.
     "overnight": {"from": "laptop", "data": dict(train_size=0)},
     # 12 layers × 768, batch 96, 6.25e-5, 50 epochs; one GPU.
     "paper": {

@@ -25,7 +25,7 @@ def make_parser(description: str, out: str, seeds: Mapping[str, int] = SEEDS) ->
 
     Args:
       out: the default folder; "{scale}" in it stands for the scale.
-      seeds: scale → number of seeds by default. These are the scales; among them are laptop, paper and smoke.
+      seeds: scale → number of seeds by default. These are the scales.
     """
     parser = Parser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--scale", choices=tuple(seeds), default="laptop", help="sizes; laptop by default")
@@ -33,7 +33,7 @@ def make_parser(description: str, out: str, seeds: Mapping[str, int] = SEEDS) ->
         "--seeds",
         type=int,
         default=0,
-        help="how many; by default {laptop}, at paper {paper}, at smoke {smoke}".format(**seeds),
+        help=f"how many; by default {', '.join(f'{count} at {scale}' for scale, count in seeds.items())}",
     )
     parser.add_argument("--out", default="", help=f"folder of runs and results; by default {out}")
     parser.add_argument(

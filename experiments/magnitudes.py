@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
+from typing import Any
 
 from numjax.errors import UsageError
 from numjax.tools.command import Parser
 
 NEWS = "news"
 VARIANTS = ("titles", "comments", NEWS)
+STAND_IN = "stand-in"
 
 
 def add_options(parser: Parser, variant: str) -> None:
@@ -32,19 +35,22 @@ def name_table(name: str, options: argparse.Namespace) -> str:
     return f"{name}_news" if options.variant == NEWS else name
 
 
-def name_data(options: argparse.Namespace) -> str:
-    """For a table's JSON: "news", "stand-in", or the folder of Numeracy-600K."""
-    return NEWS if options.variant == NEWS else options.path or "stand-in"
+def describe_files(options: argparse.Namespace) -> dict[str, str]:
+    """The entries of a table's JSON on its data."""
+    return {"data": options.path or STAND_IN, "variant": options.variant}
 
 
-def describe_title(options: argparse.Namespace) -> str:
-    """What follows the title of a table whose data are not the paper's; "" if they are."""
-    return {NEWS: " (other news)", "stand-in": " (stand-in data)"}.get(name_data(options), "")
+def name_other(content: Mapping[str, Any]) -> str:
+    """What the data of a table's JSON are, if they are not the paper's: then its numbers do not compare; else ""."""
+    if content.get("variant") == NEWS:
+        return "other news"
+    return "stand-in data" if content["data"] == STAND_IN else ""
 
 
-def is_papers(data: str) -> bool:
-    """Whether a table of this data may be compared with the paper's numbers."""
-    return data not in (NEWS, "stand-in")
+def make_title(title: str, content: Mapping[str, Any]) -> str:
+    """A title with what its data are, if they are not the paper's."""
+    other = name_other(content)
+    return f"{title} ({other})" if other else title
 
 
 def describe_data(options: argparse.Namespace) -> str:

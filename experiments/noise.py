@@ -50,13 +50,19 @@ def bootstrap_differences(
             for seed in shared_seeds
         }
         seeds = [seed for seed in shared_seeds if all(scores_by_seed[seed])]
-        sides = list(zip(*(scores_by_seed[seed] for seed in seeds), strict=True))
-        names = sorted(set.intersection(*(set().union(*side) for side in sides))) if seeds else []
+        shared_names = {seed: set.intersection(*map(set, scores_by_seed[seed])) for seed in seeds}
+        names = sorted(set().union(*shared_names.values()))
         if not names:
             continue
         system_scores, reference_scores = (
-            100 * np.asarray([np.mean([scores[name] for scores in side if name in scores]) for name in names])
-            for side in sides
+            100
+            * np.asarray(
+                [
+                    np.mean([scores_by_seed[seed][side][name] for seed in seeds if name in shared_names[seed]])
+                    for name in names
+                ]
+            )
+            for side in (0, 1)
         )
         _, problem_index = np.unique([find_problem(name) for name in names], return_inverse=True)
         counts = np.bincount(problem_index)

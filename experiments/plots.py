@@ -242,22 +242,21 @@ def draw_entries(title: str, entries: Sequence[Mapping[str, Any]], axes: Mapping
     return draw_dots(title, rows, panels)
 
 
-def draw_spread(content: Mapping[str, Any], columns: Sequence[str], unit: str) -> Figure:
+def draw_spread(content: Mapping[str, Any], columns: Sequence[str], unit: str, other: str) -> Figure:
     """Draws a table whose message is how far its rows are apart, with `draw_entries`.
 
     Args:
-      content: of the table's JSON; its "data" is "stand-in" where the data are not the paper's.
-      columns: headings of the columns to draw. unit: the name of their axis.
+      content: of the table's JSON. columns: headings of the columns to draw. unit: the name of their axis.
+      other: what the data are, if they are not the paper's: then its numbers are left out; else "".
     """
-    is_real = content["data"] != "stand-in"
     entries = content["tables"][content["name"]]
     spans = []
     for column in columns:
         means = [entry["here"]["mean"] for entry in entries if entry["column"] == column and entry["here"]]
         if means:
             spans.append(f"{max(means) - min(means):.1f} points of {column}")
-    title = f"The systems differ by at most {' and '.join(spans)}" + " (stand-in data)" * (not is_real)
-    return draw_entries(title, entries, {column: Axis(unit) for column in columns}, is_real)
+    title = f"The systems differ by at most {' and '.join(spans)}" + (f" ({other})" if other else "")
+    return draw_entries(title, entries, {column: Axis(unit) for column in columns}, not other)
 
 
 def draw_map(

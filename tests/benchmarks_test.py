@@ -202,7 +202,7 @@ def test_what_a_row_writes_is_as_long_as_its_answers(capsys):
     digits, carry = (result["rows"][row] for row in ("digits", "carry"))
     # A space, [F], twelve digits, [/F] and the end; a space, [NUM] and the end.
     assert (digits["tokens"], carry["tokens"]) == (16, 3)
-    assert set(carry) == {"tokens", "all", "written"} and carry["written"]["ms"] < carry["all"]["ms"]
+    assert set(carry) == {"tokens", "all", "written"} and digits.keys() == carry.keys()
     assert sum(line.startswith("| `") for line in capsys.readouterr().out.splitlines()) == 2
     with pytest.raises(UsageError, match="'digit' is no row"):
         number_writing.main(["--rows=digit"])

@@ -165,10 +165,12 @@ def test_approximate_numbers_have_their_raw_value_and_their_interval():
         np.float32([[1.2345678, 0]]), np.int32([[3, 0]]), numeral("1200", "0"), numeral("1300.5", "0"),
         np.float32([[0.912346, 0]]),
     )  # fmt: skip
-    (number,) = predicted_numbers(generated([Decimal("1234.6"), Decimal(0)], estimate), 0)
+    (number,) = predicted_numbers(generated([Decimal("1234.6"), Decimal(0)], estimate), 0, ("mantissa",))
     assert number.value == Decimal("1234.6") and number.raw == Decimal("1234.5678")
     interval = {"share": pytest.approx(0.912346, abs=5e-7), "low": "1200", "high": "1300.5"}
     assert number.uncertainty() == {"approximate": True, "intervals": [interval], "method": "mantissa"}
+    (number,) = predicted_numbers(generated([Decimal("1234.6"), Decimal(0)], estimate), 0, ("number",))
+    assert number.uncertainty() == {"approximate": True, "intervals": [interval], "method": "density"}
 
 
 @pytest.mark.parametrize(

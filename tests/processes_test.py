@@ -197,7 +197,8 @@ def test_a_process_whose_parent_is_gone_does_not_begin():
 def test_several_processes_write_as_one(tmp_path):
     run_launcher(1, tmp_path, "--config.optim.steps=2", argument="smoke,task=generation")
     prompts = ["--mode=generate", "--prompt=Tom has 12 marbles and gets 30 more.", "--prompt=What is 5 and 7?"]
-    flags = ["--config.optim.steps=2", *prompts]
+    # Samples: each row's key is where the row is.
+    flags = ["--config.optim.steps=2", "--config.decode.temperature=1.0", *prompts]
     single_output, _ = run_launcher(1, tmp_path, *flags, argument="smoke,task=generation")
     double_output, _ = run_launcher(2, tmp_path, *flags, argument="smoke,task=generation")
     tensor_output, _ = run_launcher(

@@ -80,6 +80,10 @@ def test_a_scale_may_start_from_another_one():
     assert (little.optim.epochs, little.optim.warmup) == (1, 5), 'the "when" of little'
     assert (long.optim.epochs, long.optim.warmup) == (8, 5)
     assert long.to_dict() == get_config("long,task=write").to_dict()
+    longest = make_recipe(scales=scales | {"longest": {"from": "long", "seed": 5}})("task=write,longest")
+    assert (longest.optim.epochs, longest.optim.warmup, longest.seed) == (8, 5, 5)
+    with pytest.raises(ValueError, match=r"from.*litle"):
+        make_recipe(scales=scales | {"long": {"from": "litle"}})("long")
     with long.unlocked():
         long.optim.epochs = 1
     assert long.to_dict() == little.to_dict()

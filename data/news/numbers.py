@@ -12,10 +12,13 @@ RUN = 8  # words; two texts that share a run of so many belong together
 MAGNITUDES = range(8)
 _DIGITS = re.compile(r"[0-9][0-9,]*(?:\.[0-9]+)?")
 _WORD = re.compile(r"[^\W_]+")
-# What makes digits a part of something else: of a date or score (9/11, 2-1), a time, a version, a name (Q3, A380), a
-# telephone number (+33 1 46), or a number that a tokenizer has cut (2 .5 and 928 ,000).
-_BEFORE = re.compile(r"[^\W_]$|[-/:.,+]$|(?:^|\W)[0-9]+ $")
-_AFTER = re.compile(r"[^\W_]|/|[-:.,][0-9]| [.,]?[0-9]+(?!\w)")
+_NUMBER = re.compile(r"[0-9]+(?: ?[.,][0-9]+)*")
+# What makes digits a part of something else: of a date or score (9/11, 2-1, 2 - 1), a time (10:30, 7 p.m.), a year
+# ('04), a version, a name (Q3, A380), a telephone number (+33 1 46), or a number that a tokenizer has cut (2 .5 and
+# 928 ,000).
+_BEFORE = re.compile(r"[^\W_]$|[-–—−/:.,+'’]$|(?:^|\W)[0-9]+ $|[0-9] ?[-–—−] $")
+_AFTER = re.compile(r"[^\W_]|/|[-–—−:.,][0-9]| [.,]?[0-9]+(?!\w)| [-–—−] ?[0-9]| ?[ap]\.?m\b", re.IGNORECASE)
+_LEADING_ZERO = re.compile(r"0[0-9]")
 
 
 def find_numbers(text: str) -> Iterator[tuple[int, str, int]]:
@@ -28,7 +31,8 @@ def find_numbers(text: str) -> Iterator[tuple[int, str, int]]:
         if (match := _DIGITS.search(span.text)) is None or re.search(r"[eE]", span.text):
             continue
         offset, digits = span.start + match.start(), match[0]
-        if _BEFORE.search(text[:offset]) or _AFTER.match(text[offset + len(digits) :]):
+        is_part = _BEFORE.search(text[:offset]) or _AFTER.match(text[offset + len(digits) :])
+        if is_part or _LEADING_ZERO.match(digits):
             continue
         value = int(Decimal(digits.replace(",", "")))
         magnitude = len(str(value)) if value else 0
@@ -56,6 +60,6 @@ def group_articles(articles: Sequence[Sequence[str]]) -> list[int]:
 
 
 def list_runs(text: str) -> set[tuple[str, ...]]:
-    """The runs of `RUN` words of a text, each number as 0; of a shorter text all its words."""
-    words = [re.sub(r"[0-9]+", "0", word) for word in _WORD.findall(text.lower())]
+    """The runs of `RUN` words of a text, each number as 0, 1,250 and 3.8 too; of a shorter text all its words."""
+    words = _WORD.findall(_NUMBER.sub("0", text.lower()))
     return {tuple(words[i : i + RUN]) for i in range(max(1, len(words) - RUN + 1))} - {()}

@@ -83,10 +83,11 @@ class Squad(ArrayRecordBuilder):
             sources = [(parse_articles(make_articles(STAND_IN_ARTICLES, seed), "stand-in"), False)]
         records: dict[bool, dict[str, dict[str, Any]]] = {False: {}, True: {}}
         for source, is_test_file in sources:
+            seen = (True, False) if self.options["folds"] else (is_test_file,)
             for name, record in source:
                 if isinstance(record, ValueError):
                     self.skip(name, str(record))
-                elif name in records[is_test_file]:
+                elif any(name in records[kind] for kind in seen):
                     self.skip(name, "a question before it has the same id")
                 else:
                     records[is_test_file][name] = record

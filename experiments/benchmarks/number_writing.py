@@ -56,6 +56,8 @@ def main(words: list[str] | None = None) -> dict[str, Any]:
     rows = arguments.rows.split(",")
     if unknown_rows := [row for row in rows if row not in schemes.ROWS]:
         raise UsageError(f"--rows: {unknown_rows[0]!r} is no row of configs/schemes.py")
+    if set(rows) <= {BASE}:
+        raise UsageError(f"--rows={arguments.rows}: name a row to compare with {BASE}")
     if min(arguments.rounds, arguments.writes, arguments.batch) < 1:
         raise UsageError("--rounds, --writes and --batch must be positive")
     result = measure(rows, arguments.scale, arguments.batch, arguments.rounds, arguments.writes)

@@ -49,9 +49,9 @@ def main(words: Sequence[str] | None = None) -> None:
     rows = [TableRow(label, None, make_published(pair)) for label, pair in QUOTED.items()]
     rows += [TableRow(label, s, make_published(PAPER.get(s, ()))) for s, (label, _) in settings.SYSTEMS.items()]
     entries = tables.compare(results, rows, COLUMNS, settings.REFERENCE)
-    title = "Table 3: magnitudes of masked numbers" + magnitudes.describe_title(options)
+    title = magnitudes.make_title("Table 3: magnitudes of masked numbers", magnitudes.describe_files(options))
     differences = settings.bootstrap_micro_f1(cells, results, options, settings.REFERENCE)
-    extra = {"data": magnitudes.name_data(options), "variant": options.variant, "noise": differences}
+    extra = {**magnitudes.describe_files(options), "noise": differences}
     extra["drawn_by"] = "dice.table3"
     parts = {"": (entries, COLUMNS)}
     labels = {system: label for system, (label, _) in settings.SYSTEMS.items()}
@@ -62,9 +62,9 @@ def main(words: Sequence[str] | None = None) -> None:
 
 def draw(content: Mapping[str, Any]) -> dict[str, plots.Figure]:
     """The figure: F1 by system."""
-    return {
-        f"{content['name']}.png": plots.draw_spread(content, [column.title for column in COLUMNS], "F1, test (%)")
-    }
+    columns = [column.title for column in COLUMNS]
+    other = magnitudes.name_other(content)
+    return {f"{content['name']}.png": plots.draw_spread(content, columns, "F1, test (%)", other)}
 
 
 if __name__ == "__main__":

@@ -32,9 +32,11 @@ def main(words: Sequence[str] | None = None) -> None:
 
     rows = [TableRow(f"{size}", f"{SYSTEM}-{size}", make_published(PAPER[size])) for size in SIZES]
     entries = tables.compare(results, rows, COLUMNS, f"{SYSTEM}-{REFERENCE}")
-    title = "Table 4: magnitudes of masked numbers by width, DICE-D" + magnitudes.describe_title(options)
+    title = magnitudes.make_title(
+        "Table 4: magnitudes of masked numbers by width, DICE-D", magnitudes.describe_files(options)
+    )
     differences = settings.bootstrap_micro_f1(cells, results, options, f"{SYSTEM}-{REFERENCE}")
-    extra = {"data": magnitudes.name_data(options), "variant": options.variant, "noise": differences}
+    extra = {**magnitudes.describe_files(options), "noise": differences}
     extra["drawn_by"] = "dice.table4"
     parts = {"": (entries, COLUMNS)}
     labels = {f"{SYSTEM}-{size}": f"Width {size}" for size in SIZES}
@@ -46,7 +48,7 @@ def main(words: Sequence[str] | None = None) -> None:
 def draw(content: Mapping[str, Any]) -> dict[str, plots.Figure]:
     """The figure: F1 over the width, a line for each mean; the paper's lines only on its data."""
     entries = content["tables"][content["name"]]
-    is_real = magnitudes.is_papers(content["data"])
+    is_real = not magnitudes.name_other(content)
     lines, changes = [], []
     for source, suffix in (("here", ""), ("paper", ", the paper"))[: 1 + is_real]:
         for column in COLUMNS:
@@ -65,7 +67,7 @@ def draw(content: Mapping[str, Any]) -> dict[str, plots.Figure]:
         return {}
     widths = [x for x, _, _ in lines[0].points]
     title = f"From width {widths[0]:g} to {widths[-1]:g}, {' and '.join(changes)} points"
-    title += " (stand-in data)" * (not is_real)
+    title = magnitudes.make_title(title, content)
     x = plots.Axis("Width of tokens and states (dimensions)", True, ticks=SIZES)
     return {
         f"{content['name']}.png": plots.draw_lines(title, {"": lines}, x, plots.Axis("F1, test (%)", limits=(0, 100)))

@@ -133,7 +133,8 @@ def main(words: Sequence[str] | None = None) -> None:
 
 def draw(content: Mapping[str, Any]) -> dict[str, plots.Figure]:
     """The figure: F1 by system."""
-    return {f"{content['name']}.png": plots.draw_spread(content, ["F1"], "F1, test (%)")}
+    other = "stand-in data" if content["data"] == "stand-in" else ""
+    return {f"{content['name']}.png": plots.draw_spread(content, ["F1"], "F1, test (%)", other)}
 
 
 def make_rows(options: argparse.Namespace) -> list[TableRow]:

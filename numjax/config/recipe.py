@@ -201,9 +201,15 @@ class Recipe:
                 added_words |= dict(word.split("=", 1) for word in self._change(key, words[key]).get("words", ()))
         for key in order:
             if word := words[key] or added_words.get(key, ""):
-                for name in (self._change(key, word).get("from", ""), word):
-                    if name:
-                        yield name if key in ("scale", "as_published") else f"{key}={name}", self._change(key, name)
+                for name in self._list_scales(word) if key == "scale" else (word,):
+                    yield name if key in ("scale", "as_published") else f"{key}={name}", self._change(key, name)
+
+    def _list_scales(self, word: str) -> list[str]:
+        """The scale from which a scale starts, if there is one, and so on; then the scale itself."""
+        if word not in self.scales:
+            raise ValueError(_unknown_message("from", word, self.scales))
+        source = self.scales[word].get("from", "")
+        return [*(self._list_scales(source) if source else ()), word]
 
     def _change(self, key: str, word: str) -> Change:
         if key == "as_published":

@@ -248,8 +248,7 @@ def _continue(system: System, params, rows: Sequence[EncodedRow], names: Sequenc
     key = jax.random.key(settings["seed"])
     with Wait("compiling and generating", len(rows), "rows") as wait:
         for indices, padded in wait.count(requests.list_batches(rows, batch_size), batch_size):
-            filled = [*indices, *[indices[-1]] * (len(padded) - len(indices))]
-            keys = requests.make_keys(key, filled)
+            keys = requests.make_keys(key, requests.fill(indices, len(padded)))
             request = requests.make_request(system, padded, max_tokens, keys, sampling)
             num_id, end_id = (system.scheme.vocab.mark(name) for name in ("[NUM]", "[EOS]"))
             options: dict[str, Any] = dict(head=head, max_tokens=max_tokens, num_id=num_id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from decimal import Decimal, Inexact, localcontext
 from typing import Any, NamedTuple
 
@@ -15,7 +16,8 @@ from numjax.numeral import format as formats
 from numjax.numeral.exact import shift, to_decimals
 from numjax.types import Numeral
 
-MANTISSA = "mantissa"  # the `method` of an interval that is given the exponent
+# Where an interval comes from: a density of the number, or one of its mantissa, given the exponent.
+DENSITY, MANTISSA = "density", "mantissa"
 
 
 def value_of(tree: Tree) -> str | None:
@@ -43,24 +45,27 @@ class PredictedNumber(NamedTuple):
     Attributes:
       surface, value: as in the text. raw: the head's unrounded value if it approximates, else the value.
       interval: {"share", "low", "high"} if the head approximates: the central share of its predictive
-        distribution of the mantissa (`Estimate`), at the exponent that the number is written with. That exponent
-        is the likeliest one, unless decoding samples; the interval does not include its probability.
+        distribution (`Estimate`).
+      method: `DENSITY` if this distribution is that of the number. `MANTISSA` if it is that of the mantissa at the
+        exponent that the number is written with: the likeliest one, unless decoding samples. The interval does not
+        include the exponent's probability.
     """
 
     surface: str
     value: Decimal
     raw: Decimal
     interval: dict[str, Any] | None = None
+    method: str = ""
 
     def uncertainty(self) -> dict[str, Any]:
-        """{"approximate": True, "intervals": [interval], "method": "mantissa"}; empty if the head is exact."""
+        """{"approximate": True, "intervals": [interval], "method": …}; empty if the head is exact."""
         if self.interval is None:
             return {}
-        return {"approximate": True, "intervals": [self.interval], "method": MANTISSA}
+        return {"approximate": True, "intervals": [self.interval], "method": self.method}
 
 
-def predicted_numbers(generated: Generated, row: int) -> list[PredictedNumber]:
-    """The numbers of a generated row, in order."""
+def predicted_numbers(generated: Generated, row: int, densities: Sequence[str] = ()) -> list[PredictedNumber]:
+    """The numbers of a generated row, in order; `densities` are those of the head."""
     if generated.numerals is None:
         return []
     positions = np.flatnonzero(generated.numerals.valid[row, : int(generated.length[row])])
@@ -73,7 +78,8 @@ def predicted_numbers(generated: Generated, row: int) -> list[PredictedNumber]:
             low, high = (_decimals(end, row, [position])[0] for end in (estimate.low, estimate.high))
             share = round(float(estimate.share[row, position]), 6)
             interval = {"share": share, "low": formats.format(low), "high": formats.format(high)}
-        numbers.append(PredictedNumber(formats.format(value), value, raw, interval))
+        method = MANTISSA if MANTISSA in densities else DENSITY
+        numbers.append(PredictedNumber(formats.format(value), value, raw, interval, method))
     return numbers
 
 

@@ -81,14 +81,20 @@ def list_batches(rows: Sequence[EncodedRow], batch_size: int) -> Iterator[tuple[
     batch_size = min(batch_size, max(1, len(rows)))
     for start in range(0, len(order), batch_size):
         indices = order[start : start + batch_size]
-        yield indices, [rows[i] for i in indices] + [rows[indices[-1]]] * (batch_size - len(indices))
+        yield indices, [rows[i] for i in fill(indices, batch_size)]
+
+
+def fill(indices: Sequence[int], count: int) -> list[int]:
+    """So many indices: the last one is repeated."""
+    return [*indices, *[indices[-1]] * (count - len(indices))]
 
 
 def extract_row(system: System, generated: sample.Generated, b: int) -> Written:
     """A row of a batch."""
     length = int(generated.length[b])
     log_prob = float(generated.log_prob[b, :length].sum())
-    ids, numbers = generated.ids[b, :length].tolist(), predicted_numbers(generated, b)
+    densities = system.model.heads[system.model.writer].densities
+    ids, numbers = generated.ids[b, :length].tolist(), predicted_numbers(generated, b, densities)
     if system.scheme.provides("join_numbers"):
         joined = system.scheme.join_numbers(ids, [number.value for number in numbers])
         numbers = [PredictedNumber(number.surface, number.value, number.value) for number in joined]

@@ -18,6 +18,7 @@ import numpy as np
 
 from numjax.decode import sample, uncertainty
 from numjax.evals import requests
+from numjax.evals.numbers import DENSITY
 from numjax.evals.requests import Sampling, Written
 from numjax.numeral import format as formats
 from numjax.numeral.exact import to_decimals, to_numeral
@@ -27,8 +28,9 @@ from numjax.runtime.waiting import Wait
 from numjax.system import System
 from numjax.types import Document, Number, Numeral, Targets
 
+OWN_KEYS = 2**32 - 1  # no text has this number: its samples have other keys than the text
 SAMPLES = 256  # of a number whose head states no distribution
-EXACT, DENSITY, SAMPLED = "exact", "density", "samples"
+EXACT, SAMPLED = "exact", "samples"
 NO_NUMBER = "the value of a formula has no distribution of its own"
 CUT_OFF = "the number was cut off: it may go on"
 NO_MASS = "the head states no probability of a number"
@@ -93,7 +95,7 @@ class Uncertainty(NamedTuple):
         spelled number without marks at its ends: of its tokens and the token behind it, whatever is written there.
       intervals: (share, low, high) each, so that at least the share lies between the ends, both included, and at most
         half of the rest on either side; () if the number has no distribution.
-      method: `EXACT`, `DENSITY` or `SAMPLED`; "" without intervals. samples: how many, where they are sampled.
+      method: `EXACT`, `numbers.DENSITY` or `SAMPLED`; "" without intervals. samples: how many, if they are sampled.
       note: what is missing and why; "" if nothing is.
     """
 
@@ -136,9 +138,10 @@ def describe_numbers(
     for i, row_places in enumerate(places):
         results.append([_read_measures(system, measures[i], place, settings.shares) for place in row_places])
         missing += [(i, k) for k, result in enumerate(results[i]) if not result.method and result.note != CUT_OFF]
+    root = jax.random.fold_in(jax.random.key(settings.seed), OWN_KEYS)
     with Wait("compiling and sampling", len(missing), "numbers") as wait:
         for i, k in wait.count(missing):
-            key = jax.random.fold_in(jax.random.fold_in(jax.random.key(settings.seed), i), k)
+            key = jax.random.fold_in(jax.random.fold_in(root, i), k)
             written = _write_anew(system, params, texts[i], places[i][k].first, settings, key)
             values = _list_values(system, texts[i], written, k, places[i])
             results[i][k] = _summarise(results[i][k], values, settings)
@@ -199,7 +202,7 @@ def _measure(
     options: dict[str, Any] = dict(head=model.writer, max_tokens=settings.max_tokens, **_list_ids(system))
     results: dict[int, _RowMeasures] = {}
     for indices, rows in requests.list_batches([text.row for text in texts], settings.batch_size):
-        padded = [*indices, *[indices[-1]] * (len(rows) - len(indices))]
+        padded = requests.fill(indices, len(rows))
         written = [texts[i].written for i in padded]
         forced = _force(written, [len(text.ids) for text in written], settings.max_tokens)
         targets = _make_targets(system, written, [places[i] for i in padded], forced.ids)

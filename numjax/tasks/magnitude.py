@@ -12,6 +12,8 @@ from numjax.pipeline import fields
 from numjax.tasks import LABEL
 from numjax.types import Document, Example, Mark
 
+VARIANTS = ("titles", "comments", "news")
+
 
 class Task(protocols.Task):
     """[CLS] text with [MASK] instead of the numeral [EOS] → the number of digits of its integer part (0 below 1).
@@ -50,6 +52,8 @@ class Task(protocols.Task):
             raise UsageError(f"magnitude: num_classes must be 8 or 7, not {num_classes}")
         if select not in ("validation", "test"):
             raise UsageError(f"magnitude: select must be validation or test, not {select!r}")
+        if variant not in VARIANTS:
+            raise UsageError(f"magnitude: variant={variant!r} is none of {', '.join(VARIANTS)}")
         self.splits = {"validation": select}
         self.num_classes = num_classes
         dataset = {"name": "news"} if variant == "news" else {"name": "numeracy600k", "variant": variant}
