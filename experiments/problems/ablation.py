@@ -215,8 +215,10 @@ def draw_parts(labels: Mapping[str, str], figures: Mapping[str, Mapping[Any, Map
     ends = sorted(((rate[0], row) for row, rate in rates if rate is not None), reverse=True)
     title = "Solved by part"
     if len(ends) > 1:
-        best, worst = (f"{row.removeprefix('default: ')} solve {rate:.0f}%" for rate, row in (ends[0], ends[-1]))
-        title = f"Of the problems with larger numbers, {best}, {worst}"
+        (most, best), (least, worst) = (
+            (f"{rate:.0f}%", row.removeprefix("default: ")) for rate, row in (ends[0], ends[-1])
+        )
+        title = f"Of the problems with larger numbers, {most} are solved with {best}, {least} with {worst}"
     return plots.draw_dots(title, rows, panels)
 
 
