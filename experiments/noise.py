@@ -25,7 +25,7 @@ def bootstrap_differences(
     file: str,
     score: Callable[[Mapping[str, Any]], float],
     find_problem: Callable[[str], str] = str,
-    find_cell: Callable[[RunCell, int], RunCell] = lambda cell, seed: cell,
+    find_cell: Callable[[RunCell, int], RunCell] | None = None,
 ) -> list[dict[str, Any]]:
     """Each system's difference from the reference on its task, in percent, over the test examples that both answered.
 
@@ -46,12 +46,16 @@ def bootstrap_differences(
             continue
         shared_seeds = sorted(results[task, system].keys() & results[task, reference].keys())
         scores_by_seed = {
-            seed: [_load_scores(find_cell(each, seed), seed, out, file, score) for each in (cell, reference_cell)]
+            seed: [
+                _load_scores(find_cell(each, seed) if find_cell else each, seed, out, file, score)
+                for each in (cell, reference_cell)
+            ]
             for seed in shared_seeds
         }
         seeds = [seed for seed in shared_seeds if all(scores_by_seed[seed])]
         shared_names = {seed: set.intersection(*map(set, scores_by_seed[seed])) for seed in seeds}
-        names = sorted(set().union(*shared_names.values()))
+        combine = set.intersection if find_cell is None else set.union
+        names = sorted(combine(*shared_names.values())) if seeds else []
         if not names:
             continue
         system_scores, reference_scores = (

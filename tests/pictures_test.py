@@ -155,7 +155,7 @@ CASES = {
     "dice.table2": make_table("table2", "dice.table2", DICE_ROWS, DICE_COLUMNS),
     "dice.table2, one row": make_table("table2", "dice.table2", DICE_ROWS[-1:], DICE_COLUMNS),
     "dice.table3": make_table("table3", "dice.table3", DICE_LABELS, dice_table3.COLUMNS, data="stand-in"),
-    "dice.table3 of news": make_table(
+    "dice.table3, news": make_table(
         "table3_news", "dice.table3", DICE_LABELS, dice_table3.COLUMNS, data="FOLDER", variant="news"
     ),
     "dice.table4": make_table("table4", "dice.table4", ["32", "64", "512"], dice_table3.COLUMNS, data="titles"),
