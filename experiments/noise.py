@@ -36,7 +36,8 @@ def bootstrap_differences(
       file: name of the file in a run's folder "predictions". Seeds without it are left out.
       score: a line of the file → its score.
       find_problem: an example's id → its problem. Examples of one problem are right or wrong together.
-      find_cell: the cell of a seed, where seeds are folds: then each example has one seed.
+      find_cell: the cell of a seed, where seeds are folds: then each example has one seed. Without it, examples count
+        that all seeds answered.
     """
     entries = []
     by_name = {(cell.task, cell.system): cell for cell in cells}
