@@ -13,9 +13,7 @@ from __future__ import annotations
 
 import functools
 import os
-import pathlib
 import statistics
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -28,7 +26,7 @@ from numjax.bundled import data as datasets
 from numjax.bundled.configs import schemes
 from numjax.bundled.experiments import command
 from numjax.bundled.experiments.benchmarks import options, pairs
-from numjax.bundled.experiments.benchmarks.scheme_cost import BASE, make_vocabulary
+from numjax.bundled.experiments.benchmarks.scheme_cost import BASE, make_system
 from numjax.decode import sample
 from numjax.errors import UsageError
 from numjax.evals import requests
@@ -36,7 +34,7 @@ from numjax.evals.generate import make_prompt
 from numjax.pipeline import features
 from numjax.pipeline.features import EncodedRow
 from numjax.runtime import shard
-from numjax.system import System, assemble, make_loader
+from numjax.system import System, make_loader
 from numjax.train import checkpoint
 from numjax.train.step import init_params
 
@@ -124,12 +122,7 @@ class Contender:
     """
 
     def __init__(self, row: str, scale: str, records: list[dict[str, Any]]):
-        config: Any = schemes.get_config(f"{row},{scale}")
-        with config.unlocked():
-            config.data.buckets = 1
-        with tempfile.TemporaryDirectory() as folder:
-            vocabulary = make_vocabulary(config, records)
-            system = assemble(config, pathlib.Path(folder), vocabulary=vocabulary, platform="cpu")
+        system = make_system(row, scale, records)
         encoded = system.encode_split(records, "train")
         batch, _, _ = make_loader(system, encoded, shard.make_mesh()).batch(0)
         params = checkpoint.split_layers(jax.jit(functools.partial(init_params, system.model))(batch, 0))

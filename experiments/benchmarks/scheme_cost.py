@@ -26,7 +26,7 @@ from numjax.bundled.experiments import command
 from numjax.bundled.experiments.benchmarks import options, pairs
 from numjax.errors import UsageError
 from numjax.runtime import shard
-from numjax.system import assemble, make_loader
+from numjax.system import System, assemble, make_loader
 from numjax.text import vocab as vocabularies
 from numjax.train import optim
 from numjax.train.step import init_state, train_step
@@ -90,13 +90,9 @@ class Contender:
     """
 
     def __init__(self, row: str, scale: str, records: list[dict[str, Any]]):
-        config: Any = schemes.get_config(f"{row},{scale}")
-        with config.unlocked():
-            config.data.buckets = 1
-        with tempfile.TemporaryDirectory() as folder:
-            vocabulary = make_vocabulary(config, records)
-            system = assemble(config, pathlib.Path(folder), vocabulary=vocabulary, platform="cpu")
+        system = make_system(row, scale, records)
         encoded = system.encode_split(records, "train")
+        config: Any = system.config
         with config.unlocked():
             config.data.length = -(-int(encoded.lengths.max()) // 8) * 8
         encoded = system.encode_split(records, "train")
@@ -120,6 +116,16 @@ class Contender:
             self._state, _ = self._run(0, self._state, self._batch)
         jax.block_until_ready(self._state)
         return (time.perf_counter() - start) / steps
+
+
+def make_system(row: str, scale: str, records: list[dict[str, Any]]) -> System:
+    """The system of a row, with one length of batches and a vocabulary of the records."""
+    config: Any = schemes.get_config(f"{row},{scale}")
+    with config.unlocked():
+        config.data.buckets = 1
+    with tempfile.TemporaryDirectory() as folder:
+        vocabulary = make_vocabulary(config, records)
+        return assemble(config, pathlib.Path(folder), vocabulary=vocabulary, platform="cpu")
 
 
 def make_vocabulary(config: Any, records: list[dict[str, Any]]) -> Any:
