@@ -122,6 +122,8 @@ class ArrayRecordBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True
         """Raises UsageError for invalid options or combinations of them. Subclasses add checks."""
         if not 0 <= options.get("seed", 0) < 2**63:
             raise UsageError(f"{cls.name}: seed={options['seed']} must be from 0 to 2^63 - 1")
+        if cls.OPTIONS.get("size") == 0 and options["size"] < 0:
+            raise UsageError(f"{cls.name}: size={options['size']} is negative; 0 takes all")
 
     @classmethod
     def files(cls, options: Mapping[str, Any]) -> list[pathlib.Path]:

@@ -35,8 +35,6 @@ class FoldedBuilder(ArrayRecordBuilder, skip_registration=True):
             raise UsageError(
                 f"{cls.name}: fold={options['fold']} is none of folds={options['folds']}, counted from 0"
             )
-        if options["size"] < 0:
-            raise UsageError(f"{cls.name}: size={options['size']} is negative; 0 takes all")
         if options["seed"] >= 2**32:
             raise UsageError(f"{cls.name}: seed={options['seed']} must be below 2^32")
 

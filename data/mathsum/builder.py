@@ -33,8 +33,6 @@ class Mathsum(ArrayRecordBuilder):
         for name, choices in CHOICES.items():
             if options[name] not in choices:
                 raise UsageError(f"{cls.name}: {name}={options[name]!r} is none of {', '.join(choices)}")
-        if options["size"] < 0:
-            raise UsageError(f"{cls.name}: size={options['size']} is negative; 0 takes all")
 
     @classmethod
     def files(cls, options: Mapping[str, Any]) -> list[pathlib.Path]:

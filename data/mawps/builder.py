@@ -33,8 +33,6 @@ class Mawps(ArrayRecordBuilder):
         super().check(options)
         if options["form"] not in FORMS:
             raise UsageError(f"{cls.name}: form={options['form']}; choose one of {', '.join(FORMS)}")
-        if options["size"] < 0:
-            raise UsageError(f"{cls.name}: size={options['size']} is negative; 0 takes all")
 
     @classmethod
     def files(cls, options: Mapping[str, Any]) -> list[pathlib.Path]:

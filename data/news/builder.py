@@ -29,8 +29,6 @@ class News(ArrayRecordBuilder):
         super().check(options)
         if options["num_classes"] not in (7, 8):
             raise UsageError(f"{cls.name}: num_classes={options['num_classes']} is neither 7 nor 8")
-        if options["size"] < 0:
-            raise UsageError(f"{cls.name}: size={options['size']} is negative; 0 takes all")
 
     @classmethod
     def files(cls, options: Mapping[str, Any]) -> list[pathlib.Path]:

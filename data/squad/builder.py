@@ -42,8 +42,6 @@ class Squad(ArrayRecordBuilder):
         super().check(options)
         if options["numbers"] not in (0, 1, 2):
             raise UsageError(f"{cls.name}: numbers={options['numbers']}; choose 0 (all), or sub-split 1 or 2")
-        if options["size"] < 0:
-            raise UsageError(f"{cls.name}: size={options['size']} is negative; 0 takes all")
         fold, folds = options["fold"], options["folds"]
         if folds < 0 or folds == 1 or not 0 <= fold < max(1, folds):
             raise UsageError(f"{cls.name}: fold={fold} is none of folds={folds}, counted from 0; folds=0 for none")

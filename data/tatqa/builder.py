@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import tensorflow_datasets as tfds
 
-from numjax.errors import DataError, UsageError
+from numjax.errors import DataError
 from numjax.tasks.tatqa import records as tatqa_records
 
 from ..builder import ArrayRecordBuilder
@@ -54,8 +54,6 @@ class Tatqa(ArrayRecordBuilder):
     @classmethod
     def check(cls, options: Mapping[str, Any]) -> None:
         super().check(options)
-        if options["size"] < 0:
-            raise UsageError(f"{cls.name}: size={options['size']} is negative; 0 takes all")
         check_tables(cls.name, options)
 
     @classmethod
