@@ -123,7 +123,7 @@ class ArrayRecordBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True
         if not 0 <= options.get("seed", 0) < 2**63:
             raise UsageError(f"{cls.name}: seed={options['seed']} must be from 0 to 2^63 - 1")
         if cls.OPTIONS.get("size") == 0 and options["size"] < 0:
-            raise UsageError(f"{cls.name}: size={options['size']} is negative; 0 takes all")
+            raise UsageError(f"{cls.name}: size={options['size']} is negative: give 0, the default, or more")
 
     @classmethod
     def files(cls, options: Mapping[str, Any]) -> list[pathlib.Path]:

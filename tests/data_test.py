@@ -424,7 +424,7 @@ def test_a_folder_that_cannot_be_written_is_refused_in_one_line(tmp_path):
         ("mwpas", {"negatives": "harder"}, "plain, hard"),
         ("numeracy600k", {"num_classes": 9}, "7 nor 8"),
         ("numeracy600k", {"variant": "tweets"}, "titles, comments"),
-        ("numeracy600k", {"size": -1}, "size=-1 is negative; 0 takes all"),
+        ("numeracy600k", {"size": -1}, "size=-1 is negative: give 0, the default, or more"),
         ("text", {}, "path=FOLDER"),
         ("gnc", {"size": 400_000}, "choose a smaller size"),
     ],

@@ -54,8 +54,6 @@ class Fermat(ArrayRecordBuilder):
         select_views(options["views"])
         if options["commuted"] not in (0, 1):
             raise UsageError(f"{cls.name}: commuted={options['commuted']} is neither 0 nor 1")
-        if options["size"] < 0:
-            raise UsageError(f"{cls.name}: size={options['size']} is negative; 0 takes the default")
 
     @classmethod
     def files(cls, options: Mapping[str, Any]) -> list[pathlib.Path]:
