@@ -380,6 +380,13 @@ def test_a_figure_that_no_seed_changes_has_no_p():
     assert gpt == "| gpt | 10.00 ± 10.00 | 1.000 | 90.00 ± 0.00 |"
 
 
+def test_a_row_whose_every_seed_diverged_stays_in_the_table():
+    results = {("mwpas", "gpt"): {0: make_result("mwpas", "gpt", 0, "the loss is nan")}}
+    rows = [tables.TableRow(name, name) for name in ("gpt", "numgpt")]
+    (entry,) = tables.compare(results, rows, [tables.TableColumn("ACC", "mwpas", "accuracy")], "numgpt")
+    assert entry["row"] == "gpt" and entry["here"] is None and entry["diverged"] == [0]
+
+
 def test_fig1_answers_are_spread_evenly_in_logarithm():
     numbers = fig1.list_answers()
     assert numbers[0] == 1 and numbers[-1] == 14_000 and numbers == sorted(set(numbers))
@@ -432,6 +439,8 @@ def test_an_unwritable_folder_is_refused(tmp_path):
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(UsageError, match="choose another"):
         tables.write_text(tmp_path / "file" / "table.md", "text")
+    tables.write_text(tmp_path / "new" / "folder" / "table.md", "text")
+    assert (tmp_path / "new" / "folder" / "table.md").read_text() == "text"
     with pytest.raises(UsageError, match="choose another"):
         stored.write_json(tmp_path / "file" / "table.json", {})
     assert not os.path.exists(tmp_path / "file" / "table.md")

@@ -103,6 +103,7 @@ def test_rouge_is_the_longest_common_subsequence():
         assert overlap.rouge_l([prediction], [reference], beta) == pytest.approx(expected)
     published = overlap.scores([prediction], [reference], as_published=True)["ROUGE-L"]
     assert published == overlap.rouge_l([prediction], [reference], overlap.PUBLISHED_BETA)
+    assert overlap.scores([prediction], [reference])["ROUGE-L"] == overlap.rouge_l([prediction], [reference], 1.0)
     assert overlap.rouge_l([r"= \frac"], [r"= \sqrt"]) == 0.5, "signs are tokens"
 
 

@@ -98,6 +98,12 @@ def test_sampling_and_beams_also_write_one_number(small_run):
             assert is_one_number(result.text) and result.ended and len(result.numbers) == 1, (name, options)
 
 
+def test_a_length_penalty_makes_answers_longer_where_they_have_a_length(small_run):
+    model = numjax.load(small_run[2])
+    short, long = (model.generate([SHIP], beams=4, length_penalty=penalty)[0].text for penalty in (0.0, 5.0))
+    assert len(long) > len(short) if small_run[0] in ("gpt", "digits") else long == short
+
+
 def test_records_are_predicted_or_skipped_with_a_reason(small_run, tmp_path, capfd):
     system, config, folder = small_run
     questions = QUESTIONS | TOO_LONG | EMPTY

@@ -400,6 +400,9 @@ def test_corrected_dice_separates_signs_and_small_numbers():
     np.testing.assert_allclose(linear, [0, 0, np.pi / 2, np.pi])
     points = dice_linear.Embed().host_features(numerals)["points"]
     np.testing.assert_allclose(np.linalg.norm(points, axis=1), 1, atol=1e-6)
+    exact = dice_linear.dice.on_sphere(theta, 10) @ dice_linear.dice.rotation(10, 10, 0).T
+    assert exact.dtype == np.float64
+    np.testing.assert_array_equal(points, np.float32(exact), "computed in float64 and rounded once")
 
 
 def test_pool_last_gives_the_last_states_of_wallace(rng):

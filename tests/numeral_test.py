@@ -18,6 +18,7 @@ from numjax import numeral
 from numjax.errors import UsageError
 from numjax.numeral.exact import format_plain, shift, to_decimals, to_numeral
 from numjax.numeral.format import PLAIN, format, parse_value, style_of
+from numjax.numeral.words import spell
 from numjax.tasks.tatqa import units
 
 GOLDEN = {
@@ -136,6 +137,7 @@ WORDS = {
         ("5%", "0.05"), ("million", "1000000"), ("(1,746) thousand", "-1746000"), ("$(9.8) million", "-9800000"),
         ("two", "2"),
     ],
+    "half; million and 3 billion trillion": [("million", "1000000"), ("3 billion trillion", "3" + "0" * 21)],
     "\u0130\u0130 TWO \u0130 3 Million": [("TWO", "2"), ("3 Million", "3000000")],
     "someone, twenty-first, second, hundreds, half a dozen, \u017feven": [],
 }  # fmt: skip
@@ -154,6 +156,17 @@ def test_number_words_have_their_values(text):
 UNITS = "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen".split()
 UNITS += "sixteen seventeen eighteen nineteen".split()
 TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (1001, "one thousand and one"), (1099, "one thousand and ninety-nine"), (1100, "one thousand one hundred"),
+        (7000, "seven thousand"), (999_999, "nine hundred and ninety-nine thousand nine hundred and ninety-nine"),
+    ],
+)  # fmt: skip
+def test_and_stands_before_less_than_a_hundred(value, words):
+    assert spell(value) == words and [span.value for span in numeral.find(words, "words")] == [value]
 
 
 def _spell(n: int) -> str:
@@ -392,3 +405,4 @@ def test_shift_and_plain_keep_all_digits():
         and format_plain(Decimal("1." + "0" * 99)) == "1"
         and format_plain(Decimal("5E+2")) == "500"
     )
+    assert format_plain(Decimal("0.001"), 4) == "0.001" and format_plain(Decimal("0.0001"), 4) == "1E-4"

@@ -113,6 +113,14 @@ def test_words_in_sequence_are_one_answer_and_lists_are_parted():
     assert spans("?", SALES, text, "SPAN-TEXT", set()) != [], "the best unit where none is likely"
 
 
+def test_whole_sentences_are_answers_of_their_own():
+    text = ["We lease ships. They are new. No more is e.g. owned."]
+    sentences = {"We", "lease", "ships.", "They", "are", "new."}
+    assert spans("?", SALES, text, "MULTI-SPAN", sentences) == ["We lease ships.", "They are new."]
+    rest = {"No", "more", "is", "e.g.", "owned."}
+    assert spans("?", SALES, text, "MULTI-SPAN", rest) == ["No more is e.g. owned."], "a small letter starts nothing"
+
+
 def test_ordered_operators_take_the_two_best_numbers_in_the_order_of_the_text():
     context = make_context("?", SALES, [])
     texts = [context.text[unit.start : unit.end] for unit in context.units]
@@ -129,3 +137,5 @@ def test_a_share_is_of_the_cells_own_line_without_its_totals():
         ("SHARE-COLUMN", "percent", 37.5), ("SHARE-COLUMN", "", 0.38), ("SHARE-ROW", "percent", 75),
     ):  # fmt: skip
         assert spans("?", table, [], operator, {"30"}, scale) == answer
+    across = [["", "2019", "2018", "Total"], ["North", "30", "10", "40"]]
+    assert spans("?", across, [], "SHARE-ROW", {"30"}, "percent") == 75
