@@ -16,7 +16,7 @@ from numjax.expr.tree import Tree
 from numjax.pipeline import features, windows
 from numjax.text import trees, vocab
 from numjax.text.vocab import symbols
-from numjax.types import Example, Formula, Mark, Text
+from numjax.types import Example, Features, Formula, Mark, Text
 from tests import mathgpt as reference
 
 
@@ -149,3 +149,14 @@ def test_a_formula_longer_than_a_row_is_left_out_and_named():
     assert "so we" in text
     with pytest.raises(DataError, match="record a of train: left out formulas"):
         encode_document(document, 16, strict=True)
+
+
+def test_units_that_touch_have_the_positions_that_they_cover():
+    offsets = np.asarray([(-1, -1), (0, 2), (2, 3), (3, 5), (5, 6), (6, 9), (9, 9)], np.int32)
+    ids = np.arange(len(offsets))
+    features_of_text = Features(
+        ids, np.full(len(ids), -1), (), (0, len(ids)), np.zeros(len(ids) + 1), offsets=offsets
+    )
+    units = ((0, 3, 70), (3, 5, 80), (6, 8, 90))
+    channel = windows.add_unit_channels(features_of_text, Example("a", (), units=units)).channels["units"]
+    assert channel.tolist() == [[0, 0], [1, 70], [1, 70], [2, 80], [0, 0], [3, 90], [0, 0]]
