@@ -263,6 +263,23 @@ def test_every_answer_comes_back_and_obeys_the_grammar(vocabulary, answer):
     ), "the value of a surface is that of its rules"
 
 
+def test_only_numbers_behind_the_chosen_mark_are_written_in_places(vocabulary):
+    vocabulary = vocabulary.with_marks(["[X]"])
+    for until in ("[SEP]", "[X]"):
+        scheme = make_scheme(vocabulary, until=until)
+        numbers = scheme.parse("12")
+        features = scheme.encode((*numbers, Mark(until), *numbers))
+        spelled = [set(scheme.vocab.decode(features.ids[features.numeral_index == i])) & set("12") for i in (0, 1)]
+        assert spelled == [set("12"), set()], until
+
+
+def test_a_sign_needs_digits_below_zero_and_a_value(vocabulary):
+    signed, plain = (make_scheme(vocabulary, digits=digits) for digits in ("-9..18", "0..19"))
+    numbers = {text: Number(text, Decimal(text)) for text in ("-1", "-17", "-0", "0", "1")}
+    assert [text for text in numbers if signed.holds(numbers[text])] == ["-1", "-17", "0", "1"]
+    assert [text for text in numbers if plain.holds(numbers[text])] == ["0", "1"]
+
+
 def test_digits_become_numbers_with_their_carries(vocabulary, rng):
     scheme = make_scheme(vocabulary, digits="-9..18", fraction=2)
     opening, num_id, closing = (scheme.vocab.mark(name) for name in ("[R]", "[NUM]", "[/R]"))

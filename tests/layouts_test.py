@@ -168,6 +168,21 @@ def test_every_number_comes_back(name, options, keeps_surface, vocabulary, rng):
         assert all(scheme.nearest(value) == value for value in values_of(document))
 
 
+@pytest.mark.parametrize(("name", "options"), [(name, options) for name, options, _ in EXACT if name != "limbs"])
+def test_symbols_of_a_number_are_marked_as_its_own(name, options, vocabulary):
+    scheme, surfaces = make_scheme(name, vocabulary, **options), ["312", "45.75", "208"]
+    hints = [i for i in range(scheme.vocab.size) if (scheme.vocab.mark_name(i) or "").startswith("[h")]
+    features = scheme.encode(scheme.parse(" and ".join(surfaces)))
+    owners = features.numeral_index[features.numeral_index >= 0]
+    assert (np.diff(owners) >= 0).all() and set(owners.tolist()) == {0, 1, 2}
+    for i, surface in enumerate(surfaces):
+        others = [*surfaces[:i], surface.replace("2", "6").replace("7", "6"), *surfaces[i + 1 :]]
+        changed = (scheme.encode(scheme.parse(" and ".join(others))).ids != features.ids) & ~np.isin(
+            features.ids, hints
+        )
+        assert changed.any() and set(features.numeral_index[changed].tolist()) == {i}
+
+
 def values_of(document):
     return [segment.value for segment in document if isinstance(segment, Number)]
 
@@ -277,6 +292,14 @@ def accepts(moves, complete, text: str, state: str = "") -> bool:
     for character in text:
         state = next((to for kind, to in moves.get(state, {}).items() if character in kind), "")
     return state in complete
+
+
+def test_characters_that_a_vocabulary_lacks_are_passed_over():
+    moves = {"start": {"a b": "middle"}, "middle": {"c": "end"}}
+    edges = answers.spelling_edges(moves, lambda character: {"a": [1], "b": [2, 3], "c": [4]}.get(character, []))
+    texts = {(edge.state, *edge.tokens): edge.to for edge in edges}
+    between = texts["start", 2]
+    assert texts == {("start", 1): "middle", ("start", 2): between, (between, 3): "middle", ("middle", 4): "end"}
 
 
 def test_only_answers_are_reversed_behind_their_mark(vocabulary):

@@ -221,6 +221,13 @@ def test_options_out_of_range_are_refused(name, options, line, vocabulary):
         make_scheme(name, vocabulary, **options)
 
 
+def test_a_code_has_at_most_a_hundred_digits_and_drops_three(vocabulary):
+    assert make_scheme("rescaled", vocabulary).precision == 3, "as LLMTime's for GPT-3"
+    assert make_scheme("rescaled", vocabulary, digits=100, precision=100).digits == 100
+    with pytest.raises(UsageError, match="digits must be from 1 to 100"):
+        make_scheme("rescaled", vocabulary, digits=101)
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_forecasts_are_written_within_a_percent(name, vocabulary):
     """The answers of the series of data/arithmetic lie within the range of both layouts."""

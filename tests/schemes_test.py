@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from decimal import Decimal
 
 import jax
@@ -10,7 +11,7 @@ import pytest
 
 import numjax
 from numjax import modes
-from numjax.build import build
+from numjax.build import build, find, names
 from numjax.bundled import data as datasets
 from numjax.bundled.configs import schemes
 from numjax.bundled.data.arithmetic.operations import OPERATIONS
@@ -66,6 +67,16 @@ def make_scheme(row: str):
 # Rows in which only the value of a given number tells it apart.
 SLOT_ROWS = [row for row in schemes.ROWS if make_scheme(row).hides_digits]
 VALUE_ROWS = [row for row, change in schemes.ROWS.items() if "embeds.numeral" in change]
+
+
+def test_every_scheme_fills_its_vocabulary_up_to_the_same_multiple():
+    """So a mesh that splits one splits all."""
+    defaults = {}
+    for name in names("text"):
+        options = inspect.signature(find("text", name).__init__).parameters
+        if "pad_multiple" in options:
+            defaults[name] = options["pad_multiple"].default
+    assert len(defaults) > 15 and set(defaults.values()) == {128}, defaults
 
 
 def test_rows_that_read_values_are_known():

@@ -501,6 +501,29 @@ def test_the_published_scheme_drops_symbols_as_the_released_code():
     assert scheme.encode((Formula("", deep),)).ids.tolist() == [scheme.symbols.start]
 
 
+def test_the_ids_of_symbols_lie_between_the_first_and_the_last():
+    symbols = make_scheme().symbols
+    ids = [symbols.start, symbols.stop, *symbols.names]
+    assert symbols.first == min(ids) > 0 and symbols.first + symbols.size - 1 == max(ids)
+
+
+def test_published_symbols_have_one_token_for_a_kind_and_matrices_one_for_a_letter():
+    marks = trees_published.Scheme.marks_of({}, [SAMPLE])
+    assert {name for name in marks if " M " in name} == {"OP M matrix-M", "OP M matrix-R"}
+    assert {name for name in trees.Scheme.marks_of({}, [SAMPLE]) if " M M-" in name} == {"OP M M-1x2"}
+
+
+def test_a_formula_that_no_symbols_spell_keeps_only_its_surface():
+    scheme = trees.Scheme(make_scheme().vocab, unfit="text")
+    deep = functools.reduce(lambda tree, _: Tree("U", "eq", [tree]), range(200), Tree("V", "x"))
+    wide = Tree("U", "eq", [Tree("V", "x")] * 3000)
+    for tree in (deep, wide, Tree("V", "\ud800")):
+        document = (Text("see "), Formula("f", tree), Text(" and "), Formula("g", SAMPLE))
+        assert scheme.decode(scheme.encode(document).ids)[0] == Text("see f and "), tree.type
+        with pytest.raises(DataError):
+            make_scheme().encode(document)
+
+
 def test_a_grammar_has_few_classes_and_its_limits():
     grammar = make_scheme().grammar()
     assert grammar.max_depth == 31 and grammar.max_width == 63

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import copy
+import io
 import json
 import math
 import pickle
 
 import numpy as np
 import pytest
+import sentencepiece
 from hypothesis import given
 
 from numjax.errors import UsageError
 from numjax.text import vocab
-from numjax.text.vocab import base
+from numjax.text.vocab import base, bytebpe, sentencepieces
 from tests.texts import (
     CORPUS,
     VOCABULARIES,
@@ -134,6 +136,7 @@ def test_texts_are_cut_at_max_characters(caplog):
         ({"name": "wordpieces"}, "choose one of"),
         ({}, "choose one of"),
         ({"name": "sentencepiece", "sizes": 3}, "did you mean size"),
+        ({"name": "sentencepiece", "max_chars": 3}, r"did you mean max_characters\b"),
         ({"name": "sentencepiece", "size": 100}, "give at least"),
         ({"name": "sentencepiece", "model": "word"}, "unigram or bpe"),
         ({"name": "sentencepiece", "coverage": 0.5}, "coverage"),
@@ -166,6 +169,52 @@ def test_bad_files_give_one_line_errors(tmp_path):
     (tmp_path / vocab.FILE).write_text("{}")
     with pytest.raises(UsageError, match="cannot be read"):
         vocab.load(str(tmp_path))
+
+
+def test_a_model_has_no_pieces_for_ends_and_padding():
+    """The marks are ours; a piece "</s>" would be one that no text has."""
+    for model in ("unigram", "bpe"):
+        v = vocab.build({"name": "sentencepiece", "size": 400, "model": model}, CORPUS)
+        processor = sentencepiece.SentencePieceProcessor(model_proto=v.model)
+        ends = (processor.bos_id(), processor.eos_id(), processor.pad_id())
+        assert ends == (-1, -1, -1) and not {"<s>", "</s>", "<pad>"} & {*map(processor.id_to_piece, range(v.base))}
+
+
+def test_bytes_stand_in_for_what_a_model_without_bytes_lacks():
+    out = io.BytesIO()
+    options: dict = dict(vocab_size=40, hard_vocab_limit=False, minloglevel=2, normalization_rule_name="identity")
+    sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(["one two ten"] * 9), model_writer=out, **options)
+    v = sentencepieces.SentencePiece(out.getvalue(), ())
+    assert v.known < v.base
+    for text in ("one two", "one ☃ ten", "☃☃", "0"):
+        assert v.decode(v.encode(text)) == text and v.list_unknown(text) == sorted({*text} & {*"☃0"})
+
+
+def test_lines_to_train_on_have_no_reserved_characters():
+    lines = [*base.training_lines(["a\0b\u2581c\u2585d\ne", "x" * 9000], 10_000)][len(base.ALPHABET) :]
+    assert lines == ["a b c d", "e", "x" * 8192, "x" * 808]
+
+
+def test_the_stand_ins_of_bytes_are_gpt2s():
+    """Bytes that Latin-1 prints stand for themselves; the others are U+0100 onwards: a blank is "Ġ", U+0120."""
+    stand_ins = bytebpe._byte_of_character()
+    assert sorted(stand_ins.values()) == list(range(256)) and stand_ins["Ġ"] == 0x20 and stand_ins["Ċ"] == 0x0A
+    own = {chr(b) for b in range(256) if chr(b).isprintable() and not chr(b).isspace()}
+    assert {c for c, b in stand_ins.items() if ord(c) == b} == own and "\xad" not in own
+    others = [c for c, _ in sorted(stand_ins.items(), key=lambda item: item[1]) if ord(c) >= 256]
+    assert others == [chr(256 + i) for i in range(len(others))]
+
+
+def test_bad_tokenizer_files_are_named(tmp_path):
+    table = {c: i for i, c in enumerate(bytebpe._byte_of_character())} | {"☃": 256, "☃a": 257}
+    (tmp_path / "vocab.json").write_text(json.dumps(table))
+    (tmp_path / "merges.txt").write_text("#version: 0.2\n☃ a\n")
+    with pytest.raises(UsageError, match="the merge to '☃a' is none of bytes"):
+        vocab.build({"name": "gpt2", "path": str(tmp_path)})
+    for kind in ("BPE", "Unigram", "ZPiece"):
+        (tmp_path / "tokenizer.json").write_text(json.dumps({"model": {"type": kind, "vocab": {}}}))
+        with pytest.raises(UsageError, match=f"its model is {kind}"):
+            vocab.build({"name": "wordpiece", "path": str(tmp_path / "tokenizer.json")})
 
 
 def test_the_vocabulary_knows_which_tokens_are_numbers(vocabulary):
