@@ -261,6 +261,18 @@ def test_lines_leave_out_totals_but_a_total_has_a_line_of_its_own():
     assert ((1, 1), (2, 1), (3, 1)) in lines.list_lines(CLUBS).texts
 
 
+def test_cells_of_a_measure_at_several_times_are_a_line():
+    rows = (
+        ("sales 2017", "sales 2018", "costs 2018", "sales 2019"),
+        ("north 2018", "1", "2", "3"),
+        ("south 2018", "4", "5", "6"),
+        ("north 2019", "7", "8", "9"),
+    )
+    found = lines.list_lines(rows).numbers
+    assert {((1, 1), (1, 3)), ((2, 1), (2, 3)), ((1, 1), (3, 1)), ((1, 2), (3, 2))} <= set(found)
+    assert not any(column == 0 or row == 0 for line in found for row, column in line)
+
+
 def test_words_of_a_text_must_be_whole_and_in_order():
     assert contains_words("The type of Arvo is NORTH-east.", "North-East")
     assert not contains_words("Northeast", "North") and not contains_words("East north", "north east")

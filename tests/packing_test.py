@@ -126,3 +126,21 @@ def test_buckets_stay_below_the_context_and_are_few_if_more_save_nothing():
 def test_ranges_joins_aranges(pairs):
     starts, counts = np.asarray([s for s, _ in pairs], int), np.asarray([n for _, n in pairs], int)
     assert stores.ranges(starts, counts).tolist() == [s + i for s, n in pairs for i in range(n)]
+
+
+def test_pairs_of_lengths_fit_their_shapes_which_are_as_small_as_can_be(rng):
+    cases = set()
+    for _ in range(60):
+        one, other = (rng.integers(1, rng.choice([6, 50, 300]), 50) for _ in range(2))
+        key, shapes = packing.pair_buckets(one, other)
+        by_first = np.array_equal(key, one)
+        assert by_first or np.array_equal(key, other)
+        sizes = sorted(shapes)
+        rooms = np.asarray([shapes[sizes[i]] for i in np.searchsorted(sizes, key)])
+        assert (rooms >= np.stack([one, other], axis=1)).all() and (rooms % 8 == 0).all()
+        assert all(shape[0 if by_first else 1] == size for size, shape in shapes.items())
+        for size, shape in shapes.items():
+            shorter = key <= size
+            assert shape == tuple(-(-int(lengths[shorter].max()) // 8) * 8 for lengths in (one, other))
+        cases.add((by_first, len(sizes) > 1))
+    assert len(cases) == 4

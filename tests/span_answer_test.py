@@ -484,3 +484,11 @@ def test_dices_config_takes_every_word_of_span_answers():
     for word in ("lnum=off", "numbers=1"):
         with pytest.raises(ValueError, match="task=squad"):
             dice.get_config(word)
+
+
+@pytest.mark.parametrize(
+    ("prediction", "gold", "f1"),
+    [("a cat", "the dog", 0.0), ("", "dog", 0.0), ("two red cats", "Red cats!", 0.8), ("x x", "x", 2 / 3)],
+)
+def test_words_shared_by_two_answers(prediction, gold, f1):
+    assert span_answer.overlap(prediction, gold) == pytest.approx(f1) == span_answer.overlap(gold, prediction)

@@ -58,6 +58,16 @@ def test_malformed_tables_are_refused_in_one_line(table):
         Task().example({"id": "x", "text": "a", "table": table}, parse)
 
 
+def test_a_text_may_have_no_table_and_a_table_no_text():
+    text, table = (
+        Task().example({"id": "x"} | parts, parse)
+        for parts in ({"text": "It was 5.", "table": ""}, {"text": "", "table": '[["a", "7"]]'})
+    )
+    assert [sum(isinstance(s, Number) for s in example.document) for example in (text, table)] == [1, 1]
+    assert text.document[-1] == table.document[-1] == Mark("[SEP]")
+    assert text.document.count(Mark("[SEP]")) == 1 and table.document.count(Mark("[SEP]")) == 2
+
+
 def test_empty_input_is_refused_in_one_line():
     with pytest.raises(DataError, match="neither a text nor a table"):
         Task().example({"id": "x", "text": " ", "table": "[]"}, parse)

@@ -9,13 +9,14 @@ import json
 import math
 import random
 from decimal import Decimal
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from numjax import build
+from numjax import build, protocols
 from numjax.errors import DataError, UsageError
 from numjax.pipeline import features, source
 from numjax.tasks import generation, language_model, magnitude, statement
@@ -392,6 +393,12 @@ def test_exact_is_equality_after_rounding_to_the_answers_decimals():
 # Magnitudes.
 
 
+def test_answers_of_any_length_are_rounded_to():
+    long = "1." + "0" * 300
+    assert generation.rounds_to(Decimal(1), Decimal(long)) and generation.rounds_to(Decimal(long + "4"), Decimal(1))
+    assert not generation.rounds_to(Decimal(long + "4"), Decimal(long + "5"))
+
+
 def test_the_number_is_masked_by_its_offset():
     record = MAGNITUDE | {"text": "5 of 5 fell 5 points", "number": "5", "offset": 5, "length": 1, "label": 1}
     example = magnitude.Task().example(record, parse)
@@ -402,7 +409,16 @@ def test_the_number_is_masked_by_its_offset():
 
 
 @pytest.mark.parametrize(
-    "change", [{"offset": 11}, {"offset": -3}, {"length": 4}, {"offset": 99}, {"length": 0}, {"number": "1,201"}]
+    "change",
+    [
+        {"offset": 11},
+        {"offset": -3},
+        {"length": 4},
+        {"offset": 99},
+        {"length": 0},
+        {"number": "1,201"},
+        {"text": "5", "number": "5", "offset": -1, "length": 2},
+    ],
 )
 def test_an_offset_that_does_not_hold_the_number_is_named(change):
     with pytest.raises(DataError, match="not the number") as caught:
@@ -515,3 +531,40 @@ def test_a_missing_split_is_none(corpus, tmp_path):
     empty = {"name": "text", "path": str(corpus), "test": 0.0}
     assert source.load(empty, "test", tmp_path) is None
     assert len(source.load(empty, "train", tmp_path)) > 0
+
+
+def test_a_missing_split_is_left_out_of_several(monkeypatch):
+    class Builder:
+        splits = ("train", "test")
+
+        def prepare(self, name, data_dir, **options):
+            return SimpleNamespace(info=SimpleNamespace(splits=self.splits))
+
+        def load(self, name, split, data_dir, **options):
+            return [split]
+
+    monkeypatch.setattr(source, "_open", lambda dataset: (Builder(), "own", {}))
+    wanted = {"train": "train", "test": "test", "validation": None, "validation+test": "test", "zero+train": "train"}
+    assert {split: (source.load({}, split) or [None])[0] for split in wanted} == wanted
+
+
+def test_tasks_that_generate_are_those_with_a_prompt():
+    classes = {name: build.find("tasks", name) for name in build.names("tasks")}
+    prompts = {name for name, cls in classes.items() if cls.prompt is not protocols.Task.prompt}
+    assert len(prompts) >= 8 and {name for name, cls in classes.items() if cls.generates} == prompts
+
+
+@pytest.mark.parametrize("name", ["articles", "equation_extraction", "claims", "squad"])
+def test_a_task_has_the_size_that_it_was_given(name):
+    task = build.find("tasks", {"squad": "span_answer"}.get(name, name))
+    sizes = [task(**options).dataset.get("size") for options in ({}, {"size": 7})]
+    assert sizes[1] == 7 and not sizes[0]
+
+
+def test_an_encoder_reads_the_question_and_the_decoder_is_scored_from_its_first_symbol():
+    task = build.find("tasks", "equation_extraction")
+    decoder, encoder = (task(encoder=e).example(RECORDS["equation_extraction"], parse) for e in (False, True))
+    assert encoder.document[0] == Mark("[CLS]") and encoder.loss_from == 1
+    assert encoder.document[1:] == decoder.document[decoder.loss_from :]
+    assert encoder.source is not None and decoder.source is None
+    assert task().dataset["fold"] == 0

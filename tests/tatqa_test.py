@@ -494,3 +494,23 @@ def test_long_rows_are_cut_and_counted(vocabulary_and_records):
     published = tatqa.Task(question=6, context=20, units=32, as_published=True)
     encoded_published = features.encode(published, scheme, [unlabelled], options, "test")
     assert not len(encoded_published) and "left out as published" in encoded_published.skipped[0]["reason"]
+
+
+def test_cells_named_as_evidence_are_used_in_the_order_of_the_derivation():
+    table = [["", "2019", "2018"], ["Sales", "300", "200"], ["Sales B", "300", "100"]]
+    context = tatqa_units.make_context("By how much?", table, [])
+    question = {"answer_type": "arithmetic", "scale": "", "rel_paragraphs": [], "answer_from": "table"}
+    for cells, derivation, answer in (([(2, 1), (1, 2)], "300-200", 100), ([(1, 2), (2, 1)], "200-300", -100)):
+        evidence = {"cells": cells, "derivation": derivation, "answer": answer}
+        labels = tatqa_labels.find_labels(context, question | evidence)
+        assert labels is not None and [context.cells[i] for i in labels.units] == sorted(cells)
+        scores = tatqa_labels.certain_scores(context, labels)
+        assert assemble(context, labels.operator, "", scores, labels.swapped) == answer
+
+
+def test_the_majority_is_the_share_of_the_most_frequent_operator():
+    reference = {"answer": 5, "answer_type": "arithmetic", "scale": "", "operator": "SUM"}
+    golds = [reference, reference | {"operator": "DIFF"}, reference, reference | {"operator": ""}]
+    scores = tatqa.Task().score([{"answer": 5, "scale": "", "operator": "DIFF"}] * 4, golds)
+    assert scores["majority"] == pytest.approx(2 / 3) and scores["operator"] == pytest.approx(1 / 3)
+    assert scores["scale_majority"] == 1 and scores["em"] == 1
