@@ -57,6 +57,8 @@ def test_the_embedding_has_one_feature_of_ten_for_each_digit():
     assert plus[0] == 1 and minus[0] == 0 and (plus[1:] == minus[1:]).all()
     assert plus[1:].reshape(20, 10).argmax(-1).tolist()[:8] == [5, 0, 2, 1, 2, 3, 4, 0]
     assert plus[1:].reshape(20, 10).sum(-1).tolist() == [1] * 20
+    grid = jax.tree.map(lambda x: x[None], to_numeral([Decimal("123.4"), Decimal("-123.4")], 20))
+    np.testing.assert_array_equal(np.asarray(part.apply({}, grid))[0], [plus, minus])
     wide = np.asarray(build("embed", dict(name="base10", dim=210)).apply({}, to_numeral([Decimal("123.4")], 20)))
     assert (wide[0, :201] == plus).all() and not wide[0, 201:].any()
     with pytest.raises(UsageError, match="201 features do not fit dim=8"):
@@ -96,6 +98,7 @@ def test_samples_have_the_shares_of_the_softmax(rng):
     many = out._replace(hidden=jnp.repeat(out.hidden, 4000, axis=0))
     numeral, _ = head.number(many, jax.random.key(1))
     (best,) = to_decimals(head.number(out, None)[0])
+    assert set(np.asarray(numeral.sign).tolist()) == {-1, 1}
     outputs = np.asarray(out.hidden @ out.weights["number_kernel"] + out.weights["number_bias"], np.float64)[0]
     share = np.mean(np.asarray(numeral.sign) < 0)
     assert share == pytest.approx(1 / (1 + np.exp(outputs[0])), abs=0.03)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from decimal import ROUND_HALF_EVEN, Context, Decimal
 
 import jax
@@ -126,6 +127,12 @@ def test_bits_are_as_long_as_published(reciprocal, bits):
     (vector,) = np.asarray(part.apply({}, to_numeral([Decimal("-2.5")], 20)))
     np.testing.assert_allclose(np.abs(vector[:bits]), (512 / bits) ** 0.5, rtol=1e-6)
     assert not vector[bits:].any()
+
+
+def test_the_range_is_that_of_which_every_decimal_comes_back():
+    number_range = build("embed", dict(name="bits")).number_range
+    assert number_range.digits == sys.float_info.dig
+    assert (number_range.low, number_range.high) == (sys.float_info.min_10_exp, sys.float_info.max_10_exp - 1)
 
 
 def test_the_embedding_has_both_signs_of_all_bits():

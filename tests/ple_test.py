@@ -123,3 +123,10 @@ def test_quantiles_of_bad_numbers_are_refused(numbers, bins, line):
 def test_bad_options_give_one_line(options, line):
     with pytest.raises(UsageError, match=line):
         build("embed", dict(name="ple") | options)
+
+
+def test_edges_go_up_to_thirty_powers_of_ten():
+    build("embed", dict(name="ple", low=-30, high=30))
+    for options in (dict(low=-31), dict(high=31)):
+        with pytest.raises(UsageError, match="−30 ≤ low"):
+            build("embed", dict(name="ple") | options)

@@ -129,6 +129,19 @@ def test_a_certain_head_writes_every_number_that_it_represents(multiplies, rng):
         assert all(float(parts[name][0]) > -0.2 for name in ("sign", "residues", "digits")), (value, parts)
 
 
+def test_a_grid_of_numbers_is_its_rows(rng):
+    head = make_head(integer=5, fraction=2, most=31)
+    values = [Decimal(v) for v in (7, -12, 350, 41, 0, 9)]
+    weights = make_sure_weights(head, values[0], 1.0)
+    weights = {name: rng.standard_normal(w.shape).astype(np.float32) for name, w in weights.items()}
+    hidden = rng.standard_normal((6, head.width)).astype(np.float32)
+    flat = head.number_log_prob(HeadOut(hidden, weights), to_numeral(values, 20))
+    numerals = jax.tree.map(lambda x: x.reshape(2, 3, *x.shape[1:]), to_numeral(values, 20))
+    grid = head.number_log_prob(HeadOut(hidden.reshape(2, 3, -1), weights), numerals)
+    for name, part in flat.items():
+        np.testing.assert_allclose(np.asarray(grid[name]).reshape(6), part, rtol=1e-5)
+
+
 def blur(out: HeadOut, *names: str) -> HeadOut:
     """Returns the output without what it says by these views."""
     for name in names:
