@@ -250,3 +250,22 @@ def test_a_token_type_is_the_first_where_a_task_adds_others(rng):
     params = part.init(jax.random.key(0), alone)
     np.testing.assert_array_equal(part.apply(params, beside), part.apply(params, alone))
     assert np.ptp(part.apply(params, beside), axis=(0, 1)).min() > 0
+
+
+def test_token_types_begin_at_a_tenth_of_xavier(rng):
+    tokens, _ = draw_tokens(rng)
+    tokens = tokens._replace(channels={"types": np.zeros(tokens.ids.shape, np.int32)})
+    part = build("embed", {"name": "token_type", "dim": 512, "types": 64})
+    vectors = np.asarray(part.init(jax.random.key(0), tokens)["params"]["vectors"])
+    assert vectors.shape == (64, 512) and vectors.std() == pytest.approx(0.1 * math.sqrt(2 / (64 + 512)), rel=0.02)
+
+
+@pytest.mark.parametrize("name", ["value", "value_mlp"])
+def test_a_grid_of_values_is_its_rows(name):
+    part = build("embed", {"name": name, "dim": 6})
+    numerals = to_numeral([Decimal(v) for v in (1, -2, 3, 400, 0, 7)], 12)
+    params = part.init(jax.random.key(0), numerals)
+    grid = part.apply(params, jax.tree.map(lambda x: x.reshape(2, 3, *x.shape[1:]), numerals))
+    np.testing.assert_allclose(np.asarray(grid).reshape(6, 6), part.apply(params, numerals), rtol=1e-6)
+    if name == "value_mlp":
+        assert params["params"]["up"]["kernel"].shape == (1, 12), "twice as wide as its output"

@@ -9,6 +9,7 @@ import pytest
 
 from numjax.build import build
 from numjax.errors import UsageError
+from numjax.nn import scored
 from numjax.numeral.exact import to_decimals
 from numjax.types import HeadOut
 from tests import drawn
@@ -210,3 +211,22 @@ def test_sampled_pairs_are_of_two_different_numbers(rng, within):
     close((loss.total, loss.count), 40 * abs(relative - cosine), 40)
     close(loss.parts["relative"], 40 * relative, 40)
     close(loss.parts["cosine"], 40 * cosine, 40)
+
+
+@pytest.mark.parametrize("most", [0, 1, 3, 4, 5, 8])
+def test_sums_over_scored_positions_do_not_depend_on_the_room(most, rng):
+    """Three slots of eight positions: rows with as many scored ones, fewer, and more."""
+    mask = np.zeros((4, 8), bool)
+    for row in mask:
+        row[rng.permutation(8)[: rng.integers(0, most + 1)]] = True
+    mask[0] = np.arange(8) < most
+    values, vectors = rng.standard_normal((4, 8)), rng.standard_normal((4, 8, 3))
+
+    def compute(take):
+        m, x, v = take((jnp.asarray(mask), jnp.asarray(values), jnp.asarray(vectors)))
+        return (jnp.where(m, x, 0).sum(), jnp.where(m[..., None], v, 0).sum((0, 1)), jnp.float32(m.shape[1]))
+
+    total, sums, width = jax.jit(lambda: scored.apply_at_scored(jnp.asarray(mask), 0.3, compute))()
+    assert float(total) == pytest.approx(values[mask].sum(), abs=1e-5)
+    np.testing.assert_allclose(sums, vectors[mask].sum(0), atol=1e-5)
+    assert int(width) == (3 if most <= 3 else 8)

@@ -121,7 +121,7 @@ def flops_per_token(model: Model, abstract_state: TrainState, length: int, sourc
     width, layers = model.backbone.width, model.backbone.layers
     if not source:
         return 6.0 * sum(size for _, size in sizes) + 12.0 * layers * width * length
-    encoder_size = sum(size for name, size in sizes if "/encoder/" in name or name.endswith("cross/kv_kernel"))
+    encoder_size = sum(size for name, size in sizes if "/encoder/" in name or name.endswith("cross_kv_kernel"))
     decoder_size = sum(size for _, size in sizes) - encoder_size
     encoder = model.backbone.encoder_layers or layers
     total = source * (6.0 * encoder_size + 12.0 * encoder * width * source)
