@@ -145,6 +145,20 @@ def test_the_answer_begins_where_the_prompt_ends_whatever_the_prompt(name):
     assert 0 < masks[0].sum() < 200
 
 
+@pytest.mark.parametrize("name", ["digits", "replace"])
+def test_every_prompt_ends_at_the_last_position(name):
+    scheme = make_scheme(name)
+    rows = [make_row(scheme, text) for text in ("7", "3 cats and 40 birds", "no number")]
+    prompt = requests.prompt_tokens(rows, 48, 20)
+    for b, row in enumerate(rows):
+        count = len(row.ids)
+        assert prompt.ids[b, 48 - count :].tolist() == row.ids.tolist() and not prompt.ids[b, : 48 - count].any()
+        assert prompt.numeral_index is not None
+        assert prompt.numeral_index[b, 48 - count :].tolist() == row.numeral_index.tolist()
+        assert prompt.positions[b, 48 - count :].tolist() == list(range(count))
+        assert prompt.segment_ids[b].tolist() == [0] * (48 - count) + [1] * count
+
+
 def test_without_a_form_the_answer_continues_the_prompt():
     scheme = make_scheme("digits").answering("text")
     grammar = scheme.grammar()

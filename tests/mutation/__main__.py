@@ -90,7 +90,10 @@ def main() -> None:
             mutants = all_mutants(ROOT, name, args.seed)
             chosen = sample(mutants, args.sample, args.seed)
             if args.survivors:
-                chosen = [mutant for mutant in mutants if mutant.name in report.survivors(name)]
+                survivors = report.survivors(name)
+                chosen = [mutant for mutant in mutants if mutant.name in survivors]
+                if not chosen:
+                    continue
             begin = time.monotonic()
             outcomes = run_mutants(chosen, selection, args)
             seconds = time.monotonic() - begin
