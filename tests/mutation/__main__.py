@@ -87,13 +87,13 @@ def main() -> None:
         fork.import_others([*(ROOT / "numjax").rglob("*.py"), *(ROOT / "tests").glob("*.py")])
         selection = Selection()
         for name in names:
+            survivors = report.survivors(name)
+            if args.survivors and not survivors:
+                continue
             mutants = all_mutants(ROOT, name, args.seed)
             chosen = sample(mutants, args.sample, args.seed)
             if args.survivors:
-                survivors = report.survivors(name)
                 chosen = [mutant for mutant in mutants if mutant.name in survivors]
-                if not chosen:
-                    continue
             begin = time.monotonic()
             outcomes = run_mutants(chosen, selection, args)
             seconds = time.monotonic() - begin
