@@ -268,9 +268,11 @@ def test_cells_of_a_measure_at_several_times_are_a_line():
         ("south 2018", "4", "5", "6"),
         ("north 2019", "7", "8", "9"),
     )
-    found = lines.list_lines(rows).numbers
+    found, texts, _ = lines.list_lines(rows)
     assert {((1, 1), (1, 3)), ((2, 1), (2, 3)), ((1, 1), (3, 1)), ((1, 2), (3, 2))} <= set(found)
-    assert not any(column == 0 or row == 0 for line in found for row, column in line)
+    assert not any(column == 0 or row == 0 for line in (*found, *texts) for row, column in line), (
+        "headers are no cells"
+    )
 
 
 def test_words_of_a_text_must_be_whole_and_in_order():

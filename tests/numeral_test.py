@@ -137,7 +137,9 @@ WORDS = {
         ("5%", "0.05"), ("million", "1000000"), ("(1,746) thousand", "-1746000"), ("$(9.8) million", "-9800000"),
         ("two", "2"),
     ],
-    "half; million and 3 billion trillion": [("million", "1000000"), ("3 billion trillion", "3" + "0" * 21)],
+    "half; million, trillion and 3 billion trillion": [
+        ("million", "1000000"), ("trillion", "1" + "0" * 12), ("3 billion trillion", "3" + "0" * 21),
+    ],
     "\u0130\u0130 TWO \u0130 3 Million": [("TWO", "2"), ("3 Million", "3000000")],
     "someone, twenty-first, second, hundreds, half a dozen, \u017feven": [],
 }  # fmt: skip

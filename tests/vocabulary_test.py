@@ -136,7 +136,7 @@ def test_texts_are_cut_at_max_characters(caplog):
         ({"name": "wordpieces"}, "choose one of"),
         ({}, "choose one of"),
         ({"name": "sentencepiece", "sizes": 3}, "did you mean size"),
-        ({"name": "sentencepiece", "max_chars": 3}, r"did you mean max_characters\b"),
+        ({"name": "sentencepiece", "chars": 3}, r"did you mean max_characters\b"),
         ({"name": "sentencepiece", "size": 100}, "give at least"),
         ({"name": "sentencepiece", "model": "word"}, "unigram or bpe"),
         ({"name": "sentencepiece", "coverage": 0.5}, "coverage"),
