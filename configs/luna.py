@@ -10,8 +10,8 @@
     numjax train --config=luna:task=claims,bert=minilm3,numtok=replace,numbed=dice \\
       --workdir=runs/claims
 
-Arguments: smoke | laptop | paper; task=pretrain|tatqa|tabfact|claims; numtok=addback|replace|none (none: only
-pieces); numbed=char_lstm|char_former|dice|MODULE; size=0.1M|base|1M|9M (parameters of the character encoders);
+Arguments: smoke | laptop | overnight | paper; task=pretrain|tatqa|tabfact|claims; numtok=addback|replace|none (none:
+only pieces); numbed=char_lstm|char_former|dice|MODULE; size=0.1M|base|1M|9M (parameters of the character encoders);
 shape=bert|roberta; bert=minilm|minilm3, to start from the weights of `make pretrained`, with all six layers or three;
 tables=few|many, kinds of stand-in tables; for pre-training distill=on|off, regress=on|off; as_published.
 """
@@ -65,6 +65,7 @@ TASKS = {
         "when": {
             "smoke": {"task": dict(contexts=40, statements=300), "optim": dict(warmup=4)},
             "laptop": {"data": dict(train_size=4000), "optim": dict(epochs=2, warmup=50)},
+            "overnight": {"data": dict(train_size=0)},
             "paper": {"data": dict(length=400), "optim": dict(learning_rate=3e-5, batch_size=24, epochs=18)},
             # A masked [NUM] keeps its literal as input, and separators are masked too.
             "as_published": {"data": dict(masking=dict(literals=False, separators=True))},
@@ -101,6 +102,11 @@ TASKS = {
                 "scheme.vocab": dict(size=2000),
                 "optim": dict(epochs=6, rates=()),
             },
+            "overnight": {
+                "task": dict(units=512),
+                "data": dict(length=512),
+                "optim": dict(epochs=10),
+            },
             # Questions without labels are left out. Numbers are parsed as in the metric. All units can be operands.
             # Tags count in the loss even if the input has no unit of the answer. The losses of tags and order are
             # summed over the batch. (TagOp's own order="mean" is an option of its head: LUNA's code uses both units.)
@@ -136,6 +142,7 @@ TASKS = {
                 "data": dict(length=128),
                 "optim": dict(learning_rate=4e-4, weight_decay=0.0, warmup=300, epochs=4, batch_size=32),
             },
+            "overnight": {"data": dict(length=256), "optim": dict(weight_decay=0.01, epochs=3)},
         },
     },
     # Statements on generated tables of many layouts, whose evidence is known: the model predicts an operation and the
@@ -242,6 +249,7 @@ PARTS = {
             "when": {
                 "smoke": rising_weights(4),
                 "laptop": rising_weights(50),
+                "overnight": rising_weights(60),
                 # The teacher is updated with every microbatch.
                 "as_published": {"objectives.distill": dict(each_microbatch=True)},
             },
@@ -264,7 +272,10 @@ MINILM = {
         # New weights learn faster than pretrained ones. Vectors of pieces are frozen.
         rates=(("^embeds_token/", 0.0), ("^backbone/types_[1-9]", 2.0), ("^backbone/", 0.15)),
     ),
-    "when": {"laptop task=claims": {"optim": dict(steps=2000)}},
+    "when": {
+        "laptop task=claims": {"optim": dict(steps=2000)},
+        "overnight": {"backbone": dict(dropout=0.1)},
+    },
 }
 OPTIONS = {
     "bert": {"minilm": MINILM, "minilm3": MINILM | {"backbone": MINILM["backbone"] | {"layers": 3}}},
@@ -314,6 +325,8 @@ SCALES = {
         **character_options(parameters="0.1M", length=16),
         "optim": dict(learning_rate=1e-3, warmup=50, batch_size=16),
     },
+    # Hours on two cores, minutes on a GPU: all training records, and questions with their context; for bert=minilm.
+    "overnight": {"from": "laptop"},
     # BERT-base: set init_from and scheme.vocab.path to its folder.
     "paper": {
         "backbone": dict(width=768, layers=12, heads=12),

@@ -83,6 +83,13 @@ class FoldedBuilder(ArrayRecordBuilder, skip_registration=True):
         yield from self.records(split_by_fold(len(records), fold, folds, seed, **criteria), records)
 
 
+def check_optional_fold(name: str, options: Mapping[str, Any]) -> None:
+    """Raises UsageError if `fold` is none of `folds`; with folds=0 a dataset `name` has its files' own splits."""
+    fold, folds = options["fold"], options["folds"]
+    if folds < 0 or folds == 1 or not 0 <= fold < max(1, folds):
+        raise UsageError(f"{name}: fold={fold} is none of folds={folds}, counted from 0; folds=0 for none")
+
+
 def split_by_fold(
     count: int,
     fold: int,

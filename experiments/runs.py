@@ -15,7 +15,7 @@ import pathlib
 import shutil
 import statistics
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -62,6 +62,13 @@ def list_defaults(cell: RunCell) -> dict[str, Any]:
     """The defaults of the options of a cell and of the cells that it starts from."""
     start = list_defaults(cell.start) if cell.start else {}
     return identity.list_defaults(cell.config) | {f"{identity.START}{path}": value for path, value in start.items()}
+
+
+def fix_precision(config: Any) -> None:
+    """Makes the precision "auto" float32, so that a table does not depend on the device that it is made on. A scale
+    that is meant for 16 bits names them."""
+    if config.backbone.get("dtype") == "auto":
+        config.backbone.dtype = "float32"
 
 
 def make_key(cell: RunCell) -> str:
@@ -156,11 +163,30 @@ def run(cells: Iterable[RunCell], seeds: Sequence[int], out: str | pathlib.Path)
     return {name: dict(sorted(by_seed.items())) for name, by_seed in results.items()}
 
 
+def run_folds(
+    make_cell: Callable[[str, str, int], RunCell],
+    names: Sequence[tuple[str, str]],
+    folds: Sequence[int],
+    out: str | pathlib.Path,
+) -> Results:
+    """As `run`, of cells that differ by fold: fold n is trained with seed n.
+
+    Args:
+      make_cell: (task, system, fold) → its cell. names: (task, system) of the cells.
+    """
+    results: Results = {name: {} for name in names}
+    for fold in folds:
+        for name, by_seed in run([make_cell(*name, fold) for name in names], [fold], out).items():
+            results.setdefault(name, {}).update(by_seed)
+    return results
+
+
 def _train(
     cell: RunCell, seeds: Sequence[int], out: pathlib.Path, schedule: Schedule, needs_parameters: bool
 ) -> Iterator[RunResult]:
     shared_folder, settings = cell_folder(cell, out), list_settings(cell)
     config = ConfigDict(cell.config.to_dict())
+    fix_precision(config)
     cell_code: Mapping[str, str] = identity.list_code(identity.list_roots(cell.config))
     if cell.start is not None:
         config.init_from = str(_add_vocabulary(cell.start, out))

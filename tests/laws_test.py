@@ -238,6 +238,7 @@ LARGE_FUNCTIONS = {
     "numjax.tasks.arithmetic": ("__init__",),
     "numjax.tasks.equation_extraction": ("__init__",),
     "numjax.tasks.fraud": ("__init__",),
+    "numjax.tasks.table_text": ("__init__",),
     "numjax.tasks.tatqa.task": ("__init__",),
     "numjax.text.grammar.tables": ("build",),
     "numjax.text.scientific": ("__init__",),

@@ -7,6 +7,7 @@ import json
 import re
 import string
 import unicodedata
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -441,6 +442,25 @@ def test_table5_tests_every_fold_once_overnight(tmp_path, monkeypatch):
     assert "| 20.00 ± 15.81 |" in (tmp_path / "table5.md").read_text()
     with pytest.raises(UsageError, match="--seeds=6: at overnight each seed is one of 5 folds"):
         table5.main([*words, "--seeds=6"])
+    with pytest.raises(UsageError, match="--scale=overnight starts from pretrained weights"):
+        table5.main(["--scale=overnight", "--dirty", f"--out={tmp_path}"])
+
+
+def test_table5_starts_both_systems_from_all_questions_of_a_fold_alone():
+    names = [("split1-epoch2", system) for system in table5.SYSTEMS]
+    options = SimpleNamespace(scale="overnight", bert="minilm", path="", as_published=False, first="all")
+    starts = [table5.make_cell(options, *name, fold).start for fold in (0, 1) for name in names]
+    keys = [runs.make_key(start) for start in starts if start]
+    assert keys[0] == keys[1] != keys[2] == keys[3], "one for both systems, another for each fold"
+    config = starts[2].config
+    assert (config.task.numbers, config.task.fold, config.task.folds, "numbers" in config.objectives) == (
+        0,
+        1,
+        5,
+        False,
+    )
+    with pytest.raises(UsageError, match="--first=all is for --scale=overnight"):
+        table5.main(["--scale=smoke", "--first=all"])
 
 
 @pytest.mark.parametrize("is_real", [False, True])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from types import SimpleNamespace
+from typing import Any
 
 import jax
 import numpy as np
@@ -13,6 +14,7 @@ import pytest
 
 import numjax
 from numjax import inspect, modes
+from numjax.bundled import data
 from numjax.bundled.configs import luna
 from numjax.bundled.experiments import runs as experiment
 from numjax.bundled.experiments.luna import table3, table4
@@ -84,6 +86,71 @@ def test_remarks_on_data_name_no_parent_folder(tmp_path):
         scale="smoke", as_published=False, path=str(tmp_path / "cards"), users=0, by="random"
     )
     assert table4.make_remarks(card_options)[0] == "Data: cards."
+
+
+def test_overnight_tests_every_fold_once_after_a_pretraining_without_it(tmp_path, monkeypatch):
+    calls = []
+
+    def train(system, data, folder, seed, score, compiled=None, note=None):
+        config = system
+        dataset = config.task.name if config.task.name != "table_text" else "pretrain"
+        calls.append((dataset, config.task.get("fold"), config.task.get("folds"), seed, config.backbone.dtype))
+        assert config.scheme.vocab.path == "pretrained:minilm"
+        (folder.parent / "vocabulary").mkdir(parents=True, exist_ok=True)
+        return {"test": {"em": seed / 10, "accuracy": 0.5}}, None
+
+    monkeypatch.setattr(experiment, "train", train)
+    monkeypatch.setattr(experiment, "assemble", lambda config, folder: config)
+    monkeypatch.setattr(experiment, "load_data", lambda *args, **kwargs: None)
+    words = ["--scale=overnight", "--only=tatqa/luna,tatqa/baseline,tabfact/luna", "--dirty", f"--out={tmp_path}"]
+    table3.main([*words, "--bert=minilm"])
+    expected = []
+    for fold in range(5):
+        expected += [("pretrain", fold, 5, 0), ("tatqa", fold, 5, fold), ("tatqa", fold, 5, fold)]
+    # TabFact starts from a pre-training that is there.
+    assert calls == [(*call, "float32") for call in (*expected, ("tabfact", None, None, 0))]
+    text = (tmp_path / "table3.md").read_text()
+    assert "| 20.00 ± 15.81 |" in text and "has not read its test questions" in text
+    with pytest.raises(UsageError, match="--scale=overnight starts from pretrained weights: give --bert=minilm"):
+        table3.main(words)
+
+
+@pytest.mark.parametrize("is_real", [False, True])
+def test_each_question_of_tatqa_is_tested_in_one_fold_which_its_pretraining_has_not_read(
+    is_real, real_data, tmp_path
+):
+    tatqa = str(real_data("tatqa")) if is_real else ""
+    tested: list[str] = []
+    for fold in range(5):
+        own: dict[str, Any] = {"path": tatqa, "fold": fold, "folds": 5}
+        splits = {s: data.load("tatqa", s, tmp_path, **own) for s in ("train", "validation", "test")}
+        contexts = [{record["context"] for record in records} for records in splits.values()]
+        assert not (contexts[0] & contexts[1] or contexts[0] & contexts[2] or contexts[1] & contexts[2])
+        tested += [record["id"] for record in splits["test"]]
+        if fold in (0, 3):
+            options: dict[str, Any] = {"tatqa": tatqa} if is_real else {"statements": 400}
+            read = data.load("table_text", "train", tmp_path, fold=fold, folds=5, **options)
+            names = {record["id"].removeprefix("tatqa/") for record in read if record["source"] == "tatqa"}
+            assert names >= {record["id"] for record in splits["train"]}
+            assert not names & {record["id"] for record in splits["test"]}
+    assert len(tested) == len(set(tested)) == (1668 if is_real else 2880)
+    for fold, folds in ((5, 5), (0, 1), (1, 0), (-1, 5)):
+        for name in ("tatqa", "table_text"):
+            with pytest.raises(UsageError, match=f"fold={fold} is none of folds={folds}"):
+                data.load(name, "train", tmp_path, fold=fold, folds=folds)
+    with pytest.raises(UsageError, match="folds=5 are TAT-QA's"):
+        data.load("table_text", "train", tmp_path, text=str(tmp_path), folds=5)
+
+
+def test_scores_of_a_line_of_predictions_are_the_metrics(out):
+    folder = experiment.workdir(table3.make_cell(OPTIONS, "baseline", "tatqa"), 0, out)
+    rows = [json.loads(line) for line in (folder / "predictions" / "tatqa.jsonl").open()]
+    right = [row | {"prediction": {**row["reference"]}} for row in rows]
+    expected = numjax.load(folder).system.task.score([r["prediction"] for r in right], [r["reference"] for r in rows])
+    assert (
+        np.mean([table3.score_question(row) for row in right]) == pytest.approx(expected["em"]) and expected["em"] > 0
+    )
+    assert [table3.score_statement({"prediction": p, "reference": {"label": 1}}) for p in (0, 1)] == [0.0, 1.0]
 
 
 def test_rows_have_configs_of_their_own(out):

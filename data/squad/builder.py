@@ -11,7 +11,7 @@ import numpy as np
 from numjax.errors import DataError, UsageError
 
 from ..builder import ArrayRecordBuilder
-from ..folds import split_by_fold
+from ..folds import check_optional_fold, split_by_fold
 from ..sampling import TEST_SHARE, VALIDATION_SHARE
 from .generate import make_articles
 from .read import find_files, has_number, is_strictly_numeric, is_test, parse_articles, read_questions
@@ -42,9 +42,7 @@ class Squad(ArrayRecordBuilder):
         super().check(options)
         if options["numbers"] not in (0, 1, 2):
             raise UsageError(f"{cls.name}: numbers={options['numbers']}; choose 0 (all), or sub-split 1 or 2")
-        fold, folds = options["fold"], options["folds"]
-        if folds < 0 or folds == 1 or not 0 <= fold < max(1, folds):
-            raise UsageError(f"{cls.name}: fold={fold} is none of folds={folds}, counted from 0; folds=0 for none")
+        check_optional_fold(cls.name, options)
 
     @classmethod
     def files(cls, options: Mapping[str, Any]) -> list[pathlib.Path]:

@@ -17,6 +17,7 @@ from numjax.text.document.segments import take_beginning
 
 from .. import find_builder, load, prepare
 from ..builder import ArrayRecordBuilder
+from ..folds import check_optional_fold
 from ..records import read_skipped
 
 PASSAGE = CHARACTERS["text"]  # characters of a passage, as many as the task reads beside a table
@@ -28,11 +29,12 @@ class TableText(ArrayRecordBuilder):
     """Options: folders `tatqa`, `tabfact` and `text`, each of the dataset of that name. If all are empty, the
     stand-ins of the first two are used, of so many `contexts` and `statements` (0: as many as those datasets have, so
     that their test splits stay unread). `size`, at most so many records of each source and split (0: all); `seed` of
-    the splits and of the order of tables."""
+    the splits and of the order of tables; `fold` of `folds` of TAT-QA that stays unread (folds=0: its test split)."""
 
     VERSION = tfds.core.Version("1.4.0")  # changes with the versions of tatqa and tabfact, which it reads
     FIELDS = {"id": str, "source": str, "text": str, "table": str}
     OPTIONS = {"tatqa": "", "tabfact": "", "text": "", "contexts": 0, "statements": 0, "size": 0, "seed": 0}
+    OPTIONS |= {"fold": 0, "folds": 0}
     KEYS = {"source": ("source",), "table": ("table",), "text": ("text",)}
 
     @classmethod
@@ -41,6 +43,9 @@ class TableText(ArrayRecordBuilder):
         for name in ("contexts", "statements", "size"):
             if options[name] < 0:
                 raise UsageError(f"{cls.name}: {name}={options[name]} is negative; 0 takes all")
+        check_optional_fold(cls.name, options)
+        if options["folds"] and "tatqa" not in dict(_list_sources(options)):
+            raise UsageError(f"{cls.name}: folds={options['folds']} are TAT-QA's: give tatqa=FOLDER too")
 
     @classmethod
     def files(cls, options: Mapping[str, Any]) -> list[pathlib.Path]:
@@ -79,6 +84,8 @@ def _list_sources(options: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, A
     sizes = {"tatqa": options["contexts"], "tabfact": options["statements"]}
     for name, defaults in SOURCES.items():
         builder, source_options = find_builder(name), {**defaults, "seed": options["seed"]}
+        if name == "tatqa":
+            source_options |= {key: options[key] for key in ("fold", "folds")}
         if options[name]:
             yield name, builder.complete_options(source_options | {"path": options[name]})
         elif stand_in and name in sizes:

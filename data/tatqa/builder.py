@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 import tensorflow_datasets as tfds
 
-from numjax.errors import DataError
+from numjax.errors import DataError, UsageError
 from numjax.tasks.tatqa import records as tatqa_records
 
 from ..builder import ArrayRecordBuilder
 from ..files import read_json
+from ..folds import check_optional_fold, split_by_fold
 from ..sampling import VALIDATION_SHARE
 from ..tables import questions as tables
 from ..tables.options import check_tables
@@ -31,7 +32,8 @@ class Tatqa(ArrayRecordBuilder):
     """Options: `path` of a file or a folder of files, or empty for the stand-in; `size`, at most so many contexts of
     each file (0: all; of the stand-in 480, or 4,000 for training with many layouts); `seed` of splits and stand-in;
     `tables` of the stand-in: "few" (like TAT-QA's), or "many" (../tables); `wordings` of the latter: "apart" (each
-    split has its own), or "seen" (all splits use those of training)."""
+    split has its own), or "seen" (all splits use those of training); `fold` of `folds` that is test (folds=0: the
+    files' own splits)."""
 
     VERSION = tfds.core.Version("1.2.0")  # with the cells of the evidence
     FIELDS = {
@@ -48,13 +50,17 @@ class Tatqa(ArrayRecordBuilder):
         "rel_paragraphs": str,
         "mapping": str,
     }
-    OPTIONS = {"path": "", "size": 0, "seed": 0, "tables": "few", "wordings": "apart"}
+    OPTIONS = {"path": "", "size": 0, "seed": 0, "tables": "few", "wordings": "apart", "fold": 0, "folds": 0}
+    UNNAMED = {"fold": 0, "folds": 0}
     KEYS = {"context": ("context",), "question": ("question", "context"), "answer_type": ("answer_type",)}
 
     @classmethod
     def check(cls, options: Mapping[str, Any]) -> None:
         super().check(options)
         check_tables(cls.name, options)
+        check_optional_fold(cls.name, options)
+        if options["folds"] and options["tables"] == "many":
+            raise UsageError(f"{cls.name}: tables=many has splits with wordings of their own: set folds=0")
 
     @classmethod
     def files(cls, options: Mapping[str, Any]) -> list[pathlib.Path]:
@@ -78,8 +84,20 @@ class Tatqa(ArrayRecordBuilder):
             records_by_kind["train"] = self._parse_records(
                 make_contexts(size or STAND_IN_CONTEXTS, seed), "stand-in", 0
             )
-        for split, records in divide_contexts(records_by_kind, seed).items():
+        for split, records in self._divide(records_by_kind).items():
             yield from ((split, record) for record in records)
+
+    def _divide(self, records_by_kind: Mapping[str, Sequence[dict[str, Any]]]) -> dict[str, list[dict[str, Any]]]:
+        """Returns the records by split: the fold's, of all files together, or those of `divide_contexts`."""
+        fold, folds, seed = (self.options[name] for name in ("fold", "folds", "seed"))
+        if not folds:
+            return divide_contexts(records_by_kind, seed)
+        records = [record for kind in ("train", "dev", "test") for record in records_by_kind[kind]]
+        contexts = [record["context"] for record in records]
+        if (count := len(set(contexts))) < folds:
+            raise DataError(f"{self.name}: {count} contexts are too few for {folds} folds")
+        indices = split_by_fold(len(records), fold, folds, seed, groups=contexts)
+        return {split: [records[i] for i in split_indices] for split, split_indices in indices.items()}
 
     def _drop_duplicates(
         self, records_by_kind: Mapping[str, list[dict[str, Any]]]

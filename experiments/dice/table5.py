@@ -2,13 +2,15 @@
 
     python -m experiments.dice.table5 --path=FOLDER --bert=FOLDER     # SQuAD 1.1, and BERT-base-uncased's files
     python -m experiments.dice.table5 --scale=overnight --bert=minilm --path=FOLDER    # five folds, hours on 2 cores
+    python -m experiments.dice.table5 --scale=overnight --bert=minilm --path=FOLDER --first=all  # any question first
     python -m experiments.dice.table5                                 # generated stand-in, from scratch
 
 Sub-split 1 trains on answers of digits only, sub-split 2 on answers with a number among their words; both are tested
 on answers of digits only. F1 and exact match are SQuAD's own. Each number of epochs is its own run, and its last
 state is scored: nothing is chosen on the test split. Without --bert the encoder starts from random parameters and
 has other text than the paper's: the results show whether L_num is learned and what it costs, not how large the
-paper's gain is. At overnight each seed is one of five folds of the development file.
+paper's gain is. At overnight each seed is one of five folds of the development file. With --first=all both systems
+start from a run on all questions of the fold's training articles, whatever their answers.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from numjax.bundled.data.squad import read
-from numjax.bundled.experiments import command, noise, plots, report, runs, tables
+from numjax.bundled.experiments import command, noise, overnight, plots, report, runs, tables
 from numjax.bundled.experiments.runs import RunCell
 from numjax.bundled.experiments.tables import Published, TableColumn, TableRow
 from numjax.errors import UsageError
@@ -29,7 +31,7 @@ SYSTEMS = {"bert": "BERT", "bert_lnum": "BERT + L_num"}
 SPLITS = (1, 2)
 EPOCHS = (1, 2, 3)
 FOLDS = 5  # at overnight
-MINILM = "minilm"
+FIRST_EPOCHS = 2  # on all questions, with --first=all
 # At laptop an encoder that starts from random parameters needs more epochs.
 SCRATCH_EPOCHS = 10
 SEEDS = {"smoke": 2, "laptop": 3, "overnight": 5, "paper": 5}
@@ -59,7 +61,7 @@ def make_config(options: argparse.Namespace, system: str, split: int, epochs: in
     from numjax.bundled.configs import dice
 
     words = [options.scale, "task=squad", f"lnum={'on' if system == 'bert_lnum' else 'off'}", f"numbers={split}"]
-    words += ["as_published"] * options.as_published + ["bert=minilm"] * (options.bert == MINILM)
+    words += ["as_published"] * options.as_published + ["bert=minilm"] * (options.bert == overnight.MINILM)
     config: Any = dice.get_config(",".join(words))
     with config.unlocked():
         config.eval.best = False
@@ -68,9 +70,9 @@ def make_config(options: argparse.Namespace, system: str, split: int, epochs: in
         if options.path:
             config.task.path = options.path
             config.task.size = config.data.train_size = 0
-        if options.scale == "overnight":
+        if options.scale == overnight.NAME:
             config.task.update(fold=fold, folds=FOLDS)
-        if options.bert not in ("", MINILM):
+        if options.bert not in ("", overnight.MINILM):
             config.init_from = options.bert
             config.scheme.vocab.path = options.bert
     return config
@@ -82,11 +84,8 @@ def count_epochs(options: argparse.Namespace) -> int:
 
 
 def check_overnight(options: argparse.Namespace) -> None:
-    """Raises UsageError if the options do not make sense at overnight: weights, one file, and at most five folds."""
-    if not options.bert:
-        raise UsageError("--scale=overnight starts from pretrained weights: give --bert=minilm")
-    if len(options.seeds) > FOLDS:
-        raise UsageError(f"--seeds={len(options.seeds)}: at overnight each seed is one of {FOLDS} folds")
+    """Raises UsageError if the options do not make sense at overnight: weights, at most five folds, and one file."""
+    overnight.check(options, FOLDS)
     files = read.find_files(options.path) if options.path else []
     if len({read.is_test(file) for file in files}) > 1:
         raise UsageError(f"--path={options.path}: at overnight one file is divided into folds: name dev-v1.1.json")
@@ -95,19 +94,11 @@ def check_overnight(options: argparse.Namespace) -> None:
 def make_cell(options: argparse.Namespace, task: str, system: str, seed: int = 0) -> RunCell:
     """A system on a task; at overnight on the fold of this seed."""
     split, epochs = CELLS[task]
-    return RunCell(task, system, make_config(options, system, split, epochs, seed))
-
-
-def run(names: Sequence[tuple[str, str]], options: argparse.Namespace) -> runs.Results:
-    """(task, system) → seed → result; at overnight fold n is trained with seed n."""
-    if options.scale != "overnight":
-        return runs.run([make_cell(options, *name) for name in names], options.seeds, options.out)
-    results: runs.Results = {name: {} for name in names}
-    for fold in options.seeds:
-        by_name = runs.run([make_cell(options, *name, fold) for name in names], [fold], options.out)
-        for name in names:
-            results[name].update(by_name[name])
-    return results
+    config, start = make_config(options, system, split, epochs, seed), None
+    if options.first:
+        first_config = make_config(options, "bert", 0, FIRST_EPOCHS, seed)
+        start = RunCell(f"all_fold{seed}", "bert", first_config)
+    return RunCell(task, system, config, start)
 
 
 def main(words: Sequence[str] | None = None) -> None:
@@ -119,17 +110,29 @@ def main(words: Sequence[str] | None = None) -> None:
         default="",
         help="folder with model.safetensors and vocab.txt of BERT-base-uncased, or minilm of make pretrained",
     )
+    parser.add_argument(
+        "--first", choices=("", "all"), default="", help="at overnight: what both systems learn before, all questions"
+    )
     parser.add_argument("--only", default="", help=f"systems, tasks ({name_task(1, 1)}, …) or task/system")
     options = command.parse_options(parser, words)
-    if options.scale == "overnight":
+    if options.scale == overnight.NAME:
         check_overnight(options)
+    elif options.first:
+        raise UsageError(f"--first={options.first} is for --scale={overnight.NAME}")
     is_wanted = command.parse_only(options.only, [*CELLS], SYSTEMS)
 
     names = [(task, system) for task in CELLS for system in SYSTEMS if is_wanted(task, system)]
-    results = run(names, options)
+
+    def make_fold(task: str, system: str, fold: int) -> RunCell:
+        return make_cell(options, task, system, fold)
 
     def find_fold(cell: RunCell, seed: int) -> RunCell:
-        return make_cell(options, cell.task, cell.system, seed)
+        return make_fold(cell.task, cell.system, seed)
+
+    if options.scale == overnight.NAME:
+        results = runs.run_folds(make_fold, names, options.seeds, options.out)
+    else:
+        results = runs.run([make_cell(options, *name) for name in names], options.seeds, options.out)
 
     parts = {}
     for split in SPLITS:
@@ -148,14 +151,15 @@ def main(words: Sequence[str] | None = None) -> None:
         "bert",
         "span_answer.jsonl",
         score_exact,
-        find_cell=find_fold if options.scale == "overnight" else None,
+        find_cell=find_fold if options.scale == overnight.NAME else None,
     )
     extra = {"data": options.path or "stand-in", "bert": options.bert or "from scratch", "noise": differences}
     extra["drawn_by"] = "dice.table5"
     remarks = make_remarks(options) + noise.describe_differences(differences, SYSTEMS, SYSTEMS["bert"])
-    per = "fold" if options.scale == "overnight" else "seed"
-    text = report.publish("table5", title, remarks, parts, results, options, SYSTEMS["bert"], extra, per=per)
-    report.print_report(text, options, "table5.md", "table5.json", "table5.png")
+    per = "fold" if options.scale == overnight.NAME else "seed"
+    name = "table5" + "_first" * bool(options.first)
+    text = report.publish(name, title, remarks, parts, results, options, SYSTEMS["bert"], extra, per=per)
+    report.print_report(text, options, f"{name}.md", f"{name}.json", f"{name}.png")
 
 
 def score_exact(row: Mapping[str, Any]) -> float:
@@ -173,7 +177,7 @@ def make_published(system: str, split: int) -> dict[str, Published]:
 
 def make_remarks(options: argparse.Namespace) -> list[str]:
     """Remarks on data and weights."""
-    if options.scale == "overnight":
+    if options.scale == overnight.NAME:
         data = (
             f"Data: {options.path or 'the stand-in'} in {FOLDS} folds of whole articles, of which "
             f"{len(options.seeds)} were run; the numbers do not compare with the paper's. Folds share training data, "
@@ -191,6 +195,11 @@ def make_remarks(options: argparse.Namespace) -> list[str]:
     factor = count_epochs(options)
     epochs = f"Columns: after 1, 2 and 3 epochs, here {', '.join(str(e * factor) for e in EPOCHS)}, each a run."
     weights = f"Weights: {options.bert}." if options.bert else "Weights: random; the vocabulary is the train split's."
+    if options.first:
+        weights += (
+            f" Both systems then learn from all questions of the fold's training articles, {FIRST_EPOCHS} epochs, "
+            "without L_num, and start from there."
+        )
     return [
         *noise.describe_interval(len(options.seeds)),
         data,
@@ -222,7 +231,7 @@ def draw(content: Mapping[str, Any]) -> dict[str, plots.Figure]:
     x = plots.Axis("Epochs of training (as counted by the paper)", ticks=EPOCHS)
     y = plots.Axis("F1, test (%)")
     return {
-        "table5.png": plots.draw_lines(
+        f"{content['name']}.png": plots.draw_lines(
             title + " (stand-in data)" * (content["data"] == "stand-in"), panels, x, y, height=4.6
         )
     }

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import jax
 from ml_collections import ConfigDict
 
-from numjax.bundled.experiments import identity, stored, trials
+from numjax.bundled.experiments import identity, runs, stored, trials
 from numjax.bundled.experiments.grid import abilities, leases, problems
 from numjax.bundled.experiments.grid.abilities import Ability
 from numjax.bundled.experiments.grid.cells import Job
@@ -163,6 +163,7 @@ def build_system(config: Any, folder: pathlib.Path) -> tuple[System, list[Record
     room = max(length, _round_up(longest_prompt) + _round_up(longest_answer))
     sized = {"data.length": length, "backbone.max_length": room, "decode.max_tokens": _round_up(longest_answer)}
     config = trials.change_config(config, sized | {"decode.batch_size": config.eval.batch_size})
+    runs.fix_precision(config)
     return assemble(config, folder), records, own
 
 

@@ -2,31 +2,36 @@
 
     python -m experiments.luna.table3 --tatqa=FOLDER --tabfact=FOLDER           # laptop: everything from scratch
     python -m experiments.luna.table3 --only=tatqa/luna,tatqa/baseline          # two rows on generated questions
+    python -m experiments.luna.table3 --scale=overnight --bert=minilm --tatqa=… --tabfact=…    # from MiniLM, in folds
     python -m experiments.luna.table3 --scale=paper --bert=FOLDER --roberta=FOLDER --tatqa=… --tabfact=…
                                                                                 # from checkpoints, like the paper
 
 Each row pre-trains an encoder on the tables and texts of both tasks, unless it has no pre-training, and then trains
 it on each task. With --roberta there are two encoders, RoBERTa's for TAT-QA and BERT's for TabFact. Without a
-checkpoint every row starts from random parameters.
+checkpoint every row starts from random parameters. At overnight each seed of TAT-QA is one of five folds.
 """
 
 from __future__ import annotations
 
 import argparse
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from numjax.bundled.experiments import command, report, runs, tables
+from numjax.bundled.experiments import command, noise, overnight, report, runs, tables, trials
 from numjax.bundled.experiments.luna import settings
 from numjax.bundled.experiments.runs import RunCell
 from numjax.bundled.experiments.tables import Published, TableColumn, TableRow
 from numjax.errors import UsageError
+from numjax.tasks.tatqa import metric
 
 TASKS = ("tatqa", "tabfact")
 REFERENCE = "luna"
-SEEDS = {"smoke": 1, "laptop": 3, "paper": 3}
-TABFACT_SEEDS = {"smoke": 1, "laptop": 1, "paper": 3}
+SEEDS = {"smoke": 1, "laptop": 3, "overnight": 5, "paper": 3}
+TABFACT_SEEDS = {"smoke": 1, "laptop": 1, "overnight": 1, "paper": 3}
+FOLDS = 5  # of TAT-QA, at overnight
+# With --trials at overnight: TAT-QA's learning rates, each tried on fold 0 of the row. The encoder's is 0.15 of it.
+RATES = {"optim.learning_rate": (1e-3, 5e-4, 2e-3)}
 COLUMNS = (
     TableColumn("EM", "tatqa", "em"),
     TableColumn("F1", "tatqa", "f1"),
@@ -45,6 +50,7 @@ HEADS = (
 SIZES = {
     "paper": {"9M": "9M", "1M": "1M", "0.1M": "0.1M"},
     "laptop": {"9M": "base", "1M": "0.1M", "0.1M": ""},
+    "overnight": {"9M": "base", "1M": "0.1M", "0.1M": ""},
     "smoke": {"9M": "0.1M", "1M": "0.1M", "0.1M": "0.1M"},
 }
 SMALLEST = {"hidden": 16, "layers": 1}
@@ -97,8 +103,9 @@ def make_published(choice: Choice) -> dict[str, Published]:
     return {c.title: Published(*numbers[2 * i : 2 * i + 2]) for i, c in enumerate(COLUMNS)}
 
 
-def make_config(options: argparse.Namespace, choice: Choice, task: str, shape: str) -> Any:
-    """The config of a row's pre-training ("pretrain") or of a task, in the shape of "bert" or "roberta"."""
+def make_config(options: argparse.Namespace, choice: Choice, task: str, shape: str, fold: int = 0) -> Any:
+    """The config of a row's pre-training ("pretrain") or of a task, in the shape of "bert" or "roberta"; at overnight
+    of a fold of TAT-QA."""
     from numjax.bundled.configs import luna
 
     words = [options.scale, f"task={task}", f"shape={shape}", f"numtok={choice.numtok}"]
@@ -107,6 +114,7 @@ def make_config(options: argparse.Namespace, choice: Choice, task: str, shape: s
     words += [f"size={size}"] * bool(size)
     if task == "pretrain":
         words += [f"distill={'on' if choice.distill else 'off'}", f"regress={'on' if choice.regress else 'off'}"]
+    words += ["bert=minilm"] * (options.bert == overnight.MINILM)
     config: Any = luna.get_config(",".join([*words, *["as_published"] * options.as_published]))
     with config.unlocked():
         config.log_every = 50 if options.scale == "smoke" else 250
@@ -118,21 +126,43 @@ def make_config(options: argparse.Namespace, choice: Choice, task: str, shape: s
             config.task.update(tatqa=options.tatqa, tabfact=options.tabfact)
         else:
             config.task.path = options.tatqa if task == "tatqa" else options.tabfact
+        if options.scale == overnight.NAME and task != "tabfact":
+            config.task.update(fold=fold, folds=FOLDS)
         checkpoint = getattr(options, shape)
-        if checkpoint and (task == "pretrain" or not choice.pretrain):
+        if checkpoint not in ("", overnight.MINILM) and (task == "pretrain" or not choice.pretrain):
             config.init_from = config.scheme.vocab.path = checkpoint
             if shape == "roberta":
                 config.scheme.vocab = {"name": "gpt2", "path": checkpoint}
     return config
 
 
-def make_cell(options: argparse.Namespace, system: str, task: str) -> RunCell:
-    """The cell of a row on a task, with the pre-training that it starts from."""
+def make_cell(options: argparse.Namespace, system: str, task: str, fold: int = 0) -> RunCell:
+    """The cell of a row on a task, with the pre-training that it starts from; at overnight with a fold of TAT-QA,
+    which neither has read. TabFact starts from the pre-training of fold 0."""
     choice = CHOICES[system]
     shape = "roberta" if task == "tatqa" and options.roberta else "bert"
     name = "pretrain" if shape == "bert" else f"pretrain_{shape}"
-    start = RunCell(name, system, make_config(options, choice, "pretrain", shape)) if choice.pretrain else None
-    return RunCell(task, system, make_config(options, choice, task, shape), start)
+    name += f"_fold{fold}" * (options.scale == overnight.NAME)
+    start = RunCell(name, system, make_config(options, choice, "pretrain", shape, fold)) if choice.pretrain else None
+    return RunCell(task, system, make_config(options, choice, task, shape, fold), start)
+
+
+def choose_rates(
+    options: argparse.Namespace, systems: Sequence[str]
+) -> tuple[Callable[[str, str, int], RunCell], dict[str, list[dict[str, Any]]]]:
+    """((task, system, fold) → its cell, with the learning rate that was best on validation of fold 0; the records of
+    the trials). Without --trials every cell has its config's rate."""
+    tried = [make_cell(options, system, "tatqa") for system in systems] if options.trials else []
+    chosen, records = trials.choose_settings(tried, RATES, options.trials, options.out)
+    rates = {cell.system: cell.config.optim.learning_rate for cell in chosen}
+
+    def make_fold(task: str, system: str, fold: int) -> RunCell:
+        cell = make_cell(options, system, task, fold)
+        if task != "tatqa" or system not in rates:
+            return cell
+        return cell._replace(config=trials.change_config(cell.config, {"optim.learning_rate": rates[system]}))
+
+    return make_fold, records
 
 
 def choose_tabfact_seeds(options: argparse.Namespace) -> list[int]:
@@ -177,15 +207,55 @@ def make_remarks(options: argparse.Namespace) -> list[str]:
         if fewer_seeds != options.seeds
         else ""
     )
+    per = "folds" if options.scale == overnight.NAME else "seeds"
+    what_varies = (
+        f"TAT-QA: {FOLDS} folds of whole contexts, of which {len(options.seeds)} were run, each with a pre-training "
+        "that has not read its test questions. Folds share training data, so ± and p are too narrow: trust the "
+        "paired bootstraps over questions. TabFact: the pre-training of fold 0."
+        if options.scale == overnight.NAME
+        else "The seeds of a row share one pre-training, of seed 0: how much that varies is in no ± and no p."
+    )
     return [
         "In percent, on test, at the epoch that was best on validation; every question of TAT-QA is scored. What "
-        "stands behind ± is the standard deviation over seeds here and the standard error of the mean in the paper's "
-        "columns. The seeds of a row share one pre-training, of seed 0: how much that varies is in no ± and no p."
-        + seeds_note,
+        f"stands behind ± is the standard deviation over {per} here and the standard error of the mean in the "
+        f"paper's columns. {what_varies}{seeds_note}",
         data,
         start_note,
         f"{shape} Sizes of the number encoder here: {sizes}.",
     ]
+
+
+def compare_answers(
+    cells: Sequence[RunCell],
+    results: runs.Results,
+    out: pathlib.Path,
+    make_fold: Callable[[str, str, int], RunCell],
+) -> list[dict[str, Any]]:
+    """Each row's difference from the reference, over the questions of all folds and over TabFact's statements."""
+    entries = []
+    for task, score in (("tatqa", score_question), ("tabfact", score_statement)):
+        entries += noise.bootstrap_differences(
+            [cell for cell in cells if cell.task == task],
+            results,
+            out,
+            REFERENCE,
+            f"{task}.jsonl",
+            score,
+            find_cell=(lambda cell, seed: make_fold(cell.task, cell.system, seed)) if task == "tatqa" else None,
+        )
+    return entries
+
+
+def score_question(row: Mapping[str, Any]) -> float:
+    """The exact match of TAT-QA's metric for a line of predictions."""
+    gold, answer = row["reference"], row["prediction"]
+    names = (gold["answer"], gold["answer_type"], gold["scale"], answer["answer"], answer["scale"])
+    return float(metric.score_question(*names).em)
+
+
+def score_statement(row: Mapping[str, Any]) -> float:
+    """1 if the label in a line of predictions is right, else 0."""
+    return float(row["prediction"] == row["reference"]["label"])
 
 
 def _folder_name(path: str) -> str:
@@ -204,20 +274,31 @@ def main(words: Sequence[str] | None = None) -> None:
         default=0,
         help="how many of the seeds TabFact has; by default {laptop}, at paper {paper}".format(**TABFACT_SEEDS),
     )
-    parser.add_argument("--bert", default="", help="folder of BERT-base-uncased to start from")
+    parser.add_argument(
+        "--bert", default="", help="folder of BERT-base-uncased to start from, or minilm of make pretrained"
+    )
     parser.add_argument("--roberta", default="", help="folder of RoBERTa-large for TAT-QA; without it, BERT's shape")
     parser.add_argument("--only", default="", help="tasks, systems or task/system, separated by commas")
+    trials.add_option(parser, RATES)
     options = command.parse_options(parser, words)
+    overnight.check(options, FOLDS)
+    if options.trials and options.scale != overnight.NAME:
+        raise UsageError(f"--trials={options.trials} are for --scale={overnight.NAME}")
     is_wanted = command.parse_only(options.only, TASKS, CHOICES)
     pairs = [(system, task) for system in CHOICES for task in TASKS if is_wanted(task, system)]
     missing_tasks = {task for task in TASKS if not getattr(options, task)}
     if len(missing_tasks) == 1 and any(task in missing_tasks or CHOICES[system].pretrain for system, task in pairs):
         raise UsageError(f"pre-training reads both tasks: give --{missing_tasks.pop()}=FOLDER too, or neither")
     seeds = {"tatqa": options.seeds, "tabfact": choose_tabfact_seeds(options)}
+    make_fold, trial_records = choose_rates(options, [system for system, task in pairs if task == "tatqa"])
     results: runs.Results = {}
     for current_task in TASKS:
         cells = [make_cell(options, system, task) for system, task in pairs if task == current_task]
-        results |= runs.run(cells, seeds[current_task], options.out) if cells else {}
+        if options.scale == overnight.NAME and current_task == "tatqa":
+            names = [(cell.task, cell.system) for cell in cells]
+            results |= runs.run_folds(make_fold, names, seeds[current_task], options.out)
+        else:
+            results |= runs.run(cells, seeds[current_task], options.out) if cells else {}
     rows = [TableRow(choice.label, system, make_published(choice)) for system, choice in CHOICES.items()]
     columns = [*COLUMNS, *HEADS]
     entries = tables.compare(results, rows, columns, REFERENCE)
@@ -225,9 +306,18 @@ def main(words: Sequence[str] | None = None) -> None:
     extra: dict[str, Any] = {task: _folder_name(getattr(options, task)) or "stand-in" for task in TASKS}
     if options.scale == "laptop":
         extra["trials"] = {choice.label: TRIALS.get(system, 0) for system, choice in CHOICES.items()}
+    elif options.trials:
+        counts = {CHOICES[system].label: options.trials for system, task in pairs if task == "tatqa"}
+        extra |= {"trials": {"tatqa": counts}, "trial_records": trial_records}
     parts = {"": (entries, columns)}
-    remarks, label = make_remarks(options), CHOICES[REFERENCE].label
-    text = report.publish("table3", title, remarks, parts, results, options, label, extra)
+    remarks, label, per = make_remarks(options), CHOICES[REFERENCE].label, "seed"
+    if options.scale == overnight.NAME:
+        cells = [make_cell(options, system, task) for system, task in pairs]
+        extra["noise"] = compare_answers(cells, results, options.out, make_fold)
+        labels = {system: choice.label for system, choice in CHOICES.items()}
+        remarks += noise.describe_differences(extra["noise"], labels, label)
+        per = "fold"
+    text = report.publish("table3", title, remarks, parts, results, options, label, extra, per=per)
     report.print_report(text, options, "table3.md", "table3.json")
 
 

@@ -47,6 +47,8 @@ class Task(protocols.Task):
         statements: int = 0,
         size: int = 0,
         data_seed: int = 0,
+        fold: int = 0,
+        folds: int = 0,
     ):
         """
         Args:
@@ -56,10 +58,11 @@ class Task(protocols.Task):
             used here.
           size: records of each source and split to use; 0 for all.
           data_seed: of the splits and of the stand-ins.
+          fold: which of `folds` of TAT-QA stays unread; folds=0 for its test split.
         """
         self.dataset: dict[str, Any] = {"name": "table_text", "seed": data_seed}
         options = {"tatqa": tatqa, "tabfact": tabfact, "text": text, "size": size}
-        options |= {"contexts": contexts, "statements": statements}
+        options |= {"contexts": contexts, "statements": statements, "fold": fold, "folds": folds}
         self.dataset |= {name: value for name, value in options.items() if value}
 
     def texts(self, rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:

@@ -59,6 +59,8 @@ class Task(protocols.Task):
         context: int = 463,
         units: int = 512,
         as_published: bool = False,
+        fold: int = 0,
+        folds: int = 0,
     ):
         """
         Args:
@@ -74,9 +76,11 @@ class Task(protocols.Task):
           units: length of a row's unit labels; as many as it has positions.
           as_published: as in TagOp's code that LUNA uses: questions without labels are left out, also when scoring;
             numbers are read and answers assembled as there (see `answers.assemble`).
+          fold: which of `folds` is test, in whole contexts; folds=0 for the files' own splits.
         """
         self.dataset: dict[str, Any] = {"name": "tatqa", "seed": data_seed}
-        self.dataset |= {k: v for k, v in {"path": path, "size": size}.items() if v}
+        options = {"path": path, "size": size, "fold": fold, "folds": folds}
+        self.dataset |= {k: v for k, v in options.items() if v}
         if tables != "few":
             self.dataset |= {"tables": tables, "wordings": wordings}
         self.limits, self.units, self.as_published = (question, context), units, as_published
