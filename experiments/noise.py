@@ -99,13 +99,17 @@ def describe_differences(
     return remarks
 
 
-def describe_interval(seeds: int) -> list[str]:
-    """A remark on the 95% interval of a mean over `seeds` seeds, in standard deviations; no remark for one seed."""
+def describe_interval(seeds: int, per: str = "seed") -> list[str]:
+    """A remark on the 95% interval of a mean over `seeds` seeds, in standard deviations; no remark for one seed.
+
+    Args:
+      per: what is repeated, such as "seed".
+    """
     if seeds < 2:
         return []
     width = float(stats.t.ppf(0.975, seeds - 1)) / math.sqrt(seeds)
     return [
-        f"The 95% interval of a mean over {seeds} seeds is {width:.2f} standard deviations either way (Student's t)."
+        f"The 95% interval of a mean over {seeds} {per}s is {width:.2f} standard deviations either way (Student's t)."
     ]
 
 

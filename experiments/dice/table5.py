@@ -16,6 +16,7 @@ start from a run on all questions of the fold's training articles, whatever thei
 from __future__ import annotations
 
 import argparse
+import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -153,7 +154,8 @@ def main(words: Sequence[str] | None = None) -> None:
         score_exact,
         find_cell=find_fold if options.scale == overnight.NAME else None,
     )
-    extra = {"data": options.path or "stand-in", "bert": options.bert or "from scratch", "noise": differences}
+    extra: dict[str, Any] = {"data": pathlib.Path(options.path).name or "stand-in", "noise": differences}
+    extra["bert"] = pathlib.Path(options.bert).name or "from scratch"
     extra["drawn_by"] = "dice.table5"
     remarks = make_remarks(options) + noise.describe_differences(differences, SYSTEMS, SYSTEMS["bert"])
     per = "fold" if options.scale == overnight.NAME else "seed"
@@ -176,16 +178,17 @@ def make_published(system: str, split: int) -> dict[str, Published]:
 
 
 def make_remarks(options: argparse.Namespace) -> list[str]:
-    """Remarks on data and weights."""
+    """Remarks on data and weights, with the names of folders; their full paths are private."""
+    name, weights_name = pathlib.Path(options.path).name, pathlib.Path(options.bert).name
     if options.scale == overnight.NAME:
         data = (
-            f"Data: {options.path or 'the stand-in'} in {FOLDS} folds of whole articles, of which "
+            f"Data: {name or 'the stand-in'} in {FOLDS} folds of whole articles, of which "
             f"{len(options.seeds)} were run; the numbers do not compare with the paper's. Folds share training data, "
             "so p and the interval of a mean are too narrow: trust the paired bootstraps over questions."
         )
     elif options.path:
         data = (
-            f"Data: SQuAD 1.1 in {options.path}. Where only one of its two files is there, whole articles of it "
+            f"Data: SQuAD 1.1 in {name}. Where only one of its two files is there, whole articles of it "
             "stand in for the other split, and the numbers do not compare with the paper's."
         )
     else:
@@ -194,14 +197,14 @@ def make_remarks(options: argparse.Namespace) -> list[str]:
         )
     factor = count_epochs(options)
     epochs = f"Columns: after 1, 2 and 3 epochs, here {', '.join(str(e * factor) for e in EPOCHS)}, each a run."
-    weights = f"Weights: {options.bert}." if options.bert else "Weights: random; the vocabulary is the train split's."
+    weights = f"Weights: {weights_name}." if options.bert else "Weights: random; the vocabulary is the train split's."
     if options.first:
         weights += (
             f" Both systems then learn from all questions of the fold's training articles, {FIRST_EPOCHS} epochs, "
             "without L_num, and start from there."
         )
     return [
-        *noise.describe_interval(len(options.seeds)),
+        *noise.describe_interval(len(options.seeds), "fold" if options.scale == overnight.NAME else "seed"),
         data,
         weights,
         f"{epochs} F1 and exact match in percent, of the last state on the test split.",
