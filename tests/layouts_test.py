@@ -32,6 +32,7 @@ EXACT = [
     ("chunks", {"size": 4}, True),
     ("limbs", {}, True),
     ("limbs", {"parts": 1}, True),
+    ("limbs", {"size": 1, "parts": 12}, True),
     ("places", {"fraction": 12}, False),
     ("places", {"fraction": 12, "plus": False}, False),
 ]

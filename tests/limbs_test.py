@@ -51,6 +51,49 @@ def test_numbers_are_these_limbs(surface, names):
 
 
 @pytest.mark.parametrize(
+    ("surface", "names"),
+    [
+        ("-1,234.5", "[#-1,] [:5] [:4] [:3] [:2] [:1]"),
+        ("0", "[#] [:0]"),
+        ("007", "[#] [:7] [:0] [:0]"),
+        ("1.000", "[#3] [:0] [:0] [:0] [:1]"),
+        (".05", "[#2] [:5] [:0]"),
+    ],
+)
+def test_with_size_1_each_digit_is_a_limb(surface, names):
+    assert limbs.write_limbs(surface, 4, size=1) == tuple(names.split())
+    assert limbs.read_limbs(names.split(), size=1) == surface
+    assert limbs.read_limbs([*names.split()[:1], "[:1]", "[:12]"], size=1) is None
+
+
+@pytest.mark.parametrize("size", limbs.SIZES)
+def test_the_automata_take_what_is_read_and_no_more(size, rng):
+    """Over all strings of up to four limbs of a small alphabet, behind each header."""
+    parts, kinds = 2, limbs.list_limbs(size)
+    names = ["[:0]", "[:1]"] if size == 1 else ["[:000]", "[:100]", "[:012]", "[:0]", "[:12]", "[.5]", "[.00]"]
+    n_read = 0
+    for (moves, complete), is_answer in (
+        (limbs.make_moves(parts, kinds), False),
+        (limbs.make_answer_moves(parts, kinds), True),
+    ):
+        next_states = {s: {name: to for names_, to in row.items() for name in names_} for s, row in moves.items()}
+        for header in ("[#]", "[#1]", "[#2]", *["[#,]", "[#1,]"] * (not is_answer)):
+            for count in range(1, 6 if size == 1 else 5):
+                for written in itertools.product(names, repeat=count):
+                    state = limbs.begin_state(header)
+                    for name in written:
+                        state = next_states.get(state, {}).get(name, "refused")
+                    surface = limbs.read_limbs([header, *written], size)
+                    is_number = surface is not None
+                    if is_answer and surface is not None:
+                        whole = surface.partition(".")[0]
+                        is_number = bool(whole) and (whole == "0" or whole[0] != "0")
+                    assert (state in complete) == is_number, (header, written, state)
+                    n_read += is_number
+    assert n_read > 50
+
+
+@pytest.mark.parametrize(
     "surface", ["1e5", "(12)", "12%", "5.", "1,23", "12,34,567", "0.1234567890123", "", "-", "."]
 )
 def test_other_forms_have_no_limbs(surface):
@@ -76,7 +119,7 @@ def draw_surface(rng) -> str:
 
 
 def test_every_surface_comes_back_from_its_ids(vocabulary, rng):
-    for options in (dict(values=True), dict(), dict(values=True, parts=1)):
+    for options in (dict(values=True), dict(), dict(values=True, parts=1), dict(size=1), dict(size=1, parts=12)):
         scheme = make_scheme(vocabulary, **options)
         surfaces = [draw_surface(rng) for _ in range(200)]
         segments = [s for text in surfaces for s in (Number(text, Decimal(text.replace(",", ""))), Text(" a "))]
@@ -84,9 +127,11 @@ def test_every_surface_comes_back_from_its_ids(vocabulary, rng):
         row = scheme.encode(document)
         assert scheme.decode(row.ids) == document
         for surface in surfaces:
-            names = limbs.write_limbs(surface, scheme.parts)
-            n_digits = sum(c.isdigit() for c in surface)
-            assert names is None or len(names) <= n_digits / 3 + 3, "one more limb on each side of the point at most"
+            size = scheme.limbs.size
+            names = limbs.write_limbs(surface, scheme.parts, size)
+            # One more limb on each side of the point at most.
+            n_most = sum(c.isdigit() for c in surface) / size + (3 if size > 1 else 1)
+            assert names is None or len(names) <= n_most
 
 
 def test_given_numbers_have_values_and_written_ones_have_none(vocabulary):
@@ -137,9 +182,9 @@ def make_producer(scheme, ahead: bool):
     return producer
 
 
-@pytest.mark.parametrize("ahead", [False, True])
-def test_powers_are_those_of_1000_and_the_decoder_counts_as_the_host_does(ahead, vocabulary, rng):
-    scheme = make_scheme(vocabulary, values=True)
+@pytest.mark.parametrize(("ahead", "size"), [(False, 3), (True, 3), (True, 1)])
+def test_powers_are_those_of_1000_and_the_decoder_counts_as_the_host_does(ahead, size, vocabulary, rng):
+    scheme = make_scheme(vocabulary, values=True, size=size)
     producer = make_producer(scheme, ahead)
     surfaces = [draw_surface(rng) for _ in range(30)]
     segments = [s for text in surfaces for s in (Number(text, Decimal(text.replace(",", ""))), Text(" a "))]
@@ -161,15 +206,15 @@ def test_powers_are_those_of_1000_and_the_decoder_counts_as_the_host_does(ahead,
     for surface in surfaces:
         row = scheme.encode((Number(surface, Decimal(surface.replace(",", ""))),)).ids
         names = [scheme.vocab.mark_name(token) for token in row.tolist()]
-        if limbs.write_limbs(surface, scheme.parts) is None:
+        if limbs.write_limbs(surface, scheme.parts, size) is None:
             assert not producer.compute(row).any()
             continue
         total = Decimal(0)
         for name, (power, number) in zip(names, producer.compute(row).tolist(), strict=True):
             assert number == (power > 0)
             if power:
-                digits = name[2:-1] if name[1] == ":" else name[2:-1].ljust(3, "0")
-                total += int(digits) * Decimal(1000) ** (power - 1 - producer.parts)
+                digits = name[2:-1] if name[1] == ":" else name[2:-1].ljust(size, "0")
+                total += int(digits) * Decimal(10**size) ** (power - 1 - producer.parts)
         assert total == abs(Decimal(surface.replace(",", "")))
 
 
@@ -204,7 +249,7 @@ def test_a_limb_is_the_sum_of_its_digits_and_its_logit_of_three(harmonics, vocab
     np.testing.assert_allclose(row("[#]"), w["table"][scheme.vocab.mark("[#]")], atol=1e-6)
     # The softmax over whole limbs is the product of three softmaxes over digits.
     h = rng.standard_normal(table.shape[1])
-    full = np.asarray([row(name) for name in limbs.FULL]) @ h
+    full = np.asarray([row(name) for name in limbs.list_limbs(3).full]) @ h
     log_probs = full - np.logaddexp.reduce(full)
     by_place = []
     for place in range(3):
@@ -239,7 +284,9 @@ def test_the_size_of_a_number_at_a_glance():
 @pytest.mark.parametrize(
     ("make", "line"),
     [
-        (lambda v: make_scheme(v, parts=10), "parts must be from 0 to 9"),
+        (lambda v: make_scheme(v, parts=10), "parts must be from 0 to 9 with size=3, not 10"),
+        (lambda v: make_scheme(v, parts=28, size=1), "parts must be from 0 to 27 with size=1, not 28"),
+        (lambda v: make_scheme(v, size=2), "size must be 1 or 3 digits, not 2"),
         (
             lambda v: positions.Positions(offset=-1).init(jax.random.key(0), None, method="added"),
             "offset not negative",

@@ -1,6 +1,6 @@
 """The test that could reject place-anchored limbs: sums of whole numbers and of decimals, the largest number.
 
-python -m experiments.candidates.limbs                      # laptop: three seeds, 27 runs, hours on 2 cores
+python -m experiments.candidates.limbs                      # laptop: three seeds, 36 runs, hours on 2 cores
 python -m experiments.candidates.limbs --scale=smoke        # for form alone, minutes
 """
 
@@ -20,6 +20,9 @@ CONTEST = Contest(
         "limbs": System("limbs", "Limbs, the size of given numbers in their headers"),
         "no_size": System(
             "limbs", "Limbs, headers without the size", ("scheme=limbs:values=False", "~embeds.numeral")
+        ),
+        "one_digit": System(
+            "limbs", "A header and a limb for each digit", ("scheme=limbs:values=True,size=1,parts=12",)
         ),
         "digits": System("digits_rev_answer", "Digit by digit, lowest first", (POSITIONS,)),
     },

@@ -1,5 +1,7 @@
 """The power of a limb, which all numbers of a row share (for the scheme `limbs`; of our own).
 
+Powers are those of 1000, or of 10 where a limb is one digit.
+
 Legend: B rows, T positions, D width.
 """
 

@@ -15,7 +15,7 @@ from numjax.types import Tokens
 class Positions(limbs.Alignment):
     """b[h, distance of the powers of key and query], up to `span` in either direction; further ones share the last.
 
-    Attention then depends only on how many powers of 1000 two limbs are apart, so larger numbers than those of
+    Attention then depends only on how many powers two limbs are apart, so larger numbers than those of
     training are not new. Pairs of which one is no limb have a bias of their own.
 
     Attributes, besides those of `limbs.Alignment`: span, gain, init_std as in `coupled_bias`.

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from numjax.errors import UsageError
 from numjax.protocols import FromContext
@@ -16,20 +17,36 @@ from numjax.text.grammar.tables import Edge
 from numjax.text.vocab.base import BaseVocabulary
 from numjax.types import Abilities, Document, Grammar, Number
 
-SIZE = 3
+SIZES = (1, 3)  # digits of a limb; with these, commas between thousands stand between limbs
+MOST_DECIMALS = 27
 GIVEN = (
     "{} would stand in the text to be written, and tell its digits before they are written: set config.scheme.until "
     "to the mark before answers, or config.scheme.values=False, without an embedding of numbers"
 )
 _PLAIN = re.compile(r"([+-]?)([0-9]{1,3}(?:,[0-9]{3})+|[0-9]*)(?:\.([0-9]+))?")
+_THOUSANDS = re.compile(r"(?<=[0-9])(?=(?:[0-9]{3})+$)")
 _HEADER = re.compile(r"\[([#=])([+-]?)([0-9]*)(,?)\]")
 
 Moves = Mapping[str, Mapping[tuple[str, ...], str]]  # state → names of limbs → state
 
-# The limbs of a number of digits: whole ones, shorter ones before the point, shorter ones behind it.
-FULL = tuple(f"[:{i:03d}]" for i in range(1000))
-SHORT = tuple(f"[:{i:0{n}d}]" for n in (1, 2) for i in range(10**n))
-SHORT_PARTS = tuple(f"[.{i:0{n}d}]" for n in (1, 2) for i in range(10**n))
+
+class Limbs(NamedTuple):
+    """The names of the limbs of `size` digits: whole ones, shorter ones before the point, shorter ones behind it."""
+
+    size: int
+    full: tuple[str, ...]
+    short: tuple[str, ...]
+    short_parts: tuple[str, ...]
+
+
+@functools.cache
+def list_limbs(size: int) -> Limbs:
+    """The limbs of a size."""
+
+    def name(point: str, counts: Sequence[int]) -> tuple[str, ...]:
+        return tuple(f"[{point}{i:0{n}d}]" for n in counts for i in range(10**n))
+
+    return Limbs(size, name(":", [size]), name(":", range(1, size)), name(".", range(1, size)))
 
 
 class Scheme(digits.Scheme):
@@ -39,7 +56,7 @@ class Scheme(digits.Scheme):
     limbs, the lowest first, so that a sum is written in the order in which its carries come. Limbs are cut at the
     point, so that a limb's digits have the same places in all numbers: with the positions `limbs`, operands and
     answers are aligned, also those with decimals. A shorter limb keeps zeros at the beginning or the end: 007 and
-    1.000 come back as they are.
+    1.000 come back as they are. With `size` 1 each digit is a limb: -1,234.5 is [#-1,] [:5] [:4] [:3] [:2] [:1].
 
     A number in another form, such as 1e5 or (12), or with more limbs behind the point than `parts`, is spelled
     between [F] and [/F]. So every surface is restored exactly.
@@ -53,23 +70,27 @@ class Scheme(digits.Scheme):
         rules: str = "default",
         pad_multiple: int = 128,
         parts: int = 4,
+        size: int = 3,
         values: bool = False,
         until: str = "[SEP]",
     ):
         """
         Args:
           parts: most limbs behind the point.
+          size: digits of a limb, 1 or 3.
           values: the header of a given number has its value, for an embedding of numbers, and is a mark of its own,
             such as [=-1,]; so the size of a given number is known at one position. A text to be written cannot hold
             such a header: running text, and tasks without the mark `until`, need False, where all headers are alike.
           until: with `values`, the numbers before this mark are given.
 
         Raises:
-          UsageError: `parts` is not between 0 and 9.
+          UsageError: `size` is neither, or `parts` are more than 27 decimals.
         """
-        if not 0 <= parts <= 9:
-            raise UsageError(f"limbs: parts must be from 0 to 9, not {parts}")
-        self.parts, self.values = parts, values
+        if size not in SIZES:
+            raise UsageError(f"limbs: size must be 1 or 3 digits, not {size}")
+        if not 0 <= parts <= MOST_DECIMALS // size:
+            raise UsageError(f"limbs: parts must be from 0 to {MOST_DECIMALS // size} with size={size}, not {parts}")
+        self.parts, self.values, self.limbs = parts, values, list_limbs(size)
         super().__init__(vocab, rules, pad_multiple, layout="digits", until=until)
         self.forms = answers.NUMBERS  # limbs are symbols, over any vocabulary
         if values:
@@ -98,7 +119,7 @@ class Scheme(digits.Scheme):
             if _HEADER.fullmatch(names[start]):
                 while end < len(ids) and names[end][:2] in ("[:", "[."):
                     end += 1
-            surface = read_limbs(names[start:end])
+            surface = read_limbs(names[start:end], self.limbs.size)
             if surface is None:
                 spelled.append(ids[start])
                 start += 1
@@ -119,10 +140,11 @@ class Scheme(digits.Scheme):
 
     def _list_marks(self) -> tuple[str, ...]:
         headers = self._list_headers("#") + (self._list_headers("=") if self.values else [])
-        return (*FULL, *SHORT, *SHORT_PARTS, *headers, OPEN, CLOSE)
+        _, full, short, short_parts = self.limbs
+        return (*full, *short, *short_parts, *headers, OPEN, CLOSE)
 
     def _write_number(self, number: Number, row: RowBuilder) -> None:
-        names = write_limbs(number.surface, self.parts)
+        names = write_limbs(number.surface, self.parts, self.limbs.size)
         if names is None:
             start = len(row.ids)
             super()._write_number(number, row)
@@ -145,7 +167,7 @@ class Scheme(digits.Scheme):
                 Edge("text", [self.vocab.mark(name)], "limbs " + begin_state(name), given=kind == "=")
                 for name in self._list_headers(kind)
             ]
-        moves, complete = make_moves(self.parts)
+        moves, complete = make_moves(self.parts, self.limbs)
         ends = ["text", *(f"limbs {state}" for state in complete)]
         edges = [edge for edge in edges if edge.state != "text"] + self._limb_edges(moves, "limbs ")
         edges += [edge._replace(state=state) for state in ends for edge in begins]
@@ -162,7 +184,7 @@ class Scheme(digits.Scheme):
         """A blank and a number without a plus, a comma and zeros at its beginning."""
         end = [self.vocab.mark(EOS)]
         edges = answers.path_edges(answers.START, self._spell(" "), "answer's header")
-        moves, complete = make_answer_moves(self.parts)
+        moves, complete = make_answer_moves(self.parts, self.limbs)
         for name in self._list_headers("#"):
             if "+" not in name and "," not in name:
                 edges.append(Edge("answer's header", [self.vocab.mark(name)], "answer's " + begin_state(name)))
@@ -170,23 +192,23 @@ class Scheme(digits.Scheme):
         return edges + [Edge(f"answer's {state}", end, "end") for state in complete]
 
 
-def write_limbs(surface: str, parts: int) -> tuple[str, ...] | None:
+def write_limbs(surface: str, parts: int, size: int = 3) -> tuple[str, ...] | None:
     """The names of the header and limbs of a plain or grouped number; None for others, and with more than `parts`
-    limbs behind the point."""
+    limbs of `size` digits behind the point."""
     match = _PLAIN.fullmatch(surface)
     if match is None or not (match[2] or match[3]):
         return None
     sign, whole, part = match[1], match[2].replace(",", ""), match[3] or ""
-    behind = [part[i : i + SIZE] for i in range(0, len(part), SIZE)]
+    behind = [part[i : i + size] for i in range(0, len(part), size)]
     if len(behind) > parts:
         return None
-    before = [whole[max(i - SIZE, 0) : i] for i in range(len(whole), 0, -SIZE)]
+    before = [whole[max(i - size, 0) : i] for i in range(len(whole), 0, -size)]
     header = f"[#{sign}{len(behind) or ''}{',' * (',' in match[2])}]"
-    limbs = [f"[{':' if len(group) == SIZE else '.'}{group}]" for group in reversed(behind)]
+    limbs = [f"[{':' if len(group) == size else '.'}{group}]" for group in reversed(behind)]
     return (header, *limbs, *(f"[:{group}]" for group in before))
 
 
-def read_limbs(names: Sequence[str]) -> str | None:
+def read_limbs(names: Sequence[str], size: int = 3) -> str | None:
     """The surface of a header and its limbs; None if they are not one number."""
     match = _HEADER.fullmatch(names[0])
     if match is None:
@@ -196,10 +218,12 @@ def read_limbs(names: Sequence[str]) -> str | None:
     if len(groups) < max(count, 1):
         return None
     behind, before = groups[:count], groups[count:]
-    surface = sign + ("," if is_grouped else "").join(reversed(before))
+    whole = "".join(reversed(before))
+    surface = sign + (_THOUSANDS.sub(",", whole) if is_grouped else whole)
     surface += "." * bool(behind) + "".join(reversed(behind))
     # Only what is written the same is read: this refuses short limbs inside.
-    return surface if write_limbs(surface, count) == (names[0].replace("=", "#"), *names[1:]) else None
+    written = write_limbs(surface, count, size)
+    return surface if written == (names[0].replace("=", "#"), *names[1:]) else None
 
 
 def begin_state(header: str) -> str:
@@ -210,36 +234,49 @@ def begin_state(header: str) -> str:
     return f"parts {match[3]}, {whole}" if match[3] else f"{whole} first"
 
 
-def make_moves(parts: int) -> tuple[Moves, list[str]]:
+def make_moves(parts: int, limbs: Limbs) -> tuple[Moves, list[str]]:
     """(the automaton over limbs, states in which a number may end) for the numbers that `read_limbs` reads."""
+    size, full, short, _ = limbs
+    # With commas there are more than three digits before the point.
+    n_grouped = 3 // size
     moves: dict[str, dict[tuple[str, ...], str]] = {
-        "whole first": {FULL: "whole", SHORT: "last"},
-        "whole": {FULL: "whole", SHORT: "last"},
-        "grouped first": {FULL: "grouped second"},
-        "grouped second": {FULL: "grouped", SHORT: "last"},
-        "grouped": {FULL: "grouped", SHORT: "last"},
+        "whole first": {full: "whole", short: "last"},
+        "whole": {full: "whole", short: "last"},
+        "grouped first": {full: "grouped 1"},
+        **{f"grouped {i}": {full: f"grouped {i + 1}"} for i in range(1, n_grouped)},
+        f"grouped {n_grouped}": {full: "grouped", short: "last"},
+        "grouped": {full: "grouped", short: "last"},
         "last": {},
     }
     for kind, first in (("whole", "whole"), ("grouped", "grouped first")):
-        for count in range(1, parts + 1):
-            behind = f"rest {count - 1}, {kind}" if count > 1 else first
-            moves[f"parts {count}, {kind}"] = {FULL: behind, SHORT_PARTS: behind}
-            if count < parts:
-                moves[f"rest {count}, {kind}"] = {FULL: behind}
-    return moves, ["whole", "grouped", "last"]
+        _add_parts(moves, parts, limbs, kind, first)
+    return _drop_empty(moves), ["whole", "grouped", "last"]
 
 
-def make_answer_moves(parts: int) -> tuple[Moves, list[str]]:
+def make_answer_moves(parts: int, limbs: Limbs) -> tuple[Moves, list[str]]:
     """As `make_moves`, for numbers with digits before the point, no zero before others, and no commas."""
-    high, inner = (tuple(name for name in FULL if (name[2] == "0") == is_zero) for is_zero in (False, True))
-    short = tuple(name for name in SHORT if name[2] != "0")
+    size, full, short, _ = limbs
+    high, inner = (tuple(name for name in full if (name[2] == "0") == is_zero) for is_zero in (False, True))
+    short = tuple(name for name in short if name[2] != "0")
     above = {high: "top", inner: "inner", short: "last"}
+    # 0 itself. Where a limb is one digit, it may also be the end of a larger number.
+    zero = above | {inner: "zero"} if size == 1 else above | {("[:0]",): "last"}
     moves: dict[str, dict[tuple[str, ...], str]] = {
-        "whole first": above | {("[:0]",): "last"}, "top": above, "inner": above, "last": {}
+        "whole first": zero, "zero": above, "top": above, "inner": above, "last": {}
     }  # fmt: skip
+    _add_parts(moves, parts, limbs, "whole", "whole first")
+    return _drop_empty(moves), ["zero", "top", "last"]
+
+
+def _add_parts(moves: dict[str, dict[tuple[str, ...], str]], parts: int, limbs: Limbs, kind: str, first: str) -> None:
+    """Adds the limbs behind the point, of which the first that is written may be short."""
     for count in range(1, parts + 1):
-        behind = f"rest {count - 1}, whole" if count > 1 else "whole first"
-        moves[f"parts {count}, whole"] = {FULL: behind, SHORT_PARTS: behind}
+        behind = f"rest {count - 1}, {kind}" if count > 1 else first
+        moves[f"parts {count}, {kind}"] = {limbs.full: behind, limbs.short_parts: behind}
         if count < parts:
-            moves[f"rest {count}, whole"] = {FULL: behind}
-    return moves, ["top", "last"]
+            moves[f"rest {count}, {kind}"] = {limbs.full: behind}
+
+
+def _drop_empty(moves: Moves) -> Moves:
+    """The moves without those over no limbs."""
+    return {state: {names: to for names, to in row.items() if names} for state, row in moves.items()}
