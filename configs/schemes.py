@@ -47,6 +47,15 @@ def _in_places(**options: object) -> dict[str, object]:
     }
 
 
+def _anchored(**options: object) -> dict[str, object]:
+    """A header and limbs, the lowest first, that know how many places they are apart."""
+    return _spelled("limbs", values=True, **options) | {
+        "embeds.token": dict(name="limbs"),
+        "embeds.numeral": dict(name="leading", fusion="concat+linear"),
+        "positions.place": dict(name="limbs_bias", ahead=True, numbers=8),
+    }
+
+
 ROWS = {
     # Numbers in pieces of a trained vocabulary, as they come.
     "bpe": {
@@ -137,13 +146,9 @@ ROWS = {
         "embeds.numeral": dict(name="fone", integer=13, fraction=5, fusion="concat+linear"),
         "heads.next": dict(name="carry", integer=13, fraction=5),
     },
-    # Our own: a header and limbs of three digits, aligned at the point.
-    "limbs": _spelled("limbs", values=True)
-    | {
-        "embeds.token": dict(name="limbs"),
-        "embeds.numeral": dict(name="leading", fusion="concat+linear"),
-        "positions.place": dict(name="limbs_bias", ahead=True, numbers=8),
-    },
+    # Our own: a header and limbs of three digits, aligned at the point; and with a limb for each digit.
+    "limbs": _anchored(),
+    "anchor": _anchored(size=1, parts=12),
     # Our own: characters of residues, under which sums and products are rotations.
     "residues": SLOT
     | {

@@ -21,9 +21,7 @@ CONTEST = Contest(
         "no_size": System(
             "limbs", "Limbs, headers without the size", ("scheme=limbs:values=False", "~embeds.numeral")
         ),
-        "one_digit": System(
-            "limbs", "A header and a limb for each digit", ("scheme=limbs:values=True,size=1,parts=12",)
-        ),
+        "one_digit": System("anchor", "A header and a limb for each digit"),
         "digits": System("digits_rev_answer", "Digit by digit, lowest first", (POSITIONS,)),
     },
     reference="digits",
