@@ -10,17 +10,18 @@
     numjax train --config=luna:task=claims,bert=minilm3,numtok=replace,numbed=dice \\
       --workdir=runs/claims
 
-Arguments: smoke | laptop | overnight | paper; task=pretrain|tatqa|tabfact|claims; numtok=addback|replace|none (none:
-only pieces); numbed=char_lstm|char_former|dice|MODULE; size=0.1M|base|1M|9M (parameters of the character encoders);
-shape=bert|roberta; bert=minilm|minilm3, to start from the weights of `make pretrained`, with all six layers or three;
-tables=few|many, kinds of stand-in tables; for pre-training distill=on|off, regress=on|off; as_published.
+Arguments: smoke | laptop | overnight | paper; task=pretrain|tatqa|tabfact|claims; numtok=addback|replace|none|anchor
+(none: only pieces; anchor: our own, of configs/anchor.py); numbed=char_lstm|char_former|dice|MODULE;
+size=0.1M|base|1M|9M (parameters of the character encoders); shape=bert|roberta; bert=minilm|minilm3, to start from
+the weights of `make pretrained`, with all six layers or three; tables=few|many, kinds of stand-in tables; for
+pre-training distill=on|off, regress=on|off; as_published.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from numjax.bundled.configs import presets
+from numjax.bundled.configs import anchor, presets
 from numjax.config.recipe import SIZES, Recipe
 from numjax.tasks.tatqa import traits
 
@@ -217,6 +218,14 @@ PARTS = {
                     "objectives.masked": dict(name="nll", head="masked", label=None, room=0.25, weight=1.0),
                 },
             },
+        },
+        # Our own: digits that are aligned at the point, behind a header (configs/anchor.py).
+        "anchor": {
+            "needs": ("task:tatqa", "task:tabfact"),
+            "scheme": anchor.LIMBS | dict(values=True, until=""),
+            "embeds": dict(token=dict(name="limbs"), numeral=anchor.READ["embeds.numeral"]),
+            "positions.place": anchor.ALIGNED,
+            "backbone": dict(types=(1,)),
         },
     },
     "numbed": {

@@ -1,0 +1,60 @@
+"""Anchor, our own: numbers in running text as a header and digits, the lowest first, aligned at the decimal point.
+
+    numjax train --config=anchor:task=text --config.task.path=FOLDER --workdir=…   # any text
+    numjax train --config=anchor:task=mme --workdir=runs/anchor-mme                # NumGPT's tasks
+    numjax train --config=anchor:task=problems --workdir=runs/anchor-problems      # word problems in many wordings
+    numjax train --config=luna:task=tatqa,numtok=anchor --workdir=runs/anchor-tatqa    # LUNA's tasks, with an encoder
+
+Arguments: smoke | laptop | overnight | paper; task=text and the other tasks of configs/numgpt.py; limb=1|3 (digits of
+a position: a number of n digits has n + 1 positions, or n / 3 + 1); size=on|off (whether the header of a given number
+tells its size and first digits); align=on|off (whether attention knows how many places two digits are apart).
+"""
+
+from __future__ import annotations
+
+from numjax.bundled.configs import numgpt
+from numjax.config.recipe import Change, Recipe
+
+LIMBS = dict(name="limbs", size=1, parts=12)
+ALIGNED = dict(name="limbs_bias", numbers=8)
+ANCHOR = {
+    "scheme": LIMBS
+    | dict(rules="default", vocab=dict(name="sentencepiece", model="bpe", size=2000, split_digits=True)),
+    "embeds": dict(token=dict(name="limbs")),
+    # A written header, and each digit behind it, has the place of the digit that comes next.
+    "positions": dict(sequence=dict(name="learned"), place=ALIGNED | dict(ahead=True)),
+    "heads": dict(next=dict(name="token", tied=True)),
+}
+# Where the model only reads, the header of a number tells its size and first digits.
+READ: Change = {
+    "scheme": dict(values=True, until=""),
+    "embeds.numeral": dict(name="leading", fusion="concat+linear"),
+}
+WRITTEN = ("text", "generation", "problems")  # tasks that write numbers in running text, where all headers are alike
+
+
+def _add_headers(task: Change) -> Change:
+    """A task of NumGPT that only reads, with the headers of its numbers."""
+    return {**task, **READ, "scheme": {**task.get("scheme", {}), **READ["scheme"]}}
+
+
+PARTS = {
+    "limb": {
+        "1": {"needs": "scheme:limbs"},
+        "3": {"needs": "scheme:limbs", "scheme": dict(size=3, parts=4)},
+    },
+    "size": {
+        "on": {"needs": "embeds.numeral"},
+        "off": {"needs": "embeds.numeral", "embeds.numeral": None, "scheme": dict(values=False)},
+    },
+    "align": {"on": {"needs": "positions.place"}, "off": {"needs": "positions.place", "positions.place": None}},
+}
+
+get_config = Recipe(
+    system=ANCHOR,
+    task="mme",
+    tasks={name: task if name in WRITTEN else _add_headers(task) for name, task in numgpt.TASKS.items()},
+    parts=PARTS,
+    scale="laptop",
+    scales=numgpt.SCALES,
+)
