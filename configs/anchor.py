@@ -17,6 +17,7 @@ from numjax.config.recipe import Change, Recipe
 
 LIMBS = dict(name="limbs", size=1, parts=12)
 ALIGNED = dict(name="limbs_bias", numbers=8)
+LEADING = dict(name="leading", fusion="concat+linear")
 ANCHOR = {
     "scheme": LIMBS
     | dict(rules="default", vocab=dict(name="sentencepiece", model="bpe", size=2000, split_digits=True)),
@@ -28,7 +29,7 @@ ANCHOR = {
 # Where the model only reads, the header of a number tells its size and first digits.
 READ: Change = {
     "scheme": dict(values=True, until=""),
-    "embeds.numeral": dict(name="leading", fusion="concat+linear"),
+    "embeds.numeral": LEADING,
 }
 WRITTEN = ("text", "generation", "problems")  # tasks that write numbers in running text, where all headers are alike
 

@@ -9,6 +9,7 @@ smoke | cpu.
 
 from __future__ import annotations
 
+from numjax.bundled.configs import anchor
 from numjax.config.recipe import NLL, Recipe
 
 TASKS = (
@@ -51,8 +52,8 @@ def _anchored(**options: object) -> dict[str, object]:
     """A header and limbs, the lowest first, that know how many places they are apart."""
     return _spelled("limbs", values=True, **options) | {
         "embeds.token": dict(name="limbs"),
-        "embeds.numeral": dict(name="leading", fusion="concat+linear"),
-        "positions.place": dict(name="limbs_bias", ahead=True, numbers=8),
+        "embeds.numeral": anchor.LEADING,
+        "positions.place": anchor.ALIGNED | dict(ahead=True),
     }
 
 

@@ -138,6 +138,8 @@ def test_each_question_of_tatqa_is_tested_in_one_fold_which_its_pretraining_has_
         for name in ("tatqa", "table_text"):
             with pytest.raises(UsageError, match=f"fold={fold} is none of folds={folds}"):
                 data.load(name, "train", tmp_path, fold=fold, folds=folds)
+    with pytest.raises(UsageError, match="tables=many has splits with wordings of their own: set folds=0"):
+        data.load("tatqa", "train", tmp_path, tables="many", folds=5)
     with pytest.raises(UsageError, match="folds=5 are TAT-QA's"):
         data.load("table_text", "train", tmp_path, text=str(tmp_path), folds=5)
 
