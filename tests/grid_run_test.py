@@ -231,6 +231,7 @@ def test_the_model_of_a_cell_can_be_loaded(grid_folder, module_of_a_stranger):
     (folder,) = grid_folder.glob("runs/tiny.waves.*/seed_0")
     model = numjax.load(folder, trust=True)
     assert model.embed("12").shape == (TINY.width,)
+    assert model.system.config.backbone.dtype == "float32", "cells do not depend on the device"
     assert not (folder / "checkpoints").exists()
 
 
