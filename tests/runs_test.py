@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import gzip
 import json
 import math
@@ -164,6 +165,20 @@ def test_another_config_is_refused_wherever_a_checkpoint_lies(tmp_path, path):
     partial.rename(tmp_path / path)
     with pytest.raises(UsageError, match=r"made by another config \(optim.clip was 0.5, now 1.0\)"):
         claim(tmp_path, config)
+
+
+def test_an_option_that_a_part_got_later_has_its_default_in_an_older_workdir(tmp_path):
+    config = tiny()
+    saved = json.loads(json.dumps(config.to_dict()))
+    for block, option in (("scheme", "rules"), ("backbone", "scan"), ("backbone", "remat")):
+        assert option in config[block], f"{block}.{option} is an option"
+        del functools.reduce(dict.__getitem__, block.split("."), saved)[option]
+    origin.save_config(tmp_path, saved)
+    (tmp_path / "checkpoints" / "5").mkdir(parents=True)
+    claim(tmp_path, config)
+    origin.save_config(tmp_path, saved)
+    with pytest.raises(UsageError, match=r"made by another config \(backbone.remat was 'none', now 'full'\)"):
+        claim(tmp_path, tiny(**{"backbone.remat": "full"}))
 
 
 def test_a_run_continues_with_other_settings_of_the_machine(finished_run, data_dir):

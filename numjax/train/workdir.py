@@ -11,6 +11,7 @@ from typing import Any
 
 import jax
 
+from numjax.config import blocks
 from numjax.config.origin import CONFIG_FILE, load_config, save_config
 from numjax.errors import UsageError
 from numjax.runtime import files, processes
@@ -76,8 +77,8 @@ def claim(workdir: pathlib.Path, config: Any, keep: bool = True) -> None:
       UsageError: the workdir was trained with another config (the message names the first difference), or the config
         cannot be written.
     """
-    own_config = json.loads(json.dumps(config.to_dict()))
-    difference = _difference(workdir, own_config)
+    own_config = _as_json(config.to_dict())
+    difference = _difference(workdir, config)
     if difference is not None and has_checkpoint(workdir):
         raise UsageError(
             f"{workdir} was made by another config ({difference}): leave out the flags that change it (without "
@@ -94,8 +95,10 @@ def claim(workdir: pathlib.Path, config: Any, keep: bool = True) -> None:
             raise UsageError(f"cannot write to {workdir} ({error.strerror}): choose another --workdir") from error
 
 
-def _difference(workdir: pathlib.Path, own_config: dict[str, Any]) -> str | None:
+def _difference(workdir: pathlib.Path, config: Any) -> str | None:
     """The first setting that differs from the workdir's config and is not in `FREE`, in words; None if all agree.
+
+    An option that its config lacks, since the part got it later, has its default there.
 
     Raises:
       UsageError: the workdir is trained, and its config is damaged.
@@ -108,11 +111,18 @@ def _difference(workdir: pathlib.Path, own_config: dict[str, Any]) -> str | None
         if has_checkpoint(workdir):
             raise
         return str(error)
-    own_values = _flat(own_config)
+    own_values = _flat(_as_json(config.to_dict()))
+    if later_keys := own_values.keys() - saved_values.keys():
+        defaults = _flat(_as_json(blocks.list_defaults(config)))
+        saved_values |= {key: defaults[key] for key in later_keys & defaults.keys()}
     for key in sorted(own_values.keys() | saved_values.keys()):
         if own_values.get(key) != saved_values.get(key) and FREE.isdisjoint((key, key.split(".")[0])):
             return f"{key} was {saved_values.get(key)!r}, now {own_values.get(key)!r}"
     return None
+
+
+def _as_json(tree: Any) -> Any:
+    return json.loads(json.dumps(tree))
 
 
 def _flat(tree: Any, prefix: str = "") -> dict[str, Any]:
