@@ -4,6 +4,8 @@
     numjax train --config=digits:layout=agg --workdir=…         # [F] [AGG] d…d [/F]
     numjax train --config=digits:aux=soft --workdir=…           # the auxiliary loss
     numjax train --config=digits:task=fermat,backbone=bart --workdir=…
+    numjax train --config=digits:task=pretraining --config.task.path=TEXTS --workdir=runs/pretrained
+    numjax train --config=digits --config.init_from=runs/pretrained --workdir=…    # start from it
     numjax train --config=digits:system=gpt --workdir=…         # only a decoder
     numjax train --config=digits:paper,task=fermat --workdir=…  # the paper's sizes, one GPU
 
@@ -13,7 +15,8 @@
 Expected at laptop, without pretraining: 2 to 3% of MAWPS's problems solved after four minutes on one core (a constant
 answer solves as many), and less than 1% of FERMAT's after ten minutes.
 
-Arguments: smoke | laptop | paper; task=mawps|svamp|asdiv|addsub|fermat; layout=plain|digits|agg|agg_after|pause;
+Arguments: smoke | laptop | overnight | paper; task=mawps|svamp|asdiv|addsub|together|fermat|pretraining (together:
+the first three in one, of `--config.task.path`'s folders of their names); layout=plain|digits|agg|agg_after|pause;
 aux=off|soft|straight|literal; backbone=t5|bart from scratch, or for files of weights: flan (T5 1.1 too), t5_1.0,
 bart; system=gpt; as_published. Each task reads the files at `--config.task.path`; without a path it uses generated
 data.
@@ -56,11 +59,31 @@ TASKS: dict[str, dict[str, Any]] = {
     form: {"task": dict(name="word_problem", form=form, path="", encoder=True, as_published=False)}
     for form in ("mawps", "svamp", "asdiv", "addsub")
 }
+TASKS["together"] = {
+    "task": dict(name="word_problem", form="mawps+svamp+asdiv", path="", encoder=True, as_published=False)
+}
+# Text with gaps, sums and word problems, each record once. Gaps are longer than answers.
+TASKS["pretraining"] = {
+    "task": dict(name="span_corruption", path="", size=20_000),
+    "data": dict(length=64),
+    "decode": dict(beams=1),
+    "when": {
+        "smoke": {"task": dict(size=200)},
+        "laptop": {
+            "task": dict(size=100_000),
+            "backbone": dict(dropout=0.0),
+            "data": dict(train_size=0),
+            "optim": dict(epochs=1, batch_size=64),
+        },
+        "overnight": {"task": dict(size=500_000), "eval": dict(every=500)},
+    },
+}
 TASKS["fermat"] = {
     "task": dict(name="word_problem", form="fermat", path="", encoder=True, as_published=False, views="paper"),
     "when": {
         # Generated from templates. 40,000 examples once: with 4,000, validation loss rises from the third epoch on.
         "laptop": {"data": dict(train_size=40_000), "optim": dict(epochs=1), "eval": dict(every=250)},
+        "overnight": {"data": dict(train_size=40_000)},
         "paper": {"optim": dict(epochs=50, learning_rate=1e-5)},
         # Table 4; its T5 is FLAN base.
         **{f"aux={name}": loss_weights(0.65) for name in LOSSES},
@@ -144,6 +167,8 @@ SCALES = {
         # The loss chooses the epoch, so nothing is generated before the end.
         "eval": dict(examples=500, generate=False),
     },
+    # From a pre-training, hours on two cores.
+    "overnight": {"from": "laptop", "data": dict(train_size=0)},
     # The paper's base sizes, batches and learning rates (Table 4), from scratch without init_from. One GPU.
     "paper": {
         "seed": 42,

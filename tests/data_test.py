@@ -283,7 +283,7 @@ def test_version_1_0_0_has_not_changed(name, load_splits):
     [
         *("math23k", "mathsum", "mme", "gnc", "mwpas", "mwpas_generation", "numeracy600k"),
         *("cognitive_tutor", "answer_scoring", "answer_feedback", "squad", "fermat", "mawps", "tabfact"),
-        *("creditrans", "table_text", "problems"),
+        *("creditrans", "table_text", "problems", "pretraining"),
     ],
 )
 def test_sample_files_come_from_the_builder(name, capsys, data_dir):

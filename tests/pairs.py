@@ -45,6 +45,7 @@ BASES: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "magnitude": ("dice", "smoke", ()),
     "span_answer": ("dice", "smoke,task=squad", ()),
     "word_problem": ("digits", "smoke", ()),
+    "span_corruption": ("digits", "smoke,task=pretraining", ()),
     "word_problem slot": ("digits", "smoke", ("scheme=replace", "heads.next=fone", "embeds.token=token")),
     "tatqa": ("luna", "smoke,task=tatqa", ()),
     "tabfact": ("luna", "smoke,task=tabfact", ()),

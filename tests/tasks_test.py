@@ -139,6 +139,7 @@ RECORDS = {
         "table": '[["year", "eggs"], ["2019", "1,200"], ["2020", "50%"]]',
     },
     "word_problem": {"id": "w", "question": "Nora had 8 stamps and bought 7 more.", "answer": "15"},
+    "span_corruption": {"id": "s", "kind": "sum", "question": "Add 8 and 7 .", "answer": "15"},
 }
 CELLS = ["7", "1", "1030861260", "-134.09", "Swipe Transaction", "35272", "La Verne", "CA", "91750.0", "5300", ""]
 RECORDS["transactions"] = {"id": "c", "rows": json.dumps([CELLS] * 10)}
@@ -218,6 +219,7 @@ def test_every_missing_field_is_named(name):
         "transactions": {"rows"},
         "fraud": {"rows", "label"},
         "word_problem": {"question", "answer"},
+        "span_corruption": {"kind", "question", "answer"},
         "tatqa": set(RECORDS["tatqa"]) - {"id", "paragraphs"},  # paragraphs are optional
     }
     assert named_fields >= required_fields.get(name, {"text"})

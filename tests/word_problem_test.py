@@ -390,7 +390,7 @@ def test_edit_distances_are_those_of_levenshtein():
 def test_the_paper_s_changes_are_added_to_its_baseline():
     published = settings.make_published(settings.ACCURACY, "aux")
     assert len(published) == len(settings.TITLES) == 15 and set(published) == {
-        c.title for c in settings.make_columns("accuracy")
+        c.title for c in settings.make_columns("accuracy", "laptop")
     }
     assert published["MAWPS"].mean == 24.8 and published["Original"].mean == 30.6 and published["a/b"].mean == 12.84
     assert settings.make_published(settings.CER, "digits")["Commuted"].mean == 169.52
@@ -440,3 +440,46 @@ def test_differences_come_with_their_noise(tmp_path, monkeypatch):
     assert with_views["answers"] == 3990 and all(with_views[k] == pytest.approx(agg[k]) for k in agg)
     cer = settings.bootstrap_problems(cells, results, options, "cer")
     assert cer[0]["mean"] == pytest.approx(-agg["mean"])
+
+
+def test_several_forms_are_one_set_with_a_view_each(tmp_path):
+    raw = {
+        "mawps": [{"original_text": f"Ann has {i} eggs .", "equation": f"X={i}", "ans": i} for i in range(20)],
+        "svamp": [
+            {"ID": i, "Body": f"Ben saw {i} owls", "Question": "How many?", "Equation": f"{i}", "Answer": i}
+            for i in range(20)
+        ],
+    }
+    for form, records in raw.items():
+        (tmp_path / form).mkdir()
+        (tmp_path / form / "trainset.json").write_text(json.dumps(records))
+    (tmp_path / "svamp" / "validset.json").write_text(json.dumps(raw["svamp"][:3]))
+    (tmp_path / "other.json").write_text("[]")
+    splits = {
+        split: data.load("mawps", split, tmp_path / "built", path=str(tmp_path), form="mawps+svamp")
+        for split in ("train", "validation", "test")
+    }
+    assert {split: len(rows) for split, rows in splits.items()} == {"train": 32, "validation": 3, "test": 8}
+    assert all(row["view"] == row["id"].partition("/")[0] for rows in splits.values() for row in rows)
+    assert {row["view"] for row in splits["test"]} == {"mawps", "svamp"}
+    assert {row["question"][:3] for row in splits["train"] if row["view"] == "svamp"} == {"Ben"}
+    alone = data.load("mawps", "train", tmp_path / "built", path=str(tmp_path / "svamp"), form="svamp")
+    assert "view" not in alone[0] and alone[0]["id"].startswith("trainset.json")
+    task: Any = build("tasks", {"name": "word_problem", "form": "mawps+svamp", "path": str(tmp_path)})
+    references = [{"answer": "4", "view": "mawps"}, {"answer": "5", "view": "svamp"}]
+    scores = task.score(["4", "4"], references)
+    assert (scores["accuracy"], scores["accuracy/mawps"], scores["accuracy/svamp"]) == (0.5, 1, 0)
+
+
+def test_a_stand_in_of_several_forms_has_both(tmp_path):
+    rows = data.load("mawps", "train+validation+test", tmp_path, form="svamp+asdiv", size=60)
+    assert {row["view"] for row in rows} == {"svamp", "asdiv"} and len({row["id"] for row in rows}) == len(rows) == 60
+
+
+@pytest.mark.parametrize("form", ["mawps+fermat", "mawps+mawps", "svamp+", "gsm8k"])
+def test_forms_that_cannot_be_joined_are_refused(form, tmp_path):
+    with pytest.raises(UsageError, match="choose mawps, svamp, asdiv, addsub, or several as"):
+        data.load("mawps", "train", tmp_path, form=form)
+    if form != "mawps+mawps":
+        with pytest.raises(UsageError, match="or several of the others as a\\+b"):
+            build("tasks", {"name": "word_problem", "form": form})

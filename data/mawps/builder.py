@@ -19,9 +19,10 @@ STAND_IN_SIZE = 2000
 
 
 class Mawps(ArrayRecordBuilder):
-    """Options: `form`, mawps, svamp, asdiv or addsub; `path` of its files, or empty for the stand-in; `size`, at most
-    this many records of each split that the files name (0: all, 2,000 of the stand-in); `seed` of the splits that
-    they do not name and of the stand-in."""
+    """Options: `form`, mawps, svamp, asdiv or addsub, or several joined by "+"; `path` of its files, of several forms
+    a folder with a folder of each form's name, or empty for the stand-in; `size`, at most this many records of each
+    split that the files name (0: all, 2,000 of the stand-in); `seed` of the splits that they do not name and of the
+    stand-in. Records of several forms have a field `view`, their form."""
 
     VERSION = tfds.core.Version("1.1.0")
     FIELDS = {"id": str, "question": str, "answer": str, "equation": str, "operation": str}
@@ -31,29 +32,43 @@ class Mawps(ArrayRecordBuilder):
     @classmethod
     def check(cls, options: Mapping[str, Any]) -> None:
         super().check(options)
-        if options["form"] not in FORMS:
-            raise UsageError(f"{cls.name}: form={options['form']}; choose one of {', '.join(FORMS)}")
+        if not set(forms := options["form"].split("+")) <= FORMS.keys() or len(set(forms)) < len(forms):
+            raise UsageError(f"{cls.name}: form={options['form']}; choose {', '.join(FORMS)}, or several as a+b")
+
+    @property
+    def fields(self) -> Mapping[str, type]:
+        return self.FIELDS | ({"view": str} if "+" in self.options["form"] else {})
 
     @classmethod
     def files(cls, options: Mapping[str, Any]) -> list[pathlib.Path]:
-        return find_files(options["path"]) if options["path"] else []
+        return [file for folder in _list_folders(options).values() for file in find_files(folder)]
+
+    def _read_sources(self) -> Iterator[tuple[str, str, str, Any]]:
+        """Yields (form, id, the split that a file's name states or "", object or ValueError)."""
+        form, size, seed = (self.options[name] for name in ("form", "size", "seed"))
+        forms = form.split("+")
+        if folders := _list_folders(self.options):
+            for part, folder in folders.items():
+                for name, split, raw in read_problems(folder):
+                    yield part, f"{part}/{name}" if len(forms) > 1 else name, split, raw
+            return
+        for number, part in enumerate(forms):
+            count = (size or STAND_IN_SIZE) // len(forms)
+            for index, raw in enumerate(generate_raw_problems(part, count, seed + number)):
+                yield part, f"{part}/stand-in-{index:06d}" if len(forms) > 1 else f"stand-in-{index:06d}", "", raw
 
     def _generate_examples(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        form, path, size, seed = (self.options[name] for name in ("form", "path", "size", "seed"))
-        if path:
-            source = read_problems(path)
-        else:
-            problems = generate_raw_problems(form, size or STAND_IN_SIZE, seed)
-            source = ((f"stand-in-{index:06d}", "", raw) for index, raw in enumerate(problems))
+        size, seed = self.options["size"], self.options["seed"]
         records_by_split: dict[str, list[dict[str, Any]]] = {split: [] for split in SPLITS}
-        for name, split, raw in source:
+        for form, name, split, raw in self._read_sources():
             records = records_by_split[split or "train"]
             if size and len(records) == size:
                 continue
             try:
                 if isinstance(raw, ValueError):
                     raise raw
-                records.append({"id": name} | FORMS[form](raw))
+                view = {"view": form} if "view" in self.fields else {}
+                records.append({"id": name} | FORMS[form](raw) | view)
             except ValueError as error:
                 self.skip(name, str(error))
         # Equal questions stay in one split.
@@ -70,6 +85,14 @@ class Mawps(ArrayRecordBuilder):
             yield from ((split, record) for index in indices for record in groups[index])
         for split, records in records_by_split.items():
             yield from ((split, record) for record in records)
+
+
+def _list_folders(options: Mapping[str, Any]) -> dict[str, str]:
+    """Form → the folder of its files; empty for the stand-in."""
+    forms, path = options["form"].split("+"), options["path"]
+    if not path:
+        return {}
+    return {form: str(pathlib.Path(path) / form) if len(forms) > 1 else path for form in forms}
 
 
 Builder = Mawps

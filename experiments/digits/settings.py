@@ -7,11 +7,16 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from numjax.bundled.experiments import command, noise, report, runs, tables
+from numjax.bundled.experiments.digits import texts
 from numjax.bundled.experiments.runs import Results, RunCell
 from numjax.bundled.experiments.tables import Published, TableColumn, TableRow
+from numjax.errors import UsageError
 from numjax.tasks.word_problem import answers_agree, edit_distance
 
 OUT = "runs/digits-{scale}"
+SEEDS = command.SEEDS | {"overnight": 3}
+OVERNIGHT = "overnight"
+PRETRAINING = "pretraining"  # the task of the run that all others start from at overnight
 TASKS = ("mawps", "fermat")
 BACKBONES = ("t5", "bart", "flan", "t5_1.0")
 REFERENCE = "digits"
@@ -47,7 +52,9 @@ FERMAT = {
 # Settings that were tried by hand at laptop, task → label → number: the number of FERMAT's problems (README).
 TRIALS = {"fermat": {"Digits": 1}}
 TITLES = ("MAWPS", *FERMAT)
-SIZES = {"smoke": {"mawps": 120, "fermat": 120}, "laptop": {}, "paper": {}}
+# At overnight MAWPS, SVAMP and ASDiv are one task: title → group in its metrics.
+TOGETHER = {"MAWPS": "mawps", "SVAMP": "svamp", "ASDiv": "asdiv"}
+SIZES = {"smoke": {"mawps": 120, "fermat": 120}}
 
 # FLAN base in Tables 1, 2 and 5, MAWPS and then FERMAT's columns: the baseline, and the changes from it. FLAN is
 # pretrained, so it does not compare with systems trained from scratch. The paper's BART base and FLAN large are left
@@ -68,19 +75,27 @@ CER = {
 
 def make_parser(description: str) -> Any:
     """The parser of all experiments, with --mawps, --fermat, --backbone, --init and --only."""
-    parser = command.make_parser(description, OUT)
-    parser.add_argument("--mawps", default="", help="folder of MAWPS's files; without it, generated problems")
+    parser = command.make_parser(description, OUT, SEEDS)
+    parser.add_argument(
+        "--mawps",
+        default="",
+        help="folder of MAWPS's files, at overnight a folder with the folders mawps, svamp and asdiv; without it, "
+        "generated problems",
+    )
     parser.add_argument("--fermat", default="", help="folder of FERMAT's repository; without it, generated problems")
     parser.add_argument("--backbone", choices=BACKBONES, default="t5", help="stacks; t5 by default")
     parser.add_argument("--init", default="", help="folder of weights and vocabulary; FLAN's want --backbone=flan")
     parser.add_argument("--only", default="", help="tasks, systems or task/system, separated by commas")
+    parser.add_argument("--texts", default="", help="at overnight: a folder with folders of texts to pre-train on")
     return parser
 
 
-def make_columns(metric: str) -> list[TableColumn]:
-    """Columns of a metric ("accuracy" or "cer"): MAWPS, and each view and operation of FERMAT."""
+def make_columns(metric: str, scale: str) -> list[TableColumn]:
+    """Columns of a metric ("accuracy" or "cer"): MAWPS, at overnight SVAMP and ASDiv too, and each view and operation
+    of FERMAT."""
+    groups = TOGETHER if scale == OVERNIGHT else {"MAWPS": ""}
     return [
-        TableColumn("MAWPS", "mawps", metric),
+        *(TableColumn(title, "mawps", f"{metric}/{group}" if group else metric) for title, group in groups.items()),
         *(TableColumn(t, "fermat", f"{metric}/{g}") for t, g in FERMAT.items()),
     ]
 
@@ -95,28 +110,54 @@ def make_published(figures: Mapping[str, str], system: str) -> dict[str, Publish
 
 
 def make_config(options: argparse.Namespace, task: str, words: str) -> Any:
-    """The config of a system on a task."""
+    """The config of a system on a task; the pre-training reads the texts that `prepare_texts` wrote."""
     from numjax.bundled.configs import digits
 
-    argument = [options.scale, f"task={task}", f"backbone={options.backbone}", *filter(None, [words])]
+    form = "together" if task == "mawps" and options.scale == OVERNIGHT else task
+    argument = [options.scale, f"task={form}", f"backbone={options.backbone}", *filter(None, [words])]
     config: Any = digits.get_config(",".join([*argument, *["as_published"] * options.as_published]))
     with config.unlocked():
         config.log_every = 50 if options.scale == "smoke" else 250
-        config.task.path = getattr(options, task)
+        config.task.path = str(options.out / "texts") if task == PRETRAINING else getattr(options, task)
         if options.init:
             config.init_from = config.scheme.vocab.path = options.init
             if options.backbone == "bart":
                 config.scheme.vocab = {"name": "gpt2", "path": options.init}
-        if size := SIZES[options.scale].get(task):
+        if size := SIZES.get(options.scale, {}).get(task):
             config.task.size = size
     return config
 
 
 def make_cells(options: argparse.Namespace, systems: Sequence[str]) -> list[RunCell]:
-    """The cells of all systems and tasks that --only selects."""
+    """The cells of all systems and tasks that --only selects; at overnight all start from one pre-training."""
     is_wanted = command.parse_only(options.only, TASKS, systems)
     pairs = [(task, system) for task in TASKS for system in systems if is_wanted(task, system)]
-    return [RunCell(task, system, make_config(options, task, SYSTEMS[system])) for task, system in pairs]
+    start = None
+    if options.scale == OVERNIGHT:
+        start = RunCell(PRETRAINING, REFERENCE, make_config(options, PRETRAINING, ""))
+    return [RunCell(task, system, make_config(options, task, SYSTEMS[system]), start) for task, system in pairs]
+
+
+def prepare_texts(options: argparse.Namespace) -> dict[str, Any]:
+    """Writes the texts of the pre-training; returns how many of each source, and how many were left out.
+
+    Raises:
+      UsageError: the scale is overnight and a folder is missing, or another scale has texts.
+    """
+    if options.scale != OVERNIGHT:
+        if options.texts:
+            raise UsageError(f"--texts={options.texts} is for --scale={OVERNIGHT}")
+        return {}
+    for name in ("mawps", "fermat", "texts"):
+        if not getattr(options, name):
+            raise UsageError(f"--scale={OVERNIGHT} reads real files: give --{name}=FOLDER")
+    if options.init or options.backbone != "t5":
+        raise UsageError(f"--scale={OVERNIGHT} pre-trains its own t5: leave out --init and --backbone")
+
+    def list_held_out() -> set[tuple[str, ...]]:
+        return texts.list_held_out(options.mawps, options.fermat)
+
+    return texts.collect(options.texts, options.out / "texts", list_held_out)
 
 
 def write_table(
@@ -130,11 +171,12 @@ def write_table(
 ) -> None:
     """Runs what is missing and writes NAME.{md,json}."""
     options = command.parse_options(make_parser(doc or ""), words)
+    counts = prepare_texts(options)
     cells = make_cells(options, systems)
     results = runs.run(cells, options.seeds, options.out)
     paper_figures = {} if options.backbone == "bart" else figures
     rows = [TableRow(LABELS[system], system, make_published(paper_figures, system)) for system in systems]
-    columns = make_columns(metric)
+    columns = make_columns(metric, options.scale)
     entries = tables.compare(results, rows, columns, REFERENCE)
     caps = [
         result.metrics.get("test", {}).get("cap/Commuted")
@@ -147,11 +189,29 @@ def write_table(
     if cap is not None:
         remarks.append(describe_commuted(options.fermat, cap))
     extra: dict[str, Any] = {"noise": differences, "backbone": options.backbone}
+    if counts:
+        extra["texts"] = counts
+        remarks.append(describe_pretraining(results, counts))
     if options.scale == "laptop":
         none = {LABELS[system]: 0 for system in systems}
         extra["trials"] = {task: none | counts for task, counts in TRIALS.items()}
     text = report.publish(name, title, remarks, {"": (entries, columns)}, results, options, LABELS[REFERENCE], extra)
     report.print_report(text, options, f"{name}.md", f"{name}.json")
+
+
+def describe_pretraining(results: Results, counts: Mapping[str, Mapping[str, int]]) -> str:
+    """A remark on the pre-training: its texts, and what it can compute at its end."""
+    sources = ", ".join(f"{name} {count['kept']:,}" for name, count in counts.items())
+    left_out = sum(count["left out"] for count in counts.values())
+    remark = (
+        f"All rows start from one pre-training (seed 0): gaps in texts ({sources}; {left_out} that share eight words "
+        "in a row with a question of these tables were left out), sums, and composed word problems."
+    )
+    for result in results.get((PRETRAINING, REFERENCE), {}).values():
+        scores = result.metrics["validation"]
+        shares = ", ".join(f"{100 * scores[f'accuracy/{kind}']:.1f}% of {kind}s" for kind in ("sum", "problem"))
+        remark += f" At its end it answers, of validation, {shares}."
+    return remark
 
 
 def describe_commuted(path: str, cap: float) -> str:
@@ -188,6 +248,7 @@ def make_remarks(
         f"{task.upper()} {origins[bool(getattr(options, task))]}" for task in TASKS if task in tasks_run
     )
     start_note = f"that start from {options.init}" if options.init else "trained from scratch"
+    start_note = "pre-trained here" if options.scale == OVERNIGHT else start_note
     line = f"In percent; mean ± standard deviation over seeds; {data_note}; {options.backbone} stacks {start_note}."
     if options.backbone != "bart":
         line += " The paper's column is FLAN base, pretrained, with one seed."

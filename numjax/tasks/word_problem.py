@@ -43,7 +43,8 @@ class Task(protocols.Task):
     ):
         """
         Args:
-          form: mawps, svamp, asdiv, addsub or fermat. path: its files; by default the stand-in.
+          form: mawps, svamp, asdiv, addsub or fermat, or several of the first four as a+b. path: its files, see the
+            dataset; by default the stand-in.
           size: most problems to use; of FERMAT, the number of training problems. data_seed: of the splits and of
             generated problems.
           encoder: the question is the source of an encoder; else the prompt of a decoder.
@@ -51,8 +52,8 @@ class Task(protocols.Task):
           as_published: answers are as in the files (FERMAT's "273.0", else "273"), and the 45% of FERMAT's view
             Commuted whose answer is "Not commutable" are included, for which no number is right.
         """
-        if form not in FORMS:
-            raise UsageError(f"form={form!r}: choose one of {', '.join(FORMS)}")
+        if form != "fermat" and not set(form.split("+")) <= set(FORMS[:-1]):
+            raise UsageError(f"form={form!r}: choose one of {', '.join(FORMS)}, or several of the others as a+b")
         self.dataset: dict[str, Any] = {"name": "mawps", "form": form, "path": path, "seed": data_seed}
         if form == "fermat":
             self.dataset = {"name": "fermat", "path": path, "seed": data_seed, "views": views}
@@ -99,7 +100,8 @@ class Task(protocols.Task):
         return answer.strip() or None
 
     def score(self, predictions: Sequence[str | None], references: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-        """Shares of all references, also by view and by OPERATIONS ("accuracy/Original", "cer/a+b").
+        """Shares of all references, also by view, of several forms by form, and by OPERATIONS ("accuracy/Original",
+        "cer/a+b").
 
         "accuracy": exactly the same decimal number (or the same text, if the answer is no number). "accuracy_float":
         the same float, blanks removed, as in FERMAT's code. "cer": edits of characters over the answer's length (100
