@@ -55,12 +55,15 @@ def loss_weights(weight: float) -> dict[str, Any]:
     return {"objectives.next": dict(weight=weight), "objectives.aux": dict(weight=1 - weight)}
 
 
+# Answers as in the files, with "Not commutable".
+PUBLISHED_ANSWERS = {"as_published": {"task": dict(as_published=True)}}
+FORMS = {form: form for form in ("mawps", "svamp", "asdiv", "addsub")} | {"together": "mawps+svamp+asdiv"}
 TASKS: dict[str, dict[str, Any]] = {
-    form: {"task": dict(name="word_problem", form=form, path="", encoder=True, as_published=False)}
-    for form in ("mawps", "svamp", "asdiv", "addsub")
-}
-TASKS["together"] = {
-    "task": dict(name="word_problem", form="mawps+svamp+asdiv", path="", encoder=True, as_published=False)
+    name: {
+        "task": dict(name="word_problem", form=form, path="", encoder=True, as_published=False),
+        "when": PUBLISHED_ANSWERS,
+    }
+    for name, form in FORMS.items()
 }
 # Text with gaps, sums and word problems, each record once. Gaps are longer than answers.
 TASKS["pretraining"] = {
@@ -87,6 +90,7 @@ TASKS["fermat"] = {
         "paper": {"optim": dict(epochs=50, learning_rate=1e-5)},
         # Table 4; its T5 is FLAN base.
         **{f"aux={name}": loss_weights(0.65) for name in LOSSES},
+        **PUBLISHED_ANSWERS,
     },
 }
 
@@ -180,9 +184,8 @@ SCALES = {
         ),
     },
 }
-# Answers as in the files, with "Not commutable"; PyTorch's betas; the paper's one seed. An auxiliary loss is the
-# literal one.
-AS_PUBLISHED = {"seed": 42, "task": dict(as_published=True), "optim": dict(betas=(0.9, 0.999))}
+# PyTorch's betas; the paper's one seed; answers as in the files. An auxiliary loss is the literal one.
+AS_PUBLISHED = {"seed": 42, "optim": dict(betas=(0.9, 0.999))}
 
 get_config = Recipe(
     system=DIGITS,

@@ -260,6 +260,25 @@ def test_a_limb_is_the_sum_of_its_digits_and_its_logit_of_three(harmonics, vocab
         assert log_probs[number] == pytest.approx(expected, abs=1e-4)
 
 
+@pytest.mark.parametrize("values", [False, True])
+def test_a_header_is_the_sum_of_its_parts(values, vocabulary, rng):
+    scheme = make_scheme(vocabulary, values=values, size=1, parts=3)
+    tokens, _ = drawn.draw_tokens(rng)
+    part, plain = make_embed(scheme, header_parts=True), make_embed(scheme)
+    params = drawn.draw_params(part, rng, tokens)
+    table = np.asarray(part.apply({"params": params}, method=lambda m: m.table), np.float64)
+    own = np.asarray(plain.apply({"params": params}, method=lambda m: m.table))
+    names = scheme._list_headers("#") + scheme._list_headers("=") * values
+    for name in names:
+        kind, sign, count, comma = name[1] == "=", "+" in name, name.strip("[#=+-,]") or "0", "," in name
+        sign = 2 if "-" in name else int(sign)
+        indices = dict(kind=int(kind), sign=sign, limbs=int(count), commas=int(comma))
+        expected = sum(np.asarray(params[f"header_{part}"], np.float64)[i] for part, i in indices.items())
+        np.testing.assert_allclose(table[scheme.vocab.mark(name)], expected, atol=1e-5, err_msg=name)
+    others = np.setdiff1d(np.arange(len(table)), [scheme.vocab.mark(name) for name in names])
+    np.testing.assert_array_equal(table[others], own[others])
+
+
 def test_limbs_are_found_by_their_names():
     ids, digits = embed.list_limbs((("[CLS]", 1), ("[:12]", 5), ("[.5]", 7), ("[#1]", 8), ("[:034]", 9)))
     assert ids.tolist() == [5, 7, 9]
