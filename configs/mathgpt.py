@@ -9,7 +9,7 @@
     numjax train --config=mathgpt --config.init_from=runs/wiki --workdir=…
     numjax train --config=mathgpt:paper --workdir=…                  # the paper's sizes, one GPU
 
-Arguments: smoke | laptop | paper; system=mathgpt|gpt; numbers=pointed|linked|spelled;
+Arguments: smoke | laptop | overnight | paper; system=mathgpt|gpt; numbers=pointed|linked|spelled;
 reader=scratch|minilm|none (an encoder of the problem; scratch is the default of task=problems; none: only a decoder);
 without=tpe|te|se|nt; vocab=gpt2; as_published;
 task=problems|equation|headline|next_formula|next_text|student_action|answer_scoring|feedback|gsm8k|math|articles|text.
@@ -187,7 +187,7 @@ TASKS = {
         "data": dict(pack=True, overflow="split"),
         "backbone": dict(packed=True),
         "optim": dict(epochs=1),
-        "when": PACKED_TEXTS,
+        "when": PACKED_TEXTS | {"overnight": {"optim": dict(epochs=5)}},
     },
     "text": {
         "task": dict(name="language_model", path=""),
@@ -226,7 +226,12 @@ PARTS = {
     "vocab": {"gpt2": GPT2},
     "numbers": {
         # A number of a formula points to the same number in the text. Numbers in words are numbers too.
-        "pointed": {"needs": "scheme:trees", "scheme": dict(rules="words", pointers=12, ranks=True)},
+        "pointed": {
+            "needs": "scheme:trees",
+            "scheme": dict(rules="words", pointers=12, ranks=True),
+            # A piece of a text would have formulas without the numbers that they point to.
+            "when": {name: {"data": dict(overflow="skip")} for name in ("task=articles", "task=text")},
+        },
         # A number of a formula is the sub-tree of its digits. Digits in formulas are linked with digits in text, at
         # the output as at the input.
         "linked": {
@@ -311,6 +316,8 @@ SCALES = {
         "data": dict(train_size=8000),
         "optim": dict(batch_size=32, epochs=10, learning_rate=1e-3, schedule="cosine", warmup=200),
     },
+    # From a pre-training on mathematical text (task=articles), hours on two cores: all training examples.
+    "overnight": {"from": "laptop", "data": dict(train_size=0)},
     # GPT-2's 12 layers × 768 and vocabulary (give `--config.scheme.vocab.path`), batch 16, 1e-5; one GPU.
     "paper": {
         "backbone": dict(width=768, layers=12, heads=12, dtype="bfloat16", dropout=0.1),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+from types import SimpleNamespace
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -11,6 +13,7 @@ import pytest
 from flax.core import FrozenDict
 
 from numjax.build import build
+from numjax.bundled.configs import mathgpt
 from numjax.bundled.data.problems.generate import generate_records
 from numjax.config import fit
 from numjax.decode import beam, sample
@@ -20,6 +23,7 @@ from numjax.evals import requests
 from numjax.expr.tree import Tree
 from numjax.model import Model
 from numjax.nn import grammar as masks
+from numjax.pipeline import features
 from numjax.pipeline.features import from_features
 from numjax.tasks.equation_extraction import Task
 from numjax.text import trees, vocab
@@ -369,3 +373,14 @@ def test_text_may_stand_beside_formulas_that_point():
     document = (*parse("of 12"), make_equation("12"), Text(" and "), make_equation("12", "5"), Mark("[EOS]"))
     features = build_scheme().encode(document)
     assert build_scheme().decode(features.ids, features.numbers) == document
+
+
+def test_a_text_with_pointers_is_not_cut_into_pieces():
+    """A piece would have formulas whose pointers find no number."""
+    task, records = Task(dataset="problems"), draw_problems()[:3]
+    options: Any = SimpleNamespace(length=40, overflow="split", get=lambda name, default=None: default)
+    with pytest.raises(UsageError, match="set data.overflow=skip, or scheme.pointers=0"):
+        features.encode(task, build_scheme(), records, options, "train")
+    for name in ("articles", "text"):
+        assert mathgpt.get_config(f"task={name},numbers=pointed").data.overflow == "skip"
+        assert mathgpt.get_config(f"task={name}").data.overflow == "split"

@@ -15,7 +15,7 @@ from numjax.build import build
 from numjax.bundled import data
 from numjax.bundled.data.pretraining import passages
 from numjax.bundled.data.pretraining.sums import LONGEST, generate_sums
-from numjax.bundled.experiments.digits import settings, texts
+from numjax.bundled.experiments.digits import settings, unasked
 from numjax.errors import DataError, UsageError
 from numjax.tasks.span_corruption import SEPARATOR, draw_spans
 from numjax.text import document as documents
@@ -223,13 +223,13 @@ def test_texts_that_a_table_asks_are_left_out(tmp_path, monkeypatch):
     lines = [kept, f"It was late. {question.replace('8', '95')} Then she left.", kept]
     (tmp_path / "wikitext2" / "a.jsonl").write_text("".join(json.dumps({"text": t}) + "\n" for t in lines))
     monkeypatch.setenv("NUMJAX_CACHE", str(tmp_path / "cache"))
-    runs = texts.list_runs(question)
-    counts = texts.collect(str(tmp_path), tmp_path / "out", lambda: runs)
+    runs = unasked.list_runs(question)
+    counts = unasked.collect(str(tmp_path), tmp_path / "out", lambda: runs)
     assert counts == {"wikitext2": {"kept": 1, "left out": 1}}
     assert [json.loads(line)["text"] for line in (tmp_path / "out" / "wikitext2.jsonl").open()] == [kept]
-    assert texts.collect("nowhere", tmp_path / "out", set) == counts, "written once"
+    assert unasked.collect("nowhere", tmp_path / "out", set) == counts, "written once"
     with pytest.raises(UsageError, match=r"--texts=.*: it has none of the folders ag_news, gsm8k"):
-        texts.collect(str(tmp_path / "other"), tmp_path / "new", set)
+        unasked.collect(str(tmp_path / "other"), tmp_path / "new", set)
 
 
 def test_at_overnight_all_rows_start_from_one_pre_training(tmp_path):

@@ -6,8 +6,8 @@ import argparse
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from numjax.bundled.experiments import command, noise, report, runs, tables
-from numjax.bundled.experiments.digits import texts
+from numjax.bundled.experiments import command, noise, report, runs, tables, texts
+from numjax.bundled.experiments.digits import unasked
 from numjax.bundled.experiments.runs import Results, RunCell
 from numjax.bundled.experiments.tables import Published, TableColumn, TableRow
 from numjax.errors import UsageError
@@ -15,7 +15,7 @@ from numjax.tasks.word_problem import answers_agree, edit_distance
 
 OUT = "runs/digits-{scale}"
 SEEDS = command.SEEDS | {"overnight": 3}
-OVERNIGHT = "overnight"
+OVERNIGHT = texts.OVERNIGHT
 PRETRAINING = "pretraining"  # the task of the run that all others start from at overnight
 TASKS = ("mawps", "fermat")
 BACKBONES = ("t5", "bart", "flan", "t5_1.0")
@@ -86,7 +86,7 @@ def make_parser(description: str) -> Any:
     parser.add_argument("--backbone", choices=BACKBONES, default="t5", help="stacks; t5 by default")
     parser.add_argument("--init", default="", help="folder of weights and vocabulary; FLAN's want --backbone=flan")
     parser.add_argument("--only", default="", help="tasks, systems or task/system, separated by commas")
-    parser.add_argument("--texts", default="", help="at overnight: a folder with folders of texts to pre-train on")
+    texts.add_option(parser)
     return parser
 
 
@@ -138,26 +138,21 @@ def make_cells(options: argparse.Namespace, systems: Sequence[str]) -> list[RunC
     return [RunCell(task, system, make_config(options, task, SYSTEMS[system]), start) for task, system in pairs]
 
 
-def prepare_texts(options: argparse.Namespace) -> dict[str, Any]:
-    """Writes the texts of the pre-training; returns how many of each source, and how many were left out.
+def prepare_texts(options: argparse.Namespace) -> texts.Counts:
+    """Writes the texts of the pre-training; returns their counts, none at other scales than overnight.
 
     Raises:
       UsageError: the scale is overnight and a folder is missing, or another scale has texts.
     """
-    if options.scale != OVERNIGHT:
-        if options.texts:
-            raise UsageError(f"--texts={options.texts} is for --scale={OVERNIGHT}")
+    if not texts.check_scale(options, ("mawps", "fermat", "texts")):
         return {}
-    for name in ("mawps", "fermat", "texts"):
-        if not getattr(options, name):
-            raise UsageError(f"--scale={OVERNIGHT} reads real files: give --{name}=FOLDER")
     if options.init or options.backbone != "t5":
         raise UsageError(f"--scale={OVERNIGHT} pre-trains its own t5: leave out --init and --backbone")
 
     def list_held_out() -> set[tuple[str, ...]]:
-        return texts.list_held_out(options.mawps, options.fermat)
+        return unasked.list_held_out(options.mawps, options.fermat)
 
-    return texts.collect(options.texts, options.out / "texts", list_held_out)
+    return unasked.collect(options.texts, options.out / "texts", list_held_out)
 
 
 def write_table(
@@ -199,13 +194,12 @@ def write_table(
     report.print_report(text, options, f"{name}.md", f"{name}.json")
 
 
-def describe_pretraining(results: Results, counts: Mapping[str, Mapping[str, int]]) -> str:
+def describe_pretraining(results: Results, counts: texts.Counts) -> str:
     """A remark on the pre-training: its texts, and what it can compute at its end."""
-    sources = ", ".join(f"{name} {count['kept']:,}" for name, count in counts.items())
     left_out = sum(count["left out"] for count in counts.values())
     remark = (
-        f"All rows start from one pre-training (seed 0): gaps in texts ({sources}; {left_out} that share eight words "
-        "in a row with a question of these tables were left out), sums, and composed word problems."
+        f"All rows start from one pre-training (seed 0): gaps in texts ({texts.describe(counts)}; {left_out} that "
+        "share eight words in a row with a question of these tables were left out), sums, and composed word problems."
     )
     for result in results.get((PRETRAINING, REFERENCE), {}).values():
         scores = result.metrics["validation"]

@@ -26,7 +26,7 @@ FOLDED_TASK = FoldedTask(
     "common wrong answers with feedback (ASSISTments)",
     "simulated wrong answers with feedback from templates",
     (
-        "In percent; mean ± standard deviation over folds; every system is trained from scratch. Overlaps are over "
+        "In percent; mean ± standard deviation over folds. Overlaps are over "
         "words, numbers and signs, formulas as the printer writes them.",
     ),
 )

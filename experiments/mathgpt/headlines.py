@@ -9,7 +9,8 @@ import argparse
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from numjax.bundled.experiments import command, report, runs, tables
+from numjax.bundled.experiments import command, report, runs, tables, texts
+from numjax.bundled.experiments.mathgpt import pretraining
 from numjax.bundled.experiments.runs import RunCell
 from numjax.bundled.experiments.tables import Published, TableColumn, TableRow
 
@@ -48,7 +49,7 @@ def make_columns(task: str) -> list[TableColumn]:
 
 def make_parser(description: str) -> Any:
     """The parser of all experiments, with --dataset, --path, --splits and --only."""
-    parser = command.make_parser(description, OUT)
+    parser = command.make_parser(description, OUT, command.SEEDS | {"overnight": 3})
     parser.add_argument(
         "--dataset", choices=list(DATASETS), default="exeq", help="whose table it is; exeq by default"
     )
@@ -60,6 +61,7 @@ def make_parser(description: str) -> Any:
         help="the files' splits, or new splits of whatever the files hold",
     )
     parser.add_argument("--only", default="", help="tasks, systems or task/system, separated by commas")
+    texts.add_option(parser)
     return parser
 
 
@@ -74,7 +76,8 @@ def make_cell(options: argparse.Namespace, task: str, system: str) -> RunCell:
         config.task.update(path=options.path, splits=options.splits)
         if options.scale == "smoke":
             config.task.size = SMOKE_SIZE
-    return RunCell(f"{options.dataset}-{task}", system, config)
+    start = pretraining.make_start(options, system, SYSTEMS[system])
+    return RunCell(f"{options.dataset}-{task}", system, config, start)
 
 
 def make_remarks(options: argparse.Namespace, tasks: Sequence[str]) -> list[str]:
@@ -85,9 +88,9 @@ def make_remarks(options: argparse.Namespace, tasks: Sequence[str]) -> list[str]
     )
     remarks = [
         f"{data}; the epoch with the lowest loss on validation counts.",
-        "In percent, but for TED; mean ± standard deviation over seeds; every system is trained from scratch, the "
-        + "paper's start from GPT-2 and MathGPT from Wikipedia's mathematics too. Formulas are compared as the text "
-        + "that their trees print, the same for both systems.",
+        "In percent, but for TED; mean ± standard deviation over seeds. The paper's systems start from GPT-2 and "
+        + "MathGPT from Wikipedia's mathematics too. Formulas are compared as the text that their trees print, the "
+        + "same for both systems.",
         "METEOR here has exact and stemmed matches alone; the paper's knows synonyms and paraphrases too.",
     ]
     if "next_formula" in tasks:
@@ -111,11 +114,13 @@ def write_table(
       tasks: task → heading of its part. paper: task → system → its numbers.
     """
     is_wanted = command.parse_only(options.only, TASKS, SYSTEMS)
+    counts = pretraining.prepare(options)
     results: runs.Results = {}
     for task in tasks:
         cells = [make_cell(options, task, system) for system in SYSTEMS if is_wanted(task, system)]
-        for (_, system), by_seed in runs.run(cells, options.seeds, options.out).items():
-            results[task, system] = by_seed
+        for (cell_task, system), by_seed in runs.run(cells, options.seeds, options.out).items():
+            is_start = cell_task != f"{options.dataset}-{task}"
+            results[cell_task if is_start else task, system] = by_seed
     parts = {}
     for task, heading in tasks.items():
         rows = [
@@ -127,4 +132,5 @@ def write_table(
             for system in LABELS
         ]
         parts[heading] = tables.compare(results, rows, make_columns(task), REFERENCE), make_columns(task)
-    return report.publish(name, title, make_remarks(options, list(tasks)), parts, results, options, LABELS[REFERENCE])
+    remarks = [*make_remarks(options, list(tasks)), pretraining.describe(counts)]
+    return report.publish(name, title, remarks, parts, results, options, LABELS[REFERENCE])

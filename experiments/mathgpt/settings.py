@@ -6,13 +6,14 @@ import argparse
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from numjax.bundled.experiments import command, report, runs, tables
+from numjax.bundled.experiments import command, report, runs, tables, texts
+from numjax.bundled.experiments.mathgpt import pretraining
 from numjax.bundled.experiments.runs import Results, RunCell
 from numjax.bundled.experiments.tables import Published, TableColumn, TableRow
 
 OUT = "runs/mathgpt-{scale}"
 REFERENCE = "mathgpt"
-FOLDS = {"smoke": 2, "laptop": 5, "paper": 5}
+FOLDS = {"smoke": 2, "laptop": 5, "overnight": 5, "paper": 5}
 # Settings that were tried by hand at laptop, label → number: how MathGPT's tree positions start (README).
 TRIALS = {"MathGPT": 1}
 # Enough for statistics, few enough for seconds.
@@ -49,7 +50,7 @@ EQUATION = FoldedTask(
     "Math23K in English",
     "the generated stand-in, whose wording is simple",
     (
-        "In percent, but for TED; mean ± standard deviation over folds; every system is trained from scratch.",
+        "In percent, but for TED; mean ± standard deviation over folds.",
         "Solve Rate compares with the stated answer. TED charges what could not be read with all of the right nodes; "
         "“TED, read” leaves it out, as the paper does. A number is one node; in the paper each digit is.",
     ),
@@ -63,6 +64,7 @@ def make_parser(description: str, folded_task: FoldedTask = EQUATION) -> Any:
         "--path", default="", help=f"file or folder of {folded_task.real}; without it, generated data"
     )
     parser.add_argument("--only", default="", help="systems, separated by commas")
+    texts.add_option(parser)
     return parser
 
 
@@ -78,16 +80,17 @@ def run(options: argparse.Namespace, systems: Mapping[str, str], folded_task: Fo
     results: Results = {(task, name): {} for name, _ in chosen_systems}
     for fold in options.seeds:
         cells = [make_cell(options, name, words, fold, folded_task) for name, words in chosen_systems]
-        for (_, name), by_fold in runs.run(cells, [fold], options.out).items():
-            results[task, name].update(by_fold)
+        for (cell_task, name), by_fold in runs.run(cells, [fold], options.out).items():
+            results.setdefault((task if cell_task == f"{task}-{fold}" else cell_task, name), {}).update(by_fold)
     return results
 
 
 def make_cell(
     options: argparse.Namespace, name: str, words: str, fold: int, folded_task: FoldedTask = EQUATION
 ) -> RunCell:
-    """The cell of a system on a fold."""
-    return RunCell(f"{folded_task.task}-{fold}", name, make_config(options, words, fold, folded_task))
+    """The cell of a system on a fold, with the pre-training that it starts from."""
+    start = pretraining.make_start(options, name, words)
+    return RunCell(f"{folded_task.task}-{fold}", name, make_config(options, words, fold, folded_task), start)
 
 
 def make_config(options: argparse.Namespace, words: str, fold: int, folded_task: FoldedTask = EQUATION) -> Any:
@@ -114,12 +117,15 @@ def make_trials(labels: Sequence[str], options: argparse.Namespace) -> dict[str,
     return {"trials": dict.fromkeys(labels, 0) | TRIALS} if options.scale == "laptop" else {}
 
 
-def make_remarks(options: argparse.Namespace, folded_task: FoldedTask = EQUATION) -> Sequence[str]:
-    """Remarks on a table's data."""
+def make_remarks(
+    options: argparse.Namespace, folded_task: FoldedTask = EQUATION, counts: texts.Counts | None = None
+) -> Sequence[str]:
+    """Remarks on a table's data, and on the texts of its pre-training."""
     return [
         f"On {folded_task.real if options.path else folded_task.stand_in}; a tenth of what is not "
         "test for validation, the epoch with the lowest loss there counts.",
         *folded_task.remarks,
+        pretraining.describe(counts or {}),
     ]
 
 
@@ -136,6 +142,7 @@ def write_table(
     paper: Mapping[str, Mapping[str, tuple[float, ...]]],
     words: Sequence[str] | None,
     folded_task: FoldedTask = EQUATION,
+    more: Mapping[str, tuple[Mapping[str, str], Mapping[str, str]]] | None = None,
 ) -> tuple[argparse.Namespace, str, list[dict[str, Any]]]:
     """Runs what is missing and writes NAME.{md,json} and its pictures.
 
@@ -145,8 +152,12 @@ def write_table(
     Args:
       systems: see `run`. labels: of these and of the paper's other systems, in the order of the rows.
       paper: system → title of a column → mean and deviation, as far as the paper has them.
+      more: scale → (systems, labels) that it has besides.
     """
     options = command.parse_options(make_parser(doc or "", folded_task), words)
+    more_systems, more_labels = (more or {}).get(options.scale, ({}, {}))
+    systems, labels = {**systems, **more_systems}, {**labels, **more_labels}
+    counts = pretraining.prepare(options)
     results = run(options, systems, folded_task)
     rows = [
         TableRow(
@@ -160,6 +171,6 @@ def write_table(
     parts = {"": (entries, folded_task.columns)}
     extra = make_trials([labels[system] for system in systems], options) if folded_task is EQUATION else {}
     extra |= {"drawn_by": DRAWN_BY[name]} if name in DRAWN_BY else {}
-    remarks = make_remarks(options, folded_task)
+    remarks = make_remarks(options, folded_task, counts)
     text = report.publish(name, title, remarks, parts, results, options, labels[REFERENCE], extra, per="fold")
     return options, text, entries

@@ -28,7 +28,7 @@ FOLDED_TASK = FoldedTask(
     "the Cognitive Tutor's log (DataShop 660)",
     "simulated students of linear equations, which are not comparable with the paper's",
     (
-        "In percent; mean ± standard deviation over folds; every system is trained from scratch.",
+        "In percent; mean ± standard deviation over folds.",
         "Accuracy is of outcome, action and input together; “when right” and “when wrong” are over entries that are "
         "OK and over all others.",
     ),

@@ -27,8 +27,8 @@ FOLDED_TASK = FoldedTask(
     "graded answers to open questions (ASSISTments)",
     "simulated students, which are not comparable with the paper's",
     (
-        "In percent, but for RMSE (of grades 0 to 4); mean ± standard deviation over folds; every system is trained "
-        "from scratch. F1 and AUC are means over the classes, kappa is not weighted.",
+        "In percent, but for RMSE (of grades 0 to 4); mean ± standard deviation over folds. "
+        "F1 and AUC are means over the classes, kappa is not weighted.",
     ),
 )
 SYSTEMS = {"gpt": "system=gpt", "mathgpt": ""}

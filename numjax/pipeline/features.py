@@ -165,6 +165,11 @@ def encode(
     shifted = task.kind == "language_model"
     if options.overflow == "split" and not shifted:
         raise UsageError("only language models can split a text: set data.overflow to skip or truncate")
+    if options.overflow == "split" and scheme.points:
+        raise UsageError(
+            "data.overflow=split would part formulas from the numbers that they point to: set data.overflow=skip, or "
+            "scheme.pointers=0"
+        )
     reserve = options.get("reserve", 0)
     if options.overflow == "shorten" and not shifted <= reserve < options.length:
         raise UsageError(f"data.overflow=shorten wants data.reserve from 1 to data.length, not {reserve}")

@@ -1,0 +1,124 @@
+"""MathGPT's tables at overnight: the texts of their pre-training, and what starts from it."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+
+import pytest
+
+from numjax.bundled import data
+from numjax.bundled.experiments import runs, texts
+from numjax.bundled.experiments.mathgpt import headlines, pretraining, settings, table3
+from numjax.errors import UsageError
+
+GSM8K = [
+    {"question": "Ann has 3 eggs and buys 4. How many?", "answer": "She has 3 + 4 = <<3+4=7>>7 eggs.\n#### 7"},
+    {"question": "No final answer.", "answer": "7"},
+]
+MATH = {"problem": "What is $x$ if $2x=6$?", "solution": r"So $x=\boxed{3}$.", "level": "Level 1", "type": "Algebra"}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Returns a folder with a few texts of each source, and texts of test splits, which may not be read."""
+    lines = {
+        "gsm8k/train.jsonl": "".join(json.dumps(row) + "\n" for row in GSM8K),
+        "gsm8k/test.jsonl": json.dumps(GSM8K[0] | {"question": "SECRET 3 + 4 ?"}),
+        "math_hendrycks/a.jsonl": json.dumps(MATH),
+        "mathsum/OFEQ-10k/title.train": "is <m> x ^ 2 </m> -LRB- even -RRB- ?\nhas <m> no end\n\n",
+        "mathsum/OFEQ-10k/title.val": "SECRET headline\n",
+        "mathsum/EXEQ-300k/title.val": "zeros of <m> \\sin x </m>\nzeros of <m> \\sin x </m>\n",
+    }
+    for name, text in lines.items():
+        path = tmp_path / "texts" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return tmp_path / "texts"
+
+
+def collect(folder: str, out: pathlib.Path):
+    return texts.collect(folder, out, pretraining.SOURCES, pretraining.make_article)
+
+
+def test_texts_become_articles_whose_formulas_are_trees(folder, tmp_path, capsys):
+    counts = collect(str(folder), tmp_path / "out")
+    assert {name: count["kept"] for name, count in counts.items()} == {"gsm8k": 1, "math_hendrycks": 1, "mathsum": 2}
+    assert "SECRET" not in "".join(path.read_text() for path in (tmp_path / "out").iterdir())
+    rows = [
+        row
+        for split in ("train", "validation")
+        for row in data.load(
+            "articles", split, tmp_path / "built", path=str(tmp_path / "out"), validation=0.5, test=0
+        )
+    ]
+    by_source = {row["id"].partition(".")[0]: row for row in rows}
+    formulas = json.loads(by_source["gsm8k"]["formulas"])
+    assert [f["tex"].replace(" ", "") for f in formulas.values()][-1] == "3+4=7"
+    assert all(formula["opt"] is not None for row in rows for formula in json.loads(row["formulas"]).values())
+    assert sum("( even )" in row["text"] for row in rows) == 1, "signs are restored"
+    assert {f["tex"].replace(" ", "") for f in json.loads(by_source["math_hendrycks"]["formulas"]).values()} == {
+        "x", "2x=6", "x={3}"
+    }  # fmt: skip
+    assert collect("nowhere", tmp_path / "out") == counts, "written once"
+    with pytest.raises(UsageError, match="it has none of the folders gsm8k, math_hendrycks, mathsum"):
+        collect(str(tmp_path / "built"), tmp_path / "new")
+
+
+def parse(parser, *words):
+    options = parser.parse_args([*words])
+    options.out, options.seeds = pathlib.Path("OUT"), [0]
+    return options
+
+
+def test_each_system_starts_from_its_own_pre_training(folder, tmp_path):
+    options = parse(settings.make_parser(""), "--scale=overnight", "--path=FILE", f"--texts={folder}")
+    options.out = tmp_path / "runs"
+    assert sum(count["kept"] for count in pretraining.prepare(options).values()) == 4
+    systems = table3.SYSTEMS | table3.COPYING
+    cells = {name: settings.make_cell(options, name, words, 2) for name, words in systems.items()}
+    assert cells["mathgpt"].start.system == "mathgpt" and cells["mathgpt"].start.task == "pretraining"
+    for name, cell in cells.items():
+        start = cell.start.config
+        assert (start.task.name, start.task.path, start.task.test) == (
+            "articles",
+            str(tmp_path / "runs/texts"),
+            0.0,
+        ), name
+        assert cell.config.task.fold == 2 and cell.config.data.train_size == 0
+        for block in ("embeds", "positions", "heads"):
+            assert start[block].to_dict() == cell.config[block].to_dict(), (name, block)
+    assert cells["pointed"].start.config.scheme.pointers == 12 and cells["linked"].start.config.heads.next.linked
+    keys = {runs.make_key(cell.start) for cell in cells.values()}
+    assert len(keys) == len(systems)
+    laptop = parse(settings.make_parser(""), "--scale=laptop")
+    assert settings.make_cell(laptop, "gpt", "system=gpt", 0).start is None
+    options = parse(headlines.make_parser(""), "--scale=overnight", "--path=FILE", "--texts=T", "--dataset=ofeq")
+    cell = headlines.make_cell(options, "headline", "gpt")
+    assert cell.task == "ofeq-headline" and cell.start.config.task.name == "articles"
+
+
+def test_options_of_overnight_are_checked():
+    for words, line in (
+        (["--scale=overnight", "--texts=T"], "--scale=overnight reads real files: give --path=FOLDER"),
+        (["--scale=overnight", "--path=P"], "--scale=overnight reads real files: give --texts=FOLDER"),
+        (["--texts=T"], "--texts=T is for --scale=overnight"),
+    ):
+        with pytest.raises(UsageError, match=line):
+            pretraining.prepare(parse(settings.make_parser(""), *words))
+
+
+def test_tables_keep_the_runs_of_the_pre_training(monkeypatch):
+    """Folds are pooled by system, and the pre-training stays beside them."""
+
+    def run(cells, seeds, out):
+        (fold,) = seeds
+        made = {("pretraining", cells[0].start.system): {0: "start"}}
+        return made | {(cell.task, cell.system): {fold: f"{cell.system}-{fold}"} for cell in cells}
+
+    monkeypatch.setattr(runs, "run", run)
+    options = parse(settings.make_parser(""), "--scale=overnight", "--path=FILE", "--texts=T")
+    options.seeds = [0, 1]
+    results = settings.run(options, table3.SYSTEMS)
+    assert results["math23k", "gpt"] == {0: "gpt-0", 1: "gpt-1"}
+    assert results["pretraining", "gpt"] == {0: "start"} and ("math23k-0", "gpt") not in results
