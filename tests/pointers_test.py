@@ -379,7 +379,7 @@ def test_a_text_with_pointers_is_not_cut_into_pieces():
     """A piece would have formulas whose pointers find no number."""
     task, records = Task(dataset="problems"), draw_problems()[:3]
     options: Any = SimpleNamespace(length=40, overflow="split", get=lambda name, default=None: default)
-    with pytest.raises(UsageError, match="set data.overflow=skip, or scheme.pointers=0"):
+    with pytest.raises(UsageError, match=r"set data\.overflow=skip, or scheme\.pointers=0"):
         features.encode(task, build_scheme(), records, options, "train")
     for name in ("articles", "text"):
         assert mathgpt.get_config(f"task={name},numbers=pointed").data.overflow == "skip"
