@@ -32,6 +32,7 @@ from numjax.bundled.experiments.quotes import Problem
 FILE = "claims.toml"
 README = "README.md"
 MARKS = "<!-- {}: written by python -m experiments.verify --write -->\n", "<!-- end of {} -->\n"
+MOST_SEEDS = 100  # more are not estimated
 HELD, NOT_HELD, TOO_SMALL, UNTESTABLE = "held", "did not hold", "too small to tell", "cannot be tested here"
 
 
@@ -116,7 +117,19 @@ def weigh(margins: Sequence[float], interval: tuple[float, float] | None, is_ran
         return NOT_HELD, ""
     if interval[0] > 0 or (not is_ranking and statistics.fmean(margins) >= 0):
         return HELD, ""
-    return TOO_SMALL, ""
+    needed = count_seeds(margins)
+    size = f"about {needed}" if needed else f"more than {MOST_SEEDS}"
+    return TOO_SMALL, f"{len(margins)} seeds, and 0 is in the interval; a difference of this size needs {size}"
+
+
+def count_seeds(margins: Sequence[float]) -> int:
+    """How many seeds a mean and a deviation like these need for a 95% interval without 0; 0 if `MOST_SEEDS` are too
+    few."""
+    mean, deviation = statistics.fmean(margins), statistics.stdev(margins)
+    for count in range(len(margins), MOST_SEEDS + 1):
+        if float(stats.t.ppf(0.975, count - 1)) * deviation / math.sqrt(count) < abs(mean):
+            return count
+    return 0
 
 
 def find_interval(values: Sequence[float]) -> tuple[float, float] | None:

@@ -159,6 +159,19 @@ def test_a_comparison_holds_where_its_interval_lies_on_the_claimed_side(tmp_path
     assert judge(tmp_path, [10.0, 50.0, 90.0], [9.0, 49.1, 88.9]).verdict == claims.HELD
 
 
+def test_what_is_too_small_says_how_many_seeds_would_do(tmp_path):
+    verdict = judge(tmp_path, [50.0, 53.0, 52.0], [50.0, 51.0, 52.0])  # differences 0, 2 and 0
+    assert verdict.reason.startswith("3 seeds, and 0 is in the interval; a difference of this size needs about ")
+    needed, margins = int(verdict.reason.rpartition(" ")[2]), np.asarray([0.0, 2.0, 0.0])
+    bounds = [
+        stats.t.interval(0.95, n - 1, margins.mean(), margins.std(ddof=1) / np.sqrt(n))[0]
+        for n in (needed - 1, needed)
+    ]
+    assert bounds[0] <= 0 < bounds[1]
+    tiny = judge(tmp_path, [50.0, 52.0, 50.1], [51.0, 51.0, 50.0])
+    assert tiny.reason.endswith("needs more than 100")
+
+
 def test_no_ranking_stands_with_unequal_trials_or_below_the_floor(tmp_path):
     low, high = [50.0, 51.0, 52.0], [60.0, 61.5, 61.0]
     for values, than in ((high, low), (low, high)):
