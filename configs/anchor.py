@@ -16,16 +16,14 @@ from numjax.bundled.configs import numgpt
 from numjax.config.recipe import Change, Recipe
 
 LIMBS = dict(name="limbs", size=1, parts=12)
-TOKENS = dict(name="limbs", header_parts=True)
 ALIGNED = dict(name="limbs_bias", numbers=8)
 LEADING = dict(name="leading", fusion="concat+linear")
 ANCHOR = {
     "scheme": LIMBS
     | dict(rules="default", vocab=dict(name="sentencepiece", model="bpe", size=2000, split_digits=True)),
-    "embeds": dict(token=TOKENS),
+    "embeds": dict(token=dict(name="limbs")),
     # A written header, and each digit behind it, has the place of the digit that comes next.
-    # Far positions are trained too, so that longer texts than those of training are no news.
-    "positions": dict(sequence=dict(name="random_offset", most=64), place=ALIGNED | dict(ahead=True)),
+    "positions": dict(sequence=dict(name="learned"), place=ALIGNED | dict(ahead=True)),
     "heads": dict(next=dict(name="token", tied=True)),
 }
 # Where the model only reads, the header of a number tells its size and first digits.

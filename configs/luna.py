@@ -223,7 +223,7 @@ PARTS = {
         "anchor": {
             "needs": ("task:tatqa", "task:tabfact"),
             "scheme": anchor.LIMBS | dict(values=True, until=""),
-            "embeds": dict(token=anchor.TOKENS, numeral=anchor.LEADING),
+            "embeds": dict(token=dict(name="limbs"), numeral=anchor.LEADING),
             "positions.place": anchor.ALIGNED,
             "backbone": dict(types=(1,)),
         },

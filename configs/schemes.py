@@ -149,8 +149,7 @@ ROWS = {
     },
     # Our own: a header and limbs of three digits, aligned at the point; and with a limb for each digit.
     "limbs": _anchored(),
-    "anchor": _anchored(size=1, parts=12)
-    | {"embeds.token": anchor.TOKENS, "positions.sequence": dict(name="random_offset", most=128)},
+    "anchor": _anchored(size=1, parts=12),
     # Our own: characters of residues, under which sums and products are rotations.
     "residues": SLOT
     | {

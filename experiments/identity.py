@@ -120,7 +120,7 @@ def list_differences(recorded: Settings, current: Settings, defaults: Settings) 
                 differences.append(f"{path} is {recorded[path]!r}, not {current[path]!r}")
         elif path in recorded:
             differences.append(f"{path} is {recorded[path]!r}, and there is no such setting now")
-        elif path not in defaults or defaults[path] != current[path]:
+        elif path.endswith(".name") or path not in defaults or defaults[path] != current[path]:
             differences.append(f"{path}, now {current[path]!r}, was not there")
     return differences
 

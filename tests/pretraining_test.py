@@ -69,7 +69,7 @@ def test_sums_have_the_values_that_python_computes():
 def folder(tmp_path_factory):
     """Documents of numbered words, so that every passage tells where it comes from; one is too short."""
     root = tmp_path_factory.mktemp("texts")
-    documents_ = [" ".join(f"w{d}x{i}" for i in range(70 + d)) for d in range(30)]
+    documents_ = [" ".join(f"w{d}x{i}" for i in range(70 + d)) for d in range(30)]  # of 70 to 99 words
     (root / "a.jsonl").write_text("".join(json.dumps({"text": t}) + "\n" for t in documents_[:20]) + "{}\n")
     (root / "b.txt").write_text("\n\n".join([*documents_[20:], "too short"]))
     return root
@@ -91,14 +91,16 @@ def test_passages_are_all_words_of_the_documents_but_short_rests(folder):
 @pytest.mark.parametrize("count", [3, 7, 20])
 def test_passages_are_repeated_until_there_are_enough(count):
     pairs = [(str(i), f"text {i}") for i in range(7)]
-    names = [name for name, _ in passages.repeat_passages(lambda: iter(pairs), count)]
+    names = [name for name, _ in passages.repeat_passages(lambda: iter(pairs), count, "train")]
     assert len(set(names)) == len(names) == count
     seen = collections.Counter(name.partition("#")[0] for name in names)
     assert max(seen.values()) - min([*seen.values(), *[0] * (len(seen) < 7)]) <= 1
     if count == 3:  # at equal distances, not the first three
         assert np.diff(sorted(map(int, seen))).min() >= 2
-    with pytest.raises(DataError, match="no document has"):
-        list(passages.repeat_passages(lambda: iter(()), 1))
+    with pytest.raises(
+        DataError, match="no passage of 8 words or more is in validation: set path to a folder with mo"
+    ):
+        list(passages.repeat_passages(lambda: iter(()), 1, "validation"))
 
 
 def test_the_mixture_has_its_shares_in_mixed_order_and_splits_share_nothing(folder, tmp_path):
@@ -109,6 +111,7 @@ def test_the_mixture_has_its_shares_in_mixed_order_and_splits_share_nothing(fold
     assert len({tuple(kinds[i : i + 3]) for i in range(997)}) == 27, "kinds are mixed"
     assert len({row["id"] for row in train}) == 1000
     assert collections.Counter(row["kind"] for row in validation) == {"text": 10, "sum": 10, "problem": 10}
+    assert {row["kind"] for row in validation[:10]} == {"text", "sum", "problem"}, "the first have all kinds"
     assert not {row["question"] for row in train} & {row["question"] for row in validation}
     assert all((row["answer"] == "") == (row["kind"] == "text") for row in [*train, *validation])
     assert all("/" not in row["answer"] and len(row["answer"]) <= LONGEST for row in train)

@@ -22,7 +22,7 @@ import numpy as np
 import pytest
 
 from numjax import modes
-from numjax.config import command_line, origin
+from numjax.config import blocks, command_line, origin
 from numjax.errors import DataError, Diverged, UsageError
 from numjax.evals import report
 from numjax.modes import inputs
@@ -179,6 +179,15 @@ def test_an_option_that_a_part_got_later_has_its_default_in_an_older_workdir(tmp
     origin.save_config(tmp_path, saved)
     with pytest.raises(UsageError, match=r"made by another config \(backbone.remat was 'none', now 'full'\)"):
         claim(tmp_path, tiny(**{"backbone.remat": "full"}))
+
+
+@pytest.mark.parametrize("word", ["+objectives.extra=ntl:head=label", "+heads.aux=token", "+positions.place=abacus"])
+def test_a_block_that_an_older_workdir_lacks_is_another_config(tmp_path, word):
+    config = tiny()
+    claim(tmp_path, config)
+    (tmp_path / "checkpoints" / "5").mkdir(parents=True)
+    with pytest.raises(UsageError, match="made by another config"):
+        claim(tmp_path, blocks.apply_changes(config, [word]))
 
 
 def test_a_run_continues_with_other_settings_of_the_machine(finished_run, data_dir):

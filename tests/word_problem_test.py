@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import collections
 import json
 import random
+import re
 import shutil
 from decimal import Decimal
 from fractions import Fraction
@@ -442,38 +444,67 @@ def test_differences_come_with_their_noise(tmp_path, monkeypatch):
     assert cer[0]["mean"] == pytest.approx(-agg["mean"])
 
 
-def test_several_forms_are_one_set_with_a_view_each(tmp_path):
+@pytest.fixture
+def several_forms(tmp_path):
+    """Returns a folder of two forms, 20 problems each, of which five are in both with other blanks."""
+    shared = [f"Ben saw {i}.5 owls. How many?" for i in range(5)]
+    mawps = [f"Ann has {i} eggs ." for i in range(15)] + [question.replace(".", " .", 2) for question in shared]
+    mawps = [question.replace(" .5", ".5") for question in mawps]
     raw = {
-        "mawps": [{"original_text": f"Ann has {i} eggs .", "equation": f"X={i}", "ans": i} for i in range(20)],
+        "mawps": [{"original_text": text, "equation": f"X={i}", "ans": i} for i, text in enumerate(mawps)],
         "svamp": [
-            {"ID": i, "Body": f"Ben saw {i} owls", "Question": "How many?", "Equation": f"{i}", "Answer": i}
+            {"ID": i, "Body": f"Ben saw {i}.5 owls", "Question": "How many?", "Equation": f"{i}", "Answer": i}
             for i in range(20)
         ],
     }
     for form, records in raw.items():
-        (tmp_path / form).mkdir()
-        (tmp_path / form / "trainset.json").write_text(json.dumps(records))
-    (tmp_path / "svamp" / "validset.json").write_text(json.dumps(raw["svamp"][:3]))
-    (tmp_path / "other.json").write_text("[]")
-    splits = {
-        split: data.load("mawps", split, tmp_path / "built", path=str(tmp_path), form="mawps+svamp")
-        for split in ("train", "validation", "test")
-    }
-    assert {split: len(rows) for split, rows in splits.items()} == {"train": 32, "validation": 3, "test": 8}
+        (tmp_path / "raw" / form).mkdir(parents=True)
+        (tmp_path / "raw" / form / "trainset.json").write_text(json.dumps(records))
+    (tmp_path / "raw" / "svamp" / "validset.json").write_text(json.dumps(raw["svamp"][:3]))
+    (tmp_path / "raw" / "other.json").write_text("[]")
+    return tmp_path / "raw"
+
+
+def load_forms(folder, **options):
+    options = {"path": str(folder), "form": "mawps+svamp"} | options
+    return {s: data.load("mawps", s, folder.parent / "built", **options) for s in ("train", "validation", "test")}
+
+
+def test_several_forms_are_one_set_with_a_view_each(several_forms):
+    splits = load_forms(several_forms)
+    # 35 different questions, three of which are in a second file; a fifth is test, a tenth of the rest validation.
+    words = {s: {re.sub(r"[ .?]+", " ", row["question"]) for row in rows} for s, rows in splits.items()}
+    assert {s: len(questions) for s, questions in words.items()} == {"train": 25, "validation": 3, "test": 7}
+    assert not words["train"] & words["test"] and not words["validation"] & (words["train"] | words["test"])
+    assert sum(map(len, splits.values())) == 43
     assert all(row["view"] == row["id"].partition("/")[0] for rows in splits.values() for row in rows)
     assert {row["view"] for row in splits["test"]} == {"mawps", "svamp"}
-    assert {row["question"][:3] for row in splits["train"] if row["view"] == "svamp"} == {"Ben"}
-    alone = data.load("mawps", "train", tmp_path / "built", path=str(tmp_path / "svamp"), form="svamp")
-    assert "view" not in alone[0] and alone[0]["id"].startswith("trainset.json")
-    task: Any = build("tasks", {"name": "word_problem", "form": "mawps+svamp", "path": str(tmp_path)})
+    alone = data.load(
+        "mawps", "validation", several_forms.parent / "built", path=str(several_forms / "svamp"), form="svamp"
+    )
+    assert len(alone) == 3 and "view" not in alone[0] and alone[0]["id"].startswith("validset.json")
+    sized = load_forms(several_forms, size=12)
+    assert collections.Counter(row["view"] for rows in sized.values() for row in rows) == {"mawps": 12, "svamp": 12}
+    task: Any = build("tasks", {"name": "word_problem", "form": "mawps+svamp", "path": str(several_forms)})
     references = [{"answer": "4", "view": "mawps"}, {"answer": "5", "view": "svamp"}]
     scores = task.score(["4", "4"], references)
     assert (scores["accuracy"], scores["accuracy/mawps"], scores["accuracy/svamp"]) == (0.5, 1, 0)
 
 
+def test_a_form_with_test_files_takes_nothing_from_another(several_forms):
+    shutil.copy(several_forms / "svamp" / "validset.json", several_forms / "svamp" / "testset.json")
+    splits = load_forms(several_forms)
+    views = {s: collections.Counter(row["view"] for row in rows) for s, rows in splits.items()}
+    assert views["test"]["svamp"] == 3 and views["test"]["mawps"] >= 2
+    asked = {row["question"] for row in splits["test"] if row["view"] == "svamp"}
+    assert asked == {f"Ben saw {i}.5 owls. How many?" for i in range(3)}
+    assert not any(f"saw {i}.5" in row["question"] for i in range(3) for row in splits["train"])
+
+
 def test_a_stand_in_of_several_forms_has_both(tmp_path):
     rows = data.load("mawps", "train+validation+test", tmp_path, form="svamp+asdiv", size=60)
-    assert {row["view"] for row in rows} == {"svamp", "asdiv"} and len({row["id"] for row in rows}) == len(rows) == 60
+    assert collections.Counter(row["view"] for row in rows) == {"svamp": 60, "asdiv": 60}
+    assert len({row["id"] for row in rows}) == 120
 
 
 @pytest.mark.parametrize("form", ["mawps+fermat", "mawps+mawps", "svamp+", "gsm8k"])

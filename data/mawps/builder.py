@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import collections
 import pathlib
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -16,13 +18,15 @@ from .generate import generate_raw_problems
 from .read import FORMS, find_files, read_problems
 
 STAND_IN_SIZE = 2000
+_WORD = re.compile(r"\w+(?:\.\d+)?")
 
 
 class Mawps(ArrayRecordBuilder):
     """Options: `form`, mawps, svamp, asdiv or addsub, or several joined by "+"; `path` of its files, of several forms
     a folder with a folder of each form's name, or empty for the stand-in; `size`, at most this many records of each
-    split that the files name (0: all, 2,000 of the stand-in); `seed` of the splits that they do not name and of the
-    stand-in. Records of several forms have a field `view`, their form."""
+    form and each split that the files name (0: all, 2,000 of the stand-in); `seed` of the splits that they do not
+    name and of the stand-in. Records of several forms have a field `view`, their form; they are divided as one set, and of
+    the splits that files name only test counts."""
 
     VERSION = tfds.core.Version("1.1.0")
     FIELDS = {"id": str, "question": str, "answer": str, "equation": str, "operation": str}
@@ -53,38 +57,51 @@ class Mawps(ArrayRecordBuilder):
                     yield part, f"{part}/{name}" if len(forms) > 1 else name, split, raw
             return
         for number, part in enumerate(forms):
-            count = (size or STAND_IN_SIZE) // len(forms)
-            for index, raw in enumerate(generate_raw_problems(part, count, seed + number)):
+            for index, raw in enumerate(generate_raw_problems(part, size or STAND_IN_SIZE, seed + number)):
                 yield part, f"{part}/stand-in-{index:06d}" if len(forms) > 1 else f"stand-in-{index:06d}", "", raw
 
     def _generate_examples(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        size, seed = self.options["size"], self.options["seed"]
+        size, seed, is_joined = self.options["size"], self.options["seed"], "+" in self.options["form"]
         records_by_split: dict[str, list[dict[str, Any]]] = {split: [] for split in SPLITS}
+        counts: collections.Counter[tuple[str, str]] = collections.Counter()
         for form, name, split, raw in self._read_sources():
-            records = records_by_split[split or "train"]
-            if size and len(records) == size:
+            # Of several forms, only files that are named test count as a split: the rest is divided together.
+            split = split if split == "test" or (split and not is_joined) else "train"
+            if size and counts[form, split] == size:
                 continue
             try:
                 if isinstance(raw, ValueError):
                     raise raw
-                view = {"view": form} if "view" in self.fields else {}
-                records.append({"id": name} | FORMS[form](raw) | view)
+                view = {"view": form} if is_joined else {}
+                records_by_split[split].append({"id": name} | FORMS[form](raw) | view)
+                counts[form, split] += 1
             except ValueError as error:
                 self.skip(name, str(error))
         # Equal questions stay in one split.
         by_question: dict[str, list[dict[str, Any]]] = {}
+        asked = {_find_words(record["question"]) for record in records_by_split["test"]} if is_joined else set()
         for record in records_by_split.pop("train"):
-            by_question.setdefault(record["question"].casefold(), []).append(record)
+            question = _find_words(record["question"]) if is_joined else record["question"].casefold()
+            if question not in asked:
+                by_question.setdefault(question, []).append(record)
         groups = list(by_question.values())
         if len(groups) < 10:
             raise DataError(f"{self.name}: {len(groups)} usable records for training are too few{self._first_skip()}")
-        # Splits that no file name states are taken from the training records.
-        for split, indices in divide_records(
-            len(groups), seed, [name for name in records_by_split if records_by_split[name]]
-        ).items():
-            yield from ((split, record) for index in indices for record in groups[index])
+        # Splits that no file name states are taken from the training records; of several forms, form by form.
+        tested = {form for form, split in counts if split == "test"} if is_joined else set()
+        alone = [group for group in groups if tested.isdisjoint(record.get("view") for record in group)]
+        others = [group for group in groups if not tested.isdisjoint(record.get("view") for record in group)]
+        named = [name for name in records_by_split if records_by_split[name] and not is_joined]
+        for part, fixed_splits in ((alone, named), (others, ["test"])):
+            for split, indices in divide_records(len(part), seed, fixed_splits).items():
+                yield from ((split, record) for index in indices for record in part[index])
         for split, records in records_by_split.items():
             yield from ((split, record) for record in records)
+
+
+def _find_words(question: str) -> str:
+    """The words and numbers of a question: forms differ in blanks and marks."""
+    return " ".join(_WORD.findall(question.casefold()))
 
 
 def _list_folders(options: Mapping[str, Any]) -> dict[str, str]:

@@ -49,7 +49,8 @@ class Pretraining(ArrayRecordBuilder):
 
     def _generate_examples(self) -> Iterator[tuple[str, dict[str, Any]]]:
         validation, seed = self.options["validation"], self.options["seed"]
-        order = self._draw_order(np.random.default_rng([seed, 0]))
+        rng = np.random.default_rng([seed, 0])
+        order = self._draw_order(rng)
         counts = {kind: int((order == index).sum()) for index, kind in enumerate(KINDS)}
         wanted = {split: counts if split == "train" else _count_each(counts, validation) for split in SPLITS}
         sums = generate_sums(np.random.default_rng([seed, 1]))
@@ -60,8 +61,9 @@ class Pretraining(ArrayRecordBuilder):
                 "sum": ((f"sum-{split}-{i:06d}", *next(sums)) for i in range(wanted[split]["sum"])),
                 "problem": (record for other_split, record in problems if other_split == split),
             }
-            sequence = order if split == "train" else _repeat_each(wanted[split])
-            for index in sequence.tolist():
+            if split != "train":  # mixed too, so that the first records have all kinds
+                order = rng.permutation(_repeat_each(wanted[split]))
+            for index in order.tolist():
                 name, question, answer = next(streams[KINDS[index]])
                 yield split, {"id": name, "kind": KINDS[index], "question": question, "answer": answer}
 
@@ -90,7 +92,7 @@ class Pretraining(ArrayRecordBuilder):
                 if split_by_hash(pair[1], self.options["seed"], VALIDATION_SHARE, 0.0) == split
             )
 
-        for name, passage in repeat_passages(list_split, count):
+        for name, passage in repeat_passages(list_split, count, split):
             yield name, passage, ""
 
     def _compose_problems(

@@ -34,20 +34,24 @@ def list_passages(
                     yield f"{name}:{line}:{start}", " ".join(part)
 
 
-def repeat_passages(passages: Callable[[], Iterator[tuple[str, str]]], count: int) -> Iterator[tuple[str, str]]:
+def repeat_passages(
+    passages: Callable[[], Iterator[tuple[str, str]]], count: int, split: str
+) -> Iterator[tuple[str, str]]:
     """Yields `count` passages: all of them again and again, and the last time passages at equal distances.
 
     An id ends with the number of the pass, so that a passage has other gaps in each.
 
     Args:
-      passages: starts at the first passage at each call.
+      passages: of a split; starts at the first passage at each call.
 
     Raises:
       DataError: there are none.
     """
     total = sum(1 for _ in passages())
     if not total and count:
-        raise DataError(f"pretraining: no document has {FEWEST} words; set path to a folder of text")
+        raise DataError(
+            f"pretraining: no passage of {FEWEST} words or more is in {split}: set path to a folder with more text"
+        )
     passes = 0
     while count > 0:
         taken = min(count, total)

@@ -112,7 +112,11 @@ def _difference(workdir: pathlib.Path, config: Any) -> str | None:
             raise
         return str(error)
     own_values = _flat(_as_json(config.to_dict()))
-    if later_keys := own_values.keys() - saved_values.keys():
+    # Only options of a block that is there: a whole block that it lacks is another model or loss.
+    later_keys = {
+        k for k in own_values.keys() - saved_values.keys() if f"{k.rpartition('.')[0]}.name" in saved_values
+    }
+    if later_keys:
         defaults = _flat(_as_json(blocks.list_defaults(config)))
         saved_values |= {key: defaults[key] for key in later_keys & defaults.keys()}
     for key in sorted(own_values.keys() | saved_values.keys()):
