@@ -118,13 +118,13 @@ def weigh(margins: Sequence[float], interval: tuple[float, float] | None, is_ran
     if interval[0] > 0 or (not is_ranking and statistics.fmean(margins) >= 0):
         return HELD, ""
     needed = count_seeds(margins)
-    size = f"about {needed}" if needed else f"more than {MOST_SEEDS}"
+    size = f"at least {needed}" if needed else f"more than {MOST_SEEDS}"
     return TOO_SMALL, f"{len(margins)} seeds, and 0 is in the interval; a difference of this size needs {size}"
 
 
 def count_seeds(margins: Sequence[float]) -> int:
-    """How many seeds a mean and a deviation like these need for a 95% interval without 0; 0 if `MOST_SEEDS` are too
-    few."""
+    """How many seeds a mean and a deviation like these need at least for a 95% interval without 0; 0 if `MOST_SEEDS`
+    are too few. With so many, about half of all tries show the difference."""
     mean, deviation = statistics.fmean(margins), statistics.stdev(margins)
     for count in range(len(margins), MOST_SEEDS + 1):
         if float(stats.t.ppf(0.975, count - 1)) * deviation / math.sqrt(count) < abs(mean):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import pathlib
 
+import numpy as np
 import pytest
 
 from numjax.bundled import data
@@ -38,7 +40,7 @@ def folder(tmp_path):
 
 
 def collect(folder: str, out: pathlib.Path):
-    return texts.collect(folder, out, pretraining.SOURCES, pretraining.make_article)
+    return texts.collect(folder, out, pretraining.SOURCES, pretraining.make_article, list)
 
 
 def test_texts_become_articles_whose_formulas_are_trees(folder, tmp_path, capsys):
@@ -60,7 +62,6 @@ def test_texts_become_articles_whose_formulas_are_trees(folder, tmp_path, capsys
     assert {f["tex"].replace(" ", "") for f in json.loads(by_source["math_hendrycks"]["formulas"]).values()} == {
         "x", "2x=6", "x={3}"
     }  # fmt: skip
-    assert collect("nowhere", tmp_path / "out") == counts, "written once"
     with pytest.raises(UsageError, match="it has none of the folders gsm8k, math_hendrycks, mathsum"):
         collect(str(tmp_path / "built"), tmp_path / "new")
 
@@ -72,9 +73,17 @@ def parse(parser, *words):
 
 
 def test_each_system_starts_from_its_own_pre_training(folder, tmp_path):
-    options = parse(settings.make_parser(""), "--scale=overnight", "--path=FILE", f"--texts={folder}")
+    problem = {"equation": "x=3+4", "ans": "7"}
+    problems = [problem | {"text_en": f"{text} Number {i}"} for i, text in enumerate(["zeros of sin x"] * 6)]
+    problems[3]["text_en"] = "Once Ann has 30 eggs and buys 4. How many? She has"  # as in GSM8K
+    (tmp_path / "math23k.jsonl").write_text("".join(json.dumps(row) + "\n" for row in problems))
+    path = str(tmp_path / "math23k.jsonl")
+    options = parse(settings.make_parser(""), "--scale=overnight", f"--path={path}", f"--texts={folder}")
     options.out = tmp_path / "runs"
-    assert sum(count["kept"] for count in pretraining.prepare(options).values()) == 4
+    config = settings.make_config(options, "system=gpt", 0)
+    counts = pretraining.prepare(options, config, "text_en")
+    assert counts["gsm8k"] == {"kept": 0, "left out": 1}
+    assert sum(count["kept"] for count in counts.values()) == 3
     systems = table3.SYSTEMS | table3.COPYING
     cells = {name: settings.make_cell(options, name, words, 2) for name, words in systems.items()}
     assert cells["mathgpt"].start.system == "mathgpt" and cells["mathgpt"].start.task == "pretraining"
@@ -105,7 +114,7 @@ def test_options_of_overnight_are_checked():
         (["--texts=T"], "--texts=T is for --scale=overnight"),
     ):
         with pytest.raises(UsageError, match=line):
-            pretraining.prepare(parse(settings.make_parser(""), *words))
+            pretraining.prepare(parse(settings.make_parser(""), *words), None, "text_en")
 
 
 def test_tables_keep_the_runs_of_the_pre_training(monkeypatch):
@@ -122,3 +131,20 @@ def test_tables_keep_the_runs_of_the_pre_training(monkeypatch):
     results = settings.run(options, table3.SYSTEMS)
     assert results["math23k", "gpt"] == {0: "gpt-0", 1: "gpt-1"}
     assert results["pretraining", "gpt"] == {0: "start"} and ("math23k-0", "gpt") not in results
+
+
+def test_texts_are_cut_at_sentences_and_never_in_a_formula():
+    rng = np.random.default_rng(4)
+    for _ in range(50):
+        sentences = []
+        for _ in range(int(rng.integers(1, 30))):
+            words = [str(rng.choice(["a", "price", "3.5", "<m> x. y \n 2 < 3 </m>", "<", "e.g"])) for _ in range(12)]
+            sentences.append(" ".join(words) + str(rng.choice([". ", "? ", "\n"])))
+        text = "".join(sentences)
+        pieces = list(pretraining.cut(text))
+        assert " ".join(" ".join(pieces).split()) == " ".join(text.split())
+        assert all(piece.count("<m>") == piece.count("</m>") for piece in pieces)
+        assert all(len(piece) <= pretraining.LONGEST for piece in pieces)
+        assert all(len(a) + len(b) > pretraining.LONGEST - 100 for a, b in itertools.pairwise(pieces))
+    long = "word " * 200
+    assert list(pretraining.cut(long)) == [long.strip()] and list(pretraining.cut(" \n ")) == []

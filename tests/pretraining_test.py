@@ -13,10 +13,14 @@ import pytest
 
 from numjax.build import build
 from numjax.bundled import data
+from numjax.bundled.data.fermat import generate as fermat
+from numjax.bundled.data.fermat.read import PAPER
 from numjax.bundled.data.pretraining import passages
 from numjax.bundled.data.pretraining.sums import LONGEST, generate_sums
+from numjax.bundled.experiments import texts
 from numjax.bundled.experiments.digits import settings, unasked
 from numjax.errors import DataError, UsageError
+from numjax.numeral.words import spell
 from numjax.tasks.span_corruption import SEPARATOR, draw_spans
 from numjax.text import document as documents
 from numjax.types import Mark
@@ -218,21 +222,118 @@ def test_gaps_that_cannot_be_are_refused(options):
 # The tables' scale overnight.
 
 
-def test_texts_that_a_table_asks_are_left_out(tmp_path, monkeypatch):
-    question = "Nora had 8 stamps and bought 7 more at the market ."
-    kept = "Another text with its own words about a market and its 7 stamps for all of us"
-    for name in ("wikitext2", "other"):
-        (tmp_path / name).mkdir()
-    lines = [kept, f"It was late. {question.replace('8', '95')} Then she left.", kept]
-    (tmp_path / "wikitext2" / "a.jsonl").write_text("".join(json.dumps({"text": t}) + "\n" for t in lines))
+QUESTION = "Nora had 8 stamps and bought {} more at the market of our town {} . How many ?"
+
+
+@pytest.fixture
+def asked(tmp_path, monkeypatch):
+    """Returns the folders of (MAWPS, SVAMP and ASDiv; FERMAT), whose problems have wordings of their own."""
     monkeypatch.setenv("NUMJAX_CACHE", str(tmp_path / "cache"))
-    runs = unasked.list_runs(question)
-    counts = unasked.collect(str(tmp_path), tmp_path / "out", lambda: runs)
-    assert counts == {"wikitext2": {"kept": 1, "left out": 1}}
+    for form in ("mawps", "svamp"):
+        (tmp_path / "asked" / form).mkdir(parents=True)
+    rows = [
+        {"original_text": QUESTION.format(7, f"in {spell(i)} days"), "equation": f"X=8+{i}", "ans": 15}
+        for i in range(20)
+    ]
+    (tmp_path / "asked/mawps/trainset.json").write_text(json.dumps(rows))
+    rows = [
+        {
+            "ID": i,
+            "Body": f"Omar {spell(i)} times ran a long way home from school",
+            "Question": "How far?",
+            "Answer": 4,
+        }
+        for i in range(3)
+    ]
+    (tmp_path / "asked/svamp/trainset.json").write_text(json.dumps(rows))
+    (tmp_path / "asked/asdiv").mkdir()
+    problem = "<Body>Paula swam 3 km in the cold lake before the sun came up.</Body><Question>How far?</Question>"
+    (tmp_path / "asked/asdiv/ASDiv.xml").write_text(
+        f"<ProblemSet><Problem ID='1'>{problem}<Answer>3 (km)</Answer><Formula>3=3</Formula></Problem></ProblemSet>"
+    )
+    files, views = fermat.generate_files(6, 5)
+    header = "templates,answers,expressions\n"
+    (tmp_path / "fermat").mkdir()
+    (tmp_path / "fermat/templates.csv").write_text(
+        header + "".join(f'"{r["templates"]}",{r["answers"]},x\n' for r in files)
+    )
+    for kind, index, suffix in (("questions", 0, "q"), ("answers", 1, "a")):
+        (tmp_path / "fermat/test_sets" / kind).mkdir(parents=True)
+        for view in PAPER:  # the published tables' views are enough
+            text = "\n".join(json.dumps(row) for row in views[view][index])
+            (tmp_path / f"fermat/test_sets/{kind}/{view}.{suffix}").write_text(text)
+    return str(tmp_path / "asked"), str(tmp_path / "fermat")
+
+
+def write_texts(folder, texts_):
+    (folder / "wikitext2").mkdir(parents=True, exist_ok=True)
+    (folder / "wikitext2" / "a.jsonl").write_text("".join(json.dumps({"text": t}) + "\n" for t in texts_))
+
+
+def test_texts_that_a_table_asks_in_any_split_are_left_out(asked, tmp_path):
+    kept = "Another text with its own words about a market and its 7 stamps for all of us"
+    questions = [QUESTION.format(95, f"in {spell(i)} days") for i in range(20)]  # by now in three splits
+    questions += [f"Then Omar {spell(i)} times ran a long way home from school again" for i in range(3)]
+    questions += ["Early Paula swam 30 km in the cold lake before the sun came up."]
+    view = next(iter(data.load("fermat", "test", path=asked[1], views="paper", commuted=1, size=10)))
+    questions += [f"One day {view['question']} she asked"]
+    write_texts(tmp_path / "texts", [kept, *questions, kept])
+    counts = unasked.collect(str(tmp_path / "texts"), tmp_path / "out", *asked)
+    assert counts == {"wikitext2": {"kept": 1, "left out": 25}}
     assert [json.loads(line)["text"] for line in (tmp_path / "out" / "wikitext2.jsonl").open()] == [kept]
-    assert unasked.collect("nowhere", tmp_path / "out", set) == counts, "written once"
-    with pytest.raises(UsageError, match=r"--texts=.*: it has none of the folders ag_news, gsm8k"):
-        unasked.collect(str(tmp_path / "other"), tmp_path / "new", set)
+
+
+def test_texts_are_collected_again_only_if_a_file_changes(tmp_path):
+    def collect(*asked_texts):
+        calls.clear()
+        asked_file.write_text("".join(asked_texts))
+
+        def list_asked():
+            calls.append(1)
+            return asked_texts
+
+        sources = {"wikitext2": unasked.SOURCES["wikitext2"]}
+        return texts.collect(
+            str(tmp_path / "t"), tmp_path / "out", sources, lambda t: {"text": t}, list_asked, [str(asked_file)]
+        )
+
+    calls, asked_file = [], tmp_path / "asked.txt"
+    first, second = ("one two three four five six seven eight", "a b c d e f g h")
+    write_texts(tmp_path / "t", [first, second])
+    assert collect()["wikitext2"] == {"kept": 2, "left out": 0} and calls
+    assert collect()["wikitext2"] == {"kept": 2, "left out": 0} and not calls, "collected once"
+    assert collect(first)["wikitext2"] == {"kept": 1, "left out": 1} and calls, "another question"
+    write_texts(tmp_path / "t", [first])
+    assert collect(first)["wikitext2"] == {"kept": 0, "left out": 1} and calls, "another text"
+    with pytest.raises(UsageError, match=r"--texts=.*: it has none of the folders wikitext2"):
+        texts.collect(str(tmp_path / "none"), tmp_path / "new", {"wikitext2": iter}, dict, list)
+
+
+def test_every_source_is_read(tmp_path, monkeypatch):
+    monkeypatch.setenv("NUMJAX_CACHE", str(tmp_path / "cache"))
+    contents = {
+        "ag_news/ag_news.csv": "".join(f'"3","Title {i}","Summary {i}"\n' for i in range(12)),
+        "gsm8k/train.jsonl": "".join(
+            json.dumps({"question": f"Question {i}?", "answer": f"{i}\n#### {i}"}) + "\n" for i in range(12)
+        ),
+        "math23k_en/math23k.jsonl": "".join(
+            json.dumps({"text_en": f"Problem {i}", "equation": f"x={i}", "ans": str(i)}) + "\n" for i in range(12)
+        ),
+        "squad_v1.1_dev/dev-v1.1.json": json.dumps({"data": [
+            {"title": f"T{i}", "paragraphs": [{"context": f"Context {i}", "qas": [
+                {"id": f"q{i}", "question": "Which?", "answers": [{"text": "Context", "answer_start": 0}]}]}]}
+            for i in range(12)
+        ]}),
+        "wikitext2/valid.txt": "\n\n".join(f"Document {i}" for i in range(12)),
+    }  # fmt: skip
+    for name, text in contents.items():
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_text(text)
+    first_words = {"gsm8k": "Question", "math23k_en": "Problem", "squad_v1.1_dev": "Context", "wikitext2": "Document"}
+    for name, read in unasked.SOURCES.items():
+        found = set(read(tmp_path / name))
+        words = (first_words[name],) if name in first_words else ("Title", "Summary")
+        assert {w.rstrip("?.") for w in found} == {f"{word} {i}" for word in words for i in range(12)}, name
 
 
 def test_at_overnight_all_rows_start_from_one_pre_training(tmp_path):

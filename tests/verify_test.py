@@ -161,7 +161,7 @@ def test_a_comparison_holds_where_its_interval_lies_on_the_claimed_side(tmp_path
 
 def test_what_is_too_small_says_how_many_seeds_would_do(tmp_path):
     verdict = judge(tmp_path, [50.0, 53.0, 52.0], [50.0, 51.0, 52.0])  # differences 0, 2 and 0
-    assert verdict.reason.startswith("3 seeds, and 0 is in the interval; a difference of this size needs about ")
+    assert verdict.reason.startswith("3 seeds, and 0 is in the interval; a difference of this size needs at least ")
     needed, margins = int(verdict.reason.rpartition(" ")[2]), np.asarray([0.0, 2.0, 0.0])
     bounds = [
         stats.t.interval(0.95, n - 1, margins.mean(), margins.std(ddof=1) / np.sqrt(n))[0]

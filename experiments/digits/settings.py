@@ -148,11 +148,7 @@ def prepare_texts(options: argparse.Namespace) -> texts.Counts:
         return {}
     if options.init or options.backbone != "t5":
         raise UsageError(f"--scale={OVERNIGHT} pre-trains its own t5: leave out --init and --backbone")
-
-    def list_held_out() -> set[tuple[str, ...]]:
-        return unasked.list_held_out(options.mawps, options.fermat)
-
-    return unasked.collect(options.texts, options.out / "texts", list_held_out)
+    return unasked.collect(options.texts, options.out / "texts", options.mawps, options.fermat)
 
 
 def write_table(
@@ -196,10 +192,9 @@ def write_table(
 
 def describe_pretraining(results: Results, counts: texts.Counts) -> str:
     """A remark on the pre-training: its texts, and what it can compute at its end."""
-    left_out = sum(count["left out"] for count in counts.values())
     remark = (
-        f"All rows start from one pre-training (seed 0): gaps in texts ({texts.describe(counts)}; {left_out} that "
-        "share eight words in a row with a question of these tables were left out), sums, and composed word problems."
+        f"All rows start from one pre-training (seed 0): gaps in texts ({texts.describe(counts)}), sums, and "
+        "composed word problems."
     )
     for result in results.get((PRETRAINING, REFERENCE), {}).values():
         scores = result.metrics["validation"]
@@ -238,15 +233,20 @@ def make_remarks(
 ) -> list[str]:
     """Remarks on a table's data, on the tasks that were run, and on its noise."""
     origins = {True: "from its files", False: "as generated problems of the same form"}
+    names = {
+        "mawps": "MAWPS, SVAMP and ASDiv together" if options.scale == OVERNIGHT else "MAWPS",
+        "fermat": "FERMAT",
+    }
     data_note = ", ".join(
-        f"{task.upper()} {origins[bool(getattr(options, task))]}" for task in TASKS if task in tasks_run
+        f"{names[task]} {origins[bool(getattr(options, task))]}" for task in TASKS if task in tasks_run
     )
     start_note = f"that start from {options.init}" if options.init else "trained from scratch"
     start_note = "pre-trained here" if options.scale == OVERNIGHT else start_note
     line = f"In percent; mean ± standard deviation over seeds; {data_note}; {options.backbone} stacks {start_note}."
     if options.backbone != "bart":
         line += " The paper's column is FLAN base, pretrained, with one seed."
-    return [line, *noise.describe_differences(differences, LABELS, LABELS[REFERENCE])]
+    named = [{**entry, "task": names[entry["task"]]} for entry in differences]
+    return [line, *noise.describe_differences(named, LABELS, LABELS[REFERENCE])]
 
 
 def bootstrap_problems(

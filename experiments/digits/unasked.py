@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from numjax.bundled import data
-from numjax.bundled.data.news.numbers import list_runs
 from numjax.bundled.data.news.read import find_files, read_articles
 from numjax.bundled.experiments import texts
+
+FORMS = "mawps+svamp+asdiv"  # that the tables ask together
 
 
 def _read_news(folder: pathlib.Path) -> Iterator[str]:
@@ -39,22 +40,15 @@ SOURCES: dict[str, Callable[[pathlib.Path], Iterator[str]]] = {
 }
 
 
-def list_held_out(mawps: str, fermat: str) -> set[tuple[str, ...]]:
-    """The runs of eight words of all questions that a table asks, in training, validation and test."""
-    questions: list[str] = []
-    for split in ("train", "validation", "test"):
-        questions += [row["question"] for row in data.load("mawps", split, path=mawps, form="mawps+svamp+asdiv")]
-    questions += [row["question"] for row in data.load("fermat", "test", path=fermat, size=100)]
-    return {run for question in questions for run in list_runs(question)}
+def collect(folder: str, out: pathlib.Path, mawps: str, fermat: str) -> texts.Counts:
+    """As `texts.collect`, without what the problems of two folders ask in any split."""
 
+    def list_asked() -> Iterator[str]:
+        options = {"path": mawps, "form": FORMS}
+        for split in data.prepare("mawps", **options).info.splits:
+            yield from (row["question"] for row in data.load("mawps", split, **options))
+        for row in data.load("fermat", "test", path=fermat, views="paper", commuted=1, size=100):
+            yield row["question"]
 
-def collect(folder: str, out: pathlib.Path, held_out: Callable[[], Collection[tuple[str, ...]]]) -> texts.Counts:
-    """As `texts.collect`, without texts that have one of the runs of words that `held_out` gives."""
-    runs: set[tuple[str, ...]] = set()
-
-    def is_kept(text: str) -> bool:
-        if not runs:
-            runs.update(held_out())
-        return runs.isdisjoint(list_runs(text))
-
-    return texts.collect(folder, out, SOURCES, lambda text: {"text": text}, is_kept)
+    asked_in = [*(str(pathlib.Path(mawps) / form) for form in FORMS.split("+")), fermat]
+    return texts.collect(folder, out, SOURCES, lambda text: {"text": text}, list_asked, asked_in)

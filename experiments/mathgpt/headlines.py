@@ -114,7 +114,7 @@ def write_table(
       tasks: task → heading of its part. paper: task → system → its numbers.
     """
     is_wanted = command.parse_only(options.only, TASKS, SYSTEMS)
-    counts = pretraining.prepare(options)
+    counts = pretraining.prepare(options, make_cell(options, "headline", REFERENCE).config, "headline")
     results: runs.Results = {}
     for task in tasks:
         cells = [make_cell(options, task, system) for system in SYSTEMS if is_wanted(task, system)]

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import argparse
 import pathlib
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from numjax.build import build
+from numjax.bundled import data
 from numjax.bundled.data.files import read_lines
 from numjax.bundled.data.mathsum.read import find_fault, restore_signs
 from numjax.bundled.data.solving.read import parse_gsm8k, parse_math, read_problems
@@ -15,8 +18,10 @@ from numjax.bundled.experiments.runs import RunCell
 from numjax.expr.prose import dollars, wrap
 from numjax.text.document.marked import FORMULA, IDENTIFIER
 
-# Headlines that no table tests: OFEQ's tables divide its validation pairs.
+LONGEST = 600  # characters of a piece of a text, which most rows of 224 positions hold whole
+# Folder → files of headlines.
 HEADLINES = {"EXEQ-300k": ("title.val", "title.train"), "OFEQ-10k": ("title.train",)}
+_SENTENCE = re.compile(r"(?:<m>.*?</m>|[^<]|<)*?(?:[.!?](?=\s)|\n|\Z)", re.DOTALL)
 
 
 def _read_solutions(
@@ -32,7 +37,7 @@ def _read_solutions(
                 record = parse(raw)
             except ValueError:
                 continue
-            yield mark(f"{record['problem']}\n{record['solution']}")
+            yield from cut(mark(f"{record['problem']}\n{record['solution']}"))
 
     return read
 
@@ -53,6 +58,18 @@ SOURCES: dict[str, Callable[[pathlib.Path], Iterator[str]]] = {
 }
 
 
+def cut(text: str) -> Iterator[str]:
+    """Yields pieces of at most `LONGEST` characters that end with a sentence or a line; a longer one stays whole."""
+    piece = ""
+    for match in _SENTENCE.finditer(text):
+        if piece and len(piece) + len(match[0]) > LONGEST:
+            yield piece.strip()
+            piece = ""
+        piece += match[0]
+    if piece.strip():
+        yield piece.strip()
+
+
 def make_article(text: str) -> dict[str, Any]:
     """A text with formulas between <m> and </m> in the form of `data/articles`, which reads the formulas' LaTeX."""
     parts = FORMULA.split(text)
@@ -60,15 +77,25 @@ def make_article(text: str) -> dict[str, Any]:
     return {"text": IDENTIFIER.join(parts[::2]), "formulas": formulas}
 
 
-def prepare(options: argparse.Namespace) -> texts.Counts:
+def prepare(options: argparse.Namespace, config: Any, field: str) -> texts.Counts:
     """Writes the texts of the pre-training; returns their counts, none at other scales than overnight.
+
+    Args:
+      config: of a run of the table, whose dataset is asked. field: of its records that is.
 
     Raises:
       UsageError: the scale is overnight and has no texts or no real data, or another scale has texts.
     """
     if not texts.check_scale(options, ("path", "texts")):
         return {}
-    return texts.collect(options.texts, options.out / "texts", SOURCES, make_article)
+
+    def list_asked() -> Iterator[str]:
+        task: Any = build("tasks", config.task)
+        dataset = {key: value for key, value in task.dataset.items() if key != "name"}
+        for split in data.prepare(task.dataset["name"], **dataset).info.splits:
+            yield from (row[field] for row in data.load(task.dataset["name"], split, **dataset))
+
+    return texts.collect(options.texts, options.out / "texts", SOURCES, make_article, list_asked, [options.path])
 
 
 def make_start(options: argparse.Namespace, system: str, words: str) -> RunCell | None:
@@ -89,4 +116,7 @@ def describe(counts: texts.Counts) -> str:
     """A remark on what the systems start from."""
     if not counts:
         return "Every system is trained from scratch."
-    return f"Each system starts from its own pre-training (seed 0) on the same texts: {texts.describe(counts)}."
+    return (
+        "Each system starts from its own pre-training (seed 0) on the same texts, in pieces of at most "
+        f"{LONGEST} characters: {texts.describe(counts)}."
+    )

@@ -25,6 +25,7 @@ class FoldedTask(NamedTuple):
 
     Attributes:
       task: its name in results. word: task=… of configs/mathgpt.py. columns: of its tables.
+      field: of its records that is asked.
       real, stand_in: name of its data with --path and without. remarks: on the columns.
     """
 
@@ -34,6 +35,7 @@ class FoldedTask(NamedTuple):
     real: str
     stand_in: str
     remarks: tuple[str, ...] = ()
+    field: str = "problem"
 
 
 EQUATION = FoldedTask(
@@ -54,6 +56,7 @@ EQUATION = FoldedTask(
         "Solve Rate compares with the stated answer. TED charges what could not be read with all of the right nodes; "
         "“TED, read” leaves it out, as the paper does. A number is one node; in the paper each digit is.",
     ),
+    field="text_en",
 )
 
 
@@ -157,7 +160,9 @@ def write_table(
     options = command.parse_options(make_parser(doc or "", folded_task), words)
     more_systems, more_labels = (more or {}).get(options.scale, ({}, {}))
     systems, labels = {**systems, **more_systems}, {**labels, **more_labels}
-    counts = pretraining.prepare(options)
+    first_words = next(iter(systems.values()))
+    config = make_config(options, first_words, options.seeds[0], folded_task)
+    counts = pretraining.prepare(options, config, folded_task.field)
     results = run(options, systems, folded_task)
     rows = [
         TableRow(

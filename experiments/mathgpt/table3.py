@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from numjax.bundled.experiments import command, plots, report
+from numjax.bundled.experiments import command, plots, report, texts
 from numjax.bundled.experiments.mathgpt import settings
 
 SYSTEMS = {"gpt": "system=gpt", "mathgpt": ""}
@@ -38,12 +38,13 @@ def main(words: Sequence[str] | None = None) -> None:
 
 
 def draw(content: Mapping[str, Any]) -> dict[str, plots.Figure]:
-    """The figure: Tree Match and Solve Rate of both systems."""
+    """The figure: Tree Match and Solve Rate of the systems."""
     entries = content["tables"][content["name"]]
     solved = {e["row"]: e for e in entries if e["column"] == "Solve Rate" and e["here"]}
     ours = ", ".join(f"{row} {entry['here']['mean']:.0f}%" for row, entry in solved.items())
     paper = ", ".join(f"{row} {e['paper']['mean']:.0f}%" for row, e in solved.items() if e["paper"])
-    title = f"Problems solved from scratch: {ours}" + f" (in the paper, pre-trained: {paper})" * bool(paper)
+    start = "after a small pre-training" if content["scale"] == texts.OVERNIGHT else "from scratch"
+    title = f"Problems solved {start}: {ours}" + f" (in the paper, pre-trained: {paper})" * bool(paper)
     axes = {
         "Tree Match": plots.Axis("equations that match (%)", limits=(0, 100)),
         "Solve Rate": plots.Axis("problems solved (%)", limits=(0, 100)),
