@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from numjax.bundled import data
 from numjax.bundled.data.news.read import find_files, read_articles
 from numjax.bundled.experiments import texts
+from numjax.errors import DataError
 
 FORMS = "mawps+svamp+asdiv"  # that the tables ask together
 
@@ -40,6 +41,15 @@ SOURCES: dict[str, Callable[[pathlib.Path], Iterator[str]]] = {
 }
 
 
+def _load_views(fermat: str) -> Sequence[Mapping[str, Any]]:
+    """FERMAT's test problems in all views, or in those of the paper if the folder has no others."""
+    options = dict(path=fermat, commuted=1, size=100)  # as few training problems as possible are made
+    try:
+        return data.load("fermat", "test", views="all", **options)
+    except DataError:
+        return data.load("fermat", "test", views="paper", **options)
+
+
 def collect(folder: str, out: pathlib.Path, mawps: str, fermat: str) -> texts.Counts:
     """As `texts.collect`, without what the problems of two folders ask in any split."""
 
@@ -47,8 +57,7 @@ def collect(folder: str, out: pathlib.Path, mawps: str, fermat: str) -> texts.Co
         options = {"path": mawps, "form": FORMS}
         for split in data.prepare("mawps", **options).info.splits:
             yield from (row["question"] for row in data.load("mawps", split, **options))
-        for row in data.load("fermat", "test", path=fermat, views="paper", commuted=1, size=100):
-            yield row["question"]
+        yield from (row["question"] for row in _load_views(fermat))
 
     asked_in = [*(str(pathlib.Path(mawps) / form) for form in FORMS.split("+")), fermat]
     return texts.collect(folder, out, SOURCES, lambda text: {"text": text}, list_asked, asked_in)
