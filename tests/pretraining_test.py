@@ -222,7 +222,7 @@ def test_gaps_that_cannot_be_are_refused(options):
 # The tables' scale overnight.
 
 
-QUESTION = "Nora had 8 stamps and bought {} more at the market of our town {} . How many ?"
+QUESTION = "Lena kept 8 coins and found {} others at the market of our town {} . How many ?"
 
 
 @pytest.fixture
