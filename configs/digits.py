@@ -78,7 +78,11 @@ TASKS["pretraining"] = {
             "data": dict(train_size=0),
             "optim": dict(epochs=1, batch_size=64),
         },
-        "overnight": {"task": dict(size=500_000), "eval": dict(every=500)},
+        "overnight": {
+            "task": dict(size=1_200_000, texts=10, sums=70),
+            "optim": dict(batch_size=128),
+            "eval": dict(every=1000),
+        },
     },
 }
 TASKS["fermat"] = {

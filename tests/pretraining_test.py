@@ -59,12 +59,15 @@ def compute(question: str) -> Fraction:
 def test_sums_have_the_values_that_python_computes():
     drawn = generate_sums(np.random.default_rng(11))
     sums = [next(drawn) for _ in range(10_000)]
-    assert len({s.question for s in sums}) == 10_000
+    assert 9_000 < len({s.question for s in sums}) < 10_000, "short questions come again"
     for question, answer in sums:
         assert Fraction(answer) == compute(question) > 0, question
         assert len(answer) <= LONGEST and not re.search(r"\.\d*0$", answer)
     kinds = collections.Counter("then" in q or "(" in q for q, _ in sums)
     assert 0.15 < kinds[True] / 10_000 < 0.3
+    without = {s.question for s in sums[:500]}
+    again = generate_sums(np.random.default_rng(11), without)
+    assert without.isdisjoint(next(again).question for _ in range(9_000))
     lengths = collections.Counter(len(n.partition(".")[0]) for q, _ in sums for n in NUMBER.findall(q))
     assert set(range(1, 7)) <= set(lengths) and any("." in answer for _, answer in sums)
 

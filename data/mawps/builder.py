@@ -25,8 +25,8 @@ class Mawps(ArrayRecordBuilder):
     """Options: `form`, mawps, svamp, asdiv or addsub, or several joined by "+"; `path` of its files, of several forms
     a folder with a folder of each form's name, or empty for the stand-in; `size`, at most this many records of each
     form and each split that the files name (0: all, 2,000 of the stand-in); `seed` of the splits that they do not
-    name and of the stand-in. Records of several forms have a field `view`, their form; they are divided as one set, and of
-    the splits that files name only test counts."""
+    name and of the stand-in. Records of several forms have a field `view`, their form; they are divided as one set,
+    and of the splits that files name only test counts."""
 
     VERSION = tfds.core.Version("1.1.0")
     FIELDS = {"id": str, "question": str, "answer": str, "equation": str, "operation": str}

@@ -15,7 +15,7 @@ from ..problems.generate import generate_records
 from ..sampling import split_by_hash
 from ..text.builder import TextBuilder
 from .passages import list_passages, repeat_passages
-from .sums import LONGEST, generate_sums
+from .sums import LONGEST, Sum, generate_sums
 
 KINDS = ("text", "sum", "problem")
 SPLITS = ("train", "validation")  # a model that was trained here is tested elsewhere
@@ -53,12 +53,14 @@ class Pretraining(ArrayRecordBuilder):
         order = self._draw_order(rng)
         counts = {kind: int((order == index).sum()) for index, kind in enumerate(KINDS)}
         wanted = {split: counts if split == "train" else _count_each(counts, validation) for split in SPLITS}
-        sums = generate_sums(np.random.default_rng([seed, 1]))
+        held_out = list(_draw_different(np.random.default_rng([seed, 2]), validation))
+        questions = {question for question, _ in held_out}
+        sums = {"train": generate_sums(np.random.default_rng([seed, 1]), questions), "validation": iter(held_out)}
         problems = self._compose_problems(wanted)
         for split in SPLITS:
             streams = {
                 "text": self._read_texts(split, wanted[split]["text"]),
-                "sum": ((f"sum-{split}-{i:06d}", *next(sums)) for i in range(wanted[split]["sum"])),
+                "sum": ((f"sum-{split}-{i:06d}", *next(sums[split])) for i in range(wanted[split]["sum"])),
                 "problem": (record for other_split, record in problems if other_split == split),
             }
             if split != "train":  # mixed too, so that the first records have all kinds
@@ -112,6 +114,17 @@ class Pretraining(ArrayRecordBuilder):
             answer = record["ans"]
             if split in SPLITS and "/" not in answer and len(answer) <= LONGEST:
                 yield split, (record["id"], record["text_en"], answer)
+
+
+def _draw_different(rng: np.random.Generator, count: int) -> Iterator[Sum]:
+    """Yields so many sums, no two alike."""
+    seen: set[str] = set()
+    for drawn in generate_sums(rng):
+        if len(seen) == count:
+            return
+        if drawn.question not in seen:
+            seen.add(drawn.question)
+            yield drawn
 
 
 def _count_each(counts: Mapping[str, int], number: int) -> dict[str, int]:

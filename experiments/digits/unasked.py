@@ -43,7 +43,7 @@ SOURCES: dict[str, Callable[[pathlib.Path], Iterator[str]]] = {
 
 def _load_views(fermat: str) -> Sequence[Mapping[str, Any]]:
     """FERMAT's test problems in all views, or in those of the paper if the folder has no others."""
-    options = dict(path=fermat, commuted=1, size=100)  # as few training problems as possible are made
+    options: dict[str, Any] = dict(path=fermat, commuted=1, size=100)  # as few training problems as possible are made
     try:
         return data.load("fermat", "test", views="all", **options)
     except DataError:
@@ -54,7 +54,7 @@ def collect(folder: str, out: pathlib.Path, mawps: str, fermat: str) -> texts.Co
     """As `texts.collect`, without what the problems of two folders ask in any split."""
 
     def list_asked() -> Iterator[str]:
-        options = {"path": mawps, "form": FORMS}
+        options: dict[str, Any] = {"path": mawps, "form": FORMS}
         for split in data.prepare("mawps", **options).info.splits:
             yield from (row["question"] for row in data.load("mawps", split, **options))
         yield from (row["question"] for row in _load_views(fermat))
