@@ -132,6 +132,11 @@ def make_remarks(
     ]
 
 
+# Systems of Table 3 at overnight that copy numbers by design, and their labels.
+COPYING = (
+    {"linked": "numbers=linked", "pointed": "numbers=pointed"},
+    {"linked": "MathGPT, digits linked at the output", "pointed": "MathGPT, numbers that point"},
+)
 # Table → the module that draws its picture.
 DRAWN_BY = {"table3": "mathgpt.table3"}
 
@@ -145,7 +150,6 @@ def write_table(
     paper: Mapping[str, Mapping[str, tuple[float, ...]]],
     words: Sequence[str] | None,
     folded_task: FoldedTask = EQUATION,
-    more: Mapping[str, tuple[Mapping[str, str], Mapping[str, str]]] | None = None,
 ) -> tuple[argparse.Namespace, str, list[dict[str, Any]]]:
     """Runs what is missing and writes NAME.{md,json} and its pictures.
 
@@ -155,10 +159,9 @@ def write_table(
     Args:
       systems: see `run`. labels: of these and of the paper's other systems, in the order of the rows.
       paper: system → title of a column → mean and deviation, as far as the paper has them.
-      more: scale → (systems, labels) that it has besides.
     """
     options = command.parse_options(make_parser(doc or "", folded_task), words)
-    more_systems, more_labels = (more or {}).get(options.scale, ({}, {}))
+    more_systems, more_labels = COPYING if (name, options.scale) == ("table3", texts.OVERNIGHT) else ({}, {})
     systems, labels = {**systems, **more_systems}, {**labels, **more_labels}
     first_words = next(iter(systems.values()))
     config = make_config(options, first_words, options.seeds[0], folded_task)

@@ -17,9 +17,7 @@ from numjax.bundled.experiments import command, plots, report, texts
 from numjax.bundled.experiments.mathgpt import settings
 
 SYSTEMS = {"gpt": "system=gpt", "mathgpt": ""}
-COPYING = {"linked": "numbers=linked", "pointed": "numbers=pointed"}
 LABELS = {"gpt": "GPT", "mathgpt": "MathGPT"}
-COPYING_LABELS = {"linked": "MathGPT, digits linked at the output", "pointed": "MathGPT, numbers that point"}
 
 # Five folds; both systems are pre-trained on text (GPT-2) and on Wikipedia's mathematics.
 PAPER = {
@@ -31,9 +29,7 @@ PAPER = {
 def main(words: Sequence[str] | None = None) -> None:
     """Runs what is missing, then writes table3.{md,json,png}."""
     title = "Table 3: equation extraction"
-    options, text, _ = settings.write_table(
-        "table3", title, __doc__, SYSTEMS, LABELS, PAPER, words, more={"overnight": (COPYING, COPYING_LABELS)}
-    )
+    options, text, _ = settings.write_table("table3", title, __doc__, SYSTEMS, LABELS, PAPER, words)
     report.print_report(text, options, "table3.md", "table3.json", "table3.png")
 
 
