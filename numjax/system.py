@@ -68,7 +68,8 @@ class System(NamedTuple):
                 at_slot = embed.number_range.intersect(at_slot) if embed.number_range else at_slot
             reads = self.scheme.widen(at_slot).intersect(reads) if embeds else None
         if self.scheme.numbers == "slot" and writers:
-            writes, is_exact = self.scheme.widen(writers[0].number_range), writers[0].exact
+            in_slot, is_exact = writers[0].number_range, writers[0].exact
+            writes = self.scheme.widen(in_slot) if in_slot else None
         parsers = [part for part in self.model.backbone.positions.values() if part.needs_parse]
         return abilities._replace(
             reads=reads, writes=writes if writers else None, exact=is_exact, needs_parse=bool(parsers)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from numjax.build import build, find
 from numjax.bundled.configs import schemes
 from numjax.config import fit
 from numjax.errors import DataError, UsageError
+from numjax.system import System
 from numjax.text import vocab as vocabularies
 from numjax.types import Mark, Number, NumberRange, Text
 from tests.swapped import train_with_changes
@@ -146,3 +149,16 @@ def test_a_model_writes_long_numbers_and_says_how_sure_it_is(tmp_path):
     assert 0 < number["probability"] <= 1 and number["method"] == "samples"
     (interval,) = number["intervals"]
     assert Decimal(interval["low"]) <= Decimal(interval["high"])
+
+
+def test_a_head_that_writes_no_numbers_in_slots_says_none(vocabulary):
+    config = SimpleNamespace(data=SimpleNamespace(digits=20))
+
+    def find_writes(number_range):
+        head = SimpleNamespace(provides=lambda name: True, number_range=number_range, exact=False)
+        model = SimpleNamespace(heads={"masked": head}, embeds={}, backbone=SimpleNamespace(positions={}))
+        system: Any = SimpleNamespace(scheme=make_scheme(vocabulary), model=model, config=config)
+        return System.find_abilities(system).writes
+
+    assert find_writes(None) is None
+    assert find_writes(NumberRange(places=3, high=8)).high == 99
