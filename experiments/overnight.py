@@ -1,4 +1,4 @@
-"""What tables share at the scale overnight that start from pretrained weights and compare systems in folds."""
+"""The scale overnight, and what its tables share that start from pretrained weights and compare systems in folds."""
 
 from __future__ import annotations
 

@@ -10,11 +10,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from numjax.bundled.data.news.numbers import list_runs
-from numjax.bundled.experiments import identity
+from numjax.bundled.experiments import identity, overnight
 from numjax.errors import UsageError
 from numjax.runtime import files, log
 
-OVERNIGHT = "overnight"  # the scale whose runs start from a pre-training
 _MARK = re.compile(r"</?m>")
 Counts = Mapping[str, Mapping[str, int]]  # source → "kept" and "left out"
 
@@ -88,13 +87,13 @@ def check_scale(options: Any, needed: Iterable[str]) -> bool:
     Raises:
       UsageError: one of these is missing, or another scale has texts.
     """
-    if options.scale != OVERNIGHT:
+    if options.scale != overnight.NAME:
         if options.texts:
-            raise UsageError(f"--texts={options.texts} is for --scale={OVERNIGHT}")
+            raise UsageError(f"--texts={options.texts} is for --scale={overnight.NAME}")
         return False
     for name in needed:
         if not getattr(options, name):
-            raise UsageError(f"--scale={OVERNIGHT} reads real files: give --{name}=FOLDER")
+            raise UsageError(f"--scale={overnight.NAME} reads real files: give --{name}=FOLDER")
     return True
 
 

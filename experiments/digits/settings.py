@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from numjax.bundled.experiments import command, noise, report, runs, tables, texts
+from numjax.bundled.experiments import command, noise, overnight, report, runs, tables, texts
 from numjax.bundled.experiments.digits import unasked
 from numjax.bundled.experiments.runs import Results, RunCell
 from numjax.bundled.experiments.tables import Published, TableColumn, TableRow
@@ -15,7 +15,6 @@ from numjax.tasks.word_problem import answers_agree, edit_distance
 
 OUT = "runs/digits-{scale}"
 SEEDS = command.SEEDS | {"overnight": 3}
-OVERNIGHT = texts.OVERNIGHT
 PRETRAINING = "pretraining"  # the task of the run that all others start from at overnight
 TASKS = ("mawps", "fermat")
 BACKBONES = ("t5", "bart", "flan", "t5_1.0")
@@ -93,7 +92,7 @@ def make_parser(description: str) -> Any:
 def make_columns(metric: str, scale: str) -> list[TableColumn]:
     """Columns of a metric ("accuracy" or "cer"): MAWPS, at overnight SVAMP and ASDiv too, and each view and operation
     of FERMAT."""
-    groups = TOGETHER if scale == OVERNIGHT else {"MAWPS": ""}
+    groups = TOGETHER if scale == overnight.NAME else {"MAWPS": ""}
     return [
         *(TableColumn(title, "mawps", f"{metric}/{group}" if group else metric) for title, group in groups.items()),
         *(TableColumn(t, "fermat", f"{metric}/{g}") for t, g in FERMAT.items()),
@@ -113,7 +112,7 @@ def make_config(options: argparse.Namespace, task: str, words: str) -> Any:
     """The config of a system on a task; the pre-training reads the texts that `prepare_texts` wrote."""
     from numjax.bundled.configs import digits
 
-    form = "together" if task == "mawps" and options.scale == OVERNIGHT else task
+    form = "together" if task == "mawps" and options.scale == overnight.NAME else task
     argument = [options.scale, f"task={form}", f"backbone={options.backbone}", *filter(None, [words])]
     config: Any = digits.get_config(",".join([*argument, *["as_published"] * options.as_published]))
     with config.unlocked():
@@ -133,7 +132,7 @@ def make_cells(options: argparse.Namespace, systems: Sequence[str]) -> list[RunC
     is_wanted = command.parse_only(options.only, TASKS, systems)
     pairs = [(task, system) for task in TASKS for system in systems if is_wanted(task, system)]
     start = None
-    if options.scale == OVERNIGHT:
+    if options.scale == overnight.NAME:
         start = RunCell(PRETRAINING, REFERENCE, make_config(options, PRETRAINING, ""))
     return [RunCell(task, system, make_config(options, task, SYSTEMS[system]), start) for task, system in pairs]
 
@@ -147,7 +146,7 @@ def prepare_texts(options: argparse.Namespace) -> texts.Counts:
     if not texts.check_scale(options, ("mawps", "fermat", "texts")):
         return {}
     if options.init or options.backbone != "t5":
-        raise UsageError(f"--scale={OVERNIGHT} pre-trains its own t5: leave out --init and --backbone")
+        raise UsageError(f"--scale={overnight.NAME} pre-trains its own t5: leave out --init and --backbone")
     return unasked.collect(options.texts, options.out / "texts", options.mawps, options.fermat)
 
 
@@ -234,14 +233,14 @@ def make_remarks(
     """Remarks on a table's data, on the tasks that were run, and on its noise."""
     origins = {True: "from its files", False: "as generated problems of the same form"}
     names = {
-        "mawps": "MAWPS, SVAMP and ASDiv together" if options.scale == OVERNIGHT else "MAWPS",
+        "mawps": "MAWPS, SVAMP and ASDiv together" if options.scale == overnight.NAME else "MAWPS",
         "fermat": "FERMAT",
     }
     data_note = ", ".join(
         f"{names[task]} {origins[bool(getattr(options, task))]}" for task in TASKS if task in tasks_run
     )
     start_note = f"that start from {options.init}" if options.init else "trained from scratch"
-    start_note = "pre-trained here" if options.scale == OVERNIGHT else start_note
+    start_note = "pre-trained here" if options.scale == overnight.NAME else start_note
     line = f"In percent; mean ± standard deviation over seeds; {data_note}; {options.backbone} stacks {start_note}."
     if options.backbone != "bart":
         line += " The paper's column is FLAN base, pretrained, with one seed."

@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from numjax.bundled import data
+from numjax.bundled.configs import digits
 from numjax.bundled.data.news.read import find_files, read_articles
 from numjax.bundled.experiments import texts
 from numjax.errors import DataError
 
-FORMS = "mawps+svamp+asdiv"  # that the tables ask together
+FORMS = digits.FORMS["together"]  # whose problems the tables ask as one task
 
 
 def _read_news(folder: pathlib.Path) -> Iterator[str]:

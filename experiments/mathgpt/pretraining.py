@@ -13,7 +13,7 @@ from numjax.bundled import data
 from numjax.bundled.data.files import read_lines
 from numjax.bundled.data.mathsum.read import find_fault, restore_signs
 from numjax.bundled.data.solving.read import parse_gsm8k, parse_math, read_problems
-from numjax.bundled.experiments import texts
+from numjax.bundled.experiments import overnight, texts
 from numjax.bundled.experiments.runs import RunCell
 from numjax.expr.prose import dollars, wrap
 from numjax.text.document.marked import FORMULA, IDENTIFIER
@@ -102,7 +102,7 @@ def make_start(options: argparse.Namespace, system: str, words: str) -> RunCell 
     """The pre-training that a system starts from, on the texts that `prepare` wrote; None at other scales."""
     from numjax.bundled.configs import mathgpt
 
-    if options.scale != texts.OVERNIGHT:
+    if options.scale != overnight.NAME:
         return None
     argument = [options.scale, "task=articles", words, *["as_published"] * options.as_published]
     config: Any = mathgpt.get_config(",".join(filter(None, argument)))

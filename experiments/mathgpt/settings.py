@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from numjax.bundled.experiments import command, report, runs, tables, texts
+from numjax.bundled.experiments import command, overnight, report, runs, tables, texts
 from numjax.bundled.experiments.mathgpt import pretraining
 from numjax.bundled.experiments.runs import Results, RunCell
 from numjax.bundled.experiments.tables import Published, TableColumn, TableRow
@@ -161,7 +161,7 @@ def write_table(
       paper: system → title of a column → mean and deviation, as far as the paper has them.
     """
     options = command.parse_options(make_parser(doc or "", folded_task), words)
-    more_systems, more_labels = COPYING if (name, options.scale) == ("table3", texts.OVERNIGHT) else ({}, {})
+    more_systems, more_labels = COPYING if (name, options.scale) == ("table3", overnight.NAME) else ({}, {})
     systems, labels = {**systems, **more_systems}, {**labels, **more_labels}
     first_words = next(iter(systems.values()))
     config = make_config(options, first_words, options.seeds[0], folded_task)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from numjax.bundled.experiments import command, plots, report, texts
+from numjax.bundled.experiments import command, overnight, plots, report
 from numjax.bundled.experiments.mathgpt import settings
 
 SYSTEMS = {"gpt": "system=gpt", "mathgpt": ""}
@@ -39,7 +39,7 @@ def draw(content: Mapping[str, Any]) -> dict[str, plots.Figure]:
     solved = {e["row"]: e for e in entries if e["column"] == "Solve Rate" and e["here"]}
     ours = ", ".join(f"{row} {entry['here']['mean']:.0f}%" for row, entry in solved.items())
     paper = ", ".join(f"{row} {e['paper']['mean']:.0f}%" for row, e in solved.items() if e["paper"])
-    start = "after a small pre-training" if content.get("scale") == texts.OVERNIGHT else "from scratch"
+    start = "after a small pre-training" if content.get("scale") == overnight.NAME else "from scratch"
     title = f"Problems solved {start}: {ours}" + f" (in the paper, pre-trained: {paper})" * bool(paper)
     axes = {
         "Tree Match": plots.Axis("equations that match (%)", limits=(0, 100)),
