@@ -1,6 +1,6 @@
 """The test that could reject place-anchored limbs: sums of whole numbers and of decimals, the largest number.
 
-python -m experiments.candidates.limbs                      # laptop: three seeds, 36 runs, hours on 2 cores
+python -m experiments.candidates.limbs                      # laptop: three seeds, 54 runs, hours on 2 cores
 python -m experiments.candidates.limbs --scale=smoke        # for form alone, minutes
 """
 
@@ -22,6 +22,12 @@ CONTEST = Contest(
             "limbs", "Limbs, headers without the size", ("scheme=limbs:values=False", "~embeds.numeral")
         ),
         "one_digit": System("anchor", "A header and a limb for each digit"),
+        "unaligned": System("anchor", "A header and a limb for each digit, not aligned", ("~positions.place",)),
+        "unsized": System(
+            "anchor",
+            "A header and a limb for each digit, headers without the size",
+            ("scheme=limbs:values=False,size=1,parts=12", "~embeds.numeral"),
+        ),
         "digits": System("digits_rev_answer", "Digit by digit, lowest first", (POSITIONS,)),
     },
     reference="digits",
