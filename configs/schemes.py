@@ -153,7 +153,7 @@ ROWS = {
     # Our own: characters of residues, under which sums and products are rotations.
     "residues": SLOT
     | {
-        "embeds.numeral": dict(name="residues", fusion="concat+linear"),
+        "embeds.numeral": dict(name="residues", dim=128, fusion="replace"),
         "heads.next": dict(name="residues", integer=13, fraction=5),
     },
     # Our own: attention knows how many places two digits are apart. `coupled` with relative positions.

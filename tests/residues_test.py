@@ -19,7 +19,7 @@ from numjax.numeral.exact import to_decimals, to_numeral
 from numjax.types import HeadOut
 from tests import drawn
 
-PRIMES = residue_codes.list_primes(61)
+PRIMES = residue_codes.list_primes(53)
 EDGES = ["0", "-0", "1", "-1", "7", "10", "-49", "0.1", "-0.00001", "12.5", "999999999.9999", "9999999999999", "1e12"]
 
 
@@ -61,6 +61,7 @@ def read_codes(values: list[Decimal], harmonics: int = 2) -> np.ndarray:
     n_features = residue_codes.count_features(harmonics, True)
     codes = vector[:, : len(PRIMES) * n_features].reshape(len(values), len(PRIMES), n_features)
     pairs = codes[..., :-1].reshape(*codes.shape[:2], 2, 2, harmonics)
+    pairs[:, :, 1] /= part.emphasis
     return pairs[..., 0, :] + 1j * pairs[..., 1, :]
 
 
@@ -74,6 +75,31 @@ def test_sums_and_products_are_rotations(rng):
     np.testing.assert_allclose(of_sum[:, :, 0], of_a[:, :, 0] * of_b[:, :, 0], atol=1e-5)
     np.testing.assert_allclose(of_product[:, :, 1], of_a[:, :, 1] * of_b[:, :, 1], atol=1e-5)
     assert np.abs(of_product[:, :, 0] - of_a[:, :, 0] * of_b[:, :, 0]).max() > 0.1
+
+
+def test_all_characters_are_points_of_a_circle_and_the_multiplicative_ones_of_a_larger_one(rng):
+    codes = read_codes([Decimal(int(n)) for n in rng.choice([59, 61, 67, 71, 73, 79], 20)])
+    np.testing.assert_allclose(np.abs(codes), 1, atol=1e-6)
+
+
+def test_a_scale_of_the_head_is_one_of_its_kernel(rng):
+    """p(r) = softmax(scale · (h W) · code of r)."""
+    head, value = make_head(scale=5.0, integer=4, fraction=0, most=17), Decimal(1234)
+    weights = {
+        name: rng.standard_normal(w.shape).astype(np.float32) for name, w in make_sure_weights(head, value).items()
+    }
+    hidden = rng.standard_normal((1, head.width)).astype(np.float32)
+    found = head.number_log_prob(HeadOut(hidden, weights), to_numeral([value], 20))["residues"][0]
+    normed = np.asarray(head.norm(HeadOut(hidden, weights)), np.float64)[0]
+    features = 5 * (normed @ weights["residue_kernel"] + weights["residue_bias"])
+    primes = residue_codes.list_primes(17)
+    expected = 0.0
+    for prime, code, own in zip(
+        primes, residue_codes.make_codes(primes, 1, True), np.split(features, len(primes)), strict=True
+    ):
+        logits = code[:prime] @ own
+        expected += logits[1234 % prime] - math.log(np.exp(logits - logits.max()).sum()) - logits.max()
+    assert float(found) == pytest.approx(expected, rel=1e-4)
 
 
 def test_zero_has_a_flag_and_no_multiplicative_character():

@@ -12,25 +12,35 @@ from numjax.bundled.experiments import command
 from numjax.bundled.experiments.candidates import contest
 from numjax.bundled.experiments.candidates.contest import Contest, System
 
+# Whole numbers of up to 13 places: ten primes tell them apart.
+WHOLE = "integer=13,fraction=0"
 CONTEST = Contest(
     "residues",
     "Products and sums of numbers at one position",
     ("mul6", "add"),
     {
-        "residues": System("residues", "Residues, additive and multiplicative characters"),
+        "residues": System(
+            "residues",
+            "Residues, additive and multiplicative characters",
+            ("embeds.numeral=residues:most=41,dim=128,fusion=replace", f"heads.next=residues:most=41,{WHOLE}"),
+        ),
         "additive": System(
             "residues",
             "Residues, additive characters alone",
-            ("embeds.numeral=residues:multiplies=False,fusion=concat+linear",
-             "heads.next=residues:integer=13,fraction=5,multiplies=False"),
+            (
+                "embeds.numeral=residues:most=41,multiplies=False,dim=128,fusion=replace",
+                f"heads.next=residues:most=41,multiplies=False,{WHOLE}",
+            ),
         ),
-        "fone": System("fone", "Fourier features and digits"),
+        "fone": System("fone", "Fourier features and digits", (f"heads.next=fone:{WHOLE}",)),
         "bittokens": System("bittokens", "Bits of a float64"),
     },
     reference="fone",
     streams=("inside", "edges"),
-    options={"optim.steps": 20_000, "optim.learning_rate": 1e-3, "eval.every": 1000, "task.size": 200_000},
-)  # fmt: skip
+    options={"optim.steps": 20_000, "eval.every": 1000, "task.size": 200_000},
+    # Products need products of features, which a gated MLP has.
+    list_options=lambda operation, system: {"backbone.gated": True},
+)
 
 
 def main(words: Sequence[str] | None = None) -> None:

@@ -31,14 +31,16 @@ class Embed(protocols.Embed, nn.Module):
 
     Attributes:
       dim: width, padded with zeros; 0: the number of features.
-      most: M. harmonics: characters of each kind. multiplies: with multiplicative characters.
+      most: M. harmonics: characters of each kind. multiplies: with multiplicative characters. emphasis: their factor.
+        A model learns sums sooner than products, and unlearns features that have not helped it by then.
       integer, fraction: places whose digits are features.
     """
 
     dim: OptionOrContext[int] = 0
-    most: int = 61
-    harmonics: int = 2
+    most: int = 53
+    harmonics: int = 1
     multiplies: bool = True
+    emphasis: float = 3.0
     integer: int = 13
     fraction: int = 5
     kind = "numeral"
@@ -52,7 +54,9 @@ class Embed(protocols.Embed, nn.Module):
         del features
         numerals = jax.tree.map(jnp.asarray, numerals)
         primes = residue_codes.list_primes(self.most)
-        codes = jnp.asarray(residue_codes.make_codes(primes, self.harmonics, self.multiplies))
+        codes = residue_codes.make_codes(primes, self.harmonics, self.multiplies)
+        additive, multiplicative = np.split(codes, [2 * self.harmonics], axis=-1)
+        codes = jnp.asarray(np.concatenate([additive, self.emphasis * multiplicative], axis=-1))
         number_residues, is_known = residues.find_decimal_residues(numerals, primes)
         of_residues = jnp.where(is_known[..., None, None], codes[np.arange(len(primes)), number_residues], 0.0)
         digits, _ = to_places(numerals, -self.fraction, self.integer + self.fraction)

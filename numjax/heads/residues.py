@@ -27,8 +27,10 @@ class Head(base.PlaceWriter):
     """p(x_t) = softmax(h W) with [NUM] among the tokens, and at [NUM] softmaxes over the residues by each prime and
     over the digit of each place, N(v; μ, ½) of v = 1 + log10 |x|, and the probability of a positive sign.
 
-    All are linear in the normed hidden state. The logit of a residue r is the product of p's features with the code
-    of r (`nn/residue_codes`), which the embedding `residues` has too: a head turns angles, and learns no table.
+    All are linear in the normed hidden state. The logit of a residue r is `scale` times the product of p's features
+    with the code of r (`nn/residue_codes`), which the embedding `residues` has too: a head turns angles, and learns
+    no table. The codes of neighbours are close, so only large features tell them apart: with `scale` a small kernel
+    makes them.
 
     The loss is the sum of what each view says of the number; views overlap, so it is no log mass of the number. The
     written number has the likelier sign, and the absolute value that maximises the sum of the log-probabilities of
@@ -36,12 +38,14 @@ class Head(base.PlaceWriter):
     (`nn.residues.solve`) and the likeliest digits.
 
     Attributes, besides those of `base.PlaceWriter`:
-      most: M. harmonics, multiplies: as in the embedding. beams: width of the beam over residues.
+      most: M. harmonics, multiplies: as in the embedding. scale: of the logits of residues. beams: width of the beam
+        over residues.
     """
 
-    most: int = 61
-    harmonics: int = 2
+    most: int = 53
+    harmonics: int = 1
     multiplies: bool = True
+    scale: float = 8.0
     beams: int = 16
 
     densities = ("magnitude",)
@@ -146,7 +150,8 @@ class Head(base.PlaceWriter):
     def _residue_log_probs(self, out: HeadOut, normed: jax.Array) -> jax.Array:
         """float32[..., R, M], `residues.NEVER` where a prime has no such residue."""
         codes = residue_codes.make_codes(self._primes, self.harmonics, self.multiplies)
-        features = self._project(out, normed, "residue").reshape(*normed.shape[:-1], len(self._primes), -1)
+        features = self.scale * self._project(out, normed, "residue")
+        features = features.reshape(*normed.shape[:-1], len(self._primes), -1)
         is_residue = np.arange(max(self._primes)) < np.asarray(self._primes)[:, None]
         logits = jnp.where(is_residue, einsum("...rf,rmf->...rm", features, codes), residues.NEVER)
         return jnp.where(is_residue, jax.nn.log_softmax(logits, axis=-1), residues.NEVER)
