@@ -77,11 +77,6 @@ def test_sums_and_products_are_rotations(rng):
     assert np.abs(of_product[:, :, 0] - of_a[:, :, 0] * of_b[:, :, 0]).max() > 0.1
 
 
-def test_all_characters_are_points_of_a_circle_and_the_multiplicative_ones_of_a_larger_one(rng):
-    codes = read_codes([Decimal(int(n)) for n in rng.choice([59, 61, 67, 71, 73, 79], 20)])
-    np.testing.assert_allclose(np.abs(codes), 1, atol=1e-6)
-
-
 def test_a_scale_of_the_head_is_one_of_its_kernel(rng):
     """p(r) = softmax(scale · (h W) · code of r)."""
     head, value = make_head(scale=5.0, integer=4, fraction=0, most=17), Decimal(1234)

@@ -31,8 +31,9 @@ class Embed(protocols.Embed, nn.Module):
 
     Attributes:
       dim: width, padded with zeros; 0: the number of features.
-      most: M. harmonics: characters of each kind. multiplies: with multiplicative characters. emphasis: their factor.
-        A model learns sums sooner than products, and unlearns features that have not helped it by then.
+      most: M. harmonics: characters of each kind. multiplies: with multiplicative characters and the flag of 0.
+      emphasis: factor of these. A model learns sums sooner than products, and unlearns features that have not helped
+        it by then.
       integer, fraction: places whose digits are features.
     """
 
