@@ -191,6 +191,21 @@ def test_residues_mend_wrong_digits_and_digits_wrong_residues():
     assert to_decimals(head.number(mixed, None)[0]) == [value]
 
 
+def test_spare_primes_choose_among_many_likely_tuples(rng, monkeypatch):
+    """Five of the nine primes that make candidates take a neighbour for likelier; the other primes know better."""
+    head = make_head(integer=13, fraction=0, signed=False)
+    for value in rng.integers(10**11, 10**12, 10).tolist():
+        out = make_sure_output(head, Decimal(value), 0)
+        log_probs = np.full((1, len(PRIMES), max(PRIMES)), residues.NEVER, np.float32)
+        for row, prime in enumerate(PRIMES):
+            log_probs[0, row, :prime] = -8
+            log_probs[0, row, value % prime] = 0
+        for row in rng.choice(np.arange(4, len(PRIMES)), 5, replace=False):
+            log_probs[0, row, (value + 1) % PRIMES[row]] = 1
+        monkeypatch.setattr(heads.Head, "_residue_log_probs", lambda *_, array=log_probs: jnp.asarray(array))
+        assert to_decimals(head.number(out, None)[0]) == [value]
+
+
 def test_the_written_number_is_the_best_of_all(rng):
     """Compares with the rating of every number, where the beam holds all of them."""
     numerals = to_numeral([Decimal(n) for n in range(100)], 20)

@@ -1,6 +1,6 @@
 """The test that could reject characters of residues: products of two numbers of up to six digits, and sums.
 
-python -m experiments.candidates.residues                   # laptop: three seeds, 24 runs, hours on 2 cores
+python -m experiments.candidates.residues                   # laptop: three seeds, 30 runs, hours on 2 cores
 python -m experiments.candidates.residues --scale=smoke     # for form alone, minutes
 """
 
@@ -34,6 +34,7 @@ CONTEST = Contest(
         ),
         "fone": System("fone", "Fourier features and digits", (f"heads.next=fone:{WHOLE}",)),
         "bittokens": System("bittokens", "Bits of a float64"),
+        "digits": System("digits", "Digits", (contest.POSITIONS,)),
     },
     reference="fone",
     streams=("inside", "edges"),

@@ -35,7 +35,8 @@ class Head(base.PlaceWriter):
     The loss is the sum of what each view says of the number; views overlap, so it is no log mass of the number. The
     written number has the likelier sign, and the absolute value that maximises the sum of the log-probabilities of
     its residues and digits, less (v − μ)². Candidates are those of the Chinese remainder theorem
-    (`nn.residues.solve`) and the likeliest digits.
+    (`nn.residues.solve`) and the likeliest digits. A wide beam is needed: where each of ten residues is one of two
+    neighbours, a thousand tuples are alike until the checks by digits, magnitude and the spare primes.
 
     Attributes, besides those of `base.PlaceWriter`:
       most: M. harmonics, multiplies: as in the embedding. scale: of the logits of residues. beams: width of the beam
@@ -46,7 +47,7 @@ class Head(base.PlaceWriter):
     harmonics: int = 1
     multiplies: bool = True
     scale: float = 8.0
-    beams: int = 16
+    beams: int = 128
 
     densities = ("magnitude",)
 
